@@ -1,0 +1,65 @@
+// The wire contract of enrolment: paths, header names and bodies of register, heartbeat, rotate-key and remote configuration.
+// Invariant: node: imports only. Source: spec decisions.md, "Enrolment". Used by agent/enrolment and backend/enrolment.
+
+export const REGISTER_CLUSTER_PATH = "/api/clusters/register";
+export const REGISTER_HOST_PATH = "/api/v1/agents/register";
+export const CLUSTER_HEARTBEAT_PATH = "/heartbeat";
+export const HOST_HEARTBEAT_PATH = "/ingest/agents/heartbeat";
+export const ROTATE_KEY_PATH = "/api/clusters/rotate-key";
+export const IDEMPOTENCY_KEY_HEADER = "idempotency-key";
+
+/** How long the previous key is accepted after a rotation. */
+export const ROTATION_OVERLAP_MS = 5 * 60_000;
+
+export interface RegisterClusterRequest {
+  cluster_name: string;
+  /** UID of the namespace kube-system. */
+  cluster_uid: string;
+  agent_version: string;
+}
+export interface RegisterClusterResponse {
+  cluster_id: string;
+  api_key: string;
+  /** RFC 3339. */
+  key_created_at: string;
+}
+export interface RegisterHostRequest {
+  hostname: string;
+  machine_id: string;
+  agent_version: string;
+}
+export interface RegisterHostResponse {
+  agent_id: string;
+  api_key: string;
+  key_created_at: string;
+}
+export interface RotateKeyResponse {
+  api_key: string;
+  key_created_at: string;
+  /** RFC 3339; the old key signs until then. */
+  previous_key_expires_at: string;
+}
+/** Informational and bounded; every field is optional. */
+export interface Heartbeat {
+  node?: string;
+  agent_version?: string;
+  interval_s?: number;
+  collector?: { state?: string; restarts?: number; last_error?: string };
+  /** Host agent: the version of the remote configuration in force, and why a newer one was refused. */
+  config?: { version?: string; error?: string };
+}
+/** Remote configuration of a host: these four fields and no other. */
+export interface HostConfig {
+  /** Prometheus durations by name of the interval, e.g. `{"metrics": "30s", "heartbeat": "1m"}`. */
+  intervals?: { metrics?: string; heartbeat?: string };
+  log_paths?: string[];
+  signals?: ("metrics" | "logs" | "traces")[];
+  log_level?: "debug" | "info" | "warn" | "error";
+}
+export interface HostConfigResponse {
+  version: string;
+  config: HostConfig;
+}
+
+/** Error codes of the backend that an agent acts upon (a subset of backend/errors.ts). */
+export const KEY_REFUSED_CODES = ["unknown_key", "revoked_key"] as const;

@@ -1,0 +1,52 @@
+// The closed list of error codes and their HTTP statuses; the body is always {"error": code, "message": what is wrong and what to
+// do}. Invariant: no answer of 400 or above carries a code that is not in this table. Thrown anywhere, answered in server.ts.
+
+/** code → [HTTP status, when it is answered]. */
+export const ERROR_CODES = {
+  malformed_body: [400, "the body cannot be read: broken compression, JSON syntax, not UTF-8"],
+  invalid_payload: [400, "the OTLP document or the exposition text is invalid; the message names the field or the line"],
+  invalid_field: [400, "a field of a JSON body is missing, unknown or out of bounds; the message names it"],
+  invalid_parameter: [400, "a query parameter is invalid; the message names it"],
+  missing_idempotency_key: [400, "the Idempotency-Key header is missing or not a UUID"],
+  unstorable: [400, "a storage engine refuses this content; sending it again will not help"],
+  missing_header: [401, "a signature header is missing or given twice"],
+  malformed_header: [401, "a signature header has the wrong form"],
+  stale_timestamp: [401, "X-Timestamp is more than 5 minutes from the server's clock: check the sender's clock"],
+  unknown_key: [401, "no key has this hash"],
+  revoked_key: [401, "the key was revoked, or its overlap after a rotation has ended"],
+  bad_signature: [401, "the signature does not match the method, path and timestamp under this key"],
+  invalid_token: [401, "the bearer token is missing, expired or not ours: log in again"],
+  invalid_credentials: [401, "unknown e-mail or wrong password"],
+  invalid_install_token: [401, "the install token is unknown, expired or used"],
+  wrong_key_kind: [403, "this key may not use this endpoint"],
+  forbidden: [403, "the user's role does not allow this"],
+  not_found: [404, "no such thing in this organisation"],
+  method_not_allowed: [405, "see the Allow header"],
+  conflict: [409, "the name is taken, or the state does not allow it"],
+  rotation_in_progress: [409, "another rotation is younger than the overlap"],
+  body_too_large: [413, "the body exceeds 32 MiB, compressed or decompressed"],
+  unsupported_encoding: [415, "Content-Encoding must be gzip, zstd or absent"],
+  idempotency_key_reused: [422, "this Idempotency-Key was used with another body"],
+  over_quota: [429, "the organisation's quota is used up; see Retry-After"],
+  login_backoff: [429, "too many failed logins; see Retry-After"],
+  internal: [500, "unexpected failure; the cause is logged under the request id"],
+  storage_unavailable: [502, "a storage engine cannot be reached; see Retry-After"],
+  unavailable: [503, "draining or over the memory budget; see Retry-After"],
+} as const satisfies Record<string, readonly [number, string]>;
+
+export type ErrorCode = keyof typeof ERROR_CODES;
+
+/** An answer that is an error. `message` is shown to the caller: it names what is wrong and what to do, and holds no secret. */
+export class ApiError extends Error {
+  readonly code: ErrorCode;
+  readonly status: number;
+  /** Sent as `Retry-After`, whole seconds. */
+  readonly retryAfterS: number | undefined;
+  constructor(code: ErrorCode, message: string, options: { cause?: unknown; retryAfterS?: number } = {}) {
+    super(message, { cause: options.cause });
+    this.name = "ApiError";
+    this.code = code;
+    this.status = ERROR_CODES[code][0];
+    this.retryAfterS = options.retryAfterS;
+  }
+}

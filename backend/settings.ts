@@ -1,0 +1,258 @@
+// The manual: every setting of the backend, read from the environment. X_FILE reads X from a file. All problems are reported in one
+// message, each naming its variable; the process then exits with 2. Nothing else in backend/ reads the environment.
+//
+//   API_LISTEN              127.0.0.1:8080   ingest, query, login, administration
+//   ALERTING_LISTEN         127.0.0.1:8082   alert rules
+//   HEALTH_LISTEN           127.0.0.1:9090   /healthz, /readyz, /metrics (no authentication: keep it inside)
+//   TLS_CERT_FILE, TLS_KEY_FILE              serve API and alerting over TLS
+//   TRUSTED_PROXIES                          comma-separated addresses or CIDRs whose X-Forwarded-For is believed
+//   DATA_DIR                ./data           everything of the embedded engines
+//   DATABASE_URL                             PostgreSQL; unset: embedded
+//   CLICKHOUSE_URL                           ClickHouse over HTTP; unset: embedded
+//   CLICKHOUSE_CLUSTER                       cluster name: tables become Replicated, ON CLUSTER
+//   METRICS_WRITE_URL, METRICS_QUERY_URL     VictoriaMetrics; both or neither; unset: embedded
+//   VICTORIA_METRICS_PATH, VMALERT_PATH      programs; else PATH, else the tool cache of hack/fetch-tools.ts
+//   EVALUATOR_QUERY_URL                      vmalert; default the embedded one, with external engines http://localhost:8880
+//   EVALUATOR_LISTEN        127.0.0.1:8880   where the embedded vmalert listens
+//   EVALUATION_INTERVAL     15s              EVALUATION_DELAY  0s
+//   RULES_LISTEN                             internal listener that offers the rules to an external vmalert, e.g. 0.0.0.0:8083
+//   RULES_PASSWORD                           its Basic-auth password (user "vmalert"); required with RULES_LISTEN
+//   ALERTMANAGER_URL                         where the embedded vmalert sends alerts; unset: nowhere
+//   ALERTING_URL                             where the API forwards /alerting/; default this process's alerting listener
+//   MASTER_KEY, MASTER_PREVIOUS_KEY          32 bytes, base64: encrypts API keys at rest; previous: still decrypts
+//   JWT_SECRET, JWT_PREVIOUS_SECRET          at least 32 bytes: signs sessions; previous: still verifies
+//   JWT_TTL                 15m
+//   LOGS_RETENTION_DAYS 30  TRACES_RETENTION_DAYS 30  METRICS_RETENTION 30d
+//   QUOTA_BYTES_PER_SECOND, QUOTA_RECORDS_PER_SECOND   per organisation and replica; 0 or unset: unlimited
+//   INGEST_MEMORY_MIB       512              bodies held at once, compressed and decompressed; above it: 503
+//   ADMIN_EMAIL             admin@localhost  ADMIN_PASSWORD   the first user, at the first start
+//   LOG_LEVEL               info             debug | info | warn | error
+import { readFileSync } from "node:fs";
+import { homedir } from "node:os";
+import { join, resolve } from "node:path";
+
+export interface ListenAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Configuration that may be logged. */
+export interface Settings {
+  readonly api: ListenAddress;
+  readonly alerting: ListenAddress;
+  readonly health: ListenAddress;
+  readonly tls: { certFile: string; keyFile: string } | undefined;
+  readonly trustedProxies: readonly string[];
+  readonly dataDir: string;
+  readonly clickhouseCluster: string | undefined;
+  readonly metricsWriteUrl: string | undefined;
+  readonly metricsQueryUrl: string | undefined;
+  /** Candidates in order of preference; a bare name is looked up on PATH. */
+  readonly victoriaMetricsPath: readonly string[];
+  readonly vmalertPath: readonly string[];
+  readonly evaluatorQueryUrl: string | undefined;
+  readonly evaluatorListen: ListenAddress;
+  readonly evaluationIntervalMs: number;
+  readonly evaluationDelayMs: number;
+  readonly rulesListen: ListenAddress | undefined;
+  readonly alertmanagerUrl: string | undefined;
+  readonly alertingUrl: string | undefined;
+  readonly jwtTtlMs: number;
+  readonly logsRetentionDays: number;
+  readonly tracesRetentionDays: number;
+  /** As VictoriaMetrics takes it, e.g. `30d`. */
+  readonly metricsRetention: string;
+  readonly quotaBytesPerSecond: number;
+  readonly quotaRecordsPerSecond: number;
+  readonly ingestMemoryBytes: number;
+  readonly adminEmail: string;
+  readonly logLevel: string;
+}
+
+/** Configuration that must never be logged; URLs are here because they may hold passwords. */
+export interface Secrets {
+  readonly databaseUrl: string | undefined;
+  readonly clickhouseUrl: string | undefined;
+  readonly masterKey: Buffer | undefined;
+  readonly masterPreviousKey: Buffer | undefined;
+  readonly jwtSecret: Buffer | undefined;
+  readonly jwtPreviousSecret: Buffer | undefined;
+  readonly adminPassword: string | undefined;
+  readonly rulesPassword: string | undefined;
+}
+
+/** Wrong settings: one line per problem. `main.ts` prints it and exits with 2, without a stack. */
+export class SettingsError extends Error {
+  override readonly name = "SettingsError";
+}
+
+/** The pinned versions whose builds the tool cache holds; the same as in hack/fetch-tools.ts. */
+const VICTORIA_METRICS_VERSION = "1.150.0";
+
+/** Reads and validates everything. Throws one SettingsError that lists all problems. */
+export function readSettings(env: NodeJS.ProcessEnv = process.env): { settings: Settings; secrets: Secrets } {
+  const read = new Reader(env);
+  const settings = readPlain(read);
+  const secrets = readSecrets(read);
+  checkTogether(read, settings, secrets);
+  read.finish();
+  return { settings, secrets };
+}
+
+function readPlain(read: Reader): Settings {
+  const tlsCert = read.text("TLS_CERT_FILE");
+  const tlsKey = read.text("TLS_KEY_FILE");
+  if ((tlsCert === undefined) !== (tlsKey === undefined)) read.problem("TLS_CERT_FILE and TLS_KEY_FILE go together");
+  return {
+    api: read.listen("API_LISTEN", "127.0.0.1:8080"),
+    alerting: read.listen("ALERTING_LISTEN", "127.0.0.1:8082"),
+    health: read.listen("HEALTH_LISTEN", "127.0.0.1:9090"),
+    tls: tlsCert && tlsKey ? { certFile: tlsCert, keyFile: tlsKey } : undefined,
+    trustedProxies: read.list("TRUSTED_PROXIES"),
+    dataDir: resolve(read.text("DATA_DIR") ?? "./data"),
+    clickhouseCluster: read.text("CLICKHOUSE_CLUSTER"),
+    metricsWriteUrl: read.url("METRICS_WRITE_URL"),
+    metricsQueryUrl: read.url("METRICS_QUERY_URL"),
+    victoriaMetricsPath: read.program("VICTORIA_METRICS_PATH", "victoria-metrics"),
+    vmalertPath: read.program("VMALERT_PATH", "vmalert"),
+    evaluatorQueryUrl: read.url("EVALUATOR_QUERY_URL"),
+    evaluatorListen: read.listen("EVALUATOR_LISTEN", "127.0.0.1:8880"),
+    evaluationIntervalMs: read.duration("EVALUATION_INTERVAL", "15s", 1000),
+    evaluationDelayMs: read.duration("EVALUATION_DELAY", "0s", 0),
+    rulesListen: read.text("RULES_LISTEN") === undefined ? undefined : read.listen("RULES_LISTEN", ""),
+    alertmanagerUrl: read.url("ALERTMANAGER_URL"),
+    alertingUrl: read.url("ALERTING_URL"),
+    jwtTtlMs: read.duration("JWT_TTL", "15m", 1000),
+    logsRetentionDays: read.integer("LOGS_RETENTION_DAYS", 30, 1),
+    tracesRetentionDays: read.integer("TRACES_RETENTION_DAYS", 30, 1),
+    metricsRetention: read.text("METRICS_RETENTION") ?? "30d",
+    quotaBytesPerSecond: read.integer("QUOTA_BYTES_PER_SECOND", 0, 0),
+    quotaRecordsPerSecond: read.integer("QUOTA_RECORDS_PER_SECOND", 0, 0),
+    ingestMemoryBytes: read.integer("INGEST_MEMORY_MIB", 512, 64) * 1024 * 1024,
+    adminEmail: read.text("ADMIN_EMAIL") ?? "admin@localhost",
+    logLevel: read.oneOf("LOG_LEVEL", ["info", "debug", "warn", "error"]),
+  };
+}
+
+function readSecrets(read: Reader): Secrets {
+  return {
+    databaseUrl: read.url("DATABASE_URL"),
+    clickhouseUrl: read.url("CLICKHOUSE_URL"),
+    masterKey: read.base64("MASTER_KEY", 32),
+    masterPreviousKey: read.base64("MASTER_PREVIOUS_KEY", 32),
+    jwtSecret: read.secret("JWT_SECRET", 32),
+    jwtPreviousSecret: read.secret("JWT_PREVIOUS_SECRET", 32),
+    adminPassword: read.text("ADMIN_PASSWORD"),
+    rulesPassword: read.text("RULES_PASSWORD"),
+  };
+}
+
+function checkTogether(read: Reader, settings: Settings, secrets: Secrets): void {
+  if ((settings.metricsWriteUrl === undefined) !== (settings.metricsQueryUrl === undefined)) {
+    read.problem("METRICS_WRITE_URL and METRICS_QUERY_URL go together");
+  }
+  if (settings.rulesListen && !secrets.rulesPassword) read.problem("RULES_PASSWORD is required with RULES_LISTEN");
+  if (!hasExternalEngine(settings, secrets)) return;
+  if (!secrets.masterKey) read.problem("MASTER_KEY is required with an external engine: make one with `openssl rand -base64 32`");
+  if (!secrets.jwtSecret) read.problem("JWT_SECRET is required with an external engine: make one with `openssl rand -base64 48`");
+}
+
+/** True when any engine is outside this process: secrets then come from settings instead of DATA_DIR/secrets. */
+export function hasExternalEngine(settings: Settings, secrets: Secrets): boolean {
+  return [settings.metricsWriteUrl, secrets.databaseUrl, secrets.clickhouseUrl].some((url) => url !== undefined);
+}
+
+const DURATION_UNITS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+class Reader {
+  readonly #env: NodeJS.ProcessEnv;
+  readonly #problems: string[] = [];
+
+  constructor(env: NodeJS.ProcessEnv) {
+    this.#env = env;
+  }
+
+  problem(text: string): void {
+    this.#problems.push(text);
+  }
+
+  finish(): void {
+    if (this.#problems.length > 0) throw new SettingsError(`wrong settings:\n${this.#problems.map((text) => `  ${text}`).join("\n")}`);
+  }
+
+  text(name: string): string | undefined {
+    const file = this.#env[`${name}_FILE`];
+    const own = this.#env[name];
+    if (name.endsWith("_FILE") || !file) return own === "" ? undefined : own;
+    if (own) this.problem(`${name} and ${name}_FILE are both set: set one`);
+    try {
+      return readFileSync(file, "utf8").replace(/\r?\n$/, "") || undefined;
+    } catch (error) {
+      this.problem(`${name}_FILE: cannot read ${file}: ${(error as NodeJS.ErrnoException).code}`);
+      return undefined;
+    }
+  }
+
+  list(name: string): string[] {
+    return (this.text(name) ?? "")
+      .split(",")
+      .map((item) => item.trim())
+      .filter(Boolean);
+  }
+
+  listen(name: string, fallback: string): ListenAddress {
+    const text = this.text(name) ?? fallback;
+    const match = /^(\[[0-9a-fA-F:]+\]|[^:]*):(\d{1,5})$/.exec(text);
+    const port = Number(match?.[2]);
+    if (!match || port > 65_535) this.problem(`${name}: "${text}" is not host:port`);
+    return { host: match?.[1]?.replace(/^\[|\]$/g, "") || "0.0.0.0", port };
+  }
+
+  url(name: string): string | undefined {
+    const text = this.text(name);
+    if (text !== undefined && !URL.canParse(text)) this.problem(`${name}: not a URL`);
+    return text;
+  }
+
+  duration(name: string, fallback: string, minimumMs: number): number {
+    const text = this.text(name) ?? fallback;
+    const match = /^(\d+)(ms|s|m|h|d)$/.exec(text);
+    const ms = Number(match?.[1]) * (DURATION_UNITS[match?.[2] ?? ""] ?? Number.NaN);
+    if (Number.isNaN(ms) || ms < minimumMs)
+      this.problem(`${name}: "${text}" is not a duration of at least ${minimumMs} ms, such as 15s or 5m`);
+    return ms;
+  }
+
+  integer(name: string, fallback: number, minimum: number): number {
+    const value = Number(this.text(name) ?? fallback);
+    if (!Number.isSafeInteger(value) || value < minimum) this.problem(`${name}: must be a whole number of at least ${minimum}`);
+    return value;
+  }
+
+  oneOf(name: string, values: readonly [string, ...string[]]): string {
+    const text = this.text(name) ?? values[0];
+    if (!values.includes(text)) this.problem(`${name}: must be one of ${values.join(", ")}`);
+    return text;
+  }
+
+  base64(name: string, bytes: number): Buffer | undefined {
+    const text = this.text(name);
+    if (text === undefined) return undefined;
+    const decoded = Buffer.from(text, "base64");
+    if (decoded.length !== bytes) this.problem(`${name}: must be ${bytes} bytes in base64`);
+    return decoded;
+  }
+
+  secret(name: string, minimumBytes: number): Buffer | undefined {
+    const text = this.text(name);
+    if (text === undefined) return undefined;
+    if (Buffer.byteLength(text) < minimumBytes) this.problem(`${name}: must be at least ${minimumBytes} bytes`);
+    return Buffer.from(text, "utf8");
+  }
+
+  program(variable: string, name: string): string[] {
+    const given = this.text(variable);
+    const cache = this.#env["XDG_CACHE_HOME"] || join(homedir(), ".cache");
+    return given ? [given] : [name, join(cache, "atherops", "tools", name, VICTORIA_METRICS_VERSION, name)];
+  }
+}

@@ -1,0 +1,29 @@
+// Test runner settings: unit tests stand beside their file, tests of several processes in test/.
+import { defineConfig } from "vitest/config";
+
+export default defineConfig({
+  test: {
+    projects: [
+      {
+        test: {
+          name: "unit",
+          include: ["agent/**/*.test.ts", "backend/**/*.test.ts", "hack/**/*.test.ts"],
+          testTimeout: 60_000,
+          hookTimeout: 120_000,
+          pool: "forks",
+        },
+      },
+      {
+        test: {
+          name: "system",
+          include: ["test/{contract,faults,start}/**/*.test.ts"],
+          testTimeout: 300_000,
+          hookTimeout: 300_000,
+          pool: "forks",
+          fileParallelism: false,
+        },
+      },
+    ],
+    maxWorkers: 2,
+  },
+});
