@@ -1,0 +1,99 @@
+import { expect, test } from "vitest";
+import { ApiError } from "./errors.ts";
+import { createLog } from "./log.ts";
+import { closeRoutes, createApp, routesOf } from "./server.ts";
+
+async function exampleApp() {
+  const app = await createApp({ log: createLog("silent"), openApiTitle: "test" });
+  app.get(
+    "/things/:id",
+    { schema: { querystring: { type: "object", properties: { limit: { type: "integer", minimum: 1 } } } } },
+    async () => ({ ok: true }),
+  );
+  app.post(
+    "/things",
+    {
+      schema: {
+        body: {
+          type: "object",
+          additionalProperties: false,
+          required: ["name"],
+          properties: { name: { type: "string" }, on: { type: "boolean" } },
+        },
+      },
+    },
+    async () => ({ ok: true }),
+  );
+  app.get("/broken", async () => {
+    throw new Error("the password of the database is hunter2");
+  });
+  app.get("/busy", async () => {
+    throw new ApiError("storage_unavailable", "the metrics store cannot be reached", { retryAfterS: 4.2 });
+  });
+  closeRoutes(app);
+  return app;
+}
+
+test("another method than the listed ones is 405 with Allow, HEAD included", async () => {
+  const app = await exampleApp();
+  for (const method of ["HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"] as const) {
+    const answer = await app.inject({ method, url: "/things/7" });
+    expect([answer.statusCode, answer.headers.allow]).toEqual([405, "GET"]);
+  }
+  expect((await app.inject({ method: "GET", url: "/things" })).json().error).toBe("method_not_allowed");
+});
+
+test("a validation error names the field or the parameter, and types are not coerced in bodies", async () => {
+  const app = await exampleApp();
+  const post = (payload: object) => app.inject({ method: "POST", url: "/things", payload });
+  expect((await post({})).json()).toEqual({ error: "invalid_field", message: "name: required" });
+  expect((await post({ name: "a", nme: 1 })).json()).toEqual({ error: "invalid_field", message: "nme: unknown field" });
+  expect((await post({ name: "a", on: "true" })).json()).toEqual({ error: "invalid_field", message: "on: must be boolean" });
+  const get = await app.inject({ method: "GET", url: "/things/7?limit=0" });
+  expect(get.json()).toEqual({ error: "invalid_parameter", message: "limit: must be >= 1" });
+});
+
+test("a body that is not JSON is 400 malformed_body", async () => {
+  const app = await exampleApp();
+  const answer = await app.inject({ method: "POST", url: "/things", headers: { "content-type": "application/json" }, payload: "{" });
+  expect([answer.statusCode, answer.json().error]).toEqual([400, "malformed_body"]);
+});
+
+test("an unexpected failure is a generic 500 whose cause is not told", async () => {
+  const answer = await (await exampleApp()).inject({ method: "GET", url: "/broken" });
+  expect(answer.statusCode).toBe(500);
+  expect(answer.json().error).toBe("internal");
+  expect(answer.body).not.toContain("hunter2");
+});
+
+test("Retry-After is whole seconds, rounded up", async () => {
+  const answer = await (await exampleApp()).inject({ method: "GET", url: "/busy" });
+  expect([answer.statusCode, answer.headers["retry-after"]]).toEqual([502, "5"]);
+});
+
+test("the request id is echoed when it is well-formed and replaced otherwise", async () => {
+  const app = await exampleApp();
+  const ask = async (id: string) =>
+    (await app.inject({ method: "GET", url: "/things/7", headers: { "x-request-id": id } })).headers["x-request-id"];
+  expect(await ask("abc-1")).toBe("abc-1");
+  expect(await ask("a b<script>")).toMatch(/^[0-9a-f-]{36}$/);
+});
+
+test("unknown paths are 404 with a code, broken percent-encoding too", async () => {
+  const app = await exampleApp();
+  expect((await app.inject({ method: "GET", url: "/nowhere" })).json().error).toBe("not_found");
+  expect((await app.inject({ method: "GET", url: "/things/%zz" })).json().error).toBe("not_found");
+});
+
+test("routesOf lists what was added and not the 405 answers; the description is served", async () => {
+  const app = await exampleApp();
+  expect([...routesOf(app).entries()].map(([url, methods]) => [url, [...methods]])).toEqual([
+    ["/openapi.json", ["GET"]],
+    ["/things/:id", ["GET"]],
+    ["/things", ["POST"]],
+    ["/broken", ["GET"]],
+    ["/busy", ["GET"]],
+  ]);
+  const document = (await app.inject({ method: "GET", url: "/openapi.json" })).json();
+  expect(Object.keys(document.paths["/things"])).toEqual(["post"]);
+});
