@@ -1,0 +1,91 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { readSettings, SettingsError } from "./settings.ts";
+
+const CLUSTER = { BACKEND_URL: "https://b.example", CLUSTER_NAME: "c", NODE_NAME: "n1", POD_NAMESPACE: "ns", POD_UID: "u" };
+
+function problemsOf(identity: "host" | "cluster", env: NodeJS.ProcessEnv): string {
+  try {
+    readSettings(identity, env);
+  } catch (error) {
+    if (error instanceof SettingsError) return error.message;
+    throw error;
+  }
+  return "accepted";
+}
+
+describe("settings of the agent", () => {
+  test("have the documented defaults for each identity", () => {
+    const host = readSettings("host", { BACKEND_URL: "https://b.example:8443/" }).settings;
+    expect(host).toMatchObject({
+      backendUrl: "https://b.example:8443",
+      proxy: { host: "127.0.0.1", port: 9599 },
+      health: { host: "0.0.0.0", port: 9598 },
+      otlpGrpc: { host: "127.0.0.1", port: 4317 },
+      heartbeatIntervalMs: 30_000,
+      signals: ["metrics", "logs", "traces"],
+      host: { credentialsFile: "/etc/atherops/credentials.json", logPaths: ["/var/log/**/*.log"] },
+      cluster: undefined,
+    });
+    const cluster = readSettings("cluster", CLUSTER).settings;
+    expect(cluster).toMatchObject({
+      otlpGrpc: { host: "0.0.0.0", port: 4317 },
+      host: undefined,
+      cluster: {
+        secretName: "cluster-agent-credentials",
+        leaseName: "cluster-agent",
+        keyRotationDays: 30,
+        kubeletTls: "verify",
+        nodeIp: "n1",
+      },
+    });
+  });
+
+  test("are all judged in one message that names each variable", () => {
+    const message = problemsOf("host", {
+      BACKEND_URL: "http://b.example/x",
+      HEARTBEAT_INTERVAL: "soon",
+      SIGNALS: "smoke",
+      LOG_PATHS: "a/*.log",
+    });
+    for (const name of ["BACKEND_URL", "HEARTBEAT_INTERVAL", "SIGNALS", "LOG_PATHS"]) expect(message).toContain(name);
+    expect(problemsOf("cluster", {})).toMatch(/BACKEND_URL is required[^]*NODE_NAME is required[^]*CLUSTER_NAME is required/);
+  });
+
+  test.each([
+    ["http://127.0.0.1:8080", {}, "accepted"],
+    ["http://[::1]:8080", {}, "accepted"],
+    ["http://localhost:8080", {}, "accepted"],
+    ["http://b.example", {}, "ALLOW_PLAIN_HTTP"],
+    ["http://127.0.0.1.example", {}, "ALLOW_PLAIN_HTTP"],
+    ["http://b.example", { ALLOW_PLAIN_HTTP: "true" }, "accepted"],
+    ["https://user:pw@b.example", {}, "scheme, host and port only"],
+    ["https://b.example/path", {}, "scheme, host and port only"],
+    ["ftp://b.example", {}, "not an http"],
+  ])("let BACKEND_URL %s with %o pass or refuse it: %s", (url, env, expected) => {
+    const message = problemsOf("host", { BACKEND_URL: url, ...env });
+    expect(message).toContain(expected);
+  });
+
+  test("refuse a proxy address that is not loopback", () => {
+    expect(problemsOf("host", { BACKEND_URL: "https://b.example", PROXY_LISTEN: "0.0.0.0:9599" })).toContain(
+      "PROXY_LISTEN: must be a loopback",
+    );
+  });
+
+  test("read a secret from its _FILE and keep it out of the plain settings and of problems", () => {
+    const folder = mkdtempSync(join(tmpdir(), "atherops-settings-"));
+    try {
+      const file = join(folder, "token");
+      writeFileSync(file, "it_secret-value\n");
+      const { settings, secrets } = readSettings("host", { BACKEND_URL: "https://b.example", INSTALL_TOKEN_FILE: file });
+      expect(secrets.installToken).toBe("it_secret-value");
+      expect(JSON.stringify(settings)).not.toContain("secret-value");
+      expect(problemsOf("host", { INSTALL_TOKEN: "secret-value", HTTPS_PROXY: "user:secret-value@p" })).not.toContain("secret-value");
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+});

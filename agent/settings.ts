@@ -1,0 +1,373 @@
+// The manual: every setting of the agent, read from the environment. X_FILE reads X from a file. All problems are reported in one
+// message, each naming its variable; the process then exits with 2. Nothing else in agent/ reads the environment.
+//
+// Both agents (where two defaults are given: host agent | cluster agent)
+//   BACKEND_URL                              required; scheme, host and port only; http only to loopback or with ALLOW_PLAIN_HTTP
+//   BACKEND_CA_FILE                          PEM of the authority that signed the backend's certificate, beside the system's
+//   ALLOW_PLAIN_HTTP        false            true: http to a backend that is not on loopback
+//   HTTPS_PROXY, HTTP_PROXY, NO_PROXY        the way out, upper or lower case, as curl reads them
+//   INSTALL_TOKEN                            one-time token of the first start; not needed once enrolled
+//   STATE_DIR               /var/lib/atherops-otel-agent | /var/lib/atherops-agent   queue, checkpoints, collector configuration
+//   HEARTBEAT_INTERVAL      30s
+//   COMPRESSION             gzip             to the backend: none | gzip | zstd
+//   SIGNALS                 metrics,logs,traces
+//   METRICS_INTERVAL        30s              how often host, kubelet and cAdvisor metrics are read
+//   HEALTH_LISTEN           0.0.0.0:9598     /healthz, /readyz, /status, /metrics
+//   OTLP_GRPC_LISTEN        127.0.0.1:4317 | 0.0.0.0:4317   OTLP of applications
+//   OTLP_HTTP_LISTEN        127.0.0.1:4318 | 0.0.0.0:4318
+//   PROXY_LISTEN            127.0.0.1:9599   collector to proxy; loopback only
+//   OTELCOL_PATH                             the collector; else otelcol-contrib on PATH, else the tool cache of hack/fetch-tools.ts
+//   COLLECTOR_CONFIG_FILE                    YAML merged over the rendered configuration: maps are merged, a list replaces a list
+//   ALLOW_OTHER_EXPORTERS   false            true: the merged configuration may send telemetry elsewhere, unsigned
+//   COLLECTOR_MEMORY_MIB    400              above it the collector refuses new data until it has less
+//   COLLECTOR_STOP_GRACE    35s              from TERM to KILL; longer than one export may take (30s)
+//   QUEUE_MIB               512              disk queue of each signal; when full, files wait and applications are refused
+//   LOG_MAX_AGE             168h             log files untouched for longer are not read
+//   LOG_MULTILINE_START                      regular expression: a line that matches begins a record, others continue it
+//   LOG_LEVEL               info             debug | info | warn | error; agent and collector
+// Host agent
+//   CREDENTIALS_FILE        /etc/atherops/credentials.json   written with mode 0600
+//   LOG_PATHS               /var/log/**/*.log      comma-separated globs of files to read
+//   LOG_PATHS_ALLOWED       /var/log/**            what LOG_PATHS and remote configuration may name, symbolic links resolved
+//   REMOTE_CONFIG_INTERVAL  1m               how often the host's configuration is asked for; 0s: never
+// Cluster agent
+//   CLUSTER_NAME                             required; shown by the backend
+//   NODE_NAME, POD_NAMESPACE, POD_UID        required; from the downward API
+//   NODE_IP                 NODE_NAME        where the kubelet listens (port 10250)
+//   SECRET_NAME             cluster-agent-credentials
+//   LEASE_NAME              cluster-agent
+//   KEY_ROTATION_DAYS       30               0: never by age
+//   EXCLUDE_NAMESPACES                       comma-separated; their pods' logs are not read
+//   KUBELET_TLS             verify           verify (with the cluster's authority) | skip | a PEM file
+//   HOST_ROOT               /hostfs          where the node's root file system is mounted
+import { readFileSync } from "node:fs";
+import { homedir } from "node:os";
+import { join, resolve } from "node:path";
+
+export type Identity = "host" | "cluster";
+export type Signal = "metrics" | "logs" | "traces";
+export type Compression = "none" | "gzip" | "zstd";
+export type LogLevel = "debug" | "info" | "warn" | "error";
+
+export const SIGNALS: readonly Signal[] = ["metrics", "logs", "traces"];
+export const LOG_LEVELS = ["info", "debug", "warn", "error"] as const satisfies readonly LogLevel[];
+
+export interface ListenAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Configuration that may be logged. */
+export interface Settings {
+  readonly identity: Identity;
+  /** Origin without a trailing slash, e.g. `https://telemetry.example:8443`. */
+  readonly backendUrl: string;
+  readonly backendCaFile: string | undefined;
+  readonly noProxy: string | undefined;
+  readonly stateDir: string;
+  readonly heartbeatIntervalMs: number;
+  readonly compression: Compression;
+  readonly signals: readonly Signal[];
+  readonly metricsIntervalMs: number;
+  readonly health: ListenAddress;
+  readonly otlpGrpc: ListenAddress;
+  readonly otlpHttp: ListenAddress;
+  readonly proxy: ListenAddress;
+  /** Candidates in order of preference; a bare name is looked up on PATH. */
+  readonly otelcolPath: readonly string[];
+  readonly collectorConfigFile: string | undefined;
+  readonly allowOtherExporters: boolean;
+  readonly collectorMemoryMib: number;
+  readonly collectorStopGraceMs: number;
+  readonly queueMib: number;
+  readonly logMaxAgeMs: number;
+  readonly logMultilineStart: string | undefined;
+  readonly logLevel: LogLevel;
+  /** Present for the host agent only. */
+  readonly host: HostSettings | undefined;
+  /** Present for the cluster agent only. */
+  readonly cluster: ClusterSettings | undefined;
+}
+
+export interface HostSettings {
+  readonly credentialsFile: string;
+  readonly logPaths: readonly string[];
+  readonly logPathsAllowed: readonly string[];
+  /** 0: never. */
+  readonly remoteConfigIntervalMs: number;
+}
+
+export interface ClusterSettings {
+  readonly clusterName: string;
+  readonly nodeName: string;
+  readonly nodeIp: string;
+  readonly podNamespace: string;
+  readonly podUid: string;
+  readonly secretName: string;
+  readonly leaseName: string;
+  /** 0: never by age. */
+  readonly keyRotationDays: number;
+  readonly excludeNamespaces: readonly string[];
+  /** `verify`, `skip`, or the path of a PEM file. */
+  readonly kubeletTls: string;
+  readonly hostRoot: string;
+}
+
+/** Configuration that must never be logged; the outgoing proxy's URLs are here because they may hold passwords. */
+export interface Secrets {
+  readonly installToken: string | undefined;
+  readonly httpsProxy: string | undefined;
+  readonly httpProxy: string | undefined;
+}
+
+/** Wrong settings: one line per problem. `main.ts` prints it and exits with 2, without a stack. */
+export class SettingsError extends Error {
+  override readonly name = "SettingsError";
+}
+
+/** The pinned version whose build the tool cache holds; the same as in hack/fetch-tools.ts. */
+const OTELCOL_VERSION = "0.149.0";
+
+/** Reads and validates everything. Throws one SettingsError that lists all problems. */
+export function readSettings(identity: Identity, env: NodeJS.ProcessEnv = process.env): { settings: Settings; secrets: Secrets } {
+  const read = new Reader(env);
+  const settings = readPlain(read, identity);
+  const secrets = {
+    installToken: read.text("INSTALL_TOKEN"),
+    httpsProxy: read.proxyUrl("HTTPS_PROXY"),
+    httpProxy: read.proxyUrl("HTTP_PROXY"),
+  };
+  read.finish();
+  return { settings, secrets };
+}
+
+function readPlain(read: Reader, identity: Identity): Settings {
+  const isHost = identity === "host";
+  const otlpHost = isHost ? "127.0.0.1" : "0.0.0.0";
+  return {
+    identity,
+    backendUrl: read.backendUrl("BACKEND_URL", read.flag("ALLOW_PLAIN_HTTP")),
+    backendCaFile: read.readableFile("BACKEND_CA_FILE"),
+    noProxy: read.eitherCase("NO_PROXY"),
+    stateDir: resolve(read.text("STATE_DIR") ?? (isHost ? "/var/lib/atherops-otel-agent" : "/var/lib/atherops-agent")),
+    heartbeatIntervalMs: read.duration("HEARTBEAT_INTERVAL", "30s", 1000),
+    compression: read.oneOf("COMPRESSION", ["gzip", "none", "zstd"]),
+    signals: read.signals("SIGNALS"),
+    metricsIntervalMs: read.duration("METRICS_INTERVAL", "30s", 1000),
+    health: read.listen("HEALTH_LISTEN", "0.0.0.0:9598"),
+    otlpGrpc: read.listen("OTLP_GRPC_LISTEN", `${otlpHost}:4317`),
+    otlpHttp: read.listen("OTLP_HTTP_LISTEN", `${otlpHost}:4318`),
+    proxy: read.loopback("PROXY_LISTEN", "127.0.0.1:9599"),
+    otelcolPath: read.program("OTELCOL_PATH", "otelcol-contrib"),
+    collectorConfigFile: read.readableFile("COLLECTOR_CONFIG_FILE"),
+    allowOtherExporters: read.flag("ALLOW_OTHER_EXPORTERS"),
+    collectorMemoryMib: read.integer("COLLECTOR_MEMORY_MIB", 400, 64),
+    collectorStopGraceMs: read.duration("COLLECTOR_STOP_GRACE", "35s", 0),
+    queueMib: read.integer("QUEUE_MIB", 512, 16),
+    logMaxAgeMs: read.duration("LOG_MAX_AGE", "168h", 60_000),
+    logMultilineStart: read.pattern("LOG_MULTILINE_START"),
+    logLevel: read.oneOf("LOG_LEVEL", LOG_LEVELS),
+    host: isHost ? readHost(read) : undefined,
+    cluster: isHost ? undefined : readCluster(read),
+  };
+}
+
+function readHost(read: Reader): HostSettings {
+  return {
+    credentialsFile: resolve(read.text("CREDENTIALS_FILE") ?? "/etc/atherops/credentials.json"),
+    logPaths: read.absolutePaths("LOG_PATHS", "/var/log/**/*.log"),
+    logPathsAllowed: read.absolutePaths("LOG_PATHS_ALLOWED", "/var/log/**"),
+    remoteConfigIntervalMs: read.duration("REMOTE_CONFIG_INTERVAL", "1m", 0),
+  };
+}
+
+function readCluster(read: Reader): ClusterSettings {
+  const nodeName = read.required("NODE_NAME");
+  return {
+    clusterName: read.required("CLUSTER_NAME"),
+    nodeName,
+    nodeIp: read.text("NODE_IP") ?? nodeName,
+    podNamespace: read.required("POD_NAMESPACE"),
+    podUid: read.required("POD_UID"),
+    secretName: read.text("SECRET_NAME") ?? "cluster-agent-credentials",
+    leaseName: read.text("LEASE_NAME") ?? "cluster-agent",
+    keyRotationDays: read.integer("KEY_ROTATION_DAYS", 30, 0),
+    excludeNamespaces: read.list("EXCLUDE_NAMESPACES"),
+    kubeletTls: read.kubeletTls("KUBELET_TLS"),
+    hostRoot: read.text("HOST_ROOT") ?? "/hostfs",
+  };
+}
+
+const DURATION_UNITS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** `30s`, `5m`, `168h` in milliseconds; undefined when it is not a whole number with one unit of ms, s, m, h, d. */
+export function parseDuration(text: string): number | undefined {
+  const match = /^(\d{1,9})(ms|s|m|h|d)$/.exec(text);
+  return match ? Number(match[1]) * (DURATION_UNITS[match[2] ?? ""] ?? 0) : undefined;
+}
+
+function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || host === "[::1]" || /^127(\.\d{1,3}){3}$/.test(host);
+}
+
+class Reader {
+  readonly #env: NodeJS.ProcessEnv;
+  readonly #problems: string[] = [];
+
+  constructor(env: NodeJS.ProcessEnv) {
+    this.#env = env;
+  }
+
+  problem(text: string): void {
+    this.#problems.push(text);
+  }
+
+  finish(): void {
+    if (this.#problems.length > 0) throw new SettingsError(`wrong settings:\n${this.#problems.map((text) => `  ${text}`).join("\n")}`);
+  }
+
+  text(name: string): string | undefined {
+    const file = this.#env[`${name}_FILE`];
+    const own = this.#env[name];
+    if (name.endsWith("_FILE") || !file) return own === "" ? undefined : own;
+    if (own) this.problem(`${name} and ${name}_FILE are both set: set one`);
+    try {
+      return readFileSync(file, "utf8").replace(/\r?\n$/, "") || undefined;
+    } catch (error) {
+      this.problem(`${name}_FILE: cannot read ${file}: ${(error as NodeJS.ErrnoException).code}`);
+      return undefined;
+    }
+  }
+
+  required(name: string): string {
+    const text = this.text(name);
+    if (text === undefined) this.problem(`${name} is required`);
+    return text ?? "";
+  }
+
+  /** Lower case wins, as in curl. */
+  eitherCase(name: string): string | undefined {
+    return this.#env[name.toLowerCase()] || this.text(name);
+  }
+
+  proxyUrl(name: string): string | undefined {
+    const text = this.eitherCase(name);
+    if (text !== undefined && !/^https?:$/.test(URL.parse(text)?.protocol ?? "")) this.problem(`${name}: not an http or https URL`);
+    return text;
+  }
+
+  list(name: string): string[] {
+    return (this.text(name) ?? "")
+      .split(",")
+      .map((item) => item.trim())
+      .filter(Boolean);
+  }
+
+  flag(name: string): boolean {
+    const text = this.text(name) ?? "false";
+    if (text !== "true" && text !== "false") this.problem(`${name}: must be true or false`);
+    return text === "true";
+  }
+
+  backendUrl(name: string, allowPlainHttp: boolean): string {
+    const text = this.required(name);
+    if (text === "") return "";
+    const url = URL.parse(text);
+    if (!url || !/^https?:$/.test(url.protocol)) {
+      this.problem(`${name}: not an http or https URL`);
+      return "";
+    }
+    if (url.username || url.password || url.search || url.hash || url.pathname !== "/") {
+      this.problem(`${name}: scheme, host and port only, such as https://telemetry.example:8443`);
+    }
+    if (url.protocol === "http:" && !isLoopback(url.hostname) && !allowPlainHttp) {
+      this.problem(`${name}: plain http would send telemetry readable by anyone on the way: use https, or set ALLOW_PLAIN_HTTP=true`);
+    }
+    return url.origin;
+  }
+
+  readableFile(name: string): string | undefined {
+    const path = this.text(name);
+    if (path === undefined) return undefined;
+    try {
+      readFileSync(path);
+    } catch (error) {
+      this.problem(`${name}: cannot read ${path}: ${(error as NodeJS.ErrnoException).code}`);
+    }
+    return resolve(path);
+  }
+
+  listen(name: string, fallback: string): ListenAddress {
+    const text = this.text(name) ?? fallback;
+    const match = /^(\[[0-9a-fA-F:]+\]|[^:]*):(\d{1,5})$/.exec(text);
+    const port = Number(match?.[2]);
+    if (!match || port > 65_535) this.problem(`${name}: "${text}" is not host:port`);
+    return { host: match?.[1]?.replace(/^\[|\]$/g, "") || "0.0.0.0", port };
+  }
+
+  loopback(name: string, fallback: string): ListenAddress {
+    const address = this.listen(name, fallback);
+    if (!isLoopback(address.host)) this.problem(`${name}: must be a loopback address: whoever reaches it has its telemetry signed`);
+    return address;
+  }
+
+  absolutePaths(name: string, fallback: string): string[] {
+    const paths = this.text(name) === undefined ? [fallback] : this.list(name);
+    for (const path of paths) {
+      if (!path.startsWith("/") || path.split("/").includes("..")) this.problem(`${name}: "${path}" is not an absolute path without ".."`);
+    }
+    return paths;
+  }
+
+  signals(name: string): Signal[] {
+    const given = this.text(name) === undefined ? SIGNALS : this.list(name);
+    for (const item of given) {
+      if (!SIGNALS.includes(item as Signal)) this.problem(`${name}: "${item}" is not one of ${SIGNALS.join(", ")}`);
+    }
+    if (given.length === 0) this.problem(`${name}: name at least one of ${SIGNALS.join(", ")}`);
+    return SIGNALS.filter((signal) => given.includes(signal));
+  }
+
+  kubeletTls(name: string): string {
+    const text = this.text(name) ?? "verify";
+    return text === "verify" || text === "skip" ? text : (this.readableFile(name) ?? text);
+  }
+
+  pattern(name: string): string | undefined {
+    const text = this.text(name);
+    try {
+      if (text !== undefined) RegExp(text);
+    } catch {
+      this.problem(`${name}: not a regular expression`);
+    }
+    return text;
+  }
+
+  duration(name: string, fallback: string, minimumMs: number): number {
+    const text = this.text(name) ?? fallback;
+    const ms = parseDuration(text);
+    if (ms === undefined || ms < minimumMs) {
+      this.problem(`${name}: "${text}" is not a duration of at least ${minimumMs} ms, such as 15s or 5m`);
+    }
+    return ms ?? 0;
+  }
+
+  integer(name: string, fallback: number, minimum: number): number {
+    const value = Number(this.text(name) ?? fallback);
+    if (!Number.isSafeInteger(value) || value < minimum) this.problem(`${name}: must be a whole number of at least ${minimum}`);
+    return value;
+  }
+
+  oneOf<const T extends string>(name: string, values: readonly [T, ...T[]]): T {
+    const text = this.text(name) ?? values[0];
+    const found = values.find((value) => value === text);
+    if (found === undefined) this.problem(`${name}: must be one of ${values.join(", ")}`);
+    return found ?? values[0];
+  }
+
+  program(variable: string, name: string): string[] {
+    const given = this.text(variable);
+    const cache = this.#env["XDG_CACHE_HOME"] || join(homedir(), ".cache");
+    return given ? [given] : [name, join(cache, "atherops", "tools", name, OTELCOL_VERSION, name)];
+  }
+}
