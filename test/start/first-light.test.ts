@@ -1,0 +1,260 @@
+// The spine of the product, on real processes and real engines: this machine's telemetry from the collector to the query, and what
+// survives when a process on the way is killed. Fixture: test/fixtures/processes.ts.
+import { appendFileSync, writeFileSync } from "node:fs";
+import { hostname } from "node:os";
+import { join } from "node:path";
+import { performance } from "node:perf_hooks";
+import { setTimeout as sleep } from "node:timers/promises";
+import { SpanKind, SpanStatusCode } from "@opentelemetry/api";
+import { OTLPTraceExporter as GrpcExporter } from "@opentelemetry/exporter-trace-otlp-grpc";
+import { OTLPTraceExporter as HttpExporter } from "@opentelemetry/exporter-trace-otlp-http";
+import { resourceFromAttributes } from "@opentelemetry/resources";
+import { BasicTracerProvider, SimpleSpanProcessor, type SpanExporter } from "@opentelemetry/sdk-trace-base";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import {
+  adminPassword,
+  backendPlace,
+  call,
+  collectorPid,
+  eventually,
+  hostAgentPlace,
+  login,
+  startBackend,
+  startHostAgent,
+  temporaryFolder,
+  type AgentPlace,
+  type BackendPlace,
+  type TestProcess,
+} from "../fixtures/processes.ts";
+
+const SEQUENCE = 10_000;
+const folder = temporaryFolder();
+let place: BackendPlace;
+let agentPlace: AgentPlace;
+let backend: TestProcess;
+let agent: TestProcess;
+let token: string;
+
+beforeAll(async () => {
+  place = await backendPlace(folder.path, { JWT_TTL: "2h" });
+  backend = await startBackend(place);
+  token = await login(place.apiUrl, "admin@localhost", adminPassword(place));
+  const made = await call("POST", `${place.apiUrl}/api/install-tokens`, { bearer: token, body: {} });
+  expect(made.status).toBe(201);
+  agentPlace = await hostAgentPlace(folder.path, place.apiUrl, { INSTALL_TOKEN: made.json.token, HEARTBEAT_INTERVAL: "1s" });
+  agent = await startHostAgent(agentPlace);
+});
+
+afterAll(async () => {
+  await agent?.end();
+  await backend?.end();
+  folder[Symbol.dispose]();
+});
+
+async function instant(query: string): Promise<{ metric: Record<string, string>; value: [number, string] }[]> {
+  const answer = await call("GET", `${place.apiUrl}/query/prometheus/api/v1/query?query=${encodeURIComponent(query)}`, { bearer: token });
+  expect(answer.status, answer.text).toBe(200);
+  return answer.json.data.result;
+}
+
+async function logs(
+  parameters: string,
+): Promise<
+  { message: string; level: string; source: string; labels: Record<string, string>; timestamp: string; host_id: string; node: string }[]
+> {
+  const answer = await call("GET", `${place.apiUrl}/query/logs?${parameters}`, { bearer: token });
+  expect(answer.status, answer.text).toBe(200);
+  return answer.json;
+}
+
+/** How often each number of a sequence is stored: walks all pages of the log query. */
+async function stored(sequence: string): Promise<Map<number, number>> {
+  const seen = new Map<number, number>();
+  let url: string | undefined = `${place.apiUrl}/query/logs?limit=500&q=${sequence}`;
+  while (url) {
+    const answer = await call("GET", url, { bearer: token });
+    expect(answer.status, answer.text).toBe(200);
+    for (const row of answer.json as { message: string }[]) {
+      const number = Number(row.message.split(" ")[1]);
+      seen.set(number, (seen.get(number) ?? 0) + 1);
+    }
+    const next = /<([^>]+)>; rel="next"/.exec(answer.headers.get("link") ?? "")?.[1];
+    url = next && new URL(next, place.apiUrl).href;
+  }
+  return seen;
+}
+
+/** Appends the numbered sequence in small pieces while `meanwhile` runs, then waits until every number is stored. */
+async function writeWhile(sequence: string, meanwhile: () => Promise<void>): Promise<{ missing: number; doubled: number }> {
+  const file = join(agentPlace.logFolder, `${sequence}.log`);
+  const disturbance = meanwhile();
+  for (let first = 0; first < SEQUENCE; first += 100) {
+    appendFileSync(
+      file,
+      Array.from({ length: 100 }, (_, index) => `${sequence} ${first + index} padding to look like a line of log\n`).join(""),
+    );
+    await sleep(20);
+  }
+  await disturbance;
+  const seen = await eventually(
+    `all ${SEQUENCE} lines of ${sequence}`,
+    async () => {
+      const now = await stored(sequence);
+      return now.size === SEQUENCE && now;
+    },
+    120_000,
+  ).catch(() => stored(sequence));
+  return { missing: SEQUENCE - seen.size, doubled: [...seen.values()].filter((count) => count > 1).length };
+}
+
+test("host metrics of this machine carry the tenant's and the host's labels", async () => {
+  const agents = await call("GET", `${place.apiUrl}/api/v1/agents`, { bearer: token });
+  const [series] = await eventually("memory usage", async () => {
+    const found = await instant("system_memory_usage_bytes");
+    return found.length > 0 && found;
+  });
+  expect(series?.metric).toMatchObject({ host_id: agents.json[0].agent_id, node: agents.json[0].hostname });
+  expect(series?.metric["org_id"]).toMatch(/^[0-9a-f-]{36}$/);
+  expect(series?.metric["node"]).toBe(hostname());
+  expect(Number(series?.value[1])).toBeGreaterThan(0);
+  expect(agents.json[0].online).toBe(true);
+});
+
+test("a line appended to a watched file is read back with the mapping of the contract", async () => {
+  const written = performance.now();
+  const at = Date.now();
+  appendFileSync(join(agentPlace.logFolder, "app.log"), "first light é ✓\n");
+  const [row] = await eventually("the line", async () => {
+    const found = await logs(`q=${encodeURIComponent("FIRST LIGHT é")}`);
+    return found.length > 0 && found;
+  });
+  console.log(`append to readable: ${Math.round(performance.now() - written)} ms`);
+  expect(row).toMatchObject({ message: "first light é ✓", level: "info", node: hostname() });
+  expect(row?.timestamp).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$/);
+  expect(Math.abs(Date.parse(row?.timestamp ?? "") - at)).toBeLessThan(10_000);
+  expect(row?.labels["log.file.name"] ?? row?.labels["log.file.path"]).toContain("app.log");
+});
+
+test.each([
+  ["gRPC", () => new GrpcExporter({ url: agentPlace.otlpGrpc })],
+  ["HTTP", () => new HttpExporter({ url: `${agentPlace.otlpHttp}/v1/traces` })],
+] as [string, () => SpanExporter][])(
+  "a span sent by an OpenTelemetry SDK over %s is read back with all ten fields",
+  async (name, exporter) => {
+    const service = `checkout-${name}`;
+    const provider = new BasicTracerProvider({
+      resource: resourceFromAttributes({ "service.name": service, "deployment.environment": "test", org_id: "forged" }),
+      spanProcessors: [new SimpleSpanProcessor(exporter())],
+    });
+    const tracer = provider.getTracer("first-light");
+    const started = Date.now();
+    const root = tracer.startSpan("POST /orders", {
+      kind: SpanKind.SERVER,
+      startTime: started,
+      attributes: { "http.response.status_code": 500, "deployment.environment": "span wins" },
+    });
+    root.setStatus({ code: SpanStatusCode.ERROR, message: "no stock" });
+    root.end(started + 250);
+    const sent = performance.now();
+    await provider.forceFlush();
+    const [span] = await eventually("the span", async () => {
+      const answer = await call("GET", `${place.apiUrl}/query/traces?trace_id=${root.spanContext().traceId.toUpperCase()}`, {
+        bearer: token,
+      });
+      return answer.json?.length > 0 && answer.json;
+    });
+    console.log(`span over ${name}, sent to readable: ${Math.round(performance.now() - sent)} ms`);
+    const { Attributes, Timestamp, ...rest } = span;
+    expect(rest).toEqual({
+      TraceID: root.spanContext().traceId,
+      SpanID: root.spanContext().spanId,
+      ParentSpanID: "",
+      Service: service,
+      Operation: "POST /orders",
+      DurationMs: 250,
+      StatusCode: "ERROR",
+      Error: true,
+    });
+    expect(Timestamp).toBe(new Date(started).toISOString().replace(/(\.\d{3})Z$/, "$1000000Z"));
+    expect(Attributes).toMatchObject({ "http.response.status_code": "500", "deployment.environment": "span wins" });
+    expect(Object.keys(Attributes)).not.toContain("org_id");
+    expect(Object.keys(Attributes)).not.toContain("service.name");
+    await provider.shutdown();
+  },
+);
+
+test("the collector killed while 10,000 lines are written: it is back and no line is missing", async () => {
+  const before = collectorPid(agentPlace);
+  const outcome = await writeWhile("kill-collector", async () => {
+    await sleep(700);
+    process.kill(before ?? 0, "SIGKILL");
+    await eventually("a new collector", async () => {
+      const now = collectorPid(agentPlace);
+      return now !== undefined && now !== before;
+    });
+  });
+  console.log("collector killed:", outcome);
+  expect(outcome.missing).toBe(0);
+});
+
+test("the backend away while 10,000 lines are written: no line is missing or doubled", async () => {
+  const awayMs = process.env["CI"] ? 60_000 : 15_000;
+  const outcome = await writeWhile("backend-away", async () => {
+    await sleep(500);
+    await backend.end("SIGKILL");
+    await sleep(awayMs);
+    backend = await startBackend(place);
+  });
+  console.log("backend away:", outcome);
+  expect(outcome).toEqual({ missing: 0, doubled: 0 });
+});
+
+test("the agent restarted while 10,000 lines are written: no line is missing", async () => {
+  const outcome = await writeWhile("restart-agent", async () => {
+    await sleep(700);
+    expect(await agent.end("SIGTERM")).toBe(0);
+    agent = await startHostAgent(agentPlace);
+  });
+  console.log("agent restarted:", outcome);
+  expect(outcome.missing).toBe(0);
+});
+
+test("the agent killed with the backend away: its orphaned collector is replaced, no line is missing", async () => {
+  const outcome = await writeWhile("kill-agent", async () => {
+    await backend.end("SIGKILL");
+    await agent.end("SIGKILL");
+    const started = startHostAgent(agentPlace).catch((error: unknown) => error);
+    await sleep(3000);
+    backend = await startBackend(place);
+    const result = await started;
+    if (result instanceof Error) throw result;
+    agent = result as TestProcess;
+  });
+  console.log("agent killed:", outcome);
+  expect(outcome.missing).toBe(0);
+});
+
+test("the real collector's metrics are accepted line by line by VictoriaMetrics", async () => {
+  const health = await call("GET", `${place.healthUrl}/metrics`);
+  expect(health.status).toBe(200);
+  const vm = /victoria-metrics.*?(http:\/\/127\.0\.0\.1:\d+)/.exec(backend.log)?.[1];
+  expect(vm, "the backend's log names the address of its metrics engine").toBeTruthy();
+  const counters = (await call("GET", `${vm}/metrics`)).text;
+  const invalid = [...counters.matchAll(/^vm_rows_invalid_total\{type="prometheus"\} (\d+)$/gm)].map((match) => Number(match[1]));
+  expect(invalid).toEqual([0]);
+});
+
+test("no secret is in any log or process argument", async () => {
+  const key = JSON.parse(
+    await eventually("credentials", async () =>
+      (await import("node:fs")).readFileSync(join(agentPlace.stateDir, "credentials.json"), "utf8"),
+    ),
+  ).api_key;
+  const secrets = [key, agentPlace.env["INSTALL_TOKEN"], adminPassword(place), token].filter(Boolean) as string[];
+  expect(secrets.length).toBe(4);
+  for (const secret of secrets) {
+    expect(agent.log).not.toContain(secret);
+    expect(backend.log).not.toContain(secret);
+  }
+  writeFileSync(join(folder.path, "checked"), "");
+});
