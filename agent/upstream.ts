@@ -1,0 +1,190 @@
+// The agent's only way out: a pool of kept-alive connections to the backend, through HTTPS_PROXY where one applies, trusting
+// BACKEND_CA_FILE beside the well-known authorities. Invariant: requests go to the backend's origin and nowhere else; a redirect is
+// an answer like any other and never followed. Used by proxy/forward.ts and enrolment/backend-api.ts.
+import { readFileSync, statSync } from "node:fs";
+import { isIP } from "node:net";
+import { getCACertificates } from "node:tls";
+import { Agent, type Dispatcher, EnvHttpProxyAgent } from "undici";
+
+export interface UpstreamOptions {
+  /** Origin of the backend as settings.ts validated it, e.g. `https://telemetry.example:8443`. */
+  readonly backendUrl: string;
+  /** PEM of further authorities. Watched: a replaced file is in force for new connections within CA_CHECK_INTERVAL_MS. */
+  readonly caFile?: string | undefined;
+  readonly httpsProxy?: string | undefined;
+  readonly httpProxy?: string | undefined;
+  /** As curl reads it: comma-separated hosts, domain suffixes, `*`. Loopback is never reached through a proxy. */
+  readonly noProxy?: string | undefined;
+  readonly connectTimeoutMs?: number;
+  /** From the last byte sent to the answer's first, and between any two bytes of the answer. */
+  readonly answerTimeoutMs?: number;
+  readonly maxConnections?: number;
+  readonly nowMs?: () => number;
+}
+
+export interface UpstreamRequest {
+  readonly method: string;
+  /** Sent exactly as given: what is signed is what travels. */
+  readonly path: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: Uint8Array | string | undefined;
+  readonly signal?: AbortSignal;
+}
+
+export interface UpstreamAnswer {
+  readonly status: number;
+  /** Names in lower case; a repeated header's values are joined with `, `. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** The answer's body, cut off after MAX_ANSWER_BYTES. */
+  readonly body: string;
+}
+
+export interface Upstream extends AsyncDisposable {
+  /** Any HTTP status is an answer. Throws UpstreamError when there was none. */
+  request(request: UpstreamRequest): Promise<UpstreamAnswer>;
+}
+
+/** The backend gave no answer: not resolved, not connected, not trusted, timed out, cut off. The message is fit for a log line. */
+export class UpstreamError extends Error {
+  override readonly name = "UpstreamError";
+  /** True when a connection stood and broke: the request may have been refused or even taken before its answer got lost. */
+  readonly wasConnected: boolean;
+  constructor(message: string, wasConnected: boolean, options?: ErrorOptions) {
+    super(message, options);
+    this.wasConnected = wasConnected;
+  }
+}
+
+/** The backend's answers are small JSON; remote configuration is the largest. */
+const MAX_ANSWER_BYTES = 1024 * 1024;
+const CA_CHECK_INTERVAL_MS = 10_000;
+
+export function createUpstream(options: UpstreamOptions): Upstream {
+  return new BackendUpstream(options);
+}
+
+class BackendUpstream implements Upstream {
+  readonly #options: UpstreamOptions;
+  readonly #nowMs: () => number;
+  #dispatcher: Dispatcher;
+  #caVersion: string | undefined;
+  #caCheckedAtMs: number;
+  #retired: Promise<void>[] = [];
+
+  constructor(options: UpstreamOptions) {
+    this.#options = options;
+    this.#nowMs = options.nowMs ?? (() => performance.now());
+    this.#caCheckedAtMs = this.#nowMs();
+    this.#caVersion = caVersion(options.caFile);
+    this.#dispatcher = openPool(options);
+  }
+
+  async request(request: UpstreamRequest): Promise<UpstreamAnswer> {
+    this.#followCaFile();
+    try {
+      const answer = await this.#dispatcher.request({
+        origin: this.#options.backendUrl,
+        path: request.path,
+        method: request.method,
+        headers: request.headers,
+        body: request.body ?? null,
+        signal: request.signal ?? null,
+      });
+      return { status: answer.statusCode, headers: plainHeaders(answer.headers), body: await readBounded(answer.body) };
+    } catch (cause) {
+      throw describeFailure(cause, this.#options.backendUrl);
+    }
+  }
+
+  /** Requests under way finish on the pool that they started on. */
+  #followCaFile(): void {
+    const { caFile } = this.#options;
+    if (caFile === undefined || this.#nowMs() - this.#caCheckedAtMs < CA_CHECK_INTERVAL_MS) return;
+    this.#caCheckedAtMs = this.#nowMs();
+    const version = caVersion(caFile);
+    if (version === undefined || version === this.#caVersion) return;
+    const previous = this.#dispatcher;
+    this.#dispatcher = openPool(this.#options);
+    this.#caVersion = version;
+    this.#retired.push(previous.close());
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([this.#dispatcher.close(), ...this.#retired]);
+  }
+}
+
+function openPool(options: UpstreamOptions): Dispatcher {
+  const { hostname, protocol } = new URL(options.backendUrl);
+  const proxy = protocol === "https:" ? options.httpsProxy : options.httpProxy;
+  const tls = options.caFile === undefined ? {} : { ca: [...getCACertificates("default"), readFileSync(options.caFile, "utf8")] };
+  const connectTimeout = options.connectTimeoutMs ?? 5_000;
+  const pool = {
+    connections: options.maxConnections ?? 16,
+    pipelining: 1,
+    allowH2: false,
+    connectTimeout,
+    headersTimeout: options.answerTimeoutMs ?? 25_000,
+    bodyTimeout: options.answerTimeoutMs ?? 25_000,
+    keepAliveTimeout: 30_000,
+    connect: { ...tls, timeout: connectTimeout },
+  };
+  if (proxy === undefined || isLoopback(hostname)) return new Agent(pool);
+  return new EnvHttpProxyAgent({
+    ...pool,
+    httpsProxy: proxy,
+    httpProxy: proxy,
+    // Empty rather than absent: undici would read the environment itself, which only settings.ts does.
+    noProxy: options.noProxy ?? "",
+    requestTls: { ...tls, ...(isIP(bareHost(hostname)) === 0 ? { servername: hostname } : {}) },
+    proxyTls: tls,
+  });
+}
+
+/** True for `localhost`, 127.0.0.0/8 and ::1, with or without brackets. */
+export function isLoopback(hostname: string): boolean {
+  const host = bareHost(hostname).toLowerCase();
+  return host === "localhost" || host === "::1" || (isIP(host) === 4 && host.startsWith("127."));
+}
+
+function bareHost(hostname: string): string {
+  return hostname.replace(/^\[(.*)\]$/, "$1");
+}
+
+/** Changes when the file's content does; undefined while it cannot be read, in the middle of a replacement. */
+function caVersion(caFile: string | undefined): string | undefined {
+  if (caFile === undefined) return undefined;
+  try {
+    const { mtimeMs, ino, size } = statSync(caFile);
+    return size === 0 ? undefined : `${ino}:${mtimeMs}:${size}`;
+  } catch {
+    return undefined;
+  }
+}
+
+function plainHeaders(headers: Record<string, string | string[] | undefined>): Record<string, string> {
+  const plain: Record<string, string> = {};
+  for (const [name, value] of Object.entries(headers)) {
+    if (value !== undefined) plain[name] = Array.isArray(value) ? value.join(", ") : value;
+  }
+  return plain;
+}
+
+async function readBounded(body: AsyncIterable<Buffer>): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of body) {
+    chunks.push(chunk.subarray(0, MAX_ANSWER_BYTES - bytes));
+    bytes += chunk.length;
+    if (bytes >= MAX_ANSWER_BYTES) break;
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+const BROKEN_CONNECTION = new Set(["UND_ERR_SOCKET", "ECONNRESET", "EPIPE", "UND_ERR_HEADERS_TIMEOUT", "UND_ERR_BODY_TIMEOUT"]);
+
+function describeFailure(cause: unknown, backendUrl: string): UpstreamError {
+  const { code, message, name } = cause as { code?: string; message?: string; name?: string };
+  const text = name === "AbortError" ? "given up" : `${code === undefined ? "" : `${code}: `}${message || "connection failed"}`;
+  return new UpstreamError(`no answer from ${backendUrl}: ${text}`, BROKEN_CONNECTION.has(code ?? ""), { cause });
+}
