@@ -1,0 +1,155 @@
+// The Secret that holds the cluster's one identity, and the only place that knows its layout. Invariants: a write names the
+// version it was made from, so no agent overwrites what another wrote since; what a crash must not lose (the Idempotency-Key of a
+// call, the hash of a used install token) is in here before the call, and goes in the same write that stores the call's answer.
+// The chart ships it empty, and the agent may neither create nor list. Called by enrolment/cluster-enrolment.ts and its steps,
+// secret-follower.ts and the command `rotate`.
+import { createHash } from "node:crypto";
+import { KubernetesError, type KubernetesApi, type KubernetesObject } from "../kubernetes/api.ts";
+import type { RegisterClusterRequest } from "../protocol/enrolment.ts";
+import { keyHash } from "../protocol/signature.ts";
+import type { Credential } from "./store.ts";
+
+/** Keys of the Secret's `data`. */
+const CLUSTER_ID = "cluster-id";
+const API_KEY = "api-key";
+const KEY_CREATED_AT = "key-created-at";
+const USED_INSTALL_TOKEN = "used-install-token-sha256";
+const PENDING_ENROLMENT = "pending-enrolment";
+const PENDING_ROTATION = "pending-rotation";
+/** Annotation that asks for a rotation; its value is when it was asked, for the operator's eyes. */
+export const ROTATE_REQUESTED = "atherops.io/rotate-requested";
+
+/** A registration that was announced before it was called. The body is part of it: the same Idempotency-Key with another is a 422. */
+export interface PendingEnrolment {
+  readonly idempotencyKey: string;
+  readonly body: RegisterClusterRequest;
+}
+
+/** A rotation that was announced before it was called: which key it replaces, by hash. */
+export interface PendingRotation {
+  readonly idempotencyKey: string;
+  readonly keyHash: string;
+}
+
+/** What the Secret says. */
+export interface SecretContent {
+  readonly credential?: Credential;
+  /** SHA-256 (hex) of the install token that minted the present identity. */
+  readonly usedTokenHash?: string;
+  /** By SHA-256 of the install token: agents with an older and a newer token must not overwrite each other's. */
+  readonly pendingEnrolments: Readonly<Record<string, PendingEnrolment>>;
+  readonly pendingRotation?: PendingRotation;
+  readonly rotateRequested: boolean;
+}
+
+/** The Secret as it was read: its content and the object it came from, for a write that refuses to overwrite. */
+export interface SecretSnapshot extends SecretContent {
+  readonly version: string;
+  readonly object: SecretObject;
+}
+
+export interface SecretObject extends KubernetesObject {
+  data?: Record<string, string>;
+  type?: string;
+}
+
+/** SHA-256 (hex) of an install token: what the Secret remembers of it. */
+export function tokenHash(installToken: string): string {
+  return createHash("sha256").update(installToken, "utf8").digest("hex");
+}
+
+export class ClusterSecret {
+  readonly name: string;
+  readonly namespace: string;
+  readonly #api: KubernetesApi;
+
+  constructor(api: KubernetesApi, options: { namespace: string; name: string }) {
+    this.#api = api;
+    this.namespace = options.namespace;
+    this.name = options.name;
+  }
+
+  /** Path of the collection, for a watch. */
+  get collectionPath(): string {
+    return `/api/v1/namespaces/${this.namespace}/secrets`;
+  }
+
+  get #path(): string {
+    return `${this.collectionPath}/${this.name}`;
+  }
+
+  /** What the API server has now, or undefined when the Secret does not exist; other refusals throw KubernetesError. */
+  async read(signal: AbortSignal): Promise<SecretSnapshot | undefined> {
+    try {
+      return parseSecret(await this.#api.get<SecretObject>(this.#path, signal));
+    } catch (error) {
+      if (error instanceof KubernetesError && error.status === 404) return undefined;
+      throw error;
+    }
+  }
+
+  /** Replaces the content unless the Secret has changed since `base` was read: then KubernetesError 409. Other data stays. */
+  async write(base: SecretSnapshot, content: SecretContent, signal: AbortSignal): Promise<SecretSnapshot> {
+    return parseSecret(await this.#api.put<SecretObject>(this.#path, renderSecret(base.object, content), signal));
+  }
+
+  /** Asks for a rotation, whoever holds the Lease. Answers once the API server has it. */
+  async requestRotation(signal: AbortSignal): Promise<void> {
+    const annotations = { [ROTATE_REQUESTED]: new Date().toISOString() };
+    await this.#api.mergePatch(this.#path, { metadata: { annotations } }, signal);
+  }
+}
+
+/** Reads the layout. Fields that are missing, empty or not in their form count as absent, so that a damaged Secret heals. */
+export function parseSecret(object: SecretObject): SecretSnapshot {
+  const text = (key: string): string =>
+    Buffer.from(object.data?.[key] ?? "", "base64")
+      .toString("utf8")
+      .trim();
+  const [id, apiKey] = [text(CLUSTER_ID), text(API_KEY)];
+  const pendingRotation = parseJson(text(PENDING_ROTATION)) as PendingRotation | undefined;
+  return {
+    version: object.metadata.resourceVersion ?? "",
+    object,
+    ...(id && apiKey && { credential: { id, apiKey, keyCreatedAt: text(KEY_CREATED_AT) } }),
+    ...(text(USED_INSTALL_TOKEN) && { usedTokenHash: text(USED_INSTALL_TOKEN) }),
+    pendingEnrolments: (parseJson(text(PENDING_ENROLMENT)) ?? {}) as Record<string, PendingEnrolment>,
+    ...(pendingRotation?.idempotencyKey && { pendingRotation }),
+    rotateRequested: object.metadata.annotations?.[ROTATE_REQUESTED] !== undefined,
+  };
+}
+
+/** The object to write: `content` in place of what `base` said, everything else of `base` kept. */
+export function renderSecret(base: SecretObject, content: SecretContent): SecretObject {
+  const { credential, pendingEnrolments, pendingRotation } = content;
+  const texts: Record<string, string | undefined> = {
+    [CLUSTER_ID]: credential?.id,
+    [API_KEY]: credential?.apiKey,
+    [KEY_CREATED_AT]: credential?.keyCreatedAt,
+    [USED_INSTALL_TOKEN]: content.usedTokenHash,
+    [PENDING_ENROLMENT]: Object.keys(pendingEnrolments).length > 0 ? JSON.stringify(pendingEnrolments) : undefined,
+    [PENDING_ROTATION]: pendingRotation && JSON.stringify(pendingRotation),
+  };
+  const data = { ...base.data };
+  for (const [key, value] of Object.entries(texts)) {
+    if (value === undefined) delete data[key];
+    else data[key] = Buffer.from(value, "utf8").toString("base64");
+  }
+  const { [ROTATE_REQUESTED]: requested, ...annotations } = base.metadata.annotations ?? {};
+  if (content.rotateRequested) annotations[ROTATE_REQUESTED] = requested ?? new Date().toISOString();
+  return { ...base, metadata: { ...base.metadata, annotations }, data };
+}
+
+/** True when the announced rotation replaces the key in force: else it is a left-over. */
+export function isRotating(content: SecretContent): boolean {
+  return content.credential !== undefined && content.pendingRotation?.keyHash === keyHash(content.credential.apiKey);
+}
+
+function parseJson(text: string): object | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}

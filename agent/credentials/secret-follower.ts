@@ -1,0 +1,141 @@
+// Follows the Secret: a watch for speed, a poll behind it for certainty. Invariant: a change of the Secret is known here within one
+// poll interval, even when the watch has died without a word; a poll that knows more than the watch is the watch's end. An
+// answer of the API that was overtaken by a newer one is never applied. Called by enrolment/cluster-enrolment.ts.
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Logger } from "pino";
+import { namedObject, type KubernetesApi } from "../kubernetes/api.ts";
+import { parseSecret, type ClusterSecret, type SecretObject, type SecretSnapshot } from "./cluster-secret.ts";
+
+export interface FollowTiming {
+  /** Between polls, milliseconds; spread by ±10 % so that a thousand nodes do not ask at once. */
+  readonly pollEveryMs: number;
+  /** How long the server keeps one watch open. */
+  readonly watchForMs: number;
+  /** How long the watch may lag behind a poll before it counts as dead. */
+  readonly watchLagMs: number;
+  /** Between attempts to watch again, doubling from the first to the second. */
+  readonly backoffMs: readonly [number, number];
+}
+
+export const FOLLOW_TIMING: FollowTiming = { pollEveryMs: 60_000, watchForMs: 240_000, watchLagMs: 3_000, backoffMs: [1_000, 30_000] };
+
+/** What is known of the Secret: `undefined` when it does not exist. */
+export type SecretView = SecretSnapshot | undefined;
+
+export class SecretFollower {
+  readonly #api: KubernetesApi;
+  readonly #secret: ClusterSecret;
+  readonly #timing: FollowTiming;
+  readonly #log: Logger;
+  readonly #onChange: (view: SecretView) => void;
+  #view: SecretView;
+  /** Counts what was applied, so that an answer that was asked for earlier is recognised as overtaken. */
+  #applied = 0;
+  #watch: { end: AbortController; version: string | undefined } | undefined;
+  #polling: Promise<void> | undefined;
+
+  constructor(
+    api: KubernetesApi,
+    secret: ClusterSecret,
+    options: { timing?: FollowTiming; log: Logger; onChange: (view: SecretView) => void },
+  ) {
+    this.#api = api;
+    this.#secret = secret;
+    this.#timing = options.timing ?? FOLLOW_TIMING;
+    this.#log = options.log;
+    this.#onChange = options.onChange;
+  }
+
+  /** Follows until `signal` aborts. Never rejects. */
+  async run(signal: AbortSignal): Promise<void> {
+    await Promise.all([this.#keepWatching(signal), this.#keepPolling(signal)]);
+  }
+
+  /** Reads the Secret now; callers at the same time share one read. Rejects when the API server cannot be asked. */
+  poll(signal: AbortSignal): Promise<void> {
+    this.#polling ??= this.#pollOnce(signal).finally(() => (this.#polling = undefined));
+    return this.#polling;
+  }
+
+  /** Takes over what the caller itself has just read or written. */
+  apply(view: SecretView): void {
+    this.#applied += 1;
+    const known = this.#applied > 1 && view?.version === this.#view?.version;
+    this.#view = view;
+    if (known) return;
+    this.#onChange(view);
+  }
+
+  async #pollOnce(signal: AbortSignal): Promise<void> {
+    for (;;) {
+      const before = this.#applied;
+      const view = await this.#secret.read(signal);
+      if (this.#applied !== before) continue;
+      this.apply(view);
+      this.#suspectWatch(view?.version);
+      return;
+    }
+  }
+
+  async #keepPolling(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await pause(this.#timing.pollEveryMs * (0.9 + Math.random() * 0.2), signal);
+      if (signal.aborted) return;
+      await this.poll(signal).catch((error: unknown) => {
+        // Safe: what is known stays in force, and the next poll comes.
+        if (!signal.aborted) this.#log.warn({ err: error }, "cannot read the Secret; keeping what is known");
+      });
+    }
+  }
+
+  /** Ends the watch when it has not delivered, some time from now, a version that a poll has seen. */
+  #suspectWatch(version: string | undefined): void {
+    const watch = this.#watch;
+    if (!watch || watch.version === version) return;
+    const timer = setTimeout(() => {
+      if (this.#watch !== watch || watch.version === version || this.#view?.version !== version) return;
+      this.#log.warn("the watch of the Secret is silent although it has changed; watching anew");
+      watch.end.abort();
+    }, this.#timing.watchLagMs);
+    timer.unref();
+  }
+
+  async #keepWatching(signal: AbortSignal): Promise<void> {
+    const [firstMs, mostMs] = this.#timing.backoffMs;
+    let backoffMs = firstMs;
+    while (!signal.aborted) {
+      const end = new AbortController();
+      const startedAt = performance.now();
+      try {
+        await this.#watchOnce(end, AbortSignal.any([signal, end.signal]));
+        backoffMs = firstMs;
+        // The server ends a watch after its time; one that it ends at once must not become a busy loop.
+        if (performance.now() - startedAt < firstMs) await pause(firstMs, signal);
+      } catch (error) {
+        if (signal.aborted) return;
+        // Safe: the poll goes on; the watch only makes changes known sooner.
+        if (!end.signal.aborted) this.#log.info({ err: error }, "the watch of the Secret ended; watching anew");
+        await pause(backoffMs * (0.5 + Math.random()), signal);
+        backoffMs = end.signal.aborted ? firstMs : Math.min(backoffMs * 2, mostMs);
+      }
+    }
+  }
+
+  /** One watch, from the present state on, until the server ends it. */
+  async #watchOnce(end: AbortController, signal: AbortSignal): Promise<void> {
+    const watch = { end, version: this.#view?.version };
+    this.#watch = watch;
+    const query = { ...namedObject(this.#secret.name), timeoutSeconds: String(Math.ceil(this.#timing.watchForMs / 1000)) };
+    const silenceMs = this.#timing.watchForMs + 30_000;
+    for await (const event of this.#api.watch<SecretObject>(this.#secret.collectionPath, query, silenceMs, signal)) {
+      if (event.type === "BOOKMARK") continue;
+      const view = event.type === "DELETED" ? undefined : parseSecret(event.object);
+      watch.version = view?.version;
+      this.apply(view);
+    }
+  }
+}
+
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  await sleep(ms, undefined, { signal }).catch(() => undefined);
+}

@@ -1,0 +1,85 @@
+// What an agent of the cluster has to do now, decided from what the Secret says and what this agent knows: pure, so that every
+// state a crash can leave behind is a row of its test. Invariant: nothing here depends on how the state came about; the next
+// holder of the Lease picks up where the last one died. Source: spec decisions.md, "Enrolment". Called by cluster-enrolment.ts.
+import { isRotating, type SecretContent } from "../credentials/cluster-secret.ts";
+import type { Credential } from "../credentials/store.ts";
+import { keyHash } from "../protocol/signature.ts";
+
+export interface Situation {
+  /** The Secret; undefined when it does not exist. */
+  readonly secret: SecretContent | undefined;
+  /** The credential this agent signs with, which outlives a deleted Secret. */
+  readonly remembered: Credential | undefined;
+  /** Hash of the install token that this agent was given. */
+  readonly ownTokenHash: string | undefined;
+  /** Hash of the install token that the remembered credential came from. */
+  readonly rememberedTokenHash: string | undefined;
+  /** Install tokens (hashes) that the backend has refused. */
+  readonly refusedTokens: ReadonlySet<string>;
+  /** Hash of the key that the backend has refused as unknown or revoked. */
+  readonly refusedKey: string | undefined;
+  /** `X-Key-Age-Days` of a key, by the key's hash. */
+  readonly keyAge: { readonly keyHash: string; readonly days: number } | undefined;
+  /** 0: never by age. */
+  readonly keyRotationDays: number;
+}
+
+const NEW_TOKEN = 'create one (POST /api/install-tokens) and set it with "helm upgrade"';
+
+/** What only the operator can put right, and how. */
+const PROBLEMS = {
+  secret_missing: `the Secret does not exist: "helm upgrade" creates it, empty; a key that running agents know is put back into it`,
+  no_install_token: `the cluster has no key, and this agent no install token: ${NEW_TOKEN}`,
+  install_token_refused: `the backend refuses the install token (unknown, expired or used): ${NEW_TOKEN}`,
+  key_refused: `the backend refuses the cluster's key (unknown or revoked), and there is no unused install token: ${NEW_TOKEN}; telemetry is kept on disk until then`,
+} as const;
+
+export type ProblemCode = keyof typeof PROBLEMS;
+
+/** What to tell the operator; `secret` is `<namespace>/<name>`. */
+export function advice(code: ProblemCode, secret: string): string {
+  return `Secret ${secret}: ${PROBLEMS[code]}`;
+}
+
+export type Duty =
+  | { readonly kind: "enrol"; readonly tokenHash: string; readonly why: string }
+  | { readonly kind: "restore"; readonly credential: Credential; readonly usedTokenHash: string | undefined }
+  | { readonly kind: "rotate"; readonly credential: Credential; readonly why: string }
+  | { readonly kind: "none"; readonly problem?: ProblemCode };
+
+export function decideDuty(now: Situation): Duty {
+  if (!now.secret) return { kind: "none", problem: "secret_missing" };
+  if (!now.secret.credential) return withoutCredential(now);
+  return withCredential(now, now.secret, now.secret.credential);
+}
+
+function withoutCredential(now: Situation): Duty {
+  const { remembered, ownTokenHash, rememberedTokenHash } = now;
+  const replaced = ownTokenHash !== undefined && rememberedTokenHash !== undefined && ownTokenHash !== rememberedTokenHash;
+  if (remembered && keyHash(remembered.apiKey) !== now.refusedKey && !replaced) {
+    return { kind: "restore", credential: remembered, usedTokenHash: rememberedTokenHash };
+  }
+  if (ownTokenHash === undefined) return { kind: "none", problem: "no_install_token" };
+  if (now.refusedTokens.has(ownTokenHash)) return { kind: "none", problem: "install_token_refused" };
+  return { kind: "enrol", tokenHash: ownTokenHash, why: "the cluster has no key yet" };
+}
+
+function withCredential(now: Situation, secret: SecretContent, credential: Credential): Duty {
+  const hash = keyHash(credential.apiKey);
+  // A rotation whose answer was lost may be what made the key refused, and the refused key may still ask for that answer.
+  if (isRotating(secret)) return { kind: "rotate", credential, why: "a rotation was announced and is not finished" };
+  if (hash === now.refusedKey) return afterRefusal(now, secret);
+  if (secret.rotateRequested) return { kind: "rotate", credential, why: "it was asked for" };
+  const ageDays = now.keyAge?.keyHash === hash ? now.keyAge.days : 0;
+  if (now.keyRotationDays > 0 && ageDays >= now.keyRotationDays) {
+    return { kind: "rotate", credential, why: `the key is ${ageDays} days old` };
+  }
+  return { kind: "none" };
+}
+
+function afterRefusal(now: Situation, secret: SecretContent): Duty {
+  const { ownTokenHash } = now;
+  if (ownTokenHash === undefined || ownTokenHash === secret.usedTokenHash) return { kind: "none", problem: "key_refused" };
+  if (now.refusedTokens.has(ownTokenHash)) return { kind: "none", problem: "install_token_refused" };
+  return { kind: "enrol", tokenHash: ownTokenHash, why: "the backend refuses the key, and an unused install token is here" };
+}

@@ -1,0 +1,50 @@
+// Enrols the cluster under the Lease: announce, register, store. Invariant: the Idempotency-Key and the body of the call are in the
+// Secret before the call, so that whoever comes after a crash makes the very same call and is answered the very same key; the
+// install token is never burnt. Called by perform.ts.
+import { randomUUID } from "node:crypto";
+import type { PendingEnrolment } from "../credentials/cluster-secret.ts";
+import type { KubernetesApi, KubernetesObject } from "../kubernetes/api.ts";
+import type { BackendApi } from "./backend-api.ts";
+import type { Turn } from "./turn.ts";
+
+export interface EnrolmentCall {
+  readonly installToken: string;
+  readonly tokenHash: string;
+  readonly clusterName: string;
+  readonly agentVersion: string;
+  readonly kubernetes: KubernetesApi;
+  readonly backend: Pick<BackendApi, "registerCluster">;
+}
+
+/** Rejects with BackendError when the backend refuses, KubernetesError when the API server does. */
+export async function enrolCluster(turn: Turn, call: EnrolmentCall): Promise<void> {
+  const { idempotencyKey, body } = await announce(turn, call);
+  const answer = await call.backend.registerCluster(call.installToken, idempotencyKey, body, turn.signal);
+  await turn.step("registered");
+  const credential = { id: answer.cluster_id, apiKey: answer.api_key, keyCreatedAt: answer.key_created_at };
+  const { [call.tokenHash]: _, ...pendingEnrolments } = turn.content.pendingEnrolments;
+  await turn.write(
+    { credential, usedTokenHash: call.tokenHash, pendingEnrolments, pendingRotation: undefined, rotateRequested: false },
+    "enrolment-stored",
+  );
+}
+
+async function announce(turn: Turn, call: EnrolmentCall): Promise<PendingEnrolment> {
+  const earlier = turn.content.pendingEnrolments[call.tokenHash];
+  if (earlier) return earlier;
+  const body = {
+    cluster_name: call.clusterName,
+    cluster_uid: await clusterUid(call.kubernetes, turn.signal),
+    agent_version: call.agentVersion,
+  };
+  const announced = { idempotencyKey: randomUUID(), body };
+  const pendingEnrolments = { ...turn.content.pendingEnrolments, [call.tokenHash]: announced };
+  await turn.write({ pendingEnrolments }, "enrolment-announced");
+  return announced;
+}
+
+/** What makes a cluster the same cluster across reinstallations: the UID of its namespace kube-system. */
+async function clusterUid(kubernetes: KubernetesApi, signal: AbortSignal): Promise<string> {
+  const namespace = await kubernetes.get<KubernetesObject>("/api/v1/namespaces/kube-system", signal);
+  return namespace.metadata.uid ?? "";
+}

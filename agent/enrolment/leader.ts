@@ -1,0 +1,175 @@
+// Who of the cluster's agents may act: a Lease, taken only while there is something to do and given back after it. Invariant: a
+// term ends (its signal aborts) before any other agent may take the Lease, whatever the clocks of the nodes say and even if this
+// process was stopped in between; expiry is judged by how long the Lease was locally observed not to change (client-go's rule).
+// Called by cluster-enrolment.ts.
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Logger } from "pino";
+import { KubernetesError, type KubernetesApi, type KubernetesObject } from "../kubernetes/api.ts";
+
+export interface LeaseTiming {
+  /** Others take the Lease after seeing it unchanged for this long. Whole seconds, because the API stores seconds. */
+  readonly durationMs: number;
+  /** The holder stops acting this long after the start of its last renewal that succeeded. Below `durationMs`. */
+  readonly renewDeadlineMs: number;
+  readonly renewEveryMs: number;
+}
+
+/** client-go's defaults. */
+export const LEASE_TIMING: LeaseTiming = { durationMs: 15_000, renewDeadlineMs: 10_000, renewEveryMs: 2_000 };
+
+interface LeaseObject extends KubernetesObject {
+  spec?: {
+    holderIdentity?: string;
+    leaseDurationSeconds?: number;
+    acquireTime?: string;
+    renewTime?: string;
+    leaseTransitions?: number;
+  };
+}
+
+/** The time in which this agent may act. Disposing it gives the Lease back. */
+export interface LeaseTerm extends AsyncDisposable {
+  /** Aborts when the term is over: given back, taken away, or not renewed in time. */
+  readonly signal: AbortSignal;
+  /** Throws when the term is over, judged by the monotonic clock: timers run late after a pause of the process. */
+  assertHeld(): void;
+}
+
+export class LeaseLostError extends Error {
+  constructor(why: string) {
+    super(`the lease is lost: ${why}`);
+    this.name = "LeaseLostError";
+  }
+}
+
+export class Lease {
+  readonly #api: KubernetesApi;
+  readonly #path: string;
+  readonly #identity: string;
+  readonly #timing: LeaseTiming;
+  readonly #log: Logger;
+  /** What the Lease said when it was last seen to change, and when that was (monotonic). */
+  #observed: { spec: string; at: number } | undefined;
+
+  /** `identity` is unique to the pod: a restarted container of the same pod takes its own Lease back at once. */
+  constructor(api: KubernetesApi, options: { namespace: string; name: string; identity: string; timing?: LeaseTiming; log: Logger }) {
+    this.#api = api;
+    this.#path = `/apis/coordination.k8s.io/v1/namespaces/${options.namespace}/leases/${options.name}`;
+    this.#identity = options.identity;
+    this.#timing = options.timing ?? LEASE_TIMING;
+    this.#log = options.log;
+  }
+
+  /** One attempt. Undefined while another agent holds the Lease, or was quicker; KubernetesError when the API refuses. */
+  async tryAcquire(signal: AbortSignal): Promise<LeaseTerm | undefined> {
+    const found = await this.#api.get<LeaseObject>(this.#path, signal);
+    if (!this.#mayTake(found)) return undefined;
+    const startedAt = performance.now();
+    const taken = await this.#write(found, { ...found.spec, ...this.#held(found) }, signal);
+    return taken && this.#term(taken, startedAt, signal);
+  }
+
+  #mayTake(found: LeaseObject): boolean {
+    const holder = found.spec?.holderIdentity;
+    if (!holder || holder === this.#identity) return true;
+    const spec = JSON.stringify(found.spec);
+    if (this.#observed?.spec !== spec) {
+      this.#observed = { spec, at: performance.now() };
+      return false;
+    }
+    const declaredMs = (found.spec?.leaseDurationSeconds ?? 0) * 1000;
+    return performance.now() - this.#observed.at > Math.max(declaredMs, this.#timing.durationMs);
+  }
+
+  #held(found: LeaseObject): LeaseObject["spec"] {
+    const now = microTime(new Date());
+    const same = found.spec?.holderIdentity === this.#identity;
+    return {
+      holderIdentity: this.#identity,
+      leaseDurationSeconds: Math.ceil(this.#timing.durationMs / 1000),
+      acquireTime: same ? (found.spec?.acquireTime ?? now) : now,
+      renewTime: now,
+      leaseTransitions: (found.spec?.leaseTransitions ?? 0) + (same ? 0 : 1),
+    };
+  }
+
+  /** The Lease as written, or undefined when it had changed since `base` was read. */
+  async #write(base: LeaseObject, spec: LeaseObject["spec"], signal: AbortSignal): Promise<LeaseObject | undefined> {
+    try {
+      return await this.#api.put<LeaseObject>(this.#path, { ...base, spec }, signal);
+    } catch (error) {
+      if (error instanceof KubernetesError && error.status === 409) return undefined;
+      throw error;
+    }
+  }
+
+  #term(taken: LeaseObject, startedAt: number, signal: AbortSignal): LeaseTerm {
+    const over = new AbortController();
+    const ended = AbortSignal.any([signal, over.signal]);
+    const held = { lease: taken, deadline: startedAt + this.#timing.renewDeadlineMs };
+    const renewing = this.#renew(held, ended).catch((error: unknown) => {
+      if (!ended.aborted) over.abort(error);
+    });
+    return {
+      signal: ended,
+      assertHeld: () => {
+        if (performance.now() > held.deadline) over.abort(new LeaseLostError("not renewed in time"));
+        ended.throwIfAborted();
+      },
+      [Symbol.asyncDispose]: async () => {
+        over.abort(new LeaseLostError("given back"));
+        await renewing;
+        await this.#giveBack(held.lease);
+      },
+    };
+  }
+
+  /** Runs until `ended`; throws LeaseLostError when the term is over otherwise. Keeps `held` as of the last renewal. */
+  async #renew(held: { lease: LeaseObject; deadline: number }, ended: AbortSignal): Promise<never> {
+    for (;;) {
+      await sleep(this.#timing.renewEveryMs, undefined, { signal: ended });
+      const startedAt = performance.now();
+      const leftMs = held.deadline - startedAt;
+      if (leftMs <= 0) throw new LeaseLostError("not renewed in time");
+      const bounded = AbortSignal.any([ended, AbortSignal.timeout(Math.ceil(leftMs))]);
+      try {
+        held.lease = await this.#renewOnce(held.lease, bounded);
+        held.deadline = startedAt + this.#timing.renewDeadlineMs;
+      } catch (error) {
+        if (error instanceof LeaseLostError) throw error;
+        // Safe to go on: the deadline has not moved, and ends the term when the API stays away.
+        this.#log.debug({ err: error }, "lease not renewed yet");
+      }
+    }
+  }
+
+  async #renewOnce(lease: LeaseObject, signal: AbortSignal): Promise<LeaseObject> {
+    const renewed = await this.#write(lease, { ...lease.spec, ...this.#held(lease) }, signal);
+    if (renewed) return renewed;
+    // Changed since: by an upgrade of the chart, by our own write whose answer was lost, or by a new holder.
+    const found = await this.#api.get<LeaseObject>(this.#path, signal);
+    if (found.spec?.holderIdentity !== this.#identity) throw new LeaseLostError("another agent holds it");
+    const second = await this.#write(found, { ...found.spec, ...this.#held(found) }, signal);
+    if (!second) throw new Error("the lease changed twice while it was renewed");
+    return second;
+  }
+
+  async #giveBack(lease: LeaseObject): Promise<void> {
+    const { holderIdentity: _, ...rest } = lease.spec ?? {};
+    try {
+      await this.#write(
+        lease,
+        { ...rest, leaseDurationSeconds: 1, renewTime: microTime(new Date()) },
+        AbortSignal.timeout(this.#timing.renewEveryMs),
+      );
+    } catch (error) {
+      // Safe: what is not given back expires.
+      this.#log.debug({ err: error }, "lease not given back; it expires by itself");
+    }
+  }
+}
+
+/** RFC 3339 with exactly 6 fraction digits: the API refuses a MicroTime with 3 (a plain `toISOString()`) with 400. */
+export function microTime(time: Date): string {
+  return time.toISOString().replace("Z", "000Z");
+}
