@@ -18,10 +18,6 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- .Values.serviceAccount.name | default (include "agent.name" .) -}}
 {{- end }}
 
-{{/* Names that the agent keeps its identity under; one cluster has one identity, so they do not depend on the release's name. */}}
-{{- define "agent.secret" -}}cluster-agent-credentials{{- end }}
-{{- define "agent.lease" -}}cluster-agent{{- end }}
-
 {{- define "agent.signals" -}}
 {{- $signals := list -}}
 {{- range $name := list "metrics" "logs" "traces" }}{{ if index $.Values.signals $name }}{{ $signals = append $signals $name }}{{ end }}{{ end -}}
