@@ -1,0 +1,78 @@
+// The embedded metrics engine: a supervised victoria-metrics on a free loopback port, its data under DATA_DIR/metrics. Invariant: the
+// port stays the same across restarts of the child, so that its clients need not know of them. Called by main.ts when no URL is set.
+import { createServer } from "node:net";
+import { join } from "node:path";
+import type { Log } from "../../log.ts";
+import { superviseChild, type ChildTiming, type EngineChild } from "../child.ts";
+
+export interface EmbeddedVictoriaMetricsOptions {
+  /** Program paths or names, as `settings.victoriaMetricsPath`. */
+  readonly candidates: readonly string[];
+  /** The backend's data directory; the engine takes `metrics` in it. */
+  readonly dataDir: string;
+  /** As `-retentionPeriod` takes it, e.g. `30d`. */
+  readonly retention: string;
+  readonly log: Log;
+  readonly onRestart?: () => void;
+  readonly timing?: Partial<ChildTiming>;
+}
+
+export interface EmbeddedVictoriaMetrics extends AsyncDisposable {
+  readonly writeUrl: string;
+  readonly queryUrl: string;
+  readonly child: EngineChild;
+}
+
+const PORT_ATTEMPTS = 3;
+
+/** Resolves once the engine answers. Rejects with the engine's own last words if it cannot start. */
+export async function startVictoriaMetrics(options: EmbeddedVictoriaMetricsOptions): Promise<EmbeddedVictoriaMetrics> {
+  for (let attempt = 1; ; attempt++) {
+    const port = await freeLoopbackPort();
+    const url = `http://127.0.0.1:${port}`;
+    try {
+      const child = await superviseChild({
+        name: "victoria-metrics",
+        candidates: options.candidates,
+        args: flags(options, port),
+        pidFile: join(options.dataDir, "victoria-metrics.pid"),
+        readyUrl: `${url}/health`,
+        log: options.log,
+        onRestart: options.onRestart,
+        timing: options.timing,
+      });
+      return { writeUrl: url, queryUrl: url, child, [Symbol.asyncDispose]: () => child[Symbol.asyncDispose]() };
+    } catch (error) {
+      // Between choosing the port and listening on it, another process can take it.
+      if (attempt === PORT_ATTEMPTS || !String(error).includes("address already in use")) throw error;
+    }
+  }
+}
+
+function flags({ dataDir, retention }: EmbeddedVictoriaMetricsOptions, port: number): string[] {
+  return [
+    `-httpListenAddr=127.0.0.1:${port}`,
+    `-storageDataPath=${join(dataDir, "metrics")}`,
+    `-retentionPeriod=${retention}`,
+    // What is lost when the engine itself is killed: at most its last second.
+    "-inmemoryDataFlushInterval=1s",
+    // The same sample sent twice is one sample.
+    "-dedup.minScrapeInterval=1ms",
+    // A sample can be queried at once.
+    "-search.latencyOffset=0s",
+    // HELP and TYPE lines have no tenant in this engine, so they are not kept at all.
+    "-enableMetadata=false",
+    "-memory.allowedPercent=30",
+    "-loggerLevel=WARN",
+  ];
+}
+
+/** A port that was free a moment ago on 127.0.0.1. */
+export async function freeLoopbackPort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve, reject) => server.once("error", reject).listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  await new Promise<void>((resolve) => server.close(() => resolve()));
+  if (address === null || typeof address === "string") throw new Error("no loopback port could be had");
+  return address.port;
+}

@@ -1,0 +1,147 @@
+// Reads one ingest body from the raw request: decompresses while reading, within the size limit, the memory budget and a least speed.
+// Invariant: never holds more than the budget has granted, whatever sizes of chunks, compression ratio or speed the sender chooses.
+// Called by ingest/door.ts after authentication.
+import type { IncomingMessage } from "node:http";
+import { constants, createGunzip, createZstdDecompress } from "node:zlib";
+import { ApiError } from "../errors.ts";
+import type { Reservation } from "./byte-budget.ts";
+
+/** The contract's limit, compressed and decompressed. */
+export const MAX_BODY_BYTES = 32 * 1024 * 1024;
+
+export interface BodyPace {
+  /** A body may take this long whatever its speed. */
+  readonly graceMs: number;
+  /** After that, the average since its start must not be less. */
+  readonly leastBytesPerSecond: number;
+}
+
+export const DEFAULT_PACE: BodyPace = { graceMs: 15_000, leastBytesPerSecond: 16 * 1024 };
+
+const FIRST_BLOCK_BYTES = 16 * 1024;
+const DECOMPRESSOR_CHUNK_BYTES = 128 * 1024;
+/** Windows up to 8 MiB, which RFC 8878 asks every decoder to take. */
+const ZSTD_WINDOW_LOG = 23;
+
+/**
+ * The decompressed body; empty if nothing was sent. `encoding` is the Content-Encoding header. Throws ApiError: `body_too_large`,
+ * `unsupported_encoding`, `malformed_body` (broken compression, cut off), `unavailable` (budget, too slow). After a failure the
+ * request is paused with the rest of its body unread, so that it can still be answered.
+ */
+export async function readBody(
+  request: IncomingMessage,
+  encoding: string | undefined,
+  reservation: Reservation,
+  pace: BodyPace = DEFAULT_PACE,
+): Promise<Buffer> {
+  const declared = Number(request.headers["content-length"] ?? 0);
+  if (declared > MAX_BODY_BYTES) throw tooLarge();
+  const decompressor = decompressorFor(encoding);
+  const body = new GrowingBuffer(reservation, decompressor ? undefined : declared);
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  let receivedBytes = 0;
+  const count = (chunk: Buffer): void => {
+    receivedBytes += chunk.length;
+    if (receivedBytes > MAX_BODY_BYTES) reject(tooLarge());
+  };
+  const keep = (chunk: Buffer): void => {
+    try {
+      body.add(chunk);
+    } catch (error) {
+      reject(error);
+    }
+  };
+  const cutOff = (): void => {
+    if (!request.readableEnded) reject(new ApiError("malformed_body", "the body was cut off before its end"));
+  };
+  const decoded = decompressor ?? request;
+  request.on("data", count).once("error", cutOff).once("close", cutOff);
+  decoded.on("data", keep).once("end", resolve);
+  decompressor?.once("error", (cause) => {
+    if (receivedBytes === 0) resolve();
+    else reject(new ApiError("malformed_body", "the body cannot be decompressed as its Content-Encoding says", { cause }));
+  });
+  if (decompressor) request.pipe(decompressor);
+  const stopWatching = watchPace(() => receivedBytes, pace, reject);
+  try {
+    await promise;
+    return body.taken();
+  } finally {
+    stopWatching();
+    request.off("data", count).off("data", keep).off("close", cutOff).unpipe();
+    if (!request.readableEnded) request.pause();
+    decompressor?.off("data", keep).destroy();
+  }
+}
+
+function decompressorFor(encoding: string | undefined): ReturnType<typeof createGunzip> | undefined {
+  switch (encoding?.trim().toLowerCase() ?? "") {
+    case "":
+    case "identity":
+      return undefined;
+    case "gzip":
+    case "x-gzip":
+      return createGunzip({ chunkSize: DECOMPRESSOR_CHUNK_BYTES });
+    case "zstd":
+      return createZstdDecompress({
+        chunkSize: DECOMPRESSOR_CHUNK_BYTES,
+        params: { [constants.ZSTD_d_windowLogMax]: ZSTD_WINDOW_LOG },
+      });
+    default:
+      throw new ApiError("unsupported_encoding", "Content-Encoding must be gzip, zstd or absent");
+  }
+}
+
+/** Collects chunks into one buffer that doubles; small chunks therefore cost no more than their bytes. */
+class GrowingBuffer {
+  readonly #reservation: Reservation;
+  readonly #expectedBytes: number | undefined;
+  #buffer = Buffer.alloc(0);
+  #length = 0;
+
+  /** `expectedBytes`: the exact length if the sender declared it; believed only as far as bytes have come. */
+  constructor(reservation: Reservation, expectedBytes: number | undefined) {
+    this.#reservation = reservation;
+    this.#expectedBytes = expectedBytes || undefined;
+  }
+
+  add(chunk: Buffer): void {
+    const length = this.#length + chunk.length;
+    if (length > MAX_BODY_BYTES) throw tooLarge();
+    if (length > this.#buffer.length) this.#grow(length);
+    chunk.copy(this.#buffer, this.#length);
+    this.#length = length;
+  }
+
+  taken(): Buffer {
+    return this.#buffer.subarray(0, this.#length);
+  }
+
+  #grow(least: number): void {
+    const doubled = Math.max(least, this.#buffer.length * 2, FIRST_BLOCK_BYTES);
+    const size = Math.min(doubled, Math.max(least, this.#expectedBytes ?? MAX_BODY_BYTES));
+    this.#reservation.add(size);
+    const grown = Buffer.allocUnsafeSlow(size);
+    this.#buffer.copy(grown, 0, 0, this.#length);
+    this.#reservation.add(-this.#buffer.length);
+    this.#buffer = grown;
+  }
+}
+
+/** Calls `refuse` once the body is slower than its pace; returns how to stop watching. */
+function watchPace(receivedBytes: () => number, pace: BodyPace, refuse: (error: ApiError) => void): () => void {
+  const startedAt = Date.now();
+  const timer = setInterval(
+    () => {
+      const elapsedMs = Date.now() - startedAt;
+      if (elapsedMs < pace.graceMs || (receivedBytes() * 1000) / elapsedMs >= pace.leastBytesPerSecond) return;
+      refuse(new ApiError("unavailable", `the body arrives slower than ${pace.leastBytesPerSecond} bytes a second`, { retryAfterS: 1 }));
+    },
+    Math.max(20, pace.graceMs / 4),
+  );
+  return () => clearInterval(timer);
+}
+
+function tooLarge(): ApiError {
+  return new ApiError("body_too_large", "the body exceeds 32 MiB, compressed or decompressed: send it in parts");
+}

@@ -1,0 +1,55 @@
+// Bounds the memory of all ingest bodies held at once, compressed and decompressed. Invariant: what is reserved never exceeds the
+// limit, nor half of it for one tenant, and every reservation is given back exactly once. Used by ingest/body.ts.
+import { ApiError } from "../errors.ts";
+
+const RETRY_AFTER_S = 1;
+
+export class ByteBudget {
+  readonly #limitBytes: number;
+  readonly #byOrg = new Map<string, number>();
+  #heldBytes = 0;
+
+  constructor(limitBytes: number) {
+    this.#limitBytes = limitBytes;
+  }
+
+  get heldBytes(): number {
+    return this.#heldBytes;
+  }
+
+  /** An account for one body; dispose it when nothing refers to the body any more. */
+  open(orgId: string): Reservation {
+    return new Reservation((bytes) => this.#change(orgId, bytes));
+  }
+
+  #change(orgId: string, bytes: number): void {
+    const ofOrg = (this.#byOrg.get(orgId) ?? 0) + bytes;
+    if (bytes > 0 && (this.#heldBytes + bytes > this.#limitBytes || ofOrg > this.#limitBytes / 2)) {
+      throw new ApiError("unavailable", "too many bodies are being received at once; send it again later", { retryAfterS: RETRY_AFTER_S });
+    }
+    this.#heldBytes += bytes;
+    if (ofOrg === 0) this.#byOrg.delete(orgId);
+    else this.#byOrg.set(orgId, ofOrg);
+  }
+}
+
+/** What one body holds of the budget. */
+export class Reservation implements Disposable {
+  readonly #change: (bytes: number) => void;
+  #bytes = 0;
+
+  constructor(change: (bytes: number) => void) {
+    this.#change = change;
+  }
+
+  /** Takes more, or gives back with a negative number. Throws ApiError `unavailable` when the budget is used up. */
+  add(bytes: number): void {
+    this.#change(bytes);
+    this.#bytes += bytes;
+  }
+
+  [Symbol.dispose](): void {
+    this.#change(-this.#bytes);
+    this.#bytes = 0;
+  }
+}

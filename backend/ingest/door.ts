@@ -1,0 +1,175 @@
+// The one door for the three signals: who may send, how much at once, in which encoding; then the signal's own ingest. Invariant: an
+// answer of 204 means stored; nothing of a body is read before its sender is authenticated. Wired by main.ts.
+import type { IncomingMessage } from "node:http";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { ApiError } from "../errors.ts";
+import type { Observations, Signal } from "../observations.ts";
+import type { Guards, SigningKey } from "../request-identity.ts";
+import { MAX_BODY_BYTES, readBody, type BodyPace } from "./body.ts";
+import { ByteBudget } from "./byte-budget.ts";
+import { Quota, type QuotaLimits } from "./quota.ts";
+
+/** Records stored and, by reason, well-formed records that could not be kept. */
+export interface IngestResult {
+  readonly accepted: number;
+  readonly dropped: Readonly<Record<string, number>>;
+}
+
+/** Stores one decompressed body of a signal under the key's identity, or throws ApiError with nothing stored. */
+export type IngestSignal = (key: SigningKey, body: Buffer, context: { receivedAt: Date }) => Promise<IngestResult>;
+
+export interface IngestRoutesOptions {
+  readonly guards: Guards;
+  readonly metrics: IngestSignal;
+  readonly logs: IngestSignal;
+  readonly traces: IngestSignal;
+  readonly observations: Observations;
+  /** `settings.ingestMemoryBytes`. */
+  readonly memoryBytes: number;
+  readonly quota: QuotaLimits;
+  /** True once the process is stopping: new bodies get 503. */
+  readonly draining: () => boolean;
+  readonly pace?: BodyPace;
+}
+
+declare module "fastify" {
+  interface FastifyContextConfig {
+    /** Which signal an ingest route takes. */
+    signal?: Signal;
+  }
+}
+
+const DRAIN_BYTES = 1024 * 1024;
+const DRAIN_MS = 1000;
+const RETRY_AFTER_DRAINING_S = 2;
+
+/** Adds POST /ingest, /ingest/traces and /ingest/logs/otlp. */
+export function registerIngestRoutes(app: FastifyInstance, options: IngestRoutesOptions): void {
+  const door = new Door(options);
+  options.observations.gauge("ingest_held_bytes", "Bytes of ingest bodies held in memory.", () => door.budget.heldBytes);
+  options.observations.gauge("ingest_requests_in_flight", "Ingest requests being read or stored.", () => door.inFlight);
+  void app.register(async (scope) => {
+    scope.removeAllContentTypeParsers();
+    // Hands the body through as a stream, whatever its type.
+    scope.addContentTypeParser("*", (_request, payload, done) => done(null, payload));
+    scope.addHook("onSend", async (request, reply) => {
+      if (reply.statusCode >= 400) await settleUnreadBody(request.raw, reply);
+    });
+    scope.addHook("onError", async (request, _reply, error) => {
+      const { signal } = request.routeOptions.config;
+      if (signal) options.observations.rejected(signal, error instanceof ApiError ? error.code : "internal");
+    });
+    const add = (url: string, signal: Signal, ingest: IngestSignal, summary: string): void => {
+      scope.post(url, {
+        schema: { tags: ["ingest"], security: [{ signature: [] }], summary },
+        config: { signal },
+        onRequest: [forgetContentType, options.guards.signed("cluster", "host", "direct")],
+        handler: (request, reply) => door.take(signal, ingest, request, reply),
+      });
+    };
+    add("/ingest", "metrics", options.metrics, "Prometheus exposition text");
+    add("/ingest/traces", "traces", options.traces, "OTLP/JSON ExportTraceServiceRequest");
+    add("/ingest/logs/otlp", "logs", options.logs, "OTLP/JSON ExportLogsServiceRequest");
+  });
+}
+
+/** The type is ignored, so it must not be able to be malformed either. */
+async function forgetContentType(request: FastifyRequest): Promise<void> {
+  request.raw.headers["content-type"] = "application/octet-stream";
+}
+
+class Door {
+  readonly budget: ByteBudget;
+  readonly #quota: Quota;
+  readonly #options: IngestRoutesOptions;
+  inFlight = 0;
+
+  constructor(options: IngestRoutesOptions) {
+    this.#options = options;
+    this.budget = new ByteBudget(options.memoryBytes);
+    this.#quota = new Quota(options.quota);
+  }
+
+  async take(signal: Signal, ingest: IngestSignal, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    this.inFlight += 1;
+    try {
+      await this.#store(signal, ingest, request);
+      return reply.code(204).send();
+    } finally {
+      this.inFlight -= 1;
+    }
+  }
+
+  async #store(signal: Signal, ingest: IngestSignal, request: FastifyRequest): Promise<void> {
+    const key = request.signingKey;
+    if (!key) throw new Error("the route has no signature guard");
+    if (this.#options.draining()) {
+      throw new ApiError("unavailable", "this replica is stopping; send it again", { retryAfterS: RETRY_AFTER_DRAINING_S });
+    }
+    this.#quota.admit(key.orgId);
+    const receivedAt = new Date();
+    using reservation = this.budget.open(key.orgId);
+    const body = await readBody(request.raw, request.headers["content-encoding"], reservation, this.#options.pace);
+    if (body.length === 0) return;
+    const result = await ingestNamingBinary(ingest, key, body, receivedAt);
+    const { observations } = this.#options;
+    let records = result.accepted;
+    observations.accepted(signal, result.accepted);
+    for (const [reason, dropped] of Object.entries(result.dropped)) {
+      observations.dropped(signal, reason, dropped);
+      records += dropped;
+    }
+    this.#quota.charge(key.orgId, body.length, records);
+  }
+}
+
+/** A refused body that looks like protobuf gets an error that says so, instead of one about its first line or byte. */
+async function ingestNamingBinary(ingest: IngestSignal, key: SigningKey, body: Buffer, receivedAt: Date): Promise<IngestResult> {
+  const looksBinary = isBinary(body);
+  try {
+    return await ingest(key, body, { receivedAt });
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 400 || !looksBinary) throw error;
+    throw new ApiError(
+      "invalid_payload",
+      "the body is protobuf or another binary format, which is not taken here: send OTLP/JSON (logs, traces) or Prometheus exposition text (metrics)",
+      { cause: error },
+    );
+  }
+}
+
+/** Control characters at the start, which neither JSON nor exposition text has there. */
+function isBinary(body: Buffer): boolean {
+  return body.subarray(0, 512).some((byte) => byte < 9 || (byte > 13 && byte < 32));
+}
+
+/** Reads on for a bounded amount, so that the sender gets to see the answer; then the connection closes if more is to come. */
+async function settleUnreadBody(request: IncomingMessage, reply: FastifyReply): Promise<void> {
+  if (isFullyRead(request)) return;
+  const declared = Number(request.headers["content-length"] ?? 0);
+  if (declared <= MAX_BODY_BYTES) await discard(request, DRAIN_BYTES, DRAIN_MS);
+  if (!isFullyRead(request)) void reply.header("connection", "close");
+}
+
+function isFullyRead(request: IncomingMessage): boolean {
+  return request.readableEnded || request.destroyed;
+}
+
+function discard(request: IncomingMessage, bytes: number, ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    let left = bytes;
+    const stop = (): void => {
+      clearTimeout(timer);
+      request.off("data", take).off("end", stop).off("error", stop).off("close", stop);
+      request.pause();
+      resolve();
+    };
+    const take = (chunk: Buffer): void => {
+      left -= chunk.length;
+      if (left <= 0) stop();
+    };
+    const timer = setTimeout(stop, ms);
+    request.on("data", take).once("end", stop).once("error", stop).once("close", stop);
+    request.resume();
+  });
+}

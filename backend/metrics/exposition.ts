@@ -1,0 +1,339 @@
+// Judges Prometheus exposition text in one pass over its bytes, without making strings. Invariant: a body that passes is stored by
+// VictoriaMetrics line by line as it stands, save the samples counted in `dropped`, which the engine drops without a word. Called by
+// metrics/ingest.ts before anything is stored.
+//
+// The grammar is the text format (names without quotes are ASCII, quoted names any UTF-8), plus OpenMetrics' exemplars, `# EOF` and
+// seconds. Two spellings that the format allows and the engine misreads are corrected in place, without moving a byte: a `+` before a
+// number, and a comment or exemplar after the value (which the engine would search for labels).
+import { isUtf8 } from "node:buffer";
+import { setImmediate as nextTurn } from "node:timers/promises";
+
+/** What the engine takes; its defaults (`-maxLabelsPerTimeseries` and so on), less the labels that the server adds. */
+export interface ExpositionLimits {
+  /** The name counts as one. */
+  readonly maxLabels: number;
+  readonly maxNameBytes: number;
+  readonly maxValueBytes: number;
+  /** Samples before are dropped. */
+  readonly oldestMs: number;
+  /** Samples after are dropped. */
+  readonly newestMs: number;
+}
+
+export type DropReason = "too_many_labels" | "too_long_label_name" | "too_long_label_value" | "before_retention" | "too_far_ahead";
+
+export interface ExpositionVerdict {
+  /** Samples that will be stored. */
+  readonly accepted: number;
+  readonly dropped: Readonly<Partial<Record<DropReason, number>>>;
+}
+
+/** The first line that is not exposition text. */
+export class ExpositionError extends Error {
+  readonly line: number;
+  constructor(line: number, reason: string) {
+    super(`line ${line}: ${reason}`);
+    this.name = "ExpositionError";
+    this.line = line;
+  }
+}
+
+/** The engine's own limit for a line. */
+const MAX_LINE_BYTES = 256 * 1024;
+/** After this many bytes other requests get their turn. */
+const SLICE_BYTES = 2 * 1024 * 1024;
+
+const NEWLINE = 10;
+const RETURN = 13;
+const SPACE = 32;
+const TAB = 9;
+const QUOTE = 34;
+const HASH = 35;
+const PLUS = 43;
+const COMMA = 44;
+const MINUS = 45;
+const DOT = 46;
+const ZERO = 48;
+const EQUALS = 61;
+const BACKSLASH = 92;
+const OPEN = 123;
+const CLOSE = 125;
+
+/** 1 at bytes that a name without quotes may start with, 2 at those it may go on with. */
+const NAME = nameTable();
+
+/** Throws ExpositionError for the first bad line; the body may have been corrected in place up to there. */
+export async function checkExposition(body: Buffer, limits: ExpositionLimits): Promise<ExpositionVerdict> {
+  const pass = new Pass(body, limits);
+  const utf8 = isUtf8(body);
+  while (!pass.done) {
+    if (pass.advance(SLICE_BYTES, utf8)) break;
+    await nextTurn();
+  }
+  return pass.verdict();
+}
+
+class Pass {
+  readonly #bytes: Buffer;
+  readonly #limits: ExpositionLimits;
+  readonly #dropped: Partial<Record<DropReason, number>> = {};
+  #at = 0;
+  #line = 0;
+  #samples = 0;
+  #droppedSamples = 0;
+  /** End of the current line, without its line break. */
+  #end = 0;
+  #labels = 0;
+  #named = false;
+  #tooLong: DropReason | undefined;
+
+  constructor(bytes: Buffer, limits: ExpositionLimits) {
+    this.#bytes = bytes;
+    this.#limits = limits;
+  }
+
+  get done(): boolean {
+    return this.#at >= this.#bytes.length;
+  }
+
+  verdict(): ExpositionVerdict {
+    return { accepted: this.#samples - this.#droppedSamples, dropped: this.#dropped };
+  }
+
+  /** Judges lines until `budget` bytes are used. True at the end of the body. */
+  advance(budget: number, utf8: boolean): boolean {
+    const bytes = this.#bytes;
+    const stop = this.#at + budget;
+    while (this.#at < bytes.length) {
+      if (this.#at >= stop) return false;
+      this.#line += 1;
+      const found = bytes.indexOf(NEWLINE, this.#at);
+      const lineEnd = found < 0 ? bytes.length : found;
+      if (lineEnd - this.#at > MAX_LINE_BYTES) this.#fail(`longer than ${MAX_LINE_BYTES} bytes`);
+      if (!utf8 && !isUtf8(bytes.subarray(this.#at, lineEnd))) this.#fail("not UTF-8");
+      this.#end = lineEnd > this.#at && bytes[lineEnd - 1] === RETURN ? lineEnd - 1 : lineEnd;
+      this.#judgeLine();
+      this.#at = lineEnd + 1;
+    }
+    return true;
+  }
+
+  #judgeLine(): void {
+    const bytes = this.#bytes;
+    const end = this.#end;
+    const start = this.#skipBlanks(this.#at);
+    if (start === end || bytes[start] === HASH) return;
+    this.#labels = 0;
+    this.#named = false;
+    this.#tooLong = undefined;
+    let at = start;
+    if (bytes[at] !== OPEN) {
+      at = this.#skipName(at);
+      if (at === start) this.#fail("a metric name must start with a letter, _ or :, or be quoted within braces");
+      this.#countLabel(0, at - start);
+      this.#named = true;
+      const afterName = at;
+      at = this.#skipBlanks(at);
+      if (at === afterName && at < end && bytes[at] !== OPEN) this.#fail("a character that a metric name cannot hold without quotes");
+    }
+    if (at < end && bytes[at] === OPEN) at = this.#skipLabels(at + 1);
+    if (!this.#named) this.#fail("the metric name is missing");
+    this.#judgeSample(at);
+  }
+
+  /** Value, optional time, optional comment. */
+  #judgeSample(from: number): void {
+    const bytes = this.#bytes;
+    let at = this.#skipBlanks(from);
+    if (at === this.#end || bytes[at] === HASH) this.#fail("the value is missing");
+    const valueEnd = this.#skipNumber(at, true);
+    if (valueEnd < 0) this.#fail("the value is not a number");
+    at = this.#skipBlanks(valueEnd);
+    let timeMs: number | undefined;
+    if (at < this.#end && bytes[at] !== HASH) {
+      const timeEnd = this.#skipNumber(at, false);
+      if (timeEnd < 0) this.#fail("the timestamp is not a number");
+      timeMs = this.#timeOf(at, timeEnd);
+      at = this.#skipBlanks(timeEnd);
+    }
+    if (at < this.#end) {
+      if (bytes[at] !== HASH) this.#fail("something follows the timestamp");
+      bytes.fill(SPACE, at, this.#end);
+    }
+    this.#count(timeMs);
+  }
+
+  #count(timeMs: number | undefined): void {
+    this.#samples += 1;
+    const limits = this.#limits;
+    if (this.#labels > limits.maxLabels) this.#drop("too_many_labels");
+    else if (this.#tooLong) this.#drop(this.#tooLong);
+    else if (timeMs === undefined || timeMs === 0) return;
+    else if (timeMs < limits.oldestMs) this.#drop("before_retention");
+    else if (timeMs > limits.newestMs) this.#drop("too_far_ahead");
+  }
+
+  #drop(reason: DropReason): void {
+    this.#droppedSamples += 1;
+    this.#dropped[reason] = (this.#dropped[reason] ?? 0) + 1;
+  }
+
+  /** From behind `{` to behind `}`. */
+  #skipLabels(from: number): number {
+    const bytes = this.#bytes;
+    const end = this.#end;
+    let at = this.#skipBlanks(from);
+    while (at < end && bytes[at] !== CLOSE) {
+      const quoted = bytes[at] === QUOTE;
+      const nameStart = at;
+      at = quoted ? this.#skipQuoted(at) : this.#skipName(at);
+      const nameBytes = quoted ? this.#unquotedBytes(nameStart, at) : at - nameStart;
+      if (nameBytes === 0) this.#fail(quoted ? "an empty name" : "a label name must start with a letter or _, or be quoted");
+      at = this.#skipBlanks(at);
+      if (bytes[at] === EQUALS && at < end) {
+        const valueStart = this.#skipBlanks(at + 1);
+        if (valueStart >= end || bytes[valueStart] !== QUOTE) this.#fail("a label value must be quoted");
+        at = this.#skipQuoted(valueStart);
+        const valueBytes = this.#unquotedBytes(valueStart, at);
+        if (valueBytes > 0) this.#countLabel(nameBytes, valueBytes);
+        at = this.#skipBlanks(at);
+      } else {
+        if (!quoted) this.#fail("a label without a value");
+        if (this.#named) this.#fail("a second metric name");
+        this.#named = true;
+        this.#countLabel(0, nameBytes);
+      }
+      if (at < end && bytes[at] === COMMA) at = this.#skipBlanks(at + 1);
+      else if (at >= end || bytes[at] !== CLOSE) this.#fail("a comma or } must follow a label");
+    }
+    if (at >= end) this.#fail("the labels are not closed with }");
+    return at + 1;
+  }
+
+  #countLabel(nameBytes: number, valueBytes: number): void {
+    this.#labels += 1;
+    if (this.#tooLong) return;
+    if (nameBytes > this.#limits.maxNameBytes) this.#tooLong = "too_long_label_name";
+    else if (valueBytes > this.#limits.maxValueBytes) this.#tooLong = "too_long_label_value";
+  }
+
+  #skipBlanks(from: number): number {
+    const bytes = this.#bytes;
+    const end = this.#end;
+    let at = from;
+    while (at < end && (bytes[at] === SPACE || bytes[at] === TAB)) at += 1;
+    return at;
+  }
+
+  #skipName(from: number): number {
+    const bytes = this.#bytes;
+    const end = this.#end;
+    let at = from;
+    if (at >= end || NAME[bytes[at] as number] !== 1) return at;
+    at += 1;
+    while (at < end && NAME[bytes[at] as number] !== 0) at += 1;
+    return at;
+  }
+
+  /** From an opening quote to behind its closing one. */
+  #skipQuoted(from: number): number {
+    const bytes = this.#bytes;
+    const end = this.#end;
+    let at = from + 1;
+    for (; at < end; at += 1) {
+      const byte = bytes[at];
+      if (byte === QUOTE) return at + 1;
+      if (byte === BACKSLASH) at += 1;
+    }
+    return this.#fail("a quote is not closed");
+  }
+
+  /** The length of what `"…"` stands for. */
+  #unquotedBytes(from: number, to: number): number {
+    const bytes = to - from - 2;
+    return bytes > this.#limits.maxNameBytes ? bytes - this.#escapes(from + 1, to - 1) : bytes;
+  }
+
+  /** How many bytes `\\`, `\"` and `\n` lose when read; every other backslash stands for itself. */
+  #escapes(from: number, to: number): number {
+    const bytes = this.#bytes;
+    let lost = 0;
+    for (let at = from; at < to; at += 1) {
+      if (bytes[at] !== BACKSLASH) continue;
+      at += 1;
+      if (bytes[at] === BACKSLASH || bytes[at] === QUOTE || bytes[at] === 0x6e) lost += 1;
+    }
+    return lost;
+  }
+
+  /** The end of the number at `from`, which a blank, a comment or the line's end must follow; -1 if there is none. */
+  #skipNumber(from: number, special: boolean): number {
+    const bytes = this.#bytes;
+    const end = this.#end;
+    let at = from;
+    const sign = bytes[at];
+    if (sign === MINUS || sign === PLUS) at += 1;
+    const mantissa = at;
+    at = this.#skipDigits(at);
+    let digits = at - mantissa;
+    if (at < end && bytes[at] === DOT) {
+      const fraction = at + 1;
+      at = this.#skipDigits(fraction);
+      digits += at - fraction;
+    }
+    if (digits === 0) at = special ? this.#skipSpecial(mantissa) : -1;
+    else if (at < end && ((bytes[at] as number) | 0x20) === 0x65) at = this.#skipExponent(at + 1);
+    if (at < 0 || (at < end && bytes[at] !== SPACE && bytes[at] !== TAB && bytes[at] !== HASH)) return -1;
+    if (sign === PLUS) bytes[from] = SPACE;
+    return at;
+  }
+
+  #skipDigits(from: number): number {
+    const bytes = this.#bytes;
+    const end = this.#end;
+    let at = from;
+    while (at < end && (bytes[at] as number) - ZERO >= 0 && (bytes[at] as number) - ZERO <= 9) at += 1;
+    return at;
+  }
+
+  #skipExponent(from: number): number {
+    const sign = from < this.#end ? this.#bytes[from] : 0;
+    const digits = sign === PLUS || sign === MINUS ? from + 1 : from;
+    const at = this.#skipDigits(digits);
+    return at > digits ? at : -1;
+  }
+
+  /** NaN, Inf, Infinity in any case. */
+  #skipSpecial(from: number): number {
+    let at = from;
+    while (at < this.#end && NAME[this.#bytes[at] as number] !== 0) at += 1;
+    const word = at - from > 8 ? "" : this.#bytes.toString("latin1", from, at).toLowerCase();
+    return word === "nan" || word === "inf" || word === "infinity" ? at : -1;
+  }
+
+  /** Milliseconds as the engine reads them: a number within ± 2^31 is seconds, as in OpenMetrics. */
+  #timeOf(from: number, to: number): number {
+    const bytes = this.#bytes;
+    let time = 0;
+    for (let at = from; at < to; at += 1) {
+      const digit = (bytes[at] as number) - ZERO;
+      if (digit < 0 || digit > 9) {
+        time = Number(bytes.toString("latin1", from, to));
+        break;
+      }
+      time = time * 10 + digit;
+    }
+    return Math.trunc(time >= -(2 ** 31) && time < 2 ** 31 ? time * 1000 : time);
+  }
+
+  #fail(reason: string): never {
+    throw new ExpositionError(this.#line, reason);
+  }
+}
+
+function nameTable(): Uint8Array {
+  const table = new Uint8Array(256);
+  for (const byte of Buffer.from("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_:")) table[byte] = 1;
+  for (const byte of Buffer.from("0123456789")) table[byte] = 2;
+  return table;
+}

@@ -1,0 +1,94 @@
+// The Prometheus HTTP API over the tenant's own metrics, for Grafana and scripts with a bearer token. Invariant: only the parameters
+// listed here reach the engine, none of the caller's headers do, and the tenant comes from the session. Wired by main.ts.
+import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } from "fastify";
+import { ApiError } from "../errors.ts";
+import type { Guards } from "../request-identity.ts";
+import type { MetricsStore, QueryEndpoint } from "./store.ts";
+
+export interface MetricsRoutesOptions {
+  readonly store: MetricsStore;
+  readonly guards: Guards;
+}
+
+const BASE = "/query/prometheus/api/v1";
+const FORWARDED = new Set(["query", "start", "end", "step", "time", "match[]", "limit"]);
+const MAX_TIMEOUT_S = 30;
+const MAX_FORM_BYTES = 256 * 1024;
+const MAX_LABEL_LENGTH = 256;
+
+/** Adds GET and POST of query, query_range, series, labels, and GET of label/<name>/values; each needs a viewer's session. */
+export function registerMetricsRoutes(app: FastifyInstance, { store, guards }: MetricsRoutesOptions): void {
+  void app.register(async (scope) => {
+    scope.addContentTypeParser(
+      "application/x-www-form-urlencoded",
+      { parseAs: "string", bodyLimit: MAX_FORM_BYTES },
+      (_request, body, done) => done(null, new URLSearchParams(body as string)),
+    );
+    const onRequest = guards.user("viewer");
+    for (const endpoint of ["query", "query_range", "series", "labels"] as const) {
+      const handler = (request: FastifyRequest, reply: FastifyReply) => answer(store, endpoint, request, reply);
+      scope.get(`${BASE}/${endpoint}`, { onRequest, schema: schemaOf(endpoint), handler });
+      scope.post(`${BASE}/${endpoint}`, {
+        onRequest,
+        schema: { ...schemaOf(endpoint), consumes: ["application/x-www-form-urlencoded"] },
+        handler,
+      });
+    }
+    scope.get<{ Params: { name: string } }>(`${BASE}/label/:name/values`, {
+      onRequest,
+      schema: schemaOf("label_values"),
+      handler: (request, reply) => answer(store, "label_values", request, reply, labelOf(request.params.name)),
+    });
+  });
+}
+
+async function answer(
+  store: MetricsStore,
+  endpoint: QueryEndpoint,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  label?: string,
+): Promise<FastifyReply> {
+  if (!request.user) throw new Error("the route has no session guard");
+  const gone = new AbortController();
+  reply.raw.once("close", () => gone.abort());
+  const result = await store.query(request.user.orgId, endpoint, forwardedParams(request), { label, signal: gone.signal });
+  return reply.code(result.status).type(result.contentType).send(result.body);
+}
+
+/** What is forwarded of the query string and of a form body: the listed names, and a timeout of at most 30 s. */
+function forwardedParams(request: FastifyRequest): URLSearchParams {
+  const given = new URLSearchParams(request.url.split("?")[1] ?? "");
+  const form = request.body instanceof URLSearchParams ? request.body : [];
+  const kept = new URLSearchParams();
+  for (const [name, value] of [...form, ...given]) if (FORWARDED.has(name)) kept.append(name, value);
+  const timeout = (request.body instanceof URLSearchParams ? request.body.get("timeout") : null) ?? given.get("timeout");
+  kept.set("timeout", `${timeout === null ? MAX_TIMEOUT_S : Math.min(MAX_TIMEOUT_S, secondsOf(timeout))}s`);
+  return kept;
+}
+
+const TIMEOUT_UNITS_S: Record<string, number> = { ms: 0.001, s: 1, m: 60, h: 3600, "": 1 };
+
+/** A Prometheus duration of one unit, or seconds. */
+function secondsOf(text: string): number {
+  const match = /^(\d+(?:\.\d+)?)(ms|s|m|h|)$/.exec(text);
+  const seconds = Number(match?.[1]) * (TIMEOUT_UNITS_S[match?.[2] ?? ""] ?? Number.NaN);
+  if (!(seconds > 0)) throw new ApiError("invalid_parameter", "timeout: must be a duration such as 10s");
+  return seconds;
+}
+
+function labelOf(name: string): string {
+  if (name === "" || name.length > MAX_LABEL_LENGTH || /[\u0000-\u001f\u007f/]/.test(name)) {
+    throw new ApiError("invalid_parameter", "label: not a label name");
+  }
+  return name;
+}
+
+function schemaOf(endpoint: QueryEndpoint): FastifySchema {
+  return {
+    tags: ["metrics"],
+    security: [{ session: [] }],
+    summary: `Prometheus HTTP API: ${endpoint}, over the tenant's own metrics`,
+    description: "Answers as Prometheus does; parameters other than those of this endpoint are ignored.",
+  };
+}

@@ -1,0 +1,78 @@
+// What the backend counts about itself, in one registry that health.ts serves as /metrics. Invariant: labels have few values (signal,
+// reason, route, engine), never an org, a key or anything from a payload. Made once in main.ts and given to the parts that count.
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
+
+export type Signal = "metrics" | "logs" | "traces";
+
+const LATENCY_BUCKETS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+
+export interface Observations {
+  readonly registry: Registry;
+  /** Records of a body that was answered 204 and stored. */
+  accepted(signal: Signal, records: number): void;
+  /** Well-formed records that could not be kept, by reason; the rest of their body was stored. */
+  dropped(signal: Signal, reason: string, records: number): void;
+  /** A body that was refused whole, by error code. */
+  rejected(signal: Signal, code: string): void;
+  /** A finished HTTP request; `route` is the pattern, not the path. Fits `onFinished` of server.ts. */
+  finished(route: string, method: string, status: number, seconds: number): void;
+  /** An engine child came up again after it had died. */
+  restarted(engine: string): void;
+  /** A value read at scrape time, e.g. bytes of bodies held. `name` without prefix. */
+  gauge(name: string, help: string, read: () => number): void;
+}
+
+/** `defaults` false leaves out process and event-loop metrics, whose timers live as long as the process. */
+export function createObservations({ defaults = true }: { defaults?: boolean } = {}): Observations {
+  const registry = new Registry();
+  if (defaults) collectDefaultMetrics({ register: registry });
+  const registers = [registry];
+  const accepted = new Counter({
+    name: "atherops_ingest_records_accepted_total",
+    help: "Records stored, by signal.",
+    labelNames: ["signal"],
+    registers,
+  });
+  const dropped = new Counter({
+    name: "atherops_ingest_records_dropped_total",
+    help: "Well-formed records that could not be kept, by signal and reason.",
+    labelNames: ["signal", "reason"],
+    registers,
+  });
+  const rejected = new Counter({
+    name: "atherops_ingest_requests_rejected_total",
+    help: "Ingest bodies refused whole, by signal and error code.",
+    labelNames: ["signal", "reason"],
+    registers,
+  });
+  const latency = new Histogram({
+    name: "atherops_http_request_duration_seconds",
+    help: "From the request's headers to the end of the answer.",
+    labelNames: ["route", "method", "status"],
+    buckets: LATENCY_BUCKETS_S,
+    registers,
+  });
+  const restarts = new Counter({
+    name: "atherops_engine_restarts_total",
+    help: "Engine children that came up again after a crash.",
+    labelNames: ["engine"],
+    registers,
+  });
+  return {
+    registry,
+    accepted: (signal, records) => accepted.inc({ signal }, records),
+    dropped: (signal, reason, records) => dropped.inc({ signal, reason }, records),
+    rejected: (signal, code) => rejected.inc({ signal, reason: code }),
+    finished: (route, method, status, seconds) => latency.observe({ route, method, status }, seconds),
+    restarted: (engine) => restarts.inc({ engine }),
+    gauge: (name, help, read) =>
+      void new Gauge({
+        name: `atherops_${name}`,
+        help,
+        registers,
+        collect() {
+          this.set(read());
+        },
+      }),
+  };
+}
