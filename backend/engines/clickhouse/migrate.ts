@@ -1,0 +1,105 @@
+// Brings the schema to the newest number of migrations/, and the retention of each table to the setting. Invariant: a migration is
+// recorded after it ran, and runs once however many replicas start together; should a replica die half-way, the next one runs it
+// again, so every migration is written to be repeatable (IF NOT EXISTS). Called by main.ts before any store opens.
+import { readdir, readFile } from "node:fs/promises";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Log } from "../../log.ts";
+import type { ClickHouse } from "./client.ts";
+import { sql, Sql } from "./sql.ts";
+
+const MIGRATIONS = new URL("./migrations/", import.meta.url);
+
+/** A holder that has not finished after this time is taken for dead. */
+const LOCK_EXPIRY_S = 60;
+const LOCK_POLL_MS = 250;
+
+/** Applies what is missing, in order. Throws storage_unavailable when the engine cannot be reached. */
+export async function migrate(clickhouse: ClickHouse, log: Log): Promise<void> {
+  await clickhouse.command(
+    filled(
+      clickhouse,
+      `CREATE TABLE IF NOT EXISTS schema_migrations {{on_cluster}} (number UInt32, name String, applied_at DateTime64(3, 'UTC'))
+       ENGINE = {{engine}} ORDER BY number`,
+    ),
+  );
+  while ((await pending(clickhouse)).length > 0) {
+    if (await takeLock(clickhouse)) {
+      try {
+        for (const name of await pending(clickhouse)) await apply(clickhouse, name, log);
+      } finally {
+        await dropLock(clickhouse);
+      }
+    } else {
+      await breakExpiredLock(clickhouse);
+      await sleep(LOCK_POLL_MS);
+    }
+  }
+}
+
+/** Sets how long rows are kept, by their own time: table → days. Changes nothing, and costs nothing, when it is so already. */
+export async function applyRetention(clickhouse: ClickHouse, daysOf: Readonly<Record<string, number>>, log: Log): Promise<void> {
+  for (const [table, days] of Object.entries(daysOf)) {
+    const wanted = `toDateTime(time) + toIntervalDay(${days})`;
+    const rows = await clickhouse.query<{ engine_full: string }>(
+      sql`SELECT engine_full FROM system.tables WHERE database = currentDatabase() AND name = ${table}`,
+    );
+    if (rows[0]?.engine_full.includes(`TTL ${wanted} `)) continue;
+    await clickhouse.command(
+      filled(clickhouse, `ALTER TABLE ${table} {{on_cluster}} MODIFY TTL ${wanted} SETTINGS materialize_ttl_after_modify = 0`),
+    );
+    log.info({ table, days }, "retention set");
+  }
+}
+
+async function pending(clickhouse: ClickHouse): Promise<string[]> {
+  const names = (await readdir(MIGRATIONS)).filter((name) => /^\d{3}-.*\.sql$/.test(name)).sort();
+  const applied = await clickhouse.query<{ number: number }>(sql`SELECT DISTINCT number FROM schema_migrations`);
+  const numbers = new Set(applied.map((row) => row.number));
+  return names.filter((name) => !numbers.has(Number(name.slice(0, 3))));
+}
+
+async function apply(clickhouse: ClickHouse, name: string, log: Log): Promise<void> {
+  const text = (await readFile(new URL(name, MIGRATIONS), "utf8")).replace(/^--.*$/gm, "");
+  for (const statement of text.split(/;\s*$/m)) if (statement.trim()) await clickhouse.command(filled(clickhouse, statement));
+  await clickhouse.command(sql`INSERT INTO schema_migrations SELECT ${Number(name.slice(0, 3))}, ${name}, now64(3)`);
+  log.info({ migration: name }, "schema migrated");
+}
+
+/** CREATE without IF NOT EXISTS succeeds for one only. */
+async function takeLock(clickhouse: ClickHouse): Promise<boolean> {
+  try {
+    await clickhouse.command(filled(clickhouse, `CREATE TABLE schema_migration_lock {{on_cluster}} (held UInt8) ENGINE = Memory`));
+    return true;
+  } catch (error) {
+    if (/TABLE_ALREADY_EXISTS|already exists/i.test(String((error as Error).cause))) return false;
+    throw error;
+  }
+}
+
+async function dropLock(clickhouse: ClickHouse): Promise<void> {
+  await clickhouse.command(filled(clickhouse, `DROP TABLE IF EXISTS schema_migration_lock {{on_cluster}}`));
+}
+
+async function breakExpiredLock(clickhouse: ClickHouse): Promise<void> {
+  const expired = await clickhouse.query(
+    sql`SELECT name FROM system.tables WHERE database = currentDatabase() AND name = 'schema_migration_lock'
+        AND metadata_modification_time < now() - ${LOCK_EXPIRY_S}`,
+  );
+  if (expired.length > 0) await dropLock(clickhouse);
+}
+
+/** The same migration serves one engine and a replicated cluster. Retries of whole bodies arrive within 10 minutes. */
+function filled(clickhouse: ClickHouse, text: string): Sql {
+  const { cluster } = clickhouse;
+  return new Sql(
+    text
+      .replaceAll("{{on_cluster}}", cluster === undefined ? "" : `ON CLUSTER \`${cluster.replaceAll(/[`\\]/g, "\\$&")}\``)
+      .replaceAll("{{engine}}", cluster === undefined ? "MergeTree" : "ReplicatedMergeTree")
+      .replaceAll(
+        "{{deduplication_window}}",
+        cluster === undefined
+          ? "non_replicated_deduplication_window = 10000"
+          : "replicated_deduplication_window = 10000, replicated_deduplication_window_seconds = 1200",
+      ),
+  );
+}

@@ -1,0 +1,28 @@
+-- Log records of every organisation.
+-- org_id first in the sort key: a query reads its own organisation's granules only. Nothing stands between org_id and time, so that
+-- "newest first, limit n" reads in reverse order and stops early. id orders equal times for the cursor.
+-- One partition a day: retention drops whole parts. body_hash and received_at are what a restarted process reads back to know the
+-- bodies it has already stored; body_hash is 0 for bodies that are always stored.
+CREATE TABLE IF NOT EXISTS logs {{on_cluster}}
+(
+    org_id LowCardinality(String),
+    host_id LowCardinality(String),
+    node LowCardinality(String),
+    received_at DateTime('UTC') CODEC(ZSTD(1)),
+    body_hash UInt64 CODEC(ZSTD(1)),
+    time DateTime64(9, 'UTC') CODEC(Delta(8), ZSTD(1)),
+    id UInt64 CODEC(Delta(8), ZSTD(1)),
+    level LowCardinality(String),
+    severity_number UInt8,
+    source LowCardinality(String),
+    message String CODEC(ZSTD(1)),
+    labels Map(LowCardinality(String), String) CODEC(ZSTD(1)),
+    trace_id String CODEC(ZSTD(1)),
+    span_id String CODEC(ZSTD(1)),
+    scope_name LowCardinality(String),
+    INDEX received_at_range received_at TYPE minmax GRANULARITY 1
+)
+ENGINE = {{engine}}
+PARTITION BY toDate(time)
+ORDER BY (org_id, time, id)
+SETTINGS ttl_only_drop_parts = 1, {{deduplication_window}};

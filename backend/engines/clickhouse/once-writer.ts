@@ -1,0 +1,146 @@
+// Stores the rows of a body once, however often the body comes within 10 minutes. A body is known by its sender and hash, and each of
+// its days by itself, because the engine commits a partition whole or not at all, but not two together. Invariant: a day that was
+// acknowledged is never stored again, one that was not is never taken for stored: after a failure of unknown outcome, and after a
+// restart, the table itself is asked (columns org_id, host_id, body_hash, received_at). Used by the stores of logs and traces.
+import type { ClickHouse } from "./client.ts";
+import { GroupCommit } from "./group-commit.ts";
+import { sql, Sql } from "./sql.ts";
+
+export interface WriterBatch {
+  readonly orgId: string;
+  readonly hostId: string;
+  /** Unset: stored always. */
+  readonly bodyHash: string | undefined;
+  readonly sections: readonly { day: number; count: number; rows: Uint8Array }[];
+}
+
+/** A body that comes later than this is new. */
+const WINDOW_S = 600;
+/** From this many rows on, the engine's own token also recognises a body that another replica stored. */
+const TOKEN_ROWS = 1000;
+
+interface StoredDay {
+  org_id: string;
+  host_id: string;
+  body_hash: string;
+  day: number;
+}
+
+export class OnceWriter implements AsyncDisposable {
+  readonly #clickhouse: ClickHouse;
+  readonly #table: string;
+  readonly #columns: readonly string[];
+  readonly #commit: GroupCommit;
+  readonly #stored = new RecentKeys(WINDOW_S * 1000);
+  /** Days whose insert failed: they may be stored all the same. */
+  readonly #uncertain = new RecentKeys(WINDOW_S * 1000);
+  readonly #underWay = new Map<string, Promise<void>>();
+
+  private constructor(clickhouse: ClickHouse, table: string, columns: readonly string[]) {
+    this.#clickhouse = clickhouse;
+    this.#table = table;
+    this.#columns = columns;
+    this.#commit = new GroupCommit(clickhouse, table, columns);
+  }
+
+  /** Reads back which bodies of the last 10 minutes are stored. */
+  static async open(clickhouse: ClickHouse, table: string, columns: readonly string[]): Promise<OnceWriter> {
+    const writer = new OnceWriter(clickhouse, table, columns);
+    for (const row of await writer.#readStored(sql`body_hash != 0`))
+      writer.#stored.add(keyOf(row.org_id, row.host_id, row.body_hash, row.day));
+    return writer;
+  }
+
+  /** Resolves when every row is stored. Throws ApiError storage_unavailable or unstorable. */
+  async write(batch: WriterBatch): Promise<void> {
+    const done = await Promise.allSettled(batch.sections.map((section) => this.#writeDay(batch, section)));
+    for (const outcome of done) if (outcome.status === "rejected") throw outcome.reason;
+  }
+
+  /** Commits what is under way. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#commit[Symbol.asyncDispose]();
+    await Promise.allSettled(this.#underWay.values());
+  }
+
+  async #writeDay(batch: WriterBatch, section: WriterBatch["sections"][number]): Promise<void> {
+    const rows = { bytes: section.rows, count: section.count };
+    if (batch.bodyHash === undefined) return this.#commit.add(rows);
+    const key = keyOf(batch.orgId, batch.hostId, batch.bodyHash, section.day);
+    // The same body may be under way: a sender that timed out sends again while the first one still waits.
+    for (let first = this.#underWay.get(key); first; first = this.#underWay.get(key)) await first.catch(() => {});
+    if (this.#stored.has(key)) return;
+    const writing = this.#writeNew(batch, section, key);
+    this.#underWay.set(key, writing);
+    try {
+      await writing;
+    } finally {
+      this.#underWay.delete(key);
+    }
+  }
+
+  async #writeNew(batch: WriterBatch, section: WriterBatch["sections"][number], key: string): Promise<void> {
+    if (!this.#uncertain.has(key) || !(await this.#isStored(batch, section.day))) {
+      try {
+        await this.#insert(section, key);
+      } catch (error) {
+        this.#uncertain.add(key);
+        throw error;
+      }
+    }
+    this.#stored.add(key);
+  }
+
+  async #insert(section: WriterBatch["sections"][number], key: string): Promise<void> {
+    if (!this.#clickhouse.shared || section.count < TOKEN_ROWS) return this.#commit.add({ bytes: section.rows, count: section.count });
+    await this.#clickhouse.insert({ table: this.#table, columns: this.#columns, rows: [section.rows], deduplicationToken: key });
+  }
+
+  async #isStored(batch: WriterBatch, day: number): Promise<boolean> {
+    const rows = await this.#readStored(
+      sql`org_id = ${batch.orgId} AND host_id = ${batch.hostId} AND body_hash = ${BigInt(batch.bodyHash ?? 0)} AND toRelativeDayNum(time) = ${day}`,
+    );
+    return rows.length > 0;
+  }
+
+  async #readStored(condition: Sql): Promise<StoredDay[]> {
+    return this.#clickhouse.query<StoredDay>(
+      sql`SELECT DISTINCT org_id, host_id, body_hash, toRelativeDayNum(time) AS day FROM ${new Sql(this.#table)}
+          WHERE received_at >= now() - ${WINDOW_S} AND ${condition}`,
+    );
+  }
+}
+
+function keyOf(orgId: string, hostId: string, bodyHash: string, day: number): string {
+  return `${orgId}:${hostId}:${bodyHash}:${day}`;
+}
+
+/** Remembers keys for at least `windowMs`, at most twice as long, without a timer for each. */
+class RecentKeys {
+  readonly #windowMs: number;
+  #young = new Set<string>();
+  #old = new Set<string>();
+  #turnedAtMs = performance.now();
+
+  constructor(windowMs: number) {
+    this.#windowMs = windowMs;
+  }
+
+  add(key: string): void {
+    this.#turn();
+    this.#young.add(key);
+  }
+
+  has(key: string): boolean {
+    this.#turn();
+    return this.#young.has(key) || this.#old.has(key);
+  }
+
+  #turn(): void {
+    const age = performance.now() - this.#turnedAtMs;
+    if (age < this.#windowMs) return;
+    this.#old = age < 2 * this.#windowMs ? this.#young : new Set();
+    this.#young = new Set();
+    this.#turnedAtMs = performance.now();
+  }
+}

@@ -1,0 +1,82 @@
+// GET /query/logs: the caller's organisation's log records, newest first (decisions.md, "Query"). Wired by main.ts.
+import type { FastifyInstance } from "fastify";
+import { ApiError } from "../errors.ts";
+import { nextLink, PAGE_PARAMETERS, type PageParameters, readPage } from "../query/time-and-cursor.ts";
+import type { Guards } from "../request-identity.ts";
+import type { LogStore } from "./store.ts";
+
+export interface LogRouteOptions {
+  store: Pick<LogStore, "query">;
+  guards: Pick<Guards, "user">;
+  now?: () => Date;
+}
+
+interface LogParameters extends PageParameters {
+  source?: string;
+  level?: string;
+  q?: string;
+  host_id?: string;
+  node?: string;
+  [label: `label.${string}`]: string | string[];
+}
+
+const QUERY_SCHEMA = {
+  type: "object",
+  properties: {
+    source: { type: "string", description: "service.name of the sender" },
+    level: { type: "string", description: "such as info or error, any case" },
+    q: { type: "string", description: "substring of the message, any case" },
+    host_id: { type: "string", description: "the cluster, host or key" },
+    node: { type: "string", description: "its name" },
+    ...PAGE_PARAMETERS,
+  },
+  patternProperties: { "^label\\.": { anyOf: [{ type: "string" }, { type: "array", items: { type: "string" } }] } },
+};
+
+const LOG_SCHEMA = {
+  type: "object",
+  required: ["timestamp", "level", "source", "message", "labels", "host_id", "node"],
+  properties: {
+    timestamp: { type: "string", format: "date-time" },
+    level: { type: "string" },
+    source: { type: "string" },
+    message: { type: "string" },
+    labels: { type: "object", additionalProperties: { type: "string" } },
+    host_id: { type: "string" },
+    node: { type: "string" },
+  },
+};
+
+export function registerLogRoutes(app: FastifyInstance, { store, guards, now = () => new Date() }: LogRouteOptions): void {
+  app.get<{ Querystring: LogParameters }>(
+    "/query/logs",
+    {
+      onRequest: guards.user("viewer"),
+      schema: {
+        summary: "Log records, newest first",
+        description: 'Filter by label with label.<key>=<value> (repeatable). A Link header with rel="next" leads to the next page.',
+        security: [{ session: [] }],
+        querystring: QUERY_SCHEMA,
+        response: { 200: { type: "array", items: LOG_SCHEMA } },
+      },
+    },
+    async (request, reply) => {
+      const { source, level, q, host_id: hostId, node } = request.query;
+      const page = readPage(request.query, now());
+      const filter = { ...page, source, level, q, hostId, node, labels: readLabels(request.query) };
+      const found = await store.query(request.user?.orgId ?? noUser(), filter);
+      if (found.next) void reply.header("link", nextLink(request, page, found.next));
+      return found.rows;
+    },
+  );
+}
+
+function readLabels(parameters: LogParameters): [string, string][] {
+  return Object.entries(parameters)
+    .filter(([name]) => name.startsWith("label."))
+    .flatMap(([name, values]) => [values as string | string[]].flat().map((value): [string, string] => [name.slice(6), value]));
+}
+
+function noUser(): never {
+  throw new ApiError("invalid_token", "log in");
+}

@@ -1,0 +1,133 @@
+// The query parameters that logs and traces have in common: range, limit, cursor, and the Link to the next page. Invariant: a page
+// starts exactly after the last row of the one before, over (time, id); nanoseconds are digits or bigint, never doubles. Used by the
+// routes of logs and traces.
+import type { FastifyRequest } from "fastify";
+import { and, type Sql, sql } from "../engines/clickhouse/sql.ts";
+import { ApiError } from "../errors.ts";
+
+export const DEFAULT_LIMIT = 100;
+export const MAX_LIMIT = 500;
+const DEFAULT_WINDOW_NS = 3_600_000_000_000n;
+
+/** Both ends inclusive, nanoseconds since 1970; undefined: unbounded. */
+export interface TimeRange {
+  readonly start: bigint | undefined;
+  readonly end: bigint | undefined;
+}
+
+/** The position of a row in the order newest first. */
+export interface Cursor {
+  readonly time: bigint;
+  readonly id: bigint;
+}
+
+export interface Page {
+  readonly range: TimeRange;
+  readonly limit: number;
+  /** Rows come after this one. */
+  readonly after: Cursor | undefined;
+}
+
+/** The parameters as they come in a query string. */
+export interface PageParameters {
+  start?: string;
+  end?: string;
+  limit?: number;
+  cursor?: string;
+}
+
+/** Their schemas; `readPage` checks what a schema cannot say. */
+export const PAGE_PARAMETERS = {
+  start: { type: "string", description: "RFC 3339, inclusive; default 1 hour before now", examples: ["2026-01-31T12:00:00Z"] },
+  end: { type: "string", description: "RFC 3339, inclusive; default now" },
+  limit: { type: "integer", minimum: 1, default: DEFAULT_LIMIT, description: `rows of a page; above ${MAX_LIMIT} counts as ${MAX_LIMIT}` },
+  cursor: { type: "string", description: 'opaque; from the Link header with rel="next"' },
+} as const;
+
+/** Throws ApiError invalid_parameter naming the parameter. `unbounded`: without start and end, everything is searched. */
+export function readPage(parameters: PageParameters, now: Date, unbounded = false): Page {
+  const whole = unbounded && parameters.start === undefined && parameters.end === undefined;
+  const nowNs = BigInt(now.getTime()) * 1_000_000n + 999_999n;
+  return {
+    range: whole
+      ? { start: undefined, end: undefined }
+      : {
+          start: parameters.start === undefined ? nowNs - DEFAULT_WINDOW_NS : readTime("start", parameters.start),
+          end: parameters.end === undefined ? nowNs : readTime("end", parameters.end),
+        },
+    limit: Math.min(parameters.limit ?? DEFAULT_LIMIT, MAX_LIMIT),
+    after: parameters.cursor === undefined ? undefined : readCursor(parameters.cursor),
+  };
+}
+
+/** The conditions of a page on the columns `time` and `id`. `time <= …` repeats the cursor so that partitions are left out. */
+export function pageConditions({ range, after }: Pick<Page, "range" | "after">): Sql[] {
+  const conditions: Sql[] = [];
+  if (range.start !== undefined) conditions.push(sql`time >= ${nanoseconds(range.start)}`);
+  if (range.end !== undefined) conditions.push(sql`time <= ${nanoseconds(range.end)}`);
+  if (after) {
+    const at = nanoseconds(after.time);
+    conditions.push(and([sql`time <= ${at}`, sql`time < ${at} OR id < ${after.id}`]));
+  }
+  return conditions;
+}
+
+function nanoseconds(time: bigint): Sql {
+  return sql`fromUnixTimestamp64Nano(toInt64(${time}), 'UTC')`;
+}
+
+/** The value of the Link header for the page after `last`. The range is written out, so that "now" stays where it was. */
+export function nextLink(request: FastifyRequest, page: Page, last: Cursor): string {
+  const [path = "", query = ""] = request.url.split("?", 2);
+  const parameters = new URLSearchParams(query);
+  if (page.range.start !== undefined) parameters.set("start", formatTime(page.range.start));
+  if (page.range.end !== undefined) parameters.set("end", formatTime(page.range.end));
+  parameters.set("cursor", Buffer.from(`${last.time}.${last.id}`).toString("base64url"));
+  return `<${path}?${parameters.toString()}>; rel="next"`;
+}
+
+function readCursor(text: string): Cursor {
+  const match = /^(\d{1,19})\.(\d{1,20})$/.exec(Buffer.from(text, "base64url").toString("latin1"));
+  if (!match || BigInt(match[1] as string) > MAX_TIME_NS || BigInt(match[2] as string) > MAX_ID) {
+    throw new ApiError("invalid_parameter", 'cursor: not one of ours; take it from the Link header with rel="next"');
+  }
+  return { time: BigInt(match[1] as string), id: BigInt(match[2] as string) };
+}
+
+const MAX_ID = 18_446_744_073_709_551_615n;
+/** The last second that DateTime64(9) holds, in 2262. */
+const MAX_TIME_NS = 9_223_372_036_000_000_000n;
+
+const RFC_3339 = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+ -])(\d\d):(\d\d))$/;
+
+/**
+ * RFC 3339 to nanoseconds since 1970, clamped to what the store holds; digits beyond nanoseconds are cut. A blank before the offset is
+ * a "+" that somebody forgot to encode.
+ */
+function readTime(name: string, text: string): bigint {
+  const match = RFC_3339.exec(text);
+  const [, year, month, day, hour, minute, second, fraction = "", sign, offsetHour = "0", offsetMinute = "0"] = match ?? [];
+  // A leap second is the second after 59.
+  const wholeMs = Date.UTC(Number(year), Number(month) - 1, Number(day), Number(hour), Number(minute), Number(second));
+  const valid =
+    match &&
+    new Date(Date.UTC(Number(year), Number(month) - 1, Number(day))).getUTCDate() === Number(day) &&
+    Number(month) >= 1 &&
+    Number(month) <= 12 &&
+    Number(hour) <= 23 &&
+    Number(minute) <= 59 &&
+    Number(second) <= 60 &&
+    Number(offsetHour) <= 23 &&
+    Number(offsetMinute) <= 59;
+  if (!valid) throw new ApiError("invalid_parameter", `${name}: must be RFC 3339, such as 2026-01-31T12:00:00Z`);
+  const offsetMs = (Number(offsetHour) * 60 + Number(offsetMinute)) * 60_000 * (sign === "-" ? -1 : 1);
+  const time = BigInt(wholeMs - offsetMs) * 1_000_000n + BigInt(fraction.slice(0, 9).padEnd(9, "0"));
+  if (time < 0n) return 0n;
+  return time > MAX_TIME_NS ? MAX_TIME_NS : time;
+}
+
+/** RFC 3339, UTC, always 9 fraction digits. */
+export function formatTime(time: bigint): string {
+  const second = new Date(Number(time / 1_000_000_000n) * 1000).toISOString().slice(0, 19);
+  return `${second}.${String(time % 1_000_000_000n).padStart(9, "0")}Z`;
+}
