@@ -1,0 +1,177 @@
+// The third-party programs, pinned: finds them on PATH, in the cache, in their projects' releases, or builds them from their Go
+// modules. Used by `npm start`, `npm test`, tests and benchmarks; a version is changed here and in hack/tools/update.sh.
+//
+//   node hack/fetch-tools.ts                  every program that `npm start` and `npm test` need
+//   node hack/fetch-tools.ts helm kind …      these; their paths are printed one a line
+//   node hack/fetch-tools.ts --help
+//
+// The cache is ${XDG_CACHE_HOME:-~/.cache}/atherops/tools/<name>/<version>/<name>; removing it is safe.
+// No SHA-256 is pinned here yet: from where this was written, no release host could be reached to verify one. Until then an archive is
+// checked against the checksum file of its own release, which guards against damage, not against a release that was taken over.
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { readFileSync } from "node:fs";
+import { parseArgs } from "node:util";
+import type { Release } from "./tools/release.ts";
+import { obtain, type Tool } from "./tools/obtain.ts";
+import { ToolError, type Progress } from "./tools/tool-error.ts";
+
+const VICTORIA_METRICS = "1.150.0";
+const KUBERNETES = "1.34.4";
+
+/** What `npm start` needs. */
+export const RUN_TOOLS = ["victoria-metrics", "vmalert", "otelcol-contrib"] as const;
+/** What `npm test` needs. */
+export const TEST_TOOLS = [...RUN_TOOLS, "helm", "etcd", "kube-apiserver"] as const;
+
+export const CATALOGUE: readonly Tool[] = [
+  {
+    name: "victoria-metrics",
+    version: VICTORIA_METRICS,
+    alsoNamed: ["victoria-metrics-prod"],
+    versionArgs: ["-version"],
+    release: victoriaMetricsRelease("victoria-metrics", "victoria-metrics-prod"),
+    module: victoriaMetricsModule("victoria-metrics"),
+  },
+  {
+    name: "vmalert",
+    version: VICTORIA_METRICS,
+    alsoNamed: ["vmalert-prod"],
+    versionArgs: ["-version"],
+    release: victoriaMetricsRelease("vmutils", "vmalert-prod"),
+    module: victoriaMetricsModule("vmalert"),
+  },
+  {
+    name: "otelcol-contrib",
+    version: "0.149.0",
+    versionArgs: ["--version"],
+    release: forLinux((arch) => ({
+      url: github("open-telemetry/opentelemetry-collector-releases", "v0.149.0", `otelcol-contrib_0.149.0_linux_${arch}.tar.gz`),
+      checksums: github(
+        "open-telemetry/opentelemetry-collector-releases",
+        "v0.149.0",
+        "opentelemetry-collector-releases_otelcol-contrib_checksums.txt",
+      ),
+      member: "otelcol-contrib",
+    })),
+    module: { folder: "otelcol-contrib", package: ".", takes: "5 minutes" },
+  },
+  {
+    name: "helm",
+    version: "4.3.1",
+    versionArgs: ["version"],
+    release: forLinux((arch) => withSuffix(`https://get.helm.sh/helm-v4.3.1-linux-${arch}.tar.gz`, ".sha256sum", `linux-${arch}/helm`)),
+    module: {
+      folder: "helm",
+      package: "helm.sh/helm/v4/cmd/helm",
+      variables: ["helm.sh/helm/v4/internal/version.version=v4.3.1"],
+      takes: "2 minutes",
+    },
+  },
+  {
+    name: "etcd",
+    version: "3.6.6",
+    versionArgs: ["--version"],
+    release: forLinux((arch) => ({
+      url: github("etcd-io/etcd", "v3.6.6", `etcd-v3.6.6-linux-${arch}.tar.gz`),
+      checksums: github("etcd-io/etcd", "v3.6.6", "SHA256SUMS"),
+      member: `etcd-v3.6.6-linux-${arch}/etcd`,
+    })),
+    module: { folder: "etcd", package: "go.etcd.io/etcd/server/v3", takes: "1 minute" },
+  },
+  kubernetes("kube-apiserver", ["--version"], "4 minutes"),
+  kubernetes("kubectl", ["version", "--client"], "2 minutes"),
+  {
+    name: "kind",
+    version: "0.33.0",
+    versionArgs: ["--version"],
+    release: forLinux((arch) => withSuffix(github("kubernetes-sigs/kind", "v0.33.0", `kind-linux-${arch}`), ".sha256sum")),
+    module: { folder: "kind", package: "sigs.k8s.io/kind", takes: "half a minute" },
+  },
+];
+
+/** Where programs are kept between runs. */
+export function cacheFolder(): string {
+  return join(process.env["XDG_CACHE_HOME"] || join(homedir(), ".cache"), "atherops", "tools");
+}
+
+/** The absolute path of one program, brought when it is missing (then with progress on stderr). Throws ToolError. */
+export async function toolPath(name: string, progress: Progress = (line) => console.error(line)): Promise<string> {
+  const tool = CATALOGUE.find((one) => one.name === name);
+  if (tool === undefined) throw new ToolError(`no program ${name}: known are ${CATALOGUE.map((one) => one.name).join(", ")}`);
+  return obtain(tool, { cache: cacheFolder(), path: process.env["PATH"] ?? "", progress });
+}
+
+/** Paths by name, one program after the other (a build uses all cores), with a line for each. Throws ToolError at the first failure. */
+export async function fetchTools(names: readonly string[], { progress }: { progress: Progress }): Promise<Record<string, string>> {
+  const paths: Record<string, string> = {};
+  for (const [at, name] of names.entries()) {
+    const count = `[${at + 1}/${names.length}]`;
+    paths[name] = await toolPath(name, (line) => progress(`${count} ${line}`));
+    progress(`${count} ${name}: ${paths[name]}`);
+  }
+  return paths;
+}
+
+function github(repository: string, tag: string, file: string): string {
+  return `https://github.com/${repository}/releases/download/${tag}/${file}`;
+}
+
+function forLinux(release: (arch: string) => Release): Release | undefined {
+  const arch = { x64: "amd64", arm64: "arm64" }[process.arch as string];
+  return process.platform === "linux" && arch !== undefined ? release(arch) : undefined;
+}
+
+function withSuffix(url: string, suffix: string, member?: string): Release {
+  return { url, checksums: url + suffix, member };
+}
+
+function victoriaMetricsRelease(bundle: string, member: string): Release | undefined {
+  return forLinux((arch) => {
+    const stem = github("VictoriaMetrics/VictoriaMetrics", `v${VICTORIA_METRICS}`, `${bundle}-linux-${arch}-v${VICTORIA_METRICS}`);
+    return { url: `${stem}.tar.gz`, checksums: `${stem}_checksums.txt`, member };
+  });
+}
+
+function victoriaMetricsModule(app: string): Tool["module"] {
+  const root = "github.com/VictoriaMetrics/VictoriaMetrics";
+  const variables = [`${root}/lib/buildinfo.Version=${app}-v${VICTORIA_METRICS}`];
+  return { folder: "victoria-metrics", package: `${root}/app/${app}`, variables, takes: "1 minute" };
+}
+
+function kubernetes(name: string, versionArgs: string[], takes: string): Tool {
+  const variables = ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"].flatMap((path) => [
+    `${path}.gitVersion=v${KUBERNETES}`,
+    `${path}.gitMajor=1`,
+    `${path}.gitMinor=34`,
+  ]);
+  return {
+    name,
+    version: KUBERNETES,
+    versionArgs,
+    release: forLinux((arch) => withSuffix(`https://dl.k8s.io/release/v${KUBERNETES}/bin/linux/${arch}/${name}`, ".sha256")),
+    module: { folder: "kubernetes", package: `k8s.io/kubernetes/cmd/${name}`, variables, takes },
+  };
+}
+
+async function main(): Promise<void> {
+  const { values, positionals } = parseArgs({ allowPositionals: true, options: { help: { type: "boolean", short: "h" } } });
+  if (values.help) return usage();
+  const paths = await fetchTools(positionals.length > 0 ? positionals : TEST_TOOLS, { progress: (line) => console.error(line) });
+  for (const path of Object.values(paths)) console.log(path);
+}
+
+function usage(): void {
+  const [manual] = readFileSync(new URL(import.meta.url), "utf8").split("\nimport ");
+  console.log(manual?.replaceAll(/^\/\/ ?/gm, ""));
+  console.log(`Known programs:\n${CATALOGUE.map((tool) => `  ${tool.name} ${tool.version}`).join("\n")}`);
+}
+
+if (import.meta.main) {
+  await main().catch((error: unknown) => {
+    if (!(error instanceof Error) || !(error instanceof ToolError || (error as { code?: string }).code?.startsWith("ERR_PARSE")))
+      throw error;
+    console.error(`fetch-tools: ${error.message}`);
+    process.exitCode = 1;
+  });
+}

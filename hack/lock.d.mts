@@ -1,0 +1,1 @@
+export function acquireLock(path: string, onWait?: (holderPid: number) => void): Promise<() => void>;

@@ -1,0 +1,89 @@
+// A lock between processes of one machine: a file that names its holder by process id and start time, so that a crashed holder
+// (or another process that got its id) blocks nobody. Plain JavaScript, node: only, because hack/bootstrap.mjs needs it before
+// anything is installed; hack/tools/obtain.ts uses it too.
+import { linkSync, mkdirSync, readFileSync, rmSync, statSync, unlinkSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+
+const POLL_MS = 100;
+/** Breaking a stale lock takes microseconds; whoever left a mark this old died in between. */
+const BREAKING_MS = 10_000;
+
+/**
+ * Waits until the lock at `path` is free or its holder is gone, takes it, and resolves to the function that gives it back.
+ * `onWait` is called once, with the holder's process id, when it has to wait.
+ */
+export async function acquireLock(path, onWait = () => {}) {
+  mkdirSync(dirname(path), { recursive: true });
+  const mine = `${process.pid} ${startTime(process.pid)}`;
+  for (let told = false; !take(path, mine);) {
+    const holder = read(path);
+    if (holder !== undefined && !lives(holder)) breakStale(path, holder);
+    else {
+      if (!told && holder !== undefined) onWait(Number(holder.split(" ")[0]));
+      told = told || holder !== undefined;
+      await sleep(POLL_MS);
+    }
+  }
+  return () => {
+    if (read(path) === mine) unlinkSync(path);
+  };
+}
+
+/** A hard link is atomic and brings its content along: nobody ever reads a half-written lock. */
+function take(path, mine) {
+  const draft = `${path}.${process.pid}.${Math.random().toString(36).slice(2)}`;
+  writeFileSync(draft, mine);
+  try {
+    linkSync(draft, path);
+    return true;
+  } catch (error) {
+    if (error.code !== "EEXIST") throw error;
+    return false;
+  } finally {
+    unlinkSync(draft);
+  }
+}
+
+/** Only one process at a time may break, and it looks again: otherwise a second one would remove the lock of a new holder. */
+function breakStale(path, holder) {
+  const mark = `${path}.breaking`;
+  try {
+    if (Date.now() - statSync(mark).mtimeMs > BREAKING_MS) rmSync(mark, { force: true });
+  } catch {
+    // No mark: nobody is breaking.
+  }
+  try {
+    writeFileSync(mark, "", { flag: "wx" });
+  } catch {
+    return;
+  }
+  if (read(path) === holder) rmSync(path, { force: true });
+  rmSync(mark, { force: true });
+}
+
+function read(path) {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return undefined;
+  }
+}
+
+function lives(holder) {
+  const [pid, started] = holder.split(" ");
+  try {
+    process.kill(Number(pid), 0);
+  } catch (error) {
+    // EPERM: it lives and belongs to somebody else.
+    if (error.code !== "EPERM") return false;
+  }
+  return startTime(Number(pid)) === started;
+}
+
+/** Field 22 of /proc/<pid>/stat, in clock ticks since boot; "0" where there is no /proc. */
+function startTime(pid) {
+  const stat = read(`/proc/${pid}/stat`);
+  if (stat === undefined) return "0";
+  return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19];
+}

@@ -1,0 +1,73 @@
+// Builds a program from its Go module, pinned by go.mod and go.sum in hack/tools/<folder> (written by hack/tools/update.sh).
+// Invariant: -mod=readonly, so that a build uses exactly the pinned sources; no C, so that the program runs in any image.
+// Called by obtain.ts when the program's release cannot be had.
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
+import { delimiter, dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parse, stringify } from "yaml";
+import { ToolError, type Progress } from "./tool-error.ts";
+
+const MODULES = dirname(fileURLToPath(import.meta.url));
+/** Where Go's own installer puts it; often missing on the PATH of services. */
+const GO_INSTALLED = "/usr/local/go/bin/go";
+const PROGRESS_EVERY_MS = 15_000;
+
+export interface GoModule {
+  /** In hack/tools: what go.mod and go.sum pin. */
+  folder: string;
+  /** The program's import path; "." for a collector that the builder generates from `folder`/manifest.yaml. */
+  package: string;
+  /** Variables set by the linker, so that the program tells its version; `import/path.name=value`. */
+  variables?: string[];
+  /** Rough time on two cores with cold caches, for the progress line. */
+  takes: string;
+}
+
+/** Builds into `target`; `folder` is scratch space. Throws ToolError with the compiler's last words. */
+export async function buildModule(module: GoModule, folder: string, target: string, progress: Progress): Promise<void> {
+  const go = findGo();
+  if (go === undefined) throw new ToolError("Go is not installed (https://go.dev/doc/install, 1.24 or newer)");
+  progress(`building from its Go module (about ${module.takes} on two cores, once)`);
+  const sources = module.package === "." ? await generateCollector(go, module.folder, folder) : join(MODULES, module.folder);
+  const ldflags = ["-s", "-w", ...(module.variables ?? []).map((variable) => `-X ${variable}`)].join(" ");
+  const args = ["build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", ldflags, "-o", target, module.package];
+  await run(go, args, sources, progress);
+}
+
+/** The collector's main package, as the official builder writes it; our pinned go.mod and go.sum take the place of fresh ones. */
+async function generateCollector(go: string, pins: string, folder: string): Promise<string> {
+  const sources = join(folder, "sources");
+  await mkdir(sources, { recursive: true });
+  const manifest = parse(await readFile(join(MODULES, pins, "manifest.yaml"), "utf8")) as { dist: Record<string, string> };
+  manifest.dist["output_path"] = sources;
+  const withOutput = join(folder, "manifest.yaml");
+  await writeFile(withOutput, stringify(manifest));
+  const args = ["tool", "builder", "--config", withOutput, "--skip-compilation", "--skip-get-modules"];
+  await run(go, args, join(MODULES, "otelcol-builder"), () => {});
+  for (const pinned of ["go.mod", "go.sum"]) await copyFile(join(MODULES, pins, pinned), join(sources, pinned));
+  return sources;
+}
+
+function findGo(): string | undefined {
+  const folders = (process.env["PATH"] ?? "").split(delimiter).filter(Boolean);
+  return [...folders.map((folder) => join(folder, "go")), GO_INSTALLED].find((file) => existsSync(file));
+}
+
+async function run(go: string, args: string[], cwd: string, progress: Progress): Promise<void> {
+  // A caller's GOFLAGS, workspace or target platform must not change what is built.
+  const { GOFLAGS: _flags, GOOS: _os, GOARCH: _arch, ...inherited } = process.env;
+  const child = spawn(go, args, { cwd, env: { ...inherited, CGO_ENABLED: "0", GOWORK: "off" }, stdio: ["ignore", "pipe", "pipe"] });
+  const output: string[] = [];
+  for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text: string) => output.push(text));
+  const startedAt = Date.now();
+  const timer = setInterval(() => progress(`still building (${Math.round((Date.now() - startedAt) / 1000)} s)`), PROGRESS_EVERY_MS);
+  const [code] = (await once(child, "close").finally(() => clearInterval(timer))) as [number | null];
+  if (code !== 0) throw new ToolError(`go ${args[0]} ended with ${code}: ${lastLines(output.join(""))}`);
+}
+
+function lastLines(output: string): string {
+  return output.trim().split("\n").slice(-5).join("\n    ");
+}

@@ -1,0 +1,117 @@
+// Finds or brings one program of a pinned version. Ways, in this order: PATH; kept from an earlier run; the project's release;
+// its Go module. Invariant: what stands at its place in the cache is complete, runs, and says the pinned version; it comes there by
+// one rename. Two runs at once share the work; a run that was killed leaves nothing that the next one would trust.
+// Called by hack/fetch-tools.ts.
+import { execFile } from "node:child_process";
+import { accessSync, constants, existsSync } from "node:fs";
+import { chmod, mkdir, rename, rm } from "node:fs/promises";
+import { delimiter, dirname, join } from "node:path";
+import { promisify } from "node:util";
+import { acquireLock } from "../lock.mjs";
+import { buildModule, type GoModule } from "./go-module.ts";
+import { downloadRelease, type Release } from "./release.ts";
+import { ToolError, type Progress } from "./tool-error.ts";
+
+export interface Tool {
+  name: string;
+  version: string;
+  /** Further names on PATH, as distributions have it. */
+  alsoNamed?: string[];
+  /** What makes it print its version. */
+  versionArgs: string[];
+  /** Absent: the project publishes none for this platform. */
+  release: Release | undefined;
+  module: GoModule;
+}
+
+export interface Place {
+  /** The folder of all kept programs. */
+  cache: string;
+  /** As in the environment. */
+  path: string;
+  progress: Progress;
+}
+
+/** The program's absolute path. Throws ToolError that tells every way that was tried. */
+export async function obtain(tool: Tool, place: Place): Promise<string> {
+  const kept = join(place.cache, tool.name, tool.version, tool.name);
+  const found = (await findOnPath(tool, place.path)) ?? (existsSync(kept) ? kept : undefined);
+  if (found !== undefined) return found;
+  const progress: Progress = (line) => place.progress(`${tool.name} ${tool.version}: ${line}`);
+  const release = await acquireLock(`${kept}.lock`, (pid) => progress(`waiting for process ${pid}, which is bringing it`));
+  try {
+    if (!existsSync(kept)) await bring(tool, kept, progress);
+    return kept;
+  } finally {
+    release();
+  }
+}
+
+async function findOnPath(tool: Tool, path: string): Promise<string | undefined> {
+  const folders = path.split(delimiter).filter((folder) => folder.startsWith("/"));
+  for (const name of [tool.name, ...(tool.alsoNamed ?? [])]) {
+    const file = folders.map((folder) => join(folder, name)).find(isExecutable);
+    if (file !== undefined && (await saysVersion(tool, file))) return file;
+  }
+  return undefined;
+}
+
+function isExecutable(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+async function bring(tool: Tool, kept: string, progress: Progress): Promise<void> {
+  const startedAt = Date.now();
+  const ways: [string, (folder: string, target: string) => Promise<void>][] = [
+    ["release", (folder, target) => fromRelease(tool, folder, target, progress)],
+    ["Go module", (folder, target) => buildModule(tool.module, folder, target, progress)],
+  ];
+  const tried = [`PATH: no ${tool.name} of version ${tool.version}`, `cache: no ${kept}`];
+  for (const [way, into] of ways) {
+    try {
+      await atOnce(tool, kept, into);
+      progress(`ready after ${Math.round((Date.now() - startedAt) / 1000)} s (${way}), kept as ${kept}`);
+      return;
+    } catch (error) {
+      if (!(error instanceof ToolError)) throw error;
+      tried.push(`${way}: ${error.message}`);
+    }
+  }
+  throw new ToolError(
+    `cannot get ${tool.name} ${tool.version}. Tried:\n${tried.map((line) => `  - ${line}`).join("\n")}\nPut ${tool.name} ${tool.version} on PATH, or make one of these ways work, and start again.`,
+  );
+}
+
+async function fromRelease(tool: Tool, folder: string, target: string, progress: Progress): Promise<void> {
+  if (tool.release === undefined) throw new ToolError(`none for ${process.platform} on ${process.arch}`);
+  await downloadRelease(tool.release, folder, target, progress);
+  await chmod(target, 0o755);
+}
+
+/** Runs `into` in a scratch folder beside the cache's place, checks what came out, and only then moves it there. */
+async function atOnce(tool: Tool, kept: string, into: (folder: string, target: string) => Promise<void>): Promise<void> {
+  const scratch = join(dirname(kept), "scratch");
+  // Left by a run that was killed; we hold the lock, so nobody is in it.
+  await rm(scratch, { recursive: true, force: true });
+  await mkdir(scratch, { recursive: true });
+  try {
+    const target = join(scratch, `${tool.name}.new`);
+    await into(scratch, target);
+    if (!(await saysVersion(tool, target))) throw new ToolError(`what came does not run, or is not ${tool.name} ${tool.version}`);
+    await rename(target, kept);
+  } finally {
+    await rm(scratch, { recursive: true, force: true });
+  }
+}
+
+/** True when the program runs and prints the version as a whole word, with or without a leading `v`. */
+async function saysVersion(tool: Tool, file: string): Promise<boolean> {
+  const exact = new RegExp(`(?<![\\d.])${tool.version.replaceAll(".", "\\.")}(?![\\d.]*\\d)`);
+  const answer = await promisify(execFile)(file, tool.versionArgs, { timeout: 20_000 }).catch(() => undefined);
+  return answer !== undefined && exact.test(answer.stdout + answer.stderr);
+}

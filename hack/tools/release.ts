@@ -1,0 +1,117 @@
+// Brings a program from its project's release: the archive, checked against the checksum file that the same release publishes, and
+// against a SHA-256 pinned in this repository once somebody has verified one. Invariant: nothing unchecked is ever unpacked.
+// Called by obtain.ts. Tried against a local server (release.test.ts); the real hosts of hack/fetch-tools.ts could not be reached
+// from where this was written, so their file names rest on the projects' documentation alone.
+import { execFile } from "node:child_process";
+import { createHash } from "node:crypto";
+import { createReadStream, createWriteStream } from "node:fs";
+import { rename, rm } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { Readable, Transform } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { promisify } from "node:util";
+import { EnvHttpProxyAgent, fetch } from "undici";
+import { ToolError, type Progress } from "./tool-error.ts";
+
+const CONNECT_TIMEOUT_MS = 5_000;
+const STALL_TIMEOUT_MS = 30_000;
+const PROGRESS_EVERY_MS = 10_000;
+const ATTEMPTS = 2;
+
+export interface Release {
+  /** The archive (`.tar.gz`), or the program itself when `member` is unset. */
+  url: string;
+  /** `sha256  file name` lines, or one hash alone. */
+  checksums: string;
+  /** The program's path inside the archive. */
+  member?: string;
+  /** SHA-256 of what `url` answers, hex. Absent until somebody has verified it against the project's word. */
+  sha256?: string;
+}
+
+/** Writes the program to `target`, using `folder` (on the same file system) for what comes in between. Throws ToolError. */
+export async function downloadRelease(release: Release, folder: string, target: string, progress: Progress): Promise<void> {
+  const file = basename(new URL(release.url).pathname);
+  const expected = release.sha256 ?? checksumOf(file, await readText(release.checksums), release.checksums);
+  const archive = join(folder, file);
+  await download(release.url, archive, progress);
+  const actual = await sha256(archive);
+  if (actual !== expected) {
+    await rm(archive);
+    throw new ToolError(`${release.url} has SHA-256 ${actual}, its release says ${expected}: not used`);
+  }
+  if (release.member === undefined) return rename(archive, target);
+  await promisify(execFile)("tar", ["-xzf", archive, "-C", folder, release.member]).catch((error: Error) => {
+    throw new ToolError(`cannot unpack ${release.member} from ${file}: ${error.message.trim()}`, { cause: error });
+  });
+  await rename(join(folder, release.member), target);
+}
+
+function checksumOf(file: string, checksums: string, source: string): string {
+  const lines = checksums.split("\n").map((line) => line.trim().split(/\s+/));
+  const line = lines.find(([, name]) => name !== undefined && basename(name.replace(/^\*/, "")) === file);
+  const hash = (line ?? lines.find((words) => words.length === 1 && words[0] !== ""))?.[0]?.toLowerCase();
+  if (hash === undefined || !/^[0-9a-f]{64}$/.test(hash)) throw new ToolError(`${source} has no SHA-256 of ${file}`);
+  return hash;
+}
+
+async function readText(url: string): Promise<string> {
+  return (await get(url)).text();
+}
+
+/** A transfer that breaks off is tried once more; an answer that says no is not. */
+async function download(url: string, file: string, progress: Progress): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    const answer = await get(url);
+    if (!answer.body) throw new ToolError(`${url} answered without a body`);
+    const megabytes = Math.ceil(Number(answer.headers.get("content-length") ?? 0) / 1e6);
+    progress(`downloading ${url}${megabytes ? ` (${megabytes} MB)` : ""}`);
+    try {
+      return await pipeline(Readable.fromWeb(answer.body), counted(megabytes, progress), createWriteStream(file));
+    } catch (error) {
+      if (attempt === ATTEMPTS) throw new ToolError(`${url}: the transfer broke off (${reason(error)})`, { cause: error });
+    }
+  }
+}
+
+function counted(totalMegabytes: number, progress: Progress): Transform {
+  let received = 0;
+  let nextAt = Date.now() + PROGRESS_EVERY_MS;
+  return new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      received += chunk.length;
+      if (Date.now() > nextAt) {
+        nextAt = Date.now() + PROGRESS_EVERY_MS;
+        progress(`${Math.round(received / 1e6)} of ${totalMegabytes || "?"} MB`);
+      }
+      done(null, chunk);
+    },
+  });
+}
+
+/** Timeouts are short: who cannot be reached at once is left for the next way. HTTPS_PROXY and NO_PROXY are heeded. */
+const dispatcher = new EnvHttpProxyAgent({
+  connect: { timeout: CONNECT_TIMEOUT_MS },
+  headersTimeout: STALL_TIMEOUT_MS,
+  bodyTimeout: STALL_TIMEOUT_MS,
+  noProxy: [process.env["NO_PROXY"] ?? process.env["no_proxy"], "127.0.0.1", "localhost"].filter(Boolean).join(","),
+});
+
+async function get(url: string): Promise<Awaited<ReturnType<typeof fetch>>> {
+  const answer = await fetch(url, { dispatcher }).catch((error: unknown) => {
+    throw new ToolError(`${new URL(url).host} cannot be reached (${reason(error)})`, { cause: error });
+  });
+  if (!answer.ok) throw new ToolError(`${url} answered ${answer.status}`);
+  return answer;
+}
+
+function reason(error: unknown): string {
+  const { cause, message } = error as Error & { cause?: Error & { code?: string } };
+  return cause?.code ?? cause?.message ?? message;
+}
+
+async function sha256(file: string): Promise<string> {
+  const hash = createHash("sha256");
+  await pipeline(createReadStream(file), hash);
+  return hash.digest("hex");
+}

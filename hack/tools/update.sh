@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Writes go.mod and go.sum of every tool anew, for the versions named below; run it after changing a version here and in
+# hack/fetch-tools.ts (hack/fetch-tools.test.ts holds the two together). Needs Go and a module proxy. Usage: hack/tools/update.sh [tool…]
+set -euo pipefail
+cd "$(dirname "$0")"
+export GOWORK=off GOFLAGS=
+
+VICTORIA_METRICS=v1.150.0 OTELCOL=v0.149.0 HELM=v4.3.1 KUBERNETES=v1.34.4 ETCD=v3.6.6 KIND=v0.33.0
+
+# pin FOLDER VERSION PACKAGE…: a module that does nothing but pin these programs.
+pin() {
+  local folder=$1 version=$2
+  shift 2
+  mkdir -p "$folder"
+  rm -f "$folder/go.sum"
+  [ -n "${keep:-}" ] || printf 'module atherops.local/tools/%s\n\ngo 1.24.0\n' "$folder" >"$folder/go.mod"
+  (cd "$folder" && go get -tool "${@/%/@$version}" && go mod tidy)
+  echo "pinned $folder $version"
+}
+
+victoria_metrics() {
+  pin victoria-metrics "$VICTORIA_METRICS" github.com/VictoriaMetrics/VictoriaMetrics/app/{victoria-metrics,vmalert}
+}
+helm() { pin helm "$HELM" helm.sh/helm/v4/cmd/helm; }
+etcd() { pin etcd "$ETCD" go.etcd.io/etcd/server/v3; }
+kind() { pin kind "$KIND" sigs.k8s.io/kind; }
+
+# Kubernetes requires its own parts as v0.0.0 and replaces them in its go.mod, which counts in the main module alone: said again here.
+kubernetes() {
+  local parts=v0.${KUBERNETES#v1.} theirs
+  theirs=$(go mod download -json "k8s.io/kubernetes@$KUBERNETES" | sed -n 's/.*"GoMod": "\(.*\)",/\1/p')
+  mkdir -p kubernetes
+  {
+    printf 'module atherops.local/tools/kubernetes\n\ngo 1.24.0\n\nreplace (\n'
+    sed -n "s|^\t\(k8s.io/[^ ]*\) => ./staging/.*|\t\1 => \1 $parts|p" "$theirs"
+    printf ')\n'
+  } >kubernetes/go.mod
+  keep=1 pin kubernetes "$KUBERNETES" k8s.io/kubernetes/cmd/{kube-apiserver,kubectl}
+}
+
+# The builder is one module, the collector that it makes is another: go.mod and go.sum as the builder resolves the manifest.
+otelcol() {
+  pin otelcol-builder "$OTELCOL" go.opentelemetry.io/collector/cmd/builder
+  local made
+  made=$(mktemp -d)
+  sed "s|^dist:|dist:\n  output_path: $made|" otelcol-contrib/manifest.yaml >"$made/manifest.yaml"
+  (cd otelcol-builder && go tool builder --config "$made/manifest.yaml" --skip-compilation)
+  cp "$made/go.mod" "$made/go.sum" otelcol-contrib/
+  rm -rf "$made"
+}
+
+for tool in "${@:-victoria_metrics helm etcd kind kubernetes otelcol}"; do
+  for one in $tool; do "$one"; done
+done
