@@ -4,7 +4,14 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { readSettings, SettingsError } from "./settings.ts";
 
-const CLUSTER = { BACKEND_URL: "https://b.example", CLUSTER_NAME: "c", NODE_NAME: "n1", POD_NAMESPACE: "ns", POD_UID: "u" };
+const CLUSTER = {
+  BACKEND_URL: "https://b.example",
+  CLUSTER_NAME: "c",
+  NODE_NAME: "n1",
+  POD_NAMESPACE: "ns",
+  POD_UID: "u",
+  KUBERNETES_SERVICE_HOST: "10.0.0.1",
+};
 
 function problemsOf(identity: "host" | "cluster", env: NodeJS.ProcessEnv): string {
   try {

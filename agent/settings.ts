@@ -39,6 +39,8 @@
 //   KEY_ROTATION_DAYS       30               0: never by age
 //   EXCLUDE_NAMESPACES                       comma-separated; their pods' logs are not read
 //   KUBELET_TLS             verify           verify (with the cluster's authority) | skip | a PEM file
+//   KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT   the API server; set by the kubelet
+//   SERVICE_ACCOUNT_DIR     /var/run/secrets/kubernetes.io/serviceaccount   token and ca.crt
 //   HOST_ROOT               /hostfs          where the node's root file system is mounted
 import { readFileSync } from "node:fs";
 import { homedir } from "node:os";
@@ -111,6 +113,9 @@ export interface ClusterSettings {
   /** `verify`, `skip`, or the path of a PEM file. */
   readonly kubeletTls: string;
   readonly hostRoot: string;
+  /** Scheme, host and port. */
+  readonly kubernetesServer: string;
+  readonly serviceAccountDir: string;
 }
 
 /** Configuration that must never be logged; the outgoing proxy's URLs are here because they may hold passwords. */
@@ -195,6 +200,8 @@ function readCluster(read: Reader): ClusterSettings {
     excludeNamespaces: read.list("EXCLUDE_NAMESPACES"),
     kubeletTls: read.kubeletTls("KUBELET_TLS"),
     hostRoot: read.text("HOST_ROOT") ?? "/hostfs",
+    kubernetesServer: read.kubernetesServer(),
+    serviceAccountDir: read.text("SERVICE_ACCOUNT_DIR") ?? "/var/run/secrets/kubernetes.io/serviceaccount",
   };
 }
 
@@ -331,6 +338,12 @@ class Reader {
   kubeletTls(name: string): string {
     const text = this.text(name) ?? "verify";
     return text === "verify" || text === "skip" ? text : (this.readableFile(name) ?? text);
+  }
+
+  kubernetesServer(): string {
+    const host = this.required("KUBERNETES_SERVICE_HOST");
+    const port = this.integer("KUBERNETES_SERVICE_PORT", 443, 1);
+    return `https://${host.includes(":") ? `[${host}]` : host}:${port}`;
   }
 
   pattern(name: string): string | undefined {

@@ -4,6 +4,8 @@
 export const REGISTER_CLUSTER_PATH = "/api/clusters/register";
 export const REGISTER_HOST_PATH = "/api/v1/agents/register";
 export const CLUSTER_HEARTBEAT_PATH = "/heartbeat";
+/** Remote configuration of one host is at `<HOSTS_PATH>/<agent_id>/config`. */
+export const HOSTS_PATH = "/api/v1/agents";
 export const HOST_HEARTBEAT_PATH = "/ingest/agents/heartbeat";
 export const ROTATE_KEY_PATH = "/api/clusters/rotate-key";
 export const IDEMPOTENCY_KEY_HEADER = "idempotency-key";
