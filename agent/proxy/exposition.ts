@@ -1,0 +1,247 @@
+// OTLP/JSON metrics → Prometheus exposition text, the form that `/ingest` takes. Invariants: no line that the store would refuse; a
+// sample keeps its point's own time; what cannot be kept is counted by reason and never becomes a wrong number. Called by server.ts.
+// Source: OpenTelemetry specification, compatibility/prometheus_and_openmetrics.md, "OTLP Metric points to Prometheus".
+// No HELP and TYPE lines: they would be half of the bytes of a small scrape, and the query API offers no metadata. No scope labels.
+import { BodyError } from "./body.ts";
+import { BoundsText, type Bucket, explicitBuckets, exponentialBuckets } from "./histogram-buckets.ts";
+import {
+  type ExponentialHistogramPoint,
+  type HistogramPoint,
+  type Int64,
+  isCumulative,
+  isDelta,
+  type KeyValue,
+  type Metric,
+  type MetricsDocument,
+  type NumberPoint,
+  type Point,
+  type ResourceMetrics,
+  type SummaryPoint,
+  toDigits,
+  toDouble,
+} from "./otlp-metrics.ts";
+import { metricName, type NamedAs, plainDecimal, sampleValue } from "./prometheus-names.ts";
+import { PointLabels, ResourceLabels } from "./series-labels.ts";
+
+/** Why a point was left out. `delta`: the collector makes delta cumulative, so this is what it could not. */
+export type DropReason = "delta" | "unspecified_temporality" | "unusable_name" | "malformed_point" | "bad_time" | "too_many_labels";
+
+const NO_ATTRIBUTES: readonly KeyValue[] = [];
+/** The store reads a smaller time as seconds. */
+const FIRST_MILLISECOND = 2 ** 31;
+const LONGEST_METRIC_NAME = 240;
+/** A name is worked out once; forgotten all at once when applications make up names without end. */
+const MOST_KEPT_NAMES = 20_000;
+
+export class MetricsConverter {
+  readonly #names = new Map<string, string>();
+  readonly #dropped = new Map<DropReason, number>();
+
+  /** Points left out since the start. */
+  dropped(): Partial<Record<DropReason, number>> {
+    return Object.fromEntries(this.#dropped);
+  }
+
+  /**
+   * `json`: an ExportMetricsServiceRequest. Answers bodies of at most `maxPostBytes`, none when there is nothing to send. Throws
+   * BodyError "malformed" when it is not such a document.
+   */
+  convert(json: string, maxPostBytes: number): Buffer[] {
+    const posts = new Posts(maxPostBytes);
+    try {
+      const { resourceMetrics = [] } = JSON.parse(json) as MetricsDocument;
+      const targets = new Set<string>();
+      for (const resource of resourceMetrics) this.#resource(resource, targets, posts);
+    } catch (cause) {
+      throw new BodyError("malformed", `metrics that are not an OTLP/JSON document: ${(cause as Error).message.slice(0, 100)}`, { cause });
+    }
+    return posts.finish();
+  }
+
+  #resource({ resource, scopeMetrics = [] }: ResourceMetrics, targets: Set<string>, posts: Posts): void {
+    const labels = new ResourceLabels(resource?.attributes ?? NO_ATTRIBUTES);
+    const writer = new SeriesWriter(labels, posts, (reason, points) => this.#drop(reason, points));
+    for (const { metrics = [] } of scopeMetrics) {
+      for (const metric of metrics) this.#metric(metric, writer);
+    }
+    if (!labels.hasTarget || writer.lastTime === undefined || targets.has(labels.target)) return;
+    targets.add(labels.target);
+    posts.text += `target_info{${labels.infoText()}} 1${writer.lastTime}\n`;
+  }
+
+  #metric(metric: Metric, writer: SeriesWriter): void {
+    const { gauge, sum, histogram, exponentialHistogram, summary } = metric;
+    const points = (gauge ?? sum ?? histogram ?? exponentialHistogram ?? summary)?.dataPoints ?? [];
+    if (points.length === 0) return;
+    const temporality = (sum ?? histogram ?? exponentialHistogram)?.aggregationTemporality;
+    if (!gauge && !summary && !isCumulative(temporality)) {
+      return this.#drop(isDelta(temporality) ? "delta" : "unspecified_temporality", points.length);
+    }
+    const name = this.#name(metric, gauge ? "gauge" : sum?.isMonotonic ? "counter" : "other");
+    if (name === "" || name.length > LONGEST_METRIC_NAME) return this.#drop("unusable_name", points.length);
+    if (gauge ?? sum) writer.numbers(name, points);
+    else if (histogram) writer.histograms(name, points, new BoundsText());
+    else if (exponentialHistogram) writer.exponentialHistograms(name, points);
+    else writer.summaries(name, points);
+  }
+
+  #name({ name = "", unit = "" }: Metric, namedAs: NamedAs): string {
+    const key = `${namedAs}\n${unit}\n${name}`;
+    let known = this.#names.get(key);
+    if (known === undefined) {
+      if (this.#names.size >= MOST_KEPT_NAMES) this.#names.clear();
+      known = metricName(name, unit, namedAs);
+      this.#names.set(key, known);
+    }
+    return known;
+  }
+
+  #drop(reason: DropReason, points: number): void {
+    this.#dropped.set(reason, (this.#dropped.get(reason) ?? 0) + points);
+  }
+}
+
+/** Writes the points of one resource's metrics. */
+class SeriesWriter {
+  readonly #resource: ResourceLabels;
+  readonly #posts: Posts;
+  readonly #drop: (reason: DropReason, points: number) => void;
+  readonly #plain: PointLabels;
+  #timeNano: Int64 | undefined;
+  #time: string | undefined = "";
+  /** Of the last point written: ` <ms>`, or "" for a point without time; undefined before the first. */
+  lastTime: string | undefined;
+
+  constructor(resource: ResourceLabels, posts: Posts, drop: (reason: DropReason, points: number) => void) {
+    this.#resource = resource;
+    this.#posts = posts;
+    this.#drop = drop;
+    this.#plain = new PointLabels(resource);
+  }
+
+  numbers(name: string, points: readonly NumberPoint[]): void {
+    const open = `${name}{`;
+    for (const point of points) {
+      const place = this.#place(point, this.#plain);
+      if (place === undefined) continue;
+      const value = typeof point.asDouble === "number" ? sampleValue(point.asDouble) : otherNumber(point);
+      if (value === undefined) this.#drop("malformed_point", 1);
+      else this.#posts.text += place === "" ? `${name} ${value}${this.#time}\n` : `${open}${place}} ${value}${this.#time}\n`;
+    }
+  }
+
+  histograms(name: string, points: readonly HistogramPoint[], bounds: BoundsText): void {
+    const labels = new PointLabels(this.#resource, "le");
+    for (const point of points) this.#histogram(name, point, labels, () => explicitBuckets(point, bounds));
+  }
+
+  exponentialHistograms(name: string, points: readonly ExponentialHistogramPoint[]): void {
+    const labels = new PointLabels(this.#resource, "le");
+    for (const point of points) this.#histogram(name, point, labels, () => exponentialBuckets(point));
+  }
+
+  #histogram(
+    name: string,
+    point: HistogramPoint | ExponentialHistogramPoint,
+    labels: PointLabels,
+    buckets: () => Bucket[] | undefined,
+  ): void {
+    const place = this.#place(point, labels);
+    if (place === undefined) return;
+    const found = buckets();
+    const count = toDigits(point.count ?? 0);
+    if (found === undefined || count === undefined) return this.#drop("malformed_point", 1);
+    const open = `${name}_bucket{${place}${place === "" ? "" : ","}le="`;
+    let text = "";
+    for (const bucket of found) text += `${open}${bucket.le}"} ${bucket.count}${this.#time}\n`;
+    text += `${open}+Inf"} ${count}${this.#time}\n`;
+    this.#posts.text += text + this.#sumAndCount(name, place, toDouble(point.sum), count);
+  }
+
+  summaries(name: string, points: readonly SummaryPoint[]): void {
+    const labels = new PointLabels(this.#resource, "quantile");
+    for (const point of points) {
+      const place = this.#place(point, labels);
+      if (place === undefined) continue;
+      const count = toDigits(point.count ?? 0);
+      const quantiles = (point.quantileValues ?? []).map(({ quantile, value }) => [toDouble(quantile ?? 0), toDouble(value ?? 0)] as const);
+      if (count === undefined || quantiles.some(([quantile]) => !(quantile !== undefined && quantile >= 0 && quantile <= 1))) {
+        this.#drop("malformed_point", 1);
+        continue;
+      }
+      const open = `${name}{${place}${place === "" ? "" : ","}quantile="`;
+      let text = "";
+      for (const [quantile = 0, value = Number.NaN] of quantiles) {
+        text += `${open}${plainDecimal(quantile)}"} ${sampleValue(value)}${this.#time}\n`;
+      }
+      this.#posts.text += text + this.#sumAndCount(name, place, toDouble(point.sum ?? 0), count);
+    }
+  }
+
+  #sumAndCount(name: string, place: string, sum: number | undefined, count: string): string {
+    const braced = place === "" ? "" : `{${place}}`;
+    const sumLine = sum === undefined ? "" : `${name}_sum${braced} ${sampleValue(sum)}${this.#time}\n`;
+    return `${sumLine}${name}_count${braced} ${count}${this.#time}\n`;
+  }
+
+  /** The point's labels, its time in #time; undefined when the point is not written. */
+  #place(point: Point, labels: PointLabels): string | undefined {
+    // NoRecordedValue: the series ended. The text format cannot say so, and a number would be wrong.
+    if (((point.flags ?? 0) & 1) === 1) return undefined;
+    if (point.timeUnixNano !== this.#timeNano) {
+      this.#timeNano = point.timeUnixNano;
+      this.#time = timeText(point.timeUnixNano);
+    }
+    const place = labels.text(point.attributes ?? NO_ATTRIBUTES);
+    if (this.#time === undefined || place === undefined) {
+      this.#drop(place === undefined ? "too_many_labels" : "bad_time", 1);
+      return undefined;
+    }
+    this.lastTime = this.#time;
+    this.#posts.cutIfLarge();
+    return place;
+  }
+}
+
+/** ` <milliseconds>`; "" for no time, which the store reads as now; undefined for a time that the store would misread. */
+function timeText(nano: Int64 | undefined): string | undefined {
+  if (nano === undefined) return "";
+  const digits = toDigits(nano);
+  if (digits === undefined) return undefined;
+  if (Number(digits) === 0) return "";
+  const milliseconds = digits.slice(0, -6);
+  return Number(milliseconds) < FIRST_MILLISECOND ? undefined : ` ${milliseconds}`;
+}
+
+/** An integer with all its digits, or a double that came as text. */
+function otherNumber(point: NumberPoint): string | undefined {
+  if (point.asInt !== undefined) return toDigits(point.asInt);
+  const value = toDouble(point.asDouble);
+  return value === undefined ? undefined : sampleValue(value);
+}
+
+/** Text cut into bodies between two points. */
+class Posts {
+  readonly #cutAtLength: number;
+  readonly #done: Buffer[] = [];
+  text = "";
+
+  /** A character is at most three bytes, and one point is written between two cuts: a quarter leaves room for both. */
+  constructor(maxPostBytes: number) {
+    this.#cutAtLength = Math.floor(maxPostBytes / 4);
+  }
+
+  cutIfLarge(): void {
+    if (this.text.length >= this.#cutAtLength) this.#cut();
+  }
+
+  finish(): Buffer[] {
+    if (this.text !== "") this.#cut();
+    return this.#done;
+  }
+
+  #cut(): void {
+    this.#done.push(Buffer.from(this.text, "utf8"));
+    this.text = "";
+  }
+}

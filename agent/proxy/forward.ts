@@ -1,0 +1,106 @@
+// Signs one body, sends it to the backend, and judges the answer. Invariant: only 204 is success, and only a refusal that is surely our
+// backend's word is final; whatever else happens means "keep it and try again", because the collector drops data on every other
+// status. Called by server.ts for each post; knows nothing of the collector's side.
+import type { CredentialSource } from "../credentials/store.ts";
+import { FINAL_REFUSALS } from "../protocol/refusals.ts";
+import { KEY_AGE_HEADER, sign } from "../protocol/signature.ts";
+import { type Upstream, type UpstreamAnswer, UpstreamError } from "../upstream.ts";
+
+/** The time to sign with, and where answers tell of the backend's clock (agent/clock.ts). */
+export interface SigningClock {
+  nowUnixS(): number;
+  observe?(dateHeader: string | undefined, sentAtMs: number, receivedAtMs: number): void;
+}
+
+export interface ForwardParts {
+  readonly upstream: Upstream;
+  readonly credentials: CredentialSource;
+  readonly clock: SigningClock;
+  /** Called with each answer to a signed request; `keyAgeDays` is undefined when the answer does not say. */
+  readonly observe?: ((answer: { status: number; keyAgeDays: number | undefined }) => void) | undefined;
+}
+
+export interface Post {
+  /** One of the three ingest paths. */
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Uint8Array;
+}
+
+export type Verdict =
+  | { readonly kind: "accepted" }
+  /** Final: the backend will never take this body (400, 413), or not now (429). */
+  | { readonly kind: "refused"; readonly status: number; readonly code: string; readonly message: string; readonly retryAfterS?: number }
+  /** Temporary or unclear: the collector keeps the body. `reason` is for the log. */
+  | { readonly kind: "retry"; readonly reason: string; readonly retryAfterS: number };
+
+const DEFAULT_RETRY_AFTER_S = 2;
+/** A longer wait asked for by the backend is cut to this, so that a wrong header cannot stop a node for a day. */
+const LONGEST_RETRY_AFTER_S = 300;
+
+/** Sends `post`; after a 401 or 403 re-reads the credential and signs once again. Never throws, except when `signal` aborts. */
+export async function forward(parts: ForwardParts, post: Post, signal: AbortSignal): Promise<Verdict> {
+  const credential = parts.credentials.current();
+  if (!credential) return retry("this agent has no key yet: it is enrolling, or waiting for its Secret or credentials file");
+  const first = await attempt(parts, post, credential.apiKey, signal);
+  if (!mayBeStaleKey(first)) return judge(first);
+  const renewed = await parts.credentials.refresh(first instanceof UpstreamError ? "connection cut off" : `answer ${first.status}`);
+  // A cut connection may be a refusal whose answer got lost (a backend may refuse before it has read the body), or just an outage:
+  // only a new key makes it worth sending all of it again.
+  if (!renewed || (first instanceof UpstreamError && renewed.apiKey === credential.apiKey)) return judge(first);
+  return judge(await attempt(parts, post, renewed.apiKey, signal));
+}
+
+async function attempt(parts: ForwardParts, post: Post, rawKey: string, signal: AbortSignal): Promise<UpstreamAnswer | UpstreamError> {
+  const sentAtMs = Date.now();
+  const headers = { ...post.headers, ...sign(rawKey, "POST", post.path, parts.clock.nowUnixS()) };
+  try {
+    const answer = await parts.upstream.request({ method: "POST", path: post.path, headers, body: post.body, signal });
+    parts.clock.observe?.(answer.headers["date"], sentAtMs, Date.now());
+    parts.observe?.({ status: answer.status, keyAgeDays: wholeNumber(answer.headers[KEY_AGE_HEADER]) });
+    return answer;
+  } catch (error) {
+    if (error instanceof UpstreamError) return error;
+    throw error;
+  }
+}
+
+function mayBeStaleKey(outcome: UpstreamAnswer | UpstreamError): boolean {
+  return outcome instanceof UpstreamError ? outcome.wasConnected : outcome.status === 401 || outcome.status === 403;
+}
+
+function judge(outcome: UpstreamAnswer | UpstreamError): Verdict {
+  if (outcome instanceof UpstreamError) return retry(outcome.message);
+  const { status } = outcome;
+  if (status === 204) return { kind: "accepted" };
+  const { code, message } = ourError(outcome.body);
+  const retryAfterS = wholeNumber(outcome.headers["retry-after"]);
+  if (code !== undefined && FINAL_REFUSALS[status]?.includes(code)) {
+    return { kind: "refused", status, code, message, ...(status === 429 ? { retryAfterS: bounded(retryAfterS) } : {}) };
+  }
+  const said = code === undefined ? "without an error code of the backend: something in between may have answered" : `${code}: ${message}`;
+  return retry(`the backend's address answered ${status} ${said}`, retryAfterS);
+}
+
+function retry(reason: string, retryAfterS?: number): Verdict {
+  return { kind: "retry", reason, retryAfterS: bounded(retryAfterS) };
+}
+
+function bounded(retryAfterS: number | undefined): number {
+  return Math.min(Math.max(retryAfterS ?? DEFAULT_RETRY_AFTER_S, 1), LONGEST_RETRY_AFTER_S);
+}
+
+function wholeNumber(text: string | undefined): number | undefined {
+  return text !== undefined && /^\d{1,9}$/.test(text) ? Number(text) : undefined;
+}
+
+/** `{"error": code, "message": text}` or neither; both bounded, since they go into logs. */
+function ourError(body: string): { code: string | undefined; message: string } {
+  try {
+    const { error, message } = JSON.parse(body) as { error?: unknown; message?: unknown };
+    const isCode = typeof error === "string" && /^[a-z_]{1,64}$/.test(error);
+    return { code: isCode ? error : undefined, message: typeof message === "string" ? message.slice(0, 300) : "" };
+  } catch {
+    return { code: undefined, message: "" };
+  }
+}

@@ -1,0 +1,130 @@
+// Histograms of OTLP as the cumulative buckets of the text format. Invariant: bounds ascend strictly, counts never fall, 64-bit counts
+// stay exact. Used by exposition.ts. Source: OpenTelemetry specification, metrics/data-model.md, "Histogram" and "ExponentialHistogram".
+import {
+  type Buckets,
+  type Double,
+  type ExponentialHistogramPoint,
+  type HistogramPoint,
+  type Int64,
+  toDigits,
+  toDouble,
+} from "./otlp-metrics.ts";
+import { plainDecimal } from "./prometheus-names.ts";
+
+/** One bucket but the last: `le` as text, and how many values are at or below it. `+Inf` is the point's count, added by the caller. */
+export interface Bucket {
+  readonly le: string;
+  readonly count: string;
+}
+
+/** Above it, sums of counts are made with BigInt. */
+const SAFE_DIGITS = 15;
+
+/** Undefined when the point contradicts itself: counts and bounds that do not match, bounds out of order, counts that are not integers. */
+export function explicitBuckets(point: HistogramPoint, bounds: BoundsText): Bucket[] | undefined {
+  const counts = point.bucketCounts ?? [];
+  const texts = bounds.of(point.explicitBounds ?? []);
+  if (counts.length === 0) return [];
+  if (texts === undefined || counts.length !== texts.length + 1) return undefined;
+  const sums = runningSums(counts);
+  return sums && texts.flatMap((le, index) => (le === "+Inf" ? [] : [{ le, count: sums[index] ?? "0" }]));
+}
+
+/** Bounds as text, kept while points have the same bounds, as all points of a metric nearly always do. */
+export class BoundsText {
+  #bounds: readonly Double[] = [];
+  #texts: string[] | undefined = [];
+
+  /** Undefined when the bounds do not ascend. */
+  of(bounds: readonly Double[]): string[] | undefined {
+    if (bounds.length === this.#bounds.length && bounds.every((bound, index) => bound === this.#bounds[index])) return this.#texts;
+    const numbers = bounds.map(toDouble);
+    const ascends = numbers.every((bound, index) => bound !== undefined && (index === 0 || bound > (numbers[index - 1] ?? Number.NaN)));
+    this.#bounds = bounds;
+    this.#texts = ascends && !Number.isNaN(numbers[0]) ? numbers.map((bound) => plainDecimal(bound ?? 0)) : undefined;
+    return this.#texts;
+  }
+}
+
+function runningSums(counts: readonly Int64[]): string[] | undefined {
+  const sums: string[] = [];
+  let small = 0;
+  let large: bigint | undefined;
+  for (const count of counts) {
+    const digits = toDigits(count);
+    if (digits === undefined || digits.startsWith("-")) return undefined;
+    if (large === undefined && (digits.length > SAFE_DIGITS || small > 1e15)) large = BigInt(small);
+    if (large === undefined) small += Number(digits);
+    else large += BigInt(digits);
+    sums.push(String(large ?? small));
+  }
+  return sums;
+}
+
+/**
+ * The finest scale that is written: 4 buckets for each doubling. The bounds of a coarser scale are among those of a finer one, so a
+ * histogram that rescales while it runs keeps writing series that it has written before.
+ */
+const FINEST_SCALE = 2;
+/** Wider histograms are made coarser until they fit: each bucket is a series. */
+const MOST_BUCKETS = 160;
+
+/** As fixed buckets, because the text format has no exponential ones. Undefined when counts are not integers. */
+export function exponentialBuckets(point: ExponentialHistogramPoint): Bucket[] | undefined {
+  const given = point.scale ?? 0;
+  if (!Number.isInteger(given)) return undefined;
+  let scale = Math.min(given, FINEST_SCALE);
+  let positive = coarser(point.positive, given - scale);
+  let negative = coarser(point.negative, given - scale);
+  while (positive && negative && positive.counts.length + negative.counts.length > MOST_BUCKETS) {
+    scale -= 1;
+    positive = coarser(point.positive, given - scale);
+    negative = coarser(point.negative, given - scale);
+  }
+  const zeroCount = toDigits(point.zeroCount ?? 0);
+  if (!positive || !negative || zeroCount === undefined || zeroCount.startsWith("-")) return undefined;
+  const bound = (index: number): number => 2 ** (index * 2 ** -scale);
+  const ascending: [number, bigint][] = [
+    ...negative.counts.map((count, index): [number, bigint] => [-bound(negative.offset + index), count]).toReversed(),
+    ...(zeroCount === "0" ? [] : [[toDouble(point.zeroThreshold) ?? 0, BigInt(zeroCount)] as [number, bigint]]),
+    ...positive.counts.map((count, index): [number, bigint] => [bound(positive.offset + index + 1), count]),
+  ];
+  return cumulative(ascending);
+}
+
+interface ExactBuckets {
+  readonly offset: number;
+  readonly counts: bigint[];
+}
+
+/** Merges 2^steps neighbours into one, as a lower scale has them. Undefined when a count is not a natural number. */
+function coarser(buckets: Buckets | undefined, steps: number): ExactBuckets | undefined {
+  const given = buckets?.bucketCounts ?? [];
+  const from = buckets?.offset ?? 0;
+  const width = 2 ** steps;
+  const offset = Math.floor(from / width);
+  const counts: bigint[] = [];
+  for (const [index, count] of given.entries()) {
+    const digits = toDigits(count);
+    if (digits === undefined || digits.startsWith("-")) return undefined;
+    const at = Math.floor((from + index) / width) - offset;
+    while (counts.length <= at) counts.push(0n);
+    counts[at] = (counts[at] ?? 0n) + BigInt(digits);
+  }
+  return { offset, counts };
+}
+
+/** Bounds beyond what a double holds fall away at the top (they are in +Inf) and into 0 at the bottom. */
+function cumulative(ascending: readonly [number, bigint][]): Bucket[] {
+  const buckets: Bucket[] = [];
+  let sum = 0n;
+  let last = Number.NEGATIVE_INFINITY;
+  for (const [bound, count] of ascending) {
+    sum += count;
+    if (bound === Number.POSITIVE_INFINITY || bound === Number.NEGATIVE_INFINITY) continue;
+    if (bound <= last) buckets.pop();
+    last = Math.max(bound, last);
+    buckets.push({ le: plainDecimal(last === 0 ? 0 : last), count: String(sum) });
+  }
+  return buckets;
+}

@@ -1,0 +1,102 @@
+// What became of one signal's requests: counts, last success, last error, and the story of an outage in two log lines instead of one
+// per request. Invariant: an outage is told when it begins, reminded of at REMIND_MS, and told when it ends. Fed by server.ts, read
+// by health.ts and heartbeats through Proxy.status().
+import type { Logger } from "pino";
+import type { Signal } from "../settings.ts";
+
+export interface SignalStatus {
+  /** RFC 3339; null until the backend has taken something. */
+  readonly lastSuccess: string | null;
+  readonly lastError: { readonly at: string; readonly message: string } | null;
+  /** Since when nothing gets through, RFC 3339; null while all is well. */
+  readonly failingSince: string | null;
+  /** Requests of the collector that the backend has taken whole. */
+  readonly accepted: number;
+  /** Requests that the collector was asked to send again. */
+  readonly retried: number;
+  /** Requests that the backend refused for good: their data is lost. */
+  readonly refused: number;
+  /** Body bytes taken by the backend, before compression. */
+  readonly acceptedBytes: number;
+}
+
+const REMIND_MS = 5 * 60_000;
+
+export class SignalRecord {
+  readonly #signal: Signal;
+  readonly #log: Logger;
+  readonly #nowMs: () => number;
+  #lastSuccessMs: number | undefined;
+  #lastError: { atMs: number; message: string } | undefined;
+  #failingSinceMs: number | undefined;
+  #retriedInOutage = 0;
+  #toldAtMs = Number.NEGATIVE_INFINITY;
+  #refusalToldAtMs = Number.NEGATIVE_INFINITY;
+  #counts = { accepted: 0, retried: 0, refused: 0, acceptedBytes: 0 };
+
+  constructor(signal: Signal, log: Logger, nowMs: () => number) {
+    this.#signal = signal;
+    this.#log = log;
+    this.#nowMs = nowMs;
+  }
+
+  accepted(bytes: number): void {
+    const nowMs = this.#nowMs();
+    this.#counts.accepted++;
+    this.#counts.acceptedBytes += bytes;
+    this.#lastSuccessMs = nowMs;
+    if (this.#failingSinceMs === undefined) return;
+    const outage_s = Math.round((nowMs - this.#failingSinceMs) / 1000);
+    this.#log.info(
+      { signal: this.#signal, outage_s, retried: this.#retriedInOutage },
+      `${this.#signal} get through again after ${outage_s} s`,
+    );
+    this.#failingSinceMs = undefined;
+  }
+
+  /** The collector keeps the data and sends it again. */
+  retry(reason: string): void {
+    const nowMs = this.#nowMs();
+    this.#counts.retried++;
+    this.#lastError = { atMs: nowMs, message: reason };
+    if (this.#failingSinceMs === undefined) {
+      this.#failingSinceMs = nowMs;
+      this.#retriedInOutage = 0;
+      this.#toldAtMs = Number.NEGATIVE_INFINITY;
+    }
+    this.#retriedInOutage++;
+    if (nowMs - this.#toldAtMs < REMIND_MS) return;
+    this.#toldAtMs = nowMs;
+    this.#log.warn(
+      { signal: this.#signal, failing_s: Math.round((nowMs - this.#failingSinceMs) / 1000), retried: this.#retriedInOutage },
+      `${this.#signal} do not get through; the collector keeps them and tries again: ${reason}`,
+    );
+  }
+
+  /** The data of this request is lost for good. */
+  refused(status: number, message: string): void {
+    const nowMs = this.#nowMs();
+    this.#counts.refused++;
+    this.#lastError = { atMs: nowMs, message };
+    if (nowMs - this.#refusalToldAtMs < REMIND_MS / 5) return;
+    this.#refusalToldAtMs = nowMs;
+    this.#log.error(
+      { signal: this.#signal, status, refused: this.#counts.refused },
+      `a request of ${this.#signal} was refused and is lost: ${message}`,
+    );
+  }
+
+  status(): SignalStatus {
+    const error = this.#lastError;
+    return {
+      lastSuccess: rfc3339(this.#lastSuccessMs),
+      lastError: error === undefined ? null : { at: new Date(error.atMs).toISOString(), message: error.message },
+      failingSince: rfc3339(this.#failingSinceMs),
+      ...this.#counts,
+    };
+  }
+}
+
+function rfc3339(ms: number | undefined): string | null {
+  return ms === undefined ? null : new Date(ms).toISOString();
+}
