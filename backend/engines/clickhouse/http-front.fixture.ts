@@ -1,0 +1,76 @@
+// ClickHouse's HTTP interface, as far as our client uses it, on the embedded engine: for tests of the url path where no server can be
+// had. Statements and inserts run on the real engine; faults of the wire are injected with `faults`.
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { text } from "node:stream/consumers";
+import { drainPending, Session } from "chdb";
+
+/** What happens to the next INSERT: refused with a code, or its connection cut before or after the commit. */
+export type InsertFault = { code: number } | "cut-before-commit" | "cut-after-commit";
+
+export interface HttpFront extends AsyncDisposable {
+  readonly url: string;
+  /** Taken one by one by inserts of data. */
+  readonly faults: InsertFault[];
+  /** The settings of each insert of data so far. */
+  readonly inserts: Record<string, string>[];
+}
+
+const NOT_SETTINGS = new Set(["query", "query_id", "database", "user", "password", "session_id", "default_format"]);
+
+export async function startHttpFront(dataDir: string): Promise<HttpFront> {
+  const session = new Session(dataDir);
+  const faults: InsertFault[] = [];
+  const inserts: Record<string, string>[] = [];
+  const server = createServer((request, response) => {
+    answer({ session, faults, inserts }, request, response).catch((error: Error) => fail(response, error.message));
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/default`,
+    faults,
+    inserts,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, "close");
+      session.close();
+      await drainPending();
+    },
+  };
+}
+
+interface Front {
+  session: Session;
+  faults: InsertFault[];
+  inserts: Record<string, string>[];
+}
+
+async function answer(front: Front, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const { pathname, searchParams } = new URL(request.url ?? "/", "http://front");
+  if (pathname === "/ping") return void response.end("Ok.\n");
+  const body = await text(request);
+  const statement = searchParams.get("query");
+  if (statement === null) {
+    const result = await front.session.queryAsync(body, { format: searchParams.get("default_format") ?? "TabSeparated" });
+    return void response.end(result.bytes());
+  }
+  const settings = Object.fromEntries([...searchParams].filter(([name]) => !NOT_SETTINGS.has(name) && !/http|wait_end/.test(name)));
+  front.inserts.push(settings);
+  const fault = front.faults.shift();
+  if (fault === "cut-before-commit") return void response.destroy();
+  if (typeof fault === "object") return fail(response, `Code: ${fault.code}. DB::Exception: injected. (INJECTED_FAULT)`);
+  const clause = Object.entries(settings)
+    .map(([name, value]) => `${name} = '${value}'`)
+    .join(", ");
+  await front.session.queryAsync(statement.replace(" FORMAT ", ` SETTINGS ${clause} FORMAT `) + "\n" + body);
+  if (fault === "cut-after-commit") return void response.destroy();
+  response.end();
+}
+
+function fail(response: ServerResponse, message: string): void {
+  const code = /Code: (\d+)/.exec(message)?.[1] ?? "0";
+  response.writeHead(500, { "x-clickhouse-exception-code": code }).end(message);
+}
