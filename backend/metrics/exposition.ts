@@ -20,7 +20,13 @@ export interface ExpositionLimits {
   readonly newestMs: number;
 }
 
-export type DropReason = "too_many_labels" | "too_long_label_name" | "too_long_label_value" | "before_retention" | "too_far_ahead";
+export type DropReason =
+  | "too_many_labels"
+  | "too_long_label_name"
+  | "too_long_label_value"
+  | "not_a_number"
+  | "before_retention"
+  | "too_far_ahead";
 
 export interface ExpositionVerdict {
   /** Samples that will be stored. */
@@ -86,6 +92,7 @@ class Pass {
   #labels = 0;
   #named = false;
   #tooLong: DropReason | undefined;
+  #isNaN = false;
 
   constructor(bytes: Buffer, limits: ExpositionLimits) {
     this.#bytes = bytes;
@@ -126,6 +133,7 @@ class Pass {
     this.#labels = 0;
     this.#named = false;
     this.#tooLong = undefined;
+    this.#isNaN = false;
     let at = start;
     if (bytes[at] !== OPEN) {
       at = this.#skipName(at);
@@ -168,6 +176,7 @@ class Pass {
     const limits = this.#limits;
     if (this.#labels > limits.maxLabels) this.#drop("too_many_labels");
     else if (this.#tooLong) this.#drop(this.#tooLong);
+    else if (this.#isNaN) this.#drop("not_a_number");
     else if (timeMs === undefined || timeMs === 0) return;
     else if (timeMs < limits.oldestMs) this.#drop("before_retention");
     else if (timeMs > limits.newestMs) this.#drop("too_far_ahead");
@@ -308,7 +317,8 @@ class Pass {
     let at = from;
     while (at < this.#end && NAME[this.#bytes[at] as number] !== 0) at += 1;
     const word = at - from > 8 ? "" : this.#bytes.toString("latin1", from, at).toLowerCase();
-    return word === "nan" || word === "inf" || word === "infinity" ? at : -1;
+    this.#isNaN = word === "nan";
+    return this.#isNaN || word === "inf" || word === "infinity" ? at : -1;
   }
 
   /** Milliseconds as the engine reads them: a number within ± 2^31 is seconds, as in OpenMetrics. */
