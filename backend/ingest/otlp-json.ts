@@ -26,11 +26,13 @@ export class FieldError extends Error {
   }
 }
 
-/** An integer that a double cannot hold, as its decimal digits. */
+/** A JSON number that is an integer beyond 2^53: its exact digits, and the double that JSON.parse made of it. */
 class ExactInteger {
   readonly digits: string;
-  constructor(digits: string) {
+  readonly double: number;
+  constructor(digits: string, double: number) {
     this.digits = digits;
+    this.double = double;
   }
 }
 
@@ -82,22 +84,22 @@ function notJson(body: Uint8Array, problem: string): string {
 /** JSON.parse reviver with the source text (ECMAScript "JSON.parse source text access"). */
 function keepExact(this: unknown, _key: string, value: unknown, context?: { source?: string }): unknown {
   if (typeof value !== "number" || Number.isSafeInteger(value) || !Number.isInteger(value)) return value;
-  const digits = exactDigits(context?.source ?? "");
-  return digits === undefined ? value : new ExactInteger(digits);
+  return new ExactInteger(exactDigits(context?.source ?? ""), value);
 }
 
-/** The digits of an integral JSON number such as `17e17` or `1.5e3`; undefined when it is not integral or absurdly long. */
-function exactDigits(source: string): string | undefined {
-  const match = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,3}))?$/.exec(source);
-  if (!match) return undefined;
-  const [, sign, whole = "", fraction = "", exponent = "0"] = match;
+/** The digits of a JSON number such as `17e17` or `1.5e3`; "not integral" when it is none, or too large for any integer field. */
+function exactDigits(source: string): string {
+  const match = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(source);
+  const [, sign = "", whole = "", fraction = "", exponent = "0"] = match ?? [];
   const shift = Number(exponent) - fraction.length;
-  if (Math.abs(shift) > 40) return undefined;
+  if (!match || Math.abs(shift) > 40) return NOT_INTEGRAL;
   const digits = whole + fraction;
+  if (shift < 0 && /[1-9]/.test(digits.slice(shift))) return NOT_INTEGRAL;
   const kept = shift >= 0 ? digits + "0".repeat(shift) : digits.slice(0, shift);
-  if (shift < 0 && /[1-9]/.test(digits.slice(shift))) return undefined;
   return sign + (kept.replace(/^0+/, "") || "0");
 }
+
+const NOT_INTEGRAL = "not integral";
 
 export function asObject(value: unknown, path: string): Json {
   if (typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof ExactInteger)) return value as Json;
@@ -107,7 +109,7 @@ export function asObject(value: unknown, path: string): Json {
 const EMPTY: Json = {};
 
 /** An optional message field: absent and null are the empty message. */
-export function message(parent: Json, name: string): Json {
+function message(parent: Json, name: string): Json {
   const value = parent[name];
   return value === undefined || value === null ? EMPTY : asObject(value, name);
 }
@@ -127,12 +129,13 @@ export function each(parent: Json, name: string, visit: (item: Json) => void): v
   }
 }
 
-/** Runs `read` on the message field `name`; errors gain its name. */
+/** Runs `read` on the message field `name`; errors gain its name. Absent and null are the empty message. */
 export function within<T>(parent: Json, name: string, read: (item: Json) => T): T {
+  const item = message(parent, name);
   try {
-    return read(message(parent, name));
+    return read(item);
   } catch (error) {
-    if (error instanceof FieldError && parent[name] !== undefined) error.within(name);
+    if (error instanceof FieldError) error.within(name);
     throw error;
   }
 }
@@ -177,7 +180,7 @@ function integerDigits(value: unknown, name: string): string {
     if (Number.isInteger(value)) throw new RoundedInteger();
   } else if (typeof value === "string") {
     if (/^-?\d{1,40}$/.test(value)) return value.replace(/^(-?)0+(?=\d)/, "$1");
-  } else if (value instanceof ExactInteger) {
+  } else if (value instanceof ExactInteger && value.digits !== NOT_INTEGRAL) {
     return value.digits;
   }
   throw new FieldError(name, "must be an integer, as a number or as a string of digits");
@@ -217,7 +220,7 @@ const ZEROS = /^0+$/;
 /** A number in double position: a JSON number, a numeric string, or "NaN", "Infinity", "-Infinity". */
 export function double(value: unknown, name: string): number {
   if (typeof value === "number") return value;
-  if (value instanceof ExactInteger) return Number(value.digits);
+  if (value instanceof ExactInteger) return value.double;
   if (typeof value === "string") {
     if (value === "NaN" || value === "Infinity" || value === "-Infinity") return Number(value);
     if (/^-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$/.test(value)) return Number(value);

@@ -1,7 +1,7 @@
 // AnyValue and attributes of OTLP as text, as the mapping tables of the contract say: scalars as they read, lists and maps as plain
 // JSON, bytes as base64, the empty value as "". Invariant: every kind is accepted, no nesting overflows the stack. Used by decode.ts of
 // logs and traces.
-import { asObject, double, each, FieldError, int64, type Json } from "./otlp-json.ts";
+import { asObject, double, each, FieldError, int64, type Json, within } from "./otlp-json.ts";
 
 /** Deeper values are refused; no exporter nests so far. */
 const MAX_DEPTH = 64;
@@ -71,8 +71,8 @@ function toJson(any: Json, depth: number): string {
   if (depth > MAX_DEPTH) throw new FieldError("", `is nested deeper than ${MAX_DEPTH} levels`);
   const kind = kindOf(any);
   if (kind === undefined) return "null";
-  if (kind === "arrayValue") return listJson(asObject(any[kind], kind), depth);
-  if (kind === "kvlistValue") return mapJson(asObject(any[kind], kind), depth);
+  if (kind === "arrayValue") return within(any, kind, (list) => listJson(list, depth));
+  if (kind === "kvlistValue") return within(any, kind, (map) => mapJson(map, depth));
   const plain = scalarText(any, kind);
   const bare = kind === "boolValue" || kind === "intValue" || (kind === "doubleValue" && Number.isFinite(Number(plain)));
   return bare ? plain : JSON.stringify(plain);
@@ -87,7 +87,10 @@ function listJson(list: Json, depth: number): string {
 function mapJson(map: Json, depth: number): string {
   const items = new Map<string, string>();
   each(map, "values", (item) =>
-    items.set(keyOf(item), toJson(item["value"] === undefined ? {} : asObject(item["value"] ?? {}, "value"), depth + 1)),
+    items.set(
+      keyOf(item),
+      within(item, "value", (value) => toJson(value, depth + 1)),
+    ),
   );
   return `{${[...items].map(([key, json]) => `${JSON.stringify(key)}:${json}`).join(",")}}`;
 }
