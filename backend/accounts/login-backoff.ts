@@ -1,0 +1,88 @@
+// Slows down guessing: after a few failures of one account from one address, that pair has to wait, twice as long each time.
+// Invariant: only the pair's own failures count, so that nobody is refused for what others tried; memory is bounded. Each replica
+// counts for itself. Used by login.ts.
+import { isIPv6 } from "node:net";
+
+const FREE_FAILURES = 5;
+const FIRST_WAIT_MS = 1_000;
+const LONGEST_WAIT_MS = 15 * 60_000;
+const FORGOTTEN_AFTER_MS = 60 * 60_000;
+const MAX_PAIRS = 50_000;
+/** Attempts of one pair that may be on their way at once. */
+const MAX_IN_FLIGHT = 4;
+
+interface Pair {
+  failures: number;
+  lastFailureMs: number;
+  inFlight: number;
+}
+
+export class LoginBackoff {
+  readonly #now: () => number;
+  readonly #pairs = new Map<string, Pair>();
+
+  constructor(now: () => number = Date.now) {
+    this.#now = now;
+  }
+
+  /** Milliseconds until this pair may try again; 0: the attempt is begun, and `end` must be called. */
+  begin(email: string, address: string): number {
+    const key = pairKey(email, address);
+    const pair = this.#fresh(this.#pairs.get(key));
+    const waitMs = waitAfter(pair, this.#now());
+    if (waitMs > 0) return waitMs;
+    if (pair.inFlight >= MAX_IN_FLIGHT) return FIRST_WAIT_MS;
+    pair.inFlight++;
+    this.#remember(key, pair);
+    return 0;
+  }
+
+  end(email: string, address: string, outcome: "right" | "wrong" | "undecided"): void {
+    const key = pairKey(email, address);
+    const pair = this.#pairs.get(key);
+    if (!pair) return;
+    pair.inFlight = Math.max(0, pair.inFlight - 1);
+    if (outcome === "right") pair.failures = 0;
+    if (outcome === "wrong") {
+      pair.failures++;
+      pair.lastFailureMs = this.#now();
+    }
+    if (pair.failures === 0 && pair.inFlight === 0) this.#pairs.delete(key);
+  }
+
+  #fresh(pair: Pair | undefined): Pair {
+    if (!pair) return { failures: 0, lastFailureMs: 0, inFlight: 0 };
+    if (this.#now() - pair.lastFailureMs > FORGOTTEN_AFTER_MS) pair.failures = 0;
+    return pair;
+  }
+
+  #remember(key: string, pair: Pair): void {
+    this.#pairs.delete(key);
+    this.#pairs.set(key, pair);
+    if (this.#pairs.size > MAX_PAIRS) this.#pairs.delete(this.#pairs.keys().next().value ?? "");
+  }
+}
+
+function waitAfter(pair: Pair, nowMs: number): number {
+  if (pair.failures < FREE_FAILURES) return 0;
+  const waitMs = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** (pair.failures - FREE_FAILURES));
+  return Math.max(0, pair.lastFailureMs + waitMs - nowMs);
+}
+
+function pairKey(email: string, address: string): string {
+  return `${networkOf(address)} ${email}`;
+}
+
+/** One IPv6 customer has a whole /64: its addresses count as one. */
+export function networkOf(address: string): string {
+  if (!isIPv6(address) || address.includes(".")) return address;
+  const [head = "", tail = ""] = address.split("%", 1)[0]?.split("::") ?? [];
+  const left = head.split(":").filter(Boolean);
+  const right = tail.split(":").filter(Boolean);
+  const zeros = Array.from({ length: Math.max(0, 8 - left.length - right.length) }, () => "0");
+  const groups = [...left, ...(address.includes("::") ? zeros : []), ...right];
+  return groups
+    .slice(0, 4)
+    .map((group) => Number.parseInt(group, 16).toString(16))
+    .join(":");
+}

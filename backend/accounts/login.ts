@@ -1,0 +1,64 @@
+// POST /api/auth/login: e-mail and password for a session JWT. Invariant: an unknown user and a wrong password get the same answer
+// after the same work, and nobody is refused for what others tried (login-backoff.ts, hash-queue.ts). Registered by routes.ts.
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import { ApiError } from "../errors.ts";
+import { audit } from "./audit.ts";
+import { AttemptDropped, HashQueue } from "./hash-queue.ts";
+import { LoginBackoff, networkOf } from "./login-backoff.ts";
+import { decoyHash, passwordMatches } from "./password.ts";
+import type { AccountDeps } from "./routes.ts";
+import { findUserByEmail, normalEmail, type UserRow } from "./table.ts";
+
+const BODY_LIMIT_BYTES = 16 * 1024;
+
+const schema = {
+  summary: "Log in",
+  description: "A short-lived session JWT. When a later call answers 401, log in again.",
+  tags: ["accounts"],
+  body: {
+    type: "object",
+    required: ["email", "password"],
+    properties: { email: { type: "string", maxLength: 254 }, password: { type: "string", maxLength: 1024 } },
+  },
+  response: { 200: { type: "object", required: ["token"], properties: { token: { type: "string" } } } },
+} as const;
+
+export function registerLogin(app: FastifyInstance, deps: AccountDeps): void {
+  const backoff = new LoginBackoff(deps.now);
+  const queue = new HashQueue();
+  app.addHook("onReady", async () => void (await decoyHash()));
+  app.post<{ Body: { email: string; password: string } }>("/api/auth/login", { schema, bodyLimit: BODY_LIMIT_BYTES }, async (request) => {
+    const email = normalEmail(request.body.email);
+    const waitMs = backoff.begin(email, request.ip);
+    if (waitMs > 0) {
+      audit(request, "login.refused", { email, reason: "backoff" });
+      throw new ApiError("login_backoff", "too many failed logins from here for this account: wait", { retryAfterS: waitMs / 1000 });
+    }
+    let outcome: "right" | "wrong" | "undecided" = "undecided";
+    try {
+      const user = await authenticated(request, email);
+      outcome = user ? "right" : "wrong";
+      if (user) return { token: await opened(request, user) };
+    } finally {
+      backoff.end(email, request.ip, outcome);
+    }
+    audit(request, "login.failed", { email });
+    throw new ApiError("invalid_credentials", "unknown e-mail or wrong password");
+  });
+
+  async function authenticated(request: FastifyRequest<{ Body: { email: string; password: string } }>, email: string) {
+    const user = await findUserByEmail(deps.db, email);
+    const alive = () => !request.raw.socket.destroyed;
+    const work = () => passwordMatches(user?.password_hash, request.body.password);
+    const matches = await queue.run(networkOf(request.ip), alive, work).catch((error: unknown) => {
+      // Nobody reads this answer; it only must not count as a wrong password.
+      throw error instanceof AttemptDropped ? new ApiError("login_backoff", "the client went away", { retryAfterS: 1 }) : error;
+    });
+    return matches ? user : undefined;
+  }
+
+  async function opened(request: FastifyRequest, user: UserRow): Promise<string> {
+    audit(request, "login", { user_id: user.id, org_id: user.org_id, email: user.email });
+    return await deps.sessions.issue(user);
+  }
+}

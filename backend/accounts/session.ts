@@ -1,0 +1,103 @@
+// Session JWTs: issued at login, verified on every request of a user. Invariant: algorithm, issuer and audience are fixed; the claims
+// say who it is, the database says what that user may do now, and is asked again at most USER_CACHE_MS later, so that a deleted or
+// demoted user is refused within 5 seconds in every replica. Used by main.ts, login.ts and every route behind `guards.user`.
+import { createSecretKey, type KeyObject } from "node:crypto";
+import { jwtVerify, SignJWT } from "jose";
+import { ApiError } from "../errors.ts";
+import type { Guards, Role, SessionUser } from "../request-identity.ts";
+import type { AccountDb, UserRow } from "./table.ts";
+
+const ALGORITHM = "HS256";
+const ISSUER = "atherops";
+const AUDIENCE = "atherops-api";
+/** How old what is known of a user may be. With the time of the query it stays below the promised 5 s. */
+const USER_CACHE_MS = 3_000;
+const MAX_CACHED_USERS = 10_000;
+const RANK: Record<Role, number> = { viewer: 0, admin: 1, operator: 2 };
+
+export interface SessionOptions {
+  db: AccountDb;
+  jwtSecret: Buffer;
+  /** Still verifies, never signs. */
+  jwtPreviousSecret?: Buffer | undefined;
+  ttlMs: number;
+  now?: () => number;
+}
+
+/** Issues and verifies sessions; holds the bounded cache of users. */
+export class Sessions {
+  readonly #db: AccountDb;
+  readonly #secrets: KeyObject[];
+  readonly #ttlMs: number;
+  readonly #now: () => number;
+  readonly #users = new Map<string, { row: Promise<UserRow | undefined>; loadedMs: number }>();
+
+  constructor({ db, jwtSecret, jwtPreviousSecret, ttlMs, now = Date.now }: SessionOptions) {
+    this.#db = db;
+    this.#secrets = [jwtSecret, jwtPreviousSecret].filter((secret) => secret !== undefined).map((secret) => createSecretKey(secret));
+    this.#ttlMs = ttlMs;
+    this.#now = now;
+  }
+
+  /** A session JWT for this user: claims `sub`, `org_id`, `role`, `epoch`, `iat`, `exp`, `iss`, `aud`. */
+  async issue(user: UserRow): Promise<string> {
+    const nowS = Math.floor(this.#now() / 1000);
+    return await new SignJWT({ org_id: user.org_id, role: user.role, epoch: user.session_epoch })
+      .setProtectedHeader({ alg: ALGORITHM, typ: "JWT" })
+      .setSubject(user.id)
+      .setIssuer(ISSUER)
+      .setAudience(AUDIENCE)
+      .setIssuedAt(nowS)
+      .setExpirationTime(nowS + Math.ceil(this.#ttlMs / 1000))
+      .sign(this.#secrets[0] as KeyObject);
+  }
+
+  /** Who this bearer token belongs to, with the role of now. Throws `invalid_token`. */
+  async userOf(authorization: string | undefined): Promise<SessionUser> {
+    const token = /^Bearer +([\w-]+\.[\w-]+\.[\w-]+)$/i.exec(authorization ?? "")?.[1];
+    if (!token) throw new ApiError("invalid_token", "send `Authorization: Bearer <token>` with a token of POST /api/auth/login");
+    const claims = await this.#verified(token);
+    const row = await this.#user(claims.sub ?? "");
+    if (!row || row.org_id !== claims["org_id"] || row.session_epoch !== claims["epoch"]) throw ended();
+    return { userId: row.id, orgId: row.org_id, email: row.email, role: row.role };
+  }
+
+  /** What this replica itself changed is seen at once. */
+  forget(userId: string): void {
+    this.#users.delete(userId);
+  }
+
+  async #verified(token: string) {
+    for (const secret of this.#secrets) {
+      const checks = { algorithms: [ALGORITHM], issuer: ISSUER, audience: AUDIENCE, currentDate: new Date(this.#now()) };
+      const verified = await jwtVerify(token, secret, checks).catch(() => undefined);
+      if (verified) return verified.payload;
+    }
+    throw ended();
+  }
+
+  async #user(userId: string): Promise<UserRow | undefined> {
+    const known = this.#users.get(userId);
+    if (known && this.#now() - known.loadedMs < USER_CACHE_MS) return await known.row;
+    const row = this.#db.selectFrom("users").selectAll().where("id", "=", userId).executeTakeFirst();
+    const entry = { row, loadedMs: this.#now() };
+    this.#users.delete(userId);
+    this.#users.set(userId, entry);
+    if (this.#users.size > MAX_CACHED_USERS) this.#users.delete(this.#users.keys().next().value ?? "");
+    row.catch(() => this.#users.get(userId) === entry && this.#users.delete(userId));
+    return await row;
+  }
+}
+
+function ended(): ApiError {
+  return new ApiError("invalid_token", "the session has expired or is not valid: log in again");
+}
+
+/** Routes put `guards.user("viewer")` before their handlers; less than `minimum` is 403. */
+export function createUserGuard(sessions: Sessions): Guards["user"] {
+  return (minimum) => async (request) => {
+    const user = await sessions.userOf(request.headers.authorization);
+    if (RANK[user.role] < RANK[minimum]) throw new ApiError("forbidden", `this needs the role ${minimum}; yours is ${user.role}`);
+    request.user = user;
+  };
+}

@@ -1,0 +1,67 @@
+// Organisations and users in the database. Invariant: every statement about a user of an organisation is bound to its org_id, so
+// that a user of another organisation is the same as none. Used by accounts/ and by tests.
+import { randomUUID } from "node:crypto";
+import type { Kysely, Transaction } from "kysely";
+import { ApiError } from "../errors.ts";
+import type { Role } from "../request-identity.ts";
+
+export interface OrgRow {
+  id: string;
+  name: string;
+  created_at: Date;
+}
+
+export interface UserRow {
+  id: string;
+  org_id: string;
+  /** Lower case. */
+  email: string;
+  password_hash: string;
+  role: Role;
+  /** Grows with each password change: sessions of an older epoch are refused. */
+  session_epoch: number;
+  created_at: Date;
+}
+
+export interface AccountTables {
+  orgs: OrgRow;
+  users: UserRow;
+}
+
+export type AccountDb = Kysely<AccountTables> | Transaction<AccountTables>;
+
+/** E-mail addresses are compared without case. */
+export function normalEmail(email: string): string {
+  return email.trim().toLowerCase();
+}
+
+export async function findUserByEmail(db: AccountDb, email: string): Promise<UserRow | undefined> {
+  return await db.selectFrom("users").selectAll().where("email", "=", normalEmail(email)).executeTakeFirst();
+}
+
+export async function insertOrg(db: AccountDb, name: string, now: Date): Promise<OrgRow> {
+  const row = { id: randomUUID(), name, created_at: now };
+  const done = await db
+    .insertInto("orgs")
+    .values(row)
+    .onConflict((conflict) => conflict.column("name").doNothing())
+    .executeTakeFirst();
+  if (done.numInsertedOrUpdatedRows !== 1n) throw new ApiError("conflict", "name: another organisation has this name");
+  return row;
+}
+
+/** Throws `conflict` when the e-mail address is taken, in whichever organisation. */
+export async function insertUser(
+  db: AccountDb,
+  user: Pick<UserRow, "org_id" | "email" | "password_hash" | "role">,
+  now: Date,
+): Promise<UserRow> {
+  const row = { ...user, id: randomUUID(), email: normalEmail(user.email), session_epoch: 0, created_at: now };
+  const done = await db
+    .insertInto("users")
+    .values(row)
+    .onConflict((conflict) => conflict.column("email").doNothing())
+    .executeTakeFirst();
+  if (done.numInsertedOrUpdatedRows !== 1n) throw new ApiError("conflict", "email: a user with this address exists");
+  return row;
+}

@@ -1,0 +1,63 @@
+// Opens the relational store: PGlite under DATA_DIR when no URL is set, else PostgreSQL through a connection pool; one code path
+// for both. Invariant: it knows no domain's tables, and a store that cannot be reached is always ApiError `storage_unavailable`, so
+// that no route has to tell a lost connection from a wrong statement. Opened by main.ts and by tests.
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { Kysely, PGliteDialect, PostgresDialect, type Dialect } from "kysely";
+import { Pool } from "pg";
+import type { Log } from "../../log.ts";
+import { ReportingDialect } from "./unreachable.ts";
+
+export interface Database extends AsyncDisposable {
+  readonly engine: "pglite" | "postgresql";
+  /** The same connections, seen with a domain's tables. */
+  tables<T>(): Kysely<T>;
+}
+
+export interface DatabaseOptions {
+  /** `postgres://…`; unset: embedded. May hold a password: never logged. */
+  url?: string | undefined;
+  /** The embedded store lives in `<dataDir>/postgres`. */
+  dataDir: string;
+  log: Log;
+  /** Connections of one replica; further statements wait for one. */
+  poolSize?: number;
+}
+
+const CONNECT_TIMEOUT_MS = 5_000;
+const STATEMENT_TIMEOUT_MS = 30_000;
+
+/** Opens the store. The embedded one is opened here and now; PostgreSQL connects, and connects again, with each statement. */
+export async function openDatabase(options: DatabaseOptions): Promise<Database> {
+  const dialect = options.url ? postgresql(options.url, options) : await pglite(options.dataDir);
+  const db = new Kysely<unknown>({ dialect: new ReportingDialect(dialect) });
+  return {
+    engine: options.url ? "postgresql" : "pglite",
+    tables: <T>() => db as Kysely<T>,
+    [Symbol.asyncDispose]: () => db.destroy(),
+  };
+}
+
+/** Imported only where it is used: the lean image has no PGlite. */
+async function pglite(dataDir: string): Promise<Dialect> {
+  const { PGlite } = await import("@electric-sql/pglite");
+  const folder = join(dataDir, "postgres");
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const opened = await PGlite.create(folder);
+  return new PGliteDialect({ pglite: opened });
+}
+
+function postgresql(url: string, { log, poolSize = 10 }: DatabaseOptions): Dialect {
+  const pool = new Pool({
+    connectionString: url,
+    max: poolSize,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    statement_timeout: STATEMENT_TIMEOUT_MS,
+    query_timeout: STATEMENT_TIMEOUT_MS + 5_000,
+    keepAlive: true,
+    application_name: "atherops-backend",
+  });
+  // An idle connection that breaks is replaced by the next statement; without a listener it would end the process.
+  pool.on("error", (error) => log.warn({ code: (error as NodeJS.ErrnoException).code }, "a database connection was lost"));
+  return new PostgresDialect({ pool });
+}

@@ -1,0 +1,10 @@
+// Advisory locks by name: what must be done by one replica at a time. Invariant: held until the transaction ends, so that a killed
+// replica never keeps one. Used by migrate.ts and accounts/bootstrap.ts.
+import { createHash } from "node:crypto";
+import { sql, type Transaction } from "kysely";
+
+/** Waits for the lock `name` and holds it until the transaction ends. */
+export async function advisoryLock<T>(trx: Transaction<T>, name: string): Promise<void> {
+  const id = createHash("sha256").update(`atherops:${name}`).digest().readBigInt64BE(0);
+  await sql`SELECT pg_advisory_xact_lock(${id.toString()}::bigint)`.execute(trx);
+}

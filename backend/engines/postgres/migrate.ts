@@ -1,0 +1,59 @@
+// Brings the tables up to date: numbered plain SQL files, each applied once, in order, however many replicas start together.
+// Invariant: a file that was applied is never applied again and must never be changed; all pending files are applied in one
+// transaction under an advisory lock, or none. Called by main.ts before anything else touches the database, and by tests.
+import { createHash } from "node:crypto";
+import { readFileSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { sql } from "kysely";
+import type { Database } from "./database.ts";
+import { advisoryLock } from "./lock.ts";
+
+const FOLDER = join(import.meta.dirname, "migrations");
+
+interface MigrationTables {
+  schema_migrations: { name: string; sha256: string; applied_at: Date };
+}
+
+/** Applies what is pending and answers the names of what it applied. Throws when an applied file differs from the one at hand. */
+export async function migrate(database: Database, folder = FOLDER): Promise<string[]> {
+  return await database
+    .tables<MigrationTables>()
+    .transaction()
+    .execute(async (trx) => {
+      await advisoryLock(trx, "migrate");
+      await sql`CREATE TABLE IF NOT EXISTS schema_migrations (
+      name text PRIMARY KEY, sha256 text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`.execute(trx);
+      const applied = new Map((await trx.selectFrom("schema_migrations").selectAll().execute()).map((row) => [row.name, row.sha256]));
+      const done: string[] = [];
+      for (const migration of readMigrations(folder)) {
+        const before = applied.get(migration.name);
+        if (before === migration.sha256) continue;
+        if (before !== undefined)
+          throw new Error(`migration ${migration.name} was applied in another form: never change an applied file, add a new one`);
+        for (const statement of migration.statements) await sql.raw(statement).execute(trx);
+        await trx
+          .insertInto("schema_migrations")
+          .values({ name: migration.name, sha256: migration.sha256, applied_at: new Date() })
+          .execute();
+        done.push(migration.name);
+      }
+      return done;
+    });
+}
+
+function readMigrations(folder: string): { name: string; sha256: string; statements: string[] }[] {
+  const names = readdirSync(folder).filter((name) => /^\d{3}-[\w-]+\.sql$/.test(name));
+  return names.sort().map((name) => {
+    const text = readFileSync(join(folder, name), "utf8");
+    return { name, sha256: createHash("sha256").update(text).digest("hex"), statements: splitStatements(text) };
+  });
+}
+
+/** Statements end with `;` at the end of a line; comments stand on lines of their own. (PGlite prepares one statement at a time.) */
+function splitStatements(text: string): string[] {
+  const code = text.replace(/^\s*--.*$/gm, "");
+  return code
+    .split(/;\s*$/m)
+    .map((statement) => statement.trim())
+    .filter(Boolean);
+}

@@ -1,0 +1,75 @@
+// Tells "the database cannot be reached" from every other failure of a statement, for all statements in one place. Invariant: only
+// failures of the connection become `storage_unavailable` (502 with Retry-After); errors of a statement pass unchanged. Used by
+// database.ts.
+import type { AbortableOperationOptions, CompiledQuery, DatabaseConnection, Dialect, Driver, Kysely, QueryResult } from "kysely";
+import { ApiError } from "../../errors.ts";
+
+const RETRY_AFTER_S = 2;
+/** SQLSTATE classes and codes of a server that is away, starting or stopping (PostgreSQL documentation, appendix A). */
+const AWAY_SQLSTATE = /^(08...|57P0[123]|53300)$/;
+const AWAY_ERRNO = new Set([
+  "ECONNREFUSED",
+  "ECONNRESET",
+  "EPIPE",
+  "ETIMEDOUT",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "ENOENT",
+]);
+/** pg reports these without a code. */
+const AWAY_MESSAGE =
+  /connection terminated|timeout exceeded when trying to connect|client has encountered a connection error|query read timeout/i;
+
+/** True when the statement failed because the server could not be talked to. */
+export function isUnreachable(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  if (error instanceof AggregateError) return error.errors.some(isUnreachable);
+  const code = (error as NodeJS.ErrnoException).code;
+  return (code !== undefined && (AWAY_ERRNO.has(code) || AWAY_SQLSTATE.test(code))) || AWAY_MESSAGE.test(error.message);
+}
+
+function reported(error: unknown): unknown {
+  if (!isUnreachable(error)) return error;
+  return new ApiError("storage_unavailable", "the account database cannot be reached: try again", {
+    cause: error,
+    retryAfterS: RETRY_AFTER_S,
+  });
+}
+
+/** Another dialect, with connection failures turned into ApiError. */
+export class ReportingDialect implements Dialect {
+  readonly #inner: Dialect;
+  constructor(inner: Dialect) {
+    this.#inner = inner;
+  }
+  createDriver(): Driver {
+    return reportingDriver(this.#inner.createDriver());
+  }
+  createAdapter() {
+    return this.#inner.createAdapter();
+  }
+  createQueryCompiler() {
+    return this.#inner.createQueryCompiler();
+  }
+  // oxlint-disable-next-line typescript/no-explicit-any -- kysely's own signature
+  createIntrospector(db: Kysely<any>) {
+    return this.#inner.createIntrospector(db);
+  }
+}
+
+function reportingDriver(driver: Driver): Driver {
+  const seen = new WeakSet<DatabaseConnection>();
+  const acquire = driver.acquireConnection.bind(driver);
+  driver.acquireConnection = async (options) => {
+    const connection = await acquire(options).catch((error: unknown) => Promise.reject(reported(error)));
+    if (seen.has(connection)) return connection;
+    seen.add(connection);
+    const execute = connection.executeQuery.bind(connection);
+    connection.executeQuery = <R>(query: CompiledQuery, options?: AbortableOperationOptions): Promise<QueryResult<R>> =>
+      execute<R>(query, options).catch((error: unknown) => Promise.reject(reported(error)));
+    return connection;
+  };
+  return driver;
+}

@@ -1,0 +1,90 @@
+// Administration of clusters: list with nodes and liveness, remove. Invariant: removing a cluster revokes its keys at once.
+// Registered by routes.ts.
+import type { FastifyInstance } from "fastify";
+import { audit } from "../accounts/audit.ts";
+import { isOnline } from "./heartbeat.ts";
+import { revokeKeysOf } from "./key-table.ts";
+import { currentKeyTimes } from "./registry.ts";
+import type { EnrolmentDeps } from "./routes.ts";
+import { caller, COLLECTOR_SCHEMA, idOf, ID_PARAMS, missing, NOTHING, OPTIONAL_TIME_SCHEMA, UUID_SCHEMA } from "./schema.ts";
+
+const common = { tags: ["enrolment"], security: [{ session: [] }] };
+const text = { type: ["string", "null"] } as const;
+const schemas = {
+  list: {
+    ...common,
+    summary: "Clusters of your organisation",
+    response: {
+      200: {
+        type: "array",
+        items: {
+          type: "object",
+          required: ["cluster_id", "name", "online", "last_heartbeat", "key_created_at", "nodes"],
+          properties: {
+            cluster_id: UUID_SCHEMA,
+            name: { type: "string" },
+            online: { type: "boolean" },
+            last_heartbeat: OPTIONAL_TIME_SCHEMA,
+            key_created_at: OPTIONAL_TIME_SCHEMA,
+            nodes: {
+              type: "array",
+              items: {
+                type: "object",
+                required: ["name", "agent_version", "last_heartbeat", "collector"],
+                properties: {
+                  name: { type: "string" },
+                  agent_version: text,
+                  last_heartbeat: OPTIONAL_TIME_SCHEMA,
+                  collector: COLLECTOR_SCHEMA,
+                },
+              },
+            },
+          },
+        },
+      },
+    },
+  },
+  remove: { ...common, summary: "Remove a cluster and revoke its keys", params: ID_PARAMS, response: NOTHING },
+};
+
+export function registerClusterAdministration(app: FastifyInstance, { db, guards, keys, now }: EnrolmentDeps): void {
+  app.get("/api/clusters", { schema: schemas.list, onRequest: guards.user("viewer") }, async (request) => {
+    const { orgId } = caller(request);
+    const clusters = await db.selectFrom("clusters").selectAll().where("org_id", "=", orgId).orderBy("name").orderBy("id").execute();
+    const nodes = await db
+      .selectFrom("cluster_nodes")
+      .innerJoin("clusters", "clusters.id", "cluster_nodes.cluster_id")
+      .selectAll("cluster_nodes")
+      .where("clusters.org_id", "=", orgId)
+      .orderBy("cluster_nodes.name")
+      .execute();
+    const nodesOf = Map.groupBy(nodes, (node) => node.cluster_id);
+    const keyTimes = await currentKeyTimes(db, orgId, "cluster");
+    return clusters.map((cluster) => ({
+      cluster_id: cluster.id,
+      name: cluster.name,
+      online: isOnline(cluster.last_heartbeat, cluster.heartbeat_interval_s, now()),
+      last_heartbeat: cluster.last_heartbeat?.toISOString() ?? null,
+      key_created_at: keyTimes.get(cluster.id)?.toISOString() ?? null,
+      nodes: (nodesOf.get(cluster.id) ?? []).map(({ name, agent_version, last_heartbeat, collector }) => ({
+        name,
+        agent_version,
+        last_heartbeat: last_heartbeat.toISOString(),
+        collector,
+      })),
+    }));
+  });
+
+  app.delete("/api/clusters/:id", { schema: schemas.remove, onRequest: guards.user("admin") }, async (request, reply) => {
+    const id = idOf(request, "cluster");
+    const { orgId } = caller(request);
+    const hashes = await db.transaction().execute(async (trx) => {
+      const done = await trx.deleteFrom("clusters").where("id", "=", id).where("org_id", "=", orgId).executeTakeFirst();
+      if (done.numDeletedRows === 0n) throw missing("cluster");
+      return await revokeKeysOf(trx, orgId, id, new Date(now()));
+    });
+    keys.forget(...hashes);
+    audit(request, "cluster.delete", { cluster_id: id, revoked_keys: hashes.length });
+    return await reply.code(204).send();
+  });
+}

@@ -1,0 +1,100 @@
+// Administration of hosts: list with liveness and configuration, write the remote configuration, remove. Invariant: a configuration
+// that sets anything but intervals, log paths, signals and log level is never stored. Registered by routes.ts.
+import type { FastifyInstance } from "fastify";
+import { sql } from "kysely";
+import type { HostConfig } from "../../agent/protocol/enrolment.ts";
+import { audit } from "../accounts/audit.ts";
+import { isOnline } from "./heartbeat.ts";
+import { HOST_CONFIG_RESPONSE_SCHEMA, HOST_CONFIG_SCHEMA } from "./host-config-schema.ts";
+import { revokeKeysOf } from "./key-table.ts";
+import { currentKeyTimes } from "./registry.ts";
+import type { EnrolmentDeps } from "./routes.ts";
+import { caller, COLLECTOR_SCHEMA, idOf, ID_PARAMS, missing, NOTHING, OPTIONAL_TIME_SCHEMA, UUID_SCHEMA } from "./schema.ts";
+
+const common = { tags: ["enrolment"], security: [{ session: [] }] };
+const text = { type: ["string", "null"] } as const;
+const schemas = {
+  list: {
+    ...common,
+    summary: "Hosts of your organisation",
+    response: {
+      200: {
+        type: "array",
+        items: {
+          type: "object",
+          required: ["agent_id", "hostname", "online", "last_heartbeat", "key_created_at", "agent_version", "collector", "config"],
+          properties: {
+            agent_id: UUID_SCHEMA,
+            hostname: { type: "string" },
+            online: { type: "boolean" },
+            last_heartbeat: OPTIONAL_TIME_SCHEMA,
+            key_created_at: OPTIONAL_TIME_SCHEMA,
+            agent_version: text,
+            collector: COLLECTOR_SCHEMA,
+            config: {
+              type: "object",
+              properties: { version: { type: "string" }, in_force: text, error: text, config: HOST_CONFIG_SCHEMA },
+            },
+          },
+        },
+      },
+    },
+  },
+  config: {
+    ...common,
+    summary: "Write a host's remote configuration in full; the host applies it at its next poll",
+    params: ID_PARAMS,
+    body: HOST_CONFIG_SCHEMA,
+    response: { 200: HOST_CONFIG_RESPONSE_SCHEMA },
+  },
+  remove: { ...common, summary: "Remove a host and revoke its keys", params: ID_PARAMS, response: NOTHING },
+};
+
+export function registerHostAdministration(app: FastifyInstance, { db, guards, keys, now }: EnrolmentDeps): void {
+  app.get("/api/v1/agents", { schema: schemas.list, onRequest: guards.user("viewer") }, async (request) => {
+    const { orgId } = caller(request);
+    const hosts = await db.selectFrom("hosts").selectAll().where("org_id", "=", orgId).orderBy("hostname").orderBy("id").execute();
+    const keyTimes = await currentKeyTimes(db, orgId, "host");
+    return hosts.map((host) => ({
+      agent_id: host.id,
+      hostname: host.hostname,
+      online: isOnline(host.last_heartbeat, host.heartbeat_interval_s, now()),
+      last_heartbeat: host.last_heartbeat?.toISOString() ?? null,
+      key_created_at: keyTimes.get(host.id)?.toISOString() ?? null,
+      agent_version: host.agent_version,
+      collector: host.collector,
+      config: { version: String(host.config_version), in_force: host.config_in_force, error: host.config_error, config: host.config },
+    }));
+  });
+
+  app.put<{ Body: HostConfig }>(
+    "/api/v1/agents/:id/config",
+    { schema: schemas.config, onRequest: guards.user("admin") },
+    async (request) => {
+      const id = idOf(request, "host");
+      const updated = await db
+        .updateTable("hosts")
+        .set({ config: JSON.stringify(request.body), config_version: sql<number>`config_version + 1` })
+        .where("id", "=", id)
+        .where("org_id", "=", caller(request).orgId)
+        .returning(["config", "config_version"])
+        .executeTakeFirst();
+      if (!updated) throw missing("host");
+      audit(request, "host.config", { agent_id: id, version: updated.config_version });
+      return { version: String(updated.config_version), config: updated.config };
+    },
+  );
+
+  app.delete("/api/v1/agents/:id", { schema: schemas.remove, onRequest: guards.user("admin") }, async (request, reply) => {
+    const id = idOf(request, "host");
+    const { orgId } = caller(request);
+    const hashes = await db.transaction().execute(async (trx) => {
+      const done = await trx.deleteFrom("hosts").where("id", "=", id).where("org_id", "=", orgId).executeTakeFirst();
+      if (done.numDeletedRows === 0n) throw missing("host");
+      return await revokeKeysOf(trx, orgId, id, new Date(now()));
+    });
+    keys.forget(...hashes);
+    audit(request, "host.delete", { agent_id: id, revoked_keys: hashes.length });
+    return await reply.code(204).send();
+  });
+}

@@ -1,0 +1,97 @@
+// Administration of install tokens: mint, list, withdraw. Invariant: the token itself is shown once, to whoever minted it.
+// Registered by routes.ts.
+import { randomUUID } from "node:crypto";
+import type { FastifyInstance } from "fastify";
+import { audit } from "../accounts/audit.ts";
+import { ApiError } from "../errors.ts";
+import { newInstallToken } from "./install-token.ts";
+import type { EnrolmentDeps } from "./routes.ts";
+import { bodyIsOptional, caller, idOf, ID_PARAMS, missing, NOTHING, OPTIONAL_TIME_SCHEMA, TIME_SCHEMA, UUID_SCHEMA } from "./schema.ts";
+
+const UNITS_MS = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+const MAX_TTL_MS = 365 * UNITS_MS.d;
+const common = { tags: ["enrolment"], security: [{ session: [] }] };
+
+const schemas = {
+  create: {
+    ...common,
+    summary: "Mint an install token: it registers one cluster or host, once",
+    body: {
+      type: "object",
+      additionalProperties: false,
+      properties: { ttl: { type: "string", pattern: "^[1-9][0-9]{0,7}[smhd]$", default: "24h", description: "such as 30m, 24h, 7d" } },
+    },
+    response: {
+      201: {
+        type: "object",
+        required: ["id", "token", "expires_at"],
+        properties: { id: UUID_SCHEMA, token: { type: "string" }, expires_at: TIME_SCHEMA },
+      },
+    },
+  },
+  list: {
+    ...common,
+    summary: "Install tokens of your organisation, newest first",
+    response: {
+      200: {
+        type: "array",
+        items: {
+          type: "object",
+          required: ["id", "created_at", "expires_at", "used_at"],
+          properties: { id: UUID_SCHEMA, created_at: TIME_SCHEMA, expires_at: TIME_SCHEMA, used_at: OPTIONAL_TIME_SCHEMA },
+        },
+      },
+    },
+  },
+  remove: { ...common, summary: "Withdraw an install token", params: ID_PARAMS, response: NOTHING },
+};
+
+export function registerInstallTokenAdministration(app: FastifyInstance, { db, guards, now }: EnrolmentDeps): void {
+  app.post<{ Body: { ttl: string } }>(
+    "/api/install-tokens",
+    { schema: schemas.create, onRequest: guards.user("admin"), preValidation: bodyIsOptional },
+    async (request, reply) => {
+      const at = now();
+      const expires = new Date(at + ttlMs(request.body.ttl));
+      const { token, hash } = newInstallToken();
+      const row = { id: randomUUID(), org_id: caller(request).orgId, token_hash: hash, created_at: new Date(at), expires_at: expires };
+      await db
+        .insertInto("install_tokens")
+        .values({ ...row, used_at: null, used_idempotency_key: null, used_body_hash: null, used_key_id: null })
+        .execute();
+      audit(request, "install_token.create", { install_token_id: row.id, expires_at: expires.toISOString() });
+      return await reply.code(201).send({ id: row.id, token, expires_at: expires.toISOString() });
+    },
+  );
+
+  app.get("/api/install-tokens", { schema: schemas.list, onRequest: guards.user("viewer") }, async (request) => {
+    const rows = await db
+      .selectFrom("install_tokens")
+      .select(["id", "created_at", "expires_at", "used_at"])
+      .where("org_id", "=", caller(request).orgId)
+      .orderBy("created_at", "desc")
+      .limit(1000)
+      .execute();
+    return rows.map((row) => ({
+      id: row.id,
+      created_at: row.created_at.toISOString(),
+      expires_at: row.expires_at.toISOString(),
+      used_at: row.used_at?.toISOString() ?? null,
+    }));
+  });
+
+  app.delete("/api/install-tokens/:id", { schema: schemas.remove, onRequest: guards.user("admin") }, async (request, reply) => {
+    const id = idOf(request, "install token");
+    const done = await db.deleteFrom("install_tokens").where("id", "=", id).where("org_id", "=", caller(request).orgId).executeTakeFirst();
+    if (done.numDeletedRows === 0n) throw missing("install token");
+    audit(request, "install_token.delete", { install_token_id: id });
+    return await reply.code(204).send();
+  });
+}
+
+/** The schema has checked the form. */
+function ttlMs(text: string): number {
+  const ms = Number(text.slice(0, -1)) * UNITS_MS[text.slice(-1) as keyof typeof UNITS_MS];
+  if (ms > MAX_TTL_MS) throw new ApiError("invalid_field", "ttl: at most 365d");
+  return ms;
+}

@@ -1,0 +1,78 @@
+// Administration of keys for direct ingest: mint, list, revoke. Invariant: the key itself is shown once, to whoever minted it; a
+// revoked key stays in the list as nothing. Registered by routes.ts.
+import type { FastifyInstance } from "fastify";
+import { audit } from "../accounts/audit.ts";
+import { mintKey, revokeKeysOf } from "./key-table.ts";
+import type { EnrolmentDeps } from "./routes.ts";
+import { caller, idOf, ID_PARAMS, missing, nameSchema, NOTHING, OPTIONAL_TIME_SCHEMA, TIME_SCHEMA, UUID_SCHEMA } from "./schema.ts";
+
+const common = { tags: ["enrolment"], security: [{ session: [] }] };
+const key = { key_id: UUID_SCHEMA, name: { type: "string" }, created_at: TIME_SCHEMA } as const;
+const schemas = {
+  create: {
+    ...common,
+    summary: "Mint a key for direct ingest; `node` of what it sends is its name",
+    body: { type: "object", additionalProperties: false, required: ["name"], properties: { name: nameSchema(200) } },
+    response: {
+      201: { type: "object", required: ["key_id", "name", "api_key", "created_at"], properties: { ...key, api_key: { type: "string" } } },
+    },
+  },
+  list: {
+    ...common,
+    summary: "Keys for direct ingest of your organisation",
+    response: {
+      200: {
+        type: "array",
+        items: {
+          type: "object",
+          required: ["key_id", "name", "created_at", "first_used_at"],
+          properties: { ...key, first_used_at: OPTIONAL_TIME_SCHEMA },
+        },
+      },
+    },
+  },
+  remove: { ...common, summary: "Revoke a key; refused everywhere within 5 seconds", params: ID_PARAMS, response: NOTHING },
+};
+
+export function registerKeyAdministration(app: FastifyInstance, { db, guards, keys, masterKeys, now }: EnrolmentDeps): void {
+  app.post<{ Body: { name: string } }>("/api/keys", { schema: schemas.create, onRequest: guards.user("admin") }, async (request, reply) => {
+    const { name } = request.body;
+    const { row, rawKey } = await mintKey(db, masterKeys, { orgId: caller(request).orgId, kind: "direct", node: name }, new Date(now()));
+    audit(request, "key.create", { key_id: row.id, name });
+    return await reply.code(201).send({ key_id: row.id, name, api_key: rawKey, created_at: row.created_at.toISOString() });
+  });
+
+  app.get("/api/keys", { schema: schemas.list, onRequest: guards.user("viewer") }, async (request) => {
+    const rows = await db
+      .selectFrom("api_keys")
+      .select(["id", "node", "created_at", "first_used_at"])
+      .where("org_id", "=", caller(request).orgId)
+      .where("kind", "=", "direct")
+      .where("revoked_at", "is", null)
+      .orderBy("created_at", "desc")
+      .execute();
+    return rows.map((row) => ({
+      key_id: row.id,
+      name: row.node,
+      created_at: row.created_at.toISOString(),
+      first_used_at: row.first_used_at?.toISOString() ?? null,
+    }));
+  });
+
+  app.delete("/api/keys/:id", { schema: schemas.remove, onRequest: guards.user("admin") }, async (request, reply) => {
+    const id = idOf(request, "key");
+    const { orgId } = caller(request);
+    const found = await db
+      .selectFrom("api_keys")
+      .select("node")
+      .where("id", "=", id)
+      .where("org_id", "=", orgId)
+      .where("kind", "=", "direct")
+      .executeTakeFirst();
+    const hashes = found ? await revokeKeysOf(db, orgId, id, new Date(now())) : [];
+    if (!found || hashes.length === 0) throw missing("key");
+    keys.forget(...hashes);
+    audit(request, "key.revoke", { key_id: id, name: found.node });
+    return await reply.code(204).send();
+  });
+}

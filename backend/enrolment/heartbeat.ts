@@ -1,0 +1,41 @@
+// The body of both heartbeats: informational, so that nothing in it can make a living agent look dead. Invariant: unknown fields are
+// ignored, long texts are cut, odd intervals are brought into bounds; only a wrong type is refused. Used by the heartbeat routes.
+import type { Heartbeat } from "../../agent/protocol/enrolment.ts";
+import type { CollectorReport } from "./table.ts";
+
+const DEFAULT_INTERVAL_S = 30;
+const MAX_INTERVAL_S = 3600;
+/** Online while the last heartbeat is younger than this many intervals (spec decisions.md, "Enrolment"). */
+const ONLINE_INTERVALS = 3;
+const MAX_TEXT = 1000;
+
+const text = { type: "string" } as const;
+export const HEARTBEAT_SCHEMA = {
+  type: "object",
+  properties: {
+    node: text,
+    agent_version: text,
+    interval_s: { type: "number" },
+    collector: { type: "object", properties: { state: text, restarts: { type: "number" }, last_error: text } },
+    config: { type: "object", properties: { version: text, error: text } },
+  },
+} as const;
+
+export function intervalOf(heartbeat: Heartbeat): number {
+  return Math.round(Math.min(MAX_INTERVAL_S, Math.max(1, heartbeat.interval_s ?? DEFAULT_INTERVAL_S)));
+}
+
+export function collectorOf({ collector }: Heartbeat): CollectorReport | null {
+  if (!collector) return null;
+  const { state, restarts, last_error } = collector;
+  return { state: clipped(state, 50), restarts, last_error: clipped(last_error, MAX_TEXT) };
+}
+
+/** Without NUL, which the database does not take. */
+export function clipped(value: string | undefined, maxLength: number): string | undefined {
+  return value?.replaceAll("\0", "").slice(0, maxLength).toWellFormed();
+}
+
+export function isOnline(lastHeartbeat: Date | null, intervalS: number, now: number): boolean {
+  return lastHeartbeat !== null && now - lastHeartbeat.getTime() < ONLINE_INTERVALS * intervalS * 1000;
+}

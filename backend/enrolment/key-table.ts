@@ -1,0 +1,118 @@
+// API keys in the database: minted, found by hash, retired, revoked, re-encrypted. Invariant: the raw key leaves this file only to
+// whoever minted it and to the cache that verifies signatures; revocation is forever. Used by the routes of enrolment/, by
+// key-cache.ts and by accounts/bootstrap.ts.
+import { randomBytes, randomUUID } from "node:crypto";
+import type { Kysely, Transaction } from "kysely";
+import { keyHash } from "../../agent/protocol/signature.ts";
+import type { KeyKind } from "../request-identity.ts";
+import type { MasterKeys } from "./master-key.ts";
+import type { EnrolmentTables, KeyRow } from "./table.ts";
+
+type Db = Kysely<EnrolmentTables> | Transaction<EnrolmentTables>;
+
+export interface NewKey {
+  orgId: string;
+  kind: KeyKind;
+  /** The cluster's or host's id; a direct key owns itself. */
+  ownerId?: string;
+  node: string;
+  rotatedFrom?: string;
+  rotationIdempotencyKey?: string;
+}
+
+/** `ak_` and 32 random bytes (spec decisions.md, "Enrolment"). */
+export async function mintKey(db: Db, masterKeys: MasterKeys, key: NewKey, now: Date): Promise<{ row: KeyRow; rawKey: string }> {
+  const rawKey = `ak_${randomBytes(32).toString("base64url")}`;
+  const id = randomUUID();
+  const row: KeyRow = {
+    id,
+    org_id: key.orgId,
+    kind: key.kind,
+    owner_id: key.ownerId ?? id,
+    node: key.node,
+    key_hash: keyHash(rawKey),
+    ...masterKeys.encrypt(rawKey, key.orgId, id),
+    created_at: now,
+    expires_at: null,
+    revoked_at: null,
+    first_used_at: null,
+    rotated_from: key.rotatedFrom ?? null,
+    rotation_idempotency_key: key.rotationIdempotencyKey ?? null,
+  };
+  await db.insertInto("api_keys").values(row).execute();
+  return { row, rawKey };
+}
+
+export async function findKeyByHash(db: Db, hash: string): Promise<KeyRow | undefined> {
+  return await db.selectFrom("api_keys").selectAll().where("key_hash", "=", hash).executeTakeFirst();
+}
+
+/** All other keys of the owner end at `end` at the latest. */
+export async function retireOtherKeys(db: Db, kept: KeyRow, end: Date): Promise<void> {
+  await db
+    .updateTable("api_keys")
+    .set({ expires_at: end })
+    .where("owner_id", "=", kept.owner_id)
+    .where("id", "!=", kept.id)
+    .where("revoked_at", "is", null)
+    .where((where) => where.or([where("expires_at", "is", null), where("expires_at", ">", end)]))
+    .execute();
+}
+
+/** Revokes every key of a cluster or host, or one direct key (its own owner). Answers their hashes. */
+export async function revokeKeysOf(db: Db, orgId: string, ownerId: string, now: Date): Promise<string[]> {
+  const revoked = await db
+    .updateTable("api_keys")
+    .set({ revoked_at: now })
+    .where("org_id", "=", orgId)
+    .where("owner_id", "=", ownerId)
+    .where("revoked_at", "is", null)
+    .returning("key_hash")
+    .execute();
+  return revoked.map((row) => row.key_hash);
+}
+
+export async function recordFirstUse(db: Db, keyId: string, now: Date): Promise<void> {
+  await db.updateTable("api_keys").set({ first_used_at: now }).where("id", "=", keyId).where("first_used_at", "is", null).execute();
+}
+
+const REENCRYPTION_BATCH = 500;
+
+/**
+ * Moves every key to the master key in force. Answers how many were moved. Throws, naming how many, when keys are left that no
+ * master key at hand decrypts: the backend must not start and refuse half of its agents.
+ */
+export async function reencryptKeys(db: Db, masterKeys: MasterKeys): Promise<number> {
+  let moved = 0;
+  const older = masterKeys.ids.filter((id) => id !== masterKeys.currentId);
+  while (older.length > 0) {
+    const rows = await db.selectFrom("api_keys").selectAll().where("master_key_id", "in", older).limit(REENCRYPTION_BATCH).execute();
+    if (rows.length === 0) break;
+    for (const row of rows) {
+      const rawKey = masterKeys.decrypt(row, row.org_id, row.id);
+      await db
+        .updateTable("api_keys")
+        .set(masterKeys.encrypt(rawKey, row.org_id, row.id))
+        .where("id", "=", row.id)
+        .execute();
+    }
+    moved += rows.length;
+  }
+  const foreign = await db
+    .selectFrom("api_keys")
+    .select((select) => select.fn.countAll<string>().as("count"))
+    .where("master_key_id", "!=", masterKeys.currentId)
+    .executeTakeFirstOrThrow();
+  if (Number(foreign.count) > 0) throw new ForeignMasterKey(Number(foreign.count));
+  return moved;
+}
+
+/** The stored keys belong to another master key. */
+export class ForeignMasterKey extends Error {
+  override readonly name = "ForeignMasterKey";
+  constructor(count: number) {
+    super(
+      `${count} stored API keys were encrypted under another master key: set MASTER_KEY (or MASTER_PREVIOUS_KEY) to the one they were made with`,
+    );
+  }
+}

@@ -1,0 +1,90 @@
+// POST /api/clusters/rotate-key: a cluster's agent replaces its key; old and new overlap for 5 minutes. Invariant: a lost answer can
+// be asked for again with the same Idempotency-Key, during the overlap and, until the new key has signed (24 hours at most), after
+// it; a cluster has one current key and at most those in overlap. Registered by routes.ts. Source: spec decisions.md, "Enrolment".
+import type { FastifyInstance } from "fastify";
+import type { Transaction } from "kysely";
+import { ROTATE_KEY_PATH, ROTATION_OVERLAP_MS, type RotateKeyResponse } from "../../agent/protocol/enrolment.ts";
+import { audit } from "../accounts/audit.ts";
+import { createRotationGuard, revoked } from "../authenticate.ts";
+import { ApiError } from "../errors.ts";
+import { idempotencyKey, REPLAY_MS } from "./install-token.ts";
+import { mintKey, retireOtherKeys } from "./key-table.ts";
+import type { EnrolmentDeps } from "./routes.ts";
+import { signer, TIME_SCHEMA } from "./schema.ts";
+import type { EnrolmentTables, KeyRow } from "./table.ts";
+
+const schema = {
+  summary: "Replace the cluster's key",
+  description: "Needs the header Idempotency-Key. The old key is accepted for 5 more minutes.",
+  tags: ["enrolment"],
+  security: [{ signature: [] }],
+  response: {
+    200: {
+      type: "object",
+      required: ["api_key", "key_created_at", "previous_key_expires_at"],
+      properties: { api_key: { type: "string" }, key_created_at: TIME_SCHEMA, previous_key_expires_at: TIME_SCHEMA },
+    },
+  },
+} as const;
+
+export function registerRotateKey(app: FastifyInstance, deps: EnrolmentDeps): void {
+  const { db, masterKeys, keys, now } = deps;
+  app.post(ROTATE_KEY_PATH, { schema, onRequest: createRotationGuard({ keys, now }) }, async (request): Promise<RotateKeyResponse> => {
+    const idempotency = idempotencyKey(request);
+    const signing = signer(request);
+    const at = new Date(now());
+    const { fresh, old, rawKey, repeated } = await db.transaction().execute(async (trx) => {
+      const held = await keysOfCluster(trx, signing.hostId);
+      const old = held.find((key) => key.id === signing.keyId);
+      if (!old || old.revoked_at) throw revoked();
+      const earlier = held.find((key) => key.rotation_idempotency_key === idempotency && [key.id, key.rotated_from].includes(old.id));
+      if (earlier)
+        return {
+          ...repeatedAnswer(earlier, old, held, at),
+          rawKey: masterKeys.decrypt(earlier, earlier.org_id, earlier.id),
+          repeated: true,
+        };
+      checkMayRotate(old, held, at);
+      const key = { orgId: old.org_id, kind: "cluster" as const, ownerId: old.owner_id, node: old.node };
+      const minted = await mintKey(trx, masterKeys, { ...key, rotatedFrom: old.id, rotationIdempotencyKey: idempotency }, at);
+      const expires = new Date(at.getTime() + ROTATION_OVERLAP_MS);
+      await retireOtherKeys(trx, minted.row, expires);
+      return { fresh: minted.row, old: { ...old, expires_at: expires }, rawKey: minted.rawKey, repeated: false };
+    });
+    keys.forget(old.key_hash);
+    audit(request, "key.rotate", { cluster_id: old.owner_id, old_key_id: old.id, new_key_id: fresh.id, repeated });
+    return {
+      api_key: rawKey,
+      key_created_at: fresh.created_at.toISOString(),
+      previous_key_expires_at: (old.expires_at ?? at).toISOString(),
+    };
+  });
+}
+
+/** All keys of a cluster, newest first, with the cluster locked: rotations of one cluster happen one after the other. */
+async function keysOfCluster(trx: Transaction<EnrolmentTables>, clusterId: string): Promise<KeyRow[]> {
+  await trx.selectFrom("clusters").select("id").where("id", "=", clusterId).forUpdate().execute();
+  return await trx.selectFrom("api_keys").selectAll().where("owner_id", "=", clusterId).orderBy("created_at", "desc").execute();
+}
+
+/** The answer of the rotation `fresh`, given again to its own key or to the key it replaced. */
+function repeatedAnswer(fresh: KeyRow, signedBy: KeyRow, held: readonly KeyRow[], at: Date): { fresh: KeyRow; old: KeyRow } {
+  if (fresh.revoked_at) throw revoked();
+  const pending = fresh.first_used_at === null && at.getTime() - fresh.created_at.getTime() <= REPLAY_MS;
+  if (isOver(signedBy, at) && !pending) throw revoked();
+  return { fresh, old: held.find((key) => key.id === fresh.rotated_from) ?? signedBy };
+}
+
+function checkMayRotate(old: KeyRow, held: readonly KeyRow[], at: Date): void {
+  if (isOver(old, at)) throw revoked();
+  const newest = held.find((key) => key.revoked_at === null);
+  const young = newest?.rotated_from && at.getTime() - newest.created_at.getTime() < ROTATION_OVERLAP_MS;
+  if (!young && old.expires_at === null) return;
+  throw new ApiError("rotation_in_progress", "this cluster has a newer key: use that one, or repeat the Idempotency-Key of its rotation", {
+    retryAfterS: ROTATION_OVERLAP_MS / 1000,
+  });
+}
+
+function isOver(key: KeyRow, at: Date): boolean {
+  return key.expires_at !== null && key.expires_at <= at;
+}
