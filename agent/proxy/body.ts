@@ -48,6 +48,10 @@ export class Reservation implements Disposable {
     this.#budget = budget;
   }
 
+  get bytes(): number {
+    return this.#bytes;
+  }
+
   /** Makes the reservation at least `bytes` large. Throws BodyError "no_room". */
   growTo(bytes: number): void {
     const more = bytes - this.#bytes;
@@ -71,7 +75,8 @@ export async function readBody(request: IncomingMessage, maxBytes: number, reser
   reservation.growTo(announced);
   const chunks: Buffer[] = [];
   let bytes = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
+  // A body given up half-way must not take the connection with it: its answer is still to be sent.
+  for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
     bytes += chunk.length;
     if (bytes > maxBytes) throw new BodyError("too_large", `a body of more than ${maxBytes} bytes, which is all the backend takes`);
     reservation.growTo(bytes);
@@ -105,7 +110,6 @@ export async function decompress(body: Buffer, encoding: Encoding, maxBytes: num
 }
 
 /** Level 1 of gzip: telemetry shrinks tenfold already there, and the node's CPU is not ours. */
-export async function compress(body: Uint8Array, compression: Compression): Promise<Uint8Array> {
-  if (compression === "none" || body.length === 0) return body;
+export async function compress(body: Uint8Array, compression: Exclude<Compression, "none">): Promise<Uint8Array> {
   return compression === "gzip" ? compressors.gzip(body, { level: 1 }) : compressors.zstd(body);
 }

@@ -26,6 +26,8 @@ import { PointLabels, ResourceLabels } from "./series-labels.ts";
 /** Why a point was left out. `delta`: the collector makes delta cumulative, so this is what it could not. */
 export type DropReason = "delta" | "unspecified_temporality" | "unusable_name" | "malformed_point" | "bad_time" | "too_many_labels";
 
+export type OnDrop = (reason: DropReason, points: number) => void;
+
 const NO_ATTRIBUTES: readonly KeyValue[] = [];
 /** The store reads a smaller time as seconds. */
 const FIRST_MILLISECOND = 2 ** 31;
@@ -35,11 +37,11 @@ const MOST_KEPT_NAMES = 20_000;
 
 export class MetricsConverter {
   readonly #names = new Map<string, string>();
-  readonly #dropped = new Map<DropReason, number>();
+  readonly #drop: OnDrop;
 
-  /** Points left out since the start. */
-  dropped(): Partial<Record<DropReason, number>> {
-    return Object.fromEntries(this.#dropped);
+  /** `onDrop` is told of points left out. */
+  constructor(onDrop: OnDrop) {
+    this.#drop = onDrop;
   }
 
   /**
@@ -53,14 +55,14 @@ export class MetricsConverter {
       const targets = new Set<string>();
       for (const resource of resourceMetrics) this.#resource(resource, targets, posts);
     } catch (cause) {
-      throw new BodyError("malformed", `metrics that are not an OTLP/JSON document: ${(cause as Error).message.slice(0, 100)}`, { cause });
+      throw new BodyError("malformed", "metrics that are not an OTLP/JSON document", { cause });
     }
     return posts.finish();
   }
 
   #resource({ resource, scopeMetrics = [] }: ResourceMetrics, targets: Set<string>, posts: Posts): void {
     const labels = new ResourceLabels(resource?.attributes ?? NO_ATTRIBUTES);
-    const writer = new SeriesWriter(labels, posts, (reason, points) => this.#drop(reason, points));
+    const writer = new SeriesWriter(labels, posts, this.#drop);
     for (const { metrics = [] } of scopeMetrics) {
       for (const metric of metrics) this.#metric(metric, writer);
     }
@@ -95,24 +97,20 @@ export class MetricsConverter {
     }
     return known;
   }
-
-  #drop(reason: DropReason, points: number): void {
-    this.#dropped.set(reason, (this.#dropped.get(reason) ?? 0) + points);
-  }
 }
 
 /** Writes the points of one resource's metrics. */
 class SeriesWriter {
   readonly #resource: ResourceLabels;
   readonly #posts: Posts;
-  readonly #drop: (reason: DropReason, points: number) => void;
+  readonly #drop: OnDrop;
   readonly #plain: PointLabels;
   #timeNano: Int64 | undefined;
   #time: string | undefined = "";
   /** Of the last point written: ` <ms>`, or "" for a point without time; undefined before the first. */
   lastTime: string | undefined;
 
-  constructor(resource: ResourceLabels, posts: Posts, drop: (reason: DropReason, points: number) => void) {
+  constructor(resource: ResourceLabels, posts: Posts, drop: OnDrop) {
     this.#resource = resource;
     this.#posts = posts;
     this.#drop = drop;

@@ -38,10 +38,12 @@ const DEFAULT_RETRY_AFTER_S = 2;
 /** A longer wait asked for by the backend is cut to this, so that a wrong header cannot stop a node for a day. */
 const LONGEST_RETRY_AFTER_S = 300;
 
+export const NO_KEY_YET = retry("this agent has no key yet: it is enrolling, or waiting for its Secret or credentials file");
+
 /** Sends `post`; after a 401 or 403 re-reads the credential and signs once again. Never throws, except when `signal` aborts. */
 export async function forward(parts: ForwardParts, post: Post, signal: AbortSignal): Promise<Verdict> {
   const credential = parts.credentials.current();
-  if (!credential) return retry("this agent has no key yet: it is enrolling, or waiting for its Secret or credentials file");
+  if (!credential) return NO_KEY_YET;
   const first = await attempt(parts, post, credential.apiKey, signal);
   if (!mayBeStaleKey(first)) return judge(first);
   const renewed = await parts.credentials.refresh(first instanceof UpstreamError ? "connection cut off" : `answer ${first.status}`);

@@ -9,7 +9,7 @@ import type { CredentialSource } from "../credentials/store.ts";
 import type { Compression, ListenAddress, Signal } from "../settings.ts";
 import { isLoopback, type Upstream } from "../upstream.ts";
 import { BodyError, compress, contentEncoding, decompress, MemoryBudget, readBody, Reservation } from "./body.ts";
-import { forward, type ForwardParts, type SigningClock, type Verdict } from "./forward.ts";
+import { forward, type ForwardParts, NO_KEY_YET, type Post, type SigningClock, type Verdict } from "./forward.ts";
 import { MetricsConverter } from "./exposition.ts";
 import { SignalRecord, type SignalStatus } from "./signal-status.ts";
 
@@ -38,11 +38,12 @@ interface Route {
   readonly path: string;
 }
 
-const ROUTES: Readonly<Record<string, Route>> = {
-  "/v1/logs": { signal: "logs", path: "/ingest/logs/otlp" },
-  "/v1/traces": { signal: "traces", path: "/ingest/traces" },
-  "/v1/metrics": { signal: "metrics", path: "/ingest" },
-};
+/** By the request target exactly as sent: a query string, an encoded or an absolute form is another target. */
+const ROUTES: ReadonlyMap<string, Route> = new Map([
+  ["/v1/logs", { signal: "logs", path: "/ingest/logs/otlp" }],
+  ["/v1/traces", { signal: "traces", path: "/ingest/traces" }],
+  ["/v1/metrics", { signal: "metrics", path: "/ingest" }],
+]);
 
 /** The backend's limit (interface.md, "Limits"). */
 const MAX_BODY_BYTES = 32 * 1024 * 1024;
@@ -74,8 +75,8 @@ class LoopbackProxy implements Proxy {
     const record = (signal: Signal) => new SignalRecord(signal, options.log, nowMs);
     this.#options = options;
     this.#budget = new MemoryBudget(options.maxHeldBytes ?? 2 * MAX_BODY_BYTES);
-    this.#converter = new MetricsConverter();
     this.#records = { metrics: record("metrics"), logs: record("logs"), traces: record("traces") };
+    this.#converter = new MetricsConverter((reason, points) => this.#records.metrics.dropped(reason, points));
     this.#server = createServer({ keepAliveTimeout: 120_000, requestTimeout: 60_000 }, (request, response) => {
       const answered = this.#answer(request, response).finally(() => this.#underWay.delete(answered));
       this.#underWay.add(answered);
@@ -88,7 +89,12 @@ class LoopbackProxy implements Proxy {
 
   async listen({ host, port }: ListenAddress): Promise<void> {
     this.#server.listen(port, host.replace(/^\[(.*)\]$/, "$1"));
-    await once(this.#server, "listening");
+    try {
+      await once(this.#server, "listening");
+    } catch (cause) {
+      const hint = (cause as { code?: string }).code === "EADDRINUSE" ? ": another agent runs here, or set PROXY_LISTEN" : "";
+      throw new Error(`the proxy cannot listen on ${host}:${port}${hint}`, { cause });
+    }
     this.#port = (this.#server.address() as AddressInfo).port;
   }
 
@@ -101,18 +107,20 @@ class LoopbackProxy implements Proxy {
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     request.on("error", () => {});
     response.on("error", () => {});
-    if (!this.#isForUs(request))
+    if (!this.#isForUs(request)) {
       return send(response, 403, refusal("forbidden", "the proxy answers the collector on its loopback name only"));
-    const route = request.method === "POST" ? ROUTES[request.url ?? ""] : undefined;
+    }
+    const route = request.method === "POST" ? ROUTES.get(request.url ?? "") : undefined;
     if (!route) return send(response, 404, refusal("not_found", "the proxy takes POST /v1/logs, /v1/traces and /v1/metrics"));
     const gone = new AbortController();
     response.once("close", () => gone.abort());
     try {
       using reservation = new Reservation(this.#budget);
-      const signal = AbortSignal.any([gone.signal, AbortSignal.timeout(ANSWER_WITHIN_MS)]);
-      this.#conclude(response, route, await this.#take(request, route, reservation, signal));
+      const abort = AbortSignal.any([gone.signal, AbortSignal.timeout(ANSWER_WITHIN_MS)]);
+      const verdict = await this.#take(request, route, reservation, abort);
+      if (!gone.signal.aborted) await this.#conclude(response, route, verdict, reservation.bytes);
     } catch (error) {
-      if (!gone.signal.aborted) this.#conclude(response, route, failure(error));
+      if (!gone.signal.aborted) await this.#conclude(response, route, verdictOf(error), 0);
     }
   }
 
@@ -125,45 +133,38 @@ class LoopbackProxy implements Proxy {
     return hosts.length === 1 && isOurPort && isLoopback(host.slice(0, separator)) && request.headers.origin === undefined;
   }
 
-  async #take(request: IncomingMessage, route: Route, reservation: Reservation, signal: AbortSignal): Promise<Outcome> {
-    if (!this.#options.credentials.current())
-      return { verdict: await forward(this.#options, { ...route, headers: {}, body: EMPTY }, signal), bytes: 0 };
-    if (request.headers["content-type"]?.startsWith("application/x-protobuf"))
+  async #take(request: IncomingMessage, { signal, path }: Route, reservation: Reservation, abort: AbortSignal): Promise<Verdict> {
+    if (!this.#options.credentials.current()) return NO_KEY_YET;
+    if (request.headers["content-type"]?.startsWith("application/x-protobuf")) {
       throw new BodyError("unsupported_encoding", "a protobuf body: set the exporter's encoding to json");
+    }
     const encoding = contentEncoding(request);
     const body = await readBody(request, MAX_BODY_BYTES, reservation);
-    if (route.signal === "metrics") return this.#sendMetrics(await decompress(body, encoding, 2 * MAX_BODY_BYTES), reservation, signal);
-    const json = { "content-type": "application/json" };
-    if (encoding !== "identity")
-      return {
-        verdict: await forward(this.#options, { path: route.path, headers: { ...json, "content-encoding": encoding }, body }, signal),
-        bytes: body.length,
-      };
-    return { verdict: await this.#post(route.path, json, body, signal), bytes: body.length };
+    if (signal === "metrics") return this.#sendMetrics(await decompress(body, encoding, 2 * MAX_BODY_BYTES), path, reservation, abort);
+    if (encoding === "identity") return this.#compressAndSend({ path, headers: JSON_CONTENT, body }, abort);
+    return forward(this.#options, { path, headers: { ...JSON_CONTENT, "content-encoding": encoding }, body }, abort);
   }
 
   /** All posts must succeed; sent again after a failure, the samples are the same and stored once. */
-  async #sendMetrics(body: Buffer, reservation: Reservation, signal: AbortSignal): Promise<Outcome> {
-    const texts = this.#converter.convert(body.toString("utf8"), MAX_BODY_BYTES);
-    let bytes = 0;
-    for (const text of texts) bytes += text.length;
-    reservation.growTo(bytes);
-    for (const text of texts) {
-      const verdict = await this.#post("/ingest", { "content-type": "text/plain; version=0.0.4; charset=utf-8" }, text, signal);
-      if (verdict.kind !== "accepted") return { verdict, bytes };
+  async #sendMetrics(json: Buffer, path: string, reservation: Reservation, abort: AbortSignal): Promise<Verdict> {
+    const texts = this.#converter.convert(json.toString("utf8"), MAX_BODY_BYTES);
+    reservation.growTo(texts.reduce((bytes, text) => bytes + text.length, 0));
+    for (const body of texts) {
+      const verdict = await this.#compressAndSend({ path, headers: TEXT_CONTENT, body }, abort);
+      if (verdict.kind !== "accepted") return verdict;
     }
-    return { verdict: { kind: "accepted" }, bytes };
+    return { kind: "accepted" };
   }
 
-  async #post(path: string, headers: Record<string, string>, body: Uint8Array, signal: AbortSignal): Promise<Verdict> {
+  async #compressAndSend(post: Post, abort: AbortSignal): Promise<Verdict> {
     const { compression } = this.#options;
-    const encoded = await compress(body, compression);
-    const encoding: Record<string, string> = encoded === body ? {} : { "content-encoding": compression };
-    return forward(this.#options, { path, headers: { ...headers, ...encoding }, body: encoded }, signal);
+    if (compression === "none") return forward(this.#options, post, abort);
+    const headers = { ...post.headers, "content-encoding": compression };
+    return forward(this.#options, { ...post, headers, body: await compress(post.body, compression) }, abort);
   }
 
-  #conclude(response: ServerResponse, route: Route, { verdict, bytes }: Outcome): void {
-    const record = this.#records[route.signal];
+  async #conclude(response: ServerResponse, { signal }: Route, verdict: Verdict, bytes: number): Promise<void> {
+    const record = this.#records[signal];
     if (verdict.kind === "accepted") {
       record.accepted(bytes);
       return send(response, 200, "{}");
@@ -175,46 +176,47 @@ class LoopbackProxy implements Proxy {
     const reason = `${verdict.code}: ${verdict.message}`;
     if (verdict.status === 429) record.retry(reason);
     else record.refused(verdict.status, reason);
-    send(response, verdict.status, refusal(verdict.code, verdict.message), verdict.retryAfterS);
+    return send(response, verdict.status, refusal(verdict.code, verdict.message), verdict.retryAfterS);
   }
 
-  /** Takes no new requests and waits for those under way; what is not answered after DRAIN_MS is cut off. */
+  /** Takes no new connections and waits until each request is answered; what is not after DRAIN_MS is cut off. */
   async [Symbol.asyncDispose](): Promise<void> {
     const closed = once(this.#server, "close");
     this.#server.close();
     const cut = setTimeout(() => this.#server.closeAllConnections(), DRAIN_MS);
-    await Promise.allSettled(this.#underWay);
-    this.#server.closeIdleConnections();
-    await closed;
+    while (this.#underWay.size > 0) await Promise.all(this.#underWay);
     clearTimeout(cut);
+    this.#server.closeAllConnections();
+    await closed;
   }
 }
 
-interface Outcome {
-  readonly verdict: Verdict;
-  /** Size of what was sent, before compression. */
-  readonly bytes: number;
-}
+const JSON_CONTENT = { "content-type": "application/json" };
+const TEXT_CONTENT = { "content-type": "text/plain; version=0.0.4; charset=utf-8" };
 
-const EMPTY = new Uint8Array(0);
-
-function failure(error: unknown): Outcome {
+/** What to answer when the proxy could not even ask the backend. */
+function verdictOf(error: unknown): Verdict {
   const message = error instanceof Error ? error.message : String(error);
   const kind = error instanceof BodyError ? error.kind : undefined;
-  if (kind === "too_large") return { verdict: { kind: "refused", status: 413, code: "body_too_large", message }, bytes: 0 };
-  if (kind === "malformed") return { verdict: { kind: "refused", status: 400, code: "malformed_body", message }, bytes: 0 };
-  return { verdict: { kind: "retry", reason: message, retryAfterS: kind === "no_room" ? 1 : 5 }, bytes: 0 };
+  if (kind === "too_large") return { kind: "refused", status: 413, code: "body_too_large", message };
+  if (kind === "malformed") return { kind: "refused", status: 400, code: "malformed_body", message };
+  return { kind: "retry", reason: message, retryAfterS: kind === "no_room" ? 1 : 5 };
 }
 
 function refusal(code: string, message: string): string {
   return JSON.stringify({ error: code, message });
 }
 
-/** An answer before the body was read ends the connection: the rest of it is not waited for. */
-function send(response: ServerResponse, status: number, body: string, retryAfterS?: number): void {
-  if (response.headersSent || response.destroyed) return;
+/** Callers who are not the collector, and bodies too large, are not listened to any further; node reads the rest of any other body. */
+const NOT_HEARD_OUT = [403, 404, 413];
+
+/** Resolves once the answer is handed over, or its receiver is gone. */
+function send(response: ServerResponse, status: number, body: string, retryAfterS?: number): Promise<void> {
   const headers: Record<string, string | number> = { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
   if (retryAfterS !== undefined) headers["retry-after"] = retryAfterS;
-  if (!response.req.complete) headers["connection"] = "close";
+  if (NOT_HEARD_OUT.includes(status) && !response.req.complete) headers["connection"] = "close";
+  const { promise, resolve } = Promise.withResolvers<void>();
+  response.once("close", resolve).once("finish", resolve);
   response.writeHead(status, headers).end(body);
+  return promise;
 }

@@ -16,11 +16,14 @@ export interface SignalStatus {
   readonly retried: number;
   /** Requests that the backend refused for good: their data is lost. */
   readonly refused: number;
-  /** Body bytes taken by the backend, before compression. */
+  /** Metric points left out by reason (exposition.ts, DropReason); the rest of their request went through. */
+  readonly droppedPoints: Readonly<Record<string, number>>;
+  /** Size of the accepted requests, before compression. */
   readonly acceptedBytes: number;
 }
 
 const REMIND_MS = 5 * 60_000;
+const REFUSAL_REMIND_MS = 60_000;
 
 export class SignalRecord {
   readonly #signal: Signal;
@@ -32,7 +35,8 @@ export class SignalRecord {
   #retriedInOutage = 0;
   #toldAtMs = Number.NEGATIVE_INFINITY;
   #refusalToldAtMs = Number.NEGATIVE_INFINITY;
-  #counts = { accepted: 0, retried: 0, refused: 0, acceptedBytes: 0 };
+  readonly #dropped = new Map<string, number>();
+  readonly #counts = { accepted: 0, retried: 0, refused: 0, acceptedBytes: 0 };
 
   constructor(signal: Signal, log: Logger, nowMs: () => number) {
     this.#signal = signal;
@@ -78,12 +82,19 @@ export class SignalRecord {
     const nowMs = this.#nowMs();
     this.#counts.refused++;
     this.#lastError = { atMs: nowMs, message };
-    if (nowMs - this.#refusalToldAtMs < REMIND_MS / 5) return;
+    if (nowMs - this.#refusalToldAtMs < REFUSAL_REMIND_MS) return;
     this.#refusalToldAtMs = nowMs;
     this.#log.error(
       { signal: this.#signal, status, refused: this.#counts.refused },
       `a request of ${this.#signal} was refused and is lost: ${message}`,
     );
+  }
+
+  /** Told once for each reason: what cannot be converted comes again with every export. */
+  dropped(reason: string, points: number): void {
+    const before = this.#dropped.get(reason);
+    this.#dropped.set(reason, (before ?? 0) + points);
+    if (before === undefined) this.#log.warn({ signal: this.#signal, reason, points }, `points of ${this.#signal} are left out: ${reason}`);
   }
 
   status(): SignalStatus {
@@ -93,6 +104,7 @@ export class SignalRecord {
       lastError: error === undefined ? null : { at: new Date(error.atMs).toISOString(), message: error.message },
       failingSince: rfc3339(this.#failingSinceMs),
       ...this.#counts,
+      droppedPoints: Object.fromEntries(this.#dropped),
     };
   }
 }
