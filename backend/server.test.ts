@@ -30,7 +30,7 @@ async function exampleApp() {
   app.get("/busy", async () => {
     throw new ApiError("storage_unavailable", "the metrics store cannot be reached", { retryAfterS: 4.2 });
   });
-  closeRoutes(app);
+  await closeRoutes(app);
   return app;
 }
 

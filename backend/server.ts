@@ -67,8 +67,9 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
   return app;
 }
 
-/** Answers 405 with `Allow` on every other method of the routes that were added. Call once, after the last route. */
-export function closeRoutes(app: FastifyInstance): void {
+/** Answers 405 with `Allow` on every other method of the routes that were added. Await it once, after the last route. */
+export async function closeRoutes(app: FastifyInstance): Promise<void> {
+  await app.after();
   for (const [url, methods] of routesOf(app)) {
     const rest = METHODS.filter((method) => !methods.has(method));
     const allow = [...methods].sort().join(", ");

@@ -1,0 +1,197 @@
+#!/usr/bin/env node
+// The backend's commands, and the composition root of `serve`: settings → lock → engines → stores → routes → listeners. Stop is the
+// reverse: not ready, no new requests, what was taken is finished and flushed, engines close. Only this file wires.
+import { availableParallelism } from "node:os";
+import { join } from "node:path";
+import { Command } from "commander";
+import type { FastifyInstance } from "fastify";
+import { sql } from "kysely";
+import { registerAccountRoutes } from "./accounts/routes.ts";
+import { createUserGuard, Sessions } from "./accounts/session.ts";
+import { bootstrap, loadSecrets } from "./accounts/bootstrap.ts";
+import { createSignedGuard } from "./authenticate.ts";
+import { KeyCache } from "./enrolment/key-cache.ts";
+import type { MasterKeys } from "./enrolment/master-key.ts";
+import { registerEnrolmentRoutes } from "./enrolment/routes.ts";
+import { openClickHouse } from "./engines/clickhouse/client.ts";
+import { applyRetention, migrate as migrateClickHouse } from "./engines/clickhouse/migrate.ts";
+import { DataDirInUseError, lockDataDir } from "./engines/data-dir-lock.ts";
+import { openDatabase, type Database } from "./engines/postgres/database.ts";
+import { migrate as migrateDatabase } from "./engines/postgres/migrate.ts";
+import { startVictoriaMetrics } from "./engines/victoria-metrics/embedded.ts";
+import { startHealth } from "./health.ts";
+import { registerIngestRoutes } from "./ingest/door.ts";
+import { openOtlpDecoder } from "./ingest/otlp-decoder.ts";
+import { createLog, type Log } from "./log.ts";
+import { createLogIngest } from "./logs/ingest.ts";
+import { registerLogRoutes } from "./logs/routes.ts";
+import { ClickHouseLogStore } from "./logs/store.ts";
+import { createMetricsIngest } from "./metrics/ingest.ts";
+import { registerMetricsRoutes } from "./metrics/routes.ts";
+import { VictoriaMetricsStore } from "./metrics/store.ts";
+import { createObservations, type Observations } from "./observations.ts";
+import type { Guards } from "./request-identity.ts";
+import { closeRoutes, createApp } from "./server.ts";
+import { readSettings, SettingsError, type ListenAddress, type Secrets, type Settings } from "./settings.ts";
+import { createTraceIngest } from "./traces/ingest.ts";
+import { registerTraceRoutes } from "./traces/routes.ts";
+import { ClickHouseSpanStore } from "./traces/store.ts";
+
+const ROLES = ["api", "alerting"] as const;
+type Role = (typeof ROLES)[number];
+
+/** What every part of one running backend shares. */
+interface Running extends Opening {
+  readonly masterKeys: MasterKeys;
+  readonly keyCache: KeyCache;
+  readonly sessions: Sessions;
+  readonly observations: Observations;
+  readonly database: Database;
+  readonly guards: Guards;
+  readonly metrics: VictoriaMetricsStore;
+  /** One per engine, for /readyz. */
+  readonly checks: Record<string, () => Promise<void>>;
+}
+
+interface Opening {
+  readonly settings: Settings;
+  readonly secrets: Secrets;
+  readonly log: Log;
+  readonly stack: AsyncDisposableStack;
+  readonly stopping: AbortSignal;
+}
+
+async function serve(roles: readonly Role[]): Promise<void> {
+  const { settings, secrets } = readSettings();
+  const log = createLog(settings.logLevel);
+  const stopping = new AbortController();
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => stopping.abort(signal));
+  await using stack = new AsyncDisposableStack();
+  log.info({ settings, roles }, "starting");
+  const running = await openShared({ settings, secrets, log, stack, stopping: stopping.signal });
+  if (roles.includes("api")) await openApi(running);
+  stack.use(
+    await startHealth({
+      listen: settings.health,
+      checks: running.checks,
+      registry: running.observations.registry,
+      draining: () => stopping.signal.aborted,
+      log,
+    }),
+  );
+  log.info({ roles }, "ready");
+  await aborted(stopping.signal);
+  log.info({ signal: String(stopping.signal.reason) }, "stopping: finishing what was taken");
+}
+
+async function openShared(opening: Opening): Promise<Running> {
+  const { settings, secrets, log, stack } = opening;
+  if (!secrets.databaseUrl || !secrets.clickhouseUrl || !settings.metricsWriteUrl) stack.use(await lockDataDir(settings.dataDir));
+  const { masterKeys, jwtSecret, jwtPreviousSecret } = loadSecrets(settings, secrets);
+  const observations = createObservations();
+  const database = stack.use(await openDatabase({ url: secrets.databaseUrl, dataDir: settings.dataDir, log }));
+  for (const name of await migrateDatabase(database)) log.info({ migration: name }, "schema migrated");
+  await bootstrap({ database, settings, secrets, masterKeys, log });
+  const sessions = new Sessions({ db: database.tables(), jwtSecret, jwtPreviousSecret, ttlMs: settings.jwtTtlMs });
+  const keyCache = new KeyCache(database.tables(), masterKeys);
+  const guards = { signed: createSignedGuard({ keys: keyCache }), user: createUserGuard(sessions) };
+  const metrics = stack.use(new VictoriaMetricsStore(await metricsUrls(opening, observations)));
+  const checks = {
+    metrics: () => metrics.check(),
+    database: async () => void (await sql`SELECT 1`.execute(database.tables())),
+  };
+  return { ...opening, masterKeys, keyCache, sessions, observations, database, guards, metrics, checks };
+}
+
+async function metricsUrls({ settings, log, stack }: Opening, observations: Observations): Promise<{ writeUrl: string; queryUrl: string }> {
+  if (settings.metricsWriteUrl && settings.metricsQueryUrl)
+    return { writeUrl: settings.metricsWriteUrl, queryUrl: settings.metricsQueryUrl };
+  const engine = stack.use(
+    await startVictoriaMetrics({
+      candidates: settings.victoriaMetricsPath,
+      dataDir: settings.dataDir,
+      retention: settings.metricsRetention,
+      log,
+      onRestart: () => observations.restarted("victoria-metrics"),
+    }),
+  );
+  return engine;
+}
+
+async function openApi(running: Running): Promise<void> {
+  const { settings, secrets, log, stack, observations, guards, metrics, stopping } = running;
+  const clickhouse = stack.use(
+    await openClickHouse({
+      url: secrets.clickhouseUrl,
+      dataDir: join(settings.dataDir, "clickhouse"),
+      cluster: settings.clickhouseCluster,
+      log,
+    }),
+  );
+  running.checks["clickhouse"] = () => clickhouse.ping();
+  await migrateClickHouse(clickhouse, log);
+  await applyRetention(clickhouse, { logs: settings.logsRetentionDays, spans: settings.tracesRetentionDays }, log);
+  const decoder = stack.use(openOtlpDecoder(availableParallelism()));
+  const logStore = stack.use(await ClickHouseLogStore.open(clickhouse));
+  const spanStore = stack.use(await ClickHouseSpanStore.open(clickhouse));
+  const app = await createApp({ ...appOptions(running), openApiTitle: "AtherOps telemetry API" });
+  registerIngestRoutes(app, {
+    guards,
+    observations,
+    metrics: createMetricsIngest(metrics, { retention: settings.metricsRetention }),
+    logs: createLogIngest({ store: logStore, decoder, retentionDays: settings.logsRetentionDays }),
+    traces: createTraceIngest({ store: spanStore, decoder, retentionDays: settings.tracesRetentionDays }),
+    memoryBytes: settings.ingestMemoryBytes,
+    quota: { bytesPerSecond: settings.quotaBytesPerSecond, recordsPerSecond: settings.quotaRecordsPerSecond },
+    draining: () => stopping.aborted,
+  });
+  registerAccountRoutes(app, { db: running.database.tables(), sessions: running.sessions, guards });
+  registerEnrolmentRoutes(app, { db: running.database.tables(), masterKeys: running.masterKeys, keys: running.keyCache, guards });
+  registerLogRoutes(app, { store: logStore, guards });
+  registerTraceRoutes(app, { store: spanStore, guards });
+  registerMetricsRoutes(app, { store: metrics, guards });
+  await listen(running, app, settings.api, "API");
+}
+
+function appOptions({ settings, log, observations }: Running) {
+  return { log, tls: settings.tls, trustedProxies: settings.trustedProxies, onFinished: observations.finished };
+}
+
+/** Listens, and closes in its turn: no new connections, requests under way are answered. */
+async function listen({ stack }: Running, app: FastifyInstance, at: ListenAddress, what: string): Promise<string> {
+  await closeRoutes(app);
+  const address = await app.listen({ host: at.host, port: at.port, listenTextResolver: (url) => `${what} listens at ${url}` });
+  stack.defer(() => app.close());
+  return address;
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => (signal.aborted ? resolve() : signal.addEventListener("abort", () => resolve(), { once: true })));
+}
+
+const program = new Command("atherops-backend")
+  .description("Multi-tenant backend for signed metrics, logs and traces, with alert rules.")
+  .version("0.1.0");
+
+program
+  .command("serve", { isDefault: true })
+  .description("run the API (8080) and the alerting service (8082); every setting is an environment variable, see backend/settings.ts")
+  .option("--roles <roles>", "api, alerting or both, comma-separated", ROLES.join(","))
+  .addHelpText(
+    "after",
+    "\nExamples:\n  atherops-backend serve                    everything, with embedded engines under ./data\n  atherops-backend serve --roles alerting   one role of a distributed installation",
+  )
+  .action(async (options: { roles: string }) => {
+    const roles = options.roles.split(",").map((role) => role.trim());
+    const unknown = roles.find((role) => !(ROLES as readonly string[]).includes(role));
+    if (unknown !== undefined) throw new SettingsError(`--roles: "${unknown}" is not a role; there are ${ROLES.join(" and ")}`);
+    await serve(roles as Role[]);
+  });
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  const wrongSettings = error instanceof SettingsError || error instanceof DataDirInUseError;
+  console.error(wrongSettings ? `atherops-backend: ${error.message}` : error);
+  process.exitCode = wrongSettings ? 2 : 1;
+}

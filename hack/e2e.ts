@@ -1,0 +1,21 @@
+// `npm run test:e2e`: the end-to-end suite on a real cluster. Where a container engine runs: a kind cluster, both images built and
+// loaded (hack/kind-up). Else the cluster that KUBECONFIG names, whose nodes have the images atherops-agent:0.1.0 and
+// atherops-backend:0.1.0 already. Else it says what is missing.
+import { spawnSync } from "node:child_process";
+
+if (!process.env["KUBECONFIG"]) {
+  if (spawnSync("docker", ["info"], { stdio: "ignore" }).status !== 0) {
+    console.error(
+      "npm run test:e2e: there is neither a running container engine (docker info) nor KUBECONFIG.\n" +
+        "Start Docker, or set KUBECONFIG to a cluster whose nodes have the images atherops-agent:0.1.0 and atherops-backend:0.1.0.",
+    );
+    process.exit(1);
+  }
+  const up = spawnSync("hack/kind-up", ["--cluster-only"], { stdio: ["ignore", "pipe", "inherit"], encoding: "utf8" });
+  if (up.status !== 0) process.exit(up.status ?? 1);
+  process.env["KUBECONFIG"] = up.stdout.trim().split("\n").at(-1);
+}
+const run = spawnSync(process.execPath, ["node_modules/vitest/vitest.mjs", "run", "--project", "e2e", ...process.argv.slice(2)], {
+  stdio: "inherit",
+});
+process.exit(run.status ?? 1);

@@ -1,0 +1,355 @@
+// Installed as its users install it: two charts on a real cluster, a workload, and everything that happens to an installation in its
+// life. The steps build on one another, in order. Run by `npm run test:e2e` (hack/e2e.ts).
+import { randomUUID } from "node:crypto";
+import { join } from "node:path";
+import { performance } from "node:perf_hooks";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { call, eventually, login, ROOT } from "../fixtures/processes.ts";
+import { apply, get, helm, kubectl, NAMESPACE, PortForward } from "./cluster.ts";
+
+const BACKEND_CHART = join(ROOT, "charts/backend");
+const AGENT_CHART = join(ROOT, "charts/cluster-agent");
+const ADMIN = "admin@localhost";
+const SEQUENCE = `seq-${randomUUID().slice(0, 8)}`;
+const AGENT_SET = [
+  "--set",
+  "backendUrl=http://backend:8080",
+  "--set",
+  "clusterName=e2e",
+  "--set",
+  "allowPlainHttp=true",
+  "--set",
+  "metricsInterval=5s",
+];
+const AGENT_IMAGE = "atherops-agent:0.1.0";
+
+let api: PortForward;
+let password: string;
+let token: string;
+
+beforeAll(async () => {
+  await kubectl(["delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=true"]);
+  await kubectl(["create", "namespace", NAMESPACE]);
+  await makeVolume();
+});
+
+afterAll(async () => {
+  await api?.[Symbol.asyncDispose]();
+  if (!process.env["E2E_KEEP"]) await kubectl(["delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=true"]);
+});
+
+/** A claim for the backend: dynamic where the cluster has a default class, else a folder of the node that a pod hands to uid 1000. */
+async function makeVolume(): Promise<void> {
+  const classes = JSON.parse(await kubectl(["get", "storageclass", "-o", "json"])).items as {
+    metadata: { annotations?: Record<string, string> };
+  }[];
+  const dynamic = classes.some((item) => item.metadata.annotations?.["storageclass.kubernetes.io/is-default-class"] === "true");
+  const claim = { apiVersion: "v1", kind: "PersistentVolumeClaim", metadata: { name: "telemetry", namespace: NAMESPACE } };
+  const size = { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "5Gi" } } };
+  if (dynamic) return await apply({ ...claim, spec: size });
+  const volume = `${NAMESPACE}-telemetry`;
+  const folder = `/var/lib/${NAMESPACE}/${randomUUID()}`;
+  await kubectl(["delete", "pv", volume, "--ignore-not-found"]);
+  await apply(
+    {
+      apiVersion: "v1",
+      kind: "PersistentVolume",
+      metadata: { name: volume },
+      spec: {
+        capacity: { storage: "5Gi" },
+        accessModes: ["ReadWriteOnce"],
+        persistentVolumeReclaimPolicy: "Retain",
+        storageClassName: "",
+        hostPath: { path: folder, type: "DirectoryOrCreate" },
+      },
+    },
+    { ...claim, spec: { ...size, storageClassName: "", volumeName: volume } },
+    {
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { name: "own-volume", namespace: NAMESPACE },
+      spec: {
+        restartPolicy: "Never",
+        containers: [
+          {
+            name: "chown",
+            image: AGENT_IMAGE,
+            imagePullPolicy: "IfNotPresent",
+            command: ["chown", "1000:1000", "/data"],
+            securityContext: { runAsUser: 0 },
+            volumeMounts: [{ name: "data", mountPath: "/data" }],
+          },
+        ],
+        volumes: [{ name: "data", persistentVolumeClaim: { claimName: "telemetry" } }],
+      },
+    },
+  );
+  await kubectl(["-n", NAMESPACE, "wait", "pod/own-volume", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=60s"]);
+}
+
+async function session(): Promise<string> {
+  return await eventually("a login", () => login(api.url, ADMIN, password), 60_000);
+}
+
+async function ask(path: string): Promise<ReturnType<typeof call> extends Promise<infer Answer> ? Answer : never> {
+  const url = path.startsWith("http") ? path : `${api.url}${path}`;
+  const answer = await call("GET", url, { bearer: token });
+  if (answer.status !== 401) return answer;
+  token = await session();
+  return await call("GET", url, { bearer: token });
+}
+
+async function series(query: string): Promise<{ metric: Record<string, string>; value: [number, string] }[]> {
+  const answer = await ask(`/query/prometheus/api/v1/query?query=${encodeURIComponent(query)}`);
+  return answer.json?.data?.result ?? [];
+}
+
+/** number → how often it is stored. */
+async function storedSequence(): Promise<Map<number, number>> {
+  const seen = new Map<number, number>();
+  let next: string | undefined = `${api.url}/query/logs?limit=500&q=${SEQUENCE}`;
+  while (next) {
+    const answer = await ask(next);
+    if (answer.status !== 200) throw new Error(`${answer.status} ${answer.text}`);
+    for (const row of answer.json as { message: string }[]) {
+      const number = Number(row.message.split(" ")[1]);
+      seen.set(number, (seen.get(number) ?? 0) + 1);
+    }
+    const link = /<([^>]+)>; rel="next"/.exec(answer.headers.get("link") ?? "")?.[1];
+    next = link && new URL(link, api.url).href;
+  }
+  return seen;
+}
+
+/** The newest number that the workload has written by now: its pod's own log is the reference. */
+async function writtenSoFar(): Promise<number> {
+  const line = await kubectl(["-n", NAMESPACE, "logs", "deployment/writer", "--tail=1"]);
+  return Number(line.split(" ")[1]);
+}
+
+/** Waits until all that is written now is stored; answers how many numbers are missing and doubled among them. */
+async function settled(): Promise<{ written: number; missing: number; doubled: number }> {
+  const written = await writtenSoFar();
+  let seen = new Map<number, number>();
+  await eventually(
+    `all ${written} lines stored`,
+    async () => {
+      seen = await storedSequence();
+      return [...seen.keys()].filter((number) => number <= written).length === written;
+    },
+    120_000,
+  ).catch(() => undefined);
+  const upTo = [...seen.entries()].filter(([number]) => number <= written);
+  return { written, missing: written - upTo.length, doubled: upTo.filter(([, count]) => count > 1).length };
+}
+
+async function agentPod(): Promise<string> {
+  const pods = await get("pods", "-l", "app.kubernetes.io/name=cluster-agent");
+  return pods.items[0].metadata.name;
+}
+
+async function storedKey(): Promise<string> {
+  return JSON.stringify((await get("secret", "cluster-agent-credentials")).data);
+}
+
+test("helm install brings up the backend, and its helm test passes", async () => {
+  const started = performance.now();
+  await helm(
+    "install",
+    "backend",
+    BACKEND_CHART,
+    "--set",
+    "persistence.existingClaim=telemetry",
+    "--set",
+    "evaluation.interval=5s",
+    "--wait",
+    "--timeout",
+    "3m",
+  );
+  console.log(`backend installed and ready: ${Math.round((performance.now() - started) / 1000)} s`);
+  await helm("test", "backend", "--timeout", "2m");
+  const secret = await get("secret", "backend-secrets");
+  password = Buffer.from(secret.data.ADMIN_PASSWORD, "base64").toString();
+  api = await PortForward.open("backend", 8080);
+  token = await session();
+});
+
+test("helm install of the agent with a fresh install token: telemetry of all kinds is read back within two minutes, and a rule fires", async () => {
+  const minted = await call("POST", `${api.url}/api/install-tokens`, { bearer: token, body: { ttl: "1h" } });
+  expect(minted.status).toBe(201);
+  await kubectl(["-n", NAMESPACE, "create", "secret", "generic", "install-token", `--from-literal=token=${minted.json.token}`]);
+  const started = performance.now();
+  const seconds = (): number => Math.round((performance.now() - started) / 1000);
+  await helm(
+    "install",
+    "agent",
+    AGENT_CHART,
+    ...AGENT_SET,
+    "--set",
+    "installToken.existingSecret=install-token",
+    "--wait",
+    "--timeout",
+    "3m",
+  );
+  console.log(`agent installed and ready: ${seconds()} s`);
+  await apply(workload());
+  const rule = await call("POST", `${api.url}/alerting/rules`, {
+    bearer: token,
+    body: {
+      name: "pods run",
+      severity: "info",
+      expr: `count(container_memory_working_set_bytes{namespace="${NAMESPACE}"}) > 0`,
+      for: "0s",
+      enabled: true,
+    },
+  });
+  expect(rule.status, rule.text).toBe(201);
+  await eventually(
+    "cAdvisor series of the workload",
+    async () => (await series(`container_memory_working_set_bytes{namespace="${NAMESPACE}",pod=~"writer.*"}`)).length > 0,
+    120_000,
+  );
+  console.log(`cAdvisor series: ${seconds()} s`);
+  await eventually(
+    "kubelet series of the workload",
+    async () => (await series(`{__name__=~"k8s_pod_.+",k8s_pod_name=~"writer.*"}`)).length > 0,
+    120_000,
+  );
+  console.log(`kubelet series: ${seconds()} s`);
+  await eventually("host series of the node", async () => (await series(`system_memory_usage_bytes`)).length > 0, 120_000);
+  await eventually("pod logs", async () => (await storedSequence()).size > 0, 120_000);
+  console.log(`pod logs: ${seconds()} s`);
+  const [span] = await eventually(
+    "spans",
+    async () => {
+      const found = (await ask("/query/traces?service=writer&limit=1")).json;
+      return found?.length > 0 && found;
+    },
+    120_000,
+  );
+  console.log(`spans: ${seconds()} s`);
+  expect(span).toMatchObject({ Service: "writer", Operation: "write", StatusCode: "OK" });
+  await eventually("the rule fires", async () => (await ask(`/alerting/rules/${rule.json.id}/status`)).json?.state === "firing", 120_000);
+  console.log(`rule fires: ${seconds()} s`);
+  expect(seconds()).toBeLessThan(120);
+  const [row] = (await ask(`/query/logs?limit=1&q=${SEQUENCE}`)).json;
+  expect(row.labels).toMatchObject({ "k8s.namespace.name": NAMESPACE, "k8s.container.name": "writer" });
+  expect(row.labels["k8s.node.name"]).toBeTruthy();
+  await helm("test", "agent", "--timeout", "2m");
+});
+
+test("helm upgrade while telemetry flows, before and after a rotation, then rollback: no conflict, the key is kept, no line is lost", async () => {
+  const before = await storedKey();
+  await helm("upgrade", "agent", AGENT_CHART, "--reuse-values", "--set", "logLevel=debug", "--wait", "--timeout", "3m");
+  expect(await storedKey()).toBe(before);
+  await kubectl(["-n", NAMESPACE, "exec", await agentPod(), "--", "node", "/app/agent/bin/atherops-k8s-otel-agent.ts", "rotate"]);
+  const rotated = await eventually(
+    "the rotated key in the Secret",
+    async () => {
+      const now = await storedKey();
+      return now !== before && JSON.parse(now).api_key !== JSON.parse(before).api_key && now;
+    },
+    60_000,
+  );
+  await helm("upgrade", "agent", AGENT_CHART, "--reuse-values", "--set", "logLevel=info", "--wait", "--timeout", "3m");
+  expect(JSON.parse(await storedKey()).api_key).toBe(JSON.parse(rotated).api_key);
+  await helm("rollback", "agent", "1", "--wait", "--timeout", "3m");
+  await helm("upgrade", "backend", BACKEND_CHART, "--reuse-values", "--set", "logLevel=debug", "--wait", "--timeout", "3m");
+  const outcome = await settled();
+  console.log("after upgrades, rotation and rollback:", outcome);
+  expect(outcome).toMatchObject({ missing: 0, doubled: 0 });
+});
+
+test("the agent's pod deleted, killed without grace, and the backend's pod deleted under load: no line is lost", async () => {
+  await kubectl(["-n", NAMESPACE, "delete", "pod", await agentPod(), "--wait=true"]);
+  await kubectl(["-n", NAMESPACE, "rollout", "status", "daemonset/agent-cluster-agent", "--timeout=120s"]);
+  const gentle = await settled();
+  console.log("agent pod deleted:", gentle);
+  expect(gentle).toMatchObject({ missing: 0 });
+  await kubectl(["-n", NAMESPACE, "delete", "pod", await agentPod(), "--grace-period=0", "--force", "--wait=true"]);
+  await kubectl(["-n", NAMESPACE, "rollout", "status", "daemonset/agent-cluster-agent", "--timeout=120s"]);
+  const forced = await settled();
+  console.log("agent pod killed:", forced);
+  expect(forced).toMatchObject({ missing: 0 });
+  await kubectl(["-n", NAMESPACE, "delete", "pod", "-l", "app.kubernetes.io/name=atherops-backend", "--wait=true"]);
+  await kubectl(["-n", NAMESPACE, "rollout", "status", "deployment/backend", "--timeout=120s"]);
+  const backend = await settled();
+  console.log("backend pod deleted:", backend);
+  expect(backend).toMatchObject({ missing: 0, doubled: forced.doubled });
+});
+
+test("uninstalled and installed again, the cluster keeps its identity and needs no new token", async () => {
+  const before = (await ask("/api/clusters")).json;
+  expect(before).toHaveLength(1);
+  await helm("uninstall", "agent", "--wait");
+  await helm("install", "agent", AGENT_CHART, ...AGENT_SET, "--take-ownership", "--wait", "--timeout", "3m");
+  const after = await eventually("the cluster online", async () => {
+    const now = (await ask("/api/clusters")).json;
+    return now[0]?.online && now;
+  });
+  expect(after.map((cluster: { cluster_id: string }) => cluster.cluster_id)).toEqual(
+    before.map((cluster: { cluster_id: string }) => cluster.cluster_id),
+  );
+});
+
+test("the agent's service account may do what the README lists and nothing else", async () => {
+  const account = `system:serviceaccount:${NAMESPACE}:agent-cluster-agent`;
+  const table = await kubectl(["-n", NAMESPACE, "auth", "can-i", "--list", `--as=${account}`]);
+  const rules = table
+    .split("\n")
+    .slice(1)
+    .filter((line) => !/selfsubject|^\s+\[\/|\/(api|healthz|livez|readyz|version|openapi|\.well-known)/.test(line))
+    .map((line) => line.replaceAll(/\s+/g, " ").trim())
+    .filter(Boolean)
+    .sort();
+  expect(rules).toEqual(
+    [
+      "leases.coordination.k8s.io [] [cluster-agent] [get update patch watch]",
+      "namespaces [] [] [get list watch]",
+      "namespaces [] [kube-system] [get]",
+      "nodes/metrics [] [] [get]",
+      "nodes/stats [] [] [get]",
+      "pods [] [] [get list watch]",
+      "secrets [] [cluster-agent-credentials] [get update patch watch]",
+    ].sort(),
+  );
+});
+
+/** Writes a numbered line every 20 ms to stdout, and sends a span each second to the OTLP port of its node. */
+function workload(): object {
+  const program = `
+    const hex = (bytes) => [...crypto.getRandomValues(new Uint8Array(bytes))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+    let number = 0;
+    setInterval(() => console.log("${SEQUENCE} " + ++number + " a line of log with some padding"), 20);
+    setInterval(() => {
+      const end = BigInt(Date.now()) * 1000000n;
+      const span = { traceId: hex(16), spanId: hex(8), name: "write", kind: 1, startTimeUnixNano: String(end - 5000000n), endTimeUnixNano: String(end), status: { code: 1 } };
+      const body = { resourceSpans: [{ resource: { attributes: [{ key: "service.name", value: { stringValue: "writer" } }] }, scopeSpans: [{ spans: [span] }] }] };
+      fetch("http://agent-cluster-agent:4318/v1/traces", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) }).catch(() => {});
+    }, 1000);`;
+  const labels = { app: "writer" };
+  return {
+    apiVersion: "apps/v1",
+    kind: "Deployment",
+    metadata: { name: "writer", namespace: NAMESPACE },
+    spec: {
+      replicas: 1,
+      selector: { matchLabels: labels },
+      template: {
+        metadata: { labels },
+        spec: {
+          terminationGracePeriodSeconds: 1,
+          containers: [
+            {
+              name: "writer",
+              image: AGENT_IMAGE,
+              imagePullPolicy: "IfNotPresent",
+              command: ["node", "--input-type=module", "-e", program],
+              securityContext: { runAsUser: 1000 },
+            },
+          ],
+        },
+      },
+    },
+  };
+}
