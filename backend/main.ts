@@ -154,7 +154,12 @@ async function openApi(running: Running): Promise<void> {
 }
 
 function appOptions({ settings, log, observations }: Running) {
-  return { log, tls: settings.tls, trustedProxies: settings.trustedProxies, onFinished: observations.finished };
+  return {
+    log,
+    tls: settings.tls,
+    trustedProxies: settings.trustedProxies,
+    onFinished: (...seen: Parameters<Observations["finished"]>) => observations.finished(...seen),
+  };
 }
 
 /** Listens, and closes in its turn: no new connections, requests under way are answered. */

@@ -172,6 +172,7 @@ test("helm install brings up the backend, and its helm test passes", async () =>
   password = Buffer.from(secret.data.ADMIN_PASSWORD, "base64").toString();
   api = await PortForward.open("backend", 8080);
   token = await session();
+  expect(token).toMatch(/^ey/);
 });
 
 test("helm install of the agent with a fresh install token: telemetry of all kinds is read back within two minutes, and a rule fires", async () => {
