@@ -23,6 +23,17 @@ export default defineConfig({
           fileParallelism: false,
         },
       },
+      {
+        test: {
+          name: "e2e",
+          include: ["test/e2e/**/*.test.ts"],
+          testTimeout: 900_000,
+          hookTimeout: 300_000,
+          pool: "forks",
+          fileParallelism: false,
+          bail: 1,
+        },
+      },
     ],
     maxWorkers: 2,
   },
