@@ -14,7 +14,7 @@ const LOCK_EXPIRY_S = 60;
 const LOCK_POLL_MS = 250;
 
 /** Applies what is missing, in order. Throws storage_unavailable when the engine cannot be reached. */
-export async function migrate(clickhouse: ClickHouse, log: Log): Promise<void> {
+export async function migrate(clickhouse: ClickHouse, log: Log, { lockExpiryS = LOCK_EXPIRY_S } = {}): Promise<void> {
   await clickhouse.command(
     filled(
       clickhouse,
@@ -30,7 +30,7 @@ export async function migrate(clickhouse: ClickHouse, log: Log): Promise<void> {
         await dropLock(clickhouse);
       }
     } else {
-      await breakExpiredLock(clickhouse);
+      await breakExpiredLock(clickhouse, lockExpiryS);
       await sleep(LOCK_POLL_MS);
     }
   }
@@ -80,10 +80,10 @@ async function dropLock(clickhouse: ClickHouse): Promise<void> {
   await clickhouse.command(filled(clickhouse, `DROP TABLE IF EXISTS schema_migration_lock {{on_cluster}}`));
 }
 
-async function breakExpiredLock(clickhouse: ClickHouse): Promise<void> {
+async function breakExpiredLock(clickhouse: ClickHouse, expiryS: number): Promise<void> {
   const expired = await clickhouse.query(
     sql`SELECT name FROM system.tables WHERE database = currentDatabase() AND name = 'schema_migration_lock'
-        AND metadata_modification_time < now() - ${LOCK_EXPIRY_S}`,
+        AND metadata_modification_time < now() - ${expiryS}`,
   );
   if (expired.length > 0) await dropLock(clickhouse);
 }

@@ -1,0 +1,111 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import * as fc from "fast-check";
+import { pino } from "pino";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type ClickHouse, openClickHouse } from "./client.ts";
+import { type HttpFront, startHttpFront } from "./http-front.fixture.ts";
+import { applyRetention, migrate } from "./migrate.ts";
+import { sql, Sql } from "./sql.ts";
+
+// chDB binds one folder per process: the embedded client and the HTTP front share it.
+describe("ClickHouse, embedded and over HTTP", () => {
+  const log = pino({ level: "silent" });
+  let dir: string;
+  let front: HttpFront;
+  const clients: Record<"embedded" | "http", ClickHouse> = {} as never;
+
+  beforeAll(async () => {
+    dir = await mkdtemp(join(tmpdir(), "atherops-clickhouse-"));
+    front = await startHttpFront(dir);
+    clients.embedded = await openClickHouse({ dataDir: dir, log });
+    clients.http = await openClickHouse({ url: front.url, dataDir: dir, log });
+  });
+
+  afterAll(async () => {
+    await clients.http[Symbol.asyncDispose]();
+    await clients.embedded[Symbol.asyncDispose]();
+    await front[Symbol.asyncDispose]();
+    await rm(dir, { recursive: true, force: true });
+  });
+
+  it("run every migration once when several replicas start together", async () => {
+    await Promise.all([clients.embedded, clients.http, clients.http, clients.embedded].map((client) => migrate(client, log)));
+    await migrate(clients.http, log);
+    const applied = await clients.embedded.query(
+      sql`SELECT number, count() AS times FROM schema_migrations GROUP BY number ORDER BY number`,
+    );
+    expect(applied).toEqual([
+      { number: 1, times: "1" },
+      { number: 2, times: "1" },
+    ]);
+    expect(await clients.http.query(sql`SELECT name FROM system.tables WHERE name = 'schema_migration_lock'`)).toEqual([]);
+  });
+
+  it("take over the lock of a replica that died while migrating", async () => {
+    await clients.http.command(sql`TRUNCATE TABLE schema_migrations`);
+    await clients.http.command(sql`CREATE TABLE schema_migration_lock (held UInt8) ENGINE = Memory`);
+    await migrate(clients.http, log, { lockExpiryS: -1 });
+    expect(await clients.http.query(sql`SELECT number FROM schema_migrations ORDER BY number`)).toEqual([{ number: 1 }, { number: 2 }]);
+  });
+
+  it("set the retention of a table, and only when it differs", async () => {
+    const definition = async () => {
+      const [row] = await clients.http.query<{ ttl: string; at: string }>(
+        sql`SELECT extract(engine_full, 'TTL (.*) SETTINGS') AS ttl, metadata_modification_time AS at FROM system.tables WHERE name = 'logs'`,
+      );
+      return row;
+    };
+    await applyRetention(clients.embedded, { logs: 30 }, log);
+    expect((await definition())?.ttl).toBe("toDateTime(time) + toIntervalDay(30)");
+    await applyRetention(clients.http, { logs: 7 }, log);
+    const seven = await definition();
+    expect(seven?.ttl).toBe("toDateTime(time) + toIntervalDay(7)");
+    await applyRetention(clients.http, { logs: 7 }, log);
+    expect(await definition()).toEqual(seven);
+  });
+
+  it.each(["embedded", "http"] as const)("%s: any text goes through a literal unchanged", async (name) => {
+    const anyText = fc.oneof(
+      fc.string({ unit: "binary", maxLength: 30 }),
+      fc.string({ unit: fc.constantFrom("'", "\\", "\0", "\n", "{x:String}", "%", "a"), maxLength: 12 }),
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(anyText, { minLength: 1, maxLength: 5 }), async (texts) => {
+        const wellFormed = texts.map((text) => text.toWellFormed());
+        const [row] = await clients[name].query(
+          sql`SELECT ${wellFormed[0] as string} AS one, ${wellFormed} AS many, ${9_007_199_254_740_993n} AS big`,
+        );
+        expect(row).toEqual({ one: wellFormed[0], many: wellFormed, big: "9007199254740993" });
+      }),
+      { numRuns: 50 },
+    );
+  });
+
+  it.each(["embedded", "http"] as const)("%s: an insert is one block, and content that is refused leaves nothing behind", async (name) => {
+    const table = `t_${name}`;
+    await clients[name].command(sql`CREATE TABLE ${new Sql(table)} (n UInt64, d Date) ENGINE = MergeTree PARTITION BY d ORDER BY n`);
+    const rows = Buffer.from(Array.from({ length: 200_000 }, (_, n) => `${n}\t2026-11-2${n % 2}\n`).join(""));
+    await clients[name].insert({ table, columns: ["n", "d"], rows: [rows.subarray(0, 700_000), rows.subarray(700_000)] });
+    const parts = await clients[name].query(
+      sql`SELECT count() AS parts, sum(rows) AS rows FROM system.parts WHERE table = ${table} AND level = 0`,
+    );
+    expect(parts).toEqual([{ parts: "2", rows: "200000" }]);
+    const refused = clients[name].insert({ table, columns: ["n", "d"], rows: [Buffer.from("1\t2026-01-01\nx\t2026-01-01\n")] });
+    await expect(refused).rejects.toMatchObject({ code: "unstorable", status: 400 });
+    expect(
+      await clients[name].query(sql`SELECT count() AS n FROM system.parts WHERE table = ${table} AND partition = '2026-01-01'`),
+    ).toEqual([{ n: "0" }]);
+  });
+
+  it.each(["embedded", "http"] as const)("%s: any other failure is storage_unavailable, with its cause", async (name) => {
+    await expect(clients[name].query(sql`SELECT * FROM missing`)).rejects.toMatchObject({
+      code: "storage_unavailable",
+      status: 502,
+      retryAfterS: 5,
+      cause: expect.objectContaining({ type: "UNKNOWN_TABLE" }),
+    });
+    await clients[name].ping();
+  });
+});
