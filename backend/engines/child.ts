@@ -40,6 +40,8 @@ export interface EngineChild extends AsyncDisposable {
   readonly running: boolean;
   readonly pid: number | undefined;
   readonly restarts: number;
+  /** True after disposal if the child ended by itself within its grace, with exit code 0. */
+  readonly stoppedInOrder: boolean;
 }
 
 const DEFAULT_TIMING: ChildTiming = {
@@ -91,6 +93,7 @@ class SupervisedChild implements EngineChild {
   #life: Life | undefined;
   #ready = false;
   #restarts = 0;
+  #stoppedInOrder = false;
   #loop: Promise<void> = Promise.resolve();
 
   constructor(program: string, options: ChildOptions, timing: ChildTiming) {
@@ -110,6 +113,10 @@ class SupervisedChild implements EngineChild {
 
   get restarts(): number {
     return this.#restarts;
+  }
+
+  get stoppedInOrder(): boolean {
+    return this.#stoppedInOrder;
   }
 
   /** Spawns and waits until ready. Throws with the child's last lines if it exits first, or when `signal` fires. */
@@ -141,7 +148,7 @@ class SupervisedChild implements EngineChild {
     const life = this.#life;
     if (!life) return;
     life.end();
-    await life.exited;
+    this.#stoppedInOrder = (await life.exited) === "exit code 0";
     forgetChild(this.#options.pidFile);
   }
 

@@ -67,15 +67,13 @@ const CLOSE = 125;
 
 /** 1 at bytes that a name without quotes may start with, 2 at those it may go on with. */
 const NAME = nameTable();
+/** 1 at bytes that end or escape within a quoted text. */
+const QUOTED_STOP = stopTable();
 
 /** Throws ExpositionError for the first bad line; the body may have been corrected in place up to there. */
 export async function checkExposition(body: Buffer, limits: ExpositionLimits): Promise<ExpositionVerdict> {
   const pass = new Pass(body, limits);
-  const utf8 = isUtf8(body);
-  while (!pass.done) {
-    if (pass.advance(SLICE_BYTES, utf8)) break;
-    await nextTurn();
-  }
+  while (!pass.advance(SLICE_BYTES)) await nextTurn();
   return pass.verdict();
 }
 
@@ -93,14 +91,15 @@ class Pass {
   #named = false;
   #tooLong: DropReason | undefined;
   #isNaN = false;
+  /** Up to here a line break is ahead. */
+  readonly #plainEnd: number;
+  readonly #utf8: boolean;
 
   constructor(bytes: Buffer, limits: ExpositionLimits) {
     this.#bytes = bytes;
     this.#limits = limits;
-  }
-
-  get done(): boolean {
-    return this.#at >= this.#bytes.length;
+    this.#utf8 = isUtf8(bytes);
+    this.#plainEnd = this.#utf8 ? bytes.lastIndexOf(NEWLINE) : 0;
   }
 
   verdict(): ExpositionVerdict {
@@ -108,21 +107,82 @@ class Pass {
   }
 
   /** Judges lines until `budget` bytes are used. True at the end of the body. */
-  advance(budget: number, utf8: boolean): boolean {
+  advance(budget: number): boolean {
     const bytes = this.#bytes;
     const stop = this.#at + budget;
     while (this.#at < bytes.length) {
       if (this.#at >= stop) return false;
       this.#line += 1;
+      const next = this.#at < this.#plainEnd ? this.#skipPlainLine(this.#at) : -1;
+      if (next >= 0) {
+        this.#at = next;
+        continue;
+      }
       const found = bytes.indexOf(NEWLINE, this.#at);
       const lineEnd = found < 0 ? bytes.length : found;
       if (lineEnd - this.#at > MAX_LINE_BYTES) this.#fail(`longer than ${MAX_LINE_BYTES} bytes`);
-      if (!utf8 && !isUtf8(bytes.subarray(this.#at, lineEnd))) this.#fail("not UTF-8");
+      if (!this.#utf8 && !isUtf8(bytes.subarray(this.#at, lineEnd))) this.#fail("not UTF-8");
       this.#end = lineEnd > this.#at && bytes[lineEnd - 1] === RETURN ? lineEnd - 1 : lineEnd;
       this.#judgeLine();
       this.#at = lineEnd + 1;
     }
     return true;
+  }
+
+  /**
+   * The start of the next line if the one at `from` is a sample to be kept in its usual spelling: `name{label="value",…} 1.5 1700000000000`
+   * without escapes, comments or extra blanks. Else -1, and the full reading decides. Needs a line break ahead, which ends every loop.
+   */
+  #skipPlainLine(from: number): number {
+    const bytes = this.#bytes;
+    const { maxLabels, maxNameBytes, maxValueBytes, oldestMs, newestMs } = this.#limits;
+    let at = from;
+    if (NAME[bytes[at] as number] !== 1) return -1;
+    while (NAME[bytes[at] as number] !== 0) at += 1;
+    if (at - from > maxValueBytes) return -1;
+    if (bytes[at] === OPEN) {
+      let labels = 1;
+      do {
+        const name = at + 1;
+        at = name;
+        if (NAME[bytes[at] as number] !== 1) return -1;
+        while (NAME[bytes[at] as number] !== 0) at += 1;
+        if (bytes[at] !== EQUALS || bytes[at + 1] !== QUOTE || at - name > maxNameBytes) return -1;
+        at += 2;
+        const value = at;
+        while (QUOTED_STOP[bytes[at] as number] === 0) at += 1;
+        if (bytes[at] !== QUOTE || at - value > maxValueBytes) return -1;
+        at += 1;
+        labels += 1;
+      } while (bytes[at] === COMMA);
+      if (bytes[at] !== CLOSE || labels > maxLabels) return -1;
+      at += 1;
+    }
+    if (bytes[at] !== SPACE) return -1;
+    at = this.#skipPlainNumber(at + 1);
+    if (at < 0) return -1;
+    if (bytes[at] === SPACE) {
+      const time = at + 1;
+      let timeMs = 0;
+      for (at = time; isDigit(bytes[at] as number); at += 1) timeMs = timeMs * 10 + ((bytes[at] as number) - ZERO);
+      if (at - time < 11 || timeMs < oldestMs || timeMs > newestMs) return -1;
+    }
+    if (bytes[at] !== NEWLINE) return -1;
+    this.#samples += 1;
+    return at + 1;
+  }
+
+  #skipPlainNumber(from: number): number {
+    const bytes = this.#bytes;
+    let at = bytes[from] === MINUS ? from + 1 : from;
+    const whole = at;
+    while (isDigit(bytes[at] as number)) at += 1;
+    if (at === whole) return -1;
+    if (bytes[at] === DOT) {
+      at += 1;
+      while (isDigit(bytes[at] as number)) at += 1;
+    }
+    return ((bytes[at] as number) | 0x20) === 0x65 ? this.#skipExponent(at + 1) : at;
   }
 
   #judgeLine(): void {
@@ -301,14 +361,15 @@ class Pass {
     const bytes = this.#bytes;
     const end = this.#end;
     let at = from;
-    while (at < end && (bytes[at] as number) - ZERO >= 0 && (bytes[at] as number) - ZERO <= 9) at += 1;
+    while (at < end && isDigit(bytes[at] as number)) at += 1;
     return at;
   }
 
   #skipExponent(from: number): number {
-    const sign = from < this.#end ? this.#bytes[from] : 0;
+    const sign = this.#bytes[from];
     const digits = sign === PLUS || sign === MINUS ? from + 1 : from;
-    const at = this.#skipDigits(digits);
+    let at = digits;
+    while (isDigit(this.#bytes[at] as number)) at += 1;
     return at > digits ? at : -1;
   }
 
@@ -339,6 +400,16 @@ class Pass {
   #fail(reason: string): never {
     throw new ExpositionError(this.#line, reason);
   }
+}
+
+function isDigit(byte: number): boolean {
+  return byte >= ZERO && byte <= ZERO + 9;
+}
+
+function stopTable(): Uint8Array {
+  const table = new Uint8Array(256);
+  for (const byte of [NEWLINE, QUOTE, BACKSLASH]) table[byte] = 1;
+  return table;
 }
 
 function nameTable(): Uint8Array {

@@ -44,6 +44,8 @@ export interface VictoriaMetricsStoreOptions {
   readonly writeUrl: string;
   /** Base of `/api/v1/query`, e.g. `http://vm:8428` or `http://vmselect:8481/select/0/prometheus`. May hold user:password. */
   readonly queryUrl: string;
+  /** Of an embedded engine: written beside every write. */
+  readonly journal?: { append(path: string, body: Buffer): Promise<void> };
 }
 
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
@@ -55,8 +57,10 @@ const TIMEOUT_MS = 75_000;
 export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
   readonly #write: Upstream;
   readonly #query: Upstream;
+  readonly #journal: VictoriaMetricsStoreOptions["journal"];
 
-  constructor({ writeUrl, queryUrl }: VictoriaMetricsStoreOptions) {
+  constructor({ writeUrl, queryUrl, journal }: VictoriaMetricsStoreOptions) {
+    this.#journal = journal;
     this.#write = new Upstream(writeUrl);
     this.#query = new Upstream(queryUrl);
   }
@@ -65,12 +69,19 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
     const params = new URLSearchParams({ timestamp: String(timestampMs) });
     // The engine skips an extra label without a value, and the sender's own label would stand.
     for (const [name, value] of forcedLabels(identity)) params.append("extra_label", `${name}=${value}`);
-    const answer = await this.#write.post(`/api/v1/import/prometheus?${params.toString()}`, body, { "content-type": "text/plain" });
+    const path = `/api/v1/import/prometheus?${params.toString()}`;
+    const [answer] = await Promise.all([this.#write.post(path, body, { "content-type": "text/plain" }), this.#keep(path, body)]);
     if (answer.status < 300) return;
     const cause = new Error(`victoria-metrics answered ${answer.status}: ${answer.body.toString("utf8", 0, 500)}`);
     if (answer.status === 400)
       throw new ApiError("unstorable", "the metrics store refuses this body; sending it again will not help", { cause });
     throw unavailable(cause);
+  }
+
+  async #keep(path: string, body: Buffer): Promise<void> {
+    await this.#journal?.append(path, body).catch((cause: unknown) => {
+      throw unavailable(cause);
+    });
   }
 
   async query(

@@ -4,6 +4,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import type { Log } from "../../log.ts";
 import { superviseChild, type ChildTiming, type EngineChild } from "../child.ts";
+import { WriteJournal } from "./journal.ts";
 
 export interface EmbeddedVictoriaMetricsOptions {
   /** Program paths or names, as `settings.victoriaMetricsPath`. */
@@ -21,12 +22,56 @@ export interface EmbeddedVictoriaMetrics extends AsyncDisposable {
   readonly writeUrl: string;
   readonly queryUrl: string;
   readonly child: EngineChild;
+  /** For the store: what it appends survives the engine's death. Rejects while the engine is down, so that nothing piles up then. */
+  readonly journal: { append(path: string, body: Buffer): Promise<void> };
 }
 
 const PORT_ATTEMPTS = 3;
 
-/** Resolves once the engine answers. Rejects with the engine's own last words if it cannot start. */
+/** Resolves once the engine answers and has what a killed one had not written. Rejects with its last words if it cannot start. */
 export async function startVictoriaMetrics(options: EmbeddedVictoriaMetricsOptions): Promise<EmbeddedVictoriaMetrics> {
+  const journal = new WriteJournal(join(options.dataDir, "metrics-journal"));
+  const { child, url } = await startOnFreePort(options, (engineUrl) => {
+    options.onRestart?.();
+    void replay(journal, engineUrl, options.log);
+  });
+  await replay(journal, url, options.log);
+  return {
+    writeUrl: url,
+    queryUrl: url,
+    child,
+    journal: {
+      async append(path, body) {
+        if (!child.running) throw new Error("victoria-metrics is not running");
+        await journal.append(path, body);
+      },
+    },
+    async [Symbol.asyncDispose]() {
+      await child[Symbol.asyncDispose]();
+      await journal[Symbol.asyncDispose]();
+      if (child.stoppedInOrder) await journal.clear();
+    },
+  };
+}
+
+/** Never rejects: an engine that dies during it comes up again, and is given everything then. */
+async function replay(journal: WriteJournal, url: string, log: Log): Promise<void> {
+  try {
+    const writes = await journal.replay(async (path, body) => {
+      const answer = await fetch(url + path, { method: "POST", body: new Uint8Array(body) });
+      await answer.body?.cancel();
+      if (answer.status >= 300 && answer.status !== 400) throw new Error(`the engine answered ${answer.status}`);
+    });
+    if (writes > 0) log.info({ writes }, "gave the metrics engine again what it may not have written to disk");
+  } catch (error) {
+    log.error({ err: error }, "could not give the metrics engine again what it may not have written to disk; trying at its next start");
+  }
+}
+
+async function startOnFreePort(
+  options: EmbeddedVictoriaMetricsOptions,
+  onRestart: (url: string) => void,
+): Promise<{ child: EngineChild; url: string }> {
   for (let attempt = 1; ; attempt++) {
     const port = await freeLoopbackPort();
     const url = `http://127.0.0.1:${port}`;
@@ -38,10 +83,10 @@ export async function startVictoriaMetrics(options: EmbeddedVictoriaMetricsOptio
         pidFile: join(options.dataDir, "victoria-metrics.pid"),
         readyUrl: `${url}/health`,
         log: options.log,
-        onRestart: options.onRestart,
+        onRestart: () => onRestart(url),
         timing: options.timing,
       });
-      return { writeUrl: url, queryUrl: url, child, [Symbol.asyncDispose]: () => child[Symbol.asyncDispose]() };
+      return { child, url };
     } catch (error) {
       // Between choosing the port and listening on it, another process can take it.
       if (attempt === PORT_ATTEMPTS || !String(error).includes("address already in use")) throw error;
@@ -54,7 +99,7 @@ function flags({ dataDir, retention }: EmbeddedVictoriaMetricsOptions, port: num
     `-httpListenAddr=127.0.0.1:${port}`,
     `-storageDataPath=${join(dataDir, "metrics")}`,
     `-retentionPeriod=${retention}`,
-    // What is lost when the engine itself is killed: at most its last second.
+    // The least; with the time to sort and to notice, up to six seconds are in memory only. journal.ts keeps them.
     "-inmemoryDataFlushInterval=1s",
     // The same sample sent twice is one sample.
     "-dedup.minScrapeInterval=1ms",

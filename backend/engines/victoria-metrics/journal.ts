@@ -1,0 +1,170 @@
+// Keeps the last writes on disk until the engine surely has them there too, and gives them to it again after a crash. The engine holds
+// what it has acknowledged in memory for up to about six seconds, whatever its flush interval (two to sort, two to keep, two to notice).
+// Invariant: a write whose `append` has resolved is replayed after every death of the engine within KEEP_MS; giving a write twice is
+// harmless, because its times are fixed and the engine removes duplicates. Not fsynced: it outlives processes, not the machine's power.
+import { closeSync, mkdirSync, openSync, readdirSync, writev } from "node:fs";
+import { readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+
+/** Twice what the engine may need, and some. */
+const KEEP_MS = 15_000;
+const SEGMENT_MS = 5000;
+const SEGMENT_BYTES = 64 * 1024 * 1024;
+const NAME = /^\d{10}\.journal$/;
+
+interface Segment {
+  readonly path: string;
+  /** When it was closed, or last replayed; the engine needs KEEP_MS from then. */
+  settledAtMs: number;
+}
+
+interface OpenSegment extends Segment {
+  readonly fd: number;
+  readonly openedAtMs: number;
+  bytes: number;
+  /** Writes under way; the file is closed when it is closed to new ones and these are done. */
+  writes: number;
+  open: boolean;
+}
+
+const writeBuffers = promisify(writev);
+
+/** Sends one kept write to the engine again; rejects if it cannot. */
+export type Resend = (path: string, body: Buffer) => Promise<void>;
+
+export class WriteJournal implements AsyncDisposable {
+  readonly #folder: string;
+  readonly #now: () => number;
+  readonly #pending = new Set<Promise<unknown>>();
+  readonly #closed: Segment[] = [];
+  #current: OpenSegment | undefined;
+  #number = 0;
+  #replaying = false;
+
+  constructor(folder: string, now: () => number = Date.now) {
+    this.#folder = folder;
+    this.#now = now;
+    mkdirSync(folder, { recursive: true });
+    for (const name of readdirSync(folder)
+      .filter((entry) => NAME.test(entry))
+      .sort()) {
+      this.#closed.push({ path: join(folder, name), settledAtMs: now() });
+      this.#number = Number.parseInt(name, 10) + 1;
+    }
+  }
+
+  /** Resolves once the write is in the file. `path` is the request target it is to be sent to again. */
+  async append(path: string, body: Buffer): Promise<void> {
+    const writing = this.#write(path, body);
+    this.#pending.add(writing);
+    try {
+      await writing;
+    } finally {
+      this.#pending.delete(writing);
+    }
+  }
+
+  /** Sends everything kept to an engine that has just come up. Returns how many writes that were. */
+  async replay(resend: Resend): Promise<number> {
+    this.#replaying = true;
+    try {
+      await Promise.allSettled(this.#pending);
+      this.#closeCurrent();
+      let count = 0;
+      for (const segment of this.#closed) {
+        for (const { path, body } of records(await readFile(segment.path))) {
+          await resend(path, body);
+          count += 1;
+        }
+        segment.settledAtMs = this.#now();
+      }
+      return count;
+    } finally {
+      this.#replaying = false;
+    }
+  }
+
+  /** Forgets everything: the engine has stopped in order, and so has written everything itself. */
+  async clear(): Promise<void> {
+    this.#closeCurrent();
+    for (const { path } of this.#closed.splice(0)) await rm(path, { force: true });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.allSettled(this.#pending);
+    this.#closeCurrent();
+  }
+
+  async #write(path: string, body: Buffer): Promise<void> {
+    const header = Buffer.from(`${JSON.stringify({ path, bytes: body.length })}\n`);
+    const bytes = header.length + body.length;
+    const segment = this.#segmentFor(bytes);
+    const position = segment.bytes;
+    segment.bytes += bytes;
+    segment.writes += 1;
+    try {
+      const { bytesWritten } = await writeBuffers(segment.fd, [header, body], position);
+      if (bytesWritten !== bytes) throw new Error(`only ${bytesWritten} of ${bytes} bytes could be written to ${segment.path}`);
+    } finally {
+      segment.writes -= 1;
+      closeIfDone(segment);
+    }
+  }
+
+  #segmentFor(bytes: number): OpenSegment {
+    const current = this.#current;
+    if (current && current.bytes + bytes <= SEGMENT_BYTES && this.#now() - current.openedAtMs < SEGMENT_MS) return current;
+    this.#closeCurrent();
+    this.#removeSettled();
+    const path = join(this.#folder, `${String(this.#number++).padStart(10, "0")}.journal`);
+    const now = this.#now();
+    this.#current = { path, fd: openSync(path, "wx", 0o600), openedAtMs: now, settledAtMs: now, bytes: 0, writes: 0, open: true };
+    return this.#current;
+  }
+
+  #closeCurrent(): void {
+    const current = this.#current;
+    if (!current) return;
+    this.#current = undefined;
+    current.open = false;
+    current.settledAtMs = this.#now();
+    this.#closed.push(current);
+    closeIfDone(current);
+  }
+
+  #removeSettled(): void {
+    if (this.#replaying) return;
+    while (this.#closed[0] && this.#now() - this.#closed[0].settledAtMs >= KEEP_MS) {
+      // A file that could not be removed is removed after the next start.
+      rm(this.#closed[0].path, { force: true }).catch(() => undefined);
+      this.#closed.shift();
+    }
+  }
+}
+
+function closeIfDone(segment: OpenSegment): void {
+  if (!segment.open && segment.writes === 0) closeSync(segment.fd);
+}
+
+/** The whole records of a segment; one cut off by a crash ends it, and was never answered. */
+function* records(content: Buffer): Generator<{ path: string; body: Buffer }> {
+  let at = 0;
+  while (at < content.length) {
+    const headerEnd = content.indexOf(10, at);
+    if (headerEnd < 0) return;
+    const header = parseHeader(content.toString("utf8", at, headerEnd));
+    if (!header || headerEnd + 1 + header.bytes > content.length) return;
+    yield { path: header.path, body: content.subarray(headerEnd + 1, headerEnd + 1 + header.bytes) };
+    at = headerEnd + 1 + header.bytes;
+  }
+}
+
+function parseHeader(text: string): { path: string; bytes: number } | undefined {
+  try {
+    const { path, bytes } = JSON.parse(text) as { path?: unknown; bytes?: unknown };
+    return typeof path === "string" && typeof bytes === "number" ? { path, bytes } : undefined;
+  } catch {
+    return undefined;
+  }
+}
