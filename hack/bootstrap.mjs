@@ -1,0 +1,126 @@
+// What stands between a fresh clone and a running script: installs what package-lock.json pins, then runs the script with Node 24.
+// Plain JavaScript with nothing but node:, for any Node >= 20, because it runs before anything is installed. Behind `npm start`,
+// `npm test` and the other scripts of package.json.
+//
+//   node hack/bootstrap.mjs SCRIPT.ts [ARGUMENTS]
+//
+// Invariant: the script starts only when node_modules is what the lock file says; a second run finds that out from one stamp file.
+import { spawn, spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { constants } from "node:os";
+import { delimiter, dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const NEEDED_TO_START = 20;
+const NEEDED_TO_RUN = 24;
+const PROGRESS_EVERY_MS = 15_000;
+const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
+/** Inside node_modules, so that it goes when they go. */
+const STAMP = join(ROOT, "node_modules", ".installed-from-lock");
+const NODE_PACKAGE = join(ROOT, "node_modules", "node");
+
+async function main() {
+  if (majorOf(process.versions.node) < NEEDED_TO_START) {
+    fail(`Node ${process.versions.node} is too old: install Node ${NEEDED_TO_START} or newer (https://nodejs.org) and start again.`);
+  }
+  const [script, ...args] = process.argv.slice(2);
+  if (script === undefined) fail("usage: node hack/bootstrap.mjs SCRIPT.ts [ARGUMENTS]");
+  await install();
+  runScript(await node24(), [script, ...args]);
+}
+
+async function install() {
+  if (isInstalled()) return;
+  // Not imported above: an old Node has to get as far as its own message.
+  const { acquireLock } = await import("./lock.mjs");
+  const release = await acquireLock(join(ROOT, ".install.lock"), (pid) => say(`waiting for process ${pid}, which is installing`));
+  try {
+    if (isInstalled()) return;
+    const startedAt = Date.now();
+    say("installing what package-lock.json pins (once, a minute or two) …");
+    // Development dependencies also where NODE_ENV=production is set: this is a checkout, not an image.
+    const code = await npm(["ci", "--include=dev", "--no-audit", "--no-fund"]);
+    if (code !== 0) fail(`npm ci ended with ${code}: see above. Nothing was started; the next run tries again.`);
+    writeFileSync(STAMP, lockHash());
+    say(`installed in ${Math.round((Date.now() - startedAt) / 1000)} s`);
+  } finally {
+    release();
+  }
+}
+
+function isInstalled() {
+  return existsSync(STAMP) && readFileSync(STAMP, "utf8") === lockHash();
+}
+
+function lockHash() {
+  return createHash("sha256")
+    .update(readFileSync(join(ROOT, "package-lock.json")))
+    .digest("hex");
+}
+
+async function npm(args) {
+  // The npm that runs us, when one does; its path may be anything, its entry is a script.
+  const own = process.env.npm_execpath;
+  const [command, first] = own?.endsWith("npm-cli.js") ? [process.execPath, [own]] : ["npm", []];
+  const child = spawn(command, [...first, ...args], { cwd: ROOT, stdio: "inherit" });
+  return endOf(child, "installing");
+}
+
+function endOf(child, doing) {
+  const startedAt = Date.now();
+  const timer = setInterval(() => say(`still ${doing} (${Math.round((Date.now() - startedAt) / 1000)} s)`), PROGRESS_EVERY_MS);
+  return new Promise((done) => {
+    child.once("error", (error) => done(error.message));
+    child.once("exit", (code, signal) => done(code ?? signal));
+  }).finally(() => clearInterval(timer));
+}
+
+/** The running Node when it is new enough, else the one that the npm package `node` brings. */
+async function node24() {
+  if (majorOf(process.versions.node) >= NEEDED_TO_RUN) return process.execPath;
+  const bundled = join(NODE_PACKAGE, "bin", "node");
+  if (!isNode24(bundled)) {
+    // npm was told not to run install scripts; this one script only fetches the binary of the pinned version.
+    say(`bringing Node ${NEEDED_TO_RUN} …`);
+    await endOf(spawn(process.execPath, ["installArchSpecificPackage"], { cwd: NODE_PACKAGE, stdio: "inherit" }), "bringing Node");
+  }
+  if (isNode24(bundled)) return bundled;
+  return fail(
+    `Node ${NEEDED_TO_RUN} is needed, this is ${process.versions.node}, and the npm package "node" did not bring one for ${process.platform} on ${process.arch}. Install Node ${NEEDED_TO_RUN} (https://nodejs.org) and start again.`,
+  );
+}
+
+function isNode24(file) {
+  const { stdout } = spawnSync(file, ["--version"], { encoding: "utf8" });
+  return majorOf((stdout || "v0").slice(1)) >= NEEDED_TO_RUN;
+}
+
+function majorOf(version) {
+  return Number(version.split(".")[0]);
+}
+
+/** Becomes the script, as far as a parent can: its standard streams, signals, and end. */
+function runScript(node, args) {
+  const path = [dirname(node), join(ROOT, "node_modules", ".bin"), process.env.PATH].join(delimiter);
+  const child = spawn(node, args, { stdio: "inherit", env: { ...process.env, PATH: path } });
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
+    process.on(signal, () => {
+      // A terminal sends Ctrl-C to the whole group: the script has it already.
+      if (signal !== "SIGINT" || !process.stdin.isTTY) child.kill(signal);
+    });
+  }
+  child.once("error", (error) => fail(`cannot run ${node}: ${error.message}`));
+  child.once("exit", (code, signal) => process.exit(code ?? 128 + constants.signals[signal]));
+}
+
+function say(line) {
+  console.error(line);
+}
+
+function fail(message) {
+  console.error(message);
+  process.exit(1);
+}
+
+await main();

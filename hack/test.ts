@@ -1,0 +1,95 @@
+// `npm test`: everything that has to be right before a change is taken. Brings the programs that tests run, checks types, lint and
+// format, runs every test, and ends with one line `N passed, N failed` (and `, N skipped` when there are). Exit status 0 means that
+// all of it was right. Called by hack/bootstrap.mjs and through it by .ci/run.
+//
+//   npm test                       everything
+//   npm test -- <vitest arguments> only these tests, e.g. `npm test -- agent/proxy` or `npm test -- --project unit`
+//   npm run check | lint           types | lint and format alone
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { fetchTools, TEST_TOOLS } from "./fetch-tools.ts";
+import { ToolError } from "./tools/tool-error.ts";
+
+const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
+
+/** The part of vitest's JSON report that is counted here. */
+interface Report {
+  success: boolean;
+  numPassedTests: number;
+  numFailedTests: number;
+  numPendingTests: number;
+  numTodoTests: number;
+  testResults: { status: string; assertionResults: unknown[] }[];
+}
+
+const CHECKS: [string, string, string[]][] = [
+  ["types", "typescript/bin/tsc", ["-p", "."]],
+  ["lint", "oxlint/bin/oxlint", ["--deny-warnings"]],
+  ["format", "oxfmt/bin/oxfmt", ["--check"]],
+];
+
+async function main(args: string[]): Promise<void> {
+  await fetchTools(TEST_TOOLS, { progress: (line) => console.log(line) });
+  const failedChecks: string[] = [];
+  for (const [name, program, programArgs] of CHECKS) {
+    console.log(`\n${name} …`);
+    if ((await run(program, programArgs)) !== 0) failedChecks.push(name);
+  }
+  const { code, report } = await runTests(args);
+  const failed = failedChecks.length > 0 || code !== 0;
+  if (failedChecks.length > 0) console.log(`\nNot right: ${failedChecks.join(", ")} (see above).`);
+  if (failed) process.exitCode = 1;
+  console.log(summary(report, failed));
+}
+
+async function runTests(args: string[]): Promise<{ code: number; report: Report | undefined }> {
+  const folder = mkdtempSync(join(tmpdir(), "atherops-report-"));
+  const file = join(folder, "report.json");
+  try {
+    const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${file}`];
+    const code = await run("vitest/vitest.mjs", ["run", ...reporters, ...args]);
+    return { code, report: readReport(file) };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function readReport(file: string): Report | undefined {
+  try {
+    return JSON.parse(readFileSync(file, "utf8")) as Report;
+  } catch {
+    return undefined;
+  }
+}
+
+/** A test file that could not even be loaded, and a failed check, have no test to count: they count as one failure. */
+function summary(report: Report | undefined, failed: boolean): string {
+  const unloaded = report?.testResults.filter((file) => file.status === "failed" && file.assertionResults.length === 0).length ?? 0;
+  const counted = (report?.numFailedTests ?? 0) + unloaded;
+  const skipped = (report?.numPendingTests ?? 0) + (report?.numTodoTests ?? 0);
+  const failures = failed ? Math.max(counted, 1) : counted;
+  return `${report?.numPassedTests ?? 0} passed, ${failures} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`;
+}
+
+/** Runs a program of node_modules with this very Node. */
+async function run(program: string, args: string[]): Promise<number> {
+  const child = spawn(process.execPath, [join(ROOT, "node_modules", program), ...args], { cwd: ROOT, stdio: "inherit" });
+  const forward = (signal: NodeJS.Signals): boolean => child.kill(signal);
+  process.on("SIGTERM", forward).on("SIGINT", forward);
+  const [code] = (await once(child, "exit")) as [number | null];
+  process.off("SIGTERM", forward).off("SIGINT", forward);
+  return code ?? 1;
+}
+
+try {
+  await main(process.argv.slice(2));
+} catch (error) {
+  if (!(error instanceof ToolError)) throw error;
+  console.error(error.message);
+  console.log("0 passed, 1 failed");
+  process.exitCode = 1;
+}
