@@ -45,8 +45,9 @@ export function signedPath(requestTarget: string): string {
   return query === -1 ? requestTarget : requestTarget.slice(0, query);
 }
 
+/** latin1: `node:http` hands a request target over as one character per byte, and sends it so; these bytes are what is signed. */
 function signatureOf(rawKey: string, timestamp: string, method: string, path: string): Buffer {
   return createHmac("sha256", rawKey)
-    .update(canonicalMessage(timestamp, method, path), "utf8")
+    .update(canonicalMessage(timestamp, method, path), "latin1")
     .digest();
 }

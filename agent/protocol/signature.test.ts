@@ -1,0 +1,56 @@
+// Holds signature.ts against vectors made with OpenSSL (test/vectors/make.sh), which any other implementation can be held against too.
+import { readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { KEY_HASH_HEADER, keyHash, sign, signedPath, SIGNATURE_HEADER, TIMESTAMP_HEADER, verify } from "./signature.ts";
+
+interface Vector {
+  name: string;
+  valid: boolean;
+  key: string;
+  keyHash: string;
+  timestamp: string;
+  method: string;
+  /** As received, one character per byte. */
+  target: string;
+  signature: string;
+}
+
+const file = new URL("../../test/vectors/signature.json", import.meta.url);
+const { vectors } = JSON.parse(readFileSync(file, "utf8")) as { vectors: Vector[] };
+
+/** What a verifier does with the three headers and the request line; the key has been looked up by its hash. */
+function accepts(vector: Vector): boolean {
+  if (keyHash(vector.key) !== vector.keyHash) return false;
+  return verify(vector.key, vector.timestamp, vector.method, signedPath(vector.target), vector.signature);
+}
+
+describe("signature vectors", () => {
+  it("cover both what is accepted and what is refused", () => {
+    expect(vectors.filter((vector) => vector.valid).length).toBeGreaterThanOrEqual(15);
+    expect(vectors.filter((vector) => !vector.valid).length).toBeGreaterThanOrEqual(30);
+  });
+
+  for (const vector of vectors) {
+    it(`${vector.valid ? "accepts" : "refuses"}: ${vector.name}`, () => expect(accepts(vector)).toBe(vector.valid));
+  }
+
+  for (const vector of vectors.filter((one) => one.valid && one.signature === one.signature.toLowerCase())) {
+    it(`are what sign() makes: ${vector.name}`, () => {
+      expect(sign(vector.key, vector.method, signedPath(vector.target), Number(vector.timestamp))).toEqual({
+        [TIMESTAMP_HEADER]: vector.timestamp,
+        [KEY_HASH_HEADER]: vector.keyHash,
+        [SIGNATURE_HEADER]: vector.signature,
+      });
+    });
+  }
+});
+
+describe("sign", () => {
+  it("sends whole Unix seconds, rounded down", () => {
+    expect(sign("ak_x", "POST", "/ingest", 1767225600.999)[TIMESTAMP_HEADER]).toBe("1767225600");
+  });
+
+  it("never sends the raw key", () => {
+    expect(JSON.stringify(sign("ak_very-secret", "POST", "/ingest", 1767225600))).not.toContain("ak_very-secret");
+  });
+});
