@@ -1,0 +1,52 @@
+// Cuts a MetricsQL expression into tokens, as the engine's own lexer does (metricsql v0.87, lexer.go). Invariant: strings, comments
+// and brackets are told apart exactly as the engine does, because a token that ends elsewhere could hide an operator. Used by
+// expression.ts.
+
+export type TokenKind = "name" | "text" | "number" | "symbol";
+
+export interface Token {
+  readonly kind: TokenKind;
+  readonly text: string;
+}
+
+/** The expression is not one; the message is for the user. */
+export class ExpressionError extends Error {
+  override readonly name = "ExpressionError";
+}
+
+const SKIPPED = /(?:[ \t\n\v\f\r]|#[^\n]*(?:\n|$))+/y;
+const KINDS: readonly (readonly [TokenKind, RegExp])[] = [
+  [
+    "name",
+    /(?:[\p{L}_:]|\\(?:[xX][0-9a-fA-F]{2}|[uU][0-9a-fA-F]{4}|[^xXuU]))(?:[\p{L}_:0-9.]|\\(?:[xX][0-9a-fA-F]{2}|[uU][0-9a-fA-F]{4}|[^xXuU]))*/uy,
+  ],
+  ["number", /(?:0[xX][0-9a-fA-F]+|(?:\d|\.\d)[\d_.]*(?:[eE][+-]?\d+)?[a-zA-Z]*)|\$__(?:rate_)?interval/y],
+  ["text", /"(?:[^"\\]|\\[\s\S])*"|'(?:[^'\\]|\\[\s\S])*'|`(?:[^`\\]|\\[\s\S])*`/y],
+  ["symbol", /==|!=|>=|<=|=~|!~|[-+*/%^<>=(){}[\],@]/y],
+];
+
+/** Throws ExpressionError for what is no token. */
+export function tokenize(expression: string): Token[] {
+  const tokens: Token[] = [];
+  let at = skip(expression, 0);
+  while (at < expression.length) {
+    const token = tokenAt(expression, at);
+    tokens.push(token);
+    at = skip(expression, at + token.text.length);
+  }
+  return tokens;
+}
+
+function tokenAt(expression: string, at: number): Token {
+  for (const [kind, pattern] of KINDS) {
+    pattern.lastIndex = at;
+    const text = pattern.exec(expression)?.[0];
+    if (text) return { kind, text };
+  }
+  throw new ExpressionError(`cannot read ${JSON.stringify(expression.slice(at, at + 20))} at character ${at + 1}`);
+}
+
+function skip(expression: string, at: number): number {
+  SKIPPED.lastIndex = at;
+  return at + (SKIPPED.exec(expression)?.[0].length ?? 0);
+}

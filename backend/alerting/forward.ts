@@ -1,0 +1,114 @@
+// Serves the alerting service under `/alerting/` of the API's address by forwarding. Invariant: exactly the service's own routes are
+// forwarded, to paths that are put together here and never taken from the request; answers are those of the service, byte for byte.
+// Wired by main.ts.
+import type { FastifyInstance, FastifyReply, FastifyRequest, InjectOptions } from "fastify";
+import { Pool } from "undici";
+import { ApiError } from "../errors.ts";
+import { RULE_ROUTES } from "./routes.ts";
+
+export interface ForwardOptions {
+  /** The alerting service: its address, or its application when it lives in this process. */
+  readonly target: string | FastifyInstance;
+}
+
+/** One request to the service and its answer. */
+interface Exchange {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: Record<string, string>;
+  readonly body: Buffer | undefined;
+}
+interface Answer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, unknown>>;
+  readonly body: Buffer;
+}
+
+const PREFIX = "/alerting";
+const REQUEST_HEADERS = ["authorization", "content-type", "accept"];
+const ANSWER_HEADERS = ["allow", "content-type", "link", "retry-after", "www-authenticate", "x-request-id"];
+const TIMEOUT_MS = 60_000;
+/** A body above the service's own limit is cut just past it: the service then refuses it itself, after it has authenticated. */
+const MAX_BODY_BYTES = 1024 * 1024 + 1;
+
+export async function forwardAlerting(app: FastifyInstance, { target }: ForwardOptions): Promise<void> {
+  const send = typeof target === "string" ? overHttp(app, target) : inProcess(target);
+  await app.register(async (scope) => {
+    scope.removeAllContentTypeParsers();
+    scope.addContentTypeParser("*", (_request: FastifyRequest, payload: AsyncIterable<Buffer>) => readBody(payload));
+    for (const [path, methods] of Object.entries(RULE_ROUTES)) {
+      scope.route({
+        method: [...methods],
+        url: `${PREFIX}${path}`,
+        schema: { tags: ["alerting"], security: [{ session: [] }], summary: `The alerting service's ${path}` },
+        handler: (request, reply) => forward(request, reply, path, send),
+      });
+    }
+  });
+}
+
+async function forward(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  path: string,
+  send: (exchange: Exchange) => Promise<Answer>,
+): Promise<FastifyReply> {
+  const [rawPath, query] = splitOnce(request.url, "?");
+  if (/%2f|%5c|%2e|\\|\/\.\.?(?:\/|$)/i.test(rawPath)) throw new ApiError("not_found", "the path must not hold encoded slashes or dots");
+  const { id } = request.params as { id?: string };
+  const forwarded = path.replace(":id", encodeURIComponent(id ?? ""));
+  const headers: Record<string, string> = { "x-request-id": request.id, "x-forwarded-for": request.ip };
+  for (const name of REQUEST_HEADERS) {
+    const value = request.headers[name];
+    if (typeof value === "string") headers[name] = value;
+  }
+  const body = request.body instanceof Buffer ? request.body : undefined;
+  const answer = await send({
+    method: request.method,
+    path: query === undefined ? forwarded : `${forwarded}?${query}`,
+    headers,
+    body,
+  });
+  for (const name of ANSWER_HEADERS) if (typeof answer.headers[name] === "string") void reply.header(name, answer.headers[name]);
+  return await reply.code(answer.status).send(answer.body.length === 0 ? undefined : answer.body);
+}
+
+function inProcess(service: FastifyInstance): (exchange: Exchange) => Promise<Answer> {
+  return async ({ method, path, headers, body }) => {
+    const options = { method: method as InjectOptions["method"], url: path, headers, ...(body && { payload: body }) };
+    const answer = await service.inject(options);
+    return { status: answer.statusCode, headers: answer.headers, body: answer.rawPayload };
+  };
+}
+
+function overHttp(app: FastifyInstance, url: string): (exchange: Exchange) => Promise<Answer> {
+  const { origin, pathname } = new URL(url);
+  const pool = new Pool(origin, { connections: 64, headersTimeout: TIMEOUT_MS, bodyTimeout: TIMEOUT_MS, connectTimeout: 3000 });
+  app.addHook("onClose", async () => await pool.destroy());
+  return async ({ method, path, headers, body }) => {
+    try {
+      const request = { method: method as "GET", path: pathname.replace(/\/+$/, "") + path, headers, body };
+      const answer = await pool.request(request);
+      return { status: answer.statusCode, headers: answer.headers, body: Buffer.from(await answer.body.arrayBuffer()) };
+    } catch (error) {
+      throw new ApiError("unavailable", "the alerting service cannot be reached: try again", { cause: error, retryAfterS: 2 });
+    }
+  };
+}
+
+async function readBody(payload: AsyncIterable<Buffer>): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of payload) {
+    if (bytes < MAX_BODY_BYTES) chunks.push(chunk);
+    bytes += chunk.length;
+    // What is beyond is read and forgotten up to a bound, so that the sender gets to read the answer.
+    if (bytes > 16 * MAX_BODY_BYTES) break;
+  }
+  return Buffer.concat(chunks).subarray(0, MAX_BODY_BYTES);
+}
+
+function splitOnce(text: string, separator: string): [string, string | undefined] {
+  const at = text.indexOf(separator);
+  return at < 0 ? [text, undefined] : [text.slice(0, at), text.slice(at + 1)];
+}

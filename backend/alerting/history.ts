@@ -1,0 +1,71 @@
+// When a rule was pending or firing: read back from the ALERTS series that the evaluator writes. Invariant: the query is scoped to the
+// organisation like every other. Used by routes.ts.
+import { ApiError } from "../errors.ts";
+import type { MetricsStore } from "../metrics/store.ts";
+
+/** One instance of a rule in one state, for a time. */
+export interface AlertPeriod {
+  readonly state: "pending" | "firing";
+  /** RFC 3339: first and last time it was seen so; the resolution is that of the question. */
+  readonly start: string;
+  readonly end: string;
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+export interface HistoryQuestion {
+  readonly orgId: string;
+  readonly ruleId: string;
+  readonly startMs: number;
+  readonly endMs: number;
+  readonly limit: number;
+  /** Between two evaluations. */
+  readonly intervalMs: number;
+}
+
+const MAX_POINTS = 1000;
+/** Set by the server, not by the rule or the series. */
+const OWN_LABELS = new Set(["__name__", "alertgroup", "alertname", "alertstate", "org_id", "rule_id"]);
+
+interface Series {
+  readonly metric: Readonly<Record<string, string>>;
+  readonly values: readonly (readonly [seconds: number, value: string])[];
+}
+
+/** Newest first. */
+export async function alertHistory(metrics: Pick<MetricsStore, "query">, question: HistoryQuestion): Promise<AlertPeriod[]> {
+  const { orgId, ruleId, startMs, endMs, limit, intervalMs } = question;
+  const stepS = Math.max(1, Math.ceil(intervalMs / 1000), Math.ceil((endMs - startMs) / 1000 / MAX_POINTS));
+  const params = new URLSearchParams({
+    query: `ALERTS{rule_id="${ruleId}",alertstate=~"pending|firing"}`,
+    start: String(startMs / 1000),
+    end: String(endMs / 1000),
+    step: `${stepS}s`,
+    timeout: "10s",
+  });
+  const answer = await metrics.query(orgId, "query_range", params).catch((error: unknown) => {
+    throw new ApiError("unavailable", "the metrics store, which keeps the history, cannot be reached: try again", {
+      cause: error,
+      retryAfterS: 2,
+    });
+  });
+  const series = (JSON.parse(answer.body.toString("utf8")) as { data?: { result?: readonly Series[] } }).data?.result;
+  if (!series) throw new ApiError("internal", "the history cannot be read", { cause: new Error(answer.body.toString("utf8", 0, 500)) });
+  const periods = series.flatMap((one) => periodsOf(one, stepS));
+  return periods.sort((a, b) => b.start.localeCompare(a.start) || b.end.localeCompare(a.end)).slice(0, limit);
+}
+
+function periodsOf({ metric, values }: Series, stepS: number): AlertPeriod[] {
+  const spans: { from: number; to: number }[] = [];
+  for (const [seconds] of values) {
+    const last = spans.at(-1);
+    if (last && seconds - last.to <= stepS * 1.5) last.to = seconds;
+    else spans.push({ from: seconds, to: seconds });
+  }
+  const labels = Object.fromEntries(Object.entries(metric).filter(([name]) => !OWN_LABELS.has(name)));
+  const state = metric["alertstate"] === "firing" ? "firing" : "pending";
+  return spans.map(({ from, to }) => ({ state, start: timeOf(from), end: timeOf(to), labels }));
+}
+
+function timeOf(seconds: number): string {
+  return new Date(seconds * 1000).toISOString();
+}

@@ -1,0 +1,153 @@
+// The routes of the alerting service, the same wherever they are mounted. Invariant: the organisation is the session's; a write answers
+// once the rule is stored, whether the evaluator is up or not; a database that is away is 500 here, as the contract says. Wired by
+// main.ts.
+import type { FastifyInstance, FastifyRequest, RouteShorthandOptions } from "fastify";
+import { audit } from "../accounts/audit.ts";
+import type { VmalertClient } from "../engines/vmalert/client.ts";
+import { ApiError } from "../errors.ts";
+import type { MetricsStore } from "../metrics/store.ts";
+import type { Guards, SessionUser } from "../request-identity.ts";
+import { alertHistory } from "./history.ts";
+import type { RuleCheck } from "./rule-check.ts";
+import { DRAFT_SCHEMA, RULE_BODY_SCHEMA, ruleObject, type Rule, type RuleBody } from "./rule.ts";
+import { statusOf } from "./status.ts";
+import { notFound, type RuleTable } from "./table.ts";
+
+export interface RuleRoutesOptions {
+  readonly rules: RuleTable;
+  readonly check: RuleCheck;
+  readonly evaluator: VmalertClient;
+  readonly metrics: Pick<MetricsStore, "query">;
+  readonly guards: Guards;
+  /** Called after each stored change, so that the evaluator gets it at once. */
+  readonly changed: () => void;
+  /** Between two evaluations. */
+  readonly intervalMs: number;
+  readonly now?: () => number;
+}
+
+/** Every path of the service and its methods; `/alerting/` forwards exactly these. */
+export const RULE_ROUTES = {
+  "/rules": ["GET", "POST"],
+  "/rules/validate": ["POST"],
+  "/rules/:id": ["PUT", "DELETE"],
+  "/rules/:id/status": ["GET"],
+  "/rules/:id/history": ["GET"],
+} as const;
+
+type OfRule = { Params: { id: string } };
+type HistoryRoute = OfRule & { Querystring: { start?: string; end?: string; limit: number } };
+
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+const HISTORY_MS = 24 * 3_600_000;
+const HISTORY_QUERY = {
+  type: "object",
+  properties: {
+    start: { type: "string", format: "date-time", description: "default: 24 hours before `end`" },
+    end: { type: "string", format: "date-time", description: "default: now" },
+    limit: { type: "integer", minimum: 1, default: 100, description: "at most 500" },
+  },
+};
+
+export function registerRuleRoutes(app: FastifyInstance, options: RuleRoutesOptions): void {
+  const { rules, check, evaluator, changed } = options;
+  const route = (role: "viewer" | "admin", summary: string, schema: object = {}): RouteShorthandOptions => ({
+    onRequest: options.guards.user(role),
+    schema: { tags: ["alerting"], security: [{ session: [] }], summary, ...schema },
+    errorHandler: (error) => {
+      throw withContractStatus(error);
+    },
+  });
+
+  app.get("/rules", route("viewer", "All rules of the organisation, oldest first"), async (request) =>
+    (await rules.list(userOf(request).orgId)).map(ruleObject),
+  );
+
+  app.post<{ Body: RuleBody }>("/rules", route("admin", "Creates a rule", { body: RULE_BODY_SCHEMA }), async (request, reply) => {
+    const { orgId } = userOf(request);
+    await check.check(orgId, request.body);
+    const rule = await rules.create(orgId, request.body);
+    changed();
+    audit(request, "rule.create", { rule_id: rule.id });
+    return await reply.code(201).send(ruleObject(rule));
+  });
+
+  app.post<{ Body: RuleBody }>(
+    "/rules/validate",
+    route("viewer", "Would this rule be taken, and how many series does it match now?", { body: DRAFT_SCHEMA }),
+    async (request) => await validate(check, userOf(request).orgId, request.body),
+  );
+
+  app.put<OfRule & { Body: RuleBody }>(
+    "/rules/:id",
+    route("admin", "Replaces a rule in full", { body: RULE_BODY_SCHEMA }),
+    async (request) => {
+      const { id, orgId } = await ruleOf(request, rules);
+      await check.check(orgId, request.body);
+      const rule = await rules.replace(orgId, id, request.body);
+      changed();
+      audit(request, "rule.update", { rule_id: id });
+      return ruleObject(rule);
+    },
+  );
+
+  app.delete<OfRule>("/rules/:id", route("admin", "Deletes a rule"), async (request, reply) => {
+    await rules.delete(userOf(request).orgId, idOf(request));
+    changed();
+    audit(request, "rule.delete", { rule_id: idOf(request) });
+    return await reply.code(204).send();
+  });
+
+  app.get<OfRule>("/rules/:id/status", route("viewer", "The live state of a rule"), async (request) =>
+    statusOf(await ruleOf(request, rules), evaluator),
+  );
+
+  app.get<HistoryRoute>(
+    "/rules/:id/history",
+    route("viewer", "When the rule was pending or firing, newest first", { querystring: HISTORY_QUERY }),
+    async (request) => await history(await ruleOf(request, rules), request, options),
+  );
+}
+
+/** `{valid: true, matching_series}` or `{valid: false, message}`; a body that is no rule at all is 400 as for create. */
+async function validate(check: RuleCheck, orgId: string, body: RuleBody): Promise<object> {
+  try {
+    return { valid: true, matching_series: await check.check(orgId, body) };
+  } catch (error) {
+    if (error instanceof ApiError && error.code === "invalid_field") return { valid: false, message: error.message };
+    throw error;
+  }
+}
+
+async function history(rule: Rule, request: FastifyRequest<HistoryRoute>, options: RuleRoutesOptions): Promise<object> {
+  const { start, end, limit } = request.query;
+  const endMs = end === undefined ? (options.now ?? Date.now)() : Date.parse(end);
+  const startMs = start === undefined ? endMs - HISTORY_MS : Date.parse(start);
+  if (Number.isNaN(endMs)) throw new ApiError("invalid_parameter", "end: must be an RFC 3339 time");
+  if (Number.isNaN(startMs) || startMs > endMs) throw new ApiError("invalid_parameter", "start: must be an RFC 3339 time before end");
+  const question = { orgId: rule.orgId, ruleId: rule.id, startMs, endMs, limit: Math.min(limit, 500), intervalMs: options.intervalMs };
+  return await alertHistory(options.metrics, question);
+}
+
+async function ruleOf(request: FastifyRequest<OfRule>, rules: RuleTable): Promise<Rule> {
+  return (await rules.find(userOf(request).orgId, idOf(request))) ?? notFound();
+}
+
+/** A malformed id is that of no rule. */
+function idOf(request: FastifyRequest<OfRule>): string {
+  const { id } = request.params;
+  return UUID.test(id) ? id.toLowerCase() : notFound();
+}
+
+function userOf(request: FastifyRequest): SessionUser {
+  if (!request.user) throw new Error("the route has no session guard");
+  return request.user;
+}
+
+/** The contract of this service knows 500 where others answer 502. */
+function withContractStatus(error: unknown): unknown {
+  const away = error instanceof ApiError && error.code === "storage_unavailable";
+  return away
+    ? new ApiError("internal", "the database cannot be reached: try again", { cause: error, retryAfterS: error.retryAfterS })
+    : error;
+}

@@ -1,0 +1,140 @@
+// What an alert rule is: its fields, their bounds, and how a body that a user sends becomes one. Invariant: text that passes here has
+// no control characters and no lone surrogates, labels that the server sets cannot be given, and no template can do more than print.
+// Whether the engines take the rule is rule-check.ts's question. Used by routes.ts.
+import { ApiError } from "../errors.ts";
+import { whyUnsafeTemplate } from "./annotation-template.ts";
+import { durationMs } from "./duration.ts";
+
+export const SEVERITIES = ["critical", "warning", "info"] as const;
+export type Severity = (typeof SEVERITIES)[number];
+
+/** What a user decides about a rule. */
+export interface RuleBody {
+  readonly name: string;
+  readonly severity: Severity;
+  readonly expr: string;
+  /** A Prometheus duration, as given, e.g. `5m`. */
+  readonly for: string;
+  readonly enabled: boolean;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+}
+
+/** A stored rule. */
+export interface Rule extends RuleBody {
+  readonly id: string;
+  readonly orgId: string;
+  readonly createdAt: Date;
+  /** The revision of the organisation's rules that last changed this one. */
+  readonly revision: number;
+  /** Why the evaluator refuses it; such a rule is withheld from it. */
+  readonly refused: string | undefined;
+}
+
+/** Labels that the server or the evaluator sets. */
+const RESERVED_LABELS = new Set([
+  "alertgroup",
+  "alertname",
+  "alertstate",
+  "org_id",
+  "rule_id",
+  "severity",
+  "vm_account_id",
+  "vm_project_id",
+]);
+/** The annotation by which the server knows which revision the evaluator has. */
+export const REVISION_ANNOTATION = "rule_revision";
+const LABEL_NAME = "^[a-zA-Z_][a-zA-Z0-9_]{0,127}$";
+const MAX_FOR_MS = 366 * 86_400_000;
+
+const textMap = (maxLength: number) => ({
+  type: "object",
+  maxProperties: 20,
+  propertyNames: { pattern: LABEL_NAME },
+  additionalProperties: { type: "string", maxLength },
+  default: {},
+});
+
+const BODY_PROPERTIES = {
+  name: { type: "string", minLength: 1, maxLength: 200, description: "unique in the organisation" },
+  severity: { type: "string", enum: SEVERITIES },
+  expr: {
+    type: "string",
+    minLength: 1,
+    maxLength: 10_000,
+    description: "PromQL or MetricsQL: a comparison without `bool`, `and` / `or` / `unless` of such, or absent(…)",
+  },
+  for: { type: "string", maxLength: 50, default: "0s", description: "how long the expression must hold, e.g. 5m" },
+  enabled: { type: "boolean", default: true },
+  labels: { ...textMap(1000), description: "added to every alert" },
+  annotations: {
+    ...textMap(4000),
+    description: "text for people; may print values, e.g. {{ $value | humanize }} or {{ $labels.instance }}",
+  },
+};
+
+/** JSON schema of a body of create and update. */
+export const RULE_BODY_SCHEMA = {
+  type: "object",
+  additionalProperties: false,
+  required: ["name", "severity", "expr"],
+  properties: BODY_PROPERTIES,
+};
+
+/** JSON schema of a body of validate: only `expr` is required. */
+export const DRAFT_SCHEMA = {
+  ...RULE_BODY_SCHEMA,
+  required: ["expr"],
+  properties: {
+    ...BODY_PROPERTIES,
+    name: { ...BODY_PROPERTIES.name, default: "draft" },
+    severity: { ...BODY_PROPERTIES.severity, default: "info" },
+  },
+};
+
+/** Checks what a schema cannot say. Throws ApiError `invalid_field` naming the field. */
+export function checkBody(body: RuleBody): void {
+  checkText("name", body.name);
+  checkText("expr", body.expr, /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]/);
+  const forMs = durationMs(body.for);
+  if (forMs === undefined) throw invalid("for", "must be a Prometheus duration such as 30s, 5m or 1h30m");
+  if (forMs > MAX_FOR_MS) throw invalid("for", "must be at most a year");
+  for (const [name, text] of Object.entries(body.labels)) checkLabel(name, text);
+  for (const [name, text] of Object.entries(body.annotations)) checkAnnotation(name, text);
+}
+
+function checkLabel(name: string, text: string): void {
+  const field = `labels.${name}`;
+  if (RESERVED_LABELS.has(name) || name.startsWith("__")) throw invalid(field, "this label is set by the server: choose another name");
+  checkText(field, text);
+  if (text.includes("{{"))
+    throw invalid(field, "labels are plain text, because a changing label would start the alert anew; use annotations");
+}
+
+function checkAnnotation(name: string, text: string): void {
+  const field = `annotations.${name}`;
+  if (name === REVISION_ANNOTATION || name.startsWith("__"))
+    throw invalid(field, "this annotation is set by the server: choose another name");
+  checkText(field, text, /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]/);
+  const reason = whyUnsafeTemplate(text);
+  if (reason !== undefined) throw invalid(field, reason);
+}
+
+function checkText(field: string, text: string, refused = /[\u0000-\u001f\u007f-\u009f]/): void {
+  const control = refused.exec(text)?.[0];
+  if (control !== undefined) {
+    throw invalid(field, `must not hold control characters (U+${control.charCodeAt(0).toString(16).padStart(4, "0").toUpperCase()})`);
+  }
+  if (!text.isWellFormed()) throw invalid(field, "must be well-formed Unicode: it holds half a surrogate pair");
+}
+
+/** ApiError 400 that names the field. */
+export function invalid(field: string, reason: string): ApiError {
+  return new ApiError("invalid_field", `${field}: ${reason}`);
+}
+
+/** The rule object of the contract; `labels` and `annotations` are additions. */
+export function ruleObject(rule: Rule): Record<string, unknown> {
+  const { id, name, severity, expr, for: duration, enabled, labels, annotations, createdAt } = rule;
+  return { id, name, severity, expr, for: duration, enabled, labels, annotations, created_at: createdAt.toISOString() };
+}

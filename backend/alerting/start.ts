@@ -1,0 +1,86 @@
+// The alerting role, put together: routes for its application, and the background work that keeps the evaluator in step. Called by
+// main.ts and by tests.
+import type { FastifyInstance } from "fastify";
+import type { Kysely } from "kysely";
+import { VmalertClient } from "../engines/vmalert/client.ts";
+import { DryRun } from "../engines/vmalert/dry-run.ts";
+import type { EmbeddedEvaluator } from "../engines/vmalert/embedded.ts";
+import type { Log } from "../log.ts";
+import type { MetricsStore } from "../metrics/store.ts";
+import type { Guards } from "../request-identity.ts";
+import { Quarantine } from "./quarantine.ts";
+import { Reconciler, type ReconcilerTiming } from "./reconciler.ts";
+import { registerRuleRoutes } from "./routes.ts";
+import { RuleCheck } from "./rule-check.ts";
+import { RuleSets } from "./rule-set.ts";
+import { startRulesListener, type RulesListener } from "./rules-listener.ts";
+import { RuleTable, type AlertingTables } from "./table.ts";
+
+export interface AlertingOptions {
+  readonly db: Kysely<AlertingTables>;
+  readonly metrics: Pick<MetricsStore, "query">;
+  /** The evaluator of this process; undefined when it is outside. */
+  readonly embedded?: EmbeddedEvaluator | undefined;
+  /** EVALUATOR_QUERY_URL: goes before the embedded one's own address. */
+  readonly evaluatorQueryUrl?: string | undefined;
+  /** `settings.vmalertPath`, for dry runs. */
+  readonly vmalertCandidates: readonly string[];
+  readonly intervalMs: number;
+  /** Offers the rules to an external evaluator. */
+  readonly rulesListener?: { readonly listen: { readonly host: string; readonly port: number }; readonly password: string } | undefined;
+  readonly log: Log;
+  readonly timing?: Partial<ReconcilerTiming>;
+}
+
+export interface Alerting extends AsyncDisposable {
+  /** Adds the routes of the service to an application. */
+  addRoutes(app: FastifyInstance, guards: Guards): void;
+  /** True while the evaluator is known to have all rules: for /metrics, not for readiness. */
+  readonly inStep: boolean;
+  readonly rulesListener: RulesListener | undefined;
+}
+
+const DEFAULT_EVALUATOR_URL = "http://localhost:8880";
+
+/** Resolves at once; the evaluator may come up later. Rejects only if the rules listener cannot listen. */
+export async function startAlerting(options: AlertingOptions): Promise<Alerting> {
+  const { embedded, log, metrics, intervalMs } = options;
+  await using started = new AsyncDisposableStack();
+  const table = new RuleTable(options.db);
+  const ruleSets = new RuleSets(table);
+  const dryRun = findDryRun(options.vmalertCandidates, log);
+  const evaluator = started.use(new VmalertClient(options.evaluatorQueryUrl ?? embedded?.url ?? DEFAULT_EVALUATOR_URL));
+  const rulesListener =
+    options.rulesListener && started.use(await startRulesListener({ ...options.rulesListener, ruleSets: new RuleSets(table), log }));
+  const reconciler = started.use(
+    new Reconciler({
+      ruleSets,
+      evaluator,
+      writeRules: embedded && ((text) => embedded.writeRules(text)),
+      quarantine: new Quarantine({ table, dryRun, log }),
+      log,
+      timing: options.timing,
+    }),
+  );
+  const check = new RuleCheck({ metrics, dryRun });
+  const parts = started.move();
+  return {
+    addRoutes: (app, guards) =>
+      registerRuleRoutes(app, { rules: table, check, evaluator, metrics, guards, changed: () => reconciler.notice(), intervalMs }),
+    get inStep() {
+      return reconciler.inStep;
+    },
+    rulesListener,
+    [Symbol.asyncDispose]: () => parts.disposeAsync(),
+  };
+}
+
+/** Without a vmalert beside it, the service finds a refused rule only by reading the evaluator back. */
+function findDryRun(candidates: readonly string[], log: Log): DryRun | undefined {
+  try {
+    return new DryRun({ candidates });
+  } catch (error) {
+    log.warn({ err: error }, "no vmalert for dry runs of rules: a rule that the evaluator refuses is withheld after it was stored");
+    return undefined;
+  }
+}

@@ -1,0 +1,173 @@
+// The rules of all organisations in the database. Invariant: every statement names the organisation, so that a rule of another one is
+// never seen or changed; every change raises the organisation's revision in the same transaction. Used by routes.ts and rule-set.ts.
+import { randomUUID } from "node:crypto";
+import { sql, type ColumnType, type Generated, type Kysely, type Selectable, type Transaction } from "kysely";
+import { ApiError } from "../errors.ts";
+import { invalid, type Rule, type RuleBody, type Severity } from "./rule.ts";
+
+type Json = ColumnType<Record<string, string>, string, string>;
+
+interface RulesTable {
+  id: string;
+  org_id: string;
+  name: string;
+  severity: Severity;
+  expr: string;
+  for_duration: string;
+  enabled: boolean;
+  labels: Json;
+  annotations: Json;
+  revision: number;
+  refused: Generated<string | null>;
+  created_at: Date;
+}
+
+export interface AlertingTables {
+  rules: RulesTable;
+  rule_sets: { org_id: string; revision: number };
+}
+
+/** An organisation and the revision of its rules. */
+export interface RuleSetRevision {
+  readonly orgId: string;
+  readonly revision: number;
+}
+
+const MAX_RULES = 1000;
+const UNIQUE_VIOLATION = "23505";
+
+export class RuleTable {
+  readonly #db: Kysely<AlertingTables>;
+
+  constructor(db: Kysely<AlertingTables>) {
+    this.#db = db;
+  }
+
+  /** Oldest first. */
+  async list(orgId: string): Promise<Rule[]> {
+    const rows = await this.#db.selectFrom("rules").selectAll().where("org_id", "=", orgId).orderBy("created_at").orderBy("id").execute();
+    return rows.map(ruleOf);
+  }
+
+  /** Undefined also for a rule of another organisation. */
+  async find(orgId: string, id: string): Promise<Rule | undefined> {
+    const row = await this.#db.selectFrom("rules").selectAll().where("org_id", "=", orgId).where("id", "=", id).executeTakeFirst();
+    return row && ruleOf(row);
+  }
+
+  /** Throws ApiError `conflict` when the name is taken, `invalid_field` when there are too many rules. */
+  async create(orgId: string, body: RuleBody): Promise<Rule> {
+    return await this.#change(orgId, body.name, async (trx, revision) => {
+      const { count } = await trx
+        .selectFrom("rules")
+        .select(({ fn }) => fn.countAll<string>().as("count"))
+        .where("org_id", "=", orgId)
+        .executeTakeFirstOrThrow();
+      if (Number(count) >= MAX_RULES) throw invalid("rules", `an organisation has at most ${MAX_RULES}: delete one first`);
+      const row = { id: randomUUID(), org_id: orgId, created_at: new Date(), revision, ...columnsOf(body) };
+      return ruleOf(await trx.insertInto("rules").values(row).returningAll().executeTakeFirstOrThrow());
+    });
+  }
+
+  /** Replaces it in full. Throws ApiError `not_found`, or `conflict` when the name is taken. */
+  async replace(orgId: string, id: string, body: RuleBody): Promise<Rule> {
+    return await this.#change(orgId, body.name, async (trx, revision) => {
+      const row = await trx
+        .updateTable("rules")
+        .set({ ...columnsOf(body), revision, refused: null })
+        .where("org_id", "=", orgId)
+        .where("id", "=", id)
+        .returningAll()
+        .executeTakeFirst();
+      return ruleOf(row ?? notFound());
+    });
+  }
+
+  /** Throws ApiError `not_found`. */
+  async delete(orgId: string, id: string): Promise<void> {
+    await this.#change(orgId, "", async (trx) => {
+      const row = await trx.deleteFrom("rules").where("org_id", "=", orgId).where("id", "=", id).returning("id").executeTakeFirst();
+      return row ?? notFound();
+    });
+  }
+
+  /** Every organisation that ever had a rule, in a stable order. */
+  async revisions(): Promise<RuleSetRevision[]> {
+    const rows = await this.#db.selectFrom("rule_sets").selectAll().orderBy("org_id").execute();
+    return rows.map((row) => ({ orgId: row.org_id, revision: row.revision }));
+  }
+
+  /** Records why the evaluator refuses this revision of a rule; unchanged if the rule has changed since. */
+  async refuse(rule: Rule, reason: string): Promise<void> {
+    await this.#change(rule.orgId, "", (trx) =>
+      trx.updateTable("rules").set({ refused: reason }).where("id", "=", rule.id).where("revision", "=", rule.revision).execute(),
+    );
+  }
+
+  /** Lets the oldest rule that was refused for this reason be tried again. Answers whether there was one. */
+  async readmit(reason: string): Promise<boolean> {
+    const held = await this.#db
+      .selectFrom("rules")
+      .select(["id", "org_id"])
+      .where("refused", "=", reason)
+      .orderBy("created_at")
+      .limit(1)
+      .executeTakeFirst();
+    if (!held) return false;
+    await this.#change(held.org_id, "", (trx, revision) =>
+      trx.updateTable("rules").set({ refused: null, revision }).where("id", "=", held.id).where("refused", "=", reason).execute(),
+    );
+    return true;
+  }
+
+  async #change<T>(orgId: string, name: string, change: (trx: Transaction<AlertingTables>, revision: number) => Promise<T>): Promise<T> {
+    try {
+      return await this.#db.transaction().execute(async (trx) => {
+        const { revision } = await trx
+          .insertInto("rule_sets")
+          .values({ org_id: orgId, revision: 1 })
+          .onConflict((conflict) => conflict.column("org_id").doUpdateSet({ revision: sql`rule_sets.revision + 1` }))
+          .returning("revision")
+          .executeTakeFirstOrThrow();
+        return await change(trx, revision);
+      });
+    } catch (error) {
+      if ((error as { code?: string }).code !== UNIQUE_VIOLATION) throw error;
+      throw new ApiError("conflict", `name: there is a rule named ${JSON.stringify(name)} already; choose another name`);
+    }
+  }
+}
+
+/** The answer for a rule that does not exist, is of another organisation, or has a malformed id. */
+export function notFound(): never {
+  throw new ApiError("not_found", "there is no such rule in this organisation");
+}
+
+function columnsOf(body: RuleBody) {
+  return {
+    name: body.name,
+    severity: body.severity,
+    expr: body.expr,
+    for_duration: body.for,
+    enabled: body.enabled,
+    labels: JSON.stringify(body.labels),
+    annotations: JSON.stringify(body.annotations),
+  };
+}
+
+function ruleOf(row: Selectable<RulesTable>): Rule {
+  return {
+    id: row.id,
+    orgId: row.org_id,
+    name: row.name,
+    severity: row.severity,
+    expr: row.expr,
+    for: row.for_duration,
+    enabled: row.enabled,
+    labels: row.labels,
+    annotations: row.annotations,
+    revision: row.revision,
+    refused: row.refused ?? undefined,
+    createdAt: row.created_at,
+  };
+}

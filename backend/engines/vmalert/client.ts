@@ -1,0 +1,104 @@
+// Talks to a vmalert over HTTP, embedded or not: what it has loaded and how that stands, and "load again". Invariant: read-only but
+// for the reload; a vmalert that cannot be reached or answers nonsense is an EvaluatorError. Knows no domain.
+import { Pool } from "undici";
+
+/** A rule as vmalert has it loaded (`/api/v1/rules`); only what is used here. */
+export interface LoadedRule {
+  readonly name: string;
+  readonly state: string;
+  readonly health: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+  /** RFC 3339; year 1 before the first evaluation. */
+  readonly lastEvaluation: string;
+  readonly alerts?: readonly LoadedAlert[] | null;
+}
+
+export interface LoadedAlert {
+  readonly state: string;
+  readonly activeAt: string;
+  readonly labels?: Readonly<Record<string, string>>;
+}
+
+export interface LoadedGroup {
+  readonly name: string;
+  readonly rules: readonly LoadedRule[];
+}
+
+export interface RuleFilter {
+  /** Names of groups; none: all. */
+  readonly groups?: readonly string[];
+  /** Labels that a rule must carry. */
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly withoutAlerts?: boolean;
+}
+
+/** vmalert cannot be reached, or its answer cannot be understood. */
+export class EvaluatorError extends Error {
+  override readonly name = "EvaluatorError";
+}
+
+const CONNECTIONS = 16;
+const TIMEOUT_MS = 10_000;
+
+export class VmalertClient implements AsyncDisposable {
+  readonly #pool: Pool;
+  readonly #basePath: string;
+  readonly #headers: Record<string, string>;
+
+  /** `url` may have a path and user:password. */
+  constructor(url: string) {
+    const { origin, pathname, username, password } = new URL(url);
+    this.#pool = new Pool(origin, { connections: CONNECTIONS, headersTimeout: TIMEOUT_MS, bodyTimeout: TIMEOUT_MS, connectTimeout: 3000 });
+    this.#basePath = pathname.replace(/\/+$/, "");
+    const user = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+    this.#headers = username || password ? { authorization: `Basic ${Buffer.from(user).toString("base64")}` } : {};
+  }
+
+  /** Groups with the rules that fit; a group without such a rule is left out. */
+  async groups(filter: RuleFilter = {}): Promise<readonly LoadedGroup[]> {
+    const query = new URLSearchParams({ type: "alert" });
+    for (const group of filter.groups ?? []) query.append("rule_group[]", group);
+    const matchers = Object.entries(filter.labels ?? {}).map(([name, value]) => `${name}=${JSON.stringify(value)}`);
+    if (matchers.length > 0) query.append("match[]", `{${matchers.join(",")}}`);
+    if (filter.withoutAlerts) query.append("exclude_alerts", "true");
+    const answer = await this.#get(`/api/v1/rules?${query.toString()}`);
+    const groups = (parse(answer) as { data?: { groups?: unknown } }).data?.groups;
+    if (!Array.isArray(groups)) throw new EvaluatorError("vmalert's answer to /api/v1/rules has no groups");
+    return groups as LoadedGroup[];
+  }
+
+  /** Asks for a reload; vmalert answers before it reloads, and the same whether that succeeds. */
+  async reload(): Promise<void> {
+    await this.#get("/-/reload");
+  }
+
+  /** True when vmalert refused the rules at its last reload and still runs the ones before. */
+  async refusedLastReload(): Promise<boolean> {
+    return /^vmalert_config_last_reload_successful 0$/m.test(await this.#get("/metrics"));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#pool.destroy();
+  }
+
+  async #get(path: string): Promise<string> {
+    try {
+      const answer = await this.#pool.request({ method: "GET", path: this.#basePath + path, headers: this.#headers });
+      const text = await answer.body.text();
+      if (answer.statusCode === 200) return text;
+      throw new EvaluatorError(`vmalert answered ${answer.statusCode} to ${path.split("?")[0]}: ${text.slice(0, 300)}`);
+    } catch (error) {
+      if (error instanceof EvaluatorError) throw error;
+      throw new EvaluatorError(`vmalert cannot be asked for ${path.split("?")[0]}`, { cause: error });
+    }
+  }
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new EvaluatorError("vmalert's answer is not JSON", { cause: error });
+  }
+}
