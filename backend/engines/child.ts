@@ -198,7 +198,7 @@ class SupervisedChild implements EngineChild {
       cleanup: false,
       forceKillAfterDelay: this.#timing.graceMs,
     });
-    if (child.pid !== undefined) recordChild(pidFile, child.pid);
+    if (child.pid !== undefined) recordChild(pidFile, child.pid, this.#program, args);
     child.all.setEncoding("utf8");
     let rest = "";
     child.all.on("data", (text: string) => {

@@ -12,9 +12,12 @@ interface Recorded {
 const POLL_MS = 20;
 
 /** Writes down who the child is. Without /proc (not Linux) nothing is written, and orphans are not looked for. */
-export function recordChild(pidFile: string, pid: number): void {
+export function recordChild(pidFile: string, pid: number, program: string, args: readonly string[]): void {
   const identity = identify(pid);
-  if (identity) writeFileSync(pidFile, JSON.stringify(identity), { mode: 0o600 });
+  if (!identity) return;
+  // Not the command line that /proc shows at this moment: right after the start it is still empty.
+  const commandLine = Buffer.from([program, ...args].map((part) => `${part}\0`).join("")).toString("latin1");
+  writeFileSync(pidFile, JSON.stringify({ ...identity, commandLine }), { mode: 0o600 });
 }
 
 export function forgetChild(pidFile: string): void {

@@ -1,0 +1,122 @@
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { expect, test, vi } from "vitest";
+import { freePorts, temporaryFolder } from "../../test/fixtures/processes.ts";
+import { createLog } from "../log.ts";
+import { maskSecrets, superviseChild, type ChildOptions, type ChildTiming } from "./child.ts";
+
+/** A small engine: answers on its port; `stubborn` ignores SIGTERM, `broken` exits at once. */
+const PROGRAM = `
+  const [port, manner] = process.argv.slice(1);
+  if (manner === "broken") { console.error("cannot open the store: http://me:hunter2@db/ password=hunter3"); process.exit(3); }
+  process.on("SIGTERM", () => manner === "stubborn" || process.exit(0));
+  require("node:http").createServer((_, answer) => answer.end(JSON.stringify(process.env))).listen(port, "127.0.0.1", () => console.log("listening"));
+`;
+const TIMING: Partial<ChildTiming> = { graceMs: 300, firstBackoffMs: 20, readyTimeoutMs: 10_000 };
+
+async function optionsIn(folder: string, manner = "", more: Partial<ChildOptions> = {}): Promise<ChildOptions & { port: number }> {
+  const [port = 0] = await freePorts(1);
+  return {
+    name: "victoria-metrics",
+    candidates: ["no-such-program-on-path", process.execPath],
+    args: ["-e", PROGRAM, String(port), manner],
+    pidFile: join(folder, "engine.pid"),
+    readyUrl: `http://127.0.0.1:${port}/health`,
+    log: createLog("silent"),
+    timing: TIMING,
+    port,
+    ...more,
+  };
+}
+
+function isRunning(pid: number | undefined): boolean {
+  return existsSync(`/proc/${pid}`) && !readFileSync(`/proc/${pid}/stat`, "utf8").includes(") Z");
+}
+
+test("the child has only the environment it was given", async () => {
+  using folder = temporaryFolder();
+  const options = await optionsIn(folder.path, "", { env: { ONLY: "this" } });
+  await using child = await superviseChild(options);
+  expect(child.running).toBe(true);
+  expect(await (await fetch(options.readyUrl)).json()).toEqual({ ONLY: "this" });
+});
+
+test("a crashed child comes back by itself and is counted; a stopped one does not", async () => {
+  using folder = temporaryFolder();
+  const onRestart = vi.fn<() => void>();
+  const child = await superviseChild(await optionsIn(folder.path, "", { onRestart }));
+  const first = child.pid ?? 0;
+  process.kill(first, "SIGKILL");
+  await vi.waitFor(() => expect(onRestart).toHaveBeenCalledTimes(1), { timeout: 10_000 });
+  expect(child.running).toBe(true);
+  expect(child.pid).not.toBe(first);
+  const second = child.pid;
+  await child[Symbol.asyncDispose]();
+  expect([isRunning(second), child.running, child.restarts, child.stoppedInOrder]).toEqual([false, false, 1, true]);
+  expect(existsSync(join(folder.path, "engine.pid"))).toBe(false);
+});
+
+test("a child that ignores SIGTERM is killed after its grace", async () => {
+  using folder = temporaryFolder();
+  const child = await superviseChild(await optionsIn(folder.path, "stubborn"));
+  const pid = child.pid;
+  await child[Symbol.asyncDispose]();
+  expect([isRunning(pid), child.stoppedInOrder]).toEqual([false, false]);
+});
+
+test("a child that exits before it is ready is an error with its last lines, secrets masked", async () => {
+  using folder = temporaryFolder();
+  const start = superviseChild(await optionsIn(folder.path, "broken"));
+  await expect(start).rejects.toThrow(
+    /^victoria-metrics exited before it was ready \(exit code 3\); its last lines:\n {2}cannot open the store: http:\/\/\*\*\*@db\/ password=\*\*\*$/,
+  );
+});
+
+test("a child that is never ready is ended and is an error", async () => {
+  using folder = temporaryFolder();
+  const [otherPort] = await freePorts(1);
+  const options = await optionsIn(folder.path, "", {
+    readyUrl: `http://127.0.0.1:${otherPort}/`,
+    timing: { ...TIMING, readyTimeoutMs: 400 },
+  });
+  await expect(superviseChild(options)).rejects.toThrow(/is not ready after 0.4 s/);
+  await expect(fetch(`http://127.0.0.1:${options.port}/`)).rejects.toThrow("fetch failed");
+});
+
+test("the child of a killed backend is ended before the next one starts, even if it ignores SIGTERM", async () => {
+  using folder = temporaryFolder();
+  const options = await optionsIn(folder.path, "stubborn");
+  const script = `
+    const { superviseChild } = await import(${JSON.stringify(new URL("child.ts", import.meta.url).href)});
+    const { createLog } = await import(${JSON.stringify(new URL("../log.ts", import.meta.url).href)});
+    const child = await superviseChild({ ...${JSON.stringify(options)}, log: createLog("silent") });
+    console.log(child.pid);
+    process.kill(process.pid, "SIGKILL");`;
+  const backend = spawn(process.execPath, ["--input-type=module", "-e", script], { stdio: ["ignore", "pipe", "inherit"] });
+  const [line] = (await once(backend.stdout, "data")) as [Buffer];
+  const orphan = Number(line.toString());
+  if (backend.exitCode === null && backend.signalCode === null) await once(backend, "exit");
+  expect(isRunning(orphan)).toBe(true);
+
+  await using child = await superviseChild(options);
+  expect([isRunning(orphan), child.running]).toEqual([false, true]);
+});
+
+test("a process that only has the recorded id is left alone", async () => {
+  using folder = temporaryFolder();
+  const stranger = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"], { stdio: "ignore" });
+  const options = await optionsIn(folder.path);
+  writeFileSync(options.pidFile, JSON.stringify({ pid: stranger.pid, startTime: "1", commandLine: "something else" }));
+  await using child = await superviseChild(options);
+  expect([child.running, isRunning(stranger.pid)]).toEqual([true, true]);
+  stranger.kill("SIGKILL");
+});
+
+test("flags and URLs with secrets are masked, other text is not", () => {
+  expect(maskSecrets('flag "remoteWrite.basicAuth.password"="hunter2" -httpAuth.password=x token: abc http://a:b@c/d?x=1')).toBe(
+    'flag "remoteWrite.basicAuth.password"="***" -httpAuth.password=*** token: *** http://***@c/d?x=1',
+  );
+  expect(maskSecrets("opened storage in 0.01 seconds; tokens 5")).toBe("opened storage in 0.01 seconds; tokens 5");
+});
