@@ -202,7 +202,7 @@ export class ClusterIdentity implements CredentialSource, AsyncDisposable {
 
   async #recheckPermissions(): Promise<void> {
     while (!this.#signal.aborted) {
-      await this.#pause(PERMISSIONS_EVERY_MS);
+      await sleep(PERMISSIONS_EVERY_MS, undefined, { signal: this.#signal }).catch(() => undefined);
       if (this.#missing !== undefined) await this.#checkPermissions();
     }
   }

@@ -83,6 +83,10 @@ export class KubernetesApi implements AsyncDisposable {
     return this.#json<T>("POST", path, { type: "application/json", body }, signal);
   }
 
+  async delete(path: string, signal: AbortSignal): Promise<void> {
+    await this.#json("DELETE", path, undefined, signal);
+  }
+
   /** RFC 7386 merge patch: no precondition, the last writer wins. */
   mergePatch<T>(path: string, body: unknown, signal: AbortSignal): Promise<T> {
     return this.#json<T>("PATCH", path, { type: "application/merge-patch+json", body }, signal);
