@@ -79,9 +79,12 @@ export function labelName(key: string): string {
   return /^\d/.test(clean) ? `key_${clean}` : clean;
 }
 
-/** VictoriaMetrics drops a sample with a longer label name (256) or value (4096 bytes). */
-const MAX_LABEL_NAME = 250;
-const MAX_LABEL_VALUE_BYTES = 4096;
+/**
+ * VictoriaMetrics leaves out a sample with a label name over 256 or a value over 4096 bytes, and stores but never finds a series
+ * whose labels together exceed 64 KiB: with these limits the most labels stay below all three.
+ */
+const MAX_LABEL_NAME = 240;
+const MAX_LABEL_VALUE_BYTES = 1024;
 
 /** Escaped for the inside of the quotes, and cut to what the store takes. */
 export function labelValue(value: string): string {
