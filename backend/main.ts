@@ -9,6 +9,8 @@ import { sql } from "kysely";
 import { registerAccountRoutes } from "./accounts/routes.ts";
 import { createUserGuard, Sessions } from "./accounts/session.ts";
 import { bootstrap, loadSecrets } from "./accounts/bootstrap.ts";
+import { forwardAlerting } from "./alerting/forward.ts";
+import { startAlerting } from "./alerting/start.ts";
 import { createSignedGuard } from "./authenticate.ts";
 import { KeyCache } from "./enrolment/key-cache.ts";
 import type { MasterKeys } from "./enrolment/master-key.ts";
@@ -19,6 +21,7 @@ import { DataDirInUseError, lockDataDir } from "./engines/data-dir-lock.ts";
 import { openDatabase, type Database } from "./engines/postgres/database.ts";
 import { migrate as migrateDatabase } from "./engines/postgres/migrate.ts";
 import { startVictoriaMetrics } from "./engines/victoria-metrics/embedded.ts";
+import { startEvaluator } from "./engines/vmalert/embedded.ts";
 import { startHealth } from "./health.ts";
 import { registerIngestRoutes } from "./ingest/door.ts";
 import { openOtlpDecoder } from "./ingest/otlp-decoder.ts";
@@ -28,7 +31,7 @@ import { registerLogRoutes } from "./logs/routes.ts";
 import { ClickHouseLogStore } from "./logs/store.ts";
 import { createMetricsIngest } from "./metrics/ingest.ts";
 import { registerMetricsRoutes } from "./metrics/routes.ts";
-import { VictoriaMetricsStore } from "./metrics/store.ts";
+import { VictoriaMetricsStore, type VictoriaMetricsStoreOptions } from "./metrics/store.ts";
 import { createObservations, type Observations } from "./observations.ts";
 import type { Guards } from "./request-identity.ts";
 import { closeRoutes, createApp } from "./server.ts";
@@ -48,6 +51,7 @@ interface Running extends Opening {
   readonly observations: Observations;
   readonly database: Database;
   readonly guards: Guards;
+  readonly metricsUrls: MetricsUrls;
   readonly metrics: VictoriaMetricsStore;
   /** One per engine, for /readyz. */
   readonly checks: Record<string, () => Promise<void>>;
@@ -69,7 +73,8 @@ async function serve(roles: readonly Role[]): Promise<void> {
   await using stack = new AsyncDisposableStack();
   log.info({ settings, roles }, "starting");
   const running = await openShared({ settings, secrets, log, stack, stopping: stopping.signal });
-  if (roles.includes("api")) await openApi(running);
+  const alerting = roles.includes("alerting") ? await openAlerting(running) : undefined;
+  if (roles.includes("api")) await openApi(running, settings.alertingUrl ?? alerting);
   stack.use(
     await startHealth({
       listen: settings.health,
@@ -95,30 +100,36 @@ async function openShared(opening: Opening): Promise<Running> {
   const sessions = new Sessions({ db: database.tables(), jwtSecret, jwtPreviousSecret, ttlMs: settings.jwtTtlMs });
   const keyCache = new KeyCache(database.tables(), masterKeys);
   const guards = { signed: createSignedGuard({ keys: keyCache }), user: createUserGuard(sessions) };
-  const metrics = stack.use(new VictoriaMetricsStore(await metricsUrls(opening, observations)));
+  const metricsUrls = await openMetrics(opening, observations);
+  const metrics = stack.use(new VictoriaMetricsStore(metricsUrls));
   const checks = {
     metrics: () => metrics.check(),
     database: async () => void (await sql`SELECT 1`.execute(database.tables())),
   };
-  return { ...opening, masterKeys, keyCache, sessions, observations, database, guards, metrics, checks };
+  return { ...opening, masterKeys, keyCache, sessions, observations, database, guards, metricsUrls, metrics, checks };
 }
 
-async function metricsUrls({ settings, log, stack }: Opening, observations: Observations): Promise<{ writeUrl: string; queryUrl: string }> {
-  if (settings.metricsWriteUrl && settings.metricsQueryUrl)
-    return { writeUrl: settings.metricsWriteUrl, queryUrl: settings.metricsQueryUrl };
-  const engine = stack.use(
-    await startVictoriaMetrics({
-      candidates: settings.victoriaMetricsPath,
-      dataDir: settings.dataDir,
-      retention: settings.metricsRetention,
-      log,
-      onRestart: () => observations.restarted("victoria-metrics"),
-    }),
-  );
-  return engine;
+interface MetricsUrls extends VictoriaMetricsStoreOptions {
+  readonly embedded: boolean;
 }
 
-async function openApi(running: Running): Promise<void> {
+async function openMetrics({ settings, log, stack }: Opening, observations: Observations): Promise<MetricsUrls> {
+  const { metricsWriteUrl: writeUrl, metricsQueryUrl: queryUrl } = settings;
+  if (writeUrl && queryUrl) return { writeUrl, queryUrl, embedded: false };
+  const engine = await startVictoriaMetrics({
+    candidates: settings.victoriaMetricsPath,
+    dataDir: settings.dataDir,
+    retention: settings.metricsRetention,
+    log,
+    onRestart: () => observations.restarted("victoria-metrics"),
+  });
+  stack.use(engine);
+  const { writeUrl: ownUrl, journal } = engine;
+  return { writeUrl: ownUrl, queryUrl: engine.queryUrl, journal, embedded: true };
+}
+
+/** `alerting`: where /alerting/ is forwarded, when this installation has the role anywhere. */
+async function openApi(running: Running, alerting: string | FastifyInstance | undefined): Promise<void> {
   const { settings, secrets, log, stack, observations, guards, metrics, stopping } = running;
   const clickhouse = stack.use(
     await openClickHouse({
@@ -150,7 +161,46 @@ async function openApi(running: Running): Promise<void> {
   registerLogRoutes(app, { store: logStore, guards });
   registerTraceRoutes(app, { store: spanStore, guards });
   registerMetricsRoutes(app, { store: metrics, guards });
+  if (alerting) await forwardAlerting(app, { target: alerting });
   await listen(running, app, settings.api, "API");
+}
+
+async function openAlerting(running: Running): Promise<FastifyInstance> {
+  const { settings, secrets, log, stack, database, metrics, guards } = running;
+  const evaluator = running.metricsUrls.embedded ? stack.use(await openEvaluator(running)) : undefined;
+  const { rulesListen: listenAt } = settings;
+  const alerting = stack.use(
+    await startAlerting({
+      db: database.tables(),
+      metrics,
+      embedded: evaluator,
+      evaluatorQueryUrl: settings.evaluatorQueryUrl,
+      vmalertCandidates: settings.vmalertPath,
+      intervalMs: settings.evaluationIntervalMs,
+      rulesListener: listenAt && { listen: listenAt, password: secrets.rulesPassword ?? "" },
+      log,
+    }),
+  );
+  const app = await createApp(appOptions(running));
+  alerting.addRoutes(app, guards);
+  running.observations.gauge("evaluator_in_step", "1 while the evaluator is known to have all rules.", () => Number(alerting.inStep));
+  await listen(running, app, settings.alerting, "alerting");
+  return app;
+}
+
+function openEvaluator({ settings, log, metricsUrls, observations }: Running) {
+  return startEvaluator({
+    candidates: settings.vmalertPath,
+    dataDir: settings.dataDir,
+    listen: settings.evaluatorListen,
+    intervalMs: settings.evaluationIntervalMs,
+    delayMs: settings.evaluationDelayMs,
+    metricsQueryUrl: metricsUrls.queryUrl,
+    metricsWriteUrl: metricsUrls.writeUrl,
+    alertmanagerUrl: settings.alertmanagerUrl,
+    log,
+    onRestart: () => observations.restarted("vmalert"),
+  });
 }
 
 function appOptions({ settings, log, observations }: Running) {

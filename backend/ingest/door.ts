@@ -39,8 +39,9 @@ declare module "fastify" {
   }
 }
 
-const DRAIN_BYTES = 1024 * 1024;
-const DRAIN_MS = 1000;
+/** What is still read after a refusal, so that a sender in the middle of its body gets to see the answer instead of a reset. */
+const LINGER_BYTES = MAX_BODY_BYTES + 1024 * 1024;
+const LINGER_MS = 5000;
 const RETRY_AFTER_DRAINING_S = 2;
 
 /** Adds POST /ingest, /ingest/traces and /ingest/logs/otlp. */
@@ -52,9 +53,7 @@ export function registerIngestRoutes(app: FastifyInstance, options: IngestRoutes
     scope.removeAllContentTypeParsers();
     // Hands the body through as a stream, whatever its type.
     scope.addContentTypeParser("*", (_request, payload, done) => done(null, payload));
-    scope.addHook("onSend", async (request, reply) => {
-      if (reply.statusCode >= 400) await settleUnreadBody(request.raw, reply);
-    });
+    scope.addHook("onResponse", async (request) => linger(request.raw));
     scope.addHook("onError", async (request, _reply, error) => {
       const { signal } = request.routeOptions.config;
       if (signal) options.observations.rejected(signal, error instanceof ApiError ? error.code : "internal");
@@ -143,33 +142,20 @@ function isBinary(body: Buffer): boolean {
   return body.subarray(0, 512).some((byte) => byte < 9 || (byte > 13 && byte < 32));
 }
 
-/** Reads on for a bounded amount, so that the sender gets to see the answer; then the connection closes if more is to come. */
-async function settleUnreadBody(request: IncomingMessage, reply: FastifyReply): Promise<void> {
-  if (isFullyRead(request)) return;
-  const declared = Number(request.headers["content-length"] ?? 0);
-  if (declared <= MAX_BODY_BYTES) await discard(request, DRAIN_BYTES, DRAIN_MS);
-  if (!isFullyRead(request)) void reply.header("connection", "close");
-}
-
-function isFullyRead(request: IncomingMessage): boolean {
-  return request.readableEnded || request.destroyed;
-}
-
-function discard(request: IncomingMessage, bytes: number, ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    let left = bytes;
-    const stop = (): void => {
-      clearTimeout(timer);
-      request.off("data", take).off("end", stop).off("error", stop).off("close", stop);
-      request.pause();
-      resolve();
-    };
-    const take = (chunk: Buffer): void => {
-      left -= chunk.length;
-      if (left <= 0) stop();
-    };
-    const timer = setTimeout(stop, ms);
-    request.on("data", take).once("end", stop).once("error", stop).once("close", stop);
-    request.resume();
-  });
+/** After the answer: throws the rest of an unread body away, up to a bound; a sender that has more to say is cut off. */
+function linger(request: IncomingMessage): void {
+  if (request.readableEnded || request.destroyed) return;
+  const { socket } = request;
+  const lastByte = socket.bytesRead + LINGER_BYTES;
+  const stop = (): void => {
+    clearTimeout(timer);
+    request.off("data", watch).off("end", stop).off("error", stop).off("close", stop);
+    if (!request.readableEnded) socket.destroy();
+  };
+  const watch = (): void => {
+    if (socket.bytesRead > lastByte) stop();
+  };
+  const timer = setTimeout(stop, LINGER_MS);
+  request.on("data", watch).once("end", stop).once("error", stop).once("close", stop);
+  request.resume();
 }

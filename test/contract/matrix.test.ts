@@ -1,0 +1,744 @@
+// The whole contract as a matrix: every endpoint × method × authentication case × body case, with status and error code of each, for
+// two tenants, against the real backend with its embedded engines. A route that is not in the matrix fails the last test.
+import { createHash, createHmac, randomUUID } from "node:crypto";
+import { gzipSync, zstdCompressSync } from "node:zlib";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { sign } from "../../agent/protocol/signature.ts";
+import {
+  adminPassword,
+  backendPlace,
+  call,
+  eventually,
+  login,
+  makeTenant,
+  startBackend,
+  temporaryFolder,
+  type Answer,
+  type BackendPlace,
+  type Tenant,
+  type TestProcess,
+} from "../fixtures/processes.ts";
+
+const folder = temporaryFolder();
+let place: BackendPlace;
+let backend: TestProcess;
+let operator: string;
+let red: Tenant;
+let blue: Tenant;
+let viewer: string;
+let cluster: { id: string; key: string };
+let host: { id: string; key: string };
+
+beforeAll(async () => {
+  place = await backendPlace(folder.path, { JWT_TTL: "2h", EVALUATION_INTERVAL: "1s" });
+  backend = await startBackend(place);
+  operator = await login(place.apiUrl, "admin@localhost", adminPassword(place));
+  red = await makeTenant(place.apiUrl, operator, "red");
+  blue = await makeTenant(place.apiUrl, operator, "blue");
+  const reader = { email: "viewer@red.example", password: randomUUID(), role: "viewer" };
+  await call("POST", `${place.apiUrl}/api/users`, { bearer: red.token, body: reader });
+  viewer = await login(place.apiUrl, reader.email, reader.password);
+  cluster = await enrol("/api/clusters/register", { cluster_name: "north", cluster_uid: randomUUID(), agent_version: "1" }, "cluster_id");
+  host = await enrol("/api/v1/agents/register", { hostname: "db-1", machine_id: randomUUID(), agent_version: "1" }, "agent_id");
+});
+
+afterAll(async () => {
+  await backend?.end();
+  folder[Symbol.dispose]();
+});
+
+async function installToken(tenant = red): Promise<string> {
+  return (await call("POST", `${place.apiUrl}/api/install-tokens`, { bearer: tenant.token, body: {} })).json.token;
+}
+
+async function enrol(path: string, body: object, idField: string): Promise<{ id: string; key: string }> {
+  const headers = { "idempotency-key": randomUUID() };
+  const answer = await call("POST", `${place.apiUrl}${path}`, { bearer: await installToken(), body, headers });
+  if (answer.status !== 201) throw new Error(`${path}: ${answer.status} ${answer.text}`);
+  return { id: answer.json[idField], key: answer.json.api_key };
+}
+
+// ── the matrix ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+type Auth = "none" | "signed" | "viewer" | "admin" | "operator" | "install token";
+interface Case {
+  name: string;
+  send: (url: string) => Promise<Answer>;
+  status: number;
+  error?: string;
+}
+interface Row {
+  method: string;
+  /** As in /openapi.json; `{id}` is filled by the cases, and by a random UUID in the generic ones. */
+  path: string;
+  auth: Auth;
+  /** Of a signed route: keys it takes. */
+  kinds?: ("cluster" | "host" | "direct")[];
+  cases: () => Case[];
+}
+
+const JSON_TYPE = { "content-type": "application/json" };
+const nowNs = (): string => `${Date.now()}000000`;
+const logsBody = (message: string): object => ({
+  resourceLogs: [{ scopeLogs: [{ logRecords: [{ timeUnixNano: nowNs(), body: { stringValue: message } }] }] }],
+});
+const spansBody = (): object => ({
+  resourceSpans: [
+    {
+      scopeSpans: [
+        { spans: [{ traceId: "a".repeat(32), spanId: "b".repeat(16), name: "x", startTimeUnixNano: nowNs(), endTimeUnixNano: nowNs() }] },
+      ],
+    },
+  ],
+});
+
+const asUser = (
+  name: string,
+  method: string,
+  bearer: () => string,
+  status: number,
+  body?: unknown,
+  error?: string,
+  path?: string,
+): Case => ({
+  name,
+  send: (url) => call(method, path === undefined ? url : `${place.apiUrl}${path}`, { bearer: bearer(), body }),
+  status,
+  error,
+});
+
+/** A body to a signed path by a key of red. */
+const signedCase = (
+  name: string,
+  path: string,
+  body: string | Uint8Array,
+  status: number,
+  error?: string,
+  headers: Record<string, string> = {},
+): Case => ({
+  name,
+  send: (url) => call("POST", url, { body, headers: { ...sign(red.apiKey, "POST", path, Date.now() / 1000), ...headers } }),
+  status,
+  error,
+});
+
+function ingestCases(path: string, good: () => string, malformed: string, malformedCode: string): Case[] {
+  const huge = Buffer.alloc(32 * 1024 * 1024 + 1, 0x20);
+  return [
+    signedCase("a good body", path, good(), 204),
+    signedCase("an empty body", path, "", 204),
+    signedCase("gzip", path, gzipSync(good()), 204, undefined, { "content-encoding": "gzip" }),
+    signedCase("zstd", path, zstdCompressSync(Buffer.from(good())), 204, undefined, { "content-encoding": "zstd" }),
+    signedCase("any content type", path, good(), 204, undefined, { "content-type": "application/x-protobuf" }),
+    signedCase("a query string is ignored", path, good(), 204),
+    signedCase("an unknown encoding", path, good(), 415, "unsupported_encoding", { "content-encoding": "br" }),
+    signedCase("broken gzip", path, "not gzip", 400, "malformed_body", { "content-encoding": "gzip" }),
+    signedCase("a malformed body", path, malformed, 400, malformedCode),
+    signedCase("protobuf", path, Buffer.from([0x0a, 0x02, 0x12, 0x00, 0x01]), 400, "invalid_payload"),
+    signedCase("more than 32 MiB", path, huge, 413, "body_too_large"),
+    signedCase("more than 32 MiB decompressed", path, gzipSync(huge), 413, "body_too_large", { "content-encoding": "gzip" }),
+  ];
+}
+
+const queryCases = (path: string): Case[] => [
+  asUser("nothing stored yet, or something: an array", "GET", () => red.token, 200),
+  asUser("limit above the cap", "GET", () => red.token, 200, undefined, undefined, `${path}?limit=100000`),
+  asUser("limit 0", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?limit=0`),
+  asUser("limit not a number", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?limit=ten`),
+  asUser("start not a time", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?start=yesterday`),
+  asUser("end not a time", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?end=1`),
+];
+
+const prometheus = (endpoint: string, query: string): Case[] => [
+  asUser("a query", "GET", () => red.token, 200, undefined, undefined, `/query/prometheus/api/v1/${endpoint}?${query}`),
+];
+const withId = (path: string) => path.replace("{id}", randomUUID());
+const missing = (method: string, path: string, body?: unknown): Case[] => [
+  asUser("unknown id", method, () => red.token, 404, body, "not_found", withId(path)),
+  asUser("malformed id", method, () => red.token, 404, body, "not_found", path.replace("{id}", "not-a-uuid")),
+];
+const rule = (): object => ({ name: `rule ${randomUUID()}`, severity: "warning", expr: "up == 0", for: "1m", enabled: false });
+async function made(tenant: Tenant, path: string, body: object, idField: string): Promise<string> {
+  const answer = await call("POST", `${place.apiUrl}${path}`, { bearer: tenant.token, body });
+  if (answer.status !== 201) throw new Error(`${path}: ${answer.status} ${answer.text}`);
+  return answer.json[idField];
+}
+/** The other tenant's thing is not there: 404, and it is still there for its owner. */
+const foreign = (method: string, path: string, create: () => Promise<string>, body?: unknown): Case => ({
+  name: "another tenant's id",
+  send: async () => call(method, `${place.apiUrl}${path.replace("{id}", await create())}`, { bearer: red.token, body }),
+  status: 404,
+  error: "not_found",
+});
+
+function newRule(tenant: Tenant): Promise<string> {
+  return made(tenant, "/alerting/rules", rule(), "id");
+}
+
+function alertingRows(prefix: string): Row[] {
+  return [
+    { method: "GET", path: `${prefix}/rules`, auth: "viewer", cases: () => [asUser("the org's rules", "GET", () => red.token, 200)] },
+    {
+      method: "POST",
+      path: `${prefix}/rules`,
+      auth: "admin",
+      cases: () => [
+        asUser("a good rule", "POST", () => red.token, 201, rule()),
+        asUser("no name", "POST", () => red.token, 400, { ...rule(), name: undefined }, "invalid_field"),
+        asUser("unknown severity", "POST", () => red.token, 400, { ...rule(), severity: "loud" }, "invalid_field"),
+        asUser("unknown field", "POST", () => red.token, 400, { ...rule(), nmae: "x" }, "invalid_field"),
+        asUser("not a comparison", "POST", () => red.token, 400, { ...rule(), expr: "up" }, "invalid_field"),
+        asUser("not an expression", "POST", () => red.token, 400, { ...rule(), expr: "up == (" }, "invalid_field"),
+        asUser("an unknown function", "POST", () => red.token, 400, { ...rule(), expr: "nosuchfunc(up) > 1" }, "invalid_field"),
+        asUser("a negative duration", "POST", () => red.token, 400, { ...rule(), for: "-1m" }, "invalid_field"),
+      ],
+    },
+    {
+      method: "PUT",
+      path: `${prefix}/rules/{id}`,
+      auth: "admin",
+      cases: () => [
+        ...missing("PUT", `/alerting/rules/{id}`, rule()),
+        foreign("PUT", "/alerting/rules/{id}", () => newRule(blue), rule()),
+        {
+          name: "replaced",
+          send: async () => call("PUT", `${place.apiUrl}/alerting/rules/${await newRule(red)}`, { bearer: red.token, body: rule() }),
+          status: 200,
+        },
+      ],
+    },
+    {
+      method: "DELETE",
+      path: `${prefix}/rules/{id}`,
+      auth: "admin",
+      cases: () => [
+        ...missing("DELETE", `/alerting/rules/{id}`),
+        foreign("DELETE", "/alerting/rules/{id}", () => newRule(blue)),
+        {
+          name: "deleted",
+          send: async () => call("DELETE", `${place.apiUrl}/alerting/rules/${await newRule(red)}`, { bearer: red.token }),
+          status: 204,
+        },
+      ],
+    },
+    {
+      method: "GET",
+      path: `${prefix}/rules/{id}/status`,
+      auth: "viewer",
+      cases: () => [
+        ...missing("GET", `/alerting/rules/{id}/status`),
+        foreign("GET", "/alerting/rules/{id}/status", () => newRule(blue)),
+        {
+          name: "a disabled rule",
+          send: async () => call("GET", `${place.apiUrl}/alerting/rules/${await newRule(red)}/status`, { bearer: red.token }),
+          status: 200,
+        },
+      ],
+    },
+    {
+      method: "GET",
+      path: `${prefix}/rules/{id}/history`,
+      auth: "viewer",
+      cases: () => [...missing("GET", `/alerting/rules/{id}/history`), foreign("GET", "/alerting/rules/{id}/history", () => newRule(blue))],
+    },
+    {
+      method: "POST",
+      path: `${prefix}/rules/validate`,
+      auth: "viewer",
+      cases: () => [asUser("a good expression", "POST", () => red.token, 200, rule())],
+    },
+  ];
+}
+
+const MATRIX: Row[] = [
+  {
+    method: "POST",
+    path: "/ingest",
+    auth: "signed",
+    kinds: ["cluster", "host", "direct"],
+    cases: () => ingestCases("/ingest", () => `matrix_metric{a="b"} 1 ${Date.now()}\n`, "ok 1\nnot exposition text {\n", "invalid_payload"),
+  },
+  {
+    method: "POST",
+    path: "/ingest/traces",
+    auth: "signed",
+    kinds: ["cluster", "host", "direct"],
+    cases: () => [
+      ...ingestCases("/ingest/traces", () => JSON.stringify(spansBody()), "{", "malformed_body"),
+      signedCase("zero records", "/ingest/traces", "{}", 204),
+      signedCase(
+        "a mistyped field",
+        "/ingest/traces",
+        '{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":7}]}]}]}',
+        400,
+        "invalid_payload",
+      ),
+    ],
+  },
+  {
+    method: "POST",
+    path: "/ingest/logs/otlp",
+    auth: "signed",
+    kinds: ["cluster", "host", "direct"],
+    cases: () => [
+      ...ingestCases("/ingest/logs/otlp", () => JSON.stringify(logsBody("matrix")), "[]]", "malformed_body"),
+      signedCase("zero records", "/ingest/logs/otlp", '{"resourceLogs":[]}', 204),
+      signedCase("a mistyped field", "/ingest/logs/otlp", '{"resourceLogs":{}}', 400, "invalid_payload"),
+    ],
+  },
+  {
+    method: "GET",
+    path: "/query/traces",
+    auth: "viewer",
+    cases: () => [
+      ...queryCases("/query/traces"),
+      asUser("trace_id not hex", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/traces?trace_id=xyz"),
+    ],
+  },
+  { method: "GET", path: "/query/logs", auth: "viewer", cases: () => queryCases("/query/logs") },
+  ...(["GET", "POST"] as const).flatMap((method): Row[] =>
+    [
+      ["query", "query=up"],
+      ["query_range", "query=up&start=1&end=2&step=1"],
+      ["series", "match[]=up"],
+      ["labels", ""],
+    ].map(([endpoint = "", query = ""]) => ({
+      method,
+      path: `/query/prometheus/api/v1/${endpoint}`,
+      auth: "viewer",
+      cases: () =>
+        method === "GET"
+          ? prometheus(endpoint, query)
+          : [
+              {
+                name: "a form",
+                send: (url) =>
+                  call("POST", url, { bearer: red.token, body: query, headers: { "content-type": "application/x-www-form-urlencoded" } }),
+                status: 200,
+              },
+            ],
+    })),
+  ),
+  { method: "GET", path: "/query/prometheus/api/v1/label/{name}/values", auth: "viewer", cases: () => prometheus("label/job/values", "") },
+  {
+    method: "POST",
+    path: "/api/auth/login",
+    auth: "none",
+    cases: () => [
+      {
+        name: "wrong password",
+        send: (url) => call("POST", url, { body: { email: "admin@red.example", password: "wrong-password" } }),
+        status: 401,
+        error: "invalid_credentials",
+      },
+      {
+        name: "unknown user",
+        send: (url) => call("POST", url, { body: { email: "nobody@red.example", password: "wrong-password" } }),
+        status: 401,
+        error: "invalid_credentials",
+      },
+      { name: "no password", send: (url) => call("POST", url, { body: { email: "a@b" } }), status: 400, error: "invalid_field" },
+      { name: "not JSON", send: (url) => call("POST", url, { body: "{", headers: JSON_TYPE }), status: 400, error: "malformed_body" },
+    ],
+  },
+  {
+    method: "POST",
+    path: "/api/clusters/register",
+    auth: "install token",
+    cases: () => enrolmentCases(() => ({ cluster_name: "c", cluster_uid: randomUUID(), agent_version: "1" })),
+  },
+  {
+    method: "POST",
+    path: "/api/v1/agents/register",
+    auth: "install token",
+    cases: () => enrolmentCases(() => ({ hostname: "h", machine_id: randomUUID(), agent_version: "1" })),
+  },
+  { method: "POST", path: "/heartbeat", auth: "signed", kinds: ["cluster"], cases: () => heartbeatCases("/heartbeat", () => cluster.key) },
+  {
+    method: "POST",
+    path: "/ingest/agents/heartbeat",
+    auth: "signed",
+    kinds: ["host"],
+    cases: () => heartbeatCases("/ingest/agents/heartbeat", () => host.key),
+  },
+  {
+    method: "POST",
+    path: "/api/clusters/rotate-key",
+    auth: "signed",
+    kinds: ["cluster"],
+    cases: () => [
+      {
+        name: "no Idempotency-Key",
+        send: (url) => call("POST", url, { headers: sign(cluster.key, "POST", "/api/clusters/rotate-key", Date.now() / 1000) }),
+        status: 400,
+        error: "missing_idempotency_key",
+      },
+    ],
+  },
+  {
+    method: "GET",
+    path: "/api/v1/agents/{id}/config",
+    auth: "signed",
+    kinds: ["host"],
+    cases: () => [
+      { name: "its own", send: () => signedGet(`/api/v1/agents/${host.id}/config`, host.key), status: 200 },
+      { name: "another host's", send: () => signedGet(`/api/v1/agents/${randomUUID()}/config`, host.key), status: 404, error: "not_found" },
+    ],
+  },
+  {
+    method: "PUT",
+    path: "/api/v1/agents/{id}/config",
+    auth: "admin",
+    cases: () => [
+      ...missing("PUT", "/api/v1/agents/{id}/config", {}),
+      {
+        name: "written",
+        send: () => call("PUT", `${place.apiUrl}/api/v1/agents/${host.id}/config`, { bearer: red.token, body: { log_level: "warn" } }),
+        status: 200,
+      },
+      {
+        name: "an unknown field",
+        send: () => call("PUT", `${place.apiUrl}/api/v1/agents/${host.id}/config`, { bearer: red.token, body: { exporters: {} } }),
+        status: 400,
+        error: "invalid_field",
+      },
+      {
+        name: "by another tenant",
+        send: () => call("PUT", `${place.apiUrl}/api/v1/agents/${host.id}/config`, { bearer: blue.token, body: {} }),
+        status: 404,
+        error: "not_found",
+      },
+    ],
+  },
+  { method: "GET", path: "/api/install-tokens", auth: "viewer", cases: () => [asUser("listed", "GET", () => red.token, 200)] },
+  {
+    method: "POST",
+    path: "/api/install-tokens",
+    auth: "admin",
+    cases: () => [
+      asUser("default lifetime", "POST", () => red.token, 201, {}),
+      asUser("no body", "POST", () => red.token, 201),
+      asUser("a wrong lifetime", "POST", () => red.token, 400, { ttl: "soon" }, "invalid_field"),
+    ],
+  },
+  {
+    method: "DELETE",
+    path: "/api/install-tokens/{id}",
+    auth: "admin",
+    cases: () => [
+      ...missing("DELETE", "/api/install-tokens/{id}"),
+      foreign("DELETE", "/api/install-tokens/{id}", () => made(blue, "/api/install-tokens", {}, "id")),
+    ],
+  },
+  { method: "GET", path: "/api/clusters", auth: "viewer", cases: () => [asUser("listed", "GET", () => red.token, 200)] },
+  { method: "DELETE", path: "/api/clusters/{id}", auth: "admin", cases: () => missing("DELETE", "/api/clusters/{id}") },
+  { method: "GET", path: "/api/v1/agents", auth: "viewer", cases: () => [asUser("listed", "GET", () => red.token, 200)] },
+  { method: "DELETE", path: "/api/v1/agents/{id}", auth: "admin", cases: () => missing("DELETE", "/api/v1/agents/{id}") },
+  { method: "GET", path: "/api/keys", auth: "viewer", cases: () => [asUser("listed", "GET", () => red.token, 200)] },
+  {
+    method: "POST",
+    path: "/api/keys",
+    auth: "admin",
+    cases: () => [
+      asUser("made", "POST", () => red.token, 201, { name: "pipeline" }),
+      asUser("no name", "POST", () => red.token, 400, {}, "invalid_field"),
+      asUser("an unknown field", "POST", () => red.token, 400, { name: "x", org_id: "y" }, "invalid_field"),
+    ],
+  },
+  {
+    method: "DELETE",
+    path: "/api/keys/{id}",
+    auth: "admin",
+    cases: () => [
+      ...missing("DELETE", "/api/keys/{id}"),
+      foreign("DELETE", "/api/keys/{id}", () => made(blue, "/api/keys", { name: "k" }, "key_id")),
+    ],
+  },
+  { method: "GET", path: "/api/users", auth: "viewer", cases: () => [asUser("listed", "GET", () => red.token, 200)] },
+  {
+    method: "POST",
+    path: "/api/users",
+    auth: "admin",
+    cases: () => [
+      asUser("made", "POST", () => red.token, 201, { email: `${randomUUID()}@red.example`, password: randomUUID(), role: "admin" }),
+      asUser(
+        "an admin grants operator",
+        "POST",
+        () => red.token,
+        403,
+        { email: `${randomUUID()}@red.example`, password: randomUUID(), role: "operator" },
+        "forbidden",
+      ),
+      asUser("taken", "POST", () => red.token, 409, { email: "viewer@red.example", password: randomUUID(), role: "viewer" }, "conflict"),
+      asUser(
+        "a short password",
+        "POST",
+        () => red.token,
+        400,
+        { email: "x@red.example", password: "short", role: "viewer" },
+        "invalid_field",
+      ),
+      asUser(
+        "an unknown role",
+        "POST",
+        () => red.token,
+        400,
+        { email: "x@red.example", password: randomUUID(), role: "root" },
+        "invalid_field",
+      ),
+    ],
+  },
+  {
+    method: "PUT",
+    path: "/api/users/{id}/password",
+    auth: "admin",
+    cases: () => [
+      ...missing("PUT", "/api/users/{id}/password", { password: randomUUID() }),
+      foreign("PUT", "/api/users/{id}/password", blueUser, { password: randomUUID() }),
+    ],
+  },
+  {
+    method: "PUT",
+    path: "/api/users/{id}/role",
+    auth: "admin",
+    cases: () => [
+      ...missing("PUT", "/api/users/{id}/role", { role: "viewer" }),
+      foreign("PUT", "/api/users/{id}/role", blueUser, { role: "viewer" }),
+    ],
+  },
+  {
+    method: "DELETE",
+    path: "/api/users/{id}",
+    auth: "admin",
+    cases: () => [...missing("DELETE", "/api/users/{id}"), foreign("DELETE", "/api/users/{id}", blueUser)],
+  },
+  { method: "GET", path: "/api/orgs", auth: "operator", cases: () => [asUser("listed", "GET", () => operator, 200)] },
+  {
+    method: "POST",
+    path: "/api/orgs",
+    auth: "operator",
+    cases: () => [
+      asUser("taken", "POST", () => operator, 409, { name: "red", admin: { email: "z@z.example", password: randomUUID() } }, "conflict"),
+      asUser("no administrator", "POST", () => operator, 400, { name: "green" }, "invalid_field"),
+    ],
+  },
+  { method: "GET", path: "/openapi.json", auth: "none", cases: () => [{ name: "served", send: (url) => call("GET", url), status: 200 }] },
+  ...alertingRows("/alerting"),
+];
+
+async function blueUser(): Promise<string> {
+  return (await call("GET", `${place.apiUrl}/api/users`, { bearer: blue.token })).json[0].user_id;
+}
+
+function signedGet(path: string, key: string): Promise<Answer> {
+  return call("GET", `${place.apiUrl}${path}`, { headers: sign(key, "GET", path, Date.now() / 1000) });
+}
+
+function heartbeatCases(path: string, key: () => string): Case[] {
+  const beat = (name: string, status: number, body?: object, error?: string): Case => ({
+    name,
+    send: (url) => call("POST", url, { body, headers: sign(key(), "POST", path, Date.now() / 1000) }),
+    status,
+    error,
+  });
+  return [
+    beat("without a body", 204),
+    beat("with everything", 204, {
+      node: "n1",
+      agent_version: "1",
+      interval_s: 30,
+      collector: { state: "running", restarts: 0, last_error: "" },
+    }),
+    beat("a wrong type", 400, { interval_s: "soon" }, "invalid_field"),
+  ];
+}
+
+function enrolmentCases(body: () => object): Case[] {
+  const post = (
+    name: string,
+    status: number,
+    error: string | undefined,
+    change: (ask: { bearer: string; body: object; headers: Record<string, string> }) => object = (ask) => ask,
+  ): Case => ({
+    name,
+    send: async (url) =>
+      call("POST", url, change({ bearer: await installToken(), body: body(), headers: { "idempotency-key": randomUUID() } })),
+    status,
+    error,
+  });
+  return [
+    post("enrolled", 201, undefined),
+    post("no Idempotency-Key", 400, "missing_idempotency_key", (ask) => ({ ...ask, headers: {} })),
+    post("Idempotency-Key not a UUID", 400, "missing_idempotency_key", (ask) => ({ ...ask, headers: { "idempotency-key": "x" } })),
+    post("a missing field", 400, "invalid_field", (ask) => ({ ...ask, body: {} })),
+    post("an unknown token", 401, "invalid_install_token", (ask) => ({ ...ask, bearer: "it_unknown" })),
+    {
+      name: "a used token with another Idempotency-Key",
+      send: async (url) => {
+        const bearer = await installToken();
+        await call("POST", url, { bearer, body: body(), headers: { "idempotency-key": randomUUID() } });
+        return await call("POST", url, { bearer, body: body(), headers: { "idempotency-key": randomUUID() } });
+      },
+      status: 401,
+      error: "invalid_install_token",
+    },
+    {
+      name: "the same Idempotency-Key with another body",
+      send: async (url) => {
+        const ask = { bearer: await installToken(), headers: { "idempotency-key": randomUUID() } };
+        await call("POST", url, { ...ask, body: body() });
+        return await call("POST", url, { ...ask, body: body() });
+      },
+      status: 422,
+      error: "idempotency_key_reused",
+    },
+  ];
+}
+
+// ── generic cases, by the route's authentication ───────────────────────────────────────────────────────────────────────────────────
+
+function authCases(row: Row): Case[] {
+  if (row.auth === "signed") return signatureCases(row);
+  if (row.auth === "none") return [];
+  const expected = row.auth === "install token" ? "invalid_install_token" : "invalid_token";
+  const bearer = (name: string, token: () => string | undefined, status = 401, error = expected): Case => ({
+    name,
+    send: (url) =>
+      call(row.method, url, {
+        bearer: token(),
+        body: row.method === "GET" || row.method === "DELETE" ? undefined : {},
+        headers: { "idempotency-key": randomUUID() },
+      }),
+    status,
+    error,
+  });
+  const cases = [
+    bearer("no bearer token", () => undefined),
+    bearer("a token that is none", () => "abc"),
+    bearer("an agent's key", () => red.apiKey),
+    bearer(
+      "a token of another algorithm",
+      () => `${Buffer.from('{"alg":"none"}').toString("base64url")}.${Buffer.from("{}").toString("base64url")}.`,
+    ),
+    bearer("a token with a foreign signature", () => forged()),
+  ];
+  if (row.auth === "admin" || row.auth === "operator") cases.push(bearer("a viewer", () => viewer, 403, "forbidden"));
+  if (row.auth === "operator") cases.push(bearer("an admin", () => red.token, 403, "forbidden"));
+  return cases;
+}
+
+function forged(): string {
+  const [header = "", payload = ""] = red.token.split(".");
+  return `${header}.${payload}.${createHmac("sha256", "not the secret").update(`${header}.${payload}`).digest("base64url")}`;
+}
+
+function signatureCases(row: Row): Case[] {
+  const path = withId(row.path);
+  const key = (): string => (row.kinds?.includes("direct") ? red.apiKey : row.kinds?.includes("host") ? host.key : cluster.key);
+  const send = (name: string, headers: () => Record<string, string>, error: string, status = 401): Case => ({
+    name,
+    send: () => call(row.method, `${place.apiUrl}${path}`, { headers: headers() }),
+    status,
+    error,
+  });
+  const good = (at = Date.now() / 1000): Record<string, string> => sign(key(), row.method, path, at);
+  const without = (name: string): Record<string, string> =>
+    Object.fromEntries(Object.entries(good()).filter(([header]) => header !== name));
+  const cases = [
+    send("no headers", () => ({}), "missing_header"),
+    send("no timestamp", () => without("x-timestamp"), "missing_header"),
+    send("no key hash", () => without("x-key-hash"), "missing_header"),
+    send("no signature", () => without("x-signature"), "missing_header"),
+    send("a timestamp that is not digits", () => ({ ...good(), "x-timestamp": "1e9" }), "malformed_header"),
+    send("an uppercase key hash", () => ({ ...good(), "x-key-hash": good()["x-key-hash"]?.toUpperCase() ?? "" }), "malformed_header"),
+    send("a short signature", () => ({ ...good(), "x-signature": "ab" }), "malformed_header"),
+    send("6 minutes ago", () => good(Date.now() / 1000 - 360), "stale_timestamp"),
+    send("6 minutes ahead", () => good(Date.now() / 1000 + 360), "stale_timestamp"),
+    send("an unknown key", () => sign("ak_unknown", row.method, path, Date.now() / 1000), "unknown_key"),
+    send("another path signed", () => sign(key(), row.method, "/other", Date.now() / 1000), "bad_signature"),
+    send("another method signed", () => sign(key(), "PATCH", path, Date.now() / 1000), "bad_signature"),
+    send("the hash as the key", () => ({ ...good(), "x-signature": hashAsKey(key(), row.method, path) }), "bad_signature"),
+  ];
+  const wrong = (["cluster", "host", "direct"] as const).filter((kind) => !row.kinds?.includes(kind));
+  const keys = { cluster: () => cluster.key, host: () => host.key, direct: () => red.apiKey };
+  for (const kind of wrong)
+    cases.push(send(`a ${kind} key`, () => sign(keys[kind](), row.method, path, Date.now() / 1000), "wrong_key_kind", 403));
+  return cases;
+}
+
+function hashAsKey(key: string, method: string, path: string): string {
+  const hash = createHash("sha256").update(key).digest("hex");
+  return createHmac("sha256", hash)
+    .update(`${Math.floor(Date.now() / 1000)}\n${method}\n${path}`)
+    .digest("hex");
+}
+
+describe.each(MATRIX.map((row) => [`${row.method} ${row.path}`, row] as const))("%s", (_title, row) => {
+  test.each([...authCases(row), ...row.cases()].map((item) => [item.name, item.status, item] as const))(
+    "%s: %i",
+    async (_name, status, item) => {
+      const answer = await item.send(`${place.apiUrl}${withId(row.path)}`);
+      expect([answer.status, answer.json?.error], answer.text).toEqual([status, item.error]);
+      expect(status < 400 || /\w/.test(answer.json.message)).toBe(true);
+      expect(status !== 204 || answer.text === "").toBe(true);
+      expect(answer.headers.get("x-request-id")).toBeTruthy();
+    },
+  );
+});
+
+test("a refusal in the middle of a large body is seen by its sender, not a reset", async () => {
+  const body = Buffer.alloc(20 * 1024 * 1024, 0x20);
+  const answer = await call("POST", `${place.apiUrl}/ingest`, { body, headers: sign("ak_unknown", "POST", "/ingest", Date.now() / 1000) });
+  expect([answer.status, answer.json.error]).toEqual([401, "unknown_key"]);
+});
+
+test("methods that are not listed are 405 with Allow, on every path", async () => {
+  const paths = new Map<string, Set<string>>();
+  for (const row of MATRIX) paths.set(row.path, (paths.get(row.path) ?? new Set()).add(row.method));
+  for (const [path, methods] of paths) {
+    for (const method of ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"].filter((name) => !methods.has(name))) {
+      const answer = await call(method, `${place.apiUrl}${withId(path)}`, { bearer: red.token });
+      expect([path, method, answer.status]).toEqual([path, method, 405]);
+      expect(answer.headers.get("allow")?.split(", ").sort()).toEqual([...methods].sort());
+    }
+  }
+});
+
+test("what one tenant sent is read by that tenant alone", async () => {
+  const secret = `only-red-${randomUUID()}`;
+  const path = "/ingest/logs/otlp";
+  const sent = await call("POST", `${place.apiUrl}${path}`, {
+    body: JSON.stringify(logsBody(secret)),
+    headers: sign(red.apiKey, "POST", path, Date.now() / 1000),
+  });
+  expect(sent.status).toBe(204);
+  const read = async (bearer: string): Promise<unknown[]> => (await call("GET", `${place.apiUrl}/query/logs?q=${secret}`, { bearer })).json;
+  await eventually("red reads it", async () => (await read(red.token)).length === 1);
+  expect(await read(blue.token)).toEqual([]);
+  expect(await read(operator)).toEqual([]);
+});
+
+test("every route that exists is in the matrix, and the other way round", async () => {
+  const document = (await call("GET", `${place.apiUrl}/openapi.json`)).json;
+  const served = Object.entries(document.paths as Record<string, object>).flatMap(([path, methods]) =>
+    Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+  );
+  expect(served.sort()).toEqual(
+    MATRIX.map((row) => `${row.method} ${row.path}`)
+      .concat("GET /openapi.json")
+      .filter((item, at, all) => all.indexOf(item) === at)
+      .sort(),
+  );
+});
+
+test("the alerting service on its own port answers as under the prefix", async () => {
+  for (const row of alertingRows("")) {
+    const path = withId(row.path);
+    for (const bearer of [red.token, viewer, "abc"]) {
+      const body = row.method === "GET" || row.method === "DELETE" ? undefined : {};
+      const direct = await call(row.method, `${place.alertingUrl}${path}`, { bearer, body });
+      const forwarded = await call(row.method, `${place.apiUrl}/alerting${path}`, { bearer, body });
+      expect([row.method, path, forwarded.status, forwarded.text]).toEqual([row.method, path, direct.status, direct.text]);
+    }
+  }
+});
