@@ -1,0 +1,146 @@
+// Rotation of the cluster's one key under N agents that sign all the time, against a real kube-apiserver: crashes between any two
+// steps, lost answers, an API server that is away, a watch that died without a word.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Step } from "../../agent/enrolment/turn.ts";
+import { ClusterSecret } from "../../agent/credentials/cluster-secret.ts";
+import { KubernetesApi } from "../../agent/kubernetes/api.ts";
+import { ROTATE_KEY_PATH } from "../../agent/protocol/enrolment.ts";
+import { keyHash } from "../../agent/protocol/signature.ts";
+import { EnrolmentBackend } from "../fixtures/enrolment-backend.ts";
+import type { IdentityAgent } from "../fixtures/identity-agents.ts";
+import { IdentityCluster } from "../fixtures/identity-cluster.ts";
+import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
+import { eventually, temporaryFolder } from "../fixtures/processes.ts";
+
+const DAY_MS = 86_400_000;
+const folder = temporaryFolder();
+let kube: KubeApiServer;
+
+beforeAll(async () => {
+  kube = await KubeApiServer.start(folder.path);
+});
+
+afterAll(async () => {
+  await kube[Symbol.asyncDispose]();
+  folder[Symbol.dispose]();
+});
+
+/** Enrols, so that what follows starts from a cluster with one key; answers its hash and the used token. */
+async function enrolled(cluster: IdentityCluster, backend: EnrolmentBackend): Promise<{ first: string; installToken: string }> {
+  const installToken = backend.newInstallToken();
+  await using agent = cluster.agent("enroller", { installToken });
+  return { first: await agent.signing(), installToken };
+}
+
+function newestHash(backend: EnrolmentBackend): string {
+  return keyHash(backend.keys.at(-1)!.apiKey);
+}
+
+async function askForRotation(cluster: IdentityCluster): Promise<void> {
+  await using api = new KubernetesApi(cluster.access);
+  const secret = new ClusterSecret(api, { namespace: cluster.namespace, name: "cluster-agent-credentials" });
+  await secret.requestRotation(AbortSignal.timeout(5_000));
+}
+
+async function allSignWith(agents: IdentityAgent[], wanted: (hash: string) => boolean): Promise<Set<string>> {
+  return new Set(await Promise.all(agents.map((agent) => agent.signing(wanted))));
+}
+
+describe("a rotation", () => {
+  it.for<Step>(["lease-acquired", "rotation-announced", "rotated", "rotation-stored", "lease-released"])(
+    "is finished by the next agent when the holder is killed right after %s, with one live key and one in overlap",
+    async (killAfter) => {
+      await using backend = await EnrolmentBackend.start();
+      await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
+      const { first } = await enrolled(cluster, backend);
+      backend.aheadMs = 31 * DAY_MS;
+      const holder = cluster.agent("holder", { killAfter });
+      expect(await holder.ended()).toBe("SIGKILL");
+      const next = cluster.agent("next");
+      const hash = await next.signing((signer) => signer !== first);
+      expect(hash).toBe(newestHash(backend));
+      expect(backend.keys).toHaveLength(2);
+      expect(next.refusals).toEqual([]);
+      await eventually("the Secret is in order", async () => (await cluster.secret()).pendingRotation === undefined);
+    },
+  );
+
+  it("locks nobody out when its answer was lost and the overlap has passed before the next agent came", async () => {
+    await using backend = await EnrolmentBackend.start();
+    await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
+    const { first } = await enrolled(cluster, backend);
+    backend.aheadMs = 31 * DAY_MS;
+    const holder = cluster.agent("holder", { killAfter: "rotated" });
+    expect(await holder.ended()).toBe("SIGKILL");
+    backend.aheadMs += 10 * 60_000;
+    expect(backend.liveKeys().map(({ apiKey }) => keyHash(apiKey))).not.toContain(first);
+    const next = cluster.agent("next");
+    expect(await next.signing()).toBe(newestHash(backend));
+    expect(backend.keys).toHaveLength(2);
+  });
+
+  it("is done once when its answer is lost on the way", async () => {
+    await using backend = await EnrolmentBackend.start();
+    await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
+    const { first } = await enrolled(cluster, backend);
+    backend.loseAnswerOf = ROTATE_KEY_PATH;
+    const agents = ["a", "b"].map((name) => cluster.agent(name));
+    await allSignWith(agents, () => true);
+    await askForRotation(cluster);
+    expect(await allSignWith(agents, (hash) => hash !== first)).toEqual(new Set([newestHash(backend)]));
+    expect(backend.keys).toHaveLength(2);
+  });
+
+  it("by age or on demand reaches five agents without one refused request", async () => {
+    await using backend = await EnrolmentBackend.start();
+    await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
+    const { first } = await enrolled(cluster, backend);
+    const agents = ["a", "b", "c", "d", "e"].map((name) => cluster.agent(name, { heartbeatEveryMs: 20 }));
+    await allSignWith(agents, () => true);
+    await askForRotation(cluster);
+    const second = await allSignWith(agents, (hash) => hash !== first);
+    expect(second).toEqual(new Set([newestHash(backend)]));
+    backend.aheadMs = 31 * DAY_MS;
+    const third = await allSignWith(agents, (hash) => hash !== first && !second.has(hash));
+    expect(third).toEqual(new Set([newestHash(backend)]));
+    expect(agents.flatMap((agent) => agent.refusals)).toEqual([]);
+    expect(backend.keys).toHaveLength(3);
+    expect((await cluster.secret()).rotateRequested).toBe(false);
+  });
+
+  it("never happens by age when KEY_ROTATION_DAYS is 0", async () => {
+    await using backend = await EnrolmentBackend.start();
+    await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
+    await enrolled(cluster, backend);
+    backend.aheadMs = 1000 * DAY_MS;
+    const agent = cluster.agent("a", { keyRotationDays: 0 });
+    await agent.signing();
+    await eventually("ten heartbeats", async () => agent.events.filter(({ event }) => event === "heartbeat").length >= 10);
+    expect(backend.keys).toHaveLength(1);
+    expect(agent.steps).toEqual([]);
+  });
+});
+
+describe("while a rotation is under way", () => {
+  it("an API server that is away keeps nobody from signing, and the rotation is finished when it is back", async () => {
+    await using backend = await EnrolmentBackend.start();
+    await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
+    const { first } = await enrolled(cluster, backend);
+    const agents = ["a", "b", "c"].map((name) => cluster.agent(name));
+    await allSignWith(agents, () => true);
+    backend.hold(ROTATE_KEY_PATH);
+    await askForRotation(cluster);
+    await backend.held();
+    await kube.stopServer();
+    backend.release();
+    await eventually("the answer is here, and cannot be stored", async () => backend.keys.length === 2);
+    const beats = () => agents.map((agent) => agent.events.filter(({ event }) => event === "heartbeat").length);
+    const before = beats();
+    await eventually("all go on signing", async () => beats().every((count, index) => count > before[index]! + 5));
+    expect(agents.map((agent) => agent.signsWith)).toEqual([first, first, first]);
+    await kube.startServer();
+    expect(await allSignWith(agents, (hash) => hash !== first)).toEqual(new Set([newestHash(backend)]));
+    expect(backend.keys).toHaveLength(2);
+    expect(agents.flatMap((agent) => agent.refusals)).toEqual([]);
+  });
+});
