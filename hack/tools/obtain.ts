@@ -78,8 +78,8 @@ async function bring(tool: Tool, kept: string, progress: Progress): Promise<void
       progress(`ready after ${Math.round((Date.now() - startedAt) / 1000)} s (${way}), kept as ${kept}`);
       return;
     } catch (error) {
-      if (!(error instanceof ToolError)) throw error;
-      tried.push(`${way}: ${error.message}`);
+      // Whatever went wrong with one way (a full disk too) is a reason to try the next; all are told at the end.
+      tried.push(`${way}: ${(error as Error).message}`);
     }
   }
   throw new ToolError(

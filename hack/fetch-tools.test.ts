@@ -1,0 +1,87 @@
+// Holds the catalogue, the pinned Go modules and the collector's manifest together, and the programs to what they are asked.
+import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { parse } from "yaml";
+import { CATALOGUE, RUN_TOOLS, TEST_TOOLS, toolPath } from "./fetch-tools.ts";
+
+const MODULES = join(import.meta.dirname, "tools");
+
+interface Manifest {
+  dist: { version: string };
+  [kind: string]: { gomod: string }[] | { version: string };
+}
+
+const manifest = parse(readFileSync(join(MODULES, "otelcol-contrib", "manifest.yaml"), "utf8")) as Manifest;
+const components = ["extensions", "receivers", "processors", "exporters"].flatMap((kind) =>
+  (manifest[kind] as { gomod: string }[]).map((one) => one.gomod),
+);
+
+describe("the catalogue", () => {
+  it.each(CATALOGUE.filter((tool) => tool.module.package !== "."))(
+    "builds $name $version from a module pinned to it",
+    ({ version, module }) => {
+      const pins = readFileSync(join(MODULES, module.folder, "go.mod"), "utf8");
+      expect(pins.slice(pins.indexOf("tool "))).toMatch(new RegExp(`\\s${module.package}\\n`));
+      const required = [...pins.matchAll(/^(?:require |\t)(\S+) (v\S+)/gm)].find(([, path]) => `${module.package}/`.startsWith(`${path}/`));
+      expect(required?.[2]).toBe(`v${version}`);
+    },
+  );
+
+  it("knows every program that `npm start` and `npm test` ask for", () => {
+    const names = CATALOGUE.map((tool) => tool.name);
+    for (const name of [...RUN_TOOLS, ...TEST_TOOLS]) expect(names).toContain(name);
+  });
+
+  it("says which programs there are when asked for another", async () => {
+    await expect(toolPath("no-such-program")).rejects.toThrow(/no program no-such-program: known are victoria-metrics, vmalert/);
+  });
+
+  it.each(CATALOGUE.filter((tool) => tool.release))(
+    "takes $name from a release over https, named with its version",
+    ({ release, version }) => {
+      expect(release?.url).toMatch(/^https:/);
+      expect(release?.url).toContain(version);
+      expect(release?.checksums).toMatch(/^https:/);
+      expect(release?.checksums).toContain(version);
+    },
+  );
+});
+
+describe("the collector", () => {
+  it("is pinned to the manifest, component by component", () => {
+    const pins = readFileSync(join(MODULES, "otelcol-contrib", "go.mod"), "utf8");
+    expect(CATALOGUE.find((tool) => tool.name === "otelcol-contrib")?.version).toBe(manifest.dist.version);
+    for (const gomod of components) expect(pins).toContain(`\t${gomod}\n`);
+  });
+
+  it.each([
+    ["receivers", ["otlp", "hostmetrics", "kubeletstats", "prometheus", "file_log"]],
+    [
+      "processors",
+      [
+        "memory_limiter",
+        "resource",
+        "resourcedetection",
+        "k8s_attributes",
+        "attributes",
+        "transform",
+        "filter",
+        "deltatocumulative",
+        "batch",
+      ],
+    ],
+    ["exporters", ["otlp_http", "debug"]],
+    ["extensions", ["health_check", "file_storage"]],
+  ])("knows its %s under the names that the agent renders", async (kind, names) => {
+    const known = await knownTypes(kind);
+    for (const name of names) expect(known).toContain(name);
+  });
+});
+
+/** Asked for one that cannot be, the collector names those that it has (`otelcol components` leaves out the renamed ones). */
+async function knownTypes(kind: string): Promise<string[]> {
+  const asked = spawnSync(await toolPath("otelcol-contrib"), ["validate", "--config", `yaml:${kind}: {nosuch: {}}`], { encoding: "utf8" });
+  return /valid values: \[(.*?)\]/.exec(asked.stderr)?.[1]?.split(" ") ?? [];
+}
