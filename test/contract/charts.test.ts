@@ -1,0 +1,134 @@
+// The charts as their users meet them before a cluster does: lint, rendered manifests held against golden files for every documented
+// set of values, refusals with a useful message, and the settings that they pass. Update the golden files: npm test -- charts -u
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { execa } from "execa";
+import { expect, test } from "vitest";
+import { parse, parseAllDocuments } from "yaml";
+import { toolPath } from "../../hack/fetch-tools.ts";
+import { ROOT } from "../fixtures/processes.ts";
+
+const CHARTS = ["backend", "cluster-agent"];
+const valuesOf = (chart: string): string[] =>
+  readdirSync(join(ROOT, "charts", chart, "ci")).filter((name) => name.endsWith("-values.yaml"));
+const SETS = CHARTS.flatMap((chart) => valuesOf(chart).map((values) => [chart, values] as const));
+
+async function helm(...args: string[]): Promise<{ exitCode: number | undefined; stdout: string; stderr: string }> {
+  return await execa(await toolPath("helm"), args, { cwd: join(ROOT, "charts"), reject: false });
+}
+
+async function rendered(chart: string, values: string, ...more: string[]): Promise<string> {
+  const run = await helm("template", "t", chart, "-f", `${chart}/ci/${values}`, "--namespace", "telemetry", ...more);
+  expect(run.stderr).toBe("");
+  return run.stdout;
+}
+
+interface Manifest {
+  kind: string;
+  metadata: { name: string; annotations?: Record<string, string> };
+  // oxlint-disable-next-line typescript/no-explicit-any -- specs of many kinds
+  spec?: any;
+  data?: Record<string, string>;
+}
+
+async function manifests(chart: string, values: string, ...more: string[]): Promise<Manifest[]> {
+  return parseAllDocuments(await rendered(chart, values, ...more))
+    .map((document) => document.toJS() as Manifest)
+    .filter(Boolean);
+}
+
+test.each(SETS)("helm lint --strict passes for %s with %s", async (chart, values) => {
+  const run = await helm("lint", "--strict", chart, "-f", `${chart}/ci/${values}`);
+  expect(run.exitCode, run.stdout).toBe(0);
+});
+
+test.each(SETS)("what %s renders with %s is what the golden file holds", async (chart, values) => {
+  const text = (await rendered(chart, values)).replaceAll(/^( {2}(?:MASTER_KEY|JWT_SECRET|ADMIN_PASSWORD): ).+$/gm, "$1<generated>");
+  await expect(text).toMatchFileSnapshot(join(ROOT, "charts", chart, "ci", "golden", values));
+});
+
+test.each(CHARTS)("%s refuses an unknown value with its name", async (chart) => {
+  const run = await helm("template", "t", chart, "-f", `${chart}/ci/default-values.yaml`, "--set", "retentoin.logsDays=3");
+  expect(run.exitCode).not.toBe(0);
+  expect(run.stderr).toContain("retentoin");
+});
+
+test.each([
+  ["cluster-agent", "--set clusterName=c", "backendUrl is required"],
+  ["cluster-agent", "--set backendUrl=https://b.example", "clusterName is required"],
+  ["backend", "--set mode=distributed", "is required"],
+])("%s with %s says what is missing", async (chart, flags, message) => {
+  const run = await helm("template", "t", chart, ...flags.split(" "));
+  expect(run.exitCode).not.toBe(0);
+  expect(run.stderr).toContain(message);
+});
+
+test.each(CHARTS)("every value of %s is in its README's table, and nothing else", (chart) => {
+  const values = parse(readFileSync(join(ROOT, "charts", chart, "values.yaml"), "utf8")) as Record<string, unknown>;
+  const readme = readFileSync(join(ROOT, "charts", chart, "README.md"), "utf8");
+  const documented = new Set(
+    [...readme.matchAll(/^\| (`[^|]+) \|/gm)]
+      .flatMap((row) => [...(row[1] ?? "").matchAll(/`([\w.*]+)`/g)].map((name) => (name[1] ?? "").split(".")[0]))
+      .filter(Boolean),
+  );
+  expect([...documented].sort()).toEqual(Object.keys(values).sort());
+});
+
+test.each([
+  ["cluster-agent", "agent/settings.ts"],
+  ["backend", "backend/settings.ts"],
+])("every variable that %s sets is a setting of %s", async (chart, settings) => {
+  const known = readFileSync(join(ROOT, settings), "utf8");
+  const names = new Set<string>();
+  for (const values of valuesOf(chart)) {
+    for (const { kind, spec } of await manifests(chart, values)) {
+      if (!["DaemonSet", "Deployment"].includes(kind)) continue;
+      for (const { name } of spec.template.spec.containers[0].env) names.add(name.replace(/(?<!CA|CERT|TLS_KEY|CONFIG)_FILE$/, ""));
+    }
+  }
+  expect(names.size).toBeGreaterThan(10);
+  for (const name of names) expect(known).toMatch(new RegExp(`^// .*\\b${name}\\b`, "m"));
+});
+
+test("the identity's Secret and Lease are shells that upgrades cannot conflict over and uninstall keeps", async () => {
+  const all = await manifests("cluster-agent", "default-values.yaml");
+  for (const kind of ["Secret", "Lease"]) {
+    const shell = all.find((manifest) => manifest.kind === kind);
+    expect(shell?.metadata.annotations?.["helm.sh/resource-policy"]).toBe("keep");
+    expect([shell?.data, shell?.spec]).toEqual([undefined, undefined]);
+  }
+});
+
+test("RBAC is rendered only for the features that are on", async () => {
+  const rulesOf = async (values: string): Promise<string> =>
+    JSON.stringify((await manifests("cluster-agent", values)).filter(({ kind }) => kind === "ClusterRole"));
+  expect(await rulesOf("default-values.yaml")).toContain("nodes/metrics");
+  expect(await rulesOf("default-values.yaml")).not.toContain("daemonsets");
+  expect(await rulesOf("traces-only-values.yaml")).not.toContain("nodes/");
+  expect(await rulesOf("everything-values.yaml")).toContain("daemonsets");
+});
+
+test("the backend's pods meet the pod security standard restricted; the agent's exceptions are the listed ones", async () => {
+  for (const values of valuesOf("backend")) {
+    for (const { kind, spec } of await manifests("backend", values)) {
+      if (kind !== "Deployment") continue;
+      const pod = spec.template.spec;
+      expect(pod.securityContext).toMatchObject({ runAsNonRoot: true, seccompProfile: { type: "RuntimeDefault" } });
+      expect(pod.containers[0].securityContext).toEqual({
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+        capabilities: { drop: ["ALL"] },
+      });
+      expect(pod.volumes.some((volume: object) => "hostPath" in volume)).toBe(false);
+    }
+  }
+  const agent = (await manifests("cluster-agent", "default-values.yaml")).find(({ kind }) => kind === "DaemonSet")?.spec.template.spec;
+  expect(agent.hostNetwork ?? false).toBe(false);
+  expect(agent.containers[0].securityContext).toEqual({
+    runAsUser: 0,
+    runAsGroup: 0,
+    allowPrivilegeEscalation: false,
+    readOnlyRootFilesystem: true,
+    capabilities: { drop: ["ALL"], add: ["DAC_READ_SEARCH"] },
+  });
+});
