@@ -15,7 +15,5 @@ if (!process.env["KUBECONFIG"]) {
   if (up.status !== 0) process.exit(up.status ?? 1);
   process.env["KUBECONFIG"] = up.stdout.trim().split("\n").at(-1);
 }
-const run = spawnSync(process.execPath, ["node_modules/vitest/vitest.mjs", "run", "--project", "e2e", ...process.argv.slice(2)], {
-  stdio: "inherit",
-});
+const run = spawnSync(process.execPath, ["hack/test.ts", "--project=e2e", ...process.argv.slice(2)], { stdio: "inherit" });
 process.exit(run.status ?? 1);

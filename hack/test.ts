@@ -2,7 +2,7 @@
 // format, runs every test, and ends with one line `N passed, N failed` (and `, N skipped` when there are). Exit status 0 means that
 // all of it was right. Called by hack/bootstrap.mjs and through it by .ci/run.
 //
-//   npm test                       everything
+//   npm test                       everything but the end-to-end suite, which needs a cluster (npm run test:e2e, hack/e2e.ts)
 //   npm test -- <vitest arguments> only these tests, e.g. `npm test -- agent/proxy` or `npm test -- --project unit`
 //   npm run check | lint           types | lint and format alone
 import { spawn } from "node:child_process";
@@ -51,7 +51,8 @@ async function runTests(args: string[]): Promise<{ code: number; report: Report 
   const file = join(folder, "report.json");
   try {
     const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${file}`];
-    const code = await run("vitest/vitest.mjs", ["run", ...reporters, ...args]);
+    const projects = args.some((arg) => arg.startsWith("--project")) ? [] : ["--project=unit", "--project=system"];
+    const code = await run("vitest/vitest.mjs", ["run", ...reporters, ...projects, ...args]);
     return { code, report: readReport(file) };
   } finally {
     rmSync(folder, { recursive: true, force: true });

@@ -68,7 +68,7 @@ test.each(CHARTS)("every value of %s is in its README's table, and nothing else"
   const readme = readFileSync(join(ROOT, "charts", chart, "README.md"), "utf8");
   const documented = new Set(
     [...readme.matchAll(/^\| (`[^|]+) \|/gm)]
-      .flatMap((row) => [...(row[1] ?? "").matchAll(/`([\w.*]+)`/g)].map((name) => (name[1] ?? "").split(".")[0]))
+      .flatMap((row) => [...(row[1] ?? "").matchAll(/`([\w.*]+)`/g)].map((name) => (name[1] ?? "").split(".")[0] ?? ""))
       .filter(Boolean),
   );
   expect([...documented].sort()).toEqual(Object.keys(values).sort());
