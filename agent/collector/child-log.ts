@@ -1,0 +1,65 @@
+// The collector's log lines: re-emitted with their level instead of wrapped whole, and the last of them kept as the reason of a crash.
+// Invariant: nothing that looks like a secret passes. Called by process.ts and validate.ts.
+import type { Log } from "../log.ts";
+
+const KEPT_LINES = 6;
+const MAX_REASON_LENGTH = 2000;
+
+/** The last lines that say something went wrong, or failing that the last lines. */
+export class LastLines {
+  #lines: string[] = [];
+  #errors: string[] = [];
+
+  add(line: string, isError: boolean): void {
+    push(this.#lines, line);
+    if (isError) push(this.#errors, line);
+  }
+
+  text(): string {
+    return (this.#errors.length > 0 ? this.#errors : this.#lines).join("\n").slice(-MAX_REASON_LENGTH);
+  }
+}
+
+function push(lines: string[], line: string): void {
+  lines.push(line);
+  if (lines.length > KEPT_LINES) lines.shift();
+}
+
+const LEVELS: Record<string, "debug" | "info" | "warn" | "error"> = { debug: "debug", info: "info", warn: "warn" };
+
+export function reemit(raw: string, log: Log, last: LastLines): void {
+  if (raw.trim() === "") return;
+  const line = maskSecrets(raw);
+  const entry = parse(line);
+  if (!entry) {
+    // Not the logger's: a panic, or a complaint from before the logger was there.
+    last.add(line, true);
+    log.error({ component: "collector" }, line);
+    return;
+  }
+  const { level, msg, ts: _ts, caller: _caller, resource: _resource, stacktrace: _stack, ...rest } = entry;
+  const known = LEVELS[String(level)] ?? "error";
+  last.add(`${String(msg)}${typeof rest["error"] === "string" ? `: ${rest["error"]}` : ""}`, known === "error");
+  log[known]({ component: "collector", ...rest }, String(msg));
+}
+
+function parse(line: string): Record<string, unknown> | undefined {
+  if (!line.startsWith("{")) return undefined;
+  try {
+    const entry = JSON.parse(line) as Record<string, unknown>;
+    return "level" in entry && "msg" in entry ? entry : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+const SECRETS: [RegExp, string][] = [
+  [/\b(ak|it)_[A-Za-z0-9_-]{8,}/g, "$1_[redacted]"],
+  [/\b(Bearer|Basic) +[A-Za-z0-9._~+/=-]+/g, "$1 [redacted]"],
+  [/:\/\/[^\s/@"]+@/g, "://[redacted]@"],
+  [/((?:password|passwd|secret|token|api_?key|authorization)\\?["']?\s*[:=]\s*\\?["']?)[^\s"',\\}]{4,}/gi, "$1[redacted]"],
+];
+
+export function maskSecrets(text: string): string {
+  return SECRETS.reduce((masked, [pattern, replacement]) => masked.replace(pattern, replacement), text);
+}

@@ -1,0 +1,172 @@
+// What the collector is to do, as one typed value: pure, so that the same input renders the same bytes. Invariants: telemetry leaves
+// by our two exporters to the signing proxy and no other way; whatever was acknowledged to an application or passed in a file lies in
+// a disk queue that is never given up; components are named once and for ever, because queue and checkpoint files carry their ids
+// (renaming one orphans its data). Called by main.ts; made YAML by render.ts.
+import type { ListenAddress, LogLevel, Signal } from "../settings.ts";
+import { CHECKPOINT_STORAGE, type Component, type Fragment } from "./fragment.ts";
+import { cadvisor, type CadvisorInput } from "./fragments/cadvisor.ts";
+import { files, type FilesInput } from "./fragments/files.ts";
+import { hostMetrics, type HostMetricsInput } from "./fragments/host-metrics.ts";
+import { kubelet, type KubeletInput } from "./fragments/kubelet.ts";
+import { otlp, type OtlpInput } from "./fragments/otlp.ts";
+import { podLogs, type PodLogsInput } from "./fragments/pod-logs.ts";
+
+export interface Pipeline {
+  readonly receivers: readonly string[];
+  readonly processors: readonly string[];
+  readonly exporters: readonly string[];
+}
+
+export interface CollectorConfig {
+  readonly extensions: Readonly<Record<string, Component>>;
+  readonly receivers: Readonly<Record<string, Component>>;
+  readonly processors: Readonly<Record<string, Component>>;
+  readonly exporters: Readonly<Record<string, Component>>;
+  readonly service: {
+    readonly extensions: readonly string[];
+    readonly telemetry: Component;
+    readonly pipelines: Readonly<Record<string, Pipeline>>;
+  };
+}
+
+export interface CollectorInput {
+  readonly proxy: ListenAddress;
+  /** Holds `queue` and `checkpoints`. */
+  readonly stateDir: string;
+  readonly signals: readonly Signal[];
+  readonly queueBytes: number;
+  readonly memoryMib: number;
+  readonly logLevel: LogLevel;
+  /** Put on every resource that lacks them, so that the series of two nodes stay apart. */
+  readonly resource: Readonly<Record<string, string>>;
+  readonly otlp: OtlpInput;
+  readonly hostMetrics: HostMetricsInput;
+  readonly files?: FilesInput | undefined;
+  readonly podLogs?: PodLogsInput | undefined;
+  readonly kubelet?: KubeletInput | undefined;
+  readonly cadvisor?: CadvisorInput | undefined;
+}
+
+/** Set by the supervisor for each start of the collector: free ports of loopback, so that nothing collides and the bytes stay equal. */
+export const HEALTH_PORT_VARIABLE = "ATHEROPS_COLLECTOR_HEALTH_PORT";
+export const METRICS_PORT_VARIABLE = "ATHEROPS_COLLECTOR_METRICS_PORT";
+/** Needed by the collector's own expansion, so it must survive escaping. */
+export const EXPANDED = [HEALTH_PORT_VARIABLE, METRICS_PORT_VARIABLE].map((name) => `\${env:${name}}`);
+
+/** Applications are refused when its queue is full, and try again. */
+export const EXPORTER = "otlp_http/atherops";
+/** Files wait while its queue is full. */
+export const FILES_EXPORTER = "otlp_http/files";
+const QUEUE_STORAGE = "file_storage/queue";
+
+/** Protobuf bytes; the same data as JSON stays far below the backend's 32 MiB. */
+const MAX_BATCH_BYTES = 4_000_000;
+
+export function collectorConfig(input: CollectorInput): CollectorConfig {
+  const has = (signal: Signal): boolean => input.signals.includes(signal);
+  const fragments = [
+    otlp(input.otlp, input.signals),
+    has("metrics") ? hostMetrics(input.hostMetrics) : undefined,
+    has("metrics") && input.kubelet ? kubelet(input.kubelet) : undefined,
+    has("metrics") && input.cadvisor ? cadvisor(input.cadvisor) : undefined,
+    has("logs") && input.files && input.files.paths.length > 0 ? files(input.files) : undefined,
+    has("logs") && input.podLogs ? podLogs(input.podLogs) : undefined,
+  ].filter((fragment) => fragment !== undefined);
+  const pipelines = fragments.flatMap((fragment) => fragment.pipelines);
+  const waits = pipelines.some((pipeline) => pipeline.waits);
+  return {
+    extensions: extensions(input),
+    receivers: Object.assign({}, ...fragments.map((fragment) => fragment.receivers)) as Record<string, Component>,
+    processors: {
+      memory_limiter: { check_interval: "1s", limit_mib: input.memoryMib, spike_limit_mib: Math.floor(input.memoryMib / 5) },
+      "resource/node": { attributes: Object.entries(input.resource).map(([key, value]) => ({ key, value, action: "insert" })) },
+      ...(Object.assign({}, ...fragments.map((fragment) => fragment.processors)) as Record<string, Component>),
+    },
+    exporters: {
+      [EXPORTER]: exporter(input, false),
+      ...(waits && { [FILES_EXPORTER]: exporter(input, true) }),
+    },
+    service: {
+      extensions: ["health_check", QUEUE_STORAGE, CHECKPOINT_STORAGE],
+      telemetry: telemetry(input.logLevel),
+      pipelines: Object.fromEntries(
+        pipelines.map(({ id, receivers, processors, waits }) => [
+          id,
+          {
+            receivers,
+            processors: ["memory_limiter", ...processors, "resource/node"],
+            exporters: [waits ? FILES_EXPORTER : EXPORTER],
+          },
+        ]),
+      ),
+    },
+  };
+}
+
+function extensions({ stateDir }: CollectorInput): Record<string, Component> {
+  const store = (name: string): Component => ({
+    directory: `${stateDir}/${name}`,
+    create_directory: true,
+    // A corrupt file is set aside (`.backup`) instead of stopping the collector for ever.
+    recreate: true,
+  });
+  return {
+    health_check: { endpoint: `127.0.0.1:\${env:${HEALTH_PORT_VARIABLE}}` },
+    // Two stores: a full or corrupt queue must not take the places in files with it.
+    [QUEUE_STORAGE]: {
+      ...store("queue"),
+      compaction: { on_start: true, on_rebound: true, directory: `${stateDir}/queue`, cleanup_on_start: true },
+    },
+    [CHECKPOINT_STORAGE]: store("checkpoints"),
+  };
+}
+
+function exporter({ proxy, queueBytes }: CollectorInput, blocks: boolean): Component {
+  return {
+    endpoint: proxyUrl(proxy),
+    encoding: "json",
+    compression: "none",
+    timeout: "30s",
+    // 0: never given up, however long the backend is away.
+    retry_on_failure: { enabled: true, initial_interval: "1s", max_interval: "30s", max_elapsed_time: "0s" },
+    sending_queue: {
+      enabled: true,
+      storage: QUEUE_STORAGE,
+      sizer: "bytes",
+      queue_size: queueBytes,
+      num_consumers: 4,
+      block_on_overflow: blocks,
+      // min_size 0: what one source handed over is one entry of the disk queue and one request, only cut when it is too large. So a
+      // request that is sent again after a crash is the same bytes, and the backend stores it once.
+      batch: { sizer: "bytes", min_size: 0, max_size: MAX_BATCH_BYTES, flush_timeout: "200ms" },
+    },
+  };
+}
+
+export function proxyUrl({ host, port }: ListenAddress): string {
+  return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
+}
+
+function telemetry(level: LogLevel): Component {
+  return {
+    logs: { level, encoding: "json" },
+    metrics: {
+      level: "normal",
+      readers: [
+        {
+          pull: {
+            exporter: {
+              prometheus: {
+                host: "127.0.0.1",
+                port: `\${env:${METRICS_PORT_VARIABLE}}`,
+                without_type_suffix: true,
+                without_units: true,
+                without_scope_info: true,
+              },
+            },
+          },
+        },
+      ],
+    },
+  };
+}

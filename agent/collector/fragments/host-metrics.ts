@@ -1,0 +1,40 @@
+// Metrics of the machine: processor, memory, disks, file systems, network, load. In a pod they are read from the node's root file
+// system, mounted at `root`. Called by config.ts.
+import type { Component, Fragment } from "../fragment.ts";
+
+export interface HostMetricsInput {
+  readonly intervalMs: number;
+  /** Where the node's root is mounted; undefined when this process sees the machine itself. */
+  readonly root?: string | undefined;
+}
+
+export const NODE_METRICS_PIPELINE = "metrics/node";
+
+export function hostMetrics({ intervalMs, root }: HostMetricsInput): Fragment {
+  return {
+    receivers: {
+      hostmetrics: {
+        collection_interval: `${intervalMs}ms`,
+        ...(root !== undefined && { root_path: root }),
+        scrapers: { cpu: {}, load: {}, memory: {}, disk: {}, filesystem: FILESYSTEM, network: NETWORK, paging: {}, processes: {} },
+      },
+    },
+    pipelines: [{ id: NODE_METRICS_PIPELINE, receivers: ["hostmetrics"], processors: [] }],
+  };
+}
+
+/** Mounts of containers come and go by the hundred and say nothing of the disk. */
+const FILESYSTEM: Component = {
+  exclude_mount_points: {
+    match_type: "regexp",
+    mount_points: ["^/(dev|proc|sys|run)($|/)", "^/var/lib/(docker|containerd|containers|kubelet|rancher)/", "^/snap/", "^/hostfs/"],
+  },
+  exclude_fs_types: {
+    match_type: "strict",
+    fs_types:
+      "autofs binfmt_misc bpf cgroup cgroup2 configfs debugfs devpts devtmpfs fusectl hugetlbfs mqueue nsfs overlay proc pstore rpc_pipefs securityfs selinuxfs squashfs sysfs tmpfs tracefs".split(
+        " ",
+      ),
+  },
+};
+const NETWORK: Component = { exclude: { match_type: "regexp", interfaces: ["^veth", "^cali", "^lxc", "^cni"] } };

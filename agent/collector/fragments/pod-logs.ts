@@ -1,0 +1,61 @@
+// Logs of the node's pods, as the container runtime writes them under /var/log/pods. The agent's own pod is left out, else each line
+// it logs about logs would become another. Called by config.ts.
+import type { Fragment } from "../fragment.ts";
+import { reading } from "./files.ts";
+import { kubernetesAttributes, OPT_OUT_ATTRIBUTE } from "./kubernetes-attributes.ts";
+
+export interface PodLogsInput {
+  readonly nodeName: string;
+  readonly ownPodUid: string;
+  readonly excludeNamespaces: readonly string[];
+  readonly maxAgeMs: number;
+  readonly multilineStart?: string | undefined;
+}
+
+const ROOT = "/var/log/pods";
+
+export function podLogs(input: PodLogsInput): Fragment {
+  return {
+    receivers: {
+      "file_log/pods": {
+        // The kubelet renames 0.log to 0.log.<date>-<time> and compresses it only at the rotation after.
+        include: [`${ROOT}/*/*/*.log`, `${ROOT}/*/*/*.log.2???????-??????`],
+        exclude: [`${ROOT}/*_${input.ownPodUid}/*/*`, ...input.excludeNamespaces.map((name) => `${ROOT}/${name}_*/*/*`)],
+        ...reading(input.maxAgeMs),
+        include_file_name: false,
+        include_file_path: true,
+        operators: [{ type: "container", id: "container" }, ...multiline(input.multilineStart), SOURCE],
+      },
+    },
+    processors: {
+      k8sattributes: kubernetesAttributes(input.nodeName),
+      "filter/opted-out": {
+        error_mode: "ignore",
+        logs: { log_record: [`resource.attributes["${OPT_OUT_ATTRIBUTE}"] == "false"`] },
+      },
+    },
+    pipelines: [{ id: "logs/pods", receivers: ["file_log/pods"], processors: ["k8sattributes", "filter/opted-out"], waits: true }],
+  };
+}
+
+/** Until something better names it, a log's source is its container. */
+const SOURCE = {
+  type: "copy",
+  from: 'resource["k8s.container.name"]',
+  to: 'resource["service.name"]',
+  if: 'resource["k8s.container.name"] != nil',
+};
+
+function multiline(start: string | undefined): object[] {
+  if (start === undefined) return [];
+  return [
+    {
+      type: "recombine",
+      combine_field: "body",
+      is_first_entry: `body matches ${JSON.stringify(start)}`,
+      source_identifier: 'attributes["log.file.path"]',
+      force_flush_period: "2s",
+      max_log_size: "1MiB",
+    },
+  ];
+}

@@ -1,0 +1,131 @@
+// One run of the collector as a child process: spawn, readiness, log lines, end. Invariants: its environment is an allow-list without
+// secrets; a stop is TERM, a grace, then KILL, and is never taken for a crash; every line it writes is re-emitted with its level and
+// secrets masked. Called by supervisor.ts.
+import { createServer, type AddressInfo } from "node:net";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
+import { execa } from "execa";
+import type { Log } from "../log.ts";
+import { HEALTH_PORT_VARIABLE, METRICS_PORT_VARIABLE } from "./config.ts";
+import { LastLines, reemit } from "./child-log.ts";
+
+/** Lines and their places go to the disk queue in one step, instead of through a buffer that a crash would empty. */
+export const FEATURE_GATES = "--feature-gates=+stanza.synchronousLogEmitter";
+
+export interface CollectorProcessOptions {
+  readonly program: string;
+  readonly configFile: string;
+  readonly memoryMib: number;
+  readonly stopGraceMs: number;
+  /** Variables of the collector beyond the ones that each run sets itself, e.g. where the API server is. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly log: Log;
+}
+
+export interface Exit {
+  /** What it said last, secrets masked; the best guess at why it ended. */
+  readonly reason: string;
+  /** True when `stop` was called before it ended. */
+  readonly wasAsked: boolean;
+}
+
+const READY_POLL_MS = 50;
+
+export class CollectorProcess {
+  readonly pid: number;
+  readonly metricsUrl: string;
+  readonly exited: Promise<Exit>;
+  readonly #healthUrl: string;
+  readonly #child: ReturnType<typeof spawnCollector>;
+  readonly #stopGraceMs: number;
+  #stopping = false;
+  #hasExited = false;
+
+  private constructor(options: CollectorProcessOptions, ports: readonly [number, number]) {
+    this.#healthUrl = `http://127.0.0.1:${ports[0]}/`;
+    this.metricsUrl = `http://127.0.0.1:${ports[1]}/metrics`;
+    this.#stopGraceMs = options.stopGraceMs;
+    this.#child = spawnCollector(options, ports);
+    this.pid = this.#child.pid ?? 0;
+    const last = new LastLines();
+    for (const stream of [this.#child.stdout, this.#child.stderr]) {
+      createInterface({ input: stream }).on("line", (line) => reemit(line, options.log, last));
+    }
+    this.exited = this.#child.then(({ exitCode, signal, originalMessage }) => {
+      this.#hasExited = true;
+      const how = signal === undefined ? `exit code ${exitCode ?? "unknown"}` : `signal ${signal}`;
+      const said = last.text() || (exitCode === undefined && signal === undefined ? (originalMessage ?? "") : "");
+      return { wasAsked: this.#stopping, reason: said === "" ? how : `${how}: ${said}` };
+    });
+  }
+
+  /** Resolves once spawned; a program that cannot be started shows as `exited`. */
+  static async start(options: CollectorProcessOptions): Promise<CollectorProcess> {
+    return new CollectorProcess(options, await twoFreePorts());
+  }
+
+  /** True once every component has started; false when it ended first or `signal` aborted. */
+  async ready(signal: AbortSignal): Promise<boolean> {
+    while (!signal.aborted && !this.#hasExited) {
+      if (await this.healthy()) return true;
+      await Promise.race([this.exited, sleep(READY_POLL_MS)]);
+    }
+    return false;
+  }
+
+  async healthy(): Promise<boolean> {
+    try {
+      const answer = await fetch(this.#healthUrl, { signal: AbortSignal.timeout(1000) });
+      await answer.arrayBuffer();
+      return answer.ok;
+    } catch {
+      return false;
+    }
+  }
+
+  /** Idempotent; resolves when the process is gone. */
+  async stop(): Promise<void> {
+    if (!this.#stopping && !this.#hasExited) {
+      this.#stopping = true;
+      this.#child.kill("SIGTERM");
+    }
+    const kill = setTimeout(() => this.#child.kill("SIGKILL"), this.#stopGraceMs);
+    await this.exited;
+    clearTimeout(kill);
+  }
+}
+
+function spawnCollector(options: CollectorProcessOptions, [health, metrics]: readonly [number, number]) {
+  return execa(options.program, ["--config", options.configFile, FEATURE_GATES], {
+    env: collectorEnvironment(options, health, metrics),
+    extendEnv: false,
+    stdin: "ignore",
+    buffer: false,
+    reject: false,
+    cleanup: false,
+  });
+}
+
+/** GOMEMLIMIT keeps the garbage collector below the limiter's hard limit (facts of the memory limiter's README). */
+export function collectorEnvironment(
+  { env, memoryMib }: Pick<CollectorProcessOptions, "env" | "memoryMib">,
+  healthPort: number,
+  metricsPort: number,
+): Record<string, string> {
+  return {
+    ...env,
+    GOMEMLIMIT: `${Math.floor(memoryMib * 0.8)}MiB`,
+    [HEALTH_PORT_VARIABLE]: String(healthPort),
+    [METRICS_PORT_VARIABLE]: String(metricsPort),
+  };
+}
+
+/** Free a moment ago; if another takes one before the collector does, the collector ends and the next start gets others. */
+async function twoFreePorts(): Promise<[number, number]> {
+  const servers = [createServer(), createServer()] as const;
+  await Promise.all(servers.map((server) => once(server.listen(0, "127.0.0.1"), "listening")));
+  const [health, metrics] = servers.map((server) => (server.address() as AddressInfo).port);
+  await Promise.all(servers.map((server) => new Promise((done) => server.close(done))));
+  return [health ?? 0, metrics ?? 0];
+}

@@ -1,0 +1,242 @@
+// Keeps one collector running with the last configuration it accepted. Invariants: a configuration is validated by the collector
+// before the running one is touched, and one that does not become ready gives way to the one before; at most one collector of ours
+// lives; restarts after crashes back off exponentially with jitter and start over after a healthy minute. Started and stopped by
+// main.ts.
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { endOrphan, forgetChild, noteChild } from "./orphan.ts";
+import { CollectorProcess, type CollectorProcessOptions } from "./process.ts";
+import { CollectorConfigError } from "./render.ts";
+import { validateCollectorConfig } from "./validate.ts";
+
+export interface SupervisorOptions extends Omit<CollectorProcessOptions, "configFile"> {
+  readonly stateDir: string;
+  readonly timing?: Partial<SupervisorTiming>;
+  readonly random?: () => number;
+}
+
+export interface SupervisorTiming {
+  readonly firstBackoffMs: number;
+  readonly maxBackoffMs: number;
+  /** Running this long, a collector counts as healthy, and the next crash is a first one. */
+  readonly healthyAfterMs: number;
+  /** A new configuration has this long to become ready. */
+  readonly readyWithinMs: number;
+}
+
+export const SUPERVISOR_TIMING: SupervisorTiming = {
+  firstBackoffMs: 1000,
+  maxBackoffMs: 60_000,
+  healthyAfterMs: 60_000,
+  readyWithinMs: 60_000,
+};
+
+export interface CollectorStatus {
+  readonly state: "stopped" | "starting" | "running" | "waiting";
+  readonly pid: number | null;
+  /** RFC 3339; of the state. */
+  readonly since: string;
+  /** Restarts after a crash. */
+  readonly restarts: number;
+  /** Why it last ended unasked, secrets masked. */
+  readonly lastError: string | null;
+  /** Why the newest configuration is not in force; null when it is. */
+  readonly configError: string | null;
+}
+
+export class Supervisor implements AsyncDisposable {
+  readonly #options: SupervisorOptions;
+  readonly #timing: SupervisorTiming;
+  readonly #folder: string;
+  readonly #stop = new AbortController();
+  #config: string | undefined;
+  #process: CollectorProcess | undefined;
+  #loop: Promise<void> | undefined;
+  #wake = Promise.withResolvers<void>();
+  #readiness = Promise.withResolvers<boolean>();
+  #failures = 0;
+  #status: CollectorStatus = { state: "stopped", pid: null, since: now(), restarts: 0, lastError: null, configError: null };
+
+  constructor(options: SupervisorOptions) {
+    this.#options = options;
+    this.#timing = { ...SUPERVISOR_TIMING, ...options.timing };
+    this.#folder = join(options.stateDir, "collector");
+    mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+  }
+
+  status(): CollectorStatus {
+    return this.#status;
+  }
+
+  /** Where the running collector offers its own metrics; undefined while none runs. */
+  get metricsUrl(): string | undefined {
+    return this.#status.state === "running" ? this.#process?.metricsUrl : undefined;
+  }
+
+  /** Asks the running collector itself. */
+  async healthy(): Promise<boolean> {
+    return this.#status.state === "running" && ((await this.#process?.healthy()) ?? false);
+  }
+
+  /**
+   * Starts the collector with `config` (YAML); when it is refused, with the configuration that last ran, if there is one. Throws
+   * CollectorConfigError when there is neither, StateInUseError when another agent lives in this state directory.
+   */
+  async start(config: () => string): Promise<void> {
+    await endOrphan(this.#noteFile, this.#configFile, this.#options.stopGraceMs, this.#options.log);
+    const lastGood = this.#readLastGood();
+    try {
+      await this.#adopt(config());
+    } catch (error) {
+      if (!(error instanceof CollectorConfigError) || lastGood === undefined) throw error;
+      this.#refuse(error, "starting with the configuration that last ran");
+      this.#write(this.#configFile, lastGood);
+      this.#config = lastGood;
+    }
+    this.#loop = this.#run();
+  }
+
+  /**
+   * Puts a new configuration in force and resolves once the collector runs with it. Does nothing when the bytes are the same. Throws
+   * CollectorConfigError, with the old configuration still or again in force, when the collector refuses it or does not get ready.
+   */
+  async apply(config: string): Promise<void> {
+    const previous = this.#config;
+    if (config === previous) return this.#set({ configError: null });
+    try {
+      await this.#adopt(config);
+      if (await this.#restartWith()) return this.#set({ configError: null });
+      throw new CollectorConfigError(
+        `the collector does not get ready with the new configuration: ${this.#status.lastError ?? "no reason given"}`,
+      );
+    } catch (error) {
+      if (!(error instanceof CollectorConfigError)) throw error;
+      this.#refuse(error, "keeping the configuration before it");
+      if (previous !== undefined && this.#config !== previous) {
+        this.#write(this.#configFile, previous);
+        this.#config = previous;
+        await this.#restartWith();
+      }
+      throw error;
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop.abort();
+    this.#wake.resolve();
+    await this.#process?.stop();
+    await this.#loop;
+    this.#set({ state: "stopped", pid: null });
+  }
+
+  // ---- configuration
+
+  get #configFile(): string {
+    return join(this.#folder, "config.yaml");
+  }
+
+  get #lastGoodFile(): string {
+    return join(this.#folder, "last-good.yaml");
+  }
+
+  get #noteFile(): string {
+    return join(this.#folder, "child.json");
+  }
+
+  async #adopt(config: string): Promise<void> {
+    const candidate = join(this.#folder, "candidate.yaml");
+    this.#write(candidate, config);
+    await validateCollectorConfig(this.#options.program, candidate, this.#options);
+    renameSync(candidate, this.#configFile);
+    this.#config = config;
+  }
+
+  #refuse(error: CollectorConfigError, consequence: string): void {
+    this.#set({ configError: error.message });
+    this.#options.log.error({ err: error.message }, `the new collector configuration is not used; ${consequence}`);
+  }
+
+  #readLastGood(): string | undefined {
+    try {
+      return readFileSync(this.#lastGoodFile, "utf8");
+    } catch {
+      return undefined;
+    }
+  }
+
+  #write(file: string, text: string): void {
+    writeFileSync(`${file}.new`, text, { mode: 0o600 });
+    renameSync(`${file}.new`, file);
+  }
+
+  // ---- running
+
+  /** Stops the running collector, lets the loop start it anew, and says whether that got ready. */
+  async #restartWith(): Promise<boolean> {
+    if (!this.#loop) return true;
+    this.#failures = 0;
+    this.#readiness = Promise.withResolvers<boolean>();
+    const readiness = this.#readiness.promise;
+    this.#wake.resolve();
+    await this.#process?.stop();
+    return readiness;
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#stop;
+    while (!signal.aborted) {
+      this.#wake = Promise.withResolvers<void>();
+      const startedAt = performance.now();
+      this.#set({ state: "starting", pid: null });
+      const child = await CollectorProcess.start({ ...this.#options, configFile: this.#configFile });
+      this.#process = child;
+      if (signal.aborted) await child.stop();
+      else noteChild(this.#noteFile, child.pid);
+      this.#set({ pid: child.pid });
+      const neverReady = await this.#watch(child);
+      const exit = await child.exited;
+      this.#process = undefined;
+      forgetChild(this.#noteFile);
+      if (signal.aborted || (exit.wasAsked && !neverReady)) continue;
+      await this.#afterCrash(neverReady ?? exit.reason, performance.now() - startedAt);
+    }
+  }
+
+  /** Until it is ready or ended; one that does neither in time is ended, and the answer says so. */
+  async #watch(child: CollectorProcess): Promise<string | undefined> {
+    const deadline = AbortSignal.timeout(this.#timing.readyWithinMs);
+    if (await child.ready(deadline)) {
+      this.#set({ state: "running" });
+      this.#options.log.info({ pid: child.pid }, "the collector runs");
+      if (this.#config !== undefined) this.#write(this.#lastGoodFile, this.#config);
+      this.#readiness.resolve(true);
+    } else if (deadline.aborted) {
+      await child.stop();
+      return `not ready after ${this.#timing.readyWithinMs / 1000} s`;
+    }
+    return undefined;
+  }
+
+  async #afterCrash(reason: string, ranMs: number): Promise<void> {
+    this.#failures = ranMs >= this.#timing.healthyAfterMs ? 1 : this.#failures + 1;
+    const { firstBackoffMs, maxBackoffMs } = this.#timing;
+    const backoff = Math.min(firstBackoffMs * 2 ** (this.#failures - 1), maxBackoffMs);
+    const waitMs = Math.round(backoff * (0.5 + (this.#options.random ?? Math.random)() / 2));
+    this.#set({ state: "waiting", pid: null, restarts: this.#status.restarts + 1, lastError: reason });
+    this.#options.log.error({ reason, restart_in_ms: waitMs, failures: this.#failures }, "the collector ended; starting it again");
+    this.#readiness.resolve(false);
+    const done = new AbortController();
+    await Promise.race([sleep(waitMs, undefined, { signal: done.signal }).catch(() => undefined), this.#wake.promise]);
+    done.abort();
+  }
+
+  #set(change: Partial<CollectorStatus>): void {
+    const since = change.state !== undefined && change.state !== this.#status.state ? now() : this.#status.since;
+    this.#status = { ...this.#status, ...change, since };
+  }
+}
+
+function now(): string {
+  return new Date().toISOString();
+}
