@@ -11,23 +11,21 @@ import {
 } from "./otlp-metrics.ts";
 import { plainDecimal } from "./prometheus-names.ts";
 
-/** One bucket but the last: `le` as text, and how many values are at or below it. `+Inf` is the point's count, added by the caller. */
+/** One bucket but the last: how many values are at or below its bound. `+Inf` is the point's count, added by the caller. */
 export interface Bucket {
+  /** The end of the line up to its value: `le="0.5"} `. */
   readonly le: string;
   readonly count: string;
 }
 
-/** Above it, sums of counts are made with BigInt. */
-const SAFE_DIGITS = 15;
-
 /** Undefined when the point contradicts itself: counts and bounds that do not match, bounds out of order, counts that are not integers. */
 export function explicitBuckets(point: HistogramPoint, bounds: BoundsText): Bucket[] | undefined {
   const counts = point.bucketCounts ?? [];
-  const texts = bounds.of(point.explicitBounds ?? []);
   if (counts.length === 0) return [];
+  const texts = bounds.of(point.explicitBounds ?? []);
   if (texts === undefined || counts.length !== texts.length + 1) return undefined;
   const sums = runningSums(counts);
-  return sums && texts.flatMap((le, index) => (le === "+Inf" ? [] : [{ le, count: sums[index] ?? "0" }]));
+  return sums && texts.map((le, index) => ({ le, count: sums[index] ?? "0" }));
 }
 
 /** Bounds as text, kept while points have the same bounds, as all points of a metric nearly always do. */
@@ -35,28 +33,49 @@ export class BoundsText {
   #bounds: readonly Double[] = [];
   #texts: string[] | undefined = [];
 
-  /** Undefined when the bounds do not ascend. */
+  /** Undefined when they are not finite numbers that ascend. */
   of(bounds: readonly Double[]): string[] | undefined {
-    if (bounds.length === this.#bounds.length && bounds.every((bound, index) => bound === this.#bounds[index])) return this.#texts;
-    const numbers = bounds.map(toDouble);
-    const ascends = numbers.every((bound, index) => bound !== undefined && (index === 0 || bound > (numbers[index - 1] ?? Number.NaN)));
-    this.#bounds = bounds;
-    this.#texts = ascends && !Number.isNaN(numbers[0]) ? numbers.map((bound) => plainDecimal(bound ?? 0)) : undefined;
+    if (!this.#isKnown(bounds)) {
+      const numbers = bounds.map((bound) => toDouble(bound) ?? Number.NaN);
+      const areFit = numbers.every((bound, index) => Number.isFinite(bound) && (index === 0 || bound > (numbers[index - 1] ?? bound)));
+      this.#bounds = bounds;
+      this.#texts = areFit ? numbers.map(leText) : undefined;
+    }
     return this.#texts;
+  }
+
+  #isKnown(bounds: readonly Double[]): boolean {
+    if (bounds.length !== this.#bounds.length) return false;
+    for (let index = 0; index < bounds.length; index++) if (bounds[index] !== this.#bounds[index]) return false;
+    return true;
   }
 }
 
+function leText(bound: number): string {
+  return `le="${plainDecimal(bound)}"} `;
+}
+
+/** Undefined when a count is not a natural number. */
 function runningSums(counts: readonly Int64[]): string[] | undefined {
+  let sum = 0;
   const sums: string[] = [];
-  let small = 0;
-  let large: bigint | undefined;
+  for (const count of counts) {
+    const number = Number(count);
+    sum += number;
+    if (!Number.isSafeInteger(sum) || !(number >= 0) || count === "") return exactRunningSums(counts);
+    sums.push(String(sum));
+  }
+  return sums;
+}
+
+function exactRunningSums(counts: readonly Int64[]): string[] | undefined {
+  let sum = 0n;
+  const sums: string[] = [];
   for (const count of counts) {
     const digits = toDigits(count);
     if (digits === undefined || digits.startsWith("-")) return undefined;
-    if (large === undefined && (digits.length > SAFE_DIGITS || small > 1e15)) large = BigInt(small);
-    if (large === undefined) small += Number(digits);
-    else large += BigInt(digits);
-    sums.push(String(large ?? small));
+    sum += BigInt(digits);
+    sums.push(String(sum));
   }
   return sums;
 }
@@ -124,7 +143,7 @@ function cumulative(ascending: readonly [number, bigint][]): Bucket[] {
     if (bound === Number.POSITIVE_INFINITY || bound === Number.NEGATIVE_INFINITY) continue;
     if (bound <= last) buckets.pop();
     last = Math.max(bound, last);
-    buckets.push({ le: plainDecimal(last === 0 ? 0 : last), count: String(sum) });
+    buckets.push({ le: leText(last === 0 ? 0 : last), count: String(sum) });
   }
   return buckets;
 }

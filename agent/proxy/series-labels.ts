@@ -38,47 +38,65 @@ const IMPORTANCE = [
   "service_name",
 ];
 
-type Label = readonly [name: string, value: string];
+interface Label {
+  readonly name: string;
+  /** Place in IMPORTANCE. */
+  readonly rank: number;
+  readonly isDescription: boolean;
+  /** The attributes that give this name, nearly always one. */
+  readonly values: { readonly key: string; readonly text: string }[];
+}
+
+const NO_NAMES: ReadonlySet<string> = new Set();
+const JOB = labelOf("job", "");
+const INSTANCE = labelOf("instance", "");
 
 /** The labels that a resource gives to each of its series. */
 export class ResourceLabels {
-  /** In order of importance; values escaped. */
+  /** In order of importance. */
   readonly #labels: readonly Label[];
-  readonly #info: readonly Label[];
-  readonly hasTarget: boolean;
-  /** job and instance, for at most one target_info of each. */
+  readonly #descriptions: readonly Label[];
+  readonly #whole: string;
+  /** `job` and `instance` as far as there are any: a point may not use these names, and each pair has one target_info. */
   readonly target: string;
+  readonly targetNames: ReadonlySet<string>;
+  readonly #hasMoreThanTarget: boolean;
 
   constructor(attributes: readonly KeyValue[]) {
-    const text = new Map(attributes.map(({ key = "", value }) => [key, attributeText(value)]));
-    const service = text.get("service.name") ?? "";
-    const namespace = text.get("service.namespace") ?? "";
-    const job = service !== "" && namespace !== "" ? `${namespace}/${service}` : service;
-    const target: Label[] = [["job", labelValue(job)] as const, ["instance", labelValue(text.get("service.instance.id") ?? "")] as const];
-    const present = target.filter(([, value]) => value !== "");
-    const taken = new Set(present.map(([name]) => name));
-    const rest = mergeAttributes(attributes, taken);
-    const unpromoted = new Set(attributes.filter(({ key = "" }) => UNPROMOTED.test(key)).map(({ key = "" }) => labelName(key)));
-    this.#labels = byImportance([...present, ...rest.filter(([name]) => !unpromoted.has(name))]);
-    this.#info = [...this.#labels, ...rest.filter(([name]) => unpromoted.has(name))];
-    this.hasTarget = present.length > 0 && [...text.keys()].some((key) => !/^service\.(?:name|namespace|instance\.id)$/.test(key));
-    this.target = present.map(([name, value]) => `${name}="${value}"`).join(",");
+    const target = targetOf(attributes);
+    this.targetNames = target.length === 0 ? NO_NAMES : new Set(target.map(({ name }) => name));
+    this.target = joinLabels(target);
+    const rest = mergeAttributes(attributes, this.targetNames);
+    this.#labels = byImportance([...target, ...rest.filter(({ isDescription }) => !isDescription)]);
+    this.#descriptions = rest.filter(({ isDescription }) => isDescription);
+    this.#whole = joinLabels(this.#labels);
+    this.#hasMoreThanTarget = rest.some(({ values }) => values.some(({ key }) => !TARGET_KEYS.includes(key)));
   }
 
   /** `a="1",b="2"`: at most `room` labels, none of the names in `except`. */
   text(room: number, except: ReadonlySet<string>): string {
-    return joinLabels(this.#labels.filter(([name]) => !except.has(name)).slice(0, Math.max(room, 0)));
+    if (this.#labels.length <= room && !this.#labels.some(({ name }) => except.has(name))) return this.#whole;
+    return joinLabels(this.#labels.filter(({ name }) => !except.has(name)).slice(0, Math.max(room, 0)));
   }
 
-  /** The labels of target_info: all attributes, described and identifying. */
-  infoText(): string {
-    return joinLabels(this.#info.slice(0, MAX_LABELS));
+  /** The labels of target_info, identifying and describing; undefined when it would say nothing, or nothing of a known target. */
+  infoText(): string | undefined {
+    if (this.target === "" || !this.#hasMoreThanTarget) return undefined;
+    return joinLabels([...this.#labels, ...this.#descriptions].slice(0, MAX_LABELS));
   }
+}
 
-  /** Names that a point's attribute may not take: FORCED, and the target's. */
-  reservedNames(): ReadonlySet<string> {
-    return new Set(this.#labels.filter(([name]) => name === "job" || name === "instance").map(([name]) => name));
-  }
+const TARGET_KEYS = ["service.name", "service.namespace", "service.instance.id"];
+
+function targetOf(attributes: readonly KeyValue[]): Label[] {
+  const [service = "", namespace = "", instance = ""] = TARGET_KEYS.map((key) => {
+    const attribute = attributes.find((each) => each.key === key);
+    return attribute && attributeText(attribute.value);
+  });
+  const target: Label[] = [];
+  if (service !== "") target.push({ ...JOB, values: [{ key: "", text: namespace === "" ? service : `${namespace}/${service}` }] });
+  if (instance !== "") target.push({ ...INSTANCE, values: [{ key: "", text: instance }] });
+  return target;
 }
 
 /**
@@ -96,7 +114,7 @@ export class PointLabels {
   /** `special`: `le` or `quantile` where the metric's kind adds it. */
   constructor(resource: ResourceLabels, special?: "le" | "quantile") {
     this.#resource = resource;
-    this.#reserved = special === undefined ? resource.reservedNames() : new Set([...resource.reservedNames(), special]);
+    this.#reserved = special === undefined ? resource.targetNames : new Set([...resource.targetNames, special]);
   }
 
   /** `a="1",b="2"`, possibly empty; undefined when the point alone has more labels than the store takes. */
@@ -123,7 +141,7 @@ export class PointLabels {
 
   #prepare(attributes: readonly KeyValue[]): void {
     this.#keys = attributes.map(({ key = "" }) => key);
-    const names = this.#keys.map((key) => freeName(labelName(key), this.#reserved));
+    const names = this.#keys.map((key) => freeName(known(key).name, this.#reserved));
     const distinct = new Set(names);
     this.#openings = undefined;
     if (distinct.size !== names.length || distinct.has("") || names.length > MAX_LABELS) return;
@@ -134,39 +152,64 @@ export class PointLabels {
   #merged(attributes: readonly KeyValue[]): string | undefined {
     const labels = mergeAttributes(attributes, this.#reserved);
     if (labels.length > MAX_LABELS) return undefined;
-    const resource = this.#resource.text(MAX_LABELS - labels.length, new Set(labels.map(([name]) => name)));
+    const resource = this.#resource.text(MAX_LABELS - labels.length, new Set(labels.map(({ name }) => name)));
     return [resource, joinLabels(labels)].filter(Boolean).join(",");
   }
 }
 
-/** Attributes as labels: empty values left out (an empty label is an absent one), clashing keys joined in the order of the keys. */
+/** Attributes as labels: empty values left out (an empty label is an absent one), clashing keys in one label. */
 function mergeAttributes(attributes: readonly KeyValue[], reserved: ReadonlySet<string>): Label[] {
-  const values = new Map<string, { key: string; text: string }[]>();
+  const labels: Label[] = [];
   for (const { key = "", value } of attributes) {
-    const name = freeName(labelName(key), reserved);
+    const label = known(key);
     const text = attributeText(value);
-    if (name === "" || text === "") continue;
-    const same = values.get(name);
-    if (same) same.push({ key, text });
-    else values.set(name, [{ key, text }]);
+    if (label.name === "" || text === "") continue;
+    const name = freeName(label.name, reserved);
+    const clashing = labels.find((other) => other.name === name);
+    if (clashing) clashing.values.push({ key, text });
+    else labels.push({ ...label, name, values: [{ key, text }] });
   }
-  return [...values].map(([name, same]) => [name, labelValue(joinValues(same))]);
-}
-
-function joinValues(values: { key: string; text: string }[]): string {
-  const inOrder = values.sort((a, b) => (a.key < b.key ? -1 : Number(a.key > b.key)));
-  return inOrder.map(({ text }) => text).join(";");
+  return labels;
 }
 
 function freeName(name: string, reserved: ReadonlySet<string>): string {
   return reserved.has(name) || FORCED.includes(name) ? `exported_${name}` : name;
 }
 
+/** What a key alone says, worked out once; forgotten all at once when applications make up keys without end. */
+const knownKeys = new Map<string, Label>();
+const MOST_KNOWN_KEYS = 10_000;
+
+function known(key: string): Label {
+  let label = knownKeys.get(key);
+  if (label === undefined) {
+    if (knownKeys.size >= MOST_KNOWN_KEYS) knownKeys.clear();
+    label = labelOf(labelName(key), key);
+    knownKeys.set(key, label);
+  }
+  return label;
+}
+
+function labelOf(name: string, key: string): Label {
+  const rank = IMPORTANCE.indexOf(name);
+  return { name, rank: rank === -1 ? IMPORTANCE.length : rank, isDescription: UNPROMOTED.test(key), values: [] };
+}
+
 function byImportance(labels: Label[]): Label[] {
-  const rank = ([name]: Label): number => (IMPORTANCE.includes(name) ? IMPORTANCE.indexOf(name) : IMPORTANCE.length);
-  return labels.sort((a, b) => rank(a) - rank(b) || (a[0] < b[0] ? -1 : Number(a[0] > b[0])));
+  return labels.sort((a, b) => a.rank - b.rank || (a.name < b.name ? -1 : Number(a.name > b.name)));
 }
 
 function joinLabels(labels: readonly Label[]): string {
-  return labels.map(([name, value]) => `${name}="${value}"`).join(",");
+  let text = "";
+  for (const { name, values } of labels) {
+    const [first] = values;
+    text += `${text === "" ? "" : ","}${name}="${labelValue(values.length === 1 && first ? first.text : joinValues(values))}"`;
+  }
+  return text;
+}
+
+/** In the order of the original keys, as the specification has it. */
+function joinValues(values: readonly { key: string; text: string }[]): string {
+  const inOrder = values.toSorted((a, b) => (a.key < b.key ? -1 : Number(a.key > b.key)));
+  return inOrder.map(({ text }) => text).join(";");
 }
