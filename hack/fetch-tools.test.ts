@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
+import { collectorConfig } from "../agent/collector/config.ts";
 import { CATALOGUE, RUN_TOOLS, TEST_TOOLS, toolPath } from "./fetch-tools.ts";
 
 const MODULES = join(import.meta.dirname, "tools");
@@ -56,28 +57,29 @@ describe("the collector", () => {
     for (const gomod of components) expect(pins).toContain(`\t${gomod}\n`);
   });
 
-  it.each([
-    ["receivers", ["otlp", "hostmetrics", "kubeletstats", "prometheus", "file_log"]],
-    [
-      "processors",
-      [
-        "memory_limiter",
-        "resource",
-        "resourcedetection",
-        "k8s_attributes",
-        "attributes",
-        "transform",
-        "filter",
-        "deltatocumulative",
-        "batch",
-      ],
-    ],
-    ["exporters", ["otlp_http", "debug"]],
-    ["extensions", ["health_check", "file_storage"]],
-  ])("knows its %s under the names that the agent renders", async (kind, names) => {
+  it.each(["receivers", "processors", "exporters", "extensions"] as const)("has all %s that the agent renders", async (kind) => {
     const known = await knownTypes(kind);
-    for (const name of names) expect(known).toContain(name);
+    const rendered = new Set(Object.keys(everything[kind]).map((id) => id.split("/")[0]));
+    expect(rendered.size).toBeGreaterThan(0);
+    expect([...rendered].filter((type) => type === undefined || !known.includes(type))).toEqual([]);
   });
+});
+
+/** Every source of telemetry at once: more than any one agent renders. */
+const everything = collectorConfig({
+  proxy: { host: "127.0.0.1", port: 9599 },
+  stateDir: "/state",
+  signals: ["metrics", "logs", "traces"],
+  queueBytes: 1e9,
+  memoryMib: 512,
+  logLevel: "info",
+  resource: { "k8s.node.name": "node" },
+  otlp: { grpc: { host: "127.0.0.1", port: 4317 }, http: { host: "127.0.0.1", port: 4318 }, nodeName: "node" },
+  hostMetrics: { intervalMs: 30_000, root: "/host" },
+  files: { paths: ["/var/log/*.log"], exclude: [], maxAgeMs: 1 },
+  podLogs: { nodeName: "node", ownPodUid: "uid", excludeNamespaces: [], maxAgeMs: 1 },
+  kubelet: { intervalMs: 30_000, nodeIp: "10.0.0.1", tls: "verify", serviceAccountDir: "/sa" },
+  cadvisor: { intervalMs: 30_000, nodeIp: "10.0.0.1", tls: "verify", serviceAccountDir: "/sa" },
 });
 
 /** Asked for one that cannot be, the collector names those that it has (`otelcol components` leaves out the renamed ones). */

@@ -80,6 +80,7 @@ async function bring(tool: Tool, kept: string, progress: Progress): Promise<void
     } catch (error) {
       // Whatever went wrong with one way (a full disk too) is a reason to try the next; all are told at the end.
       tried.push(`${way}: ${(error as Error).message}`);
+      progress(`not by ${tried.at(-1)}`);
     }
   }
   throw new ToolError(
