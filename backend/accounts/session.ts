@@ -69,7 +69,8 @@ export class Sessions {
 
   async #verified(token: string) {
     for (const secret of this.#secrets) {
-      const checks = { algorithms: [ALGORITHM], issuer: ISSUER, audience: AUDIENCE, currentDate: new Date(this.#now()) };
+      const currentDate = new Date(this.#now());
+      const checks = { algorithms: [ALGORITHM], issuer: ISSUER, audience: AUDIENCE, requiredClaims: ["sub", "exp"], currentDate };
       const verified = await jwtVerify(token, secret, checks).catch(() => undefined);
       if (verified) return verified.payload;
     }

@@ -1,0 +1,52 @@
+import { expect, test } from "vitest";
+import { LoginBackoff, networkOf } from "./login-backoff.ts";
+
+function fail(backoff: LoginBackoff, email: string, address: string, times: number): void {
+  for (let attempt = 0; attempt < times; attempt++) {
+    expect(backoff.begin(email, address)).toBe(0);
+    backoff.end(email, address, "wrong");
+  }
+}
+
+test("the wait doubles with each failure up to a quarter of an hour, and a right password forgets it", () => {
+  let now = 1_000_000;
+  const backoff = new LoginBackoff(() => now);
+  fail(backoff, "a@b", "192.0.2.1", 5);
+  const waits: number[] = [];
+  for (let attempt = 0; attempt < 12; attempt++) {
+    waits.push(backoff.begin("a@b", "192.0.2.1") / 1000);
+    now += waits.at(-1)! * 1000;
+    fail(backoff, "a@b", "192.0.2.1", 1);
+  }
+  expect(waits).toEqual([1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900]);
+  now += 900_000;
+  expect(backoff.begin("a@b", "192.0.2.1")).toBe(0);
+  backoff.end("a@b", "192.0.2.1", "right");
+  fail(backoff, "a@b", "192.0.2.1", 5);
+});
+
+test("failures count for the pair of account and address only", () => {
+  const backoff = new LoginBackoff(() => 0);
+  fail(backoff, "a@b", "192.0.2.1", 5);
+  expect(backoff.begin("a@b", "192.0.2.1")).toBeGreaterThan(0);
+  expect(backoff.begin("a@b", "192.0.2.2")).toBe(0);
+  expect(backoff.begin("c@d", "192.0.2.1")).toBe(0);
+});
+
+test("attempts of one pair that are still being decided are bounded", () => {
+  const backoff = new LoginBackoff(() => 0);
+  const begun = Array.from({ length: 6 }, () => backoff.begin("a@b", "192.0.2.1"));
+  expect(begun).toEqual([0, 0, 0, 0, 1000, 1000]);
+  backoff.end("a@b", "192.0.2.1", "undecided");
+  expect(backoff.begin("a@b", "192.0.2.1")).toBe(0);
+});
+
+test("the addresses of one IPv6 /64 count as one, those of another /64 do not", () => {
+  expect(networkOf("2001:db8:1:2::1")).toBe(networkOf("2001:db8:1:2:ffff:ffff:ffff:ffff"));
+  expect(networkOf("2001:0db8:0001:0002:0:0:0:9")).toBe(networkOf("2001:db8:1:2::1"));
+  expect(networkOf("2001:db8:1:3::1")).not.toBe(networkOf("2001:db8:1:2::1"));
+  expect(networkOf("::1")).toBe("0:0:0:0");
+  expect(networkOf("fe80::1%eth0")).toBe("fe80:0:0:0");
+  expect(networkOf("::ffff:192.0.2.1")).toBe("::ffff:192.0.2.1");
+  expect(networkOf("192.0.2.1")).toBe("192.0.2.1");
+});
