@@ -1,16 +1,19 @@
 // Bounds the memory of all ingest bodies held at once, compressed and decompressed. Invariant: what is reserved never exceeds the
-// limit, nor half of it for one tenant, and every reservation is given back exactly once. Used by ingest/body.ts.
+// limit, nor the share of one tenant, and every reservation is given back exactly once. Used by ingest/door.ts and ingest/body.ts.
 import { ApiError } from "../errors.ts";
 
 const RETRY_AFTER_S = 1;
 
 export class ByteBudget {
   readonly #limitBytes: number;
+  readonly #orgBytes: number;
   readonly #byOrg = new Map<string, number>();
   #heldBytes = 0;
 
-  constructor(limitBytes: number) {
+  /** One tenant gets half, so that it cannot shut out the others, but enough for a body of `largestBytes` while its buffer grows. */
+  constructor(limitBytes: number, largestBytes: number) {
     this.#limitBytes = limitBytes;
+    this.#orgBytes = Math.max(limitBytes / 2, 2 * largestBytes);
   }
 
   get heldBytes(): number {
@@ -24,7 +27,7 @@ export class ByteBudget {
 
   #change(orgId: string, bytes: number): void {
     const ofOrg = (this.#byOrg.get(orgId) ?? 0) + bytes;
-    if (bytes > 0 && (this.#heldBytes + bytes > this.#limitBytes || ofOrg > this.#limitBytes / 2)) {
+    if (bytes > 0 && (this.#heldBytes + bytes > this.#limitBytes || ofOrg > this.#orgBytes)) {
       throw new ApiError("unavailable", "too many bodies are being received at once; send it again later", { retryAfterS: RETRY_AFTER_S });
     }
     this.#heldBytes += bytes;

@@ -30,6 +30,8 @@ export interface IngestRoutesOptions {
   /** True once the process is stopping: new bodies get 503. */
   readonly draining: () => boolean;
   readonly pace?: BodyPace;
+  /** How long the rest of a refused body is still read. */
+  readonly lingerMs?: number;
 }
 
 declare module "fastify" {
@@ -53,7 +55,7 @@ export function registerIngestRoutes(app: FastifyInstance, options: IngestRoutes
     scope.removeAllContentTypeParsers();
     // Hands the body through as a stream, whatever its type.
     scope.addContentTypeParser("*", (_request, payload, done) => done(null, payload));
-    scope.addHook("onResponse", async (request) => linger(request.raw));
+    scope.addHook("onResponse", async (request) => linger(request.raw, options.lingerMs ?? LINGER_MS));
     scope.addHook("onError", async (request, _reply, error) => {
       const { signal } = request.routeOptions.config;
       if (signal) options.observations.rejected(signal, error instanceof ApiError ? error.code : "internal");
@@ -85,7 +87,7 @@ class Door {
 
   constructor(options: IngestRoutesOptions) {
     this.#options = options;
-    this.budget = new ByteBudget(options.memoryBytes);
+    this.budget = new ByteBudget(options.memoryBytes, MAX_BODY_BYTES);
     this.#quota = new Quota(options.quota);
   }
 
@@ -143,7 +145,7 @@ function isBinary(body: Buffer): boolean {
 }
 
 /** After the answer: throws the rest of an unread body away, up to a bound; a sender that has more to say is cut off. */
-function linger(request: IncomingMessage): void {
+function linger(request: IncomingMessage, ms: number): void {
   if (request.readableEnded || request.destroyed) return;
   const { socket } = request;
   const lastByte = socket.bytesRead + LINGER_BYTES;
@@ -155,7 +157,7 @@ function linger(request: IncomingMessage): void {
   const watch = (): void => {
     if (socket.bytesRead > lastByte) stop();
   };
-  const timer = setTimeout(stop, LINGER_MS);
+  const timer = setTimeout(stop, ms);
   request.on("data", watch).once("end", stop).once("error", stop).once("close", stop);
   request.resume();
 }

@@ -1,0 +1,33 @@
+import { expect, test } from "vitest";
+import { ByteBudget } from "./byte-budget.ts";
+
+test("what is reserved stays within the limit, and is given back once", () => {
+  const budget = new ByteBudget(100, 10);
+  const first = budget.open("acme");
+  first.add(50);
+  using second = budget.open("other");
+  second.add(50);
+  expect(() => second.add(1)).toThrow(expect.objectContaining({ code: "unavailable", status: 503, retryAfterS: 1 }));
+  first[Symbol.dispose]();
+  first[Symbol.dispose]();
+  expect(budget.heldBytes).toBe(50);
+});
+
+test("one tenant cannot take more than half, and another still gets in", () => {
+  const budget = new ByteBudget(100, 10);
+  using greedy = budget.open("greedy");
+  using more = budget.open("greedy");
+  greedy.add(40);
+  expect(() => more.add(11)).toThrow("too many bodies");
+  using other = budget.open("other");
+  other.add(50);
+  expect(budget.heldBytes).toBe(90);
+});
+
+test("a small budget still lets one tenant send the largest body", () => {
+  const budget = new ByteBudget(64, 32);
+  using body = budget.open("acme");
+  body.add(16);
+  body.add(32);
+  expect(budget.heldBytes).toBe(48);
+});
