@@ -447,6 +447,13 @@ describe("documents", () => {
     expect(new MetricsConverter(() => {}).convert(json, LARGE)).toEqual([]);
   });
 
+  it("that would become any amount of text are refused", () => {
+    const resource = { attributes: attributes({ long: "v".repeat(1000) }) };
+    const dataPoints = Array.from({ length: 2000 }, () => ({ timeUnixNano: TIME, asInt: "1" }));
+    const json = JSON.stringify({ resourceMetrics: [{ resource, scopeMetrics: [{ metrics: [{ name: "m", gauge: { dataPoints } }] }] }] });
+    expect(() => new MetricsConverter(() => {}).convert(json, 200_000)).toThrow(/more than 400000 bytes/);
+  });
+
   it("are cut into posts below the limit at line ends, and always the same way", () => {
     const dataPoints = Array.from({ length: 2000 }, (_, index) => ({
       attributes: attributes({ index: `ü${index}` }),
@@ -455,13 +462,13 @@ describe("documents", () => {
     }));
     const json = JSON.stringify({ resourceMetrics: [{ scopeMetrics: [{ metrics: [{ name: "m", gauge: { dataPoints } }] }] }] });
     const converter = new MetricsConverter(() => {});
-    const posts = converter.convert(json, 20_000);
-    expect(posts.length).toBeGreaterThan(2);
+    const posts = converter.convert(json, 60_000);
+    expect(posts.length).toBeGreaterThan(1);
     for (const post of posts) {
-      expect(post.length).toBeLessThanOrEqual(20_000);
+      expect(post.length).toBeLessThanOrEqual(60_000);
       expect(post.toString().endsWith("\n")).toBe(true);
     }
     expect(Buffer.concat(posts).toString().split("\n")).toHaveLength(2001);
-    expect(converter.convert(json, 20_000)).toEqual(posts);
+    expect(converter.convert(json, 60_000)).toEqual(posts);
   });
 });

@@ -29,6 +29,10 @@ export type DropReason = "delta" | "unspecified_temporality" | "unusable_name" |
 export type OnDrop = (reason: DropReason, points: number) => void;
 
 const NO_ATTRIBUTES: readonly KeyValue[] = [];
+/** Strings grow cheaply while they are small and young: lines are joined up to this length, then written into the post. */
+const PIECE_LENGTH = 16 * 1024;
+/** A resource's labels are repeated with each of its points: a small document can become any amount of text. */
+const MOST_POSTS = 2;
 /** The store reads a smaller time as seconds. */
 const FIRST_MILLISECOND = 2 ** 31;
 const LONGEST_METRIC_NAME = 240;
@@ -50,15 +54,16 @@ export class MetricsConverter {
 
   /**
    * `json`: an ExportMetricsServiceRequest. Answers bodies of at most `maxPostBytes`, none when there is nothing to send. Throws
-   * BodyError "malformed" when it is not such a document.
+   * BodyError "malformed" when it is not such a document, "too_large" when it becomes more than MOST_POSTS full bodies.
    */
   convert(json: string, maxPostBytes: number): Buffer[] {
-    const posts = new Posts(maxPostBytes);
+    const posts = new Posts(maxPostBytes, json.length);
     try {
       const { resourceMetrics = [] } = JSON.parse(json) as MetricsDocument;
       const targets = new Set<string>();
       for (const resource of resourceMetrics) this.#resource(resource, targets, posts);
     } catch (cause) {
+      if (cause instanceof BodyError) throw cause;
       throw new BodyError("malformed", "metrics that are not an OTLP/JSON document", { cause });
     }
     return posts.finish();
@@ -123,12 +128,13 @@ class SeriesWriter {
 
   numbers(name: string, points: readonly NumberPoint[]): void {
     const open = `${name}{`;
+    const posts = this.#posts;
     for (const point of points) {
       const place = this.#place(point, this.#plain);
       if (place === undefined) continue;
       const value = typeof point.asDouble === "number" ? sampleValue(point.asDouble) : otherNumber(point);
       if (value === undefined) this.#drop("malformed_point", 1);
-      else this.#posts.text += place === "" ? `${name} ${value}${this.#time}\n` : `${open}${place}} ${value}${this.#time}\n`;
+      else posts.text += place === "" ? `${name} ${value}${this.#time}\n` : `${open}${place}} ${value}${this.#time}\n`;
     }
   }
 
@@ -155,10 +161,11 @@ class SeriesWriter {
     if (found === undefined || count === undefined) return this.#drop("malformed_point", 1);
     const open = flat(`${name}_bucket{${place}${place === "" ? "" : ","}`);
     const end = `${this.#time}\n`;
-    let text = "";
-    for (const bucket of found) text += open + bucket.le + bucket.count + end;
-    text += `${open}le="+Inf"} ${count}${end}`;
-    this.#posts.text += text + this.#sumAndCount(name, place, toDouble(point.sum), count);
+    for (const bucket of found) {
+      this.#posts.text += open + bucket.le + bucket.count + end;
+      this.#posts.writeIfLarge();
+    }
+    this.#posts.text += `${open}le="+Inf"} ${count}${end}${this.#sumAndCount(name, place, toDouble(point.sum), count)}`;
   }
 
   summaries(name: string, points: readonly SummaryPoint[]): void {
@@ -173,11 +180,11 @@ class SeriesWriter {
         continue;
       }
       const open = `${name}{${place}${place === "" ? "" : ","}quantile="`;
-      let text = "";
       for (const [quantile = 0, value = Number.NaN] of quantiles) {
-        text += `${open}${plainDecimal(quantile)}"} ${sampleValue(value)}${this.#time}\n`;
+        this.#posts.text += `${open}${plainDecimal(quantile)}"} ${sampleValue(value)}${this.#time}\n`;
+        this.#posts.writeIfLarge();
       }
-      this.#posts.text += text + this.#sumAndCount(name, place, toDouble(point.sum ?? 0), count);
+      this.#posts.text += this.#sumAndCount(name, place, toDouble(point.sum ?? 0), count);
     }
   }
 
@@ -201,7 +208,7 @@ class SeriesWriter {
       return undefined;
     }
     this.lastTime = this.#time;
-    this.#posts.cutIfLarge();
+    this.#posts.writeIfLarge();
     return place;
   }
 }
@@ -229,28 +236,52 @@ function otherNumber(point: NumberPoint): string | undefined {
   return value === undefined ? undefined : sampleValue(value);
 }
 
-/** Text cut into bodies between two points. */
+/** Text cut into bodies at the ends of lines. */
 class Posts {
-  readonly #cutAtLength: number;
+  readonly #maxPostBytes: number;
   readonly #done: Buffer[] = [];
+  #doneBytes = 0;
+  #post: Buffer;
+  #used = 0;
+  /** Lines not yet written into #post. */
   text = "";
 
-  /** A character is at most three bytes, and one point is written between two cuts: a quarter leaves room for both. */
-  constructor(maxPostBytes: number) {
-    this.#cutAtLength = Math.floor(maxPostBytes / 4);
+  constructor(maxPostBytes: number, expectedBytes: number) {
+    this.#maxPostBytes = maxPostBytes;
+    this.#post = Buffer.allocUnsafe(Math.min(Math.max(expectedBytes, 4 * PIECE_LENGTH), maxPostBytes));
   }
 
-  cutIfLarge(): void {
-    if (this.text.length >= this.#cutAtLength) this.#cut();
+  /** To be called at least once a line. */
+  writeIfLarge(): void {
+    if (this.text.length >= PIECE_LENGTH) this.#write();
   }
 
   finish(): Buffer[] {
-    if (this.text !== "") this.#cut();
+    this.#write();
+    this.#cut();
     return this.#done;
   }
 
-  #cut(): void {
-    this.#done.push(Buffer.from(this.text, "utf8"));
+  #write(): void {
+    const mostBytes = this.text.length * 3;
+    if (this.#used + mostBytes > this.#maxPostBytes) this.#cut();
+    if (this.#used + mostBytes > this.#post.length) {
+      const larger = Buffer.allocUnsafe(Math.min(Math.max(2 * this.#post.length, this.#used + mostBytes), this.#maxPostBytes));
+      this.#post.copy(larger, 0, 0, this.#used);
+      this.#post = larger;
+    }
+    this.#used += this.#post.write(this.text, this.#used);
     this.text = "";
+    if (this.#doneBytes + this.#used > MOST_POSTS * this.#maxPostBytes) {
+      throw new BodyError("too_large", `metrics that become more than ${MOST_POSTS * this.#maxPostBytes} bytes of text`);
+    }
+  }
+
+  #cut(): void {
+    if (this.#used === 0) return;
+    this.#done.push(this.#post.subarray(0, this.#used));
+    this.#doneBytes += this.#used;
+    this.#post = Buffer.allocUnsafe(Math.min(4 * PIECE_LENGTH, this.#maxPostBytes));
+    this.#used = 0;
   }
 }
