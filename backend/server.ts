@@ -2,7 +2,6 @@
 // or above leaves without a code of errors.ts, and no 5xx body tells its cause. Route modules add routes; main.ts wires them.
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
-import swagger from "@fastify/swagger";
 import { Ajv } from "ajv";
 import addFormats from "ajv-formats";
 import {
@@ -16,6 +15,7 @@ import {
 } from "fastify";
 import { ApiError, ERROR_CODES } from "./errors.ts";
 import type { Log } from "./log.ts";
+import { describeApi } from "./openapi.ts";
 
 /** Bodies of JSON endpoints; ingest reads its own stream under its own limit. */
 const JSON_BODY_LIMIT_BYTES = 1024 * 1024;
@@ -63,7 +63,7 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
     ),
   );
   rememberRoutes(app);
-  if (options.openApiTitle) await describe(app, options.openApiTitle);
+  if (options.openApiTitle) await describeApi(app, options.openApiTitle);
   return app;
 }
 
@@ -109,27 +109,6 @@ function validateStrictly(app: FastifyInstance): void {
   const strict = addFormats.default(new Ajv({ ...shared, coerceTypes: false }));
   const coercing = addFormats.default(new Ajv({ ...shared, coerceTypes: true }));
   app.setValidatorCompiler(({ schema, httpPart }) => (httpPart === "body" ? strict : coercing).compile(schema as object));
-}
-
-async function describe(app: FastifyInstance, title: string): Promise<void> {
-  await app.register(swagger, {
-    openapi: {
-      openapi: "3.1.0",
-      info: { title, version: "0.1.0" },
-      components: {
-        securitySchemes: {
-          session: { type: "http", scheme: "bearer", bearerFormat: "JWT" },
-          signature: { type: "apiKey", in: "header", name: "X-Signature" },
-          installToken: { type: "http", scheme: "bearer" },
-        },
-      },
-    },
-  });
-  app.get(
-    "/openapi.json",
-    { schema: { summary: "This description", response: { 200: { type: "object", additionalProperties: true } } } },
-    async () => app.swagger(),
-  );
 }
 
 function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
