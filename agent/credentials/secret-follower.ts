@@ -131,6 +131,7 @@ export class SecretFollower {
       if (event.type === "BOOKMARK") continue;
       const view = event.type === "DELETED" ? undefined : parseSecret(event.object);
       watch.version = view?.version;
+      this.#log.debug({ version: watch.version }, "the watch of the Secret has news");
       this.apply(view);
     }
   }

@@ -108,13 +108,25 @@ export class KubernetesApi implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#connection?.pool.destroy();
+    await this.#disconnect();
   }
 
   async #json<T>(method: Dispatcher.HttpMethod, path: string, content: Content | undefined, signal: AbortSignal): Promise<T> {
-    const bounded = AbortSignal.any([signal, AbortSignal.timeout(this.#timeoutMs)]);
-    const answer = await this.#send(method, path, content, bounded, this.#timeoutMs);
-    return (await answer.body.json()) as T;
+    const timeout = AbortSignal.timeout(this.#timeoutMs);
+    try {
+      const answer = await this.#send(method, path, content, AbortSignal.any([signal, timeout]), this.#timeoutMs);
+      return (await answer.body.json()) as T;
+    } catch (error) {
+      if (timeout.aborted) await this.#disconnect();
+      throw error;
+    }
+  }
+
+  /** After silence: a way that has died without a word takes its kept connections, and the watch on one of them, with it. */
+  async #disconnect(): Promise<void> {
+    const connection = this.#connection;
+    this.#connection = undefined;
+    await connection?.pool.destroy();
   }
 
   async #send(method: Dispatcher.HttpMethod, path: string, content: Content | undefined, signal: AbortSignal, silenceMs: number) {

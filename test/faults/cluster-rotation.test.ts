@@ -10,6 +10,7 @@ import { EnrolmentBackend } from "../fixtures/enrolment-backend.ts";
 import type { IdentityAgent } from "../fixtures/identity-agents.ts";
 import { IdentityCluster } from "../fixtures/identity-cluster.ts";
 import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
+import { Relay } from "../fixtures/relay.ts";
 import { eventually, temporaryFolder } from "../fixtures/processes.ts";
 
 const DAY_MS = 86_400_000;
@@ -142,5 +143,22 @@ describe("while a rotation is under way", () => {
     expect(await allSignWith(agents, (hash) => hash !== first)).toEqual(new Set([newestHash(backend)]));
     expect(backend.keys).toHaveLength(2);
     expect(agents.flatMap((agent) => agent.refusals)).toEqual([]);
+  });
+
+  it("an agent whose connections have all died without a word signs with the new key, and watches anew", async () => {
+    await using backend = await EnrolmentBackend.start();
+    await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
+    await using relay = await Relay.start(Number(new URL(kube.url).port));
+    const { first } = await enrolled(cluster, backend);
+    const server = `https://127.0.0.1:${relay.port}`;
+    const deaf = cluster.agent("deaf", { kubernetes: { ...cluster.access, server }, keyRotationDays: 0 });
+    const hearing = cluster.agent("hearing");
+    await allSignWith([deaf, hearing], () => true);
+    await eventually("its watch is up", async () => deaf.log.includes("the watch of the Secret has news"));
+    relay.freeze();
+    backend.aheadMs = 31 * DAY_MS;
+    expect(await allSignWith([deaf, hearing], (hash) => hash !== first)).toEqual(new Set([newestHash(backend)]));
+    await eventually("it watches anew", async () => deaf.log.includes("the watch of the Secret ended"));
+    expect(deaf.refusals).toEqual([]);
   });
 });
