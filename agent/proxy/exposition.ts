@@ -223,10 +223,12 @@ function timeText(nano: Int64 | undefined): string | undefined {
   return Number(milliseconds) < FIRST_MILLISECOND ? undefined : ` ${milliseconds}`;
 }
 
-/** The same text in one piece: a text put together of many would be walked through again for each line that it begins. */
+/**
+ * The same text in one piece: one put together of many would be walked through again for each line that it begins. Reading a character
+ * is what makes V8 join the pieces, and only where the character is used.
+ */
 function flat(text: string): string {
-  text.charCodeAt(0);
-  return text;
+  return text.charCodeAt(0) === 0 ? "" : text;
 }
 
 /** An integer with all its digits, or a double that came as text. */
