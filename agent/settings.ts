@@ -17,7 +17,7 @@
 //   OTLP_HTTP_LISTEN        127.0.0.1:4318 | 0.0.0.0:4318
 //   PROXY_LISTEN            127.0.0.1:9599   collector to proxy; loopback only
 //   OTELCOL_PATH                             the collector; else otelcol-contrib on PATH, else the tool cache of hack/fetch-tools.ts
-//   COLLECTOR_CONFIG_FILE                    YAML merged over the rendered configuration: maps are merged, a list replaces a list
+//   COLLECTOR_CONFIG_FILE                    YAML merged over the rendered configuration; see agent/collector/render.ts
 //   ALLOW_OTHER_EXPORTERS   false            true: the merged configuration may send telemetry elsewhere, unsigned
 //   COLLECTOR_MEMORY_MIB    400              above it the collector refuses new data until it has less
 //   COLLECTOR_STOP_GRACE    35s              from TERM to KILL; longer than one export may take (30s)
@@ -75,7 +75,7 @@ export interface Settings {
   readonly otlpGrpc: ListenAddress;
   readonly otlpHttp: ListenAddress;
   readonly proxy: ListenAddress;
-  /** Candidates in order of preference; a bare name is looked up on PATH. */
+  /** Candidates in order of preference; the first that exists is meant. */
   readonly otelcolPath: readonly string[];
   readonly collectorConfigFile: string | undefined;
   readonly allowOtherExporters: boolean;
@@ -381,6 +381,7 @@ class Reader {
   program(variable: string, name: string): string[] {
     const given = this.text(variable);
     const cache = this.#env["XDG_CACHE_HOME"] || join(homedir(), ".cache");
-    return given ? [given] : [name, join(cache, "atherops", "tools", name, OTELCOL_VERSION, name)];
+    const onPath = (this.#env["PATH"] ?? "").split(":").filter(Boolean);
+    return given ? [given] : [...onPath.map((folder) => join(folder, name)), join(cache, "atherops", "tools", name, OTELCOL_VERSION, name)];
   }
 }

@@ -185,6 +185,9 @@ const BROKEN_CONNECTION = new Set(["UND_ERR_SOCKET", "ECONNRESET", "EPIPE", "UND
 
 function describeFailure(cause: unknown, backendUrl: string): UpstreamError {
   const { code, message, name } = cause as { code?: string; message?: string; name?: string };
-  const text = name === "AbortError" || name === "TimeoutError" ? "given up waiting" : `${code === undefined ? "" : `${code}: `}${message || "connection failed"}`;
+  const text =
+    name === "AbortError" || name === "TimeoutError"
+      ? "given up waiting"
+      : `${code === undefined ? "" : `${code}: `}${message || "connection failed"}`;
   return new UpstreamError(`no answer from ${backendUrl}: ${text}`, BROKEN_CONNECTION.has(code ?? ""), { cause });
 }

@@ -1,0 +1,86 @@
+// The host agent's credentials file: its key, and what it must remember to enrol without ever burning an install token. Invariants:
+// mode 0600; replaced atomically and synced, so that a crash leaves the old content or the new. Read
+// and written by enrolment/register.ts.
+import { chmodSync, closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, statSync, writeSync } from "node:fs";
+import { dirname } from "node:path";
+import type { RegisterHostRequest } from "../protocol/enrolment.ts";
+import type { Credential } from "./store.ts";
+
+/** What the file says; every part may be missing. */
+export interface HostCredentials {
+  readonly credential?: Credential | undefined;
+  /** SHA-256 of the install token that the credential came from. */
+  readonly usedTokenHash?: string | undefined;
+  /** A registration that was begun: the same call is made again until it is answered. */
+  readonly pending?: { readonly tokenHash: string; readonly idempotencyKey: string; readonly body: RegisterHostRequest } | undefined;
+}
+
+/** The file is there but cannot be used, or cannot be written; the message names it and what to do. */
+export class CredentialsFileError extends Error {
+  override readonly name = "CredentialsFileError";
+}
+
+interface Document {
+  agent_id?: string;
+  api_key?: string;
+  key_created_at?: string;
+  install_token_sha256?: string;
+  pending?: HostCredentials["pending"];
+}
+
+export class CredentialsFile {
+  readonly path: string;
+
+  constructor(path: string) {
+    this.path = path;
+  }
+
+  /** Empty when there is no file. Takes group and others their rights away if they have any. Throws CredentialsFileError. */
+  read(): HostCredentials {
+    let text: string;
+    try {
+      if ((statSync(this.path).mode & 0o077) !== 0) chmodSync(this.path, 0o600);
+      text = readFileSync(this.path, "utf8");
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === "ENOENT") return {};
+      throw new CredentialsFileError(`cannot read ${this.path}: ${(error as Error).message}`, { cause: error });
+    }
+    const document = parse(text, this.path);
+    const { agent_id: id, api_key: apiKey, key_created_at: keyCreatedAt } = document;
+    return {
+      credential: id && apiKey ? { id, apiKey, keyCreatedAt: keyCreatedAt ?? "" } : undefined,
+      usedTokenHash: document.install_token_sha256,
+      pending: document.pending,
+    };
+  }
+
+  /** Throws CredentialsFileError. */
+  write({ credential, usedTokenHash, pending }: HostCredentials): void {
+    const document: Document = {
+      ...(credential && { agent_id: credential.id, api_key: credential.apiKey, key_created_at: credential.keyCreatedAt }),
+      ...(usedTokenHash !== undefined && { install_token_sha256: usedTokenHash }),
+      ...(pending && { pending }),
+    };
+    try {
+      mkdirSync(dirname(this.path), { recursive: true, mode: 0o700 });
+      const temporary = `${this.path}.new`;
+      const file = openSync(temporary, "w", 0o600);
+      writeSync(file, `${JSON.stringify(document, undefined, 2)}\n`);
+      fsyncSync(file);
+      closeSync(file);
+      renameSync(temporary, this.path);
+    } catch (error) {
+      const advice = "set CREDENTIALS_FILE to a place that this user may write, or run as another user";
+      throw new CredentialsFileError(`cannot write ${this.path}: ${(error as Error).message}; ${advice}`, { cause: error });
+    }
+  }
+}
+
+function parse(text: string, path: string): Document {
+  try {
+    return JSON.parse(text) as Document;
+  } catch {
+    // The text is not shown: it may hold the key.
+    throw new CredentialsFileError(`${path} is not JSON: restore it, or remove it and give a new INSTALL_TOKEN`);
+  }
+}

@@ -1,0 +1,38 @@
+// The cluster agent's identity as main needs it: cluster-enrolment.ts on the pod's own API server and service account.
+// Loaded only by the cluster agent. Ended by disposing it and nothing else: the collector's last flush still needs it.
+import { join } from "node:path";
+import { KubernetesApi } from "../kubernetes/api.ts";
+import type { Log } from "../log.ts";
+import type { ClusterSettings } from "../settings.ts";
+import type { BackendApi } from "./backend-api.ts";
+import { startClusterIdentity } from "./cluster-enrolment.ts";
+import type { AgentIdentity } from "./identity.ts";
+
+export async function startClusterAgentIdentity(options: {
+  cluster: ClusterSettings;
+  installToken: string | undefined;
+  agentVersion: string;
+  backend: BackendApi;
+  log: Log;
+}): Promise<AgentIdentity> {
+  const { cluster, ...rest } = options;
+  const kubernetes = new KubernetesApi({
+    server: cluster.kubernetesServer,
+    caFile: join(cluster.serviceAccountDir, "ca.crt"),
+    tokenFile: join(cluster.serviceAccountDir, "token"),
+  });
+  const identity = await startClusterIdentity({ ...rest, settings: cluster, kubernetes, signal: new AbortController().signal });
+  return {
+    current: () => identity.current(),
+    refresh: (reason) => identity.refresh(reason),
+    noteKeyAge: (credential, days) => identity.noteKeyAge(credential, days),
+    status: () => {
+      const { clusterId, ...status } = identity.status();
+      return { id: clusterId, ...status };
+    },
+    async [Symbol.asyncDispose]() {
+      await identity[Symbol.asyncDispose]();
+      await kubernetes[Symbol.asyncDispose]();
+    },
+  };
+}

@@ -1,0 +1,19 @@
+// What main.ts, the heartbeat and health.ts need of an identity, whichever kind it is. Implementations: register.ts (host),
+// cluster-enrolment.ts (cluster). Invariant: it holds no secret but through CredentialSource.
+import type { Credential, CredentialSource } from "../credentials/store.ts";
+
+export interface AgentIdentity extends CredentialSource, AsyncDisposable {
+  status(): AgentIdentityStatus;
+  /** To be told `X-Key-Age-Days` of each answer to a request that `credential` signed. */
+  noteKeyAge(credential: Credential, days: number): void;
+}
+
+export interface AgentIdentityStatus {
+  readonly id: string | undefined;
+  readonly keyCreatedAt: string | undefined;
+  readonly keyAgeDays: number | undefined;
+  /** Cluster only. */
+  readonly holdsLease?: boolean;
+  /** What keeps the identity from working, and what to do about it; undefined when all is well. */
+  readonly problem: { readonly code: string; readonly message: string } | undefined;
+}

@@ -1,0 +1,99 @@
+// What an operator and a kubelet ask the agent: /healthz (the process answers), /readyz (enrolled, and the collector runs), /status (all
+// of it as JSON), /metrics (for Prometheus, the collector's own among them). Invariant: no secret is in any answer, and none depends
+// on the backend being reachable, so that an outage of the backend restarts no agent. Started by main.ts before everything else.
+import { once } from "node:events";
+import { createServer, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { CollectorStatus } from "./collector/supervisor.ts";
+import type { HeartbeatStatus } from "./enrolment/heartbeat.ts";
+import type { AgentIdentityStatus } from "./enrolment/identity.ts";
+import { renderMetrics } from "./metrics.ts";
+import type { ProxyStatus } from "./proxy/server.ts";
+import type { ListenAddress, Signal } from "./settings.ts";
+
+/** Parts that are not there yet are undefined. */
+export interface AgentStatus {
+  readonly program: string;
+  readonly version: string;
+  readonly startedAt: string;
+  readonly signals: readonly Signal[];
+  readonly clockSkewS: number;
+  readonly identity: AgentIdentityStatus | undefined;
+  readonly heartbeat: HeartbeatStatus | undefined;
+  readonly collector: CollectorStatus | undefined;
+  readonly telemetry: ProxyStatus | undefined;
+  /** Host agent: the remote configuration in force, and why a newer one is not. */
+  readonly remoteConfig?: { readonly version: string | undefined; readonly error: string | undefined } | undefined;
+}
+
+export interface HealthSource {
+  status(): AgentStatus;
+  /** Asks the collector itself. */
+  collectorHealthy(): Promise<boolean>;
+  /** Of the collector's own metrics; undefined while it does not run. */
+  collectorMetricsUrl(): string | undefined;
+}
+
+export interface HealthServer extends AsyncDisposable {
+  readonly port: number;
+}
+
+/** Resolves once it listens; rejects when the address is taken. */
+export async function startHealthServer(listen: ListenAddress, source: HealthSource): Promise<HealthServer> {
+  const server = createServer((request, response) => {
+    void answer(request.url ?? "", request.method ?? "", source, response);
+  });
+  server.listen(listen.port, listen.host);
+  await once(server, "listening");
+  return { port: (server.address() as AddressInfo).port, [Symbol.asyncDispose]: () => close(server) };
+}
+
+async function answer(url: string, method: string, source: HealthSource, response: ServerResponse): Promise<void> {
+  if (method !== "GET" && method !== "HEAD") return send(response, 405, "text/plain", "GET only\n");
+  switch (url.split("?")[0]) {
+    case "/healthz":
+      return send(response, 200, "text/plain", "ok\n");
+    case "/readyz":
+      return readiness(source, response);
+    case "/status":
+      return send(response, 200, "application/json", `${JSON.stringify(source.status(), undefined, 2)}\n`);
+    case "/metrics":
+      return send(response, 200, "text/plain; version=0.0.4", await renderMetrics(source));
+    default:
+      return send(response, 404, "text/plain", "/healthz, /readyz, /status and /metrics are here\n");
+  }
+}
+
+async function readiness(source: HealthSource, response: ServerResponse): Promise<void> {
+  const status = source.status();
+  const reasons = await notReady(status, source);
+  const failing = Object.entries(status.telemetry ?? {}).flatMap(([signal, { failingSince, lastError }]) =>
+    failingSince === null ? [] : [{ signal, since: failingSince, error: lastError?.message }],
+  );
+  send(
+    response,
+    reasons.length === 0 ? 200 : 503,
+    "application/json",
+    `${JSON.stringify({ ready: reasons.length === 0, reasons, failing })}\n`,
+  );
+}
+
+async function notReady({ identity, collector }: AgentStatus, source: HealthSource): Promise<string[]> {
+  const reasons: string[] = [];
+  if (identity?.problem) reasons.push(identity.problem.message);
+  else if (identity?.id === undefined) reasons.push("not enrolled yet");
+  if (collector?.state !== "running")
+    reasons.push(`the collector is ${collector?.state ?? "not started yet"}${collector?.lastError ? `: ${collector.lastError}` : ""}`);
+  else if (!(await source.collectorHealthy())) reasons.push("the collector says it is not healthy");
+  return reasons;
+}
+
+function send(response: ServerResponse, status: number, type: string, body: string): void {
+  response.writeHead(status, { "content-type": type }).end(body);
+}
+
+async function close(server: Server): Promise<void> {
+  server.close();
+  server.closeAllConnections();
+  await once(server, "close");
+}

@@ -1,0 +1,63 @@
+// The programs atherops-otel-agent (host) and atherops-k8s-otel-agent (cluster): their commands. Invariant: wrong settings end with exit
+// code 2 and no stack, every other failure of a start with 1 and one sentence; only run.ts wires parts together. Called by bin/.
+import { Command } from "commander";
+import packageFile from "./package.json" with { type: "json" };
+import { type Identity, SettingsError } from "./settings.ts";
+
+const PROGRAMS = { host: "atherops-otel-agent", cluster: "atherops-k8s-otel-agent" } as const;
+const WHAT = {
+  host: "Sends the telemetry of this Linux host to the backend.",
+  cluster: "Sends the telemetry of this cluster node to the backend.",
+};
+
+/** Reads the command line and does it. Sets the exit code; resolves when there is nothing left to do. */
+export async function main(identity: Identity, argv: string[] = process.argv): Promise<void> {
+  try {
+    await commands(identity).parseAsync(argv);
+  } catch (error) {
+    if (!(error instanceof Error)) throw error;
+    const isOperators = EXPECTED.has(error.name) || (error as NodeJS.ErrnoException).code === "EADDRINUSE";
+    process.stderr.write(`${PROGRAMS[identity]}: ${isOperators ? error.message : error.stack}\n`);
+    process.exitCode = error instanceof SettingsError || error.name === "CollectorConfigError" ? 2 : 1;
+  }
+}
+
+/** Failures whose message is all that an operator needs. */
+const EXPECTED = new Set(["SettingsError", "CollectorConfigError", "CredentialsFileError", "StateInUseError"]);
+
+function commands(identity: Identity): Command {
+  const name = PROGRAMS[identity];
+  const program = new Command(name).description(WHAT[identity]).version(packageFile.version).addHelpText("after", HELP[identity]);
+  const parts = { identity, program: name, version: packageFile.version };
+  program
+    .command("run")
+    .description("enrol, then collect and send until stopped (TERM or INT)")
+    .action(async () => (await import("./run.ts")).run(parts));
+  program
+    .command("render")
+    .description("print the collector's configuration as it would run, and check it with the collector")
+    .action(async () => (await import("./render-command.ts")).renderCommand(identity));
+  program
+    .command("version")
+    .description("print the version")
+    .action(() => console.log(`${name} ${packageFile.version}`));
+  return program;
+}
+
+const HELP = {
+  host: `
+Settings come from the environment; X_FILE reads X from a file. The first start needs
+  BACKEND_URL=https://telemetry.example   where telemetry goes
+  INSTALL_TOKEN=it_…                      once; an administrator makes it
+Then the key is in CREDENTIALS_FILE (/etc/atherops/credentials.json). All settings: settings.ts.
+
+  curl -s localhost:9598/readyz    is it ready, and if not, why
+  curl -s localhost:9598/status    identity, collector, what gets through
+`,
+  cluster: `
+Installed by the chart charts/cluster-agent, one pod per node. Settings come from the environment; X_FILE reads X from a
+file. All settings: settings.ts.
+
+  kubectl exec <pod> -- curl -s localhost:9598/status    identity, key age, lease, collector, what gets through
+`,
+};

@@ -1,0 +1,85 @@
+// The agent's own metrics as exposition text, made from its status at each scrape, followed by what the collector says of itself (its
+// queue, what it refused, its memory). Called by health.ts.
+import { Gauge, Registry } from "prom-client";
+import type { AgentStatus, HealthSource } from "./health.ts";
+
+const COLLECTOR_SCRAPE_MS = 2000;
+
+export async function renderMetrics(source: HealthSource): Promise<string> {
+  const own = await registryOf(source.status()).metrics();
+  return `${own}\n${await collectorMetrics(source.collectorMetricsUrl())}`;
+}
+
+type Row = [name: string, help: string, value: number | undefined, labels?: Record<string, string>];
+
+function registryOf(status: AgentStatus): Registry {
+  const registry = new Registry();
+  for (const [name, help, value, labels = {}] of rows(status)) {
+    if (value === undefined || Number.isNaN(value)) continue;
+    const gauge =
+      (registry.getSingleMetric(name) as Gauge | undefined) ??
+      new Gauge({ name, help, labelNames: Object.keys(labels), registers: [registry] });
+    gauge.set(labels, value);
+  }
+  return registry;
+}
+
+function rows(status: AgentStatus): Row[] {
+  const { identity, collector, heartbeat } = status;
+  return [
+    ["atherops_agent_info", "Always 1; the version is a label.", 1, { program: status.program, version: status.version }],
+    ["atherops_agent_resident_memory_bytes", "Resident memory of the agent's own process.", process.memoryUsage.rss()],
+    ["atherops_agent_enrolled", "1 while there is a key.", Number(identity?.id !== undefined)],
+    [
+      "atherops_agent_identity_problem",
+      "1 while something keeps the identity from working; see /status.",
+      Number(identity?.problem !== undefined),
+    ],
+    ["atherops_agent_key_age_days", "Age of the key as the backend says.", identity?.keyAgeDays],
+    [
+      "atherops_agent_lease_held",
+      "1 while this agent acts for the cluster.",
+      identity?.holdsLease === undefined ? undefined : Number(identity.holdsLease),
+    ],
+    ["atherops_agent_clock_skew_seconds", "How far the backend's clock is ahead of this machine's.", status.clockSkewS],
+    [
+      "atherops_agent_last_heartbeat_timestamp_seconds",
+      "Time of the last heartbeat that the backend took.",
+      seconds(heartbeat?.lastSuccess),
+    ],
+    ["atherops_agent_collector_running", "1 while the collector runs.", Number(collector?.state === "running")],
+    ["atherops_agent_collector_restarts", "Restarts of the collector after a crash.", collector?.restarts],
+    [
+      "atherops_agent_collector_config_refused",
+      "1 while the newest configuration is not in force.",
+      Number(collector?.configError != null),
+    ],
+    ...signalRows(status),
+  ];
+}
+
+function signalRows({ telemetry }: AgentStatus): Row[] {
+  return Object.entries(telemetry ?? {}).flatMap(([signal, of]): Row[] => [
+    ["atherops_agent_requests_accepted", "Requests of the collector that the backend took.", of.accepted, { signal }],
+    ["atherops_agent_requests_retried", "Requests that the collector was asked to send again.", of.retried, { signal }],
+    ["atherops_agent_requests_refused", "Requests that the backend refused for good; their data is lost.", of.refused, { signal }],
+    ["atherops_agent_accepted_bytes", "Body bytes that the backend took.", of.acceptedBytes, { signal }],
+    ["atherops_agent_failing", "1 while nothing of this signal gets through.", Number(of.failingSince !== null), { signal }],
+    ["atherops_agent_last_success_timestamp_seconds", "When the backend last took something.", seconds(of.lastSuccess), { signal }],
+  ]);
+}
+
+function seconds(rfc3339: string | null | undefined): number | undefined {
+  return rfc3339 ? Date.parse(rfc3339) / 1000 : undefined;
+}
+
+async function collectorMetrics(url: string | undefined): Promise<string> {
+  if (url === undefined) return "";
+  try {
+    const answer = await fetch(url, { signal: AbortSignal.timeout(COLLECTOR_SCRAPE_MS) });
+    return await answer.text();
+  } catch {
+    // Safe: `atherops_agent_collector_running` tells, and a scrape must not fail because the collector restarts.
+    return "";
+  }
+}
