@@ -37,12 +37,20 @@ export async function forwardAlerting(app: FastifyInstance, { target }: ForwardO
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser("*", (_request: FastifyRequest, payload: AsyncIterable<Buffer>) => readBody(payload));
     for (const [path, methods] of Object.entries(RULE_ROUTES)) {
-      scope.route({
-        method: [...methods],
-        url: `${PREFIX}${path}`,
-        schema: { tags: ["alerting"], security: [{ session: [] }], summary: `The alerting service's ${path}` },
-        handler: (request, reply) => forward(request, reply, path, send),
-      });
+      for (const method of methods) {
+        const success = method === "DELETE" ? 204 : method === "POST" && path === "/rules" ? 201 : 200;
+        scope.route({
+          method,
+          url: `${PREFIX}${path}`,
+          schema: {
+            tags: ["alerting"],
+            security: [{ session: [] }],
+            summary: `The alerting service's ${path}`,
+            response: { [success]: {} },
+          },
+          handler: (request, reply) => forward(request, reply, path, send),
+        });
+      }
     }
   });
 }

@@ -22,43 +22,61 @@ export interface HistoryQuestion {
   readonly intervalMs: number;
 }
 
+/** Up to so many samples are read as they are; more are thinned out by the engine. */
+const MAX_SAMPLES = 300_000;
+/** Of one instance, when thinned out. */
 const MAX_POINTS = 1000;
 /** Set by the server, not by the rule or the series. */
 const OWN_LABELS = new Set(["__name__", "alertgroup", "alertname", "alertstate", "org_id", "rule_id"]);
 
 interface Series {
   readonly metric: Readonly<Record<string, string>>;
+  /** Of a range. */
   readonly values: readonly (readonly [seconds: number, value: string])[];
+  /** Of an instant. */
+  readonly value?: readonly [seconds: number, value: string];
 }
 
-/** Newest first. */
+/** Newest first. Throws ApiError `unavailable` when the metrics store is away. */
 export async function alertHistory(metrics: Pick<MetricsStore, "query">, question: HistoryQuestion): Promise<AlertPeriod[]> {
   const { orgId, ruleId, startMs, endMs, limit, intervalMs } = question;
-  const stepS = Math.max(1, Math.ceil(intervalMs / 1000), Math.ceil((endMs - startMs) / 1000 / MAX_POINTS));
-  const params = new URLSearchParams({
-    query: `ALERTS{rule_id="${ruleId}",alertstate=~"pending|firing"}`,
-    start: String(startMs / 1000),
-    end: String(endMs / 1000),
-    step: `${stepS}s`,
-    timeout: "10s",
-  });
-  const answer = await metrics.query(orgId, "query_range", params).catch((error: unknown) => {
+  const alerts = `ALERTS{rule_id="${ruleId}",alertstate=~"pending|firing"}`;
+  const window = `[${Math.max(1, Math.ceil((endMs - startMs) / 1000))}s]`;
+  const at = { time: String(endMs / 1000) };
+  const ask = (endpoint: "query" | "query_range", params: Record<string, string>) => series(metrics, orgId, endpoint, params);
+
+  const [counted] = await ask("query", { query: `sum(count_over_time(${alerts}${window}))`, ...at });
+  const exact = Number(counted?.value?.[1] ?? 0) <= MAX_SAMPLES;
+  const stepS = Math.max(1, Math.ceil(intervalMs / 1000), exact ? 0 : Math.ceil((endMs - startMs) / 1000 / MAX_POINTS));
+  const range = { query: alerts, start: String(startMs / 1000), end: String(endMs / 1000), step: `${stepS}s` };
+  const found = exact ? await ask("query", { query: `${alerts}${window}`, ...at }) : await ask("query_range", range);
+  const periods = found.flatMap((one) => periodsOf(one, stepS));
+  return periods.sort((a, b) => b.start.localeCompare(a.start) || b.end.localeCompare(a.end)).slice(0, limit);
+}
+
+async function series(
+  metrics: Pick<MetricsStore, "query">,
+  orgId: string,
+  endpoint: "query" | "query_range",
+  params: Record<string, string>,
+): Promise<readonly Series[]> {
+  const answer = await metrics.query(orgId, endpoint, new URLSearchParams({ ...params, timeout: "10s" })).catch((error: unknown) => {
     throw new ApiError("unavailable", "the metrics store, which keeps the history, cannot be reached: try again", {
       cause: error,
       retryAfterS: 2,
     });
   });
-  const series = (JSON.parse(answer.body.toString("utf8")) as { data?: { result?: readonly Series[] } }).data?.result;
-  if (!series) throw new ApiError("internal", "the history cannot be read", { cause: new Error(answer.body.toString("utf8", 0, 500)) });
-  const periods = series.flatMap((one) => periodsOf(one, stepS));
-  return periods.sort((a, b) => b.start.localeCompare(a.start) || b.end.localeCompare(a.end)).slice(0, limit);
+  const found = (JSON.parse(answer.body.toString("utf8")) as { data?: { result?: readonly Series[] } }).data?.result;
+  if (!found) throw new ApiError("internal", "the history cannot be read", { cause: new Error(answer.body.toString("utf8", 0, 500)) });
+  return found;
 }
 
+/** Samples with no more than one missing between them are one period. */
 function periodsOf({ metric, values }: Series, stepS: number): AlertPeriod[] {
   const spans: { from: number; to: number }[] = [];
   for (const [seconds] of values) {
     const last = spans.at(-1);
-    if (last && seconds - last.to <= stepS * 1.5) last.to = seconds;
+    if (last && seconds - last.to <= stepS * 2.5) last.to = seconds;
     else spans.push({ from: seconds, to: seconds });
   }
   const labels = Object.fromEntries(Object.entries(metric).filter(([name]) => !OWN_LABELS.has(name)));

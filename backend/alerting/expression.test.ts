@@ -1,0 +1,223 @@
+import * as fc from "fast-check";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { startTestEngine, type TestEngine } from "../../test/fixtures/metrics-engine.ts";
+import { whyNoAlert } from "./expression.ts";
+
+describe("what can be an alert", () => {
+  test.each([
+    "up == 0",
+    "rate(errors_total[5m]) > 1",
+    'sum by (job) (rate(errors_total{code=~"5.."}[5m])) / sum by (job) (rate(requests_total[5m])) > 0.05',
+    "sum(a) by (x) limit 5 >= 1",
+    "1 < up",
+    "-a > -b",
+    "a > 1 > 2",
+    "a > 1 and b < 2 or c == 3 unless d != 4",
+    "((a > 1) and (absent(b)))",
+    "a > on(x) group_left(y) b",
+    "a > ignoring(x) b and on() c > 2",
+    'absent(up{job="a"})',
+    "absent_over_time(up[5m])",
+    "ABSENT(up)",
+    "a AND b > 1 > 2 or x == 2".replace("a AND", "a > 0 AND"),
+    "time() - last_seen_seconds > 3600",
+    "a offset 5m > a @ end()",
+    "# a comment with > and (\n up == 0 # and one at the end",
+    '{__name__=~".+", x="a > b or ("} > 0',
+    "a.b:c\\-d > 1",
+    "größe > 1",
+    "(a > 1) keep_metric_names",
+    "and > 1",
+    "bool == 1",
+  ])("%s", (expression) => {
+    expect(whyNoAlert(expression)).toBeUndefined();
+  });
+});
+
+describe("what cannot", () => {
+  test.each([
+    ["up", /must be a comparison/],
+    ["up > bool 0", /bool/],
+    ["a > 1 and b", /not a value/],
+    ["a > 1 or rate(b[5m])", /not rate\(\)/],
+    ["a > 1 unless b > bool 2", /bool/],
+    ["(a > 1) + 0", /not `\+`/],
+    ["(a > 1) offset 5m", /not a value/],
+    ["a > 1 if b > 2", /not `if`/],
+    ["a > 1 default b > 2", /not `default`/],
+    ["(a > 1, b > 2)", /not a value/],
+    ["sum(a > 1)", /not sum\(\)/],
+    ["-(a > 1)", /not a value/],
+    ["absent(up) + 1", /not `\+`/],
+    ["WITH (x = up) x > 1", /WITH/],
+    ["sum(with (x = up) x) > 1", /WITH/],
+    ["up >", /ends too early/],
+    ["(up > 1", /ends too early/],
+    ["up > 1)", /does not expect/],
+    ['up{a="b > 1', /cannot read/],
+    ["up > 1 ; drop", /cannot read/],
+    ["", /ends too early/],
+    ["# only a comment", /ends too early/],
+    [`${"(".repeat(500)}up > 1${")".repeat(500)}`, /nested/],
+    [`${"-".repeat(5000)}1 > 1`, /nested/],
+  ])("%s", (expression, reason) => {
+    expect(whyNoAlert(expression)).toMatch(reason);
+  });
+});
+
+describe("against the engine's own parser", () => {
+  let engine: TestEngine;
+  beforeAll(async () => {
+    engine = await startTestEngine();
+  });
+  afterAll(async () => {
+    await engine?.[Symbol.asyncDispose]();
+  });
+
+  /** The engine's reading of an expression, with parentheses around every operand that is an operation; undefined if it refuses it. */
+  async function canonical(expression: string): Promise<string | undefined> {
+    const form = new URLSearchParams({ query: expression, format: "json" });
+    const answer = await fetch(`${engine.queryUrl}/expand-with-exprs?${form.toString()}`);
+    const body = (await answer.json()) as { status: string; expr?: string };
+    return body.status === "success" ? body.expr : undefined;
+  }
+
+  test("precedence, grouping and modifiers are read as the engine reads them", async () => {
+    let refused = 0;
+    await fc.assert(
+      fc.asyncProperty(expressions, async (expression) => {
+        const text = await canonical(expression);
+        if (text === undefined) refused += 1;
+        const verdict = whyNoAlert(expression) === undefined;
+        expect([expression, text, verdict]).toEqual([expression, text, text === undefined ? verdict : canAlert(text)]);
+      }),
+      { numRuns: 1000 },
+    );
+    expect(refused).toBeLessThan(200);
+  });
+
+  test("any soup of tokens that the engine takes is judged as the engine reads it, or refused", async () => {
+    let taken = 0;
+    await fc.assert(
+      fc.asyncProperty(soups, async (expression) => {
+        const text = await canonical(expression);
+        if (text === undefined) return;
+        taken += 1;
+        expect([expression, text, whyNoAlert(expression) !== undefined || canAlert(text, folded)]).toEqual([expression, text, true]);
+      }),
+      { numRuns: 1000 },
+    );
+    expect(taken).toBeGreaterThan(50);
+  });
+});
+
+// ── an independent reading of the engine's canonical text: at depth 0 it has at most one operator ─────────────────────────────────
+
+const OPERATOR = /^ (==|!=|>=|<=|>|<|and|or|unless|if|ifnot|default|atan2|\+|-|\*|\/|%|\^)(bool)? /;
+
+/** What the engine makes of a comparison of constants. */
+const folded = /^(?:[\d.e+]+|NaN)$/;
+
+function canAlert(text: string, leaf = /^$/): boolean {
+  if (leaf.test(text)) return true;
+  const inner = text.replace(/\) keep_metric_names$/, ")");
+  if (inner.startsWith("(") && closing(inner, 0) === inner.length - 1 && !hasTopComma(inner.slice(1, -1)))
+    return canAlert(inner.slice(1, -1), leaf);
+  const found = topOperator(inner);
+  if (!found) return /^absent(?:_over_time)?\(/i.test(inner) && closing(inner, inner.indexOf("(")) === inner.length - 1;
+  const { operator, bool, left, right } = found;
+  if (["and", "or", "unless"].includes(operator))
+    return canAlert(left, leaf) && canAlert(right.replace(/^(?:on|ignoring)\([^)]*\) /, ""), leaf);
+  return ["==", "!=", ">", "<", ">=", "<="].includes(operator) && !bool;
+}
+
+function topOperator(text: string): { operator: string; bool: boolean; left: string; right: string } | undefined {
+  for (let at = 0; at < text.length; at++) {
+    const end = skipped(text, at);
+    if (end > at) at = end;
+    const match = OPERATOR.exec(text.slice(at));
+    if (match) {
+      return { operator: match[1] ?? "", bool: match[2] !== undefined, left: text.slice(0, at), right: text.slice(at + match[0].length) };
+    }
+  }
+  return undefined;
+}
+
+function hasTopComma(text: string): boolean {
+  for (let at = 0; at < text.length; at++) {
+    at = skipped(text, at);
+    if (text[at] === ",") return true;
+  }
+  return false;
+}
+
+/** The position after what opens here: a string or a bracket; `at` if nothing does. */
+function skipped(text: string, at: number): number {
+  if (text[at] === '"') return at + (/^"(?:[^"\\]|\\.)*"/.exec(text.slice(at))?.[0].length ?? 1);
+  return "([{".includes(text[at] ?? " ") ? closing(text, at) + 1 : at;
+}
+
+function closing(text: string, open: number): number {
+  let depth = 0;
+  for (let at = open; at < text.length; at++) {
+    if (text[at] === '"') at = skipped(text, at) - 1;
+    else if ("([{".includes(text[at] ?? " ")) depth += 1;
+    else if (")]}".includes(text[at] ?? " ") && --depth === 0) return at;
+  }
+  return text.length;
+}
+
+// ── expressions ────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const selector = fc.constantFrom("a", "b:c", 'up{x="y"}', '{x="> 1 or ("}', "and", "größe", "on_x", "m offset 5m", "m @ end()");
+const rangeFunction = fc.constantFrom("rate", "absent_over_time", "max_over_time", "Absent_Over_Time").map((name) => `${name}(m[5m])`);
+const comparison = fc.constantFrom("==", "!=", ">", "<", ">=", "<=", "== bool", "> bool", "> on(x)", "< ignoring(x) group_left(y)");
+const other = fc.constantFrom(
+  "and",
+  "or",
+  "unless",
+  "and on(x)",
+  "or on()",
+  "+",
+  "-",
+  "*",
+  "/",
+  "%",
+  "^",
+  "if",
+  "ifnot",
+  "default",
+  "atan2",
+  "AND",
+  "Or",
+);
+
+const { expression: expressions } = fc.letrec<{ expression: string; operand: string }>((tie) => ({
+  operand: fc.oneof(
+    { depthSize: "small" },
+    { arbitrary: selector, weight: 4 },
+    { arbitrary: rangeFunction, weight: 1 },
+    {
+      arbitrary: fc.tuple(fc.constantFrom("absent", "sum", "abs", "sum by (x) "), tie("expression")).map(([f, e]) => `${f}(${e})`),
+      weight: 2,
+    },
+    { arbitrary: tie("expression").map((e) => `(${e})`), weight: 3 },
+    { arbitrary: tie("operand").map((e) => `-${e}`), weight: 1 },
+    { arbitrary: fc.tuple(tie("operand"), tie("operand")).map(([l, r]) => `(${l} > ${r}) keep_metric_names`), weight: 1 },
+    { arbitrary: tie("expression").map((e) => `(${e}) offset 1m`), weight: 1 },
+    { arbitrary: fc.tuple(tie("expression"), tie("expression")).map(([l, r]) => `(${l}, ${r})`), weight: 1 },
+  ),
+  expression: fc
+    .tuple(tie("operand"), fc.array(fc.tuple(fc.oneof(comparison, comparison, other), tie("operand")), { maxLength: 3 }))
+    .map(([first, rest]) => [first, ...rest.flat()].join(" ")),
+}));
+
+const soups = fc
+  .array(
+    fc.constantFrom(
+      ...'a b and or unless bool on ( ) (a) {x="y"} [5m] > < == - + ^ by sum absent offset 5m 1or 1 0x1e 1e3 @ ,'.split(" "),
+      ...`"s" '>' # keep_metric_names if default limit \\and with`.split(" "),
+    ),
+    { minLength: 1, maxLength: 8 },
+  )
+  .map((tokens) => tokens.join(" "));

@@ -1,0 +1,328 @@
+// Alert rules on the real backend, metrics engine and evaluator: the time line of an alert from signed samples, tenants that try to see
+// each other, and what is left of an alert when the evaluator, the backend or the database goes away.
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import {
+  adminPassword,
+  backendPlace,
+  call,
+  eventually,
+  login,
+  makeTenant,
+  signedPost,
+  startBackend,
+  temporaryFolder,
+  type BackendPlace,
+  type Tenant,
+  type TestProcess,
+} from "../fixtures/processes.ts";
+
+const folder = temporaryFolder();
+let place: BackendPlace;
+let backend: TestProcess;
+let red: Tenant;
+let blue: Tenant;
+
+beforeAll(async () => {
+  place = await backendPlace(folder.path, { EVALUATION_INTERVAL: "1s", JWT_TTL: "2h", LEAK_ME: "the-environment-leaked" });
+  backend = await startBackend(place);
+  const operator = await login(place.apiUrl, "admin@localhost", adminPassword(place));
+  red = await makeTenant(place.apiUrl, operator, "red");
+  blue = await makeTenant(place.apiUrl, operator, "blue");
+});
+
+afterAll(async () => {
+  await backend?.end();
+  folder[Symbol.dispose]();
+});
+
+/** Sends samples of now through the signed ingest endpoint. */
+async function push(tenant: Tenant, lines: string): Promise<void> {
+  const answer = await signedPost(place.apiUrl, "/ingest", tenant.apiKey, `${lines}\n`);
+  expect([answer.status, answer.text]).toEqual([204, ""]);
+}
+
+async function createRule(tenant: Tenant, body: object): Promise<string> {
+  const answer = await call("POST", `${place.alertingUrl}/rules`, { bearer: tenant.token, body });
+  expect([answer.status, answer.text]).toEqual([201, answer.text]);
+  return answer.json.id as string;
+}
+
+async function status(tenant: Tenant, id: string): Promise<{ state: string; active_alerts: number; last_eval?: string }> {
+  const answer = await call("GET", `${place.alertingUrl}/rules/${id}/status`, { bearer: tenant.token });
+  expect([answer.status, answer.text]).toEqual([200, answer.text]);
+  return answer.json;
+}
+
+/** Waits for a state, pushing the samples again and again as an agent would. Answers seconds since the epoch. */
+async function becomes(tenant: Tenant, id: string, state: string, lines?: string, withinMs = 30_000): Promise<number> {
+  return await eventually(
+    `rule ${id} is ${state}`,
+    async () => {
+      if (lines !== undefined) await push(tenant, lines);
+      const now = await status(tenant, id);
+      return now.state === state && now.last_eval !== undefined && Date.now() / 1000;
+    },
+    withinMs,
+  );
+}
+
+const rule = (name: string, expr: string, more: object = {}): object => ({
+  name,
+  severity: "critical",
+  expr,
+  for: "0s",
+  enabled: true,
+  ...more,
+});
+const evaluatorPid = (): number => (JSON.parse(readFileSync(join(place.dataDir, "vmalert.pid"), "utf8")) as { pid: number }).pid;
+
+describe("the time line of an alert", () => {
+  test("samples over a threshold make a rule pending, then after `for` firing, then inactive, instance by instance", async () => {
+    await push(red, 'queue_length{q="a"} 1\nqueue_length{q="b"} 1');
+    const id = await createRule(red, rule("queue too long", "queue_length > 10", { for: "3s" }));
+    const line: [string, number][] = [["inactive", await becomes(red, id, "inactive")]];
+    expect((await status(red, id)).active_alerts).toBe(0);
+
+    line.push(["pending", await becomes(red, id, "pending", 'queue_length{q="a"} 11\nqueue_length{q="b"} 1')]);
+    expect((await status(red, id)).active_alerts).toBe(0);
+    line.push(["firing", await becomes(red, id, "firing", 'queue_length{q="a"} 12\nqueue_length{q="b"} 99')]);
+    const heldFor = (line[2]?.[1] ?? 0) - (line[1]?.[1] ?? 0);
+    expect(heldFor).toBeGreaterThan(1.5);
+    await eventually("both instances fire", async () => (await status(red, id)).active_alerts === 2);
+
+    line.push(["inactive", await becomes(red, id, "inactive", 'queue_length{q="a"} 1\nqueue_length{q="b"} 1')]);
+    expect((await status(red, id)).active_alerts).toBe(0);
+    const start = line[0]?.[1] ?? 0;
+    console.log(line.map(([state, at]) => `${state} at ${(at - start).toFixed(1)} s`).join(", "));
+
+    await push(blue, `ALERTS{rule_id="${id}",alertstate="firing",q="forged"} 1`);
+    const history = await eventually("the history has it", async () => {
+      const answer = await call("GET", `${place.alertingUrl}/rules/${id}/history`, { bearer: red.token });
+      return answer.status === 200 && answer.json.length >= 4 && answer.json;
+    });
+    expect(history.map((one: { state: string; labels: { q: string } }) => `${one.labels.q} ${one.state}`).sort()).toEqual([
+      "a firing",
+      "a pending",
+      "b firing",
+      "b pending",
+    ]);
+  });
+
+  test("a disabled rule is inactive without last_eval and unknown to the evaluator; enabling it brings it there within 5 s", async () => {
+    await push(red, "disk_full 1");
+    const body = rule("disk full", "disk_full == 1");
+    const id = await createRule(red, { ...body, enabled: false });
+    expect(await status(red, id)).toEqual({ state: "inactive", active_alerts: 0 });
+    const evaluator = place.env["EVALUATOR_LISTEN"];
+    expect((await call("GET", `http://${evaluator}/api/v1/rules`)).text).not.toContain(id);
+    await call("PUT", `${place.alertingUrl}/rules/${id}`, { bearer: red.token, body });
+    await eventually("the evaluator has it", async () => (await status(red, id)).last_eval, 5000);
+    await becomes(red, id, "firing", "disk_full 1");
+    await call("PUT", `${place.alertingUrl}/rules/${id}`, { bearer: red.token, body: { ...body, enabled: false } });
+    expect(await status(red, id)).toEqual({ state: "inactive", active_alerts: 0 });
+    await eventually(
+      "gone from the evaluator",
+      async () => !(await call("GET", `http://${evaluator}/api/v1/rules`)).text.includes(id),
+      5000,
+    );
+  });
+
+  test("an untouched alert goes on firing while other rules of the organisation come and go", async () => {
+    await push(red, "steady 1");
+    const steady = await createRule(red, rule("steady", "steady == 1", { for: "2s" }));
+    await becomes(red, steady, "firing", "steady 1");
+    const seen = new Set<string>();
+    for (let n = 0; n < 5; n++) {
+      const other = await createRule(red, rule(`passing ${n}`, "steady > 5"));
+      await becomes(red, other, "inactive", "steady 1");
+      seen.add((await status(red, steady)).state);
+      await call("DELETE", `${place.alertingUrl}/rules/${other}`, { bearer: red.token });
+    }
+    expect([...seen]).toEqual(["firing"]);
+  });
+});
+
+describe("tenants that try to see each other", () => {
+  test("the same metric and hostile expressions show each tenant its own data only, in status, history and validation", async () => {
+    const samples = async (): Promise<void> => {
+      await push(red, 'shared_metric{host="red-1"} 100');
+      await push(blue, 'shared_metric{host="blue-1"} 1\nshared_metric{host="blue-2"} 1');
+    };
+    await samples();
+    const hostile: [expr: string, own: number][] = [
+      ["shared_metric > 50", 0],
+      [`shared_metric{org_id="${red.orgId}"} > 0`, 0],
+      [`shared_metric{org_id="${blue.orgId}" or org_id="${red.orgId}"} > 0`, 2],
+      [`{__name__="shared_metric",org_id!="${blue.orgId}"} > 0`, 0],
+      [`shared_metric{org_id=~".*"} > 0 or shared_metric{host=~"red.*"} > 0`, 2],
+      ['count({__name__=~".+", host=~"red.*"}) > 0', 0],
+      ['label_replace(shared_metric, "org_id", "$1", "host", "(.*)") > 0', 2],
+      [`label_set(shared_metric, "org_id", "${red.orgId}") > 0`, 2],
+      ["max_over_time(shared_metric[1h]) > 50", 0],
+      ['absent(shared_metric{host="red-1"})', 1],
+    ];
+    const ids: string[] = [];
+    for (const [at, [expr]] of hostile.entries()) ids.push(await createRule(blue, rule(`hostile ${at}`, expr)));
+    await eventually("all are evaluated", async () => {
+      await samples();
+      return (await Promise.all(ids.map((id) => status(blue, id)))).every((one) => one.last_eval !== undefined);
+    });
+    for (const [at, [expr, own]] of hostile.entries()) {
+      const alerts = await eventually(`${expr} is evaluated with its data`, async () => {
+        await samples();
+        const now = await status(blue, ids[at] ?? "");
+        return now.active_alerts >= own && { alerts: now.active_alerts };
+      });
+      expect([expr, alerts.alerts]).toEqual([expr, own]);
+      const validated = await call("POST", `${place.alertingUrl}/rules/validate`, { bearer: blue.token, body: { expr } });
+      expect([expr, validated.status, validated.json]).toEqual([expr, 200, { valid: true, matching_series: own }]);
+      const history = await call("GET", `${place.alertingUrl}/rules/${ids[at]}/history`, { bearer: blue.token });
+      expect(history.text).not.toContain('red-1",');
+      expect(history.text).not.toContain('host":"red');
+    }
+    for (const id of ids) {
+      for (const [method, path] of [
+        ["GET", `/rules/${id}/status`],
+        ["GET", `/rules/${id}/history`],
+        ["DELETE", `/rules/${id}`],
+      ] as const) {
+        expect((await call(method, `${place.alertingUrl}${path}`, { bearer: red.token })).status).toBe(404);
+      }
+      const stolen = await call("PUT", `${place.alertingUrl}/rules/${id}`, { bearer: red.token, body: rule("mine now", "up == 0") });
+      expect(stolen.status).toBe(404);
+      await call("DELETE", `${place.alertingUrl}/rules/${id}`, { bearer: blue.token });
+    }
+  });
+
+  test("an environment variable in a rule stays text, and the evaluator has no environment to read", async () => {
+    await push(blue, "env_probe 1");
+    const id = await createRule(
+      blue,
+      rule("probe %{LEAK_ME}", 'env_probe{x!="%{LEAK_ME}"} == 1', { annotations: { text: "%{LEAK_ME} %{PATH}" } }),
+    );
+    await becomes(blue, id, "firing", "env_probe 1");
+    const alerts = (await call("GET", `http://${place.env["EVALUATOR_LISTEN"]}/api/v1/alerts`)).text;
+    expect(alerts).toContain("%{LEAK_ME}");
+    expect(alerts).not.toContain("the-environment-leaked");
+    expect(readFileSync(`/proc/${evaluatorPid()}/environ`, "latin1")).toBe("");
+    await call("DELETE", `${place.alertingUrl}/rules/${id}`, { bearer: blue.token });
+  });
+});
+
+describe("what goes away comes back", () => {
+  let firing: string;
+  beforeAll(async () => {
+    await push(red, "outage 1");
+    firing = await createRule(red, rule("outage", "outage == 1", { for: "4s" }));
+    await becomes(red, firing, "firing", "outage 1");
+  });
+
+  test("a killed evaluator is started again and restores the firing state without waiting `for` anew", async () => {
+    await eventually("the state is written", async () => {
+      const query = `${place.apiUrl}/query/prometheus/api/v1/query?query=${encodeURIComponent(`ALERTS_FOR_STATE{rule_id="${firing}"}`)}`;
+      return (await call("GET", query, { bearer: red.token })).json.data.result.length === 1;
+    });
+    process.kill(evaluatorPid(), "SIGKILL");
+    const down = await eventually(
+      "the status says so while it is down",
+      async () => {
+        const answer = await call("GET", `${place.alertingUrl}/rules/${firing}/status`, { bearer: red.token });
+        return answer.status !== 200 && answer;
+      },
+      5000,
+    );
+    expect([down.status, down.json.error]).toEqual([500, "internal"]);
+    const created = await call("POST", `${place.alertingUrl}/rules`, { bearer: red.token, body: rule("made meanwhile", "outage == 1") });
+    expect(created.status).toBe(201);
+    const back = await eventually("the evaluator is back", async () => {
+      await push(red, "outage 1");
+      const answer = await call("GET", `${place.alertingUrl}/rules/${firing}/status`, { bearer: red.token });
+      return answer.status === 200 && answer.json.last_eval !== undefined && Date.now();
+    });
+    const again = await becomes(red, firing, "firing", "outage 1", 15_000);
+    console.log(`firing again ${(again - back / 1000).toFixed(1)} s after the first evaluation of the new evaluator (for: 4s)`);
+    expect(again - back / 1000).toBeLessThan(3.5);
+    await becomes(red, created.json.id, "firing", "outage 1", 10_000);
+  });
+
+  test("a killed backend leaves no evaluator behind, and the next one restores the firing state", async () => {
+    const before = evaluatorPid();
+    await backend.end("SIGKILL");
+    expect(existsSync(`/proc/${before}`)).toBe(true);
+    backend = await startBackend(place);
+    expect(existsSync(`/proc/${before}`)).toBe(false);
+    await becomes(red, firing, "firing", "outage 1", 15_000);
+  });
+
+  test("after a restart in order the rules are all there and the alert fires", async () => {
+    const listed = (await call("GET", `${place.alertingUrl}/rules`, { bearer: red.token })).json;
+    await backend.end("SIGTERM");
+    backend = await startBackend(place);
+    expect((await call("GET", `${place.alertingUrl}/rules`, { bearer: red.token })).json).toEqual(listed);
+    await becomes(red, firing, "firing", "outage 1", 15_000);
+  });
+});
+
+test("direct and under /alerting/ the answers are identical, errors and odd paths included", async () => {
+  const id = await createRule(red, rule("twice", "up == 0", { enabled: false }));
+  const asked: [method: string, path: string, body?: unknown, bearer?: string][] = [
+    ["GET", "/rules"],
+    ["GET", `/rules/${id}/status`],
+    ["GET", `/rules/${id.toUpperCase()}/status`],
+    ["GET", `/rules/${id}/history?limit=0`],
+    ["GET", `/rules/${id}/history?start=2026-01-01T00:00:00Z&end=2026-01-02T00:00:00Z`],
+    ["GET", "/rules/not-a-uuid/status"],
+    ["PUT", "/rules/not-a-uuid", rule("x", "up == 0")],
+    ["PUT", `/rules/${id}`, rule("steady", "up == 0")],
+    ["POST", "/rules", {}],
+    ["POST", "/rules", rule("bad", "nosuchfunc(x) > 1")],
+    ["POST", "/rules", "{"],
+    ["POST", "/rules", rule("twice", "up == 0")],
+    ["POST", "/rules", "x".repeat(1024 * 1024 + 10)],
+    ["POST", "/rules", "x".repeat(1024 * 1024 + 10), "abc"],
+    ["POST", "/rules", "", "abc"],
+    ["POST", "/rules/validate", { expr: "up == 0" }],
+    ["POST", "/rules/validate", { expr: "up" }],
+    ["GET", "/rules", undefined, "abc"],
+    ["GET", "/rules", undefined, ""],
+    ["HEAD", "/rules"],
+    ["PATCH", `/rules/${id}`],
+    ["DELETE", `/rules/${id}`],
+    ["DELETE", `/rules/${id}`],
+  ];
+  for (const [method, path, body, bearer = red.token] of asked) {
+    const headers: Record<string, string> = body === undefined ? {} : { "content-type": "application/json" };
+    const direct = await call(method, `${place.alertingUrl}${path}`, { bearer, body, headers });
+    if (method === "DELETE" && direct.status === 204) continue;
+    const forwarded = await call(method, `${place.apiUrl}/alerting${path}`, { bearer, body, headers });
+    const shown = (answer: typeof direct): unknown[] => [
+      method,
+      path,
+      answer.status,
+      answer.text,
+      answer.headers.get("content-type"),
+      answer.headers.get("allow"),
+    ];
+    expect(shown(forwarded)).toEqual(shown(direct));
+  }
+  const created = await call("POST", `${place.apiUrl}/alerting/rules`, {
+    bearer: red.token,
+    body: rule("by the prefix", "up == 0", { enabled: false }),
+  });
+  expect(created.status).toBe(201);
+  expect((await call("DELETE", `${place.apiUrl}/alerting/rules/${created.json.id}`, { bearer: red.token })).status).toBe(204);
+});
+
+test.each([
+  "/alerting/..%2fapi/users",
+  "/alerting/rules/%2e%2e/status",
+  "/alerting/rules/..%2f..%2fmetrics/status",
+  "/alerting/api/v1/rules",
+  "/alerting/-/reload",
+  "/alerting/",
+])("nothing but the service's routes is reached under the prefix: %s", async (path) => {
+  const answer = await call("GET", `${place.apiUrl}${path}`, { bearer: red.token });
+  expect([answer.status, answer.json.error]).toEqual([404, "not_found"]);
+});
