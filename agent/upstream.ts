@@ -92,7 +92,7 @@ class BackendUpstream implements Upstream {
       });
       return { status: answer.statusCode, headers: plainHeaders(answer.headers), body: await readBounded(answer.body) };
     } catch (cause) {
-      throw describeFailure(cause, this.#options.backendUrl);
+      throw describeFailure(cause, this.#options.backendUrl, request.signal?.aborted ?? false);
     }
   }
 
@@ -183,11 +183,8 @@ async function readBounded(body: AsyncIterable<Buffer>): Promise<string> {
 
 const BROKEN_CONNECTION = new Set(["UND_ERR_SOCKET", "ECONNRESET", "EPIPE", "UND_ERR_HEADERS_TIMEOUT", "UND_ERR_BODY_TIMEOUT"]);
 
-function describeFailure(cause: unknown, backendUrl: string): UpstreamError {
-  const { code, message, name } = cause as { code?: string; message?: string; name?: string };
-  const text =
-    name === "AbortError" || name === "TimeoutError"
-      ? "given up waiting"
-      : `${code === undefined ? "" : `${code}: `}${message || "connection failed"}`;
+function describeFailure(cause: unknown, backendUrl: string, isGivenUp: boolean): UpstreamError {
+  const { code, message } = cause as { code?: string; message?: string };
+  const text = isGivenUp ? "given up waiting" : [code, message || "connection failed"].filter(Boolean).join(": ");
   return new UpstreamError(`no answer from ${backendUrl}: ${text}`, BROKEN_CONNECTION.has(code ?? ""), { cause });
 }
