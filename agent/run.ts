@@ -94,7 +94,6 @@ async function startIdentity(settings: Settings, secrets: Secrets, version: stri
       agentVersion: version,
       backend,
       log,
-      signal,
     });
   }
   const [{ CredentialsFile }, { startHostIdentity }] = await Promise.all([
