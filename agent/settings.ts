@@ -24,7 +24,7 @@
 //   QUEUE_MIB               512              disk queue of each signal; when full, files wait and applications are refused
 //   LOG_MAX_AGE             168h             log files untouched for longer are not read
 //   LOG_MULTILINE_START                      regular expression: a line that matches begins a record, others continue it
-//   LOG_LEVEL               info             debug | info | warn | error; agent and collector
+//   LOG_LEVEL               info             debug | info | warn | error; the collector is one level quieter
 // Host agent
 //   CREDENTIALS_FILE        /etc/atherops/credentials.json   written with mode 0600
 //   LOG_PATHS               /var/log/**/*.log      comma-separated globs of files to read

@@ -40,7 +40,7 @@ export function reemit(raw: string, log: Log, last: LastLines): void {
   const { level, msg, ts: _ts, caller: _caller, resource: _resource, stacktrace: _stack, ...rest } = entry;
   const known = LEVELS[String(level)] ?? "error";
   last.add(`${String(msg)}${typeof rest["error"] === "string" ? `: ${rest["error"]}` : ""}`, known === "error");
-  log[known]({ component: "collector", ...rest }, String(msg));
+  log[known]({ ...rest, component: "collector" }, String(msg));
 }
 
 function parse(line: string): Record<string, unknown> | undefined {

@@ -147,9 +147,12 @@ export function proxyUrl({ host, port }: ListenAddress): string {
   return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
 }
 
+/** The collector is one level quieter than asked: what it says at `info` at each start would drown the agent's own story. */
+const COLLECTOR_LEVEL: Readonly<Record<LogLevel, LogLevel>> = { debug: "info", info: "warn", warn: "warn", error: "error" };
+
 function telemetry(level: LogLevel): Component {
   return {
-    logs: { level, encoding: "json" },
+    logs: { level: COLLECTOR_LEVEL[level], encoding: "json" },
     metrics: {
       level: "normal",
       readers: [

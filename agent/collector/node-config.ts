@@ -67,7 +67,7 @@ function hostInput(settings: Settings, adjusted: Adjustable): CollectorInput {
     ...inputOf(settings, adjusted),
     resource: { "host.name": hostname() },
     otlp: { grpc: settings.otlpGrpc, http: settings.otlpHttp },
-    hostMetrics: { intervalMs: adjusted.metricsIntervalMs },
+    hostMetrics: { intervalMs: adjusted.metricsIntervalMs, root: "/" },
     files: {
       paths: adjusted.logPaths,
       exclude: [...ownFiles, ...adjusted.excludedPaths],

@@ -4,8 +4,8 @@ import type { Component, Fragment } from "../fragment.ts";
 
 export interface HostMetricsInput {
   readonly intervalMs: number;
-  /** Where the node's root is mounted; undefined when this process sees the machine itself. */
-  readonly root?: string | undefined;
+  /** Where the machine's root file system is: `/`, or in a pod where it is mounted. */
+  readonly root: string;
 }
 
 export const NODE_METRICS_PIPELINE = "metrics/node";
@@ -15,7 +15,7 @@ export function hostMetrics({ intervalMs, root }: HostMetricsInput): Fragment {
     receivers: {
       hostmetrics: {
         collection_interval: `${intervalMs}ms`,
-        ...(root !== undefined && { root_path: root }),
+        root_path: root,
         scrapers: { cpu: {}, load: {}, memory: {}, disk: {}, filesystem: FILESYSTEM, network: NETWORK, paging: {}, processes: {} },
       },
     },

@@ -1,0 +1,85 @@
+// A backend reduced to what a test of delivery needs: it takes every signed body, remembers the log lines in it, and can be away or
+// refuse. For tests of the collector and of the whole agent.
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { buffer } from "node:stream/consumers";
+import { gunzipSync } from "node:zlib";
+
+export class Sink implements AsyncDisposable {
+  /** Log bodies in order of arrival. */
+  readonly lines: string[] = [];
+  /** SHA-free record of bodies taken twice byte for byte, which the backend would store once. */
+  readonly #bodies = new Set<string>();
+  repeatedBodies = 0;
+  requests = 0;
+  /** Answers 503 to telemetry while true. */
+  away = false;
+  #server: Server;
+
+  private constructor(server: Server) {
+    this.#server = server;
+  }
+
+  static async start(port = 0): Promise<Sink> {
+    const server = createServer();
+    const sink = new Sink(server);
+    server.on("request", (request, response) => void sink.#serve(request, response));
+    server.listen(port, "127.0.0.1");
+    await once(server, "listening");
+    return sink;
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const raw = await buffer(request);
+    const body = request.headers["content-encoding"] === "gzip" ? gunzipSync(raw) : raw;
+    const path = request.url ?? "";
+    if (path.endsWith("/register")) {
+      const answer = { agent_id: "0b5a3c1e-0000-4000-8000-000000000001", api_key: "ak_test_key_of_the_sink", key_created_at: new Date().toISOString() };
+      response.writeHead(201, { "content-type": "application/json" }).end(JSON.stringify(answer));
+      return;
+    }
+    if (path.endsWith("heartbeat")) return void response.writeHead(204, { "x-key-age-days": "0" }).end();
+    this.requests++;
+    if (this.away) return void response.writeHead(503, { "retry-after": "1" }).end();
+    if (path.includes("logs")) this.#take(body.toString("utf8"));
+    response.writeHead(204).end();
+  }
+
+  #take(body: string): void {
+    if (this.#bodies.has(body)) {
+      this.repeatedBodies++;
+      return;
+    }
+    this.#bodies.add(body);
+    const document = JSON.parse(body) as { resourceLogs: { scopeLogs: { logRecords: { body: { stringValue: string } }[] }[] }[] };
+    for (const resource of document.resourceLogs) {
+      for (const scope of resource.scopeLogs) this.lines.push(...scope.logRecords.map((record) => record.body.stringValue));
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#server.closeAllConnections();
+    this.#server.close();
+    await once(this.#server, "close");
+  }
+}
+
+/** What is missing and what is doubled of `line 0` … `line <count - 1>`. */
+export function judge(lines: readonly string[], count: number): { missing: number; doubled: number } {
+  const seen = new Map<string, number>();
+  for (const line of lines) seen.set(line, (seen.get(line) ?? 0) + 1);
+  const expected = Array.from({ length: count }, (_, i) => `line ${i}`);
+  return {
+    missing: expected.filter((line) => !seen.has(line)).length,
+    doubled: expected.reduce((sum, line) => sum + Math.max(0, (seen.get(line) ?? 0) - 1), 0),
+  };
+}
