@@ -1,0 +1,40 @@
+// Where a password comes from: a file, a pipe, or the keyboard without echo. Invariant: never a program argument, never printed.
+// Used by login and by the commands that set a password.
+import { readFileSync } from "node:fs";
+import { createInterface } from "node:readline/promises";
+import { Writable } from "node:stream";
+import { text } from "node:stream/consumers";
+import { Problem } from "./problem.ts";
+
+export interface PasswordInput {
+  stdin: NodeJS.ReadStream;
+  stderr: NodeJS.WritableStream;
+}
+
+/** From `file`, else from a pipe's whole text, else asked for. One line end at its end is dropped. */
+export async function readPassword(prompt: string, { stdin, stderr }: PasswordInput, file?: string): Promise<string> {
+  const password = file ? fileText(file) : stdin.isTTY ? await asked(prompt, stdin, stderr) : await text(stdin);
+  const line = password.replace(/\r?\n$/, "");
+  if (line === "") throw new Problem("the password is empty: type it, pipe it in, or name a file in ATHEROPS_PASSWORD_FILE");
+  return line;
+}
+
+function fileText(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (error) {
+    throw new Problem(`the password file ${file} cannot be read: ${(error as NodeJS.ErrnoException).code}`);
+  }
+}
+
+async function asked(prompt: string, stdin: NodeJS.ReadStream, stderr: NodeJS.WritableStream): Promise<string> {
+  stderr.write(prompt);
+  const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
+  const terminal = createInterface({ input: stdin, output: silent, terminal: true });
+  try {
+    return await terminal.question("");
+  } finally {
+    terminal.close();
+    stderr.write("\n");
+  }
+}

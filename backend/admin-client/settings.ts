@@ -1,0 +1,23 @@
+// The environment of the admin client. Nothing else in admin-client/ reads it.
+//
+//   ATHEROPS_URL            the backend, e.g. https://telemetry.example.com; default: where the last login went
+//   ATHEROPS_PASSWORD_FILE  reads the password from this file; an expired session then logs in again by itself
+//   XDG_CONFIG_HOME         the session is kept in $XDG_CONFIG_HOME/atherops/session.json (default ~/.config), mode 0600
+//   NODE_EXTRA_CA_CERTS     a private CA's certificate (read by Node.js)
+import { homedir } from "node:os";
+import { join } from "node:path";
+
+export interface ClientSettings {
+  readonly url: string | undefined;
+  readonly passwordFile: string | undefined;
+  readonly sessionFile: string;
+}
+
+export function readClientSettings(env: NodeJS.ProcessEnv = process.env): ClientSettings {
+  const config = env["XDG_CONFIG_HOME"] || join(homedir(), ".config");
+  return {
+    url: env["ATHEROPS_URL"] || undefined,
+    passwordFile: env["ATHEROPS_PASSWORD_FILE"] || undefined,
+    sessionFile: join(config, "atherops", "session.json"),
+  };
+}

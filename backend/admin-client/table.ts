@@ -1,0 +1,32 @@
+// Rows as a table for people, as JSON for programs. Invariant: text from telemetry cannot steer the terminal: control characters are
+// shown, not sent. Used by all commands that print rows.
+
+export type Row = Record<string, unknown>;
+
+/** Header and rows, columns as wide as their widest cell; the last column is not padded. */
+export function table(rows: readonly Row[], columns: readonly string[]): string {
+  const cells = rows.map((row) => columns.map((column) => cell(row[column])));
+  const widths = columns.map((column, index) => Math.max(column.length, ...cells.map((row) => row[index]?.length ?? 0)));
+  const line = (row: readonly string[]) =>
+    row
+      .map((text, index) => (index === row.length - 1 ? text : text.padEnd(widths[index] ?? 0)))
+      .join("  ")
+      .trimEnd();
+  return [line(columns.map((column) => column.toUpperCase())), ...cells.map(line)].join("\n");
+}
+
+/** One cell: empty as "-", objects as JSON, control characters escaped. */
+export function cell(value: unknown): string {
+  if (value === null || value === undefined || value === "") return "-";
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  return visible(text);
+}
+
+/** C0, C1, DEL, line separators and direction overrides as \u escapes. */
+export function visible(text: string): string {
+  return text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, (character) => {
+    if (character === "\n") return "\\n";
+    if (character === "\t") return "\\t";
+    return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  });
+}
