@@ -7,11 +7,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
 import { ClusterSecret, tokenHash, type SecretSnapshot } from "../credentials/cluster-secret.ts";
 import { FOLLOW_TIMING, SecretFollower, type FollowTiming, type SecretView } from "../credentials/secret-follower.ts";
-import type { Credential, CredentialSource } from "../credentials/store.ts";
+import type { Credential } from "../credentials/store.ts";
 import { KubernetesError } from "../kubernetes/api.ts";
 import { keyHash } from "../protocol/signature.ts";
 import type { ClusterSettings } from "../settings.ts";
-import { advice, decideDuty, type Duty, type ProblemCode, type Situation } from "./duty.ts";
+import { advice, decideDuty, type Duty, type Situation } from "./duty.ts";
+import type { AgentIdentity, AgentIdentityStatus } from "./identity.ts";
 import { Lease, LEASE_TIMING, LeaseLostError, type LeaseTerm, type LeaseTiming } from "./leader.ts";
 import { grantingRule, identityPermissions, missingPermissions } from "./permissions.ts";
 import { perform, probe, type Finding, type Means } from "./perform.ts";
@@ -31,20 +32,9 @@ export const IDENTITY_TIMING: IdentityTiming = { lease: LEASE_TIMING, follow: FO
 export interface ClusterIdentityOptions extends Means {
   readonly settings: Pick<ClusterSettings, "clusterName" | "podNamespace" | "podUid" | "secretName" | "leaseName" | "keyRotationDays">;
   readonly log: Logger;
-  readonly signal: AbortSignal;
   readonly timing?: IdentityTiming;
   /** Called after each step of a turn; tests end the process in it. */
   readonly onStep?: OnStep;
-}
-
-/** For `/status`, `/readyz` and `/metrics`; holds no secret. */
-export interface IdentityStatus {
-  readonly clusterId: string | undefined;
-  readonly keyCreatedAt: string | undefined;
-  readonly keyAgeDays: number | undefined;
-  readonly holdsLease: boolean;
-  /** What keeps the identity from working, and what to do about it; undefined when all is well. */
-  readonly problem: { readonly code: ProblemCode | "missing_permission" | "failing"; readonly message: string } | undefined;
 }
 
 /** Reads the Secret once and follows it from then on; enrolment and rotation go on in the background. Never rejects for an outage. */
@@ -61,13 +51,13 @@ const REFRESH_EVERY_MS = 1_000;
 /** A request that waits for a re-read is not kept longer than this. */
 const REFRESH_WITHIN_MS = 5_000;
 const PERMISSIONS_EVERY_MS = 60_000;
+const START_WITHIN_MS = 3_000;
 
-export class ClusterIdentity implements CredentialSource, AsyncDisposable {
+export class ClusterIdentity implements AgentIdentity {
   readonly #options: ClusterIdentityOptions;
   readonly #timing: IdentityTiming;
   readonly #log: Logger;
   readonly #stop = new AbortController();
-  readonly #signal: AbortSignal;
   readonly #secret: ClusterSecret;
   readonly #follower: SecretFollower;
   readonly #lease: Lease;
@@ -85,7 +75,7 @@ export class ClusterIdentity implements CredentialSource, AsyncDisposable {
   #refreshedAt = -Infinity;
   #holdsLease = false;
   #missing: string | undefined;
-  #problem: IdentityStatus["problem"];
+  #problem: AgentIdentityStatus["problem"];
   #failures = 0;
 
   constructor(options: ClusterIdentityOptions) {
@@ -93,7 +83,6 @@ export class ClusterIdentity implements CredentialSource, AsyncDisposable {
     this.#options = options;
     this.#timing = options.timing ?? IDENTITY_TIMING;
     this.#log = log;
-    this.#signal = AbortSignal.any([options.signal, this.#stop.signal]);
     this.#secret = new ClusterSecret(kubernetes, { namespace: settings.podNamespace, name: settings.secretName });
     this.#follower = new SecretFollower(kubernetes, this.#secret, {
       timing: this.#timing.follow,
@@ -125,7 +114,7 @@ export class ClusterIdentity implements CredentialSource, AsyncDisposable {
     return after;
   }
 
-  /** To be told `X-Key-Age-Days` of each answer to a request that `credential` signed: it says that the key is accepted, and how old it is. */
+  /** Such an answer also says that the key is accepted. */
   noteKeyAge(credential: Credential, days: number): void {
     const hash = keyHash(credential.apiKey);
     if (hash === this.#refusedKey) this.#refusedKey = undefined;
@@ -134,11 +123,11 @@ export class ClusterIdentity implements CredentialSource, AsyncDisposable {
     if (news) this.#wake();
   }
 
-  status(): IdentityStatus {
+  status(): AgentIdentityStatus {
     const credential = this.#credential;
     const ageIsKnown = credential && this.#keyAge?.keyHash === keyHash(credential.apiKey);
     return {
-      clusterId: credential?.id,
+      id: credential?.id,
       keyCreatedAt: credential?.keyCreatedAt,
       keyAgeDays: ageIsKnown ? this.#keyAge?.days : undefined,
       holdsLease: this.#holdsLease,
@@ -147,9 +136,10 @@ export class ClusterIdentity implements CredentialSource, AsyncDisposable {
   }
 
   async start(): Promise<void> {
-    await this.#checkPermissions();
-    await this.#follower.poll(this.#signal).catch((error: unknown) => this.#failed(error));
-    this.#running = Promise.all([this.#follower.run(this.#signal), this.#work(), this.#recheckPermissions()]);
+    const reading = this.#follower.poll(this.#stop.signal).catch((error: unknown) => this.#failed(error));
+    // Whoever waits for a start waits for a proxy that answers, key or no key.
+    await Promise.race([reading, sleep(START_WITHIN_MS, undefined, { ref: false })]);
+    this.#running = Promise.all([this.#follower.run(this.#stop.signal), this.#work(), this.#watchPermissions()]);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -176,8 +166,8 @@ export class ClusterIdentity implements CredentialSource, AsyncDisposable {
 
   async #reread(reason: string): Promise<void> {
     try {
-      const bounded = AbortSignal.any([this.#signal, AbortSignal.timeout(REFRESH_WITHIN_MS)]);
-      await Promise.race([this.#follower.poll(this.#signal), rejectionOf(bounded)]);
+      const bounded = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(REFRESH_WITHIN_MS)]);
+      await Promise.race([this.#follower.poll(this.#stop.signal), rejectionOf(bounded)]);
       this.#refreshedAt = performance.now();
     } catch (error) {
       // Safe: the caller goes on with what is known, which the contract of CredentialSource asks for.
@@ -187,7 +177,7 @@ export class ClusterIdentity implements CredentialSource, AsyncDisposable {
 
   async #checkPermissions(): Promise<void> {
     try {
-      const missing = await missingPermissions(this.#options.kubernetes, identityPermissions(this.#options.settings), this.#signal);
+      const missing = await missingPermissions(this.#options.kubernetes, identityPermissions(this.#options.settings), this.#stop.signal);
       const rules = missing.map((permission) => grantingRule(permission));
       const message = rules.length > 0 ? `the service account lacks permissions; grant:\n${rules.join("\n")}` : undefined;
       if (message !== undefined && message !== this.#missing)
@@ -196,13 +186,14 @@ export class ClusterIdentity implements CredentialSource, AsyncDisposable {
       this.#missing = message;
     } catch (error) {
       // Safe: a permission that is indeed missing shows again when it is needed.
-      if (!this.#signal.aborted) this.#log.warn({ err: error }, "cannot check the service account's permissions");
+      if (!this.#stop.signal.aborted) this.#log.warn({ err: error }, "cannot check the service account's permissions");
     }
   }
 
-  async #recheckPermissions(): Promise<void> {
-    while (!this.#signal.aborted) {
-      await sleep(PERMISSIONS_EVERY_MS, undefined, { signal: this.#signal }).catch(() => undefined);
+  async #watchPermissions(): Promise<void> {
+    await this.#checkPermissions();
+    while (!this.#stop.signal.aborted) {
+      await sleep(PERMISSIONS_EVERY_MS, undefined, { signal: this.#stop.signal }).catch(() => undefined);
       if (this.#missing !== undefined) await this.#checkPermissions();
     }
   }
@@ -210,11 +201,11 @@ export class ClusterIdentity implements CredentialSource, AsyncDisposable {
   // ---- doing
 
   async #work(): Promise<void> {
-    while (!this.#signal.aborted) {
+    while (!this.#stop.signal.aborted) {
       this.#woken = Promise.withResolvers<void>();
       try {
         await this.#verify();
-        if (!this.#view) await this.#follower.poll(this.#signal);
+        if (!this.#view) await this.#follower.poll(this.#stop.signal);
         const duty = this.#decide();
         this.#report(duty);
         if (duty.kind === "none") await this.#pause(undefined);
@@ -241,8 +232,8 @@ export class ClusterIdentity implements CredentialSource, AsyncDisposable {
 
   /** One attempt to take the Lease and do what is to be done; waits when another agent has it. */
   async #campaign(): Promise<void> {
-    await sleep(Math.random() * this.#timing.spreadMs, undefined, { signal: this.#signal });
-    const term = await this.#lease.tryAcquire(this.#signal);
+    await sleep(Math.random() * this.#timing.spreadMs, undefined, { signal: this.#stop.signal });
+    const term = await this.#lease.tryAcquire(this.#stop.signal);
     if (!term) {
       await this.#pause(this.#timing.lease.durationMs * (1.05 + Math.random() * 0.25));
       return;
@@ -279,7 +270,7 @@ export class ClusterIdentity implements CredentialSource, AsyncDisposable {
     if (!credential || suspect !== keyHash(credential.apiKey) || suspect === this.#refusedKey) return;
     if (performance.now() - this.#probedAt < PROBE_EVERY_MS) return;
     this.#probedAt = performance.now();
-    this.#learn(await probe(credential, this.#options.backend, this.#signal));
+    this.#learn(await probe(credential, this.#options.backend, this.#stop.signal));
   }
 
   #learn(finding: Finding): void {
@@ -297,7 +288,7 @@ export class ClusterIdentity implements CredentialSource, AsyncDisposable {
     else if (duty.kind === "none" || this.#problem?.code !== "failing") this.#tell(undefined);
   }
 
-  #tell(problem: IdentityStatus["problem"]): void {
+  #tell(problem: AgentIdentityStatus["problem"]): void {
     const before = this.#problem;
     this.#problem = problem;
     if (problem && problem.message !== before?.message) this.#log.error({ problem: problem.code }, problem.message);
@@ -306,7 +297,7 @@ export class ClusterIdentity implements CredentialSource, AsyncDisposable {
 
   /** Notes a failure that trying again may cure; the same one is told once. */
   #failed(error: unknown): void {
-    if (this.#signal.aborted) return;
+    if (this.#stop.signal.aborted) return;
     this.#failures += 1;
     if (isOvertaken(error)) this.#log.debug({ err: error }, "overtaken by another agent; looking again");
     else this.#tell({ code: "failing", message: error instanceof Error ? error.message : String(error) });
@@ -327,7 +318,7 @@ export class ClusterIdentity implements CredentialSource, AsyncDisposable {
   /** Until woken, at most `ms` (undefined: for ever), or until the end. */
   async #pause(ms: number | undefined): Promise<void> {
     const done = new AbortController();
-    const signal = AbortSignal.any([this.#signal, done.signal]);
+    const signal = AbortSignal.any([this.#stop.signal, done.signal]);
     const timer = ms === undefined ? rejectionOf(signal) : sleep(ms, undefined, { signal });
     await Promise.race([this.#woken.promise, timer]).catch(() => undefined);
     done.abort();

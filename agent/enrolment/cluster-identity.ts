@@ -21,15 +21,12 @@ export async function startClusterAgentIdentity(options: {
     caFile: join(cluster.serviceAccountDir, "ca.crt"),
     tokenFile: join(cluster.serviceAccountDir, "token"),
   });
-  const identity = await startClusterIdentity({ ...rest, settings: cluster, kubernetes, signal: new AbortController().signal });
+  const identity = await startClusterIdentity({ ...rest, settings: cluster, kubernetes });
   return {
     current: () => identity.current(),
     refresh: (reason) => identity.refresh(reason),
     noteKeyAge: (credential, days) => identity.noteKeyAge(credential, days),
-    status: () => {
-      const { clusterId, ...status } = identity.status();
-      return { id: clusterId, ...status };
-    },
+    status: () => identity.status(),
     async [Symbol.asyncDispose]() {
       await identity[Symbol.asyncDispose]();
       await kubernetes[Symbol.asyncDispose]();
