@@ -38,6 +38,7 @@ export async function readBody(
   if (declared > MAX_BODY_BYTES) throw tooLarge();
   const decompressor = decompressorFor(encoding);
   const body = new GrowingBuffer(reservation, decompressor ? undefined : declared);
+  const decoded = decompressor ?? request;
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   let receivedBytes = 0;
   const count = (chunk: Buffer): void => {
@@ -48,13 +49,13 @@ export async function readBody(
     try {
       body.add(chunk);
     } catch (error) {
+      decoded.off("data", keep);
       reject(error);
     }
   };
   const cutOff = (): void => {
     if (!request.readableEnded) reject(new ApiError("malformed_body", "the body was cut off before its end"));
   };
-  const decoded = decompressor ?? request;
   request.on("data", count).once("error", cutOff).once("close", cutOff);
   decoded.on("data", keep).once("end", resolve);
   decompressor?.once("error", (cause) => {
@@ -66,6 +67,9 @@ export async function readBody(
   try {
     await promise;
     return body.taken();
+  } catch (error) {
+    body.discard();
+    throw error;
   } finally {
     stopWatching();
     request.off("data", count).off("data", keep).off("close", cutOff).unpipe();
@@ -92,11 +96,14 @@ function decompressorFor(encoding: string | undefined): ReturnType<typeof create
   }
 }
 
-/** Collects chunks into one buffer that doubles; small chunks therefore cost no more than their bytes. */
+/**
+ * Collects chunks into one buffer that doubles; small chunks therefore cost no more than their bytes. Outgrown memory is given back at
+ * once (`transfer` detaches it), not when the garbage collector comes by: under many large bodies that would be hundreds of megabytes.
+ */
 class GrowingBuffer {
   readonly #reservation: Reservation;
   readonly #expectedBytes: number | undefined;
-  #buffer = Buffer.alloc(0);
+  #bytes = new Uint8Array(0);
   #length = 0;
 
   /** `expectedBytes`: the exact length if the sender declared it; believed only as far as bytes have come. */
@@ -108,23 +115,29 @@ class GrowingBuffer {
   add(chunk: Buffer): void {
     const length = this.#length + chunk.length;
     if (length > MAX_BODY_BYTES) throw tooLarge();
-    if (length > this.#buffer.length) this.#grow(length);
-    chunk.copy(this.#buffer, this.#length);
+    if (length > this.#bytes.length) this.#grow(length);
+    this.#bytes.set(chunk, this.#length);
     this.#length = length;
   }
 
   taken(): Buffer {
-    return this.#buffer.subarray(0, this.#length);
+    return Buffer.from(this.#bytes.buffer, 0, this.#length);
+  }
+
+  /** Gives the memory back at once; nothing may refer to it. */
+  discard(): void {
+    this.#bytes.buffer.transfer(0);
+    this.#bytes = new Uint8Array(0);
+    this.#length = 0;
   }
 
   #grow(least: number): void {
-    const doubled = Math.max(least, this.#buffer.length * 2, FIRST_BLOCK_BYTES);
+    const before = this.#bytes.length;
+    const doubled = Math.max(least, before * 2, FIRST_BLOCK_BYTES);
     const size = Math.min(doubled, Math.max(least, this.#expectedBytes ?? MAX_BODY_BYTES));
     this.#reservation.add(size);
-    const grown = Buffer.allocUnsafeSlow(size);
-    this.#buffer.copy(grown, 0, 0, this.#length);
-    this.#reservation.add(-this.#buffer.length);
-    this.#buffer = grown;
+    this.#bytes = new Uint8Array(this.#bytes.buffer.transfer(size));
+    this.#reservation.add(-before);
   }
 }
 
