@@ -57,7 +57,10 @@ function postgresql(url: string, { log, poolSize = 10 }: DatabaseOptions): Diale
     keepAlive: true,
     application_name: "atherops-backend",
   });
-  // An idle connection that breaks is replaced by the next statement; without a listener it would end the process.
-  pool.on("error", (error) => log.warn({ code: (error as NodeJS.ErrnoException).code }, "a database connection was lost"));
+  // A connection that breaks is replaced by the next statement; without listeners it would end the process: the pool's for one that
+  // idles, the client's own for one that is lent out, between the statements of a transaction too.
+  const lost = (error: Error) => log.warn({ code: (error as NodeJS.ErrnoException).code }, "a database connection was lost");
+  pool.on("error", lost);
+  pool.on("connect", (client) => client.on("error", lost));
   return new PostgresDialect({ pool });
 }
