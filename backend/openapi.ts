@@ -28,7 +28,11 @@ export async function describeApi(app: FastifyInstance, title: string): Promise<
     transform: ({ schema, url, route }) => {
       const described = (schema ?? {}) as Described;
       if (described.hide) return { schema: described, url };
-      return { schema: { ...described, response: { ...described.response, ...errorsOf(described, url, [route.method].flat()) } }, url };
+      const success = Object.keys(described.response ?? {}).some((status) => status.startsWith("2"))
+        ? {}
+        : { 200: { description: "success" } };
+      const errors = errorsOf(described, url, [route.method].flat());
+      return { schema: { ...described, response: { ...success, ...described.response, ...errors } }, url };
     },
   });
   const document = { type: "object", additionalProperties: true };
@@ -41,7 +45,8 @@ function errorsOf(schema: Described, url: string, methods: readonly string[]): R
   if (security.length > 0) statuses.push(401);
   if (security.includes("session") || security.includes("signature")) statuses.push(403);
   if (url.includes(":")) statuses.push(404);
-  if (methods.some((method) => method !== "GET" && method !== "DELETE")) statuses.push(409, 413);
+  if (!methods.includes("GET")) statuses.push(409);
+  if (methods.includes("POST") || methods.includes("PUT")) statuses.push(413);
   if (security.includes("installToken")) statuses.push(422);
   if (url.startsWith("/ingest")) statuses.push(415, 429);
   if (url.endsWith("/login")) statuses.push(401, 429);

@@ -13,7 +13,7 @@ const valuesOf = (chart: string): string[] =>
   readdirSync(join(ROOT, "charts", chart, "ci")).filter((name) => name.endsWith("-values.yaml"));
 const SETS = CHARTS.flatMap((chart) => valuesOf(chart).map((values) => [chart, values] as const));
 
-async function helm(...args: string[]): Promise<{ exitCode: number | undefined; stdout: string; stderr: string }> {
+async function helm(...args: string[]): Promise<{ exitCode?: number; stdout: string; stderr: string }> {
   return await execa(await toolPath("helm"), args, { cwd: join(ROOT, "charts"), reject: false });
 }
 

@@ -184,10 +184,10 @@ test.each([
 );
 
 test("the collector killed while 10,000 lines are written: it is back and no line is missing", async () => {
-  const before = collectorPid(agentPlace);
+  const before = await eventually("a collector", async () => collectorPid(agentPlace));
   const outcome = await writeWhile("kill-collector", async () => {
     await sleep(700);
-    process.kill(before ?? 0, "SIGKILL");
+    process.kill(before, "SIGKILL");
     await eventually("a new collector", async () => {
       const now = collectorPid(agentPlace);
       return now !== undefined && now !== before;

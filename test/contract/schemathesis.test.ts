@@ -1,0 +1,46 @@
+// Schemathesis, a property-based tester of OpenAPI services, against /openapi.json with an operator's login: no 5xx and no status that
+// is not described. It is installed from PyPI into a virtual environment beside the tool cache, once.
+import { execFileSync, spawnSync } from "node:child_process";
+import { existsSync, writeFileSync } from "node:fs";
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { execa } from "execa";
+import { expect, test } from "vitest";
+import { adminPassword, backendPlace, call, login, startBackend, temporaryFolder } from "../fixtures/processes.ts";
+
+const VERSION = "4.32.5";
+/** Long enough for every operation's boundary values; the fuzzing after it takes what is left. */
+const SECONDS = 100;
+
+function install(): string | undefined {
+  const folder = join(process.env["XDG_CACHE_HOME"] ?? join(homedir(), ".cache"), "atherops", "tools", "schemathesis", VERSION);
+  const program = join(folder, "bin", "schemathesis");
+  if (existsSync(program)) return program;
+  if (spawnSync("python3", ["-m", "venv", folder], { stdio: "ignore" }).status !== 0) return undefined;
+  execFileSync(join(folder, "bin", "pip"), ["install", "--quiet", `schemathesis==${VERSION}`], { stdio: "inherit" });
+  return program;
+}
+
+const program = install();
+if (!program) console.warn("SKIPPED: schemathesis needs python3 with venv (Debian: python3-venv)");
+
+test.skipIf(!program)("schemathesis finds no 5xx and no undocumented status", async () => {
+  using folder = temporaryFolder();
+  const place = await backendPlace(folder.path, { JWT_TTL: "2h" });
+  await using backend = await startBackend(place);
+  const token = await login(place.apiUrl, "admin@localhost", adminPassword(place));
+  const config = join(folder.path, "schemathesis.toml");
+  writeFileSync(config, `[auth.openapi]\nsession = { bearer = "${token}" }\n`, { mode: 0o600 });
+  const checks = ["--checks", "not_a_server_error,status_code_conformance"];
+  const effort = ["--phases", "examples,coverage,fuzzing", "--max-time", String(SECONDS), "--continue-on-failure", "--seed", "1"];
+  const run = await execa(program ?? "", ["--config-file", config, "run", `${place.apiUrl}/openapi.json`, ...checks, ...effort], {
+    reject: false,
+    all: true,
+  });
+  const cases = Number(/(\d+) generated/.exec(run.all ?? "")?.[1]);
+  console.log(run.all?.split("\n").slice(-12).join("\n"));
+  expect(run.exitCode, run.all).toBe(0);
+  expect(cases).toBeGreaterThan(1000);
+  expect((await call("GET", `${place.healthUrl}/readyz`)).status).toBe(200);
+  expect(backend.log).not.toContain('"level":"error"');
+});
