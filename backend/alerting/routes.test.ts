@@ -1,0 +1,289 @@
+import { randomUUID } from "node:crypto";
+import type { LightMyRequestResponse } from "fastify";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { alertingApp, type AlertingApp } from "../../test/fixtures/alerting-app.ts";
+import { NO_POSTGRES, postgresBinaries, PostgresServer } from "../../test/fixtures/postgres.ts";
+import { openDatabase } from "../engines/postgres/database.ts";
+import { createLog } from "../log.ts";
+
+let service: AlertingApp;
+let admin: string;
+let viewer: string;
+let stranger: string;
+
+beforeAll(async () => {
+  service = await alertingApp();
+  const orgId = await service.makeOrg();
+  [admin, viewer, stranger] = [`${orgId}:admin`, `${orgId}:viewer`, `${await service.makeOrg()}:admin`];
+});
+
+afterAll(async () => {
+  await service?.[Symbol.asyncDispose]();
+});
+
+const body = (more: object = {}): Record<string, unknown> => ({ name: randomUUID(), severity: "warning", expr: "up == 0", ...more });
+const create = async (more: object = {}, bearer = admin): Promise<LightMyRequestResponse> =>
+  await service.call("POST", "/rules", bearer, body(more));
+const shown = (answer: LightMyRequestResponse): unknown[] => [answer.statusCode, answer.json().error, answer.json().message];
+
+describe("a rule", () => {
+  test("is created with its defaults, listed, replaced in full and deleted", async () => {
+    const bearer = `${await service.makeOrg()}:admin`;
+    expect((await service.call("GET", "/rules", bearer)).json()).toEqual([]);
+    const created = await create({ name: "one" }, bearer);
+    expect(created.statusCode).toBe(201);
+    const { id, created_at, ...rest } = created.json();
+    expect(id).toMatch(/^[0-9a-f-]{36}$/);
+    expect(Math.abs(Date.parse(created_at) - Date.now())).toBeLessThan(60_000);
+    expect(rest).toEqual({ name: "one", severity: "warning", expr: "up == 0", for: "0s", enabled: true, labels: {}, annotations: {} });
+    expect((await service.call("GET", "/rules", bearer)).json()).toEqual([created.json()]);
+
+    const given = body({
+      name: "two",
+      severity: "info",
+      for: "1h30m",
+      enabled: false,
+      labels: { team: "a" },
+      annotations: { text: "{{ $value }}" },
+    });
+    const replaced = await service.call("PUT", `/rules/${id}`, bearer, given);
+    expect([replaced.statusCode, replaced.json()]).toEqual([200, { ...given, id, created_at }]);
+    const plain = await service.call("PUT", `/rules/${id}`, bearer, body({ name: "two" }));
+    expect(plain.json()).toMatchObject({ for: "0s", enabled: true, labels: {}, annotations: {} });
+
+    const deleted = await service.call("DELETE", `/rules/${id}`, bearer);
+    expect([deleted.statusCode, deleted.body]).toEqual([204, ""]);
+    expect((await service.call("DELETE", `/rules/${id}`, bearer)).statusCode).toBe(404);
+  });
+
+  test("is listed oldest first", async () => {
+    const bearer = `${await service.makeOrg()}:admin`;
+    for (const name of ["c", "a", "b"]) await create({ name }, bearer);
+    const names = (await service.call("GET", "/rules", bearer)).json<{ name: string }[]>().map((rule) => rule.name);
+    expect(names).toEqual(["c", "a", "b"]);
+  });
+
+  test("has a name that is unique in its organisation and free in another", async () => {
+    const first = await create({ name: "taken" });
+    expect(first.statusCode).toBe(201);
+    expect(shown(await create({ name: "taken" }))).toEqual([409, "conflict", expect.stringMatching(/^name: .*"taken"/)]);
+    const other = await create();
+    const renamed = await service.call("PUT", `/rules/${other.json().id}`, admin, body({ name: "taken" }));
+    expect(renamed.statusCode).toBe(409);
+    const same = await service.call("PUT", `/rules/${first.json().id}`, admin, body({ name: "taken", expr: "up == 1" }));
+    expect(same.statusCode).toBe(200);
+    expect((await create({ name: "taken" }, stranger)).statusCode).toBe(201);
+  });
+
+  test("of another organisation is a rule that does not exist", async () => {
+    const { id } = (await create()).json();
+    const ways: [string, string, object?][] = [
+      ["GET", "/status"],
+      ["GET", "/history"],
+      ["PUT", "", body()],
+      ["DELETE", ""],
+    ];
+    for (const [method, path, given] of ways) {
+      const foreign = await service.call(method, `/rules/${id}${path}`, stranger, given);
+      const unknown = await service.call(method, `/rules/${randomUUID()}${path}`, stranger, given);
+      const malformed = await service.call(method, `/rules/1%20or%201=1${path}`, stranger, given);
+      expect(foreign.statusCode).toBe(404);
+      expect([foreign.body, foreign.body]).toEqual([unknown.body, malformed.body]);
+    }
+    expect((await service.call("GET", `/rules/${id}/status`, admin)).statusCode).toBe(200);
+  });
+
+  test("is not written by a viewer, who may read and validate", async () => {
+    const { id } = (await create({ enabled: false })).json();
+    expect((await create({}, viewer)).statusCode).toBe(403);
+    expect((await service.call("PUT", `/rules/${id}`, viewer, body())).statusCode).toBe(403);
+    expect((await service.call("DELETE", `/rules/${id}`, viewer)).statusCode).toBe(403);
+    expect((await service.call("GET", `/rules/${id}/status`, viewer)).json()).toEqual({ state: "inactive", active_alerts: 0 });
+    expect((await service.call("POST", "/rules/validate", viewer, { expr: "up == 0" })).json()).toEqual({
+      valid: true,
+      matching_series: 0,
+    });
+    expect((await service.call("GET", "/rules", "nonsense")).statusCode).toBe(401);
+  });
+
+  test("may be the thousandth of its organisation and not the next", async () => {
+    const orgId = await service.makeOrg();
+    const row = (n: number) => ({
+      id: randomUUID(),
+      org_id: orgId,
+      name: `${n}`,
+      severity: "info" as const,
+      expr: "up == 0",
+      for_duration: "0s",
+    });
+    const rows = Array.from({ length: 999 }, (_, n) => ({
+      ...row(n),
+      enabled: false,
+      labels: "{}",
+      annotations: "{}",
+      revision: 1,
+      created_at: new Date(),
+    }));
+    await service.database.tables<import("./table.ts").AlertingTables>().insertInto("rules").values(rows).execute();
+    expect((await create({}, `${orgId}:admin`)).statusCode).toBe(201);
+    expect(shown(await create({}, `${orgId}:admin`))).toEqual([400, "invalid_field", expect.stringMatching(/at most 1000/)]);
+  });
+});
+
+describe("a body that is no rule is 400 and names the field", () => {
+  const long = "x".repeat(201);
+  test.each<[field: string, more: object]>([
+    ["name", { name: undefined }],
+    ["name", { name: "" }],
+    ["name", { name: long }],
+    ["name", { name: 7 }],
+    ["name", { name: "a\nb" }],
+    ["name", { name: "a\u0000b" }],
+    ["name", { name: "half \ud83d" }],
+    ["severity", { severity: undefined }],
+    ["severity", { severity: "fatal" }],
+    ["severity", { severity: "Critical" }],
+    ["expr", { expr: undefined }],
+    ["expr", { expr: "" }],
+    ["expr", { expr: `${"x".repeat(10_000)} > 1` }],
+    ["expr", { expr: "up" }],
+    ["expr", { expr: "up > bool 1" }],
+    ["expr", { expr: "up >" }],
+    ["expr", { expr: "nosuchfunc(up) > 1" }],
+    ["expr", { expr: "histogram_quantile(up) > 1" }],
+    ["expr", { expr: 'up{x=~"("} > 1' }],
+    ["expr", { expr: "WITH (x = up) x > 1" }],
+    ["expr", { expr: "up > 1 }} {{ x" }],
+    ["expr", { expr: "up == 0\u0007" }],
+    ["for", { for: "5" }],
+    ["for", { for: "-5m" }],
+    ["for", { for: "5m1h" }],
+    ["for", { for: "1.5h" }],
+    ["for", { for: "" }],
+    ["for", { for: 300 }],
+    ["for", { for: "99999999999999y" }],
+    ["enabled", { enabled: "true" }],
+    ["enabled", { enabled: null }],
+    ["severty", { severty: "info" }],
+    ["id", { id: randomUUID() }],
+    ["labels", { labels: [] }],
+    ["labels.team", { labels: { team: 7 } }],
+    ["labels.org_id", { labels: { org_id: "other" } }],
+    ["labels.rule_id", { labels: { rule_id: "other" } }],
+    ["labels.severity", { labels: { severity: "info" } }],
+    ["labels.alertname", { labels: { alertname: "x" } }],
+    ["labels.__name__", { labels: { __name__: "x" } }],
+    ["labels.team", { labels: { team: "{{ $value }}" } }],
+    ["annotations.rule_revision", { annotations: { rule_revision: "9" } }],
+    ["annotations.a", { annotations: { a: "{{ range $x := .Labels }}{{ end }}" } }],
+    ["annotations.a", { annotations: { a: '{{ query "up" }}' } }],
+    ["annotations.a", { annotations: { a: '{{define "a"}}{{end}}' } }],
+    ["annotations.a", { annotations: { a: "{{ $value" } }],
+    ["annotations.a", { annotations: { a: "{{ $value | jsonEscape | jsonEscape | jsonEscape | jsonEscape }}" } }],
+    ["annotations.a", { annotations: { a: '{{ printf "%999999d" 1 }}' } }],
+  ])("%s in %j", async (field, more) => {
+    const answer = await create(more);
+    expect(shown(answer)).toEqual([400, "invalid_field", expect.stringMatching(new RegExp(`^${field}(?:\\.[a-z]+)?: .`))]);
+  });
+
+  test("an odd label name names the labels", async () => {
+    expect(shown(await create({ labels: { "a b": "x" } }))).toEqual([400, "invalid_field", expect.stringMatching(/^labels/)]);
+  });
+
+  test("validation says the same with 200, also for an expression alone", async () => {
+    const answer = await service.call("POST", "/rules/validate", admin, { expr: "nosuchfunc(up) > 1" });
+    expect([answer.statusCode, answer.json()]).toEqual([200, { valid: false, message: expect.stringMatching(/^expr: .*nosuchfunc/) }]);
+    expect((await service.call("POST", "/rules/validate", admin, {})).statusCode).toBe(400);
+  });
+});
+
+describe("what a rule may be", () => {
+  test.each<[string, object]>([
+    ["every kind of text in its name", { name: "größe: {{ x }} %{HOME} - \"quoted\" 'single' # not a comment 😀 \u202e" }],
+    ["a YAML look-alike", { name: "- !!python/object [a, b]: &x *x | >" }],
+    ["an expression over several lines with a comment", { expr: "# first\nsum(up) # then\n\t> 1\r\n" }],
+    ["10,000 characters", { expr: `up{x="${"y".repeat(9986)}"} > 1`.slice(0, 10_000) }],
+    ["free labels", { labels: { team: "söl", empty: "", Exported_1: "x" } }],
+    [
+      "annotations with formatters",
+      {
+        annotations: { text: '{{ $value | humanize }} {{ printf "%.2f" $value }} {{ $labels.instance }} {{- humanizeDuration $value -}}' },
+      },
+    ],
+    ["a for of every unit", { for: "1w2d3h4m5s6ms" }],
+    ["a for of 0", { for: "0" }],
+    ["a comparison of constants", { expr: "1 > 0" }],
+    ["a percent sign and a brace", { expr: 'up % {x="%{PATH}"} > 1' }],
+  ])("%s", async (_what, more) => {
+    const created = await create(more);
+    expect([created.statusCode, created.body]).toEqual([201, created.body]);
+    expect(created.json()).toMatchObject(more);
+    await vi.waitFor(async () => {
+      const status = (await service.call("GET", `/rules/${created.json().id}/status`, admin)).json();
+      expect(status).toMatchObject({ last_eval: expect.any(String) });
+    }, 20_000);
+    await service.call("DELETE", `/rules/${created.json().id}`, admin);
+  });
+});
+
+describe("when something is away", () => {
+  test("the evaluator: status of an enabled rule is 500, everything else works, and the rule is loaded within 5 s of its return", async () => {
+    const enabled = (await create()).json().id;
+    const disabled = (await create({ enabled: false })).json().id;
+    process.kill(service.evaluator.child.pid ?? 0, "SIGSTOP");
+    try {
+      process.kill(service.evaluator.child.pid ?? 0, "SIGKILL");
+      await vi.waitFor(() => expect(service.evaluator.child.running).toBe(false));
+      expect(shown(await service.call("GET", `/rules/${enabled}/status`, admin)).slice(0, 2)).toEqual([500, "internal"]);
+      expect((await service.call("GET", `/rules/${disabled}/status`, admin)).statusCode).toBe(200);
+    } finally {
+      await vi.waitFor(() => expect(service.evaluator.child.running).toBe(true), 20_000);
+    }
+    const { id } = (await create()).json();
+    await vi.waitFor(async () => {
+      expect((await service.call("GET", `/rules/${id}/status`, admin)).json()).toMatchObject({ last_eval: expect.any(String) });
+    }, 6000);
+  });
+
+  test.skipIf(!postgresBinaries)(
+    `the database: every route is 500, and all is well after its return (${postgresBinaries ? "PostgreSQL" : NO_POSTGRES})`,
+    async () => {
+      await using server = await PostgresServer.start();
+      await using database = await openDatabase({ url: await server.newDatabase(), dataDir: "unused", log: createLog("silent") });
+      await using other = await alertingApp({ database });
+      const bearer = `${await other.makeOrg()}:admin`;
+      const { id } = (await other.call("POST", "/rules", bearer, body())).json();
+      await server.stop("killed");
+      const asked: [string, string, object?][] = [
+        ["GET", "/rules"],
+        ["GET", `/rules/${id}/status`],
+        ["POST", "/rules", body()],
+        ["PUT", `/rules/${id}`, body()],
+        ["DELETE", `/rules/${id}`],
+      ];
+      for (const [method, path, given] of asked) {
+        const answer = await other.call(method, path, bearer, given);
+        expect([method, path, answer.statusCode, answer.json().error]).toEqual([method, path, 500, "internal"]);
+      }
+      await server.resume();
+      const made = await vi.waitFor(async () => {
+        const answer = await other.call("POST", "/rules", bearer, body({ name: "after" }));
+        expect(answer.statusCode).toBe(201);
+        return answer.json().id as string;
+      }, 20_000);
+      await vi.waitFor(async () => {
+        expect((await other.call("GET", `/rules/${made}/status`, bearer)).json()).toMatchObject({ last_eval: expect.any(String) });
+      }, 20_000);
+    },
+  );
+
+  test("the metrics store: rules cannot be tried, so writes are 503 with Retry-After; reading them works", async () => {
+    await using other = await alertingApp();
+    const bearer = `${await other.makeOrg()}:admin`;
+    expect((await other.call("POST", "/rules", bearer, body())).statusCode).toBe(201);
+    await other.engine.child[Symbol.asyncDispose]();
+    const answer = await other.call("POST", "/rules", bearer, body());
+    expect([answer.statusCode, answer.json().error, answer.headers["retry-after"]]).toEqual([503, "unavailable", "2"]);
+    expect((await other.call("GET", "/rules", bearer)).json()).toHaveLength(1);
+  });
+});
