@@ -1,0 +1,118 @@
+// The cluster agents' identity and proxies against the real backend and a real kube-apiserver: twenty agents are one cluster, and a
+// rotation under load loses no record, doubles none and is not noticed by the collectors.
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { ClusterSecret } from "../../agent/credentials/cluster-secret.ts";
+import { KubernetesApi } from "../../agent/kubernetes/api.ts";
+import type { IdentityAgent } from "../fixtures/identity-agents.ts";
+import { IdentityCluster } from "../fixtures/identity-cluster.ts";
+import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
+import {
+  adminPassword,
+  backendPlace,
+  call,
+  eventually,
+  login,
+  startBackend,
+  temporaryFolder,
+  type BackendPlace,
+  type TestProcess,
+} from "../fixtures/processes.ts";
+
+const RECORDS_PER_BATCH = 20;
+const folder = temporaryFolder();
+let kube: KubeApiServer;
+let place: BackendPlace;
+let backend: TestProcess;
+let token: string;
+let cluster: IdentityCluster;
+let installToken: string;
+
+beforeAll(async () => {
+  kube = await KubeApiServer.start(folder.path);
+  place = await backendPlace(folder.path);
+  backend = await startBackend(place);
+  token = await login(place.apiUrl, "admin@localhost", adminPassword(place));
+  installToken = (await call("POST", `${place.apiUrl}/api/install-tokens`, { bearer: token, body: {} })).json.token;
+  cluster = await IdentityCluster.start(kube, folder.path, place.apiUrl);
+});
+
+afterAll(async () => {
+  await cluster?.[Symbol.asyncDispose]();
+  await backend?.end();
+  await kube?.[Symbol.asyncDispose]();
+  folder[Symbol.dispose]();
+});
+
+interface ClusterView {
+  online: boolean;
+  nodes: { name: string }[];
+}
+
+it("twenty agents with one install token are one cluster, online with twenty nodes", async () => {
+  const agents = Array.from({ length: 20 }, (_, index) => cluster.agent(`node-${index}`, { installToken }));
+  const hashes = await Promise.all(agents.map((agent) => agent.signing(undefined, 90_000)));
+  expect(new Set(hashes).size).toBe(1);
+  expect(agents.flatMap((agent) => agent.steps).filter((step) => step === "registered")).toHaveLength(1);
+  const clusters = await eventually("all nodes have sent a heartbeat", async () => {
+    const answer = await call("GET", `${place.apiUrl}/api/clusters`, { bearer: token });
+    const found = answer.json as ClusterView[];
+    return found[0]?.nodes.length === 20 && found;
+  });
+  expect(clusters).toMatchObject([{ online: true }]);
+  await Promise.all(agents.map((agent) => agent.end("SIGTERM")));
+});
+
+it("a rotation under load with five agents loses and doubles no record, and shows the collectors nothing but success", async () => {
+  const agents = ["a", "b", "c", "d", "e"].map((name) => cluster.agent(name, { installToken, proxy: true }));
+  const [first] = await Promise.all(agents.map((agent) => agent.signing()));
+  const load = new AbortController();
+  const sending = agents.map((agent) => send(agent, load.signal));
+  await sleep(2_000);
+  await using api = new KubernetesApi(cluster.access);
+  const secret = new ClusterSecret(api, { namespace: cluster.namespace, name: "cluster-agent-credentials" });
+  await secret.requestRotation(AbortSignal.timeout(5_000));
+  await Promise.all(agents.map((agent) => agent.signing((hash) => hash !== first)));
+  await sleep(2_000);
+  load.abort();
+  const sent = await Promise.all(sending);
+  expect(new Set(sent.flatMap(({ statuses }) => statuses))).toEqual(new Set([200]));
+  const wanted = sent.flatMap(({ messages }) => messages).sort();
+  expect(wanted.length).toBeGreaterThan(1_000);
+  expect((await storedMessages()).sort()).toEqual(wanted);
+  expect(agents.flatMap((agent) => agent.refusals)).toEqual([]);
+});
+
+/** Sends numbered records to the agent's proxy, as its collector would, until `signal`. */
+async function send(agent: IdentityAgent, signal: AbortSignal): Promise<{ messages: string[]; statuses: number[] }> {
+  const port = agent.events.find((event) => event.event === "proxy")?.port;
+  const messages: string[] = [];
+  const statuses: number[] = [];
+  for (let batch = 0; !signal.aborted; batch += 1) {
+    const names = Array.from({ length: RECORDS_PER_BATCH }, (_, index) => `${agent.name}-${batch}-${index}`);
+    const answer = await call("POST", `http://127.0.0.1:${port}/v1/logs`, { body: otlpLogs(names) });
+    statuses.push(answer.status);
+    messages.push(...names);
+    await sleep(20);
+  }
+  return { messages, statuses };
+}
+
+function otlpLogs(messages: string[]): object {
+  const timeUnixNano = `${Date.now()}000000`;
+  const resource = { attributes: [{ key: "service.name", value: { stringValue: "load" } }] };
+  const logRecords = messages.map((message) => ({ timeUnixNano, body: { stringValue: message } }));
+  return { resourceLogs: [{ resource, scopeLogs: [{ logRecords }] }] };
+}
+
+async function storedMessages(): Promise<string[]> {
+  const messages: string[] = [];
+  let url: string | undefined = `${place.apiUrl}/query/logs?source=load&limit=500`;
+  while (url !== undefined) {
+    const answer = await call("GET", url, { bearer: token });
+    messages.push(...(answer.json as { message: string }[]).map(({ message }) => message));
+    const next = /<([^>]+)>; rel="next"/.exec(answer.headers.get("link") ?? "")?.[1];
+    url = next === undefined ? undefined : new URL(next, place.apiUrl).href;
+  }
+  return messages;
+}
