@@ -3,6 +3,7 @@
 // an answer like any other and never followed. Used by proxy/forward.ts and enrolment/backend-api.ts.
 import { readFileSync, statSync } from "node:fs";
 import { isIP } from "node:net";
+import type { Readable } from "node:stream";
 import { getCACertificates } from "node:tls";
 import { Agent, type Dispatcher, EnvHttpProxyAgent } from "undici";
 
@@ -27,7 +28,8 @@ export interface UpstreamRequest {
   /** Sent exactly as given: what is signed is what travels. */
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>>;
-  readonly body?: Uint8Array | string | undefined;
+  /** One that comes in pieces needs its `content-length` among the headers. */
+  readonly body?: Uint8Array | string | AsyncIterable<Uint8Array> | undefined;
   readonly signal?: AbortSignal;
 }
 
@@ -87,7 +89,8 @@ class BackendUpstream implements Upstream {
         path: request.path,
         method: request.method,
         headers: request.headers,
-        body: request.body ?? null,
+        // undici takes any async iterable; its types name only streams.
+        body: (request.body ?? null) as Uint8Array | Readable | null,
         signal: request.signal ?? null,
       });
       return { status: answer.statusCode, headers: plainHeaders(answer.headers), body: await readBounded(answer.body) };

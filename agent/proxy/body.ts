@@ -68,21 +68,77 @@ export class Reservation implements Disposable {
   }
 }
 
-/** The whole body as it was sent. Throws BodyError, or whatever breaks the connection. */
-export async function readBody(request: IncomingMessage, maxBytes: number, reservation: Reservation): Promise<Buffer> {
-  const announced = Number(request.headers["content-length"] ?? 0);
-  if (announced > maxBytes) throw new BodyError("too_large", `a body of ${announced} bytes; the backend takes ${maxBytes}`);
-  reservation.growTo(announced);
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  // A body given up half-way must not take the connection with it: its answer is still to be sent.
-  for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > maxBytes) throw new BodyError("too_large", `a body of more than ${maxBytes} bytes, which is all the backend takes`);
-    reservation.growTo(bytes);
-    chunks.push(chunk);
+/**
+ * The collector's body as it comes in: each reader gets all of it from the first byte, also while the rest is still on its way, so that
+ * it can be sent on at once and sent a second time. Reading never waits for a reader: what is reserved may be held.
+ */
+export class HeldBody implements AsyncIterable<Buffer> {
+  /** As announced; undefined when the sender did not say. */
+  readonly length: number | undefined;
+  readonly #maxBytes: number;
+  readonly #reservation: Reservation;
+  readonly #chunks: Buffer[] = [];
+  #bytes = 0;
+  #end: "complete" | Error | undefined;
+  #change = Promise.withResolvers<void>();
+
+  /** Throws BodyError when what is announced is too large or finds no room. */
+  constructor(request: IncomingMessage, maxBytes: number, reservation: Reservation) {
+    const announced = request.headers["content-length"];
+    this.length = announced === undefined ? undefined : Number(announced);
+    this.#maxBytes = maxBytes;
+    this.#reservation = reservation;
+    this.#admit(this.length ?? 0);
+    request.on("data", (chunk: Buffer) => this.#take(chunk));
+    request.once("end", () => this.#finish("complete"));
+    request.once("close", () => this.#finish(new Error("the collector broke off")));
   }
-  return chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks, bytes);
+
+  /** Throws BodyError, or an Error when the sender broke off. */
+  async *[Symbol.asyncIterator](): AsyncGenerator<Buffer> {
+    for (let index = 0; ; index++) {
+      while (index === this.#chunks.length && this.#end === undefined) await this.#change.promise;
+      const chunk = this.#chunks[index];
+      if (chunk !== undefined) yield chunk;
+      else if (this.#end === "complete") return;
+      else throw this.#end;
+    }
+  }
+
+  /** All of it in one piece. */
+  async whole(): Promise<Buffer> {
+    while (this.#end === undefined) await this.#change.promise;
+    if (this.#end !== "complete") throw this.#end;
+    return this.#chunks.length === 1 && this.#chunks[0] ? this.#chunks[0] : Buffer.concat(this.#chunks, this.#bytes);
+  }
+
+  #take(chunk: Buffer): void {
+    if (this.#end !== undefined) return;
+    try {
+      this.#admit(this.#bytes + chunk.length);
+      this.#bytes += chunk.length;
+      this.#chunks.push(chunk);
+      this.#wake();
+    } catch (error) {
+      this.#finish(error as Error);
+    }
+  }
+
+  #admit(bytes: number): void {
+    if (bytes > this.#maxBytes)
+      throw new BodyError("too_large", `a body of more than ${this.#maxBytes} bytes, which is all the backend takes`);
+    this.#reservation.growTo(bytes);
+  }
+
+  #finish(end: "complete" | Error): void {
+    this.#end ??= end;
+    this.#wake();
+  }
+
+  #wake(): void {
+    this.#change.resolve();
+    this.#change = Promise.withResolvers();
+  }
 }
 
 export type Encoding = "identity" | "gzip" | "zstd";

@@ -24,7 +24,8 @@ export interface Post {
   /** One of the three ingest paths. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: Uint8Array;
+  /** May be read twice. One that comes in pieces needs its `content-length` among the headers. */
+  readonly body: Uint8Array | AsyncIterable<Uint8Array>;
 }
 
 export type Verdict =

@@ -8,7 +8,7 @@ import type { Logger } from "pino";
 import type { CredentialSource } from "../credentials/store.ts";
 import type { Compression, ListenAddress, Signal } from "../settings.ts";
 import { isLoopback, type Upstream } from "../upstream.ts";
-import { BodyError, compress, contentEncoding, decompress, MemoryBudget, readBody, Reservation } from "./body.ts";
+import { BodyError, compress, contentEncoding, decompress, HeldBody, MemoryBudget, Reservation } from "./body.ts";
 import { forward, type ForwardParts, NO_KEY_YET, type Post, type SigningClock, type Verdict } from "./forward.ts";
 import { MetricsConverter } from "./exposition.ts";
 import { SignalRecord, type SignalStatus } from "./signal-status.ts";
@@ -139,10 +139,15 @@ class LoopbackProxy implements Proxy {
       throw new BodyError("unsupported_encoding", "a protobuf body: set the exporter's encoding to json");
     }
     const encoding = contentEncoding(request);
-    const body = await readBody(request, MAX_BODY_BYTES, reservation);
-    if (signal === "metrics") return this.#sendMetrics(await decompress(body, encoding, 2 * MAX_BODY_BYTES), path, reservation, abort);
-    if (encoding === "identity") return this.#compressAndSend({ path, headers: JSON_CONTENT, body }, abort);
-    return forward(this.#options, { path, headers: { ...JSON_CONTENT, "content-encoding": encoding }, body }, abort);
+    const body = new HeldBody(request, MAX_BODY_BYTES, reservation);
+    if (signal === "metrics")
+      return this.#sendMetrics(await decompress(await body.whole(), encoding, 2 * MAX_BODY_BYTES), path, reservation, abort);
+    if (encoding === "identity" && this.#options.compression !== "none") {
+      return this.#compressAndSend({ path, headers: JSON_CONTENT, body: await body.whole() }, abort);
+    }
+    const headers = encoding === "identity" ? JSON_CONTENT : { ...JSON_CONTENT, "content-encoding": encoding };
+    if (body.length === undefined) return forward(this.#options, { path, headers, body: await body.whole() }, abort);
+    return forward(this.#options, { path, headers: { ...headers, "content-length": String(body.length) }, body }, abort);
   }
 
   /** All posts must succeed; sent again after a failure, the samples are the same and stored once. */
@@ -156,7 +161,7 @@ class LoopbackProxy implements Proxy {
     return { kind: "accepted" };
   }
 
-  async #compressAndSend(post: Post, abort: AbortSignal): Promise<Verdict> {
+  async #compressAndSend(post: Post & { body: Uint8Array }, abort: AbortSignal): Promise<Verdict> {
     const { compression } = this.#options;
     if (compression === "none") return forward(this.#options, post, abort);
     const headers = { ...post.headers, "content-encoding": compression };
