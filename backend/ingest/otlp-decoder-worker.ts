@@ -5,7 +5,7 @@ import { type DecodeAnswer, decodeNow, type DecodeTask } from "./otlp-decoder.ts
 
 parentPort?.on("message", (task: DecodeTask) => {
   const answer = decodeTask(task);
-  const memory = "decoded" in answer ? answer.decoded.sections.map(({ rows }) => rows.buffer as ArrayBuffer) : [];
+  const memory = "decoded" in answer ? answer.decoded.sections.map(({ bytes }) => bytes.buffer as ArrayBuffer) : [];
   parentPort?.postMessage(answer, memory);
 });
 

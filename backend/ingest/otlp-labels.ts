@@ -1,44 +1,76 @@
 // The labels of a record: resource and record attributes together, the record's winning a clash. Invariant: reserved keys, which name
 // the sender, never come from a payload, and no key appears twice. Used by decode.ts of logs and traces.
-import { eachAttribute } from "./otlp-value.ts";
+import { encodedString, type MapColumn, StringColumn } from "../engines/clickhouse/native-columns.ts";
 import type { Json } from "./otlp-json.ts";
-import { quote } from "./otlp-rows.ts";
+import { eachAttribute } from "./otlp-value.ts";
 
 /** Attributes that would claim an identity; it comes from the key alone (interface.md, "Ingest", rule 5). */
 const RESERVED = new Set(["org_id", "host_id", "instance", "node"]);
 
-/** The attributes of one resource, ready to be joined with those of its records. */
+/** Above this, a Map finds a repeated key faster than comparing does. */
+const MAX_COMPARED_KEYS = 16;
+
+/** The attributes of one resource, ready to be added to those of its records. */
 export interface ResourceLabels {
-  /** `service.name`, or "unknown". */
-  readonly service: string;
-  readonly cells: ReadonlyMap<string, string>;
-  /** The same, as it stands in a Map cell. */
-  readonly joined: string;
+  /** `service.name`, or "unknown", as a StringColumn holds it. */
+  readonly service: Uint8Array;
+  readonly labels: ReadonlyMap<string, string>;
+  readonly keys: Uint8Array;
+  readonly values: Uint8Array;
 }
 
 export function resourceLabels(resource: Json): ResourceLabels {
-  const cells = new Map<string, string>();
+  const labels = new Map<string, string>();
   let service = "";
   eachAttribute(resource, (key, text) => {
     if (key === "service.name") service = text;
-    else if (!RESERVED.has(key)) cells.set(key, `${quote(key)}:${quote(text)}`);
+    else if (!RESERVED.has(key)) labels.set(key, text);
   });
-  return { service: service || "unknown", cells, joined: [...cells.values()].join(",") };
+  return {
+    service: encodedString(service || "unknown"),
+    labels,
+    keys: encodedStrings(labels.keys()),
+    values: encodedStrings(labels.values()),
+  };
 }
 
-/** The Map cell of a record. `leftOut` names one more key that is not stored. */
-export function labelsCell(resource: ResourceLabels, record: Json, leftOut?: string): string {
-  const own = new Map<string, string>();
+/** Adds the row's labels to `column`. `leftOut` names one more key that is not stored. */
+export function addLabels(column: MapColumn, resource: ResourceLabels, record: Json, leftOut?: string): void {
+  const { keys, values } = column;
+  const start = [keys.length, values.length] as const;
+  const seen: string[] = [];
   let clash = false;
   eachAttribute(record, (key, text) => {
-    if (RESERVED.has(key) || key === leftOut) return;
-    clash ||= resource.cells.has(key);
-    own.set(key, `${quote(key)}:${quote(text)}`);
+    if (clash || RESERVED.has(key) || key === leftOut) return;
+    clash = seen.length === MAX_COMPARED_KEYS || resource.labels.has(key) || seen.includes(key);
+    seen.push(key);
+    keys.add(key);
+    values.add(text);
   });
-  if (own.size === 0) return `{${resource.joined}}`;
-  let cell = "";
-  for (const pair of own.values()) cell += cell === "" ? pair : `,${pair}`;
-  if (!clash) return resource.joined === "" ? `{${cell}}` : `{${cell},${resource.joined}}`;
-  for (const [key, pair] of resource.cells) if (!own.has(key)) cell += `,${pair}`;
-  return `{${cell}}`;
+  if (clash) {
+    keys.truncate(start[0]);
+    values.truncate(start[1]);
+    return addClashing(column, resource, record, leftOut);
+  }
+  keys.addEncoded(resource.keys);
+  values.addEncoded(resource.values);
+  column.endRow(seen.length + resource.labels.size);
+}
+
+function addClashing(column: MapColumn, resource: ResourceLabels, record: Json, leftOut?: string): void {
+  const labels = new Map(resource.labels);
+  eachAttribute(record, (key, text) => {
+    if (!RESERVED.has(key) && key !== leftOut) labels.set(key, text);
+  });
+  for (const [key, text] of labels) {
+    column.keys.add(key);
+    column.values.add(text);
+  }
+  column.endRow(labels.size);
+}
+
+function encodedStrings(texts: Iterable<string>): Uint8Array {
+  const column = new StringColumn();
+  for (const text of texts) column.add(text);
+  return column.streams()[0] as Uint8Array;
 }

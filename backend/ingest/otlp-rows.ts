@@ -1,6 +1,15 @@
-// Writes decoded records as TabSeparated rows, cut by day of their own time. Invariant: whatever a record holds, it is one row of its
-// columns; a time that cannot be kept is dropped and counted, so no block ever spans an absurd range of days. Used by decode.ts of logs
-// and traces, on any thread; the stores insert the sections as they are.
+// Collects decoded records as rows of a table, cut by day of their own time. Invariant: a record is one row in every column of its day; a
+// time that cannot be kept is dropped and counted, so no insert ever spans an absurd range of days. Used by decode.ts of logs and
+// traces, on any thread; the stores insert the sections as they are.
+import { type ColumnsOf, emptyColumns, type NativeColumns, type NativeRows, nativeRows } from "../engines/clickhouse/native-block.ts";
+import {
+  type Column,
+  ConstantColumn,
+  encodedString,
+  encodedUint32,
+  encodedUint64,
+  Int64Column,
+} from "../engines/clickhouse/native-columns.ts";
 
 /** What the rows of a body carry beside the records: from the key and the receipt, never from the payload. */
 export interface RowContext {
@@ -17,11 +26,9 @@ export interface RowContext {
 }
 
 /** The rows of one day (of the record's time, UTC): one partition. */
-export interface DaySection {
+export interface DaySection extends NativeRows {
   /** Days since 1970-01-01. */
   readonly day: number;
-  readonly count: number;
-  readonly rows: Uint8Array;
 }
 
 /** A body decoded. Plain data, so that it passes between threads. */
@@ -33,94 +40,126 @@ export interface DecodedBody {
   readonly bodyHash: string | undefined;
 }
 
-/** The first columns of every table; `SectionWriter` writes them. */
-export const COMMON_COLUMNS = ["org_id", "host_id", "node", "received_at", "body_hash", "time", "id"] as const;
+/** The first columns of every table; `RowCollector` fills them. */
+export const COMMON_COLUMNS = [
+  ["org_id", "String"],
+  ["host_id", "String"],
+  ["node", "String"],
+  ["received_at", "DateTime"],
+  ["body_hash", "UInt64"],
+  ["time", "DateTime64(9)"],
+  ["id", "UInt64"],
+] as const satisfies NativeColumns;
 
 const DAY_S = 86_400;
-/** Ids are written as a constant prefix and a counter of 12 digits. */
-const ID_TAIL = 1_000_000_000_000n;
+const TWO_32 = 0x1_00_00_00_00;
 
-export class SectionWriter {
-  readonly #days = new Map<number, { text: string; count: number }>();
-  readonly #context: RowContext;
-  readonly #prefix: string;
+/** The columns of one day: the common ones, and those of the signal. */
+class Section<Cells extends NativeColumns> {
+  readonly constants: ConstantColumn[];
+  readonly time = new Int64Column();
+  readonly id = new Int64Column();
+  readonly cells: ColumnsOf<Cells>;
+  count = 0;
+
+  constructor(constants: readonly Uint8Array[], cells: Cells) {
+    this.constants = constants.map((bytes) => new ConstantColumn(bytes));
+    this.cells = emptyColumns(cells);
+  }
+
+  rows(): NativeRows {
+    return nativeRows([...this.constants, this.time, this.id, ...Object.values<Column>(this.cells)], this.count);
+  }
+}
+
+export class RowCollector<Cells extends NativeColumns> {
+  readonly #cells: Cells;
+  readonly #days = new Map<number, Section<Cells>>();
+  readonly #constants: readonly Uint8Array[];
+  readonly #receivedAtMs: number;
+  readonly #bodyHash: string;
   readonly #oldestS: number;
   readonly #newestS: number;
-  readonly #idHead: string;
-  #idTail: number;
+  #idLow: number;
+  #idHigh: number;
   #accepted = 0;
   #everyRecordTimed = true;
   readonly #dropped: Record<string, number> = {};
+  #last: { day: number; section: Section<Cells> } | undefined;
+  #discarded: ColumnsOf<Cells> | undefined;
 
-  constructor(context: RowContext) {
-    this.#context = context;
-    this.#prefix = [context.orgId, context.hostId, context.node, String(Math.floor(context.receivedAtMs / 1000))].map(escape).join("\t");
+  /** `cells` are the columns of the signal, after the common ones. */
+  constructor(context: RowContext, cells: Cells) {
+    this.#cells = cells;
+    this.#constants = [
+      encodedString(context.orgId),
+      encodedString(context.hostId),
+      encodedString(context.node),
+      encodedUint32(Math.floor(context.receivedAtMs / 1000)),
+      encodedUint64(BigInt(context.bodyHash)),
+    ];
+    this.#receivedAtMs = context.receivedAtMs;
+    this.#bodyHash = context.bodyHash;
     const nowS = context.receivedAtMs / 1000;
-    // The engine reads a time of fewer than 10 digits otherwise; 2001 is before any retention.
-    this.#oldestS = Math.max(1_000_000_000, nowS - context.retentionDays * DAY_S);
+    this.#oldestS = nowS - context.retentionDays * DAY_S;
     this.#newestS = nowS + DAY_S;
     const firstId = BigInt(context.firstId);
-    this.#idHead = (firstId / ID_TAIL).toString();
-    this.#idTail = Number(firstId % ID_TAIL);
-  }
-
-  /** Counts a record that is well-formed but cannot be kept. */
-  drop(reason: string): void {
-    this.#dropped[reason] = (this.#dropped[reason] ?? 0) + 1;
+    this.#idLow = Number(firstId % BigInt(TWO_32));
+    this.#idHigh = Number(firstId / BigInt(TWO_32));
   }
 
   /**
-   * Adds a row at `nanoseconds` (decimal digits; "": the time of receipt). `cells` are the escaped cells after the common columns,
-   * joined by tabs.
+   * Starts a row at `nanoseconds` (decimal digits; "": the time of receipt) and returns the columns to add its cells to, one to each. The
+   * cells of a record whose time cannot be kept go nowhere.
    */
-  add(nanoseconds: string, cells: string): void {
-    let seconds: string;
-    let fraction: string;
-    if (nanoseconds === "") {
-      this.#everyRecordTimed = false;
-      seconds = String(Math.floor(this.#context.receivedAtMs / 1000));
-      fraction = `${String(this.#context.receivedAtMs % 1000).padStart(3, "0")}000000`;
-    } else {
-      seconds = nanoseconds.slice(0, -9);
-      fraction = nanoseconds.slice(-9);
-    }
-    const at = Number(seconds);
-    if (at < this.#oldestS) return this.drop("too_old");
-    if (at > this.#newestS) return this.drop("too_far_ahead");
-    const day = Math.floor(at / DAY_S);
-    let section = this.#days.get(day);
-    if (!section) this.#days.set(day, (section = { text: "", count: 0 }));
-    section.text += `${this.#prefix}\t${this.#context.bodyHash}\t${seconds}.${fraction}\t${this.#nextId()}\t${cells}\n`;
+  row(nanoseconds: string): ColumnsOf<Cells> {
+    const seconds = nanoseconds === "" ? Math.floor(this.#receivedAtMs / 1000) : Number(nanoseconds.slice(0, -9));
+    const fraction = nanoseconds === "" ? (this.#receivedAtMs % 1000) * 1_000_000 : Number(nanoseconds.slice(-9));
+    if (nanoseconds === "") this.#everyRecordTimed = false;
+    if (seconds < this.#oldestS) return this.drop("too_old");
+    if (seconds > this.#newestS) return this.drop("too_far_ahead");
+    const section = this.#section(Math.floor(seconds / DAY_S));
     section.count += 1;
     this.#accepted += 1;
+    for (const constant of section.constants) constant.endRow();
+    addTime(section.time, seconds, fraction);
+    section.id.add(this.#idLow, this.#idHigh);
+    this.#idLow += 1;
+    if (this.#idLow === TWO_32) {
+      this.#idLow = 0;
+      this.#idHigh += 1;
+    }
+    return section.cells;
+  }
+
+  /** Counts a record that is well-formed but cannot be kept; its cells go nowhere. */
+  drop(reason: string): ColumnsOf<Cells> {
+    this.#dropped[reason] = (this.#dropped[reason] ?? 0) + 1;
+    this.#discarded ??= emptyColumns(this.#cells);
+    return this.#discarded;
   }
 
   finish(): DecodedBody {
-    const encoder = new TextEncoder();
-    const sections = [...this.#days].map(([day, { text, count }]) => ({ day, count, rows: encoder.encode(text) }));
     return {
-      sections,
+      sections: [...this.#days].map(([day, section]) => ({ day, ...section.rows() })),
       accepted: this.#accepted,
       dropped: this.#dropped,
-      bodyHash: this.#everyRecordTimed ? this.#context.bodyHash : undefined,
+      bodyHash: this.#everyRecordTimed ? this.#bodyHash : undefined,
     };
   }
 
-  #nextId(): string {
-    const tail = this.#idTail;
-    this.#idTail += 1;
-    return this.#idHead + String(tail).padStart(12, "0");
+  #section(day: number): Section<Cells> {
+    if (this.#last?.day === day) return this.#last.section;
+    const section = this.#days.get(day) ?? new Section(this.#constants, this.#cells);
+    this.#days.set(day, section);
+    this.#last = { day, section };
+    return section;
   }
 }
 
-const ESCAPES: Record<string, string> = { "\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\0": "\\0", "'": "\\'" };
-
-/** A String cell of TabSeparated. */
-export function escape(text: string): string {
-  return /[\\\t\n\r\0]/.test(text) ? text.replace(/[\\\t\n\r\0]/g, (char) => ESCAPES[char] as string) : text;
-}
-
-/** A string within a Map or Array cell. */
-export function quote(text: string): string {
-  return `'${/[\\\t\n\r\0']/.test(text) ? text.replace(/[\\\t\n\r\0']/g, (char) => ESCAPES[char] as string) : text}'`;
+/** seconds × 10⁹ + fraction as two exact halves of 32 bits; no product or sum here reaches 2^53. */
+function addTime(column: Int64Column, seconds: number, fraction: number): void {
+  const high = Math.floor(seconds / 0x1_00_00) * 1_000_000_000;
+  const low = (seconds % 0x1_00_00) * 1_000_000_000 + fraction + (high % 0x1_00_00) * 0x1_00_00;
+  column.add(low % TWO_32, Math.floor(high / 0x1_00_00) + Math.floor(low / TWO_32));
 }

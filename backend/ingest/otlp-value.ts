@@ -15,8 +15,6 @@ export function valueText(parent: Json, name: string): string {
   if (value === undefined || value === null) return "";
   try {
     const any = asObject(value, "");
-    const plain = any["stringValue"];
-    if (typeof plain === "string" && onlyKey(any)) return plain;
     const kind = kindOf(any);
     if (kind === undefined) return "";
     return kind === "arrayValue" || kind === "kvlistValue" ? toJson(any, 1) : scalarText(any, kind);
@@ -26,17 +24,12 @@ export function valueText(parent: Json, name: string): string {
   }
 }
 
-function onlyKey(any: Json): boolean {
-  let count = 0;
-  for (const _key in any) count += 1;
-  return count === 1;
-}
-
 /** The one kind that is set; undefined for the empty value, also for kinds that OTLP may yet add. */
 function kindOf(any: Json): Kind | undefined {
   let found: Kind | undefined;
   for (const kind of KINDS) {
-    if (any[kind] === undefined || any[kind] === null) continue;
+    const value = any[kind];
+    if (value === undefined || value === null) continue;
     if (found !== undefined) throw new FieldError(kind, `a value has one kind, but ${found} is set too`);
     found = kind;
   }

@@ -1,34 +1,36 @@
 // OTLP/JSON logs → rows of the table logs, by the mapping table of the contract (interface.md, "OTLP logs field mapping"; decisions.md,
 // "Mapping"). Invariant: pure; the whole body is decoded or it throws an ApiError that names the field. Called on any thread, by
 // ingest/otlp-decoder.ts.
+import type { NativeColumns } from "../engines/clickhouse/native-block.ts";
+import { encodedString } from "../engines/clickhouse/native-columns.ts";
 import { checkUint32, decodeDocument, each, enumeration, hexId, type Json, text, uint64, within } from "../ingest/otlp-json.ts";
-import { labelsCell, type ResourceLabels, resourceLabels } from "../ingest/otlp-labels.ts";
-import { COMMON_COLUMNS, type DecodedBody, escape, type RowContext, SectionWriter } from "../ingest/otlp-rows.ts";
+import { addLabels, type ResourceLabels, resourceLabels } from "../ingest/otlp-labels.ts";
+import { COMMON_COLUMNS, type DecodedBody, RowCollector, type RowContext } from "../ingest/otlp-rows.ts";
 import { eachAttribute, valueText } from "../ingest/otlp-value.ts";
 
-/** In the order of the rows that `decodeLogs` writes. */
-export const LOG_COLUMNS = [
-  ...COMMON_COLUMNS,
-  "level",
-  "severity_number",
-  "source",
-  "message",
-  "labels",
-  "trace_id",
-  "span_id",
-  "scope_name",
-] as const;
+const LOG_CELLS = [
+  ["level", "String"],
+  ["severity_number", "UInt8"],
+  ["source", "String"],
+  ["message", "String"],
+  ["labels", "Map(String, String)"],
+  ["trace_id", "String"],
+  ["span_id", "String"],
+  ["scope_name", "String"],
+] as const satisfies NativeColumns;
+
+/** The columns of a decoded body. */
+export const LOG_COLUMNS: NativeColumns = [...COMMON_COLUMNS, ...LOG_CELLS];
 
 /** Decodes an ExportLogsServiceRequest. Throws malformed_body or invalid_payload. */
 export function decodeLogs(body: Uint8Array, context: RowContext): DecodedBody {
   return decodeDocument(body, (document) => {
-    const rows = new SectionWriter(context);
+    const rows = new RowCollector(context, LOG_CELLS);
     each(document, "resourceLogs", (resourceLogs) => {
       const resource = within(resourceLogs, "resource", resourceLabels);
-      const source = escape(resource.service);
       each(resourceLogs, "scopeLogs", (scopeLogs) => {
-        const scope = escape(within(scopeLogs, "scope", scopeName));
-        each(scopeLogs, "logRecords", (record) => addRecord(rows, record, resource, source, scope));
+        const scope = within(scopeLogs, "scope", scopeName);
+        each(scopeLogs, "logRecords", (record) => addRecord(rows, record, resource, scope));
       });
     });
     return rows.finish();
@@ -36,25 +38,27 @@ export function decodeLogs(body: Uint8Array, context: RowContext): DecodedBody {
 }
 
 /** The scope's version and attributes are checked and not stored. */
-function scopeName(scope: Json): string {
+function scopeName(scope: Json): Uint8Array {
   text(scope, "version");
   eachAttribute(scope, () => {});
-  return text(scope, "name");
+  return encodedString(text(scope, "name"));
 }
 
-function addRecord(rows: SectionWriter, record: Json, resource: ResourceLabels, source: string, scope: string): void {
-  const own = uint64(record, "timeUnixNano");
+function addRecord(rows: RowCollector<typeof LOG_CELLS>, record: Json, resource: ResourceLabels, scope: Uint8Array): void {
+  const time = uint64(record, "timeUnixNano");
   const observed = uint64(record, "observedTimeUnixNano");
+  const cells = rows.row(time || observed);
   const severity = enumeration(record, "severityNumber", SEVERITY_NUMBERS);
-  const level = text(record, "severityText").toLowerCase() || levelOf(severity);
+  cells.level.add(text(record, "severityText").toLowerCase() || levelOf(severity));
+  cells.severity_number.add(severity > 0 && severity <= 24 ? severity : 0);
+  cells.source.addEncoded(resource.service);
+  cells.message.add(valueText(record, "body"));
+  addLabels(cells.labels, resource, record);
+  cells.trace_id.add(hexId(record, "traceId", 16));
+  cells.span_id.add(hexId(record, "spanId", 8));
+  cells.scope_name.addEncoded(scope);
   checkUint32(record, "droppedAttributesCount");
   checkUint32(record, "flags");
-  const message = escape(valueText(record, "body"));
-  const traceId = hexId(record, "traceId", 16);
-  const spanId = hexId(record, "spanId", 8);
-  const labels = labelsCell(resource, record);
-  const stored = severity > 0 && severity <= 24 ? severity : 0;
-  rows.add(own || observed, `${escape(level)}\t${stored}\t${source}\t${message}\t${labels}\t${traceId}\t${spanId}\t${scope}`);
 }
 
 const LEVELS = ["trace", "debug", "info", "warn", "error", "fatal"] as const;

@@ -1,29 +1,32 @@
 // OTLP/JSON spans → rows of the table spans, by decisions.md, "Mapping". Invariant: pure; the whole body is decoded or it throws an
 // ApiError that names the field. Called on any thread, by ingest/otlp-decoder.ts.
+import type { NativeColumns } from "../engines/clickhouse/native-block.ts";
+import { encodedString, type Int64Column } from "../engines/clickhouse/native-columns.ts";
 import { checkUint32, decodeDocument, each, enumeration, hexId, type Json, text, uint64, within } from "../ingest/otlp-json.ts";
-import { labelsCell, type ResourceLabels, resourceLabels } from "../ingest/otlp-labels.ts";
-import { COMMON_COLUMNS, type DecodedBody, escape, type RowContext, SectionWriter } from "../ingest/otlp-rows.ts";
+import { addLabels, type ResourceLabels, resourceLabels } from "../ingest/otlp-labels.ts";
+import { COMMON_COLUMNS, type DecodedBody, RowCollector, type RowContext } from "../ingest/otlp-rows.ts";
 import { eachAttribute } from "../ingest/otlp-value.ts";
 
-/** In the order of the rows that `decodeTraces` writes. */
-export const SPAN_COLUMNS = [
-  ...COMMON_COLUMNS,
-  "trace_id",
-  "span_id",
-  "parent_span_id",
-  "service",
-  "operation",
-  "kind",
-  "duration_ns",
-  "status_code",
-  "status_message",
-  "attributes",
-  "scope_name",
-  "scope_version",
-  "trace_state",
-  "events",
-  "links",
-] as const;
+const SPAN_CELLS = [
+  ["trace_id", "String"],
+  ["span_id", "String"],
+  ["parent_span_id", "String"],
+  ["service", "String"],
+  ["operation", "String"],
+  ["kind", "String"],
+  ["duration_ns", "UInt64"],
+  ["status_code", "String"],
+  ["status_message", "String"],
+  ["attributes", "Map(String, String)"],
+  ["scope_name", "String"],
+  ["scope_version", "String"],
+  ["trace_state", "String"],
+  ["events", "String"],
+  ["links", "String"],
+] as const satisfies NativeColumns;
+
+/** The columns of a decoded body. */
+export const SPAN_COLUMNS: NativeColumns = [...COMMON_COLUMNS, ...SPAN_CELLS];
 
 const KINDS = ["UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER"] as const;
 const KIND_NAMES = Object.fromEntries(KINDS.map((kind, index) => [`SPAN_KIND_${kind}`, index]));
@@ -33,7 +36,7 @@ const STATUS_NAMES = Object.fromEntries(STATUS_CODES.map((code, index) => [`STAT
 /** Decodes an ExportTraceServiceRequest. Throws malformed_body or invalid_payload. */
 export function decodeTraces(body: Uint8Array, context: RowContext): DecodedBody {
   return decodeDocument(body, (document) => {
-    const rows = new SectionWriter(context);
+    const rows = new RowCollector(context, SPAN_CELLS);
     each(document, "resourceSpans", (resourceSpans) => {
       const resource = within(resourceSpans, "resource", resourceLabels);
       each(resourceSpans, "scopeSpans", (scopeSpans) => {
@@ -45,44 +48,51 @@ export function decodeTraces(body: Uint8Array, context: RowContext): DecodedBody
   });
 }
 
-function scopeCells(scope: Json): string {
-  eachAttribute(scope, () => {});
-  return `${escape(text(scope, "name"))}\t${escape(text(scope, "version"))}`;
+interface ScopeCells {
+  readonly name: Uint8Array;
+  readonly version: Uint8Array;
 }
 
-function addSpan(rows: SectionWriter, span: Json, resource: ResourceLabels, scope: string): void {
+function scopeCells(scope: Json): ScopeCells {
+  eachAttribute(scope, () => {});
+  return { name: encodedString(text(scope, "name")), version: encodedString(text(scope, "version")) };
+}
+
+function addSpan(rows: RowCollector<typeof SPAN_CELLS>, span: Json, resource: ResourceLabels, scope: ScopeCells): void {
   const traceId = hexId(span, "traceId", 16);
   const spanId = hexId(span, "spanId", 8);
-  const parentId = hexId(span, "parentSpanId", 8);
   const start = uint64(span, "startTimeUnixNano");
   const end = uint64(span, "endTimeUnixNano");
-  const kind = KINDS[enumeration(span, "kind", KIND_NAMES)] ?? "UNSPECIFIED";
+  const cells = traceId === "" || spanId === "" ? rows.drop("empty_ids") : rows.row(start || end);
+  cells.trace_id.add(traceId);
+  cells.span_id.add(spanId);
+  cells.parent_span_id.add(hexId(span, "parentSpanId", 8));
+  cells.service.addEncoded(resource.service);
+  cells.operation.add(text(span, "name"));
+  cells.kind.add(KINDS[enumeration(span, "kind", KIND_NAMES)] ?? "UNSPECIFIED");
+  addDuration(cells.duration_ns, start, end);
+  within(span, "status", (status) => {
+    cells.status_code.add(STATUS_CODES[enumeration(status, "code", STATUS_NAMES)] ?? "UNSET");
+    cells.status_message.add(text(status, "message"));
+  });
+  addLabels(cells.attributes, resource, span, "service.name");
+  cells.scope_name.addEncoded(scope.name);
+  cells.scope_version.addEncoded(scope.version);
+  cells.trace_state.add(text(span, "traceState"));
+  cells.events.add(events(span));
+  cells.links.add(links(span));
   for (const name of ["flags", "droppedAttributesCount", "droppedEventsCount", "droppedLinksCount"]) checkUint32(span, name);
-  const status = within(span, "status", statusCells);
-  const attributes = labelsCell(resource, span, "service.name");
-  const names = `${escape(resource.service)}\t${escape(text(span, "name"))}\t${kind}`;
-  const rest = `${scope}\t${escape(text(span, "traceState"))}\t${escape(events(span))}\t${escape(links(span))}`;
-  if (traceId === "" || spanId === "") return rows.drop("empty_ids");
-  rows.add(start || end, `${traceId}\t${spanId}\t${parentId}\t${names}\t${durationNs(start, end)}\t${status}\t${attributes}\t${rest}`);
-}
-
-function statusCells(status: Json): string {
-  return `${STATUS_CODES[enumeration(status, "code", STATUS_NAMES)] ?? "UNSET"}\t${escape(text(status, "message"))}`;
 }
 
 /** End minus start; 0 when one is missing or the clock went back. */
-function durationNs(start: string, end: string): string {
-  if (start === "" || end === "") return "0";
-  if (start.length !== 19 || end.length !== 19) return bigDuration(start, end);
-  const seconds = Number(end.slice(0, 10)) - Number(start.slice(0, 10));
-  const nanoseconds = seconds * 1e9 + (Number(end.slice(10)) - Number(start.slice(10)));
-  if (seconds > 1_000_000) return bigDuration(start, end);
-  return nanoseconds > 0 ? String(nanoseconds) : "0";
-}
-
-function bigDuration(start: string, end: string): string {
-  const nanoseconds = BigInt(end) - BigInt(start);
-  return nanoseconds > 0n ? nanoseconds.toString() : "0";
+function addDuration(column: Int64Column, start: string, end: string): void {
+  if (start === "" || end === "") return column.addNumber(0);
+  const seconds = Number(end.slice(0, -9)) - Number(start.slice(0, -9));
+  const nanoseconds = seconds * 1e9 + (Number(end.slice(-9)) - Number(start.slice(-9)));
+  if (Math.abs(seconds) < 1_000_000) return column.addNumber(Math.max(0, nanoseconds));
+  const exact = BigInt(end) - BigInt(start);
+  if (exact < 0n) return column.addNumber(0);
+  column.add(Number(exact & 0xff_ff_ff_ffn), Number(exact >> 32n));
 }
 
 function events(span: Json): string {

@@ -1,18 +1,18 @@
 // One ClickHouse, embedded (chDB in this process, under dataDir) or a server (url); everything above this file is the same code for
 // both. Invariant: every failure leaves as an ApiError that tells "cannot be reached" (502, try again) from "refuses this content"
 // (400, trying again is useless). Opened by main.ts; used by the stores of logs and traces and by migrate.ts.
-import { ClickHouseError } from "@clickhouse/client";
 import { ApiError } from "../../errors.ts";
 import type { Log } from "../../log.ts";
 import { openEmbedded } from "./embedded.ts";
 import { openRemote } from "./remote.ts";
+import type { NativeColumns, NativeRows } from "./native-block.ts";
 import type { Sql } from "./sql.ts";
 
 export interface Insert {
   readonly table: string;
-  readonly columns: readonly string[];
-  /** TabSeparated rows. They become one block: per partition, all of them are stored or none. */
-  readonly rows: readonly Uint8Array[];
+  readonly columns: NativeColumns;
+  /** They become one block: per partition, all of them are stored or none. */
+  readonly rows: readonly NativeRows[];
   /** The engine stores rows under one token once per partition, also across replicas. */
   readonly deduplicationToken?: string;
 }
@@ -71,7 +71,8 @@ async function classified<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (cause) {
-    if (cause instanceof ClickHouseError && CONTENT_CODES.has(cause.code)) {
+    // Not `instanceof ClickHouseError`: chDB throws the class of another copy of the package.
+    if (CONTENT_CODES.has(String((cause as { code?: unknown }).code))) {
       throw new ApiError("unstorable", "the log and trace store refuses this content; sending it again will not help", { cause });
     }
     throw new ApiError("storage_unavailable", "the log and trace store did not answer; try again", { cause, retryAfterS: RETRY_AFTER_S });

@@ -1,10 +1,13 @@
 // ClickHouse's engine inside this process (chDB). Invariant: statements never wait for each other longer than the pool is busy (one
 // connection runs one statement at a time), and closing waits until the engine has let go of its folder. Opened by client.ts.
+import { randomUUID } from "node:crypto";
 import { createRequire } from "node:module";
-import { mkdir } from "node:fs/promises";
-import { ClickHouseError, createClient } from "@clickhouse/client";
-import type { ChdbConnection } from "chdb/connection";
+import { join } from "node:path";
+import { mkdir, rm, writeFile } from "node:fs/promises";
+import { type ClickHouseClient, createClient } from "@clickhouse/client";
 import type { Engine, Insert } from "./client.ts";
+import { columnNames, nativeBlock, nativeStructure } from "./native-block.ts";
+import { Sql, sql } from "./sql.ts";
 import { insertSettings, QUERY_SETTINGS } from "./statement-settings.ts";
 
 /** Statements that run at once; each takes a thread of libuv's pool, so UV_THREADPOOL_SIZE must be well above. */
@@ -15,6 +18,10 @@ type ClientConnection = NonNullable<NonNullable<Parameters<typeof createClient>[
 /** Opens the engine under `dataDir`, which no other process may use (data-dir-lock.ts). */
 export async function openEmbedded(dataDir: string): Promise<Engine> {
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
+  // What a killed process left behind was never acknowledged.
+  const inserts = join(dataDir, "inserts");
+  await rm(inserts, { recursive: true, force: true });
+  await mkdir(inserts, { mode: 0o700 });
   // Required here, not imported above: a backend with an external engine runs without chDB being installed.
   const require = createRequire(import.meta.url);
   const { createChdbConnection } = require("chdb/connection") as typeof import("chdb/connection");
@@ -23,14 +30,14 @@ export async function openEmbedded(dataDir: string): Promise<Engine> {
     const connection = createChdbConnection({ path: dataDir });
     // chDB's declarations are CommonJS, the client's are not: the same interface, told apart by the compiler.
     const client = createClient({ connection: connection as unknown as ClientConnection });
-    return { connection, client };
+    return { client };
   });
   const pool = new Pool(lanes);
   return {
     query: (statement) =>
       pool.run(async ({ client }) => (await client.query({ query: statement + QUERY_SETTINGS, format: "JSONEachRow" })).json()),
     command: (statement) => pool.run(async ({ client }) => void (await client.command({ query: statement }))),
-    insert: (insert) => pool.run(({ connection }) => insertRows(connection, insert)),
+    insert: (insert) => pool.run(({ client }) => insertRows(client, inserts, insert)),
     async [Symbol.asyncDispose]() {
       await pool.close();
       for (const { client } of lanes) await client.close();
@@ -39,25 +46,22 @@ export async function openEmbedded(dataDir: string): Promise<Engine> {
   };
 }
 
-async function insertRows(connection: ChdbConnection, insert: Insert): Promise<void> {
+/**
+ * chDB takes text alone within a statement, so the block goes through a file, which is unlinked before it would ever be written to disk.
+ */
+async function insertRows(client: ClickHouseClient, folder: string, insert: Insert): Promise<void> {
+  const file = join(folder, randomUUID());
   try {
-    await connection.chdb.rawInsert({
-      table: insert.table,
-      columns: [...insert.columns],
-      values: insert.rows.length === 1 ? (insert.rows[0] as Uint8Array) : Buffer.concat(insert.rows),
-      format: "TabSeparated",
-      settings: insertSettings(insert),
+    await writeFile(file, Buffer.concat(nativeBlock(insert.columns, insert.rows)), { mode: 0o600 });
+    const names = columnNames(insert.columns);
+    const source = sql`file(${file}, 'Native', ${nativeStructure(insert.columns)})`;
+    const settings = Object.entries(insertSettings(insert)).map(([name, value]) => sql`${new Sql(name)} = ${value}`.text);
+    await client.command({
+      query: `INSERT INTO ${insert.table} (${names}) SETTINGS ${settings.join(", ")} SELECT ${names} FROM ${source.text}`,
     });
-  } catch (error) {
-    throw asClickHouseError(error);
+  } finally {
+    await rm(file, { force: true });
   }
-}
-
-/** rawInsert bypasses the adapter, and so its translation of errors. */
-function asClickHouseError(error: unknown): unknown {
-  const code = (error as { clickhouseCode?: number }).clickhouseCode;
-  if (code === undefined || !(error instanceof Error)) return error;
-  return new ClickHouseError({ message: error.message, code: String(code), type: undefined });
 }
 
 /** Hands each piece of work a free lane; the rest waits in order. */

@@ -2,13 +2,10 @@
 // Invariant: nobody is answered before the commit, and one refused row fails nobody else's. Used by once-writer.ts.
 import { ApiError } from "../../errors.ts";
 import type { ClickHouse } from "./client.ts";
+import type { NativeColumns, NativeRows } from "./native-block.ts";
 
-export interface Rows {
-  readonly bytes: Uint8Array;
-  readonly count: number;
-}
-
-interface Waiting extends Rows {
+interface Waiting {
+  readonly rows: NativeRows;
   readonly resolve: () => void;
   readonly reject: (error: unknown) => void;
 }
@@ -19,12 +16,12 @@ const MAX_INSERT_BYTES = 64 * 1024 * 1024;
 const CONCURRENT_INSERTS = 2;
 /** A small insert costs as much as a large one, and makes a part to merge: below this size it waits for company. */
 const FULL_BYTES = 1024 * 1024;
-const LINGER_MS = 25;
+const LINGER_MS = 40;
 
 export class GroupCommit implements AsyncDisposable {
   readonly #clickhouse: ClickHouse;
   readonly #table: string;
-  readonly #columns: readonly string[];
+  readonly #columns: NativeColumns;
   #waiting: Waiting[] = [];
   #waitingBytes = 0;
   #lastStartMs = 0;
@@ -32,15 +29,15 @@ export class GroupCommit implements AsyncDisposable {
   readonly #running = new Set<Promise<void>>();
   #closing = false;
 
-  constructor(clickhouse: ClickHouse, table: string, columns: readonly string[]) {
+  constructor(clickhouse: ClickHouse, table: string, columns: NativeColumns) {
     this.#clickhouse = clickhouse;
     this.#table = table;
     this.#columns = columns;
   }
 
   /** Resolves when the rows are committed. Throws ApiError storage_unavailable or unstorable. */
-  async add(rows: Rows): Promise<void> {
-    const committed = new Promise<void>((resolve, reject) => this.#waiting.push({ ...rows, resolve, reject }));
+  async add(rows: NativeRows): Promise<void> {
+    const committed = new Promise<void>((resolve, reject) => this.#waiting.push({ rows, resolve, reject }));
     this.#waitingBytes += rows.bytes.byteLength;
     this.#flush();
     return committed;
@@ -79,9 +76,9 @@ export class GroupCommit implements AsyncDisposable {
   #take(): Waiting[] {
     let bytes = 0;
     let count = 0;
-    for (const { bytes: rows } of this.#waiting) {
-      if (count > 0 && bytes + rows.byteLength > MAX_INSERT_BYTES) break;
-      bytes += rows.byteLength;
+    for (const { rows } of this.#waiting) {
+      if (count > 0 && bytes + rows.bytes.byteLength > MAX_INSERT_BYTES) break;
+      bytes += rows.bytes.byteLength;
       count += 1;
     }
     const taken = this.#waiting.slice(0, count);
@@ -92,7 +89,7 @@ export class GroupCommit implements AsyncDisposable {
 
   async #insert(group: readonly Waiting[]): Promise<void> {
     try {
-      await this.#clickhouse.insert({ table: this.#table, columns: this.#columns, rows: group.map(({ bytes }) => bytes) });
+      await this.#clickhouse.insert({ table: this.#table, columns: this.#columns, rows: group.map(({ rows }) => rows) });
     } catch (error) {
       if (group.length > 1 && error instanceof ApiError && error.code === "unstorable") {
         for (const alone of group) await this.#insert([alone]);

@@ -1,9 +1,12 @@
 // ClickHouse's HTTP interface, as far as our client uses it, on the embedded engine: for tests of the url path where no server can be
 // had. Statements and inserts run on the real engine; faults of the wire are injected with `faults`.
+import { randomUUID } from "node:crypto";
 import { once } from "node:events";
+import { rm, writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { text } from "node:stream/consumers";
+import { join } from "node:path";
+import { buffer } from "node:stream/consumers";
 import { drainPending, Session } from "chdb";
 
 /** What happens to the next INSERT: refused with a code, or its connection cut before or after the commit. */
@@ -24,7 +27,7 @@ export async function startHttpFront(dataDir: string): Promise<HttpFront> {
   const faults: InsertFault[] = [];
   const inserts: Record<string, string>[] = [];
   const server = createServer((request, response) => {
-    answer({ session, faults, inserts }, request, response).catch((error: Error) => fail(response, error.message));
+    answer({ dataDir, session, faults, inserts }, request, response).catch((error: Error) => fail(response, error.message));
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -43,6 +46,7 @@ export async function startHttpFront(dataDir: string): Promise<HttpFront> {
 }
 
 interface Front {
+  dataDir: string;
   session: Session;
   faults: InsertFault[];
   inserts: Record<string, string>[];
@@ -51,10 +55,10 @@ interface Front {
 async function answer(front: Front, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const { pathname, searchParams } = new URL(request.url ?? "/", "http://front");
   if (pathname === "/ping") return void response.end("Ok.\n");
-  const body = await text(request);
+  const body = await buffer(request);
   const statement = searchParams.get("query");
   if (statement === null) {
-    const result = await front.session.queryAsync(body, { format: searchParams.get("default_format") ?? "TabSeparated" });
+    const result = await front.session.queryAsync(body.toString(), { format: searchParams.get("default_format") ?? "TabSeparated" });
     return void response.end(result.bytes());
   }
   const settings = Object.fromEntries([...searchParams].filter(([name]) => !NOT_SETTINGS.has(name) && !/http|wait_end/.test(name)));
@@ -65,7 +69,13 @@ async function answer(front: Front, request: IncomingMessage, response: ServerRe
   const clause = Object.entries(settings)
     .map(([name, value]) => `${name} = '${value}'`)
     .join(", ");
-  await front.session.queryAsync(statement.replace(" FORMAT ", ` SETTINGS ${clause} FORMAT `) + "\n" + body);
+  const file = join(front.dataDir, randomUUID());
+  await writeFile(file, body);
+  try {
+    await front.session.queryAsync(statement.replace(" FORMAT Native", ` SETTINGS ${clause} SELECT * FROM file('${file}', 'Native')`));
+  } finally {
+    await rm(file);
+  }
   if (fault === "cut-after-commit") return void response.destroy();
   response.end();
 }

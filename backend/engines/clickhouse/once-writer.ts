@@ -4,6 +4,7 @@
 // restart, the table itself is asked (columns org_id, host_id, body_hash, received_at). Used by the stores of logs and traces.
 import type { ClickHouse } from "./client.ts";
 import { GroupCommit } from "./group-commit.ts";
+import type { NativeColumns, NativeRows } from "./native-block.ts";
 import { sql, Sql } from "./sql.ts";
 
 export interface WriterBatch {
@@ -11,7 +12,7 @@ export interface WriterBatch {
   readonly hostId: string;
   /** Unset: stored always. */
   readonly bodyHash: string | undefined;
-  readonly sections: readonly { day: number; count: number; rows: Uint8Array }[];
+  readonly sections: readonly (NativeRows & { readonly day: number })[];
 }
 
 /** A body that comes later than this is new. */
@@ -29,14 +30,14 @@ interface StoredDay {
 export class OnceWriter implements AsyncDisposable {
   readonly #clickhouse: ClickHouse;
   readonly #table: string;
-  readonly #columns: readonly string[];
+  readonly #columns: NativeColumns;
   readonly #commit: GroupCommit;
   readonly #stored = new RecentKeys(WINDOW_S * 1000);
   /** Days whose insert failed: they may be stored all the same. */
   readonly #uncertain = new RecentKeys(WINDOW_S * 1000);
   readonly #underWay = new Map<string, Promise<void>>();
 
-  private constructor(clickhouse: ClickHouse, table: string, columns: readonly string[]) {
+  private constructor(clickhouse: ClickHouse, table: string, columns: NativeColumns) {
     this.#clickhouse = clickhouse;
     this.#table = table;
     this.#columns = columns;
@@ -44,7 +45,7 @@ export class OnceWriter implements AsyncDisposable {
   }
 
   /** Reads back which bodies of the last 10 minutes are stored. */
-  static async open(clickhouse: ClickHouse, table: string, columns: readonly string[]): Promise<OnceWriter> {
+  static async open(clickhouse: ClickHouse, table: string, columns: NativeColumns): Promise<OnceWriter> {
     const writer = new OnceWriter(clickhouse, table, columns);
     for (const row of await writer.#readStored(sql`body_hash != 0`))
       writer.#stored.add(keyOf(row.org_id, row.host_id, row.body_hash, row.day));
@@ -64,8 +65,7 @@ export class OnceWriter implements AsyncDisposable {
   }
 
   async #writeDay(batch: WriterBatch, section: WriterBatch["sections"][number]): Promise<void> {
-    const rows = { bytes: section.rows, count: section.count };
-    if (batch.bodyHash === undefined) return this.#commit.add(rows);
+    if (batch.bodyHash === undefined) return this.#commit.add(section);
     const key = keyOf(batch.orgId, batch.hostId, batch.bodyHash, section.day);
     // The same body may be under way: a sender that timed out sends again while the first one still waits.
     for (let first = this.#underWay.get(key); first; first = this.#underWay.get(key)) await first.catch(() => {});
@@ -92,8 +92,8 @@ export class OnceWriter implements AsyncDisposable {
   }
 
   async #insert(section: WriterBatch["sections"][number], key: string): Promise<void> {
-    if (!this.#clickhouse.shared || section.count < TOKEN_ROWS) return this.#commit.add({ bytes: section.rows, count: section.count });
-    await this.#clickhouse.insert({ table: this.#table, columns: this.#columns, rows: [section.rows], deduplicationToken: key });
+    if (!this.#clickhouse.shared || section.count < TOKEN_ROWS) return this.#commit.add(section);
+    await this.#clickhouse.insert({ table: this.#table, columns: this.#columns, rows: [section], deduplicationToken: key });
   }
 
   async #isStored(batch: WriterBatch, day: number): Promise<boolean> {

@@ -3,6 +3,7 @@
 import { Readable } from "node:stream";
 import { createClient } from "@clickhouse/client";
 import type { Engine } from "./client.ts";
+import { columnNames, nativeBlock } from "./native-block.ts";
 import { insertSettings, QUERY_SETTINGS } from "./statement-settings.ts";
 
 const REQUEST_TIMEOUT_MS = 60_000;
@@ -23,8 +24,8 @@ export function openRemote(url: string): Engine {
     command: async (statement) => void (await client.command({ query: statement })),
     async insert(insert) {
       const { stream } = await client.exec({
-        query: `INSERT INTO ${insert.table} (${insert.columns.join(", ")}) FORMAT TabSeparated`,
-        values: Readable.from(insert.rows, { objectMode: false }),
+        query: `INSERT INTO ${insert.table} (${columnNames(insert.columns)}) FORMAT Native`,
+        values: Readable.from(nativeBlock(insert.columns, insert.rows), { objectMode: false }),
         clickhouse_settings: insertSettings(insert),
       });
       // The answer of an INSERT is empty; reading it to the end frees the socket.

@@ -1,0 +1,116 @@
+// Puts the rows of many bodies together as one block of ClickHouse's Native format (docs: "Native", src/Formats/NativeReader.cpp).
+// Invariant: pure; sections of one table always have the same columns in the same order. Used by group-commit.ts.
+import {
+  type Column,
+  encodedString,
+  Int64Column,
+  Int8Column,
+  MapColumn,
+  StringColumn,
+  varintLength,
+  writeVarint,
+} from "./native-columns.ts";
+
+/** The types that cross the wire; the engine casts String to LowCardinality(String). */
+export type NativeType = "String" | "UInt8" | "UInt64" | "DateTime" | "DateTime64(9)" | "Map(String, String)";
+
+/** Column name → type, in the order of the sections' columns. */
+export type NativeColumns = readonly (readonly [name: string, type: NativeType])[];
+
+interface ColumnOfType {
+  String: StringColumn;
+  UInt8: Int8Column;
+  UInt64: Int64Column;
+  "DateTime64(9)": Int64Column;
+  "Map(String, String)": MapColumn;
+}
+
+/** Columns by name, each of the class that its type needs. */
+export type ColumnsOf<Columns extends NativeColumns> = {
+  readonly [Entry in Columns[number] as Entry[0]]: Entry[1] extends keyof ColumnOfType ? ColumnOfType[Entry[1]] : never;
+};
+
+/** Empty columns; `Object.values` has them in the order of `columns`. */
+export function emptyColumns<Columns extends NativeColumns>(columns: Columns): ColumnsOf<Columns> {
+  return Object.fromEntries(columns.map(([name, type]) => [name, emptyColumn(type)])) as ColumnsOf<Columns>;
+}
+
+function emptyColumn(type: NativeType): Column {
+  if (type === "String") return new StringColumn();
+  if (type === "UInt8") return new Int8Column();
+  return type === "Map(String, String)" ? new MapColumn() : new Int64Column();
+}
+
+/** Rows as the bytes of all streams, one after the other: plain data in one piece of memory, so that it passes between threads. */
+export interface NativeRows {
+  readonly count: number;
+  readonly bytes: Uint8Array;
+  readonly streamLengths: readonly number[];
+}
+
+/** The rows that the columns hold. */
+export function nativeRows(columns: readonly Column[], count: number): NativeRows {
+  const streams = columns.flatMap((column) => column.streams());
+  const bytes = new Uint8Array(streams.reduce((sum, stream) => sum + stream.length, 0));
+  let at = 0;
+  for (const stream of streams) {
+    bytes.set(stream, at);
+    at += stream.length;
+  }
+  return { count, bytes, streamLengths: streams.map((stream) => stream.length) };
+}
+
+/** One block of all `sections`, as pieces to be written one after the other. */
+export function nativeBlock(columns: NativeColumns, sections: readonly NativeRows[]): Uint8Array[] {
+  const count = sections.reduce((sum, section) => sum + section.count, 0);
+  const streamsOf = sections.map(splitStreams);
+  let taken = 0;
+  const nextStream = (): Uint8Array[] => {
+    taken += 1;
+    return streamsOf.map((streams) => streams[taken - 1] as Uint8Array);
+  };
+  const pieces = [varints(columns.length, count)];
+  for (const [name, type] of columns) {
+    pieces.push(encodedString(name), encodedString(type));
+    if (type === "Map(String, String)") pieces.push(offsetsOf(nextStream(), count), ...nextStream());
+    pieces.push(...nextStream());
+  }
+  return pieces;
+}
+
+/** `SELECT`-able structure of the block, for the table function `file`. */
+export function nativeStructure(columns: NativeColumns): string {
+  return columns.map(([name, type]) => `${name} ${type}`).join(", ");
+}
+
+export function columnNames(columns: NativeColumns): string {
+  return columns.map(([name]) => name).join(", ");
+}
+
+function splitStreams({ bytes, streamLengths }: NativeRows): Uint8Array[] {
+  let at = 0;
+  return streamLengths.map((length) => bytes.subarray(at, (at += length)));
+}
+
+function varints(...values: number[]): Uint8Array {
+  const bytes = new Uint8Array(values.reduce((sum, value) => sum + varintLength(value), 0));
+  let at = 0;
+  for (const value of values) at = writeVarint(bytes, at, value);
+  return bytes;
+}
+
+/** Where each row's pairs end, counted through the whole block, from how many pairs each row has. */
+function offsetsOf(sizes: readonly Uint8Array[], count: number): Uint8Array {
+  const ends = new Uint32Array(count * 2);
+  let row = 0;
+  let end = 0;
+  for (const bytes of sizes) {
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    for (let at = 0; at < bytes.byteLength; at += 4) {
+      end += view.getUint32(at, true);
+      ends[row * 2] = end;
+      row += 1;
+    }
+  }
+  return new Uint8Array(ends.buffer);
+}
