@@ -27,7 +27,8 @@ function push(lines: string[], line: string): void {
 
 const LEVELS: Record<string, "debug" | "info" | "warn" | "error"> = { debug: "debug", info: "info", warn: "warn" };
 
-export function reemit(raw: string, log: Log, last: LastLines): void {
+/** While it is stopping, its complaints of interrupted requests are no news: what was not sent stays in the disk queue. */
+export function reemit(raw: string, log: Log, last: LastLines, isStopping = false): void {
   if (raw.trim() === "") return;
   const line = maskSecrets(raw);
   const entry = parse(line);
@@ -40,7 +41,7 @@ export function reemit(raw: string, log: Log, last: LastLines): void {
   const { level, msg, ts: _ts, caller: _caller, resource: _resource, stacktrace: _stack, ...rest } = entry;
   const known = LEVELS[String(level)] ?? "error";
   last.add(`${String(msg)}${typeof rest["error"] === "string" ? `: ${rest["error"]}` : ""}`, known === "error");
-  log[known]({ ...rest, component: "collector" }, String(msg));
+  log[isStopping ? "debug" : known]({ ...rest, component: "collector" }, String(msg));
 }
 
 function parse(line: string): Record<string, unknown> | undefined {

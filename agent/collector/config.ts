@@ -94,7 +94,8 @@ export function collectorConfig(input: CollectorInput): CollectorConfig {
           id,
           {
             receivers,
-            processors: ["memory_limiter", ...processors, "resource/node"],
+            // A file is read no faster than it is queued; a refusal would only make its reader hold lines that a stop then drops.
+            processors: [...(waits ? [] : ["memory_limiter"]), ...processors, "resource/node"],
             exporters: [waits ? FILES_EXPORTER : EXPORTER],
           },
         ]),

@@ -1,13 +1,14 @@
 // One run of the collector as a child process: spawn, readiness, log lines, end. Invariants: its environment is an allow-list without
 // secrets; a stop is TERM, a grace, then KILL, and is never taken for a crash; every line it writes is re-emitted with its level and
-// secrets masked. Called by supervisor.ts.
+// secrets masked. A collector whose files wait for a full queue is killed
+// instead of asked: asked, it would drop the lines in its hands and remember them as read. Called by supervisor.ts.
 import { createServer, type AddressInfo } from "node:net";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { execa } from "execa";
 import type { Log } from "../log.ts";
-import { HEALTH_PORT_VARIABLE, METRICS_PORT_VARIABLE } from "./config.ts";
+import { FILES_EXPORTER, HEALTH_PORT_VARIABLE, METRICS_PORT_VARIABLE } from "./config.ts";
 import { LastLines, reemit } from "./child-log.ts";
 
 /** Lines and their places go to the disk queue in one step, instead of through a buffer that a crash would empty. */
@@ -31,6 +32,8 @@ export interface Exit {
 }
 
 const READY_POLL_MS = 50;
+/** A batch of a file is at most 100 lines; one larger than the rest of the queue is not expected. */
+const FULL_QUEUE = 0.8;
 
 export class CollectorProcess {
   readonly pid: number;
@@ -50,7 +53,7 @@ export class CollectorProcess {
     this.pid = this.#child.pid ?? 0;
     const last = new LastLines();
     for (const stream of [this.#child.stdout, this.#child.stderr]) {
-      createInterface({ input: stream }).on("line", (line) => reemit(line, options.log, last));
+      createInterface({ input: stream }).on("line", (line) => reemit(line, options.log, last, this.#stopping));
     }
     this.exited = this.#child.then(({ exitCode, signal, originalMessage }) => {
       this.#hasExited = true;
@@ -74,6 +77,24 @@ export class CollectorProcess {
     return false;
   }
 
+  /** True when the queue of the files has no room for another batch, as far as can be told. */
+  async #filesWait(): Promise<boolean> {
+    try {
+      const text = await (await fetch(this.metricsUrl, { signal: AbortSignal.timeout(1000) })).text();
+      const value = (name: string): number =>
+        Number(
+          text
+            .split("\n")
+            .find((line) => line.startsWith(`otelcol_exporter_queue_${name}{`) && line.includes(`"${FILES_EXPORTER}"`))
+            ?.split(" ")[1],
+        );
+      return value("size") > value("capacity") * FULL_QUEUE;
+    } catch {
+      // Safe: a collector that does not answer is not reading either.
+      return false;
+    }
+  }
+
   async healthy(): Promise<boolean> {
     try {
       const answer = await fetch(this.#healthUrl, { signal: AbortSignal.timeout(1000) });
@@ -88,7 +109,7 @@ export class CollectorProcess {
   async stop(): Promise<void> {
     if (!this.#stopping && !this.#hasExited) {
       this.#stopping = true;
-      this.#child.kill("SIGTERM");
+      this.#child.kill((await this.#filesWait()) ? "SIGKILL" : "SIGTERM");
     }
     const kill = setTimeout(() => this.#child.kill("SIGKILL"), this.#stopGraceMs);
     await this.exited;

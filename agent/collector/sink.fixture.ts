@@ -43,7 +43,11 @@ export class Sink implements AsyncDisposable {
     const body = request.headers["content-encoding"] === "gzip" ? gunzipSync(raw) : raw;
     const path = request.url ?? "";
     if (path.endsWith("/register")) {
-      const answer = { agent_id: "0b5a3c1e-0000-4000-8000-000000000001", api_key: "ak_test_key_of_the_sink", key_created_at: new Date().toISOString() };
+      const answer = {
+        agent_id: "0b5a3c1e-0000-4000-8000-000000000001",
+        api_key: "ak_test_key_of_the_sink",
+        key_created_at: new Date().toISOString(),
+      };
       response.writeHead(201, { "content-type": "application/json" }).end(JSON.stringify(answer));
       return;
     }

@@ -37,7 +37,7 @@ export function reading(maxAgeMs: number): Component {
     exclude_older_than: `${Math.round(maxAgeMs / 1000)}s`,
     poll_interval: "200ms",
     storage: CHECKPOINT_STORAGE,
-    // A refusal by the memory limiter must not drop lines.
+    // A refusal must not drop lines.
     retry_on_failure: { enabled: true, initial_interval: "100ms", max_interval: "5s", max_elapsed_time: "0s" },
   };
 }
