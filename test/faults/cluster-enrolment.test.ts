@@ -7,7 +7,7 @@ import { keyHash } from "../../agent/protocol/signature.ts";
 import { EnrolmentBackend } from "../fixtures/enrolment-backend.ts";
 import { IdentityCluster } from "../fixtures/identity-cluster.ts";
 import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
-import { temporaryFolder } from "../fixtures/processes.ts";
+import { eventually, temporaryFolder } from "../fixtures/processes.ts";
 
 const folder = temporaryFolder();
 let kube: KubeApiServer;
@@ -63,5 +63,23 @@ describe("the first start", () => {
     const agent = cluster.agent("only", { installToken: backend.newInstallToken() });
     const hash = await agent.signing();
     expect(backend.keys.map(({ apiKey }) => keyHash(apiKey))).toEqual([hash]);
+  });
+
+  it("is not disturbed by an agent that was paused past its term and wakes up between the answer and its storing", async () => {
+    await using backend = await EnrolmentBackend.start();
+    await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
+    const installToken = backend.newInstallToken();
+    const paused = cluster.agent("paused", { installToken, waitAfter: "registered" });
+    await eventually("it has the answer", async () => paused.steps.includes("registered"));
+    paused.child.kill("SIGSTOP");
+    const next = cluster.agent("next", { installToken });
+    const hash = await next.signing();
+    const stored = (await cluster.secret()).version;
+    paused.child.kill("SIGUSR2");
+    paused.child.kill("SIGCONT");
+    expect(await paused.signing()).toBe(hash);
+    expect(paused.steps).not.toContain("enrolment-stored");
+    expect((await cluster.secret()).version).toBe(stored);
+    expect(backend.keys).toHaveLength(1);
   });
 });

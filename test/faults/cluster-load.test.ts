@@ -7,12 +7,14 @@ import { KubernetesApi } from "../../agent/kubernetes/api.ts";
 import type { IdentityAgent } from "../fixtures/identity-agents.ts";
 import { IdentityCluster } from "../fixtures/identity-cluster.ts";
 import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
+import { Relay } from "../fixtures/relay.ts";
 import {
   adminPassword,
   backendPlace,
   call,
   eventually,
   login,
+  makeTenant,
   startBackend,
   temporaryFolder,
   type BackendPlace,
@@ -66,24 +68,64 @@ it("twenty agents with one install token are one cluster, online with twenty nod
 it("a rotation under load with five agents loses and doubles no record, and shows the collectors nothing but success", async () => {
   const agents = ["a", "b", "c", "d", "e"].map((name) => cluster.agent(name, { installToken, proxy: true }));
   const [first] = await Promise.all(agents.map((agent) => agent.signing()));
-  const load = new AbortController();
-  const sending = agents.map((agent) => send(agent, load.signal));
+  const load = startLoad(agents);
   await sleep(2_000);
-  await using api = new KubernetesApi(cluster.access);
-  const secret = new ClusterSecret(api, { namespace: cluster.namespace, name: "cluster-agent-credentials" });
-  await secret.requestRotation(AbortSignal.timeout(5_000));
+  await requestRotation(cluster);
   await Promise.all(agents.map((agent) => agent.signing((hash) => hash !== first)));
   await sleep(2_000);
-  load.abort();
-  const sent = await Promise.all(sending);
-  expect(new Set(sent.flatMap(({ statuses }) => statuses))).toEqual(new Set([200]));
-  const wanted = sent.flatMap(({ messages }) => messages).sort();
-  expect(wanted.length).toBeGreaterThan(1_000);
-  expect((await storedMessages()).sort()).toEqual(wanted);
+  await load.check(token);
   expect(agents.flatMap((agent) => agent.refusals)).toEqual([]);
 });
 
-/** Sends numbered records to the agent's proxy, as its collector would, until `signal`. */
+it("neither does one in which the API server is away before the new key is stored, and two watches have died without a word", async () => {
+  const tenant = await makeTenant(place.apiUrl, token, "rotating");
+  const own = (await call("POST", `${place.apiUrl}/api/install-tokens`, { bearer: tenant.token, body: {} })).json.token as string;
+  await using rotating = await IdentityCluster.start(kube, folder.path, place.apiUrl);
+  await using relay = await Relay.start(Number(new URL(kube.url).port));
+  const options = { installToken: own, proxy: true, waitAfter: "rotated" } as const;
+  const deaf = { kubernetes: { ...rotating.access, server: `https://127.0.0.1:${relay.port}` } };
+  const hearing = ["a", "b", "c"].map((name) => rotating.agent(name, options));
+  const agents = [...hearing, ...["deaf-a", "deaf-b"].map((name) => rotating.agent(name, { ...options, ...deaf }))];
+  const [first] = await Promise.all(agents.map((agent) => agent.signing()));
+  const load = startLoad(agents);
+  await sleep(1_000);
+  relay.freeze();
+  await requestRotation(rotating);
+  await eventually("the backend has rotated", async () => agents.some((agent) => agent.steps.includes("rotated")));
+  await kube.stopServer();
+  for (const agent of agents) agent.child.kill("SIGUSR2");
+  await sleep(2_000);
+  expect(agents.map((agent) => agent.signsWith)).toEqual(agents.map(() => first));
+  await kube.startServer();
+  await Promise.all(agents.map((agent) => agent.signing((hash) => hash !== first, 60_000)));
+  await sleep(1_000);
+  await load.check(tenant.token);
+  expect(agents.flatMap((agent) => agent.refusals)).toEqual([]);
+});
+
+async function requestRotation(of: IdentityCluster): Promise<void> {
+  await using api = new KubernetesApi(of.access);
+  const secret = new ClusterSecret(api, { namespace: of.namespace, name: "cluster-agent-credentials" });
+  await secret.requestRotation(AbortSignal.timeout(5_000));
+}
+
+/** Sends numbered records to every agent's proxy until `check`, which holds what is stored against what was sent. */
+function startLoad(agents: IdentityAgent[]): { check(bearer: string): Promise<void> } {
+  const stop = new AbortController();
+  const sending = agents.map((agent) => send(agent, stop.signal));
+  return {
+    async check(bearer) {
+      stop.abort();
+      const sent = await Promise.all(sending);
+      expect(new Set(sent.flatMap(({ statuses }) => statuses))).toEqual(new Set([200]));
+      const wanted = sent.flatMap(({ messages }) => messages).sort();
+      expect(wanted.length).toBeGreaterThan(1_000);
+      expect((await storedMessages(bearer)).sort()).toEqual(wanted);
+    },
+  };
+}
+
+/** To one proxy, as its collector would, until `signal`. */
 async function send(agent: IdentityAgent, signal: AbortSignal): Promise<{ messages: string[]; statuses: number[] }> {
   const port = agent.events.find((event) => event.event === "proxy")?.port;
   const messages: string[] = [];
@@ -105,11 +147,11 @@ function otlpLogs(messages: string[]): object {
   return { resourceLogs: [{ resource, scopeLogs: [{ logRecords }] }] };
 }
 
-async function storedMessages(): Promise<string[]> {
+async function storedMessages(bearer: string): Promise<string[]> {
   const messages: string[] = [];
   let url: string | undefined = `${place.apiUrl}/query/logs?source=load&limit=500`;
   while (url !== undefined) {
-    const answer = await call("GET", url, { bearer: token });
+    const answer = await call("GET", url, { bearer });
     messages.push(...(answer.json as { message: string }[]).map(({ message }) => message));
     const next = /<([^>]+)>; rel="next"/.exec(answer.headers.get("link") ?? "")?.[1];
     url = next === undefined ? undefined : new URL(next, place.apiUrl).href;
