@@ -93,7 +93,8 @@ class BackendUpstream implements Upstream {
         body: (request.body ?? null) as Uint8Array | Readable | null,
         signal: request.signal ?? null,
       });
-      return { status: answer.statusCode, headers: plainHeaders(answer.headers), body: await readBounded(answer.body) };
+      const body = answer.statusCode === 204 ? await answer.body.dump().then(() => "") : await readBounded(answer.body);
+      return { status: answer.statusCode, headers: plainHeaders(answer.headers), body };
     } catch (cause) {
       throw describeFailure(cause, this.#options.backendUrl, request.signal?.aborted ?? false);
     }

@@ -47,6 +47,8 @@ const ROUTES: ReadonlyMap<string, Route> = new Map([
 
 /** The backend's limit (interface.md, "Limits"). */
 const MAX_BODY_BYTES = 32 * 1024 * 1024;
+/** Below it, sending on while the rest comes in gains nothing. */
+const SMALL_BODY_BYTES = 64 * 1024;
 /** The collector gives up after 30 s and sends again: be faster, so that it does not send what is still on its way. */
 const ANSWER_WITHIN_MS = 27_000;
 const DRAIN_MS = 30_000;
@@ -112,15 +114,17 @@ class LoopbackProxy implements Proxy {
     }
     const route = request.method === "POST" ? ROUTES.get(request.url ?? "") : undefined;
     if (!route) return send(response, 404, refusal("not_found", "the proxy takes POST /v1/logs, /v1/traces and /v1/metrics"));
-    const gone = new AbortController();
-    response.once("close", () => gone.abort());
+    const abort = new AbortController();
+    const late = setTimeout(() => abort.abort(), ANSWER_WITHIN_MS);
+    response.once("close", () => response.writableFinished || abort.abort());
     try {
       using reservation = new Reservation(this.#budget);
-      const abort = AbortSignal.any([gone.signal, AbortSignal.timeout(ANSWER_WITHIN_MS)]);
-      const verdict = await this.#take(request, route, reservation, abort);
-      if (!gone.signal.aborted) await this.#conclude(response, route, verdict, reservation.bytes);
+      const verdict = await this.#take(request, route, reservation, abort.signal);
+      await this.#conclude(response, route, verdict, reservation.bytes);
     } catch (error) {
-      if (!gone.signal.aborted) await this.#conclude(response, route, verdictOf(error), 0);
+      await this.#conclude(response, route, verdictOf(error), 0);
+    } finally {
+      clearTimeout(late);
     }
   }
 
@@ -146,7 +150,8 @@ class LoopbackProxy implements Proxy {
       return this.#compressAndSend({ path, headers: JSON_CONTENT, body: await body.whole() }, abort);
     }
     const headers = encoding === "identity" ? JSON_CONTENT : { ...JSON_CONTENT, "content-encoding": encoding };
-    if (body.length === undefined) return forward(this.#options, { path, headers, body: await body.whole() }, abort);
+    if (body.length === undefined || body.length <= SMALL_BODY_BYTES)
+      return forward(this.#options, { path, headers, body: await body.whole() }, abort);
     return forward(this.#options, { path, headers: { ...headers, "content-length": String(body.length) }, body }, abort);
   }
 
@@ -169,6 +174,8 @@ class LoopbackProxy implements Proxy {
   }
 
   async #conclude(response: ServerResponse, { signal }: Route, verdict: Verdict, bytes: number): Promise<void> {
+    // Its receiver is gone: the collector will send it again, and counts for it then.
+    if (response.destroyed) return;
     const record = this.#records[signal];
     if (verdict.kind === "accepted") {
       record.accepted(bytes);
