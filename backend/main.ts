@@ -12,6 +12,7 @@ import { bootstrap, loadSecrets } from "./accounts/bootstrap.ts";
 import { forwardAlerting } from "./alerting/forward.ts";
 import { startAlerting } from "./alerting/start.ts";
 import { createSignedGuard } from "./authenticate.ts";
+import { addBackupCommands } from "./backup.ts";
 import { KeyCache } from "./enrolment/key-cache.ts";
 import type { MasterKeys } from "./enrolment/master-key.ts";
 import { registerEnrolmentRoutes } from "./enrolment/routes.ts";
@@ -242,6 +243,8 @@ program
     if (unknown !== undefined) throw new SettingsError(`--roles: "${unknown}" is not a role; there are ${ROLES.join(" and ")}`);
     await serve(roles as Role[]);
   });
+
+addBackupCommands(program);
 
 try {
   await program.parseAsync();

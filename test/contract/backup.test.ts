@@ -1,0 +1,79 @@
+// Backup and restore as an operator does it, with every embedded engine: what was stored before is there in another DATA_DIR after
+// the first one is gone, and the agents' keys still sign.
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import {
+  adminPassword,
+  backendPlace,
+  call,
+  eventually,
+  login,
+  signedPost,
+  startBackend,
+  temporaryFolder,
+  TestProcess,
+  type BackendPlace,
+} from "../fixtures/processes.ts";
+
+async function command(place: BackendPlace, name: string, folder: string): Promise<{ code: number | null; output: string }> {
+  const logFile = join(place.dataDir, "..", `${name}.out`);
+  const run = new TestProcess(["backend/main.ts", name, folder], place.env, logFile);
+  await eventually(`${name} ends`, async () => run.ended);
+  return { code: run.child.exitCode, output: run.log };
+}
+
+async function readable(place: BackendPlace, token: string): Promise<{ logs: string[]; spans: string[]; metric: string | undefined }> {
+  const get = async (path: string) => (await call("GET", `${place.apiUrl}${path}`, { bearer: token })).json;
+  const logs = (await get("/query/logs")) as { message: string }[];
+  const spans = (await get("/query/traces")) as { Operation: string }[];
+  const metrics = await get("/query/prometheus/api/v1/query?query=last_over_time(backed_up[1h])");
+  return {
+    logs: logs.map((row) => row.message),
+    spans: spans.map((row) => row.Operation),
+    metric: metrics.data.result[0]?.value[1],
+  };
+}
+
+test("a backup restores logs, spans, samples, accounts and keys into another DATA_DIR", async () => {
+  using folder = temporaryFolder();
+  using secondFolder = temporaryFolder();
+  const [place, second] = [await backendPlace(folder.path), await backendPlace(secondFolder.path)];
+  const backupFolder = join(folder.path, "backup");
+  const backend = await startBackend(place);
+  const token = await login(place.apiUrl, "admin@localhost", adminPassword(place));
+  const { api_key: key } = (await call("POST", `${place.apiUrl}/api/keys`, { bearer: token, body: { name: "loader" } })).json;
+  const nowNs = `${Date.now()}000000`;
+  const log = { resourceLogs: [{ scopeLogs: [{ logRecords: [{ timeUnixNano: nowNs, body: { stringValue: "kept line" } }] }] }] };
+  const span = {
+    traceId: "0af7651916cd43dd8448eb211c80319c",
+    spanId: "b7ad6b7169203331",
+    name: "kept span",
+    startTimeUnixNano: nowNs,
+    endTimeUnixNano: nowNs,
+  };
+  const traces = { resourceSpans: [{ scopeSpans: [{ spans: [span] }] }] };
+  for (const [path, body] of [
+    ["/ingest/logs/otlp", JSON.stringify(log)],
+    ["/ingest/traces", JSON.stringify(traces)],
+    ["/ingest", "backed_up 42\n"],
+  ] as const)
+    expect((await signedPost(place.apiUrl, path, key, body)).status).toBe(204);
+  const expected = { logs: ["kept line"], spans: ["kept span"], metric: "42" };
+  await eventually("all is readable", async () => JSON.stringify(await readable(place, token)) === JSON.stringify(expected));
+
+  const refused = await command(place, "backup", backupFolder);
+  expect([refused.code, refused.output]).toEqual([2, expect.stringContaining("stop it")]);
+  // Killed, not stopped: its engines are left behind, and the backup ends them.
+  await backend.end("SIGKILL");
+  const taken = await command(place, "backup", backupFolder);
+  expect([taken.code, taken.output]).toEqual([0, expect.stringContaining("keep it as safe as DATA_DIR")]);
+  rmSync(place.dataDir, { recursive: true });
+
+  const restored = await command(second, "restore", backupFolder);
+  expect([restored.code, restored.output]).toEqual([0, expect.stringContaining("restored into")]);
+  await using _again = await startBackend(second);
+  const session = await login(second.apiUrl, "admin@localhost", adminPassword(second));
+  await eventually("all is readable again", async () => JSON.stringify(await readable(second, session)) === JSON.stringify(expected));
+  expect((await signedPost(second.apiUrl, "/ingest", key, "backed_up 43\n")).status).toBe(204);
+});
