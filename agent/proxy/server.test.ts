@@ -486,6 +486,76 @@ describe("bodies", () => {
     expect(backend.received[0]?.body.equals(body)).toBe(true);
   });
 
+  it("sends all of a large body again when the first key is refused before the body is in", async () => {
+    const body = Buffer.alloc(8 << 20, "0123456789abcdef");
+    const received: Buffer[] = [];
+    const server = createServer(async (request, response) => {
+      const head = { method: "POST", url: request.url ?? "", headers: request.headers, body: Buffer.alloc(0) };
+      if (!isSignedWith("ak_second", head)) {
+        // As the backend refuses: at once, draining little, then closing.
+        response.writeHead(401, { connection: "close" }).end(JSON.stringify({ error: "unknown_key", message: "why" }));
+        return;
+      }
+      const chunks: Buffer[] = [];
+      for await (const chunk of request) chunks.push(chunk as Buffer);
+      received.push(Buffer.concat(chunks));
+      response.writeHead(204).end();
+    }).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    open.push({ [Symbol.asyncDispose]: () => new Promise((done) => server.close(() => done()).closeAllConnections()) });
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const credentials = credentialSource("ak_first", "ak_second");
+    const proxy = await startWith(url, { credentials });
+    const socket = connect(proxy.port, "127.0.0.1");
+    socket.write(`POST /v1/logs HTTP/1.1\r\nHost: 127.0.0.1:${proxy.port}\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n`);
+    socket.write(body.subarray(0, 1 << 20));
+    await vi.waitFor(() => expect(credentials.refreshes).toHaveLength(1));
+    socket.write(body.subarray(1 << 20));
+    let answer = "";
+    socket.on("data", (chunk: Buffer) => (answer += chunk.toString()));
+    await once(socket, "close");
+    expect(answer).toMatch(/^HTTP\/1\.1 200 /);
+    expect(received.map((each) => each.equals(body))).toEqual([true]);
+  });
+
+  it("takes the next request on a connection whose body was refused half-way", async () => {
+    const backend = await startBackend();
+    const proxy = await startWith(backend.url, { credentials: credentialSource(undefined, "ak_first") });
+    const head = `POST /v1/logs HTTP/1.1\r\nHost: 127.0.0.1:${proxy.port}\r\nContent-Length: 1000000\r\n`;
+    const socket = connect(proxy.port, "127.0.0.1");
+    open.push({ [Symbol.asyncDispose]: async () => void socket.destroy() });
+    let answers = "";
+    socket.on("data", (chunk: Buffer) => (answers += chunk.toString()));
+    socket.write(`${head}\r\n${" ".repeat(400_000)}`);
+    await vi.waitFor(() => expect(answers).toMatch(/ 503 /));
+    socket.write(" ".repeat(600_000));
+    answers = "";
+    socket.write(`${head}Connection: close\r\n\r\n${" ".repeat(1_000_000)}`);
+    await once(socket, "close");
+    expect(answers).toMatch(/^HTTP\/1\.1 503 /);
+  });
+
+  it("that come in unannounced pieces are passed on whole", async () => {
+    const backend = await startBackend();
+    const proxy = await startWith(backend.url);
+    const chunks = '4\r\n{"a"\r\n3\r\n:1}\r\n0\r\n\r\n';
+    const head = `POST /v1/logs HTTP/1.1\r\nHost: 127.0.0.1:${proxy.port}\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n`;
+    expect(await sendRaw(proxy, head + chunks)).toMatch(/^HTTP\/1\.1 200 /);
+    expect(backend.received[0]?.body.toString()).toBe('{"a":1}');
+  });
+
+  it("that break off are given up and reach the backend as no success", async () => {
+    const backend = await startBackend();
+    const proxy = await startWith(backend.url);
+    const socket = connect(proxy.port, "127.0.0.1");
+    socket.write(`POST /v1/logs HTTP/1.1\r\nHost: 127.0.0.1:${proxy.port}\r\nContent-Length: 1000000\r\n\r\n${" ".repeat(200_000)}`);
+    await vi.waitFor(() => expect(socket.bytesWritten).toBeGreaterThan(200_000));
+    socket.destroy();
+    expect(await post(proxy, "/v1/logs", "{}")).toMatchObject({ status: 200 });
+    expect(backend.received.map(({ body }) => body.toString())).toEqual(["{}"]);
+    expect(proxy.status().logs).toMatchObject({ accepted: 1, retried: 0, refused: 0 });
+  });
+
   it("reads gzip metrics", async () => {
     const backend = await startBackend();
     const proxy = await startWith(backend.url);
