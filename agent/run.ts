@@ -3,17 +3,20 @@
 // of all a backend that is away. Called by main.ts.
 import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
+import { join } from "node:path";
 import { BackendClock } from "./clock.ts";
-import { adjustable, collectorProgram, collectorVariables, nodeCollectorConfig } from "./collector/node-config.ts";
+import { CollectorConfiguration } from "./collector/configuration.ts";
+import { collectorProgram, collectorVariables, logPathRules } from "./collector/node-config.ts";
 import { Supervisor } from "./collector/supervisor.ts";
 import { type BackendApi, createBackendApi } from "./enrolment/backend-api.ts";
 import { HeartbeatLoop } from "./enrolment/heartbeat.ts";
 import type { AgentIdentity } from "./enrolment/identity.ts";
-import { type AgentStatus, startHealthServer } from "./health.ts";
+import { type Adjustment, RemoteConfigLoop } from "./enrolment/remote-config.ts";
+import { type HealthSource, startHealthServer } from "./health.ts";
 import { createLog, type Log } from "./log.ts";
-import { CLUSTER_HEARTBEAT_PATH, HOST_HEARTBEAT_PATH } from "./protocol/enrolment.ts";
+import { CLUSTER_HEARTBEAT_PATH, type Heartbeat, HOST_HEARTBEAT_PATH } from "./protocol/enrolment.ts";
 import { type Proxy, startProxy } from "./proxy/server.ts";
-import { type Identity, readSettings, type Secrets, type Settings } from "./settings.ts";
+import { type Identity, readInstallToken, readSettings, type Secrets, type Settings } from "./settings.ts";
 import { createUpstream } from "./upstream.ts";
 
 export interface Program {
@@ -22,67 +25,114 @@ export interface Program {
   readonly version: string;
 }
 
+interface Parts {
+  identity?: AgentIdentity;
+  heartbeat?: HeartbeatLoop;
+  proxy?: Proxy;
+  supervisor?: Supervisor;
+  remote?: RemoteConfigLoop;
+  /** What remote configuration has in force. */
+  adjustment: Adjustment;
+}
+
 /** Runs until TERM or INT, then stops in order. */
-export async function run({ identity: kind, program, version }: Program): Promise<void> {
-  const { settings, secrets } = readSettings(kind);
-  const { log } = createLog(settings.logLevel, program);
+export async function run(program: Program): Promise<void> {
+  const { settings, secrets } = readSettings(program.identity);
+  const control = createLog(settings.logLevel, program.program);
+  const { log } = control;
   const stopped = stopSignal(log);
   const otelcol = collectorProgram(settings);
   const clock = new BackendClock(log);
-  const parts: { identity?: AgentIdentity; heartbeat?: HeartbeatLoop; proxy?: Proxy; supervisor?: Supervisor } = {};
-  const startedAt = new Date().toISOString();
-  const status = (): AgentStatus => ({
-    program,
-    version,
-    startedAt,
-    signals: settings.signals,
-    clockSkewS: clock.skewS(),
-    identity: parts.identity?.status(),
-    heartbeat: parts.heartbeat?.status(),
-    collector: parts.supervisor?.status(),
-    telemetry: parts.proxy?.status(),
-  });
+  const parts: Parts = { adjustment: {} };
 
   await using started = new AsyncDisposableStack();
-  started.use(
-    await startHealthServer(settings.health, {
-      status,
-      collectorHealthy: async () => (await parts.supervisor?.healthy()) ?? false,
-      collectorMetricsUrl: () => parts.supervisor?.metricsUrl,
-    }),
-  );
+  started.use(await startHealthServer(settings.health, healthSource(program, settings, clock, parts)));
   const upstream = started.use(
     createUpstream({ ...settings, caFile: settings.backendCaFile, httpsProxy: secrets.httpsProxy, httpProxy: secrets.httpProxy }),
   );
   const backend = createBackendApi({ upstream, clock });
-  const identity = started.use(await startIdentity(settings, secrets, version, backend, log));
+  const identity = started.use(await startIdentity(settings, secrets, program.version, backend, log));
   parts.identity = identity;
-  parts.heartbeat = started.use(
-    new HeartbeatLoop({
-      path: settings.cluster ? CLUSTER_HEARTBEAT_PATH : HOST_HEARTBEAT_PATH,
-      identity,
-      backend,
-      intervalMs: () => settings.heartbeatIntervalMs,
-      body: () => heartbeatBody(settings, version, parts.supervisor),
-      log,
-    }),
-  );
+  parts.heartbeat = started.use(startHeartbeat(settings, program.version, identity, backend, parts, log));
   parts.proxy = started.use(
     await startProxy({ listen: settings.proxy, upstream, credentials: identity, clock, compression: settings.compression, log }),
   );
-  parts.supervisor = started.use(
-    new Supervisor({
-      program: otelcol,
-      stateDir: settings.stateDir,
-      memoryMib: settings.collectorMemoryMib,
-      stopGraceMs: settings.collectorStopGraceMs,
-      env: collectorVariables(settings),
-      log,
-    }),
-  );
-  await parts.supervisor.start(() => nodeCollectorConfig(settings, adjustable(settings)));
-  log.info({ version, backend: settings.backendUrl, signals: settings.signals }, "the agent runs");
+  const { stateDir, collectorMemoryMib: memoryMib, collectorStopGraceMs: stopGraceMs } = settings;
+  const supervisor = new Supervisor({ program: otelcol, stateDir, memoryMib, stopGraceMs, env: collectorVariables(settings), log });
+  parts.supervisor = started.use(supervisor);
+  const enforce = (adjustment: Adjustment): void => {
+    parts.adjustment = adjustment;
+    control.setLevel(adjustment.logLevel ?? settings.logLevel);
+  };
+  const remote = remoteConfigLoop(settings, backend, identity, log, async (adjustment) => {
+    await configuration.adjust(adjustment);
+    enforce(adjustment);
+  });
+  enforce(remote?.adjustmentAtStart ?? {});
+  const configuration = started.use(new CollectorConfiguration(settings, supervisor, parts.adjustment, log));
+  await configuration.start();
+  if (remote) parts.remote = started.use(remote);
+  remote?.start();
+  log.info({ version: program.version, backend: settings.backendUrl, signals: settings.signals }, "the agent runs");
   await untilAborted(stopped);
+}
+
+function healthSource({ program, version }: Program, settings: Settings, clock: BackendClock, parts: Parts): HealthSource {
+  const startedAt = new Date().toISOString();
+  return {
+    status: () => ({
+      program,
+      version,
+      startedAt,
+      signals: parts.adjustment.signals ?? settings.signals,
+      clockSkewS: clock.skewS(),
+      identity: parts.identity?.status(),
+      heartbeat: parts.heartbeat?.status(),
+      collector: parts.supervisor?.status(),
+      telemetry: parts.proxy?.status(),
+      remoteConfig: parts.remote?.status(),
+    }),
+    collectorHealthy: async () => (await parts.supervisor?.healthy()) ?? false,
+    collectorMetricsUrl: () => parts.supervisor?.metricsUrl,
+  };
+}
+
+function startHeartbeat(
+  settings: Settings,
+  version: string,
+  identity: AgentIdentity,
+  backend: BackendApi,
+  parts: Parts,
+  log: Log,
+): HeartbeatLoop {
+  const intervalMs = (): number => parts.adjustment.heartbeatIntervalMs ?? settings.heartbeatIntervalMs;
+  const body = (): Heartbeat => {
+    const collector = parts.supervisor?.status();
+    const last_error = (collector?.configError ?? collector?.lastError)?.slice(0, 1000);
+    return {
+      node: settings.cluster?.nodeName ?? hostname(),
+      agent_version: version,
+      interval_s: Math.ceil(intervalMs() / 1000),
+      ...(collector && { collector: { state: collector.state, restarts: collector.restarts, last_error } }),
+      ...(parts.remote && { config: parts.remote.status() }),
+    };
+  };
+  const path = settings.cluster ? CLUSTER_HEARTBEAT_PATH : HOST_HEARTBEAT_PATH;
+  return new HeartbeatLoop({ path, identity, backend, intervalMs, body, log });
+}
+
+function remoteConfigLoop(
+  settings: Settings,
+  backend: BackendApi,
+  credentials: AgentIdentity,
+  log: Log,
+  apply: (adjustment: Adjustment) => Promise<void>,
+): RemoteConfigLoop | undefined {
+  const { host, signals, stateDir } = settings;
+  if (!host || host.remoteConfigIntervalMs === 0) return undefined;
+  const rules = { ...logPathRules(settings, host), signals };
+  const stateFile = join(stateDir, "remote-config.json");
+  return new RemoteConfigLoop({ stateFile, rules, backend, credentials, intervalMs: host.remoteConfigIntervalMs, apply, log });
 }
 
 async function startIdentity(settings: Settings, secrets: Secrets, version: string, backend: BackendApi, log: Log): Promise<AgentIdentity> {
@@ -90,7 +140,7 @@ async function startIdentity(settings: Settings, secrets: Secrets, version: stri
     const { startClusterAgentIdentity } = await import("./enrolment/cluster-identity.ts");
     return startClusterAgentIdentity({
       cluster: settings.cluster,
-      installToken: secrets.installToken,
+      installToken: () => readInstallToken(),
       agentVersion: version,
       backend,
       log,
@@ -117,22 +167,6 @@ function machineId(): string {
   } catch {
     return hostname();
   }
-}
-
-function heartbeatBody(settings: Settings, version: string, supervisor: Supervisor | undefined) {
-  const collector = supervisor?.status();
-  return {
-    node: settings.cluster?.nodeName ?? hostname(),
-    agent_version: version,
-    interval_s: Math.ceil(settings.heartbeatIntervalMs / 1000),
-    ...(collector && {
-      collector: {
-        state: collector.state,
-        restarts: collector.restarts,
-        ...(collector.lastError !== null && { last_error: collector.lastError.slice(0, 1000) }),
-      },
-    }),
-  };
 }
 
 function stopSignal(log: Log): AbortSignal {

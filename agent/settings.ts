@@ -146,6 +146,11 @@ export function readSettings(identity: Identity, env: NodeJS.ProcessEnv = proces
   return { settings, secrets };
 }
 
+/** The install token as it is now: INSTALL_TOKEN_FILE is a mounted Secret, which changes while the agent runs. Undefined when unreadable. */
+export function readInstallToken(env: NodeJS.ProcessEnv = process.env): string | undefined {
+  return new Reader(env).text("INSTALL_TOKEN");
+}
+
 function readPlain(read: Reader, identity: Identity): Settings {
   const isHost = identity === "host";
   const otlpHost = isHost ? "127.0.0.1" : "0.0.0.0";
@@ -205,12 +210,16 @@ function readCluster(read: Reader): ClusterSettings {
   };
 }
 
-const DURATION_UNITS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+const DURATION_UNITS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
 
-/** `30s`, `5m`, `168h` in milliseconds; undefined when it is not a whole number with one unit of ms, s, m, h, d. */
+/** A Prometheus duration such as `30s`, `1h30m` or `168h`, in milliseconds; undefined when it is none. */
 export function parseDuration(text: string): number | undefined {
-  const match = /^(\d{1,9})(ms|s|m|h|d)$/.exec(text);
-  return match ? Number(match[1]) * (DURATION_UNITS[match[2] ?? ""] ?? 0) : undefined;
+  if (text === "0") return 0;
+  if (!/^(\d{1,9}w)?(\d{1,9}d)?(\d{1,9}h)?(\d{1,9}m)?(\d{1,9}s)?(\d{1,9}ms)?$/.test(text) || text === "") return undefined;
+  return [...text.matchAll(/(\d+)(ms|[wdhms])/g)].reduce(
+    (sum, [, count, unit = ""]) => sum + Number(count) * (DURATION_UNITS[unit] ?? 0),
+    0,
+  );
 }
 
 function isLoopback(host: string): boolean {

@@ -1,28 +1,33 @@
 // From settings to the collector's configuration: which fragments this agent needs, and the overlay that the operator merges over it.
-// Called by run.ts, render-command.ts and diagnose.ts.
+// Called by configuration.ts, render-command.ts and diagnose.ts.
 import { accessSync, constants, readFileSync } from "node:fs";
 import { hostname } from "node:os";
-import { type Settings, SettingsError } from "../settings.ts";
+import type { Adjustment } from "../enrolment/remote-config.ts";
+import { type ClusterSettings, type HostSettings, type Settings, SettingsError } from "../settings.ts";
 import { collectorConfig, type CollectorInput } from "./config.ts";
-import { renderCollectorConfig } from "./render.ts";
-
-/** What remote configuration may change; settings otherwise. */
-export type Adjustable = Pick<Settings, "signals" | "metricsIntervalMs" | "logLevel"> & {
-  readonly logPaths: readonly string[];
-  readonly excludedPaths: readonly string[];
-};
-
-export function adjustable(settings: Settings): Adjustable {
-  const { signals, metricsIntervalMs, logLevel } = settings;
-  return { signals, metricsIntervalMs, logLevel, logPaths: settings.host?.logPaths ?? [], excludedPaths: [] };
-}
+import type { LogPathRules } from "./log-paths.ts";
+import { CollectorConfigError, renderCollectorConfig } from "./render.ts";
 
 /** The YAML that the collector shall run. Reads COLLECTOR_CONFIG_FILE. Throws CollectorConfigError. */
-export function nodeCollectorConfig(settings: Settings, adjusted: Adjustable = adjustable(settings)): string {
-  const config = collectorConfig(settings.cluster ? clusterInput(settings, settings.cluster, adjusted) : hostInput(settings, adjusted));
+export function nodeCollectorConfig(settings: Settings, adjustment: Adjustment = {}, excludedLogs: readonly string[] = []): string {
+  const input = settings.cluster ? clusterInput(settings, settings.cluster) : hostInput(settings, adjustment, excludedLogs);
+  const config = collectorConfig(input);
   if (settings.collectorConfigFile === undefined) return renderCollectorConfig(config);
-  const text = readFileSync(settings.collectorConfigFile, "utf8");
+  const text = overlayText(settings.collectorConfigFile);
   return renderCollectorConfig(config, { text, allowOtherExporters: settings.allowOtherExporters });
+}
+
+/** What this host lets be read; its own files never. */
+export function logPathRules(settings: Settings, host: HostSettings): LogPathRules {
+  return { allowed: host.logPathsAllowed, forbidden: [settings.stateDir, host.credentialsFile] };
+}
+
+function overlayText(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    throw new CollectorConfigError(`cannot read COLLECTOR_CONFIG_FILE: ${(error as Error).message}`, { cause: error });
+  }
 }
 
 /** Variables of the collector's allow-list environment that settings decide. */
@@ -50,41 +55,42 @@ function isExecutable(path: string): boolean {
   }
 }
 
-function inputOf(settings: Settings, adjusted: Adjustable): Omit<CollectorInput, "resource" | "otlp" | "hostMetrics"> {
+function inputOf(settings: Settings, adjustment: Adjustment): Omit<CollectorInput, "resource" | "otlp" | "hostMetrics"> {
   return {
     proxy: settings.proxy,
     stateDir: settings.stateDir,
-    signals: adjusted.signals,
+    signals: adjustment.signals ?? settings.signals,
     queueBytes: settings.queueMib * 1024 * 1024,
     memoryMib: settings.collectorMemoryMib,
-    logLevel: adjusted.logLevel,
+    logLevel: adjustment.logLevel ?? settings.logLevel,
   };
 }
 
-function hostInput(settings: Settings, adjusted: Adjustable): CollectorInput {
-  const ownFiles = [`${settings.stateDir}/**`, settings.host?.credentialsFile ?? ""].filter(Boolean);
+function hostInput(settings: Settings, adjustment: Adjustment, excludedLogs: readonly string[]): CollectorInput {
+  const { logPaths = [], credentialsFile = "" } = settings.host ?? {};
   return {
-    ...inputOf(settings, adjusted),
+    ...inputOf(settings, adjustment),
     resource: { "host.name": hostname() },
     otlp: { grpc: settings.otlpGrpc, http: settings.otlpHttp },
-    hostMetrics: { intervalMs: adjusted.metricsIntervalMs, root: "/" },
+    hostMetrics: { intervalMs: adjustment.metricsIntervalMs ?? settings.metricsIntervalMs, root: "/" },
     files: {
-      paths: adjusted.logPaths,
-      exclude: [...ownFiles, ...adjusted.excludedPaths],
+      paths: adjustment.logPaths ?? logPaths,
+      exclude: [`${settings.stateDir}/**`, credentialsFile, ...excludedLogs],
       maxAgeMs: settings.logMaxAgeMs,
       multilineStart: settings.logMultilineStart,
     },
   };
 }
 
-function clusterInput(settings: Settings, cluster: NonNullable<Settings["cluster"]>, adjusted: Adjustable): CollectorInput {
+function clusterInput(settings: Settings, cluster: ClusterSettings): CollectorInput {
   const { nodeName, nodeIp, kubeletTls: tls, serviceAccountDir } = cluster;
-  const kubelet = { intervalMs: adjusted.metricsIntervalMs, nodeIp, tls, serviceAccountDir };
+  const intervalMs = settings.metricsIntervalMs;
+  const kubelet = { intervalMs, nodeIp, tls, serviceAccountDir };
   return {
-    ...inputOf(settings, adjusted),
+    ...inputOf(settings, {}),
     resource: { "k8s.node.name": nodeName, "k8s.cluster.name": cluster.clusterName },
     otlp: { grpc: settings.otlpGrpc, http: settings.otlpHttp, nodeName },
-    hostMetrics: { intervalMs: adjusted.metricsIntervalMs, root: cluster.hostRoot },
+    hostMetrics: { intervalMs, root: cluster.hostRoot },
     kubelet,
     cadvisor: kubelet,
     podLogs: {

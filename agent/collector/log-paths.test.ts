@@ -1,0 +1,50 @@
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type LogPathRules, strayLinks, whyRefused } from "./log-paths.ts";
+
+let root: string;
+let rules: LogPathRules;
+beforeAll(() => {
+  root = mkdtempSync(join(tmpdir(), "atherops-paths-"));
+  for (const folder of ["real-log/app", "agent", "secret"]) mkdirSync(join(root, folder), { recursive: true });
+  symlinkSync(join(root, "real-log"), join(root, "log"));
+  writeFileSync(join(root, "secret/shadow"), "root:x");
+  writeFileSync(join(root, "agent/credentials.json"), "{}");
+  writeFileSync(join(root, "real-log/app/good.log"), "fine\n");
+  symlinkSync(join(root, "secret/shadow"), join(root, "real-log/evil.log"));
+  symlinkSync(join(root, "real-log/app/good.log"), join(root, "real-log/inner.log"));
+  symlinkSync(join(root, "agent"), join(root, "real-log/app/own"));
+  rules = { allowed: [`${root}/log/**`], forbidden: [join(root, "agent")] };
+});
+afterAll(() => rmSync(root, { recursive: true }));
+
+describe("a log path", () => {
+  test.each(["log/app/good.log", "log/**/*.log", "log/inner.log", "log/not-there-yet.log"])("%s is allowed", (path) => {
+    expect(whyRefused(`${root}/${path}`, rules)).toBeUndefined();
+  });
+
+  test.each([
+    ["secret/shadow", "outside LOG_PATHS_ALLOWED"],
+    ["log/evil.log", "leads to a file"],
+    ["log/app/own/credentials.json", "leads to a file"],
+    ["log/../secret/shadow", 'without ".."'],
+    ["log/{a,/etc/shadow}", "only the wildcards"],
+    ["**", "outside LOG_PATHS_ALLOWED"],
+    // oxlint-disable-next-line no-template-curly-in-string
+    ["log/${file:/etc/shadow}", "only the wildcards"],
+  ])("%s is refused: %s", (path, why) => {
+    expect(whyRefused(`${root}/${path}`, rules)).toContain(why);
+  });
+
+  test("/etc/shadow itself is refused", () => {
+    expect(whyRefused("/etc/shadow", rules)).toContain("outside");
+    expect(whyRefused("etc/shadow", rules)).toContain("absolute");
+  });
+
+  test("a pattern that happens to match a stray link goes on without it", () => {
+    const excluded = strayLinks([`${root}/log/**/*.log`], rules);
+    expect(excluded).toEqual([`${root}/log/app/own`, `${root}/log/app/own/**`, `${root}/log/evil.log`, `${root}/log/evil.log/**`]);
+  });
+});
