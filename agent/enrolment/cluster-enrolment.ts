@@ -11,6 +11,7 @@ import type { Credential } from "../credentials/store.ts";
 import { KubernetesError } from "../kubernetes/api.ts";
 import { keyHash } from "../protocol/signature.ts";
 import type { ClusterSettings } from "../settings.ts";
+import { BackendError } from "./backend-api.ts";
 import { advice, decideDuty, type Duty, type Situation } from "./duty.ts";
 import type { AgentIdentity, AgentIdentityStatus } from "./identity.ts";
 import { Lease, LEASE_TIMING, LeaseLostError, type LeaseTerm, type LeaseTiming } from "./leader.ts";
@@ -25,11 +26,21 @@ export interface IdentityTiming {
   readonly spreadMs: number;
   /** Between attempts that failed, doubling from the first to the second. */
   readonly backoffMs: readonly [number, number];
+  /** How often an agent that needs an install token looks for a new one. */
+  readonly tokenEveryMs: number;
 }
 
-export const IDENTITY_TIMING: IdentityTiming = { lease: LEASE_TIMING, follow: FOLLOW_TIMING, spreadMs: 500, backoffMs: [1_000, 30_000] };
+export const IDENTITY_TIMING: IdentityTiming = {
+  lease: LEASE_TIMING,
+  follow: FOLLOW_TIMING,
+  spreadMs: 500,
+  backoffMs: [1_000, 30_000],
+  tokenEveryMs: 30_000,
+};
 
-export interface ClusterIdentityOptions extends Means {
+export interface ClusterIdentityOptions extends Omit<Means, "installToken"> {
+  /** Asked again while the identity has a problem that a new token solves: an operator changes the mounted file, and no pod restarts. */
+  readonly installToken: () => string | undefined;
   readonly settings: Pick<ClusterSettings, "clusterName" | "podNamespace" | "podUid" | "secretName" | "leaseName" | "keyRotationDays">;
   readonly log: Logger;
   readonly timing?: IdentityTiming;
@@ -61,9 +72,9 @@ export class ClusterIdentity implements AgentIdentity {
   readonly #secret: ClusterSecret;
   readonly #follower: SecretFollower;
   readonly #lease: Lease;
-  readonly #ownTokenHash: string | undefined;
   readonly #refusedTokens = new Set<string>();
   #running: Promise<unknown> = Promise.resolve();
+  #installToken: string | undefined;
   #woken = Promise.withResolvers<void>();
   #view: { secret: SecretView } | undefined;
   #credential: Credential | undefined;
@@ -96,7 +107,6 @@ export class ClusterIdentity implements AgentIdentity {
       timing: this.#timing.lease,
       log,
     });
-    this.#ownTokenHash = options.installToken === undefined ? undefined : tokenHash(options.installToken);
   }
 
   current(): Credential | undefined {
@@ -206,9 +216,10 @@ export class ClusterIdentity implements AgentIdentity {
       try {
         await this.#verify();
         if (!this.#view) await this.#follower.poll(this.#stop.signal);
+        this.#installToken = this.#options.installToken();
         const duty = this.#decide();
         this.#report(duty);
-        if (duty.kind === "none") await this.#pause(undefined);
+        if (duty.kind === "none") await this.#pause(duty.problem && this.#timing.tokenEveryMs);
         else await this.#campaign();
       } catch (error) {
         this.#failed(error);
@@ -221,7 +232,7 @@ export class ClusterIdentity implements AgentIdentity {
     return decideDuty({
       secret: this.#view?.secret,
       remembered: this.#credential,
-      ownTokenHash: this.#ownTokenHash,
+      ownTokenHash: this.#installToken === undefined ? undefined : tokenHash(this.#installToken),
       rememberedTokenHash: this.#credentialToken,
       refusedTokens: this.#refusedTokens,
       refusedKey: this.#refusedKey,
@@ -258,7 +269,7 @@ export class ClusterIdentity implements AgentIdentity {
     const onWrite = (written: SecretSnapshot): void => this.#follower.apply(written);
     this.#log.info({ duty: duty.kind, ...("why" in duty && { why: duty.why }) }, "acting for the cluster");
     const turn = new Turn(term, this.#secret, snapshot, { onWrite, onStep });
-    this.#learn(await perform(duty, turn, this.#options));
+    this.#learn(await perform(duty, turn, { ...this.#options, installToken: this.#installToken }));
     this.#failures = 0;
   }
 
@@ -270,7 +281,12 @@ export class ClusterIdentity implements AgentIdentity {
     if (!credential || suspect !== keyHash(credential.apiKey) || suspect === this.#refusedKey) return;
     if (performance.now() - this.#probedAt < PROBE_EVERY_MS) return;
     this.#probedAt = performance.now();
-    this.#learn(await probe(credential, this.#options.backend, this.#stop.signal));
+    try {
+      this.#learn(await probe(credential, this.#options.backend, this.#stop.signal));
+    } catch (error) {
+      // Safe: only a refusal of the key matters here, and the next 401 asks again.
+      this.#log.debug({ err: error }, "cannot ask the backend about the key");
+    }
   }
 
   #learn(finding: Finding): void {
@@ -306,7 +322,8 @@ export class ClusterIdentity implements AgentIdentity {
   #retryAfterMs(error: unknown): number {
     const [firstMs, mostMs] = this.#timing.backoffMs;
     const ms = isOvertaken(error) ? firstMs / 4 : Math.min(firstMs * 2 ** (this.#failures - 1), mostMs);
-    return ms * (0.5 + Math.random());
+    const wantedMs = error instanceof BackendError ? (error.retryAfterS ?? 0) * 1000 : 0;
+    return Math.max(ms * (0.5 + Math.random()), Math.min(wantedMs, mostMs));
   }
 
   // ---- waiting

@@ -10,7 +10,7 @@ import type { AgentIdentity } from "./identity.ts";
 
 export async function startClusterAgentIdentity(options: {
   cluster: ClusterSettings;
-  installToken: string | undefined;
+  installToken: () => string | undefined;
   agentVersion: string;
   backend: BackendApi;
   log: Log;

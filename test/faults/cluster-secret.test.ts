@@ -1,5 +1,7 @@
 // What happens to the cluster's identity when someone else touches it: a deleted Secret, a revoked key, a new install token, a
 // permission taken away, an upgrade of the chart. Against a real kube-apiserver and the real chart.
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { REGISTER_CLUSTER_PATH } from "../../agent/protocol/enrolment.ts";
 import { keyHash } from "../../agent/protocol/signature.ts";
@@ -54,6 +56,21 @@ it("a revoked key is replaced by an unused install token, and by nothing else", 
   expect(await old.signing((hash) => hash === second)).toBe(second);
   expect(registrations(backend)).toEqual([201, 201]);
   expect(new Set(backend.keys.map(({ clusterId }) => clusterId)).size).toBe(1);
+});
+
+it("a new install token in the mounted file is taken up by agents that run, where the key is revoked", async () => {
+  await using backend = await EnrolmentBackend.start();
+  await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
+  const installTokenFile = join(folder.path, "install-token");
+  writeFileSync(installTokenFile, backend.newInstallToken());
+  const agents = ["a", "b"].map((name) => cluster.agent(name, { installTokenFile }));
+  const [first] = await Promise.all(agents.map((agent) => agent.signing()));
+  backend.revokeAll();
+  await eventually("it says what to do", async () => agents[0]!.log.includes("there is no unused install token"));
+  writeFileSync(installTokenFile, backend.newInstallToken());
+  const after = await Promise.all(agents.map((agent) => agent.signing((hash) => hash !== first)));
+  expect(new Set(after)).toEqual(new Set([keyHash(backend.keys[1]!.apiKey)]));
+  expect(registrations(backend)).toEqual([201, 201]);
 });
 
 it("a refused install token is said so and asked about once, and a good one enrols", async () => {
