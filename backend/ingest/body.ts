@@ -18,7 +18,11 @@ export interface BodyPace {
 
 export const DEFAULT_PACE: BodyPace = { graceMs: 15_000, leastBytesPerSecond: 16 * 1024 };
 
-const FIRST_BLOCK_BYTES = 16 * 1024;
+/** As much as one read of a socket brings. */
+const FIRST_BLOCK_BYTES = 64 * 1024;
+/** A body whose length was declared grows in few steps, another one in small ones. */
+const DECLARED_GROWTH = 16;
+const UNDECLARED_GROWTH = 2;
 const DECOMPRESSOR_CHUNK_BYTES = 128 * 1024;
 /** Windows up to 8 MiB, which RFC 8878 asks every decoder to take. */
 const ZSTD_WINDOW_LOG = 23;
@@ -97,8 +101,8 @@ function decompressorFor(encoding: string | undefined): ReturnType<typeof create
 }
 
 /**
- * Collects chunks into one buffer that doubles; small chunks therefore cost no more than their bytes. Outgrown memory is given back at
- * once (`transfer` detaches it), not when the garbage collector comes by: under many large bodies that would be hundreds of megabytes.
+ * Collects chunks into one growing buffer; small chunks therefore cost no more than their bytes. Outgrown memory is given back at once
+ * (`transfer` detaches it), not when the garbage collector comes by: under many large bodies that would be hundreds of megabytes.
  */
 class GrowingBuffer {
   readonly #reservation: Reservation;
@@ -120,8 +124,11 @@ class GrowingBuffer {
     this.#length = length;
   }
 
+  /** What was collected, alone in its memory, so that it can be handed to another thread. */
   taken(): Buffer {
-    return Buffer.from(this.#bytes.buffer, 0, this.#length);
+    this.#reservation.add(this.#length - this.#bytes.length);
+    const exact = this.#length === this.#bytes.length ? this.#bytes.buffer : this.#bytes.buffer.transfer(this.#length);
+    return Buffer.from(exact);
   }
 
   /** Gives the memory back at once; nothing may refer to it. */
@@ -133,10 +140,14 @@ class GrowingBuffer {
 
   #grow(least: number): void {
     const before = this.#bytes.length;
-    const doubled = Math.max(least, before * 2, FIRST_BLOCK_BYTES);
-    const size = Math.min(doubled, Math.max(least, this.#expectedBytes ?? MAX_BODY_BYTES));
+    const factor = this.#expectedBytes === undefined ? UNDECLARED_GROWTH : DECLARED_GROWTH;
+    const wanted = Math.max(least, before * factor, FIRST_BLOCK_BYTES);
+    const size = Math.min(wanted, Math.max(least, this.#expectedBytes ?? MAX_BODY_BYTES));
     this.#reservation.add(size);
-    this.#bytes = new Uint8Array(this.#bytes.buffer.transfer(size));
+    const grown = new Uint8Array(Buffer.allocUnsafeSlow(size).buffer);
+    grown.set(this.#bytes);
+    this.#bytes.buffer.transfer(0);
+    this.#bytes = grown;
     this.#reservation.add(-before);
   }
 }
