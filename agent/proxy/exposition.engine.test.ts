@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { spawn } from "node:child_process";
 import * as fc from "fast-check";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { checkExposition } from "../../backend/metrics/exposition.ts";
 import { toolPath } from "../../hack/fetch-tools.ts";
 import { eventually, freePorts, temporaryFolder } from "../../test/fixtures/processes.ts";
 import { MetricsConverter } from "./exposition.ts";
@@ -171,6 +172,17 @@ async function settledRows(): Promise<{ inserted: number; lost: number }> {
 function convert(document: MetricsDocument, reasons: string[] = []): Buffer[] {
   return new MetricsConverter((reason) => reasons.push(reason)).convert(JSON.stringify(document), 32 << 20);
 }
+
+it("writes nothing that the backend refuses or drops, save what is not a number", async () => {
+  const limits = { maxLabels: 37, maxNameBytes: 256, maxValueBytes: 4096, oldestMs: 0, newestMs: Number.MAX_SAFE_INTEGER };
+  for (const body of fc.sample(anyDocument, 80).flatMap((document) => convert(document))) {
+    const text = body.toString("utf8");
+    const { accepted, dropped } = await checkExposition(body, limits);
+    const { not_a_number = 0, ...others } = dropped;
+    expect(others, text.slice(0, 2000)).toEqual({});
+    expect(accepted + not_a_number).toBe(text.split("\n").length - 1);
+  }
+});
 
 it("takes every line of any OTLP metrics document", async () => {
   const reasons: string[] = [];
