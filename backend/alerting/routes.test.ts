@@ -139,6 +139,7 @@ describe("a body that is no rule is 400 and names the field", () => {
     ["name", { name: 7 }],
     ["name", { name: "a\nb" }],
     ["name", { name: "a\u0000b" }],
+    ["name", { name: "\ufeff" }],
     ["name", { name: "half \ud83d" }],
     ["severity", { severity: undefined }],
     ["severity", { severity: "fatal" }],

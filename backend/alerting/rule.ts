@@ -92,10 +92,15 @@ export const DRAFT_SCHEMA = {
   },
 };
 
+/** Control characters, and the byte order mark, which some database drivers swallow. */
+const CONTROL = /[\u0000-\u001f\u007f-\u009f\ufeff]/;
+/** The same, but tabs and line ends are fine. */
+const EXCEPT_LINES = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\ufeff]/;
+
 /** Checks what a schema cannot say. Throws ApiError `invalid_field` naming the field. */
 export function checkBody(body: RuleBody): void {
   checkText("name", body.name);
-  checkText("expr", body.expr, /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]/);
+  checkText("expr", body.expr, EXCEPT_LINES);
   const forMs = durationMs(body.for);
   if (forMs === undefined) throw invalid("for", "must be a Prometheus duration such as 30s, 5m or 1h30m");
   if (forMs > MAX_FOR_MS) throw invalid("for", "must be at most a year");
@@ -115,12 +120,12 @@ function checkAnnotation(name: string, text: string): void {
   const field = `annotations.${name}`;
   if (name === REVISION_ANNOTATION || name.startsWith("__"))
     throw invalid(field, "this annotation is set by the server: choose another name");
-  checkText(field, text, /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]/);
+  checkText(field, text, EXCEPT_LINES);
   const reason = whyUnsafeTemplate(text);
   if (reason !== undefined) throw invalid(field, reason);
 }
 
-function checkText(field: string, text: string, refused = /[\u0000-\u001f\u007f-\u009f]/): void {
+function checkText(field: string, text: string, refused = CONTROL): void {
   const control = refused.exec(text)?.[0];
   if (control !== undefined) {
     throw invalid(field, `must not hold control characters (U+${control.charCodeAt(0).toString(16).padStart(4, "0").toUpperCase()})`);
