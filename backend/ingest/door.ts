@@ -15,7 +15,10 @@ export interface IngestResult {
   readonly dropped: Readonly<Record<string, number>>;
 }
 
-/** Stores one decompressed body of a signal under the key's identity, or throws ApiError with nothing stored. */
+/**
+ * Stores one decompressed body of a signal under the key's identity, or throws ApiError with nothing stored. Once it has resolved,
+ * nothing refers to the body any more: its memory is gone.
+ */
 export type IngestSignal = (key: SigningKey, body: Buffer, context: { receivedAt: Date }) => Promise<IngestResult>;
 
 export interface IngestRoutesOptions {
@@ -45,6 +48,7 @@ declare module "fastify" {
 const LINGER_BYTES = MAX_BODY_BYTES + 1024 * 1024;
 const LINGER_MS = 5000;
 const RETRY_AFTER_DRAINING_S = 2;
+const WORTH_FREEING_BYTES = 64 * 1024;
 
 /** Adds POST /ingest, /ingest/traces and /ingest/logs/otlp. */
 export function registerIngestRoutes(app: FastifyInstance, options: IngestRoutesOptions): void {
@@ -112,7 +116,9 @@ class Door {
     using reservation = this.budget.open(key.orgId);
     const body = await readBody(request.raw, request.headers["content-encoding"], reservation, this.#options.pace);
     if (body.length === 0) return;
+    const bytes = body.length;
     const result = await ingestNamingBinary(ingest, key, body, receivedAt);
+    giveBack(body);
     const { observations } = this.#options;
     let records = result.accepted;
     observations.accepted(signal, result.accepted);
@@ -120,8 +126,14 @@ class Door {
       observations.dropped(signal, reason, dropped);
       records += dropped;
     }
-    this.#quota.charge(key.orgId, body.length, records);
+    this.#quota.charge(key.orgId, bytes, records);
   }
+}
+
+/** Frees a stored body at once; left to the garbage collector, large bodies make it run all the time. Not after a failure: a write may still be under way. */
+function giveBack(body: Buffer): void {
+  const { buffer } = body;
+  if (buffer instanceof ArrayBuffer && !buffer.detached && buffer.byteLength >= WORTH_FREEING_BYTES) buffer.transfer(0);
 }
 
 /** A refused body that looks like protobuf gets an error that says so, instead of one about its first line or byte. */
