@@ -23,7 +23,14 @@ export async function main(identity: Identity, argv: string[] = process.argv): P
 }
 
 /** Failures whose message is all that an operator needs. */
-const EXPECTED = new Set(["SettingsError", "CollectorConfigError", "CredentialsFileError", "StateInUseError"]);
+const EXPECTED = new Set([
+  "SettingsError",
+  "CollectorConfigError",
+  "CredentialsFileError",
+  "StateInUseError",
+  "RotateError",
+  "KubernetesError",
+]);
 
 function commands(identity: Identity): Command {
   const name = PROGRAMS[identity];
@@ -37,6 +44,12 @@ function commands(identity: Identity): Command {
     .command("render")
     .description("print the collector's configuration as it would run, and check it with the collector")
     .action(async () => (await import("./render-command.ts")).renderCommand(identity));
+  if (identity === "cluster") {
+    program
+      .command("rotate")
+      .description("ask for a new key of the cluster now, and wait until it is there")
+      .action(async () => (await import("./rotate-command.ts")).rotateCommand());
+  }
   program
     .command("version")
     .description("print the version")
@@ -59,5 +72,6 @@ Installed by the chart charts/cluster-agent, one pod per node. Settings come fro
 file. All settings: settings.ts.
 
   kubectl exec <pod> -- curl -s localhost:9598/status    identity, key age, lease, collector, what gets through
+  kubectl exec <pod> -- atherops-k8s-otel-agent rotate   a new key now
 `,
 };

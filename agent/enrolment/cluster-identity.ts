@@ -8,6 +8,15 @@ import type { BackendApi } from "./backend-api.ts";
 import { startClusterIdentity } from "./cluster-enrolment.ts";
 import type { AgentIdentity } from "./identity.ts";
 
+/** The pod's own API server, as its own service account. */
+export function kubernetesOf({ kubernetesServer, serviceAccountDir }: ClusterSettings): KubernetesApi {
+  return new KubernetesApi({
+    server: kubernetesServer,
+    caFile: join(serviceAccountDir, "ca.crt"),
+    tokenFile: join(serviceAccountDir, "token"),
+  });
+}
+
 export async function startClusterAgentIdentity(options: {
   cluster: ClusterSettings;
   installToken: () => string | undefined;
@@ -16,11 +25,7 @@ export async function startClusterAgentIdentity(options: {
   log: Log;
 }): Promise<AgentIdentity> {
   const { cluster, ...rest } = options;
-  const kubernetes = new KubernetesApi({
-    server: cluster.kubernetesServer,
-    caFile: join(cluster.serviceAccountDir, "ca.crt"),
-    tokenFile: join(cluster.serviceAccountDir, "token"),
-  });
+  const kubernetes = kubernetesOf(cluster);
   const identity = await startClusterIdentity({ ...rest, settings: cluster, kubernetes });
   return {
     current: () => identity.current(),

@@ -2,8 +2,6 @@
 // rotation under load loses no record, doubles none and is not noticed by the collectors.
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { ClusterSecret } from "../../agent/credentials/cluster-secret.ts";
-import { KubernetesApi } from "../../agent/kubernetes/api.ts";
 import type { IdentityAgent } from "../fixtures/identity-agents.ts";
 import { IdentityCluster } from "../fixtures/identity-cluster.ts";
 import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
@@ -70,7 +68,7 @@ it("a rotation under load with five agents loses and doubles no record, and show
   const [first] = await Promise.all(agents.map((agent) => agent.signing()));
   const load = startLoad(agents);
   await sleep(2_000);
-  await requestRotation(cluster);
+  await cluster.requestRotation();
   await Promise.all(agents.map((agent) => agent.signing((hash) => hash !== first)));
   await sleep(2_000);
   await load.check(token);
@@ -90,7 +88,7 @@ it("neither does one in which the API server is away before the new key is store
   const load = startLoad(agents);
   await sleep(1_000);
   relay.freeze();
-  await requestRotation(rotating);
+  await rotating.requestRotation();
   await eventually("the backend has rotated", async () => agents.some((agent) => agent.steps.includes("rotated")));
   await kube.stopServer();
   for (const agent of agents) agent.child.kill("SIGUSR2");
@@ -102,12 +100,6 @@ it("neither does one in which the API server is away before the new key is store
   await load.check(tenant.token);
   expect(agents.flatMap((agent) => agent.refusals)).toEqual([]);
 });
-
-async function requestRotation(of: IdentityCluster): Promise<void> {
-  await using api = new KubernetesApi(of.access);
-  const secret = new ClusterSecret(api, { namespace: of.namespace, name: "cluster-agent-credentials" });
-  await secret.requestRotation(AbortSignal.timeout(5_000));
-}
 
 /** Sends numbered records to every agent's proxy until `check`, which holds what is stored against what was sent. */
 function startLoad(agents: IdentityAgent[]): { check(bearer: string): Promise<void> } {

@@ -1,9 +1,9 @@
 // Rotation of the cluster's one key under N agents that sign all the time, against a real kube-apiserver: crashes between any two
 // steps, lost answers, an API server that is away, a watch that died without a word.
+import { dirname } from "node:path";
+import { execa } from "execa";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Step } from "../../agent/enrolment/turn.ts";
-import { ClusterSecret } from "../../agent/credentials/cluster-secret.ts";
-import { KubernetesApi } from "../../agent/kubernetes/api.ts";
 import { ROTATE_KEY_PATH } from "../../agent/protocol/enrolment.ts";
 import { keyHash } from "../../agent/protocol/signature.ts";
 import { EnrolmentBackend } from "../fixtures/enrolment-backend.ts";
@@ -11,7 +11,7 @@ import type { IdentityAgent } from "../fixtures/identity-agents.ts";
 import { IdentityCluster } from "../fixtures/identity-cluster.ts";
 import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
 import { Relay } from "../fixtures/relay.ts";
-import { eventually, temporaryFolder } from "../fixtures/processes.ts";
+import { eventually, ROOT, temporaryFolder } from "../fixtures/processes.ts";
 
 const DAY_MS = 86_400_000;
 const folder = temporaryFolder();
@@ -37,10 +37,23 @@ function newestHash(backend: EnrolmentBackend): string {
   return keyHash(backend.keys.at(-1)!.apiKey);
 }
 
-async function askForRotation(cluster: IdentityCluster): Promise<void> {
-  await using api = new KubernetesApi(cluster.access);
-  const secret = new ClusterSecret(api, { namespace: cluster.namespace, name: "cluster-agent-credentials" });
-  await secret.requestRotation(AbortSignal.timeout(5_000));
+/** The command `rotate`, as `kubectl exec` runs it in a pod; answers what it prints. */
+async function rotateCommand(cluster: IdentityCluster): Promise<string> {
+  const { hostname, port } = new URL(kube.url);
+  const { stdout } = await execa(process.execPath, ["agent/bin/atherops-k8s-otel-agent.ts", "rotate"], {
+    cwd: ROOT,
+    env: {
+      BACKEND_URL: "https://backend.example",
+      CLUSTER_NAME: "test",
+      NODE_NAME: "test",
+      POD_NAMESPACE: cluster.namespace,
+      POD_UID: "test",
+      KUBERNETES_SERVICE_HOST: hostname,
+      KUBERNETES_SERVICE_PORT: port,
+      SERVICE_ACCOUNT_DIR: dirname(cluster.access.tokenFile),
+    },
+  });
+  return stdout;
 }
 
 async function allSignWith(agents: IdentityAgent[], wanted: (hash: string) => boolean): Promise<Set<string>> {
@@ -87,7 +100,7 @@ describe("a rotation", () => {
     backend.loseAnswerOf = ROTATE_KEY_PATH;
     const agents = ["a", "b"].map((name) => cluster.agent(name));
     await allSignWith(agents, () => true);
-    await askForRotation(cluster);
+    await cluster.requestRotation();
     expect(await allSignWith(agents, (hash) => hash !== first)).toEqual(new Set([newestHash(backend)]));
     expect(backend.keys).toHaveLength(2);
   });
@@ -98,7 +111,7 @@ describe("a rotation", () => {
     const { first } = await enrolled(cluster, backend);
     const agents = ["a", "b", "c", "d", "e"].map((name) => cluster.agent(name, { heartbeatEveryMs: 20 }));
     await allSignWith(agents, () => true);
-    await askForRotation(cluster);
+    expect(await rotateCommand(cluster)).toContain("rotated: the key of");
     const second = await allSignWith(agents, (hash) => hash !== first);
     expect(second).toEqual(new Set([newestHash(backend)]));
     backend.aheadMs = 31 * DAY_MS;
@@ -130,7 +143,7 @@ describe("while a rotation is under way", () => {
     const agents = ["a", "b", "c"].map((name) => cluster.agent(name));
     await allSignWith(agents, () => true);
     backend.hold(ROTATE_KEY_PATH);
-    await askForRotation(cluster);
+    await cluster.requestRotation();
     await backend.held();
     await kube.stopServer();
     backend.release();
