@@ -1,12 +1,14 @@
 import { createHmac } from "node:crypto";
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { request as httpRequest } from "node:http";
 import type { AddressInfo } from "node:net";
 import { json } from "node:stream/consumers";
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { keyHash, sign } from "../agent/protocol/signature.ts";
 import { createSignedGuard, type KeySource, type VerifyingKey } from "./authenticate.ts";
+import { ApiError } from "./errors.ts";
 import { createLog } from "./log.ts";
 import type { KeyKind } from "./request-identity.ts";
 import { createApp } from "./server.ts";
@@ -65,6 +67,20 @@ beforeEach(() => {
   keys.add(KEY, "cluster");
 });
 
+interface Vector {
+  name: string;
+  valid: boolean;
+  key: string;
+  keyHash: string;
+  timestamp: string;
+  method: string;
+  target: string;
+  signature: string;
+}
+
+const vectorsFile = new URL("../test/vectors/signature.json", import.meta.url);
+const { vectors } = JSON.parse(readFileSync(vectorsFile, "utf8")) as { vectors: Vector[] };
+
 type HeaderList = [string, string][];
 
 interface Answer {
@@ -77,7 +93,7 @@ interface Answer {
 /** One POST with exactly these header lines, in this order, doubled where they are doubled. */
 async function post(path: string, headers: HeaderList): Promise<Answer> {
   const lines = [["host", "backend"], ["content-type", "text/plain"], ["content-length", "4"], ...headers].flat();
-  const sent = httpRequest({ host: "127.0.0.1", port, path, method: "POST", headers: lines });
+  const sent = httpRequest({ host: "127.0.0.1", port, path, method: "POST", headers: lines, agent: false });
   sent.end("body");
   const [answer] = await once(sent, "response");
   const body = answer.statusCode === 204 ? undefined : await json(answer);
@@ -155,6 +171,19 @@ test.each<[string, string, HeaderList]>([
   expect([answer.status, answer.body.error]).toEqual([401, code]);
   expect(answer.headers["x-key-age-days"]).toBeUndefined();
   expect(bodiesRead).toBe(0);
+});
+
+test.each(vectors)("OpenSSL's vector, $name: $valid", async ({ valid, key, target, method, ...sent }) => {
+  keys.add(key, "cluster");
+  const rawHeaders = ["X-Timestamp", sent.timestamp, "X-Key-Hash", sent.keyHash, "X-Signature", sent.signature];
+  const request = { raw: { rawHeaders, method, url: target } } as unknown as FastifyRequest;
+  const reply = { header: () => reply } as unknown as FastifyReply;
+  const guard = createSignedGuard({ keys, now: () => Number.parseInt(sent.timestamp, 10) * 1000 })("cluster");
+  const refused = await Reflect.apply(guard, app, [request, reply]).then(
+    () => false,
+    (error: unknown) => error instanceof ApiError && error.status === 401,
+  );
+  expect([refused, request.signingKey?.keyId]).toEqual([!valid, valid ? key : undefined]);
 });
 
 test.each([
