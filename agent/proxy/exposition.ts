@@ -32,7 +32,9 @@ const NO_ATTRIBUTES: readonly KeyValue[] = [];
 /** Strings grow cheaply while they are small and young: lines are joined up to this length, then written into the post. */
 const PIECE_LENGTH = 16 * 1024;
 /** A resource's labels are repeated with each of its points: a small document can become any amount of text. */
-const MOST_POSTS = 2;
+const MOST_POSTS = 8;
+/** After this many points of a metric, bodies that are full are given away, so that they need not all be held. */
+const SLICE_POINTS = 500;
 /** The store reads a smaller time as seconds. */
 const FIRST_MILLISECOND = 2 ** 31;
 const LONGEST_METRIC_NAME = 240;
@@ -53,27 +55,34 @@ export class MetricsConverter {
   }
 
   /**
-   * `json`: an ExportMetricsServiceRequest. Answers bodies of at most `maxPostBytes`, none when there is nothing to send. Throws
-   * BodyError "malformed" when it is not such a document, "too_large" when it becomes more than MOST_POSTS full bodies.
+   * `json`: an ExportMetricsServiceRequest. Gives bodies of at most `maxPostBytes` one after the other, none when there is nothing to
+   * send; the same document always gives the same bodies. Throws BodyError "malformed" when it is not such a document, "too_large" when
+   * it becomes more than MOST_POSTS full bodies.
    */
-  convert(json: string, maxPostBytes: number): Buffer[] {
+  *convert(json: string, maxPostBytes: number): Generator<Buffer, void> {
     const posts = new Posts(maxPostBytes, json.length);
     try {
       const { resourceMetrics = [] } = JSON.parse(json) as MetricsDocument;
       const targets = new Set<string>();
-      for (const resource of resourceMetrics) this.#resource(resource, targets, posts);
+      for (const resource of resourceMetrics) yield* this.#resource(resource, targets, posts);
+      yield* posts.finish();
     } catch (cause) {
       if (cause instanceof BodyError) throw cause;
       throw new BodyError("malformed", "metrics that are not an OTLP/JSON document", { cause });
     }
-    return posts.finish();
   }
 
-  #resource({ resource, scopeMetrics = [] }: ResourceMetrics, targets: Set<string>, posts: Posts): void {
+  *#resource({ resource, scopeMetrics = [] }: ResourceMetrics, targets: Set<string>, posts: Posts): Generator<Buffer, void> {
     const labels = new ResourceLabels(resource?.attributes ?? NO_ATTRIBUTES);
     const writer = new SeriesWriter(labels, posts, this.#drop);
     for (const { metrics = [] } of scopeMetrics) {
-      for (const metric of metrics) this.#metric(metric, writer);
+      for (const metric of metrics) {
+        const { points, write } = this.#writing(metric, writer) ?? NOTHING;
+        for (let from = 0; from < points.length; from += SLICE_POINTS) {
+          write(points.length <= SLICE_POINTS ? points : points.slice(from, from + SLICE_POINTS));
+          if (posts.hasFull) yield* posts.takeFull();
+        }
+      }
     }
     const info = writer.lastTime === undefined || targets.has(labels.target) ? undefined : labels.infoText();
     if (info === undefined) return;
@@ -81,20 +90,26 @@ export class MetricsConverter {
     posts.text += `target_info{${info}} 1${writer.lastTime}\n`;
   }
 
-  #metric(metric: Metric, writer: SeriesWriter): void {
+  /** The metric's points and what writes some of them; undefined when they cannot be kept. */
+  #writing(metric: Metric, writer: SeriesWriter): Writing | undefined {
     const { gauge, sum, histogram, exponentialHistogram, summary } = metric;
-    const points = (gauge ?? sum ?? histogram ?? exponentialHistogram ?? summary)?.dataPoints ?? [];
-    if (points.length === 0) return;
+    const points: readonly Point[] = (gauge ?? sum ?? histogram ?? exponentialHistogram ?? summary)?.dataPoints ?? [];
+    if (points.length === 0) return undefined;
     const temporality = (sum ?? histogram ?? exponentialHistogram)?.aggregationTemporality;
     if (!gauge && !summary && !isCumulative(temporality)) {
-      return this.#drop(isDelta(temporality) ? "delta" : "unspecified_temporality", points.length);
+      this.#drop(isDelta(temporality) ? "delta" : "unspecified_temporality", points.length);
+      return undefined;
     }
     const name = this.#name(metric, gauge ? "gauge" : sum?.isMonotonic ? "counter" : "other");
-    if (name === "" || name.length > LONGEST_METRIC_NAME) return this.#drop("unusable_name", points.length);
-    if (gauge ?? sum) writer.numbers(name, points);
-    else if (histogram) writer.histograms(name, points, new BoundsText());
-    else if (exponentialHistogram) writer.exponentialHistograms(name, points);
-    else writer.summaries(name, points);
+    if (name === "" || name.length > LONGEST_METRIC_NAME) {
+      this.#drop("unusable_name", points.length);
+      return undefined;
+    }
+    if (gauge ?? sum) return { points, write: (some) => writer.numbers(name, some) };
+    if (summary) return { points, write: (some) => writer.summaries(name, some) };
+    if (exponentialHistogram) return { points, write: (some) => writer.exponentialHistograms(name, some) };
+    const bounds = new BoundsText();
+    return { points, write: (some) => writer.histograms(name, some, bounds) };
   }
 
   #name({ name = "", unit = "" }: Metric, namedAs: NamedAs): string {
@@ -107,6 +122,13 @@ export class MetricsConverter {
     return result;
   }
 }
+
+interface Writing {
+  readonly points: readonly Point[];
+  readonly write: (some: readonly Point[]) => void;
+}
+
+const NOTHING: Writing = { points: [], write: () => {} };
 
 /** Writes the points of one resource's metrics. */
 class SeriesWriter {
@@ -241,8 +263,8 @@ function otherNumber(point: NumberPoint): string | undefined {
 /** Text cut into bodies at the ends of lines. */
 class Posts {
   readonly #maxPostBytes: number;
-  readonly #done: Buffer[] = [];
-  #doneBytes = 0;
+  readonly #full: Buffer[] = [];
+  #cutBytes = 0;
   #post: Buffer;
   #used = 0;
   /** Lines not yet written into #post. */
@@ -258,10 +280,18 @@ class Posts {
     if (this.text.length >= PIECE_LENGTH) this.#write();
   }
 
+  get hasFull(): boolean {
+    return this.#full.length > 0;
+  }
+
+  takeFull(): Buffer[] {
+    return this.#full.splice(0);
+  }
+
   finish(): Buffer[] {
     this.#write();
     this.#cut();
-    return this.#done;
+    return this.takeFull();
   }
 
   #write(): void {
@@ -274,15 +304,15 @@ class Posts {
     }
     this.#used += this.#post.write(this.text, this.#used);
     this.text = "";
-    if (this.#doneBytes + this.#used > MOST_POSTS * this.#maxPostBytes) {
+    if (this.#cutBytes + this.#used > MOST_POSTS * this.#maxPostBytes) {
       throw new BodyError("too_large", `metrics that become more than ${MOST_POSTS * this.#maxPostBytes} bytes of text`);
     }
   }
 
   #cut(): void {
     if (this.#used === 0) return;
-    this.#done.push(this.#post.subarray(0, this.#used));
-    this.#doneBytes += this.#used;
+    this.#full.push(this.#post.subarray(0, this.#used));
+    this.#cutBytes += this.#used;
     this.#post = Buffer.allocUnsafe(Math.min(4 * PIECE_LENGTH, this.#maxPostBytes));
     this.#used = 0;
   }

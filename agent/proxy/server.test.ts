@@ -1,4 +1,5 @@
 // The proxy against a real HTTP backend on loopback: what reaches it, under which signature, and what the collector is told.
+import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { connect, type AddressInfo } from "node:net";
@@ -150,6 +151,27 @@ describe("routes", () => {
     expect(sent?.url).toBe("/ingest");
     expect(sent?.body.toString()).toBe("up 1 1763714400000\n");
     expect(sent && isSignedWith("ak_first", sent)).toBe(true);
+  });
+
+  it("splits text over 32 MiB into posts that must all succeed, and sends the same again when one does not", async () => {
+    let posts = 0;
+    const digests: string[] = [];
+    const backend = await startBackend((received, response) => {
+      digests.push(`${received.body.length} ${createHash("sha256").update(received.body).digest("hex")}`);
+      response.writeHead(++posts === 2 ? 502 : 204).end();
+    });
+    const proxy = await startWith(backend.url);
+    const attributes = [{ key: "long", value: { stringValue: "v".repeat(1000) } }];
+    const dataPoints = Array.from({ length: 40_000 }, (_, asInt) => ({ timeUnixNano: "1763714400000000000", asInt }));
+    const metrics = [{ name: "m", gauge: { dataPoints } }];
+    const body = JSON.stringify({ resourceMetrics: [{ resource: { attributes }, scopeMetrics: [{ metrics }] }] });
+    expect(await post(proxy, "/v1/metrics", body)).toMatchObject({ status: 503 });
+    expect(await post(proxy, "/v1/metrics", body)).toMatchObject({ status: 200 });
+    expect(digests).toHaveLength(4);
+    expect(digests.slice(0, 2)).toEqual(digests.slice(2));
+    expect(Math.max(...backend.received.map(({ body }) => body.length))).toBeLessThanOrEqual(32 << 20);
+    const lines = backend.received.slice(2).flatMap(({ body }) => body.toString().trim().split("\n"));
+    expect(lines).toHaveLength(40_000);
   });
 
   it("answers success without a request when metrics hold nothing to send", async () => {

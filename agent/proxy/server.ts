@@ -157,9 +157,8 @@ class LoopbackProxy implements Proxy {
 
   /** All posts must succeed; sent again after a failure, the samples are the same and stored once. */
   async #sendMetrics(json: Buffer, path: string, reservation: Reservation, abort: AbortSignal): Promise<Verdict> {
-    const texts = this.#converter.convert(json.toString("utf8"), MAX_BODY_BYTES);
-    reservation.growTo(texts.reduce((bytes, text) => bytes + text.length, 0));
-    for (const body of texts) {
+    for (const body of this.#converter.convert(json.toString("utf8"), MAX_BODY_BYTES)) {
+      reservation.growTo(body.length);
       const verdict = await this.#compressAndSend({ path, headers: TEXT_CONTENT, body }, abort);
       if (verdict.kind !== "accepted") return verdict;
     }

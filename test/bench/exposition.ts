@@ -171,7 +171,7 @@ const converter = new MetricsConverter(() => {});
 const table = bodies.map(([name, body]) => {
   const inputs = name === "all four" ? bodies.slice(0, 4).map(([, each]) => each) : [body];
   const parse = (): unknown => inputs.map((input) => JSON.parse(input) as unknown);
-  const convert = (): unknown => inputs.map((input) => converter.convert(input, 32 << 20));
+  const convert = (): unknown => inputs.map((input) => [...converter.convert(input, 32 << 20)]);
   for (let round = 0; round < 10; round++) cpuMs(() => [parse(), convert()]);
   const ratios: number[] = [];
   const parsed: number[] = [];
