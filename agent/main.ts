@@ -43,7 +43,16 @@ function commands(identity: Identity): Command {
   program
     .command("render")
     .description("print the collector's configuration as it would run, and check it with the collector")
-    .action(async () => (await import("./render-command.ts")).renderCommand(identity));
+    .option("--quiet", "print nothing but what is wrong")
+    .action(async (options: { quiet?: boolean }) => (await import("./render-command.ts")).renderCommand(identity, options));
+  program
+    .command("diagnose")
+    .description("check everything that has to work, and say what to do about what does not")
+    .option("--bundle <file>", "also write all of it, without secrets, to a gzipped JSON file")
+    .action(async (options: { bundle?: string }) => {
+      const { diagnoseCommand } = await import("./diagnose.ts");
+      if (!(await diagnoseCommand(parts, options.bundle))) process.exitCode = 1;
+    });
   if (identity === "cluster") {
     program
       .command("rotate")
@@ -64,6 +73,7 @@ Settings come from the environment; X_FILE reads X from a file. The first start 
   INSTALL_TOKEN=it_…                      once; an administrator makes it
 Then the key is in CREDENTIALS_FILE (/etc/atherops/credentials.json). All settings: settings.ts.
 
+  atherops-otel-agent diagnose     what is wrong, and what to do
   curl -s localhost:9598/readyz    is it ready, and if not, why
   curl -s localhost:9598/status    identity, collector, what gets through
 `,
@@ -71,7 +81,7 @@ Then the key is in CREDENTIALS_FILE (/etc/atherops/credentials.json). All settin
 Installed by the chart charts/cluster-agent, one pod per node. Settings come from the environment; X_FILE reads X from a
 file. All settings: settings.ts.
 
-  kubectl exec <pod> -- curl -s localhost:9598/status    identity, key age, lease, collector, what gets through
-  kubectl exec <pod> -- atherops-k8s-otel-agent rotate   a new key now
+  kubectl exec <pod> -- node agent/bin/atherops-k8s-otel-agent.ts diagnose    what is wrong, and what to do
+  kubectl exec <pod> -- node agent/bin/atherops-k8s-otel-agent.ts rotate      a new key now
 `,
 };

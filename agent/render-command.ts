@@ -8,10 +8,10 @@ import { validateCollectorConfig } from "./collector/validate.ts";
 import { type Identity, readSettings } from "./settings.ts";
 
 /** Throws CollectorConfigError when the collector refuses what was printed. */
-export async function renderCommand(identity: Identity): Promise<void> {
+export async function renderCommand(identity: Identity, { quiet = false } = {}): Promise<void> {
   const { settings } = readSettings(identity);
   const yaml = nodeCollectorConfig(settings);
-  process.stdout.write(yaml);
+  if (!quiet) process.stdout.write(yaml);
   const folder = mkdtempSync(join(tmpdir(), "atherops-render-"));
   try {
     const file = join(folder, "config.yaml");

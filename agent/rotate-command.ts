@@ -1,18 +1,39 @@
-// `rotate`: asks for a new key of the cluster now. It only marks the Secret; the agent that holds the Lease acts, and all others follow.
-// Cluster agent only. Called by main.ts.
+// `rotate`: asks for a new key of the cluster now, and waits until it is there. It only marks the Secret; the agent that holds the Lease
+// acts, and all others follow. Cluster agent only. Called by main.ts.
+import { setTimeout as sleep } from "node:timers/promises";
 import { ClusterSecret } from "./credentials/cluster-secret.ts";
-import { kubernetesAccess } from "./enrolment/cluster-identity.ts";
-import { KubernetesApi } from "./kubernetes/api.ts";
+import { kubernetesOf } from "./enrolment/cluster-identity.ts";
 import { readSettings } from "./settings.ts";
 
-const ASK_WITHIN_MS = 15_000;
+const WITHIN_MS = 60_000;
+const LOOK_EVERY_MS = 500;
 
-/** Resolves once the API server has the mark. Throws KubernetesError. */
+/** The key was not rotated; the message says what to do. */
+export class RotateError extends Error {
+  override readonly name = "RotateError";
+}
+
+/** Resolves once the Secret has another key. Throws RotateError, or KubernetesError. */
 export async function rotateCommand(): Promise<void> {
   const { cluster } = readSettings("cluster").settings;
   if (!cluster) return;
-  await using api = new KubernetesApi(kubernetesAccess(cluster));
+  await using api = kubernetesOf(cluster);
   const secret = new ClusterSecret(api, { namespace: cluster.podNamespace, name: cluster.secretName });
-  await secret.requestRotation(AbortSignal.timeout(ASK_WITHIN_MS));
-  console.log("asked for: one of the agents rotates the key within seconds, and all follow; see key_created_at in their /status");
+  const signal = AbortSignal.timeout(WITHIN_MS);
+  const before = (await secret.read(signal))?.credential;
+  const where = `Secret ${cluster.podNamespace}/${cluster.secretName}`;
+  if (!before) throw new RotateError(`${where} has no key yet: the cluster is not enrolled; see /status of an agent`);
+  await secret.requestRotation(signal);
+  console.log("asked for; waiting for the agent that acts for the cluster …");
+  while (!signal.aborted) {
+    const now = (await secret.read(signal))?.credential;
+    if (now && now.apiKey !== before.apiKey) {
+      console.log(`rotated: the cluster's key was made at ${now.keyCreatedAt}; the old one is taken for 5 more minutes`);
+      return;
+    }
+    await sleep(LOOK_EVERY_MS);
+  }
+  throw new RotateError(
+    `not rotated after ${WITHIN_MS / 1000} s, but the request stays in ${where}; the agents' logs say what holds it up`,
+  );
 }

@@ -131,14 +131,15 @@ export class SettingsError extends Error {
 }
 
 /** The pinned version whose build the tool cache holds; the same as in hack/fetch-tools.ts. */
-const OTELCOL_VERSION = "0.149.0";
+export const COLLECTOR_VERSION = "0.149.0";
 
 /** Reads and validates everything. Throws one SettingsError that lists all problems. */
 export function readSettings(identity: Identity, env: NodeJS.ProcessEnv = process.env): { settings: Settings; secrets: Secrets } {
   const read = new Reader(env);
   const settings = readPlain(read, identity);
   const secrets = {
-    installToken: read.text("INSTALL_TOKEN"),
+    // Its file may be gone: once enrolled, the token is no longer needed.
+    installToken: read.text("INSTALL_TOKEN", { mayBeGone: true }),
     httpsProxy: read.proxyUrl("HTTPS_PROXY"),
     httpProxy: read.proxyUrl("HTTP_PROXY"),
   };
@@ -242,7 +243,7 @@ class Reader {
     if (this.#problems.length > 0) throw new SettingsError(`wrong settings:\n${this.#problems.map((text) => `  ${text}`).join("\n")}`);
   }
 
-  text(name: string): string | undefined {
+  text(name: string, { mayBeGone = false } = {}): string | undefined {
     const file = this.#env[`${name}_FILE`];
     const own = this.#env[name];
     if (name.endsWith("_FILE") || !file) return own === "" ? undefined : own;
@@ -250,7 +251,8 @@ class Reader {
     try {
       return readFileSync(file, "utf8").replace(/\r?\n$/, "") || undefined;
     } catch (error) {
-      this.problem(`${name}_FILE: cannot read ${file}: ${(error as NodeJS.ErrnoException).code}`);
+      const { code } = error as NodeJS.ErrnoException;
+      if (!(mayBeGone && code === "ENOENT")) this.problem(`${name}_FILE: cannot read ${file}: ${code}`);
       return undefined;
     }
   }
@@ -391,6 +393,8 @@ class Reader {
     const given = this.text(variable);
     const cache = this.#env["XDG_CACHE_HOME"] || join(homedir(), ".cache");
     const onPath = (this.#env["PATH"] ?? "").split(":").filter(Boolean);
-    return given ? [given] : [...onPath.map((folder) => join(folder, name)), join(cache, "atherops", "tools", name, OTELCOL_VERSION, name)];
+    return given
+      ? [given]
+      : [...onPath.map((folder) => join(folder, name)), join(cache, "atherops", "tools", name, COLLECTOR_VERSION, name)];
   }
 }

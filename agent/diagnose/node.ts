@@ -1,0 +1,122 @@
+// Checks of this machine: disk, collector, log files, and the running agent. Called by diagnose.ts.
+import { accessSync, constants, existsSync, globSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { statfs } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { tmpdir } from "node:os";
+import { execa } from "execa";
+import { collectorProgram, collectorVariables, logPathRules, nodeCollectorConfig } from "../collector/node-config.ts";
+import { strayLinks } from "../collector/log-paths.ts";
+import { validateCollectorConfig } from "../collector/validate.ts";
+import { COLLECTOR_VERSION, type Settings } from "../settings.ts";
+import { type Finding, messageOf } from "./check.ts";
+
+const MIB = 1024 * 1024;
+
+export async function checkDisk({ stateDir, queueMib, signals }: Pick<Settings, "stateDir" | "queueMib" | "signals">): Promise<Finding[]> {
+  const name = "disk";
+  let place = stateDir;
+  while (!existsSync(place)) place = dirname(place);
+  try {
+    accessSync(place, constants.W_OK);
+  } catch {
+    return [
+      {
+        name,
+        verdict: "fail",
+        detail: `${place} cannot be written`,
+        advice: "set STATE_DIR, or run as another user: the queue and the places in files live there",
+      },
+    ];
+  }
+  const { bavail, bsize } = await statfs(place);
+  const freeMib = Math.floor((bavail * bsize) / MIB);
+  // Files have a queue of their own beside the applications' logs.
+  const wantedMib = queueMib * (signals.length + Number(signals.includes("logs")));
+  if (freeMib >= wantedMib)
+    return [{ name, verdict: "ok", detail: `${freeMib} MiB free at ${stateDir}, its queues may take ${wantedMib} MiB` }];
+  const advice = "free space, or set QUEUE_MIB lower: on a full disk nothing more can be queued in an outage";
+  return [{ name, verdict: "warn", detail: `${freeMib} MiB free at ${stateDir}, its queues may take ${wantedMib} MiB`, advice }];
+}
+
+export async function checkCollector(settings: Settings): Promise<Finding[]> {
+  const name = "collector";
+  const folder = mkdtempSync(join(tmpdir(), "atherops-diagnose-"));
+  try {
+    const program = collectorProgram(settings);
+    const { stdout } = await execa(program, ["--version"], { reject: false, extendEnv: false, env: {}, timeout: 20_000 });
+    const found = /\d+\.\d+\.\d+/.exec(stdout)?.[0] ?? "unknown";
+    const file = join(folder, "config.yaml");
+    writeFileSync(file, nodeCollectorConfig({ ...settings, stateDir: folder }), { mode: 0o600 });
+    await validateCollectorConfig(program, file, { env: collectorVariables(settings), memoryMib: settings.collectorMemoryMib });
+    if (found === COLLECTOR_VERSION) return [{ name, verdict: "ok", detail: `${program} ${found} accepts the configuration` }];
+    return [{ name, verdict: "warn", detail: `${program} is version ${found}`, advice: `this agent is made for ${COLLECTOR_VERSION}` }];
+  } catch (error) {
+    const advice = "`render` prints the configuration; if COLLECTOR_CONFIG_FILE is set, look there first";
+    return [{ name, verdict: "fail", detail: messageOf(error), advice }];
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+// oxlint-disable-next-line typescript/require-await -- a Check is asynchronous
+export async function checkLogs(settings: Settings): Promise<Finding[]> {
+  const name = "log files";
+  const { host } = settings;
+  if (!host || !settings.signals.includes("logs")) return [];
+  const files = [...new Set(host.logPaths.flatMap((pattern) => globSync(pattern)))];
+  const unreadable = files.filter((file) => !isReadable(file));
+  const strays = strayLinks(host.logPaths, logPathRules(settings, host));
+  const findings: Finding[] = [];
+  if (unreadable.length > 0) {
+    const advice = "run the agent as root or with CAP_DAC_READ_SEARCH, or narrow LOG_PATHS";
+    findings.push({
+      name,
+      verdict: "warn",
+      detail: `${unreadable.length} of ${files.length} cannot be read, such as ${unreadable[0]}`,
+      advice,
+    });
+  }
+  if (strays.length > 0) {
+    findings.push({
+      name,
+      verdict: "warn",
+      detail: `links that lead outside of LOG_PATHS_ALLOWED are not read: ${strays[0]}`,
+      advice: "widen LOG_PATHS_ALLOWED if they shall be",
+    });
+  }
+  if (files.length === 0)
+    findings.push({ name, verdict: "warn", detail: `nothing matches ${host.logPaths.join(", ")}`, advice: "set LOG_PATHS" });
+  return findings.length > 0 ? findings : [{ name, verdict: "ok", detail: `${files.length} match ${host.logPaths.join(", ")}` }];
+}
+
+function isReadable(file: string): boolean {
+  try {
+    accessSync(file, constants.R_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The agent that runs here, if one does. */
+export async function checkAgent({ health }: Pick<Settings, "health">): Promise<Finding[]> {
+  const name = "running agent";
+  const url = `http://${health.host === "0.0.0.0" ? "127.0.0.1" : health.host}:${health.port}/readyz`;
+  try {
+    const answer = await fetch(url, { signal: AbortSignal.timeout(3000) });
+    const { reasons = [], failing = [] } = (await answer.json()) as {
+      reasons?: string[];
+      failing?: { signal: string; since: string; error?: string }[];
+    };
+    const through: Finding[] = failing.map(({ signal, since, error }) => ({
+      name: `${signal} on their way`,
+      verdict: "fail",
+      detail: `nothing gets through since ${since}: ${error ?? "no reason known"}`,
+      advice: "the collector keeps them in its disk queue; see the checks of the backend above",
+    }));
+    if (answer.ok) return [{ name, verdict: "ok", detail: "ready" }, ...through];
+    return [{ name, verdict: "fail", detail: reasons.join("; "), advice: "its log says more; see /status" }, ...through];
+  } catch {
+    return [{ name, verdict: "warn", detail: `no agent answers at ${url}`, advice: "start it: the command `run`, or its service" }];
+  }
+}
