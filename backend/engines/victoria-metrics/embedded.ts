@@ -31,11 +31,14 @@ const PORT_ATTEMPTS = 3;
 /** Resolves once the engine answers and has what a killed one had not written. Rejects with its last words if it cannot start. */
 export async function startVictoriaMetrics(options: EmbeddedVictoriaMetricsOptions): Promise<EmbeddedVictoriaMetrics> {
   const journal = new WriteJournal(join(options.dataDir, "metrics-journal"));
+  // One at a time: an engine that dies during a replay may be up again before that replay has noticed.
+  let replayed = Promise.resolve(true);
+  const replayTo = (engineUrl: string): Promise<boolean> => (replayed = replayed.then(() => replay(journal, engineUrl, options.log)));
   const { child, url } = await startOnFreePort(options, (engineUrl) => {
     options.onRestart?.();
-    void replay(journal, engineUrl, options.log);
+    void replayTo(engineUrl);
   });
-  await replay(journal, url, options.log);
+  await replayTo(url);
   return {
     writeUrl: url,
     queryUrl: url,
@@ -47,15 +50,16 @@ export async function startVictoriaMetrics(options: EmbeddedVictoriaMetricsOptio
       },
     },
     async [Symbol.asyncDispose]() {
+      const engineHasAll = await replayed;
       await child[Symbol.asyncDispose]();
       await journal[Symbol.asyncDispose]();
-      if (child.stoppedInOrder) await journal.clear();
+      if (engineHasAll && child.stoppedInOrder) await journal.clear();
     },
   };
 }
 
-/** Never rejects: an engine that dies during it comes up again, and is given everything then. */
-async function replay(journal: WriteJournal, url: string, log: Log): Promise<void> {
+/** Answers whether the engine took everything. Never rejects: an engine that dies meanwhile comes up again, and is given it all then. */
+async function replay(journal: WriteJournal, url: string, log: Log): Promise<boolean> {
   try {
     const writes = await journal.replay(async (path, body) => {
       const answer = await fetch(url + path, { method: "POST", body: new Uint8Array(body) });
@@ -63,8 +67,10 @@ async function replay(journal: WriteJournal, url: string, log: Log): Promise<voi
       if (answer.status >= 300 && answer.status !== 400) throw new Error(`the engine answered ${answer.status}`);
     });
     if (writes > 0) log.info({ writes }, "gave the metrics engine again what it may not have written to disk");
+    return true;
   } catch (error) {
     log.error({ err: error }, "could not give the metrics engine again what it may not have written to disk; trying at its next start");
+    return false;
   }
 }
 

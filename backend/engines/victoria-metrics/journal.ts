@@ -11,6 +11,8 @@ import { promisify } from "node:util";
 const KEEP_MS = 15_000;
 const SEGMENT_MS = 5000;
 const SEGMENT_BYTES = 64 * 1024 * 1024;
+/** One after the other, thousands of small writes would take as long as they took to come. */
+const REPLAYED_AT_ONCE = 16;
 const NAME = /^\d{10}\.journal$/;
 
 interface Segment {
@@ -73,10 +75,14 @@ export class WriteJournal implements AsyncDisposable {
       this.#closeCurrent();
       let count = 0;
       for (const segment of this.#closed) {
-        for (const { path, body } of records(await readFile(segment.path))) {
-          await resend(path, body);
-          count += 1;
-        }
+        const rest = records(await readFile(segment.path));
+        const send = async (): Promise<void> => {
+          for (const { path, body } of rest) {
+            await resend(path, body);
+            count += 1;
+          }
+        };
+        await Promise.all(Array.from({ length: REPLAYED_AT_ONCE }, send));
         segment.settledAtMs = this.#now();
       }
       return count;
