@@ -1,4 +1,4 @@
-// Offers the rule file to an external vmalert (`-rule=http://vmalert:…@host:8083/rules.yml`) on a listener of its own. Invariant: it
+// Offers the rule file to an external vmalert (`-rule=http://vmalert:…@host:8083/rules`) on a listener of its own. Invariant: it
 // serves nothing without the password and is never part of the public addresses; when the database is away it answers with the last
 // file it knows, because a vmalert that starts without rules forgets its alerts. Started by main.ts with RULES_LISTEN.
 import { createHash, timingSafeEqual } from "node:crypto";
@@ -20,7 +20,7 @@ export interface RulesListener extends AsyncDisposable {
   readonly port: number;
 }
 
-const PATH = "/rules.yml";
+const PATH = "/rules";
 
 /** Resolves once it listens. */
 export async function startRulesListener(options: RulesListenerOptions): Promise<RulesListener> {

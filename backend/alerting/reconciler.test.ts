@@ -1,0 +1,73 @@
+import { describe, expect, test, vi } from "vitest";
+import { alertingApp, RULES_PASSWORD, type AlertingApp } from "../../test/fixtures/alerting-app.ts";
+import type { RuleBody } from "./rule.ts";
+import { RuleTable, type AlertingTables } from "./table.ts";
+
+const body = (name: string, more: Partial<RuleBody> = {}): RuleBody => ({
+  name,
+  severity: "info",
+  expr: "metric == 1",
+  for: "0s",
+  enabled: true,
+  labels: {},
+  annotations: {},
+  ...more,
+});
+const SOON = { timeout: 30_000, interval: 100 };
+
+async function status(service: AlertingApp, orgId: string, id: string): Promise<{ state: string; error?: string; last_eval?: string }> {
+  return (await service.call("GET", `/rules/${id}/status`, `${orgId}:admin`)).json();
+}
+
+describe.each([
+  ["with a vmalert for dry runs", { withoutDryRun: false, external: false }],
+  ["without one, on an evaluator elsewhere", { withoutDryRun: true, external: true }],
+])("a rule in the database that the evaluator refuses, %s", (_where, options) => {
+  test("is found and withheld, and says why; all others are loaded, before it and after it", async () => {
+    await using service = await alertingApp(options);
+    const table = new RuleTable(service.database.tables<AlertingTables>());
+    const [one, two] = [await service.makeOrg(), await service.makeOrg()];
+    const before = await table.create(one, body("before"));
+    await vi.waitFor(async () => expect(await status(service, one, before.id)).toHaveProperty("last_eval"), SOON);
+
+    const bad = await table.create(one, body("bad", { expr: "metric ==" }));
+    const together = [await table.create(one, body("together")), await table.create(two, body("of another"))];
+    await vi.waitFor(async () => {
+      for (const rule of together) expect(await status(service, rule.orgId, rule.id)).toHaveProperty("last_eval");
+      expect(await status(service, one, bad.id)).toEqual({ state: "inactive", active_alerts: 0, error: expect.stringMatching(/refuses/) });
+    }, SOON);
+    expect(await status(service, one, before.id)).toHaveProperty("last_eval");
+
+    const repaired = await service.call("PUT", `/rules/${bad.id}`, `${one}:admin`, { name: "bad", severity: "info", expr: "metric == 1" });
+    expect(repaired.statusCode).toBe(200);
+    await vi.waitFor(async () => expect(await status(service, one, bad.id)).toHaveProperty("last_eval"), SOON);
+  });
+});
+
+test("an evaluator elsewhere gets the rules from the listener, and a change at once", async () => {
+  await using service = await alertingApp({ external: true });
+  const orgId = await service.makeOrg();
+  await service.push(orgId, "metric 1");
+  const { id } = (await service.call("POST", "/rules", `${orgId}:admin`, { name: "a", severity: "info", expr: "metric == 1" })).json();
+  await vi.waitFor(async () => expect(await status(service, orgId, id)).toMatchObject({ state: "firing" }), SOON);
+  const seen = await (await fetch(`${service.evaluator.url}/api/v1/rules`)).text();
+  expect(seen).toContain(id);
+  expect(seen).not.toContain(RULES_PASSWORD);
+  await service.call("DELETE", `/rules/${id}`, `${orgId}:admin`);
+  await vi.waitFor(async () => expect(await (await fetch(`${service.evaluator.url}/api/v1/rules`)).text()).not.toContain(id), SOON);
+});
+
+test("the rules listener serves the rules with its password only, and nothing else", async () => {
+  await using service = await alertingApp({ external: true });
+  const url = `http://127.0.0.1:${service.rulesPort}`;
+  const ask = async (path: string, password?: string, method = "GET"): Promise<number> => {
+    const authorization = `Basic ${Buffer.from(`vmalert:${password}`).toString("base64")}`;
+    return (await fetch(url + path, { method, headers: password === undefined ? {} : { authorization } })).status;
+  };
+  expect(await ask("/rules", RULES_PASSWORD)).toBe(200);
+  expect(await ask("/rules")).toBe(401);
+  expect(await ask("/rules", "wrong")).toBe(401);
+  expect(await ask("/rules/", RULES_PASSWORD)).toBe(404);
+  expect(await ask("/rules", RULES_PASSWORD, "POST")).toBe(404);
+  expect(await ask("/metrics", RULES_PASSWORD)).toBe(404);
+});
