@@ -48,6 +48,7 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
     ...(options.tls && { https: { cert: readFileSync(options.tls.certFile), key: readFileSync(options.tls.keyFile) } }),
   }) as unknown as FastifyInstance;
   validateStrictly(app);
+  takeEmptyJson(app);
   app.addHook("onRequest", async (request, reply) => void reply.header("x-request-id", request.id));
   app.addHook("onResponse", async (request, reply) => {
     const route = request.routeOptions.url ?? "unknown";
@@ -101,6 +102,15 @@ function rememberRoutes(app: FastifyInstance): void {
     for (const method of [route.method].flat()) methods.add(method);
     table.set(route.url, methods);
   });
+}
+
+/** An announced JSON body of no bytes is no body: clients that always send the header may leave an optional body out. */
+function takeEmptyJson(app: FastifyInstance): void {
+  const parse = app.getDefaultJsonParser("error", "error");
+  app.removeContentTypeParser("application/json");
+  app.addContentTypeParser("application/json", { parseAs: "string" }, (request, body, done) =>
+    body === "" ? done(null) : parse(request, body as string, done),
+  );
 }
 
 /** Bodies are taken as they are (no coercion, unknown fields refused where the schema says so); query strings are text, so coerced. */

@@ -214,6 +214,15 @@ for (const engine of relationalEngines) {
         expect(wrong.headers["x-key-age-days"]).toBe("0");
       });
 
+      test("no body is as good as an empty object, whatever Content-Type announces it", async () => {
+        const cluster = await registerCluster(backend, org.token);
+        for (const headers of [{}, { "content-type": "application/json" }, { "content-type": "application/json; charset=utf-8" }] as Record<
+          string,
+          string
+        >[])
+          expect((await backend.call("POST", "/heartbeat", { key: cluster.api_key, headers })).statusCode).toBe(204);
+      });
+
       test("a key may only beat for its own kind", async () => {
         const [cluster, host, direct] = [
           await registerCluster(backend, org.token),
