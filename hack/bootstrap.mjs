@@ -40,7 +40,7 @@ async function install() {
     const startedAt = Date.now();
     say("installing what package-lock.json pins (once, a minute or two) …");
     // Development dependencies also where NODE_ENV=production is set: this is a checkout, not an image.
-    const code = await npm(["ci", "--include=dev", "--no-audit", "--no-fund"]);
+    const code = await npm(["ci", "--include=dev", "--no-audit", "--no-fund", "--loglevel=error"]);
     if (code !== 0) fail(`npm ci ended with ${code}: see above. Nothing was started; the next run tries again.`);
     writeFileSync(STAMP, lockHash());
     say(`installed in ${Math.round((Date.now() - startedAt) / 1000)} s`);

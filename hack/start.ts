@@ -210,7 +210,7 @@ function stopped(): Promise<void> {
 function howToLook(place: Places): string {
   const url = apiUrl();
   const email = process.env["ADMIN_EMAIL"] ?? "admin@localhost";
-  const get = 'curl -sG -H "Authorization: Bearer $TOKEN"';
+  const get = "curl -sG -w '\\n' -H \"Authorization: Bearer $TOKEN\"";
   return `
 Running. This machine's metrics, logs and spans are on their way into ${place.data}.
 

@@ -22,7 +22,7 @@ export async function helm(...args: string[]): Promise<string> {
 }
 
 export async function apply(...documents: object[]): Promise<void> {
-  await kubectl(["apply", "--server-side", "-f", "-"], documents.map((document) => JSON.stringify(document)).join("\n---\n"));
+  await kubectl(["apply", "--server-side", "-f", "-"], JSON.stringify({ apiVersion: "v1", kind: "List", items: documents }));
 }
 
 // oxlint-disable-next-line typescript/no-explicit-any -- Kubernetes objects of many kinds

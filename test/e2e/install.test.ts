@@ -21,6 +21,8 @@ const AGENT_SET = [
   "--set",
   "metricsInterval=5s",
 ];
+/** What this cluster needs beyond that, e.g. `--set hostMountPropagation=None`. */
+AGENT_SET.push(...(process.env["E2E_AGENT_FLAGS"] ?? "").split(" ").filter(Boolean));
 const AGENT_IMAGE = "atherops-agent:0.1.0";
 
 let api: PortForward;
