@@ -1,7 +1,7 @@
 // Bench: the proxy hop for logs and traces, against a bare `node:http` pipe between the same client and the same sink, without signing.
 // Reach: ≥ 0.9 of its throughput, ≤ 1.15 of its CPU per MB (issue 8).
-// Usage: node test/bench/proxy.ts [--rounds 9] [--body-kb 1000] [--megabytes 200] [--clients 8] [--json]
-// Client, sink and the two hops are processes of their own; rounds are interleaved; medians with quartiles.
+// Usage: node test/bench/proxy.ts [--rounds 9] [--body-kb 4000] [--megabytes 200] [--clients 8] [--json]
+// 4 MB is the size of the collector's batches (agent/collector/config.ts). Client, sink and the two hops are processes of their own; rounds are interleaved; medians with quartiles.
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { Agent, createServer, request as httpRequest, type Server } from "node:http";
@@ -15,7 +15,7 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     rounds: { type: "string", default: "9" },
-    "body-kb": { type: "string", default: "1000" },
+    "body-kb": { type: "string", default: "4000" },
     megabytes: { type: "string", default: "200" },
     clients: { type: "string", default: "8" },
     json: { type: "boolean", default: false },
@@ -28,15 +28,18 @@ async function listen(server: Server): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
+/** No hop finds its connection closed because the other had the last round. */
+const PATIENT = { keepAliveTimeout: 600_000 };
+
 function sink(): Promise<number> {
-  return listen(createServer((request, response) => void request.resume().on("end", () => response.writeHead(204).end())));
+  return listen(createServer(PATIENT, (request, response) => void request.resume().on("end", () => response.writeHead(204).end())));
 }
 
 /** The least that a hop can do: headers and bytes both ways, connections kept. */
 function pipe(port: number): Promise<number> {
   const agent = new Agent({ keepAlive: true, maxSockets: 16 });
   return listen(
-    createServer((incoming, response) => {
+    createServer(PATIENT, (incoming, response) => {
       const { "content-type": type, "content-length": length } = incoming.headers;
       const options = {
         agent,
