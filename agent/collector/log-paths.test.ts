@@ -14,6 +14,7 @@ beforeAll(() => {
   writeFileSync(join(root, "agent/credentials.json"), "{}");
   writeFileSync(join(root, "real-log/app/good.log"), "fine\n");
   symlinkSync(join(root, "secret/shadow"), join(root, "real-log/evil.log"));
+  symlinkSync(join(root, "secret/shadow"), join(root, "real-log/README"));
   symlinkSync(join(root, "real-log/app/good.log"), join(root, "real-log/inner.log"));
   symlinkSync(join(root, "agent"), join(root, "real-log/app/own"));
   rules = { allowed: [`${root}/log/**`], forbidden: [join(root, "agent")] };

@@ -1,7 +1,7 @@
 // Which files the host agent may read, whatever the server says. Invariants: a path is judged by where its symbolic links lead; the
 // agent's credentials and state are never read; a stray file that a pattern happens to match is left out, a path that names one is
 // refused. Called by enrolment/remote-config.ts (what the server asks for) and run.ts (what the patterns match now).
-import { type Dirent, readdirSync, realpathSync } from "node:fs";
+import { type Dirent, readdirSync, realpathSync, statSync } from "node:fs";
 import { matchesGlob } from "node:path";
 
 export interface LogPathRules {
@@ -27,6 +27,7 @@ export function strayLinks(patterns: readonly string[], rules: LogPathRules): st
   const folders = new Set(patterns.map((pattern) => folderOf(pattern)));
   return [...folders]
     .flatMap((folder) => strayBelow(folder, rules, []))
+    .filter((link) => isFolder(link) || patterns.some((pattern) => matchesGlob(link, pattern)))
     .sort()
     .flatMap((link) => [link, `${link}/**`]);
 }
@@ -40,6 +41,10 @@ function strayBelow(folder: string, rules: LogPathRules, way: readonly string[])
     if (entry.isSymbolicLink() && !mayRead(path, rules)) return [path];
     return entry.isDirectory() || entry.isSymbolicLink() ? strayBelow(path, rules, [...way, here]) : [];
   });
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 
 /** Empty for what is no folder or cannot be read: the collector cannot read it either. */
