@@ -1,7 +1,7 @@
 // Signs one body, sends it to the backend, and judges the answer. Invariant: only 204 is success, and only a refusal that is surely our
 // backend's word is final; whatever else happens means "keep it and try again", because the collector drops data on every other
 // status. Called by server.ts for each post; knows nothing of the collector's side.
-import type { CredentialSource } from "../credentials/store.ts";
+import type { Credential, CredentialSource } from "../credentials/store.ts";
 import { FINAL_REFUSALS } from "../protocol/refusals.ts";
 import { KEY_AGE_HEADER, sign } from "../protocol/signature.ts";
 import { type Upstream, type UpstreamAnswer, UpstreamError } from "../upstream.ts";
@@ -47,11 +47,21 @@ export async function forward(parts: ForwardParts, post: Post, signal: AbortSign
   if (!credential) return NO_KEY_YET;
   const first = await attempt(parts, post, credential.apiKey, signal);
   if (!mayBeStaleKey(first)) return judge(first);
-  const renewed = await parts.credentials.refresh(first instanceof UpstreamError ? "connection cut off" : `answer ${first.status}`);
+  const renewed = await renew(
+    parts.credentials,
+    credential,
+    first instanceof UpstreamError ? "connection cut off" : `answer ${first.status}`,
+  );
   // A cut connection may be a refusal whose answer got lost (a backend may refuse before it has read the body), or just an outage:
   // only a new key makes it worth sending all of it again.
   if (!renewed || (first instanceof UpstreamError && renewed.apiKey === credential.apiKey)) return judge(first);
   return judge(await attempt(parts, post, renewed.apiKey, signal));
+}
+
+/** Another request may have learnt of the new key in the meantime: then the store is not asked again. */
+async function renew(credentials: CredentialSource, used: Credential, reason: string): Promise<Credential | undefined> {
+  const known = credentials.current();
+  return known !== undefined && known.apiKey !== used.apiKey ? known : credentials.refresh(reason);
 }
 
 async function attempt(parts: ForwardParts, post: Post, rawKey: string, signal: AbortSignal): Promise<UpstreamAnswer | UpstreamError> {

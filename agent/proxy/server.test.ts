@@ -400,6 +400,23 @@ describe("answers of the backend", () => {
     expect(backend.received).toHaveLength(3);
   });
 
+  it("does not ask the store again for a key that has come in the meantime", async () => {
+    const answers: (() => void)[] = [];
+    const backend = await startBackend((received, response) => {
+      if (isSignedWith("ak_second", received)) accept(received, response);
+      else answers.push(() => errorAnswer(401, "unknown_key")(received, response));
+    });
+    const credentials = credentialSource("ak_first", "ak_second");
+    const proxy = await startWith(backend.url, { credentials });
+    const posts = [post(proxy, "/v1/logs"), post(proxy, "/v1/traces")];
+    await vi.waitFor(() => expect(answers).toHaveLength(2));
+    answers[0]?.();
+    await Promise.race(posts);
+    answers[1]?.();
+    expect((await Promise.all(posts)).map(({ status }) => status)).toEqual([200, 200]);
+    expect(credentials.refreshes).toHaveLength(1);
+  });
+
   it("signs no third time: a key refused twice is a 503", async () => {
     const backend = await startBackend(errorAnswer(401, "revoked_key"));
     const credentials = credentialSource("ak_first", "ak_second");
