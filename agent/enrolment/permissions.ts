@@ -1,6 +1,6 @@
 // What the cluster agent must be allowed to do, and the check at start: a missing permission is named with the RBAC line that grants
 // it, not found out by a 403 in the middle of a rotation. Invariant: the table is the first two rows of decisions.md, "RBAC of the
-// cluster agent", and the chart's Role grants it (charts/cluster-agent/chart.test.ts). Called by cluster-enrolment.ts and diagnose.
+// cluster agent", and the chart's Role grants it (test/faults/cluster-secret.test.ts). Called by cluster-enrolment.ts and diagnose.
 import type { KubernetesApi } from "../kubernetes/api.ts";
 
 export interface Permission {

@@ -5,6 +5,7 @@ import type { Step } from "../../agent/enrolment/turn.ts";
 import { REGISTER_CLUSTER_PATH } from "../../agent/protocol/enrolment.ts";
 import { keyHash } from "../../agent/protocol/signature.ts";
 import { EnrolmentBackend } from "../fixtures/enrolment-backend.ts";
+import { CROWD_TIMING } from "../fixtures/identity-agents.ts";
 import { IdentityCluster } from "../fixtures/identity-cluster.ts";
 import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
 import { eventually, temporaryFolder } from "../fixtures/processes.ts";
@@ -30,7 +31,7 @@ describe("the first start", () => {
     await using backend = await EnrolmentBackend.start();
     await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
     const installToken = backend.newInstallToken();
-    const agents = Array.from({ length: 20 }, (_, index) => cluster.agent(`agent-${index}`, { installToken }));
+    const agents = Array.from({ length: 20 }, (_, index) => cluster.agent(`agent-${index}`, { installToken, timing: CROWD_TIMING }));
     const hashes = await Promise.all(agents.map((agent) => agent.signing(undefined, 60_000)));
     expect(registrations(backend)).toEqual([201]);
     expect(new Set(hashes)).toEqual(new Set([keyHash(backend.keys[0]!.apiKey)]));

@@ -1,8 +1,11 @@
 // The cluster agents' identity and proxies against the real backend and a real kube-apiserver: twenty agents are one cluster, and a
 // rotation under load loses no record, doubles none and is not noticed by the collectors.
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import type { IdentityAgent } from "../fixtures/identity-agents.ts";
+import type { Step } from "../../agent/enrolment/turn.ts";
+import { CROWD_TIMING, type IdentityAgent } from "../fixtures/identity-agents.ts";
 import { IdentityCluster } from "../fixtures/identity-cluster.ts";
 import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
 import { Relay } from "../fixtures/relay.ts";
@@ -50,7 +53,7 @@ interface ClusterView {
 }
 
 it("twenty agents with one install token are one cluster, online with twenty nodes", async () => {
-  const agents = Array.from({ length: 20 }, (_, index) => cluster.agent(`node-${index}`, { installToken }));
+  const agents = Array.from({ length: 20 }, (_, index) => cluster.agent(`node-${index}`, { installToken, timing: CROWD_TIMING }));
   const hashes = await Promise.all(agents.map((agent) => agent.signing(undefined, 90_000)));
   expect(new Set(hashes).size).toBe(1);
   expect(agents.flatMap((agent) => agent.steps).filter((step) => step === "registered")).toHaveLength(1);
@@ -101,6 +104,34 @@ it("neither does one in which the API server is away before the new key is store
   expect(agents.flatMap((agent) => agent.refusals)).toEqual([]);
 });
 
+it.for<{ step: Step; of: string }>([
+  { step: "registered", of: "enrolment" },
+  { step: "rotated", of: "rotation" },
+])("an agent that is killed when the backend has answered, and nothing is stored, costs no token and no key: $of", async ({ step, of }) => {
+  const tenant = await makeTenant(place.apiUrl, token, `killed-in-${of}`);
+  const own = (await call("POST", `${place.apiUrl}/api/install-tokens`, { bearer: tenant.token, body: {} })).json.token as string;
+  await using crashing = await IdentityCluster.start(kube, folder.path, place.apiUrl);
+  const first = crashing.agent("first", { installToken: own, killAfter: step });
+  if (of === "rotation") {
+    await first.signing();
+    await crashing.requestRotation();
+  }
+  expect(await first.ended()).toBe("SIGKILL");
+  const next = crashing.agent("next", { installToken: own });
+  expect(await next.signing((hash) => hash !== first.signsWith)).not.toBe(first.signsWith);
+  expect(next.refusals).toEqual([]);
+  expect((await call("GET", `${place.apiUrl}/api/clusters`, { bearer: tenant.token })).json).toMatchObject([{ online: true }]);
+  await eventually("the Secret is in order", async () => (await crashing.secret()).pendingRotation === undefined);
+});
+
+it("no key and no token is in any log", () => {
+  const logs = readdirSync(folder.path).filter((name) => /\.(log|out)$/.test(name) && name !== "kube.log");
+  expect(logs.length).toBeGreaterThan(20);
+  for (const name of logs) expect(readFileSync(join(folder.path, name), "utf8"), name).not.toMatch(/\bak_[\w-]{8}|\bit_[\w-]{8}/);
+  const texts = logs.map((name) => readFileSync(join(folder.path, name), "utf8")).join("");
+  expect(texts.includes(installToken)).toBe(false);
+});
+
 /** Sends numbered records to every agent's proxy until `check`, which holds what is stored against what was sent. */
 function startLoad(agents: IdentityAgent[]): { check(bearer: string): Promise<void> } {
   const stop = new AbortController();
@@ -111,7 +142,7 @@ function startLoad(agents: IdentityAgent[]): { check(bearer: string): Promise<vo
       const sent = await Promise.all(sending);
       expect(new Set(sent.flatMap(({ statuses }) => statuses))).toEqual(new Set([200]));
       const wanted = sent.flatMap(({ messages }) => messages).sort();
-      expect(wanted.length).toBeGreaterThan(1_000);
+      expect(wanted.length).toBeGreaterThan(200);
       expect((await storedMessages(bearer)).sort()).toEqual(wanted);
     },
   };
