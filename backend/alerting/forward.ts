@@ -16,6 +16,8 @@ interface Exchange {
   readonly method: string;
   readonly path: string;
   readonly headers: Record<string, string>;
+  /** The client's address, for audit lines. */
+  readonly address: string;
   readonly body: Buffer | undefined;
 }
 interface Answer {
@@ -65,7 +67,7 @@ async function forward(
   if (/%2f|%5c|%2e|\\|\/\.\.?(?:\/|$)/i.test(rawPath)) throw new ApiError("not_found", "the path must not hold encoded slashes or dots");
   const { id } = request.params as { id?: string };
   const forwarded = path.replace(":id", encodeURIComponent(id ?? ""));
-  const headers: Record<string, string> = { "x-request-id": request.id, "x-forwarded-for": request.ip };
+  const headers: Record<string, string> = { "x-request-id": request.id };
   for (const name of REQUEST_HEADERS) {
     const value = request.headers[name];
     if (typeof value === "string") headers[name] = value;
@@ -75,6 +77,7 @@ async function forward(
     method: request.method,
     path: query === undefined ? forwarded : `${forwarded}?${query}`,
     headers,
+    address: request.ip,
     body,
   });
   for (const name of ANSWER_HEADERS) if (typeof answer.headers[name] === "string") void reply.header(name, answer.headers[name]);
@@ -82,8 +85,14 @@ async function forward(
 }
 
 function inProcess(service: FastifyInstance): (exchange: Exchange) => Promise<Answer> {
-  return async ({ method, path, headers, body }) => {
-    const options = { method: method as InjectOptions["method"], url: path, headers, ...(body && { payload: body }) };
+  return async ({ method, path, headers, address, body }) => {
+    const options = {
+      method: method as InjectOptions["method"],
+      url: path,
+      headers,
+      remoteAddress: address,
+      ...(body && { payload: body }),
+    };
     const answer = await service.inject(options);
     return { status: answer.statusCode, headers: answer.headers, body: answer.rawPayload };
   };
@@ -93,9 +102,14 @@ function overHttp(app: FastifyInstance, url: string): (exchange: Exchange) => Pr
   const { origin, pathname } = new URL(url);
   const pool = new Pool(origin, { connections: 64, headersTimeout: TIMEOUT_MS, bodyTimeout: TIMEOUT_MS, connectTimeout: 3000 });
   app.addHook("onClose", async () => await pool.destroy());
-  return async ({ method, path, headers, body }) => {
+  return async ({ method, path, headers, address, body }) => {
     try {
-      const request = { method: method as "GET", path: pathname.replace(/\/+$/, "") + path, headers, body };
+      const request = {
+        method: method as "GET",
+        path: pathname.replace(/\/+$/, "") + path,
+        headers: { ...headers, "x-forwarded-for": address },
+        body,
+      };
       const answer = await pool.request(request);
       return { status: answer.statusCode, headers: answer.headers, body: Buffer.from(await answer.body.arrayBuffer()) };
     } catch (error) {

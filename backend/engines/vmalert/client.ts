@@ -39,7 +39,7 @@ export class EvaluatorError extends Error {
 }
 
 const CONNECTIONS = 16;
-const TIMEOUT_MS = 10_000;
+const TIMEOUT_MS = 5000;
 
 export class VmalertClient implements AsyncDisposable {
   readonly #pool: Pool;
