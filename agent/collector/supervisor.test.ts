@@ -1,0 +1,227 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pino } from "pino";
+import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { toolPath } from "../../hack/fetch-tools.ts";
+import { readSettings } from "../settings.ts";
+import { nodeCollectorConfig } from "./node-config.ts";
+import { noteChild, StateInUseError } from "./orphan.ts";
+import { CollectorConfigError } from "./render.ts";
+import { Supervisor } from "./supervisor.ts";
+
+let program: string;
+let folder: string;
+let lines: Record<string, unknown>[];
+let supervisor: Supervisor | undefined;
+beforeAll(async () => void (program = await toolPath("otelcol-contrib")));
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "atherops-supervisor-"));
+  lines = [];
+});
+afterEach(async () => {
+  await supervisor?.[Symbol.asyncDispose]();
+  supervisor = undefined;
+  rmSync(folder, { recursive: true, maxRetries: 3 });
+});
+
+function config(env: NodeJS.ProcessEnv = {}): string {
+  const listen = { OTLP_GRPC_LISTEN: "127.0.0.1:0", OTLP_HTTP_LISTEN: "127.0.0.1:0" };
+  return nodeCollectorConfig(
+    readSettings("host", { BACKEND_URL: "http://127.0.0.1:1", STATE_DIR: folder, SIGNALS: "traces", ...listen, ...env }).settings,
+  );
+}
+
+function make(otelcol = program): Supervisor {
+  const log = pino({ level: "debug" }, { write: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>) });
+  const timing = { firstBackoffMs: 50, maxBackoffMs: 400, readyWithinMs: 20_000 };
+  supervisor = new Supervisor({ program: otelcol, stateDir: folder, memoryMib: 200, stopGraceMs: 5000, env: {}, log, timing });
+  return supervisor;
+}
+
+async function running(of: Supervisor): Promise<number> {
+  await vi.waitFor(() => expect(of.status().state).toBe("running"), { timeout: 20_000 });
+  return of.status().pid ?? 0;
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return readFileSync(`/proc/${pid}/stat`, "utf8").split(" ")[2] !== "Z";
+  } catch {
+    return false;
+  }
+}
+
+/** A program that does as a collector of a test needs, where the real one cannot be made to. */
+function fakeCollector(script: string): string {
+  const path = join(folder, "otelcol-fake");
+  writeFileSync(path, `#!/bin/sh\nif [ "$1" = validate ]; then exit 0; fi\n${script}\n`, { mode: 0o755 });
+  return path;
+}
+
+describe("the supervisor", () => {
+  test("starts the collector, offers its metrics, and ends it when disposed", async () => {
+    const of = make();
+    await of.start(() => config());
+    const pid = await running(of);
+    expect(await of.healthy()).toBe(true);
+    expect(await (await fetch(of.metricsUrl ?? "")).text()).toContain("otelcol_process_uptime");
+    await of[Symbol.asyncDispose]();
+    expect(isAlive(pid)).toBe(false);
+    expect(of.status()).toMatchObject({ state: "stopped", restarts: 0, lastError: null });
+  });
+
+  test("gives the collector an environment without secrets", async () => {
+    process.env["INSTALL_TOKEN"] = "it_must_not_be_seen";
+    const of = make();
+    await of.start(() => config());
+    const pid = await running(of);
+    delete process.env["INSTALL_TOKEN"];
+    const names = readFileSync(`/proc/${pid}/environ`, "utf8")
+      .split("\0")
+      .map((entry) => entry.split("=")[0]);
+    expect(new Set(names.filter(Boolean))).toEqual(
+      new Set(["ATHEROPS_COLLECTOR_HEALTH_PORT", "ATHEROPS_COLLECTOR_METRICS_PORT", "GOMEMLIMIT"]),
+    );
+  });
+
+  test("starts a killed collector again and tells why it ended", async () => {
+    const of = make();
+    await of.start(() => config());
+    const first = await running(of);
+    process.kill(first, "SIGKILL");
+    await vi.waitFor(() => expect(of.status().restarts).toBe(1));
+    expect(await running(of)).not.toBe(first);
+    expect(of.status().lastError).toContain("SIGKILL");
+  });
+
+  test("leaves the running collector alone when the bytes are the same, and restarts it when they differ", async () => {
+    const of = make();
+    await of.start(() => config());
+    const first = await running(of);
+    await of.apply(config());
+    expect(of.status().pid).toBe(first);
+    await of.apply(config({ SIGNALS: "traces,logs", LOG_PATHS: `${folder}/*.log` }));
+    expect(of.status().pid).not.toBe(first);
+    expect(of.status()).toMatchObject({ state: "running", restarts: 0, configError: null });
+  });
+
+  test("refuses a configuration in the collector's own words and keeps the running one", async () => {
+    const of = make();
+    await of.start(() => config());
+    const first = await running(of);
+    await expect(of.apply(config().replace("limit_mib", "limit_mibs"))).rejects.toThrow(/limit_mibs/);
+    expect(of.status()).toMatchObject({ pid: first, state: "running" });
+    expect(of.status().configError).toContain("limit_mibs");
+    await of.apply(config());
+    expect(of.status().configError).toBeNull();
+  });
+
+  test("goes back to the configuration before when a valid one does not come up", async () => {
+    const of = make();
+    await of.start(() => config());
+    await running(of);
+    // 192.0.2.1 is nobody's: valid, and cannot be listened on.
+    await expect(of.apply(config({ OTLP_HTTP_LISTEN: "192.0.2.1:4318" }))).rejects.toThrow(/192\.0\.2\.1/);
+    await running(of);
+    expect(of.status().configError).toContain("192.0.2.1");
+    expect(readFileSync(join(folder, "collector", "config.yaml"), "utf8")).not.toContain("192.0.2.1");
+  });
+
+  test("starts with what last ran when the settings make a configuration that is refused", async () => {
+    const first = make();
+    await first.start(() => config());
+    await running(first);
+    await first[Symbol.asyncDispose]();
+    const second = make();
+    await second.start(() => config().replace("limit_mib", "limit_mibs"));
+    await running(second);
+    expect(second.status().configError).toContain("limit_mibs");
+  });
+
+  test("refuses to start when there is no configuration that ever ran", async () => {
+    await expect(make().start(() => "receivers: {nothing: {}}")).rejects.toThrow(CollectorConfigError);
+  });
+
+  test("ends the collector of a killed agent before it starts its own", async () => {
+    const child = spawn("/bin/sh", ["-c", "sleep 60 & wait", join(folder, "collector", "config.yaml")], { stdio: "ignore" });
+    await once(child, "spawn");
+    mkdirSync(join(folder, "collector"), { recursive: true });
+    const note = join(folder, "collector", "child.json");
+    noteChild(note, child.pid ?? 0);
+    const noted = JSON.parse(readFileSync(note, "utf8")) as Record<string, unknown>;
+    writeFileSync(note, JSON.stringify({ ...noted, agentPid: 2 ** 22 - 1, agentStartTicks: "1" }));
+    const of = make();
+    const ended = once(child, "exit");
+    await of.start(() => config());
+    await ended;
+    expect(child.signalCode).toBe("SIGTERM");
+    await running(of);
+  });
+
+  test("leaves a foreign process alone that has the noted id by now", async () => {
+    const child = spawn("/bin/sleep", ["60"], { stdio: "ignore" });
+    await once(child, "spawn");
+    mkdirSync(join(folder, "collector"), { recursive: true });
+    writeFileSync(
+      join(folder, "collector", "child.json"),
+      JSON.stringify({ pid: child.pid, startTicks: "1", agentPid: 2 ** 22 - 1, agentStartTicks: "1" }),
+    );
+    const of = make();
+    await of.start(() => config());
+    await running(of);
+    expect(isAlive(child.pid ?? 0)).toBe(true);
+    child.kill();
+  });
+
+  test("refuses a state directory in which another agent lives", async () => {
+    const other = spawn("/bin/sleep", ["60"], { stdio: "ignore" });
+    await once(other, "spawn");
+    mkdirSync(join(folder, "collector"), { recursive: true });
+    const ticks = readFileSync(`/proc/${other.pid}/stat`, "utf8").split(") ")[1]?.split(" ")[19];
+    writeFileSync(
+      join(folder, "collector", "child.json"),
+      JSON.stringify({ pid: 1, startTicks: "0", agentPid: other.pid, agentStartTicks: ticks }),
+    );
+    await expect(make().start(() => config())).rejects.toThrow(StateInUseError);
+    other.kill();
+  });
+
+  test("waits longer after each crash and tells the last lines without their secrets", async () => {
+    const of = make(
+      fakeCollector(
+        `echo '{"level":"error","msg":"cannot export","error":"denied for Bearer abc.def"}' >&2\necho 'panic: token=verysecretvalue' >&2\nexit 3`,
+      ),
+    );
+    await of.start(() => config());
+    await vi.waitFor(() => expect(of.status().restarts).toBeGreaterThanOrEqual(4), { timeout: 20_000 });
+    const waits = lines.flatMap((line) => (typeof line["restart_in_ms"] === "number" ? [line["restart_in_ms"]] : []));
+    expect(waits[0]).toBeLessThanOrEqual(50);
+    expect(waits[2]).toBeGreaterThanOrEqual(100);
+    expect(Math.max(...waits)).toBeLessThanOrEqual(400);
+    expect(of.status().lastError).toMatch(/^exit code 3: /);
+    expect(of.status().lastError).toContain("denied for Bearer [redacted]");
+    expect(JSON.stringify([of.status(), lines])).not.toMatch(/verysecretvalue|abc\.def/);
+  });
+
+  test("kills a collector that ignores TERM once its grace is over", async () => {
+    const log = pino({ level: "silent" });
+    const stubborn = fakeCollector("trap '' TERM\nwhile :; do sleep 0.1; done");
+    supervisor = new Supervisor({
+      program: stubborn,
+      stateDir: folder,
+      memoryMib: 200,
+      stopGraceMs: 300,
+      env: { PATH: "/bin:/usr/bin" },
+      log,
+    });
+    await supervisor.start(() => config());
+    await vi.waitFor(() => expect(supervisor?.status().pid).not.toBeNull());
+    const pid = supervisor.status().pid ?? 0;
+    await supervisor[Symbol.asyncDispose]();
+    expect(isAlive(pid)).toBe(false);
+  });
+});
