@@ -88,18 +88,19 @@ async function breakExpiredLock(clickhouse: ClickHouse, expiryS: number): Promis
   if (expired.length > 0) await dropLock(clickhouse);
 }
 
-/** The same migration serves one engine and a replicated cluster. Retries of whole bodies arrive within 10 minutes. */
+/** The same migration serves the embedded engine, a server, and a replicated cluster. */
 function filled(clickhouse: ClickHouse, text: string): Sql {
   const { cluster } = clickhouse;
   return new Sql(
     text
       .replaceAll("{{on_cluster}}", cluster === undefined ? "" : `ON CLUSTER \`${cluster.replaceAll(/[`\\]/g, "\\$&")}\``)
       .replaceAll("{{engine}}", cluster === undefined ? "MergeTree" : "ReplicatedMergeTree")
-      .replaceAll(
-        "{{deduplication_window}}",
-        cluster === undefined
-          ? "non_replicated_deduplication_window = 10000"
-          : "replicated_deduplication_window = 10000, replicated_deduplication_window_seconds = 1200",
-      ),
+      .replaceAll("{{deduplication_window}}", deduplicationWindow(clickhouse)),
   );
+}
+
+/** How many insert tokens a table remembers; the embedded engine has one writer, which remembers by itself (once-writer.ts). */
+function deduplicationWindow({ cluster, shared }: ClickHouse): string {
+  if (cluster !== undefined) return "replicated_deduplication_window = 10000, replicated_deduplication_window_seconds = 1200";
+  return `non_replicated_deduplication_window = ${shared ? 10_000 : 0}`;
 }

@@ -106,7 +106,7 @@ export class OnceWriter implements AsyncDisposable {
   async #readStored(condition: Sql): Promise<StoredDay[]> {
     return this.#clickhouse.query<StoredDay>(
       sql`SELECT DISTINCT org_id, host_id, body_hash, toRelativeDayNum(time) AS day FROM ${new Sql(this.#table)}
-          WHERE received_at >= now() - ${WINDOW_S} AND ${condition}`,
+          WHERE received_at >= toDateTime(${Math.floor(Date.now() / 1000) - WINDOW_S}) AND ${condition}`,
     );
   }
 }
