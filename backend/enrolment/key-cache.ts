@@ -69,20 +69,22 @@ export class KeyCache implements KeySource {
   #load(hash: string): Promise<VerifyingKey | undefined> {
     const underway = this.#loading.get(hash);
     if (underway) return underway;
-    const loading = this.#fetch(hash).finally(() => {
-      if (this.#loading.get(hash) === loading) this.#loading.delete(hash);
-    });
+    const askedMs = this.#now();
+    // An answer that was asked for before `forget` may be older than the change: it is given, and not remembered.
+    const current = () => this.#loading.get(hash) === loading;
+    const loading = this.#fetch(hash)
+      .then((key) => {
+        if (current()) this.#remember(hash, key, askedMs);
+        return key;
+      })
+      .finally(() => current() && this.#loading.delete(hash));
     this.#loading.set(hash, loading);
     return loading;
   }
 
   async #fetch(hash: string): Promise<VerifyingKey | undefined> {
-    const askedMs = this.#now();
     const row = await findKeyByHash(this.#db, hash);
-    const stillWanted = this.#loading.has(hash);
-    const key = row && this.#verifying(row);
-    if (stillWanted) this.#remember(hash, key, askedMs);
-    return key;
+    return row && this.#verifying(row);
   }
 
   #remember(hash: string, key: VerifyingKey | undefined, loadedMs: number): void {

@@ -1,0 +1,92 @@
+// The admin client as a program of its own, against a real backend: what an operator types on the first day.
+import { spawn, spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import {
+  backendPlace,
+  eventually,
+  ROOT,
+  signedPost,
+  startBackend,
+  temporaryFolder,
+  type BackendPlace,
+  type TestProcess,
+} from "../fixtures/processes.ts";
+
+const folder = temporaryFolder();
+let place: BackendPlace;
+let backend: TestProcess;
+let key: string;
+
+beforeAll(async () => {
+  place = await backendPlace(folder.path);
+  backend = await startBackend(place);
+});
+afterAll(async () => {
+  await backend?.end();
+  folder[Symbol.dispose]();
+});
+
+const program = join(ROOT, "backend", "bin", "atherops.ts");
+const environment = () => ({ PATH: process.env["PATH"], XDG_CONFIG_HOME: folder.path, ATHEROPS_URL: place.apiUrl });
+
+function atherops(args: string[], input = ""): { code: number | null; out: string; err: string } {
+  const run = spawnSync(process.execPath, [program, ...args], { env: environment(), input, encoding: "utf8", timeout: 30_000 });
+  return { code: run.status, out: run.stdout, err: run.stderr };
+}
+
+async function sendLog(message: string): Promise<void> {
+  const record = { timeUnixNano: `${Date.now()}000000`, severityText: "ERROR", body: { stringValue: message } };
+  const resource = { attributes: [{ key: "service.name", value: { stringValue: "shop" } }] };
+  const body = JSON.stringify({ resourceLogs: [{ resource, scopeLogs: [{ logRecords: [record] }] }] });
+  expect((await signedPost(place.apiUrl, "/ingest/logs/otlp", key, body)).status).toBe(204);
+}
+
+test("from the first password to a key, a log line and a span", async () => {
+  const password = readFileSync(join(place.dataDir, "secrets", "admin-password"), "utf8");
+  expect(atherops(["login"], password)).toMatchObject({ code: 0, err: `logged in to ${place.apiUrl} as admin@localhost\n` });
+  key = atherops(["keys", "create", "first-key"]).out.trim();
+  await sendLog("out of stock");
+  const line = await eventually("the log line", async () => atherops(["logs", "--level", "error", "--grep", "STOCK"]).out);
+  expect(line).toMatch(/^\d{4}-\d\d-\d\dT[\d:.]+Z {2}error {2}first-key\/shop {2}out of stock\n$/);
+  const span = {
+    traceId: "ab".repeat(16),
+    spanId: "cd".repeat(8),
+    name: "GET /",
+    startTimeUnixNano: `${Date.now()}000000`,
+    endTimeUnixNano: `${Date.now()}000000`,
+  };
+  await signedPost(place.apiUrl, "/ingest/traces", key, JSON.stringify({ resourceSpans: [{ scopeSpans: [{ spans: [span] }] }] }));
+  const spans = await eventually("the span", async () => atherops(["traces", "--trace-id", "AB".repeat(16), "--json"]).out);
+  expect(JSON.parse(spans)).toMatchObject({ TraceID: span.traceId, Operation: "GET /" });
+});
+
+test("a live tail shows what arrives, and Ctrl-C ends it with success", async () => {
+  const tail = spawn(process.execPath, [program, "logs", "--follow", "--json", "--source", "shop"], {
+    env: environment(),
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const messages: string[] = [];
+  createInterface({ input: tail.stdout }).on("line", (line) => messages.push((JSON.parse(line) as { message: string }).message));
+  await eventually("what was there before", async () => messages.includes("out of stock"));
+  for (const message of ["first", "second", "second"]) await sendLog(message);
+  await eventually("what arrives", async () => messages.length === 4);
+  expect(messages).toEqual(["out of stock", "first", "second", "second"]);
+  const exit = new Promise((resolve) => tail.on("exit", (code, signal) => resolve([code, signal])));
+  tail.kill("SIGINT");
+  expect(await exit).toEqual([0, null]);
+});
+
+test("a pipe that closes early is no error", () => {
+  const run = spawnSync(
+    "bash",
+    ["--norc", "-c", `set -o pipefail; "$0" "$1" logs --json | head -n 1 | grep -c message`, process.execPath, program],
+    {
+      env: environment(),
+      encoding: "utf8",
+    },
+  );
+  expect([run.status, run.stdout, run.stderr]).toEqual([0, "1\n", ""]);
+});
