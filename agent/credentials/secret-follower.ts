@@ -33,6 +33,8 @@ export class SecretFollower {
   #applied = 0;
   #watch: { end: AbortController; version: string | undefined } | undefined;
   #polling: Promise<void> | undefined;
+  /** An outage is told when it begins and when it ends, not with every attempt. */
+  #isAway = false;
 
   constructor(
     api: KubernetesApi,
@@ -70,6 +72,7 @@ export class SecretFollower {
     for (;;) {
       const before = this.#applied;
       const view = await this.#secret.read(signal);
+      this.#back();
       if (this.#applied !== before) continue;
       this.apply(view);
       this.#suspectWatch(view?.version);
@@ -83,7 +86,7 @@ export class SecretFollower {
       if (signal.aborted) return;
       await this.poll(signal).catch((error: unknown) => {
         // Safe: what is known stays in force, and the next poll comes.
-        if (!signal.aborted) this.#log.warn({ err: error }, "cannot read the Secret; keeping what is known");
+        if (!signal.aborted) this.#away(error);
       });
     }
   }
@@ -114,11 +117,22 @@ export class SecretFollower {
       } catch (error) {
         if (signal.aborted) return;
         // Safe: the poll goes on; the watch only makes changes known sooner.
-        if (!end.signal.aborted) this.#log.info({ err: error }, "the watch of the Secret ended; watching anew");
+        if (!end.signal.aborted) this.#log.debug({ err: error }, "the watch of the Secret ended; watching anew");
         await pause(backoffMs * (0.5 + Math.random()), signal);
         backoffMs = end.signal.aborted ? firstMs : Math.min(backoffMs * 2, mostMs);
       }
     }
+  }
+
+  #away(error: unknown): void {
+    if (this.#isAway) this.#log.debug({ err: error }, "the Secret still cannot be read");
+    else this.#log.warn({ err: error }, "cannot read the Secret; signing goes on with the key that is known");
+    this.#isAway = true;
+  }
+
+  #back(): void {
+    if (this.#isAway) this.#log.info("the Secret can be read again");
+    this.#isAway = false;
   }
 
   /** One watch, from the present state on, until the server ends it. */

@@ -109,6 +109,7 @@ it("an upgrade of the chart neither conflicts with what the agent wrote nor touc
   await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
   const agent = cluster.agent("a", { installToken: backend.newInstallToken() });
   await agent.signing();
+  expect(agent.log).not.toContain("lacks permissions");
   await eventually("the Lease is given back", async () => agent.steps.includes("lease-released"));
   const lease = `/apis/coordination.k8s.io/v1/namespaces/${cluster.namespace}/leases/cluster-agent`;
   const before = { secret: (await cluster.secret()).object.data, lease: await kube.admin.get(lease, AbortSignal.timeout(5_000)) };
