@@ -382,7 +382,10 @@ class Pass {
     return this.#isNaN || word === "inf" || word === "infinity" ? at : -1;
   }
 
-  /** Milliseconds as the engine reads them: a number within ± 2^31 is seconds, as in OpenMetrics. */
+  /**
+   * Milliseconds as the engine reads them: a number within ± 2^31 is seconds, as in OpenMetrics; taken for milliseconds it would be
+   * before 26 January 1970, and so out of any retention. 0 is no time.
+   */
   #timeOf(from: number, to: number): number {
     const bytes = this.#bytes;
     let time = 0;

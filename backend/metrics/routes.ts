@@ -52,8 +52,15 @@ async function answer(
   if (!request.user) throw new Error("the route has no session guard");
   const gone = new AbortController();
   reply.raw.once("close", () => gone.abort());
-  const result = await store.query(request.user.orgId, endpoint, forwardedParams(request), { label, signal: gone.signal });
-  return reply.code(result.status).type(result.contentType).send(result.body);
+  const params = forwardedParams(request);
+  try {
+    const result = await store.query(request.user.orgId, endpoint, params, { label, signal: gone.signal });
+    return reply.code(result.status).type(result.contentType).send(result.body);
+  } catch (error) {
+    // Nobody is there to be answered, and it is no failure to log.
+    if (gone.signal.aborted) return reply.code(499).send();
+    throw error;
+  }
 }
 
 /** What is forwarded of the query string and of a form body: the listed names, and a timeout of at most 30 s. */

@@ -1,0 +1,87 @@
+import { readdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test, vi } from "vitest";
+import { temporaryFolder } from "../../../test/fixtures/processes.ts";
+import { WriteJournal } from "./journal.ts";
+
+async function replayed(journal: WriteJournal): Promise<string[]> {
+  const writes: string[] = [];
+  await journal.replay(async (path, body) => void writes.push(`${path} ${body.toString()}`));
+  return writes;
+}
+
+const append = (journal: WriteJournal, body: string) => journal.append("/import?x=ü", Buffer.from(body));
+
+test("what was appended is replayed whole and in order, also by the next process", async () => {
+  using folder = temporaryFolder();
+  const journal = new WriteJournal(folder.path);
+  await Promise.all([append(journal, "one\n1"), append(journal, ""), append(journal, '{"path":"/","bytes":3}\ntwo')]);
+  const all = ["/import?x=ü one\n1", "/import?x=ü ", '/import?x=ü {"path":"/","bytes":3}\ntwo'];
+  expect(await replayed(journal)).toEqual(all);
+  await append(journal, "later");
+  const next = new WriteJournal(folder.path);
+  expect(await replayed(next)).toEqual([...all, "/import?x=ü later"]);
+});
+
+test("writes are forgotten fifteen seconds after their file was closed, not earlier, and replaying starts that time anew", async () => {
+  using folder = temporaryFolder();
+  let now = 0;
+  const journal = new WriteJournal(folder.path, () => now);
+  await append(journal, "old");
+  now = 6000; // The first file is closed by this write.
+  await append(journal, "newer");
+  now = 20_000;
+  await append(journal, "newest");
+  expect(await replayed(journal)).toEqual(["/import?x=ü old", "/import?x=ü newer", "/import?x=ü newest"]);
+  now = 34_000;
+  await append(journal, "after the replay");
+  expect(await replayed(journal)).toHaveLength(4);
+  now = 60_000;
+  await append(journal, "much later");
+  await vi.waitFor(() => expect(readdirSync(folder.path)).toHaveLength(1));
+});
+
+test("a record cut off by a crash ends its file, and the others are replayed", async () => {
+  using folder = temporaryFolder();
+  let now = 0;
+  const journal = new WriteJournal(folder.path, () => now);
+  await append(journal, "whole");
+  await append(journal, "cut off");
+  now = 10_000;
+  await append(journal, "in the next file");
+  const [first = ""] = readdirSync(folder.path).sort();
+  truncateSync(join(folder.path, first), readFileSync(join(folder.path, first)).length - 3);
+  writeFileSync(join(folder.path, "notes.txt"), "not ours");
+  expect(await replayed(new WriteJournal(folder.path))).toEqual(["/import?x=ü whole", "/import?x=ü in the next file"]);
+});
+
+test("a replay that fails keeps everything for the next one", async () => {
+  using folder = temporaryFolder();
+  const journal = new WriteJournal(folder.path);
+  await append(journal, "kept");
+  await expect(
+    journal.replay(async () => {
+      throw new Error("the engine died again");
+    }),
+  ).rejects.toThrow("died again");
+  expect(await replayed(journal)).toEqual(["/import?x=ü kept"]);
+});
+
+test("a write that is under way when the replay starts is part of it", async () => {
+  using folder = temporaryFolder();
+  const journal = new WriteJournal(folder.path);
+  const writing = journal.append("/import", Buffer.alloc(8 * 1024 * 1024, "x"));
+  const sizes: number[] = [];
+  await journal.replay(async (_path, body) => void sizes.push(body.length));
+  await writing;
+  expect(sizes).toEqual([8 * 1024 * 1024]);
+});
+
+test("after an orderly stop nothing is left", async () => {
+  using folder = temporaryFolder();
+  const journal = new WriteJournal(folder.path);
+  await append(journal, "x");
+  await journal[Symbol.asyncDispose]();
+  await journal.clear();
+  expect(readdirSync(folder.path)).toEqual([]);
+});
