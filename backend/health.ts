@@ -62,6 +62,8 @@ async function respond(options: HealthOptions, request: IncomingMessage, respons
 }
 
 async function sendReadiness(options: HealthOptions, response: ServerResponse): Promise<void> {
+  // The engines are closing, and are not to be asked any more.
+  if (options.draining()) return send(response, 503, { status: "draining" });
   const timeoutMs = options.checkTimeoutMs ?? CHECK_TIMEOUT_MS;
   const engines = Object.fromEntries(
     await Promise.all(
@@ -72,9 +74,8 @@ async function sendReadiness(options: HealthOptions, response: ServerResponse): 
       }),
     ),
   );
-  const draining = options.draining();
-  const ready = !draining && Object.values(engines).every((state) => state === "ok");
-  send(response, ready ? 200 : 503, { status: ready ? "ready" : draining ? "draining" : "not ready", engines });
+  const ready = Object.values(engines).every((state) => state === "ok");
+  send(response, ready ? 200 : 503, { status: ready ? "ready" : "not ready", engines });
 }
 
 async function failureOf(check: () => Promise<void>, timeoutMs: number): Promise<unknown> {

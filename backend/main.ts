@@ -76,18 +76,18 @@ async function serve(roles: readonly Role[]): Promise<void> {
   const running = await openShared({ settings, secrets, log, stack, stopping: stopping.signal });
   const alerting = roles.includes("alerting") ? await openAlerting(running) : undefined;
   if (roles.includes("api")) await openApi(running, settings.alertingUrl ?? alerting);
-  stack.use(
-    await startHealth({
-      listen: settings.health,
-      checks: running.checks,
-      registry: running.observations.registry,
-      draining: () => stopping.signal.aborted,
-      log,
-    }),
-  );
+  await using _health = await startHealth({
+    listen: settings.health,
+    checks: running.checks,
+    registry: running.observations.registry,
+    draining: () => stopping.signal.aborted,
+    log,
+  });
   log.info({ roles }, "ready");
   await aborted(stopping.signal);
   log.info({ signal: String(stopping.signal.reason) }, "stopping: finishing what was taken");
+  // Before the health listener goes: /readyz says "draining" for as long as there is something to finish.
+  await stack.disposeAsync();
 }
 
 async function openShared(opening: Opening): Promise<Running> {

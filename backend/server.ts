@@ -41,6 +41,8 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
     requestTimeout: 120_000,
     keepAliveTimeout: 75_000,
     forceCloseConnections: "idle",
+    // Its own answer has neither an error code nor Retry-After; requests on kept connections are answered as ever, then closed.
+    return503OnClosing: false,
     trustProxy: options.trustedProxies?.length ? [...options.trustedProxies] : false,
     genReqId: requestId,
     routerOptions: { maxParamLength: 200 },
