@@ -44,15 +44,18 @@ export interface ClickHouseOptions {
   /** The folder of the embedded engine, e.g. `DATA_DIR/clickhouse`. */
   dataDir: string;
   cluster?: string;
+  /** The size of libuv's thread pool (UV_THREADPOOL_SIZE), which bounds what the embedded engine does at once. */
+  threads?: number;
   log: Log;
 }
 
 /** Opens the engine. A server that cannot be reached is not an error here: the first statement will say so. */
-export async function openClickHouse(options: ClickHouseOptions): Promise<ClickHouse> {
-  const engine = options.url === undefined ? await openEmbedded(options.dataDir) : openRemote(options.url);
+export async function openClickHouse({ url, dataDir, cluster, threads, log }: ClickHouseOptions): Promise<ClickHouse> {
+  const engine = url === undefined ? await openEmbedded(dataDir, threads) : openRemote(url);
+  log.debug({ embedded: url === undefined, cluster }, "log and trace store opened");
   return {
-    shared: options.url !== undefined,
-    cluster: options.cluster,
+    shared: url !== undefined,
+    cluster,
     query: async <Row>(statement: Sql) => (await classified(engine.query(statement.text))) as Row[],
     command: (statement) => classified(engine.command(statement.text)),
     insert: (insert) => classified(engine.insert(insert)),

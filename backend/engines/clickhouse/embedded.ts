@@ -10,37 +10,44 @@ import { columnNames, nativeBlock, nativeStructure } from "./native-block.ts";
 import { Sql, sql } from "./sql.ts";
 import { insertSettings, QUERY_SETTINGS } from "./statement-settings.ts";
 
-/** Statements that run at once; each takes a thread of libuv's pool, so UV_THREADPOOL_SIZE must be well above. */
-const CONNECTIONS = 6;
+/** libuv's default, which a larger UV_THREADPOOL_SIZE raises. */
+const DEFAULT_THREADS = 4;
+
+/**
+ * How many inserts and queries run at once: each holds a thread of libuv's pool until it is done, and files, names and passwords need
+ * threads of the same pool. Slow queries never hold up inserts.
+ */
+function lanesFor(threads: number): { inserts: number; queries: number } {
+  const inserts = threads >= 8 ? 2 : 1;
+  return { inserts, queries: Math.min(6, Math.max(1, threads - inserts - 1)) };
+}
 
 type ClientConnection = NonNullable<NonNullable<Parameters<typeof createClient>[0]>["connection"]>;
 
-/** Opens the engine under `dataDir`, which no other process may use (data-dir-lock.ts). */
-export async function openEmbedded(dataDir: string): Promise<Engine> {
+/** Opens the engine under `dataDir`, which no other process may use (data-dir-lock.ts). `threads`: the size of libuv's pool. */
+export async function openEmbedded(dataDir: string, threads = DEFAULT_THREADS): Promise<Engine> {
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
   // What a killed process left behind was never acknowledged.
-  const inserts = join(dataDir, "inserts");
-  await rm(inserts, { recursive: true, force: true });
-  await mkdir(inserts, { mode: 0o700 });
+  const folder = join(dataDir, "inserts");
+  await rm(folder, { recursive: true, force: true });
+  await mkdir(folder, { mode: 0o700 });
   // Required here, not imported above: a backend with an external engine runs without chDB being installed.
   const require = createRequire(import.meta.url);
   const { createChdbConnection } = require("chdb/connection") as typeof import("chdb/connection");
   const { drainPending } = require("chdb") as typeof import("chdb");
-  const lanes = Array.from({ length: CONNECTIONS }, () => {
-    const connection = createChdbConnection({ path: dataDir });
-    // chDB's declarations are CommonJS, the client's are not: the same interface, told apart by the compiler.
-    const client = createClient({ connection: connection as unknown as ClientConnection });
-    return { client };
-  });
-  const pool = new Pool(lanes);
+  // chDB's declarations are CommonJS, the client's are not: the same interface, told apart by the compiler.
+  const connect = (): ClientConnection => createChdbConnection({ path: dataDir }) as unknown as ClientConnection;
+  const open = (): ClickHouseClient => createClient({ connection: connect() });
+  const lanes = lanesFor(threads);
+  const inserts = new Pool(Array.from({ length: lanes.inserts }, open));
+  const queries = new Pool(Array.from({ length: lanes.queries }, open));
   return {
     query: (statement) =>
-      pool.run(async ({ client }) => (await client.query({ query: statement + QUERY_SETTINGS, format: "JSONEachRow" })).json()),
-    command: (statement) => pool.run(async ({ client }) => void (await client.command({ query: statement }))),
-    insert: (insert) => pool.run(({ client }) => insertRows(client, inserts, insert)),
+      queries.run(async (client) => (await client.query({ query: statement + QUERY_SETTINGS, format: "JSONEachRow" })).json()),
+    command: (statement) => inserts.run(async (client) => void (await client.command({ query: statement }))),
+    insert: (insert) => inserts.run((client) => insertRows(client, folder, insert)),
     async [Symbol.asyncDispose]() {
-      await pool.close();
-      for (const { client } of lanes) await client.close();
+      await Promise.all([inserts.close(), queries.close()]);
       await drainPending();
     },
   };
@@ -64,20 +71,22 @@ async function insertRows(client: ClickHouseClient, folder: string, insert: Inse
   }
 }
 
-/** Hands each piece of work a free lane; the rest waits in order. */
-class Pool<Lane> {
-  readonly #free: Lane[];
-  readonly #waiting: ((lane: Lane) => void)[] = [];
+/** Hands each piece of work a free connection, which runs one statement at a time; the rest waits in order. */
+class Pool {
+  readonly #all: readonly ClickHouseClient[];
+  readonly #free: ClickHouseClient[];
+  readonly #waiting: ((client: ClickHouseClient) => void)[] = [];
   readonly #running = new Set<Promise<unknown>>();
   #closed = false;
 
-  constructor(lanes: readonly Lane[]) {
-    this.#free = [...lanes];
+  constructor(clients: readonly ClickHouseClient[]) {
+    this.#all = clients;
+    this.#free = [...clients];
   }
 
-  async run<T>(work: (lane: Lane) => Promise<T>): Promise<T> {
+  async run<T>(work: (client: ClickHouseClient) => Promise<T>): Promise<T> {
     if (this.#closed) throw new Error("the embedded engine is closed");
-    const running = this.#onLane(work);
+    const running = this.#onFree(work);
     this.#running.add(running);
     try {
       return await running;
@@ -86,20 +95,21 @@ class Pool<Lane> {
     }
   }
 
-  /** Takes no more work and resolves when what was taken is done. */
+  /** Takes no more work and closes when what was taken is done. */
   async close(): Promise<void> {
     this.#closed = true;
     await Promise.allSettled(this.#running);
+    for (const client of this.#all) await client.close();
   }
 
-  async #onLane<T>(work: (lane: Lane) => Promise<T>): Promise<T> {
-    const lane = this.#free.pop() ?? (await new Promise<Lane>((resolve) => this.#waiting.push(resolve)));
+  async #onFree<T>(work: (client: ClickHouseClient) => Promise<T>): Promise<T> {
+    const client = this.#free.pop() ?? (await new Promise<ClickHouseClient>((resolve) => this.#waiting.push(resolve)));
     try {
-      return await work(lane);
+      return await work(client);
     } finally {
       const next = this.#waiting.shift();
-      if (next) next(lane);
-      else this.#free.push(lane);
+      if (next) next(client);
+      else this.#free.push(client);
     }
   }
 }
