@@ -23,7 +23,7 @@ export interface HostIdentityOptions {
 
 type Problem = NonNullable<AgentIdentityStatus["problem"]>;
 
-const BACKOFF_MS = [1000, 60_000] as const;
+const BACKOFF_MS = [1000, 30_000] as const;
 /** A refused key is asked about at most this often. */
 const PROBE_EVERY_MS = 10_000;
 
