@@ -53,6 +53,15 @@ test("a validation error names the field or the parameter, and types are not coe
   expect(get.json()).toEqual({ error: "invalid_parameter", message: "limit: must be >= 1" });
 });
 
+test("an empty body is no body, whatever type it is said to have", async () => {
+  const app = await createApp({ log: createLog("silent") });
+  app.post("/optional", async ({ body }) => ({ got: body ?? "nothing" }));
+  for (const type of ["application/json", "text/plain;charset=UTF-8", "application/x-www-form-urlencoded"]) {
+    const headers = { "content-type": type, "content-length": "0" };
+    expect((await app.inject({ method: "POST", url: "/optional", headers, payload: "" })).json()).toEqual({ got: "nothing" });
+  }
+});
+
 test("a body that is not JSON is 400 malformed_body", async () => {
   const app = await exampleApp();
   const answer = await app.inject({ method: "POST", url: "/things", headers: { "content-type": "application/json" }, payload: "{" });

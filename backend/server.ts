@@ -52,6 +52,7 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
   validateStrictly(app);
   takeEmptyJson(app);
   app.addHook("onRequest", async (request, reply) => void reply.header("x-request-id", request.id));
+  app.addHook("onRequest", forgetTypeOfNothing);
   app.addHook("onResponse", async (request, reply) => {
     const route = request.routeOptions.url ?? "unknown";
     options.onFinished?.(route, request.method, reply.statusCode, reply.elapsedTime / 1000);
@@ -91,6 +92,11 @@ export async function closeRoutes(app: FastifyInstance): Promise<void> {
 /** Every route that was added: URL pattern → methods. The contract test holds its matrix against this. */
 export function routesOf(app: FastifyInstance): ReadonlyMap<string, ReadonlySet<string>> {
   return new Map(routeTables.get(app));
+}
+
+/** Clients name a type for an empty body too (fetch: text/plain); nothing of any type is no body, which some routes allow. */
+async function forgetTypeOfNothing({ raw }: FastifyRequest): Promise<void> {
+  if (raw.headers["content-length"] === "0") delete raw.headers["content-type"];
 }
 
 const routeTables = new WeakMap<FastifyInstance, Map<string, Set<string>>>();
