@@ -2,6 +2,7 @@
 // after the same work, and nobody is refused for what others tried (login-backoff.ts, hash-queue.ts). Registered by routes.ts.
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
+import { UNFIT_CHARACTERS } from "../enrolment/schema.ts";
 import { audit } from "./audit.ts";
 import { AttemptDropped, HashQueue } from "./hash-queue.ts";
 import { LoginBackoff, networkOf } from "./login-backoff.ts";
@@ -18,7 +19,10 @@ const schema = {
   body: {
     type: "object",
     required: ["email", "password"],
-    properties: { email: { type: "string", maxLength: 254 }, password: { type: "string", maxLength: 1024 } },
+    properties: {
+      email: { type: "string", maxLength: 254, pattern: `^[^${UNFIT_CHARACTERS}]*$` },
+      password: { type: "string", maxLength: 1024 },
+    },
   },
   response: { 200: { type: "object", required: ["token"], properties: { token: { type: "string" } } } },
 } as const;

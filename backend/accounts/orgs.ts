@@ -1,5 +1,6 @@
 // GET and POST /api/orgs: an operator sees and creates organisations, each with its first administrator. Registered by routes.ts.
 import type { FastifyInstance } from "fastify";
+import { nameSchema } from "../enrolment/schema.ts";
 import { audit } from "./audit.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "./password.ts";
 import type { AccountDeps } from "./routes.ts";
@@ -21,7 +22,7 @@ const createSchema = {
     additionalProperties: false,
     required: ["name", "admin"],
     properties: {
-      name: { type: "string", minLength: 1, maxLength: 200 },
+      name: nameSchema(200),
       admin: {
         type: "object",
         additionalProperties: false,

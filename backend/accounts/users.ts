@@ -2,6 +2,7 @@
 // removes `operator`; the last operator stays; a user of another organisation is 404. Registered by routes.ts.
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Transaction } from "kysely";
+import { UNFIT_CHARACTERS } from "../enrolment/schema.ts";
 import { ApiError } from "../errors.ts";
 import type { Role, SessionUser } from "../request-identity.ts";
 import { audit } from "./audit.ts";
@@ -9,7 +10,8 @@ import { hashPassword, PASSWORD_SCHEMA } from "./password.ts";
 import type { AccountDeps } from "./routes.ts";
 import { insertUser, type AccountTables, type UserRow } from "./table.ts";
 
-export const EMAIL_SCHEMA = { type: "string", maxLength: 254, pattern: "^[^\\s@]+@[^\\s@]+$" } as const;
+const EMAIL_PART = `[^\\s@${UNFIT_CHARACTERS}]+`;
+export const EMAIL_SCHEMA = { type: "string", maxLength: 254, pattern: `^${EMAIL_PART}@${EMAIL_PART}$` } as const;
 const ROLE_SCHEMA = { type: "string", enum: ["viewer", "admin", "operator"] } as const;
 
 const user = {

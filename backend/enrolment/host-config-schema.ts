@@ -1,6 +1,7 @@
 // What a remote configuration of a host may say: intervals, log paths, signals and log level, and nothing else. Invariant: an unknown
 // field or a malformed value is refused when it is written; the host judges again, with its own list of allowed paths. Used by
 // administer-hosts.ts and host-config.ts.
+import { UNFIT_CHARACTERS } from "./schema.ts";
 
 const interval = { type: "string", pattern: "^[1-9][0-9]{0,5}(ms|s|m|h)$" } as const;
 
@@ -13,7 +14,7 @@ export const HOST_CONFIG_SCHEMA = {
       type: "array",
       maxItems: 100,
       uniqueItems: true,
-      items: { type: "string", maxLength: 1000, pattern: "^/[^\\u0000-\\u001f]*$" },
+      items: { type: "string", maxLength: 1000, pattern: `^/[^${UNFIT_CHARACTERS}]*$` },
     },
     signals: { type: "array", uniqueItems: true, items: { type: "string", enum: ["metrics", "logs", "traces"] } },
     log_level: { type: "string", enum: ["debug", "info", "warn", "error"] },

@@ -10,9 +10,12 @@ export const OPTIONAL_TIME_SCHEMA = { type: ["string", "null"], format: "date-ti
 export const NOTHING = { 204: { type: "null" } } as const;
 export const ID_PARAMS = { type: "object", properties: { id: { type: "string" } } } as const;
 
-/** 1 to `maxLength` characters without control characters. */
+/** Control characters and halves of a character: what a database, a label or a terminal does not take. For `[^…]` in patterns. */
+export const UNFIT_CHARACTERS = "\\u0000-\\u001f\\u007f\\ud800-\\udfff";
+
+/** 1 to `maxLength` characters, none of them unfit. */
 export function nameSchema(maxLength: number) {
-  return { type: "string", minLength: 1, maxLength, pattern: "^[^\\u0000-\\u001f\\u007f]+$" } as const;
+  return { type: "string", minLength: 1, maxLength, pattern: `^[^${UNFIT_CHARACTERS}]+$` } as const;
 }
 
 /** A `preValidation` hook: no body is the same as `{}`. */
