@@ -71,7 +71,7 @@ export class SecretFollower {
   async #pollOnce(signal: AbortSignal): Promise<void> {
     for (;;) {
       const before = this.#applied;
-      const view = await this.#secret.read(signal);
+      const view = await this.#secret.read(signal).catch((error: unknown) => this.#away(error, signal));
       this.#back();
       if (this.#applied !== before) continue;
       this.apply(view);
@@ -84,10 +84,8 @@ export class SecretFollower {
     while (!signal.aborted) {
       await pause(this.#timing.pollEveryMs * (0.9 + Math.random() * 0.2), signal);
       if (signal.aborted) return;
-      await this.poll(signal).catch((error: unknown) => {
-        // Safe: what is known stays in force, and the next poll comes.
-        if (!signal.aborted) this.#away(error);
-      });
+      // Safe: what is known stays in force, and the next poll comes.
+      await this.poll(signal).catch(() => undefined);
     }
   }
 
@@ -124,10 +122,10 @@ export class SecretFollower {
     }
   }
 
-  #away(error: unknown): void {
-    if (this.#isAway) this.#log.debug({ err: error }, "the Secret still cannot be read");
-    else this.#log.warn({ err: error }, "cannot read the Secret; signing goes on with the key that is known");
+  #away(error: unknown, signal: AbortSignal): never {
+    if (!this.#isAway && !signal.aborted) this.#log.warn({ err: error }, "cannot read the Secret; what is known stays in force");
     this.#isAway = true;
+    throw error;
   }
 
   #back(): void {

@@ -178,11 +178,11 @@ export class ClusterIdentity implements AgentIdentity {
     try {
       const bounded = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(REFRESH_WITHIN_MS)]);
       await Promise.race([this.#follower.poll(this.#stop.signal), rejectionOf(bounded)]);
-      this.#refreshedAt = performance.now();
     } catch (error) {
-      // Safe: the caller goes on with what is known, which the contract of CredentialSource asks for.
-      this.#log.warn({ err: error, reason }, "cannot re-read the Secret; keeping the key that is known");
+      // Safe: the caller goes on with what is known, which the contract of CredentialSource asks for. The follower tells the outage.
+      this.#log.debug({ err: error, reason }, "cannot re-read the Secret; keeping the key that is known");
     }
+    this.#refreshedAt = performance.now();
   }
 
   async #checkPermissions(): Promise<void> {
@@ -314,9 +314,12 @@ export class ClusterIdentity implements AgentIdentity {
   /** Notes a failure that trying again may cure; the same one is told once. */
   #failed(error: unknown): void {
     if (this.#stop.signal.aborted) return;
+    if (isOvertaken(error)) {
+      this.#log.debug({ err: error }, "overtaken by another agent; looking again");
+      return;
+    }
     this.#failures += 1;
-    if (isOvertaken(error)) this.#log.debug({ err: error }, "overtaken by another agent; looking again");
-    else this.#tell({ code: "failing", message: error instanceof Error ? error.message : String(error) });
+    this.#tell({ code: "failing", message: error instanceof Error ? error.message : String(error) });
   }
 
   #retryAfterMs(error: unknown): number {

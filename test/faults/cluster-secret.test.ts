@@ -73,6 +73,21 @@ it("a new install token in the mounted file is taken up by agents that run, wher
   expect(registrations(backend)).toEqual([201, 201]);
 });
 
+it("an agent that starts while the API server is away signs as soon as it is back, and registers nothing", async () => {
+  await using backend = await EnrolmentBackend.start();
+  await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
+  const installToken = backend.newInstallToken();
+  await using enroller = cluster.agent("enroller", { installToken });
+  const hash = await enroller.signing();
+  await kube.stopServer();
+  const late = cluster.agent("late", { installToken });
+  await eventually("it says what is wrong", async () => late.log.includes("ECONNREFUSED"));
+  await kube.startServer();
+  expect(await late.signing()).toBe(hash);
+  await eventually("it says that all is well", async () => late.log.includes("in order again"));
+  expect(registrations(backend)).toEqual([201]);
+});
+
 it("a refused install token is said so and asked about once, and a good one enrols", async () => {
   await using backend = await EnrolmentBackend.start();
   await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
