@@ -138,11 +138,12 @@ function giveBack(body: Buffer): void {
 
 /** A refused body that looks like protobuf gets an error that says so, instead of one about its first line or byte. */
 async function ingestNamingBinary(ingest: IngestSignal, key: SigningKey, body: Buffer, receivedAt: Date): Promise<IngestResult> {
-  const looksBinary = isBinary(body);
+  // A copy: the ingest may hand the body's memory to another thread.
+  const start = Buffer.from(body.subarray(0, 512));
   try {
     return await ingest(key, body, { receivedAt });
   } catch (error) {
-    if (!(error instanceof ApiError) || error.status !== 400 || !looksBinary) throw error;
+    if (!(error instanceof ApiError) || error.status !== 400 || !isBinary(start)) throw error;
     throw new ApiError(
       "invalid_payload",
       "the body is protobuf or another binary format, which is not taken here: send OTLP/JSON (logs, traces) or Prometheus exposition text (metrics)",
@@ -152,8 +153,8 @@ async function ingestNamingBinary(ingest: IngestSignal, key: SigningKey, body: B
 }
 
 /** Control characters at the start, which neither JSON nor exposition text has there. */
-function isBinary(body: Buffer): boolean {
-  return body.subarray(0, 512).some((byte) => byte < 9 || (byte > 13 && byte < 32));
+function isBinary(start: Buffer): boolean {
+  return start.some((byte) => byte < 9 || (byte > 13 && byte < 32));
 }
 
 /** After the answer: throws the rest of an unread body away, up to a bound; a sender that has more to say is cut off. */
