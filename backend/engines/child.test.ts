@@ -74,6 +74,12 @@ test("a child that exits before it is ready is an error with its last lines, sec
   );
 });
 
+test("a folder given for a program is an error that says so", async () => {
+  using folder = temporaryFolder();
+  const start = superviseChild(await optionsIn(folder.path, "", { candidates: [folder.path] }));
+  await expect(start).rejects.toThrow(/exited before it was ready \(it cannot be executed: .*EACCES/);
+});
+
 test("a child that is never ready is ended and is an error", async () => {
   using folder = temporaryFolder();
   const [otherPort] = await freePorts(1);

@@ -206,9 +206,10 @@ class SupervisedChild implements EngineChild {
       rest = (lines.pop() ?? "").slice(0, 4096);
       for (const line of lines) this.#keepLine(line, log, name);
     });
-    const exited = child.then((result) =>
-      result.signal ? `signal ${result.signal}` : result.exitCode === undefined ? "spawn failed" : `exit code ${result.exitCode}`,
-    );
+    const exited = child.then(({ signal, exitCode, originalMessage }) => {
+      if (signal) return `signal ${signal}`;
+      return exitCode === undefined ? `it cannot be executed: ${originalMessage}` : `exit code ${exitCode}`;
+    });
     return { pid: child.pid, startedAt, exited, end: () => void child.kill("SIGTERM") };
   }
 
