@@ -62,20 +62,20 @@ async function respond(options: HealthOptions, request: IncomingMessage, respons
 }
 
 async function sendReadiness(options: HealthOptions, response: ServerResponse): Promise<void> {
-  // The engines are closing, and are not to be asked any more.
+  // While draining the engines close, and are not to be asked any more.
+  const engines = options.draining() ? {} : await askEngines(options);
   if (options.draining()) return send(response, 503, { status: "draining" });
-  const timeoutMs = options.checkTimeoutMs ?? CHECK_TIMEOUT_MS;
-  const engines = Object.fromEntries(
-    await Promise.all(
-      Object.entries(options.checks).map(async ([name, check]) => {
-        const failure = await failureOf(check, timeoutMs);
-        if (failure !== undefined) options.log.warn({ engine: name, err: failure }, "not ready");
-        return [name, failure === undefined ? "ok" : "failing"] as const;
-      }),
-    ),
-  );
   const ready = Object.values(engines).every((state) => state === "ok");
   send(response, ready ? 200 : 503, { status: ready ? "ready" : "not ready", engines });
+}
+
+async function askEngines({ checks, checkTimeoutMs = CHECK_TIMEOUT_MS, log }: HealthOptions): Promise<Record<string, "ok" | "failing">> {
+  const asked = Object.entries(checks).map(async ([name, check]) => {
+    const failure = await failureOf(check, checkTimeoutMs);
+    if (failure !== undefined) log.warn({ engine: name, err: failure }, "not ready");
+    return [name, failure === undefined ? "ok" : "failing"] as const;
+  });
+  return Object.fromEntries(await Promise.all(asked));
 }
 
 async function failureOf(check: () => Promise<void>, timeoutMs: number): Promise<unknown> {
