@@ -1,0 +1,73 @@
+// Every documented set of values against a real API server: each manifest is accepted as it stands (--dry-run=server), and the pod
+// security standard `restricted` has nothing to say of the backend, and of the agent only what its README lists.
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { execa } from "execa";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { parseAllDocuments } from "yaml";
+import { toolPath } from "../../hack/fetch-tools.ts";
+import { ROOT } from "../fixtures/processes.ts";
+import { kubectl } from "./cluster.ts";
+
+const SPACE = "atherops-manifests";
+/** Kinds that only an operator's custom resources bring. */
+const FOREIGN = ["ServiceMonitor", "PodMonitor"];
+
+beforeAll(async () => {
+  await kubectl(["create", "namespace", SPACE]);
+  await kubectl(["label", "namespace", SPACE, "pod-security.kubernetes.io/warn=restricted"]);
+});
+
+afterAll(async () => {
+  await kubectl(["delete", "namespace", SPACE, "--wait=false"]);
+});
+
+/** What the server says of the manifests: the exit is 0, or this throws; warnings are on stderr. */
+async function dryRun(chart: string, values: string): Promise<{ accepted: number; warnings: string[] }> {
+  const folder = join(ROOT, "charts", chart);
+  const { stdout } = await execa(await toolPath("helm"), [
+    "template",
+    "t",
+    folder,
+    "-f",
+    join(folder, "ci", values),
+    "--namespace",
+    SPACE,
+    "--no-hooks",
+  ]);
+  const documents = parseAllDocuments(stdout).map((document) => document.toJS() as { kind: string } | null);
+  const items = documents.filter((document) => document && !FOREIGN.includes(document.kind));
+  const list = JSON.stringify({ apiVersion: "v1", kind: "List", items });
+  const run = await execa(
+    process.env["KUBECTL_PATH"] ?? "kubectl",
+    ["apply", "--server-side", "--dry-run=server", "-n", SPACE, "-f", "-"],
+    { input: list },
+  );
+  return {
+    accepted: run.stdout.split("\n").filter((line) => line.includes("serverside-applied")).length,
+    warnings: run.stderr.split("\n").filter(Boolean),
+  };
+}
+
+const setsOf = (chart: string): string[] => readdirSync(join(ROOT, "charts", chart, "ci")).filter((name) => name.endsWith("-values.yaml"));
+
+test.each(setsOf("backend"))("the backend with %s is accepted, and meets the standard restricted", async (values) => {
+  const { accepted, warnings } = await dryRun("backend", values);
+  expect(accepted).toBeGreaterThan(3);
+  expect(warnings).toEqual([]);
+});
+
+test.each(setsOf("cluster-agent"))(
+  "the agent with %s is accepted, and departs from restricted only as its README lists",
+  async (values) => {
+    const { accepted, warnings } = await dryRun("cluster-agent", values);
+    expect(accepted).toBeGreaterThan(6);
+    const parts = warnings
+      .join(" ")
+      .replace(/^.*"restricted:latest": /, "")
+      .split(/, (?=\w+[ A-Za-z]* (?:\(|!=|=))/);
+    const allowed = /hostPath|restricted volume types|unrestricted capabilities|runAsNonRoot|runAsUser=0/;
+    expect(parts.filter((part) => !allowed.test(part))).toEqual([]);
+    expect(warnings.join(" ")).not.toMatch(/allowPrivilegeEscalation|seccompProfile|host namespaces|hostPort|privileged/);
+  },
+);
