@@ -1,36 +1,33 @@
 // What a replica knows of keys, and how often it asks: against a real PGlite whose statements are counted.
 import { randomBytes, randomUUID } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { keyHash } from "../../agent/protocol/signature.ts";
-import { openDatabase, type Database } from "../engines/postgres/database.ts";
+import type { Database } from "../engines/postgres/database.ts";
 import { migrate } from "../engines/postgres/migrate.ts";
-import { createLog } from "../log.ts";
+import { relationalEngines, type OpenedEngine } from "../../test/fixtures/postgres.ts";
 import type { AccountTables } from "../accounts/table.ts";
 import { KEY_CACHE_MS, KeyCache } from "./key-cache.ts";
 import { mintKey, revokeKeysOf } from "./key-table.ts";
 import { MasterKeys } from "./master-key.ts";
 import type { EnrolmentTables } from "./table.ts";
 
-const dataDir = mkdtempSync(join(tmpdir(), "atherops-key-cache-"));
+const pglite = relationalEngines.find((engine) => engine.name === "PGlite");
 const masterKeys = new MasterKeys(Buffer.alloc(32, 1));
 const orgId = randomUUID();
+let opened: OpenedEngine | undefined;
 let database: Database;
 let now = 1_000_000;
 let lookups = 0;
 let cache: KeyCache;
 
 beforeAll(async () => {
-  database = await openDatabase({ dataDir, log: createLog("silent") });
+  opened = await pglite?.open();
+  if (!opened) throw new Error("no PGlite");
+  database = opened.database;
   await migrate(database);
   await database.tables<AccountTables>().insertInto("orgs").values({ id: orgId, name: "org", created_at: new Date() }).execute();
 });
-afterAll(async () => {
-  await database?.[Symbol.asyncDispose]();
-  rmSync(dataDir, { recursive: true, force: true });
-});
+afterAll(async () => await opened?.end());
 beforeEach(() => {
   lookups = 0;
   const db = database.tables<EnrolmentTables>();
