@@ -28,6 +28,8 @@ export interface ReconcilerTiming {
 }
 
 const DEFAULT_TIMING: ReconcilerTiming = { pollMs: 2000, confirmMs: 15_000, confirmPollMs: 50, maxBackoffMs: 2000 };
+/** A reload takes less: from then on it is looked at whether it was refused. */
+const SUSPICIOUS_MS = 3000;
 /** Above so many changed groups, all are read back at once. */
 const MAX_NAMED_GROUPS = 50;
 
@@ -73,8 +75,8 @@ export class Reconciler implements AsyncDisposable {
         await this.#reconcile();
         if (this.#failures > 0) this.#options.log.info("the evaluator has all rules again");
         this.#failures = 0;
-        // At most half of the time, so that a stream of changes leaves the evaluator time to evaluate.
-        await this.#pause(Math.min(2000, Date.now() - startedAt));
+        // At most two thirds of the time, so that a stream of changes leaves the evaluator time to evaluate.
+        await this.#pause(Math.min(1000, (Date.now() - startedAt) / 2));
         if (!this.#noticed) await this.#wait(this.#timing.pollMs);
       } catch (error) {
         if (this.#stopping.signal.aborted) return;
@@ -103,11 +105,12 @@ export class Reconciler implements AsyncDisposable {
   /** Reads back until everything is loaded or time is up. Answers what is not. */
   async #confirm(changed: readonly RuleSet[]): Promise<readonly RuleSet[]> {
     const deadline = Date.now() + this.#timing.confirmMs;
+    const suspiciousAt = Date.now() + SUSPICIOUS_MS;
     let missing = changed;
-    for (let pauseMs = this.#timing.confirmPollMs; ; pauseMs = Math.min(1000, pauseMs * 1.5)) {
+    for (let pauseMs = this.#timing.confirmPollMs; ; pauseMs = Math.min(250, pauseMs * 1.5)) {
       missing = await this.#missing(missing);
       if (missing.length === 0 || Date.now() >= deadline || this.#stopping.signal.aborted) return missing;
-      if (pauseMs === 1000 && (await this.#options.evaluator.refusedLastReload())) return missing;
+      if (Date.now() >= suspiciousAt && (await this.#options.evaluator.refusedLastReload())) return missing;
       await this.#pause(pauseMs);
     }
   }

@@ -6,6 +6,8 @@ import { NO_POSTGRES, postgresBinaries, PostgresServer } from "../../test/fixtur
 import { openDatabase } from "../engines/postgres/database.ts";
 import { createLog } from "../log.ts";
 
+vi.setConfig({ testTimeout: 180_000 });
+
 let service: AlertingApp;
 let admin: string;
 let viewer: string;
