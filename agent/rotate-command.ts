@@ -26,7 +26,8 @@ export async function rotateCommand(): Promise<void> {
   await secret.requestRotation(signal);
   console.log("asked for; waiting for the agent that acts for the cluster …");
   while (!signal.aborted) {
-    const now = (await secret.read(signal))?.credential;
+    // Safe: an API server that is away for a moment is asked again, until the time is over.
+    const now = (await secret.read(signal).catch(() => undefined))?.credential;
     if (now && now.apiKey !== before.apiKey) {
       console.log(`rotated: the cluster's key was made at ${now.keyCreatedAt}; the old one is taken for 5 more minutes`);
       return;

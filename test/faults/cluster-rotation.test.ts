@@ -111,7 +111,7 @@ describe("a rotation", () => {
     const { first } = await enrolled(cluster, backend);
     const agents = ["a", "b", "c", "d", "e"].map((name) => cluster.agent(name, { heartbeatEveryMs: 20 }));
     await allSignWith(agents, () => true);
-    expect(await rotateCommand(cluster)).toContain("rotated: the key of");
+    expect(await rotateCommand(cluster)).toContain("rotated: the cluster's key");
     const second = await allSignWith(agents, (hash) => hash !== first);
     expect(second).toEqual(new Set([newestHash(backend)]));
     backend.aheadMs = 31 * DAY_MS;
