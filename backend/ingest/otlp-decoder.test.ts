@@ -469,4 +469,16 @@ describe("the decoder's threads", () => {
     });
     expect((await decoder.decode({ signal: "logs", body: large(500), context: CONTEXT })).accepted).toBe(500);
   });
+
+  it.each([
+    ["objects", '{"resourceLogs":[', "{},", "{}]}"],
+    ["arrays", '{"x":[', "[],", "[]]}"],
+  ])("refuse a body of %s alone, which would take gigabytes once parsed", async (_, head, unit, tail) => {
+    await using decoder = openOtlpDecoder(1);
+    const body = Buffer.from(head + unit.repeat((32 * 1024 * 1024 - 100) / unit.length) + tail);
+    await expect(decoder.decode({ signal: "logs", body, context: CONTEXT })).rejects.toMatchObject({
+      code: "invalid_payload",
+      message: expect.stringContaining("send smaller batches"),
+    });
+  });
 });

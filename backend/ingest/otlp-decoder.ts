@@ -28,7 +28,10 @@ export interface OtlpDecoder extends AsyncDisposable {
 
 /** Below this, handing a body to a thread costs more than decoding it. */
 const INLINE_BYTES = 32 * 1024;
-/** A document whose objects need more than this ends its worker, not the process. */
+/**
+ * Well above what the densest document that decodeDocument parses needs: JSON.parse over the limit would end the process, not the thread
+ * alone.
+ */
 const WORKER_HEAP_MIB = 1024;
 
 /** The pure decoders, callable on any thread. */

@@ -47,6 +47,7 @@ export type Json = Record<string, unknown>;
  */
 export function decodeDocument<T>(body: Uint8Array, decode: (document: Json) => T): T {
   if (!isUtf8(body)) throw new ApiError("malformed_body", notJson(body, "the body is not UTF-8"));
+  refuseDense(body);
   const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString("utf8");
   if (text.trim() === "") return decode({});
   try {
@@ -55,6 +56,25 @@ export function decodeDocument<T>(body: Uint8Array, decode: (document: Json) => 
     if (error instanceof RoundedInteger) return decodeParsed(JSON.parse(text, keepExact), decode);
     throw error;
   }
+}
+
+/** No body below this can take much memory. */
+const SMALL_BYTES = 1024 * 1024;
+const ALLOWED_CONTAINERS = 2_000_000;
+
+/**
+ * JSON.parse cannot be interrupted, and 32 MiB of `{},` would be gigabytes: a body that is mostly brackets is refused before. Real
+ * documents have one bracket in 16 bytes at most; those within strings count too, so there is room for them.
+ */
+function refuseDense(body: Uint8Array): void {
+  if (body.byteLength <= SMALL_BYTES) return;
+  let containers = 0;
+  for (let index = 0; index < body.byteLength; index += 1) {
+    const byte = body[index];
+    if (byte === 0x7b || byte === 0x5b) containers += 1;
+  }
+  if (containers <= ALLOWED_CONTAINERS + body.byteLength / 8) return;
+  throw new ApiError("invalid_payload", `the document has ${containers} objects and arrays, too many for its size: send smaller batches`);
 }
 
 function decodeParsed<T>(document: unknown, decode: (document: Json) => T): T {

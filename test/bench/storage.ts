@@ -1,7 +1,7 @@
 // How the tables of logs and spans answer as they grow: node test/bench/storage.ts [--rows 1000000,10000000] [--layouts]
 // Fills the shipped tables (50 organisations, one day, rows in the order of their time) on an embedded engine in a temporary folder and
-// times the queries of the API through the stores: p50 and p90 of 15, each of another organisation. --layouts adds the sort keys and indexes
-// that were not chosen. Figures of a run stand in the comments of backend/engines/clickhouse/migrations/.
+// times the queries of the API through the stores: p50 and p90 of 15, each of another organisation. --layouts
+// adds the sort keys and indexes that were not chosen. Figures of a run stand in the comments of backend/engines/clickhouse/migrations/.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
