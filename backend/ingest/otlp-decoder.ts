@@ -32,7 +32,7 @@ const INLINE_BYTES = 32 * 1024;
  * Well above what the densest document that decodeDocument parses needs: JSON.parse over the limit would end the process, not the thread
  * alone.
  */
-const WORKER_HEAP_MIB = 1024;
+const WORKER_HEAP_MIB = 1536;
 
 /** The pure decoders, callable on any thread. */
 export function decodeNow({ signal, body, context }: DecodeTask): DecodedBody {
