@@ -1,0 +1,80 @@
+// The backend killed with SIGKILL under load, again and again: what was answered 204 is there afterwards, once, whatever was sent again
+// in between. (Its engines killed alone: metrics-engine.test.ts, backend-engines.test.ts.)
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import {
+  adminPassword,
+  backendPlace,
+  eventually,
+  login,
+  makeTenant,
+  startBackend,
+  temporaryFolder,
+  type BackendPlace,
+  type Tenant,
+  type TestProcess,
+} from "../fixtures/processes.ts";
+import { isAlive } from "../fixtures/process-state.ts";
+import { lossesOf, NOTHING_LOST, Senders, SIGNALS } from "../fixtures/senders.ts";
+
+const KILLS = 10;
+/** Each kill is a whole start of the backend: seconds, but tens of them on a machine that is busy with something else. */
+const TIMEOUT_MS = 600_000;
+
+const folder = temporaryFolder();
+let place: BackendPlace;
+let backend: TestProcess;
+let tenant: Tenant;
+
+beforeAll(async () => {
+  place = await backendPlace(folder.path, { JWT_TTL: "2h" });
+  backend = await startBackend(place);
+  tenant = await makeTenant(place.apiUrl, await login(place.apiUrl, "admin@localhost", adminPassword(place)), "load");
+});
+
+afterAll(async () => {
+  await backend?.end();
+  folder[Symbol.dispose]();
+});
+
+function enginePid(): number {
+  return (JSON.parse(readFileSync(join(place.dataDir, "victoria-metrics.pid"), "utf8")) as { pid: number }).pid;
+}
+
+/** Waits until some more bodies of each signal are acknowledged. */
+async function moreOf(senders: Senders, bodies: number): Promise<void> {
+  for (const signal of SIGNALS) {
+    const before = senders.acknowledged(signal).length;
+    await eventually(`${bodies} more ${signal}`, async () => senders.acknowledged(signal).length >= before + bodies);
+  }
+}
+
+test(
+  `after ${KILLS} times kill -9 under load everything answered 204 is readable exactly once, and no engine is left over`,
+  async () => {
+    await using senders = new Senders({ apiUrl: place.apiUrl, tenant });
+    for (let kill = 0; kill < KILLS; kill += 1) {
+      await moreOf(senders, 2 + kill);
+      const orphan = enginePid();
+      await backend.end("SIGKILL");
+      expect(isAlive(orphan)).toBe(true);
+      backend = await startBackend(place);
+      expect(enginePid()).not.toBe(orphan);
+      expect(isAlive(orphan)).toBe(false);
+    }
+    await moreOf(senders, 5);
+    await senders.finish();
+    console.log(`${KILLS} kills: ${SIGNALS.map((signal) => `${senders.acknowledged(signal).length} bodies of ${signal}`).join(", ")};`);
+    console.log(`${senders.retried} of them sent more than once; answers ${JSON.stringify(Object.fromEntries(senders.answers))}`);
+    expect(senders.retried).toBeGreaterThan(KILLS);
+    expect([...senders.answers.keys()].filter((answer) => !/^(204|no answer|50[23] .*again after)/.test(answer))).toEqual([]);
+    for (const signal of SIGNALS) {
+      await eventually(`every acknowledged record of ${signal} is readable once`, async () => {
+        expect(await lossesOf(place.apiUrl, tenant.token, signal, senders.sent)).toEqual(NOTHING_LOST);
+        return true;
+      });
+    }
+  },
+  TIMEOUT_MS,
+);
