@@ -137,6 +137,7 @@ async function openApi(running: Running, alerting: string | FastifyInstance | un
       url: secrets.clickhouseUrl,
       dataDir: join(settings.dataDir, "clickhouse"),
       cluster: settings.clickhouseCluster,
+      threads: settings.threadPoolSize,
       log,
     }),
   );

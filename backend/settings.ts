@@ -26,6 +26,7 @@
 //   QUOTA_BYTES_PER_SECOND, QUOTA_RECORDS_PER_SECOND   per organisation and replica; 0 or unset: unlimited
 //   INGEST_MEMORY_MIB       512              bodies held at once, compressed and decompressed; above it: 503
 //   ADMIN_EMAIL             admin@localhost  ADMIN_PASSWORD   the first user, at the first start
+//   UV_THREADPOOL_SIZE      4                read by Node itself at its start: statements of the embedded ClickHouse that run at once; 16 is good
 //   LOG_LEVEL               info             debug | info | warn | error
 import { readFileSync } from "node:fs";
 import { homedir } from "node:os";
@@ -65,6 +66,8 @@ export interface Settings {
   readonly quotaBytesPerSecond: number;
   readonly quotaRecordsPerSecond: number;
   readonly ingestMemoryBytes: number;
+  /** Size of libuv's pool, where the embedded ClickHouse runs. */
+  readonly threadPoolSize: number;
   readonly adminEmail: string;
   readonly logLevel: string;
 }
@@ -129,6 +132,7 @@ function readPlain(read: Reader): Settings {
     quotaBytesPerSecond: read.integer("QUOTA_BYTES_PER_SECOND", 0, 0),
     quotaRecordsPerSecond: read.integer("QUOTA_RECORDS_PER_SECOND", 0, 0),
     ingestMemoryBytes: read.integer("INGEST_MEMORY_MIB", 512, 64) * 1024 * 1024,
+    threadPoolSize: read.integer("UV_THREADPOOL_SIZE", 4, 1),
     adminEmail: read.text("ADMIN_EMAIL") ?? "admin@localhost",
     logLevel: read.oneOf("LOG_LEVEL", ["info", "debug", "warn", "error"]),
   };

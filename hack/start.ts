@@ -114,7 +114,7 @@ async function isFree(host: string, port: number): Promise<boolean> {
 }
 
 function backendEnvironment(place: Places, tools: Record<string, string>): NodeJS.ProcessEnv {
-  return { ...process.env, ...tools, DATA_DIR: join(place.data, "backend") };
+  return { UV_THREADPOOL_SIZE: "16", ...process.env, ...tools, DATA_DIR: join(place.data, "backend") };
 }
 
 function agentEnvironment(place: Places, tools: Record<string, string>, installToken: string | undefined): NodeJS.ProcessEnv {

@@ -179,9 +179,21 @@ test("helm install brings up the backend, and its helm test passes", async () =>
 });
 
 test("helm install of the agent with a fresh install token: telemetry of all kinds is read back within two minutes, and a rule fires", async () => {
-  const minted = await call("POST", `${api.url}/api/install-tokens`, { bearer: token, body: { ttl: "1h" } });
-  expect(minted.status).toBe(201);
-  await kubectl(["-n", NAMESPACE, "create", "secret", "generic", "install-token", `--from-literal=token=${minted.json.token}`]);
+  const inBackend = [
+    "-n",
+    NAMESPACE,
+    "exec",
+    "-i",
+    "deployment/backend",
+    "--",
+    "env",
+    "XDG_CONFIG_HOME=/tmp",
+    "node",
+    "/app/backend/bin/atherops.ts",
+  ];
+  await kubectl([...inBackend, "login", "--email", ADMIN], `${password}\n`);
+  const installToken = await kubectl([...inBackend, "tokens", "create", "--ttl", "1h"]);
+  await kubectl(["-n", NAMESPACE, "create", "secret", "generic", "install-token", "--from-file=token=/dev/stdin"], installToken);
   const started = performance.now();
   const seconds = (): number => Math.round((performance.now() - started) / 1000);
   await helm(
