@@ -1,10 +1,11 @@
 // Installed as its users install it: two charts on a real cluster, a workload, and everything that happens to an installation in its
 // life. The steps build on one another, in order. Run by `npm run test:e2e` (hack/e2e.ts).
 import { randomUUID } from "node:crypto";
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { call, eventually, login, ROOT } from "../fixtures/processes.ts";
+import { call, eventually, login, readIfThere, ROOT } from "../fixtures/processes.ts";
 import { apply, get, helm, kubectl, NAMESPACE, PortForward } from "./cluster.ts";
 
 const BACKEND_CHART = join(ROOT, "charts/backend");
@@ -150,6 +151,18 @@ async function agentPod(): Promise<string> {
   return pods.items[0].metadata.name;
 }
 
+async function agentRestarts(): Promise<number> {
+  return (await get("pod", await agentPod())).status.containerStatuses[0].restartCount;
+}
+
+/** Where the node is this machine (not kind), its processes are seen here: kills the agent's, as the kernel would. False elsewhere. */
+function killAgentProcess(): boolean {
+  const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
+  const agent = pids.find((pid) => readIfThere(`/proc/${pid}/cmdline`).includes("/app/agent/bin/atherops-k8s-otel-agent.ts\0run"));
+  if (!agent) console.warn("NOT SHOWN: the node is not this machine, so the agent's process was not killed by itself");
+  return agent !== undefined && process.kill(Number(agent), "SIGKILL");
+}
+
 /** The key in force, as the Secret holds it (base64). */
 async function storedKey(): Promise<string> {
   return (await get("secret", "cluster-agent-credentials")).data["api-key"];
@@ -283,11 +296,16 @@ test("the agent's pod deleted, killed without grace, and the backend's pod delet
   const forced = await settled();
   console.log("agent pod killed:", forced);
   expect(forced).toMatchObject({ missing: 0 });
+  const before = await agentRestarts();
+  if (killAgentProcess()) await eventually("the container started again", async () => (await agentRestarts()) > before, 120_000);
+  const killed = await settled();
+  console.log("agent's Node process killed:", killed);
+  expect(killed).toMatchObject({ missing: 0 });
   await kubectl(["-n", NAMESPACE, "delete", "pod", "-l", "app.kubernetes.io/name=atherops-backend", "--wait=true"]);
   await kubectl(["-n", NAMESPACE, "rollout", "status", "deployment/backend", "--timeout=240s"]);
   const backend = await settled();
   console.log("backend pod deleted:", backend);
-  expect(backend).toMatchObject({ missing: 0, doubled: forced.doubled });
+  expect(backend).toMatchObject({ missing: 0, doubled: killed.doubled });
 });
 
 test("uninstalled and installed again, the cluster keeps its identity and needs no new token", async () => {

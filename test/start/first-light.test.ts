@@ -19,6 +19,7 @@ import {
   eventually,
   hostAgentPlace,
   login,
+  readIfThere,
   startBackend,
   startHostAgent,
   temporaryFolder,
@@ -256,12 +257,3 @@ test("no secret is in any log or process argument", async () => {
     .map((pid) => readIfThere(`/proc/${pid}/cmdline`));
   for (const secret of secrets) expect(commandLines.some((line) => line.includes(secret))).toBe(false);
 });
-
-/** Empty for a process that has ended since it was listed. */
-function readIfThere(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch {
-    return "";
-  }
-}
