@@ -4,12 +4,12 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
-import { gunzipSync } from "node:zlib";
+import { gunzipSync, zstdDecompressSync } from "node:zlib";
 
 export class Sink implements AsyncDisposable {
   /** Log bodies in order of arrival. */
   readonly lines: string[] = [];
-  /** SHA-free record of bodies taken twice byte for byte, which the backend would store once. */
+  /** What came: a body that comes again byte for byte is stored once, as the backend does. */
   readonly #bodies = new Set<string>();
   repeatedBodies = 0;
   requests = 0;
@@ -40,7 +40,8 @@ export class Sink implements AsyncDisposable {
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const raw = await buffer(request);
-    const body = request.headers["content-encoding"] === "gzip" ? gunzipSync(raw) : raw;
+    const encoding = request.headers["content-encoding"];
+    const body = encoding === "zstd" ? zstdDecompressSync(raw) : encoding === "gzip" ? gunzipSync(raw) : raw;
     const path = request.url ?? "";
     if (path.endsWith("/register")) {
       const answer = {

@@ -1,0 +1,84 @@
+import { afterEach, describe, expect, test } from "vitest";
+import { type AgentStatus, type HealthServer, startHealthServer } from "./health.ts";
+
+let server: HealthServer | undefined;
+afterEach(async () => server?.[Symbol.asyncDispose]());
+
+const RUNNING = { state: "running", pid: 1, since: "", restarts: 2, lastError: null, configError: null } as const;
+const IDENTITY = { id: "i", keyCreatedAt: "", keyAgeDays: 3, problem: undefined };
+
+async function get(path: string, status: Partial<AgentStatus>, collectorHealthy = true): Promise<{ status: number; text: string }> {
+  const whole: AgentStatus = {
+    program: "p",
+    version: "1",
+    startedAt: "",
+    signals: ["logs"],
+    clockSkewS: 0,
+    identity: undefined,
+    heartbeat: undefined,
+    collector: undefined,
+    telemetry: undefined,
+    ...status,
+  };
+  const source = { status: () => whole, collectorHealthy: () => Promise.resolve(collectorHealthy), collectorMetricsUrl: () => undefined };
+  server = await startHealthServer({ host: "127.0.0.1", port: 0 }, source);
+  const answer = await fetch(`http://127.0.0.1:${server.port}${path}`);
+  return { status: answer.status, text: await answer.text() };
+}
+
+describe("the agent's health", () => {
+  test("is alive from the first moment, and not ready with the reasons", async () => {
+    expect((await get("/healthz", {})).status).toBe(200);
+    await server?.[Symbol.asyncDispose]();
+    const ready = await get("/readyz", {});
+    expect(ready.status).toBe(503);
+    expect(ready.text).toContain("not enrolled yet");
+    expect(ready.text).toContain("not started yet");
+  });
+
+  test("is ready when it is enrolled and the collector runs, also while nothing gets through, and says so", async () => {
+    const none = { lastSuccess: null, accepted: 0, retried: 4, refused: 0, acceptedBytes: 0, droppedPoints: {} };
+    const failing = { ...none, lastError: { at: "", message: "answered 503" }, failingSince: "2026-01-01T00:00:00Z" };
+    const fine = { ...none, lastError: null, failingSince: null };
+    const answer = await get("/readyz", {
+      identity: IDENTITY,
+      collector: RUNNING,
+      telemetry: { logs: failing, metrics: fine, traces: fine },
+    });
+    expect(answer.status).toBe(200);
+    expect(JSON.parse(answer.text)).toMatchObject({ ready: true, failing: [{ signal: "logs", error: "answered 503" }] });
+  });
+
+  test.each([
+    [
+      "a problem of the identity",
+      { identity: { ...IDENTITY, problem: { code: "key_refused", message: "make a token" } }, collector: RUNNING },
+      true,
+      "make a token",
+    ],
+    [
+      "a crashed collector",
+      { identity: IDENTITY, collector: { ...RUNNING, state: "waiting", lastError: "boom" } as const },
+      true,
+      "waiting: boom",
+    ],
+    ["an unwell collector", { identity: IDENTITY, collector: RUNNING }, false, "not healthy"],
+  ])("is not ready with %s, and names it", async (_what, status, healthy, words) => {
+    const answer = await get("/readyz", status, healthy);
+    expect(answer.status).toBe(503);
+    expect(answer.text).toContain(words);
+  });
+
+  test("is offered to Prometheus", async () => {
+    const { text } = await get("/metrics", { identity: IDENTITY, collector: RUNNING });
+    expect(text).toMatch(/^atherops_agent_collector_restarts 2$/m);
+    expect(text).toMatch(/^atherops_agent_key_age_days 3$/m);
+    expect(text).toMatch(/^atherops_agent_info\{program="p",version="1"\} 1$/m);
+  });
+
+  test("answers other paths and methods in words", async () => {
+    expect((await get("/secret", {})).status).toBe(404);
+    const answer = await fetch(`http://127.0.0.1:${server?.port}/healthz`, { method: "POST" });
+    expect(answer.status).toBe(405);
+  });
+});
