@@ -36,7 +36,7 @@ import { VictoriaMetricsStore, type VictoriaMetricsStoreOptions } from "./metric
 import { createObservations, type Observations } from "./observations.ts";
 import type { Guards } from "./request-identity.ts";
 import { closeRoutes, createApp } from "./server.ts";
-import { readSettings, SettingsError, type ListenAddress, type Secrets, type Settings } from "./settings.ts";
+import { loggable, readSettings, SettingsError, type ListenAddress, type Secrets, type Settings } from "./settings.ts";
 import { createTraceIngest } from "./traces/ingest.ts";
 import { registerTraceRoutes } from "./traces/routes.ts";
 import { ClickHouseSpanStore } from "./traces/store.ts";
@@ -72,7 +72,7 @@ async function serve(roles: readonly Role[]): Promise<void> {
   const stopping = new AbortController();
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => stopping.abort(signal));
   await using stack = new AsyncDisposableStack();
-  log.info({ settings, roles }, "starting");
+  log.info({ settings: loggable(settings), roles }, "starting");
   const running = await openShared({ settings, secrets, log, stack, stopping: stopping.signal });
   const alerting = roles.includes("alerting") ? await openAlerting(running) : undefined;
   if (roles.includes("api")) await openApi(running, settings.alertingUrl ?? alerting);
@@ -217,7 +217,11 @@ function appOptions({ settings, log, observations }: Running) {
 /** Listens, and closes in its turn: no new connections, requests under way are answered. */
 async function listen({ stack }: Running, app: FastifyInstance, at: ListenAddress, what: string): Promise<string> {
   await closeRoutes(app);
-  const address = await app.listen({ host: at.host, port: at.port, listenTextResolver: (url) => `${what} listens at ${url}` });
+  const options = { host: at.host, port: at.port, listenTextResolver: (url: string) => `${what} listens at ${url}` };
+  const address = await app.listen(options).catch((cause: NodeJS.ErrnoException) => {
+    const why = cause.code === "EADDRINUSE" ? "the port is in use" : cause.message;
+    throw new SettingsError(`${what.toUpperCase()}_LISTEN: cannot listen on ${at.host}:${at.port}: ${why}`, { cause });
+  });
   stack.defer(() => app.close());
   return address;
 }

@@ -29,6 +29,7 @@
 //   UV_THREADPOOL_SIZE      4                read by Node itself at its start: statements of the embedded ClickHouse that run at once; 16 is good
 //   LOG_LEVEL               info             debug | info | warn | error
 import { readFileSync } from "node:fs";
+import { isIP } from "node:net";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
 
@@ -102,16 +103,25 @@ export function readSettings(env: NodeJS.ProcessEnv = process.env): { settings: 
   return { settings, secrets };
 }
 
+/** The settings for a log line: the addresses of engines may hold passwords, which are masked. */
+export function loggable(settings: Settings): unknown {
+  return JSON.parse(JSON.stringify(settings, masked));
+}
+
+function masked(_name: string, value: unknown): unknown {
+  return typeof value === "string" ? value.replace(/\/\/[^/]*@/, "//***@") : value;
+}
+
 function readPlain(read: Reader): Settings {
-  const tlsCert = read.text("TLS_CERT_FILE");
-  const tlsKey = read.text("TLS_KEY_FILE");
+  const tlsCert = read.readableFile("TLS_CERT_FILE");
+  const tlsKey = read.readableFile("TLS_KEY_FILE");
   if ((tlsCert === undefined) !== (tlsKey === undefined)) read.problem("TLS_CERT_FILE and TLS_KEY_FILE go together");
   return {
     api: read.listen("API_LISTEN", "127.0.0.1:8080"),
     alerting: read.listen("ALERTING_LISTEN", "127.0.0.1:8082"),
     health: read.listen("HEALTH_LISTEN", "127.0.0.1:9090"),
     tls: tlsCert && tlsKey ? { certFile: tlsCert, keyFile: tlsKey } : undefined,
-    trustedProxies: read.list("TRUSTED_PROXIES"),
+    trustedProxies: read.addresses("TRUSTED_PROXIES"),
     dataDir: resolve(read.text("DATA_DIR") ?? "./data"),
     clickhouseCluster: read.text("CLICKHOUSE_CLUSTER"),
     metricsWriteUrl: read.url("METRICS_WRITE_URL"),
@@ -128,7 +138,7 @@ function readPlain(read: Reader): Settings {
     jwtTtlMs: read.duration("JWT_TTL", "15m", 1000),
     logsRetentionDays: read.integer("LOGS_RETENTION_DAYS", 30, 1),
     tracesRetentionDays: read.integer("TRACES_RETENTION_DAYS", 30, 1),
-    metricsRetention: read.text("METRICS_RETENTION") ?? "30d",
+    metricsRetention: read.retention("METRICS_RETENTION", "30d"),
     quotaBytesPerSecond: read.integer("QUOTA_BYTES_PER_SECOND", 0, 0),
     quotaRecordsPerSecond: read.integer("QUOTA_RECORDS_PER_SECOND", 0, 0),
     ingestMemoryBytes: read.integer("INGEST_MEMORY_MIB", 512, 64) * 1024 * 1024,
@@ -140,7 +150,7 @@ function readPlain(read: Reader): Settings {
 
 function readSecrets(read: Reader): Secrets {
   return {
-    databaseUrl: read.url("DATABASE_URL"),
+    databaseUrl: read.url("DATABASE_URL", ["postgres", "postgresql"]),
     clickhouseUrl: read.url("CLICKHOUSE_URL"),
     masterKey: read.base64("MASTER_KEY", 32),
     masterPreviousKey: read.base64("MASTER_PREVIOUS_KEY", 32),
@@ -155,6 +165,8 @@ function checkTogether(read: Reader, settings: Settings, secrets: Secrets): void
   if ((settings.metricsWriteUrl === undefined) !== (settings.metricsQueryUrl === undefined)) {
     read.problem("METRICS_WRITE_URL and METRICS_QUERY_URL go together");
   }
+  if (settings.clickhouseCluster && !secrets.clickhouseUrl)
+    read.problem("CLICKHOUSE_CLUSTER needs CLICKHOUSE_URL: the embedded engine has no cluster");
   if (settings.rulesListen && !secrets.rulesPassword) read.problem("RULES_PASSWORD is required with RULES_LISTEN");
   if (!hasExternalEngine(settings, secrets)) return;
   if (!secrets.masterKey) read.problem("MASTER_KEY is required with an external engine: make one with `openssl rand -base64 32`");
@@ -212,9 +224,45 @@ class Reader {
     return { host: match?.[1]?.replace(/^\[|\]$/g, "") || "0.0.0.0", port };
   }
 
-  url(name: string): string | undefined {
+  /** `localhost:8428` is a URL as well, of the scheme "localhost": the schemes tell what is meant. */
+  url(name: string, schemes: readonly string[] = ["http", "https"]): string | undefined {
     const text = this.text(name);
-    if (text !== undefined && !URL.canParse(text)) this.problem(`${name}: not a URL`);
+    const scheme = URL.parse(text ?? "")?.protocol.slice(0, -1) ?? "";
+    if (text !== undefined && !schemes.includes(scheme))
+      this.problem(`${name}: must be a URL that begins with ${schemes.join(":// or ")}://`);
+    return text;
+  }
+
+  readableFile(name: string): string | undefined {
+    const path = this.text(name);
+    if (path === undefined) return undefined;
+    try {
+      readFileSync(path);
+    } catch (error) {
+      this.problem(`${name}: cannot read ${path}: ${(error as NodeJS.ErrnoException).code}`);
+    }
+    return path;
+  }
+
+  /** IP addresses or CIDRs, or the names of ranges that fastify knows. */
+  addresses(name: string): string[] {
+    const items = this.list(name);
+    for (const item of items) {
+      const [address = "", bits, ...rest] = item.split("/");
+      const mostBits = isIP(address) === 6 ? 128 : 32;
+      const isRange = bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= mostBits);
+      const known = ["loopback", "linklocal", "uniquelocal"].includes(item);
+      if (!known && (isIP(address) === 0 || !isRange || rest.length > 0))
+        this.problem(`${name}: "${item}" is not an address or CIDR, such as 10.0.0.0/8`);
+    }
+    return items;
+  }
+
+  /** As `-retentionPeriod` of VictoriaMetrics; metrics/ingest.ts reads it. */
+  retention(name: string, fallback: string): string {
+    const text = this.text(name) ?? fallback;
+    if (!/^\d+(\.\d+)?[hdwMy]?$/.test(text) || Number.parseFloat(text) === 0)
+      this.problem(`${name}: "${text}" is not a retention such as 30d, 8w or 1y`);
     return text;
   }
 
