@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, truncateSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
@@ -21,6 +21,22 @@ test("what was appended is replayed whole and in order, also by the next process
   await append(journal, "later");
   const next = new WriteJournal(folder.path);
   expect(await replayed(next)).toEqual([...all, "/import?x=ü later"]);
+});
+
+test("a write that the disk cuts short fails, with those behind it in the file; what is taken afterwards is replayed", async () => {
+  using folder = temporaryFolder();
+  // A disk without room for the second write.
+  const full = async (fd: number, buffers: readonly Uint8Array[], position: number) => {
+    const bytes = Buffer.concat(buffers);
+    const taken = bytes.includes("too much") ? 10 : bytes.length;
+    return { bytesWritten: writeSync(fd, bytes, 0, taken, position) };
+  };
+  const journal = new WriteJournal(folder.path, Date.now, full);
+  const outcomes = await Promise.allSettled([append(journal, "before"), append(journal, "too much"), append(journal, "behind")]);
+  expect(outcomes.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "rejected"]);
+  await append(journal, "after");
+  const kept = await replayed(new WriteJournal(folder.path));
+  expect([kept.at(0), kept.at(-1)]).toEqual(["/import?x=ü before", "/import?x=ü after"]);
 });
 
 test("writes are forgotten fifteen seconds after their file was closed, not earlier, and replaying starts that time anew", async () => {

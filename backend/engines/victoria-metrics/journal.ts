@@ -28,9 +28,14 @@ interface OpenSegment extends Segment {
   /** Writes under way; the file is closed when it is closed to new ones and these are done. */
   writes: number;
   open: boolean;
+  /** Everything written so far: reading back ends at a gap, so what comes after one that failed has failed as well. */
+  whole: Promise<unknown>;
 }
 
 const writeBuffers = promisify(writev);
+
+/** As `fs.writev`; a full disk makes it fail, or write less than it was given. */
+type WriteBuffers = (fd: number, buffers: readonly Uint8Array[], position: number) => Promise<{ bytesWritten: number }>;
 
 /** Sends one kept write to the engine again; rejects if it cannot. */
 export type Resend = (path: string, body: Buffer) => Promise<void>;
@@ -38,15 +43,17 @@ export type Resend = (path: string, body: Buffer) => Promise<void>;
 export class WriteJournal implements AsyncDisposable {
   readonly #folder: string;
   readonly #now: () => number;
+  readonly #writeBuffers: WriteBuffers;
   readonly #pending = new Set<Promise<unknown>>();
   readonly #closed: Segment[] = [];
   #current: OpenSegment | undefined;
   #number = 0;
   #replaying = false;
 
-  constructor(folder: string, now: () => number = Date.now) {
+  constructor(folder: string, now: () => number = Date.now, write: WriteBuffers = writeBuffers) {
     this.#folder = folder;
     this.#now = now;
+    this.#writeBuffers = write;
     mkdirSync(folder, { recursive: true });
     for (const name of readdirSync(folder)
       .filter((entry) => NAME.test(entry))
@@ -109,8 +116,20 @@ export class WriteJournal implements AsyncDisposable {
     const position = segment.bytes;
     segment.bytes += bytes;
     segment.writes += 1;
+    segment.whole = Promise.all([segment.whole, this.#writeAt(segment, position, [header, body])]);
     try {
-      const { bytesWritten } = await writeBuffers(segment.fd, [header, body], position);
+      await segment.whole;
+    } catch (error) {
+      // The next write begins a file without a gap.
+      if (this.#current === segment) this.#closeCurrent();
+      throw error;
+    }
+  }
+
+  async #writeAt(segment: OpenSegment, position: number, buffers: readonly Buffer[]): Promise<void> {
+    const bytes = buffers.reduce((sum, buffer) => sum + buffer.length, 0);
+    try {
+      const { bytesWritten } = await this.#writeBuffers(segment.fd, buffers, position);
       if (bytesWritten !== bytes) throw new Error(`only ${bytesWritten} of ${bytes} bytes could be written to ${segment.path}`);
     } finally {
       segment.writes -= 1;
@@ -125,7 +144,8 @@ export class WriteJournal implements AsyncDisposable {
     this.#removeSettled();
     const path = join(this.#folder, `${String(this.#number++).padStart(10, "0")}.journal`);
     const now = this.#now();
-    this.#current = { path, fd: openSync(path, "wx", 0o600), openedAtMs: now, settledAtMs: now, bytes: 0, writes: 0, open: true };
+    const fd = openSync(path, "wx", 0o600);
+    this.#current = { path, fd, openedAtMs: now, settledAtMs: now, bytes: 0, writes: 0, open: true, whole: Promise.resolve() };
     return this.#current;
   }
 
