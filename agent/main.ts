@@ -16,7 +16,7 @@ export async function main(identity: Identity, argv: string[] = process.argv): P
     await commands(identity).parseAsync(argv);
   } catch (error) {
     if (!(error instanceof Error)) throw error;
-    const isOperators = EXPECTED.has(error.name) || (error as NodeJS.ErrnoException).code === "EADDRINUSE";
+    const isOperators = EXPECTED.has(error.name) || isPortTaken(error) || isPortTaken(error.cause);
     process.stderr.write(`${PROGRAMS[identity]}: ${isOperators ? error.message : error.stack}\n`);
     process.exitCode = error instanceof SettingsError || error.name === "CollectorConfigError" ? 2 : 1;
   }
@@ -31,6 +31,10 @@ const EXPECTED = new Set([
   "RotateError",
   "KubernetesError",
 ]);
+
+function isPortTaken(error: unknown): boolean {
+  return (error as NodeJS.ErrnoException | undefined)?.code === "EADDRINUSE";
+}
 
 function commands(identity: Identity): Command {
   const name = PROGRAMS[identity];
@@ -81,7 +85,7 @@ Then the key is in CREDENTIALS_FILE (/etc/atherops/credentials.json). All settin
 Installed by the chart charts/cluster-agent, one pod per node. Settings come from the environment; X_FILE reads X from a
 file. All settings: settings.ts.
 
-  kubectl exec <pod> -- node agent/bin/atherops-k8s-otel-agent.ts diagnose    what is wrong, and what to do
-  kubectl exec <pod> -- node agent/bin/atherops-k8s-otel-agent.ts rotate      a new key now
+  kubectl exec <pod> -- atherops-k8s-otel-agent diagnose    what is wrong, and what to do
+  kubectl exec <pod> -- atherops-k8s-otel-agent rotate      a new key now
 `,
 };

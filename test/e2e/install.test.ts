@@ -158,7 +158,7 @@ async function agentRestarts(): Promise<number> {
 /** Where the node is this machine (not kind), its processes are seen here: kills the agent's, as the kernel would. False elsewhere. */
 function killAgentProcess(): boolean {
   const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
-  const agent = pids.find((pid) => readIfThere(`/proc/${pid}/cmdline`).includes("/app/agent/bin/atherops-k8s-otel-agent.ts\0run"));
+  const agent = pids.find((pid) => readIfThere(`/proc/${pid}/cmdline`).includes("/app/agent/bin/atherops-k8s-otel-agent.js\0run"));
   if (!agent) console.warn("NOT SHOWN: the node is not this machine, so the agent's process was not killed by itself");
   return agent !== undefined && process.kill(Number(agent), "SIGKILL");
 }
@@ -192,18 +192,7 @@ test("helm install brings up the backend, and its helm test passes", async () =>
 });
 
 test("helm install of the agent with a fresh install token: telemetry of all kinds is read back within two minutes, and a rule fires", async () => {
-  const inBackend = [
-    "-n",
-    NAMESPACE,
-    "exec",
-    "-i",
-    "deployment/backend",
-    "--",
-    "env",
-    "XDG_CONFIG_HOME=/tmp",
-    "node",
-    "/app/backend/bin/atherops.ts",
-  ];
+  const inBackend = ["-n", NAMESPACE, "exec", "-i", "deployment/backend", "--", "env", "XDG_CONFIG_HOME=/tmp", "atherops"];
   await kubectl([...inBackend, "login", "--email", ADMIN], `${password}\n`);
   const installToken = await kubectl([...inBackend, "tokens", "create", "--ttl", "1h"]);
   await kubectl(["-n", NAMESPACE, "create", "secret", "generic", "install-token", "--from-file=token=/dev/stdin"], installToken);
@@ -271,7 +260,7 @@ test("helm upgrade while telemetry flows, before and after a rotation, then roll
   const before = await storedKey();
   await helm("upgrade", "agent", AGENT_CHART, "--reuse-values", "--set", "logLevel=debug", "--wait", "--timeout", "3m");
   expect(await storedKey()).toBe(before);
-  await kubectl(["-n", NAMESPACE, "exec", await agentPod(), "--", "node", "/app/agent/bin/atherops-k8s-otel-agent.ts", "rotate"]);
+  await kubectl(["-n", NAMESPACE, "exec", await agentPod(), "--", "atherops-k8s-otel-agent", "rotate"]);
   const rotated = await eventually("the rotated key in the Secret", async () => {
     const now = await storedKey();
     return now !== before && now;
