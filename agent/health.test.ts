@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { type AgentStatus, type HealthServer, startHealthServer } from "./health.ts";
+import { type AgentStatus, type HealthServer, type HealthSource, startHealthServer } from "./health.ts";
 
 let server: HealthServer | undefined;
 afterEach(async () => server?.[Symbol.asyncDispose]());
@@ -27,6 +27,12 @@ async function get(path: string, status: Partial<AgentStatus>, collectorHealthy 
 }
 
 describe("the agent's health", () => {
+  test("on a port that is taken says which setting to change", async () => {
+    await get("/healthz", {});
+    const second = startHealthServer({ host: "127.0.0.1", port: server?.port ?? 0 }, {} as HealthSource);
+    await expect(second).rejects.toThrow(/^HEALTH_LISTEN: cannot listen on 127\.0\.0\.1:\d+: the port is in use/);
+  });
+
   test("is alive from the first moment, and not ready with the reasons", async () => {
     expect((await get("/healthz", {})).status).toBe(200);
     await server?.[Symbol.asyncDispose]();

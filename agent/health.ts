@@ -38,13 +38,16 @@ export interface HealthServer extends AsyncDisposable {
   readonly port: number;
 }
 
-/** Resolves once it listens; rejects when the address is taken. */
+/** Resolves once it listens; rejects, naming HEALTH_LISTEN, when it cannot. */
 export async function startHealthServer(listen: ListenAddress, source: HealthSource): Promise<HealthServer> {
   const server = createServer((request, response) => {
     void answer(request.url ?? "", request.method ?? "", source, response);
   });
   server.listen(listen.port, listen.host);
-  await once(server, "listening");
+  await once(server, "listening").catch((cause: NodeJS.ErrnoException) => {
+    const why = cause.code === "EADDRINUSE" ? "the port is in use: another agent runs here, or set another one" : cause.message;
+    throw new Error(`HEALTH_LISTEN: cannot listen on ${listen.host}:${listen.port}: ${why}`, { cause });
+  });
   return { port: (server.address() as AddressInfo).port, [Symbol.asyncDispose]: () => close(server) };
 }
 

@@ -3,7 +3,7 @@
 import { accessSync, constants, readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import type { Adjustment } from "../enrolment/remote-config.ts";
-import { type ClusterSettings, type HostSettings, type Settings, SettingsError } from "../settings.ts";
+import { COLLECTOR_VERSION, type ClusterSettings, type HostSettings, type Settings, SettingsError } from "../settings.ts";
 import { collectorConfig, type CollectorInput } from "./config.ts";
 import type { LogPathRules } from "./log-paths.ts";
 import { CollectorConfigError, renderCollectorConfig } from "./render.ts";
@@ -41,9 +41,9 @@ export function collectorVariables({ cluster }: Settings): Record<string, string
 export function collectorProgram({ otelcolPath }: Settings): string {
   const found = otelcolPath.find((path) => isExecutable(path));
   if (found !== undefined) return found;
-  throw new SettingsError(
-    "OTELCOL_PATH: there is no collector on PATH or in the tool cache; install otelcol-contrib 0.149.0 and name it here",
-  );
+  const [named, ...others] = otelcolPath;
+  const where = others.length === 0 ? `${named} cannot be executed` : "there is no collector on PATH or in the tool cache";
+  throw new SettingsError(`OTELCOL_PATH: ${where}; install otelcol-contrib ${COLLECTOR_VERSION} and name it here`);
 }
 
 function isExecutable(path: string): boolean {
