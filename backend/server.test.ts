@@ -1,3 +1,4 @@
+import { pino } from "pino";
 import { expect, test } from "vitest";
 import { ApiError } from "./errors.ts";
 import { createLog } from "./log.ts";
@@ -73,6 +74,17 @@ test("an unexpected failure is a generic 500 whose cause is not told", async () 
   expect(answer.statusCode).toBe(500);
   expect(answer.json().error).toBe("internal");
   expect(answer.body).not.toContain("hunter2");
+});
+
+test("what an engine refuses for its content is logged with the cause, which the answer does not tell", async () => {
+  const lines: string[] = [];
+  const app = await createApp({ log: pino({}, { write: (line) => void lines.push(line) }) });
+  app.get("/refused", async () => {
+    throw new ApiError("unstorable", "the store refuses this", { cause: new Error("too many labels") });
+  });
+  const answer = await app.inject("/refused");
+  expect([answer.statusCode, answer.body.includes("too many labels")]).toEqual([400, false]);
+  expect(lines.join("")).toContain("too many labels");
 });
 
 test("Retry-After is whole seconds, rounded up", async () => {

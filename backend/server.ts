@@ -131,7 +131,8 @@ function validateStrictly(app: FastifyInstance): void {
 
 function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const answer = asApiError(error);
-  if (answer.status >= 500)
+  // What an engine refuses is lost for good, and the sender cannot know why.
+  if (answer.status >= 500 || answer.code === "unstorable")
     request.log.error({ err: answer.cause ?? error, code: answer.code, url: request.url.split("?")[0] }, answer.message);
   if (answer.retryAfterS !== undefined) void reply.header("retry-after", String(Math.ceil(answer.retryAfterS)));
   return reply
