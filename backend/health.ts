@@ -5,6 +5,7 @@ import type { AddressInfo } from "node:net";
 import type { Registry } from "prom-client";
 import type { Log } from "./log.ts";
 import type { ListenAddress } from "./settings.ts";
+import { cannotListen } from "./start-error.ts";
 
 export interface HealthOptions {
   readonly listen: ListenAddress;
@@ -99,8 +100,7 @@ function send(response: ServerResponse, status: number, body: object): void {
 function listen(server: Server, { host, port }: ListenAddress): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once("error", (cause: NodeJS.ErrnoException) => {
-      const why = cause.code === "EADDRINUSE" ? "the port is in use" : cause.message;
-      reject(new Error(`HEALTH_LISTEN: cannot listen on ${host}:${port}: ${why}`, { cause }));
+      reject(cannotListen("HEALTH_LISTEN", { host, port }, cause));
     });
     server.listen(port, host, resolve);
   });

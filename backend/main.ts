@@ -37,6 +37,7 @@ import { createObservations, type Observations } from "./observations.ts";
 import type { Guards } from "./request-identity.ts";
 import { closeRoutes, createApp } from "./server.ts";
 import { loggable, readSettings, SettingsError, type ListenAddress, type Secrets, type Settings } from "./settings.ts";
+import { cannotListen, StartError } from "./start-error.ts";
 import { createTraceIngest } from "./traces/ingest.ts";
 import { registerTraceRoutes } from "./traces/routes.ts";
 import { ClickHouseSpanStore } from "./traces/store.ts";
@@ -169,8 +170,10 @@ async function openApi(running: Running, alerting: string | FastifyInstance | un
 
 async function openAlerting(running: Running): Promise<FastifyInstance> {
   const { settings, secrets, log, stack, database, metrics, guards } = running;
-  const evaluator = running.metricsUrls.embedded ? stack.use(await openEvaluator(running)) : undefined;
+  const evaluator = running.metricsUrls.embedded && !settings.evaluatorQueryUrl ? stack.use(await openEvaluator(running)) : undefined;
   const { rulesListen: listenAt } = settings;
+  if (!evaluator && !listenAt)
+    log.warn("no rule will be evaluated: the evaluator is outside and RULES_LISTEN is not set (backend/engines/vmalert/README.md)");
   const alerting = stack.use(
     await startAlerting({
       db: database.tables(),
@@ -219,8 +222,7 @@ async function listen({ stack }: Running, app: FastifyInstance, at: ListenAddres
   await closeRoutes(app);
   const options = { host: at.host, port: at.port, listenTextResolver: (url: string) => `${what} listens at ${url}` };
   const address = await app.listen(options).catch((cause: NodeJS.ErrnoException) => {
-    const why = cause.code === "EADDRINUSE" ? "the port is in use" : cause.message;
-    throw new SettingsError(`${what.toUpperCase()}_LISTEN: cannot listen on ${at.host}:${at.port}: ${why}`, { cause });
+    throw cannotListen(`${what.toUpperCase()}_LISTEN`, at, cause);
   });
   stack.defer(() => app.close());
   return address;
@@ -254,7 +256,7 @@ addBackupCommands(program);
 try {
   await program.parseAsync();
 } catch (error) {
-  const wrongSettings = error instanceof SettingsError || error instanceof DataDirInUseError;
-  console.error(wrongSettings ? `atherops-backend: ${error.message}` : error);
-  process.exitCode = wrongSettings ? 2 : 1;
+  const told = error instanceof SettingsError || error instanceof DataDirInUseError || error instanceof StartError;
+  console.error(told ? `atherops-backend: ${error.message}` : error);
+  process.exitCode = told ? 2 : 1;
 }

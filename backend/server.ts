@@ -14,8 +14,15 @@ import {
   type HTTPMethods,
 } from "fastify";
 import { ApiError, ERROR_CODES } from "./errors.ts";
+import { FailureStory } from "./failure-story.ts";
 import type { Log } from "./log.ts";
 import { describeApi } from "./openapi.ts";
+
+declare module "fastify" {
+  interface FastifyInstance {
+    failureStory: FailureStory;
+  }
+}
 
 /** Bodies of JSON endpoints; ingest reads its own stream under its own limit. */
 const JSON_BODY_LIMIT_BYTES = 1024 * 1024;
@@ -50,6 +57,9 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
     ...(options.tls && { https: { cert: readFileSync(options.tls.certFile), key: readFileSync(options.tls.keyFile) } }),
   }) as unknown as FastifyInstance;
   validateStrictly(app);
+  const story = new FailureStory(options.log);
+  app.decorate("failureStory", story);
+  app.addHook("onClose", async () => story[Symbol.dispose]());
   takeEmptyJson(app);
   app.addHook("onRequest", async (request, reply) => void reply.header("x-request-id", request.id));
   app.addHook("onRequest", forgetTypeOfNothing);
@@ -131,9 +141,11 @@ function validateStrictly(app: FastifyInstance): void {
 
 function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const answer = asApiError(error);
+  const context = { code: answer.code, url: request.url.split("?")[0] };
+  if (answer.status > 500) request.server.failureStory.failed(answer.message, answer.cause ?? answer, { ...context, reqId: request.id });
   // What an engine refuses is lost for good, and the sender cannot know why.
-  if (answer.status >= 500 || answer.code === "unstorable")
-    request.log.error({ err: answer.cause ?? error, code: answer.code, url: request.url.split("?")[0] }, answer.message);
+  else if (answer.status === 500 || answer.code === "unstorable")
+    request.log.error({ err: answer.cause ?? error, ...context }, answer.message);
   if (answer.retryAfterS !== undefined) void reply.header("retry-after", String(Math.ceil(answer.retryAfterS)));
   return reply
     .code(answer.status)

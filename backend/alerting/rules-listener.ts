@@ -1,6 +1,7 @@
 // Offers the rule file to an external vmalert (`-rule=http://vmalert:…@host:8083/rules`) on a listener of its own. Invariant: it
 // serves nothing without the password and is never part of the public addresses; when the database is away it answers with the last
 // file it knows, because a vmalert that starts without rules forgets its alerts. Started by main.ts with RULES_LISTEN.
+import { cannotListen } from "../start-error.ts";
 import { createHash, timingSafeEqual } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { once } from "node:events";
@@ -29,7 +30,9 @@ export async function startRulesListener(options: RulesListenerOptions): Promise
   const server = createServer((request, response) => void answer(request, response, expected, file));
   server.requestTimeout = 10_000;
   server.listen(options.listen.port, options.listen.host);
-  await once(server, "listening");
+  await once(server, "listening").catch((cause: NodeJS.ErrnoException) => {
+    throw cannotListen("RULES_LISTEN", options.listen, cause);
+  });
   return {
     port: (server.address() as AddressInfo).port,
     async [Symbol.asyncDispose]() {

@@ -6,6 +6,7 @@ import { dirname, isAbsolute } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { execa } from "execa";
 import type { Log } from "../log.ts";
+import { StartError } from "../start-error.ts";
 import { endOrphan, forgetChild, recordChild } from "./orphan.ts";
 
 export interface ChildOptions {
@@ -246,7 +247,7 @@ export function findProgram(name: string, candidates: readonly string[]): string
     if (path && isExecutable(path)) return path;
   }
   const variable = `${name.toUpperCase().replaceAll("-", "_")}_PATH`;
-  throw new Error(
+  throw new StartError(
     `${name} is not installed: none of ${candidates.join(", ")} can be executed; set ${variable} to the program, or run hack/fetch-tools.ts to bring it`,
   );
 }

@@ -1,6 +1,7 @@
 // API keys in the database: minted, found by hash, retired, revoked, re-encrypted. Invariant: the raw key leaves this file only to
 // whoever minted it and to the cache that verifies signatures; revocation is forever. Used by the routes of enrolment/, by
 // key-cache.ts and by accounts/bootstrap.ts.
+import { StartError } from "../start-error.ts";
 import { randomBytes, randomUUID } from "node:crypto";
 import type { Kysely, Transaction } from "kysely";
 import { keyHash } from "../../agent/protocol/signature.ts";
@@ -108,7 +109,7 @@ export async function reencryptKeys(db: Db, masterKeys: MasterKeys): Promise<num
 }
 
 /** The stored keys belong to another master key. */
-export class ForeignMasterKey extends Error {
+export class ForeignMasterKey extends StartError {
   override readonly name = "ForeignMasterKey";
   constructor(count: number) {
     super(
