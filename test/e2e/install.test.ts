@@ -108,9 +108,9 @@ async function series(query: string): Promise<{ metric: Record<string, string>; 
 }
 
 /** number → how often it is stored. */
-async function storedSequence(): Promise<Map<number, number>> {
+async function storedSequence(sequence = SEQUENCE): Promise<Map<number, number>> {
   const seen = new Map<number, number>();
-  let next: string | undefined = `${api.url}/query/logs?limit=500&q=${SEQUENCE}`;
+  let next: string | undefined = `${api.url}/query/logs?limit=500&q=${sequence}`;
   while (next) {
     const answer = await ask(next);
     if (answer.status !== 200) throw new Error(`${answer.status} ${answer.text}`);
@@ -295,6 +295,57 @@ test("the agent's pod deleted, killed without grace, and the backend's pod delet
   const backend = await settled();
   console.log("backend pod deleted:", backend);
   expect(backend).toMatchObject({ missing: 0, doubled: killed.doubled });
+});
+
+test("the kubelet rotates a container's log while it is written: no line is lost", async () => {
+  const sequence = `rotated-${randomUUID().slice(0, 8)}`;
+  const lines = 160_000;
+  const program = `
+    const padding = "x".repeat(120);
+    let number = 0;
+    const timer = setInterval(() => {
+      for (let line = 0; line < 200 && number < ${lines}; line++) console.log("${sequence} " + ++number + " " + padding);
+      if (number >= ${lines}) clearInterval(timer);
+    }, 50);
+    setInterval(() => {}, 60000);`;
+  const container = {
+    name: "rotated",
+    image: AGENT_IMAGE,
+    imagePullPolicy: "IfNotPresent",
+    command: ["node", "--input-type=module", "-e", program],
+  };
+  await apply({
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name: "rotated", namespace: NAMESPACE },
+    spec: { terminationGracePeriodSeconds: 1, containers: [container] },
+  });
+  const stored = await eventually(
+    "the last line",
+    async () => {
+      const rows = (await ask(`/query/logs?limit=1&q=${encodeURIComponent(`${sequence} ${lines} `)}`)).json;
+      if (!rows?.length) return false;
+      const seen = await storedSequence(sequence);
+      return seen.size === lines && seen;
+    },
+    240_000,
+  ).catch(() => storedSequence(sequence));
+  const folder = await kubectl([
+    "-n",
+    NAMESPACE,
+    "exec",
+    await agentPod(),
+    "--",
+    "sh",
+    "-c",
+    `ls /var/log/pods/${NAMESPACE}_rotated_*/rotated`,
+  ]);
+  const rotations = folder.split("\n").filter((name) => /^0\.log\.\d/.test(name)).length;
+  const doubled = [...stored.values()].filter((count) => count > 1).length;
+  console.log("log rotated:", { rotations, written: lines, missing: lines - stored.size, doubled });
+  expect(rotations).toBeGreaterThan(0);
+  expect({ missing: lines - stored.size, doubled }).toEqual({ missing: 0, doubled: 0 });
+  await kubectl(["-n", NAMESPACE, "delete", "pod", "rotated", "--wait=false"]);
 });
 
 test("uninstalled and installed again, the cluster keeps its identity and needs no new token", async () => {
