@@ -1,0 +1,190 @@
+// `npm run bench -- agent [--rounds 3] [--seconds 12] [--kb-per-second 1000] [--compression gzip]`: the whole host agent under mixed telemetry
+// (lines of a log file, OTLP spans and metrics), against the collector alone with the same configuration exporting straight to the same
+// sink, in turns within one run. Reach: Node process ≤ 130 MB resident (stretch 100) and ≤ 0.5 of the lone collector's CPU (issue 8).
+// Both compress alike on the way out. Load and sink are this process.
+import { type ChildProcess, spawn } from "node:child_process";
+import { randomBytes, randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { appendFileSync, mkdirSync, writeFileSync } from "node:fs";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import { collectorEnvironment, FEATURE_GATES } from "../../agent/collector/process.ts";
+import { nodeCollectorConfig } from "../../agent/collector/node-config.ts";
+import { readSettings } from "../../agent/settings.ts";
+import { toolPath } from "../../hack/fetch-tools.ts";
+import { cpuMs, report, residentMb, shown } from "../fixtures/measure.ts";
+import { LoadBody, metricsBody } from "../fixtures/otlp-load.ts";
+import {
+  type AgentPlace,
+  collectorPid,
+  eventually,
+  freePorts,
+  hostAgentPlace,
+  startHostAgent,
+  temporaryFolder,
+} from "../fixtures/processes.ts";
+
+const { values } = parseArgs({
+  options: {
+    rounds: { type: "string", default: "3" },
+    seconds: { type: "string", default: "12" },
+    "kb-per-second": { type: "string", default: "1000" },
+    compression: { type: "string", default: "gzip" },
+  },
+});
+const seconds = Number(values.seconds);
+const bytesPerSecond = Number(values["kb-per-second"]) * 1000;
+/** Of the bytes: lines of files, spans, metrics. */
+const SHARES = { logs: 0.4, spans: 0.3, metrics: 0.3 };
+const TICK_MS = 100;
+const POST_EVERY_TICKS = 5;
+/** Until what was sent has left the collector. */
+const DRAIN_MS = 2500;
+const received = { bytes: 0, requests: 0 };
+
+interface Usage {
+  readonly cpuMs: number;
+  readonly mb: number;
+}
+type Processes = Record<string, number>;
+
+/** The least that a backend answers, and the collector's own endpoint. */
+async function startSink(): Promise<{ url: string; listen: string } & AsyncDisposable> {
+  const answer = (request: IncomingMessage, response: ServerResponse): void => {
+    const path = request.url ?? "";
+    request.on("data", (chunk: Buffer) => (received.bytes += chunk.length));
+    request.on("end", () => {
+      received.requests += 1;
+      if (path.endsWith("/register")) {
+        const key = {
+          agent_id: "0b5a3c1e-0000-4000-8000-000000000001",
+          api_key: "ak_of_the_bench",
+          key_created_at: new Date().toISOString(),
+        };
+        response.writeHead(201, { "content-type": "application/json" }).end(JSON.stringify(key));
+      } else if (path.startsWith("/v1/")) response.writeHead(200, { "content-type": "application/json" }).end("{}");
+      else response.writeHead(204).end();
+    });
+  };
+  const server = createServer({ keepAliveTimeout: 600_000 }, answer).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const listen = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const close = async (): Promise<void> => {
+    server.closeAllConnections();
+    await new Promise((done) => server.close(done));
+  };
+  return { url: `http://${listen}`, listen, [Symbol.asyncDispose]: close };
+}
+
+/** The agent's configuration, its exporters pointed at the sink. */
+async function startLoneCollector(place: AgentPlace, sinkListen: string): Promise<{ child: ChildProcess } & AsyncDisposable> {
+  const { settings } = readSettings("host", { ...place.env, PROXY_LISTEN: sinkListen });
+  const configFile = join(place.stateDir, "lone.yaml");
+  writeFileSync(configFile, nodeCollectorConfig(settings).replaceAll("compression: none", `compression: ${values.compression}`));
+  const [health = 0, metrics = 0] = await freePorts(2);
+  const env = collectorEnvironment({ env: {}, memoryMib: settings.collectorMemoryMib }, health, metrics);
+  const child = spawn(await toolPath("otelcol-contrib"), ["--config", configFile, FEATURE_GATES], { env, stdio: "ignore" });
+  await eventually("the lone collector is healthy", async () => (await fetch(`http://127.0.0.1:${health}/`)).ok);
+  const end = async (): Promise<void> => {
+    child.kill("SIGTERM");
+    await once(child, "exit");
+  };
+  return { child, [Symbol.asyncDispose]: end };
+}
+
+const spans = new LoadBody("spans", 500);
+const BYTES_PER_SPAN = spans.next().length / 500;
+const BYTES_PER_POINT = metricsBody(1000).length / 1000;
+/** As long and as varied as those of a busy server; 1,000 of them, because compression sees no further back. */
+const LINES = Array.from({ length: 1000 }, (_, index) => {
+  const ids = `request=${randomUUID()} trace=${randomBytes(16).toString("hex")}`;
+  return `2026-11-21T10:00:${String(index % 60).padStart(2, "0")}.${index}Z INFO checkout GET /api/items/${index * 37} served in ${index % 431} ms ${ids}\n`;
+});
+const BYTES_PER_LINE = LINES.join("").length / LINES.length;
+const linesPerTick = Math.round((bytesPerSecond * SHARES.logs * TICK_MS) / 1000 / BYTES_PER_LINE);
+const perPost = (share: number, size: number): number => Math.round((bytesPerSecond * share * TICK_MS * POST_EVERY_TICKS) / 1000 / size);
+const spanBody = new LoadBody("spans", perPost(SHARES.spans, BYTES_PER_SPAN));
+const points = perPost(SHARES.metrics, BYTES_PER_POINT);
+
+/** Telemetry at a steady rate for `seconds`. */
+async function feed(place: AgentPlace): Promise<void> {
+  const startedAt = performance.now();
+  const post = async (path: string, body: Buffer): Promise<void> => {
+    const headers = { "content-type": "application/json" };
+    const answer = await fetch(`${place.otlpHttp}${path}`, { method: "POST", headers, body: new Uint8Array(body) });
+    await answer.arrayBuffer();
+    if (!answer.ok) throw new Error(`${path}: ${answer.status}`);
+  };
+  for (let tick = 0; tick < (seconds * 1000) / TICK_MS; tick += 1) {
+    const lines = Array.from({ length: linesPerTick }, (_, index) => LINES[(tick * linesPerTick + index) % LINES.length]);
+    appendFileSync(join(place.logFolder, "app.log"), lines.join(""));
+    if (tick % POST_EVERY_TICKS === 0) await Promise.all([post("/v1/traces", spanBody.next()), post("/v1/metrics", metricsBody(points))]);
+    await sleep(Math.max(0, startedAt + (tick + 1) * TICK_MS - performance.now()));
+  }
+}
+
+async function loaded(place: AgentPlace, processes: Processes): Promise<Record<string, Usage>> {
+  const before = Object.fromEntries(Object.entries(processes).map(([name, pid]) => [name, cpuMs(pid)]));
+  const most: Record<string, number> = {};
+  const watch = setInterval(() => {
+    for (const [name, pid] of Object.entries(processes)) most[name] = Math.max(most[name] ?? 0, residentMb(pid));
+  }, 250);
+  await feed(place);
+  await sleep(DRAIN_MS);
+  clearInterval(watch);
+  return Object.fromEntries(
+    Object.entries(processes).map(([name, pid]) => [name, { cpuMs: cpuMs(pid) - (before[name] ?? 0), mb: most[name] ?? Number.NaN }]),
+  );
+}
+
+using folder = temporaryFolder();
+await using sink = await startSink();
+mkdirSync(join(folder.path, "lone"));
+const quiet = { COMPRESSION: values.compression, REMOTE_CONFIG_INTERVAL: "0s" };
+const place = await hostAgentPlace(folder.path, sink.url, { ...quiet, INSTALL_TOKEN: "it_of_the_bench" });
+const lonePlace = await hostAgentPlace(join(folder.path, "lone"), sink.url, quiet);
+const rounds: Record<string, Usage>[] = [];
+const megabytes: { agent: number[]; lone: number[] } = { agent: [], lone: [] };
+await measure();
+print();
+
+async function measure(): Promise<void> {
+  await using agent = await startHostAgent(place);
+  await using lone = await startLoneCollector(lonePlace, sink.listen);
+  const whole = { "agent: Node": agent.child.pid ?? 0, "agent: its collector": collectorPid(place) ?? 0 };
+  const ways = {
+    agent: () => loaded(place, whole),
+    lone: () => loaded(lonePlace, { "collector alone": lone.child.pid ?? 0 }),
+  };
+  for (let round = -1; round < Number(values.rounds); round += 1) {
+    const usage: Record<string, Usage> = {};
+    for (const name of round % 2 === 0 ? (["agent", "lone"] as const) : (["lone", "agent"] as const)) {
+      const before = received.bytes;
+      Object.assign(usage, await ways[name]());
+      if (round >= 0) megabytes[name].push((received.bytes - before) / 1e6);
+    }
+    // The first one warms up.
+    if (round >= 0) rounds.push(usage);
+  }
+}
+
+function print(): void {
+  const table: Record<string, Record<string, string>> = {};
+  const names = ["agent: Node", "agent: its collector", "collector alone"];
+  for (const name of names) {
+    const all = rounds.map((round) => round[name] ?? { cpuMs: Number.NaN, mb: Number.NaN });
+    table[name] = {
+      "resident MB, most": shown(all.map(({ mb }) => mb)),
+      "CPU ms per second of load": shown(all.map((one) => one.cpuMs / seconds)),
+      "CPU ÷ lone collector's": shown(
+        all.map((one, index) => one.cpuMs / (rounds[index]?.["collector alone"]?.cpuMs ?? Number.NaN)),
+        2,
+      ),
+      "MB at the sink a round": shown(name === "collector alone" ? megabytes.lone : megabytes.agent, 2),
+    };
+  }
+  report("agent", values, table);
+}

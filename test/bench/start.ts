@@ -1,0 +1,171 @@
+// `npm run bench -- start [--rounds 7]`: from spawn to ready, of the host agent and of the backend with embedded engines, beside `node -e 0`
+// and beside the engines' own start, in turns within one run. Both are enrolled and have data: what is measured is a restart; the very first
+// start of the backend (it makes schema, secrets and the first user) is told once. To be stated, and halved from the first measurement (issue 8).
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import { CollectorProcess } from "../../agent/collector/process.ts";
+import { nodeCollectorConfig } from "../../agent/collector/node-config.ts";
+import { createLog as createAgentLog } from "../../agent/log.ts";
+import { readSettings } from "../../agent/settings.ts";
+import { toolPath } from "../../hack/fetch-tools.ts";
+import { cpuMs, report, shown } from "../fixtures/measure.ts";
+import { Sink } from "../../agent/collector/sink.fixture.ts";
+import { backendPlace, freePorts, hostAgentPlace, ROOT, temporaryFolder } from "../fixtures/processes.ts";
+
+const { values } = parseArgs({ options: { rounds: { type: "string", default: "7" } } });
+const POLL_MS = 3;
+const DEADLINE_MS = 60_000;
+
+/** Milliseconds from spawn to each moment, and CPU time until the last of them. */
+type Start = Record<string, number>;
+
+async function until(probe: () => Promise<boolean>): Promise<void> {
+  const deadline = performance.now() + DEADLINE_MS;
+  while (!(await probe().catch(() => false))) {
+    if (performance.now() > deadline) throw new Error("not ready in time");
+    await sleep(POLL_MS);
+  }
+}
+
+const answers = (url: string) => async () => (await fetch(url)).ok;
+
+async function listens(url: string): Promise<boolean> {
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname);
+  try {
+    await once(socket, "connect");
+    return true;
+  } finally {
+    socket.destroy();
+  }
+}
+
+/** Starts a program, waits for each moment in its order, ends it. */
+async function started(program: () => ChildProcess, moments: Record<string, () => Promise<boolean>>): Promise<Start> {
+  const startedAt = performance.now();
+  const child = program();
+  const start: Start = {};
+  for (const [name, probe] of Object.entries(moments)) {
+    await until(probe);
+    start[name] = performance.now() - startedAt;
+  }
+  start["CPU"] = cpuMs(child.pid ?? 0);
+  child.kill("SIGTERM");
+  await once(child, "exit");
+  return start;
+}
+
+async function ran(args: string[]): Promise<Start> {
+  const startedAt = performance.now();
+  await once(spawn(process.execPath, args, { stdio: "ignore" }), "exit");
+  return { ready: performance.now() - startedAt };
+}
+
+/** What a fresh Node runs to open an embedded engine and nothing else. */
+const OPENING = {
+  clickhouse: `const { openClickHouse } = await import("./backend/engines/clickhouse/client.ts");
+    await (await openClickHouse({ dataDir: process.argv[1], log: { debug() {} } })).ping();`,
+  postgres: `const { openDatabase } = await import("./backend/engines/postgres/database.ts");
+    await openDatabase({ dataDir: process.argv[1], log: { debug() {}, info() {}, warn() {} } });`,
+};
+
+async function opened(engine: keyof typeof OPENING, dataDir: string): Promise<Start> {
+  const startedAt = performance.now();
+  const code = `${OPENING[engine]} process.stdout.write("ready"); process.stdin.resume().on("end", () => process.exit(0));`;
+  const child = spawn(process.execPath, ["--input-type=module", "-e", code, dataDir], { cwd: ROOT, stdio: ["pipe", "pipe", "inherit"] });
+  await Promise.race([once(child.stdout, "data"), once(child, "exit").then(() => Promise.reject(new Error(`${engine} did not open`)))]);
+  const start = { ready: performance.now() - startedAt, CPU: cpuMs(child.pid ?? 0) };
+  child.stdin.end();
+  await once(child, "exit");
+  return start;
+}
+
+async function collector(folder: string, env: NodeJS.ProcessEnv): Promise<Start> {
+  const { settings } = readSettings("host", env);
+  const configFile = join(folder, "collector.yaml");
+  writeFileSync(configFile, nodeCollectorConfig(settings));
+  const { log } = createAgentLog("error", "bench");
+  const startedAt = performance.now();
+  const program = await toolPath("otelcol-contrib");
+  const running = await CollectorProcess.start({ program, configFile, memoryMib: 400, stopGraceMs: 5000, env: {}, log });
+  await until(() => running.healthy());
+  const start = { ready: performance.now() - startedAt, CPU: cpuMs(running.pid) };
+  await running.stop();
+  return start;
+}
+
+async function main(): Promise<void> {
+  using folder = temporaryFolder();
+  await using sink = await Sink.start();
+  const agent = await hostAgentPlace(folder.path, sink.url, { INSTALL_TOKEN: "it_of_the_sink", HOME: process.env["HOME"] });
+  const lone = await hostAgentPlace(join(folder.path, "lone"), sink.url);
+  const backend = await backendPlace(folder.path, { UV_THREADPOOL_SIZE: "16" });
+  const [metrics = 0, evaluator = 0] = await freePorts(2);
+  const at = (name: string): string => {
+    mkdirSync(join(folder.path, name), { recursive: true });
+    return join(folder.path, name);
+  };
+  writeFileSync(join(folder.path, "rules.yml"), "groups: []\n");
+  const [victoriaMetrics, vmalert] = [await toolPath("victoria-metrics"), await toolPath("vmalert")];
+  const node = (args: string[], env: NodeJS.ProcessEnv) => () =>
+    spawn(process.execPath, args, { cwd: ROOT, stdio: "ignore", env: { PATH: process.env["PATH"], HOME: process.env["HOME"], ...env } });
+  const program = (path: string, args: string[]) => () => spawn(path, args, { stdio: "ignore", env: {} });
+  const evaluatorFlags = [`-rule=${join(folder.path, "rules.yml")}`, "-datasource.url=http://127.0.0.1:9", "-notifier.blackhole"];
+  const starts: Record<string, () => Promise<Start>> = {
+    "node -e 0": () => ran(["-e", "0"]),
+    "agent (whole)": () =>
+      started(node(["agent/bin/atherops-otel-agent.ts", "run"], agent.env), {
+        "its first port": answers(`${agent.healthUrl}/healthz`),
+        "its last port": () => listens(agent.proxyUrl),
+        ready: answers(`${agent.healthUrl}/readyz`),
+      }),
+    "collector alone": () => collector(at("lone"), lone.env),
+    "backend (whole, embedded)": () =>
+      started(node(["backend/main.ts", "serve"], backend.env), {
+        "its first port": answers(`${backend.healthUrl}/healthz`),
+        "its last port": () => listens(backend.apiUrl),
+        ready: answers(`${backend.healthUrl}/readyz`),
+      }),
+    "ClickHouse's engine alone, in Node": () => opened("clickhouse", at("clickhouse")),
+    "PostgreSQL's engine alone, in Node": () => opened("postgres", at("postgres")),
+    "victoria-metrics alone": () =>
+      started(program(victoriaMetrics, [`-storageDataPath=${at("metrics")}`, `-httpListenAddr=127.0.0.1:${metrics}`]), {
+        ready: answers(`http://127.0.0.1:${metrics}/health`),
+      }),
+    "vmalert alone": () =>
+      started(program(vmalert, [...evaluatorFlags, `-httpListenAddr=127.0.0.1:${evaluator}`]), {
+        ready: answers(`http://127.0.0.1:${evaluator}/health`),
+      }),
+  };
+  const measured: Record<string, Start[]> = {};
+  const first: Record<string, number> = {};
+  for (const [name, start] of Object.entries(starts)) first[name] = (await start())["ready"] ?? Number.NaN;
+  for (let round = 0; round < Number(values.rounds); round += 1) {
+    for (const [name, start] of Object.entries(starts)) (measured[name] ??= []).push(await start());
+  }
+  report("start", values, tableOf(measured, first));
+}
+
+function tableOf(measured: Record<string, Start[]>, first: Record<string, number>): Record<string, Record<string, string>> {
+  const rows = Object.entries(measured).map(([name, all]): [string, Record<string, string>] => {
+    const of = (moment: string): string => (all[0]?.[moment] === undefined ? "" : shown(all.map((one) => one[moment] ?? Number.NaN)));
+    return [
+      name,
+      {
+        "ready ms": of("ready"),
+        "first port ms": of("its first port"),
+        "last port ms": of("its last port"),
+        "CPU ms": of("CPU"),
+        "very first ms": (first[name] ?? Number.NaN).toFixed(0),
+      },
+    ];
+  });
+  return Object.fromEntries(rows);
+}
+
+await main();
