@@ -28,6 +28,7 @@ const EXPECTED = new Set([
   "CollectorConfigError",
   "CredentialsFileError",
   "StateInUseError",
+  "StateDirError",
   "RotateError",
   "KubernetesError",
 ]);

@@ -20,6 +20,7 @@ export class CollectorConfiguration implements AsyncDisposable {
   readonly #stop = new AbortController();
   #adjustment: Adjustment;
   #refused: string | undefined;
+  #failed: string | undefined;
   #strays = "";
   #running: Promise<void> | undefined;
   #turn: Promise<unknown> = Promise.resolve();
@@ -66,13 +67,21 @@ export class CollectorConfiguration implements AsyncDisposable {
       if (rendered === this.#refused) return;
       await this.#supervisor.apply(rendered);
       this.#refused = undefined;
+      this.#failed = undefined;
     } catch (error) {
-      if (!(error instanceof CollectorConfigError)) throw error;
+      if (!(error instanceof CollectorConfigError)) return this.#willRetry(error as Error);
       // Told by the supervisor where the collector refused it; the configuration in force stays.
       if (rendered === undefined && this.#refused !== error.message)
         this.#log.error({ err: error.message }, "the collector configuration cannot be used; the one in force stays");
       this.#refused = rendered ?? error.message;
     }
+  }
+
+  /** Safe: the configuration in force stays, and the next look tries again. Told once. */
+  #willRetry({ message }: Error): void {
+    if (message !== this.#failed)
+      this.#log.error({ err: message }, "cannot put a new collector configuration in force; the one before stays; trying again");
+    this.#failed = message;
   }
 
   #render(adjustment: Adjustment): string {

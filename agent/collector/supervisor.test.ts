@@ -10,7 +10,8 @@ import { readSettings } from "../settings.ts";
 import { nodeCollectorConfig } from "./node-config.ts";
 import { noteChild, StateInUseError } from "./orphan.ts";
 import { CollectorConfigError } from "./render.ts";
-import { Supervisor } from "./supervisor.ts";
+import { canMount, SmallDisk } from "./small-disk.fixture.ts";
+import { StateDirError, Supervisor } from "./supervisor.ts";
 
 let program: string;
 let folder: string;
@@ -205,6 +206,45 @@ describe("the supervisor", () => {
     expect(of.status().lastError).toMatch(/^exit code 3: /);
     expect(of.status().lastError).toContain("denied for Bearer [redacted]");
     expect(JSON.stringify([of.status(), lines])).not.toMatch(/verysecretvalue|abc\.def/);
+  });
+
+  test.skipIf(!canMount)(
+    "on a full disk (needs root) keeps the collector running, and takes a new configuration once there is space",
+    async () => {
+      using disk = new SmallDisk(join(folder, "collector"), "256k");
+      const of = make();
+      await of.start(() => config());
+      const first = await running(of);
+      rmSync(join(folder, "collector", "last-good.yaml"));
+      disk.fill();
+      process.kill(first, "SIGKILL");
+      await vi.waitFor(() => expect(of.status().restarts).toBe(1));
+      const second = await running(of);
+      expect(lines.find(({ msg }) => msg === "cannot note the configuration that runs; the collector runs without")).toMatchObject({
+        level: 40,
+        err: `STATE_DIR ${folder}: no space left on the device: free some`,
+      });
+      await expect(of.apply(config({ LOG_LEVEL: "error" }))).rejects.toThrow(StateDirError);
+      expect(of.status()).toMatchObject({ pid: second, state: "running" });
+      disk.free();
+      await of.apply(config({ LOG_LEVEL: "error" }));
+      expect(of.status().pid).not.toBe(second);
+      expect(readFileSync(join(folder, "collector", "last-good.yaml"), "utf8")).toBe(config({ LOG_LEVEL: "error" }));
+      await of[Symbol.asyncDispose]();
+    },
+  );
+
+  test.skipIf(!canMount)("on a full disk (needs root) starts with what is there, and else says in a sentence what to do", async () => {
+    using disk = new SmallDisk(join(folder, "collector"), "256k");
+    disk.fill();
+    await expect(make().start(() => config())).rejects.toThrow(`STATE_DIR ${folder}: no space left on the device: free some`);
+    disk.free();
+    writeFileSync(join(folder, "collector", "config.yaml"), config());
+    disk.fill();
+    const of = make();
+    await of.start(() => config());
+    await running(of);
+    await of[Symbol.asyncDispose]();
   });
 
   test("kills a collector that ignores TERM once its grace is over", async () => {

@@ -1,7 +1,7 @@
 // Keeps one collector running with the last configuration it accepted. Invariants: a configuration is validated by the collector
 // before the running one is touched, and one that does not become ready gives way to the one before; at most one collector of ours
-// lives; restarts after crashes back off exponentially with jitter and start over after a healthy minute. Started and stopped by
-// main.ts.
+// lives; restarts after crashes back off exponentially with jitter and start over after a healthy minute; a disk that is full keeps
+// nothing that runs from running. Started and stopped by run.ts.
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -45,6 +45,11 @@ export interface CollectorStatus {
   readonly configError: string | null;
 }
 
+/** STATE_DIR cannot be written; the message says what to do. */
+export class StateDirError extends Error {
+  override readonly name = "StateDirError";
+}
+
 export class Supervisor implements AsyncDisposable {
   readonly #options: SupervisorOptions;
   readonly #timing: SupervisorTiming;
@@ -58,11 +63,12 @@ export class Supervisor implements AsyncDisposable {
   #failures = 0;
   #status: CollectorStatus = { state: "stopped", pid: null, since: now(), restarts: 0, lastError: null, configError: null };
 
+  /** Throws StateDirError. */
   constructor(options: SupervisorOptions) {
     this.#options = options;
     this.#timing = { ...SUPERVISOR_TIMING, ...options.timing };
     this.#folder = join(options.stateDir, "collector");
-    mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+    this.#onDisk(() => mkdirSync(this.#folder, { recursive: true, mode: 0o700 }));
   }
 
   status(): CollectorStatus {
@@ -81,11 +87,12 @@ export class Supervisor implements AsyncDisposable {
 
   /**
    * Starts the collector with `config` (YAML); when it is refused, with the configuration that last ran, if there is one. Throws
-   * CollectorConfigError when there is neither, StateInUseError when another agent lives in this state directory.
+   * CollectorConfigError when there is neither, StateInUseError when another agent lives in this state directory, StateDirError when
+   * it cannot be written.
    */
   async start(config: () => string): Promise<void> {
     await endOrphan(this.#noteFile, this.#configFile, this.#options.stopGraceMs, this.#options.log);
-    const lastGood = this.#readLastGood();
+    const lastGood = read(this.#lastGoodFile);
     try {
       await this.#adopt(config());
     } catch (error) {
@@ -99,7 +106,8 @@ export class Supervisor implements AsyncDisposable {
 
   /**
    * Puts a new configuration in force and resolves once the collector runs with it. Does nothing when the bytes are the same. Throws
-   * CollectorConfigError, with the old configuration still or again in force, when the collector refuses it or does not get ready.
+   * CollectorConfigError, with the old configuration still or again in force, when the collector refuses it or does not get ready;
+   * StateDirError, with the old one in force, when there is no place to write it.
    */
   async apply(config: string): Promise<void> {
     const previous = this.#config;
@@ -146,9 +154,11 @@ export class Supervisor implements AsyncDisposable {
 
   async #adopt(config: string): Promise<void> {
     const candidate = join(this.#folder, "candidate.yaml");
-    this.#write(candidate, config);
-    await validateCollectorConfig(this.#options.program, candidate, this.#options);
-    renameSync(candidate, this.#configFile);
+    // What is there already needs no room: an agent on a full disk can be restarted.
+    const isThere = read(this.#configFile) === config;
+    if (!isThere) this.#write(candidate, config);
+    await validateCollectorConfig(this.#options.program, isThere ? this.#configFile : candidate, this.#options);
+    if (!isThere) renameSync(candidate, this.#configFile);
     this.#config = config;
   }
 
@@ -157,17 +167,32 @@ export class Supervisor implements AsyncDisposable {
     this.#options.log.error({ err: error.message }, `the new collector configuration is not used; ${consequence}`);
   }
 
-  #readLastGood(): string | undefined {
+  #write(file: string, text: string): void {
+    this.#onDisk(() => {
+      writeFileSync(`${file}.new`, text, { mode: 0o600 });
+      renameSync(`${file}.new`, file);
+    });
+  }
+
+  #onDisk(write: () => void): void {
     try {
-      return readFileSync(this.#lastGoodFile, "utf8");
-    } catch {
-      return undefined;
+      write();
+    } catch (error) {
+      const isFull = ["ENOSPC", "EDQUOT"].includes((error as NodeJS.ErrnoException).code ?? "");
+      const why = isFull
+        ? "no space left on the device: free some"
+        : `${(error as Error).message}; set it to a place that this user may write`;
+      throw new StateDirError(`STATE_DIR ${this.#options.stateDir}: ${why}`, { cause: error });
     }
   }
 
-  #write(file: string, text: string): void {
-    writeFileSync(`${file}.new`, text, { mode: 0o600 });
-    renameSync(`${file}.new`, file);
+  /** Safe: a running collector is worth more than what only a start after a kill would read. */
+  #noteIfPossible(what: string, write: () => void): void {
+    try {
+      write();
+    } catch (error) {
+      this.#options.log.warn({ err: (error as Error).message }, `cannot note ${what}; the collector runs without`);
+    }
   }
 
   // ---- running
@@ -192,7 +217,7 @@ export class Supervisor implements AsyncDisposable {
       const child = await CollectorProcess.start({ ...this.#options, configFile: this.#configFile });
       this.#process = child;
       if (signal.aborted) await child.stop();
-      else noteChild(this.#noteFile, child.pid);
+      else this.#noteIfPossible("which process is the collector", () => this.#onDisk(() => noteChild(this.#noteFile, child.pid)));
       this.#set({ pid: child.pid });
       const neverReady = await this.#watch(child);
       const exit = await child.exited;
@@ -209,7 +234,9 @@ export class Supervisor implements AsyncDisposable {
     if (await child.ready(deadline)) {
       this.#set({ state: "running" });
       this.#options.log.info({ pid: child.pid }, "the collector runs");
-      if (this.#config !== undefined) this.#write(this.#lastGoodFile, this.#config);
+      const config = this.#config;
+      if (config !== undefined && read(this.#lastGoodFile) !== config)
+        this.#noteIfPossible("the configuration that runs", () => this.#write(this.#lastGoodFile, config));
       this.#readiness.resolve(true);
     } else if (deadline.aborted) {
       await child.stop();
@@ -234,6 +261,15 @@ export class Supervisor implements AsyncDisposable {
   #set(change: Partial<CollectorStatus>): void {
     const since = change.state !== undefined && change.state !== this.#status.state ? now() : this.#status.since;
     this.#status = { ...this.#status, ...change, since };
+  }
+}
+
+/** Undefined when there is none. */
+function read(file: string): string | undefined {
+  try {
+    return readFileSync(file, "utf8");
+  } catch {
+    return undefined;
   }
 }
 

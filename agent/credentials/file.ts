@@ -1,7 +1,7 @@
 // The host agent's credentials file: its key, and what it must remember to enrol without ever burning an install token. Invariants:
 // mode 0600; replaced atomically and synced, so that a crash leaves the old content or the new. Read
 // and written by enrolment/register.ts.
-import { chmodSync, closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, statSync, writeSync } from "node:fs";
+import { chmodSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import type { RegisterHostRequest } from "../protocol/enrolment.ts";
 import type { Credential } from "./store.ts";
@@ -64,10 +64,8 @@ export class CredentialsFile {
     try {
       mkdirSync(dirname(this.path), { recursive: true, mode: 0o700 });
       const temporary = `${this.path}.new`;
-      const file = openSync(temporary, "w", 0o600);
-      writeSync(file, `${JSON.stringify(document, undefined, 2)}\n`);
-      fsyncSync(file);
-      closeSync(file);
+      // All of it or an error: a write that a full disk cuts short must not take the place of the file.
+      writeFileSync(temporary, `${JSON.stringify(document, undefined, 2)}\n`, { mode: 0o600, flush: true });
       renameSync(temporary, this.path);
     } catch (error) {
       const advice = "set CREDENTIALS_FILE to a place that this user may write, or run as another user";

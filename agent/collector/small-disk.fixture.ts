@@ -1,0 +1,53 @@
+// A disk that is small enough to be filled: a tmpfs of its own at a folder. Needs the right to mount, as root has it; tests skip visibly
+// without. Invariant: unmounted when disposed. For tests of a full disk.
+import { execFileSync } from "node:child_process";
+import { appendFileSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+export class SmallDisk implements Disposable {
+  readonly path: string;
+
+  constructor(path: string, size: string) {
+    mkdirSync(path, { recursive: true });
+    execFileSync("mount", ["-t", "tmpfs", "-o", `size=${size}`, "tmpfs", path], { stdio: "pipe" });
+    this.path = path;
+  }
+
+  /** Until not a byte more fits. */
+  fill(): void {
+    for (const bytes of [65_536, 1]) {
+      try {
+        for (;;) appendFileSync(this.#ballast, Buffer.alloc(bytes));
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== "ENOSPC") throw error;
+      }
+    }
+  }
+
+  /** Gives back what `fill` took. */
+  free(): void {
+    rmSync(this.#ballast, { force: true });
+  }
+
+  get #ballast(): string {
+    return join(this.path, "ballast");
+  }
+
+  [Symbol.dispose](): void {
+    execFileSync("umount", ["--lazy", this.path]);
+  }
+}
+
+/** For `test.skipIf(!canMount)`. */
+export const canMount = ((): boolean => {
+  const folder = mkdtempSync(join(tmpdir(), "atherops-disk-"));
+  try {
+    new SmallDisk(folder, "64k")[Symbol.dispose]();
+    return true;
+  } catch {
+    return false;
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+})();
