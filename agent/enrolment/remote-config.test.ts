@@ -1,5 +1,10 @@
-import { describe, expect, test } from "vitest";
-import { judgeHostConfig, RemoteConfigError, type RemoteConfigRules } from "./remote-config.ts";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pino } from "pino";
+import { describe, expect, test, vi } from "vitest";
+import { CollectorConfigError } from "../collector/render.ts";
+import { judgeHostConfig, RemoteConfigError, RemoteConfigLoop, type RemoteConfigRules } from "./remote-config.ts";
 
 const RULES: RemoteConfigRules = { allowed: ["/var/log/**"], forbidden: ["/var/log/own"], signals: ["metrics", "logs"] };
 
@@ -40,5 +45,62 @@ describe("a remote configuration", () => {
   ])("%j is refused, naming %s", (config, name) => {
     expect(() => judgeHostConfig(config, RULES)).toThrow(RemoteConfigError);
     expect(() => judgeHostConfig(config, RULES)).toThrow(name);
+  });
+});
+
+describe("the loop", () => {
+  /** A server with one configuration, polled every few milliseconds until `until` holds; answers the etags that it was asked with. */
+  async function poll(
+    apply: (attempt: number) => Promise<void>,
+    until: (loop: RemoteConfigLoop, asked: unknown[]) => void,
+  ): Promise<{ asked: (string | undefined)[]; logged: string; attempts: number; remembered: string }> {
+    const folder = mkdtempSync(join(tmpdir(), "atherops-remote-config-"));
+    const asked: (string | undefined)[] = [];
+    let [logged, attempts] = ["", 0];
+    const stateFile = join(folder, "remote-config.json");
+    const loop = new RemoteConfigLoop({
+      stateFile,
+      rules: RULES,
+      intervalMs: 5,
+      credentials: {
+        current: () => ({ id: "i", apiKey: "ak_x", keyCreatedAt: "" }),
+        refresh: () => Promise.resolve(undefined),
+      },
+      backend: {
+        hostConfig: (_credential, etag) => {
+          asked.push(etag);
+          const document = { version: "1", config: { signals: ["logs"] } };
+          return Promise.resolve({ body: etag === "e" ? undefined : { document, etag: "e" }, keyAgeDays: 0 });
+        },
+      },
+      apply: () => apply(++attempts),
+      log: pino({ level: "warn" }, { write: (line) => void (logged += line) }),
+    });
+    loop.start();
+    await vi.waitFor(() => until(loop, asked));
+    await loop[Symbol.asyncDispose]();
+    const remembered = attempts > 1 ? readFileSync(stateFile, "utf8") : "";
+    rmSync(folder, { recursive: true });
+    return { asked, logged, attempts, remembered };
+  }
+
+  test("tries again what failed for another reason than the configuration, and says so", async () => {
+    const full = (attempt: number): Promise<void> =>
+      attempt < 3 ? Promise.reject(new Error("no space left on the device")) : Promise.resolve();
+    const { asked, logged, attempts, remembered } = await poll(full, (loop, polls) => {
+      expect(loop.status()).toEqual({ version: "1", error: undefined });
+      expect(polls.length).toBeGreaterThan(4);
+    });
+    expect(asked.slice(0, 5)).toEqual([undefined, undefined, undefined, "e", "e"]);
+    expect(attempts).toBe(3);
+    expect(logged.match(/"level":40.*no space left/g)).toHaveLength(2);
+    expect(JSON.parse(remembered)).toMatchObject({ etag: "e", version: "1" });
+  });
+
+  test("does not ask again for a configuration that the collector refused", async () => {
+    const refuses = (): Promise<void> => Promise.reject(new CollectorConfigError("no"));
+    const { asked, attempts } = await poll(refuses, (_loop, polls) => expect(polls.length).toBeGreaterThan(3));
+    expect(asked.slice(0, 3)).toEqual([undefined, "e", "e"]);
+    expect(attempts).toBe(1);
   });
 });

@@ -112,23 +112,29 @@ export class RemoteConfigLoop implements AsyncDisposable {
 
   async #take(document: unknown, etag: string | undefined): Promise<void> {
     const { rules, apply, log } = this.#options;
-    // A refused one is not asked for again until it changes.
-    this.#etag = etag;
     const { version: given, config } = (document ?? {}) as { version?: unknown; config?: unknown };
     const version = typeof given === "string" ? given : "";
     try {
       await apply(judgeHostConfig(config, rules));
-      this.#remember({ etag, version, config: config as HostConfig });
       if (version !== this.#status.version) log.info({ version }, "the remote configuration is in force");
       this.#status = { version, error: undefined };
+      this.#remember({ etag, version, config: config as HostConfig });
     } catch (error) {
-      if (!(error instanceof RemoteConfigError || error instanceof CollectorConfigError)) throw error;
+      if (!(error instanceof RemoteConfigError || error instanceof CollectorConfigError)) return this.#willRetry(version, error as Error);
       this.#status = { ...this.#status, error: `version ${version}: ${error.message}`.slice(0, 1000) };
       log.error(
         { version, in_force: this.#status.version, err: error.message },
         "the remote configuration is refused; the one before stays",
       );
     }
+    // Also a refused one is not asked for again until it changes.
+    this.#etag = etag;
+  }
+
+  /** Safe: without its etag the server gives it again at the next poll. A full disk, for one, says nothing about the configuration. */
+  #willRetry(version: string, { message }: Error): void {
+    this.#options.log.warn({ version, err: message }, "cannot put the remote configuration in force or remember it; trying again");
+    if (version !== this.#status.version) this.#status = { ...this.#status, error: `version ${version}: ${message}`.slice(0, 1000) };
   }
 
   #recall(): Adjustment {
