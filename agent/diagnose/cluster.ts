@@ -76,7 +76,7 @@ export async function checkSecret(
             name,
             verdict: "fail",
             detail: `${where} has no key, and there is no INSTALL_TOKEN`,
-            advice: "make an install token (POST /api/install-tokens) and give it to the chart",
+            advice: "make an install token (`atherops tokens create`) and give it to the chart",
           },
         ]
       : [{ name, verdict: "warn", detail: `${where} has no key yet`, advice: "the agents enrol with INSTALL_TOKEN; see their /readyz" }];

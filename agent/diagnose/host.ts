@@ -46,7 +46,7 @@ export async function checkCredentialsFile(
 function notEnrolled(path: string, hasToken: boolean): Finding {
   const name = "credentials";
   if (!hasToken) {
-    const advice = "an administrator makes an install token with POST /api/install-tokens; set INSTALL_TOKEN to it and start the agent";
+    const advice = "an administrator makes an install token with `atherops tokens create`; set INSTALL_TOKEN to it and start the agent";
     return { name, verdict: "fail", detail: `this host is not enrolled: no key in ${path}, no INSTALL_TOKEN`, advice };
   }
   if (!isWritable(path)) {

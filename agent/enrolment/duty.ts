@@ -24,7 +24,7 @@ export interface Situation {
   readonly keyRotationDays: number;
 }
 
-const NEW_TOKEN = 'create one (POST /api/install-tokens) and set it with "helm upgrade"';
+const NEW_TOKEN = 'create one (`atherops tokens create`) and set it with "helm upgrade"';
 
 /** What only the operator can put right, and how. */
 const PROBLEMS = {

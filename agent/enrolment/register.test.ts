@@ -81,7 +81,7 @@ describe("the host's identity", () => {
 
   test("says what to do without a token, and with one that is refused, and does not insist", async () => {
     const without = start(undefined);
-    await vi.waitFor(() => expect(without.status().problem?.message).toContain("POST /api/install-tokens"));
+    await vi.waitFor(() => expect(without.status().problem?.message).toContain("atherops tokens create"));
     await identity?.[Symbol.asyncDispose]();
     answers = [new BackendError("invalid_install_token", "used", { status: 401 })];
     const of = start("spent");

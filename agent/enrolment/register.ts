@@ -164,7 +164,7 @@ export class HostIdentity implements AgentIdentity {
     const { credential, usedTokenHash } = this.#known;
     const where = this.#options.file.path;
     if (credential && credential.apiKey !== this.#refusedKey) return this.#tell(undefined);
-    const newToken = "an administrator makes one with POST /api/install-tokens; set INSTALL_TOKEN to it and restart the agent";
+    const newToken = "an administrator makes one with `atherops tokens create`; set INSTALL_TOKEN to it and restart the agent";
     if (this.#refusedToken)
       return this.#tell({ code: "install_token_refused", message: `the install token is unknown, expired or used: ${newToken}` });
     if (credential) {

@@ -146,7 +146,7 @@ describe("a host agent", () => {
 
   test("whose key is revoked says what to do, stays not ready, and enrols again with a new token", async () => {
     await call("DELETE", `${backend.apiUrl}/api/v1/agents/${agentId}`, { bearer: token });
-    await eventually("it says so", async () => (await call("GET", `${place.healthUrl}/readyz`)).text.includes("POST /api/install-tokens"));
+    await eventually("it says so", async () => (await call("GET", `${place.healthUrl}/readyz`)).text.includes("atherops tokens create"));
     expect(agent.ended).toBe(false);
     await agent.end();
     const fresh = (await call("POST", `${backend.apiUrl}/api/install-tokens`, { bearer: token, body: { ttl: "1h" } })).json.token as string;
