@@ -1,4 +1,4 @@
-// `npm run bench -- otlp-ingest [--rounds 5] [--seconds 5] [--clients 8] [--records 1000]`: logs and spans as OTLP/JSON over HTTP, signed, to
+// `npm run bench -- otlp-ingest [--rounds 3] [--seconds 4] [--clients 8] [--records 1000]`: logs and spans as OTLP/JSON over HTTP, signed, to
 // the whole backend as one process, against the engine's own bulk insert of the same rows (test/fixtures/engine-insert.ts), in turns within
 // one run, each with the machine to itself. The senders run beside the backend and share its cores; the bulk insert has no senders. Reach:
 // ≥ 0.8 of the rows/s of statements of 10,000 rows, stretch 1.0 (issue 8); statements of 100,000 beside it. Nothing lost: the rows are
@@ -19,8 +19,8 @@ import { adminPassword, backendPlace, login, makeTenant, startBackend, temporary
 
 const { values } = parseArgs({
   options: {
-    rounds: { type: "string", default: "5" },
-    seconds: { type: "string", default: "5" },
+    rounds: { type: "string", default: "3" },
+    seconds: { type: "string", default: "4" },
     clients: { type: "string", default: "8" },
     records: { type: "string", default: "1000" },
   },
