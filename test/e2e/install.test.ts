@@ -195,7 +195,12 @@ test("helm install of the agent with a fresh install token: telemetry of all kin
   const inBackend = ["-n", NAMESPACE, "exec", "-i", "deployment/backend", "--", "env", "XDG_CONFIG_HOME=/tmp", "atherops"];
   await kubectl([...inBackend, "login", "--email", ADMIN], `${password}\n`);
   const installToken = await kubectl([...inBackend, "tokens", "create", "--ttl", "1h"]);
-  await kubectl(["-n", NAMESPACE, "create", "secret", "generic", "install-token", "--from-file=token=/dev/stdin"], installToken);
+  await apply({
+    apiVersion: "v1",
+    kind: "Secret",
+    metadata: { name: "install-token", namespace: NAMESPACE },
+    stringData: { token: installToken.trim() },
+  });
   const started = performance.now();
   const seconds = (): number => Math.round((performance.now() - started) / 1000);
   await helm(
