@@ -65,8 +65,8 @@ export class Sink implements AsyncDisposable {
       return;
     }
     this.#bodies.add(body);
-    const document = JSON.parse(body) as { resourceLogs: { scopeLogs: { logRecords: { body: { stringValue: string } }[] }[] }[] };
-    for (const resource of document.resourceLogs) {
+    const document = JSON.parse(body) as { resourceLogs?: { scopeLogs: { logRecords: { body: { stringValue: string } }[] }[] }[] };
+    for (const resource of document.resourceLogs ?? []) {
       for (const scope of resource.scopeLogs) this.lines.push(...scope.logRecords.map((record) => record.body.stringValue));
     }
   }
