@@ -4,7 +4,6 @@ import type { Credential, CredentialSource } from "../credentials/store.ts";
 
 export interface AgentIdentity extends CredentialSource, AsyncDisposable {
   status(): AgentIdentityStatus;
-  /** To be told `X-Key-Age-Days` of each answer to a request that `credential` signed. */
   noteKeyAge(credential: Credential, days: number): void;
 }
 

@@ -16,8 +16,6 @@ export interface ForwardParts {
   readonly upstream: Upstream;
   readonly credentials: CredentialSource;
   readonly clock: SigningClock;
-  /** Called with each answer to a signed request; `keyAgeDays` is undefined when the answer does not say. */
-  readonly observe?: ((answer: { status: number; keyAgeDays: number | undefined }) => void) | undefined;
 }
 
 export interface Post {
@@ -45,7 +43,7 @@ export const NO_KEY_YET = retry("this agent has no key yet: it is enrolling, or 
 export async function forward(parts: ForwardParts, post: Post, signal: AbortSignal): Promise<Verdict> {
   const credential = parts.credentials.current();
   if (!credential) return NO_KEY_YET;
-  const first = await attempt(parts, post, credential.apiKey, signal);
+  const first = await attempt(parts, post, credential, signal);
   if (!mayBeStaleKey(first)) return judge(first);
   const renewed = await renew(
     parts.credentials,
@@ -55,7 +53,7 @@ export async function forward(parts: ForwardParts, post: Post, signal: AbortSign
   // A cut connection may be a refusal whose answer got lost (a backend may refuse before it has read the body), or just an outage:
   // only a new key makes it worth sending all of it again.
   if (!renewed || (first instanceof UpstreamError && renewed.apiKey === credential.apiKey)) return judge(first);
-  return judge(await attempt(parts, post, renewed.apiKey, signal));
+  return judge(await attempt(parts, post, renewed, signal));
 }
 
 /** Another request may have learnt of the new key in the meantime: then the store is not asked again. */
@@ -64,13 +62,19 @@ async function renew(credentials: CredentialSource, used: Credential, reason: st
   return known !== undefined && known.apiKey !== used.apiKey ? known : credentials.refresh(reason);
 }
 
-async function attempt(parts: ForwardParts, post: Post, rawKey: string, signal: AbortSignal): Promise<UpstreamAnswer | UpstreamError> {
+async function attempt(
+  parts: ForwardParts,
+  post: Post,
+  credential: Credential,
+  signal: AbortSignal,
+): Promise<UpstreamAnswer | UpstreamError> {
   const sentAtMs = Date.now();
-  const headers = { ...post.headers, ...sign(rawKey, "POST", post.path, parts.clock.nowUnixS()) };
+  const headers = { ...post.headers, ...sign(credential.apiKey, "POST", post.path, parts.clock.nowUnixS()) };
   try {
     const answer = await parts.upstream.request({ method: "POST", path: post.path, headers, body: post.body, signal });
     parts.clock.observe?.(answer.headers["date"], sentAtMs, Date.now());
-    parts.observe?.({ status: answer.status, keyAgeDays: wholeNumber(answer.headers[KEY_AGE_HEADER]) });
+    const keyAgeDays = answer.status === 401 ? undefined : wholeNumber(answer.headers[KEY_AGE_HEADER]);
+    if (keyAgeDays !== undefined) parts.credentials.noteKeyAge?.(credential, keyAgeDays);
     return answer;
   } catch (error) {
     if (error instanceof UpstreamError) return error;

@@ -437,12 +437,22 @@ describe("answers of the backend", () => {
     expect(await post(proxy, "/v1/logs")).toMatchObject({ status: 200 });
   });
 
-  it("tells of the key's age", async () => {
+  it("tells the credentials their key's age, unless the key was refused or the answer does not say", async () => {
     const backend = await startBackend((_, response) => response.writeHead(204, { "x-key-age-days": "31" }).end());
     const seen: unknown[] = [];
-    const proxy = await startWith(backend.url, { observe: (answer) => seen.push(answer) });
+    const credentials: CredentialSource = { ...credentialSource("ak_first"), noteKeyAge: ({ apiKey }, days) => seen.push([apiKey, days]) };
+    const proxy = await startWith(backend.url, { credentials });
     await post(proxy, "/v1/logs");
-    expect(seen).toEqual([{ status: 204, keyAgeDays: 31 }]);
+    backend.answer = accept;
+    await post(proxy, "/v1/logs");
+    backend.answer = errorAnswer(401, "revoked_key", { "x-key-age-days": "32" });
+    await post(proxy, "/v1/logs");
+    backend.answer = errorAnswer(429, "over_quota", { "x-key-age-days": "33" });
+    await post(proxy, "/v1/logs");
+    expect(seen).toEqual([
+      ["ak_first", 31],
+      ["ak_first", 33],
+    ]);
   });
 });
 

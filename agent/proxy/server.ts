@@ -9,7 +9,7 @@ import type { CredentialSource } from "../credentials/store.ts";
 import type { Compression, ListenAddress, Signal } from "../settings.ts";
 import { isLoopback, type Upstream } from "../upstream.ts";
 import { BodyError, compress, contentEncoding, decompress, HeldBody, MemoryBudget, Reservation } from "./body.ts";
-import { forward, type ForwardParts, NO_KEY_YET, type Post, type SigningClock, type Verdict } from "./forward.ts";
+import { forward, NO_KEY_YET, type Post, type SigningClock, type Verdict } from "./forward.ts";
 import { MetricsConverter } from "./exposition.ts";
 import { SignalRecord, type SignalStatus } from "./signal-status.ts";
 
@@ -21,7 +21,6 @@ export interface ProxyOptions {
   readonly clock: SigningClock;
   readonly compression: Compression;
   readonly log: Logger;
-  readonly observe?: ForwardParts["observe"];
   readonly maxHeldBytes?: number;
   readonly nowMs?: () => number;
 }
