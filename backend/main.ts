@@ -16,13 +16,13 @@ import { addBackupCommands } from "./backup.ts";
 import { KeyCache } from "./enrolment/key-cache.ts";
 import type { MasterKeys } from "./enrolment/master-key.ts";
 import { registerEnrolmentRoutes } from "./enrolment/routes.ts";
-import { openClickHouse } from "./engines/clickhouse/client.ts";
+import { type ClickHouse, openClickHouse } from "./engines/clickhouse/client.ts";
 import { applyRetention, migrate as migrateClickHouse } from "./engines/clickhouse/migrate.ts";
 import { DataDirInUseError, lockDataDir } from "./engines/data-dir-lock.ts";
 import { openDatabase, type Database } from "./engines/postgres/database.ts";
 import { migrate as migrateDatabase } from "./engines/postgres/migrate.ts";
-import { startVictoriaMetrics } from "./engines/victoria-metrics/embedded.ts";
-import { startEvaluator } from "./engines/vmalert/embedded.ts";
+import { type EmbeddedVictoriaMetrics, startVictoriaMetrics } from "./engines/victoria-metrics/embedded.ts";
+import { type EmbeddedEvaluator, startEvaluator } from "./engines/vmalert/embedded.ts";
 import { startHealth } from "./health.ts";
 import { registerIngestRoutes } from "./ingest/door.ts";
 import { openOtlpDecoder } from "./ingest/otlp-decoder.ts";
@@ -32,7 +32,7 @@ import { registerLogRoutes } from "./logs/routes.ts";
 import { ClickHouseLogStore } from "./logs/store.ts";
 import { createMetricsIngest } from "./metrics/ingest.ts";
 import { registerMetricsRoutes } from "./metrics/routes.ts";
-import { VictoriaMetricsStore, type VictoriaMetricsStoreOptions } from "./metrics/store.ts";
+import { VictoriaMetricsStore } from "./metrics/store.ts";
 import { createObservations, type Observations } from "./observations.ts";
 import type { Guards } from "./request-identity.ts";
 import { closeRoutes, createApp } from "./server.ts";
@@ -53,8 +53,11 @@ interface Running extends Opening {
   readonly observations: Observations;
   readonly database: Database;
   readonly guards: Guards;
-  readonly metricsUrls: MetricsUrls;
   readonly metrics: VictoriaMetricsStore;
+  /** vmalert, when it is a child of this process. */
+  readonly evaluator: EmbeddedEvaluator | undefined;
+  /** Of the role `api`. */
+  readonly telemetry: Telemetry | undefined;
   /** One per engine, for /readyz. */
   readonly checks: Record<string, () => Promise<void>>;
 }
@@ -65,6 +68,7 @@ interface Opening {
   readonly log: Log;
   readonly stack: AsyncDisposableStack;
   readonly stopping: AbortSignal;
+  readonly roles: readonly Role[];
 }
 
 async function serve(roles: readonly Role[]): Promise<void> {
@@ -74,9 +78,9 @@ async function serve(roles: readonly Role[]): Promise<void> {
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => stopping.abort(signal));
   await using stack = new AsyncDisposableStack();
   log.info({ settings: loggable(settings), roles }, "starting");
-  const running = await openShared({ settings, secrets, log, stack, stopping: stopping.signal });
+  const running = await openEngines({ settings, secrets, log, stack, stopping: stopping.signal, roles });
   const alerting = roles.includes("alerting") ? await openAlerting(running) : undefined;
-  if (roles.includes("api")) await openApi(running, settings.alertingUrl ?? alerting);
+  if (running.telemetry) await openApi(running, running.telemetry, settings.alertingUrl ?? alerting);
   await using _health = await startHealth({
     listen: settings.health,
     checks: running.checks,
@@ -91,33 +95,52 @@ async function serve(roles: readonly Role[]): Promise<void> {
   await stack.disposeAsync();
 }
 
-async function openShared(opening: Opening): Promise<Running> {
-  const { settings, secrets, log, stack } = opening;
+async function openEngines(opening: Opening): Promise<Running> {
+  const { settings, secrets, stack, roles } = opening;
   if (!secrets.databaseUrl || !secrets.clickhouseUrl || !settings.metricsWriteUrl) stack.use(await lockDataDir(settings.dataDir));
   const { masterKeys, jwtSecret, jwtPreviousSecret } = loadSecrets(settings, secrets);
   const observations = createObservations();
-  const database = stack.use(await openDatabase({ url: secrets.databaseUrl, dataDir: settings.dataDir, log }));
-  for (const name of await migrateDatabase(database)) log.info({ migration: name }, "schema migrated");
-  await bootstrap({ database, settings, secrets, masterKeys, log });
+  const [database, { metrics, evaluator }, telemetry] = await sideBySide(opening, [
+    (own) => openAccounts(own, masterKeys),
+    (own) => openMetrics(own, observations),
+    async (own) => (roles.includes("api") ? openTelemetry(own) : undefined),
+  ]);
   const sessions = new Sessions({ db: database.tables(), jwtSecret, jwtPreviousSecret, ttlMs: settings.jwtTtlMs });
   const keyCache = new KeyCache(database.tables(), masterKeys);
   const guards = { signed: createSignedGuard({ keys: keyCache }), user: createUserGuard(sessions) };
-  const metricsUrls = await openMetrics(opening, observations);
-  const metrics = stack.use(new VictoriaMetricsStore(metricsUrls));
   const checks = {
     metrics: () => metrics.check(),
     database: async () => void (await sql`SELECT 1`.execute(database.tables())),
+    ...(telemetry && { clickhouse: () => telemetry.clickhouse.ping() }),
   };
-  return { ...opening, masterKeys, keyCache, sessions, observations, database, guards, metricsUrls, metrics, checks };
+  return { ...opening, masterKeys, keyCache, sessions, observations, database, guards, metrics, evaluator, telemetry, checks };
 }
 
-interface MetricsUrls extends VictoriaMetricsStoreOptions {
-  readonly embedded: boolean;
+/**
+ * Opens all at once: each waits for another core or another process. Stopped in reverse order, whichever was ready first. One that fails
+ * is told when all have settled, so that there is nothing that cannot be closed; of several, the first in order.
+ */
+async function sideBySide<T extends unknown[]>(
+  opening: Opening,
+  parts: [...{ [K in keyof T]: (own: Opening) => Promise<T[K]> }],
+): Promise<T> {
+  const settled = await Promise.allSettled(parts.map((open) => open({ ...opening, stack: opening.stack.use(new AsyncDisposableStack()) })));
+  const failed = settled.find((one) => one.status === "rejected");
+  if (failed) throw failed.reason;
+  return settled.map((one) => (one as PromiseFulfilledResult<unknown>).value) as T;
 }
 
-async function openMetrics({ settings, log, stack }: Opening, observations: Observations): Promise<MetricsUrls> {
+async function openAccounts({ settings, secrets, log, stack }: Opening, masterKeys: MasterKeys): Promise<Database> {
+  const database = stack.use(await openDatabase({ url: secrets.databaseUrl, dataDir: settings.dataDir, log }));
+  for (const name of await migrateDatabase(database)) log.info({ migration: name }, "schema migrated");
+  await bootstrap({ database, settings, secrets, masterKeys, log });
+  return database;
+}
+
+async function openMetrics(opening: Opening, observations: Observations): Promise<Pick<Running, "metrics" | "evaluator">> {
+  const { settings, log, stack, roles } = opening;
   const { metricsWriteUrl: writeUrl, metricsQueryUrl: queryUrl } = settings;
-  if (writeUrl && queryUrl) return { writeUrl, queryUrl, embedded: false };
+  if (writeUrl && queryUrl) return { metrics: stack.use(new VictoriaMetricsStore({ writeUrl, queryUrl })), evaluator: undefined };
   const engine = await startVictoriaMetrics({
     candidates: settings.victoriaMetricsPath,
     dataDir: settings.dataDir,
@@ -126,13 +149,33 @@ async function openMetrics({ settings, log, stack }: Opening, observations: Obse
     onRestart: () => observations.restarted("victoria-metrics"),
   });
   stack.use(engine);
-  const { writeUrl: ownUrl, journal } = engine;
-  return { writeUrl: ownUrl, queryUrl: engine.queryUrl, journal, embedded: true };
+  const metrics = stack.use(new VictoriaMetricsStore(engine));
+  const isOurs = roles.includes("alerting") && !settings.evaluatorQueryUrl;
+  return { metrics, evaluator: isOurs ? stack.use(await openEvaluator(opening, engine, observations)) : undefined };
 }
 
-/** `alerting`: where /alerting/ is forwarded, when this installation has the role anywhere. */
-async function openApi(running: Running, alerting: string | FastifyInstance | undefined): Promise<void> {
-  const { settings, secrets, log, stack, observations, guards, metrics, stopping } = running;
+function openEvaluator({ settings, log }: Opening, engine: EmbeddedVictoriaMetrics, observations: Observations) {
+  return startEvaluator({
+    candidates: settings.vmalertPath,
+    dataDir: settings.dataDir,
+    listen: settings.evaluatorListen,
+    intervalMs: settings.evaluationIntervalMs,
+    delayMs: settings.evaluationDelayMs,
+    metricsQueryUrl: engine.queryUrl,
+    metricsWriteUrl: engine.writeUrl,
+    alertmanagerUrl: settings.alertmanagerUrl,
+    log,
+    onRestart: () => observations.restarted("vmalert"),
+  });
+}
+
+interface Telemetry {
+  readonly clickhouse: ClickHouse;
+  readonly logStore: ClickHouseLogStore;
+  readonly spanStore: ClickHouseSpanStore;
+}
+
+async function openTelemetry({ settings, secrets, log, stack }: Opening): Promise<Telemetry> {
   const clickhouse = stack.use(
     await openClickHouse({
       url: secrets.clickhouseUrl,
@@ -142,12 +185,21 @@ async function openApi(running: Running, alerting: string | FastifyInstance | un
       log,
     }),
   );
-  running.checks["clickhouse"] = () => clickhouse.ping();
   await migrateClickHouse(clickhouse, log);
   await applyRetention(clickhouse, { logs: settings.logsRetentionDays, spans: settings.tracesRetentionDays }, log);
-  const decoder = stack.use(openOtlpDecoder(availableParallelism()));
   const logStore = stack.use(await ClickHouseLogStore.open(clickhouse));
   const spanStore = stack.use(await ClickHouseSpanStore.open(clickhouse));
+  return { clickhouse, logStore, spanStore };
+}
+
+/** `alerting`: where /alerting/ is forwarded, when this installation has the role anywhere. */
+async function openApi(
+  running: Running,
+  { logStore, spanStore }: Telemetry,
+  alerting: string | FastifyInstance | undefined,
+): Promise<void> {
+  const { settings, stack, observations, guards, metrics, stopping } = running;
+  const decoder = stack.use(openOtlpDecoder(availableParallelism()));
   const app = await createApp({ ...appOptions(running), openApiTitle: "AtherOps telemetry API" });
   registerIngestRoutes(app, {
     guards,
@@ -169,8 +221,7 @@ async function openApi(running: Running, alerting: string | FastifyInstance | un
 }
 
 async function openAlerting(running: Running): Promise<FastifyInstance> {
-  const { settings, secrets, log, stack, database, metrics, guards } = running;
-  const evaluator = running.metricsUrls.embedded && !settings.evaluatorQueryUrl ? stack.use(await openEvaluator(running)) : undefined;
+  const { settings, secrets, log, stack, database, metrics, guards, evaluator } = running;
   const { rulesListen: listenAt } = settings;
   if (!evaluator && !listenAt)
     log.warn("no rule will be evaluated: the evaluator is outside and RULES_LISTEN is not set (backend/engines/vmalert/README.md)");
@@ -191,21 +242,6 @@ async function openAlerting(running: Running): Promise<FastifyInstance> {
   running.observations.gauge("evaluator_in_step", "1 while the evaluator is known to have all rules.", () => Number(alerting.inStep));
   await listen(running, app, settings.alerting, "alerting");
   return app;
-}
-
-function openEvaluator({ settings, log, metricsUrls, observations }: Running) {
-  return startEvaluator({
-    candidates: settings.vmalertPath,
-    dataDir: settings.dataDir,
-    listen: settings.evaluatorListen,
-    intervalMs: settings.evaluationIntervalMs,
-    delayMs: settings.evaluationDelayMs,
-    metricsQueryUrl: metricsUrls.queryUrl,
-    metricsWriteUrl: metricsUrls.writeUrl,
-    alertmanagerUrl: settings.alertmanagerUrl,
-    log,
-    onRestart: () => observations.restarted("vmalert"),
-  });
 }
 
 function appOptions({ settings, log, observations }: Running) {

@@ -11,6 +11,7 @@ import {
   eventually,
   login,
   makeTenant,
+  readIfThere,
   startBackend,
   temporaryFolder,
   TestProcess,
@@ -106,4 +107,17 @@ test("a backend killed with SIGKILL leaves its engines behind, and the next star
   expect(orphans.map(isAlive)).toEqual([false, false]);
   expect(enginePids().map(isAlive)).toEqual([true, true]);
   expect(backend.log).toContain("ended the engine of a backend that was killed");
+});
+
+test("an engine that cannot start ends the start with one sentence, and the engines that did start are ended", async () => {
+  using elsewhere = temporaryFolder();
+  const { env, dataDir, logFile } = await backendPlace(elsewhere.path, { VMALERT_PATH: "/nowhere/vmalert" });
+  await using failing = new TestProcess(["backend/main.ts", "serve"], env, logFile);
+  const started = await eventually("victoria-metrics is started", async () => readIfThere(join(dataDir, "victoria-metrics.pid")));
+  await eventually("it ends", async () => failing.ended);
+  expect(failing.child.exitCode).toBe(2);
+  expect(failing.log.split("\n").filter((line) => line !== "" && !line.startsWith("{"))).toEqual([
+    expect.stringMatching(/^atherops-backend: vmalert is not installed: none of \/nowhere\/vmalert can be executed; set VMALERT_PATH/),
+  ]);
+  expect(isAlive((JSON.parse(started) as { pid: number }).pid)).toBe(false);
 });
