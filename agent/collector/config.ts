@@ -105,12 +105,8 @@ export function collectorConfig(input: CollectorInput): CollectorConfig {
 }
 
 function extensions({ stateDir }: CollectorInput): Record<string, Component> {
-  const store = (name: string): Component => ({
-    directory: `${stateDir}/${name}`,
-    create_directory: true,
-    // A corrupt file is set aside (`.backup`) instead of stopping the collector for ever.
-    recreate: true,
-  });
+  // Without `recreate`: it knows only some damages, says nothing of what is lost and keeps every old file. damaged-stores.ts does it.
+  const store = (name: string): Component => ({ directory: `${stateDir}/${name}`, create_directory: true });
   return {
     health_check: { endpoint: `127.0.0.1:\${env:${HEALTH_PORT_VARIABLE}}` },
     // Two stores: a full or corrupt queue must not take the places in files with it.

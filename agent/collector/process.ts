@@ -10,6 +10,7 @@ import { execa } from "execa";
 import type { Log } from "../log.ts";
 import { FILES_EXPORTER, HEALTH_PORT_VARIABLE, METRICS_PORT_VARIABLE } from "./config.ts";
 import { LastLines, reemit } from "./child-log.ts";
+import { blamesStore } from "./damaged-stores.ts";
 
 /** Lines and their places go to the disk queue in one step, instead of through a buffer that a crash would empty. */
 export const FEATURE_GATES = "--feature-gates=+stanza.synchronousLogEmitter";
@@ -29,6 +30,8 @@ export interface Exit {
   readonly reason: string;
   /** True when `stop` was called before it ended. */
   readonly wasAsked: boolean;
+  /** True when it spoke of a file of its stores. */
+  readonly blamesStore: boolean;
 }
 
 const READY_POLL_MS = 50;
@@ -52,14 +55,18 @@ export class CollectorProcess {
     this.#child = spawnCollector(options, ports);
     this.pid = this.#child.pid ?? 0;
     const last = new LastLines();
+    let blames = false;
     for (const stream of [this.#child.stdout, this.#child.stderr]) {
-      createInterface({ input: stream }).on("line", (line) => reemit(line, options.log, last, this.#stopping));
+      createInterface({ input: stream }).on("line", (line) => {
+        blames ||= blamesStore(line);
+        reemit(line, options.log, last, this.#stopping);
+      });
     }
     this.exited = this.#child.then(({ exitCode, signal, originalMessage }) => {
       this.#hasExited = true;
       const how = signal === undefined ? `exit code ${exitCode ?? "unknown"}` : `signal ${signal}`;
       const said = last.text() || (exitCode === undefined && signal === undefined ? (originalMessage ?? "") : "");
-      return { wasAsked: this.#stopping, reason: said === "" ? how : `${how}: ${said}` };
+      return { wasAsked: this.#stopping, reason: said === "" ? how : `${how}: ${said}`, blamesStore: blames };
     });
   }
 

@@ -1,10 +1,11 @@
 // Keeps one collector running with the last configuration it accepted. Invariants: a configuration is validated by the collector
 // before the running one is touched, and one that does not become ready gives way to the one before; at most one collector of ours
 // lives; restarts after crashes back off exponentially with jitter and start over after a healthy minute; a disk that is full keeps
-// nothing that runs from running. Started and stopped by run.ts.
+// nothing that runs from running, and a damaged file of a store not the rest from starting. Started and stopped by run.ts.
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { reportEmptied, setAsideDamaged } from "./damaged-stores.ts";
 import { endOrphan, forgetChild, noteChild } from "./orphan.ts";
 import { CollectorProcess, type CollectorProcessOptions } from "./process.ts";
 import { CollectorConfigError } from "./render.ts";
@@ -101,6 +102,7 @@ export class Supervisor implements AsyncDisposable {
       this.#write(this.#configFile, lastGood);
       this.#config = lastGood;
     }
+    if (this.#config !== undefined) reportEmptied(this.#config, this.#options.log);
     this.#loop = this.#run();
   }
 
@@ -224,7 +226,12 @@ export class Supervisor implements AsyncDisposable {
       this.#process = undefined;
       forgetChild(this.#noteFile);
       if (signal.aborted || (exit.wasAsked && !neverReady)) continue;
-      await this.#afterCrash(neverReady ?? exit.reason, performance.now() - startedAt);
+      this.#failures = performance.now() - startedAt >= this.#timing.healthyAfterMs ? 1 : this.#failures + 1;
+      const lost = exit.blamesStore && this.#config !== undefined ? await setAsideDamaged(this.#config, this.#options.log) : [];
+      const reason = lost.length > 0 ? lost.join("\n") : (neverReady ?? exit.reason);
+      this.#set({ restarts: this.#status.restarts + 1, lastError: reason });
+      // What it died of is out of the way. Only once: a disk that damages each new file must not make it loop.
+      if (lost.length === 0 || this.#failures > 1) await this.#backOff(reason);
     }
   }
 
@@ -245,12 +252,11 @@ export class Supervisor implements AsyncDisposable {
     return undefined;
   }
 
-  async #afterCrash(reason: string, ranMs: number): Promise<void> {
-    this.#failures = ranMs >= this.#timing.healthyAfterMs ? 1 : this.#failures + 1;
+  async #backOff(reason: string): Promise<void> {
     const { firstBackoffMs, maxBackoffMs } = this.#timing;
     const backoff = Math.min(firstBackoffMs * 2 ** (this.#failures - 1), maxBackoffMs);
     const waitMs = Math.round(backoff * (0.5 + (this.#options.random ?? Math.random)() / 2));
-    this.#set({ state: "waiting", pid: null, restarts: this.#status.restarts + 1, lastError: reason });
+    this.#set({ state: "waiting", pid: null });
     this.#options.log.error({ reason, restart_in_ms: waitMs, failures: this.#failures }, "the collector ended; starting it again");
     this.#readiness.resolve(false);
     const done = new AbortController();

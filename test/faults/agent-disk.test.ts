@@ -1,8 +1,12 @@
-// The disk of the whole host agent when it is full. What is lost is counted and printed. Real
-// collector; the sink stores a body that comes twice byte for byte once, as the backend does.
-import { appendFileSync } from "node:fs";
+// The disk of the whole host agent when it is full, and when it gave back other bytes than were written. What is lost is counted and
+// printed. Real collector; the sink stores a body that comes twice byte for byte once, as the backend does.
+import { spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { appendFileSync, closeSync, openSync, readdirSync, statSync, truncateSync, writeFileSync, writeSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { damageOf } from "../../agent/collector/bbolt-file.ts";
 import { judge, Sink } from "../../agent/collector/sink.fixture.ts";
 import { canMount, SmallDisk } from "../../agent/collector/small-disk.fixture.ts";
 import { type AgentPlace, call, eventually, hostAgentPlace, startHostAgent, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
@@ -65,5 +69,152 @@ describe("the agent's disk", () => {
     expect(started.child.exitCode).toBe(1);
     expect(started.log).toContain(`STATE_DIR ${place.stateDir}: no space left on the device: free some\n`);
     expect(started.log).not.toMatch(/^\s+at /m);
+  });
+});
+
+/** One line of the agent's log. */
+interface Said {
+  level: string;
+  msg: string;
+}
+
+function saidOf(pattern: RegExp): Said[] {
+  return (agent?.log ?? "")
+    .split("\n")
+    .filter((line) => line.startsWith("{"))
+    .map((line) => JSON.parse(line) as Said)
+    .filter(({ msg }) => pattern.test(msg));
+}
+
+async function queued(exporter: string): Promise<boolean> {
+  const { text } = await call("GET", `${place.healthUrl}/metrics`);
+  const line = text.split("\n").find((each) => each.startsWith("otelcol_exporter_queue_size{") && each.includes(`"${exporter}"`));
+  return Number(line?.split(" ").at(-1)) > 0;
+}
+
+/** Log records of an application, which go through a queue of their own. */
+async function tell(bodies: string[]): Promise<void> {
+  const logRecords = bodies.map((stringValue) => ({ timeUnixNano: `${Date.now()}000000`, body: { stringValue } }));
+  const body = { resourceLogs: [{ resource: {}, scopeLogs: [{ scope: {}, logRecords }] }] };
+  expect((await call("POST", `${place.otlpHttp}/v1/logs`, { body })).status).toBe(200);
+}
+
+const PAGE = 4096;
+const DAMAGES: [string, RegExp, (file: string, size: number) => void][] = [
+  ["overwritten as a whole", /is damaged \(neither of/, (file, size) => writeFileSync(file, randomBytes(size))],
+  ["overwritten behind its head", /is damaged \(page \d+ is/, (file, size) => overwrite(file, randomBytes(size - 2 * PAGE), 2 * PAGE)],
+  ["cut behind its head", /is damaged \(it ends before page/, (file) => truncateSync(file, 2 * PAGE)],
+  ["cut within its head", /is damaged \(it ends after 5000 bytes/, (file) => truncateSync(file, 5000)],
+  ["cut to nothing", /is empty, as after a power failure/, (file) => truncateSync(file, 0)],
+];
+
+function overwrite(file: string, bytes: Buffer, at: number): void {
+  const opened = openSync(file, "r+");
+  writeSync(opened, bytes, 0, bytes.length, at);
+  closeSync(opened);
+}
+
+describe("a damaged file of the agent", () => {
+  test.each(DAMAGES)("a disk queue %s: the rest lives on, and what is lost is said", async (damage, words, harm) => {
+    agent = await startHostAgent(place);
+    write(100);
+    await eventually("the first lines arrive", async () => Promise.resolve(arrived().includes("line 99")));
+    sink.away = true;
+    write(500);
+    const told = Array.from({ length: 10 }, (_, i) => `told ${i}`);
+    await tell(told);
+    for (const exporter of ["otlp_http/files", "otlp_http/atherops"]) await eventually(`${exporter} queues`, () => queued(exporter));
+    await agent.end();
+    const file = `${place.stateDir}/queue/exporter_otlp_http_files_logs`;
+    expect(await damageOf(file)).toBeUndefined();
+    harm(file, statSync(file).size);
+    sink.away = false;
+    const started = Date.now();
+    agent = await startHostAgent(place);
+    const readyMs = Date.now() - started;
+    write(100);
+    await eventually("what is new arrives", async () => Promise.resolve(arrived().includes(`line ${written - 1}`)));
+    await eventually("what the other queue held arrives", async () => Promise.resolve(arrived().includes("told 9")));
+    await sleep(1500);
+    const { missing, doubled } = judge(arrived(), written);
+    console.log({ queue: damage, written, missing, doubled, readyMs });
+    expect(
+      arrived()
+        .filter((line) => line.startsWith("told"))
+        .toSorted(),
+    ).toEqual(told);
+    expect(judge(arrived(), 100)).toEqual({ missing: 0, doubled: 0 });
+    expect(missing).toBeLessThanOrEqual(500);
+    expect(new Set(arrived())).toContain("line 600");
+    const lines = saidOf(words);
+    expect(lines).toHaveLength(1);
+    expect(lines[0]?.level).toBe("error");
+    expect(lines[0]?.msg).toContain(file);
+    expect(lines[0]?.msg).toContain("lost are the logs in the disk queue of otlp_http/files that were not delivered yet");
+    const { collector } = (await call("GET", `${place.healthUrl}/status`)).json as { collector: Record<string, unknown> };
+    const isSeen = damage !== "cut to nothing";
+    expect(collector).toMatchObject(isSeen ? { restarts: 1, lastError: lines[0]?.msg } : { restarts: 0, lastError: null });
+    expect(readdirSync(`${place.stateDir}/queue`).includes("exporter_otlp_http_files_logs.damaged")).toBe(isSeen);
+    expect(saidOf(/the collector ended; starting it again/)).toHaveLength(0);
+  });
+
+  test("a disk queue overwritten beneath the running collector: the same", async () => {
+    agent = await startHostAgent(place);
+    write(100);
+    await eventually("the first lines arrive", async () => Promise.resolve(arrived().includes("line 99")));
+    sink.away = true;
+    write(500);
+    await eventually("they queue", () => queued("otlp_http/files"));
+    const file = `${place.stateDir}/queue/exporter_otlp_http_files_logs`;
+    overwrite(file, randomBytes(statSync(file).size - 2 * PAGE), 2 * PAGE);
+    sink.away = false;
+    write(100);
+    await eventually("what is new arrives", async () => Promise.resolve(arrived().includes(`line ${written - 1}`)));
+    const { missing, doubled } = judge(arrived(), written);
+    console.log({ queue: "overwritten while in use", written, missing, doubled });
+    expect(judge(arrived(), 100)).toEqual({ missing: 0, doubled: 0 });
+    expect(missing).toBeLessThanOrEqual(500);
+    expect(saidOf(/is damaged .* lost are the logs in the disk queue of otlp_http\/files/)).toHaveLength(1);
+  });
+
+  test.each(DAMAGES)("places in files %s: no line is lost, and that they double is said", async (damage, words, harm) => {
+    agent = await startHostAgent(place);
+    write(100);
+    await eventually("the first lines arrive", async () => Promise.resolve(arrived().includes("line 99")));
+    await agent.end();
+    const file = `${place.stateDir}/checkpoints/receiver_filelog_files`;
+    expect(await damageOf(file)).toBeUndefined();
+    harm(file, statSync(file).size);
+    write(100);
+    agent = await startHostAgent(place);
+    write(100);
+    await eventually("what is new arrives", async () => Promise.resolve(arrived().includes(`line ${written - 1}`)));
+    await sleep(1500);
+    const { missing, doubled } = judge(arrived(), written);
+    console.log({ places: damage, written, missing, doubled });
+    expect(missing).toBe(0);
+    const lines = saidOf(words);
+    expect(lines).toHaveLength(1);
+    expect(lines[0]?.msg).toContain(file);
+    expect(lines[0]?.msg).toContain("no line is lost, and lines that were sent before arrive twice");
+  });
+
+  test("whole, and only held by another process: is left alone, and used once it is let go", async () => {
+    agent = await startHostAgent(place);
+    write(100);
+    await eventually("the first lines arrive", async () => Promise.resolve(arrived().includes("line 99")));
+    await agent.end();
+    const file = `${place.stateDir}/queue/exporter_otlp_http_files_logs`;
+    const holder = spawn("flock", ["--no-fork", file, "sh", "-c", "echo held; exec sleep 600"], { stdio: ["ignore", "pipe", "ignore"] });
+    await once(holder.stdout, "data");
+    agent = new TestProcess(["agent/bin/atherops-otel-agent.ts", "run"], place.env, place.logFile);
+    await eventually("it says why", async () => Promise.resolve(saidOf(/the collector ended; starting it again/).length > 0));
+    expect(agent.log).toMatch(/failed to start \\?"otlp_http\/files\\?" exporter: timeout/);
+    expect(readdirSync(`${place.stateDir}/queue`).filter((name) => name.endsWith(".damaged"))).toEqual([]);
+    holder.kill();
+    await agent.ready(`${place.healthUrl}/readyz`);
+    write(100);
+    await eventually("what is new arrives", async () => Promise.resolve(arrived().includes(`line ${written - 1}`)));
+    expect(judge(arrived(), written)).toEqual({ missing: 0, doubled: 0 });
   });
 });

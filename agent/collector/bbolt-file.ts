@@ -1,0 +1,157 @@
+// Whether a file is one that bbolt, the store below the collector's queues and checkpoints, can work with: its head pages, and every
+// page that can be reached from them, as bbolt itself reads them (go.etcd.io/bbolt v1.4: db.go, tx_check.go, internal/common). bbolt
+// has no checksum over data, so bytes changed inside a record are not seen, neither here nor there. Invariant: reads only, and ends
+// whatever the bytes are. Called by damaged-stores.ts while no collector runs.
+import { type FileHandle, open } from "node:fs/promises";
+
+const PAGE_HEAD = 16;
+const ELEMENT = 16;
+const META = { magic: 0xed0cdaed, version: 2, bytes: 64, checksummed: 56 };
+const BRANCH = 1;
+const LEAF = 2;
+const BUCKET_ENTRY = 1;
+/** A page is at most this: bbolt looks for the second head page at 1 KiB to 16 MiB. */
+const PAGE_SIZES = Array.from({ length: 15 }, (_, i) => 1024 << i);
+
+interface Meta {
+  readonly pageSize: number;
+  readonly root: number;
+  /** The first page that is not there yet. */
+  readonly end: number;
+  readonly transaction: bigint;
+}
+
+/** Keys of a page are at least `from` and below `to`. */
+interface Visit {
+  readonly page: number;
+  readonly from: Buffer | undefined;
+  readonly to: Buffer | undefined;
+  readonly isRoot: boolean;
+}
+
+class Damage extends Error {}
+
+/** What is wrong with the file, in words; undefined when bbolt can use it, as it can an empty one. Throws what reading throws. */
+export async function damageOf(path: string): Promise<string | undefined> {
+  const file = await open(path, "r");
+  try {
+    const { size } = await file.stat();
+    if (size > 0) await new Walk(file, size, await readMeta(file, size)).run();
+    return undefined;
+  } catch (error) {
+    if (error instanceof Damage) return error.message;
+    throw error;
+  } finally {
+    await file.close();
+  }
+}
+
+async function readMeta(file: FileHandle, size: number): Promise<Meta> {
+  const first = parseMeta(await read(file, 0, PAGE_HEAD + META.bytes));
+  const seconds = first ? [first.pageSize] : PAGE_SIZES.filter((at) => at < size - 1024);
+  let meta = first;
+  for (const at of seconds) {
+    const second = parseMeta(await read(file, at, PAGE_HEAD + META.bytes));
+    if (second && (!meta || second.transaction > meta.transaction)) meta = second;
+    if (!first && second) break;
+  }
+  if (!meta) throw new Damage("neither of its two head pages is valid");
+  if (size < 2 * meta.pageSize) throw new Damage(`it ends after ${size} bytes, within its head pages`);
+  return meta;
+}
+
+function parseMeta(page: Buffer): Meta | undefined {
+  const meta = page.subarray(PAGE_HEAD);
+  if (meta.length < META.bytes || meta.readUInt32LE(0) !== META.magic || meta.readUInt32LE(4) !== META.version) return undefined;
+  if (meta.readBigUInt64LE(META.checksummed) !== fnv64a(meta.subarray(0, META.checksummed))) return undefined;
+  const number = (at: number): number => Number(meta.readBigUInt64LE(at));
+  return { pageSize: meta.readUInt32LE(8), root: number(16), end: number(40), transaction: meta.readBigUInt64LE(48) };
+}
+
+function fnv64a(bytes: Buffer): bigint {
+  return bytes.reduce((hash, byte) => BigInt.asUintN(64, (hash ^ BigInt(byte)) * 0x100000001b3n), 0xcbf29ce484222325n);
+}
+
+/** Shorter than asked where the file ends. */
+async function read(file: FileHandle, at: number, length: number): Promise<Buffer> {
+  const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, at);
+  return buffer.subarray(0, bytesRead);
+}
+
+/** Visits every page of every bucket once. */
+class Walk {
+  readonly #file: FileHandle;
+  readonly #size: number;
+  readonly #meta: Meta;
+  readonly #seen = new Set<number>();
+  readonly #open: Visit[] = [];
+
+  constructor(file: FileHandle, size: number, meta: Meta) {
+    this.#file = file;
+    this.#size = size;
+    this.#meta = meta;
+    this.#open.push({ page: meta.root, from: undefined, to: undefined, isRoot: true });
+  }
+
+  async run(): Promise<void> {
+    for (let visit = this.#open.pop(); visit; visit = this.#open.pop()) await this.#visit(visit);
+  }
+
+  async #visit(visit: Visit): Promise<void> {
+    const { pageSize, end } = this.#meta;
+    const { page } = visit;
+    if (page < 2 || page >= end) throw new Damage(`it refers to page ${page}, which is none of its own`);
+    const at = page * pageSize;
+    const bytes = await read(this.#file, at, pageSize);
+    if (bytes.length < pageSize) throw new Damage(`it ends before page ${page}`);
+    const [flags, count, overflow] = [bytes.readUInt16LE(8), bytes.readUInt16LE(10), bytes.readUInt32LE(12)];
+    if (bytes.readBigUInt64LE(0) !== BigInt(page) || (flags !== BRANCH && flags !== LEAF)) throw new Damage(`page ${page} is overwritten`);
+    if (page + overflow >= end) throw new Damage(`page ${page} goes beyond the last`);
+    const length = (overflow + 1) * pageSize;
+    if (at + length > this.#size) throw new Damage(`it ends within page ${page}`);
+    this.#use(page, overflow);
+    await this.#elements(visit, flags, count, at, length, bytes);
+  }
+
+  #use(page: number, overflow: number): void {
+    for (let id = page; id <= page + overflow; id++) {
+      if (this.#seen.has(id)) throw new Damage(`page ${id} is used twice`);
+      this.#seen.add(id);
+    }
+  }
+
+  async #elements(visit: Visit, flags: number, count: number, at: number, length: number, head: Buffer): Promise<void> {
+    if (PAGE_HEAD + count * ELEMENT > length) throw new Damage(`page ${visit.page} is overwritten`);
+    const table = PAGE_HEAD + count * ELEMENT > head.length ? await read(this.#file, at, PAGE_HEAD + count * ELEMENT) : head;
+    const bytes = async (from: number, size: number): Promise<Buffer> =>
+      from + size <= head.length ? head.subarray(from, from + size) : read(this.#file, at + from, size);
+    let last: { key: Buffer; child: number } | undefined;
+    if (flags === BRANCH && count === 0) throw new Damage(`page ${visit.page} is overwritten`);
+    for (let i = 0; i < count; i++) {
+      const element = PAGE_HEAD + i * ELEMENT;
+      const isLeaf = flags === LEAF;
+      const position = element + table.readUInt32LE(element + (isLeaf ? 4 : 0));
+      const keySize = table.readUInt32LE(element + (isLeaf ? 8 : 4));
+      const valueSize = isLeaf ? table.readUInt32LE(element + 12) : 0;
+      if (keySize === 0 || keySize > 32_768 || position + keySize + valueSize > length)
+        throw new Damage(`entry ${i} of page ${visit.page} is overwritten`);
+      const key = Buffer.from(await bytes(position, keySize));
+      const isAfter = last ? last.key.compare(key) < 0 : !visit.from || visit.from.compare(key) <= 0;
+      if (!isAfter || (visit.to && key.compare(visit.to) >= 0)) throw new Damage(`the keys of page ${visit.page} are out of order`);
+      if (isLeaf) {
+        const isBucket = (table.readUInt32LE(element) & BUCKET_ENTRY) !== 0;
+        if (visit.isRoot && !isBucket) throw new Damage(`entry ${i} of page ${visit.page} is overwritten`);
+        if (isBucket) this.#bucket(visit.page, await bytes(position + keySize, Math.min(valueSize, PAGE_HEAD)));
+      } else if (last) this.#open.push({ page: last.child, from: last.key, to: key, isRoot: visit.isRoot });
+      last = { key, child: isLeaf ? 0 : Number(table.readBigUInt64LE(element + 8)) };
+    }
+    if (flags === BRANCH && last) this.#open.push({ page: last.child, from: last.key, to: visit.to, isRoot: visit.isRoot });
+  }
+
+  /** One whose first page is 0 lies in the entry itself. */
+  #bucket(page: number, header: Buffer): void {
+    if (header.length < PAGE_HEAD) throw new Damage(`an entry of page ${page} is overwritten`);
+    const root = Number(header.readBigUInt64LE(0));
+    if (root !== 0) this.#open.push({ page: root, from: undefined, to: undefined, isRoot: false });
+  }
+}

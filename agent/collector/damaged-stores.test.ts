@@ -1,0 +1,103 @@
+import { randomBytes } from "node:crypto";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pino } from "pino";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { readSettings } from "../settings.ts";
+import { blamesStore, reportEmptied, setAsideDamaged } from "./damaged-stores.ts";
+import { nodeCollectorConfig } from "./node-config.ts";
+import { canMount, SmallDisk } from "./small-disk.fixture.ts";
+
+let folder: string;
+let config: string;
+let lines: { msg: string; moved_to?: string }[];
+const log = pino({ level: "debug" }, { write: (line) => void lines.push(JSON.parse(line) as { msg: string }) });
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "atherops-stores-"));
+  for (const store of ["queue", "checkpoints"]) mkdirSync(join(folder, store));
+  const env = { BACKEND_URL: "http://127.0.0.1:1", STATE_DIR: folder, SIGNALS: "logs", LOG_PATHS: "/var/log/*.log" };
+  config = nodeCollectorConfig(readSettings("host", env).settings);
+  lines = [];
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+const QUEUE = "exporter_otlp_http_files_logs";
+const PLACES = "receiver_filelog_files";
+
+function junk(path: string, bytes = 20_000): Buffer {
+  const content = randomBytes(bytes);
+  writeFileSync(join(folder, path), content);
+  return content;
+}
+
+describe("a damaged file of a store", () => {
+  test("is set aside, and one line says which file, why, where it is and what is lost", async () => {
+    const queue = junk(`queue/${QUEUE}`);
+    junk(`checkpoints/${PLACES}`);
+    const said = await setAsideDamaged(config, log);
+    expect(readdirSync(join(folder, "queue"))).toEqual([`${QUEUE}.damaged`]);
+    expect(readFileSync(join(folder, "queue", `${QUEUE}.damaged`))).toEqual(queue);
+    expect(readdirSync(join(folder, "checkpoints"))).toEqual([`${PLACES}.damaged`]);
+    expect(lines.map(({ msg }) => msg)).toEqual(said);
+    expect(said).toEqual([
+      `${folder}/queue/${QUEUE}, 20000 bytes, is damaged (neither of its two head pages is valid) and is set aside as ${folder}/queue/${QUEUE}.damaged; the collector starts without it; lost are the logs in the disk queue of otlp_http/files that were not delivered yet.`,
+      `${folder}/checkpoints/${PLACES}, 20000 bytes, is damaged (neither of its two head pages is valid) and is set aside as ${folder}/checkpoints/${PLACES}.damaged; the collector starts without it; lost is how far file_log/files had read its files. It reads them again from the beginning: no line is lost, and lines that were sent before arrive twice.`,
+    ]);
+  });
+
+  test("of a receiver that starts at the end is said to skip lines", async () => {
+    junk(`checkpoints/${PLACES}`);
+    const [said] = await setAsideDamaged(config.replace("start_at: beginning", "start_at: end"), log);
+    expect(said).toContain("lines written since the collector ended are skipped");
+  });
+
+  test("takes the place of the one before it, so that one is kept", async () => {
+    junk(`queue/${QUEUE}`);
+    await setAsideDamaged(config, log);
+    const second = junk(`queue/${QUEUE}`);
+    await setAsideDamaged(config, log);
+    expect(readdirSync(join(folder, "queue"))).toEqual([`${QUEUE}.damaged`]);
+    expect(readFileSync(join(folder, "queue", `${QUEUE}.damaged`))).toEqual(second);
+    expect(await setAsideDamaged(config, log)).toEqual([]);
+  });
+
+  test.skipIf(!canMount)("is removed where the disk has no room for another as large (needs root)", async () => {
+    using _disk = new SmallDisk(join(folder, "queue"), "64k");
+    junk(`queue/${QUEUE}`, 40_000);
+    const [said] = await setAsideDamaged(config, log);
+    expect(said).toContain("is removed, as the disk has no room for another as large");
+    expect(readdirSync(join(folder, "queue"))).toEqual([]);
+    expect(lines[0]).not.toHaveProperty("moved_to");
+  });
+
+  test("is looked for where the operator's configuration puts the store", async () => {
+    mkdirSync(join(folder, "$elsewhere"));
+    junk(`$elsewhere/${QUEUE}`);
+    await setAsideDamaged(config.replace(`directory: ${folder}/queue\n`, `directory: ${folder}/$$$$elsewhere\n`), log);
+    expect(readdirSync(join(folder, "$elsewhere"))).toEqual([`${QUEUE}.damaged`]);
+  });
+
+  test("that is empty stays, and the agent says what was in it", async () => {
+    junk(`queue/${QUEUE}`, 0);
+    expect(await setAsideDamaged(config, log)).toEqual([]);
+    reportEmptied(config, log);
+    expect(lines.map(({ msg }) => msg)).toEqual([
+      `${folder}/queue/${QUEUE} is empty, as after a power failure; the collector fills it anew; if it held anything, lost are the logs in the disk queue of otlp_http/files that were not delivered yet.`,
+    ]);
+  });
+});
+
+describe("a line of the collector", () => {
+  test.each([
+    'Error: cannot start pipelines: failed to start "otlp_http/files" exporter: invalid database',
+    'Error: cannot start pipelines: failed to start "file_log/files" receiver: storage client: file size too small 5000',
+    "go.etcd.io/bbolt.(*DB).loadFreelist.func1()",
+  ])("blames a store: %s", (line) => expect(blamesStore(line)).toBe(true));
+
+  test.each([
+    'Error: cannot start pipelines: failed to start "otlp_http/files" exporter: timeout',
+    'failed to start "otlp" receiver: listen tcp 127.0.0.1:4317: bind: address already in use',
+    "write /state/queue/exporter_otlp_http_files_logs: no space left on device",
+  ])("does not: %s", (line) => expect(blamesStore(line)).toBe(false));
+});

@@ -1,0 +1,106 @@
+// The files of the collector's stores (disk queues, places in files) when one is damaged: a collector that opens it dies, at every
+// start. Found, set aside as `<file>.damaged`, and what is lost with it is said in one line. Invariants: a file is touched only when
+// the collector's own words blame a store and the file itself shows damage, so a lock that another process holds or a full disk moves
+// nothing; the other files stay as they are; of each file at most one is kept aside, and only where the disk has room for another as
+// large. Called by process.ts and supervisor.ts.
+import { readdirSync, renameSync, rmSync, statfsSync, statSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { parse } from "yaml";
+import type { Log } from "../log.ts";
+import { damageOf } from "./bbolt-file.ts";
+
+const ASIDE = ".damaged";
+/** What the store below answers when it opens a file, and its name in the trace of a panic, or of a read beyond the end of a file. */
+const BLAME = /go\.etcd\.io\/bbolt|: (invalid database|checksum error|version mismatch|file size too small|incompatible value)/;
+/** Not the collector's queues and places: what we set aside, what collectors before us did, and what a killed one was compacting. */
+const NOT_IN_USE = /\.damaged$|\.backup$|^tempdb/;
+
+interface Config {
+  readonly extensions: Record<string, { directory?: string } | null>;
+  readonly receivers: Record<string, { storage?: string; start_at?: string } | null>;
+  readonly exporters: Record<string, unknown>;
+}
+
+/** True when a line of the collector is about a file of a store. */
+export function blamesStore(line: string): boolean {
+  return BLAME.test(line);
+}
+
+/**
+ * Sets aside each damaged file in the stores of `config` (YAML), which no collector may use meanwhile. Answers what it said of each;
+ * empty when none is damaged. Never throws.
+ */
+export async function setAsideDamaged(config: string, log: Log): Promise<string[]> {
+  const parsed = parse(config) as Config;
+  const said: string[] = [];
+  for (const file of storeFiles(parsed)) {
+    try {
+      const damage = await damageOf(file);
+      if (damage !== undefined) said.push(setAside(file, damage, parsed, log));
+    } catch (error) {
+      // Safe: the collector is started again as after any crash, with growing pauses and its own reason in the log.
+      log.error({ file, err: (error as Error).message }, "cannot look into a file of the collector's stores, or cannot set it aside");
+    }
+  }
+  return said;
+}
+
+/** Says which files are cut to nothing: the collector starts with them as new ones, and without a word. */
+export function reportEmptied(config: string, log: Log): void {
+  const parsed = parse(config) as Config;
+  for (const file of storeFiles(parsed)) {
+    if (statSync(file).size > 0) continue;
+    log.error(
+      { file },
+      `${file} is empty, as after a power failure; the collector fills it anew; if it held anything, ${lostWith(basename(file), parsed)}`,
+    );
+  }
+}
+
+function storeFiles({ extensions }: Config): string[] {
+  const folders = Object.entries(extensions).flatMap(([id, store]) =>
+    id.split("/")[0] === "file_storage" && store?.directory !== undefined ? [store.directory.replaceAll("$$", "$")] : [],
+  );
+  return folders.flatMap((folder) =>
+    list(folder)
+      .filter((name) => !NOT_IN_USE.test(name))
+      .map((name) => join(folder, name)),
+  );
+}
+
+/** Empty when the folder is not there. */
+function list(folder: string): string[] {
+  try {
+    return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => (entry.isFile() ? [entry.name] : []));
+  } catch {
+    return [];
+  }
+}
+
+/** Answers what it said. */
+function setAside(file: string, damage: string, config: Config, log: Log): string {
+  const { size } = statSync(file);
+  const aside = `${file}${ASIDE}`;
+  renameSync(file, aside);
+  const { bavail, bsize } = statfsSync(dirname(file));
+  const isKept = bavail * bsize >= size;
+  if (!isKept) rmSync(aside);
+  const where = isKept ? `is set aside as ${aside}` : "is removed, as the disk has no room for another as large";
+  const said = `${file}, ${size} bytes, is damaged (${damage}) and ${where}; the collector starts without it; ${lostWith(basename(file), config)}`;
+  log.error({ file, bytes: size, moved_to: isKept ? aside : undefined, damage }, said);
+  return said;
+}
+
+/** The collector names a file after the kind, type and name of the component, and an exporter's also after the signal. */
+function lostWith(name: string, { exporters, receivers }: Config): string {
+  const [, exporter, signal] = /^exporter_(.+)_([a-z]+)$/.exec(name) ?? [];
+  const exporterId = Object.keys(exporters).find((id) => id.replace("/", "_") === exporter);
+  if (exporterId !== undefined) return `lost are the ${signal} in the disk queue of ${exporterId} that were not delivered yet.`;
+  const isOf = (id: string): boolean => name === `receiver_${id.split("/")[0]?.replaceAll("_", "")}_${id.split("/")[1] ?? ""}`;
+  const [receiverId, receiver] = Object.entries(receivers).find(([id]) => isOf(id)) ?? [];
+  if (!receiver) return "lost is what a component kept in it.";
+  const places = `lost is how far ${receiverId} had read its files.`;
+  return receiver.start_at === "beginning"
+    ? `${places} It reads them again from the beginning: no line is lost, and lines that were sent before arrive twice.`
+    : `${places} It goes on at their ends: lines written since the collector ended are skipped.`;
+}
