@@ -20,11 +20,12 @@ describe("a line of the collector", () => {
     expect(lines[0]).not.toHaveProperty("caller");
   });
 
-  test("that is no JSON, as of a panic, is an error and part of the reason", () => {
-    const { lines, last } = emitted("panic: boom", "", "goroutine 1 [running]:", "x".repeat(200_000));
-    expect(lines.map(({ level }) => level)).toEqual(["error", "error", "error"]);
-    expect(last.text().length).toBeLessThanOrEqual(2000);
-    expect(emitted("panic: boom").last.text()).toBe("panic: boom");
+  test("that is no JSON, as of a panic, is an error, and what it died of is the reason rather than the trace", () => {
+    const { lines, last } = emitted("panic: boom", "", "goroutine 1 [running]:", ...Array.from({ length: 20 }, (_, i) => `main.go:${i}`));
+    expect(new Set(lines.map(({ level }) => level))).toEqual(new Set(["error"]));
+    expect(lines).toHaveLength(22);
+    expect(last.text()).toBe("panic: boom");
+    expect(emitted("x".repeat(200_000)).last.text().length).toBeLessThanOrEqual(2000);
   });
 
   test("of the error is the reason, rather than what was said last", () => {
@@ -33,6 +34,19 @@ describe("a line of the collector", () => {
       '{"level":"info","msg":"Shutdown complete."}',
     );
     expect(last.text()).toBe("cannot listen: address in use");
+  });
+
+  test("that calls dropped what its end interrupted is said to be kept, for a queue on disk only", () => {
+    const line = (id: string, error: string): string =>
+      `{"level":"error","msg":"Exporting failed. Dropping data.","otelcol.component.id":"${id}","error":"${error}","dropped_items":9}`;
+    const interrupted = "interrupted due to shutdown: Throttle (1s)";
+    const kept = emitted(line("otlp_http/files", interrupted));
+    const msg = "the collector ended before this was delivered: it stays in the disk queue";
+    expect(kept.lines).toMatchObject([{ level: "info", msg, error: interrupted, items: 9 }]);
+    expect(kept.last.text()).toBe("");
+    for (const dropped of [line("otlp_http/files", "not retryable error"), line("otlp_http/theirs", interrupted)]) {
+      expect(emitted(dropped).lines).toMatchObject([{ level: "error", msg: "Exporting failed. Dropping data.", dropped_items: 9 }]);
+    }
   });
 
   test.each([

@@ -1,18 +1,25 @@
 // The collector's log lines: re-emitted with their level instead of wrapped whole, and the last of them kept as the reason of a crash.
 // Invariant: nothing that looks like a secret passes. Called by process.ts and validate.ts.
 import type { Log } from "../log.ts";
+import { EXPORTER, FILES_EXPORTER } from "./config.ts";
 
 const KEPT_LINES = 6;
 const MAX_REASON_LENGTH = 2000;
 
+/** How Go begins to say that a program dies; the trace below it would push that out. */
+const HEADLINE = /^(panic|fatal error|unexpected fault address)\b/;
+
 /** The last lines that say something went wrong, or failing that the last lines. */
 export class LastLines {
+  #isDying = false;
   #lines: string[] = [];
   #errors: string[] = [];
 
   add(line: string, isError: boolean): void {
+    if (this.#isDying) return;
     push(this.#lines, line);
     if (isError) push(this.#errors, line);
+    this.#isDying = HEADLINE.test(line);
   }
 
   text(): string {
@@ -39,9 +46,27 @@ export function reemit(raw: string, log: Log, last: LastLines, isStopping = fals
     return;
   }
   const { level, msg, ts: _ts, caller: _caller, resource: _resource, stacktrace: _stack, ...rest } = entry;
+  if (isKept(entry)) {
+    log[isStopping ? "debug" : "info"]({ ...rest, dropped_items: undefined, items: entry["dropped_items"], component: "collector" }, KEPT);
+    return;
+  }
   const known = LEVELS[String(level)] ?? "error";
   last.add(`${String(msg)}${typeof rest["error"] === "string" ? `: ${rest["error"]}` : ""}`, known === "error");
   log[isStopping ? "debug" : known]({ ...rest, component: "collector" }, String(msg));
+}
+
+const KEPT = "the collector ended before this was delivered: it stays in the disk queue";
+
+/**
+ * What a collector that ends calls "Dropping data", of an exporter whose queue is on disk: a queue takes an entry out only when its
+ * sending ended otherwise than by the shutdown (exporterhelper v0.149, internal/queue/persistent_queue.go, onDone).
+ */
+function isKept({ msg, error, "otelcol.component.id": id }: Record<string, unknown>): boolean {
+  return (
+    String(msg).startsWith("Exporting failed. Dropping data") &&
+    String(error).startsWith("interrupted due to shutdown") &&
+    (id === EXPORTER || id === FILES_EXPORTER)
+  );
 }
 
 function parse(line: string): Record<string, unknown> | undefined {

@@ -9,7 +9,16 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { damageOf } from "../../agent/collector/bbolt-file.ts";
 import { judge, Sink } from "../../agent/collector/sink.fixture.ts";
 import { canMount, SmallDisk } from "../../agent/collector/small-disk.fixture.ts";
-import { type AgentPlace, call, eventually, hostAgentPlace, startHostAgent, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
+import {
+  type AgentPlace,
+  call,
+  collectorPid,
+  eventually,
+  hostAgentPlace,
+  startHostAgent,
+  temporaryFolder,
+  TestProcess,
+} from "../fixtures/processes.ts";
 
 let folder: ReturnType<typeof temporaryFolder>;
 let sink: Sink;
@@ -69,6 +78,31 @@ describe("the agent's disk", () => {
     expect(started.child.exitCode).toBe(1);
     expect(started.log).toContain(`STATE_DIR ${place.stateDir}: no space left on the device: free some\n`);
     expect(started.log).not.toMatch(/^\s+at /m);
+  });
+});
+
+describe("the disk queue", () => {
+  test("keeps what it holds when someone else ends the collector, and nothing says that it was dropped", async () => {
+    agent = await startHostAgent(place);
+    sink.away = true;
+    write(500);
+    const told = Array.from({ length: 10 }, (_, i) => `told ${i}`);
+    await tell(told);
+    for (const exporter of ["otlp_http/files", "otlp_http/atherops"]) await eventually(`${exporter} queues`, () => queued(exporter));
+    const refused = sink.requests;
+    await eventually("an attempt fails", async () => Promise.resolve(sink.requests > refused));
+    process.kill(collectorPid(place) ?? 0, "SIGTERM");
+    await eventually("it says so", async () => Promise.resolve(saidOf(/stays in the disk queue/).length > 0));
+    sink.away = false;
+    await eventually("all arrives", async () => Promise.resolve(arrived().includes("told 9") && arrived().includes("line 499")));
+    await sleep(1500);
+    expect(judge(arrived(), written)).toEqual({ missing: 0, doubled: 0 });
+    expect(
+      arrived()
+        .filter((line) => line.startsWith("told"))
+        .toSorted(),
+    ).toEqual(told);
+    expect(agent.log).not.toContain("Dropping data");
   });
 });
 
