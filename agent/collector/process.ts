@@ -2,11 +2,12 @@
 // secrets; a stop is TERM, a grace, then KILL, and is never taken for a crash; every line it writes is re-emitted with its level and
 // secrets masked. A collector whose files wait for a full queue is killed
 // instead of asked: asked, it would drop the lines in its hands and remember them as read. Called by supervisor.ts.
+import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { createServer, type AddressInfo } from "node:net";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
-import { execa } from "execa";
 import type { Log } from "../log.ts";
 import { FILES_EXPORTER, HEALTH_PORT_VARIABLE, METRICS_PORT_VARIABLE } from "./config.ts";
 import { LastLines, reemit } from "./child-log.ts";
@@ -43,7 +44,7 @@ export class CollectorProcess {
   readonly metricsUrl: string;
   readonly exited: Promise<Exit>;
   readonly #healthUrl: string;
-  readonly #child: ReturnType<typeof spawnCollector>;
+  readonly #child: Child | undefined;
   readonly #stopGraceMs: number;
   #stopping = false;
   #hasExited = false;
@@ -52,20 +53,20 @@ export class CollectorProcess {
     this.#healthUrl = `http://127.0.0.1:${ports[0]}/`;
     this.metricsUrl = `http://127.0.0.1:${ports[1]}/metrics`;
     this.#stopGraceMs = options.stopGraceMs;
-    this.#child = spawnCollector(options, ports);
-    this.pid = this.#child.pid ?? 0;
+    const { child, ended } = spawnCollector(options, ports);
+    this.#child = child;
+    this.pid = child?.pid ?? 0;
     const last = new LastLines();
     let blames = false;
-    for (const stream of [this.#child.stdout, this.#child.stderr]) {
+    for (const stream of child?.pid === undefined ? [] : [child.stdout, child.stderr]) {
       createInterface({ input: stream }).on("line", (line) => {
         blames ||= blamesStore(line);
         reemit(line, options.log, last, this.#stopping);
       });
     }
-    this.exited = this.#child.then(({ exitCode, signal, originalMessage }) => {
+    this.exited = ended.then(({ how, failure }) => {
       this.#hasExited = true;
-      const how = signal === undefined ? `exit code ${exitCode ?? "unknown"}` : `signal ${signal}`;
-      const said = last.text() || (exitCode === undefined && signal === undefined ? (originalMessage ?? "") : "");
+      const said = last.text() || failure;
       return { wasAsked: this.#stopping, reason: said === "" ? how : `${how}: ${said}`, blamesStore: blames };
     });
   }
@@ -116,23 +117,40 @@ export class CollectorProcess {
   async stop(): Promise<void> {
     if (!this.#stopping && !this.#hasExited) {
       this.#stopping = true;
-      this.#child.kill((await this.#filesWait()) ? "SIGKILL" : "SIGTERM");
+      this.#child?.kill((await this.#filesWait()) ? "SIGKILL" : "SIGTERM");
     }
-    const kill = setTimeout(() => this.#child.kill("SIGKILL"), this.#stopGraceMs);
+    const kill = setTimeout(() => this.#child?.kill("SIGKILL"), this.#stopGraceMs);
     await this.exited;
     clearTimeout(kill);
   }
 }
 
-function spawnCollector(options: CollectorProcessOptions, [health, metrics]: readonly [number, number]) {
-  return execa(options.program, ["--config", options.configFile, FEATURE_GATES], {
-    env: collectorEnvironment(options, health, metrics),
-    extendEnv: false,
-    stdin: "ignore",
-    buffer: false,
-    reject: false,
-    cleanup: false,
-  });
+type Child = ChildProcessByStdio<null, Readable, Readable>;
+
+interface Ending {
+  readonly how: string;
+  /** Why it could not be started. */
+  readonly failure: string;
+}
+
+/** `ended` never rejects: a program that cannot be started has ended. */
+function spawnCollector(
+  options: CollectorProcessOptions,
+  [health, metrics]: readonly [number, number],
+): { child?: Child; ended: Promise<Ending> } {
+  const { promise: ended, resolve } = Promise.withResolvers<Ending>();
+  const notStarted = (error: Error): void => resolve({ how: "exit code unknown", failure: error.message });
+  try {
+    const env = collectorEnvironment(options, health, metrics);
+    const args = ["--config", options.configFile, FEATURE_GATES];
+    const child = spawn(options.program, args, { env, stdio: ["ignore", "pipe", "pipe"] });
+    child.on("error", (error) => child.pid === undefined && notStarted(error));
+    child.once("close", (code, signal) => resolve({ how: signal === null ? `exit code ${code}` : `signal ${signal}`, failure: "" }));
+    return { child, ended };
+  } catch (error) {
+    notStarted(error as Error);
+    return { ended };
+  }
 }
 
 /** GOMEMLIMIT keeps the garbage collector below the limiter's hard limit (facts of the memory limiter's README). */

@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
@@ -35,10 +35,10 @@ function config(env: NodeJS.ProcessEnv = {}): string {
   );
 }
 
-function make(otelcol = program): Supervisor {
+function make(otelcol = program, stopGraceMs = 5000): Supervisor {
   const log = pino({ level: "debug" }, { write: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>) });
   const timing = { firstBackoffMs: 50, maxBackoffMs: 400, readyWithinMs: 20_000 };
-  supervisor = new Supervisor({ program: otelcol, stateDir: folder, memoryMib: 200, stopGraceMs: 5000, env: {}, log, timing });
+  supervisor = new Supervisor({ program: otelcol, stateDir: folder, memoryMib: 200, stopGraceMs, env: {}, log, timing });
   return supervisor;
 }
 
@@ -143,6 +143,15 @@ describe("the supervisor", () => {
     expect(second.status().configError).toContain("limit_mibs");
   });
 
+  test("lets the collector take its grace to end by itself", async () => {
+    const slow = fakeCollector(`trap 'sleep 6; touch ${folder}/ended; exit 0' TERM\ntouch ${folder}/up\nwhile :; do sleep 0.1; done`);
+    const of = make(slow, 20_000);
+    await of.start(() => config());
+    await vi.waitFor(() => expect(existsSync(join(folder, "up"))).toBe(true), { timeout: 20_000 });
+    await of[Symbol.asyncDispose]();
+    expect(existsSync(join(folder, "ended"))).toBe(true);
+  });
+
   test("refuses to start when there is no configuration that ever ran", async () => {
     await expect(make().start(() => "receivers: {nothing: {}}")).rejects.toThrow(CollectorConfigError);
   });
@@ -208,6 +217,13 @@ describe("the supervisor", () => {
     expect(JSON.stringify([of.status(), lines])).not.toMatch(/verysecretvalue|abc\.def/);
   });
 
+  test("says why a program cannot be started, and tries again", async () => {
+    const path = fakeCollector(`if [ "$1" = --config ]; then rm "$0"; fi\nexit 3`);
+    const of = make(path);
+    await of.start(() => config());
+    await vi.waitFor(() => expect(of.status().lastError).toMatch(/^exit code unknown: .*ENOENT/), { timeout: 20_000 });
+  });
+
   test.skipIf(!canMount)(
     "on a full disk (needs root) keeps the collector running, and takes a new configuration once there is space",
     async () => {
@@ -244,6 +260,27 @@ describe("the supervisor", () => {
     const of = make();
     await of.start(() => config());
     await running(of);
+    await of[Symbol.asyncDispose]();
+  });
+
+  test.skipIf(!canMount)("on a disk that fills up meanwhile (needs root) goes back to the configuration before all the same", async () => {
+    using disk = new SmallDisk(join(folder, "collector"), "256k");
+    const filling = join(folder, "otelcol-filling");
+    const isNew = `[ "$1" != validate ] && /bin/grep -q 192.0.2.1 "$2"`;
+    writeFileSync(filling, `#!/bin/sh\nif ${isNew}; then /bin/cat /dev/zero > ${disk.path}/ballast; fi\nexec ${program} "$@"\n`, {
+      mode: 0o755,
+    });
+    const of = make(filling);
+    await of.start(() => config());
+    await running(of);
+    await expect(of.apply(config({ OTLP_HTTP_LISTEN: "192.0.2.1:4318" }))).rejects.toThrow(/does not get ready .*192\.0\.2\.1/s);
+    expect(() => writeFileSync(join(disk.path, "another"), "more")).toThrow(/ENOSPC/);
+    await running(of);
+    expect(readFileSync(join(folder, "collector", "config.yaml"), "utf8")).toBe(config());
+    disk.free();
+    await of.apply(config({ LOG_LEVEL: "error" }));
+    expect(of.status()).toMatchObject({ state: "running", configError: null });
+    expect(readFileSync(join(folder, "collector", "last-good.yaml"), "utf8")).toBe(config({ LOG_LEVEL: "error" }));
     await of[Symbol.asyncDispose]();
   });
 

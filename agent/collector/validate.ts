@@ -1,6 +1,7 @@
 // Asks the collector itself whether it would run a configuration. Invariant: nothing is started and nothing is changed but the
 // directories that the configuration names. Called by supervisor.ts and diagnose.ts.
-import { execa } from "execa";
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
 import { maskSecrets } from "./child-log.ts";
 import { collectorEnvironment, FEATURE_GATES } from "./process.ts";
 import { CollectorConfigError } from "./render.ts";
@@ -13,14 +14,16 @@ export async function validateCollectorConfig(
   configFile: string,
   options: { env: Readonly<Record<string, string>>; memoryMib: number },
 ): Promise<void> {
-  const { failed, stderr, originalMessage } = await execa(program, ["validate", "--config", configFile, FEATURE_GATES], {
-    env: collectorEnvironment(options, 13_133, 8888),
-    extendEnv: false,
-    stdin: "ignore",
-    reject: false,
-    timeout: VALIDATE_WITHIN_MS,
-  });
-  if (!failed) return;
-  const words = maskSecrets(stderr.trim() || (originalMessage ?? "no answer")).slice(-3000);
-  throw new CollectorConfigError(`the collector refuses the configuration: ${words}`);
+  const env = collectorEnvironment(options, 13_133, 8888);
+  const args = ["validate", "--config", configFile, FEATURE_GATES];
+  try {
+    const asked = promisify(execFile)(program, args, { env, timeout: VALIDATE_WITHIN_MS });
+    asked.child.stdin?.end();
+    await asked;
+  } catch (cause) {
+    const { stderr = "", message } = cause as Error & { stderr?: string };
+    throw new CollectorConfigError(`the collector refuses the configuration: ${maskSecrets(stderr.trim() || message).slice(-3000)}`, {
+      cause,
+    });
+  }
 }
