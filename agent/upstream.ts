@@ -5,7 +5,7 @@ import { readFileSync, statSync } from "node:fs";
 import { isIP } from "node:net";
 import type { Readable } from "node:stream";
 import { getCACertificates } from "node:tls";
-import { Agent, type Dispatcher, EnvHttpProxyAgent } from "undici";
+import { Agent, type Dispatcher, proxyAgent } from "./undici.ts";
 
 export interface UpstreamOptions {
   /** Origin of the backend as settings.ts validated it, e.g. `https://telemetry.example:8443`. */
@@ -134,7 +134,7 @@ function openPool(options: UpstreamOptions): Dispatcher {
     connect: { ...tls, timeout: connectTimeout },
   };
   if (proxy === undefined || isLoopback(hostname)) return new Agent(pool);
-  return new EnvHttpProxyAgent({
+  return proxyAgent({
     ...pool,
     httpsProxy: proxy,
     httpProxy: proxy,
