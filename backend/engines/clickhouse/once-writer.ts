@@ -5,6 +5,7 @@
 import type { ClickHouse } from "./client.ts";
 import { GroupCommit } from "./group-commit.ts";
 import type { NativeColumns, NativeRows } from "./native-block.ts";
+import { RecentBodies } from "./recent-bodies.ts";
 import { sql, Sql } from "./sql.ts";
 
 export interface WriterBatch {
@@ -32,9 +33,9 @@ export class OnceWriter implements AsyncDisposable {
   readonly #table: string;
   readonly #columns: NativeColumns;
   readonly #commit: GroupCommit;
-  readonly #stored = new RecentKeys(WINDOW_S * 1000);
+  readonly #stored = new RecentBodies(WINDOW_S * 1000);
   /** Days whose insert failed: they may be stored all the same. */
-  readonly #uncertain = new RecentKeys(WINDOW_S * 1000);
+  readonly #uncertain = new RecentBodies(WINDOW_S * 1000);
   readonly #underWay = new Map<string, Promise<void>>();
 
   private constructor(clickhouse: ClickHouse, table: string, columns: NativeColumns) {
@@ -48,7 +49,7 @@ export class OnceWriter implements AsyncDisposable {
   static async open(clickhouse: ClickHouse, table: string, columns: NativeColumns): Promise<OnceWriter> {
     const writer = new OnceWriter(clickhouse, table, columns);
     for (const row of await writer.#readStored(sql`body_hash != 0`))
-      writer.#stored.add(keyOf(row.org_id, row.host_id, row.body_hash, row.day));
+      writer.#stored.add(senderOf(row.org_id, row.host_id, row.day), row.body_hash);
     return writer;
   }
 
@@ -66,11 +67,12 @@ export class OnceWriter implements AsyncDisposable {
 
   async #writeDay(batch: WriterBatch, section: WriterBatch["sections"][number]): Promise<void> {
     if (batch.bodyHash === undefined) return this.#commit.add(section);
-    const key = keyOf(batch.orgId, batch.hostId, batch.bodyHash, section.day);
+    const body = { sender: senderOf(batch.orgId, batch.hostId, section.day), hash: batch.bodyHash };
+    const key = `${body.sender}:${body.hash}`;
     // The same body may be under way: a sender that timed out sends again while the first one still waits.
     for (let first = this.#underWay.get(key); first; first = this.#underWay.get(key)) await first.catch(() => {});
-    if (this.#stored.has(key)) return;
-    const writing = this.#writeNew(batch, section, key);
+    if (this.#stored.has(body.sender, body.hash)) return;
+    const writing = this.#writeNew(batch, section, body);
     this.#underWay.set(key, writing);
     try {
       await writing;
@@ -79,16 +81,16 @@ export class OnceWriter implements AsyncDisposable {
     }
   }
 
-  async #writeNew(batch: WriterBatch, section: WriterBatch["sections"][number], key: string): Promise<void> {
-    if (!this.#uncertain.has(key) || !(await this.#isStored(batch, section.day))) {
+  async #writeNew(batch: WriterBatch, section: WriterBatch["sections"][number], { sender, hash }: DayOfBody): Promise<void> {
+    if (!this.#uncertain.has(sender, hash) || !(await this.#isStored(batch, section.day))) {
       try {
-        await this.#insert(section, key);
+        await this.#insert(section, `${sender}:${hash}`);
       } catch (error) {
-        this.#uncertain.add(key);
+        this.#uncertain.add(sender, hash);
         throw error;
       }
     }
-    this.#stored.add(key);
+    this.#stored.add(sender, hash);
   }
 
   async #insert(section: WriterBatch["sections"][number], key: string): Promise<void> {
@@ -111,36 +113,13 @@ export class OnceWriter implements AsyncDisposable {
   }
 }
 
-function keyOf(orgId: string, hostId: string, bodyHash: string, day: number): string {
-  return `${orgId}:${hostId}:${bodyHash}:${day}`;
+/** One of a body's days. */
+interface DayOfBody {
+  readonly sender: string;
+  readonly hash: string;
 }
 
-/** Remembers keys for at least `windowMs`, at most twice as long, without a timer for each. */
-class RecentKeys {
-  readonly #windowMs: number;
-  #young = new Set<string>();
-  #old = new Set<string>();
-  #turnedAtMs = performance.now();
-
-  constructor(windowMs: number) {
-    this.#windowMs = windowMs;
-  }
-
-  add(key: string): void {
-    this.#turn();
-    this.#young.add(key);
-  }
-
-  has(key: string): boolean {
-    this.#turn();
-    return this.#young.has(key) || this.#old.has(key);
-  }
-
-  #turn(): void {
-    const age = performance.now() - this.#turnedAtMs;
-    if (age < this.#windowMs) return;
-    this.#old = age < 2 * this.#windowMs ? this.#young : new Set();
-    this.#young = new Set();
-    this.#turnedAtMs = performance.now();
-  }
+/** A sender's day is a sender of its own: days are stored or not one by one. */
+function senderOf(orgId: string, hostId: string, day: number): string {
+  return `${orgId}:${hostId}:${day}`;
 }

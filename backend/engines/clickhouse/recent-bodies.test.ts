@@ -1,0 +1,58 @@
+import { createHash } from "node:crypto";
+import { expect, test } from "vitest";
+import { RecentBodies } from "./recent-bodies.ts";
+
+const WINDOW_MS = 600_000;
+
+function hashOf(index: number): string {
+  return createHash("sha256").update(String(index)).digest().readBigUInt64LE().toString();
+}
+
+test("a body is known for the whole window, and forgotten a quarter of it later", () => {
+  for (const startMs of [0, 1, 149_999, 150_000, 4_000_000]) {
+    let nowMs = 0;
+    const bodies = new RecentBodies(WINDOW_MS, () => nowMs);
+    const known = (ageMs: number): boolean => {
+      nowMs = startMs + ageMs;
+      return bodies.has("one", "7");
+    };
+    nowMs = startMs;
+    bodies.add("one", "7");
+    expect([0, 1, 150_000, 599_999, 600_000, 750_001].map(known), `from ${startMs}`).toEqual([true, true, true, true, true, false]);
+  }
+});
+
+test("a body is forgotten when nothing was asked for a long time", () => {
+  let nowMs = 0;
+  const bodies = new RecentBodies(WINDOW_MS, () => nowMs);
+  bodies.add("one", "7");
+  nowMs = 100 * WINDOW_MS;
+  expect(bodies.has("one", "7")).toBe(false);
+});
+
+test("a body is its sender's alone, whatever the hash", () => {
+  const bodies = new RecentBodies(WINDOW_MS);
+  const largest = String(2n ** 64n - 1n);
+  for (const hash of ["1", largest]) bodies.add("one", hash);
+  expect([bodies.has("one", "1"), bodies.has("one", largest), bodies.has("one", "2"), bodies.has("two", "1")]).toEqual([
+    true,
+    true,
+    false,
+    false,
+  ]);
+});
+
+test("the hash 0 is never known, so such a body is stored", () => {
+  const bodies = new RecentBodies(WINDOW_MS);
+  bodies.add("one", "0");
+  expect(bodies.has("one", "0")).toBe(false);
+});
+
+test("200,000 bodies of one sender are all known, and no other is", () => {
+  const bodies = new RecentBodies(WINDOW_MS);
+  const hashes = Array.from({ length: 200_000 }, (_, index) => hashOf(index));
+  for (const hash of hashes) bodies.add("one", hash);
+  expect(hashes.filter((hash) => !bodies.has("one", hash))).toEqual([]);
+  const others = Array.from({ length: 10_000 }, (_, index) => hashOf(-1 - index));
+  expect(others.filter((hash) => bodies.has("one", hash))).toEqual([]);
+});
