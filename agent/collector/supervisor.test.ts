@@ -270,17 +270,19 @@ describe("the supervisor", () => {
     writeFileSync(filling, `#!/bin/sh\nif ${isNew}; then /bin/cat /dev/zero > ${disk.path}/ballast; fi\nexec ${program} "$@"\n`, {
       mode: 0o755,
     });
+    // More than what the ended collector's note gives back.
+    const large = (env?: NodeJS.ProcessEnv): string => `${config(env)}# ${"x".repeat(8192)}\n`;
     const of = make(filling);
-    await of.start(() => config());
+    await of.start(() => large());
     await running(of);
-    await expect(of.apply(config({ OTLP_HTTP_LISTEN: "192.0.2.1:4318" }))).rejects.toThrow(/does not get ready .*192\.0\.2\.1/s);
+    await expect(of.apply(large({ OTLP_HTTP_LISTEN: "192.0.2.1:4318" }))).rejects.toThrow(/does not get ready .*192\.0\.2\.1/s);
     expect(() => writeFileSync(join(disk.path, "another"), "more")).toThrow(/ENOSPC/);
     await running(of);
-    expect(readFileSync(join(folder, "collector", "config.yaml"), "utf8")).toBe(config());
+    expect(readFileSync(join(folder, "collector", "config.yaml"), "utf8")).toBe(large());
     disk.free();
-    await of.apply(config({ LOG_LEVEL: "error" }));
+    await of.apply(large({ LOG_LEVEL: "error" }));
     expect(of.status()).toMatchObject({ state: "running", configError: null });
-    expect(readFileSync(join(folder, "collector", "last-good.yaml"), "utf8")).toBe(config({ LOG_LEVEL: "error" }));
+    expect(readFileSync(join(folder, "collector", "last-good.yaml"), "utf8")).toBe(large({ LOG_LEVEL: "error" }));
     await of[Symbol.asyncDispose]();
   });
 

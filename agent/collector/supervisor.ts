@@ -124,7 +124,7 @@ export class Supervisor implements AsyncDisposable {
       if (!(error instanceof CollectorConfigError)) throw error;
       this.#refuse(error, "keeping the configuration before it");
       if (previous !== undefined && this.#config !== previous) {
-        this.#write(this.#configFile, previous);
+        this.#putBack(previous);
         this.#config = previous;
         await this.#restartWith();
       }
@@ -167,6 +167,12 @@ export class Supervisor implements AsyncDisposable {
   #refuse(error: CollectorConfigError, consequence: string): void {
     this.#set({ configError: error.message });
     this.#options.log.error({ err: error.message }, `the new collector configuration is not used; ${consequence}`);
+  }
+
+  /** What last ran is on the disk already: moved back, it needs no room. Once it runs again it is noted anew. */
+  #putBack(config: string): void {
+    if (read(this.#lastGoodFile) === config) this.#onDisk(() => renameSync(this.#lastGoodFile, this.#configFile));
+    else this.#write(this.#configFile, config);
   }
 
   #write(file: string, text: string): void {
