@@ -73,6 +73,7 @@ const everything = collectorConfig({
   queueBytes: 1e9,
   memoryMib: 512,
   logLevel: "info",
+  compression: "gzip",
   resource: { "k8s.node.name": "node" },
   otlp: { grpc: { host: "127.0.0.1", port: 4317 }, http: { host: "127.0.0.1", port: 4318 }, nodeName: "node" },
   hostMetrics: { intervalMs: 30_000, root: "/host" },

@@ -63,6 +63,7 @@ function inputOf(settings: Settings, adjustment: Adjustment): Omit<CollectorInpu
     queueBytes: settings.queueMib * 1024 * 1024,
     memoryMib: settings.collectorMemoryMib,
     logLevel: adjustment.logLevel ?? settings.logLevel,
+    compression: settings.compression,
   };
 }
 

@@ -143,8 +143,11 @@ class LoopbackProxy implements Proxy {
     }
     const encoding = contentEncoding(request);
     const body = new HeldBody(request, MAX_BODY_BYTES, reservation);
-    if (signal === "metrics")
-      return this.#sendMetrics(await decompress(await body.whole(), encoding, 2 * MAX_BODY_BYTES), path, reservation, abort);
+    if (signal === "metrics") {
+      const json = await decompress(await body.whole(), encoding, 2 * MAX_BODY_BYTES);
+      reservation.growTo(json.length);
+      return this.#sendMetrics(json, path, reservation, abort);
+    }
     if (encoding === "identity" && this.#options.compression !== "none") {
       return this.#compressAndSend({ path, headers: JSON_CONTENT, body: await body.whole() }, abort);
     }

@@ -18,7 +18,7 @@ export interface SignalStatus {
   readonly refused: number;
   /** Metric points left out by reason (exposition.ts, DropReason); the rest of their request went through. */
   readonly droppedPoints: Readonly<Record<string, number>>;
-  /** Size of the accepted requests, before compression. */
+  /** Size of the accepted requests: logs and traces as the collector compressed them, metrics as they were inflated. */
   readonly acceptedBytes: number;
 }
 

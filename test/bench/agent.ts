@@ -1,11 +1,11 @@
 // `npm run bench -- agent [--rounds 3] [--seconds 12] [--kb-per-second 1000] [--compression gzip]`: the whole host agent under mixed telemetry
 // (lines of a log file, OTLP spans and metrics), against the collector alone with the same configuration exporting straight to the same
 // sink, in turns within one run. Reach: Node process ≤ 130 MB resident (stretch 100) and ≤ 0.5 of the lone collector's CPU (issue 8).
-// Both compress alike on the way out. Load and sink are this process.
-import { type ChildProcess, spawn } from "node:child_process";
+// The agent is the plain JavaScript of the image, with the flags and variables of Dockerfile.agent. Load and sink are this process.
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { randomBytes, randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { appendFileSync, mkdirSync, writeFileSync } from "node:fs";
+import { appendFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -23,8 +23,9 @@ import {
   eventually,
   freePorts,
   hostAgentPlace,
-  startHostAgent,
+  ROOT,
   temporaryFolder,
+  TestProcess,
 } from "../fixtures/processes.ts";
 
 const { values } = parseArgs({
@@ -79,11 +80,24 @@ async function startSink(): Promise<{ url: string; listen: string } & AsyncDispo
   return { url: `http://${listen}`, listen, [Symbol.asyncDispose]: close };
 }
 
+/** The host agent as the image runs its sister; they differ in identity and credential store alone. */
+async function startCompiledAgent(place: AgentPlace, app: string): Promise<TestProcess> {
+  execFileSync(process.execPath, ["--no-warnings", join(ROOT, "hack/compile.ts"), join(ROOT, "agent"), join(app, "agent")]);
+  symlinkSync(join(ROOT, "node_modules"), join(app, "node_modules"));
+  const dockerfile = readFileSync(join(ROOT, "Dockerfile.agent"), "utf8");
+  const [, ...entrypoint] = JSON.parse(/^ENTRYPOINT (.*)$/m.exec(dockerfile)?.[1] ?? "[]") as string[];
+  const env = { ...place.env, NODE_ENV: "production" };
+  const args = [...entrypoint.slice(0, -1), join(app, "agent/bin/atherops-otel-agent.js"), "run"];
+  const started = new TestProcess(args, env, place.logFile);
+  await started.ready(`${place.healthUrl}/readyz`);
+  return started;
+}
+
 /** The agent's configuration, its exporters pointed at the sink. */
 async function startLoneCollector(place: AgentPlace, sinkListen: string): Promise<{ child: ChildProcess } & AsyncDisposable> {
   const { settings } = readSettings("host", { ...place.env, PROXY_LISTEN: sinkListen });
   const configFile = join(place.stateDir, "lone.yaml");
-  writeFileSync(configFile, nodeCollectorConfig(settings).replaceAll("compression: none", `compression: ${values.compression}`));
+  writeFileSync(configFile, nodeCollectorConfig(settings));
   const [health = 0, metrics = 0] = await freePorts(2);
   const env = collectorEnvironment({ env: {}, memoryMib: settings.collectorMemoryMib }, health, metrics);
   const child = spawn(await toolPath("otelcol-contrib"), ["--config", configFile, FEATURE_GATES], { env, stdio: "ignore" });
@@ -152,7 +166,7 @@ await measure();
 print();
 
 async function measure(): Promise<void> {
-  await using agent = await startHostAgent(place);
+  await using agent = await startCompiledAgent(place, folder.path);
   await using lone = await startLoneCollector(lonePlace, sink.listen);
   const whole = { "agent: Node": agent.child.pid ?? 0, "agent: its collector": collectorPid(place) ?? 0 };
   const ways = {
