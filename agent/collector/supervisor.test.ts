@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
@@ -222,6 +222,29 @@ describe("the supervisor", () => {
     const of = make(path);
     await of.start(() => config());
     await vi.waitFor(() => expect(of.status().lastError).toMatch(/^exit code unknown: .*ENOENT/), { timeout: 20_000 });
+  });
+
+  test("starts at once without a damaged file of a store, and only once: a disk that damages each new one does not make it loop", async () => {
+    const file = join(folder, "queue", "exporter_otlp_http_atherops_traces");
+    mkdirSync(join(folder, "queue"));
+    const of = make(fakeCollector(`/bin/head -c 20000 /dev/urandom > ${file}\necho 'Error: cannot start: invalid database' >&2\nexit 1`));
+    await of.start(() => config());
+    await vi.waitFor(() => expect(of.status().restarts).toBeGreaterThanOrEqual(4), { timeout: 20_000 });
+    const told = lines.flatMap(({ msg, failures }) =>
+      String(msg).startsWith(`${file}, 20000 bytes, is damaged`) ? ["set aside"] : failures === undefined ? [] : [failures],
+    );
+    expect(told.slice(0, 5)).toEqual(["set aside", "set aside", 2, "set aside", 3]);
+    expect(of.status().lastError).toContain("lost are the traces in the disk queue of otlp_http/atherops");
+  });
+
+  test("backs off when the collector blames a store and no file is damaged", async () => {
+    mkdirSync(join(folder, "queue"));
+    writeFileSync(join(folder, "queue", "exporter_otlp_http_atherops_traces"), "");
+    const of = make(fakeCollector(`echo 'Error: cannot start: invalid database' >&2\nexit 1`));
+    await of.start(() => config());
+    await vi.waitFor(() => expect(of.status().restarts).toBeGreaterThanOrEqual(2), { timeout: 20_000 });
+    expect(readdirSync(join(folder, "queue"))).toEqual(["exporter_otlp_http_atherops_traces"]);
+    expect(lines.flatMap(({ failures }) => failures ?? []).slice(0, 2)).toEqual([1, 2]);
   });
 
   test.skipIf(!canMount)(
