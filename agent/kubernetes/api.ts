@@ -164,7 +164,9 @@ export class KubernetesApi implements AsyncDisposable {
     const [ca, token] = await Promise.all([readFile(this.#access.caFile, "utf8"), readFile(this.#access.tokenFile, "utf8")]);
     const current = this.#connection;
     const keep = current?.ca === ca ? current.pool : undefined;
-    const pool = keep ?? new Pool(this.#access.server, { connect: { ca, timeout: this.#timeoutMs }, keepAliveTimeout: 30_000 });
+    const connect = { ca, timeout: this.#timeoutMs };
+    // Not HTTP/2: there the API server answers a token that it refuses by ending the connection under all other requests (GOAWAY).
+    const pool = keep ?? new Pool(this.#access.server, { connect, allowH2: false, keepAliveTimeout: 30_000 });
     // Closing waits for requests that still run on the connections of the old CA; nothing depends on when that is.
     if (current && !keep) void current.pool.close();
     this.#connection = { pool, ca, token: token.trim(), readAt: performance.now() };
