@@ -1,8 +1,11 @@
 // The programs atherops-otel-agent (host) and atherops-k8s-otel-agent (cluster): their commands. Invariant: wrong settings end with exit
 // code 2 and no stack, every other failure of a start with 1 and one sentence; only run.ts wires parts together. Called by bin/.
+import { existsSync } from "node:fs";
+import { enableCompileCache } from "node:module";
+import { join } from "node:path";
 import { Command } from "commander";
 import packageFile from "./package.json" with { type: "json" };
-import { type Identity, SettingsError } from "./settings.ts";
+import { type Identity, readSettings, SettingsError } from "./settings.ts";
 
 const PROGRAMS = { host: "atherops-otel-agent", cluster: "atherops-k8s-otel-agent" } as const;
 const WHAT = {
@@ -33,6 +36,12 @@ const EXPECTED = new Set([
   "KubernetesError",
 ]);
 
+/** What V8 made of the modules at the last start: a third of the CPU of this one, and no type stripper in memory. */
+function keepCompiled(stateDir: string): void {
+  // Its folder is made later, with its mode.
+  if (existsSync(stateDir)) enableCompileCache(join(stateDir, "compiled"));
+}
+
 function isPortTaken(error: unknown): boolean {
   return (error as NodeJS.ErrnoException | undefined)?.code === "EADDRINUSE";
 }
@@ -44,7 +53,10 @@ function commands(identity: Identity): Command {
   program
     .command("run")
     .description("enrol, then collect and send until stopped (TERM or INT)")
-    .action(async () => (await import("./run.ts")).run(parts));
+    .action(async () => {
+      keepCompiled(readSettings(identity).settings.stateDir);
+      await (await import("./run.ts")).run(parts);
+    });
   program
     .command("render")
     .description("print the collector's configuration as it would run, and check it with the collector")

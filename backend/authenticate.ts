@@ -1,6 +1,6 @@
 // Verifies signed requests: headers, clock window, key, signature, kind of key; says on whose behalf a request comes. Invariant: it
 // reads headers only, never the body; every refusal is a 401 with its own code (403 for a wrong kind); a key that is known costs no
-// wait. Used by main.ts for ingest and enrolment. Source: spec interface.md, "Ingest: HMAC-SHA256", and decisions.md, "HTTP conventions".
+// wait. Used by serve.ts for ingest and enrolment. Source: spec interface.md, "Ingest: HMAC-SHA256", and decisions.md, "HTTP conventions".
 import type { FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from "fastify";
 import {
   CLOCK_TOLERANCE_S,

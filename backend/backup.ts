@@ -15,7 +15,7 @@ const MANIFEST = "manifest.json";
 const FORMAT = 1;
 const ORPHAN_GRACE_MS = 10_000;
 /** What belongs to a running process and not to the data. */
-const TRANSIENT = /^(lock|lock-journal|lock\.holder|.*\.pid|\.restoring)$/;
+const TRANSIENT = /^(compiled|lock|lock-journal|lock\.holder|.*\.pid|\.restoring)$/;
 
 interface Manifest {
   format: number;

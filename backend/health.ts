@@ -1,5 +1,5 @@
 // The listener for operators and orchestrators: /healthz (the process answers), /readyz (each engine by name, 503 while one fails or
-// the process is draining), /metrics. Invariant: no authentication, so nothing of a tenant or a secret is in it. Started by main.ts.
+// the process is draining), /metrics. Invariant: no authentication, so nothing of a tenant or a secret is in it. Started by serve.ts.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Registry } from "prom-client";

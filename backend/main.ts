@@ -1,271 +1,25 @@
 #!/usr/bin/env node
-// The backend's commands, and the composition root of `serve`: settings → lock → engines → stores → routes → listeners. Stop is the
-// reverse: not ready, no new requests, what was taken is finished and flushed, engines close. Only this file wires.
-import { availableParallelism } from "node:os";
+// The backend's commands. `serve`: settings → lock of DATA_DIR → serve.ts, which is the composition root. Invariant: what is the operator's to
+// mend ends with one sentence and exit code 2, everything else with a stack and 1.
+import { enableCompileCache } from "node:module";
 import { join } from "node:path";
 import { Command } from "commander";
-import type { FastifyInstance } from "fastify";
-import { sql } from "kysely";
-import { registerAccountRoutes } from "./accounts/routes.ts";
-import { createUserGuard, Sessions } from "./accounts/session.ts";
-import { bootstrap, loadSecrets } from "./accounts/bootstrap.ts";
-import { forwardAlerting } from "./alerting/forward.ts";
-import { startAlerting } from "./alerting/start.ts";
-import { createSignedGuard } from "./authenticate.ts";
 import { addBackupCommands } from "./backup.ts";
-import { KeyCache } from "./enrolment/key-cache.ts";
-import type { MasterKeys } from "./enrolment/master-key.ts";
-import { registerEnrolmentRoutes } from "./enrolment/routes.ts";
-import { type ClickHouse, openClickHouse } from "./engines/clickhouse/client.ts";
-import { applyRetention, migrate as migrateClickHouse } from "./engines/clickhouse/migrate.ts";
 import { DataDirInUseError, lockDataDir } from "./engines/data-dir-lock.ts";
-import { openDatabase, type Database } from "./engines/postgres/database.ts";
-import { migrate as migrateDatabase } from "./engines/postgres/migrate.ts";
-import { type EmbeddedVictoriaMetrics, startVictoriaMetrics } from "./engines/victoria-metrics/embedded.ts";
-import { type EmbeddedEvaluator, startEvaluator } from "./engines/vmalert/embedded.ts";
-import { startHealth } from "./health.ts";
-import { registerIngestRoutes } from "./ingest/door.ts";
-import { openOtlpDecoder } from "./ingest/otlp-decoder.ts";
-import { createLog, type Log } from "./log.ts";
-import { createLogIngest } from "./logs/ingest.ts";
-import { registerLogRoutes } from "./logs/routes.ts";
-import { ClickHouseLogStore } from "./logs/store.ts";
-import { createMetricsIngest } from "./metrics/ingest.ts";
-import { registerMetricsRoutes } from "./metrics/routes.ts";
-import { VictoriaMetricsStore } from "./metrics/store.ts";
-import { createObservations, type Observations } from "./observations.ts";
-import type { Guards } from "./request-identity.ts";
-import { closeRoutes, createApp } from "./server.ts";
-import { loggable, readSettings, SettingsError, type ListenAddress, type Secrets, type Settings } from "./settings.ts";
-import { cannotListen, StartError } from "./start-error.ts";
-import { createTraceIngest } from "./traces/ingest.ts";
-import { registerTraceRoutes } from "./traces/routes.ts";
-import { ClickHouseSpanStore } from "./traces/store.ts";
+import { readSettings, SettingsError } from "./settings.ts";
+import { StartError } from "./start-error.ts";
+import type { Role } from "./serve.ts";
 
-const ROLES = ["api", "alerting"] as const;
-type Role = (typeof ROLES)[number];
+const ROLES: readonly Role[] = ["api", "alerting"];
 
-/** What every part of one running backend shares. */
-interface Running extends Opening {
-  readonly masterKeys: MasterKeys;
-  readonly keyCache: KeyCache;
-  readonly sessions: Sessions;
-  readonly observations: Observations;
-  readonly database: Database;
-  readonly guards: Guards;
-  readonly metrics: VictoriaMetricsStore;
-  /** vmalert, when it is a child of this process. */
-  readonly evaluator: EmbeddedEvaluator | undefined;
-  /** Of the role `api`. */
-  readonly telemetry: Telemetry | undefined;
-  /** One per engine, for /readyz. */
-  readonly checks: Record<string, () => Promise<void>>;
-}
-
-interface Opening {
-  readonly settings: Settings;
-  readonly secrets: Secrets;
-  readonly log: Log;
-  readonly stack: AsyncDisposableStack;
-  readonly stopping: AbortSignal;
-  readonly roles: readonly Role[];
-}
-
-async function serve(roles: readonly Role[]): Promise<void> {
+async function start(roles: readonly Role[]): Promise<void> {
   const { settings, secrets } = readSettings();
-  const log = createLog(settings.logLevel);
-  const stopping = new AbortController();
-  for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => stopping.abort(signal));
-  await using stack = new AsyncDisposableStack();
-  log.info({ settings: loggable(settings), roles }, "starting");
-  const running = await openEngines({ settings, secrets, log, stack, stopping: stopping.signal, roles });
-  const alerting = roles.includes("alerting") ? await openAlerting(running) : undefined;
-  if (running.telemetry) await openApi(running, running.telemetry, settings.alertingUrl ?? alerting);
-  await using _health = await startHealth({
-    listen: settings.health,
-    checks: running.checks,
-    registry: running.observations.registry,
-    draining: () => stopping.signal.aborted,
-    log,
-  });
-  log.info({ roles }, "ready");
-  await aborted(stopping.signal);
-  log.info({ signal: String(stopping.signal.reason) }, "stopping: finishing what was taken");
-  // Before the health listener goes: /readyz says "draining" for as long as there is something to finish.
-  await stack.disposeAsync();
-}
-
-async function openEngines(opening: Opening): Promise<Running> {
-  const { settings, secrets, stack, roles } = opening;
-  if (!secrets.databaseUrl || !secrets.clickhouseUrl || !settings.metricsWriteUrl) stack.use(await lockDataDir(settings.dataDir));
-  const { masterKeys, jwtSecret, jwtPreviousSecret } = loadSecrets(settings, secrets);
-  const observations = createObservations();
-  const [database, { metrics, evaluator }, telemetry] = await sideBySide(opening, [
-    (own) => openAccounts(own, masterKeys),
-    (own) => openMetrics(own, observations),
-    async (own) => (roles.includes("api") ? openTelemetry(own) : undefined),
-  ]);
-  const sessions = new Sessions({ db: database.tables(), jwtSecret, jwtPreviousSecret, ttlMs: settings.jwtTtlMs });
-  const keyCache = new KeyCache(database.tables(), masterKeys);
-  const guards = { signed: createSignedGuard({ keys: keyCache }), user: createUserGuard(sessions) };
-  const checks = {
-    metrics: () => metrics.check(),
-    database: async () => void (await sql`SELECT 1`.execute(database.tables())),
-    ...(telemetry && { clickhouse: () => telemetry.clickhouse.ping() }),
-  };
-  return { ...opening, masterKeys, keyCache, sessions, observations, database, guards, metrics, evaluator, telemetry, checks };
-}
-
-/**
- * Opens all at once: each waits for another core or another process. Stopped in reverse order, whichever was ready first. One that fails
- * is told when all have settled, so that there is nothing that cannot be closed; of several, the first in order.
- */
-async function sideBySide<T extends unknown[]>(
-  opening: Opening,
-  parts: [...{ [K in keyof T]: (own: Opening) => Promise<T[K]> }],
-): Promise<T> {
-  const settled = await Promise.allSettled(parts.map((open) => open({ ...opening, stack: opening.stack.use(new AsyncDisposableStack()) })));
-  const failed = settled.find((one) => one.status === "rejected");
-  if (failed) throw failed.reason;
-  return settled.map((one) => (one as PromiseFulfilledResult<unknown>).value) as T;
-}
-
-async function openAccounts({ settings, secrets, log, stack }: Opening, masterKeys: MasterKeys): Promise<Database> {
-  const database = stack.use(await openDatabase({ url: secrets.databaseUrl, dataDir: settings.dataDir, log }));
-  for (const name of await migrateDatabase(database)) log.info({ migration: name }, "schema migrated");
-  await bootstrap({ database, settings, secrets, masterKeys, log });
-  return database;
-}
-
-async function openMetrics(opening: Opening, observations: Observations): Promise<Pick<Running, "metrics" | "evaluator">> {
-  const { settings, log, stack, roles } = opening;
-  const { metricsWriteUrl: writeUrl, metricsQueryUrl: queryUrl } = settings;
-  if (writeUrl && queryUrl) return { metrics: stack.use(new VictoriaMetricsStore({ writeUrl, queryUrl })), evaluator: undefined };
-  const engine = await startVictoriaMetrics({
-    candidates: settings.victoriaMetricsPath,
-    dataDir: settings.dataDir,
-    retention: settings.metricsRetention,
-    log,
-    onRestart: () => observations.restarted("victoria-metrics"),
-  });
-  stack.use(engine);
-  const metrics = stack.use(new VictoriaMetricsStore(engine));
-  const isOurs = roles.includes("alerting") && !settings.evaluatorQueryUrl;
-  return { metrics, evaluator: isOurs ? stack.use(await openEvaluator(opening, engine, observations)) : undefined };
-}
-
-function openEvaluator({ settings, log }: Opening, engine: EmbeddedVictoriaMetrics, observations: Observations) {
-  return startEvaluator({
-    candidates: settings.vmalertPath,
-    dataDir: settings.dataDir,
-    listen: settings.evaluatorListen,
-    intervalMs: settings.evaluationIntervalMs,
-    delayMs: settings.evaluationDelayMs,
-    metricsQueryUrl: engine.queryUrl,
-    metricsWriteUrl: engine.writeUrl,
-    alertmanagerUrl: settings.alertmanagerUrl,
-    log,
-    onRestart: () => observations.restarted("vmalert"),
-  });
-}
-
-interface Telemetry {
-  readonly clickhouse: ClickHouse;
-  readonly logStore: ClickHouseLogStore;
-  readonly spanStore: ClickHouseSpanStore;
-}
-
-async function openTelemetry({ settings, secrets, log, stack }: Opening): Promise<Telemetry> {
-  const clickhouse = stack.use(
-    await openClickHouse({
-      url: secrets.clickhouseUrl,
-      dataDir: join(settings.dataDir, "clickhouse"),
-      cluster: settings.clickhouseCluster,
-      threads: settings.threadPoolSize,
-      log,
-    }),
-  );
-  await migrateClickHouse(clickhouse, log);
-  await applyRetention(clickhouse, { logs: settings.logsRetentionDays, spans: settings.tracesRetentionDays }, log);
-  const logStore = stack.use(await ClickHouseLogStore.open(clickhouse));
-  const spanStore = stack.use(await ClickHouseSpanStore.open(clickhouse));
-  return { clickhouse, logStore, spanStore };
-}
-
-/** `alerting`: where /alerting/ is forwarded, when this installation has the role anywhere. */
-async function openApi(
-  running: Running,
-  { logStore, spanStore }: Telemetry,
-  alerting: string | FastifyInstance | undefined,
-): Promise<void> {
-  const { settings, stack, observations, guards, metrics, stopping } = running;
-  const decoder = stack.use(openOtlpDecoder(availableParallelism()));
-  const app = await createApp({ ...appOptions(running), openApiTitle: "AtherOps telemetry API" });
-  registerIngestRoutes(app, {
-    guards,
-    observations,
-    metrics: createMetricsIngest(metrics, { retention: settings.metricsRetention }),
-    logs: createLogIngest({ store: logStore, decoder, retentionDays: settings.logsRetentionDays }),
-    traces: createTraceIngest({ store: spanStore, decoder, retentionDays: settings.tracesRetentionDays }),
-    memoryBytes: settings.ingestMemoryBytes,
-    quota: { bytesPerSecond: settings.quotaBytesPerSecond, recordsPerSecond: settings.quotaRecordsPerSecond },
-    draining: () => stopping.aborted,
-  });
-  registerAccountRoutes(app, { db: running.database.tables(), sessions: running.sessions, guards });
-  registerEnrolmentRoutes(app, { db: running.database.tables(), masterKeys: running.masterKeys, keys: running.keyCache, guards });
-  registerLogRoutes(app, { store: logStore, guards });
-  registerTraceRoutes(app, { store: spanStore, guards });
-  registerMetricsRoutes(app, { store: metrics, guards });
-  if (alerting) await forwardAlerting(app, { target: alerting });
-  await listen(running, app, settings.api, "API");
-}
-
-async function openAlerting(running: Running): Promise<FastifyInstance> {
-  const { settings, secrets, log, stack, database, metrics, guards, evaluator } = running;
-  const { rulesListen: listenAt } = settings;
-  if (!evaluator && !listenAt)
-    log.warn("no rule will be evaluated: the evaluator is outside and RULES_LISTEN is not set (backend/engines/vmalert/README.md)");
-  const alerting = stack.use(
-    await startAlerting({
-      db: database.tables(),
-      metrics,
-      embedded: evaluator,
-      evaluatorQueryUrl: settings.evaluatorQueryUrl,
-      vmalertCandidates: settings.vmalertPath,
-      intervalMs: settings.evaluationIntervalMs,
-      rulesListener: listenAt && { listen: listenAt, password: secrets.rulesPassword ?? "" },
-      log,
-    }),
-  );
-  const app = await createApp(appOptions(running));
-  alerting.addRoutes(app, guards);
-  running.observations.gauge("evaluator_in_step", "1 while the evaluator is known to have all rules.", () => Number(alerting.inStep));
-  await listen(running, app, settings.alerting, "alerting");
-  return app;
-}
-
-function appOptions({ settings, log, observations }: Running) {
-  return {
-    log,
-    tls: settings.tls,
-    trustedProxies: settings.trustedProxies,
-    onFinished: (...seen: Parameters<Observations["finished"]>) => observations.finished(...seen),
-  };
-}
-
-/** Listens, and closes in its turn: no new connections, requests under way are answered. */
-async function listen({ stack }: Running, app: FastifyInstance, at: ListenAddress, what: string): Promise<string> {
-  await closeRoutes(app);
-  const options = { host: at.host, port: at.port, listenTextResolver: (url: string) => `${what} listens at ${url}` };
-  const address = await app.listen(options).catch((cause: NodeJS.ErrnoException) => {
-    throw cannotListen(`${what.toUpperCase()}_LISTEN`, at, cause);
-  });
-  stack.defer(() => app.close());
-  return address;
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => (signal.aborted ? resolve() : signal.addEventListener("abort", () => resolve(), { once: true })));
+  const isEmbedded = !secrets.databaseUrl || !secrets.clickhouseUrl || !settings.metricsWriteUrl;
+  await using lock = isEmbedded ? await lockDataDir(settings.dataDir) : undefined;
+  // What V8 made of some thousand files at the last start: a third of the time of this one.
+  if (lock) enableCompileCache(join(settings.dataDir, "compiled"));
+  const { serve } = await import("./serve.ts");
+  await serve({ settings, secrets, roles });
 }
 
 const program = new Command("atherops-backend")
@@ -284,7 +38,7 @@ program
     const roles = options.roles.split(",").map((role) => role.trim());
     const unknown = roles.find((role) => !(ROLES as readonly string[]).includes(role));
     if (unknown !== undefined) throw new SettingsError(`--roles: "${unknown}" is not a role; there are ${ROLES.join(" and ")}`);
-    await serve(roles as Role[]);
+    await start(roles as Role[]);
   });
 
 addBackupCommands(program);

@@ -1,5 +1,5 @@
 // What the backend counts about itself, in one registry that health.ts serves as /metrics. Invariant: labels have few values (signal,
-// reason, route, engine), never an org, a key or anything from a payload. Made once in main.ts and given to the parts that count.
+// reason, route, engine), never an org, a key or anything from a payload. Made once in serve.ts and given to the parts that count.
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
 
 export type Signal = "metrics" | "logs" | "traces";

@@ -1,5 +1,5 @@
 // Makes the HTTP applications of the backend (API and alerting) and decides how every error is answered. Invariant: no answer of 400
-// or above leaves without a code of errors.ts, and no 5xx body tells its cause. Route modules add routes; main.ts wires them.
+// or above leaves without a code of errors.ts, and no 5xx body tells its cause. Route modules add routes; serve.ts wires them.
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { Ajv, type ValidateFunction } from "ajv";

@@ -1,4 +1,4 @@
-// The routes of accounts: login, organisations, users. Wired by main.ts, by tests, and described by /openapi.json.
+// The routes of accounts: login, organisations, users. Wired by serve.ts, by tests, and described by /openapi.json.
 import type { FastifyInstance } from "fastify";
 import type { Guards } from "../request-identity.ts";
 import { registerLogin } from "./login.ts";

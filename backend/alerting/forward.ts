@@ -1,6 +1,6 @@
 // Serves the alerting service under `/alerting/` of the API's address by forwarding. Invariant: exactly the service's own routes are
 // forwarded, to paths that are put together here and never taken from the request; answers are those of the service, byte for byte.
-// Wired by main.ts.
+// Wired by serve.ts.
 import type { FastifyInstance, FastifyReply, FastifyRequest, InjectOptions } from "fastify";
 import { Pool } from "undici";
 import { ApiError } from "../errors.ts";

@@ -1,6 +1,6 @@
 // The routes of the alerting service, the same wherever they are mounted. Invariant: the organisation is the session's; a write answers
 // once the rule is stored, whether the evaluator is up or not; a database that is away is 500 here, as the contract says. Wired by
-// main.ts.
+// serve.ts.
 import type { FastifyInstance, FastifyRequest, RouteShorthandOptions } from "fastify";
 import { audit } from "../accounts/audit.ts";
 import type { VmalertClient } from "../engines/vmalert/client.ts";

@@ -1,6 +1,6 @@
 // Offers the rule file to an external vmalert (`-rule=http://vmalert:…@host:8083/rules`) on a listener of its own. Invariant: it
 // serves nothing without the password and is never part of the public addresses; when the database is away it answers with the last
-// file it knows, because a vmalert that starts without rules forgets its alerts. Started by main.ts with RULES_LISTEN.
+// file it knows, because a vmalert that starts without rules forgets its alerts. Started by serve.ts with RULES_LISTEN.
 import { cannotListen } from "../start-error.ts";
 import { createHash, timingSafeEqual } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";

@@ -1,5 +1,5 @@
 // The alerting role, put together: routes for its application, and the background work that keeps the evaluator in step. Called by
-// main.ts and by tests.
+// serve.ts and by tests.
 import type { FastifyInstance } from "fastify";
 import type { Kysely } from "kysely";
 import { VmalertClient } from "../engines/vmalert/client.ts";

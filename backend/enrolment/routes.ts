@@ -1,4 +1,4 @@
-// The routes of enrolment, one per file: clusters, hosts, install tokens, keys for direct ingest. Wired by main.ts and by tests.
+// The routes of enrolment, one per file: clusters, hosts, install tokens, keys for direct ingest. Wired by serve.ts and by tests.
 import type { FastifyInstance } from "fastify";
 import type { Kysely } from "kysely";
 import type { KeySource } from "../authenticate.ts";

@@ -1,5 +1,5 @@
 // Decodes OTLP bodies: small ones on this thread, large ones on worker threads, so that the event loop stays free and both cores work.
-// Invariant: a body is answered exactly once, also when decoding it kills its worker. Opened by main.ts, used by ingest.ts of logs and
+// Invariant: a body is answered exactly once, also when decoding it kills its worker. Opened by serve.ts, used by ingest.ts of logs and
 // traces.
 import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";

@@ -1,4 +1,4 @@
-// GET /query/logs: the caller's organisation's log records, newest first (decisions.md, "Query"). Wired by main.ts.
+// GET /query/logs: the caller's organisation's log records, newest first (decisions.md, "Query"). Wired by serve.ts.
 import type { FastifyInstance } from "fastify";
 import { ApiError } from "../errors.ts";
 import { nextLink, PAGE_PARAMETERS, type PageParameters, readPage } from "../query/time-and-cursor.ts";

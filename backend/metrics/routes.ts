@@ -1,5 +1,5 @@
 // The Prometheus HTTP API over the tenant's own metrics, for Grafana and scripts with a bearer token. Invariant: only the parameters
-// listed here reach the engine, none of the caller's headers do, and the tenant comes from the session. Wired by main.ts.
+// listed here reach the engine, none of the caller's headers do, and the tenant comes from the session. Wired by serve.ts.
 import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } from "fastify";
 import { ApiError } from "../errors.ts";
 import type { Guards } from "../request-identity.ts";

@@ -1,4 +1,4 @@
-// GET /query/traces: the caller's organisation's spans, newest first (interface.md, "Trace query"). Wired by main.ts.
+// GET /query/traces: the caller's organisation's spans, newest first (interface.md, "Trace query"). Wired by serve.ts.
 import type { FastifyInstance } from "fastify";
 import { ApiError } from "../errors.ts";
 import { nextLink, PAGE_PARAMETERS, type PageParameters, readPage } from "../query/time-and-cursor.ts";

@@ -1,6 +1,6 @@
 // One ClickHouse, embedded (chDB in this process, under dataDir) or a server (url); everything above this file is the same code for
 // both. Invariant: every failure leaves as an ApiError that tells "cannot be reached" (502, try again) from "refuses this content"
-// (400, trying again is useless). Opened by main.ts; used by the stores of logs and traces and by migrate.ts.
+// (400, trying again is useless). Opened by serve.ts; used by the stores of logs and traces and by migrate.ts.
 import { ApiError } from "../../errors.ts";
 import type { Log } from "../../log.ts";
 import { openEmbedded } from "./embedded.ts";

@@ -1,6 +1,6 @@
 // Opens the relational store: PGlite under DATA_DIR when no URL is set, else PostgreSQL through a connection pool; one code path
 // for both. Invariant: it knows no domain's tables, and a store that cannot be reached is always ApiError `storage_unavailable`, so
-// that no route has to tell a lost connection from a wrong statement. Opened by main.ts and by tests.
+// that no route has to tell a lost connection from a wrong statement. Opened by serve.ts and by tests.
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Kysely, PGliteDialect, PostgresDialect, type Dialect } from "kysely";

@@ -1,5 +1,5 @@
 // The embedded metrics engine: a supervised victoria-metrics on a free loopback port, its data under DATA_DIR/metrics. Invariant: the
-// port stays the same across restarts of the child, so that its clients need not know of them. Called by main.ts when no URL is set.
+// port stays the same across restarts of the child, so that its clients need not know of them. Called by serve.ts when no URL is set.
 import { createServer } from "node:net";
 import { join } from "node:path";
 import type { Log } from "../../log.ts";

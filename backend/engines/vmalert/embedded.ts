@@ -1,6 +1,6 @@
 // The embedded rule evaluator: a supervised vmalert whose rules are one file under DATA_DIR. Invariant: the file is replaced as a
 // whole, and vmalert is never started on a file that it would refuse, because it would exit. It has no environment, so that no rule
-// can read one. Called by main.ts when the metrics engine is embedded too.
+// can read one. Called by serve.ts when the metrics engine is embedded too.
 import { existsSync, mkdirSync } from "node:fs";
 import { readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
