@@ -9,7 +9,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest
 import { toolPath } from "../hack/fetch-tools.ts";
 import { BackendClock } from "./clock.ts";
 import { checkBackend, checkKey } from "./diagnose/backend.ts";
-import type { Finding } from "./diagnose/check.ts";
+import { certificateProblem, type Finding } from "./diagnose/check.ts";
 import { checkCredentialsFile } from "./diagnose/host.ts";
 import { checkAgent, checkCollector, checkDisk, checkLogs } from "./diagnose/node.ts";
 import { BackendError } from "./enrolment/backend-api.ts";
@@ -52,23 +52,38 @@ const REFUSES = { heartbeat: () => Promise.reject(new BackendError("revoked_key"
 const CREDENTIAL = { id: "i", apiKey: "ak_x", keyCreatedAt: "" };
 
 describe("diagnose", () => {
-  test("backend and clock: pass, warn of a skew, fail when nothing listens or it is unwell", async () => {
+  test("backend and clock: pass, warn of a skew or another server, fail of a large skew, and when nothing listens or it is unwell", async () => {
     using good = await answering(200);
-    using wrongClock = await answering(404, { date: new Date(Date.now() + 3_600_000).toUTCString() });
+    using slowClock = await answering(200, { date: new Date(Date.now() + 120_000).toUTCString() });
+    using wrongClock = await answering(200, { date: new Date(Date.now() - 3_600_000).toUTCString() });
+    using other = await answering(404);
     using unwell = await answering(502);
     const check = async (backendUrl: string): Promise<string> => {
       await using upstream = createUpstream({ backendUrl });
       return told(await checkBackend({ backendUrl }, upstream, new BackendClock(pino({ level: "silent" }))));
     };
     expect(await check(good.url)).toMatch(/^ok: answers[^]*\nok: 0 s/);
-    expect(await check(wrongClock.url)).toMatch(/\nwarn: (3599|3600) s behind/);
+    expect(await check(slowClock.url)).toMatch(/\nwarn: (119|120) s behind/);
+    expect(await check(wrongClock.url)).toMatch(/\nfail: 3600 s ahead/);
+    expect(await check(other.url)).toMatch(/^warn: answers 404 .*another server/);
     expect(await check(unwell.url)).toMatch(/^fail: answers 502/);
     expect(await check("http://127.0.0.1:1")).toMatch(/^fail: [^]*nothing listens/);
   });
 
+  test.each([
+    ["CERT_HAS_EXPIRED", "expired"],
+    ["ERR_TLS_CERT_ALTNAME_INVALID", "other name"],
+    ["DEPTH_ZERO_SELF_SIGNED_CERT", "unknown authority"],
+    ["UNABLE_TO_GET_ISSUER_CERT_LOCALLY", "unknown authority"],
+    ["ECONNREFUSED", undefined],
+  ])("the certificate of an error %s is judged %s, also where the error is a cause", (code, problem) => {
+    const error = Object.assign(new Error("no"), { code });
+    expect([certificateProblem(error), certificateProblem(new Error("wrapped", { cause: error }))]).toEqual([problem, problem]);
+  });
+
   test("key: passes when the backend takes it, fails with the way out when it is revoked", async () => {
-    expect(told(await checkKey(CREDENTIAL, "/x", ACCEPTS))).toMatch(/^ok: .*4 days/);
-    expect(told(await checkKey(CREDENTIAL, "/x", REFUSES))).toMatch(/^fail: .*INSTALL_TOKEN/);
+    expect(told(await checkKey(CREDENTIAL, "/x", ACCEPTS, "give an INSTALL_TOKEN"))).toMatch(/^ok: .*4 days/);
+    expect(told(await checkKey(CREDENTIAL, "/x", REFUSES, "give an INSTALL_TOKEN"))).toMatch(/^fail: .*INSTALL_TOKEN/);
   });
 
   test("credentials: pass with a key, warn before enrolment and of an open file, fail without a token", async () => {
@@ -109,8 +124,9 @@ describe("diagnose", () => {
     const failing = [{ signal: "logs", since: "then", error: "answered 503" }];
     using ready = await answering(200, {}, JSON.stringify({ ready: true, reasons: [], failing }));
     using unready = await answering(503, {}, JSON.stringify({ ready: false, reasons: ["not enrolled yet"], failing: [] }));
-    const check = async (port: number): Promise<string> => told(await checkAgent({ health: { host: "127.0.0.1", port } }));
-    expect(await check(ready.port)).toMatch(/^ok: ready \nfail: .*answered 503/);
+    const check = async (port: number): Promise<string> =>
+      told(await checkAgent({ health: { host: "127.0.0.1", port }, cluster: undefined }));
+    expect(await check(ready.port)).toMatch(/^ok: ready.*\nfail: .*answered 503/);
     expect(await check(unready.port)).toMatch(/^fail: not enrolled yet/);
     expect(await check(1)).toMatch(/^warn: no agent/);
   });

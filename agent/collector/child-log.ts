@@ -81,6 +81,8 @@ function parse(line: string): Record<string, unknown> | undefined {
 
 const SECRETS: [RegExp, string][] = [
   [/\b(ak|it)_[A-Za-z0-9_-]{8,}/g, "$1_[redacted]"],
+  // A token of a service account or a login, whatever it stands behind.
+  [/\beyJ[\w-]+\.[\w-]+\.[\w-]+/g, "[redacted]"],
   [/\b(Bearer|Basic) +[A-Za-z0-9._~+/=-]+/g, "$1 [redacted]"],
   [/:\/\/[^\s/@"]+@/g, "://[redacted]@"],
   [/((?:password|passwd|secret|token|api_?key|authorization)\\?["']?\s*[:=]\s*\\?["']?)[^\s"',\\}]{4,}/gi, "$1[redacted]"],

@@ -8,9 +8,25 @@ export interface Finding {
   readonly advice?: string;
 }
 
-/** Never rejects: what goes wrong is a finding. */
+/** What goes wrong is a finding. */
 export type Check = () => Promise<Finding[]>;
 
+/** An error of several addresses has no message of its own, only a code. */
 export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  return error instanceof Error ? error.message || (codeOf(error) ?? error.name) : String(error);
+}
+
+/** Of the error, or of what caused it. */
+export function codeOf(error: unknown): string | undefined {
+  const { code, cause } = error as { code?: unknown; cause?: { code?: unknown } };
+  const found = code ?? cause?.code;
+  return typeof found === "string" ? found : undefined;
+}
+
+/** Why a certificate was refused; undefined when something else went wrong. */
+export function certificateProblem(error: unknown): "expired" | "other name" | "unknown authority" | undefined {
+  const code = codeOf(error) ?? "";
+  if (/^CERT_(HAS_EXPIRED|NOT_YET_VALID)$/.test(code)) return "expired";
+  if (code === "ERR_TLS_CERT_ALTNAME_INVALID") return "other name";
+  return /CERT|SIGNED|UNABLE_TO/.test(code) ? "unknown authority" : undefined;
 }

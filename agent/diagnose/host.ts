@@ -8,6 +8,8 @@ import type { Secrets, Settings } from "../settings.ts";
 import { checkKey } from "./backend.ts";
 import { type Check, type Finding, messageOf } from "./check.ts";
 
+const NEW_TOKEN = "make an install token (`atherops tokens create`), set INSTALL_TOKEN to it and restart the agent: it enrols again";
+
 export function hostChecks(settings: Settings, secrets: Secrets, backend: Pick<BackendApi, "heartbeat">): Check[] {
   return [() => checkCredentialsFile(settings.host?.credentialsFile ?? "", secrets, backend)];
 }
@@ -38,7 +40,7 @@ export async function checkCredentialsFile(
   }
   if (known.credential) {
     const enrolled: Finding = { name, verdict: "ok", detail: `${path} has the key of host ${known.credential.id}` };
-    return [...open, enrolled, ...(await checkKey(known.credential, HOST_HEARTBEAT_PATH, backend))];
+    return [...open, enrolled, ...(await checkKey(known.credential, HOST_HEARTBEAT_PATH, backend, NEW_TOKEN))];
   }
   return [...open, notEnrolled(path, installToken !== undefined)];
 }

@@ -8,9 +8,11 @@ import { collectorProgram, collectorVariables, logPathRules, nodeCollectorConfig
 import { strayLinks } from "../collector/log-paths.ts";
 import { validateCollectorConfig } from "../collector/validate.ts";
 import { COLLECTOR_VERSION, type Settings } from "../settings.ts";
-import { type Finding, messageOf } from "./check.ts";
+import { codeOf, type Finding, messageOf } from "./check.ts";
 
 const MIB = 1024 * 1024;
+/** Below it nothing can be queued. */
+const FULL_MIB = 16;
 
 export async function checkDisk({ stateDir, queueMib, signals }: Pick<Settings, "stateDir" | "queueMib" | "signals">): Promise<Finding[]> {
   const name = "disk";
@@ -18,24 +20,23 @@ export async function checkDisk({ stateDir, queueMib, signals }: Pick<Settings, 
   while (!existsSync(place)) place = dirname(place);
   try {
     accessSync(place, constants.W_OK);
-  } catch {
-    return [
-      {
-        name,
-        verdict: "fail",
-        detail: `${place} cannot be written`,
-        advice: "set STATE_DIR, or run as another user: the queue and the places in files live there",
-      },
-    ];
+  } catch (error) {
+    const advice =
+      "set STATE_DIR (chart: stateHostPath), run as another user, or mount it writable: the queue and the places in files live there";
+    return [{ name, verdict: "fail", detail: `${place} cannot be written: ${codeOf(error)}`, advice }];
   }
   const { bavail, bsize } = await statfs(place);
   const freeMib = Math.floor((bavail * bsize) / MIB);
   // Files have a queue of their own beside the applications' logs.
   const wantedMib = queueMib * (signals.length + Number(signals.includes("logs")));
-  if (freeMib >= wantedMib)
-    return [{ name, verdict: "ok", detail: `${freeMib} MiB free at ${stateDir}, its queues may take ${wantedMib} MiB` }];
-  const advice = "free space, or set QUEUE_MIB lower: on a full disk nothing more can be queued in an outage";
-  return [{ name, verdict: "warn", detail: `${freeMib} MiB free at ${stateDir}, its queues may take ${wantedMib} MiB`, advice }];
+  const detail = `${freeMib} MiB free at ${stateDir}, its queues may take ${wantedMib} MiB`;
+  if (freeMib < FULL_MIB) {
+    const advice = "free space on this disk now: nothing can be queued, and the collector cannot note which lines it has sent";
+    return [{ name, verdict: "fail", detail: `full: ${detail}`, advice }];
+  }
+  if (freeMib >= wantedMib) return [{ name, verdict: "ok", detail }];
+  const advice = "free space, or set QUEUE_MIB (chart: collector.queueMib) lower: on a full disk nothing more can be queued in an outage";
+  return [{ name, verdict: "warn", detail, advice }];
 }
 
 export async function checkCollector(settings: Settings): Promise<Finding[]> {
@@ -99,9 +100,9 @@ function isReadable(file: string): boolean {
 }
 
 /** The agent that runs here, if one does. */
-export async function checkAgent({ health }: Pick<Settings, "health">): Promise<Finding[]> {
+export async function checkAgent({ health, cluster }: Pick<Settings, "health" | "cluster">): Promise<Finding[]> {
   const name = "running agent";
-  const url = `http://${health.host === "0.0.0.0" ? "127.0.0.1" : health.host}:${health.port}/readyz`;
+  const url = `${healthUrl(health)}/readyz`;
   try {
     const answer = await fetch(url, { signal: AbortSignal.timeout(3000) });
     const { reasons = [], failing = [] } = (await answer.json()) as {
@@ -114,9 +115,23 @@ export async function checkAgent({ health }: Pick<Settings, "health">): Promise<
       detail: `nothing gets through since ${since}: ${error ?? "no reason known"}`,
       advice: "the collector keeps them in its disk queue; see the checks of the backend above",
     }));
-    if (answer.ok) return [{ name, verdict: "ok", detail: "ready" }, ...through];
-    return [{ name, verdict: "fail", detail: reasons.join("; "), advice: "its log says more; see /status" }, ...through];
+    if (answer.ok) return [{ name, verdict: "ok", detail: "ready, its collector runs" }, ...through];
+    return [...reasons.map((reason): Finding => ({ name, verdict: "fail", detail: reason, advice: adviceFor(reason) })), ...through];
   } catch {
-    return [{ name, verdict: "warn", detail: `no agent answers at ${url}`, advice: "start it: the command `run`, or its service" }];
+    const detail = `no agent answers at ${url}`;
+    // In a pod it is the container's own process.
+    if (cluster) return [{ name, verdict: "fail", detail, advice: "read `kubectl logs` of this pod, with --previous if it restarts" }];
+    return [{ name, verdict: "warn", detail, advice: "start it: the command `run`, or its service" }];
   }
+}
+
+function adviceFor(reason: string): string {
+  if (!reason.startsWith("the collector")) return "do what it says; the checks above and the agent's log have more";
+  return "the agent starts it again, after ever longer pauses; what it said last names the cause (a port in use, COLLECTOR_CONFIG_FILE, memory, disk)";
+}
+
+/** Of the agent that runs beside this command, whatever address it listens on. */
+export function healthUrl({ host, port }: Settings["health"]): string {
+  const here = { "0.0.0.0": "127.0.0.1", "::": "::1" }[host] ?? host;
+  return `http://${here.includes(":") ? `[${here}]` : here}:${port}`;
 }

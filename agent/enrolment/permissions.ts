@@ -1,14 +1,17 @@
 // What the cluster agent must be allowed to do, and the check at start: a missing permission is named with the RBAC line that grants
-// it, not found out by a 403 in the middle of a rotation. Invariant: the table is the first two rows of decisions.md, "RBAC of the
-// cluster agent", and the chart's Role grants it (test/faults/cluster-secret.test.ts). Called by cluster-enrolment.ts and diagnose.
+// it, not found out by a 403 in the middle of a rotation. Invariant: the tables are decisions.md, "RBAC of the cluster agent", and the
+// chart grants them (test/faults/cluster-diagnose.test.ts). Called by cluster-enrolment.ts and diagnose.
 import type { KubernetesApi } from "../kubernetes/api.ts";
+import type { Signal } from "../settings.ts";
 
 export interface Permission {
   readonly apiGroup: string;
+  /** `nodes/stats` is the subresource stats of nodes. */
   readonly resource: string;
   readonly verb: string;
-  readonly name: string;
-  /** Undefined for what is not in a namespace. */
+  /** Undefined: every one. */
+  readonly name: string | undefined;
+  /** Undefined for what is not in a namespace, or wanted in all. */
   readonly namespace: string | undefined;
 }
 
@@ -23,6 +26,14 @@ export function identityPermissions(where: { podNamespace: string; secretName: s
   ];
 }
 
+/** What the collector needs, with the agent's service account. */
+export function telemetryPermissions(signals: readonly Signal[]): Permission[] {
+  const everywhere = { apiGroup: "", name: undefined, namespace: undefined };
+  const usage = signals.includes("metrics") ? ["nodes/stats", "nodes/metrics"] : [];
+  const attributes = ["pods", "namespaces"].flatMap((resource) => ["get", "list", "watch"].map((verb) => ({ resource, verb })));
+  return [...usage.map((resource) => ({ resource, verb: "get" })), ...attributes].map((rule) => ({ ...everywhere, ...rule }));
+}
+
 /** The permissions of `wanted` that the agent's service account lacks. Throws KubernetesError when it may not even ask. */
 export async function missingPermissions(api: KubernetesApi, wanted: readonly Permission[], signal: AbortSignal): Promise<Permission[]> {
   const allowed = await Promise.all(wanted.map((permission) => isAllowed(api, permission, signal)));
@@ -32,13 +43,15 @@ export async function missingPermissions(api: KubernetesApi, wanted: readonly Pe
 /** The line for the operator: where to put which rule. */
 export function grantingRule({ apiGroup, resource, verb, name, namespace }: Permission): string {
   const where = namespace === undefined ? "ClusterRole" : `Role in namespace ${namespace}`;
-  return `${where}: {apiGroups: ["${apiGroup}"], resources: ["${resource}"], resourceNames: ["${name}"], verbs: ["${verb}"]}`;
+  const names = name === undefined ? "" : `resourceNames: ["${name}"], `;
+  return `${where}: {apiGroups: ["${apiGroup}"], resources: ["${resource}"], ${names}verbs: ["${verb}"]}`;
 }
 
 async function isAllowed(api: KubernetesApi, permission: Permission, signal: AbortSignal): Promise<boolean> {
-  const { apiGroup: group, resource, verb, name, namespace } = permission;
+  const { apiGroup: group, verb, name, namespace } = permission;
+  const [resource, subresource] = permission.resource.split("/");
   // The resource `namespaces` is asked about in the namespace that is meant, as the API server's own authorizer does.
-  const resourceAttributes = { group, resource, verb, name, namespace: namespace ?? name };
+  const resourceAttributes = { group, resource, subresource, verb, name, namespace: namespace ?? name };
   const review = await api.post<{ status?: { allowed?: boolean } }>(
     "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
     { apiVersion: "authorization.k8s.io/v1", kind: "SelfSubjectAccessReview", spec: { resourceAttributes } },
