@@ -11,7 +11,7 @@ import type { IdentityAgent } from "../fixtures/identity-agents.ts";
 import { IdentityCluster } from "../fixtures/identity-cluster.ts";
 import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
 import { Relay } from "../fixtures/relay.ts";
-import { eventually, ROOT, temporaryFolder } from "../fixtures/processes.ts";
+import { call, eventually, ROOT, temporaryFolder } from "../fixtures/processes.ts";
 
 const DAY_MS = 86_400_000;
 const folder = temporaryFolder();
@@ -120,6 +120,22 @@ describe("a rotation", () => {
     expect(agents.flatMap((agent) => agent.refusals)).toEqual([]);
     expect(backend.keys).toHaveLength(3);
     expect((await cluster.secret()).rotateRequested).toBe(false);
+  });
+
+  it("by age is learnt from telemetry as well as from heartbeats", async () => {
+    await using backend = await EnrolmentBackend.start();
+    await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
+    const { first } = await enrolled(cluster, backend);
+    const agent = cluster.agent("a", { proxy: true, heartbeatEveryMs: 3_600_000 });
+    await agent.signing();
+    backend.aheadMs = 31 * DAY_MS;
+    const port = agent.events.find((event) => event.event === "proxy")?.port;
+    const post = () => call("POST", `http://127.0.0.1:${port}/v1/logs`, { body: { resourceLogs: [] } });
+    expect((await post()).status).toBe(200);
+    await eventually("it has rotated", async () => agent.steps.includes("rotation-stored"));
+    const signer = async () => (await post()) && backend.calls.findLast(({ path }) => path === "/ingest/logs/otlp")?.keyHash;
+    await eventually("telemetry is signed with the new key", async () => (await signer()) === newestHash(backend));
+    expect(newestHash(backend)).not.toBe(first);
   });
 
   it("never happens by age when KEY_ROTATION_DAYS is 0", async () => {
