@@ -1,11 +1,13 @@
-// `npm run bench -- start [--rounds 7]`: from spawn to ready, of the host agent and of the backend with embedded engines, beside `node -e 0`
-// and beside the engines' own start, in turns within one run. Both are enrolled and have data: what is measured is a restart; the very first
-// start of the backend (it makes schema, secrets and the first user) is told once. To be stated, and halved from the first measurement (issue 8).
+// `npm run bench -- start [--rounds 7] [--first FOLDER]`: from spawn to ready, of the host agent and of the backend with embedded engines,
+// beside `node -e 0` and beside the engines' own start, in turns within one run. Both are enrolled and have data: what is measured is a
+// restart; the very first start of the backend (it makes schema, secrets and the first user) is told once. FOLDER is a checkout of an earlier
+// commit, whose agent and backend take part in the same turns. To be stated, and halved from the first measurement (issue 8):
+//   git worktree add --detach FOLDER d86e2c9 && ln -s "$PWD/node_modules" FOLDER/
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { CollectorProcess } from "../../agent/collector/process.ts";
@@ -13,15 +15,15 @@ import { nodeCollectorConfig } from "../../agent/collector/node-config.ts";
 import { createLog as createAgentLog } from "../../agent/log.ts";
 import { readSettings } from "../../agent/settings.ts";
 import { toolPath } from "../../hack/fetch-tools.ts";
-import { cpuMs, report, shown } from "../fixtures/measure.ts";
+import { cpuMs, report, residentMb, shown } from "../fixtures/measure.ts";
 import { Sink } from "../../agent/collector/sink.fixture.ts";
 import { backendPlace, freePorts, hostAgentPlace, ROOT, temporaryFolder } from "../fixtures/processes.ts";
 
-const { values } = parseArgs({ options: { rounds: { type: "string", default: "7" } } });
+const { values } = parseArgs({ options: { rounds: { type: "string", default: "7" }, first: { type: "string" } } });
 const POLL_MS = 3;
 const DEADLINE_MS = 60_000;
 
-/** Milliseconds from spawn to each moment, and CPU time until the last of them. */
+/** Milliseconds from spawn to each moment; CPU time until the last of them, and memory then. */
 type Start = Record<string, number>;
 
 async function until(probe: () => Promise<boolean>): Promise<void> {
@@ -55,6 +57,7 @@ async function started(program: () => ChildProcess, moments: Record<string, () =
     start[name] = performance.now() - startedAt;
   }
   start["CPU"] = cpuMs(child.pid ?? 0);
+  start["MB"] = residentMb(child.pid ?? 0);
   child.kill("SIGTERM");
   await once(child, "exit");
   return start;
@@ -99,12 +102,33 @@ async function collector(folder: string, env: NodeJS.ProcessEnv): Promise<Start>
   return start;
 }
 
+/** The agent and the backend of a checkout, each in a place of its own. */
+async function products(root: string, folder: string, sinkUrl: string): Promise<Record<"agent" | "backend", () => Promise<Start>>> {
+  const agent = await hostAgentPlace(folder, sinkUrl, { INSTALL_TOKEN: "it_of_the_sink" });
+  const backend = await backendPlace(folder, { UV_THREADPOOL_SIZE: "16" });
+  const { PATH, HOME } = process.env;
+  const run = (args: string[], env: NodeJS.ProcessEnv) => () =>
+    spawn(process.execPath, args, { cwd: root, stdio: "ignore", env: { PATH, HOME, ...env } });
+  return {
+    agent: () =>
+      started(run(["--max-semi-space-size=1", "agent/bin/atherops-otel-agent.ts", "run"], agent.env), {
+        "its first port": answers(`${agent.healthUrl}/healthz`),
+        "its last port": () => listens(agent.proxyUrl),
+        ready: answers(`${agent.healthUrl}/readyz`),
+      }),
+    backend: () =>
+      started(run(["backend/main.ts", "serve"], backend.env), {
+        "its first port": answers(`${backend.healthUrl}/healthz`),
+        "its last port": () => listens(backend.apiUrl),
+        ready: answers(`${backend.healthUrl}/readyz`),
+      }),
+  };
+}
+
 async function main(): Promise<void> {
   using folder = temporaryFolder();
   await using sink = await Sink.start();
-  const agent = await hostAgentPlace(folder.path, sink.url, { INSTALL_TOKEN: "it_of_the_sink", HOME: process.env["HOME"] });
   const lone = await hostAgentPlace(join(folder.path, "lone"), sink.url);
-  const backend = await backendPlace(folder.path, { UV_THREADPOOL_SIZE: "16" });
   const [metrics = 0, evaluator = 0] = await freePorts(2);
   const at = (name: string): string => {
     mkdirSync(join(folder.path, name), { recursive: true });
@@ -112,25 +136,17 @@ async function main(): Promise<void> {
   };
   writeFileSync(join(folder.path, "rules.yml"), "groups: []\n");
   const [victoriaMetrics, vmalert] = [await toolPath("victoria-metrics"), await toolPath("vmalert")];
-  const node = (args: string[], env: NodeJS.ProcessEnv) => () =>
-    spawn(process.execPath, args, { cwd: ROOT, stdio: "ignore", env: { PATH: process.env["PATH"], HOME: process.env["HOME"], ...env } });
   const program = (path: string, args: string[]) => () => spawn(path, args, { stdio: "ignore", env: {} });
   const evaluatorFlags = [`-rule=${join(folder.path, "rules.yml")}`, "-datasource.url=http://127.0.0.1:9", "-notifier.blackhole"];
+  const now = await products(ROOT, at("now"), sink.url);
+  const then = values.first === undefined ? undefined : await products(resolve(values.first), at("then"), sink.url);
   const starts: Record<string, () => Promise<Start>> = {
     "node -e 0": () => ran(["-e", "0"]),
-    "agent (whole)": () =>
-      started(node(["agent/bin/atherops-otel-agent.ts", "run"], agent.env), {
-        "its first port": answers(`${agent.healthUrl}/healthz`),
-        "its last port": () => listens(agent.proxyUrl),
-        ready: answers(`${agent.healthUrl}/readyz`),
-      }),
+    "agent (whole)": now.agent,
+    ...(then && { "agent of --first": then.agent }),
     "collector alone": () => collector(at("lone"), lone.env),
-    "backend (whole, embedded)": () =>
-      started(node(["backend/main.ts", "serve"], backend.env), {
-        "its first port": answers(`${backend.healthUrl}/healthz`),
-        "its last port": () => listens(backend.apiUrl),
-        ready: answers(`${backend.healthUrl}/readyz`),
-      }),
+    "backend (whole, embedded)": now.backend,
+    ...(then && { "backend of --first": then.backend }),
     "ClickHouse's engine alone, in Node": () => opened("clickhouse", at("clickhouse")),
     "PostgreSQL's engine alone, in Node": () => opened("postgres", at("postgres")),
     "victoria-metrics alone": () =>
@@ -161,6 +177,7 @@ function tableOf(measured: Record<string, Start[]>, first: Record<string, number
         "first port ms": of("its first port"),
         "last port ms": of("its last port"),
         "CPU ms": of("CPU"),
+        "MB resident": of("MB"),
         "very first ms": (first[name] ?? Number.NaN).toFixed(0),
       },
     ];
