@@ -1,37 +1,166 @@
-// How the tables of logs and spans answer as they grow: node test/bench/storage.ts [--rows 1000000,10000000] [--layouts]
-// Fills the shipped tables (50 organisations, one day, rows in the order of their time) on an embedded engine in a temporary folder and
-// times the queries of the API through the stores: p50 and p90 of 15, each of another organisation. --layouts
-// adds the sort keys and indexes that were not chosen. Figures of a run stand in the comments of backend/engines/clickhouse/migrations/.
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+// `npm run bench -- storage [--rows 1000000,10000000] [--repetitions 45] [--layouts]`: how the tables of logs and spans answer as they
+// grow. Each size has an engine in a process of its own with the shipped tables: one day of 50 organisations, inserted in the order of time
+// by commits of 20,000 rows, and left until its merges have ended. The queries of the API then go through the
+// stores in turns, each repetition for another organisation, to every size in turn. p50 with least and most; the ratio is to the first size. Reach:
+// ≤ 1.3 (issue 8). --layouts adds the sort keys and indexes that were not chosen. The same file is the process of a size.
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import { pino } from "pino";
 import { type ClickHouse, openClickHouse } from "../../backend/engines/clickhouse/client.ts";
 import { migrate } from "../../backend/engines/clickhouse/migrate.ts";
 import { sql, Sql } from "../../backend/engines/clickhouse/sql.ts";
+import { createLog } from "../../backend/log.ts";
 import { ClickHouseLogStore } from "../../backend/logs/store.ts";
 import { ClickHouseSpanStore } from "../../backend/traces/store.ts";
+import { report, shown, summary } from "../fixtures/measure.ts";
+import { temporaryFolder } from "../fixtures/processes.ts";
 
 const ORGS = 50;
-const REPETITIONS = 15;
-const CHUNK = 250_000;
-const { values: options } = parseArgs({
-  options: { rows: { type: "string", default: "1000000,10000000" }, layouts: { type: "boolean", default: false } },
+/** A few of the commits of a busy backend, which have 2,000 to 8,000 rows (otlp-ingest), for the sake of the time that filling takes. */
+const COMMIT_ROWS = 20_000;
+const MERGE_POLL_MS = 500;
+const DAY_S = 86_400;
+const HOUR_MS = 3_600_000;
+
+const { values: options, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    rows: { type: "string", default: "1000000,10000000" },
+    repetitions: { type: "string", default: "45" },
+    layouts: { type: "boolean", default: false },
+  },
 });
+const sizes = options.rows.split(",").map(Number);
 
-const dir = await mkdtemp(join(tmpdir(), "atherops-bench-storage-"));
-const log = pino({ level: "silent" });
-const clickhouse = await openClickHouse({ dataDir: dir, log });
+interface Question {
+  readonly query: string;
+  readonly repetition: number;
+}
 
-/** Rows `from`..`to` of both tables and, with --layouts, of the others. Row n is of organisation n % 50; traces have 8 spans. */
-async function fill(from: number, to: number): Promise<void> {
-  if (options.layouts && from === 0) await createLayouts(clickhouse);
-  const start = Math.floor(Date.now() / 1000) - 86_400;
-  const stepNs = Math.floor(86_400e9 / (to - from));
-  for (let at = from; at < to; at += CHUNK) {
-    const time = sql`fromUnixTimestamp64Nano(toInt64(${start} * 1000000000 + (number - ${from}) * ${stepNs}), 'UTC')`;
-    const rows = sql`FROM numbers(${at}, ${Math.min(CHUNK, to - at)})`;
+interface Answer {
+  readonly ms: number;
+  readonly cpuMs: number;
+  readonly rows: number;
+}
+
+/** What a filled size says of itself: the names of its queries, parts and bytes a row by table. */
+interface Filled {
+  readonly queries: readonly string[];
+  readonly tables: readonly { table: string; parts: string; bytes_a_row: number }[];
+}
+
+interface Size {
+  readonly child: ChildProcess;
+  /** Rejects. */
+  readonly ended: Promise<never>;
+}
+
+function start(folder: string, rows: number): Size {
+  const child = fork(import.meta.filename, [`${folder}/${rows}`, "--rows", String(rows), ...(options.layouts ? ["--layouts"] : [])], {
+    env: { ...process.env, UV_THREADPOOL_SIZE: "8" },
+  });
+  const ended = once(child, "exit").then(([code]) => Promise.reject(new Error(`the engine's process ended with ${String(code)}`)));
+  // Told by whoever waits for an answer then.
+  ended.catch(() => undefined);
+  return { child, ended };
+}
+
+async function compare(): Promise<void> {
+  using folder = temporaryFolder();
+  const children: Size[] = [];
+  try {
+    const filled: Filled[] = [];
+    for (const rows of sizes) {
+      const size = start(folder.path, rows);
+      children.push(size);
+      const startedAt = performance.now();
+      filled.push((await answerOf(size)) as Filled);
+      process.stderr.write(`${rows} rows of each table, merges ended: ${Math.round((performance.now() - startedAt) / 1000)} s\n`);
+    }
+    const table: Record<string, Record<string, string>> = {};
+    for (const query of filled[0]?.queries ?? []) table[query] = await askAll(children, query);
+    for (const index of sizes.keys()) console.table(filled[index]?.tables);
+    report("storage", { ...options, sizes }, table);
+  } finally {
+    for (const { child } of children) if (child.connected) child.disconnect();
+    await Promise.allSettled(children.map(({ ended }) => ended));
+  }
+}
+
+async function askAll(children: readonly Size[], query: string): Promise<Record<string, string>> {
+  const answers: Answer[][] = children.map(() => []);
+  const ask = async (index: number, repetition: number): Promise<Answer> => {
+    const size = children[index] as Size;
+    const answer = answerOf(size);
+    size.child.send({ query, repetition } satisfies Question);
+    return (await answer) as Answer;
+  };
+  for (const index of children.keys()) await ask(index, 0);
+  for (let repetition = 0; repetition < Number(options.repetitions); repetition += 1) {
+    const order = [...children.keys()];
+    for (const index of repetition % 2 === 0 ? order : order.toReversed()) answers[index]?.push(await ask(index, repetition));
+  }
+  const row: Record<string, string> = {};
+  const medians = (of: readonly Answer[]): number[] => [
+    summary(of.map(({ ms }) => ms)).median,
+    summary(of.map(({ cpuMs }) => cpuMs)).median,
+  ];
+  const [firstMs = 0, firstCpuMs = 0] = medians(answers[0] ?? []);
+  for (const [index, rows] of sizes.entries()) {
+    const own = answers[index] ?? [];
+    const [ms = 0, cpuMs = 0] = medians(own);
+    const times = own.map((answer) => answer.ms);
+    row[`${rows / 1e6} M: p50 ms`] = `${shown(times, 1)}, CPU ${cpuMs.toFixed(1)}, ${own.at(-1)?.rows} rows`;
+    if (index > 0) row[`÷ ${(sizes[0] ?? 0) / 1e6} M`] = `${(ms / firstMs).toFixed(2)}, CPU ${(cpuMs / firstCpuMs).toFixed(2)}`;
+  }
+  return row;
+}
+
+async function answerOf({ child, ended }: Size): Promise<unknown> {
+  return ((await Promise.race([once(child, "message"), ended])) as [unknown])[0];
+}
+
+// ---- the process of a size
+
+async function serve(dataDir: string, rows: number): Promise<void> {
+  const log = createLog("silent");
+  const clickhouse = await openClickHouse({ dataDir, log, threads: 8 });
+  await migrate(clickhouse, log);
+  await fill(clickhouse, rows);
+  await mergesEnd(clickhouse);
+  const logs = await ClickHouseLogStore.open(clickhouse);
+  const spans = await ClickHouseSpanStore.open(clickhouse);
+  const queries = await queriesOf(clickhouse, logs, spans, rows);
+  process.on("message", ({ query, repetition }: Question) => {
+    void (async () => {
+      const cpu = process.cpuUsage();
+      const startedAt = performance.now();
+      const org = (repetition * 7) % ORGS;
+      const found = await queries[query]?.(`org-${org}`, org);
+      const ms = performance.now() - startedAt;
+      const { user, system } = process.cpuUsage(cpu);
+      process.send?.({ ms, cpuMs: (user + system) / 1000, rows: found?.rows.length ?? 0 } satisfies Answer);
+    })();
+  });
+  process.on("disconnect", () => {
+    void (async () => {
+      await logs[Symbol.asyncDispose]();
+      await spans[Symbol.asyncDispose]();
+      await clickhouse[Symbol.asyncDispose]();
+    })();
+  });
+  process.send?.({ queries: Object.keys(queries), tables: await tableSizes(clickhouse) } satisfies Filled);
+}
+
+/** Both tables and, with --layouts, the others. Row n is of organisation n % 50; traces have 8 spans. */
+async function fill(clickhouse: ClickHouse, count: number): Promise<void> {
+  if (options.layouts) await createLayouts(clickhouse);
+  const start = Math.floor(Date.now() / 1000) - DAY_S;
+  const stepNs = Math.floor((DAY_S * 1e9) / count);
+  for (let at = 0; at < count; at += COMMIT_ROWS) {
+    const time = sql`fromUnixTimestamp64Nano(toInt64(${start} * 1000000000 + number * ${stepNs}), 'UTC')`;
+    const rows = sql`FROM numbers(${at}, ${Math.min(COMMIT_ROWS, count - at)})`;
     const common = sql`concat('org-', toString(number % ${ORGS})) AS org_id, 'host' AS host_id, concat('node-', toString(number % 7)) AS node, now() AS received_at,
       cityHash64(intDiv(number, 1000)) AS body_hash, ${time} AS time, number AS id`;
     const service = sql`concat('service-', toString(cityHash64(number, 1) % 20))`;
@@ -43,7 +172,7 @@ async function fill(from: number, to: number): Promise<void> {
       SELECT ${common}, ${traceId(sql`number`)}, lower(hex(cityHash64(number, 6))), '', ${service}, concat('GET /', toString(number % 50)), 'SERVER', number % 1000000,
         if(cityHash64(number, 3) % 50 = 0, 'ERROR', 'UNSET'), ${labels} ${rows}`);
     for (const layout of options.layouts ? LAYOUTS : []) {
-      await clickhouse.command(sql`INSERT INTO ${new Sql(layout.name)} SELECT * FROM spans WHERE id >= ${at} AND id < ${at + CHUNK}`);
+      await clickhouse.command(sql`INSERT INTO ${new Sql(layout.name)} SELECT * FROM spans WHERE id >= ${at} AND id < ${at + COMMIT_ROWS}`);
     }
   }
 }
@@ -53,47 +182,42 @@ function traceId(row: Sql): Sql {
   return sql`lower(hex(sipHash128(intDiv(${row}, ${ORGS * 8}), ${row} % ${ORGS})))`;
 }
 
-async function measureAll(results: Record<string, Record<string, string>>, column: string): Promise<void> {
-  await using logs = await ClickHouseLogStore.open(clickhouse);
-  await using spans = await ClickHouseSpanStore.open(clickhouse);
+/** Two readings without a merge, one after the other: the engine looks for the next merge in between. */
+async function mergesEnd(clickhouse: ClickHouse): Promise<void> {
+  for (let quiet = 0; quiet < 20;) {
+    const [row] = await clickhouse.query<{ running: string }>(sql`SELECT count() AS running FROM system.merges`);
+    quiet = row?.running === "0" ? quiet + 1 : 0;
+    await sleep(MERGE_POLL_MS);
+  }
+}
+
+async function queriesOf(clickhouse: ClickHouse, logs: ClickHouseLogStore, spans: ClickHouseSpanStore, count: number) {
   const page = { limit: 100, after: undefined, labels: [] };
-  const hour = () => ({ start: BigInt(Date.now() - 3_600_000) * 1_000_000n, end: BigInt(Date.now()) * 1_000_000n });
+  const nowMs = Date.now();
+  const hour = { start: BigInt(nowMs - HOUR_MS) * 1_000_000n, end: BigInt(nowMs) * 1_000_000n };
   const whole = { start: undefined, end: undefined };
-  const [last] = await clickhouse.query<{ top: string }>(sql`SELECT max(id) AS top FROM spans`);
-  const idOf = async (org: number) => {
-    const row = Math.floor((Number(last?.top) * 0.3) / (ORGS * 8)) * ORGS * 8 + org;
-    const [found] = await clickhouse.query<{ id: string }>(sql`SELECT ${traceId(sql`toUInt64(${row})`)} AS id`);
-    return found?.id ?? "";
-  };
-  const ids = await Promise.all(Array.from({ length: REPETITIONS }, (_, index) => idOf((index * 7) % ORGS)));
-  const queries: Record<string, (orgId: string, index: number) => Promise<{ rows: unknown[] }>> = {
-    "newest 100 spans, last hour": (orgId) => spans.query(orgId, { ...page, range: hour() }),
-    "newest 100 spans of a service": (orgId) => spans.query(orgId, { ...page, range: hour(), service: "service-3" }),
+  // A trace of each organisation, from the middle of the day.
+  const block = Math.floor((count * 0.3) / (ORGS * 8)) * ORGS * 8;
+  const found = await clickhouse.query<{ id: string }>(sql`SELECT ${traceId(sql`number`)} AS id FROM numbers(${block}, ${ORGS})`);
+  const ids = found.map(({ id }) => id);
+  const queries: Record<string, (orgId: string, org: number) => Promise<{ rows: unknown[] }>> = {
+    "newest 100 spans": (orgId) => spans.query(orgId, { ...page, range: hour }),
+    "newest 100 spans of a service": (orgId) => spans.query(orgId, { ...page, range: hour, service: "service-3" }),
     "newest 100 errors, whole day": (orgId) => spans.query(orgId, { ...page, range: whole, error: true }),
-    "one trace, whole retention": (orgId, index) => spans.query(orgId, { ...page, range: whole, traceId: ids[index] }),
-    "another's trace": (orgId, index) => spans.query(`${orgId}0x`, { ...page, range: whole, traceId: ids[index] }),
-    "newest 100 logs, last hour": (orgId) => logs.query(orgId, { ...page, range: hour() }),
-    "newest 100 logs of a source": (orgId) => logs.query(orgId, { ...page, range: hour(), source: "service-3" }),
-    "text in logs, last hour": (orgId) => logs.query(orgId, { ...page, range: hour(), q: "needle" }),
-    "text in logs, whole day": (orgId) => logs.query(orgId, { ...page, range: whole, q: "needle" }),
+    "one trace, whole retention": (orgId, org) => spans.query(orgId, { ...page, range: whole, traceId: ids[org] }),
+    "another's trace": (orgId, org) => spans.query(`${orgId}0x`, { ...page, range: whole, traceId: ids[org] }),
+    "newest 100 logs": (orgId) => logs.query(orgId, { ...page, range: hour }),
+    "newest 100 logs of a source": (orgId) => logs.query(orgId, { ...page, range: hour, source: "service-3" }),
+    "newest 100 logs with a text": (orgId) => logs.query(orgId, { ...page, range: hour, q: "served" }),
+    "rare text in an hour's logs": (orgId) => logs.query(orgId, { ...page, range: hour, q: "needle" }),
+    "rare text in a day's logs": (orgId) => logs.query(orgId, { ...page, range: whole, q: "needle" }),
   };
   for (const layout of options.layouts ? LAYOUTS : []) {
     for (const [name, statement] of Object.entries(layout.queries)) {
-      queries[`${layout.name}: ${name}`] = async (orgId, index) => ({ rows: await clickhouse.query(statement(orgId, ids[index] ?? "")) });
+      queries[`${layout.name}: ${name}`] = async (orgId, org) => ({ rows: await clickhouse.query(statement(orgId, ids[org] ?? "")) });
     }
   }
-  for (const [name, query] of Object.entries(queries)) {
-    const times: number[] = [];
-    let found = 0;
-    for (let index = 0; index < REPETITIONS; index += 1) {
-      const started = performance.now();
-      found = (await query(`org-${(index * 7) % ORGS}`, index)).rows.length;
-      times.push(performance.now() - started);
-    }
-    times.sort((a, b) => a - b);
-    const at = (share: number) => (times[Math.floor(times.length * share)] ?? 0).toFixed(1);
-    (results[name] ??= {})[`${column}: p50, p90 ms (rows)`] = `${at(0.5)}, ${at(0.9)} (${found})`;
-  }
+  return queries;
 }
 
 interface Layout {
@@ -148,27 +272,12 @@ async function createLayouts(clickhouse: ClickHouse): Promise<void> {
   }
 }
 
-async function sizes(): Promise<unknown[]> {
+async function tableSizes(clickhouse: ClickHouse): Promise<Filled["tables"]> {
   return clickhouse.query(
-    sql`SELECT table, count() AS parts, sum(rows) AS total, round(sum(bytes_on_disk) / total, 1) AS bytes_a_row FROM system.parts
-        WHERE active AND database = currentDatabase() AND rows > 0 GROUP BY table ORDER BY table`,
+    sql`SELECT table, count() AS parts, round(sum(bytes_on_disk) / sum(rows), 1) AS bytes_a_row FROM system.parts
+        WHERE active AND database = currentDatabase() AND rows > 1000 GROUP BY table ORDER BY table`,
   );
 }
 
-try {
-  await migrate(clickhouse, log);
-  let filled = 0;
-  const results: Record<string, Record<string, string>> = {};
-  for (const rows of options.rows.split(",").map(Number)) {
-    const started = performance.now();
-    await fill(filled, rows);
-    filled = rows;
-    process.stderr.write(`${rows} rows of each table after ${Math.round((performance.now() - started) / 1000)} s\n`);
-    await measureAll(results, `${rows / 1e6} M`);
-  }
-  console.table(results);
-  console.table(await sizes());
-} finally {
-  await clickhouse[Symbol.asyncDispose]();
-  await rm(dir, { recursive: true, force: true });
-}
+if (process.send === undefined) await compare();
+else await serve(positionals[0] as string, sizes[0] as number);

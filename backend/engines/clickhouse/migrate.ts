@@ -88,6 +88,12 @@ async function breakExpiredLock(clickhouse: ClickHouse, expiryS: number): Promis
   if (expired.length > 0) await dropLock(clickhouse);
 }
 
+/**
+ * No query here needs the column statistics that the engine makes by default, a twentieth of what a row costs; a server of another version may
+ * not know the setting.
+ */
+const NO_STATISTICS = "auto_statistics_types = '', ";
+
 /** The same migration serves the embedded engine, a server, and a replicated cluster. */
 function filled(clickhouse: ClickHouse, text: string): Sql {
   const { cluster } = clickhouse;
@@ -95,6 +101,7 @@ function filled(clickhouse: ClickHouse, text: string): Sql {
     text
       .replaceAll("{{on_cluster}}", cluster === undefined ? "" : `ON CLUSTER \`${cluster.replaceAll(/[`\\]/g, "\\$&")}\``)
       .replaceAll("{{engine}}", cluster === undefined ? "MergeTree" : "ReplicatedMergeTree")
+      .replaceAll("{{statistics}}", clickhouse.shared ? "" : NO_STATISTICS)
       .replaceAll("{{deduplication_window}}", deduplicationWindow(clickhouse)),
   );
 }
