@@ -4,6 +4,7 @@
 import type { IncomingMessage } from "node:http";
 import { constants, createGunzip, createZstdDecompress } from "node:zlib";
 import { ApiError } from "../errors.ts";
+import { giveBack } from "../give-back.ts";
 import type { Reservation } from "./byte-budget.ts";
 
 /** The contract's limit, compressed and decompressed. */
@@ -151,14 +152,6 @@ class GrowingBuffer {
     this.#bytes = grown;
     this.#reservation.add(-before);
   }
-}
-
-/**
- * Frees a chunk that was copied, if it is alone in its memory, as those of a request are: as garbage they would make V8 collect several
- * times a second under load.
- */
-function giveBack({ buffer, byteLength }: Buffer): void {
-  if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0);
 }
 
 /** Calls `refuse` once the body is slower than its pace; returns how to stop watching. */

@@ -3,6 +3,7 @@
 import type { IncomingMessage } from "node:http";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
+import { giveBack } from "../give-back.ts";
 import type { Observations, Signal } from "../observations.ts";
 import type { Guards, SigningKey } from "../request-identity.ts";
 import { MAX_BODY_BYTES, readBody, type BodyPace } from "./body.ts";
@@ -48,7 +49,6 @@ declare module "fastify" {
 const LINGER_BYTES = MAX_BODY_BYTES + 1024 * 1024;
 const LINGER_MS = 5000;
 const RETRY_AFTER_DRAINING_S = 2;
-const WORTH_FREEING_BYTES = 64 * 1024;
 
 /** Adds POST /ingest, /ingest/traces and /ingest/logs/otlp. */
 export function registerIngestRoutes(app: FastifyInstance, options: IngestRoutesOptions): void {
@@ -118,6 +118,7 @@ class Door {
     if (body.length === 0) return;
     const bytes = body.length;
     const result = await ingestNamingBinary(ingest, key, body, receivedAt);
+    // Not after a failure: a write may still be under way.
     giveBack(body);
     const { observations } = this.#options;
     let records = result.accepted;
@@ -128,12 +129,6 @@ class Door {
     }
     this.#quota.charge(key.orgId, bytes, records);
   }
-}
-
-/** Frees a stored body at once; left to the garbage collector, large bodies make it run all the time. Not after a failure: a write may still be under way. */
-function giveBack(body: Buffer): void {
-  const { buffer } = body;
-  if (buffer instanceof ArrayBuffer && !buffer.detached && buffer.byteLength >= WORTH_FREEING_BYTES) buffer.transfer(0);
 }
 
 /** A refused body that looks like protobuf gets an error that says so, instead of one about its first line or byte. */

@@ -5,6 +5,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { type ClickHouseClient, createClient } from "@clickhouse/client";
+import { giveBack } from "../../give-back.ts";
 import type { Engine, Insert } from "./client.ts";
 import { columnNames, nativeBlock, nativeStructure } from "./native-block.ts";
 import { Sql, sql } from "./sql.ts";
@@ -71,11 +72,6 @@ async function insertRows(client: ClickHouseClient, folder: string, insert: Inse
   } finally {
     await rm(file, { force: true });
   }
-}
-
-/** Frees a written block at once, unless it shares its memory; as garbage it would make V8 collect several times a second under load. */
-function giveBack({ buffer, byteLength }: Buffer<ArrayBuffer>): void {
-  if (buffer.byteLength === byteLength) buffer.transfer(0);
 }
 
 /** Hands each piece of work a free connection, which runs one statement at a time; the rest waits in order. */

@@ -1,6 +1,7 @@
 // Turns many small inserts into few large ones: rows wait while an insert runs, and each waits until its own insert has committed.
-// Invariant: nobody is answered before the commit, and one refused row fails nobody else's. Used by once-writer.ts.
+// Invariant: nobody is answered before the commit, and one refused row fails nobody else's. Rows that are stored are used up. Used by once-writer.ts.
 import { ApiError } from "../../errors.ts";
+import { giveBack } from "../../give-back.ts";
 import type { ClickHouse } from "./client.ts";
 import type { NativeColumns, NativeRows } from "./native-block.ts";
 
@@ -98,6 +99,9 @@ export class GroupCommit implements AsyncDisposable {
       }
       return;
     }
-    for (const { resolve } of group) resolve();
+    for (const { rows, resolve } of group) {
+      giveBack(rows.bytes);
+      resolve();
+    }
   }
 }
