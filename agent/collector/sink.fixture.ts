@@ -6,9 +6,32 @@ import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { gunzipSync, zstdDecompressSync } from "node:zlib";
 
+export interface SinkRecord {
+  readonly timeUnixNano: string | undefined;
+  readonly body: string;
+  /** Strings only. */
+  readonly attributes: Readonly<Record<string, string>>;
+  readonly resource: Readonly<Record<string, string>>;
+}
+
+interface OtlpAttributes {
+  readonly attributes?: readonly { key: string; value: { stringValue?: string } }[];
+}
+
+interface OtlpResourceLogs {
+  readonly resource: OtlpAttributes;
+  readonly scopeLogs: { logRecords: (OtlpAttributes & { timeUnixNano?: string; body: { stringValue: string } })[] }[];
+}
+
+function fields(attributes: OtlpAttributes["attributes"] = []): Record<string, string> {
+  return Object.fromEntries(attributes.map(({ key, value }) => [key, value.stringValue ?? ""]));
+}
+
 export class Sink implements AsyncDisposable {
   /** Log bodies in order of arrival. */
   readonly lines: string[] = [];
+  /** The same with what they carry. */
+  readonly records: SinkRecord[] = [];
   /** What came: a body that comes again byte for byte is stored once, as the backend does. */
   readonly #bodies = new Set<string>();
   repeatedBodies = 0;
@@ -65,9 +88,12 @@ export class Sink implements AsyncDisposable {
       return;
     }
     this.#bodies.add(body);
-    const document = JSON.parse(body) as { resourceLogs?: { scopeLogs: { logRecords: { body: { stringValue: string } }[] }[] }[] };
-    for (const resource of document.resourceLogs ?? []) {
-      for (const scope of resource.scopeLogs) this.lines.push(...scope.logRecords.map((record) => record.body.stringValue));
+    const { resourceLogs = [] } = JSON.parse(body) as { resourceLogs?: OtlpResourceLogs[] };
+    for (const { resource, scopeLogs } of resourceLogs) {
+      for (const { timeUnixNano, body, attributes } of scopeLogs.flatMap((scope) => scope.logRecords)) {
+        this.lines.push(body.stringValue);
+        this.records.push({ timeUnixNano, body: body.stringValue, attributes: fields(attributes), resource: fields(resource.attributes) });
+      }
     }
   }
 

@@ -75,8 +75,9 @@ describe("10,000 numbered lines", () => {
     const { missing, doubled } = verdict();
     console.log({ killed: 3, written, missing, doubled, bodiesSentTwice: sink.repeatedBodies });
     expect(missing).toBe(0);
-    // Only what a killed collector had queued without having noted its place in the file: less than one look at the file each time.
-    expect(doubled).toBeLessThanOrEqual(3 * 2500);
+    // Only what a killed collector had queued without having noted its place in the file, which it does at the end of a look at it; at
+    // worst it never came to that, and read the file from its beginning each time.
+    expect(doubled).toBeLessThanOrEqual(2500 + 5000 + 7500);
   });
 
   test("all arrive when the backend is away and the agent is killed and restarted meanwhile", async () => {

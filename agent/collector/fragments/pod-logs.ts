@@ -1,6 +1,7 @@
 // Logs of the node's pods, as the container runtime writes them under /var/log/pods. The agent's own pod is left out, else each line
 // it logs about logs would become another. Called by config.ts.
 import type { Fragment } from "../fragment.ts";
+import { CONTAINER_FORMAT } from "./container-format.ts";
 import { reading } from "./files.ts";
 import { kubernetesAttributes, OPT_OUT_ATTRIBUTE } from "./kubernetes-attributes.ts";
 
@@ -23,8 +24,10 @@ export function podLogs(input: PodLogsInput): Fragment {
         exclude: [`${ROOT}/*_${input.ownPodUid}/*/*`, ...input.excludeNamespaces.map((name) => `${ROOT}/${name}_*/*/*`)],
         ...reading(input.maxAgeMs),
         include_file_name: false,
+        // Part of a line that goes on in the next one.
+        preserve_trailing_whitespaces: true,
         include_file_path: true,
-        operators: [{ type: "container", id: "container" }, ...multiline(input.multilineStart), SOURCE],
+        operators: [...CONTAINER_FORMAT, ...multiline(input.multilineStart), SOURCE],
       },
     },
     processors: {
@@ -46,6 +49,7 @@ const SOURCE = {
   if: 'resource["k8s.container.name"] != nil',
 };
 
+/** The record that is being put together is in memory only: a collector that is killed within these two seconds loses it. */
 function multiline(start: string | undefined): object[] {
   if (start === undefined) return [];
   return [

@@ -1,0 +1,134 @@
+// Logs of pods as container runtimes write them, through the real collector with the cluster agent's configuration: what a line carries, and
+// that a collector killed while it reads loses none. No API server: Kubernetes' own attributes are left out.
+import { appendFileSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { pino } from "pino";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { nodeCollectorConfig } from "../../agent/collector/node-config.ts";
+import { judge, Sink } from "../../agent/collector/sink.fixture.ts";
+import { Supervisor } from "../../agent/collector/supervisor.ts";
+import { readSettings } from "../../agent/settings.ts";
+import { toolPath } from "../../hack/fetch-tools.ts";
+import { eventually, freePorts, temporaryFolder } from "../fixtures/processes.ts";
+
+const POD = "shop_checkout-7d9c5b6f4d-abcde_0b5a3c1e-0000-4000-8000-000000000001/server";
+const KILLS = 8;
+
+let folder: ReturnType<typeof temporaryFolder>;
+let sink: Sink;
+let supervisor: Supervisor;
+
+beforeEach(async () => {
+  folder = temporaryFolder();
+  sink = await Sink.start();
+  mkdirSync(join(folder.path, "pods", POD), { recursive: true });
+  writeFileSync(join(folder.path, "overlay.yaml"), "processors: {k8sattributes: null}\n");
+  const [grpc, http] = (await freePorts(2)).map((port) => `127.0.0.1:${port}`);
+  const { settings } = readSettings("cluster", {
+    BACKEND_URL: sink.url,
+    CLUSTER_NAME: "test",
+    NODE_NAME: "node-1",
+    NODE_IP: "127.0.0.1",
+    POD_NAMESPACE: "telemetry",
+    POD_UID: "8a4f",
+    KUBERNETES_SERVICE_HOST: "127.0.0.1",
+    STATE_DIR: join(folder.path, "state"),
+    COLLECTOR_CONFIG_FILE: join(folder.path, "overlay.yaml"),
+    PROXY_LISTEN: `127.0.0.1:${sink.port}`,
+    OTLP_GRPC_LISTEN: grpc,
+    OTLP_HTTP_LISTEN: http,
+    SIGNALS: "logs",
+  });
+  const config = nodeCollectorConfig(settings).replaceAll("/var/log/pods", join(folder.path, "pods"));
+  supervisor = new Supervisor({
+    program: await toolPath("otelcol-contrib"),
+    stateDir: settings.stateDir,
+    memoryMib: 200,
+    stopGraceMs: 10_000,
+    env: {},
+    log: pino({ level: "silent" }),
+    timing: { firstBackoffMs: 20, maxBackoffMs: 20 },
+  });
+  await supervisor.start(() => config);
+});
+afterEach(async () => {
+  await supervisor[Symbol.asyncDispose]();
+  await sink[Symbol.asyncDispose]();
+  folder[Symbol.dispose]();
+});
+
+function append(text: string, file = "0.log"): void {
+  appendFileSync(join(folder.path, "pods", POD, file), text);
+}
+
+function cri(line: string, tag: "F" | "P" = "F"): string {
+  return `${new Date().toISOString().replace("Z", "123456Z")} stdout ${tag} ${line}\n`;
+}
+
+test("a line of containerd, of CRI-O or of Docker is the line that the container wrote, with its time, stream and pod", async () => {
+  append(
+    [
+      "2026-11-21T10:00:00.123456789Z stdout F from containerd ",
+      "2026-11-21T12:00:01.5+02:00 stderr F from CRI-O, with two  spaces",
+      "2026-11-21T10:00:02Z stdout P in ",
+      "2026-11-21T10:00:02.1Z stdout P three",
+      "2026-11-21T10:00:02.2Z stdout F  parts",
+      "2026-11-21T10:00:03Z stdout F ",
+      '2026-11-21T10:00:04Z stdout F {"message": "JSON of an application", "log": "its own"}',
+      JSON.stringify({ log: "from Docker\n", stream: "stderr", time: "2026-11-21T10:00:05.000000001Z" }),
+      "of no runtime at all",
+      "",
+    ].join("\n"),
+  );
+  await eventually("all lines are there", async () => Promise.resolve(sink.lines.length === 7));
+  const records = sink.records.toSorted((a, b) => Number(BigInt(a.timeUnixNano ?? 0) - BigInt(b.timeUnixNano ?? 0)));
+  const seen = records.map(({ timeUnixNano, body, attributes }) => [
+    timeUnixNano && new Date(Number(timeUnixNano) / 1e6).toISOString().slice(11, -1),
+    attributes["log.iostream"],
+    body,
+  ]);
+  expect(seen).toEqual([
+    [undefined, undefined, "of no runtime at all"],
+    ["10:00:00.123", "stdout", "from containerd "],
+    ["10:00:01.500", "stderr", "from CRI-O, with two  spaces"],
+    ["10:00:02.000", "stdout", "in three parts"],
+    ["10:00:03.000", "stdout", ""],
+    ["10:00:04.000", "stdout", '{"message": "JSON of an application", "log": "its own"}'],
+    ["10:00:05.000", "stderr", "from Docker\n"],
+  ]);
+  for (const { attributes, resource } of records) {
+    expect(Object.keys(attributes).filter((name) => name !== "log.iostream")).toEqual(["log.file.path"]);
+    expect(resource).toMatchObject({
+      "k8s.namespace.name": "shop",
+      "k8s.pod.name": "checkout-7d9c5b6f4d-abcde",
+      "k8s.pod.uid": "0b5a3c1e-0000-4000-8000-000000000001",
+      "k8s.container.name": "server",
+      "k8s.container.restart_count": "0",
+      "service.name": "server",
+      "k8s.node.name": "node-1",
+    });
+  }
+  expect(records[1]?.timeUnixNano).toBe("1795255200123456789");
+});
+
+test(`no line is lost when the collector is killed ${KILLS} times while it reads`, async () => {
+  let written = 0;
+  for (let kill = 0; kill < KILLS; kill++) {
+    await vi.waitFor(() => expect(supervisor.status().state).toBe("running"), { timeout: 20_000 });
+    const upTo = sink.lines.length;
+    // Killed in the middle of reading, at another moment each time.
+    for (let part = 0; sink.lines.length === upTo || part < 20 + kill * 3; part++) {
+      append(Array.from({ length: 3 }, () => cri(`line ${written++}`)).join(""));
+      await sleep(10);
+    }
+    const { pid } = supervisor.status();
+    process.kill(pid as number, "SIGKILL");
+    await vi.waitFor(() => expect(supervisor.status().pid).not.toBe(pid), { timeout: 20_000 });
+  }
+  append(cri(`line ${written++}`));
+  await eventually("the last line is there", async () => Promise.resolve(sink.lines.includes(`line ${written - 1}`)));
+  const outcome = judge(sink.lines, written);
+  console.log({ kills: KILLS, written, ...outcome });
+  expect(outcome.missing).toBe(0);
+});
