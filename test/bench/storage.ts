@@ -193,8 +193,10 @@ async function mergesEnd(clickhouse: ClickHouse): Promise<void> {
 
 async function queriesOf(clickhouse: ClickHouse, logs: ClickHouseLogStore, spans: ClickHouseSpanStore, count: number) {
   const page = { limit: 100, after: undefined, labels: [] };
-  const nowMs = Date.now();
-  const hour = { start: BigInt(nowMs - HOUR_MS) * 1_000_000n, end: BigInt(nowMs) * 1_000_000n };
+  // The last hour of the rows, however long filling took.
+  const [newest] = await clickhouse.query<{ ns: string }>(sql`SELECT toUnixTimestamp64Nano(max(time)) AS ns FROM spans`);
+  const end = BigInt(newest?.ns ?? 0);
+  const hour = { start: end - BigInt(HOUR_MS) * 1_000_000n, end };
   const whole = { start: undefined, end: undefined };
   // A trace of each organisation, from the middle of the day.
   const block = Math.floor((count * 0.3) / (ORGS * 8)) * ORGS * 8;

@@ -84,7 +84,7 @@ export class OnceWriter implements AsyncDisposable {
   async #writeNew(batch: WriterBatch, section: WriterBatch["sections"][number], { sender, hash }: DayOfBody): Promise<void> {
     if (!this.#uncertain.has(sender, hash) || !(await this.#isStored(batch, section.day))) {
       try {
-        await this.#insert(section, `${sender}:${hash}`);
+        await this.#insert(section, tokenOf(batch, hash, section.day));
       } catch (error) {
         this.#uncertain.add(sender, hash);
         throw error;
@@ -122,4 +122,9 @@ interface DayOfBody {
 /** A sender's day is a sender of its own: days are stored or not one by one. */
 function senderOf(orgId: string, hostId: string, day: number): string {
   return `${orgId}:${hostId}:${day}`;
+}
+
+/** Replicas of other versions make the same one: a change of its form would store twice what is sent again during an upgrade. */
+function tokenOf({ orgId, hostId }: WriterBatch, hash: string, day: number): string {
+  return `${orgId}:${hostId}:${hash}:${day}`;
 }
