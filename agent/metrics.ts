@@ -63,7 +63,12 @@ function signalRows({ telemetry }: AgentStatus): Row[] {
     ["atherops_agent_requests_accepted", "Requests of the collector that the backend took.", of.accepted, { signal }],
     ["atherops_agent_requests_retried", "Requests that the collector was asked to send again.", of.retried, { signal }],
     ["atherops_agent_requests_refused", "Requests that the backend refused for good; their data is lost.", of.refused, { signal }],
-    ["atherops_agent_accepted_bytes", "Body bytes that the backend took.", of.acceptedBytes, { signal }],
+    [
+      "atherops_agent_accepted_bytes",
+      "Body bytes of the requests that the backend took: logs and traces as the collector compressed them, metrics as they were inflated.",
+      of.acceptedBytes,
+      { signal },
+    ],
     ["atherops_agent_failing", "1 while nothing of this signal gets through.", Number(of.failingSince !== null), { signal }],
     ["atherops_agent_last_success_timestamp_seconds", "When the backend last took something.", seconds(of.lastSuccess), { signal }],
   ]);

@@ -146,7 +146,10 @@ export type Encoding = "identity" | "gzip" | "zstd";
 export function contentEncoding(request: IncomingMessage): Encoding {
   const encoding = (request.headers["content-encoding"] ?? "identity").trim().toLowerCase();
   if (encoding === "identity" || encoding === "gzip" || encoding === "zstd") return encoding;
-  throw new BodyError("unsupported_encoding", `Content-Encoding ${encoding.slice(0, 40)}: set the exporter's compression to none or gzip`);
+  throw new BodyError(
+    "unsupported_encoding",
+    `Content-Encoding ${encoding.slice(0, 40)}: set the exporter's compression to gzip, zstd or none`,
+  );
 }
 
 const decompressors = { gzip: promisify(gunzip), zstd: promisify(zstdDecompress) };

@@ -8,7 +8,7 @@ import type { Logger } from "pino";
 import type { CredentialSource } from "../credentials/store.ts";
 import type { Compression, ListenAddress, Signal } from "../settings.ts";
 import { isLoopback, type Upstream } from "../upstream.ts";
-import { BodyError, compress, contentEncoding, decompress, HeldBody, MemoryBudget, Reservation } from "./body.ts";
+import { BodyError, compress, contentEncoding, decompress, type Encoding, HeldBody, MemoryBudget, Reservation } from "./body.ts";
 import { forward, NO_KEY_YET, type Post, type SigningClock, type Verdict } from "./forward.ts";
 import { MetricsConverter } from "./exposition.ts";
 import { SignalRecord, type SignalStatus } from "./signal-status.ts";
@@ -70,6 +70,7 @@ class LoopbackProxy implements Proxy {
   readonly #records: Readonly<Record<Signal, SignalRecord>>;
   readonly #underWay = new Set<Promise<void>>();
   #port = 0;
+  #inflated: Promise<unknown> = Promise.resolve();
 
   constructor(options: ProxyOptions) {
     const nowMs = options.nowMs ?? Date.now;
@@ -144,8 +145,7 @@ class LoopbackProxy implements Proxy {
     const encoding = contentEncoding(request);
     const body = new HeldBody(request, MAX_BODY_BYTES, reservation);
     if (signal === "metrics") {
-      const json = await decompress(await body.whole(), encoding, 2 * MAX_BODY_BYTES);
-      reservation.growTo(json.length);
+      const json = await this.#inflate(await body.whole(), encoding, reservation);
       return this.#sendMetrics(json, path, reservation, abort);
     }
     if (encoding === "identity" && this.#options.compression !== "none") {
@@ -155,6 +155,17 @@ class LoopbackProxy implements Proxy {
     if (body.length === undefined || body.length <= SMALL_BODY_BYTES)
       return forward(this.#options, { path, headers, body: await body.whole() }, abort);
     return forward(this.#options, { path, headers: { ...headers, "content-length": String(body.length) }, body }, abort);
+  }
+
+  /** One body after the other: how large it gets is known afterwards only, so at most one is held beyond the budget. */
+  async #inflate(bytes: Buffer, encoding: Encoding, reservation: Reservation): Promise<Buffer> {
+    const inflated = this.#inflated.then(async () => {
+      const json = await decompress(bytes, encoding, 2 * MAX_BODY_BYTES);
+      reservation.growTo(json.length);
+      return json;
+    });
+    this.#inflated = inflated.catch(() => undefined);
+    return inflated;
   }
 
   /** All posts must succeed; sent again after a failure, the samples are the same and stored once. */
