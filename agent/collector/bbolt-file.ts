@@ -1,7 +1,7 @@
 // Whether a file is one that bbolt, the store below the collector's queues and checkpoints, can work with: its head pages, and every
-// page that can be reached from them, as bbolt itself reads them (go.etcd.io/bbolt v1.4: db.go, tx_check.go, internal/common). bbolt
-// has no checksum over data, so bytes changed inside a record are not seen, neither here nor there. Invariant: reads only, and ends
-// whatever the bytes are. Called by damaged-stores.ts while no collector runs.
+// page that can be reached from them, as bbolt itself reads them (go.etcd.io/bbolt v1.4: db.go, tx_check.go, internal/common), each to
+// its end: the collector copies every value when it starts. bbolt has no checksum over data, so bytes changed inside a record are not
+// seen, neither here nor there. Invariant: reads only, and ends whatever the bytes are. Called by damaged-stores.ts while no collector runs.
 import { type FileHandle, open } from "node:fs/promises";
 
 const PAGE_HEAD = 16;
@@ -10,6 +10,8 @@ const META = { magic: 0xed0cdaed, version: 2, bytes: 64, checksummed: 56 };
 const BRANCH = 1;
 const LEAF = 2;
 const BUCKET_ENTRY = 1;
+/** A page with a large value is read in parts of this. */
+const PART = 1 << 20;
 /** A page is at most this: bbolt looks for the second head page at 1 KiB to 16 MiB. */
 const PAGE_SIZES = Array.from({ length: 15 }, (_, i) => 1024 << i);
 
@@ -31,15 +33,19 @@ interface Visit {
 
 class Damage extends Error {}
 
-/** What is wrong with the file, in words; undefined when bbolt can use it, as it can an empty one. Throws what reading throws. */
-export async function damageOf(path: string): Promise<string | undefined> {
+/**
+ * What is wrong with the file, in words; undefined when bbolt can use it, as it can an empty one. A disk that cannot give its bytes
+ * (EIO) is damage. Throws what else reading throws, and the reason of `signal` soon after it aborted.
+ */
+export async function damageOf(path: string, signal?: AbortSignal): Promise<string | undefined> {
   const file = await open(path, "r");
   try {
     const { size } = await file.stat();
-    if (size > 0) await new Walk(file, size, await readMeta(file, size)).run();
+    if (size > 0) await new Walk(file, size, await readMeta(file, size), signal).run();
     return undefined;
   } catch (error) {
     if (error instanceof Damage) return error.message;
+    if ((error as NodeJS.ErrnoException).code === "EIO") return "it cannot be read: EIO";
     throw error;
   } finally {
     await file.close();
@@ -85,11 +91,13 @@ class Walk {
   readonly #meta: Meta;
   readonly #seen = new Set<number>();
   readonly #open: Visit[] = [];
+  readonly #signal: AbortSignal | undefined;
 
-  constructor(file: FileHandle, size: number, meta: Meta) {
+  constructor(file: FileHandle, size: number, meta: Meta, signal: AbortSignal | undefined) {
     this.#file = file;
     this.#size = size;
     this.#meta = meta;
+    this.#signal = signal;
     this.#open.push({ page: meta.root, from: undefined, to: undefined, isRoot: true });
   }
 
@@ -102,7 +110,7 @@ class Walk {
     const { page } = visit;
     if (page < 2 || page >= end) throw new Damage(`it refers to page ${page}, which is none of its own`);
     const at = page * pageSize;
-    const bytes = await read(this.#file, at, pageSize);
+    const bytes = await this.#read(at, pageSize);
     if (bytes.length < pageSize) throw new Damage(`it ends before page ${page}`);
     const [flags, count, overflow] = [bytes.readUInt16LE(8), bytes.readUInt16LE(10), bytes.readUInt32LE(12)];
     if (bytes.readBigUInt64LE(0) !== BigInt(page) || (flags !== BRANCH && flags !== LEAF)) throw new Damage(`page ${page} is overwritten`);
@@ -110,7 +118,13 @@ class Walk {
     const length = (overflow + 1) * pageSize;
     if (at + length > this.#size) throw new Damage(`it ends within page ${page}`);
     this.#use(page, overflow);
+    for (let from = at + pageSize; from < at + length; from += PART) await this.#read(from, Math.min(PART, at + length - from));
     await this.#elements(visit, flags, count, at, length, bytes);
+  }
+
+  async #read(at: number, length: number): Promise<Buffer> {
+    this.#signal?.throwIfAborted();
+    return read(this.#file, at, length);
   }
 
   #use(page: number, overflow: number): void {
@@ -122,9 +136,9 @@ class Walk {
 
   async #elements(visit: Visit, flags: number, count: number, at: number, length: number, head: Buffer): Promise<void> {
     if (PAGE_HEAD + count * ELEMENT > length) throw new Damage(`page ${visit.page} is overwritten`);
-    const table = PAGE_HEAD + count * ELEMENT > head.length ? await read(this.#file, at, PAGE_HEAD + count * ELEMENT) : head;
+    const table = PAGE_HEAD + count * ELEMENT > head.length ? await this.#read(at, PAGE_HEAD + count * ELEMENT) : head;
     const bytes = async (from: number, size: number): Promise<Buffer> =>
-      from + size <= head.length ? head.subarray(from, from + size) : read(this.#file, at + from, size);
+      from + size <= head.length ? head.subarray(from, from + size) : this.#read(at + from, size);
     let last: { key: Buffer; child: number } | undefined;
     if (flags === BRANCH && count === 0) throw new Damage(`page ${visit.page} is overwritten`);
     for (let i = 0; i < count; i++) {

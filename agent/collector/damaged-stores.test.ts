@@ -78,6 +78,13 @@ describe("a damaged file of a store", () => {
     expect(readdirSync(join(folder, "$elsewhere"))).toEqual([`${QUEUE}.damaged`]);
   });
 
+  test("stays where it is once the agent stops", async () => {
+    junk(`queue/${QUEUE}`);
+    expect(await setAsideDamaged(config, log, AbortSignal.abort())).toEqual([]);
+    expect(readdirSync(join(folder, "queue"))).toEqual([QUEUE]);
+    expect(lines).toEqual([]);
+  });
+
   test("that is empty stays, and the agent says what was in it", async () => {
     junk(`queue/${QUEUE}`, 0);
     expect(await setAsideDamaged(config, log)).toEqual([]);
@@ -86,6 +93,13 @@ describe("a damaged file of a store", () => {
       `${folder}/queue/${QUEUE} is empty, as after a power failure; the collector fills it anew; if it held anything, lost are the logs in the disk queue of otlp_http/files that were not delivered yet.`,
     ]);
   });
+});
+
+test.each(["", "\0\0", "{", "extensions: 1", "receivers: {}"])("a configuration that is none (%j) throws nothing", async (none) => {
+  junk(`queue/${QUEUE}`);
+  reportEmptied(none, log);
+  expect(await setAsideDamaged(none, log)).toEqual([]);
+  expect(readdirSync(join(folder, "queue"))).toEqual([QUEUE]);
 });
 
 describe("a line of the collector", () => {

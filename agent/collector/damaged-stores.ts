@@ -28,16 +28,17 @@ export function blamesStore(line: string): boolean {
 
 /**
  * Sets aside each damaged file in the stores of `config` (YAML), which no collector may use meanwhile. Answers what it said of each;
- * empty when none is damaged. Never throws.
+ * empty when none is damaged. Sets nothing aside once `signal` aborted. Never throws.
  */
-export async function setAsideDamaged(config: string, log: Log): Promise<string[]> {
-  const parsed = parse(config) as Config;
+export async function setAsideDamaged(config: string, log: Log, signal?: AbortSignal): Promise<string[]> {
   const said: string[] = [];
-  for (const file of storeFiles(parsed)) {
+  for (const { file, parsed } of storeFiles(config, log)) {
     try {
-      const damage = await damageOf(file);
+      const damage = await damageOf(file, signal);
+      if (signal?.aborted) return said;
       if (damage !== undefined) said.push(setAside(file, damage, parsed, log));
     } catch (error) {
+      if (signal?.aborted) return said;
       // Safe: the collector is started again as after any crash, with growing pauses and its own reason in the log.
       log.error({ file, err: (error as Error).message }, "cannot look into a file of the collector's stores, or cannot set it aside");
     }
@@ -45,11 +46,10 @@ export async function setAsideDamaged(config: string, log: Log): Promise<string[
   return said;
 }
 
-/** Says which files are cut to nothing: the collector starts with them as new ones, and without a word. */
+/** Says which files are cut to nothing: the collector starts with them as new ones, and without a word. Never throws. */
 export function reportEmptied(config: string, log: Log): void {
-  const parsed = parse(config) as Config;
-  for (const file of storeFiles(parsed)) {
-    if (statSync(file).size > 0) continue;
+  for (const { file, parsed } of storeFiles(config, log)) {
+    if (!isEmpty(file)) continue;
     log.error(
       { file },
       `${file} is empty, as after a power failure; the collector fills it anew; if it held anything, ${lostWith(basename(file), parsed)}`,
@@ -57,15 +57,35 @@ export function reportEmptied(config: string, log: Log): void {
   }
 }
 
-function storeFiles({ extensions }: Config): string[] {
-  const folders = Object.entries(extensions).flatMap(([id, store]) =>
-    id.split("/")[0] === "file_storage" && store?.directory !== undefined ? [store.directory.replaceAll("$$", "$")] : [],
-  );
-  return folders.flatMap((folder) =>
-    list(folder)
-      .filter((name) => !NOT_IN_USE.test(name))
-      .map((name) => join(folder, name)),
-  );
+/** None, and one line, where `config` is not one. */
+function storeFiles(config: string, log: Log): { file: string; parsed: Config }[] {
+  try {
+    const parsed = parse(config) as Config;
+    const folders = Object.entries(parsed.extensions).flatMap(([id, store]) =>
+      id.split("/")[0] === "file_storage" && store?.directory !== undefined ? [store.directory.replaceAll("$$", "$")] : [],
+    );
+    return folders.flatMap((folder) =>
+      list(folder)
+        .filter((name) => !NOT_IN_USE.test(name))
+        .map((name) => ({ file: join(folder, name), parsed })),
+    );
+  } catch (error) {
+    // Safe: nothing is moved, and the collector itself says what it thinks of its configuration.
+    log.error(
+      { err: (error as Error).message },
+      "cannot tell the collector's stores from its configuration; their files are not looked at",
+    );
+    return [];
+  }
+}
+
+function isEmpty(file: string): boolean {
+  try {
+    return statSync(file).size === 0;
+  } catch {
+    // Safe: only a hint depends on it; what opens the file tells.
+    return false;
+  }
 }
 
 /** Empty when the folder is not there. */
