@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
@@ -25,6 +26,7 @@ beforeEach(() => {
 afterEach(async () => {
   await supervisor?.[Symbol.asyncDispose]();
   supervisor = undefined;
+  vi.restoreAllMocks();
   rmSync(folder, { recursive: true, maxRetries: 3 });
 });
 
@@ -61,6 +63,30 @@ function fakeCollector(script: string): string {
   const path = join(folder, "otelcol-fake");
   writeFileSync(path, `#!/bin/sh\nif [ "$1" = validate ]; then exit 0; fi\n${script}\n`, { mode: 0o755 });
   return path;
+}
+
+/** The real one when its configuration ends in "# new"; else it damages its queue and blames it. */
+function dyingUnlessNew(): string {
+  mkdirSync(join(folder, "queue"));
+  const file = join(folder, "queue", "exporter_otlp_http_atherops_traces");
+  return fakeCollector(
+    `if /bin/grep -q '^# new' "$2"; then /bin/rm ${file}; exec ${program} "$@"; fi\n/bin/head -c 20000 /dev/urandom > ${file}\necho 'Error: cannot start: invalid database' >&2\nexit 1`,
+  );
+}
+
+/** Reading through file handles begins, and ends (by failing, if told so) when told. */
+async function slowDisk(): Promise<{ isLooking: Promise<void>; goOn: (failure?: Error) => void }> {
+  const handle = await open(folder, "r");
+  const prototype = Object.getPrototypeOf(handle) as FileHandle;
+  await handle.close();
+  const looking = Promise.withResolvers<void>();
+  const going = Promise.withResolvers<{ buffer: NonSharedBuffer; bytesRead: number }>();
+  vi.spyOn(prototype, "read").mockImplementation(() => {
+    looking.resolve();
+    return going.promise;
+  });
+  const goOn = (failure?: Error): void => (failure ? going.reject(failure) : going.resolve({ buffer: Buffer.alloc(0), bytesRead: 0 }));
+  return { isLooking: looking.promise, goOn };
 }
 
 describe("the supervisor", () => {
@@ -122,12 +148,16 @@ describe("the supervisor", () => {
   });
 
   test("goes back to the configuration before when a valid one does not come up", async () => {
-    const of = make();
+    const noting = fakeCollector(`[ -e ${folder}/collector/last-good.yaml ]; echo $? >> ${folder}/noted\nexec ${program} "$@"`);
+    const of = make(noting);
     await of.start(() => config());
     await running(of);
     // 192.0.2.1 is nobody's: valid, and cannot be listened on.
     await expect(of.apply(config({ OTLP_HTTP_LISTEN: "192.0.2.1:4318" }))).rejects.toThrow(/192\.0\.2\.1/);
     await running(of);
+    const [first, ...later] = readFileSync(join(folder, "noted"), "utf8").trim().split("\n");
+    expect(first).toBe("1");
+    expect(new Set(later), "what last ran is there at each later start").toEqual(new Set(["0"]));
     expect(of.status().configError).toContain("192.0.2.1");
     expect(readFileSync(join(folder, "collector", "config.yaml"), "utf8")).not.toContain("192.0.2.1");
   });
@@ -153,6 +183,12 @@ describe("the supervisor", () => {
   });
 
   test("refuses to start when there is no configuration that ever ran", async () => {
+    await expect(make().start(() => "receivers: {nothing: {}}")).rejects.toThrow(CollectorConfigError);
+  });
+
+  test("takes what last ran for nothing when a power failure emptied it", async () => {
+    mkdirSync(join(folder, "collector"));
+    writeFileSync(join(folder, "collector", "last-good.yaml"), "");
     await expect(make().start(() => "receivers: {nothing: {}}")).rejects.toThrow(CollectorConfigError);
   });
 
@@ -237,6 +273,33 @@ describe("the supervisor", () => {
     expect(of.status().lastError).toContain("lost are the traces in the disk queue of otlp_http/atherops");
   });
 
+  test("does not blame a new configuration for the crash before it, whose files it still looks through", async () => {
+    const { isLooking, goOn } = await slowDisk();
+    const of = make(dyingUnlessNew());
+    await of.start(() => config());
+    await isLooking;
+    const isNew = `${config()}# new\n`;
+    const applied = of.apply(isNew);
+    await vi.waitFor(() => expect(readFileSync(join(folder, "collector", "config.yaml"), "utf8")).toBe(isNew));
+    goOn(new Error("EACCES: no more reading"));
+    await applied;
+    expect(of.status()).toMatchObject({ state: "running", configError: null });
+    expect(lines.filter(({ failures }) => failures !== undefined)).toEqual([]);
+  });
+
+  test("looks through the files as one that waits, and sets none aside once it is to stop", async () => {
+    const { isLooking, goOn } = await slowDisk();
+    const of = make(dyingUnlessNew());
+    await of.start(() => config());
+    await isLooking;
+    expect(of.status()).toMatchObject({ state: "waiting", pid: null });
+    const disposed = of[Symbol.asyncDispose]();
+    goOn();
+    await disposed;
+    expect(readdirSync(join(folder, "queue"))).toEqual(["exporter_otlp_http_atherops_traces"]);
+    expect(lines.filter(({ failures }) => failures !== undefined)).toEqual([]);
+  });
+
   test("backs off when the collector blames a store and no file is damaged", async () => {
     mkdirSync(join(folder, "queue"));
     writeFileSync(join(folder, "queue", "exporter_otlp_http_atherops_traces"), "");
@@ -299,7 +362,8 @@ describe("the supervisor", () => {
     await of.start(() => large());
     await running(of);
     await expect(of.apply(large({ OTLP_HTTP_LISTEN: "192.0.2.1:4318" }))).rejects.toThrow(/does not get ready .*192\.0\.2\.1/s);
-    expect(() => writeFileSync(join(disk.path, "another"), "more")).toThrow(/ENOSPC/);
+    // Free is what the refused one held.
+    expect(() => writeFileSync(join(disk.path, "another"), large().repeat(2))).toThrow(/ENOSPC/);
     await running(of);
     expect(readFileSync(join(folder, "collector", "config.yaml"), "utf8")).toBe(large());
     disk.free();

@@ -2,7 +2,7 @@
 // before the running one is touched, and one that does not become ready gives way to the one before; at most one collector of ours
 // lives; restarts after crashes back off exponentially with jitter and start over after a healthy minute; a disk that is full keeps
 // nothing that runs from running, and a damaged file of a store not the rest from starting. Started and stopped by run.ts.
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { reportEmptied, setAsideDamaged } from "./damaged-stores.ts";
@@ -51,6 +51,9 @@ export class StateDirError extends Error {
   override readonly name = "StateDirError";
 }
 
+/** Of one configuration; resolves to whether the collector got ready with it. */
+type Readiness = PromiseWithResolvers<boolean>;
+
 export class Supervisor implements AsyncDisposable {
   readonly #options: SupervisorOptions;
   readonly #timing: SupervisorTiming;
@@ -93,7 +96,8 @@ export class Supervisor implements AsyncDisposable {
    */
   async start(config: () => string): Promise<void> {
     await endOrphan(this.#noteFile, this.#configFile, this.#options.stopGraceMs, this.#options.log);
-    const lastGood = read(this.#lastGoodFile);
+    // Empty after a power failure: as good as none.
+    const lastGood = read(this.#lastGoodFile) || undefined;
     try {
       await this.#adopt(config());
     } catch (error) {
@@ -169,14 +173,21 @@ export class Supervisor implements AsyncDisposable {
     this.#options.log.error({ err: error.message }, `the new collector configuration is not used; ${consequence}`);
   }
 
-  /** What last ran is on the disk already: moved back, it needs no room. Once it runs again it is noted anew. */
+  /** What last ran is on the disk already: a second name for it needs no room. Neither changes with the other: all writes replace. */
   #putBack(config: string): void {
-    if (read(this.#lastGoodFile) === config) this.#onDisk(() => renameSync(this.#lastGoodFile, this.#configFile));
-    else this.#write(this.#configFile, config);
+    if (read(this.#lastGoodFile) !== config) return this.#write(this.#configFile, config);
+    this.#onDisk(() => {
+      const next = `${this.#configFile}.new`;
+      rmSync(next, { force: true });
+      linkSync(this.#lastGoodFile, next);
+      renameSync(next, this.#configFile);
+    });
   }
 
   #write(file: string, text: string): void {
     this.#onDisk(() => {
+      // What a killed agent left may be a second name of a file in use.
+      rmSync(`${file}.new`, { force: true });
       writeFileSync(`${file}.new`, text, { mode: 0o600 });
       renameSync(`${file}.new`, file);
     });
@@ -224,33 +235,40 @@ export class Supervisor implements AsyncDisposable {
       this.#set({ state: "starting", pid: null });
       const child = await CollectorProcess.start({ ...this.#options, configFile: this.#configFile });
       this.#process = child;
+      const readiness = this.#readiness;
       if (signal.aborted) await child.stop();
       else this.#noteIfPossible("which process is the collector", () => this.#onDisk(() => noteChild(this.#noteFile, child.pid)));
       this.#set({ pid: child.pid });
-      const neverReady = await this.#watch(child);
+      const neverReady = await this.#watch(child, readiness);
       const exit = await child.exited;
       this.#process = undefined;
       forgetChild(this.#noteFile);
-      if (signal.aborted || (exit.wasAsked && !neverReady)) continue;
+      const isOver = (): boolean => signal.aborted || this.#readiness !== readiness;
+      if (isOver() || (exit.wasAsked && !neverReady)) continue;
+      this.#set({ state: "waiting", pid: null });
       this.#failures = performance.now() - startedAt >= this.#timing.healthyAfterMs ? 1 : this.#failures + 1;
-      const lost = exit.blamesStore && this.#config !== undefined ? await setAsideDamaged(this.#config, this.#options.log) : [];
+      const lost = exit.blamesStore && this.#config !== undefined ? await setAsideDamaged(this.#config, this.#options.log, signal) : [];
       const reason = lost.length > 0 ? lost.join("\n") : (neverReady ?? exit.reason);
       this.#set({ restarts: this.#status.restarts + 1, lastError: reason });
+      // A stop, or a new configuration to start with.
+      if (isOver()) continue;
       // What it died of is out of the way. Only once: a disk that damages each new file must not make it loop.
-      if (lost.length === 0 || this.#failures > 1) await this.#backOff(reason);
+      if (lost.length === 0 || this.#failures > 1) await this.#backOff(reason, readiness);
     }
   }
 
   /** Until it is ready or ended; one that does neither in time is ended, and the answer says so. */
-  async #watch(child: CollectorProcess): Promise<string | undefined> {
+  async #watch(child: CollectorProcess, readiness: Readiness): Promise<string | undefined> {
     const deadline = AbortSignal.timeout(this.#timing.readyWithinMs);
     if (await child.ready(deadline)) {
+      // Being stopped for a new configuration, which it does not run with.
+      if (this.#readiness !== readiness) return undefined;
       this.#set({ state: "running" });
       this.#options.log.info({ pid: child.pid }, "the collector runs");
       const config = this.#config;
       if (config !== undefined && read(this.#lastGoodFile) !== config)
         this.#noteIfPossible("the configuration that runs", () => this.#write(this.#lastGoodFile, config));
-      this.#readiness.resolve(true);
+      readiness.resolve(true);
     } else if (deadline.aborted) {
       await child.stop();
       return `not ready after ${this.#timing.readyWithinMs / 1000} s`;
@@ -258,13 +276,12 @@ export class Supervisor implements AsyncDisposable {
     return undefined;
   }
 
-  async #backOff(reason: string): Promise<void> {
+  async #backOff(reason: string, readiness: Readiness): Promise<void> {
     const { firstBackoffMs, maxBackoffMs } = this.#timing;
     const backoff = Math.min(firstBackoffMs * 2 ** (this.#failures - 1), maxBackoffMs);
     const waitMs = Math.round(backoff * (0.5 + (this.#options.random ?? Math.random)() / 2));
-    this.#set({ state: "waiting", pid: null });
     this.#options.log.error({ reason, restart_in_ms: waitMs, failures: this.#failures }, "the collector ended; starting it again");
-    this.#readiness.resolve(false);
+    readiness.resolve(false);
     const done = new AbortController();
     await Promise.race([sleep(waitMs, undefined, { signal: done.signal }).catch(() => undefined), this.#wake.promise]);
     done.abort();
