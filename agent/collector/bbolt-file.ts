@@ -78,10 +78,16 @@ function fnv64a(bytes: Buffer): bigint {
   return bytes.reduce((hash, byte) => BigInt.asUintN(64, (hash ^ BigInt(byte)) * 0x100000001b3n), 0xcbf29ce484222325n);
 }
 
-/** Shorter than asked where the file ends. */
+/** Shorter than asked where the file ends only: one read also ends before a sector that is bad, and the next says so. */
 async function read(file: FileHandle, at: number, length: number): Promise<Buffer> {
-  const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, at);
-  return buffer.subarray(0, bytesRead);
+  const buffer = Buffer.alloc(length);
+  let done = 0;
+  while (done < length) {
+    const { bytesRead } = await file.read(buffer, done, length - done, at + done);
+    if (bytesRead === 0) break;
+    done += bytesRead;
+  }
+  return buffer.subarray(0, done);
 }
 
 /** Visits every page of every bucket once. */
