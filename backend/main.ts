@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// The backend's commands. `serve`: settings → lock of DATA_DIR → serve.ts, which is the composition root. Invariant: what is the operator's to
-// mend ends with one sentence and exit code 2, everything else with a stack and 1.
+// The backend's commands. `serve`: settings → lock of DATA_DIR → serve.ts, which is the composition root. Invariant: what is the
+// operator's to mend ends with one sentence and exit code 2, everything else with a stack and 1.
 import { enableCompileCache } from "node:module";
 import { join } from "node:path";
 import { Command } from "commander";

@@ -70,6 +70,7 @@ class LoopbackProxy implements Proxy {
   readonly #records: Readonly<Record<Signal, SignalRecord>>;
   readonly #underWay = new Set<Promise<void>>();
   #port = 0;
+  /** Resolves when no body is being inflated. */
   #inflated: Promise<unknown> = Promise.resolve();
 
   constructor(options: ProxyOptions) {
@@ -159,6 +160,7 @@ class LoopbackProxy implements Proxy {
 
   /** One body after the other: how large it gets is known afterwards only, so at most one is held beyond the budget. */
   async #inflate(bytes: Buffer, encoding: Encoding, reservation: Reservation): Promise<Buffer> {
+    if (encoding === "identity") return bytes;
     const inflated = this.#inflated.then(async () => {
       const json = await decompress(bytes, encoding, 2 * MAX_BODY_BYTES);
       reservation.growTo(json.length);

@@ -135,7 +135,7 @@ class GrowingBuffer {
 
   /** Gives the memory back at once; nothing may refer to it. */
   discard(): void {
-    this.#bytes.buffer.transfer(0);
+    giveBack(this.#bytes);
     this.#bytes = new Uint8Array(0);
     this.#length = 0;
   }
@@ -148,7 +148,7 @@ class GrowingBuffer {
     this.#reservation.add(size);
     const grown = new Uint8Array(Buffer.allocUnsafeSlow(size).buffer);
     grown.set(this.#bytes);
-    this.#bytes.buffer.transfer(0);
+    giveBack(this.#bytes);
     this.#bytes = grown;
     this.#reservation.add(-before);
   }

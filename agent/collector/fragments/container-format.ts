@@ -4,12 +4,12 @@
 // killed collector loses them (pkg/stanza v0.149.0, operator/parser/container/config.go, NewBatchingLogEmitter; seen with 8 lines). Its
 // Docker half has no buffer. Fields are those of `container`, but for `logtag`, which nobody needs afterwards. Used by pod-logs.ts.
 
-/**
- * Until the last part (F) comes, the parts (P, 16 KiB each) are held in memory: a collector killed between them loses those before. The runtime
- * writes them at once.
- */
 const CRI_LINE = "^(?P<time>[^ ]+) (?P<stream>stdout|stderr) (?P<logtag>[^ ]*) ?(?P<log>.*)$";
 const IS_CRI = "attributes.logtag != nil";
+/**
+ * Of a long line, its parts (tag P, 16 KiB each) are held in memory until the last one (F) is there: a collector killed in between loses
+ * those before. The runtime writes them at once.
+ */
 const MAX_LINE = "1MiB";
 
 /** …/<namespace>_<pod>_<uid>/<container>/<restarts>.log, and as the kubelet renames it. */

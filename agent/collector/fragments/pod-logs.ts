@@ -24,9 +24,9 @@ export function podLogs(input: PodLogsInput): Fragment {
         exclude: [`${ROOT}/*_${input.ownPodUid}/*/*`, ...input.excludeNamespaces.map((name) => `${ROOT}/${name}_*/*/*`)],
         ...reading(input.maxAgeMs),
         include_file_name: false,
-        // Part of a line that goes on in the next one.
-        preserve_trailing_whitespaces: true,
         include_file_path: true,
+        // In a line that goes on in the next one they are in its middle.
+        preserve_trailing_whitespaces: true,
         operators: [...CONTAINER_FORMAT, ...multiline(input.multilineStart), SOURCE],
       },
     },

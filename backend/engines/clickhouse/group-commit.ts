@@ -1,5 +1,6 @@
 // Turns many small inserts into few large ones: rows wait while an insert runs, and each waits until its own insert has committed.
-// Invariant: nobody is answered before the commit, and one refused row fails nobody else's. Rows that are stored are used up. Used by once-writer.ts.
+// Invariant: nobody is answered before the commit, and one refused row fails nobody else's. Rows that are stored are used up. Used by
+// once-writer.ts.
 import { ApiError } from "../../errors.ts";
 import { giveBack } from "../../give-back.ts";
 import type { ClickHouse } from "./client.ts";

@@ -89,8 +89,8 @@ async function breakExpiredLock(clickhouse: ClickHouse, expiryS: number): Promis
 }
 
 /**
- * No query here needs the column statistics that the engine makes by default, a twentieth of what a row costs; a server of another version may
- * not know the setting.
+ * No query here needs the column statistics that the engine makes by default, a twentieth of what a row costs; a server of another
+ * version may not know the setting.
  */
 const NO_STATISTICS = "auto_statistics_types = '', ";
 

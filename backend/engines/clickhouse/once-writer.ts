@@ -67,24 +67,24 @@ export class OnceWriter implements AsyncDisposable {
 
   async #writeDay(batch: WriterBatch, section: WriterBatch["sections"][number]): Promise<void> {
     if (batch.bodyHash === undefined) return this.#commit.add(section);
-    const body = { sender: senderOf(batch.orgId, batch.hostId, section.day), hash: batch.bodyHash };
-    const key = `${body.sender}:${body.hash}`;
+    const body = dayOfBody(batch, batch.bodyHash, section.day);
+    const { token } = body;
     // The same body may be under way: a sender that timed out sends again while the first one still waits.
-    for (let first = this.#underWay.get(key); first; first = this.#underWay.get(key)) await first.catch(() => {});
+    for (let first = this.#underWay.get(token); first; first = this.#underWay.get(token)) await first.catch(() => {});
     if (this.#stored.has(body.sender, body.hash)) return;
     const writing = this.#writeNew(batch, section, body);
-    this.#underWay.set(key, writing);
+    this.#underWay.set(token, writing);
     try {
       await writing;
     } finally {
-      this.#underWay.delete(key);
+      this.#underWay.delete(token);
     }
   }
 
-  async #writeNew(batch: WriterBatch, section: WriterBatch["sections"][number], { sender, hash }: DayOfBody): Promise<void> {
+  async #writeNew(batch: WriterBatch, section: WriterBatch["sections"][number], { sender, hash, token }: DayOfBody): Promise<void> {
     if (!this.#uncertain.has(sender, hash) || !(await this.#isStored(batch, section.day))) {
       try {
-        await this.#insert(section, tokenOf(batch, hash, section.day));
+        await this.#insert(section, token);
       } catch (error) {
         this.#uncertain.add(sender, hash);
         throw error;
@@ -93,9 +93,9 @@ export class OnceWriter implements AsyncDisposable {
     this.#stored.add(sender, hash);
   }
 
-  async #insert(section: WriterBatch["sections"][number], key: string): Promise<void> {
+  async #insert(section: WriterBatch["sections"][number], token: string): Promise<void> {
     if (!this.#clickhouse.shared || section.count < TOKEN_ROWS) return this.#commit.add(section);
-    await this.#clickhouse.insert({ table: this.#table, columns: this.#columns, rows: [section], deduplicationToken: key });
+    await this.#clickhouse.insert({ table: this.#table, columns: this.#columns, rows: [section], deduplicationToken: token });
   }
 
   async #isStored(batch: WriterBatch, day: number): Promise<boolean> {
@@ -117,14 +117,15 @@ export class OnceWriter implements AsyncDisposable {
 interface DayOfBody {
   readonly sender: string;
   readonly hash: string;
+  /** Replicas of other versions make the same one: a change of its form would store twice what is sent again during an upgrade. */
+  readonly token: string;
+}
+
+function dayOfBody({ orgId, hostId }: WriterBatch, hash: string, day: number): DayOfBody {
+  return { sender: senderOf(orgId, hostId, day), hash, token: `${orgId}:${hostId}:${hash}:${day}` };
 }
 
 /** A sender's day is a sender of its own: days are stored or not one by one. */
 function senderOf(orgId: string, hostId: string, day: number): string {
   return `${orgId}:${hostId}:${day}`;
-}
-
-/** Replicas of other versions make the same one: a change of its form would store twice what is sent again during an upgrade. */
-function tokenOf({ orgId, hostId }: WriterBatch, hash: string, day: number): string {
-  return `${orgId}:${hostId}:${hash}:${day}`;
 }
