@@ -1,0 +1,103 @@
+import { setImmediate } from "node:timers/promises";
+import { describe, expect, it } from "vitest";
+import { FairTurns, type FairTurnsOptions, QueueFullError } from "./fair-turns.ts";
+
+/** Work that runs until it is told to end; `started` is the order of the turns. */
+function turnsWith(options: FairTurnsOptions) {
+  const turns = new FairTurns(options);
+  const started: string[] = [];
+  const ends = new Map<string, { resolve: () => void; reject: (error: Error) => void }>();
+  const begin = (name: string, signal?: AbortSignal) => {
+    const outcome = turns.run(name.slice(0, 1), signal, async () => {
+      started.push(name);
+      const { promise, resolve, reject } = Promise.withResolvers<void>();
+      ends.set(name, { resolve, reject });
+      await promise;
+      return name;
+    });
+    // Looked at later, and not unhandled until then.
+    outcome.catch(() => undefined);
+    return outcome;
+  };
+  const settle = async (name: string, error?: Error) => {
+    await setImmediate();
+    const { resolve, reject } = ends.get(name) as NonNullable<ReturnType<typeof ends.get>>;
+    if (error) reject(error);
+    else resolve();
+    await setImmediate();
+  };
+  return { turns, started, begin, end: settle };
+}
+
+describe("turns", () => {
+  it("run so many at once in all, and so many for each organisation", async () => {
+    const { turns, started, begin, end } = turnsWith({ running: 3, perOrg: 2, waitingPerOrg: 9 });
+    for (const name of ["a1", "a2", "a3", "b1", "b2", "c1"]) void begin(name);
+    await setImmediate();
+    expect([started, turns.running, turns.waiting]).toEqual([["a1", "a2", "b1"], 3, 3]);
+    await end("b1");
+    expect(started.slice(3)).toEqual(["c1"]);
+  });
+
+  it.each([1, 2, 4])("of %i serve an organisation that has just come before the queue of another", async (running) => {
+    const { started, begin, end } = turnsWith({ running, perOrg: running, waitingPerOrg: 99 });
+    for (let index = 1; index <= running + 20; index++) void begin(`a${index}`);
+    void begin("b1");
+    await setImmediate();
+    await end("a1");
+    expect(started.at(-1)).toBe("b1");
+  });
+
+  it("go round: an organisation with a queue gets its share beside those who come again and again", async () => {
+    const { started, begin, end } = turnsWith({ running: 1, perOrg: 1, waitingPerOrg: 99 });
+    for (const name of ["a1", "a2", "a3", "a4", "b1", "c1"]) void begin(name);
+    await setImmediate();
+    for (let round = 1; round <= 9; round++) {
+      const current = started.at(-1) as string;
+      if (!current.startsWith("a")) void begin(`${current.slice(0, 1)}${round + 1}`);
+      await end(current);
+    }
+    expect(started.map((name) => name.slice(0, 1)).join("")).toBe("abcabcabca");
+  });
+
+  it("refuse at once what would wait in a full queue, and nobody else", async () => {
+    const { started, begin } = turnsWith({ running: 2, perOrg: 1, waitingPerOrg: 2 });
+    for (const name of ["a1", "a2", "a3"]) void begin(name);
+    await expect(begin("a4")).rejects.toThrow(QueueFullError);
+    void begin("b1");
+    await setImmediate();
+    expect(started).toEqual(["a1", "b1"]);
+  });
+
+  it("drop what waits when its caller leaves, which makes room for others", async () => {
+    const { turns, started, begin, end } = turnsWith({ running: 1, perOrg: 1, waitingPerOrg: 1 });
+    const gone = new AbortController();
+    const first = begin("a1");
+    const dropped = begin("a2", gone.signal);
+    gone.abort(new Error("left"));
+    await expect(dropped).rejects.toThrow("left");
+    const last = begin("a3");
+    await end("a1");
+    await end("a3");
+    expect([await first, await last, started, turns.running, turns.waiting]).toEqual(["a1", "a3", ["a1", "a3"], 0, 0]);
+    await expect(begin("a4", gone.signal)).rejects.toThrow("left");
+  });
+
+  it("come back when work fails, throws at once, or ends after its caller has left", async () => {
+    const { turns, begin, end } = turnsWith({ running: 1, perOrg: 1, waitingPerOrg: 9 });
+    const failing = begin("a1");
+    await end("a1", new Error("a1"));
+    await expect(failing).rejects.toThrow("a1");
+    const thrown = turns.run("a", undefined, () => {
+      throw new Error("at once");
+    });
+    await expect(thrown).rejects.toThrow("at once");
+    const gone = new AbortController();
+    const left = begin("a2", gone.signal);
+    gone.abort();
+    await setImmediate();
+    expect(turns.running).toBe(1);
+    await end("a2");
+    expect([await left, turns.running, turns.waiting]).toEqual(["a2", 0, 0]);
+  });
+});

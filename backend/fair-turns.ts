@@ -1,0 +1,115 @@
+// Turns for work that many organisations share: at most so much at once in all and for each organisation, the rest waits in a bounded
+// queue of its organisation. Invariant: whoever has least under way and has waited longest is next, so that no queue of one organisation
+// holds up another's; nobody waits for work whose caller has left, and every turn that was given comes back.
+
+export interface FairTurnsOptions {
+  /** At once, in all. */
+  readonly running: number;
+  /** At once, for one organisation. Below `running`, or one organisation may hold every turn. */
+  readonly perOrg: number;
+  /** Waiting, for one organisation. */
+  readonly waitingPerOrg: number;
+}
+
+/** The organisation's queue is full: answer 429 or 503 with Retry-After. */
+export class QueueFullError extends Error {
+  constructor() {
+    super("the queue of this organisation is full");
+    this.name = "QueueFullError";
+  }
+}
+
+interface Org {
+  running: number;
+  readonly waiting: (() => void)[];
+}
+
+export class FairTurns {
+  readonly #options: FairTurnsOptions;
+  /** In the order in which they are to be served; those with nothing under way and nothing waiting are not in it. */
+  readonly #orgs = new Map<string, Org>();
+  #running = 0;
+
+  constructor(options: FairTurnsOptions) {
+    this.#options = options;
+  }
+
+  get running(): number {
+    return this.#running;
+  }
+
+  get waiting(): number {
+    let waiting = 0;
+    for (const org of this.#orgs.values()) waiting += org.waiting.length;
+    return waiting;
+  }
+
+  /**
+   * Runs `work` when it is its turn, and gives the turn back when it has settled; `work` itself must end when `signal` aborts. Throws
+   * QueueFullError at once, and the signal's reason when it aborts before the turn.
+   */
+  async run<T>(orgId: string, signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
+    await this.#turn(orgId, signal);
+    try {
+      return await work();
+    } finally {
+      this.#giveBack(orgId);
+    }
+  }
+
+  async #turn(orgId: string, signal: AbortSignal | undefined): Promise<void> {
+    signal?.throwIfAborted();
+    const org = this.#orgs.get(orgId) ?? { running: 0, waiting: [] };
+    const mayRun = this.#running < this.#options.running && org.running < this.#options.perOrg;
+    if (!mayRun && org.waiting.length >= this.#options.waitingPerOrg) throw new QueueFullError();
+    this.#orgs.set(orgId, org);
+    if (mayRun) return this.#start(orgId, org);
+    const { promise: turn, resolve, reject } = Promise.withResolvers<void>();
+    const leave = () => {
+      org.waiting.splice(org.waiting.indexOf(start), 1);
+      this.#forgetIfIdle(orgId, org);
+      reject(signal?.reason);
+    };
+    const start = () => {
+      signal?.removeEventListener("abort", leave);
+      this.#start(orgId, org);
+      resolve();
+    };
+    org.waiting.push(start);
+    signal?.addEventListener("abort", leave, { once: true });
+    await turn;
+  }
+
+  #start(orgId: string, org: Org): void {
+    this.#running += 1;
+    org.running += 1;
+    this.#moveToEnd(orgId, org);
+  }
+
+  #giveBack(orgId: string): void {
+    const org = this.#orgs.get(orgId) as Org;
+    this.#running -= 1;
+    org.running -= 1;
+    this.#moveToEnd(orgId, org);
+    this.#forgetIfIdle(orgId, org);
+    this.#next()?.waiting.shift()?.();
+  }
+
+  #next(): Org | undefined {
+    let next: Org | undefined;
+    for (const org of this.#orgs.values()) {
+      if (org.waiting.length === 0 || org.running >= this.#options.perOrg) continue;
+      if (!next || org.running < next.running) next = org;
+    }
+    return next;
+  }
+
+  #moveToEnd(orgId: string, org: Org): void {
+    this.#orgs.delete(orgId);
+    this.#orgs.set(orgId, org);
+  }
+
+  #forgetIfIdle(orgId: string, org: Org): void {
+    if (org.running === 0 && org.waiting.length === 0) this.#orgs.delete(orgId);
+  }
+}
