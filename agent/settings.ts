@@ -3,9 +3,10 @@
 //
 // Both agents (where two defaults are given: host agent | cluster agent)
 //   BACKEND_URL                              required; scheme, host and port only; http only to loopback or with ALLOW_PLAIN_HTTP
-//   BACKEND_CA_FILE                          PEM of the authority that signed the backend's certificate, beside the system's
+//   BACKEND_CA_FILE                          PEM of the authority that signed the backend's certificate, beside the system's and Node's
 //   ALLOW_PLAIN_HTTP        false            true: http to a backend that is not on loopback
-//   HTTPS_PROXY, HTTP_PROXY, NO_PROXY        the way out, upper or lower case, as curl reads them
+//   HTTPS_PROXY, HTTP_PROXY, NO_PROXY        the way out, upper or lower case, as curl reads them: http(s)://[user:password@]host:port,
+//                                            and names, addresses or networks (10.0.0.0/8) reached without; never used for loopback
 //   INSTALL_TOKEN                            one-time token of the first start; not needed once enrolled
 //   STATE_DIR               /var/lib/atherops-otel-agent | /var/lib/atherops-agent   queue, checkpoints, collector configuration
 //   HEARTBEAT_INTERVAL      30s
@@ -223,6 +224,15 @@ export function parseDuration(text: string): number | undefined {
   );
 }
 
+function isEncoded(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || host === "[::1]" || /^127(\.\d{1,3}){3}$/.test(host);
 }
@@ -268,9 +278,14 @@ class Reader {
     return this.#env[name.toLowerCase()] || this.text(name);
   }
 
+  /** The port is that of the scheme where none is given. */
   proxyUrl(name: string): string | undefined {
     const text = this.eitherCase(name);
-    if (text !== undefined && !/^https?:$/.test(URL.parse(text)?.protocol ?? "")) this.problem(`${name}: not an http or https URL`);
+    if (text === undefined) return undefined;
+    const url = URL.parse(text);
+    if (!url || !/^https?:$/.test(url.protocol)) this.problem(`${name}: not an http or https URL`);
+    else if (!isEncoded(url.username) || !isEncoded(url.password))
+      this.problem(`${name}: a % in user or password must be written as %25 (percent-encoding)`);
     return text;
   }
 

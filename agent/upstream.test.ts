@@ -1,71 +1,43 @@
-// The way out, against real TLS servers and a real outgoing proxy on loopback.
-import { execFileSync } from "node:child_process";
-import { once } from "node:events";
-import { readFileSync, renameSync, writeFileSync } from "node:fs";
+// The way out, against real TLS servers and a real outgoing proxy on loopback. Nothing here imports test/fixtures: they load undici's
+// index, which gives the agent's few modules of it what they would lack alone.
+import { execFile } from "node:child_process";
+import { mkdtempSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer, type RequestListener, type Server } from "node:http";
 import { createServer as createTlsServer } from "node:https";
-import { connect, type AddressInfo, type Socket } from "node:net";
-import { join } from "node:path";
+import type { Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
-import { temporaryFolder } from "../test/fixtures/processes.ts";
+import { type Authority, authority, listening, type OutgoingProxy, outgoingProxy } from "./outgoing-proxy.fixture.ts";
 import { createUpstream, isLoopback, type Upstream, UpstreamError, type UpstreamOptions } from "./upstream.ts";
 
-const folder = temporaryFolder();
+const AGENT = dirname(fileURLToPath(import.meta.url));
+const folder = { path: mkdtempSync(join(tmpdir(), "atherops-upstream-test-")) };
 const open: (() => unknown)[] = [];
 afterEach(async () => {
   for (const close of open.splice(0).toReversed()) await close();
 });
 
-interface Authority {
-  /** The authority's own certificate. */
-  caFile: string;
-  key: string;
-  cert: string;
-}
-
-/** A new authority and a certificate of `localhost` and `backend.test` that it signed. */
-function authority(name: string): Authority {
-  const file = (end: string): string => join(folder.path, `${name}-${end}`);
-  const openssl = (...args: string[]): Buffer => execFileSync("openssl", args, { stdio: "pipe" });
-  const newKey = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"];
-  openssl("req", "-x509", ...newKey, "-keyout", file("ca.key"), "-out", file("ca.pem"), "-subj", `/CN=${name}`, "-days", "2");
-  openssl("req", ...newKey, "-keyout", file("key"), "-out", file("csr"), "-subj", "/CN=localhost");
-  writeFileSync(file("ext"), "subjectAltName=DNS:localhost,DNS:backend.test,IP:127.0.0.1\n");
-  openssl(
-    "x509",
-    "-req",
-    "-in",
-    file("csr"),
-    "-CA",
-    file("ca.pem"),
-    "-CAkey",
-    file("ca.key"),
-    "-out",
-    file("crt"),
-    "-days",
-    "2",
-    "-extfile",
-    file("ext"),
-  );
-  return { caFile: file("ca.pem"), key: readFileSync(file("key"), "utf8"), cert: readFileSync(file("crt"), "utf8") };
-}
-
 let first: Authority;
 let second: Authority;
 beforeAll(() => {
-  first = authority("first");
-  second = authority("second");
-  return () => folder[Symbol.dispose]();
+  first = authority(folder.path, "first");
+  second = authority(folder.path, "second");
+  return () => rmSync(folder.path, { recursive: true });
 });
 
 async function listen(server: Server): Promise<number> {
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  open.push(() => {
-    server.closeAllConnections();
-    return new Promise((done) => server.close(done));
-  });
-  return (server.address() as AddressInfo).port;
+  const { port, close } = await listening(server);
+  open.push(close);
+  return port;
+}
+
+async function openProxy(port: number): Promise<OutgoingProxy> {
+  const proxy = await outgoingProxy(port);
+  open.push(proxy.close);
+  return proxy;
 }
 
 const echo: RequestListener = (request, response) => {
@@ -82,23 +54,26 @@ function get(upstream: Upstream, path = "/x") {
   return upstream.request({ method: "GET", path });
 }
 
-/** An outgoing proxy that tunnels every CONNECT to `port` and remembers what it was asked for. */
-async function outgoingProxy(port: number): Promise<{ port: number; asked: string[]; authorized: (string | undefined)[] }> {
-  const asked: string[] = [];
-  const authorized: (string | undefined)[] = [];
-  const server = createServer((request, response) => {
-    asked.push(`${request.method} ${request.url}`);
-    response.end("forwarded");
-  });
-  server.on("connect", (request, socket: Socket) => {
-    asked.push(`CONNECT ${request.url}`);
-    authorized.push(request.headers["proxy-authorization"]);
-    const target = connect(port, "127.0.0.1", () => socket.write("HTTP/1.1 200 OK\r\n\r\n"));
-    target.pipe(socket).pipe(target);
-    for (const each of [socket, target]) each.on("error", () => {});
-    open.push(() => [socket, target].forEach((each) => each.destroy()));
-  });
-  return { port: await listen(server), asked, authorized };
+/** One request of a process that loads the upstream and nothing beside it. */
+async function askedAlone(module: string, options: UpstreamOptions, env: NodeJS.ProcessEnv = {}): Promise<unknown> {
+  const program = `
+    import { createRequire } from "node:module";
+    const { createUpstream } = await import(process.argv[1]);
+    const upstream = createUpstream(JSON.parse(process.argv[2]));
+    const { status, body } = await upstream.request({ method: "GET", path: "/x" });
+    await upstream[Symbol.asyncDispose]();
+    const loadsUndicisIndex = Object.keys(createRequire(process.argv[1]).cache).some((file) => file.endsWith("/undici/index.js"));
+    console.log(JSON.stringify({ status, body, loadsUndicisIndex }));`;
+  const args = ["--input-type=module", "-e", program, module, JSON.stringify(options)];
+  return JSON.parse((await promisify(execFile)(process.execPath, args, { env })).stdout);
+}
+
+/** The agent as Dockerfile.agent makes it. */
+async function compiledAgent(): Promise<string> {
+  const to = join(folder.path, "compiled");
+  await promisify(execFile)(process.execPath, [join(AGENT, "../hack/compile.ts"), AGENT, to]);
+  symlinkSync(join(AGENT, "../node_modules"), join(folder.path, "node_modules"));
+  return to;
 }
 
 describe("requests", () => {
@@ -152,6 +127,14 @@ describe("trust", () => {
     }
   });
 
+  it("is given to the authorities of the system as well, with a file and without", async () => {
+    const port = await listen(createTlsServer({ key: first.key, cert: first.cert }, echo));
+    for (const caFile of [undefined, second.caFile]) {
+      const options = { backendUrl: `https://localhost:${port}`, ...(caFile && { caFile }) };
+      expect(await askedAlone(join(AGENT, "upstream.ts"), options, { SSL_CERT_FILE: first.caFile })).toMatchObject({ status: 200 });
+    }
+  });
+
   it("follows a replaced file without a restart", async () => {
     const caFile = join(folder.path, "followed.pem");
     writeFileSync(caFile, readFileSync(first.caFile));
@@ -169,7 +152,7 @@ describe("trust", () => {
 describe("an outgoing proxy", () => {
   it("tunnels https to a backend that is not on loopback, verifying the backend's own certificate", async () => {
     const backend = await listen(createTlsServer({ key: first.key, cert: first.cert }, echo));
-    const proxy = await outgoingProxy(backend);
+    const proxy = await openProxy(backend);
     const proxies = { httpsProxy: `http://user:secret@127.0.0.1:${proxy.port}`, caFile: first.caFile };
     const answer = await get(upstreamTo({ backendUrl: "https://backend.test:8443", ...proxies }));
     expect(answer).toMatchObject({ status: 200, body: "GET /x backend.test:8443" });
@@ -178,16 +161,50 @@ describe("an outgoing proxy", () => {
     await expect(get(upstreamTo({ backendUrl: "https://other.test:8443", ...proxies }))).rejects.toThrow(/altnames/);
   });
 
-  it.each(["backend.test", ".test", "*", "other.test, backend.test"])("is left out for NO_PROXY=%s", async (noProxy) => {
-    const proxy = await outgoingProxy(1);
-    const upstream = upstreamTo({ backendUrl: "https://backend.test:8443", httpsProxy: `http://127.0.0.1:${proxy.port}`, noProxy });
-    await expect(get(upstream)).rejects.toThrow(/no answer from https:\/\/backend\.test:8443/);
+  it.each([
+    ["backend.test", "https://backend.test:8443"],
+    ["*", "https://backend.test:8443"],
+    ["other.test, 127.0.0.0/8 0.0.0.0/31", "https://0.0.0.0:1"],
+  ])("is left out for NO_PROXY=%s and %s", async (noProxy, backendUrl) => {
+    const proxy = await openProxy(1);
+    const upstream = upstreamTo({ backendUrl, httpsProxy: `http://127.0.0.1:${proxy.port}`, noProxy });
+    await expect(get(upstream)).rejects.toThrow(`no answer from ${backendUrl}`);
     expect(proxy.asked).toEqual([]);
+  });
+
+  it("that never answers is given up like any other connection", async () => {
+    const silent = await listen(createServer().on("connect", (_, socket) => open.push(() => socket.destroy())));
+    const options = { backendUrl: "https://backend.test:8443", httpsProxy: `http://127.0.0.1:${silent}`, connectTimeoutMs: 300 };
+    await expect(get(upstreamTo(options))).rejects.toThrow(UpstreamError);
+  });
+
+  describe.each(["as it is", "as plain JavaScript, as the image has it"])("of an agent that loads nothing else, %s", (form) => {
+    let module: string;
+    beforeAll(async () => {
+      module = form === "as it is" ? join(AGENT, "upstream.ts") : join(await compiledAgent(), "upstream.js");
+    });
+
+    it.each([
+      ["https", "https://backend.test:8443", "CONNECT backend.test:8443"],
+      ["http", "http://backend.test:8080", "GET http://backend.test:8080/x"],
+    ])("takes %s, with its user and password", async (scheme, backendUrl, asked) => {
+      const backend = await listen(createTlsServer({ key: first.key, cert: first.cert }, echo));
+      const proxy = await openProxy(backend);
+      const url = `http://user:p%40ss@127.0.0.1:${proxy.port}`;
+      const answer = await askedAlone(module, { backendUrl, httpsProxy: url, httpProxy: url, caFile: first.caFile });
+      expect(answer).toEqual({
+        status: 200,
+        body: scheme === "https" ? "GET /x backend.test:8443" : "forwarded",
+        loadsUndicisIndex: false,
+      });
+      expect(proxy.asked).toEqual([asked]);
+      expect(proxy.authorized).toEqual([`Basic ${Buffer.from("user:p@ss").toString("base64")}`]);
+    });
   });
 
   it("is never asked for loopback, nor for https when only HTTP_PROXY is set", async () => {
     const port = await listen(createServer(echo));
-    const proxy = await outgoingProxy(port);
+    const proxy = await openProxy(port);
     const proxyUrl = `http://127.0.0.1:${proxy.port}`;
     expect(await get(upstreamTo({ backendUrl: `http://127.0.0.1:${port}`, httpProxy: proxyUrl, httpsProxy: proxyUrl }))).toMatchObject({
       status: 200,

@@ -1,11 +1,12 @@
 // The agent's only way out: a pool of kept-alive connections to the backend, through HTTPS_PROXY where one applies, trusting
-// BACKEND_CA_FILE beside the well-known authorities. Invariant: requests go to the backend's origin and nowhere else; a redirect is
-// an answer like any other and never followed. Used by proxy/forward.ts and enrolment/backend-api.ts.
+// BACKEND_CA_FILE beside the system's and the well-known authorities. Invariant: requests go to the backend's origin and nowhere else;
+// a redirect is an answer like any other and never followed.
 import { readFileSync, statSync } from "node:fs";
 import { isIP } from "node:net";
 import type { Readable } from "node:stream";
-import { getCACertificates } from "node:tls";
-import { Agent, type Dispatcher, proxyAgent } from "./undici.ts";
+import { createSecureContext, getCACertificates, type SecureContext } from "node:tls";
+import { isExempt } from "./no-proxy.ts";
+import { Agent, type Dispatcher, Pool, proxyAgent } from "./undici.ts";
 
 export interface UpstreamOptions {
   /** Origin of the backend as settings.ts validated it, e.g. `https://telemetry.example:8443`. */
@@ -14,7 +15,7 @@ export interface UpstreamOptions {
   readonly caFile?: string | undefined;
   readonly httpsProxy?: string | undefined;
   readonly httpProxy?: string | undefined;
-  /** As curl reads it: comma-separated hosts, domain suffixes, `*`. Loopback is never reached through a proxy. */
+  /** As no-proxy.ts reads it. Loopback is never reached through a proxy. */
   readonly noProxy?: string | undefined;
   readonly connectTimeoutMs?: number;
   /** From the last byte sent to the answer's first, and between any two bytes of the answer. */
@@ -68,6 +69,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
 class BackendUpstream implements Upstream {
   readonly #options: UpstreamOptions;
   readonly #nowMs: () => number;
+  readonly #answerTimeoutMs: number;
   #dispatcher: Dispatcher;
   #caVersion: string | undefined;
   #caCheckedAtMs: number;
@@ -76,6 +78,7 @@ class BackendUpstream implements Upstream {
   constructor(options: UpstreamOptions) {
     this.#options = options;
     this.#nowMs = options.nowMs ?? (() => performance.now());
+    this.#answerTimeoutMs = options.answerTimeoutMs ?? 25_000;
     this.#caCheckedAtMs = this.#nowMs();
     this.#caVersion = caVersion(options.caFile);
     this.#dispatcher = openPool(options);
@@ -92,6 +95,9 @@ class BackendUpstream implements Upstream {
         // undici takes any async iterable; its types name only streams.
         body: (request.body ?? null) as Uint8Array | Readable | null,
         signal: request.signal ?? null,
+        // A proxy's pools know nothing of these.
+        headersTimeout: this.#answerTimeoutMs,
+        bodyTimeout: this.#answerTimeoutMs,
       });
       const body = answer.statusCode === 204 ? await answer.body.dump().then(() => "") : await readBounded(answer.body);
       return { status: answer.statusCode, headers: plainHeaders(answer.headers), body };
@@ -119,30 +125,30 @@ class BackendUpstream implements Upstream {
 }
 
 function openPool(options: UpstreamOptions): Dispatcher {
-  const { hostname, protocol } = new URL(options.backendUrl);
+  const { backendUrl, caFile, noProxy = "" } = options;
+  const { hostname, protocol } = new URL(backendUrl);
   const proxy = protocol === "https:" ? options.httpsProxy : options.httpProxy;
-  const tls = options.caFile === undefined ? {} : { ca: [...getCACertificates("default"), readFileSync(options.caFile, "utf8")] };
+  const viaProxy = proxy !== undefined && !isLoopback(hostname) && !isExempt(backendUrl, noProxy);
+  const secure = protocol === "https:" || (viaProxy && proxy.startsWith("https:"));
+  const tls = secure ? { secureContext: trusting(caFile) } : {};
   const connectTimeout = options.connectTimeoutMs ?? 5_000;
-  const pool = {
-    connections: options.maxConnections ?? 16,
-    pipelining: 1,
-    allowH2: false,
-    connectTimeout,
-    headersTimeout: options.answerTimeoutMs ?? 25_000,
-    bodyTimeout: options.answerTimeoutMs ?? 25_000,
-    keepAliveTimeout: 30_000,
-    connect: { ...tls, timeout: connectTimeout },
-  };
-  if (proxy === undefined || isLoopback(hostname)) return new Agent(pool);
+  const connections = options.maxConnections ?? 16;
+  const pool = { connections, pipelining: 1, allowH2: false, connectTimeout, keepAliveTimeout: 30_000 };
+  if (!viaProxy) return new Agent({ ...pool, connect: { ...tls, timeout: connectTimeout } });
   return proxyAgent({
     ...pool,
-    httpsProxy: proxy,
-    httpProxy: proxy,
-    // Empty rather than absent: undici would read the environment itself, which only settings.ts does.
-    noProxy: options.noProxy ?? "",
+    uri: proxy,
     requestTls: { ...tls, ...(isIP(bareHost(hostname)) === 0 ? { servername: hostname } : {}) },
     proxyTls: tls,
+    // Asks for the tunnels: one that takes the connection and then says nothing is given up like one that takes none.
+    clientFactory: (origin, own) => new Pool(origin, { ...own, headersTimeout: connectTimeout }),
   });
+}
+
+/** Made once for all connections: a host has hundreds of authorities. */
+function trusting(caFile: string | undefined): SecureContext {
+  const own = caFile === undefined ? [] : [readFileSync(caFile, "utf8")];
+  return createSecureContext({ ca: [...new Set([...getCACertificates("default"), ...getCACertificates("system"), ...own])] });
 }
 
 /** True for `localhost`, 127.0.0.0/8 and ::1, with or without brackets. */

@@ -4,6 +4,7 @@ import { lookup } from "node:dns/promises";
 import type { Clock } from "../clock.ts";
 import type { Credential } from "../credentials/store.ts";
 import { BackendError, type BackendApi } from "../enrolment/backend-api.ts";
+import { isExempt } from "../no-proxy.ts";
 import type { Secrets, Settings } from "../settings.ts";
 import type { Upstream } from "../upstream.ts";
 import { certificateProblem, codeOf, type Finding, messageOf } from "./check.ts";
@@ -14,7 +15,7 @@ const WARN_SKEW_S = 30;
 const FAIL_SKEW_S = 300;
 
 export async function checkName(
-  { backendUrl }: Pick<Settings, "backendUrl">,
+  { backendUrl, noProxy = "" }: Pick<Settings, "backendUrl" | "noProxy">,
   secrets: Pick<Secrets, "httpsProxy" | "httpProxy">,
 ): Promise<Finding[]> {
   const name = "DNS";
@@ -24,7 +25,7 @@ export async function checkName(
     const addresses = await lookup(host, { all: true });
     return [{ name, verdict: "ok", detail: `${host} is ${addresses.map(({ address }) => address).join(", ")}` }];
   } catch (error) {
-    if ((protocol === "https:" ? secrets.httpsProxy : secrets.httpProxy) !== undefined) {
+    if ((protocol === "https:" ? secrets.httpsProxy : secrets.httpProxy) !== undefined && !isExempt(backendUrl, noProxy)) {
       const advice = "nothing, if the outgoing proxy resolves it; the check of the backend tells";
       return [{ name, verdict: "skipped", detail: `${host} is not known here: ${messageOf(error)}`, advice }];
     }
@@ -66,6 +67,10 @@ const CERTIFICATE_ADVICE = {
 function adviceFor(error: unknown): string {
   const problem = certificateProblem(error);
   if (problem) return CERTIFICATE_ADVICE[problem];
+  if (messageOf(error).includes("407"))
+    return "the outgoing proxy wants a user and a password: HTTPS_PROXY=http://user:password@host:port (percent-encoded)";
+  if (/Proxy response|UND_ERR_PRX/.test(messageOf(error)))
+    return "the outgoing proxy does not let this through: allow CONNECT to the backend's host and port there, or name the host in NO_PROXY";
   if (codeOf(error) === "ECONNREFUSED")
     return "nothing listens there: check host and port of BACKEND_URL (or HTTPS_PROXY), and that it runs";
   return "check BACKEND_URL, firewalls on the way, and HTTPS_PROXY and NO_PROXY";

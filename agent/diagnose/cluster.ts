@@ -2,7 +2,6 @@
 // test/faults/cluster-diagnose.test.ts. Called by diagnose.ts.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { Agent, request } from "undici";
 import { kubeletAddress, kubeletTls } from "../collector/fragments/kubelet.ts";
 import { ClusterSecret } from "../credentials/cluster-secret.ts";
 import type { BackendApi } from "../enrolment/backend-api.ts";
@@ -11,6 +10,7 @@ import { grantingRule, identityPermissions, missingPermissions, telemetryPermiss
 import { type KubernetesApi, KubernetesError, type KubernetesObject, namedObject } from "../kubernetes/api.ts";
 import { CLUSTER_HEARTBEAT_PATH } from "../protocol/enrolment.ts";
 import type { ClusterSettings, Secrets, Settings, Signal } from "../settings.ts";
+import { Pool } from "../undici.ts";
 import { checkKey } from "./backend.ts";
 import { certificateProblem, type Check, codeOf, type Finding, messageOf } from "./check.ts";
 
@@ -102,18 +102,19 @@ async function checkKubelet(cluster: ClusterSettings): Promise<Finding[]> {
 async function askKubelet(cluster: ClusterSettings, address: string): Promise<number> {
   const { ca_file: caFile } = kubeletTls({ ...cluster, tls: cluster.kubeletTls }) as { ca_file?: string };
   const connect = caFile === undefined ? { rejectUnauthorized: false } : { ca: readFileSync(caFile) };
-  const dispatcher = new Agent({ connect, allowH2: false });
+  const pool = new Pool(`https://${address}`, { connect, allowH2: false });
   try {
     const token = readFileSync(join(cluster.serviceAccountDir, "token"), "utf8").trim();
-    const { statusCode, body } = await request(`https://${address}/stats/summary`, {
-      dispatcher,
+    const { statusCode, body } = await pool.request({
+      method: "GET",
+      path: "/stats/summary",
       headers: { authorization: `Bearer ${token}` },
       signal: AbortSignal.timeout(WITHIN_MS),
     });
     await body.dump();
     return statusCode;
   } finally {
-    await dispatcher.close();
+    await pool.close();
   }
 }
 
