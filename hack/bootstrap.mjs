@@ -1,6 +1,6 @@
 // What stands between a fresh clone and a running script: installs what package-lock.json pins, then runs the script with Node 24.
 // Plain JavaScript with nothing but node:, for any Node >= 20, because it runs before anything is installed. Behind `npm start`,
-// `npm test` and the other scripts of package.json.
+// `npm test`, the other scripts of package.json, and bin/.
 //
 //   node hack/bootstrap.mjs SCRIPT.ts [ARGUMENTS]
 //
@@ -63,7 +63,8 @@ async function npm(args) {
   // The npm that runs us, when one does; its path may be anything, its entry is a script.
   const own = process.env.npm_execpath;
   const [command, first] = own?.endsWith("npm-cli.js") ? [process.execPath, [own]] : ["npm", []];
-  const child = spawn(command, [...first, ...args], { cwd: ROOT, stdio: "inherit" });
+  // Standard output is the script's alone: `bin/atherops tokens create > file` may be the first run.
+  const child = spawn(command, [...first, ...args], { cwd: ROOT, stdio: ["inherit", 2, 2] });
   return endOf(child, "installing");
 }
 
@@ -83,7 +84,7 @@ async function node24() {
   if (!isNode24(bundled)) {
     // npm was told not to run install scripts; this one script only fetches the binary of the pinned version.
     say(`bringing Node ${NEEDED_TO_RUN} …`);
-    await endOf(spawn(process.execPath, ["installArchSpecificPackage"], { cwd: NODE_PACKAGE, stdio: "inherit" }), "bringing Node");
+    await endOf(spawn(process.execPath, ["installArchSpecificPackage"], { cwd: NODE_PACKAGE, stdio: ["inherit", 2, 2] }), "bringing Node");
   }
   if (isNode24(bundled)) return bundled;
   return fail(

@@ -9,12 +9,13 @@
 // Settings of agent and backend (agent/settings.ts, backend/settings.ts) can be set in the environment, ports included.
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { appendFileSync, existsSync, mkdirSync, openSync, readFileSync } from "node:fs";
+import { appendFileSync, existsSync, openSync, readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { dirname, join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import { makeFolder } from "../backend/make-folder.ts";
 import { toolPath } from "./fetch-tools.ts";
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -63,7 +64,11 @@ interface Places {
 }
 
 function places(data: string): Places {
-  for (const folder of ["backend", "agent", "logs"]) mkdirSync(join(data, folder), { recursive: true, mode: 0o700 });
+  try {
+    for (const folder of ["backend", "agent", "logs"]) makeFolder(join(data, folder), 0o700);
+  } catch (error) {
+    throw new StartError(`${(error as Error).message}: name a folder that you may write, npm start -- --data DIR`);
+  }
   return {
     data,
     passwordFile: join(data, "backend", "secrets", "admin-password"),

@@ -1,6 +1,6 @@
 // The admin client as its users run it, against the real routes over HTTP; queries against a store in memory that pages as the
 // contract says.
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -65,11 +65,11 @@ interface Ran {
 
 async function atherops(
   args: string,
-  options: { input?: string; passwordFile?: string; url?: string; signal?: AbortSignal } = {},
+  options: { input?: string; passwordFile?: string; url?: string; signal?: AbortSignal; sessionFile?: string } = {},
 ): Promise<Ran> {
   const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()];
   stdin.end(options.input ?? "");
-  const settings = { url: options.url ?? url, passwordFile: options.passwordFile, sessionFile };
+  const settings = { url: options.url ?? url, passwordFile: options.passwordFile, sessionFile: options.sessionFile ?? sessionFile };
   const world: World = { settings, stdin: stdin as unknown as NodeJS.ReadStream, stdout, stderr, signal: options.signal };
   const code = await run(args.split(" "), world);
   return { code, out: String(stdout.read() ?? ""), err: String(stderr.read() ?? "") };
@@ -97,6 +97,83 @@ test("login takes the password from a pipe or a file and keeps the session where
   expect((await atherops("login", { input: "" })).err).toContain("the password is empty");
   expect((await atherops("logout")).code).toBe(0);
   expect((await atherops("clusters")).err).toContain("not logged in: run `atherops login");
+});
+
+test("a place where no session can be kept is said before a password is sent", async () => {
+  const file = join(folder, "a-file");
+  writeFileSync(file, "");
+  mkdirSync(join(folder, "a-folder"), { recursive: true });
+  for (const [place, code] of [
+    ["/proc/atherops/config/session.json", "ENOENT"],
+    [join(file, "session.json"), "EEXIST"],
+  ] as const) {
+    const refused = await atherops("login", { input: "wrong", sessionFile: place });
+    expect([refused.code, refused.err]).toEqual([
+      1,
+      `atherops: the session cannot be kept in ${place}: ${code}; set XDG_CONFIG_HOME to a folder that you may write\n`,
+    ]);
+    expect((await atherops("logout", { sessionFile: place })).code).toBe(0);
+    expect((await atherops("keys", { sessionFile: place })).err).toContain("not logged in");
+  }
+  expect((await atherops("keys", { sessionFile: join(folder, "a-folder") })).err).toMatch(/^atherops: the session in .* EISDIR; set XDG_/);
+});
+
+test("a session file that holds no session is as none", async () => {
+  for (const text of ["", "nonsense", '{"token":5}', '{"url":"x","email":"a@b","token":"t"}']) {
+    writeFileSync(sessionFile, text);
+    expect((await atherops("keys")).err, text).toContain("not logged in: run `atherops login");
+  }
+  await loggedIn();
+});
+
+test("a configuration that cannot be read is one sentence", async () => {
+  await loggedIn();
+  for (const [file, code] of [
+    ["/nope.json", "ENOENT"],
+    ["/", "EISDIR"],
+  ] as const)
+    expect(await atherops(`hosts configure x ${file}`)).toMatchObject({
+      code: 1,
+      err: `atherops: the configuration ${file} cannot be read: ${code}\n`,
+    });
+});
+
+/** A terminal as far as the client sees one: what happens on it, in order. */
+function terminal(): { stdin: NodeJS.ReadStream & PassThrough; stderr: PassThrough; happened: string[] } {
+  const happened: string[] = [];
+  const stdin = Object.assign(new PassThrough(), { isTTY: true, setRawMode: (on: boolean) => happened.push(`echo ${on ? "off" : "on"}`) });
+  const stderr = new PassThrough();
+  stderr.on("data", (text: Buffer) => happened.push(text.toString()));
+  return { stdin: stdin as unknown as NodeJS.ReadStream & PassThrough, stderr, happened };
+}
+
+test("the echo is off before the password is asked for, and on again after it", async () => {
+  const { stdin, stderr, happened } = terminal();
+  const settings = { url, passwordFile: undefined, sessionFile };
+  const ended = run(["login", "--email", OPERATOR.email], { settings, stdin, stdout: new PassThrough(), stderr });
+  await expect.poll(() => happened).toContain("Password: ");
+  stdin.write(`${OPERATOR.password}\r`);
+  expect(await ended).toBe(0);
+  expect(happened).toEqual(["echo off", "Password: ", "echo on", "\n", expect.stringContaining("logged in")]);
+});
+
+test.each([
+  ["Ctrl-C", "\u0003"],
+  ["Ctrl-D", "\u0004"],
+])("%s at the password prompt is one sentence", async (_name, key) => {
+  const { stdin, stderr, happened } = terminal();
+  const settings = { url, passwordFile: undefined, sessionFile };
+  const ended = run(["login"], { settings, stdin, stdout: new PassThrough(), stderr });
+  await expect.poll(() => happened).toContain("Password: ");
+  stdin.write(key);
+  expect(await ended).toBe(1);
+  expect(happened.at(-1)).toBe("atherops: no password was typed, nothing was done\n");
+});
+
+test("the version is told; --since and --start do not go together; the default of --limit is a number", async () => {
+  expect((await atherops("--version")).out).toMatch(/^\d+\.\d+\.\d+\n$/);
+  expect(await atherops("logs --since 1h --start 2026-11-21T00:00:00Z")).toMatchObject({ code: 2 });
+  expect((await atherops("logs --help")).out).toContain("(default: 100)");
 });
 
 test("a password goes to another machine over https only", async () => {
@@ -273,6 +350,30 @@ test("a live tail prints late rows and equal rows, each as often as it is stored
   stopping.abort();
   await tail;
   expect(asked.every((one) => one.includes("start=2026-11-21T08%3A59%3A50") || one.includes("cursor="))).toBe(true);
+});
+
+test("a live tail that began later than its overlap does not print what was there before its beginning", async () => {
+  sessionAtQueries();
+  const stopping = new AbortController();
+  const printed: string[] = [];
+  const settings = { url: queryUrl, passwordFile: undefined, sessionFile };
+  stored = [logRow(19, "between"), logRow(1, "old")];
+  const tail = follow({
+    client: new Client({ settings, signal: stopping.signal } as World, {}),
+    path: "/query/logs",
+    time: "timestamp",
+    filters: {},
+    seen: [],
+    start: "2026-11-21T11:00:19+02:00",
+    print: (rows) => printed.push(...rows.map((row) => String(row["message"]))),
+    signal: stopping.signal,
+    now: () => Date.parse("2026-11-21T09:00:20Z"),
+    pollMs: 5,
+  });
+  await expect.poll(() => asked.length).toBeGreaterThan(2);
+  stopping.abort();
+  await tail;
+  expect(printed).toEqual(["between"]);
 });
 
 test("a table is as wide as its cells, and shows what is missing as a dash", () => {

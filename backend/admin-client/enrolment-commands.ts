@@ -95,7 +95,7 @@ It may set intervals, log_paths, signals and log_level, and nothing else. Exampl
   echo '{"log_paths": ["/var/log/nginx/*.log"], "intervals": {"metrics": "15s"}}' | atherops hosts configure <id> -`,
     )
     .action(async (id: string, file: string) => {
-      const body = parsed(file === "-" ? await text(console.world.stdin) : readFileSync(file, "utf8"));
+      const body = parsed(file === "-" ? await text(console.world.stdin) : fileText(file));
       const { version } = await console
         .client()
         .call<{ version: string }>("PUT", `/api/v1/agents/${encodeURIComponent(id)}/config`, { body });
@@ -128,6 +128,14 @@ function removal(parent: Command, console: Console, description: string, path: (
       await console.client().call("DELETE", path(encodeURIComponent(id)));
       console.note(`${id} removed`);
     });
+}
+
+function fileText(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (error) {
+    throw new Problem(`the configuration ${file} cannot be read: ${(error as NodeJS.ErrnoException).code}`);
+  }
 }
 
 function parsed(json: string): unknown {

@@ -18,6 +18,8 @@ export interface FollowOptions {
   filters: CallOptions["query"];
   /** Rows that were printed already. */
   seen: readonly Row[];
+  /** Where the query began that found them, RFC 3339; undefined: long before. */
+  start?: string | undefined;
   print(rows: readonly Row[], first: boolean): void;
   signal: AbortSignal | undefined;
   now?: () => number;
@@ -27,9 +29,9 @@ export interface FollowOptions {
 /** Runs until the signal aborts. Throws what the client throws, e.g. when the session has ended. */
 export async function follow(options: FollowOptions): Promise<void> {
   const { signal, time, now = Date.now, pollMs = POLL_MS } = options;
-  const newest = options.seen.map((row) => String(row[time])).reduce((latest, at) => (at > latest ? at : latest), "");
+  const newest = options.seen.map((row) => String(row[time])).reduce((latest, at) => (at > latest ? at : latest), beginning(options));
   let rows = await recent(options, now());
-  // Of what is there already, only what came between the first query and this one is news.
+  // Of what is there already, only what came between the first query and this one is news; what is older was not asked for.
   const missed = unprinted(rows, countsOf(options.seen)).filter((row) => String(row[time]) > newest);
   options.print(missed.toReversed(), false);
   while (await paused(pollMs, signal)) {
@@ -40,6 +42,12 @@ export async function follow(options: FollowOptions): Promise<void> {
     });
     options.print(unprinted(rows, printed).toReversed(), false);
   }
+}
+
+/** As rows tell their times, without the `Z`, so that it sorts before all of its millisecond. */
+function beginning({ start }: FollowOptions): string {
+  const ms = Date.parse(start ?? "");
+  return Number.isNaN(ms) ? "" : new Date(ms).toISOString().slice(0, -1);
 }
 
 /** False once the signal has aborted. */

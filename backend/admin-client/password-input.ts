@@ -1,4 +1,5 @@
-// Where a password comes from: a file, a pipe, or the keyboard without echo. Invariant: never a program argument, never printed.
+// Where a password comes from: a file, a pipe, or the keyboard without echo. Invariant: never a program argument, never printed; the
+// echo is off before the prompt is there, because a program or a fast hand types as soon as it sees it.
 // Used by login and by the commands that set a password.
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline/promises";
@@ -28,11 +29,14 @@ function fileText(file: string): string {
 }
 
 async function asked(prompt: string, stdin: NodeJS.ReadStream, stderr: NodeJS.WritableStream): Promise<string> {
-  stderr.write(prompt);
   const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
   const terminal = createInterface({ input: stdin, output: silent, terminal: true });
+  stderr.write(prompt);
   try {
     return await terminal.question("");
+  } catch (error) {
+    if ((error as Error).name !== "AbortError") throw error;
+    throw new Problem("no password was typed, nothing was done");
   } finally {
     terminal.close();
     stderr.write("\n");

@@ -1,13 +1,14 @@
 // The admin client `atherops`: its commands, its help, its exit codes (0 done, 1 refused or failed, 2 wrong usage). Invariant: it talks
 // to the backend's HTTP API only; results go to stdout, everything else to stderr. Called by bin/atherops.ts and by tests.
 import { Command, CommanderError } from "commander";
+import packageFile from "../package.json" with { type: "json" };
 import { addAccountCommands } from "./account-commands.ts";
 import { Client } from "./client.ts";
 import { addEnrolmentCommands } from "./enrolment-commands.ts";
 import { readPassword } from "./password-input.ts";
 import { Problem } from "./problem.ts";
 import { addQueryCommands } from "./query-commands.ts";
-import { removeSession } from "./session-file.ts";
+import { checkSessionPlace, removeSession } from "./session-file.ts";
 import type { ClientSettings } from "./settings.ts";
 import { table, type Row } from "./table.ts";
 
@@ -62,15 +63,21 @@ export async function run(args: readonly string[], world: World): Promise<number
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
     if (world.signal?.aborted) return 0;
-    if (!(error instanceof Problem)) throw error;
+    if (!(error instanceof Problem) && !isOfTheSystem(error)) throw error;
     world.stderr.write(`atherops: ${error.message}\n`);
     return 1;
   }
 }
 
+/** What the operating system refused, such as reading a directory as standard input: its words say what and where. */
+function isOfTheSystem(error: unknown): error is Error {
+  return error instanceof Error && typeof (error as NodeJS.ErrnoException).syscall === "string";
+}
+
 function buildProgram(world: World): Command {
   const program = new Command("atherops")
     .description("Administers an AtherOps backend over its HTTP API, and reads logs and traces.")
+    .version(packageFile.version)
     .option("--url <address>", "the backend; default ATHEROPS_URL, then where the last login went, then http://127.0.0.1:8080")
     .option("--json", "JSON instead of a table: an array, or one object a line for logs and traces")
     .option("--allow-plain-http", "send the session over http to another machine")
@@ -106,6 +113,7 @@ Examples:
   ATHEROPS_PASSWORD_FILE=/run/secrets/pw atherops login     and later commands renew the session by themselves`,
     )
     .action(async ({ email }: { email?: string }) => {
+      checkSessionPlace(world.settings.sessionFile);
       const password = await readPassword("Password: ", world, world.settings.passwordFile);
       const session = await console.client().login(email, password);
       console.note(`logged in to ${session.url} as ${session.email}`);

@@ -52,10 +52,10 @@ const SPAN_COLUMNS = ["Timestamp", "Service", "Operation", "DurationMs", "Status
 
 function withRange(command: Command): Command {
   return command
-    .option("--since <duration>", "how far back, such as 15m, 24h, 7d (default 1h)")
+    .addOption(new Option("--since <duration>", "how far back, such as 15m, 24h, 7d (default 1h)").conflicts(["start"]))
     .option("--start <time>", "RFC 3339, instead of --since")
     .option("--end <time>", "RFC 3339 (default now)")
-    .option("--limit <rows>", "how many of the newest", "100")
+    .addOption(new Option("--limit <rows>", "how many of the newest").default("100", "100"))
     .addOption(new Option("--follow", "then print what arrives, until Ctrl-C").conflicts(["end"]));
 }
 
@@ -74,7 +74,16 @@ async function read(console: Console, shape: Shape, filters: Query, options: Ran
   const print = (some: readonly Row[], first: boolean) => printRows(console, shape, some, first);
   print(rows.toReversed(), true);
   if (options.follow)
-    await follow({ client, path: shape.path, time: shape.time, filters, seen: rows, print, signal: console.world.signal });
+    await follow({
+      client,
+      path: shape.path,
+      time: shape.time,
+      filters,
+      seen: rows,
+      start: query.start,
+      print,
+      signal: console.world.signal,
+    });
 }
 
 /** The newest `limit` rows, newest first, over as many pages as it takes. */

@@ -1,6 +1,6 @@
 // The admin client as a program of its own, against a real backend: what an operator types on the first day.
 import { spawn, spawnSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { closeSync, openSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -77,6 +77,20 @@ test("a live tail shows what arrives, and Ctrl-C ends it with success", async ()
   const exit = new Promise((resolve) => tail.on("exit", (code, signal) => resolve([code, signal])));
   tail.kill("SIGINT");
   expect(await exit).toEqual([0, null]);
+});
+
+test("output that cannot be written is said", () => {
+  const full = openSync("/dev/full", "w");
+  const run = spawnSync(process.execPath, [program, "logs"], { env: environment(), stdio: ["ignore", full, "pipe"], encoding: "utf8" });
+  closeSync(full);
+  expect([run.status, run.stderr]).toEqual([1, "atherops: the output cannot be written: ENOSPC\n"]);
+});
+
+test("bin/atherops runs from any folder, under another name, and ends as the client does", () => {
+  const link = join(folder.path, "linked");
+  symlinkSync(join(ROOT, "bin", "atherops"), link);
+  const run = spawnSync(link, ["keys", "remove", "nope"], { env: environment(), cwd: folder.path, encoding: "utf8" });
+  expect([run.status, run.stdout, run.stderr]).toEqual([1, "", expect.stringMatching(/^atherops: .*\[404 not_found\]\n$/)]);
 });
 
 test("a pipe that closes early is no error", () => {
