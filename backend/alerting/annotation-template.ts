@@ -1,20 +1,24 @@
 // Says which templates an annotation may hold. Invariant: a template that passes can only print the alert's own values through a few
-// formatters: no loops, definitions, queries or growing text, because templates run inside the evaluator of all tenants. Used by
-// rule.ts.
-
+// formatters: no loops, definitions, queries or growing text, because templates run inside the evaluator of all tenants.
 const VALUE = String.raw`(?:\$value|\.Value|\$labels\.[a-zA-Z_]\w*|\.Labels\.[a-zA-Z_]\w*|\$expr|\.Expr|\$for|\$activeAt|\$interval)`;
 const FORMATTER =
   "(?:humanize|humanize1024|humanizeDuration|humanizePercentage|humanizeTimestamp|title|toUpper|toLower|stripPort|stripDomain|jsonEscape|quotesEscape|htmlEscape|crlfEscape|pathEscape|queryEscape)";
 const PRINT = String.raw`printf "%(?:\.\d{1,2})?[defgsv]"`;
 const STAGE = `(?:${FORMATTER}|${PRINT})`;
-/** At most three stages: some formatters double what they are given. */
-const ACTION = new RegExp(String.raw`\{\{-?\s*(?:${STAGE}\s+)?${VALUE}(?:\s*\|\s*${STAGE}){0,3}\s*-?\}\}`, "g");
+const BLANK = String.raw`[ \t\r\n]`;
+/** At most three stages: some formatters double what they are given. A dash beside a brace needs a blank, or it is a minus. */
+const ACTION = new RegExp(
+  String.raw`\{\{(?:-${BLANK})?${BLANK}*(?:${STAGE}${BLANK}+)?${VALUE}(?:${BLANK}*\|${BLANK}*${STAGE}){0,3}(?:${BLANK}*|${BLANK}+-)\}\}`,
+  "y",
+);
 
-/** Undefined when every template in `text` only prints; else what is not allowed, for the user. */
+/** Undefined when every template in `text` only prints; else what is not allowed, for the user. Actions begin where the engine sees them. */
 export function whyUnsafeTemplate(text: string): string | undefined {
-  const rest = text.replace(ACTION, "");
-  const at = rest.indexOf("{{");
-  if (at < 0) return undefined;
-  const found = rest.slice(at, at + 40);
-  return `\`${found}\` is not allowed: templates may print $value, $labels.<name>, $expr, $for or $activeAt, through formatters such as humanize or printf "%.2f"`;
+  for (let at = text.indexOf("{{"); at >= 0; at = text.indexOf("{{", ACTION.lastIndex)) {
+    ACTION.lastIndex = at;
+    if (ACTION.test(text)) continue;
+    const found = text.slice(at, at + 40);
+    return `\`${found}\` is not allowed: templates may print $value, $labels.<name>, $expr, $for or $activeAt, through formatters such as humanize or printf "%.2f"`;
+  }
+  return undefined;
 }

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startTestEngine, type TestEngine } from "../../test/fixtures/metrics-engine.ts";
-import { whyNoAlert } from "./expression.ts";
+import { readAlert, whyNoAlert } from "./expression.ts";
 
 describe("what can be an alert", () => {
   test.each([
@@ -29,6 +29,12 @@ describe("what can be an alert", () => {
     "(a > 1) keep_metric_names",
     "and > 1",
     "bool == 1",
+    "max by (x) (up == 0)",
+    "sum(a > 1 or b < 2) by (x) limit 3",
+    "COUNT without (pod) (max by (x) (kube_pod_status == 1) and absent(y))",
+    "topk(5, rate(errors_total[5m]) > 1)",
+    'count_values("v", up == 0)',
+    "max by (x) (a == 1) unless on(x) min(b > 2)",
   ])("%s", (expression) => {
     expect(whyNoAlert(expression)).toBeUndefined();
   });
@@ -46,7 +52,15 @@ describe("what cannot", () => {
     ["a > 1 if b > 2", /not `if`/],
     ["a > 1 default b > 2", /not `default`/],
     ["(a > 1, b > 2)", /not a value/],
-    ["sum(a > 1)", /not sum\(\)/],
+    ["sum(a)", /not a value/],
+    ["sum(a > bool 1)", /bool/],
+    ["sum(a > 1, b > 2)", /not sum\(\)/],
+    ["sum()", /not sum\(\)/],
+    ["max(a > 1) + 1", /not `\+`/],
+    ["topk(a > 1)", /not topk\(\)/],
+    ["topk(a > 1, b)", /not a value/],
+    ["abs(a > 1)", /not abs\(\)/],
+    ["max(a > 1)[5m]", /not a value/],
     ["-(a > 1)", /not a value/],
     ["absent(up) + 1", /not `\+`/],
     ["WITH (x = up) x > 1", /WITH/],
@@ -59,9 +73,44 @@ describe("what cannot", () => {
     ["", /ends too early/],
     ["# only a comment", /ends too early/],
     [`${"(".repeat(500)}up > 1${")".repeat(500)}`, /nested/],
-    [`${"-".repeat(5000)}1 > 1`, /nested/],
+    [`${"-".repeat(400)}1 > 1`, /nested/],
+    [`up{x=~"y"} > ${"abs(".repeat(200)}1${")".repeat(200)}`, /nested/],
+    [`${"1^".repeat(4999)}1`, /^has 4999 operators, more than 500/],
   ])("%s", (expression, reason) => {
     expect(whyNoAlert(expression)).toMatch(reason);
+  });
+});
+
+describe("ten thousand characters take work in proportion, whatever they are", () => {
+  const shapes: Record<string, string> = {
+    "operators to the right": `1${"^1".repeat(499)}`,
+    "operators to the left": `1${"+1".repeat(499)}`,
+    "every priority in turn": `a${" or a and a > a + a * a ^ a".repeat(80)}`,
+    "too many operators": "1^".repeat(5000),
+    brackets: "(".repeat(10_000),
+    "brackets of an argument": `abs${"(".repeat(9990)}`,
+    signs: "-".repeat(10_000),
+    "short operands": "a ".repeat(5000),
+    "a list": `(${"a,".repeat(4999)})`,
+    "aggregations in one another": "max(".repeat(2500),
+    "labels to group by": `sum by (${"a,".repeat(4000)}) (a > 1)`,
+    rollups: `a${"[1]".repeat(3333)} > 1`,
+    offsets: `a${" offset 1".repeat(1000)} > 1`,
+    "one name": "a".repeat(10_000),
+    "one number": "1".repeat(10_000),
+    "one string": `"${"x".repeat(9998)}"`,
+    "a string without an end": `"${'\\"'.repeat(4999)}`,
+    spaces: " ".repeat(10_000),
+    comments: "#\n".repeat(5000),
+    backslashes: "\\".repeat(10_000),
+  };
+  test.each(Object.entries(shapes))("%s", (_name, expression) => {
+    expect(readAlert(expression).steps).toBeLessThan(30 * 10_000);
+  });
+
+  test("twice the operators are twice the work", () => {
+    const steps = (operators: number): number => readAlert(`1${"^1".repeat(operators)} > 1`).steps;
+    expect(steps(400)).toBeLessThan(2.1 * steps(200));
   });
 });
 
@@ -124,7 +173,12 @@ function canAlert(text: string, leaf = /^$/): boolean {
   if (inner.startsWith("(") && closing(inner, 0) === inner.length - 1 && !hasTopComma(inner.slice(1, -1)))
     return canAlert(inner.slice(1, -1), leaf);
   const found = topOperator(inner);
-  if (!found) return /^absent(?:_over_time)?\(/i.test(inner) && closing(inner, inner.indexOf("(")) === inner.length - 1;
+  if (!found) {
+    const whole = closing(inner, inner.indexOf("(")) === inner.replace(/ (?:by|without) ?\([^)]*\)$/, "").length - 1;
+    const aggregated = /^(?:sum|max)\((.*)\)(?: (?:by|without) ?\([^)]*\))?$/is.exec(inner)?.[1];
+    if (whole && aggregated !== undefined) return !hasTopComma(aggregated) && canAlert(aggregated, leaf);
+    return /^absent(?:_over_time)?\(/i.test(inner) && whole;
+  }
   const { operator, bool, left, right } = found;
   if (["and", "or", "unless"].includes(operator))
     return canAlert(left, leaf) && canAlert(right.replace(/^(?:on|ignoring)\([^)]*\) /, ""), leaf);
@@ -198,7 +252,7 @@ const { expression: expressions } = fc.letrec<{ expression: string; operand: str
     { arbitrary: selector, weight: 4 },
     { arbitrary: rangeFunction, weight: 1 },
     {
-      arbitrary: fc.tuple(fc.constantFrom("absent", "sum", "abs", "sum by (x) "), tie("expression")).map(([f, e]) => `${f}(${e})`),
+      arbitrary: fc.tuple(fc.constantFrom("absent", "sum", "abs", "sum by (x) ", "Max"), tie("expression")).map(([f, e]) => `${f}(${e})`),
       weight: 2,
     },
     { arbitrary: tie("expression").map((e) => `(${e})`), weight: 3 },

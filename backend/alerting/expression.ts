@@ -1,13 +1,16 @@
-// Decides whether an expression says when to alert: a comparison without `bool`, `and` / `or` / `unless` of such, or `absent…()`.
-// Invariant: operators bind as in the engine (metricsql v0.87, binary_op.go), and what is not understood is refused, never let through;
-// whether functions and arguments exist is for the engine to say. Used when a rule is validated.
+// Decides whether an expression says when to alert: a comparison without `bool`, `and` / `or` / `unless` of such, an aggregation over
+// such, or `absent…()`. Invariant: operators bind as in the engine (metricsql v0.87, binary_op.go); what is not understood is refused,
+// never let through; each token is read once and each operator placed once, because anyone who may read may ask, on the thread that
+// serves everybody. Whether functions and arguments exist is for the engine to say.
 import { ExpressionError, tokenize, type Token } from "./expression-tokens.ts";
 
-type Node =
-  | { readonly kind: "binary"; readonly op: string; readonly bool: boolean; readonly left: Node; readonly right: Node }
-  | { readonly kind: "parentheses"; readonly inner: Node }
-  | { readonly kind: "call"; readonly name: string }
-  | { readonly kind: "value" };
+/** Why a part of an expression is no alert, for the user; undefined when it is one. */
+type Objection = string | undefined;
+
+interface PendingOperator {
+  readonly op: string;
+  readonly bool: boolean;
+}
 
 /** From loosest to tightest; only `^` groups to the right. */
 const PRIORITY: ReadonlyMap<string, number> = new Map(
@@ -25,65 +28,100 @@ const PRIORITY: ReadonlyMap<string, number> = new Map(
 const COMPARISONS = new Set(["==", "!=", "<", ">", "<=", ">="]);
 const SET_OPERATORS = new Set(["and", "or", "unless"]);
 const ABSENT = new Set(["absent", "absent_over_time"]);
+/** Aggregations that are empty where what they aggregate is, and how many arguments stand before that. */
+const AGGREGATIONS: ReadonlyMap<string, number> = new Map([
+  ...["any", "avg", "count", "distinct", "geomean", "group", "mad", "max", "median", "min", "mode"].map((name) => [name, 0] as const),
+  ...["stddev", "stdvar", "sum", "sum2"].map((name) => [name, 0] as const),
+  ...["bottomk", "count_values", "limitk", "quantile", "topk"].map((name) => [name, 1] as const),
+]);
 const CLOSING: Readonly<Record<string, string>> = { "(": ")", "{": "}", "[": "]" };
 const MAX_DEPTH = 100;
+/** In all of an expression, also where only the engine reads it; rules that people write have a few dozen. */
+const MAX_OPERATORS = 500;
+const VALUE = noAlert("a value");
 
 /** Undefined when the expression can be an alert; else why not, for the user. */
 export function whyNoAlert(expression: string): string | undefined {
+  return readAlert(expression).why;
+}
+
+/** The same, with the work that it took: tokens looked at and operators placed. */
+export function readAlert(expression: string): { readonly why: string | undefined; readonly steps: number } {
+  let parser: Parser | undefined;
   try {
     const tokens = tokenize(expression);
+    parser = new Parser(tokens);
     const template = tokens.some(({ kind, text }, at) => kind === "name" && /^with$/i.test(text) && tokens[at + 1]?.text === "(");
-    if (template) return "WITH templates are not supported in rules";
-    return objection(new Parser(tokens).parse());
+    if (template) return { why: "WITH templates are not supported in rules", steps: 0 };
+    const operators = tokens.filter(isOperator).length;
+    if (operators > MAX_OPERATORS) return { why: `has ${operators} operators, more than ${MAX_OPERATORS}: split the rule`, steps: 0 };
+    return { why: parser.parse(), steps: parser.steps };
   } catch (error) {
-    if (error instanceof ExpressionError) return error.message;
+    if (error instanceof ExpressionError) return { why: error.message, steps: parser?.steps ?? 0 };
     throw error;
   }
 }
 
-function objection(node: Node): string | undefined {
-  if (node.kind === "parentheses") return objection(node.inner);
-  if (node.kind === "call" && ABSENT.has(node.name)) return undefined;
-  if (node.kind === "binary" && SET_OPERATORS.has(node.op)) return objection(node.left) ?? objection(node.right);
-  if (node.kind === "binary" && COMPARISONS.has(node.op)) {
-    return node.bool ? "a comparison with bool is always true or false and would always alert: leave bool out" : undefined;
-  }
-  const found = node.kind === "binary" ? `\`${node.op}\`` : node.kind === "call" ? `${node.name}()` : "a value";
-  return `must be a comparison such as \`rate(errors_total[5m]) > 1\`, \`and\`, \`or\`, \`unless\` of such, or absent(…), not ${found}`;
+/** What is to be said of an operator between two parts. */
+function judged({ op, bool }: PendingOperator, left: Objection, right: Objection): Objection {
+  if (SET_OPERATORS.has(op)) return left ?? right;
+  if (!COMPARISONS.has(op)) return noAlert(`\`${op}\``);
+  return bool ? "a comparison with bool is always true or false and would always alert: leave bool out" : undefined;
+}
+
+function noAlert(found: string): string {
+  return `must be a comparison such as \`rate(errors_total[5m]) > 1\`, \`and\`, \`or\`, \`unless\` of such, an aggregation over such, or absent(…), not ${found}`;
 }
 
 class Parser {
   readonly #tokens: readonly Token[];
   #at = 0;
   #depth = 0;
+  /** Tokens looked at and operators placed. */
+  steps = 0;
 
   constructor(tokens: readonly Token[]) {
     this.#tokens = tokens;
   }
 
-  parse(): Node {
-    const node = this.#expression();
+  parse(): Objection {
+    const objection = this.#expression();
     if (this.#peek() !== undefined) throw unexpected(this.#peek());
-    return node;
+    return objection;
   }
 
-  #expression(): Node {
-    if (++this.#depth > MAX_DEPTH) throw new ExpressionError(`is nested more than ${MAX_DEPTH} deep`);
-    let node = this.#operand();
+  #expression(): Objection {
+    this.#deeper();
+    const operands = [this.#operand()];
+    const pending: PendingOperator[] = [];
     for (let op = this.#operator(); op !== undefined; op = this.#operator()) {
       const bool = this.#modifiers();
-      node = placed(node, op, bool, this.#operand());
+      for (let last = pending.at(-1); last && !bindsTighter(op, last.op); last = pending.at(-1)) this.#place(operands, pending);
+      operands.push(this.#operand());
+      pending.push({ op, bool });
     }
+    while (pending.length > 0) this.#place(operands, pending);
     this.#depth -= 1;
-    return node;
+    return operands[0];
+  }
+
+  /** The last operator takes the last two operands. */
+  #place(operands: Objection[], pending: PendingOperator[]): void {
+    this.steps += 1;
+    const [right, left, operator] = [operands.pop(), operands.pop(), pending.pop()];
+    if (operator) operands.push(judged(operator, left, right));
+  }
+
+  #deeper(): void {
+    if (++this.#depth > MAX_DEPTH) throw tooDeep();
   }
 
   /** Takes the operator that stands here, if one does. */
   #operator(): string | undefined {
-    const op = this.#peek()?.text.toLowerCase();
-    if (op === undefined || this.#peek()?.kind === "text" || !PRIORITY.has(op)) return undefined;
+    const token = this.#peek();
+    if (!token || !isOperator(token)) return undefined;
     this.#at += 1;
-    return op;
+    return token.text.toLowerCase();
   }
 
   /** What may stand between an operator and its right side. Answers whether `bool` did. */
@@ -103,61 +141,72 @@ class Parser {
     return bool;
   }
 
-  #operand(): Node {
-    if (++this.#depth > MAX_DEPTH) throw new ExpressionError(`is nested more than ${MAX_DEPTH} deep`);
-    const node = this.#signed() ?? this.#rolledUp(this.#primary());
+  #operand(): Objection {
+    this.#deeper();
+    const objection = this.#signed() ?? this.#rolledUp(this.#primary());
     this.#depth -= 1;
-    return node;
+    return objection;
   }
 
-  #signed(): Node | undefined {
+  #signed(): Objection {
     if (!this.#take("-") && !this.#take("+")) return undefined;
     this.#operand();
-    return { kind: "value" };
+    return VALUE;
   }
 
-  #primary(): Node {
+  #primary(): Objection {
     if (this.#is("(")) return this.#parentheses();
     if (this.#is("{")) {
       this.#brackets("{");
-      return { kind: "value" };
+      return VALUE;
     }
     const token = this.#next();
     if (token.kind === "symbol") throw unexpected(token);
-    if (token.kind === "name") return this.#named(token.text.toLowerCase());
-    return { kind: "value" };
+    return token.kind === "name" ? this.#named(token.text.toLowerCase()) : VALUE;
   }
 
   /** `(expression)` is that expression; a list in parentheses is a union. */
-  #parentheses(): Node {
-    this.#at += 1;
-    if (this.#take(")")) return { kind: "value" };
-    let node: Node = { kind: "parentheses", inner: this.#expression() };
-    while (this.#take(",")) {
-      node = { kind: "value" };
-      if (this.#is(")")) break;
-      this.#expression();
+  #parentheses(): Objection {
+    const parts = this.#list();
+    this.#take("keep_metric_names");
+    return parts.length === 1 ? parts[0] : VALUE;
+  }
+
+  /** What stands between parentheses, between commas; the last may be followed by one. */
+  #list(): Objection[] {
+    if (!this.#take("(")) throw unexpected(this.#peek());
+    const parts: Objection[] = [];
+    while (!this.#is(")")) {
+      parts.push(this.#expression());
+      if (!this.#take(",")) break;
     }
     if (!this.#take(")")) throw unexpected(this.#peek());
-    this.#take("keep_metric_names");
-    return node;
+    return parts;
   }
 
   /** A metric, a function call or an aggregation, with what belongs to it. */
-  #named(name: string): Node {
-    let node: Node = { kind: "value" };
+  #named(name: string): Objection {
     if (this.#is("{")) {
       this.#brackets("{");
-      return node;
+      return VALUE;
     }
     this.#grouping();
-    if (!this.#is("(")) return node;
-    this.#brackets("(");
-    node = { kind: "call", name };
+    if (!this.#is("(")) return VALUE;
+    const objection = this.#call(name);
     this.#take("keep_metric_names");
     this.#grouping();
     if (this.#take("limit")) this.#next();
-    return node;
+    return objection;
+  }
+
+  #call(name: string): Objection {
+    const before = AGGREGATIONS.get(name);
+    if (before !== undefined) {
+      const parts = this.#list();
+      return parts.length === before + 1 ? parts[before] : noAlert(`${name}()`);
+    }
+    this.#brackets("(");
+    return ABSENT.has(name) ? undefined : noAlert(`${name}()`);
   }
 
   #grouping(): void {
@@ -168,14 +217,14 @@ class Parser {
   }
 
   /** `[window]`, `offset`, `@` make any expression a rollup: a value. */
-  #rolledUp(node: Node): Node {
-    let rolled = node;
+  #rolledUp(objection: Objection): Objection {
+    let rolled = objection;
     for (;;) {
       if (this.#is("[")) this.#brackets("[");
       else if (this.#take("offset")) this.#offset();
       else if (this.#take("@")) this.#primary();
       else break;
-      rolled = { kind: "value" };
+      rolled = VALUE;
     }
     this.#take("keep_metric_names");
     return rolled;
@@ -195,12 +244,13 @@ class Parser {
       const token = this.#next();
       if (token.kind !== "symbol") continue;
       const closing = CLOSING[token.text];
-      if (closing !== undefined) expected.push(closing);
-      else if (/^[)}\]]$/.test(token.text) && expected.pop() !== token.text) throw unexpected(token);
+      if (closing !== undefined && expected.push(closing) + this.#depth > MAX_DEPTH) throw tooDeep();
+      if (/^[)}\]]$/.test(token.text) && expected.pop() !== token.text) throw unexpected(token);
     } while (expected.length > 0);
   }
 
   #peek(): Token | undefined {
+    this.steps += 1;
     return this.#tokens[this.#at];
   }
 
@@ -223,12 +273,8 @@ class Parser {
   }
 }
 
-/** Puts one more operator and operand after a tree, where its priority says. */
-function placed(left: Node, op: string, bool: boolean, right: Node): Node {
-  if (left.kind === "binary" && bindsTighter(op, left.op)) {
-    return { ...left, right: placed(left.right, op, bool, right) };
-  }
-  return { kind: "binary", op, bool, left, right };
+function isOperator({ kind, text }: Token): boolean {
+  return kind !== "text" && PRIORITY.has(text.toLowerCase());
 }
 
 function bindsTighter(op: string, than: string): boolean {
@@ -238,4 +284,8 @@ function bindsTighter(op: string, than: string): boolean {
 
 function unexpected(token: Token | undefined): ExpressionError {
   return new ExpressionError(token ? `does not expect ${JSON.stringify(token.text.slice(0, 20))} there` : "ends too early");
+}
+
+function tooDeep(): ExpressionError {
+  return new ExpressionError(`is nested more than ${MAX_DEPTH} deep`);
 }

@@ -62,7 +62,8 @@ const BODY_PROPERTIES = {
     type: "string",
     minLength: 1,
     maxLength: 10_000,
-    description: "PromQL or MetricsQL: a comparison without `bool`, `and` / `or` / `unless` of such, or absent(…)",
+    description:
+      "PromQL or MetricsQL: a comparison without `bool`, `and` / `or` / `unless` of such, an aggregation over such, or absent(…)",
   },
   for: { type: "string", maxLength: 50, default: "0s", description: "how long the expression must hold, e.g. 5m" },
   enabled: { type: "boolean", default: true },
