@@ -24,6 +24,7 @@
 //   JWT_TTL                 15m
 //   LOGS_RETENTION_DAYS 30  TRACES_RETENTION_DAYS 30  METRICS_RETENTION 30d
 //   QUOTA_BYTES_PER_SECOND, QUOTA_RECORDS_PER_SECOND   per organisation and replica; 0 or unset: unlimited
+//                                            bytes: as decompressed or as stored, whichever is more; refused bodies count
 //   INGEST_MEMORY_MIB       512              bodies held at once, compressed and decompressed; above it: 503
 //   ADMIN_EMAIL             admin@localhost  ADMIN_PASSWORD   the first user, at the first start
 //   UV_THREADPOOL_SIZE      4                read by Node itself at its start: statements of the embedded ClickHouse that run at once; 16 is good

@@ -276,6 +276,15 @@ describe("exponential histograms", () => {
     );
   });
 
+  it("write no empty buckets beyond those in use, which would stand still once the sender leaves them out", () => {
+    const positive = { offset: 0, bucketCounts: ["0", "1", "0", 2, 0, "0"] };
+    const negative = { offset: 0, bucketCounts: ["0", "0"] };
+    expect(exponentialBounds({ scale: 0, count: "3", positive, negative })).toEqual({ "4": 1, "8": 1, "16": 3, "+Inf": 3 });
+    const wide = { offset: 0, bucketCounts: ["1", ...Array.from({ length: 400 }, () => "0")] };
+    expect(exponentialBounds({ scale: 2, count: "1", positive: wide })).toEqual({ "1.189207115002721": 1, "+Inf": 1 });
+    expect(exponentialBounds({ scale: 0, count: "0", positive: { bucketCounts: ["0"] } })).toEqual({ "+Inf": 0 });
+  });
+
   it("of a fine scale use bounds that a coarser scale has too", () => {
     const bucketCounts = Array.from({ length: 64 }, () => "1");
     const fine = exponentialBounds({ scale: 5, count: "64", positive: { offset: 0, bucketCounts } });

@@ -93,12 +93,13 @@ export function exponentialBuckets(point: ExponentialHistogramPoint): Bucket[] |
   const given = point.scale ?? 0;
   if (!Number.isInteger(given)) return undefined;
   let scale = Math.min(given, FINEST_SCALE);
-  let positive = coarser(point.positive, given - scale);
-  let negative = coarser(point.negative, given - scale);
+  const [used, usedBelow] = [withoutEmptyEnds(point.positive), withoutEmptyEnds(point.negative)];
+  let positive = coarser(used, given - scale);
+  let negative = coarser(usedBelow, given - scale);
   while (positive && negative && positive.counts.length + negative.counts.length > MOST_BUCKETS) {
     scale -= 1;
-    positive = coarser(point.positive, given - scale);
-    negative = coarser(point.negative, given - scale);
+    positive = coarser(used, given - scale);
+    negative = coarser(usedBelow, given - scale);
   }
   const zeroCount = toDigits(point.zeroCount ?? 0);
   if (!positive || !negative || zeroCount === undefined || zeroCount.startsWith("-")) return undefined;
@@ -114,6 +115,20 @@ export function exponentialBuckets(point: ExponentialHistogramPoint): Bucket[] |
 interface ExactBuckets {
   readonly offset: number;
   readonly counts: bigint[];
+}
+
+/**
+ * Senders give buckets on approval: 20 at first, with most of them empty, and fewer later. Written, the empty ones beyond the last used
+ * would be series that end, and stand still above the growing ones for as long as the store looks back.
+ */
+function withoutEmptyEnds({ offset = 0, bucketCounts = [] }: Buckets = {}): Buckets {
+  const first = bucketCounts.findIndex(isUsed);
+  if (first < 0) return { offset, bucketCounts: [] };
+  return { offset: offset + first, bucketCounts: bucketCounts.slice(first, bucketCounts.findLastIndex(isUsed) + 1) };
+}
+
+function isUsed(count: Int64): boolean {
+  return toDigits(count) !== "0";
 }
 
 /** Merges 2^steps neighbours into one, as a lower scale has them. Undefined when a count is not a natural number. */

@@ -40,15 +40,22 @@ export class ByteBudget {
 export class Reservation implements Disposable {
   readonly #change: (bytes: number) => void;
   #bytes = 0;
+  #mostBytes = 0;
 
   constructor(change: (bytes: number) => void) {
     this.#change = change;
+  }
+
+  /** The most it ever held. */
+  get mostBytes(): number {
+    return this.#mostBytes;
   }
 
   /** Takes more, or gives back with a negative number. Throws ApiError `unavailable` when the budget is used up. */
   add(bytes: number): void {
     this.#change(bytes);
     this.#bytes += bytes;
+    this.#mostBytes = Math.max(this.#mostBytes, this.#bytes);
   }
 
   [Symbol.dispose](): void {

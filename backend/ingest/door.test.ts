@@ -12,6 +12,10 @@ import { registerIngestRoutes, type IngestRoutesOptions, type IngestSignal } fro
 
 const MIB = 1024 * 1024;
 
+const refuse: IngestSignal = async () => {
+  throw new ApiError("invalid_payload", "line 1: something about bytes");
+};
+
 /** A door whose guard takes `x-org` for the tenant, and whose signals keep what they get. */
 async function openDoor(options: Partial<IngestRoutesOptions> = {}) {
   const taken: { signal: string; org: string; body: Buffer }[] = [];
@@ -227,14 +231,23 @@ test("an organisation over its quota waits, another does not", async () => {
   expect(await door.post("x", { "x-org": "other" })).toMatchObject({ status: 204 });
 });
 
+test("a refused body is charged like a stored one, and what is stored counts where it is more than what was sent", async () => {
+  const quota = { bytesPerSecond: 1000, recordsPerSecond: 0 };
+  const logs: IngestSignal = async () => ({ accepted: 1, dropped: {}, storedBytes: 30_000 });
+  await using door = await openDoor({ quota, metrics: refuse, logs });
+  expect(await door.post("x".repeat(30_000))).toMatchObject({ status: 400 });
+  expect(await door.post("x")).toMatchObject({ status: 429 });
+  expect(await door.post("x", { "x-org": "other" }, "/ingest/logs/otlp")).toMatchObject({ status: 204 });
+  expect(await door.post("x", { "x-org": "other" }, "/ingest/logs/otlp")).toMatchObject({ status: 429 });
+  const bomb = gzipSync(Buffer.alloc(33 * MIB));
+  expect(await door.post(bomb, { "x-org": "bomber", "content-encoding": "gzip" })).toMatchObject({ status: 413 });
+  expect(await door.post("x", { "x-org": "bomber" })).toMatchObject({ status: 429 });
+});
+
 test("while draining, new bodies are 503 with Retry-After", async () => {
   await using door = await openDoor({ draining: () => true });
   expect(await door.post("x")).toMatchObject({ status: 503, code: "unavailable", retryAfter: "2" });
 });
-
-const refuse: IngestSignal = async () => {
-  throw new ApiError("invalid_payload", "line 1: something about bytes");
-};
 
 test("protobuf is refused by name, whatever the Content-Type says", async () => {
   await using door = await openDoor({ metrics: refuse, logs: refuse, traces: refuse });
@@ -246,6 +259,8 @@ test("protobuf is refused by name, whatever the Content-Type says", async () => 
         message: expect.stringContaining("protobuf"),
       });
     }
+    // Text that has a control character stays named by its line as well.
+    expect(await door.post('ok{a="x\u0000"} 1', {}, path)).toMatchObject({ status: 400, message: expect.stringContaining("line 1") });
     expect(await door.post("words", {}, path)).toMatchObject({ status: 400, message: expect.stringContaining("line 1") });
   }
 });

@@ -14,6 +14,8 @@ import { Quota, type QuotaLimits } from "./quota.ts";
 export interface IngestResult {
   readonly accepted: number;
   readonly dropped: Readonly<Record<string, number>>;
+  /** Where it may be much more than the body, because every record carries its resource. */
+  readonly storedBytes?: number;
 }
 
 /**
@@ -114,24 +116,31 @@ class Door {
     this.#quota.admit(key.orgId);
     const receivedAt = new Date();
     using reservation = this.budget.open(key.orgId);
-    const body = await readBody(request.raw, request.headers["content-encoding"], reservation, this.#options.pace);
-    if (body.length === 0) return;
-    const bytes = body.length;
-    const result = await ingestNamingBinary(ingest, key, body, receivedAt);
-    // Not after a failure: a write may still be under way.
-    giveBack(body);
-    const { observations } = this.#options;
-    let records = result.accepted;
-    observations.accepted(signal, result.accepted);
-    for (const [reason, dropped] of Object.entries(result.dropped)) {
-      observations.dropped(signal, reason, dropped);
-      records += dropped;
+    try {
+      const body = await readBody(request.raw, request.headers["content-encoding"], reservation, this.#options.pace);
+      if (body.length === 0) return;
+      const bytes = body.length;
+      const result = await ingestNamingBinary(ingest, key, body, receivedAt);
+      // Not after a failure: a write may still be under way.
+      giveBack(body);
+      this.#quota.charge(key.orgId, Math.max(bytes, result.storedBytes ?? 0), this.#count(signal, result));
+    } catch (error) {
+      // What is refused for its content has cost its reading; what is to come again is charged then.
+      if (error instanceof ApiError && error.status < 500) this.#quota.charge(key.orgId, reservation.mostBytes, 0);
+      throw error;
     }
-    this.#quota.charge(key.orgId, bytes, records);
+  }
+
+  /** The records of the body, kept or dropped. */
+  #count(signal: Signal, { accepted, dropped }: IngestResult): number {
+    const { observations } = this.#options;
+    observations.accepted(signal, accepted);
+    for (const [reason, count] of Object.entries(dropped)) observations.dropped(signal, reason, count);
+    return Object.values(dropped).reduce((sum, count) => sum + count, accepted);
   }
 }
 
-/** A refused body that looks like protobuf gets an error that says so, instead of one about its first line or byte. */
+/** The error of a refused body that looks like protobuf says so too; its first bad line or byte stays named, because text may look so. */
 async function ingestNamingBinary(ingest: IngestSignal, key: SigningKey, body: Buffer, receivedAt: Date): Promise<IngestResult> {
   // A copy: the ingest may hand the body's memory to another thread.
   const start = Buffer.from(body.subarray(0, 512));
@@ -141,7 +150,7 @@ async function ingestNamingBinary(ingest: IngestSignal, key: SigningKey, body: B
     if (!(error instanceof ApiError) || error.status !== 400 || !isBinary(start)) throw error;
     throw new ApiError(
       "invalid_payload",
-      "the body is protobuf or another binary format, which is not taken here: send OTLP/JSON (logs, traces) or Prometheus exposition text (metrics)",
+      `${error.message}; it begins like protobuf or another binary format, which is not taken here: send OTLP/JSON (logs, traces) or Prometheus exposition text (metrics)`,
       { cause: error },
     );
   }

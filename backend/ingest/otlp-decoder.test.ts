@@ -234,6 +234,22 @@ describe("labels", () => {
   });
 });
 
+describe("the eventName of a log record", () => {
+  it.each([
+    [{ eventName: "page_view" }, [], { "event.name": "page_view" }],
+    [
+      { eventName: "page_view", attributes: [stringAttribute("event.name", "own"), stringAttribute("a", "b")] },
+      [],
+      { "event.name": "own", a: "b" },
+    ],
+    [{ eventName: "page_view" }, [stringAttribute("event.name", "of the resource")], { "event.name": "of the resource" }],
+    [{ eventName: "" }, [], {}],
+    [{ eventName: null }, [], {}],
+  ])("of %j under %j gives the labels %j", (record, resource, labels) => {
+    expect(mapOf(onlyLog(record, resource)["labels"] ?? "")).toEqual(labels);
+  });
+});
+
 describe("a span", () => {
   it.each([
     [{ endTimeUnixNano: "1795262400124000000" }, { duration_ns: "543211" }],
@@ -279,6 +295,7 @@ describe("an invalid document is refused, naming the field", () => {
     ["logs", record('{"timeUnixNano":1e300}'), `${at}.timeUnixNano: must be an integer`],
     ["logs", record('{"timeUnixNano":-1e40}'), `${at}.timeUnixNano: must be an unsigned 64-bit integer`],
     ["logs", record('{"timeUnixNano":1795262400123456789.5}'), `${at}.timeUnixNano: must be an integer`],
+    ["logs", record('{"eventName":5}'), `${at}.eventName: must be a string`],
     ["logs", record('{"severityText":5}'), `${at}.severityText: must be a string`],
     ["logs", record('{"severityText":12345678901234567890,"timeUnixNano":12345678901234567890}'), `${at}.severityText: must be a string`],
     ["logs", record('{"severityNumber":"LOUD"}'), `${at}.severityNumber: must be an enum's integer or name`],
@@ -292,6 +309,11 @@ describe("an invalid document is refused, naming the field", () => {
     ["logs", record('{"body":{"doubleValue":"fast"}}'), `${at}.body.doubleValue: must be a number`],
     ["logs", record('{"body":{"boolValue":"true"}}'), `${at}.body.boolValue: must be true or false`],
     ["logs", record('{"body":{"bytesValue":"*"}}'), `${at}.body.bytesValue: must be base64`],
+    ["logs", record('{"body":{"bytesValue":"2"}}'), `${at}.body.bytesValue: must be base64`],
+    ["logs", record('{"body":{"bytesValue":"aGkxx==="}}'), `${at}.body.bytesValue: must be base64`],
+    ["logs", record('{"severityNumber":2147483648}'), `${at}.severityNumber: must be an enum's integer or name`],
+    ["traces", spanWith('"kind":2147483648'), "spans[0].kind: must be an enum's integer or name"],
+    ["traces", spanWith('"status":{"code":-2147483649}'), "spans[0].status.code: must be an enum's integer or name"],
     [
       "logs",
       record('{"body":{"arrayValue":{"values":[{"intValue":"x"}]}}}'),

@@ -216,11 +216,13 @@ export function checkUint32(parent: Json, name: string): void {
   }
 }
 
+const TWO_31 = 0x80_00_00_00;
+
 /** An optional enum: a 32-bit integer, or one of `names`; absent and null are 0. */
 export function enumeration(parent: Json, name: string, names: Readonly<Record<string, number>>): number {
   const value = parent[name];
   if (value === undefined || value === null) return 0;
-  if (typeof value === "number" && Number.isInteger(value) && Math.abs(value) <= 0x80_00_00_00) return value;
+  if (typeof value === "number" && Number.isInteger(value) && value >= -TWO_31 && value < TWO_31) return value;
   if (typeof value === "string" && Object.hasOwn(names, value)) return names[value] as number;
   throw new FieldError(name, "must be an enum's integer or name");
 }

@@ -34,8 +34,17 @@ export function resourceLabels(resource: Json): ResourceLabels {
   };
 }
 
-/** Adds the row's labels to `column`. `leftOut` names one more key that is not stored. */
-export function addLabels(column: MapColumn, resource: ResourceLabels, record: Json, leftOut?: string): void {
+export interface LabelRule {
+  /** One more key that is not stored. */
+  readonly leftOut?: string;
+  /** A label of the record's, unless an attribute of that name is there. */
+  readonly unlessGiven?: readonly [key: string, text: string] | undefined;
+}
+
+/** Adds the row's labels to `column`. */
+export function addLabels(column: MapColumn, resource: ResourceLabels, record: Json, rule: LabelRule = {}): void {
+  if (rule.unlessGiven) return addClashing(column, resource, record, rule);
+  const { leftOut } = rule;
   const { keys, values } = column;
   const start = [keys.length, values.length] as const;
   const seen: string[] = [];
@@ -50,15 +59,15 @@ export function addLabels(column: MapColumn, resource: ResourceLabels, record: J
   if (clash) {
     keys.truncate(start[0]);
     values.truncate(start[1]);
-    return addClashing(column, resource, record, leftOut);
+    return addClashing(column, resource, record, rule);
   }
   keys.addEncoded(resource.keys);
   values.addEncoded(resource.values);
   column.endRow(seen.length + resource.labels.size);
 }
 
-function addClashing(column: MapColumn, resource: ResourceLabels, record: Json, leftOut?: string): void {
-  const labels = new Map(resource.labels);
+function addClashing(column: MapColumn, resource: ResourceLabels, record: Json, { leftOut, unlessGiven }: LabelRule): void {
+  const labels = new Map([...(unlessGiven ? [unlessGiven] : []), ...resource.labels]);
   eachAttribute(record, (key, text) => {
     if (!RESERVED.has(key) && key !== leftOut) labels.set(key, text);
   });

@@ -55,7 +55,9 @@ function scalarText(any: Json, kind: Kind): string {
 }
 
 function base64(value: unknown, name: string): string {
-  if (typeof value !== "string" || !/^[A-Za-z0-9+/_-]*={0,2}$/.test(value)) throw new FieldError(name, "must be base64");
+  if (typeof value !== "string" || !/^[A-Za-z0-9+/_-]*={0,2}$/.test(value) || value.replace(/=+$/, "").length % 4 === 1) {
+    throw new FieldError(name, "must be base64");
+  }
   return Buffer.from(value, "base64").toString("base64");
 }
 

@@ -43,7 +43,7 @@ export class Quota {
       });
   }
 
-  /** Charges what a body cost: decompressed bytes, and records whether stored or dropped. */
+  /** Charges what a body cost: bytes, decompressed or stored, whichever is more, and records whether stored or dropped. */
   charge(orgId: string, bytes: number, records: number): void {
     if (this.#limits.bytesPerSecond === 0 && this.#limits.recordsPerSecond === 0) return;
     const bucket = this.#filled(orgId);

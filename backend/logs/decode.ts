@@ -53,7 +53,8 @@ function addRecord(rows: RowCollector<typeof LOG_CELLS>, record: Json, resource:
   cells.severity_number.add(severity > 0 && severity <= 24 ? severity : 0);
   cells.source.addEncoded(resource.service);
   cells.message.add(valueText(record, "body"));
-  addLabels(cells.labels, resource, record);
+  const eventName = text(record, "eventName");
+  addLabels(cells.labels, resource, record, { unlessGiven: eventName === "" ? undefined : ["event.name", eventName] });
   cells.trace_id.add(hexId(record, "traceId", 16));
   cells.span_id.add(hexId(record, "spanId", 8));
   cells.scope_name.addEncoded(scope);

@@ -212,12 +212,14 @@ describe("against the engine's own verdict", () => {
       for (const [reason, count] of Object.entries(verdict.dropped)) dropped[reason] = (dropped[reason] ?? 0) + count;
       bodies.push(verdict.body);
     }
-    expect(accepted).toBeGreaterThan(1500);
+    expect(accepted).toBeGreaterThan(1000);
     await post(bodies.join("\n"));
-    const rows = accepted + Object.values(dropped).reduce((sum, count) => sum + count, 0);
+    const { time_zero = 0, ...seen } = dropped;
+    expect(time_zero).toBeGreaterThan(0);
+    const rows = accepted + Object.values(seen).reduce((sum, count) => sum + count, 0);
     await vi.waitFor(async () => expect((await read()) - before.read).toBe(rows), { timeout: 5000, interval: 100 });
     expect(await invalid()).toBe(before.invalid);
-    const { before_retention = 0, too_far_ahead = 0, not_a_number = 0, ...counted } = { ...dropped, out_of_time: 0 };
+    const { before_retention = 0, too_far_ahead = 0, not_a_number = 0, ...counted } = { ...seen, out_of_time: 0 };
     counted.out_of_time = before_retention + too_far_ahead;
     expect(not_a_number).toBeGreaterThan(0);
     await vi.waitFor(

@@ -3,8 +3,8 @@
 // metrics/ingest.ts before anything is stored.
 //
 // The grammar is the text format (names without quotes are ASCII, quoted names any UTF-8), plus OpenMetrics' exemplars, `# EOF` and
-// seconds. Two spellings that the format allows and the engine misreads are corrected in place, without moving a byte: a `+` before a
-// number, and a comment or exemplar after the value (which the engine would search for labels).
+// seconds. Three spellings that the format allows and the engine misreads are corrected in place, without moving a byte: a `+` before a
+// number, a comment or exemplar after the value (which the engine would search for labels), and a time of 0.
 import { isUtf8 } from "node:buffer";
 import { setImmediate as nextTurn } from "node:timers/promises";
 
@@ -26,6 +26,7 @@ export type DropReason =
   | "too_long_label_value"
   | "not_a_number"
   | "before_retention"
+  | "time_zero"
   | "too_far_ahead";
 
 export interface ExpositionVerdict {
@@ -234,12 +235,20 @@ class Pass {
   #count(timeMs: number | undefined): void {
     this.#samples += 1;
     const limits = this.#limits;
-    if (this.#labels > limits.maxLabels) this.#drop("too_many_labels");
+    if (timeMs === 0) this.#dropTimeZero();
+    else if (this.#labels > limits.maxLabels) this.#drop("too_many_labels");
     else if (this.#tooLong) this.#drop(this.#tooLong);
     else if (this.#isNaN) this.#drop("not_a_number");
-    else if (timeMs === undefined || timeMs === 0) return;
+    else if (timeMs === undefined) return;
     else if (timeMs < limits.oldestMs) this.#drop("before_retention");
     else if (timeMs > limits.newestMs) this.#drop("too_far_ahead");
+  }
+
+  /** The engine would take a time of 0 for now: the line becomes a comment. */
+  #dropTimeZero(): void {
+    this.#bytes.fill(SPACE, this.#at, this.#end);
+    this.#bytes[this.#at] = HASH;
+    this.#drop("time_zero");
   }
 
   #drop(reason: DropReason): void {
@@ -384,7 +393,7 @@ class Pass {
 
   /**
    * Milliseconds as the engine reads them: a number within ± 2^31 is seconds, as in OpenMetrics; taken for milliseconds it would be
-   * before 26 January 1970, and so out of any retention. 0 is no time.
+   * before 26 January 1970, and so out of any retention.
    */
   #timeOf(from: number, to: number): number {
     const bytes = this.#bytes;

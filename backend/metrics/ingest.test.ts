@@ -125,6 +125,13 @@ test("what the engine would drop in silence is counted by reason, the rest is st
   expect((await series("counted")).map(({ __name__ }) => __name__)).toEqual(["kept", "kept"]);
 });
 
+test("a time of 0 is long ago, not now", async () => {
+  const lines = ["zero 1 0", 'zero{spelled="00"} 1 00', "zero 1 -0.0", "zero 1 0.0004", 'zero{a="b"} 1 0 # {trace_id="x"} 1', "now 1"];
+  expect(await ingest("epoch", lines.join("\r\n"))).toEqual({ accepted: 1, dropped: { time_zero: 5 } });
+  expect((await series("epoch")).map(({ __name__ }) => __name__)).toEqual(["now"]);
+  await expect(ingest("epoch", "zero 1 0 x\n")).rejects.toMatchObject({ code: "invalid_payload" });
+});
+
 test("the same body again is the same samples: lines without a time get the time of receipt", async () => {
   const receivedAt = new Date();
   for (let again = 0; again < 3; again += 1) await ingest("again", `timed 1 ${receivedAt.getTime() - 1000}\nuntimed 2\n`, receivedAt);

@@ -48,6 +48,8 @@ export function decodeTraces(body: Uint8Array, context: RowContext): DecodedBody
   });
 }
 
+const NOT_AS_ATTRIBUTE = { leftOut: "service.name" };
+
 interface ScopeCells {
   readonly name: Uint8Array;
   readonly version: Uint8Array;
@@ -75,7 +77,7 @@ function addSpan(rows: RowCollector<typeof SPAN_CELLS>, span: Json, resource: Re
     cells.status_code.add(STATUS_CODES[enumeration(status, "code", STATUS_NAMES)] ?? "UNSET");
     cells.status_message.add(text(status, "message"));
   });
-  addLabels(cells.attributes, resource, span, "service.name");
+  addLabels(cells.attributes, resource, span, NOT_AS_ATTRIBUTE);
   cells.scope_name.addEncoded(scope.name);
   cells.scope_version.addEncoded(scope.version);
   cells.trace_state.add(text(span, "traceState"));
