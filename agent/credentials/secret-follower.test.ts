@@ -84,6 +84,35 @@ it("knows a change by the watch without any poll", async () => {
   await vi.waitFor(() => expect(keysSeen()).toEqual(["ak_1", "ak_2"]));
 });
 
+it("is not put back by a watch event that comes late, nor by a deletion that is over", async () => {
+  const follower = follow({ ...TIMING, pollEveryMs: 3_600_000 });
+  await vi.waitFor(() => expect(watches).toHaveLength(1));
+  watches[0]!.write(`${JSON.stringify({ type: "ADDED", object })}\n`);
+  await vi.waitFor(() => expect(keysSeen()).toEqual(["ak_1"]));
+  object = withKey("ak_2", "10");
+  await follower.poll(stop.signal);
+  const late = [
+    { type: "MODIFIED", object: withKey("ak_late", "9") },
+    { type: "DELETED", object: withKey("ak_late", "8") },
+    { type: "MODIFIED", object: withKey("ak_odd", "x") },
+  ];
+  watches[0]!.write(late.map((event) => `${JSON.stringify(event)}\n`).join(""));
+  object = withKey("ak_3", "11");
+  watches[0]!.write(`${JSON.stringify({ type: "MODIFIED", object })}\n`);
+  await vi.waitFor(() => expect(keysSeen()).toContain("ak_3"));
+  expect(keysSeen()).toEqual(["ak_1", "ak_2", "ak_3"]);
+});
+
+it("asks when an event is older than what it knows: the data store may have been put back", async () => {
+  const follower = follow({ ...TIMING, pollEveryMs: 3_600_000 });
+  await vi.waitFor(() => expect(watches).toHaveLength(1));
+  object = withKey("ak_2", "10");
+  await follower.poll(stop.signal);
+  object = withKey("ak_restored", "3");
+  watches[0]!.write(`${JSON.stringify({ type: "MODIFIED", object })}\n`);
+  await vi.waitFor(() => expect(keysSeen().at(-1)).toBe("ak_restored"));
+});
+
 it("watches anew after an error that the watch itself reports", async () => {
   follow({ ...TIMING, pollEveryMs: 3_600_000 });
   await vi.waitFor(() => expect(watches).toHaveLength(1));

@@ -1,6 +1,6 @@
 // Follows the Secret: a watch for speed, a poll behind it for certainty. Invariant: a change of the Secret is known here within one
 // poll interval, even when the watch has died without a word; a poll that knows more than the watch is the watch's end. An
-// answer of the API that was overtaken by a newer one is never applied. Called by enrolment/cluster-enrolment.ts.
+// answer or an event of the API that was overtaken by a newer one is never applied. Called by enrolment/cluster-enrolment.ts.
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
 import { namedObject, type KubernetesApi } from "../kubernetes/api.ts";
@@ -144,8 +144,23 @@ export class SecretFollower {
       const view = event.type === "DELETED" ? undefined : parseSecret(event.object);
       watch.version = view?.version;
       this.#log.debug({ version: watch.version }, "the watch of the Secret has news");
-      this.apply(view);
+      // Of a deleted Secret the event has the version of the deletion.
+      if (this.#isOlder(event.object.metadata.resourceVersion)) this.#askAnew(signal);
+      else this.apply(view);
     }
+  }
+
+  /** True when an event with this version may tell less than what is in hand, which a read or a write of our own has brought. */
+  #isOlder(version: string | undefined): boolean {
+    if (this.#applied === 0) return false;
+    const known = this.#view?.version;
+    // Versions grow; but a data store may have been put back from a backup, and a Secret that is gone has none.
+    return version !== known && !(Number(version) > Number(known));
+  }
+
+  /** A late event is a reason to ask, not an answer. Safe: what is known stays in force, and the next poll comes. */
+  #askAnew(signal: AbortSignal): void {
+    this.poll(signal).catch(() => undefined);
   }
 }
 

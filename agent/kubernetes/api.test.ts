@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { KubernetesApi, KubernetesError } from "./api.ts";
 
 const NEVER = new AbortController().signal;
@@ -65,4 +65,29 @@ it("gives up on a server that is silent, and takes a fresh connection for the ne
   await expect(api.get("/x", NEVER)).rejects.toThrow(/timeout/i);
   await api.get("/x", NEVER);
   expect(ports.slice(0, 2)).not.toContain(ports[2]);
+});
+
+it.each<[string, () => Promise<unknown>]>([
+  ["call", () => api.get("/x", NEVER)],
+  ["watch", () => api.watch("/x", {}, 60_000, NEVER).next()],
+])("leaves all of its kept connections when a %s finds one of them silent: they have died together", async (_what, call) => {
+  const ports: number[] = [];
+  const together: ServerResponse[] = [];
+  let frozen: readonly number[] = [];
+  answer = ({ socket }, response) => {
+    ports.push(socket.remotePort ?? 0);
+    if (frozen.includes(socket.remotePort ?? 0)) return;
+    together.push(response);
+    if (together.length >= 5) for (const each of together) each.end("{}");
+  };
+  await Promise.all(Array.from({ length: 5 }, () => api.get("/x", NEVER)));
+  const kept = ports.slice(0, 5);
+  expect(new Set(kept).size).toBe(5);
+  await vi.waitFor(async () => {
+    await api.get("/x", NEVER);
+    expect(kept).toContain(ports.at(-1));
+  });
+  frozen = [...new Set(ports)];
+  await expect(call()).rejects.toThrow(/timeout/i);
+  expect(await api.get("/x", NEVER)).toEqual({});
 });

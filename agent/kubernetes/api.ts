@@ -98,12 +98,17 @@ export class KubernetesApi implements AsyncDisposable {
    */
   async *watch<T>(path: string, query: Record<string, string>, silenceMs: number, signal: AbortSignal): AsyncGenerator<WatchEvent<T>> {
     const parameters = new URLSearchParams({ ...query, watch: "true", allowWatchBookmarks: "true" });
-    const answer = await this.#send("GET", `${path}?${parameters.toString()}`, undefined, signal, silenceMs);
-    let rest = "";
-    for await (const chunk of answer.body.setEncoding("utf8")) {
-      const lines = (rest + String(chunk)).split("\n");
-      rest = lines.pop() ?? "";
-      for (const line of lines) if (line !== "") yield watchEvent<T>(line);
+    try {
+      const answer = await this.#send("GET", `${path}?${parameters.toString()}`, undefined, signal, silenceMs);
+      let rest = "";
+      for await (const chunk of answer.body.setEncoding("utf8")) {
+        const lines = (rest + String(chunk)).split("\n");
+        rest = lines.pop() ?? "";
+        for (const line of lines) if (line !== "") yield watchEvent<T>(line);
+      }
+    } catch (error) {
+      if (isSilence(error)) await this.#disconnect();
+      throw error;
     }
   }
 
@@ -117,7 +122,7 @@ export class KubernetesApi implements AsyncDisposable {
       const answer = await this.#send(method, path, content, AbortSignal.any([signal, timeout]), this.#timeoutMs);
       return (await answer.body.json()) as T;
     } catch (error) {
-      if (timeout.aborted) await this.#disconnect();
+      if (timeout.aborted || isSilence(error)) await this.#disconnect();
       throw error;
     }
   }
@@ -181,6 +186,11 @@ export class KubernetesApi implements AsyncDisposable {
 /** `watch` on one object by name: RBAC with `resourceNames` grants it only with this field selector. */
 export function namedObject(name: string): Record<string, string> {
   return { fieldSelector: `metadata.name=${name}` };
+}
+
+/** undici's own word for a connection on which nothing comes: its timers may be quicker than ours on a busy machine. */
+function isSilence(error: unknown): boolean {
+  return ["UND_ERR_HEADERS_TIMEOUT", "UND_ERR_BODY_TIMEOUT"].includes((error as { code?: string }).code ?? "");
 }
 
 interface Content {

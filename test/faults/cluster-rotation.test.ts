@@ -183,11 +183,14 @@ describe("while a rotation is under way", () => {
     const deaf = cluster.agent("deaf", { kubernetes: { ...cluster.access, server }, keyRotationDays: 0 });
     const hearing = cluster.agent("hearing");
     await allSignWith([deaf, hearing], () => true);
-    await eventually("its watch is up", async () => deaf.log.includes("the watch of the Secret has news"));
+    const news = () => deaf.log.split("the watch of the Secret has news").length - 1;
+    await eventually("its watch is up", async () => news() > 0);
+    const before = news();
     relay.freeze();
     backend.aheadMs = 31 * DAY_MS;
     expect(await allSignWith([deaf, hearing], (hash) => hash !== first)).toEqual(new Set([newestHash(backend)]));
-    await eventually("it watches anew", async () => deaf.log.includes("the watch of the Secret ended"));
+    // However it found out: by a poll's silence, which ends all connections, or by a poll on a fresh one that knew more than the watch.
+    await eventually("it watches anew", async () => news() > before);
     expect(deaf.refusals).toEqual([]);
   });
 });
