@@ -1,0 +1,31 @@
+// Attacks on accounts and enrolment: passwords of nobody, nodes that do not exist. Findings, items 13 and 16.
+import { randomUUID } from "node:crypto";
+import type { Attack } from "./attack.ts";
+
+export const nobodysPasswords: Attack = {
+  row: "13",
+  what: "600 passwords for a user who is not there, fifty at once; 50 users who are there already",
+  everyMs: 15_000,
+  async wave(attacker) {
+    const bearer = attacker.target.adminToken;
+    const password = `${randomUUID()}-A1`;
+    const nobody = `/api/users/${randomUUID()}/password`;
+    await attacker.many(600, 50, () => attacker.call({ method: "PUT", path: nobody, bearer, body: { password } }));
+    const body = { email: "admin@attacker.example", password, role: "viewer" };
+    await attacker.many(50, 50, () => attacker.call({ method: "POST", path: "/api/users", bearer, body }));
+  },
+};
+
+export const inventedNodes: Attack = {
+  row: "16",
+  what: "a thousand heartbeats of nodes that do not exist, twenty at once; then the list of clusters ten times",
+  everyMs: 5000,
+  async wave(attacker) {
+    const { clusterKey: key, viewerToken: bearer } = attacker.target;
+    const collector = { state: "running", restarts: 0, last_error: "e".repeat(1000) };
+    await attacker.many(1000, 20, () =>
+      attacker.call({ method: "POST", path: "/heartbeat", key, body: { node: `node-${randomUUID()}`, agent_version: "1", collector } }),
+    );
+    await attacker.many(10, 2, () => attacker.call({ method: "GET", path: "/api/clusters", bearer }));
+  },
+};

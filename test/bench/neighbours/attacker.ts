@@ -1,0 +1,65 @@
+// The attacking tenant, a process of its own, so that what it takes does not slow the clocks of those who measure: told by messages which
+// attacks to run against whom, when to begin and when to end; answers with what each was answered.
+import { setPriority } from "node:os";
+import { Attacker, type Attack, type Target } from "./attack.ts";
+import { ATTACKS } from "./attacks.ts";
+
+export interface Orders {
+  readonly target: Target;
+  readonly attacks: readonly string[];
+}
+export type ToAttacker = { readonly prepare: Orders } | "begin" | "end";
+export type FromAttacker = "prepared" | { readonly answers: Record<string, Record<string, number>> };
+
+/** Below the backend's, which has no attackers on its machine elsewhere. */
+const NICE = 5;
+
+const attackers = new Map<string, Attacker>();
+const preparations: Record<string, Record<string, number>> = {};
+
+async function prepare({ target, attacks }: Orders): Promise<void> {
+  for (const name of attacks) {
+    const attack = attackOf(name);
+    const attacker = new Attacker(target);
+    attackers.set(name, attacker);
+    await attack.prepare?.(attacker);
+    preparations[name] = Object.fromEntries(attacker.answers);
+    attacker.answers.clear();
+  }
+}
+
+async function begin(): Promise<void> {
+  const waves = async ([name, attacker]: [string, Attacker]): Promise<void> => await attacker.run(attackOf(name));
+  await Promise.all([...attackers].map(waves));
+}
+
+function attackOf(name: string): Attack {
+  const attack = ATTACKS[name];
+  if (!attack) throw new Error(`there is no attack "${name}"; there are: ${Object.keys(ATTACKS).join(", ")}`);
+  return attack;
+}
+
+function told(message: FromAttacker): void {
+  process.send?.(message);
+}
+
+setPriority(NICE);
+process.on("message", (message: ToAttacker) => {
+  if (message === "begin") void begin();
+  else if (message === "end") {
+    const answers: Record<string, Record<string, number>> = {};
+    for (const [name, attacker] of attackers) {
+      answers[name] = Object.fromEntries(attacker.answers);
+      const prepared = Object.entries(preparations[name] ?? {});
+      for (const [answer, times] of prepared) answers[name][`beforehand: ${answer}`] = times;
+    }
+    process.send?.({ answers } satisfies FromAttacker, () => process.exit(0));
+  } else
+    prepare(message.prepare).then(
+      () => told("prepared"),
+      (error: unknown) => {
+        console.error(error);
+        process.exit(1);
+      },
+    );
+});

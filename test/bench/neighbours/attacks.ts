@@ -1,0 +1,47 @@
+// Every attack by its name. Invariant: `ROWS` are those of the findings, the attacks that run together by default.
+import { inventedNodes, nobodysPasswords } from "./accounts.ts";
+import type { Attack } from "./attack.ts";
+import { amplified, denseJson } from "./bodies.ts";
+import { unauthenticated } from "./connections.ts";
+import { heartbeatFlood, mintedCredentials, ruleChurn } from "./more-accounts.ts";
+import { bombs, deepAndWide, drippingBodies, largestBodies, logFlood, newSeries, wideDays } from "./more-bodies.ts";
+import { loginFlood, pipelined, silentConnections } from "./more-connections.ts";
+import { costlyExpressions, costlyRules, longHistories, wideLabels } from "./more-queries.ts";
+import { costlyPromql, largeAnswers, slowLogQueries } from "./queries.ts";
+import { abandonedDrafts, hugeRules, longExpressions } from "./rules.ts";
+
+export const ATTACKS: Readonly<Record<string, Attack>> = {
+  "amplified-resource": amplified,
+  "unauthenticated-bodies": unauthenticated,
+  "large-answers": largeAnswers,
+  "slow-log-queries": slowLogQueries,
+  "costly-promql": costlyPromql,
+  "long-expressions": longExpressions,
+  "dense-json": denseJson,
+  "huge-rules": hugeRules,
+  "abandoned-drafts": abandonedDrafts,
+  "nobodys-passwords": nobodysPasswords,
+  "invented-nodes": inventedNodes,
+  "largest-bodies": largestBodies,
+  "log-flood": logFlood,
+  "wide-days": wideDays,
+  "new-series": newSeries,
+  "deep-and-wide": deepAndWide,
+  bombs,
+  "dripping-bodies": drippingBodies,
+  "silent-connections": silentConnections,
+  pipelined,
+  "login-flood": loginFlood,
+  "wide-labels": wideLabels,
+  "costly-expressions": costlyExpressions,
+  "costly-rules": costlyRules,
+  "long-histories": longHistories,
+  "minted-credentials": mintedCredentials,
+  "heartbeat-flood": heartbeatFlood,
+  "rule-churn": ruleChurn,
+};
+
+/** Those of the findings. */
+export const ROWS: readonly string[] = Object.entries(ATTACKS)
+  .filter(([, { row }]) => row !== "more")
+  .map(([name]) => name);

@@ -1,0 +1,62 @@
+// Neighbours of the findings, without a key: connections that say little or nothing, or everything at once.
+import { randomUUID } from "node:crypto";
+import type { Attack, Attacker } from "./attack.ts";
+
+async function opened(attacker: Attacker, count: number, perSecond: number, parts: () => string[], heldMs: number): Promise<void> {
+  await attacker.many(count, count, async (index) => {
+    await attacker.pause((index * 1000) / perSecond);
+    await attacker.hold(parts(), heldMs);
+  });
+}
+
+export const silentConnections: Attack = {
+  row: "more",
+  what: "4,000 connections that say nothing, or half a header, or ask once and are kept",
+  everyMs: 60_000,
+  async wave(attacker) {
+    await Promise.all([
+      opened(attacker, 1500, 150, () => [], 60_000),
+      opened(attacker, 1500, 150, () => ["GET /query/logs HTTP/1.1\r\nHost: x\r\nX-Slow: "], 60_000),
+      opened(attacker, 1000, 100, () => ["GET /no/such/path HTTP/1.1\r\nHost: x\r\n\r\n"], 60_000),
+    ]);
+  },
+};
+
+export const pipelined: Attack = {
+  row: "more",
+  what: "forty connections that each send 2,000 requests without reading: unknown paths, /openapi.json, log queries of a viewer",
+  everyMs: 15_000,
+  async wave(attacker) {
+    const bearer = `Authorization: Bearer ${attacker.target.viewerToken}\r\n`;
+    const paths = ["/no/such/path", "/openapi.json", "/query/logs?limit=500", "/query/prometheus/api/v1/labels"];
+    await attacker.many(40, 40, async (index) => {
+      const asked = `GET ${paths[index % paths.length]} HTTP/1.1\r\nHost: x\r\n${bearer}\r\n`;
+      await attacker.hold([asked.repeat(2000)], 15_000, { read: false });
+    });
+  },
+};
+
+export const loginFlood: Attack = {
+  row: "more",
+  what: "without a key: 100 logins at once of accounts that do not exist, 100 of one that does; 200 unknown keys; 100 bad install tokens",
+  everyMs: 5000,
+  async wave(attacker) {
+    const login = (email: string) => attacker.call({ method: "POST", path: "/api/auth/login", body: { email, password: randomUUID() } });
+    const register = () =>
+      attacker.call({
+        method: "POST",
+        path: "/api/clusters/register",
+        bearer: `it_${randomUUID()}`,
+        headers: { "idempotency-key": randomUUID() },
+        body: { cluster_name: "x", cluster_uid: randomUUID(), agent_version: "1" },
+      });
+    await Promise.all([
+      attacker.many(100, 100, () => login(`${randomUUID()}@nowhere.example`)),
+      attacker.many(100, 100, () => login("admin@attacker.example")),
+      attacker.many(200, 100, () =>
+        attacker.call({ method: "POST", path: "/ingest", key: `ak_${randomUUID()}`, body: Buffer.from("m 1\n") }),
+      ),
+      attacker.many(100, 100, register),
+    ]);
+  },
+};

@@ -1,0 +1,54 @@
+// Attacks through alert rules: expressions for a quadratic parser, rules that fill the evaluator, drafts that nobody waits for. Findings,
+// items 6, 8 and 10.
+import type { Attack, Attacker } from "./attack.ts";
+
+const VALIDATE = "/alerting/rules/validate";
+const MAX_EXPRESSION = 10_000;
+const ANNOTATIONS = 20;
+const MAX_ANNOTATION = 4000;
+const HUGE_RULES = 150;
+const HUGE_RULES_A_WAVE = 30;
+
+export const longExpressions: Attack = {
+  row: "6",
+  what: "thirty expressions of 10 kB at once to validate: 1^1^1…, 1-1-1…, ((((1…",
+  everyMs: 10_000,
+  async wave(attacker, turn) {
+    const right = `${"1^".repeat(MAX_EXPRESSION / 2 - 1)}1`;
+    const left = `${"1-".repeat(MAX_EXPRESSION / 2 - 1)}1`;
+    const deep = `${"(".repeat(4000)}1${")".repeat(4000)}`;
+    const expressions = turn % 3 === 2 ? [right, left, deep] : [right];
+    await attacker.many(30, 30, async (index) => {
+      const expr = expressions[index % expressions.length];
+      await attacker.call({ method: "POST", path: VALIDATE, bearer: attacker.target.viewerToken, body: { expr } });
+    });
+  },
+};
+
+/** As much text as a rule may hold, of characters that a rule file may write as six. */
+export function hugeRule(attacker: Attacker): object {
+  const annotations = Object.fromEntries(Array.from({ length: ANNOTATIONS }, (_, index) => [`a${index}`, "é".repeat(MAX_ANNOTATION)]));
+  return { name: `huge ${attacker.serial()}`, severity: "info", expr: "vector(1) > 0", annotations };
+}
+
+export const hugeRules: Attack = {
+  row: "8",
+  what: "150 rules of 20 annotations of 4,000 characters each, two at once; then two more every three seconds",
+  everyMs: 3000,
+  async wave(attacker, turn) {
+    const { adminToken: bearer } = attacker.target;
+    const rules = turn < HUGE_RULES / HUGE_RULES_A_WAVE ? HUGE_RULES_A_WAVE : 2;
+    await attacker.many(rules, 2, () => attacker.call({ method: "POST", path: "/alerting/rules", bearer, body: hugeRule(attacker) }));
+  },
+};
+
+export const abandonedDrafts: Attack = {
+  row: "10",
+  what: "300 drafts to validate that the evaluator refuses, left after half a second",
+  everyMs: 15_000,
+  async wave(attacker) {
+    const body = { expr: "vector(1) > 0", annotations: { text: "{{{ $value }}" } };
+    const bearer = attacker.target.viewerToken;
+    await attacker.many(300, 300, () => attacker.call({ method: "POST", path: VALIDATE, bearer, body, leaveAfterMs: 500 }));
+  },
+};

@@ -1,0 +1,71 @@
+// What a run has shown, as a table for people.
+import { ATTACKS } from "./attacks.ts";
+import type { Fared } from "./good-tenant.ts";
+import type { RunResult } from "./run.ts";
+
+const SENDS = ["send metrics", "send logs", "send traces"];
+const QUERIES = ["query logs", "query traces", "query metrics", "rule status"];
+
+/** Everything of one run. */
+export function shownRun(result: RunResult): string {
+  const rows = Object.entries(result.fared).map(([name, one]) => [name, one.sent, one.p50Ms, one.p99Ms, one.maxMs, errorsOf([one])]);
+  const { pod, evaluations } = result;
+  const names = Object.entries(pod.peakResidentMiB).map(([name, mib]) => `${name} ${mib}`);
+  return [
+    table(["the good tenant", "sent", "p50 ms", "p99 ms", "max ms", "not answered with success"], rows),
+    `rules: ${evaluations.came} evaluations of ${evaluations.rules} rules, ${evaluations.missed} missed, longest gap ${evaluations.longestGapMs} ms; ${result.failedEvaluations} answers told of a failed one`,
+    `memory: peak ${pod.peakAnonymousMiB} MiB without page cache (resident: ${names.join(", ")})${result.unlimited === undefined ? "" : `; NO LIMIT: ${result.unlimited}`}`,
+    `ends: ${pod.ends.length} (${pod.ends.join(", ")}), ${pod.oomKills} processes killed for memory, ${pod.livenessKills} by liveness, ${pod.engineRestarts} starts of engines; away ${(pod.awayMs / 1000).toFixed(0)} s`,
+    `probes failed: readiness ${pod.readinessFailures} of ${pod.readinessProbes}, liveness ${pod.livenessFailures} of ${pod.livenessProbes}`,
+    table(
+      ["attack", "row", "answers"],
+      Object.entries(result.answers).map(([name, answers]) => [name, ATTACKS[name]?.row ?? "", tallyOf(Object.entries(answers))]),
+    ),
+  ].join("\n\n");
+}
+
+/** One line for each of several runs. */
+export function shownRuns(results: readonly RunResult[]): string {
+  const header = ["attacks", "sends p99 / max ms", "errors", "queries p99 / max ms", "errors", "login, rule max ms", "errors"];
+  const rows = results.map((result) => {
+    const { pod, evaluations } = result;
+    const of = (names: readonly string[]) => names.flatMap((name) => result.fared[name] ?? []);
+    const times = (all: readonly Fared[]): string => `${most(all, "p99Ms")} / ${most(all, "maxMs")}`;
+    const [sends, queries, rest] = [of(SENDS), of(QUERIES), of(["log in", "create a rule"])];
+    return [
+      result.attacks.length === 0 ? "none" : result.attacks.length > 3 ? `${result.attacks.length} together` : result.attacks.join(", "),
+      times(sends),
+      errorsOf(sends),
+      times(queries),
+      errorsOf(queries),
+      rest.map(({ maxMs }) => maxMs).join(", "),
+      errorsOf(rest),
+      `${evaluations.missed} of ${evaluations.came + evaluations.missed}, ${(evaluations.longestGapMs / 1000).toFixed(0)} s`,
+      pod.peakAnonymousMiB,
+      `${pod.ends.length}${pod.livenessKills > 0 ? ` (${pod.livenessKills} by liveness)` : ""}, ${(pod.awayMs / 1000).toFixed(0)} s away`,
+      `${pod.readinessFailures} of ${pod.readinessProbes}`,
+      result.attacks.length > 3 ? "" : result.attacks.map((name) => tallyOf(Object.entries(result.answers[name] ?? {}))).join("; "),
+    ];
+  });
+  return table([...header, "evaluations missed, longest gap", "peak MiB", "ends", "not ready", "the attack was answered"], rows);
+}
+
+function most(all: readonly Fared[], field: "p99Ms" | "maxMs"): number {
+  return Math.max(0, ...all.map((one) => one[field]).filter(Number.isFinite));
+}
+
+function errorsOf(all: readonly Fared[]): string {
+  const sums = new Map<string, number>();
+  for (const { errors } of all) for (const [answer, times] of Object.entries(errors)) sums.set(answer, (sums.get(answer) ?? 0) + times);
+  return tallyOf([...sums]) || "none";
+}
+
+function tallyOf(answers: readonly (readonly [string, number])[]): string {
+  return answers.map(([answer, times]) => `${times} × ${answer}`).join(", ");
+}
+
+/** In Markdown. */
+function table(header: readonly string[], rows: readonly (readonly (string | number)[])[]): string {
+  const line = (cells: readonly (string | number)[]): string => `| ${cells.join(" | ")} |`;
+  return [line(header), line(header.map(() => "---")), ...rows.map(line)].join("\n");
+}
