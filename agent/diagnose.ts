@@ -12,7 +12,7 @@ import { type Check, type Finding, messageOf } from "./diagnose/check.ts";
 import { checkAgent, checkCollector, checkDisk, checkLogs, healthUrl } from "./diagnose/node.ts";
 import { createLog } from "./log.ts";
 import type { Program } from "./run.ts";
-import { readSettings, type Secrets, type Settings, SettingsError } from "./settings.ts";
+import { inValueNames, readSettings, type Secrets, type Settings, SettingsError } from "./settings.ts";
 import { createUpstream } from "./upstream.ts";
 
 /** True when nothing failed, and the bundle, if asked for, is written. */
@@ -21,7 +21,7 @@ export async function diagnoseCommand(program: Program, bundleFile?: string): Pr
   let redact = maskSecrets;
   const report = (finding: Finding): void => {
     findings.push(finding);
-    console.log(redact(line(finding)));
+    console.log(inValueNames(redact(line(finding))));
   };
   const read = settingsOf(program, report);
   if (read) {

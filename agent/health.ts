@@ -9,7 +9,7 @@ import type { HeartbeatStatus } from "./enrolment/heartbeat.ts";
 import type { AgentIdentityStatus } from "./enrolment/identity.ts";
 import { renderMetrics } from "./metrics.ts";
 import type { ProxyStatus } from "./proxy/server.ts";
-import type { ListenAddress, Signal } from "./settings.ts";
+import { inValueNames, type ListenAddress, type Signal } from "./settings.ts";
 
 /** Parts that are not there yet are undefined. */
 export interface AgentStatus {
@@ -77,7 +77,7 @@ async function readiness(source: HealthSource, response: ServerResponse): Promis
     response,
     reasons.length === 0 ? 200 : 503,
     "application/json",
-    `${JSON.stringify({ ready: reasons.length === 0, reasons, failing })}\n`,
+    `${inValueNames(JSON.stringify({ ready: reasons.length === 0, reasons, failing }))}\n`,
   );
 }
 

@@ -5,7 +5,7 @@ import { enableCompileCache } from "node:module";
 import { join } from "node:path";
 import { Command } from "commander";
 import packageFile from "./package.json" with { type: "json" };
-import { type Identity, readSettings, SettingsError } from "./settings.ts";
+import { type Identity, inValueNames, readSettings, SettingsError } from "./settings.ts";
 
 const PROGRAMS = { host: "atherops-otel-agent", cluster: "atherops-k8s-otel-agent" } as const;
 const WHAT = {
@@ -20,7 +20,7 @@ export async function main(identity: Identity, argv: string[] = process.argv): P
   } catch (error) {
     if (!(error instanceof Error)) throw error;
     const isOperators = EXPECTED.has(error.name) || isPortTaken(error) || isPortTaken(error.cause);
-    process.stderr.write(`${PROGRAMS[identity]}: ${isOperators ? error.message : error.stack}\n`);
+    process.stderr.write(`${PROGRAMS[identity]}: ${isOperators ? inValueNames(error.message) : error.stack}\n`);
     process.exitCode = error instanceof SettingsError || error.name === "CollectorConfigError" ? 2 : 1;
   }
 }

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { readSettings, SettingsError } from "./settings.ts";
+import { inValueNames, readSettings, SettingsError } from "./settings.ts";
 
 const CLUSTER = {
   BACKEND_URL: "https://b.example",
@@ -74,6 +74,22 @@ describe("settings of the agent", () => {
   ])("let BACKEND_URL %s with %o pass or refuse it: %s", (url, env, expected) => {
     const message = problemsOf("host", { BACKEND_URL: url, ...env });
     expect(message).toContain(expected);
+  });
+
+  test("name the values of the chart that set them, where the agent runs by a chart", () => {
+    const env = { VALUE_NAMES: '{"BACKEND_URL":"backendUrl","ALLOW_PLAIN_HTTP":"allowPlainHttp","INSTALL_TOKEN":"installToken"}' };
+    const message = problemsOf("cluster", { ...CLUSTER, BACKEND_URL: "http://b.example", INSTALL_TOKEN_FILE: "/", OTELCOL_PATH: "" });
+    expect(inValueNames(message, env)).toBe(
+      "wrong settings:\n  backendUrl: plain http would send telemetry readable by anyone on the way: use https, or set allowPlainHttp=true\n" +
+        "  installToken: cannot read /: EISDIR",
+    );
+    for (const VALUE_NAMES of [undefined, "", "nonsense", "null"]) expect(inValueNames(message, { VALUE_NAMES })).toBe(message);
+  });
+
+  test("let an expression pass in the collector's own syntax, and refuse none at all", () => {
+    for (const pattern of ["^\\d{4}-", "(?i)^error", "^(?P<year>\\d{4})"])
+      expect(problemsOf("cluster", { ...CLUSTER, LOG_MULTILINE_START: pattern })).toBe("accepted");
+    expect(problemsOf("cluster", { ...CLUSTER, LOG_MULTILINE_START: "[" })).toContain("not a regular expression");
   });
 
   test("refuse a proxy address that is not loopback", () => {

@@ -43,6 +43,7 @@
 //   KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT   the API server; set by the kubelet
 //   SERVICE_ACCOUNT_DIR     /var/run/secrets/kubernetes.io/serviceaccount   token and ca.crt
 //   HOST_ROOT               /hostfs          where the node's root file system is mounted
+//   VALUE_NAMES                              set by the Helm chart: which of its values sets which variable; errors name the value
 import { readFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
@@ -146,6 +147,21 @@ export function readSettings(identity: Identity, env: NodeJS.ProcessEnv = proces
   };
   read.finish();
   return { settings, secrets };
+}
+
+/** A message in the words of who set the variables that it names: with VALUE_NAMES, a Helm chart's values in their place. */
+export function inValueNames(message: string, env: NodeJS.ProcessEnv = process.env): string {
+  const names = valueNames(env["VALUE_NAMES"]);
+  return message.replaceAll(/\b[A-Z]+(?:_[A-Z]+)+\b/g, (name) => names.get(name) ?? names.get(name.replace(/_FILE$/, "")) ?? name);
+}
+
+/** A chart of another version than the image may say anything: what is not understood translates nothing. */
+function valueNames(json: string | undefined): Map<string, string> {
+  try {
+    return new Map(Object.entries(JSON.parse(json || "{}") as Record<string, string>));
+  } catch {
+    return new Map();
+  }
 }
 
 /** The install token as it is now: INSTALL_TOKEN_FILE is a mounted Secret, which changes while the agent runs. Undefined when unreadable. */
@@ -372,10 +388,11 @@ class Reader {
     return `https://${host.includes(":") ? `[${host}]` : host}:${port}`;
   }
 
+  /** The collector's own are RE2: what JavaScript writes otherwise, leading flags and named groups, is no mistake. */
   pattern(name: string): string | undefined {
     const text = this.text(name);
     try {
-      if (text !== undefined) RegExp(text);
+      if (text !== undefined) RegExp(text.replace(/^\(\?[imsU]+\)/, "").replaceAll("(?P<", "(?<"));
     } catch {
       this.problem(`${name}: not a regular expression`);
     }

@@ -43,6 +43,16 @@ beforeAll(async () => {
       if (end < rows.length) void reply.header("link", `<${path}?start=${start}&limit=${limit}&cursor=${end}>; rel="next"`);
       return rows.slice(Number(cursor), end);
     });
+  queries.get<{ Querystring: { query: string } }>("/query/prometheus/api/v1/query", async (request, reply) => {
+    if (request.query.query === "(") return await reply.code(422).send({ status: "error", errorType: "422", error: "missing )" });
+    return {
+      status: "success",
+      data: {
+        resultType: "vector",
+        result: request.query.query === "none" ? [] : [{ metric: { __name__: "up", job: "a" }, value: [1, "0.5"] }],
+      },
+    };
+  });
   await queries.listen({ host: "127.0.0.1", port: 0 });
   queryUrl = `http://127.0.0.1:${(queries.server.address() as AddressInfo).port}`;
 });
@@ -202,7 +212,7 @@ test("wrong usage is exit code 2 with a suggestion, help is 0 and shows examples
   const typo = await atherops("cluster");
   expect([typo.code, typo.err]).toEqual([2, expect.stringContaining("Did you mean clusters?")]);
   expect((await atherops("users role a@b king")).code).toBe(2);
-  for (const command of ["", "login ", "orgs create ", "tokens create ", "hosts configure ", "logs ", "traces "]) {
+  for (const command of ["", "login ", "orgs create ", "tokens create ", "hosts configure ", "logs ", "traces ", "metrics "]) {
     const help = await atherops(`${command}--help`);
     expect(help.code, command).toBe(0);
     expect(help.out, command).toMatch(/Example/);
@@ -313,6 +323,16 @@ test("spans are a table, or one object a line", async () => {
   expect(shown.out.split("\n")[1]).toBe("2026-11-21T09:00:00.000000000Z  shop     POST /pay  12.5        ERROR       aa       bb");
   expect(asked[0]).toContain("trace_id=AA");
   expect(asked[0]).toContain("error=true");
+});
+
+test("an expression's value now is a table, or an array", async () => {
+  sessionAtQueries();
+  expect((await atherops("metrics up{job='a'}", { url: queryUrl })).out).toBe('NAME  VALUE  LABELS\nup    0.5    {"job":"a"}\n');
+  expect(JSON.parse((await atherops("metrics up --json", { url: queryUrl })).out)).toEqual([
+    { name: "up", value: "0.5", labels: { job: "a" } },
+  ]);
+  expect((await atherops("metrics none", { url: queryUrl })).out).toBe("none\n");
+  expect((await atherops("metrics (", { url: queryUrl })).err).toBe("atherops: missing ) [422 422]\n");
 });
 
 test("a live tail prints late rows and equal rows, each as often as it is stored, and ends quietly", async () => {

@@ -111,8 +111,9 @@ async function refusal(answer: Response): Promise<Problem> {
   const retry = answer.headers.get("retry-after");
   const wait = retry ? ` (try again in ${retry} s)` : "";
   try {
-    const { error, message } = JSON.parse(text) as { error: string; message: string };
-    return new Problem(`${message} [${answer.status} ${error}]${wait}`);
+    // The Prometheus API has names of its own: `error` is its message.
+    const { error, message = error, errorType = error } = JSON.parse(text) as { error: string; message?: string; errorType?: string };
+    return new Problem(`${message} [${answer.status} ${errorType}]${wait}`);
   } catch {
     return new Problem(`the backend answered ${answer.status}${wait}; is the address right?`);
   }

@@ -49,6 +49,7 @@ Examples:
   atherops logs --level error --since 1h          the newest errors
   atherops logs --follow --label k8s.namespace.name=shop
   atherops traces --service checkout --error --json | jq .TraceID
+  atherops metrics 'sum(system_memory_usage_bytes)'
   atherops keys create ci-loader                  a key for sending telemetry without an agent
 
 The password is asked for, or read from a pipe or from the file that ATHEROPS_PASSWORD_FILE names; never from an argument.
@@ -76,7 +77,7 @@ function isOfTheSystem(error: unknown): error is Error {
 
 function buildProgram(world: World): Command {
   const program = new Command("atherops")
-    .description("Administers an AtherOps backend over its HTTP API, and reads logs and traces.")
+    .description("Administers an AtherOps backend over its HTTP API, and reads metrics, logs and traces.")
     .version(packageFile.version)
     .option("--url <address>", "the backend; default ATHEROPS_URL, then where the last login went, then http://127.0.0.1:8080")
     .option("--json", "JSON instead of a table: an array, or one object a line for logs and traces")

@@ -1,4 +1,5 @@
-// `atherops logs` and `atherops traces`: the newest rows of a query, or a live tail. Used by program.ts.
+// `atherops logs` and `atherops traces`: the newest rows of a query, or a live tail; `atherops metrics`: the value of an expression now.
+// Used by program.ts.
 import { Option, type Command } from "commander";
 import { follow } from "./follow.ts";
 import { Problem } from "./problem.ts";
@@ -34,6 +35,8 @@ export function addQueryCommands(program: Command, console: Console): void {
     await read(console, { path: "/query/logs", time: "timestamp", line: logLine }, query, options);
   });
 
+  addMetrics(program, console);
+
   const traces = withRange(program.command("traces").description("the newest spans of your organisation, in the order of their times"))
     .option("--service <name>", "service.name of the sender")
     .option("--error", "only spans with an error")
@@ -46,6 +49,34 @@ export function addQueryCommands(program: Command, console: Console): void {
     const query = { service: options.service, error: options.error ? "true" : undefined, trace_id: options.traceId };
     await read(console, { path: "/query/traces", time: "Timestamp", columns: SPAN_COLUMNS }, query, options);
   });
+}
+
+interface Sample {
+  metric: Record<string, string>;
+  value: [number, string];
+}
+
+function addMetrics(program: Command, console: Console): void {
+  program
+    .command("metrics <expression>")
+    .description("the value of a PromQL expression now, over the metrics of your organisation")
+    .addHelpText(
+      "after",
+      `
+Examples:
+  atherops metrics system_memory_usage_bytes
+  atherops metrics 'sum by (k8s_namespace_name) (k8s_pod_memory_working_set_bytes)' --json`,
+    )
+    .action(async (query: string) => {
+      const answer = await console
+        .client()
+        .call<{ data: { result: Sample[] } }>("GET", "/query/prometheus/api/v1/query", { query: { query } });
+      const rows = answer.data.result.map(({ metric, value: [, value] }) => {
+        const { __name__: name, ...labels } = metric;
+        return { name, labels, value };
+      });
+      console.print(rows, ["name", "value", "labels"]);
+    });
 }
 
 const SPAN_COLUMNS = ["Timestamp", "Service", "Operation", "DurationMs", "StatusCode", "TraceID", "SpanID"];

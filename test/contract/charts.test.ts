@@ -63,6 +63,77 @@ test.each([
   expect(run.stderr).toContain(message);
 });
 
+/** What the agent or the backend would end with, or nobody would notice: refused with the value's name and what to do. */
+test.each([
+  ["cluster-agent", "--set backendUrl=http://b.example", "backendUrl: plain http", "allowPlainHttp=true"],
+  ["cluster-agent", "--set backendUrl=https://u:p@b.example", "backendUrl: scheme, host and port only", ""],
+  ["cluster-agent", "--set backendUrl=https://b.example/path", "backendUrl: scheme, host and port only", ""],
+  ["cluster-agent", "--set backendUrl=https://b.example:99999", "backendUrl: must be a URL", ""],
+  ["cluster-agent", "--set backendUrl=b.example", "backendUrl: must be a URL", ""],
+  ["cluster-agent", "--set metricsInterval=banana", "/metricsInterval", ""],
+  ["cluster-agent", "--set metricsInterval=100ms", "metricsInterval: must be a duration of at least 1s", ""],
+  ["cluster-agent", "--set logs.multilineStart=[", "logs.multilineStart must be a regular expression", "missing closing ]"],
+  ["cluster-agent", "--set collector.queueMib=1", "/collector/queueMib", "16"],
+  ["cluster-agent", "--set installToken.value=it_x", "installToken: existingSecret and value are both set", ""],
+  ["cluster-agent", "--set backendCa.secret=ca", "backendCa: configMap and secret are both set", ""],
+  ["cluster-agent", "--set proxy.httpsProxy=http://p", "proxy: existingSecret and httpsProxy are both set", ""],
+  ["cluster-agent", "--set collector.extraConfig.exporters.otlp.endpoint=x", "adds the exporter otlp", "allowOtherExporters=true"],
+  ["cluster-agent", "--set extraEnv.LOG_LEVEL=debug", "extraEnv.LOG_LEVEL: set the value logLevel instead", ""],
+  ["cluster-agent", "--set extraEnv.INSTALL_TOKEN_FILE=/x", "set the value installToken instead", ""],
+  ["cluster-agent", "--set extraEnv.NODE_NAME=x", "extraEnv.NODE_NAME: the chart sets this variable itself", ""],
+  ["cluster-agent", "--set image.digest=sha256:12", "/image/digest", ""],
+  ["cluster-agent", "--set-string image.repository=a@sha256:00,image.tag=1", "names a digest already", ""],
+  ["backend", "--set ingress.enabled=true,ingress.host=b.example,trustedProxies=null", "trustedProxies is required", "ingress controller"],
+  ["backend", "--set trustedProxies={10.0.0.0/33}", "trustedProxies:", "is not an address or CIDR"],
+  ["backend", "--set retention.metrics=banana", "retention.metrics:", "such as 30d"],
+  ["backend", "--set retention.metrics=0d", "retention.metrics:", "such as 30d"],
+  ["backend", "--set admin.email=admin", "admin.email:", "is not an e-mail address"],
+  ["backend", "--set evaluation.interval=0s", "evaluation.interval: must be a duration of at least 1s", ""],
+  ["backend", "--set alertmanagerUrl=alertmanager:9093", "alertmanagerUrl: must be a URL", ""],
+  ["backend", "--set extraEnv.MASTER_KEY_FILE=/x", "set the value secrets.existingSecret instead", ""],
+  ["backend", "--set extraEnv.API_LISTEN=x", "extraEnv.API_LISTEN: the chart sets this variable itself", ""],
+])("%s with %s is refused: %s … %s", async (chart, flags, message, advice) => {
+  const values = chart === "backend" ? "default" : "everything";
+  const run = await helm("template", "t", chart, "-f", `${chart}/ci/${values}-values.yaml`, ...flags.split(" "));
+  expect(run.exitCode).not.toBe(0);
+  expect(run.stderr).toContain(message);
+  expect(run.stderr).toContain(advice);
+});
+
+test("durations of several units and http within one cluster are taken", async () => {
+  const flags = ["--set", "metricsInterval=1m30s", "--set", "backendUrl=http://telemetry:8080", "--set", "allowPlainHttp=true"];
+  expect(await rendered("cluster-agent", "default-values.yaml", ...flags)).toContain('"1m30s"');
+});
+
+test.each(CHARTS)("%s takes an image by its digest, beside the repository or in it", async (chart) => {
+  const digest = `sha256:${"ab".repeat(32)}`;
+  for (const set of [`image.digest=${digest}`, `image.repository=registry.example.com/it@${digest}`]) {
+    const image = /image: "?([^\s"]+)/.exec(await rendered(chart, "default-values.yaml", "--set-string", set))?.[1];
+    expect(image).toMatch(new RegExp(`^[a-z./-]+@${digest}$`));
+  }
+});
+
+test.each(CHARTS)("every variable that %s sets by a value is refused in extraEnv", async (chart) => {
+  for (const values of valuesOf(chart)) {
+    const pods = (await manifests(chart, values)).filter(({ kind }) => ["DaemonSet", "Deployment"].includes(kind));
+    const names = pods.flatMap(({ spec }) => spec.template.spec.containers[0].env as { name: string }[]).map(({ name }) => name);
+    const set = new Set(names);
+    for (const name of set) {
+      const run = await helm("template", "t", chart, "-f", `${chart}/ci/${values}`, "--set-string", `extraEnv.${name}=x`);
+      expect(run.stderr, name).toMatch(new RegExp(`extraEnv.${name}: (set the value|the chart sets)`));
+    }
+  }
+});
+
+test.each(CHARTS)("%s lets its pods out of a namespace that denies it, when asked to", async (chart) => {
+  const more = `networkPolicy.egress.more=[{"ports":[{"port":5432}]}]`;
+  const flags = ["--set", "networkPolicy.enabled=true,networkPolicy.egress.enabled=true", "--set-json", more];
+  const policy = (await manifests(chart, "default-values.yaml", ...flags)).find(({ kind }) => kind === "NetworkPolicy");
+  expect(policy?.spec.policyTypes).toEqual(["Ingress", "Egress"]);
+  const ports = policy?.spec.egress.flatMap((rule: { ports: { port: number }[] }) => rule.ports.map(({ port }) => port));
+  expect(ports).toEqual(expect.arrayContaining(chart === "backend" ? [53, 8082, 5432] : [53, 443, 6443, 10250, 5432]));
+});
+
 test.each(CHARTS)("every value of %s is in its README's table, and nothing else", (chart) => {
   const values = parse(readFileSync(join(ROOT, "charts", chart, "values.yaml"), "utf8")) as Record<string, unknown>;
   const readme = readFileSync(join(ROOT, "charts", chart, "README.md"), "utf8");
@@ -119,6 +190,15 @@ test("the backend's pods meet the pod security standard restricted; the agent's 
         readOnlyRootFilesystem: true,
         capabilities: { drop: ["ALL"] },
       });
+      // The one exception, off by default: a volume that the node owns is given to user 1000.
+      for (const init of pod.initContainers ?? []) {
+        expect([values, init.name]).toEqual(["node-volume-values.yaml", "chown"]);
+        expect(init.securityContext).toMatchObject({
+          allowPrivilegeEscalation: false,
+          readOnlyRootFilesystem: true,
+          capabilities: { drop: ["ALL"], add: ["CHOWN", "DAC_READ_SEARCH"] },
+        });
+      }
       expect(pod.volumes.some((volume: object) => "hostPath" in volume)).toBe(false);
     }
   }

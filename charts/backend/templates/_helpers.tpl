@@ -18,9 +18,80 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- .Values.secrets.existingSecret | default (printf "%s-secrets" (include "backend.name" .)) -}}
 {{- end }}
 
+{{- /* A digest is of one image: it must be the lean one in the distributed form. */ -}}
 {{- define "backend.image" -}}
-{{- $tag := .Values.image.tag | default .Chart.AppVersion -}}
-{{- printf "%s:%s%s" .Values.image.repository $tag (ternary "-lean" "" (eq .Values.mode "distributed")) -}}
+{{- $image := .Values.image -}}
+{{- $named := contains "@" $image.repository -}}
+{{- if and $named (or $image.tag $image.digest) }}{{ fail "image: repository names a digest already; leave tag and digest empty" }}{{ end -}}
+{{- if $named }}{{ $image.repository -}}
+{{- else if $image.digest }}{{ $image.repository }}{{ with $image.tag }}:{{ . }}{{ end }}@{{ $image.digest -}}
+{{- else }}{{ $image.repository }}:{{ $image.tag | default .Chart.AppVersion }}{{ ternary "-lean" "" (eq .Values.mode "distributed") }}{{ end -}}
+{{- end }}
+
+{{- /* The Deployment that answers users, as kubectl names it. */ -}}
+{{- define "backend.deployment" -}}
+deployment/{{ include "backend.name" . }}{{ if eq .Values.mode "distributed" }}-api{{ end }}
+{{- end }}
+
+{{- /* Which value sets which variable: a refusal names the value. */ -}}
+{{- define "backend.valueNames" -}}
+ADMIN_EMAIL: admin.email
+ADMIN_PASSWORD: secrets.existingSecret
+ALERTMANAGER_URL: alertmanagerUrl
+CLICKHOUSE_CLUSTER: distributed.clickhouseCluster
+CLICKHOUSE_URL: distributed.connectionSecret
+DATABASE_URL: distributed.connectionSecret
+DATA_DIR: persistence
+EVALUATION_INTERVAL: evaluation.interval
+EVALUATOR_QUERY_URL: distributed.vmalert.queryUrl
+JWT_SECRET: secrets.existingSecret
+JWT_TTL: jwtTtl
+LOGS_RETENTION_DAYS: retention.logsDays
+LOG_LEVEL: logLevel
+MASTER_KEY: secrets.existingSecret
+METRICS_QUERY_URL: distributed.metrics.queryUrl
+METRICS_RETENTION: retention.metrics
+METRICS_WRITE_URL: distributed.metrics.writeUrl
+QUOTA_BYTES_PER_SECOND: quota.bytesPerSecond
+QUOTA_RECORDS_PER_SECOND: quota.recordsPerSecond
+RULES_PASSWORD: distributed.connectionSecret
+TLS_CERT_FILE: tls.secretName
+TLS_KEY_FILE: tls.secretName
+TRACES_RETENTION_DAYS: retention.tracesDays
+TRUSTED_PROXIES: trustedProxies
+{{- end }}
+
+{{- /* Refuses what the backend would end with, before a pod is made; and an Ingress behind which all clients would be one. */ -}}
+{{- define "backend.check" -}}
+{{- if and .Values.ingress.enabled (not .Values.trustedProxies) -}}
+{{- fail "trustedProxies is required with ingress.enabled: the addresses or CIDRs from which the ingress controller's pods connect (kubectl get pods -A -o wide shows them). Without it all clients have the controller's address, and who guesses passwords holds up everyone's login. Whoever sends from these addresses may claim any client's: name no more than the controller needs" -}}
+{{- end -}}
+{{- range .Values.trustedProxies }}{{ if not (regexMatch "^([0-9]{1,3}(\\.[0-9]{1,3}){3}(/([0-9]|[12][0-9]|3[0-2]))?|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*(/([0-9]{1,2}|1[01][0-9]|12[0-8]))?|loopback|linklocal|uniquelocal)$" .) -}}
+{{- fail (printf "trustedProxies: %q is not an address or CIDR, such as 10.0.0.0/8" .) -}}
+{{- end }}{{ end -}}
+{{- include "backend.checkDuration" (dict "name" "evaluation.interval" "text" .Values.evaluation.interval) -}}
+{{- include "backend.checkDuration" (dict "name" "jwtTtl" "text" .Values.jwtTtl) -}}
+{{- if not (regexMatch "^[0-9]+(\\.[0-9]+)?[hdwMy]?$" .Values.retention.metrics) | or (regexMatch "^0+(\\.0+)?[hdwMy]?$" .Values.retention.metrics) }}{{ fail (printf "retention.metrics: %q is not a retention such as 30d, 8w or 1y" .Values.retention.metrics) }}{{ end -}}
+{{- if not (regexMatch "^[^@[:space:]]+@[^@[:space:]]+$" .Values.admin.email) }}{{ fail (printf "admin.email: %q is not an e-mail address, such as admin@example.com" .Values.admin.email) }}{{ end -}}
+{{- include "backend.checkUrl" (dict "name" "alertmanagerUrl" "url" .Values.alertmanagerUrl) -}}
+{{- include "backend.checkUrl" (dict "name" "distributed.metrics.writeUrl" "url" .Values.distributed.metrics.writeUrl) -}}
+{{- include "backend.checkUrl" (dict "name" "distributed.metrics.queryUrl" "url" .Values.distributed.metrics.queryUrl) -}}
+{{- include "backend.checkUrl" (dict "name" "distributed.vmalert.queryUrl" "url" .Values.distributed.vmalert.queryUrl) -}}
+{{- $values := include "backend.valueNames" . | fromYaml -}}
+{{- range $name, $_ := .Values.extraEnv -}}
+{{- $variable := trimSuffix "_FILE" $name -}}
+{{- with or (get $values $name) (get $values $variable) }}{{ fail (printf "extraEnv.%s: set the value %s instead" $name .) }}{{ end -}}
+{{- if has $variable (list "API_LISTEN" "ALERTING_LISTEN" "HEALTH_LISTEN" "ALERTING_URL" "RULES_LISTEN") }}{{ fail (printf "extraEnv.%s: the chart sets this variable itself" $name) }}{{ end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "backend.checkUrl" -}}
+{{- with .url }}{{ if not (regexMatch "^https?://[^/]" .) }}{{ fail (printf "%s: must be a URL that begins with http:// or https://" $.name) }}{{ end }}{{ end -}}
+{{- end }}
+
+{{- /* The schema has seen to the form; a second at least. */ -}}
+{{- define "backend.checkDuration" -}}
+{{- if regexMatch "^(0*|[0-9]{0,3}ms|0+[a-z]+)$" .text }}{{ fail (printf "%s: must be a duration of at least 1s, such as 15s or 5m" .name) }}{{ end -}}
 {{- end }}
 
 {{/* The environment that both roles share. */}}
@@ -131,6 +202,24 @@ spec:
     fsGroup: 1000
     fsGroupChangePolicy: OnRootMismatch
     seccompProfile: { type: RuntimeDefault }
+  {{- if and (eq $root.Values.mode "embedded") $root.Values.persistence.chown }}
+  # A volume that the node or an NFS server owns: fsGroup does not reach it. The one container that is root.
+  initContainers:
+    - name: chown
+      image: {{ include "backend.image" $root }}
+      imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+      command: [sh, -c, 'if [ "$(stat -c %u /data)" != 1000 ]; then chown -R 1000:1000 /data; fi']
+      securityContext:
+        runAsNonRoot: false
+        runAsUser: 0
+        runAsGroup: 0
+        allowPrivilegeEscalation: false
+        readOnlyRootFilesystem: true
+        capabilities: { drop: [ALL], add: [CHOWN, DAC_READ_SEARCH] }
+      resources: { requests: { cpu: 10m, memory: 16Mi }, limits: { memory: 64Mi } }
+      volumeMounts:
+        - { name: data, mountPath: /data }
+  {{- end }}
   containers:
     - name: backend
       image: {{ include "backend.image" $root }}

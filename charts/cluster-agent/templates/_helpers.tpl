@@ -28,3 +28,97 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- define "agent.tokenSecret" -}}
 {{- if .Values.installToken.existingSecret }}{{ .Values.installToken.existingSecret }}{{ else if .Values.installToken.value }}{{ include "agent.name" . }}-install-token{{ end -}}
 {{- end }}
+
+{{- define "agent.image" -}}
+{{- $image := .Values.image -}}
+{{- $named := contains "@" $image.repository -}}
+{{- if and $named (or $image.tag $image.digest) }}{{ fail "image: repository names a digest already; leave tag and digest empty" }}{{ end -}}
+{{- if $named }}{{ $image.repository -}}
+{{- else if $image.digest }}{{ $image.repository }}{{ with $image.tag }}:{{ . }}{{ end }}@{{ $image.digest -}}
+{{- else }}{{ $image.repository }}:{{ $image.tag | default .Chart.AppVersion }}{{ end -}}
+{{- end }}
+
+{{- /* Which value sets which variable: the chart's refusals and the agent's own errors name the value. */ -}}
+{{- define "agent.valueNames" -}}
+ALLOW_OTHER_EXPORTERS: collector.allowOtherExporters
+ALLOW_PLAIN_HTTP: allowPlainHttp
+BACKEND_CA_FILE: backendCa
+BACKEND_URL: backendUrl
+CLUSTER_NAME: clusterName
+COLLECTOR_CONFIG_FILE: collector.extraConfig
+COLLECTOR_MEMORY_MIB: collector.memoryMib
+COMPRESSION: compression
+EXCLUDE_NAMESPACES: logs.excludeNamespaces
+HEARTBEAT_INTERVAL: heartbeatInterval
+HTTPS_PROXY: proxy.httpsProxy
+INSTALL_TOKEN: installToken
+KEY_ROTATION_DAYS: keyRotationDays
+KUBELET_TLS: kubelet.tls
+LEASE_NAME: identity.leaseName
+LOG_LEVEL: logLevel
+LOG_MULTILINE_START: logs.multilineStart
+METRICS_INTERVAL: metricsInterval
+NO_PROXY: proxy.noProxy
+QUEUE_MIB: collector.queueMib
+SECRET_NAME: identity.secretName
+SIGNALS: signals
+STATE_DIR: stateHostPath
+{{- end }}
+
+{{- /* Refuses what the agent would end with, before a pod is made. */ -}}
+{{- define "agent.check" -}}
+{{- include "agent.checkBackend" . -}}
+{{- include "agent.checkDuration" (dict "name" "metricsInterval" "text" .Values.metricsInterval) -}}
+{{- include "agent.checkDuration" (dict "name" "heartbeatInterval" "text" .Values.heartbeatInterval) -}}
+{{- if and .Values.installToken.existingSecret .Values.installToken.value }}{{ fail "installToken: existingSecret and value are both set: set one" }}{{ end -}}
+{{- if and .Values.backendCa.configMap .Values.backendCa.secret }}{{ fail "backendCa: configMap and secret are both set: set one" }}{{ end -}}
+{{- if and .Values.proxy.existingSecret .Values.proxy.httpsProxy }}{{ fail "proxy: existingSecret and httpsProxy are both set: set one" }}{{ end -}}
+{{- with .Values.proxy.httpsProxy }}{{ if not (regexMatch "^https?://[^/]" .) }}{{ fail "proxy.httpsProxy: must be a URL that begins with http:// or https://" }}{{ end }}{{ end -}}
+{{- with .Values.logs.multilineStart }}{{ include "logs.multilineStart must be a regular expression (RE2)" . }}{{ end -}}
+{{- if not .Values.collector.allowOtherExporters -}}
+{{- range $id, $_ := .Values.collector.extraConfig.exporters }}{{ if not (or (regexMatch "^debug(/.*)?$" $id) (regexMatch "^otlp_http/(atherops|files)$" $id)) -}}
+{{- fail (printf "collector.extraConfig adds the exporter %s: telemetry leaves the node through the signing proxy only; set collector.allowOtherExporters=true if it shall also go elsewhere" $id) -}}
+{{- end }}{{ end -}}
+{{- end -}}
+{{- $values := include "agent.valueNames" . | fromYaml -}}
+{{- range $name, $_ := .Values.extraEnv -}}
+{{- $variable := trimSuffix "_FILE" $name -}}
+{{- with or (get $values $name) (get $values $variable) }}{{ fail (printf "extraEnv.%s: set the value %s instead" $name .) }}{{ end -}}
+{{- if or (has $variable (list "NODE_NAME" "NODE_IP" "POD_NAMESPACE" "POD_UID" "VALUE_NAMES")) }}{{ fail (printf "extraEnv.%s: the chart sets this variable itself" $name) }}{{ end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "agent.checkBackend" -}}
+{{- $url := urlParse (required "backendUrl is required: the scheme, host and port of the backend, for example https://telemetry.example.com" .Values.backendUrl) -}}
+{{- $port := regexFind ":[0-9]+$" $url.host | trimPrefix ":" | int -}}
+{{- if or (not (has $url.scheme (list "http" "https"))) (not $url.hostname) (gt $port 65535) }}{{ fail "backendUrl: must be a URL that begins with https:// or http://, for example https://telemetry.example.com" }}{{ end -}}
+{{- if or $url.userinfo $url.query $url.fragment (not (has $url.path (list "" "/"))) }}{{ fail "backendUrl: scheme, host and port only, for example https://telemetry.example.com:8443" }}{{ end -}}
+{{- $isLoopback := regexMatch "^(localhost|127(\\.[0-9]+){3}|::1)$" $url.hostname -}}
+{{- if and (eq $url.scheme "http") (not .Values.allowPlainHttp) (not $isLoopback) -}}
+{{- fail "backendUrl: plain http would send telemetry readable by anyone on the way: use https, or set allowPlainHttp=true (inside one cluster that you trust)" -}}
+{{- end -}}
+{{- $_ := required "clusterName is required: how the backend names this cluster" .Values.clusterName -}}
+{{- end }}
+
+{{- /* The schema has seen to the form; a second at least. */ -}}
+{{- define "agent.checkDuration" -}}
+{{- $units := dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000 "d" 86400000 "w" 604800000 -}}
+{{- $ms := 0 -}}
+{{- range regexFindAll "[0-9]+(ms|[wdhms])" .text -1 }}{{ $ms = add $ms (mul (regexFind "[0-9]+" . | int64) (index $units (regexFind "[a-z]+" .))) }}{{ end -}}
+{{- if lt (int64 $ms) 1000 }}{{ fail (printf "%s: must be a duration of at least 1s, such as 15s or 5m" .name) }}{{ end -}}
+{{- end }}
+
+{{- /* Its name is what the refusal of a bad expression begins with. */ -}}
+{{- define "logs.multilineStart must be a regular expression (RE2)" -}}
+{{- $_ := mustRegexMatch . "" -}}
+{{- end }}
+
+{{- /* The ports that the agent connects to, as a JSON list. */ -}}
+{{- define "agent.waysOut" -}}
+{{- $ports := list 443 6443 10250 -}}
+{{- range list .Values.backendUrl .Values.proxy.httpsProxy }}{{ with . -}}
+{{- $url := urlParse . -}}
+{{- $ports = append $ports (regexFind ":[0-9]+$" $url.host | trimPrefix ":" | default (ternary "443" "80" (eq $url.scheme "https")) | int) -}}
+{{- end }}{{ end -}}
+{{- $ports | uniq | toJson -}}
+{{- end }}
