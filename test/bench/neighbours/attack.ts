@@ -55,6 +55,7 @@ export class Attacker implements AsyncDisposable {
   readonly #agent = new Agent({ connections: 1000, pipelining: 1, headersTimeout: 0, bodyTimeout: 0, connectTimeout: CONNECT_MS });
   readonly #sockets = new Set<Socket>();
   #serial = 0;
+  #waiting = 0;
 
   constructor(target: Target) {
     this.target = target;
@@ -68,6 +69,11 @@ export class Attacker implements AsyncDisposable {
   serial(): string {
     this.#serial += 1;
     return `${process.pid}-${Date.now()}-${this.#serial}`;
+  }
+
+  /** Calls that have no answer yet. */
+  get waiting(): number {
+    return this.#waiting;
   }
 
   count(answer: string): void {
@@ -92,6 +98,7 @@ export class Attacker implements AsyncDisposable {
     const { method, path, bearer, key, body, leaveAfterMs } = call;
     const leave = AbortSignal.timeout(leaveAfterMs ?? PATIENCE_MS);
     const isJson = body !== undefined && !(body instanceof Buffer);
+    this.#waiting += 1;
     try {
       const answer = await request(`${this.target.apiUrl}${path}`, {
         method,
@@ -113,6 +120,8 @@ export class Attacker implements AsyncDisposable {
       this.count(leave.aborted ? (leaveAfterMs === undefined ? "nothing for 90 s" : "left") : `no answer ${codeOf(error)}`);
       if (!leave.aborted) await this.pause(AFTER_NO_ANSWER_MS);
       return undefined;
+    } finally {
+      this.#waiting -= 1;
     }
   }
 

@@ -49,6 +49,7 @@ process.on("message", (message: ToAttacker) => {
   else if (message === "end") {
     const answers: Record<string, Record<string, number>> = {};
     for (const [name, attacker] of attackers) {
+      if (attacker.waiting > 0) attacker.answers.set("none yet", attacker.waiting);
       answers[name] = Object.fromEntries(attacker.answers);
       const prepared = Object.entries(preparations[name] ?? {});
       for (const [answer, times] of prepared) answers[name][`beforehand: ${answer}`] = times;
