@@ -102,7 +102,7 @@ function single(raw: readonly string[], name: string): string {
   for (let index = 0; index < raw.length; index += 2) {
     const candidate = raw[index] as string;
     if (candidate.length !== name.length || candidate.toLowerCase() !== name) continue;
-    if (value !== undefined) throw new ApiError("missing_header", `${name} is given more than once: send it once`);
+    if (value !== undefined) throw malformed(`${name} is given more than once: send it once`);
     value = raw[index + 1] as string;
   }
   if (value === undefined)

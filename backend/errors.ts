@@ -3,14 +3,15 @@
 
 /** code → [HTTP status, when it is answered]. */
 export const ERROR_CODES = {
+  malformed_request: [400, "the request is not valid HTTP/1.1; the message says what is wrong"],
   malformed_body: [400, "the body cannot be read: broken compression, JSON syntax, not UTF-8"],
   invalid_payload: [400, "the OTLP document or the exposition text is invalid; the message names the field or the line"],
   invalid_field: [400, "a field of a JSON body is missing, unknown or out of bounds; the message names it"],
   invalid_parameter: [400, "a query parameter is invalid; the message names it"],
   missing_idempotency_key: [400, "the Idempotency-Key header is missing or not a UUID"],
   unstorable: [400, "a storage engine refuses this content; sending it again will not help"],
-  missing_header: [401, "a signature header is missing or given twice"],
-  malformed_header: [401, "a signature header has the wrong form"],
+  missing_header: [401, "a signature header is missing"],
+  malformed_header: [401, "a signature header has the wrong form or is given twice"],
   stale_timestamp: [401, "X-Timestamp is more than 5 minutes from the server's clock: check the sender's clock"],
   unknown_key: [401, "no key has this hash"],
   revoked_key: [401, "the key was revoked, or its overlap after a rotation has ended"],
@@ -22,16 +23,19 @@ export const ERROR_CODES = {
   forbidden: [403, "the user's role does not allow this"],
   not_found: [404, "no such thing in this organisation"],
   method_not_allowed: [405, "see the Allow header"],
+  request_timeout: [408, "the head of the request, or its body, comes too slowly"],
   conflict: [409, "the name is taken, or the state does not allow it"],
   rotation_in_progress: [409, "another rotation is younger than the overlap"],
-  body_too_large: [413, "the body exceeds 32 MiB, compressed or decompressed"],
+  body_too_large: [413, "the body exceeds its limit: 32 MiB on ingest, compressed or decompressed; 256 KiB elsewhere"],
   unsupported_encoding: [415, "Content-Encoding must be gzip, zstd or absent"],
+  expectation_failed: [417, "the Expect header asks for something else than 100-continue"],
   idempotency_key_reused: [422, "this Idempotency-Key was used with another body"],
   over_quota: [429, "the organisation's quota is used up; see Retry-After"],
   login_backoff: [429, "too many failed logins; see Retry-After"],
+  head_too_large: [431, "path, query and headers exceed 16 KiB"],
   internal: [500, "unexpected failure; the cause is logged under the request id"],
   storage_unavailable: [502, "a storage engine cannot be reached; see Retry-After"],
-  unavailable: [503, "draining or over the memory budget; see Retry-After"],
+  unavailable: [503, "draining, or too many bodies or connections at once; see Retry-After"],
 } as const satisfies Record<string, readonly [number, string]>;
 
 export type ErrorCode = keyof typeof ERROR_CODES;

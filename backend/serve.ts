@@ -210,7 +210,7 @@ async function openApi(
   registerLogRoutes(app, { store: logStore, guards });
   registerTraceRoutes(app, { store: spanStore, guards });
   registerMetricsRoutes(app, { store: metrics, guards });
-  if (alerting) await forwardAlerting(app, { target: alerting });
+  if (alerting) await forwardAlerting(app, { target: alerting, guards });
   await listen(running, app, settings.api, "API");
 }
 
@@ -231,7 +231,7 @@ async function openAlerting(running: Running): Promise<FastifyInstance> {
       log,
     }),
   );
-  const app = await createApp(appOptions(running));
+  const app = await createApp({ ...appOptions(running), openApiTitle: "AtherOps alerting API" });
   alerting.addRoutes(app, guards);
   running.observations.gauge("evaluator_in_step", "1 while the evaluator is known to have all rules.", () => Number(alerting.inStep));
   await listen(running, app, settings.alerting, "alerting");
@@ -243,6 +243,7 @@ function appOptions({ settings, log, observations }: Running) {
     log,
     tls: settings.tls,
     trustedProxies: settings.trustedProxies,
+    maxConnections: settings.maxConnections,
     onFinished: (...seen: Parameters<Observations["finished"]>) => observations.finished(...seen),
   };
 }

@@ -1,32 +1,33 @@
-// Makes the HTTP applications of the backend (API and alerting) and decides how every error is answered. Invariant: no answer of 400
-// or above leaves without a code of errors.ts, and no 5xx body tells its cause. Route modules add routes; serve.ts wires them.
+// Makes the HTTP applications of the backend (API and alerting). Invariant: no answer of 400 or above leaves without a code of
+// errors.ts, also where no route was reached; of a request that is refused by its head no body is read; connections, requests of one
+// connection and bodies are bounded. Route modules add routes; serve.ts wires them.
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { Ajv, type ValidateFunction } from "ajv";
 import addFormats from "ajv-formats";
-import {
-  fastify,
-  LogController,
-  type FastifyError,
-  type FastifyInstance,
-  type FastifyReply,
-  type FastifyRequest,
-  type HTTPMethods,
-} from "fastify";
-import { ApiError, ERROR_CODES } from "./errors.ts";
+import { fastify, LogController, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { Connections, STRANGER_IDLE_S } from "./connections.ts";
+import { answerError } from "./error-answer.ts";
+import { ApiError } from "./errors.ts";
 import { FailureStory } from "./failure-story.ts";
+import { linger } from "./linger.ts";
 import type { Log } from "./log.ts";
 import { describeApi } from "./openapi.ts";
+import { SMALL_BODY_BYTES, SmallBodies } from "./small-bodies.ts";
+import { answerClientError, answerForServer, refuseUnroutable } from "./unroutable.ts";
 
 declare module "fastify" {
   interface FastifyInstance {
     failureStory: FailureStory;
+    /** Reads bodies within their budget, for routes that take another type than JSON. */
+    smallBodies: SmallBodies;
   }
 }
 
-/** Bodies of JSON endpoints; ingest reads its own stream under its own limit. */
-const JSON_BODY_LIMIT_BYTES = 1024 * 1024;
-const METHODS: HTTPMethods[] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+const HEAD_MS = 10_000;
+/** As long as an id of any other kind may be; more than a head holds. */
+const MAX_PARAMETER_LENGTH = 16 * 1024;
+const DEFAULT_MAX_CONNECTIONS = 8192;
 
 export interface AppOptions {
   log: Log;
@@ -34,34 +35,47 @@ export interface AppOptions {
   openApiTitle?: string;
   tls?: { certFile: string; keyFile: string };
   trustedProxies?: readonly string[];
+  /** `settings.maxConnections`. */
+  maxConnections?: number;
+  smallBodies?: SmallBodies;
+  /** A connection that has sent no whole head for this long is closed. */
+  headMs?: number;
+  /** How long the rest of a refused body is still read. */
+  lingerMs?: number;
   /** Sees every finished request: for latency and status metrics. */
   onFinished?: (route: string, method: string, status: number, seconds: number) => void;
 }
 
 /** An application without routes. Add them, then call `closeRoutes`, then listen. */
 export async function createApp(options: AppOptions): Promise<FastifyInstance> {
+  const { tls, headMs = HEAD_MS } = options;
+  const bounds = { headersTimeout: headMs, connectionsCheckingInterval: headMs / 5, requireHostHeader: false };
   const app = fastify({
     loggerInstance: options.log,
     logController: new LogController({ disableRequestLogging: true }),
     exposeHeadRoutes: false,
-    bodyLimit: JSON_BODY_LIMIT_BYTES,
-    requestTimeout: 120_000,
+    bodyLimit: SMALL_BODY_BYTES,
+    // Each body has a pace of its own (small-bodies.ts, ingest/body.ts), and a head has `headMs`.
+    requestTimeout: 0,
     keepAliveTimeout: 75_000,
     forceCloseConnections: "idle",
     // Its own answer has neither an error code nor Retry-After; requests on kept connections are answered as ever, then closed.
     return503OnClosing: false,
     trustProxy: options.trustedProxies?.length ? [...options.trustedProxies] : false,
     genReqId: requestId,
-    routerOptions: { maxParamLength: 200 },
-    frameworkErrors: (error, request, reply) => answerError(toPathError(error), request as FastifyRequest, reply as FastifyReply),
-    ...(options.tls && { https: { cert: readFileSync(options.tls.certFile), key: readFileSync(options.tls.keyFile) } }),
+    routerOptions: { maxParamLength: MAX_PARAMETER_LENGTH },
+    clientErrorHandler: answerClientError,
+    frameworkErrors: (error, request, reply) => answerError(error, request as FastifyRequest, reply as FastifyReply),
+    ...(tls
+      ? { https: { ...bounds, cert: readFileSync(tls.certFile), key: readFileSync(tls.keyFile), handshakeTimeout: headMs } }
+      : { http: bounds }),
   }) as unknown as FastifyInstance;
   validateStrictly(app);
   const story = new FailureStory(options.log);
   app.decorate("failureStory", story);
   app.addHook("onClose", async () => story[Symbol.dispose]());
-  takeEmptyJson(app);
-  app.addHook("onRequest", async (request, reply) => void reply.header("x-request-id", request.id));
+  boundRequests(app, options);
+  takeJson(app);
   app.addHook("onRequest", forgetTypeOfNothing);
   app.addHook("onResponse", async (request, reply) => {
     const route = request.routeOptions.url ?? "unknown";
@@ -69,39 +83,47 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
     request.log.debug({ method: request.method, route, status: reply.statusCode, ms: Math.round(reply.elapsedTime) }, "answered");
   });
   app.setErrorHandler(answerError);
-  app.setNotFoundHandler((request, reply) =>
-    answerError(
-      new ApiError("not_found", `there is no ${request.url.split("?")[0]} here; GET /openapi.json lists what there is`),
-      request,
-      reply,
-    ),
-  );
   rememberRoutes(app);
   if (options.openApiTitle) await describeApi(app, options.openApiTitle);
   return app;
 }
 
-/** Answers 405 with `Allow` on every other method of the routes that were added. Await it once, after the last route. */
+/** From here on another method of a path that has routes is 405 with `Allow`. Await it once, after the last route. */
 export async function closeRoutes(app: FastifyInstance): Promise<void> {
   await app.after();
-  for (const [url, methods] of routesOf(app)) {
-    const rest = METHODS.filter((method) => !methods.has(method));
-    const allow = [...methods].sort().join(", ");
-    app.route({
-      method: rest,
-      url,
-      schema: { hide: true },
-      handler: (request, reply) => {
-        void reply.header("allow", allow);
-        return answerError(new ApiError("method_not_allowed", `${request.method} is not allowed here; allowed: ${allow}`), request, reply);
-      },
-    });
-  }
+  const table = routeTables.get(app);
+  table?.methods.clear();
+  for (const methods of table?.routes.values() ?? []) for (const method of methods) table?.methods.add(method);
 }
 
 /** Every route that was added: URL pattern → methods. The contract test holds its matrix against this. */
 export function routesOf(app: FastifyInstance): ReadonlyMap<string, ReadonlySet<string>> {
-  return new Map(routeTables.get(app));
+  return new Map(routeTables.get(app)?.routes);
+}
+
+/** What is asked of every request before its route, and what is given back after it. */
+function boundRequests(app: FastifyInstance, options: AppOptions): void {
+  const server = app.server;
+  const connections = new Connections(options.maxConnections ?? DEFAULT_MAX_CONNECTIONS);
+  const bodies = options.smallBodies ?? new SmallBodies();
+  connections.watch(server);
+  answerForServer(server);
+  app.decorate("smallBodies", bodies);
+  app.addHook("onRequest", async (request, reply) => {
+    const { socket } = request.raw;
+    void reply.header("x-request-id", request.id);
+    reply.raw.once("close", () => {
+      bodies.release(request);
+      connections.end(socket, request.signingKey?.orgId ?? request.user?.orgId);
+    });
+    if (connections.isStranger(socket)) void reply.header("keep-alive", `timeout=${STRANGER_IDLE_S}`);
+    connections.begin(socket);
+    refuseUnroutable(app, routeTables.get(app)?.methods ?? [], request, reply);
+  });
+  app.addHook("preParsing", async (request, reply) => {
+    if (request.raw.headers.expect !== undefined) reply.raw.writeContinue();
+  });
+  app.addHook("onResponse", async (request) => linger(request.raw, options.lingerMs));
 }
 
 /** Clients name a type for an empty body too (fetch: text/plain); nothing of any type is no body, which some routes allow. */
@@ -109,31 +131,50 @@ async function forgetTypeOfNothing({ raw }: FastifyRequest): Promise<void> {
   if (raw.headers["content-length"] === "0") delete raw.headers["content-type"];
 }
 
-const routeTables = new WeakMap<FastifyInstance, Map<string, Set<string>>>();
+interface RouteTable {
+  readonly routes: Map<string, Set<string>>;
+  /** Those that any route has. */
+  readonly methods: Set<string>;
+}
+
+const routeTables = new WeakMap<FastifyInstance, RouteTable>();
 
 function rememberRoutes(app: FastifyInstance): void {
-  const table = new Map<string, Set<string>>();
+  const table: RouteTable = { routes: new Map(), methods: new Set() };
   routeTables.set(app, table);
   app.addHook("onRoute", (route) => {
     if (route.schema?.hide) return;
-    const methods = table.get(route.url) ?? new Set<string>();
+    const methods = table.routes.get(route.url) ?? new Set<string>();
     for (const method of [route.method].flat()) methods.add(method);
-    table.set(route.url, methods);
+    table.routes.set(route.url, methods);
   });
 }
 
 /** An announced JSON body of no bytes is no body: clients that always send the header may leave an optional body out. */
-function takeEmptyJson(app: FastifyInstance): void {
+function takeJson(app: FastifyInstance): void {
   const parse = app.getDefaultJsonParser("error", "error");
-  app.removeContentTypeParser("application/json");
-  app.addContentTypeParser("application/json", { parseAs: "string" }, (request, body, done) =>
-    body === "" ? done(null) : parse(request, body as string, done),
-  );
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("application/json", async (request: FastifyRequest): Promise<unknown> => {
+    const text = (await app.smallBodies.read(request, request.routeOptions.bodyLimit)).toString("utf8");
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    if (text === "") resolve(undefined);
+    else void parse(request, text, (error, json) => (error ? reject(whyNotJson(text, error)) : resolve(json)));
+    return await promise;
+  });
+}
+
+function whyNotJson(text: string, error: Error): ApiError {
+  try {
+    JSON.parse(text);
+    return new ApiError("invalid_field", 'the keys "__proto__" and "constructor" with a "prototype" are not taken');
+  } catch (cause) {
+    return new ApiError("malformed_body", `the body is not valid JSON: ${(cause as Error).message.slice(0, 200)}`, { cause: error });
+  }
 }
 
 /** Bodies are taken as they are (no coercion, unknown fields refused where the schema says so); query strings are text, so coerced. */
 function validateStrictly(app: FastifyInstance): void {
-  const shared = { allErrors: false, useDefaults: true, removeAdditional: false as const, strict: false };
+  const shared = { allErrors: false, useDefaults: true, removeAdditional: false as const, strict: false, verbose: true };
   const strict = addFormats.default(new Ajv({ ...shared, coerceTypes: false }));
   const coercing = addFormats.default(new Ajv({ ...shared, coerceTypes: true }));
   app.setValidatorCompiler(({ schema, httpPart }) => atFirstUse(httpPart === "body" ? strict : coercing, schema as object));
@@ -150,49 +191,7 @@ function atFirstUse(ajv: Ajv, schema: object): ValidateFunction {
   return validate;
 }
 
-function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const answer = asApiError(error);
-  const context = { code: answer.code, url: request.url.split("?")[0] };
-  if (answer.status > 500) request.server.failureStory.failed(answer.message, answer.cause ?? answer, { ...context, reqId: request.id });
-  // What an engine refuses is lost for good, and the sender cannot know why.
-  else if (answer.status === 500 || answer.code === "unstorable")
-    request.log.error({ err: answer.cause ?? error, ...context }, answer.message);
-  if (answer.retryAfterS !== undefined) void reply.header("retry-after", String(Math.ceil(answer.retryAfterS)));
-  return reply
-    .code(answer.status)
-    .type("application/json")
-    .send(JSON.stringify({ error: answer.code, message: answer.message }));
-}
-
-function asApiError(error: unknown): ApiError {
-  if (error instanceof ApiError) return error;
-  const { code, statusCode, message, validation, validationContext } = error as FastifyError;
-  if (validation)
-    return new ApiError(validationContext === "body" ? "invalid_field" : "invalid_parameter", describeValidation(error as FastifyError));
-  if (code === "FST_ERR_CTP_BODY_TOO_LARGE") return new ApiError("body_too_large", `the body exceeds ${JSON_BODY_LIMIT_BYTES} bytes`);
-  if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) return new ApiError("malformed_body", message.slice(0, 300));
-  return new ApiError("internal", ERROR_CODES.internal[1], { cause: error });
-}
-
-function describeValidation(error: FastifyError): string {
-  const first = error.validation?.[0];
-  const params = first?.params as { additionalProperty?: string; missingProperty?: string; allowedValues?: unknown[] } | undefined;
-  const at = (first?.instancePath ?? "").replace(/^\//, "").replaceAll("/", ".");
-  if (params?.additionalProperty !== undefined) return `${joined(at, params.additionalProperty)}: unknown field`;
-  if (params?.missingProperty !== undefined) return `${joined(at, params.missingProperty)}: required`;
-  const allowed = params?.allowedValues ? `: ${params.allowedValues.join(", ")}` : "";
-  return `${at || error.validationContext || "body"}: ${first?.message ?? "invalid"}${allowed}`;
-}
-
-function joined(at: string, name: string): string {
-  return at ? `${at}.${name}` : name;
-}
-
 function requestId(request: { headers: Record<string, string | string[] | undefined> }): string {
   const given = request.headers["x-request-id"];
   return typeof given === "string" && /^[\w.-]{1,64}$/.test(given) ? given : randomUUID();
-}
-
-function toPathError(error: FastifyError): unknown {
-  return error.code === "FST_ERR_BAD_URL" ? new ApiError("not_found", "the path is not a valid URL path") : error;
 }

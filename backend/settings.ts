@@ -6,6 +6,7 @@
 //   HEALTH_LISTEN           127.0.0.1:9090   /healthz, /readyz, /metrics (no authentication: keep it inside)
 //   TLS_CERT_FILE, TLS_KEY_FILE              serve API and alerting over TLS
 //   TRUSTED_PROXIES                          comma-separated addresses or CIDRs whose X-Forwarded-For is believed
+//   MAX_CONNECTIONS         8192             of each of API and alerting; above it idle ones and strangers make room, see connections.ts
 //   DATA_DIR                ./data           everything of the embedded engines
 //   DATABASE_URL                             PostgreSQL; unset: embedded
 //   CLICKHOUSE_URL                           ClickHouse over HTTP; unset: embedded
@@ -46,6 +47,8 @@ export interface Settings {
   readonly health: ListenAddress;
   readonly tls: { certFile: string; keyFile: string } | undefined;
   readonly trustedProxies: readonly string[];
+  /** Of each listener. */
+  readonly maxConnections: number;
   readonly dataDir: string;
   readonly clickhouseCluster: string | undefined;
   readonly metricsWriteUrl: string | undefined;
@@ -123,6 +126,7 @@ function readPlain(read: Reader): Settings {
     health: read.listen("HEALTH_LISTEN", "127.0.0.1:9090"),
     tls: tlsCert && tlsKey ? { certFile: tlsCert, keyFile: tlsKey } : undefined,
     trustedProxies: read.addresses("TRUSTED_PROXIES"),
+    maxConnections: read.integer("MAX_CONNECTIONS", 8192, 64),
     dataDir: resolve(read.text("DATA_DIR") ?? "./data"),
     clickhouseCluster: read.text("CLICKHOUSE_CLUSTER"),
     metricsWriteUrl: read.url("METRICS_WRITE_URL"),

@@ -1,7 +1,9 @@
 import type { AddressInfo } from "node:net";
 import { fastify, type FastifyInstance } from "fastify";
 import { expect, test } from "vitest";
+import { ApiError } from "../errors.ts";
 import { createLog } from "../log.ts";
+import type { Guards } from "../request-identity.ts";
 import { closeRoutes, createApp, routesOf } from "../server.ts";
 import { forwardAlerting } from "./forward.ts";
 import { registerRuleRoutes, RULE_ROUTES, type RuleRoutesOptions } from "./routes.ts";
@@ -24,9 +26,15 @@ async function echo(): Promise<FastifyInstance> {
   return service;
 }
 
+const guards: Pick<Guards, "user"> = {
+  user: () => async (request) => {
+    if (request.headers.authorization === undefined) throw new ApiError("invalid_token", "log in");
+  },
+};
+
 async function front(target: string | FastifyInstance): Promise<FastifyInstance> {
   const app = await createApp({ log: createLog("silent") });
-  await forwardAlerting(app, { target });
+  await forwardAlerting(app, { target, guards });
   await closeRoutes(app);
   return app;
 }
@@ -54,9 +62,10 @@ test("over HTTP and in the process the service gets the same, and its answer com
     });
     expect(await ask(app, "GET", `/alerting/rules/${ID}/status`)).toMatchObject({ body: { url: `/rules/${ID}/status` } });
     expect(await ask(app, "DELETE", `/alerting/rules/${ID}`)).toMatchObject({ status: 204, body: {} });
-    expect(await ask(app, "PUT", `/alerting/rules/a%20b`, "x".repeat(2_000_000))).toMatchObject({
-      body: { url: "/rules/a%20b", bytes: 1024 * 1024 + 1 },
+    expect(await ask(app, "PUT", `/alerting/rules/a%20b`, "x".repeat(200_000))).toMatchObject({
+      body: { url: "/rules/a%20b", bytes: 200_000 },
     });
+    expect((await ask(app, "PUT", `/alerting/rules/${ID}`, "x".repeat(2_000_000))).status).toBe(413);
     for (const url of [
       "/alerting/rules/..%2fx/status",
       "/alerting/rules/%2e%2e",
@@ -73,17 +82,16 @@ test("over HTTP and in the process the service gets the same, and its answer com
 
 test("a service that cannot be reached is 503 with Retry-After", async () => {
   const app = await front("http://127.0.0.1:1");
-  const answer = await app.inject({ method: "GET", url: "/alerting/rules" });
+  const answer = await app.inject({ method: "GET", url: "/alerting/rules", headers: HEADERS });
   expect([answer.statusCode, answer.json().error, answer.headers["retry-after"]]).toEqual([503, "unavailable", "2"]);
   await app.close();
 });
 
 test("what is forwarded is exactly what the service offers", async () => {
   const service = await createApp({ log: createLog("silent") });
-  const guards = { user: () => async () => undefined, signed: () => async () => undefined };
-  registerRuleRoutes(service, { guards } as unknown as RuleRoutesOptions);
+  registerRuleRoutes(service, { guards: { ...guards, signed: () => async () => undefined } } as unknown as RuleRoutesOptions);
   const app = await createApp({ log: createLog("silent") });
-  await forwardAlerting(app, { target: service });
+  await forwardAlerting(app, { target: service, guards });
   const table = (of: FastifyInstance): [string, string[]][] => [...routesOf(of)].map(([url, methods]) => [url, [...methods].sort()]);
   const offered = Object.entries(RULE_ROUTES).map(([url, methods]): [string, string[]] => [url, [...methods].sort()]);
   expect(new Map(table(service))).toEqual(new Map(offered));

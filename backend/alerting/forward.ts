@@ -1,14 +1,18 @@
 // Serves the alerting service under `/alerting/` of the API's address by forwarding. Invariant: exactly the service's own routes are
-// forwarded, to paths that are put together here and never taken from the request; answers are those of the service, byte for byte.
-// Wired by serve.ts.
+// forwarded, to paths that are put together here and never taken from the request; nothing is read or forwarded for who is not logged
+// in; answers are those of the service, byte for byte.
 import type { FastifyInstance, FastifyReply, FastifyRequest, InjectOptions } from "fastify";
 import { Pool } from "undici";
 import { ApiError } from "../errors.ts";
+import type { Guards } from "../request-identity.ts";
+import { SMALL_BODY_BYTES } from "../small-bodies.ts";
 import { RULE_ROUTES } from "./routes.ts";
 
 export interface ForwardOptions {
   /** The alerting service: its address, or its application when it lives in this process. */
   readonly target: string | FastifyInstance;
+  /** The service asks again, and knows which role a route needs. */
+  readonly guards: Pick<Guards, "user">;
 }
 
 /** One request to the service and its answer. */
@@ -19,6 +23,8 @@ interface Exchange {
   /** The client's address, for audit lines. */
   readonly address: string;
   readonly body: Buffer | undefined;
+  /** Aborts when the client has gone. */
+  readonly signal: AbortSignal;
 }
 interface Answer {
   readonly status: number;
@@ -30,20 +36,19 @@ const PREFIX = "/alerting";
 const REQUEST_HEADERS = ["authorization", "content-type", "accept"];
 const ANSWER_HEADERS = ["allow", "content-type", "link", "retry-after", "www-authenticate", "x-request-id"];
 const TIMEOUT_MS = 60_000;
-/** A body above the service's own limit is cut just past it: the service then refuses it itself, after it has authenticated. */
-const MAX_BODY_BYTES = 1024 * 1024 + 1;
 
-export async function forwardAlerting(app: FastifyInstance, { target }: ForwardOptions): Promise<void> {
+export async function forwardAlerting(app: FastifyInstance, { target, guards }: ForwardOptions): Promise<void> {
   const send = typeof target === "string" ? overHttp(app, target) : inProcess(target);
   await app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
-    scope.addContentTypeParser("*", (_request: FastifyRequest, payload: AsyncIterable<Buffer>) => readBody(payload));
+    scope.addContentTypeParser("*", async (request: FastifyRequest) => await app.smallBodies.read(request, SMALL_BODY_BYTES));
     for (const [path, methods] of Object.entries(RULE_ROUTES)) {
       for (const method of methods) {
         const success = method === "DELETE" ? 204 : method === "POST" && path === "/rules" ? 201 : 200;
         scope.route({
           method,
           url: `${PREFIX}${path}`,
+          onRequest: [guards.user("viewer"), refuseOddPath],
           schema: {
             tags: ["alerting"],
             security: [{ session: [] }],
@@ -63,8 +68,7 @@ async function forward(
   path: string,
   send: (exchange: Exchange) => Promise<Answer>,
 ): Promise<FastifyReply> {
-  const [rawPath, query] = splitOnce(request.url, "?");
-  if (/%2f|%5c|%2e|\\|\/\.\.?(?:\/|$)/i.test(rawPath)) throw new ApiError("not_found", "the path must not hold encoded slashes or dots");
+  const [, query] = splitOnce(request.url, "?");
   const { id } = request.params as { id?: string };
   const forwarded = path.replace(":id", encodeURIComponent(id ?? ""));
   const headers: Record<string, string> = { "x-request-id": request.id };
@@ -73,20 +77,34 @@ async function forward(
     if (typeof value === "string") headers[name] = value;
   }
   const body = request.body instanceof Buffer ? request.body : undefined;
+  const gone = new AbortController();
+  reply.raw.once("close", () => gone.abort());
   const answer = await send({
     method: request.method,
     path: query === undefined ? forwarded : `${forwarded}?${query}`,
     headers,
     address: request.ip,
     body,
+    signal: gone.signal,
+  }).catch((error: unknown) => {
+    if (!gone.signal.aborted) throw error;
   });
+  // Nobody is there to be answered.
+  if (!answer) return await reply.code(499).send();
   for (const name of ANSWER_HEADERS) if (typeof answer.headers[name] === "string") void reply.header(name, answer.headers[name]);
   return await reply.code(answer.status).send(answer.body.length === 0 ? undefined : answer.body);
 }
 
+/** Before the body is read, too. */
+async function refuseOddPath(request: FastifyRequest): Promise<void> {
+  const [rawPath] = splitOnce(request.url, "?");
+  if (/%2f|%5c|%2e|\\|\/\.\.?(?:\/|$)/i.test(rawPath)) throw new ApiError("not_found", "the path must not hold encoded slashes or dots");
+}
+
 function inProcess(service: FastifyInstance): (exchange: Exchange) => Promise<Answer> {
-  return async ({ method, path, headers, address, body }) => {
+  return async ({ method, path, headers, address, body, signal }) => {
     const options = {
+      signal,
       method: method as InjectOptions["method"],
       url: path,
       headers,
@@ -102,9 +120,10 @@ function overHttp(app: FastifyInstance, url: string): (exchange: Exchange) => Pr
   const { origin, pathname } = new URL(url);
   const pool = new Pool(origin, { connections: 64, headersTimeout: TIMEOUT_MS, bodyTimeout: TIMEOUT_MS, connectTimeout: 3000 });
   app.addHook("onClose", async () => await pool.destroy());
-  return async ({ method, path, headers, address, body }) => {
+  return async ({ method, path, headers, address, body, signal }) => {
     try {
       const request = {
+        signal,
         method: method as "GET",
         path: pathname.replace(/\/+$/, "") + path,
         headers: { ...headers, "x-forwarded-for": address },
@@ -116,18 +135,6 @@ function overHttp(app: FastifyInstance, url: string): (exchange: Exchange) => Pr
       throw new ApiError("unavailable", "the alerting service cannot be reached: try again", { cause: error, retryAfterS: 2 });
     }
   };
-}
-
-async function readBody(payload: AsyncIterable<Buffer>): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of payload) {
-    if (bytes < MAX_BODY_BYTES) chunks.push(chunk);
-    bytes += chunk.length;
-    // What is beyond is read and forgotten up to a bound, so that the sender gets to read the answer.
-    if (bytes > 16 * MAX_BODY_BYTES) break;
-  }
-  return Buffer.concat(chunks).subarray(0, MAX_BODY_BYTES);
 }
 
 function splitOnce(text: string, separator: string): [string, string | undefined] {

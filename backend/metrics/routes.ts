@@ -21,8 +21,7 @@ export function registerMetricsRoutes(app: FastifyInstance, { store, guards }: M
   void app.register(async (scope) => {
     scope.addContentTypeParser(
       "application/x-www-form-urlencoded",
-      { parseAs: "string", bodyLimit: MAX_FORM_BYTES },
-      (_request, body, done) => done(null, new URLSearchParams(body as string)),
+      async (request: FastifyRequest) => new URLSearchParams((await app.smallBodies.read(request, MAX_FORM_BYTES)).toString("utf8")),
     );
     const onRequest = guards.user("viewer");
     for (const endpoint of ["query", "query_range", "series", "labels"] as const) {

@@ -692,16 +692,24 @@ test("a refusal in the middle of a large body is seen by its sender, not a reset
   expect([answer.status, answer.json.error]).toEqual([401, "unknown_key"]);
 });
 
-test("methods that are not listed are 405 with Allow, on every path", async () => {
-  const paths = new Map<string, Set<string>>();
-  for (const row of MATRIX) paths.set(row.path, (paths.get(row.path) ?? new Set()).add(row.method));
-  for (const [path, methods] of paths) {
-    for (const method of ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"].filter((name) => !methods.has(name))) {
-      const answer = await call(method, `${place.apiUrl}${withId(path)}`, { bearer: red.token });
-      expect([path, method, answer.status]).toEqual([path, method, 405]);
-      expect(answer.headers.get("allow")?.split(", ").sort()).toEqual([...methods].sort());
+test("methods that are not listed are 405 with Allow, on every path of both ports, whatever body comes along", async () => {
+  const form = { "content-type": "application/x-www-form-urlencoded" };
+  const check = async (origin: string, rows: readonly Row[]): Promise<void> => {
+    const paths = new Map<string, Set<string>>();
+    for (const row of rows) paths.set(row.path, (paths.get(row.path) ?? new Set()).add(row.method));
+    for (const [path, methods] of paths) {
+      for (const method of ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"].filter((name) => !methods.has(name))) {
+        const body = method === "GET" || method === "HEAD" ? {} : { body: "a=b", headers: form };
+        for (const ask of [{}, body]) {
+          const answer = await call(method, `${origin}${withId(path)}`, { bearer: red.token, ...ask });
+          expect([path, method, answer.status]).toEqual([path, method, 405]);
+          expect(answer.headers.get("allow")?.split(", ").sort()).toEqual([...methods].sort());
+        }
+      }
     }
-  }
+  };
+  await check(place.apiUrl, MATRIX);
+  await check(place.alertingUrl, alertingRows(""));
 });
 
 test("what one tenant sent is read by that tenant alone", async () => {

@@ -1,0 +1,106 @@
+import type { FastifyInstance } from "fastify";
+import { afterEach, expect, test } from "vitest";
+import { RawConnection } from "../test/fixtures/raw-http.ts";
+import { createLog } from "./log.ts";
+import { closeRoutes, createApp } from "./server.ts";
+
+const MOST = 8;
+const opened: RawConnection[] = [];
+let app: FastifyInstance;
+let held = Promise.withResolvers<void>();
+let begun = 0;
+
+afterEach(async () => {
+  held.resolve();
+  for (const connection of opened.splice(0)) connection[Symbol.dispose]();
+  await app.close();
+});
+
+/** `x-org` authenticates; /held answers when the test lets it. */
+async function listening(): Promise<void> {
+  held = Promise.withResolvers();
+  app = await createApp({ log: createLog("silent"), maxConnections: MOST });
+  begun = 0;
+  app.addHook("onRequest", async (request) => {
+    begun += 1;
+    const org = request.headers["x-org"];
+    if (typeof org === "string") request.user = { userId: "u", orgId: org, email: "e", role: "viewer" };
+  });
+  app.get("/", async () => ({ ok: true }));
+  app.get("/held", async () => await held.promise.then(() => ({ ok: true })));
+  await closeRoutes(app);
+  await app.listen({ host: "127.0.0.1", port: 0 });
+}
+
+async function newcomer(): Promise<RawConnection> {
+  const connection = await RawConnection.open(app);
+  opened.push(connection);
+  return connection;
+}
+
+const ask = (org?: string, path = "/") => `GET ${path} HTTP/1.1\r\nHost: x\r\n${org ? `X-Org: ${org}\r\n` : ""}\r\n`;
+
+async function connections(count: number, org?: string): Promise<RawConnection[]> {
+  const made: RawConnection[] = [];
+  for (let index = 0; index < count; index++) {
+    const connection = await newcomer();
+    expect((await connection.send(ask(org)).answer()).status).toBe(200);
+    made.push(connection);
+  }
+  return made;
+}
+
+test("a newcomer takes the place of the stranger that was used least recently", async () => {
+  await listening();
+  const [first, second] = await connections(MOST);
+  await first?.send(ask()).answer();
+  const [added] = await connections(1);
+  await second?.closed();
+  expect((await added?.send(ask()).answer())?.status).toBe(200);
+  expect((await first?.send(ask()).answer())?.status).toBe(200);
+});
+
+test("strangers, however many, cannot close a connection that was authenticated, beyond a quarter of all", async () => {
+  await listening();
+  const tenant = await connections(MOST - MOST / 4, "red");
+  for (let round = 0; round < 5; round++) await connections(MOST);
+  for (const connection of tenant) expect((await connection.send(ask("red")).answer()).status).toBe(200);
+});
+
+test("an organisation that holds all connections makes room for another's newcomer", async () => {
+  await listening();
+  const red = await connections(MOST, "red");
+  const [blue] = await connections(1, "blue");
+  await red[0]?.closed();
+  expect((await blue?.send(ask("blue")).answer())?.status).toBe(200);
+});
+
+test("when every connection is at work, a newcomer is told so, with Retry-After", async () => {
+  await listening();
+  for (const connection of await connections(MOST, "red")) connection.send(ask("red", "/held"));
+  await expect.poll(() => begun).toBe(2 * MOST);
+  const late = await newcomer();
+  const answer = await late.answer();
+  expect([answer.status, JSON.parse(answer.body).error, answer.headers["retry-after"]]).toEqual([503, "unavailable", "2"]);
+  await late.closed();
+});
+
+test("a connection may not have more than 16 requests under way", async () => {
+  await listening();
+  const [connection] = await connections(1, "red");
+  for (let count = 0; count < 17; count++) connection?.send(ask("red", "/held"));
+  // The 17th is refused before the hook that counts.
+  await expect.poll(() => begun).toBe(1 + 16);
+  held.resolve();
+  const statuses: number[] = [];
+  for (let count = 0; count < 17; count++) statuses.push((await connection?.answer())?.status ?? 0);
+  expect(statuses.filter((status) => status === 503)).toHaveLength(1);
+});
+
+test("a stranger's connection is told that it will not be kept long", async () => {
+  await listening();
+  const [stranger] = await connections(1);
+  expect((await stranger?.send(ask()).answer())?.headers["keep-alive"]).toBe("timeout=5");
+  const [known] = await connections(1, "red");
+  expect((await known?.send(ask("red")).answer())?.headers["keep-alive"]).toBe("timeout=75");
+});

@@ -1,0 +1,21 @@
+// What happens to the rest of a body that nobody will read. Invariant: a sender in the middle of its body gets to see the answer
+// instead of a reset, and is cut off if it has not come to its end in time; nothing of what it sends is kept.
+import type { IncomingMessage } from "node:http";
+import { Socket } from "node:net";
+
+const LINGER_MS = 5000;
+
+/** After the answer: throws the rest away for a while, then the connection. */
+export function linger(request: IncomingMessage, ms = LINGER_MS): void {
+  const { socket } = request;
+  // A request that was made in this process has no real one.
+  if (request.complete || !(socket instanceof Socket) || request.destroyed) return;
+  const stop = (): void => {
+    clearTimeout(timer);
+    request.off("end", stop).off("error", stop).off("close", stop);
+    if (!request.complete) socket.destroy();
+  };
+  const timer = setTimeout(stop, ms);
+  request.once("end", stop).once("error", stop).once("close", stop);
+  request.resume();
+}
