@@ -233,7 +233,9 @@ async function openAlerting(running: Running): Promise<FastifyInstance> {
   );
   const app = await createApp({ ...appOptions(running), openApiTitle: "AtherOps alerting API" });
   alerting.addRoutes(app, guards);
-  running.observations.gauge("evaluator_in_step", "1 while the evaluator is known to have all rules.", () => Number(alerting.inStep));
+  running.observations.gauge("evaluator_in_step", "1 while no rule change waits for the evaluator longer than 5 s.", () =>
+    Number(alerting.inStep),
+  );
   await listen(running, app, settings.alerting, "alerting");
   return app;
 }

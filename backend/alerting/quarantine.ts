@@ -42,7 +42,7 @@ export class Quarantine {
   }
 
   async #tryOut(rule: Rule, dryRun: DryRun): Promise<void> {
-    const verdict = await dryRun.check(groupOf(rule.orgId, [rule]));
+    const verdict = await dryRun.check(groupOf(rule.orgId, rule.revision, [rule]));
     if (verdict !== undefined) await this.#refuse(rule, `the evaluator refuses this rule: ${verdict.slice(0, 300)}`);
   }
 

@@ -1,6 +1,10 @@
 import { describe, expect, test, vi } from "vitest";
 import { alertingApp, RULES_PASSWORD, type AlertingApp } from "../../test/fixtures/alerting-app.ts";
-import type { RuleBody } from "./rule.ts";
+import type { RuleFilter } from "../engines/vmalert/client.ts";
+import { createLog } from "../log.ts";
+import { Reconciler } from "./reconciler.ts";
+import type { Rule, RuleBody } from "./rule.ts";
+import type { RuleSet } from "./rule-set.ts";
 import { RuleTable, type AlertingTables } from "./table.ts";
 
 const body = (name: string, more: Partial<RuleBody> = {}): RuleBody => ({
@@ -72,3 +76,77 @@ test("the rules listener serves the rules with its password only, and nothing el
   expect(await ask("/rules", RULES_PASSWORD, "POST")).toBe(404);
   expect(await ask("/metrics", RULES_PASSWORD)).toBe(404);
 });
+
+/** An evaluator elsewhere that fetches what is newest at that moment, and organisations whose rules change without any request. */
+function standIn(editsOf: string) {
+  const stored = new Map<string, number>();
+  const loaded = new Map<string, number>();
+  const setOf = (orgId: string, revision: number): RuleSet => ({ orgId, revision, rules: [{ id: orgId, revision } as Rule], text: orgId });
+  return {
+    stored,
+    loaded,
+    reloads: 0,
+    ruleSets: { read: async () => new Map([...stored].map(([orgId, revision]) => [orgId, setOf(orgId, revision)])) },
+    evaluator: {
+      groups: async ({ groups }: RuleFilter = {}) =>
+        [...loaded]
+          .filter(([name]) => groups?.includes(name))
+          .map(([name, revision]) => ({ name, params: [`rule_set_revision=${revision}`], rules: [] })),
+      async reload() {
+        stored.set(editsOf, (stored.get(editsOf) ?? 0) + 1);
+        for (const [orgId, revision] of stored) loaded.set(orgId, revision);
+      },
+      refusedLastReload: async () => false,
+    },
+    quarantine: { withhold: async () => undefined, tryNext: async () => false },
+    log: createLog("silent"),
+  };
+}
+
+test("an organisation whose rules change all the time, so that the evaluator always has newer ones, delays nobody's change", async () => {
+  const fake = standIn("busy");
+  fake.stored.set("busy", 1);
+  await using reconciler = new Reconciler(fake);
+  using edits = new Repeated(() => {
+    fake.stored.set("busy", (fake.stored.get("busy") ?? 0) + 1);
+    reconciler.notice();
+  }, 10);
+  for (let change = 1; change <= 5; change++) {
+    fake.stored.set("quiet", change);
+    reconciler.notice();
+    await vi.waitFor(() => expect(fake.loaded.get("quiet")).toBe(change), { timeout: 5000, interval: 10 });
+    expect(reconciler.inStep).toBe(true);
+  }
+  expect(edits.times).toBeGreaterThan(5);
+});
+
+test("what makes a reload fail is looked for among all changes, also while the organisation at fault goes on changing", async () => {
+  const fake = standIn("nobody");
+  const suspects = Promise.withResolvers<string[]>();
+  await using reconciler = new Reconciler({
+    ...fake,
+    evaluator: { ...fake.evaluator, reload: async () => undefined, refusedLastReload: async () => true },
+    quarantine: { tryNext: async () => false, withhold: async (sets) => suspects.resolve(sets.map(({ orgId }) => orgId)) },
+  });
+  fake.stored.set("other", 1);
+  using _edits = new Repeated(() => {
+    fake.stored.set("at fault", (fake.stored.get("at fault") ?? 0) + 1);
+    reconciler.notice();
+  }, 50);
+  expect((await suspects.promise).sort()).toEqual(["at fault", "other"]);
+  await vi.waitFor(() => expect(reconciler.inStep).toBe(false), SOON);
+});
+
+class Repeated implements Disposable {
+  times = 0;
+  readonly #timer: NodeJS.Timeout;
+  constructor(work: () => void, everyMs: number) {
+    this.#timer = setInterval(() => {
+      this.times += 1;
+      work();
+    }, everyMs);
+  }
+  [Symbol.dispose](): void {
+    clearInterval(this.#timer);
+  }
+}

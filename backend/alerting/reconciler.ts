@@ -1,19 +1,19 @@
-// Keeps the evaluator's rules those of the database, in the background: notice a change, hand over the file, ask for a reload, read the
-// evaluator back until it has it. Invariant: it never gives up, it never blocks a request, and a rule that stops a reload is found
-// and withheld. Every replica may run one. Started by start.ts.
+// Keeps the evaluator's rules those of the database, in the background: notice a change, hand it over, ask for a reload, read the
+// evaluator back until it has it. Invariant: it never gives up, it never blocks a request; a rule that stops a reload is found and
+// withheld; what one organisation's change waits for holds up no reload for another's. Every replica may run one.
 import { setTimeout as sleep } from "node:timers/promises";
-import type { LoadedGroup, VmalertClient } from "../engines/vmalert/client.ts";
+import type { VmalertClient } from "../engines/vmalert/client.ts";
 import type { Log } from "../log.ts";
 import type { Quarantine } from "./quarantine.ts";
-import { REVISION_ANNOTATION } from "./rule.ts";
-import { ruleFileOf, type RuleSet, type RuleSets } from "./rule-set.ts";
+import { revisionOf } from "./rule-groups.ts";
+import type { RuleSet, RuleSets } from "./rule-set.ts";
 
 export interface ReconcilerOptions {
-  readonly ruleSets: RuleSets;
-  readonly evaluator: VmalertClient;
-  /** Hands over the file of the embedded evaluator; an external one fetches it from the rules listener. */
-  readonly writeRules?: ((text: string) => Promise<void>) | undefined;
-  readonly quarantine: Quarantine;
+  readonly ruleSets: Pick<RuleSets, "read">;
+  readonly evaluator: Pick<VmalertClient, "groups" | "reload" | "refusedLastReload">;
+  /** Hands the groups over to the embedded evaluator; an external one fetches them from the rules listener. */
+  readonly writeRules?: ((groups: ReadonlyMap<string, string>) => Promise<void>) | undefined;
+  readonly quarantine: Pick<Quarantine, "withhold" | "tryNext">;
   readonly log: Log;
   readonly timing?: Partial<ReconcilerTiming>;
 }
@@ -21,8 +21,9 @@ export interface ReconcilerOptions {
 export interface ReconcilerTiming {
   /** Between looks at the database, for what other replicas change. */
   readonly pollMs: number;
-  /** For the evaluator to load what was handed over. */
+  /** For the evaluator to load what was handed over; then it is asked again. */
   readonly confirmMs: number;
+  /** Between looks at the evaluator, at first. */
   readonly confirmPollMs: number;
   readonly maxBackoffMs: number;
 }
@@ -30,16 +31,36 @@ export interface ReconcilerTiming {
 const DEFAULT_TIMING: ReconcilerTiming = { pollMs: 2000, confirmMs: 15_000, confirmPollMs: 50, maxBackoffMs: 2000 };
 /** A reload takes less: from then on it is looked at whether it was refused. */
 const SUSPICIOUS_MS = 3000;
-/** Above so many changed groups, all are read back at once. */
+/** A change that waits longer than is promised. */
+const LATE_MS = 5000;
+/** So many groups are read back in one question. */
 const MAX_NAMED_GROUPS = 50;
+/** Between reloads, at most, however long the last one took to be loaded. */
+const MAX_RELOAD_PAUSE_MS = 1000;
+
+/** Changes of an organisation that the evaluator is not known to have. */
+interface Waiting {
+  /** When the first of them was seen, or the evaluator was last seen to load some. */
+  readonly sinceMs: number;
+  /** What the last reload was to load; undefined: nothing was handed over yet. */
+  announced: number | undefined;
+}
 
 export class Reconciler implements AsyncDisposable {
   readonly #options: ReconcilerOptions;
   readonly #timing: ReconcilerTiming;
   readonly #stopping = new AbortController();
+  /** Organisation → the revision that the evaluator had, at least. */
   readonly #confirmed = new Map<string, number>();
+  readonly #waiting = new Map<string, Waiting>();
   readonly #loop: Promise<void>;
-  #written: string | undefined;
+  #sets: ReadonlyMap<string, RuleSet> = new Map();
+  #readAtMs = Number.NEGATIVE_INFINITY;
+  #reloadedAtMs = Number.NEGATIVE_INFINITY;
+  /** How long the evaluator took for the last reload; undefined until it is seen. */
+  #loadingMs: number | undefined;
+  /** When it was last found that something had not been loaded. */
+  #questionedAtMs = Number.NEGATIVE_INFINITY;
   #wake: (() => void) | undefined;
   #noticed = false;
   #failures = 0;
@@ -56,9 +77,10 @@ export class Reconciler implements AsyncDisposable {
     this.#wake?.();
   }
 
-  /** True while the evaluator is known to have all rules. */
+  /** True while the evaluator can be asked and no change waits for it longer than is promised. */
   get inStep(): boolean {
-    return this.#failures === 0 && !this.#noticed;
+    const late = performance.now() - LATE_MS;
+    return this.#failures === 0 && [...this.#waiting.values()].every(({ sinceMs }) => sinceMs > late);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -68,16 +90,15 @@ export class Reconciler implements AsyncDisposable {
   }
 
   async #run(): Promise<void> {
+    let pauseMs = this.#timing.confirmPollMs;
     while (!this.#stopping.signal.aborted) {
-      const startedAt = Date.now();
-      this.#noticed = false;
       try {
-        await this.#reconcile();
+        const asked = await this.#step();
         if (this.#failures > 0) this.#options.log.info("the evaluator has all rules again");
         this.#failures = 0;
-        // At most two thirds of the time, so that a stream of changes leaves the evaluator time to evaluate.
-        await this.#pause(Math.min(1000, (Date.now() - startedAt) / 2));
-        if (!this.#noticed) await this.#wait(this.#timing.pollMs);
+        pauseMs = asked ? this.#timing.confirmPollMs : Math.min(250, pauseMs * 1.5);
+        await this.#wait(this.#waiting.size > 0 ? pauseMs : this.#timing.pollMs);
+        await this.#pause(this.#readAtMs + this.#timing.confirmPollMs - performance.now());
       } catch (error) {
         if (this.#stopping.signal.aborted) return;
         this.#failures += 1;
@@ -87,47 +108,104 @@ export class Reconciler implements AsyncDisposable {
     }
   }
 
-  async #reconcile(): Promise<void> {
-    const { ruleSets, evaluator, writeRules, quarantine } = this.#options;
-    const sets = await ruleSets.read();
-    const changed = [...sets.values()].filter((set) => this.#confirmed.get(set.orgId) !== set.revision);
-    if (changed.length === 0) return void (this.#noticed ||= await quarantine.tryNext());
-    const text = ruleFileOf(sets);
-    if (writeRules && text !== this.#written) await writeRules(text);
-    this.#written = text;
-    await evaluator.reload();
-    const missing = await this.#confirm(changed);
-    if (missing.length === 0) return;
-    if (await evaluator.refusedLastReload()) await quarantine.withhold(missing, this.#confirmed);
-    throw new Error(`the evaluator has not loaded the rules of ${missing.length} organisations`);
+  /** Answers whether a reload was asked for. */
+  async #step(): Promise<boolean> {
+    await this.#readChanges();
+    if (this.#waiting.size === 0) {
+      this.#noticed ||= await this.#options.quarantine.tryNext();
+      return false;
+    }
+    const asked = await this.#handOver();
+    await this.#readBack();
+    await this.#questionOverdue();
+    return asked;
   }
 
-  /** Reads back until everything is loaded or time is up. Answers what is not. */
-  async #confirm(changed: readonly RuleSet[]): Promise<readonly RuleSet[]> {
-    const deadline = Date.now() + this.#timing.confirmMs;
-    const suspiciousAt = Date.now() + SUSPICIOUS_MS;
-    let missing = changed;
-    for (let pauseMs = this.#timing.confirmPollMs; ; pauseMs = Math.min(250, pauseMs * 1.5)) {
-      missing = await this.#missing(missing);
-      if (missing.length === 0 || Date.now() >= deadline || this.#stopping.signal.aborted) return missing;
-      if (Date.now() >= suspiciousAt && (await this.#options.evaluator.refusedLastReload())) return missing;
-      await this.#pause(pauseMs);
+  async #readChanges(): Promise<void> {
+    const now = performance.now();
+    if (!this.#noticed && now - this.#readAtMs < this.#timing.pollMs) return;
+    this.#noticed = false;
+    this.#sets = await this.#options.ruleSets.read().catch((error: unknown) => {
+      this.#noticed = true;
+      throw error;
+    });
+    this.#readAtMs = now;
+    for (const orgId of this.#waiting.keys()) if (!this.#sets.has(orgId)) this.#waiting.delete(orgId);
+    for (const { orgId, revision } of this.#sets.values()) {
+      const isBehind = (this.#confirmed.get(orgId) ?? -1) < revision;
+      if (isBehind && !this.#waiting.has(orgId)) this.#waiting.set(orgId, { sinceMs: now, announced: undefined });
     }
   }
 
-  async #missing(sets: readonly RuleSet[]): Promise<readonly RuleSet[]> {
-    const named = sets.length <= MAX_NAMED_GROUPS ? sets.map((set) => set.orgId) : [];
-    const groups = await this.#options.evaluator.groups({ groups: named, withoutAlerts: true });
-    const loaded = new Map(groups.map((group) => [group.name, group]));
-    return sets.filter((set) => {
-      if (!isLoaded(set, loaded.get(set.orgId))) return true;
-      this.#confirmed.set(set.orgId, set.revision);
-      return false;
-    });
+  /** Asks for a reload when there is something new to load. Answers whether it did. */
+  async #handOver(): Promise<boolean> {
+    const sets = this.#sets;
+    const fresh = this.#behind().filter(({ orgId, revision }) => this.#waiting.get(orgId)?.announced !== revision);
+    // At most two thirds of the time, so that a stream of changes leaves the evaluator time to evaluate.
+    const pauseMs = Math.min(MAX_RELOAD_PAUSE_MS, 1.5 * (this.#loadingMs ?? MAX_RELOAD_PAUSE_MS));
+    const now = performance.now();
+    if (fresh.length === 0 || now - this.#reloadedAtMs < pauseMs) return false;
+    await this.#options.writeRules?.(new Map([...sets.values()].filter(({ text }) => text !== "").map(({ orgId, text }) => [orgId, text])));
+    await this.#options.evaluator.reload();
+    this.#reloadedAtMs = performance.now();
+    this.#loadingMs = undefined;
+    for (const { orgId, revision } of fresh) {
+      const waiting = this.#waiting.get(orgId);
+      if (waiting) waiting.announced = revision;
+    }
+    return true;
+  }
+
+  /** Finds out which changes the evaluator has; something newer than was handed over counts. */
+  async #readBack(): Promise<void> {
+    const behind = this.#behind().filter(({ orgId }) => this.#waiting.get(orgId)?.announced !== undefined);
+    for (let at = 0; at < behind.length; at += MAX_NAMED_GROUPS) {
+      const some = behind.slice(at, at + MAX_NAMED_GROUPS);
+      const loaded = await this.#loadedRevisions(some);
+      for (const set of some) {
+        this.#seen(set, loaded.get(set.orgId) ?? (set.rules.length === 0 ? set.revision : -1));
+      }
+    }
+  }
+
+  #seen({ orgId, revision }: RuleSet, loaded: number): void {
+    if (loaded <= (this.#confirmed.get(orgId) ?? -1)) return;
+    const now = performance.now();
+    const waiting = this.#waiting.get(orgId);
+    this.#confirmed.set(orgId, loaded);
+    this.#loadingMs ??= now - this.#reloadedAtMs;
+    if (loaded >= revision) this.#waiting.delete(orgId);
+    else this.#waiting.set(orgId, { sinceMs: now, announced: waiting?.announced });
+  }
+
+  /** One rule of each organisation stands for its group, so that the answer stays small; a group that is gone is not in it. */
+  async #loadedRevisions(sets: readonly RuleSet[]): Promise<ReadonlyMap<string, number>> {
+    const orgIds = sets.map(({ orgId }) => orgId);
+    const labels = sets.flatMap(({ orgId, rules }) => (rules[0] ? [{ org_id: orgId, rule_id: rules[0].id }] : [{ org_id: orgId }]));
+    const groups = await this.#options.evaluator.groups({ groups: orgIds, labels, withoutAlerts: true });
+    return new Map(groups.map((group) => [group.name, revisionOf(group) ?? -1]));
+  }
+
+  /** What waits for long: was it refused? Else it is handed over again. Throws while something is overdue. */
+  async #questionOverdue(): Promise<void> {
+    const now = performance.now();
+    const longestMs = now - Math.max(this.#questionedAtMs, Math.min(...[...this.#waiting.values()].map(({ sinceMs }) => sinceMs)));
+    if (this.#waiting.size === 0 || longestMs < SUSPICIOUS_MS) return;
+    const isRefused = await this.#options.evaluator.refusedLastReload();
+    if (!isRefused && longestMs < this.#timing.confirmMs) return;
+    if (isRefused) await this.#options.quarantine.withhold(this.#behind(), this.#confirmed);
+    for (const waiting of this.#waiting.values()) waiting.announced = undefined;
+    this.#questionedAtMs = performance.now();
+    this.#noticed = true;
+    throw new Error(`the evaluator has not loaded the rules of ${this.#waiting.size} organisations`);
+  }
+
+  #behind(): RuleSet[] {
+    return [...this.#waiting.keys()].flatMap((orgId) => this.#sets.get(orgId) ?? []);
   }
 
   async #pause(ms: number): Promise<void> {
-    await sleep(ms, undefined, { signal: this.#stopping.signal }).catch(() => undefined);
+    if (ms > 0) await sleep(ms, undefined, { signal: this.#stopping.signal }).catch(() => undefined);
   }
 
   /** Until something is noticed, at most `ms`. */
@@ -138,9 +216,4 @@ export class Reconciler implements AsyncDisposable {
       await sleep(ms, undefined, { signal: AbortSignal.any([woken.signal, this.#stopping.signal]) }).catch(() => undefined);
     this.#wake = undefined;
   }
-}
-
-function isLoaded(set: RuleSet, group: LoadedGroup | undefined): boolean {
-  const loaded = new Set(group?.rules.map((rule) => `${rule.labels?.["rule_id"]} ${rule.annotations?.[REVISION_ANNOTATION]}`));
-  return loaded.size === set.rules.length && set.rules.every((rule) => loaded.has(`${rule.id} ${rule.revision}`));
 }

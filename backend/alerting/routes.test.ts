@@ -130,6 +130,49 @@ describe("a rule", () => {
     expect((await create({}, `${orgId}:admin`)).statusCode).toBe(201);
     expect(shown(await create({}, `${orgId}:admin`))).toEqual([400, "invalid_field", expect.stringMatching(/at most 1000/)]);
   });
+
+  test("holds at most 16 KiB of text, counted as bytes", async () => {
+    const annotations = (characters: number): object => ({
+      annotations: { a: "ü".repeat(4000), b: "ü".repeat(characters), c: "x".repeat(50) },
+      enabled: false,
+    });
+    expect((await create(annotations(4000))).statusCode).toBe(201);
+    expect(shown(await create(annotations(4000 - 50 + 250)))).toEqual([400, "invalid_field", expect.stringMatching(/^annotations.*4000/)]);
+    const more = { annotations: { a: "ü".repeat(4000), b: "ü".repeat(4000), c: "x".repeat(400) } };
+    expect(shown(await create(more))).toEqual([
+      400,
+      "invalid_field",
+      expect.stringMatching(/^rule: its text is 16\d{3} bytes, more than 16384/),
+    ]);
+  });
+
+  test("and all others of its organisation hold at most 2 MiB: what is there may shrink, nothing grows, others may", async () => {
+    const orgId = await service.makeOrg();
+    const bearer = `${orgId}:admin`;
+    const heavy = { a: "x".repeat(4000), b: "x".repeat(4000), c: "x".repeat(4000), d: "x".repeat(4000) };
+    const rows = Array.from({ length: 131 }, (_, n) => ({
+      id: randomUUID(),
+      org_id: orgId,
+      name: `${n}`,
+      severity: "info" as const,
+      expr: "up == 0",
+      for_duration: "0s",
+      enabled: false,
+      labels: "{}",
+      annotations: JSON.stringify(heavy),
+      revision: 1,
+      created_at: new Date(),
+    }));
+    await service.database.tables<import("./table.ts").AlertingTables>().insertInto("rules").values(rows).execute();
+    const refused = [400, "invalid_field", expect.stringMatching(/^rules: .* at most 2097152 bytes/)];
+    expect(shown(await create({ annotations: heavy }, bearer))).toEqual(refused);
+    const path = `/rules/${rows[0]?.id}`;
+    const put = async (annotations: object) => await service.call("PUT", path, bearer, body({ annotations, enabled: false }));
+    expect(shown(await put({ ...heavy, e: "y".repeat(300) }))).toEqual(refused);
+    expect((await put({ a: "shorter" })).statusCode).toBe(200);
+    for (const { id } of rows.slice(1, 4)) await service.call("DELETE", `/rules/${id}`, bearer);
+    expect((await create({ annotations: heavy }, bearer)).statusCode).toBe(201);
+  });
 });
 
 describe("a body that is no rule is 400 and names the field", () => {

@@ -1,5 +1,6 @@
 // Turns an organisation's rules into the one group that the evaluator gets of them. Invariant: the group's every query is scoped to the
-// organisation by the engine, and `org_id` and `rule_id` of its alerts are the server's. Used by rule-check.ts and rule-set.ts.
+// organisation by the engine, and `org_id` and `rule_id` of its alerts are the server's.
+import type { LoadedGroup } from "../engines/vmalert/client.ts";
 import type { GroupRule, RuleGroup } from "../engines/vmalert/rule-file.ts";
 import { durationMs } from "./duration.ts";
 import { REVISION_ANNOTATION, type RuleBody, type Rule } from "./rule.ts";
@@ -11,12 +12,15 @@ const MAX_INSTANCES = 5000;
 /** One expression may take so long; the engine stops it. */
 const QUERY_TIMEOUT = "10s";
 
+/** The argument of every query by which the server knows which revision of an organisation's rules the evaluator has; the engine ignores it. */
+const REVISION_PARAM = "rule_set_revision";
+
 /** A group without rules is not given to the evaluator. */
-export function groupOf(orgId: string, rules: readonly Rule[]): RuleGroup {
+export function groupOf(orgId: string, revision: number, rules: readonly Rule[]): RuleGroup {
   if (orgId === "") throw new Error("a rule group without a tenant");
   return {
     name: orgId,
-    params: { extra_label: [`org_id=${orgId}`], timeout: [QUERY_TIMEOUT] },
+    params: { extra_label: [`org_id=${orgId}`], timeout: [QUERY_TIMEOUT], [REVISION_PARAM]: [String(revision)] },
     concurrency: CONCURRENCY,
     limit: MAX_INSTANCES,
     rules: rules.map((rule) => groupRule(rule, orgId, rule.id, rule.revision)),
@@ -25,7 +29,13 @@ export function groupOf(orgId: string, rules: readonly Rule[]): RuleGroup {
 
 /** The group of a rule that is not stored yet, for the dry run. */
 export function draftGroup(orgId: string, body: RuleBody): RuleGroup {
-  return { ...groupOf(orgId, []), rules: [groupRule(body, orgId, "00000000-0000-0000-0000-000000000000", 0)] };
+  return { ...groupOf(orgId, 0, []), rules: [groupRule(body, orgId, "00000000-0000-0000-0000-000000000000", 0)] };
+}
+
+/** Which revision of an organisation's rules this is; undefined of a group that is not ours. */
+export function revisionOf(group: LoadedGroup): number | undefined {
+  const param = group.params?.find((one) => one.startsWith(`${REVISION_PARAM}=`));
+  return param === undefined ? undefined : Number(param.slice(REVISION_PARAM.length + 1));
 }
 
 function groupRule(body: RuleBody, orgId: string, ruleId: string, revision: number): GroupRule {

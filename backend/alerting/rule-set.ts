@@ -1,12 +1,11 @@
-// What the evaluator should have loaded: the rule file of all organisations, made from the database. Invariant: only organisations whose
-// revision changed are read again; groups and rules keep their order, so that the state of untouched rules survives. Used by
-// reconciler.ts and rules-listener.ts.
-import { renderGroup, renderRuleFile } from "../engines/vmalert/rule-file.ts";
+// What the evaluator should have loaded: the rules of all organisations, made from the database. Invariant: only organisations whose
+// revision changed are read again; groups and rules keep their order, so that the state of untouched rules survives.
+import { renderGroup } from "../engines/vmalert/rule-file.ts";
 import { groupOf } from "./rule-groups.ts";
 import type { Rule } from "./rule.ts";
 import type { RuleTable } from "./table.ts";
 
-/** One organisation's part of the file. */
+/** What the evaluator gets of one organisation. */
 export interface RuleSet {
   readonly orgId: string;
   readonly revision: number;
@@ -38,11 +37,6 @@ export class RuleSets {
   // The rules may be newer than the revision that was read before them; the next read then finds that revision and reads again.
   async #readOne(orgId: string, revision: number): Promise<RuleSet> {
     const rules = (await this.#table.list(orgId)).filter((rule) => rule.enabled && rule.refused === undefined);
-    return { orgId, revision, rules, text: rules.length === 0 ? "" : renderGroup(groupOf(orgId, rules)) };
+    return { orgId, revision, rules, text: rules.length === 0 ? "" : renderGroup(groupOf(orgId, revision, rules)) };
   }
-}
-
-/** The whole file for the evaluator. */
-export function ruleFileOf(sets: ReadonlyMap<string, RuleSet>): string {
-  return renderRuleFile([...sets.values()].map((set) => set.text).filter(Boolean));
 }

@@ -1,6 +1,6 @@
 // What an alert rule is: its fields, their bounds, and how a body that a user sends becomes one. Invariant: text that passes here has
 // no control characters and no lone surrogates, labels that the server sets cannot be given, and no template can do more than print.
-// Whether the engines take the rule is rule-check.ts's question. Used by routes.ts.
+// Whether the engines take the rule is rule-check.ts's question.
 import { ApiError } from "../errors.ts";
 import { whyUnsafeTemplate } from "./annotation-template.ts";
 import { durationMs } from "./duration.ts";
@@ -46,6 +46,8 @@ const RESERVED_LABELS = new Set([
 export const REVISION_ANNOTATION = "rule_revision";
 const LABEL_NAME = "^[a-zA-Z_][a-zA-Z0-9_]{0,127}$";
 const MAX_FOR_MS = 366 * 86_400_000;
+/** Of all text of a rule: the evaluator reads all rules of everybody whenever one changes. */
+const MAX_RULE_BYTES = 16 * 1024;
 
 const textMap = (maxLength: number) => ({
   type: "object",
@@ -107,6 +109,14 @@ export function checkBody(body: RuleBody): void {
   if (forMs > MAX_FOR_MS) throw invalid("for", "must be at most a year");
   for (const [name, text] of Object.entries(body.labels)) checkLabel(name, text);
   for (const [name, text] of Object.entries(body.annotations)) checkAnnotation(name, text);
+  const bytes = bytesOf(body);
+  if (bytes > MAX_RULE_BYTES) throw invalid("rule", `its text is ${bytes} bytes, more than ${MAX_RULE_BYTES}: shorten the annotations`);
+}
+
+/** UTF-8 bytes of everything in a rule that is the user's text. */
+export function bytesOf({ name, expr, labels, annotations }: RuleBody): number {
+  const texts = [name, expr, ...Object.entries(labels).flat(), ...Object.entries(annotations).flat()];
+  return texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
 }
 
 function checkLabel(name: string, text: string): void {

@@ -1,13 +1,17 @@
-// Offers the rule file to an external vmalert (`-rule=http://vmalert:…@host:8083/rules`) on a listener of its own. Invariant: it
-// serves nothing without the password and is never part of the public addresses; when the database is away it answers with the last
-// file it knows, because a vmalert that starts without rules forgets its alerts. Started by serve.ts with RULES_LISTEN.
+// Offers the rules of all organisations to an external vmalert (`-rule=http://vmalert:…@host:8083/rules`) on a listener of its own.
+// Invariant: it serves nothing without the password and is never part of the public addresses; when the database is away it answers
+// with the last rules it knows, because a vmalert that starts without rules forgets its alerts. They are sent group by group: all of
+// them in one piece could be more than fits in one.
 import { cannotListen } from "../start-error.ts";
 import { createHash, timingSafeEqual } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { ruleFileParts } from "../engines/vmalert/rule-file.ts";
 import type { Log } from "../log.ts";
-import { ruleFileOf, type RuleSets } from "./rule-set.ts";
+import type { RuleSets } from "./rule-set.ts";
 
 export interface RulesListenerOptions {
   readonly listen: { readonly host: string; readonly port: number };
@@ -25,9 +29,9 @@ const PATH = "/rules";
 
 /** Resolves once it listens. */
 export async function startRulesListener(options: RulesListenerOptions): Promise<RulesListener> {
-  const file = new LastKnownFile(options.ruleSets, options.log);
+  const rules = new LastKnownRules(options.ruleSets, options.log);
   const expected = digest(`Basic ${Buffer.from(`vmalert:${options.password}`).toString("base64")}`);
-  const server = createServer((request, response) => void answer(request, response, expected, file));
+  const server = createServer((request, response) => void answer(request, response, expected, rules));
   server.requestTimeout = 10_000;
   server.listen(options.listen.port, options.listen.host);
   await once(server, "listening").catch((cause: NodeJS.ErrnoException) => {
@@ -42,33 +46,36 @@ export async function startRulesListener(options: RulesListenerOptions): Promise
   };
 }
 
-async function answer(request: IncomingMessage, response: ServerResponse, expected: Buffer, file: LastKnownFile): Promise<void> {
+async function answer(request: IncomingMessage, response: ServerResponse, expected: Buffer, rules: LastKnownRules): Promise<void> {
   request.resume();
   const end = (status: number, text: string) => void response.writeHead(status, { "content-type": "text/plain; charset=utf-8" }).end(text);
   if (!timingSafeEqual(digest(request.headers.authorization ?? ""), expected)) return end(401, "wrong password of user vmalert\n");
   if (request.method !== "GET" || request.url !== PATH) return end(404, `GET ${PATH} is all there is here\n`);
-  const text = await file.read();
-  if (text === undefined) return end(503, "the database cannot be reached\n");
-  end(200, text);
+  const groups = await rules.read();
+  if (groups === undefined) return end(503, "the database cannot be reached\n");
+  response.writeHead(200, { "content-type": "text/plain; charset=utf-8" });
+  // A vmalert that goes away in the middle asks again.
+  await pipeline(Readable.from(ruleFileParts(groups)), response).catch(() => undefined);
 }
 
-class LastKnownFile {
+class LastKnownRules {
   readonly #ruleSets: RuleSets;
   readonly #log: Log;
-  #text: string | undefined;
+  #groups: readonly string[] | undefined;
 
   constructor(ruleSets: RuleSets, log: Log) {
     this.#ruleSets = ruleSets;
     this.#log = log;
   }
 
-  async read(): Promise<string | undefined> {
+  /** Each group as `renderGroup` wrote it. */
+  async read(): Promise<readonly string[] | undefined> {
     try {
-      this.#text = ruleFileOf(await this.#ruleSets.read());
+      this.#groups = [...(await this.#ruleSets.read()).values()].map(({ text }) => text).filter(Boolean);
     } catch (error) {
       this.#log.warn({ err: error }, "the rules cannot be read for the evaluator; it gets those known before");
     }
-    return this.#text;
+    return this.#groups;
   }
 }
 

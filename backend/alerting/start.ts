@@ -35,7 +35,7 @@ export interface AlertingOptions {
 export interface Alerting extends AsyncDisposable {
   /** Adds the routes of the service to an application. */
   addRoutes(app: FastifyInstance, guards: Guards): void;
-  /** True while the evaluator is known to have all rules: for /metrics, not for readiness. */
+  /** True while no change waits for the evaluator longer than is promised: for /metrics, not for readiness. */
   readonly inStep: boolean;
   readonly rulesListener: RulesListener | undefined;
 }

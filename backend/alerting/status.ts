@@ -19,7 +19,7 @@ const INACTIVE: RuleStatus = { state: "inactive", active_alerts: 0 };
 export async function statusOf(rule: Rule, evaluator: VmalertClient): Promise<RuleStatus> {
   if (!rule.enabled) return INACTIVE;
   if (rule.refused !== undefined) return { ...INACTIVE, error: rule.refused };
-  const groups = await evaluator.groups({ groups: [rule.orgId], labels: { rule_id: rule.id, org_id: rule.orgId } });
+  const groups = await evaluator.groups({ groups: [rule.orgId], labels: [{ rule_id: rule.id, org_id: rule.orgId }] });
   const loaded = groups.flatMap((group) => group.rules).find((one) => one.annotations?.[REVISION_ANNOTATION] === String(rule.revision));
   return loaded ? liveStatus(loaded) : INACTIVE;
 }

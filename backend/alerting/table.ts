@@ -1,9 +1,9 @@
 // The rules of all organisations in the database. Invariant: every statement names the organisation, so that a rule of another one is
-// never seen or changed; every change raises the organisation's revision in the same transaction. Used by routes.ts and rule-set.ts.
+// never seen or changed; every change raises the organisation's revision in the same transaction.
 import { randomUUID } from "node:crypto";
 import { sql, type ColumnType, type Generated, type Kysely, type Selectable, type Transaction } from "kysely";
 import { ApiError } from "../errors.ts";
-import { invalid, type Rule, type RuleBody, type Severity } from "./rule.ts";
+import { bytesOf, invalid, type Rule, type RuleBody, type Severity } from "./rule.ts";
 
 type Json = ColumnType<Record<string, string>, string, string>;
 
@@ -34,6 +34,8 @@ export interface RuleSetRevision {
 }
 
 const MAX_RULES = 1000;
+/** Of the text of all rules of an organisation, as the database counts it. */
+const MAX_BYTES = 2 * 1024 * 1024;
 const UNIQUE_VIOLATION = "23505";
 
 export class RuleTable {
@@ -55,23 +57,26 @@ export class RuleTable {
     return row && ruleOf(row);
   }
 
-  /** Throws ApiError `conflict` when the name is taken, `invalid_field` when there are too many rules. */
+  /** Throws ApiError `conflict` when the name is taken, `invalid_field` when there are too many rules or too much text in them. */
   async create(orgId: string, body: RuleBody): Promise<Rule> {
     return await this.#change(orgId, body.name, async (trx, revision) => {
-      const { count } = await trx
-        .selectFrom("rules")
-        .select(({ fn }) => fn.countAll<string>().as("count"))
-        .where("org_id", "=", orgId)
-        .executeTakeFirstOrThrow();
-      if (Number(count) >= MAX_RULES) throw invalid("rules", `an organisation has at most ${MAX_RULES}: delete one first`);
+      const { count, bytes } = await sizeOf(trx, orgId);
+      if (count >= MAX_RULES) throw invalid("rules", `an organisation has at most ${MAX_RULES}: delete one first`);
+      checkBytes(bytes + bytesOf(body));
       const row = { id: randomUUID(), org_id: orgId, created_at: new Date(), revision, ...columnsOf(body) };
       return ruleOf(await trx.insertInto("rules").values(row).returningAll().executeTakeFirstOrThrow());
     });
   }
 
-  /** Replaces it in full. Throws ApiError `not_found`, or `conflict` when the name is taken. */
+  /**
+   * Replaces it in full. Throws ApiError `not_found`, `conflict` when the name is taken, `invalid_field` when it grows and there is too
+   * much text then.
+   */
   async replace(orgId: string, id: string, body: RuleBody): Promise<Rule> {
     return await this.#change(orgId, body.name, async (trx, revision) => {
+      const former = await trx.selectFrom("rules").selectAll().where("org_id", "=", orgId).where("id", "=", id).executeTakeFirst();
+      const growth = bytesOf(body) - bytesOf(ruleOf(former ?? notFound()));
+      if (growth > 0) checkBytes((await sizeOf(trx, orgId)).bytes + growth);
       const row = await trx
         .updateTable("rules")
         .set({ ...columnsOf(body), revision, refused: null })
@@ -141,6 +146,21 @@ export class RuleTable {
 /** The answer for a rule that does not exist, is of another organisation, or has a malformed id. */
 export function notFound(): never {
   throw new ApiError("not_found", "there is no such rule in this organisation");
+}
+
+async function sizeOf(trx: Transaction<AlertingTables>, orgId: string): Promise<{ readonly count: number; readonly bytes: number }> {
+  const text = sql`octet_length(name) + octet_length(expr) + octet_length(labels::text) + octet_length(annotations::text)`;
+  const { count, bytes } = await trx
+    .selectFrom("rules")
+    .select(({ fn }) => [fn.countAll<string>().as("count"), sql<string | null>`sum(${text})`.as("bytes")])
+    .where("org_id", "=", orgId)
+    .executeTakeFirstOrThrow();
+  return { count: Number(count), bytes: Number(bytes ?? 0) };
+}
+
+function checkBytes(bytes: number): void {
+  if (bytes <= MAX_BYTES) return;
+  throw invalid("rules", `the text of an organisation's rules is at most ${MAX_BYTES} bytes: shorten annotations or delete a rule first`);
 }
 
 function columnsOf(body: RuleBody) {

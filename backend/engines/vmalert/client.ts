@@ -22,14 +22,16 @@ export interface LoadedAlert {
 
 export interface LoadedGroup {
   readonly name: string;
+  /** Each as `name=value`. */
+  readonly params?: readonly string[];
   readonly rules: readonly LoadedRule[];
 }
 
 export interface RuleFilter {
   /** Names of groups; none: all. */
   readonly groups?: readonly string[];
-  /** Labels that a rule must carry. */
-  readonly labels?: Readonly<Record<string, string>>;
+  /** Labels that a rule must carry: all of one of these sets. */
+  readonly labels?: readonly Readonly<Record<string, string>>[];
   readonly withoutAlerts?: boolean;
 }
 
@@ -59,8 +61,10 @@ export class VmalertClient implements AsyncDisposable {
   async groups(filter: RuleFilter = {}): Promise<readonly LoadedGroup[]> {
     const query = new URLSearchParams({ type: "alert" });
     for (const group of filter.groups ?? []) query.append("rule_group[]", group);
-    const matchers = Object.entries(filter.labels ?? {}).map(([name, value]) => `${name}=${JSON.stringify(value)}`);
-    if (matchers.length > 0) query.append("match[]", `{${matchers.join(",")}}`);
+    for (const labels of filter.labels ?? []) {
+      const matchers = Object.entries(labels).map(([name, value]) => `${name}=${JSON.stringify(value)}`);
+      query.append("match[]", `{${matchers.join(",")}}`);
+    }
     if (filter.withoutAlerts) query.append("exclude_alerts", "true");
     const answer = await this.#get(`/api/v1/rules?${query.toString()}`);
     const groups = (parse(answer) as { data?: { groups?: unknown } }).data?.groups;

@@ -1,13 +1,11 @@
-// The embedded rule evaluator: a supervised vmalert whose rules are one file under DATA_DIR. Invariant: the file is replaced as a
-// whole, and vmalert is never started on a file that it would refuse, because it would exit. It has no environment, so that no rule
-// can read one. Called by serve.ts when the metrics engine is embedded too.
-import { existsSync, mkdirSync } from "node:fs";
-import { readFile, rename, rm, writeFile } from "node:fs/promises";
+// The embedded rule evaluator: a supervised vmalert whose rules are a folder under DATA_DIR, one file for each group. Invariant:
+// vmalert is never started on a file that it would refuse, because it would exit. It has no environment, so that no rule can read one.
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
 import type { Log } from "../../log.ts";
 import { findProgram, superviseChild, type ChildTiming, type EngineChild } from "../child.ts";
-import { renderRuleFile } from "./rule-file.ts";
+import { literal, replaceFile, RuleFolder } from "./rule-folder.ts";
 
 export interface EvaluatorOptions {
   /** Program paths or names, as `settings.vmalertPath`. */
@@ -32,8 +30,8 @@ export interface EmbeddedEvaluator extends AsyncDisposable {
   /** Base URL for VmalertClient. */
   readonly url: string;
   readonly child: EngineChild;
-  /** Replaces the rule file; vmalert reads it at its next reload or start. */
-  writeRules(text: string): Promise<void>;
+  /** Group → its text, of all groups; vmalert reads those that changed at its next reload or start. */
+  writeRules(groups: ReadonlyMap<string, string>): Promise<void>;
 }
 
 /** Instances above which one rule fails; a group's own limit goes before it. */
@@ -42,17 +40,16 @@ const RESULTS_LIMIT = 10_000;
 /** Starts on the rules of the last run, so that the state of their alerts is restored. Resolves once vmalert answers. */
 export async function startEvaluator(options: EvaluatorOptions): Promise<EmbeddedEvaluator> {
   const folder = join(options.dataDir, "vmalert");
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
-  const ruleFile = join(folder, "rules.yml");
   const program = findProgram("vmalert", options.candidates);
-  await keepUsableRules(program, ruleFile, options.log);
+  const rules = await RuleFolder.open(join(folder, "rules"), join(folder, "rules.yml"));
+  await keepUsableRules(program, rules, options.log);
   const notifier = await notifierFlags(folder, options.alertmanagerUrl);
   const host = options.listen.host.includes(":") ? `[${options.listen.host}]` : options.listen.host;
   const url = `http://${host === "0.0.0.0" ? "127.0.0.1" : host}:${options.listen.port}`;
   const child = await superviseChild({
     name: "vmalert",
     candidates: [program],
-    args: [...flags(options, ruleFile), `-httpListenAddr=${host}:${options.listen.port}`, ...notifier],
+    args: [...flags(options, rules), `-httpListenAddr=${host}:${options.listen.port}`, ...notifier],
     env: {},
     pidFile: join(options.dataDir, "vmalert.pid"),
     readyUrl: `${url}/health`,
@@ -63,14 +60,14 @@ export async function startEvaluator(options: EvaluatorOptions): Promise<Embedde
   return {
     url,
     child,
-    writeRules: (text) => replaceFile(ruleFile, text),
+    writeRules: async (groups) => void (await rules.write(groups)),
     [Symbol.asyncDispose]: () => child[Symbol.asyncDispose](),
   };
 }
 
-function flags(options: EvaluatorOptions, ruleFile: string): string[] {
+function flags(options: EvaluatorOptions, rules: RuleFolder): string[] {
   return [
-    `-rule=${ruleFile}`,
+    `-rule=${listItem(rules.pattern)}`,
     `-evaluationInterval=${options.intervalMs}ms`,
     `-rule.evalDelay=${options.delayMs}ms`,
     // 0 makes vmalert 1.150.0 panic; the default lets a new group wait for up to an interval.
@@ -107,29 +104,30 @@ async function notifierFlags(folder: string, alertmanagerUrl: string | undefined
   return [`-notifier.config=${file}`];
 }
 
-/** Leaves the file of the last run when vmalert takes it; else sets it aside and starts from none. */
-async function keepUsableRules(program: string, ruleFile: string, log: Log): Promise<void> {
-  const none = renderRuleFile([]);
-  if (!existsSync(ruleFile)) return await replaceFile(ruleFile, none);
-  if ((await readFile(ruleFile, "utf8")) === none) return;
-  const dryRun = await execa(program, ["-dryRun", `-rule=${ruleFile}`], {
+/** Leaves the files of the last run that vmalert takes; sets the others aside. */
+async function keepUsableRules(program: string, rules: RuleFolder, log: Log): Promise<void> {
+  if (rules.files.length === 0 || (await refusal(program, rules.pattern)) === undefined) return;
+  for (const file of rules.files) {
+    const output = await refusal(program, literal(file));
+    if (output === undefined) continue;
+    log.error({ engine: "vmalert", file, output }, "a rule file of the last run is refused: set aside, to be written anew");
+    await rules.setAside(file);
+  }
+}
+
+/** vmalert's last words on the files of a pattern; undefined when it takes them. */
+async function refusal(program: string, pattern: string): Promise<string | undefined> {
+  const dryRun = await execa(program, ["-dryRun", `-rule=${listItem(pattern)}`], {
     env: {},
     extendEnv: false,
     stdin: "ignore",
     all: true,
     reject: false,
   });
-  if (dryRun.exitCode === 0) return;
-  log.error(
-    { engine: "vmalert", output: dryRun.all?.slice(-500) },
-    "the rule file of the last run is refused: set aside, to be written anew",
-  );
-  await rename(ruleFile, `${ruleFile}.refused`);
-  await replaceFile(ruleFile, none);
+  return dryRun.exitCode === 0 ? undefined : dryRun.all?.slice(-500);
 }
 
-/** A reader sees the old or the new text, never a part. */
-async function replaceFile(file: string, text: string): Promise<void> {
-  await writeFile(`${file}.new`, text, { mode: 0o600 });
-  await rename(`${file}.new`, file);
+/** A flag that takes a list splits it at commas, unless they are quoted. */
+function listItem(value: string): string {
+  return /[,"'()[\]{}\\]/.test(value) ? JSON.stringify(value) : value;
 }

@@ -1,0 +1,74 @@
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { parse } from "yaml";
+import { freePorts, temporaryFolder } from "../../../test/fixtures/processes.ts";
+import { toolPath } from "../../../hack/fetch-tools.ts";
+import { createLog } from "../../log.ts";
+import { VmalertClient } from "./client.ts";
+import { startEvaluator } from "./embedded.ts";
+import { renderGroup, renderRuleFile } from "./rule-file.ts";
+import { RuleFolder } from "./rule-folder.ts";
+
+const group = (name: string, alert = "a"): string =>
+  renderGroup({
+    name,
+    params: {},
+    concurrency: 1,
+    limit: 10,
+    rules: [{ alert, expr: "up == 0", forMs: 0, labels: {}, annotations: { text: '- {name: "x"\n' } }],
+  });
+const groups = (...names: string[]): Map<string, string> => new Map(names.map((name) => [name, group(name)]));
+
+test("a change writes the file of its group only", async () => {
+  using folder = temporaryFolder();
+  const rules = await RuleFolder.open(join(folder.path, "rules"), join(folder.path, "rules.yml"));
+  expect(await rules.write(groups("one", "two", "three"))).toBe(3);
+  const inodes = (): number[] => ["one", "two", "three"].map((name) => statSync(join(folder.path, "rules", `${name}.yml`)).ino);
+  const before = inodes();
+  expect(await rules.write(groups("one", "two", "three").set("two", group("two", "b")))).toBe(1);
+  expect(inodes().map((inode, at) => inode === before[at])).toEqual([true, false, true]);
+  expect(parse(readFileSync(join(folder.path, "rules", "two.yml"), "utf8")).groups[0]).toMatchObject({
+    name: "two",
+    rules: [{ alert: "b" }],
+  });
+  expect(statSync(join(folder.path, "rules", "two.yml")).mode & 0o777).toBe(0o600);
+});
+
+test("a group that is gone is empty at once, its file gone after the next start, as is what a crash left half written", async () => {
+  using folder = temporaryFolder();
+  const path = join(folder.path, "rules");
+  const rules = await RuleFolder.open(path, join(folder.path, "rules.yml"));
+  await rules.write(groups("stays", "goes"));
+  await rules.write(groups("stays"));
+  expect(readFileSync(join(path, "goes.yml"), "utf8")).toBe("groups: []\n");
+  writeFileSync(join(path, "stays.yml.new"), "half");
+  const next = await RuleFolder.open(path, join(folder.path, "rules.yml"));
+  expect(readdirSync(path)).toEqual(["stays.yml"]);
+  expect(await next.write(groups("other"))).toBe(2);
+  expect(readFileSync(join(path, "stays.yml"), "utf8")).toBe("groups: []\n");
+});
+
+test("vmalert starts on the rules of the one file of an older version, and without a file that it refuses", async () => {
+  using folder = temporaryFolder();
+  // A folder whose name means something in patterns and lists.
+  const dataDir = join(folder.path, "odd [a], {b}*");
+  mkdirSync(join(dataDir, "vmalert", "rules"), { recursive: true });
+  writeFileSync(join(dataDir, "vmalert", "rules.yml"), renderRuleFile([group("one"), group("two", '- {name: "no"')]));
+  writeFileSync(join(dataDir, "vmalert", "rules", "bad.yml"), "groups: [{name: bad, rules: [{alert: a, expr: 'up =='}]}]\n");
+  const [port = 0] = await freePorts(1);
+  await using evaluator = await startEvaluator({
+    candidates: [await toolPath("vmalert")],
+    dataDir,
+    listen: { host: "127.0.0.1", port },
+    intervalMs: 1000,
+    delayMs: 0,
+    metricsQueryUrl: "http://127.0.0.1:1",
+    metricsWriteUrl: "http://127.0.0.1:1",
+    log: createLog("silent"),
+  });
+  await using client = new VmalertClient(evaluator.url);
+  expect((await client.groups()).map(({ name }) => name)).toEqual(["one", "two"]);
+  expect(readdirSync(join(dataDir, "vmalert")).sort()).toEqual(["rules"]);
+  expect(readdirSync(join(dataDir, "vmalert", "rules")).sort()).toEqual(["bad.yml.refused", "one.yml", "two.yml"]);
+});
