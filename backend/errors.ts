@@ -27,6 +27,7 @@ export const ERROR_CODES = {
   conflict: [409, "the name is taken, or the state does not allow it"],
   rotation_in_progress: [409, "another rotation is younger than the overlap"],
   body_too_large: [413, "the body exceeds its limit: 32 MiB on ingest, compressed or decompressed; 256 KiB elsewhere"],
+  batch_too_large: [413, "the records of the body need too much memory once decoded: send smaller batches"],
   unsupported_encoding: [415, "Content-Encoding must be gzip, zstd or absent"],
   expectation_failed: [417, "the Expect header asks for something else than 100-continue"],
   idempotency_key_reused: [422, "this Idempotency-Key was used with another body"],

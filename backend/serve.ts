@@ -1,6 +1,5 @@
 // The composition root of `serve`: engines → stores → routes → listeners. Stop is the reverse: not ready, no new requests, what was
 // taken is finished and flushed, engines close. Only this file wires. Called by main.ts, which holds the lock of DATA_DIR.
-import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import type { FastifyInstance } from "fastify";
 import { sql } from "kysely";
@@ -193,7 +192,7 @@ async function openApi(
   alerting: string | FastifyInstance | undefined,
 ): Promise<void> {
   const { settings, stack, observations, guards, metrics, stopping } = running;
-  const decoder = stack.use(openOtlpDecoder(availableParallelism()));
+  const decoder = stack.use(openOtlpDecoder());
   const app = await createApp({ ...appOptions(running), openApiTitle: "AtherOps telemetry API" });
   registerIngestRoutes(app, {
     guards,

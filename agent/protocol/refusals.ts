@@ -4,6 +4,6 @@
 
 export const FINAL_REFUSALS: Readonly<Record<number, readonly string[]>> = {
   400: ["malformed_body", "invalid_payload", "invalid_field", "invalid_parameter", "missing_idempotency_key", "unstorable"],
-  413: ["body_too_large"],
+  413: ["body_too_large", "batch_too_large"],
   429: ["over_quota", "login_backoff"],
 };

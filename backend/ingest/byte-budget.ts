@@ -1,5 +1,5 @@
-// Bounds the memory of all ingest bodies held at once, compressed and decompressed. Invariant: what is reserved never exceeds the
-// limit, nor the share of one tenant, and every reservation is given back exactly once. Used by ingest/door.ts and ingest/body.ts.
+// Bounds the memory of what ingest holds at once: bodies, compressed and decompressed, or the rows that they become. Invariant: what is
+// reserved never exceeds the limit, nor the share of one tenant, and every reservation is given back exactly once.
 import { ApiError } from "../errors.ts";
 
 const RETRY_AFTER_S = 1;
@@ -8,6 +8,8 @@ export class ByteBudget {
   readonly #limitBytes: number;
   readonly #orgBytes: number;
   readonly #byOrg = new Map<string, number>();
+  /** Of tenants that wait for room. */
+  readonly #waiting = new Map<string, (() => void)[]>();
   #heldBytes = 0;
 
   /** One tenant gets half, so that it cannot shut out the others, but enough for a body of `largestBytes` while its buffer grows. */
@@ -25,15 +27,34 @@ export class ByteBudget {
     return new Reservation((bytes) => this.#change(orgId, bytes));
   }
 
+  /** Resolves when the tenant holds less than half its share. Throws ApiError `unavailable` when `mostWaiting` of it wait already. */
+  async whenRoom(orgId: string, mostWaiting: number): Promise<void> {
+    while ((this.#byOrg.get(orgId) ?? 0) >= this.#orgBytes / 2) {
+      const waiting = this.#waiting.get(orgId) ?? [];
+      if (waiting.length >= mostWaiting) throw full();
+      this.#waiting.set(orgId, waiting);
+      await new Promise<void>((resolve) => waiting.push(resolve));
+    }
+  }
+
   #change(orgId: string, bytes: number): void {
     const ofOrg = (this.#byOrg.get(orgId) ?? 0) + bytes;
-    if (bytes > 0 && (this.#heldBytes + bytes > this.#limitBytes || ofOrg > this.#orgBytes)) {
-      throw new ApiError("unavailable", "too many bodies are being received at once; send it again later", { retryAfterS: RETRY_AFTER_S });
-    }
+    if (bytes > 0 && (this.#heldBytes + bytes > this.#limitBytes || ofOrg > this.#orgBytes)) throw full();
     this.#heldBytes += bytes;
     if (ofOrg === 0) this.#byOrg.delete(orgId);
     else this.#byOrg.set(orgId, ofOrg);
+    if (bytes < 0 && ofOrg < this.#orgBytes / 2) this.#wake(orgId);
   }
+
+  #wake(orgId: string): void {
+    const waiting = this.#waiting.get(orgId) ?? [];
+    this.#waiting.delete(orgId);
+    for (const resolve of waiting) resolve();
+  }
+}
+
+function full(): ApiError {
+  return new ApiError("unavailable", "too many bodies are being received at once; send it again later", { retryAfterS: RETRY_AFTER_S });
 }
 
 /** What one body holds of the budget. */

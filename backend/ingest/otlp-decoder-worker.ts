@@ -1,18 +1,43 @@
-// The thread side of otlp-decoder.ts: one body at a time in, its rows out; memory is handed over, not copied.
+// The thread side of otlp-decoder.ts: one body at a time in; what its rows need is asked for before they are made; rows out. Memory is
+// handed over, not copied, and what is used up is given back at once.
 import { parentPort } from "node:worker_threads";
 import { ApiError } from "../errors.ts";
-import { type DecodeAnswer, decodeNow, type DecodeTask } from "./otlp-decoder.ts";
+import { giveBack } from "../give-back.ts";
+import type { BatchPlan } from "./otlp-batch.ts";
+import { type DecodeAnswer, decodePlanned, type DecodeTask, type Go, planNow } from "./otlp-decoder.ts";
 
-parentPort?.on("message", (task: DecodeTask) => {
-  const answer = decodeTask(task);
+let waiting: { task: DecodeTask; plan: BatchPlan } | undefined;
+
+parentPort?.on("message", (message: DecodeTask | Go) => {
+  const answer = "go" in message ? decode(message) : judge(message);
   const memory = "decoded" in answer ? answer.decoded.sections.map(({ bytes }) => bytes.buffer as ArrayBuffer) : [];
   parentPort?.postMessage(answer, memory);
 });
 
-function decodeTask(task: DecodeTask): DecodeAnswer {
+function judge(task: DecodeTask): DecodeAnswer {
+  return answering(task, () => {
+    const { plan, neededBytes } = planNow(task);
+    waiting = { task, plan };
+    return { neededBytes };
+  });
+}
+
+function decode({ go }: Go): DecodeAnswer {
+  if (!waiting) return { failure: "told to go on with nothing" };
+  const { task, plan } = waiting;
+  waiting = undefined;
+  return answering(task, () => {
+    const answer: DecodeAnswer = go ? { decoded: decodePlanned(task, plan) } : { stopped: true };
+    giveBack(task.body);
+    return answer;
+  });
+}
+
+function answering({ body }: DecodeTask, work: () => DecodeAnswer): DecodeAnswer {
   try {
-    return { decoded: decodeNow(task) };
+    return work();
   } catch (error) {
+    giveBack(body);
     if (error instanceof ApiError) return { code: error.code, message: error.message };
     return { failure: error instanceof Error ? (error.stack ?? error.message) : String(error) };
   }

@@ -7,8 +7,8 @@ import { ApiError } from "../errors.ts";
 import { LOG_COLUMNS } from "../logs/decode.ts";
 import { SPAN_COLUMNS } from "../traces/decode.ts";
 import { logRecord, logsBody, span, stringAttribute, tracesBody } from "./otlp-body.fixture.ts";
-import { decodeNow, openOtlpDecoder, type OtlpSignal } from "./otlp-decoder.ts";
-import type { DaySection, RowContext } from "./otlp-rows.ts";
+import { decodeNow, openOtlpDecoder, type OtlpDecoder, type OtlpSignal } from "./otlp-decoder.ts";
+import type { DaySection, DecodedBody, RowContext } from "./otlp-rows.ts";
 
 const NOW_MS = Date.UTC(2026, 10, 21, 12);
 const T = "1795262400123456789";
@@ -321,7 +321,7 @@ describe("an invalid document is refused, naming the field", () => {
     ],
     ["logs", record('{"body":{"arrayValue":[]}}'), `${at}.body.arrayValue: must be an object`],
     ["logs", record(`{"body":${deep(100)}}`), "is nested deeper than 64 levels"],
-    ["logs", record(`{"body":${deep(200_000)}}`), "is nested deeper than 64 levels"],
+    ["logs", record(`{"body":${deep(40_000)}}`), "is nested deeper than 64 levels"],
     ["logs", record('{"attributes":[{"key":"k","value":"v"}]}'), `${at}.attributes[0].value: must be an object`],
     ["logs", record('{"traceId":"abc"}'), `${at}.traceId: must be 32 hex digits`],
     ["logs", record(`{"spanId":"${"g".repeat(16)}"}`), `${at}.spanId: must be 16 hex digits`],
@@ -471,36 +471,233 @@ describe("any document", () => {
   }
 });
 
+const MIB = 1024 * 1024;
+
+async function decodeWith(decoder: OtlpDecoder, body: Buffer, orgId = "org", signal: OtlpSignal = "logs"): Promise<DecodedBody> {
+  using held = decoder.open(orgId);
+  return await decoder.decode({ signal, body, context: { ...CONTEXT, orgId } }, held);
+}
+
 describe("the decoder's threads", () => {
   const large = (count: number) =>
     logsBody(Array.from({ length: count }, (_, index) => logRecord(BigInt(T) + BigInt(index), `line ${index}`)));
 
   it("decode large bodies to the same rows as this thread does", async () => {
     await using decoder = openOtlpDecoder(2);
-    const tasks = [500, 501, 502, 503].map((count) => ({ signal: "logs" as const, body: large(count), context: CONTEXT }));
-    const expected = tasks.map((task) => decodeNow({ ...task, body: Buffer.from(task.body) }));
-    expect(await Promise.all(tasks.map((task) => decoder.decode(task)))).toEqual(expected);
+    const bodies = [500, 501, 502, 503].map(large);
+    const expected = bodies.map((body) => decodeNow({ signal: "logs", body: Buffer.from(body), context: CONTEXT }));
+    expect(await Promise.all(bodies.map((body) => decodeWith(decoder, body)))).toEqual(expected);
+    expect(decoder.heldBytes).toBe(0);
   });
 
   it("answer a refusal with its code and field, and go on", async () => {
     await using decoder = openOtlpDecoder(1);
     const broken = Buffer.from(large(500).toString().replace(`"${T}"`, '"x"'));
-    await expect(decoder.decode({ signal: "logs", body: broken, context: CONTEXT })).rejects.toMatchObject({
+    await expect(decodeWith(decoder, broken)).rejects.toMatchObject({
       code: "invalid_payload",
       message: expect.stringContaining("logRecords[0].timeUnixNano"),
     });
-    expect((await decoder.decode({ signal: "logs", body: large(500), context: CONTEXT })).accepted).toBe(500);
+    expect((await decodeWith(decoder, large(500))).accepted).toBe(500);
+  });
+
+  it("hold the rows of one organisation within its share, and take another's meanwhile", async () => {
+    await using decoder = openOtlpDecoder(2);
+    const rows = 100 * MIB;
+    const body = () =>
+      logsBody(
+        Array.from({ length: rows / 100_000 }, () => logRecord(BigInt(T), "x")),
+        [stringAttribute("a", "y".repeat(100_000))],
+      );
+    using held = decoder.open("greedy");
+    await decoder.decode({ signal: "logs", body: body(), context: { ...CONTEXT, orgId: "greedy" } }, held);
+    expect(decoder.heldBytes).toBeGreaterThan(rows * 0.9);
+    let isDecoded = false;
+    const next = decodeWith(decoder, body(), "greedy").finally(() => (isDecoded = true));
+    expect((await decodeWith(decoder, body(), "other")).accepted).toBe(1048);
+    expect(isDecoded).toBe(false);
+    held[Symbol.dispose]();
+    expect((await next).accepted).toBe(1048);
+  });
+
+  it("serve another organisation next, however many bodies of one wait", async () => {
+    await using decoder = openOtlpDecoder(1);
+    const done: string[] = [];
+    const greedy = Array.from({ length: 20 }, () => decodeWith(decoder, large(5000), "greedy").then(() => done.push("greedy")));
+    await decodeWith(decoder, large(500), "other").then(() => done.push("other"));
+    expect(done.indexOf("other")).toBeLessThanOrEqual(2);
+    await Promise.all(greedy);
+    const flood = await Promise.allSettled(Array.from({ length: 300 }, () => decodeWith(decoder, large(500), "greedy")));
+    const refused = flood.flatMap((each) => (each.status === "rejected" ? [each.reason as ApiError] : []));
+    expect(refused.length).toBeGreaterThan(0);
+    expect(refused[0]).toMatchObject({ code: "unavailable", retryAfterS: 1 });
+  });
+});
+
+describe("a small body of many rows", () => {
+  const resource = [stringAttribute("process.command_args", "x".repeat(15_000))];
+
+  it("is refused before its rows are made, as a batch that can be sent in parts", async () => {
+    await using decoder = openOtlpDecoder(1);
+    const huge = [stringAttribute("process.command_args", "x".repeat(6_000_000))];
+    for (const body of [
+      logsBody(
+        Array.from({ length: 20_000 }, () => ({})),
+        resource,
+      ),
+      logsBody(
+        Array.from({ length: 2000 }, () => ({})),
+        huge,
+      ),
+    ]) {
+      await expect(decodeWith(decoder, body)).rejects.toMatchObject({
+        code: "batch_too_large",
+        status: 413,
+        message: expect.stringContaining("send smaller batches"),
+      });
+    }
+    const spans = tracesBody(
+      Array.from({ length: 20_000 }, () => ({})),
+      resource,
+    );
+    await expect(decodeWith(decoder, spans, "org", "traces")).rejects.toMatchObject({ code: "batch_too_large" });
+    expect(decoder.heldBytes).toBe(0);
+  });
+
+  it("is not decoded on this thread", async () => {
+    await using decoder = openOtlpDecoder(1);
+    const body = logsBody(
+      Array.from({ length: 4000 }, () => ({})),
+      resource,
+    );
+    expect(body.byteLength).toBeLessThan(32 * 1024);
+    const decoding = decodeWith(decoder, body);
+    // The worker asks before it makes them: nothing is held in this turn.
+    expect(decoder.heldBytes).toBe(0);
+    expect((await decoding).accepted).toBe(4000);
+  });
+});
+
+describe("a document of any shape", () => {
+  const fill = (head: string, unit: string, tail: string) => Buffer.from(head + unit.repeat((32 * MIB - 200) / unit.length) + tail);
+  const rounded = '"resourceLogs":[{"scopeLogs":[{"logRecords":[{"timeUnixNano":1795262400123456789}]}]}]';
+
+  it.each([
+    ["numbers", fill(`{${rounded},"x":[`, "1.5,", "1]}")],
+    ["arrays", fill(`{${rounded},"x":[`, "[],", "[]]}")],
+    ["nesting", fill(`{${rounded},"x":`, "[", `0${"]".repeat(0)}`)],
+    ["keys", fill(`{${rounded},"x":[`, '{"aaaa":0},', "{}]}")],
+  ])("costs nothing where nobody reads it: %s", async (name, body) => {
+    await using decoder = openOtlpDecoder(1);
+    if (name === "nesting") await expect(decodeWith(decoder, body)).rejects.toMatchObject({ code: "malformed_body" });
+    else expect((await decodeWith(decoder, body)).accepted).toBe(1);
   });
 
   it.each([
-    ["objects", '{"resourceLogs":[', "{},", "{}]}"],
-    ["arrays", '{"x":[', "[],", "[]]}"],
-  ])("refuse a body of %s alone, which would take gigabytes once parsed", async (_, head, unit, tail) => {
+    ["resources", fill('{"resourceLogs":[', "{},", "{}]}")],
+    ["scopes", fill('{"resourceLogs":[{"scopeLogs":[', "{},", "{}]}]}")],
+    ["records", fill('{"resourceLogs":[{"scopeLogs":[{"logRecords":[', "{},", "{}]}]}]}")],
+    ["numbers in a record", fill('{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"x":[', "1.5,", "1]}]}]}]}")],
+    [
+      "arrays in a record",
+      fill('{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"timeUnixNano":1795262400123456789,"x":[', "[],", "0]}]}]}]}"),
+    ],
+    ["attributes of a resource", fill('{"resourceLogs":[{"resource":{"attributes":[', "{},", "{}]}}]}")],
+    ["links of a span", fill('{"resourceSpans":[{"scopeSpans":[{"spans":[{"links":[', "{},", "{}]}]}]}]}")],
+  ])("is refused where it would take gigabytes once parsed: %s", async (name, body) => {
     await using decoder = openOtlpDecoder(1);
-    const body = Buffer.from(head + unit.repeat((32 * 1024 * 1024 - 100) / unit.length) + tail);
-    await expect(decoder.decode({ signal: "logs", body, context: CONTEXT })).rejects.toMatchObject({
-      code: "invalid_payload",
+    await expect(decodeWith(decoder, body, "org", name.endsWith("span") ? "traces" : "logs")).rejects.toMatchObject({
+      code: "batch_too_large",
       message: expect.stringContaining("send smaller batches"),
     });
+  });
+
+  it("may have its fields in any order and spelling, but none twice", () => {
+    const resource = '"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}}]}';
+    const scope = '"scope":{"name":"lib"}';
+    const records = (...times: string[]) => `"log\\u0052ecords":[${times.map((time) => `{"timeUnixNano":${time}}`).join(" ,\n")}]`;
+    const body = ` {"resourceLogs" : [ {"scopeLogs":[{${records(`"${T}"`, T)} , ${scope}},{"logRecords":null}], "later":[{}], ${resource}}, {}] } `;
+    const row = { time: T, source: "shop", scope_name: "lib" };
+    expect(rowsOf("logs", body)).toMatchObject([row, row]);
+    expect(refusal("logs", `{"resourceLogs":[{${resource},${resource}}]}`)).toEqual({
+      code: "invalid_payload",
+      message: "resourceLogs[0].resource: is given twice",
+    });
+  });
+
+  it.each([
+    "{'a':1}",
+    '{"a":01}',
+    '{"a":1.}',
+    '{"a":+1}',
+    '{"a":nul}',
+    '{"a":"\\x"}',
+    '{"a":"\\u12g4"}',
+    '{"a":"\t"}',
+    '{"a":[1,]}',
+    '{"a":1,}',
+    '{"a" 1}',
+    "{} {}",
+    '{"a":"',
+    '{"a":[[',
+    "{,}",
+    '{"a":1e}',
+    '{"a":.5}',
+    '{"a":-}',
+    '{"a":tru',
+    "nullx",
+  ])("that is no JSON is refused also where nobody reads it: %j", (text) => {
+    expect(() => JSON.parse(text) as unknown).toThrow("JSON");
+    expect(refusal("logs", text)).toEqual({ code: "malformed_body", message: expect.stringMatching(/not JSON: .* at byte \d+$/) });
+  });
+
+  it("is JSON to this reading exactly where it is to JavaScript", () => {
+    const soup = fc
+      .array(
+        fc.constantFrom(
+          "{",
+          "}",
+          "[",
+          "]",
+          '"a"',
+          '"\\n"',
+          '"\\u00e9"',
+          ":",
+          ",",
+          "1",
+          "-0",
+          "1.5e-3",
+          "true",
+          "null",
+          " ",
+          '"',
+          "\\",
+          "0",
+          "é",
+          "\n",
+        ),
+        { maxLength: 12 },
+      )
+      .map((tokens) => tokens.join(""));
+    const text = fc.oneof(
+      soup,
+      fc.json({ maxDepth: 3 }),
+      fc
+        .tuple(fc.json({ maxDepth: 3 }), fc.nat(), soup)
+        .map(([json, at, other]) => json.slice(0, at % (json.length + 1)) + other + json.slice(at % (json.length + 1))),
+    );
+    fc.assert(
+      fc.property(text, (inner) => {
+        let isJson = true;
+        try {
+          JSON.parse(`{"x":${inner}}`);
+        } catch {
+          isJson = false;
+        }
+        const code = isJson ? "accepted" : refusal("logs", `{"x":${inner}}`).code;
+        if (isJson) expect(rowsOf("logs", `{"x":${inner}}`)).toEqual([]);
+        expect(["accepted", "malformed_body"]).toContain(code);
+      }),
+      { numRuns: 3000 },
+    );
   });
 });

@@ -1,12 +1,15 @@
-// Decodes OTLP bodies: small ones on this thread, large ones on worker threads, so that the event loop stays free and both cores work.
-// Invariant: a body is answered exactly once, also when decoding it kills its worker. Opened by serve.ts, used by ingest.ts of logs and
-// traces.
+// Decodes OTLP bodies: small ones on this thread, the others on worker threads, so that the event loop stays free and both cores work.
+// Invariants: a body is answered exactly once, also when decoding it kills its worker; the rows of a body are reserved before they are
+// made; however many bodies of one organisation wait, another's is next.
 import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";
 import { ApiError, type ErrorCode } from "../errors.ts";
-import { decodeLogs } from "../logs/decode.ts";
-import { decodeTraces } from "../traces/decode.ts";
-import type { DecodedBody, RowContext } from "./otlp-rows.ts";
+import { FairTurns, QueueFullError } from "../fair-turns.ts";
+import { decodeLogs, LOG_SHAPE } from "../logs/decode.ts";
+import { decodeTraces, SPAN_SHAPE } from "../traces/decode.ts";
+import { ByteBudget, type Reservation } from "./byte-budget.ts";
+import { type BatchPlan, estimateRows, planBatch, tooLarge } from "./otlp-batch.ts";
+import { type DecodedBody, MOST_ROWS_BYTES, ROW_BYTES, type RowContext } from "./otlp-rows.ts";
 
 export type OtlpSignal = "logs" | "traces";
 
@@ -16,78 +19,141 @@ export interface DecodeTask {
   readonly context: RowContext;
 }
 
-/** What a worker answers. */
-export type DecodeAnswer = { decoded: DecodedBody } | { code: ErrorCode; message: string } | { failure: string };
+/** What a worker answers: first what it will need, and after `Go` the rows. */
+export type DecodeAnswer =
+  | { neededBytes: number }
+  | { decoded: DecodedBody }
+  | { code: ErrorCode; message: string }
+  | { failure: string }
+  | { stopped: true };
+
+/** The answer to what a worker needs. */
+export interface Go {
+  readonly go: boolean;
+}
 
 export interface OtlpDecoder extends AsyncDisposable {
-  /** Takes the body over: its memory may move to another thread. Throws malformed_body or invalid_payload. */
-  decode(task: DecodeTask): Promise<DecodedBody>;
+  /** An account for the rows of one body; dispose it when nothing refers to them any more. */
+  open(orgId: string): Reservation;
+  /**
+   * Takes the body over: its memory may move to another thread. What the rows take is added to `held`. Throws malformed_body,
+   * invalid_payload, batch_too_large, unstorable, unavailable.
+   */
+  decode(task: DecodeTask, held: Reservation): Promise<DecodedBody>;
   /** Bodies waiting for a worker. */
   readonly queued: number;
+  /** Bytes of decoded rows that are not stored yet. */
+  readonly heldBytes: number;
 }
 
-/** Below this, handing a body to a thread costs more than decoding it. */
+/** Below this, handing a body to a thread costs more than decoding it, unless its rows are far larger. */
 const INLINE_BYTES = 32 * 1024;
-/**
- * Well above what the densest document that decodeDocument parses needs: JSON.parse over the limit would end the process, not the thread
- * alone.
- */
-const WORKER_HEAP_MIB = 1536;
+const INLINE_ROWS_BYTES = 1024 * 1024;
+/** Larger than what agents send: decoded one at a time, so that they leave a worker to the others. */
+const LARGE_BYTES = 5 * 1024 * 1024;
+const MOST_THREADS = 2;
+/** Bodies of one organisation that wait for a worker. */
+const MOST_WAITING = 256;
+/** Twice what the worst body needs at once, which is a record of 32 MiB: JSON.parse over the limit would end the process, not the thread. */
+const WORKER_HEAP_MIB = 512;
+/** An estimate may be too large by so much. */
+const HOPELESS = 8 * MOST_ROWS_BYTES;
 
-/** The pure decoders, callable on any thread. */
-export function decodeNow({ signal, body, context }: DecodeTask): DecodedBody {
-  return signal === "logs" ? decodeLogs(body, context) : decodeTraces(body, context);
+const DECODERS = { logs: { shape: LOG_SHAPE, decode: decodeLogs }, traces: { shape: SPAN_SHAPE, decode: decodeTraces } };
+
+/** Judges a body, and tells what its rows will need. Throws malformed_body, invalid_payload, batch_too_large. */
+export function planNow({ signal, body, context }: DecodeTask): { plan: BatchPlan; neededBytes: number } {
+  const plan = planBatch(body, DECODERS[signal].shape);
+  const rowBytes = ROW_BYTES + context.orgId.length + context.hostId.length + context.node.length;
+  const estimate = estimateRows(plan, rowBytes);
+  if (estimate > HOPELESS) throw tooLarge(`some ${Math.round(estimate / 1024 / 1024)} MiB, of which each record takes its resource's part`);
+  return { plan, neededBytes: Math.min(estimate, MOST_ROWS_BYTES) };
 }
 
-export function openOtlpDecoder(threads = Math.min(4, availableParallelism())): OtlpDecoder {
+/** Decodes what was judged. Throws invalid_payload or batch_too_large. */
+export function decodePlanned({ signal, context }: DecodeTask, plan: BatchPlan): DecodedBody {
+  return DECODERS[signal].decode(plan, context);
+}
+
+/** Both at once, callable on any thread. */
+export function decodeNow(task: DecodeTask): DecodedBody {
+  return decodePlanned(task, planNow(task).plan);
+}
+
+export function openOtlpDecoder(threads = Math.min(MOST_THREADS, availableParallelism())): OtlpDecoder {
   return new DecoderPool(threads);
 }
 
 interface Job {
   readonly task: DecodeTask;
+  readonly held: Reservation;
   readonly resolve: (decoded: DecodedBody) => void;
   readonly reject: (error: unknown) => void;
+  reservedBytes: number;
+  /** Why it may not go on. */
+  refusal?: unknown;
 }
 
 class DecoderPool implements OtlpDecoder {
-  readonly #threads: number;
+  /** Two of the largest at once, each of another organisation. */
+  readonly #rows = new ByteBudget(2 * MOST_ROWS_BYTES, MOST_ROWS_BYTES / 2);
+  readonly #turns: FairTurns;
+  readonly #largeTurns = new FairTurns({ running: 1, perOrg: 1, waitingPerOrg: MOST_WAITING });
   readonly #idle: Worker[] = [];
   readonly #running = new Map<Worker, Job>();
-  readonly #queue: Job[] = [];
   #closed = false;
 
   constructor(threads: number) {
-    this.#threads = threads;
+    this.#turns = new FairTurns({ running: threads, perOrg: threads, waitingPerOrg: MOST_WAITING });
   }
 
   get queued(): number {
-    return this.#queue.length;
+    return this.#turns.waiting + this.#largeTurns.waiting;
   }
 
-  async decode(task: DecodeTask): Promise<DecodedBody> {
-    if (task.body.byteLength <= INLINE_BYTES) return decodeNow(task);
-    if (this.#closed) throw new ApiError("unavailable", "shutting down; try again", { retryAfterS: 1 });
-    return new Promise((resolve, reject) => {
-      this.#queue.push({ task, resolve, reject });
-      this.#next();
-    });
+  get heldBytes(): number {
+    return this.#rows.heldBytes;
+  }
+
+  open(orgId: string): Reservation {
+    return this.#rows.open(orgId);
+  }
+
+  async decode(task: DecodeTask, held: Reservation): Promise<DecodedBody> {
+    if (task.body.byteLength <= INLINE_BYTES) {
+      const { plan, neededBytes } = planNow(task);
+      if (neededBytes <= INLINE_ROWS_BYTES) {
+        held.add(neededBytes);
+        const decoded = decodePlanned(task, plan);
+        held.add(rowsBytes(decoded) - neededBytes);
+        return decoded;
+      }
+    }
+    const { orgId } = task.context;
+    await this.#rows.whenRoom(orgId, MOST_WAITING);
+    const run = () => this.#turns.run(orgId, undefined, () => this.#decodeOnWorker(task, held));
+    try {
+      return await (task.body.byteLength > LARGE_BYTES ? this.#largeTurns.run(orgId, undefined, run) : run());
+    } catch (error) {
+      if (error instanceof QueueFullError) throw unavailable("too many bodies are waiting to be decoded; send it again later", error);
+      throw error;
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closed = true;
-    for (const job of this.#queue.splice(0)) job.reject(new ApiError("unavailable", "shutting down; try again", { retryAfterS: 1 }));
     await Promise.all([...this.#idle, ...this.#running.keys()].map((worker) => worker.terminate()));
   }
 
-  #next(): void {
-    if (this.#queue.length === 0) return;
-    const worker = this.#idle.pop() ?? (this.#running.size < this.#threads ? this.#spawn() : undefined);
-    if (!worker) return;
-    const job = this.#queue.shift() as Job;
-    this.#running.set(worker, job);
+  async #decodeOnWorker(task: DecodeTask, held: Reservation): Promise<DecodedBody> {
+    if (this.#closed) throw unavailable("shutting down; try again");
+    const worker = this.#idle.pop() ?? this.#spawn();
+    const { promise, resolve, reject } = Promise.withResolvers<DecodedBody>();
+    this.#running.set(worker, { task, held, resolve, reject, reservedBytes: 0 });
     worker.ref();
-    const body = ownBytes(job.task.body);
-    worker.postMessage({ ...job.task, body }, [body.buffer]);
+    const body = ownBytes(task.body);
+    worker.postMessage({ ...task, body }, [body.buffer]);
+    return promise;
   }
 
   #spawn(): Worker {
@@ -98,12 +164,13 @@ class DecoderPool implements OtlpDecoder {
     });
     worker.on("message", (answer: DecodeAnswer) => {
       const job = this.#running.get(worker);
+      if (!job) return;
+      if ("neededBytes" in answer) return worker.postMessage(reserve(job, answer.neededBytes), []);
       this.#running.delete(worker);
       // An idle worker keeps no process alive.
       worker.unref();
       this.#idle.push(worker);
-      if (job) settle(job, answer);
-      this.#next();
+      settle(job, answer);
     });
     worker.on("error", (cause) => this.#lost(worker, cause));
     worker.on("exit", () => this.#lost(worker, new Error("the decoder thread ended")));
@@ -115,22 +182,49 @@ class DecoderPool implements OtlpDecoder {
     this.#running.delete(worker);
     const idle = this.#idle.indexOf(worker);
     if (idle >= 0) this.#idle.splice(idle, 1);
-    if (job) job.reject(whyLost(cause));
-    if (!this.#closed) this.#next();
+    job?.reject(whyLost(cause));
   }
+}
+
+function reserve(job: Job, bytes: number): Go {
+  try {
+    job.held.add(bytes);
+    job.reservedBytes = bytes;
+    return { go: true };
+  } catch (error) {
+    job.refusal = error;
+    return { go: false };
+  }
+}
+
+function settle(job: Job, answer: Exclude<DecodeAnswer, { neededBytes: number }>): void {
+  if ("stopped" in answer) return job.reject(job.refusal);
+  if ("code" in answer) return job.reject(new ApiError(answer.code, answer.message));
+  // The same body would fail in the same way: sent again, it would come for ever.
+  if ("failure" in answer)
+    return job.reject(
+      new ApiError("unstorable", "the document cannot be decoded; sending it again will not help", { cause: new Error(answer.failure) }),
+    );
+  try {
+    job.held.add(rowsBytes(answer.decoded) - job.reservedBytes);
+    job.resolve(answer.decoded);
+  } catch (error) {
+    job.reject(error);
+  }
+}
+
+export function rowsBytes({ sections }: DecodedBody): number {
+  return sections.reduce((sum, { bytes }) => sum + bytes.byteLength, 0);
 }
 
 function whyLost(cause: unknown): ApiError {
-  if ((cause as { code?: string }).code === "ERR_WORKER_OUT_OF_MEMORY") {
-    return new ApiError("invalid_payload", "the document needs too much memory once decoded: send smaller batches", { cause });
-  }
-  return new ApiError("unavailable", "decoding was interrupted; try again", { cause, retryAfterS: 1 });
+  if ((cause as { code?: string }).code === "ERR_WORKER_OUT_OF_MEMORY")
+    return new ApiError("batch_too_large", "the document needs too much memory once decoded: send smaller batches", { cause });
+  return unavailable("decoding was interrupted; try again", cause);
 }
 
-function settle(job: Job, answer: DecodeAnswer): void {
-  if ("decoded" in answer) job.resolve(answer.decoded);
-  else if ("code" in answer) job.reject(new ApiError(answer.code, answer.message));
-  else job.reject(new Error(`decoding failed: ${answer.failure}`));
+function unavailable(message: string, cause?: unknown): ApiError {
+  return new ApiError("unavailable", message, { cause, retryAfterS: 1 });
 }
 
 /** Bytes whose whole memory may be transferred; a slice of a pool is copied. */

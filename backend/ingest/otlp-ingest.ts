@@ -3,18 +3,20 @@
 // calls it.
 import { createHash, randomInt } from "node:crypto";
 import type { SigningKey } from "../request-identity.ts";
-import type { OtlpDecoder, OtlpSignal } from "./otlp-decoder.ts";
+import { type OtlpDecoder, type OtlpSignal, rowsBytes } from "./otlp-decoder.ts";
 import type { DecodedBody } from "./otlp-rows.ts";
 
 export interface Ingested {
   readonly accepted: number;
   /** reason → records that were well-formed but could not be kept. */
   readonly dropped: Record<string, number>;
+  /** What the rows took. */
+  readonly storedBytes: number;
 }
 
 /**
- * Takes the body over. Throws ApiError: malformed_body, invalid_payload naming the field, unstorable, storage_unavailable,
- * unavailable.
+ * Takes the body over. Throws ApiError: malformed_body, invalid_payload naming the field, batch_too_large, unstorable,
+ * storage_unavailable, unavailable.
  */
 export type IngestOtlp = (key: SigningKey, body: Buffer, context: { receivedAt: Date }) => Promise<Ingested>;
 
@@ -39,9 +41,11 @@ export function createOtlpIngest({ signal, decoder, store, retentionDays }: Otlp
     const receivedAtMs = receivedAt.getTime();
     const firstId = nextId(receivedAtMs, body.byteLength);
     const context = { orgId, hostId, node, receivedAtMs, firstId, bodyHash, retentionDays };
-    const decoded = await decoder.decode({ signal, body, context });
+    using held = decoder.open(orgId);
+    const decoded = await decoder.decode({ signal, body, context }, held);
+    const storedBytes = rowsBytes(decoded);
     if (decoded.accepted > 0) await store.insert({ ...decoded, orgId, hostId });
-    return { accepted: decoded.accepted, dropped: decoded.dropped };
+    return { accepted: decoded.accepted, dropped: decoded.dropped, storedBytes };
   };
 }
 

@@ -1,8 +1,8 @@
-// Reads OTLP/JSON: the JSON of a body, and the primitives of the protobuf JSON mapping with OTLP's exceptions (hex ids, integer enums,
+// Reads the fields of OTLP/JSON messages: the primitives of the protobuf JSON mapping with OTLP's exceptions (hex ids, integer enums,
 // unknown fields ignored; OpenTelemetry protocol specification, "JSON Protobuf Encoding"). Invariant: a value of a wrong type is a
 // FieldError that names its path, never a silent default; a 64-bit integer never passes through a double. Used by decode.ts of logs
 // and traces, on any thread.
-import { isUtf8 } from "node:buffer";
+import { randomUUID } from "node:crypto";
 import { ApiError } from "../errors.ts";
 
 /** A field of the document is invalid. Gains its path on the way out. */
@@ -26,85 +26,16 @@ export class FieldError extends Error {
   }
 }
 
-/** A JSON number that is an integer beyond 2^53: its exact digits, and the double that JSON.parse made of it. */
-class ExactInteger {
-  readonly digits: string;
-  readonly double: number;
-  constructor(digits: string, double: number) {
-    this.digits = digits;
-    this.double = double;
-  }
-}
-
-/** Thrown where an integer was rounded by JSON.parse; the document is then read again, exactly. */
-class RoundedInteger extends Error {}
-
 export type Json = Record<string, unknown>;
 
 /**
- * Parses `body` and hands the document to `decode`; an empty body is an empty document. Throws malformed_body for what is not UTF-8
- * or JSON, invalid_payload naming the field for what is not OTLP.
+ * What a JSON number that is an integer beyond 2^53 is read as: an array of this, which no sender can know, and the number as it was
+ * written. (No message is an array, so where no number may stand it is refused like one.)
  */
-export function decodeDocument<T>(body: Uint8Array, decode: (document: Json) => T): T {
-  if (!isUtf8(body)) throw new ApiError("malformed_body", notJson(body, "the body is not UTF-8"));
-  refuseDense(body);
-  const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString("utf8");
-  if (text.trim() === "") return decode({});
-  try {
-    return decodeParsed(parse(body, text), decode);
-  } catch (error) {
-    if (error instanceof RoundedInteger) return decodeParsed(JSON.parse(text, keepExact), decode);
-    throw error;
-  }
-}
+export const EXACT_INTEGER = randomUUID();
 
-/** No body below this can take much memory. */
-const SMALL_BYTES = 1024 * 1024;
-const ALLOWED_CONTAINERS = 2_000_000;
-
-/**
- * JSON.parse cannot be interrupted, and 32 MiB of `{},` would be gigabytes: a body that is mostly brackets is refused before. Real
- * documents have one bracket in 16 bytes at most; those within strings count too, so there is room for them.
- */
-function refuseDense(body: Uint8Array): void {
-  if (body.byteLength <= SMALL_BYTES) return;
-  let containers = 0;
-  for (let index = 0; index < body.byteLength; index += 1) {
-    const byte = body[index];
-    if (byte === 0x7b || byte === 0x5b) containers += 1;
-  }
-  if (containers <= ALLOWED_CONTAINERS + body.byteLength / 8) return;
-  throw new ApiError("invalid_payload", `the document has ${containers} objects and arrays, too many for its size: send smaller batches`);
-}
-
-function decodeParsed<T>(document: unknown, decode: (document: Json) => T): T {
-  try {
-    return decode(asObject(document, ""));
-  } catch (error) {
-    throw error instanceof FieldError ? error.toApiError() : error;
-  }
-}
-
-function parse(body: Uint8Array, text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch (error) {
-    throw new ApiError("malformed_body", notJson(body, `the body is not JSON: ${(error as Error).message.slice(0, 200)}`));
-  }
-}
-
-/** Most bodies that are not JSON are OTLP/protobuf of an exporter left at its default. */
-function notJson(body: Uint8Array, problem: string): string {
-  const looksLikeProtobuf = body[0] === 0x0a;
-  return looksLikeProtobuf
-    ? `${problem}; it looks like protobuf: this endpoint takes OTLP/JSON (set the exporter's encoding to json)`
-    : problem;
-}
-
-/** JSON.parse reviver with the source text (ECMAScript "JSON.parse source text access"). */
-function keepExact(this: unknown, _key: string, value: unknown, context?: { source?: string }): unknown {
-  if (typeof value !== "number" || Number.isSafeInteger(value) || !Number.isInteger(value)) return value;
-  return new ExactInteger(exactDigits(context?.source ?? ""), value);
+function exactSource(value: unknown): string | undefined {
+  return Array.isArray(value) && value[0] === EXACT_INTEGER ? (value[1] as string) : undefined;
 }
 
 /** The digits of a JSON number such as `17e17` or `1.5e3`; "not integral" when it is none, or too large for any integer field. */
@@ -122,7 +53,7 @@ function exactDigits(source: string): string {
 const NOT_INTEGRAL = "not integral";
 
 export function asObject(value: unknown, path: string): Json {
-  if (typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof ExactInteger)) return value as Json;
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Json;
   throw new FieldError(path, "must be an object");
 }
 
@@ -197,11 +128,11 @@ export function int64(value: unknown, name: string): string {
 function integerDigits(value: unknown, name: string): string {
   if (typeof value === "number") {
     if (Number.isSafeInteger(value)) return String(value);
-    if (Number.isInteger(value)) throw new RoundedInteger();
   } else if (typeof value === "string") {
     if (/^-?\d{1,40}$/.test(value)) return value.replace(/^(-?)0+(?=\d)/, "$1");
-  } else if (value instanceof ExactInteger && value.digits !== NOT_INTEGRAL) {
-    return value.digits;
+  } else {
+    const digits = exactDigits(exactSource(value) ?? "");
+    if (digits !== NOT_INTEGRAL) return digits;
   }
   throw new FieldError(name, "must be an integer, as a number or as a string of digits");
 }
@@ -242,10 +173,11 @@ const ZEROS = /^0+$/;
 /** A number in double position: a JSON number, a numeric string, or "NaN", "Infinity", "-Infinity". */
 export function double(value: unknown, name: string): number {
   if (typeof value === "number") return value;
-  if (value instanceof ExactInteger) return value.double;
   if (typeof value === "string") {
     if (value === "NaN" || value === "Infinity" || value === "-Infinity") return Number(value);
     if (/^-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$/.test(value)) return Number(value);
   }
+  const exact = exactSource(value);
+  if (exact !== undefined) return Number(exact);
   throw new FieldError(name, "must be a number");
 }

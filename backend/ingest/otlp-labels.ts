@@ -17,6 +17,8 @@ export interface ResourceLabels {
   readonly labels: ReadonlyMap<string, string>;
   readonly keys: Uint8Array;
   readonly values: Uint8Array;
+  /** What each record of the resource takes for it. */
+  readonly byteLength: number;
 }
 
 export function resourceLabels(resource: Json): ResourceLabels {
@@ -26,12 +28,12 @@ export function resourceLabels(resource: Json): ResourceLabels {
     if (key === "service.name") service = text;
     else if (!RESERVED.has(key)) labels.set(key, text);
   });
-  return {
+  const encoded = {
     service: encodedString(service || "unknown"),
-    labels,
     keys: encodedStrings(labels.keys()),
     values: encodedStrings(labels.values()),
   };
+  return { labels, ...encoded, byteLength: Object.values(encoded).reduce((sum, { length }) => sum + length, 0) };
 }
 
 export interface LabelRule {
@@ -46,7 +48,7 @@ export function addLabels(column: MapColumn, resource: ResourceLabels, record: J
   if (rule.unlessGiven) return addClashing(column, resource, record, rule);
   const { leftOut } = rule;
   const { keys, values } = column;
-  const start = [keys.length, values.length] as const;
+  const start = [keys.byteLength, values.byteLength] as const;
   const seen: string[] = [];
   let clash = false;
   eachAttribute(record, (key, text) => {

@@ -10,6 +10,7 @@ import {
   encodedUint64,
   Int64Column,
 } from "../engines/clickhouse/native-columns.ts";
+import { tooLarge } from "./otlp-batch.ts";
 
 /** What the rows of a body carry beside the records: from the key and the receipt, never from the payload. */
 export interface RowContext {
@@ -67,10 +68,25 @@ class Section<Cells extends NativeColumns> {
     this.cells = emptyColumns(cells);
   }
 
+  get byteLength(): number {
+    return bytesOf([...this.constants, this.time, this.id, ...Object.values<Column>(this.cells)]);
+  }
+
   rows(): NativeRows {
     return nativeRows([...this.constants, this.time, this.id, ...Object.values<Column>(this.cells)], this.count);
   }
 }
+
+function bytesOf(columns: readonly Column[]): number {
+  return columns.reduce((sum, column) => sum + column.byteLength, 0);
+}
+
+/** Of the rows of one body. */
+export const MOST_ROWS_BYTES = 128 * 1024 * 1024;
+/** Rows are measured each time that they may have grown by this. */
+const MEASURED_BYTES = 1024 * 1024;
+/** What a row takes beside what its record says, its resource and its scope; about. */
+export const ROW_BYTES = 256;
 
 export class RowCollector<Cells extends NativeColumns> {
   readonly #cells: Cells;
@@ -84,6 +100,7 @@ export class RowCollector<Cells extends NativeColumns> {
   #idHigh: number;
   #accepted = 0;
   #everyRecordTimed = true;
+  #unmeasuredBytes = 0;
   readonly #dropped: Record<string, number> = {};
   #last: { day: number; section: Section<Cells> } | undefined;
   #discarded: ColumnsOf<Cells> | undefined;
@@ -106,6 +123,15 @@ export class RowCollector<Cells extends NativeColumns> {
     const firstId = BigInt(context.firstId);
     this.#idLow = Number(firstId % BigInt(TWO_32));
     this.#idHigh = Number(firstId / BigInt(TWO_32));
+  }
+
+  /**
+   * To be called before each row, with what it takes of its resource and scope. Throws batch_too_large when the rows so far, those that
+   * are dropped too, are more than may be held.
+   */
+  admit(sharedBytes: number): void {
+    this.#unmeasuredBytes += sharedBytes + ROW_BYTES;
+    if (this.#unmeasuredBytes >= MEASURED_BYTES) this.#measure();
   }
 
   /**
@@ -140,12 +166,21 @@ export class RowCollector<Cells extends NativeColumns> {
   }
 
   finish(): DecodedBody {
+    this.#measure();
     return {
       sections: [...this.#days].map(([day, section]) => ({ day, ...section.rows() })),
       accepted: this.#accepted,
       dropped: this.#dropped,
       bodyHash: this.#everyRecordTimed ? this.#bodyHash : undefined,
     };
+  }
+
+  #measure(): void {
+    this.#unmeasuredBytes = 0;
+    let bytes = this.#discarded ? bytesOf(Object.values<Column>(this.#discarded)) : 0;
+    for (const section of this.#days.values()) bytes += section.byteLength;
+    if (bytes > MOST_ROWS_BYTES)
+      throw tooLarge(`more than ${MOST_ROWS_BYTES / 1024 / 1024} MiB, of which each record takes its resource's part`);
   }
 
   #section(day: number): Section<Cells> {

@@ -3,7 +3,8 @@
 // ingest/otlp-decoder.ts.
 import type { NativeColumns } from "../engines/clickhouse/native-block.ts";
 import { encodedString } from "../engines/clickhouse/native-columns.ts";
-import { checkUint32, decodeDocument, each, enumeration, hexId, type Json, text, uint64, within } from "../ingest/otlp-json.ts";
+import { type BatchPlan, type BatchShape, readBatch } from "../ingest/otlp-batch.ts";
+import { checkUint32, enumeration, hexId, type Json, text, uint64 } from "../ingest/otlp-json.ts";
 import { addLabels, type ResourceLabels, resourceLabels } from "../ingest/otlp-labels.ts";
 import { COMMON_COLUMNS, type DecodedBody, RowCollector, type RowContext } from "../ingest/otlp-rows.ts";
 import { eachAttribute, valueText } from "../ingest/otlp-value.ts";
@@ -22,19 +23,17 @@ const LOG_CELLS = [
 /** The columns of a decoded body. */
 export const LOG_COLUMNS: NativeColumns = [...COMMON_COLUMNS, ...LOG_CELLS];
 
-/** Decodes an ExportLogsServiceRequest. Throws malformed_body or invalid_payload. */
-export function decodeLogs(body: Uint8Array, context: RowContext): DecodedBody {
-  return decodeDocument(body, (document) => {
-    const rows = new RowCollector(context, LOG_CELLS);
-    each(document, "resourceLogs", (resourceLogs) => {
-      const resource = within(resourceLogs, "resource", resourceLabels);
-      each(resourceLogs, "scopeLogs", (scopeLogs) => {
-        const scope = within(scopeLogs, "scope", scopeName);
-        each(scopeLogs, "logRecords", (record) => addRecord(rows, record, resource, scope));
-      });
-    });
-    return rows.finish();
+export const LOG_SHAPE: BatchShape = { resources: "resourceLogs", scopes: "scopeLogs", records: "logRecords" };
+
+/** Decodes an ExportLogsServiceRequest of LOG_SHAPE. Throws invalid_payload or batch_too_large. */
+export function decodeLogs(plan: BatchPlan, context: RowContext): DecodedBody {
+  const rows = new RowCollector(context, LOG_CELLS);
+  readBatch<ResourceLabels, Uint8Array>(plan, {
+    resource: resourceLabels,
+    scope: scopeName,
+    record: (record, resource, scope) => addRecord(rows, record, resource, scope),
   });
+  return rows.finish();
 }
 
 /** The scope's version and attributes are checked and not stored. */
@@ -45,6 +44,7 @@ function scopeName(scope: Json): Uint8Array {
 }
 
 function addRecord(rows: RowCollector<typeof LOG_CELLS>, record: Json, resource: ResourceLabels, scope: Uint8Array): void {
+  rows.admit(resource.byteLength + scope.byteLength);
   const time = uint64(record, "timeUnixNano");
   const observed = uint64(record, "observedTimeUnixNano");
   const cells = rows.row(time || observed);

@@ -40,10 +40,11 @@ export function describeStores(subject: () => Subject): void {
   const now = new Date();
   const nowNs = nanosecondsOf(now);
   const org = () => randomUUID();
-  const sendLogs = (orgId: string, body: Buffer, hostId?: string): Promise<Ingested> =>
-    subject().stores.ingestLogs(signingKey(orgId, hostId), body, { receivedAt: now });
-  const sendSpans = (orgId: string, body: Buffer): Promise<Ingested> =>
-    subject().stores.ingestTraces(signingKey(orgId), body, { receivedAt: now });
+  const counts = ({ accepted, dropped }: Ingested) => ({ accepted, dropped });
+  const sendLogs = async (orgId: string, body: Buffer, hostId?: string) =>
+    counts(await subject().stores.ingestLogs(signingKey(orgId, hostId), body, { receivedAt: now }));
+  const sendSpans = async (orgId: string, body: Buffer) =>
+    counts(await subject().stores.ingestTraces(signingKey(orgId), body, { receivedAt: now }));
   const readLogs = async (orgId: string, filter: Partial<LogFilter> = {}): Promise<LogRow[]> =>
     (await subject().stores.logs.query(orgId, { ...EVERYTHING, labels: [], ...filter })).rows;
   const readSpans = async (orgId: string, filter: Partial<SpanFilter> = {}) =>

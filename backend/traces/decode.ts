@@ -2,7 +2,8 @@
 // ApiError that names the field. Called on any thread, by ingest/otlp-decoder.ts.
 import type { NativeColumns } from "../engines/clickhouse/native-block.ts";
 import { encodedString, type Int64Column } from "../engines/clickhouse/native-columns.ts";
-import { checkUint32, decodeDocument, each, enumeration, hexId, type Json, text, uint64, within } from "../ingest/otlp-json.ts";
+import { type BatchPlan, type BatchShape, readBatch } from "../ingest/otlp-batch.ts";
+import { checkUint32, each, enumeration, hexId, type Json, text, uint64, within } from "../ingest/otlp-json.ts";
 import { addLabels, type ResourceLabels, resourceLabels } from "../ingest/otlp-labels.ts";
 import { COMMON_COLUMNS, type DecodedBody, RowCollector, type RowContext } from "../ingest/otlp-rows.ts";
 import { eachAttribute } from "../ingest/otlp-value.ts";
@@ -33,19 +34,17 @@ const KIND_NAMES = Object.fromEntries(KINDS.map((kind, index) => [`SPAN_KIND_${k
 const STATUS_CODES = ["UNSET", "OK", "ERROR"] as const;
 const STATUS_NAMES = Object.fromEntries(STATUS_CODES.map((code, index) => [`STATUS_CODE_${code}`, index]));
 
-/** Decodes an ExportTraceServiceRequest. Throws malformed_body or invalid_payload. */
-export function decodeTraces(body: Uint8Array, context: RowContext): DecodedBody {
-  return decodeDocument(body, (document) => {
-    const rows = new RowCollector(context, SPAN_CELLS);
-    each(document, "resourceSpans", (resourceSpans) => {
-      const resource = within(resourceSpans, "resource", resourceLabels);
-      each(resourceSpans, "scopeSpans", (scopeSpans) => {
-        const scope = within(scopeSpans, "scope", scopeCells);
-        each(scopeSpans, "spans", (span) => addSpan(rows, span, resource, scope));
-      });
-    });
-    return rows.finish();
+export const SPAN_SHAPE: BatchShape = { resources: "resourceSpans", scopes: "scopeSpans", records: "spans" };
+
+/** Decodes an ExportTraceServiceRequest of SPAN_SHAPE. Throws invalid_payload or batch_too_large. */
+export function decodeTraces(plan: BatchPlan, context: RowContext): DecodedBody {
+  const rows = new RowCollector(context, SPAN_CELLS);
+  readBatch<ResourceLabels, ScopeCells>(plan, {
+    resource: resourceLabels,
+    scope: scopeCells,
+    record: (span, resource, scope) => addSpan(rows, span, resource, scope),
   });
+  return rows.finish();
 }
 
 const NOT_AS_ATTRIBUTE = { leftOut: "service.name" };
@@ -61,6 +60,7 @@ function scopeCells(scope: Json): ScopeCells {
 }
 
 function addSpan(rows: RowCollector<typeof SPAN_CELLS>, span: Json, resource: ResourceLabels, scope: ScopeCells): void {
+  rows.admit(resource.byteLength + scope.name.byteLength + scope.version.byteLength);
   const traceId = hexId(span, "traceId", 16);
   const spanId = hexId(span, "spanId", 8);
   const start = uint64(span, "startTimeUnixNano");

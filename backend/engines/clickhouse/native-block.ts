@@ -48,16 +48,20 @@ export interface NativeRows {
   readonly streamLengths: readonly number[];
 }
 
-/** The rows that the columns hold. */
+/** The rows that the columns hold; the columns are used up, each as soon as it is copied, so that little is held twice. */
 export function nativeRows(columns: readonly Column[], count: number): NativeRows {
-  const streams = columns.flatMap((column) => column.streams());
-  const bytes = new Uint8Array(streams.reduce((sum, stream) => sum + stream.length, 0));
+  const bytes = new Uint8Array(columns.reduce((sum, column) => sum + column.byteLength, 0));
+  const streamLengths: number[] = [];
   let at = 0;
-  for (const stream of streams) {
-    bytes.set(stream, at);
-    at += stream.length;
+  for (const column of columns) {
+    for (const stream of column.streams()) {
+      bytes.set(stream, at);
+      at += stream.length;
+      streamLengths.push(stream.length);
+    }
+    column.release();
   }
-  return { count, bytes, streamLengths: streams.map((stream) => stream.length) };
+  return { count, bytes, streamLengths };
 }
 
 /** One block of all `sections`, as pieces to be written one after the other. */

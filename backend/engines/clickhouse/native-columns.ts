@@ -1,11 +1,16 @@
 // Columns of ClickHouse's Native format, as they grow row by row. The engine takes them in at a seventh of the cost of the same rows as
 // text (1.0 against 7.5 µs of CPU for a log record). Invariant: a column holds exactly what was added, in the engine's own byte
 // order (little-endian, which is also that of every machine the engine runs on). Used by the OTLP decoders, on any thread.
+import { giveBack } from "../../give-back.ts";
 
 /** Bytes of the streams of one column; what native-block.ts puts together. */
 export interface Column {
   /** The column's bytes so far: one stream, or for a Map three (sizes, keys, values). */
   streams(): Uint8Array[];
+  /** Of all streams together. */
+  readonly byteLength: number;
+  /** Gives the memory back; the column is not used any more. */
+  release(): void;
 }
 
 /** Small enough for Node's pool of buffers, and for V8 to keep typed arrays on its heap: most bodies are small. */
@@ -18,7 +23,7 @@ export class StringColumn implements Column {
   #bytes = Buffer.allocUnsafe(FIRST_BYTES);
   #length = 0;
 
-  get length(): number {
+  get byteLength(): number {
     return this.#length;
   }
 
@@ -50,6 +55,10 @@ export class StringColumn implements Column {
 
   streams(): Uint8Array[] {
     return [this.#bytes.subarray(0, this.#length)];
+  }
+
+  release(): void {
+    giveBack(this.#bytes);
   }
 
   /** A call into the runtime costs more than a few ASCII characters. */
@@ -94,7 +103,15 @@ export class Int64Column implements Column {
   }
 
   streams(): Uint8Array[] {
-    return [new Uint8Array(this.#halves.buffer, 0, this.#length * 4)];
+    return [new Uint8Array(this.#halves.buffer, 0, this.byteLength)];
+  }
+
+  get byteLength(): number {
+    return this.#length * 4;
+  }
+
+  release(): void {
+    this.#halves.buffer.transfer(0);
   }
 }
 
@@ -111,6 +128,14 @@ export class Int8Column implements Column {
 
   streams(): Uint8Array[] {
     return [this.#bytes.subarray(0, this.#length)];
+  }
+
+  get byteLength(): number {
+    return this.#length;
+  }
+
+  release(): void {
+    this.#bytes.buffer.transfer(0);
   }
 }
 
@@ -129,6 +154,15 @@ export class MapColumn implements Column {
 
   streams(): Uint8Array[] {
     return [new Uint8Array(this.#sizes.buffer, 0, this.#rows * 4), ...this.keys.streams(), ...this.values.streams()];
+  }
+
+  get byteLength(): number {
+    return this.#rows * 4 + this.keys.byteLength + this.values.byteLength;
+  }
+
+  release(): void {
+    this.keys.release();
+    this.values.release();
   }
 }
 
@@ -152,6 +186,12 @@ export class ConstantColumn implements Column {
       all.copyWithin(filled, 0, Math.min(filled, all.length - filled));
     return [all];
   }
+
+  get byteLength(): number {
+    return this.#bytes.length * this.#rows;
+  }
+
+  release(): void {}
 }
 
 const TWO_32 = 0x1_00_00_00_00;
