@@ -179,6 +179,88 @@ for (const engine of relationalEngines) {
         await backend.call("DELETE", `/api/users/${admin.id}`, { bearer: operator });
       });
 
+      test("a password for nobody costs no hash: hundreds at once are told that there is no such user", async () => {
+        const body = { password: randomUUID() };
+        const ask = () => backend.call("PUT", `/api/users/${randomUUID()}/password`, { bearer: org.token, body });
+        const answers = await Promise.all(Array.from({ length: 300 }, ask));
+        // More than 256 that wait for their hash would be 503.
+        expect(new Set(answers.map((answer) => answer.statusCode))).toEqual(new Set([404]));
+      });
+
+      test("the last administrator of an organisation is neither removed nor demoted, not even when two remove each other at once", async () => {
+        const lonely = await makeOrg(backend);
+        const firstId = (await users(lonely.token)).json()[0].user_id;
+        const demote = (id: string, bearer: string) => backend.call("PUT", `/api/users/${id}/role`, { bearer, body: { role: "viewer" } });
+        expect(brief(await backend.call("DELETE", `/api/users/${firstId}`, { bearer: lonely.token }))).toEqual([409, "conflict"]);
+        expect(brief(await demote(firstId, lonely.token))).toEqual([409, "conflict"]);
+        await newUser(lonely.token, "viewer");
+        expect(brief(await demote(firstId, lonely.token))).toEqual([409, "conflict"]);
+        const second = await newUser(lonely.token, "admin");
+        const secondSession = await backend.login(second.email, second.password);
+        const answers = await Promise.all([demote(firstId, secondSession), demote(second.id, lonely.token)]);
+        const [won, lost] = answers.map((answer) => answer.statusCode).sort((one, two) => one - two);
+        expect(won).toBe(200);
+        expect([403, 409]).toContain(lost);
+        const roles = (await users(lonely.token)).json().map((user: { role: string }) => user.role);
+        expect(roles.filter((role: string) => role === "admin")).toHaveLength(1);
+      });
+
+      test("an operator adds an administrator to any organisation and frees an address in another one, both audited", async () => {
+        const operator = await backend.login();
+        const helped = await makeOrg(backend);
+        const rescuer = { email: `Rescue-${randomUUID()}@example.com`, password: randomUUID() };
+        const made = await backend.call("POST", `/api/orgs/${helped.orgId}/admins`, { bearer: operator, body: rescuer });
+        expect([made.statusCode, made.json()]).toMatchObject([201, { email: rescuer.email.toLowerCase(), role: "admin" }]);
+        const session = await backend.login(rescuer.email, rescuer.password);
+        expect((await users(session)).json()).toHaveLength(2);
+        const squatted = { email: `new.hire-${randomUUID()}@bravo.example`, password: randomUUID(), role: "viewer" };
+        await backend.call("POST", "/api/users", { bearer: helped.token, body: squatted });
+        expect(brief(await backend.call("POST", "/api/users", { bearer: org.token, body: squatted }))).toEqual([409, "conflict"]);
+        const find = () =>
+          backend.call("GET", `/api/accounts?email=${encodeURIComponent(squatted.email.toUpperCase())}`, { bearer: operator });
+        const [account] = (await find()).json();
+        expect(account).toMatchObject({ email: squatted.email, org_id: helped.orgId, role: "viewer" });
+        expect((await backend.call("DELETE", `/api/accounts/${account.user_id}`, { bearer: operator })).statusCode).toBe(204);
+        expect((await find()).json()).toEqual([]);
+        expect((await backend.call("POST", "/api/users", { bearer: org.token, body: squatted })).statusCode).toBe(201);
+        const audited = logged.join("");
+        expect(audited).toContain(`"action":"org.add_admin"`);
+        expect(audited).toContain(`"of_org_id":"${helped.orgId}"`);
+      });
+
+      test("nobody but an operator reaches into another organisation, and there an organisation keeps its last administrator too", async () => {
+        const lonely = await makeOrg(backend);
+        const id = (await users(lonely.token)).json()[0].user_id;
+        const operator = await backend.login();
+        const body = { email: `${randomUUID()}@example.com`, password: randomUUID() };
+        for (const [method, url] of [
+          ["POST", `/api/orgs/${lonely.orgId}/admins`],
+          ["GET", `/api/accounts?email=${lonely.email}`],
+          ["DELETE", `/api/accounts/${id}`],
+        ] as const) {
+          const ask = { bearer: org.token, ...(method === "POST" && { body }) };
+          expect(brief(await backend.call(method, url, ask))).toEqual([403, "forbidden"]);
+        }
+        expect(brief(await backend.call("DELETE", `/api/accounts/${id}`, { bearer: operator }))).toEqual([409, "conflict"]);
+        const nobody = [randomUUID(), "x"];
+        for (const other of nobody) {
+          expect(brief(await backend.call("POST", `/api/orgs/${other}/admins`, { bearer: operator, body }))).toEqual([404, "not_found"]);
+          expect(brief(await backend.call("DELETE", `/api/accounts/${other}`, { bearer: operator }))).toEqual([404, "not_found"]);
+        }
+      });
+
+      test("a login through a proxy that is not trusted is told to the operator, once", async () => {
+        const ask = (address: string) =>
+          backend.call("POST", "/api/auth/login", {
+            body: { email: org.email, password: org.password },
+            headers: { "x-forwarded-for": "203.0.113.9" },
+            address,
+          });
+        for (const address of ["192.0.2.77", "192.0.2.77", "192.0.2.78"]) expect((await ask(address)).statusCode).toBe(200);
+        const told = logged.filter((line) => line.includes("TRUSTED_PROXIES"));
+        expect(told.map((line) => JSON.parse(line).proxy)).toEqual(["192.0.2.77", "192.0.2.78"]);
+      });
+
       test("the last operator is neither removed nor demoted, not even when two remove each other at once", async () => {
         const first = await backend.login();
         const firstId = (await users(first)).json().find((user: { email: string }) => user.email === OPERATOR.email).user_id;

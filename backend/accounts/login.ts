@@ -1,16 +1,16 @@
 // POST /api/auth/login: e-mail and password for a session JWT. Invariant: an unknown user and a wrong password get the same answer
-// after the same work, and nobody is refused for what others tried (login-backoff.ts, hash-queue.ts). Registered by routes.ts.
-import type { FastifyInstance, FastifyRequest } from "fastify";
+// after the same work, and nobody is refused for what others tried (login-backoff.ts, hash-turns.ts).
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
 import { UNFIT_CHARACTERS } from "../enrolment/schema.ts";
 import { audit } from "./audit.ts";
-import { AttemptDropped, HashQueue } from "./hash-queue.ts";
-import { LoginBackoff, networkOf } from "./login-backoff.ts";
+import { LoginBackoff } from "./login-backoff.ts";
 import { decoyHash, passwordMatches } from "./password.ts";
+import { createProxyWarning } from "./proxy-warning.ts";
 import type { AccountDeps } from "./routes.ts";
 import { findUserByEmail, normalEmail, type UserRow } from "./table.ts";
 
-const BODY_LIMIT_BYTES = 16 * 1024;
+const BODY_LIMIT_BYTES = 8 * 1024;
 
 const schema = {
   summary: "Log in",
@@ -27,37 +27,39 @@ const schema = {
   response: { 200: { type: "object", required: ["token"], properties: { token: { type: "string" } } } },
 } as const;
 
+type LoginRequest = FastifyRequest<{ Body: { email: string; password: string } }>;
+
 export function registerLogin(app: FastifyInstance, deps: AccountDeps): void {
   const backoff = new LoginBackoff(deps.now);
-  const queue = new HashQueue();
+  const noteProxy = createProxyWarning(app.log);
   app.addHook("onReady", async () => void (await decoyHash()));
-  app.post<{ Body: { email: string; password: string } }>("/api/auth/login", { schema, bodyLimit: BODY_LIMIT_BYTES }, async (request) => {
-    const email = normalEmail(request.body.email);
-    const waitMs = backoff.begin(email, request.ip);
-    if (waitMs > 0) {
-      audit(request, "login.refused", { email, reason: "backoff" });
-      throw new ApiError("login_backoff", "too many failed logins from here for this account: wait", { retryAfterS: waitMs / 1000 });
-    }
-    let outcome: "right" | "wrong" | "undecided" = "undecided";
-    try {
-      const user = await authenticated(request, email);
-      outcome = user ? "right" : "wrong";
-      if (user) return { token: await opened(request, user) };
-    } finally {
-      backoff.end(email, request.ip, outcome);
-    }
-    audit(request, "login.failed", { email });
-    throw new ApiError("invalid_credentials", "unknown e-mail or wrong password");
-  });
+  app.post<{ Body: { email: string; password: string } }>(
+    "/api/auth/login",
+    { schema, bodyLimit: BODY_LIMIT_BYTES },
+    async (request, reply) => {
+      noteProxy(request);
+      const email = normalEmail(request.body.email);
+      const waitMs = backoff.begin(email, request.ip);
+      if (waitMs > 0) {
+        audit(request, "login.refused", { email, reason: "backoff" });
+        throw new ApiError("login_backoff", "too many failed logins from here for this account: wait", { retryAfterS: waitMs / 1000 });
+      }
+      let outcome: "right" | "wrong" | "undecided" = "undecided";
+      try {
+        const user = await authenticated(request, reply, email);
+        outcome = user ? "right" : "wrong";
+        if (user) return { token: await opened(request, user) };
+      } finally {
+        backoff.end(email, request.ip, outcome);
+      }
+      audit(request, "login.failed", { email });
+      throw new ApiError("invalid_credentials", "unknown e-mail or wrong password");
+    },
+  );
 
-  async function authenticated(request: FastifyRequest<{ Body: { email: string; password: string } }>, email: string) {
+  async function authenticated(request: LoginRequest, reply: FastifyReply, email: string): Promise<UserRow | undefined> {
     const user = await findUserByEmail(deps.db, email);
-    const alive = () => !request.raw.socket.destroyed;
-    const work = () => passwordMatches(user?.password_hash, request.body.password);
-    const matches = await queue.run(networkOf(request.ip), alive, work).catch((error: unknown) => {
-      // Nobody reads this answer; it only must not count as a wrong password.
-      throw error instanceof AttemptDropped ? new ApiError("login_backoff", "the client went away", { retryAfterS: 1 }) : error;
-    });
+    const matches = await deps.hashTurns.run(request, reply, () => passwordMatches(user?.password_hash, request.body.password));
     return matches ? user : undefined;
   }
 

@@ -1,11 +1,10 @@
-// GET and POST /api/orgs: an operator sees and creates organisations, each with its first administrator. Registered by routes.ts.
+// GET and POST /api/orgs: an operator sees and creates organisations, each with its first administrator.
 import type { FastifyInstance } from "fastify";
 import { nameSchema } from "../enrolment/schema.ts";
 import { audit } from "./audit.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "./password.ts";
 import type { AccountDeps } from "./routes.ts";
-import { insertOrg, insertUser } from "./table.ts";
-import { EMAIL_SCHEMA } from "./users.ts";
+import { EMAIL_SCHEMA, insertOrg, insertUser, requireFreeEmail, requireFreeName } from "./table.ts";
 
 const org = {
   type: "object",
@@ -46,7 +45,7 @@ interface NewOrg {
   admin: { email: string; password: string };
 }
 
-export function registerOrgRoutes(app: FastifyInstance, { db, guards, now = Date.now }: AccountDeps): void {
+export function registerOrgRoutes(app: FastifyInstance, { db, guards, hashTurns, now = Date.now }: AccountDeps): void {
   const onRequest = guards.user("operator");
 
   app.get("/api/orgs", { schema: listSchema, onRequest }, async () => {
@@ -56,7 +55,9 @@ export function registerOrgRoutes(app: FastifyInstance, { db, guards, now = Date
 
   app.post<{ Body: NewOrg }>("/api/orgs", { schema: createSchema, onRequest }, async (request, reply) => {
     const { name, admin } = request.body;
-    const passwordHash = await hashPassword(admin.password);
+    await requireFreeName(db, name);
+    await requireFreeEmail(db, admin.email);
+    const passwordHash = await hashTurns.run(request, reply, () => hashPassword(admin.password));
     const created = await db.transaction().execute(async (trx) => {
       const row = await insertOrg(trx, name, new Date(now()));
       const user = { org_id: row.id, email: admin.email, password_hash: passwordHash, role: "admin" as const };

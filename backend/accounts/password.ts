@@ -1,5 +1,5 @@
 // Hashes and verifies passwords with Argon2id. Invariant: an unknown user costs the same work as a known one, and no more than a few
-// hashes are computed at once (hash-queue.ts). Used by login, user administration and bootstrap.
+// hashes are computed at once (hash-turns.ts).
 import { hash, verify, type Options } from "@node-rs/argon2";
 
 /** OWASP Password Storage Cheat Sheet: Argon2id (the default of the library) with m=19 MiB, t=2, p=1. */

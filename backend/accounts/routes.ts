@@ -1,6 +1,8 @@
-// The routes of accounts: login, organisations, users. Wired by serve.ts, by tests, and described by /openapi.json.
+// The routes of accounts: login, organisations, users, and what operators may do across organisations.
 import type { FastifyInstance } from "fastify";
 import type { Guards } from "../request-identity.ts";
+import { registerAccountAdministration } from "./administer-accounts.ts";
+import { HashTurns } from "./hash-turns.ts";
 import { registerLogin } from "./login.ts";
 import { registerOrgRoutes } from "./orgs.ts";
 import type { Sessions } from "./session.ts";
@@ -12,11 +14,14 @@ export interface AccountDeps {
   db: Kysely<AccountTables>;
   sessions: Sessions;
   guards: Pick<Guards, "user">;
+  hashTurns: HashTurns;
   now?: () => number;
 }
 
-export function registerAccountRoutes(app: FastifyInstance, deps: AccountDeps): void {
+export function registerAccountRoutes(app: FastifyInstance, options: Omit<AccountDeps, "hashTurns">): void {
+  const deps = { ...options, hashTurns: new HashTurns() };
   registerLogin(app, deps);
   registerOrgRoutes(app, deps);
   registerUserRoutes(app, deps);
+  registerAccountAdministration(app, deps);
 }

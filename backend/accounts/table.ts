@@ -1,7 +1,8 @@
 // Organisations and users in the database. Invariant: every statement about a user of an organisation is bound to its org_id, so
-// that a user of another organisation is the same as none. Used by accounts/ and by tests.
+// that a user of another organisation is the same as none; an e-mail address is unique over all, because a login names none.
 import { randomUUID } from "node:crypto";
 import type { Kysely, Transaction } from "kysely";
+import { UNFIT_CHARACTERS } from "../enrolment/schema.ts";
 import { ApiError } from "../errors.ts";
 import type { Role } from "../request-identity.ts";
 
@@ -30,6 +31,14 @@ export interface AccountTables {
 
 export type AccountDb = Kysely<AccountTables> | Transaction<AccountTables>;
 
+const EMAIL_PART = `[^\\s@${UNFIT_CHARACTERS}]+`;
+export const EMAIL_SCHEMA = {
+  type: "string",
+  maxLength: 254,
+  pattern: `^${EMAIL_PART}@${EMAIL_PART}$`,
+  description: "an e-mail address such as ops@example.com",
+} as const;
+
 /** E-mail addresses are compared without case. */
 export function normalEmail(email: string): string {
   return email.trim().toLowerCase();
@@ -46,8 +55,26 @@ export async function insertOrg(db: AccountDb, name: string, now: Date): Promise
     .values(row)
     .onConflict((conflict) => conflict.column("name").doNothing())
     .executeTakeFirst();
-  if (done.numInsertedOrUpdatedRows !== 1n) throw new ApiError("conflict", "name: another organisation has this name");
+  if (done.numInsertedOrUpdatedRows !== 1n) throw nameTaken();
   return row;
+}
+
+/** Throws `conflict`. For what is costly to make for nothing; the insert asks again. */
+export async function requireFreeName(db: AccountDb, name: string): Promise<void> {
+  if (await db.selectFrom("orgs").select("id").where("name", "=", name).executeTakeFirst()) throw nameTaken();
+}
+
+/** Throws `conflict`. As requireFreeName. */
+export async function requireFreeEmail(db: AccountDb, email: string): Promise<void> {
+  if (await findUserByEmail(db, email)) throw emailTaken();
+}
+
+function nameTaken(): ApiError {
+  return new ApiError("conflict", "name: another organisation has this name");
+}
+
+function emailTaken(): ApiError {
+  return new ApiError("conflict", "email: a user with this address exists, in this organisation or another; an operator can free it");
 }
 
 /** Throws `conflict` when the e-mail address is taken, in whichever organisation. */
@@ -62,6 +89,6 @@ export async function insertUser(
     .values(row)
     .onConflict((conflict) => conflict.column("email").doNothing())
     .executeTakeFirst();
-  if (done.numInsertedOrUpdatedRows !== 1n) throw new ApiError("conflict", "email: a user with this address exists");
+  if (done.numInsertedOrUpdatedRows !== 1n) throw emailTaken();
   return row;
 }

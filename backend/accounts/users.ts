@@ -1,20 +1,17 @@
 // The users of the caller's organisation: list, add, change password or role, remove. Invariant: only an operator grants, changes or
-// removes `operator`; the last operator stays; a user of another organisation is 404. Registered by routes.ts.
+// removes `operator`; the last operator stays, and so does the last who administers an organisation; a user of another one is 404.
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Transaction } from "kysely";
-import { UNFIT_CHARACTERS } from "../enrolment/schema.ts";
 import { ApiError } from "../errors.ts";
 import type { Role, SessionUser } from "../request-identity.ts";
 import { audit } from "./audit.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "./password.ts";
 import type { AccountDeps } from "./routes.ts";
-import { insertUser, type AccountTables, type UserRow } from "./table.ts";
+import { EMAIL_SCHEMA, insertUser, requireFreeEmail, type AccountDb, type AccountTables, type UserRow } from "./table.ts";
 
-const EMAIL_PART = `[^\\s@${UNFIT_CHARACTERS}]+`;
-export const EMAIL_SCHEMA = { type: "string", maxLength: 254, pattern: `^${EMAIL_PART}@${EMAIL_PART}$` } as const;
 const ROLE_SCHEMA = { type: "string", enum: ["viewer", "admin", "operator"] } as const;
 
-const user = {
+export const USER_SCHEMA = {
   type: "object",
   required: ["user_id", "email", "role", "created_at"],
   properties: {
@@ -34,12 +31,12 @@ function bodyOf(required: Record<string, object>) {
 }
 
 const schemas = {
-  list: { ...common, summary: "The users of your organisation", response: { 200: { type: "array", items: user } } },
+  list: { ...common, summary: "The users of your organisation", response: { 200: { type: "array", items: USER_SCHEMA } } },
   create: {
     ...common,
     summary: "Add a user",
     body: bodyOf({ email: EMAIL_SCHEMA, password: PASSWORD_SCHEMA, role: ROLE_SCHEMA }),
-    response: { 201: user },
+    response: { 201: USER_SCHEMA },
   },
   password: {
     ...common,
@@ -53,7 +50,7 @@ const schemas = {
     summary: "Change a role; in force within 5 seconds",
     params,
     body: bodyOf({ role: ROLE_SCHEMA }),
-    response: { 200: user },
+    response: { 200: USER_SCHEMA },
   },
   remove: { ...common, summary: "Remove a user; refused within 5 seconds", params, response: nothing },
 };
@@ -63,7 +60,7 @@ interface ById {
 }
 
 export function registerUserRoutes(app: FastifyInstance, deps: AccountDeps): void {
-  const { db, guards, now = Date.now } = deps;
+  const { db, guards, hashTurns, now = Date.now } = deps;
   const admin = guards.user("admin");
 
   app.get("/api/users", { schema: schemas.list, onRequest: guards.user("viewer") }, async (request) => {
@@ -77,7 +74,9 @@ export function registerUserRoutes(app: FastifyInstance, deps: AccountDeps): voi
     async (request, reply) => {
       const { email, password, role } = request.body;
       if (role === "operator") requireOperator(caller(request));
-      const row = { org_id: caller(request).orgId, email, role, password_hash: await hashPassword(password) };
+      await requireFreeEmail(db, email);
+      const passwordHash = await hashTurns.run(request, reply, () => hashPassword(password));
+      const row = { org_id: caller(request).orgId, email, role, password_hash: passwordHash };
       const created = await insertUser(db, row, new Date(now()));
       audit(request, "user.create", { user_id: created.id, email: created.email, role });
       return await reply.code(201).send(shown(created));
@@ -88,7 +87,8 @@ export function registerUserRoutes(app: FastifyInstance, deps: AccountDeps): voi
     "/api/users/:id/password",
     { schema: schemas.password, onRequest: admin },
     async (request, reply) => {
-      const passwordHash = await hashPassword(request.body.password);
+      await requireChangeable(db, request);
+      const passwordHash = await hashTurns.run(request, reply, () => hashPassword(request.body.password));
       const changed = await change(deps, request, (trx, row) =>
         trx
           .updateTable("users")
@@ -105,7 +105,7 @@ export function registerUserRoutes(app: FastifyInstance, deps: AccountDeps): voi
     const { role } = request.body;
     if (role === "operator") requireOperator(caller(request));
     const before = await change(deps, request, async (trx, row) => {
-      if (row.role === "operator" && role !== "operator") await keepAnOperator(trx);
+      if (role !== "operator") await keepOthers(trx, row, role);
       await trx.updateTable("users").set({ role }).where("id", "=", row.id).execute();
     });
     audit(request, "user.role", { user_id: before.id, from: before.role, to: role });
@@ -114,7 +114,7 @@ export function registerUserRoutes(app: FastifyInstance, deps: AccountDeps): voi
 
   app.delete<ById>("/api/users/:id", { schema: schemas.remove, onRequest: admin }, async (request, reply) => {
     const removed = await change(deps, request, async (trx, row) => {
-      if (row.role === "operator") await keepAnOperator(trx);
+      await keepOthers(trx, row);
       await trx.deleteFrom("users").where("id", "=", row.id).execute();
     });
     audit(request, "user.delete", { user_id: removed.id, email: removed.email });
@@ -131,8 +131,8 @@ async function change(
   const { orgId } = caller(request);
   const id = parsedId(request.params.id);
   const row = await db.transaction().execute(async (trx) => {
-    // Operators are always locked, in one order: two of them cannot remove each other at once.
-    await trx.selectFrom("users").select("id").where("role", "=", "operator").orderBy("id").forUpdate().execute();
+    await lockOperators(trx);
+    await trx.selectFrom("orgs").select("id").where("id", "=", orgId).forUpdate().execute();
     const found = await trx.selectFrom("users").selectAll().where("id", "=", id).where("org_id", "=", orgId).forUpdate().executeTakeFirst();
     if (!found) throw missing();
     if (found.role === "operator") requireOperator(caller(request));
@@ -143,9 +143,33 @@ async function change(
   return row;
 }
 
-async function keepAnOperator(trx: Transaction<AccountTables>): Promise<void> {
-  const operators = await trx.selectFrom("users").select("id").where("role", "=", "operator").execute();
-  if (operators.length <= 1) throw new ApiError("conflict", "this is the last operator: make another user operator first");
+/** What `change` will refuse, before anything costly is done for it. */
+async function requireChangeable(db: AccountDb, request: FastifyRequest<ById>): Promise<void> {
+  const id = parsedId(request.params.id);
+  const found = await db
+    .selectFrom("users")
+    .select("role")
+    .where("id", "=", id)
+    .where("org_id", "=", caller(request).orgId)
+    .executeTakeFirst();
+  if (!found) throw missing();
+  if (found.role === "operator") requireOperator(caller(request));
+}
+
+/** Always first, and in one order: two operators cannot remove each other at once. */
+export async function lockOperators(trx: Transaction<AccountTables>): Promise<void> {
+  await trx.selectFrom("users").select("id").where("role", "=", "operator").orderBy("id").forUpdate().execute();
+}
+
+/** With the operators and the organisation locked. Throws `conflict` where nobody else is left who can do what `row` can. */
+export async function keepOthers(trx: Transaction<AccountTables>, row: UserRow, role?: Role): Promise<void> {
+  const others = trx.selectFrom("users").select("id").where("id", "<>", row.id).limit(1);
+  if (row.role === "operator" && !(await others.where("role", "=", "operator").executeTakeFirst()))
+    throw new ApiError("conflict", "this is the last operator: make another user operator first");
+  if (row.role === "viewer" || role === "admin") return;
+  const administrators = others.where("org_id", "=", row.org_id).where("role", "<>", "viewer");
+  if (!(await administrators.executeTakeFirst()))
+    throw new ApiError("conflict", "this is the organisation's last administrator: make another user admin first");
 }
 
 function requireOperator(user: SessionUser): void {
@@ -167,6 +191,6 @@ function parsedId(id: string): string {
   return id;
 }
 
-function shown(row: UserRow) {
+export function shown(row: UserRow) {
   return { user_id: row.id, email: row.email, role: row.role, created_at: row.created_at.toISOString() };
 }

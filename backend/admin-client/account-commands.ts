@@ -1,4 +1,4 @@
-// `atherops orgs` and `atherops users`. Used by program.ts.
+// `atherops orgs`, `atherops users`, and `atherops accounts` for operators. Used by program.ts.
 import { Argument, Option, type Command } from "commander";
 import { readPassword } from "./password-input.ts";
 import { Problem } from "./problem.ts";
@@ -15,6 +15,7 @@ interface User extends Record<string, unknown> {
 export function addAccountCommands(program: Command, console: Console): void {
   addOrgs(program, console);
   addUsers(program, console);
+  addAccounts(program, console);
 }
 
 function addOrgs(program: Command, console: Console): void {
@@ -37,6 +38,17 @@ function addOrgs(program: Command, console: Console): void {
         .client()
         .call<{ org_id: string }>("POST", "/api/orgs", { body: { name, admin: { email: adminEmail, password } } });
       console.result(made.org_id, `organisation ${name} created; its administrator is ${adminEmail}`, { ...made });
+    });
+  orgs
+    .command("add-admin <organisation> <email>")
+    .description("add an administrator to any organisation (by name or id), whose password is asked for or read from a pipe")
+    .action(async (organisation: string, email: string) => {
+      const all = await console.client().call<{ org_id: string; name: string }[]>("GET", "/api/orgs");
+      const org = all.find(({ org_id, name }) => org_id === organisation || name === organisation);
+      if (!org) throw new Problem(`there is no organisation ${organisation}: \`atherops orgs\` lists them`);
+      const password = await readPassword(`Password of ${email}: `, console.world);
+      const made = await console.client().call<User>("POST", `/api/orgs/${org.org_id}/admins`, { body: { email, password } });
+      console.result(made.user_id, `${made.email} administers ${org.name} now`, made);
     });
 }
 
@@ -83,6 +95,24 @@ function addUsers(program: Command, console: Console): void {
       const { user_id, email } = await found(console, user);
       await console.client().call("DELETE", `/api/users/${user_id}`);
       console.note(`${email} removed`);
+    });
+}
+
+function addAccounts(program: Command, console: Console): void {
+  const accounts = program.command("accounts").description("accounts of all organisations, by e-mail; needs the role operator");
+  const find = async (email: string): Promise<User[]> => await console.client().call("GET", "/api/accounts", { query: { email } });
+  accounts
+    .command("find <email>")
+    .description("whose account it is: addresses are unique over all organisations")
+    .action(async (email: string) => console.print(await find(email), [...USER_COLUMNS, "org_id"]));
+  accounts
+    .command("remove <email>")
+    .description("remove an account, so that its address is free")
+    .action(async (email: string) => {
+      const [account] = await find(email);
+      if (!account) throw new Problem(`there is no account ${email}`);
+      await console.client().call("DELETE", `/api/accounts/${account.user_id}`);
+      console.note(`${account.email} removed`);
     });
 }
 

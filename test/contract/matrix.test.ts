@@ -522,6 +522,60 @@ const MATRIX: Row[] = [
       asUser("no administrator", "POST", () => operator, 400, { name: "green" }, "invalid_field"),
     ],
   },
+  {
+    method: "POST",
+    path: "/api/orgs/{id}/admins",
+    auth: "operator",
+    cases: () => [
+      asUser(
+        "unknown id",
+        "POST",
+        () => operator,
+        404,
+        { email: "x@x.example", password: randomUUID() },
+        "not_found",
+        withId("/api/orgs/{id}/admins"),
+      ),
+      asUser("no password", "POST", () => operator, 400, { email: "x@x.example" }, "invalid_field"),
+      {
+        name: "added",
+        send: async () => {
+          const orgs = (await call("GET", `${place.apiUrl}/api/orgs`, { bearer: operator })).json as { org_id: string; name: string }[];
+          const id = orgs.find(({ name }) => name === "blue")?.org_id;
+          const body = { email: `${randomUUID()}@blue.example`, password: randomUUID() };
+          return await call("POST", `${place.apiUrl}/api/orgs/${id}/admins`, { bearer: operator, body });
+        },
+        status: 201,
+      },
+    ],
+  },
+  {
+    method: "GET",
+    path: "/api/accounts",
+    auth: "operator",
+    cases: () => [
+      asUser("found", "GET", () => operator, 200, undefined, undefined, "/api/accounts?email=viewer@red.example"),
+      asUser("no address", "GET", () => operator, 400, undefined, "invalid_parameter"),
+    ],
+  },
+  {
+    method: "DELETE",
+    path: "/api/accounts/{id}",
+    auth: "operator",
+    cases: () => [
+      asUser("unknown id", "DELETE", () => operator, 404, undefined, "not_found", withId("/api/accounts/{id}")),
+      asUser("malformed id", "DELETE", () => operator, 404, undefined, "not_found", "/api/accounts/not-a-uuid"),
+      {
+        name: "removed",
+        send: async () => {
+          const body = { email: `${randomUUID()}@blue.example`, password: randomUUID(), role: "viewer" };
+          const id = await made(blue, "/api/users", body, "user_id");
+          return await call("DELETE", `${place.apiUrl}/api/accounts/${id}`, { bearer: operator });
+        },
+        status: 204,
+      },
+    ],
+  },
   { method: "GET", path: "/openapi.json", auth: "none", cases: () => [{ name: "served", send: (url) => call("GET", url), status: 200 }] },
   ...alertingRows("/alerting"),
 ];

@@ -1,0 +1,30 @@
+// Turns for password hashes, which cost 19 MiB and a thread of the pool each. Invariant: no more than two are computed at once,
+// whoever asks for them and for what; who asks from one address, or for one organisation, waits behind its own, never behind all of
+// another's; nothing is computed for a client that has gone.
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { ApiError } from "../errors.ts";
+import { FairTurns, QueueFullError } from "../fair-turns.ts";
+import { networkOf } from "./login-backoff.ts";
+
+const AT_ONCE = 2;
+const WAITING = 256;
+
+export class HashTurns {
+  readonly #turns = new FairTurns({ running: AT_ONCE, perOrg: AT_ONCE, waitingPerOrg: WAITING });
+
+  /** Runs `work` in turn. Throws ApiError `unavailable` where too much of the same asker waits already, or the client has gone. */
+  async run<T>(request: FastifyRequest, reply: FastifyReply, work: () => Promise<T>): Promise<T> {
+    const gone = new AbortController();
+    const leave = (): void => gone.abort();
+    reply.raw.once("close", leave);
+    try {
+      return await this.#turns.run(request.user?.orgId ?? networkOf(request.ip), gone.signal, work);
+    } catch (error) {
+      if (gone.signal.aborted) throw new ApiError("unavailable", "the client went away", { retryAfterS: 1 });
+      if (!(error instanceof QueueFullError)) throw error;
+      throw new ApiError("unavailable", "too many passwords wait to be hashed: try again", { cause: error, retryAfterS: 5 });
+    } finally {
+      reply.raw.off("close", leave);
+    }
+  }
+}
