@@ -21,6 +21,8 @@ export interface ChildOptions {
   /** Answers 2xx once the child can work. */
   readonly readyUrl: string;
   readonly log: Log;
+  /** The child has ended without being asked to; at once, before it is started again. */
+  readonly onExit?: () => void;
   readonly onRestart?: () => void;
   readonly timing?: Partial<ChildTiming>;
 }
@@ -161,6 +163,7 @@ class SupervisedChild implements EngineChild {
       const reason = await Promise.race([life.exited, aborted(this.#stopping.signal)]);
       if (reason === undefined) return;
       this.#ready = false;
+      this.#options.onExit?.();
       failures = Date.now() - life.startedAt >= this.#timing.healthyMs ? 1 : failures + 1;
       const delayMs = backoff(failures, this.#timing);
       log.error({ engine: name, reason, restart_in_ms: delayMs, last_lines: this.#lastLines.slice() }, "engine exited; restarting it");

@@ -2,6 +2,7 @@
 // tenant as `extra_label=org_id=…`, which the engine puts over whatever the body says and adds to every selector of an expression;
 // nothing of a caller's own extra_label or extra_filters ever gets here. Used by metrics ingest, the query routes and alerting.
 import { Pool } from "undici";
+import { JournalFullError } from "../engines/victoria-metrics/journal.ts";
 import { ApiError } from "../errors.ts";
 
 export interface SampleIdentity {
@@ -80,7 +81,10 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
 
   async #keep(path: string, body: Buffer): Promise<void> {
     await this.#journal?.append(path, body).catch((cause: unknown) => {
-      throw unavailable(cause);
+      const isFull = cause instanceof JournalFullError;
+      throw isFull
+        ? new ApiError("unavailable", "the metrics store is behind; send it again later", { cause, retryAfterS: 10 })
+        : unavailable(cause);
     });
   }
 

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test, vi } from "vitest";
@@ -100,4 +100,42 @@ test("an engine that refuses its settings is an error with its own words", async
     log: createLog("silent"),
   });
   await expect(start).rejects.toThrow(/exited before it was ready[^]*retentionPeriod cannot be smaller than a day/);
+});
+
+test("an engine that refuses at first what it is owed, as on a full disk, is given it while it runs", async () => {
+  using folder = temporaryFolder();
+  const taken = join(folder.path, "taken");
+  const program = join(folder.path, "engine");
+  // After its first life, this engine takes nothing of the journal until it has refused it three times.
+  const source = `
+    const { appendFileSync, existsSync, writeFileSync } = require("node:fs");
+    const lives = ${JSON.stringify(join(folder.path, "lives"))};
+    let refusals = existsSync(lives) ? 3 : 0;
+    writeFileSync(lives, "");
+    const port = process.argv.find((arg) => arg.startsWith("-httpListenAddr=")).split(":").at(-1);
+    process.on("SIGTERM", () => process.exit(0));
+    require("node:http").createServer(async (request, answer) => {
+      const body = Buffer.concat(await request.toArray()).toString();
+      if (request.method === "GET") return answer.end("OK");
+      if (refusals-- > 0) return answer.writeHead(503).end();
+      appendFileSync(${JSON.stringify(taken)}, body);
+      answer.writeHead(204).end();
+    }).listen(port, "127.0.0.1");`;
+  writeFileSync(`${program}.cjs`, source);
+  writeFileSync(program, `#!/bin/sh\nexec '${process.execPath}' '${program}.cjs' "$@"\n`, { mode: 0o755 });
+  await using engine = await startVictoriaMetrics({
+    candidates: [program],
+    dataDir: folder.path,
+    retention: "30d",
+    log: createLog("silent"),
+    timing: { firstBackoffMs: 20 },
+    firstRetryMs: 10,
+  });
+  await using store = new VictoriaMetricsStore(engine);
+  await store.write(IDENTITY, Buffer.from("acknowledged 1\n"), Date.now());
+  expect(readFileSync(taken, "utf8")).toBe("acknowledged 1\n");
+  writeFileSync(taken, "");
+  process.kill(engine.child.pid ?? 0, "SIGKILL");
+  await vi.waitFor(() => expect(readFileSync(taken, "utf8")).toBe("acknowledged 1\n"), { timeout: 30_000, interval: 20 });
+  expect(engine.child.restarts).toBe(1);
 });

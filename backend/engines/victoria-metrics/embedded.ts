@@ -1,10 +1,11 @@
 // The embedded metrics engine: a supervised victoria-metrics on a free loopback port, its data under DATA_DIR/metrics. Invariant: the
-// port stays the same across restarts of the child, so that its clients need not know of them. Called by serve.ts when no URL is set.
+// port stays the same across restarts of the child, so that its clients need not know of them.
 import { createServer } from "node:net";
 import { join } from "node:path";
 import type { Log } from "../../log.ts";
 import { superviseChild, type ChildTiming, type EngineChild } from "../child.ts";
 import { WriteJournal } from "./journal.ts";
+import { Replay } from "./replay.ts";
 
 export interface EmbeddedVictoriaMetricsOptions {
   /** Program paths or names, as `settings.victoriaMetricsPath`. */
@@ -16,6 +17,8 @@ export interface EmbeddedVictoriaMetricsOptions {
   readonly log: Log;
   readonly onRestart?: () => void;
   readonly timing?: Partial<ChildTiming>;
+  /** Until what the engine refused to take again is given to it once more. */
+  readonly firstRetryMs?: number;
 }
 
 export interface EmbeddedVictoriaMetrics extends AsyncDisposable {
@@ -28,17 +31,18 @@ export interface EmbeddedVictoriaMetrics extends AsyncDisposable {
 
 const PORT_ATTEMPTS = 3;
 
-/** Resolves once the engine answers and has what a killed one had not written. Rejects with its last words if it cannot start. */
+/** Resolves once the engine answers and was given what a killed one had not written. Rejects with its last words if it cannot start. */
 export async function startVictoriaMetrics(options: EmbeddedVictoriaMetricsOptions): Promise<EmbeddedVictoriaMetrics> {
   const journal = new WriteJournal(join(options.dataDir, "metrics-journal"));
-  // One at a time: an engine that dies during a replay may be up again before that replay has noticed.
-  let replayed = Promise.resolve(true);
-  const replayTo = (engineUrl: string): Promise<boolean> => (replayed = replayed.then(() => replay(journal, engineUrl, options.log)));
-  const { child, url } = await startOnFreePort(options, (engineUrl) => {
-    options.onRestart?.();
-    void replayTo(engineUrl);
+  const replay = new Replay(journal, options.log, options.firstRetryMs);
+  const { child, url } = await startOnFreePort(options, {
+    onExit: () => journal.engineDied(),
+    onRestart: (engineUrl) => {
+      options.onRestart?.();
+      void replay.engineIsUp(engineUrl);
+    },
   });
-  await replayTo(url);
+  await replay.engineIsUp(url);
   return {
     writeUrl: url,
     queryUrl: url,
@@ -50,33 +54,17 @@ export async function startVictoriaMetrics(options: EmbeddedVictoriaMetricsOptio
       },
     },
     async [Symbol.asyncDispose]() {
-      const engineHasAll = await replayed;
+      await replay[Symbol.asyncDispose]();
       await child[Symbol.asyncDispose]();
       await journal[Symbol.asyncDispose]();
-      if (engineHasAll && child.stoppedInOrder) await journal.clear();
+      if (!journal.owes && child.stoppedInOrder) await journal.clear();
     },
   };
 }
 
-/** Answers whether the engine took everything. Never rejects: an engine that dies meanwhile comes up again, and is given it all then. */
-async function replay(journal: WriteJournal, url: string, log: Log): Promise<boolean> {
-  try {
-    const writes = await journal.replay(async (path, body) => {
-      const answer = await fetch(url + path, { method: "POST", body: new Uint8Array(body) });
-      await answer.body?.cancel();
-      if (answer.status >= 300 && answer.status !== 400) throw new Error(`the engine answered ${answer.status}`);
-    });
-    if (writes > 0) log.info({ writes }, "gave the metrics engine again what it may not have written to disk");
-    return true;
-  } catch (error) {
-    log.error({ err: error }, "could not give the metrics engine again what it may not have written to disk; trying at its next start");
-    return false;
-  }
-}
-
 async function startOnFreePort(
   options: EmbeddedVictoriaMetricsOptions,
-  onRestart: (url: string) => void,
+  events: { onExit: () => void; onRestart: (url: string) => void },
 ): Promise<{ child: EngineChild; url: string }> {
   for (let attempt = 1; ; attempt++) {
     const port = await freeLoopbackPort();
@@ -89,7 +77,8 @@ async function startOnFreePort(
         pidFile: join(options.dataDir, "victoria-metrics.pid"),
         readyUrl: `${url}/health`,
         log: options.log,
-        onRestart: () => onRestart(url),
+        onExit: events.onExit,
+        onRestart: () => events.onRestart(url),
         timing: options.timing,
       });
       return { child, url };

@@ -2,10 +2,12 @@ import { readdirSync, readFileSync, truncateSync, writeFileSync, writeSync } fro
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
-import { WriteJournal } from "./journal.ts";
+import { JournalFullError, WriteJournal } from "./journal.ts";
 
+/** What an engine that has died now is given. */
 async function replayed(journal: WriteJournal): Promise<string[]> {
   const writes: string[] = [];
+  journal.engineDied();
   await journal.replay(async (path, body) => void writes.push(`${path} ${body.toString()}`));
   return writes;
 }
@@ -31,7 +33,7 @@ test("a write that the disk cuts short fails, with those behind it in the file; 
     const taken = bytes.includes("too much") ? 10 : bytes.length;
     return { bytesWritten: writeSync(fd, bytes, 0, taken, position) };
   };
-  const journal = new WriteJournal(folder.path, Date.now, full);
+  const journal = new WriteJournal(folder.path, { write: full });
   const outcomes = await Promise.allSettled([append(journal, "before"), append(journal, "too much"), append(journal, "behind")]);
   expect(outcomes.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "rejected"]);
   await append(journal, "after");
@@ -42,7 +44,7 @@ test("a write that the disk cuts short fails, with those behind it in the file; 
 test("writes are forgotten fifteen seconds after their file was closed, not earlier, and replaying starts that time anew", async () => {
   using folder = temporaryFolder();
   let now = 0;
-  const journal = new WriteJournal(folder.path, () => now);
+  const journal = new WriteJournal(folder.path, { now: () => now });
   await append(journal, "old");
   now = 6000; // The first file is closed by this write.
   await append(journal, "newer");
@@ -60,7 +62,7 @@ test("writes are forgotten fifteen seconds after their file was closed, not earl
 test("a record cut off by a crash ends its file, and the others are replayed", async () => {
   using folder = temporaryFolder();
   let now = 0;
-  const journal = new WriteJournal(folder.path, () => now);
+  const journal = new WriteJournal(folder.path, { now: () => now });
   await append(journal, "whole");
   await append(journal, "cut off");
   now = 10_000;
@@ -71,16 +73,54 @@ test("a record cut off by a crash ends its file, and the others are replayed", a
   expect(await replayed(new WriteJournal(folder.path))).toEqual(["/import?x=ü whole", "/import?x=ü in the next file"]);
 });
 
-test("a replay that fails keeps everything for the next one", async () => {
+test("what a replay could not give is kept for the next one, however long that takes and whatever is written meanwhile", async () => {
+  using folder = temporaryFolder();
+  let now = 0;
+  const journal = new WriteJournal(folder.path, { now: () => now });
+  await append(journal, "owed");
+  journal.engineDied();
+  const refuse = async () => {
+    throw new Error("the disk is full");
+  };
+  for (let attempt = 0; attempt < 10; attempt++) {
+    await expect(journal.replay(refuse)).rejects.toThrow("the disk is full");
+    now += 20_000;
+    await append(journal, `refused ${attempt}`);
+  }
+  expect(journal.owes).toBe(true);
+  const writes: string[] = [];
+  await journal.replay(async (_path, body) => void writes.push(body.toString()));
+  expect([writes, journal.owes]).toEqual([["owed"], false]);
+  await journal.replay(refuse);
+  now += 20_000;
+  await append(journal, "later");
+  await vi.waitFor(() => expect(readdirSync(folder.path)).not.toContain("0000000000.journal"));
+});
+
+test("an engine that dies while it is given a file is given that file again", async () => {
   using folder = temporaryFolder();
   const journal = new WriteJournal(folder.path);
-  await append(journal, "kept");
-  await expect(
-    journal.replay(async () => {
-      throw new Error("the engine died again");
-    }),
-  ).rejects.toThrow("died again");
-  expect(await replayed(journal)).toEqual(["/import?x=ü kept"]);
+  await append(journal, "one");
+  journal.engineDied();
+  await expect(journal.replay(async () => journal.engineDied())).rejects.toThrow("died while");
+  expect(journal.owes).toBe(true);
+});
+
+test("above its bound writes are refused and nothing is forgotten; when the engine has taken what it is owed, writes are taken again", async () => {
+  using folder = temporaryFolder();
+  let now = 0;
+  const journal = new WriteJournal(folder.path, { now: () => now, maxBytes: 1000 });
+  await append(journal, "x".repeat(400));
+  journal.engineDied();
+  await append(journal, "y".repeat(400));
+  for (let attempt = 0; attempt < 5; attempt++) {
+    await expect(append(journal, "z".repeat(400))).rejects.toThrow(JournalFullError);
+    now += 3000;
+  }
+  expect((await replayed(journal)).map((write) => write.at(-1))).toEqual(["x", "y"]);
+  now += 16_000;
+  await append(journal, "z".repeat(400));
+  expect((await replayed(journal)).map((write) => write.at(-1))).toEqual(["z"]);
 });
 
 test("a write that is under way when the replay starts is part of it", async () => {
@@ -88,6 +128,7 @@ test("a write that is under way when the replay starts is part of it", async () 
   const journal = new WriteJournal(folder.path);
   const writing = journal.append("/import", Buffer.alloc(8 * 1024 * 1024, "x"));
   const sizes: number[] = [];
+  journal.engineDied();
   await journal.replay(async (_path, body) => void sizes.push(body.length));
   await writing;
   expect(sizes).toEqual([8 * 1024 * 1024]);

@@ -1,8 +1,10 @@
 // Keeps the last writes on disk until the engine surely has them there too, and gives them to it again after a crash. The engine holds
 // what it has acknowledged in memory for up to about six seconds, whatever its flush interval (two to sort, two to keep, two to notice).
-// Invariant: a write whose `append` has resolved is replayed after every death of the engine within KEEP_MS; giving a write twice is
-// harmless, because its times are fixed and the engine removes duplicates. Not fsynced: it outlives processes, not the machine's power.
-import { closeSync, mkdirSync, openSync, readdirSync, writev } from "node:fs";
+// Invariant: a write whose `append` has resolved is kept until the engine has run for KEEP_MS after it, or after it was given again; what
+// an engine that died is owed is never removed, however long it takes to give it; giving a write twice is harmless, because its times are
+// fixed and the engine removes duplicates. Above `maxBytes` new writes are refused. Not fsynced: it outlives processes, not the
+// machine's power.
+import { closeSync, mkdirSync, openSync, readdirSync, statSync, writev } from "node:fs";
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -11,20 +13,24 @@ import { promisify } from "node:util";
 const KEEP_MS = 15_000;
 const SEGMENT_MS = 5000;
 const SEGMENT_BYTES = 64 * 1024 * 1024;
+/** Some half a minute of the most that one machine takes in; more is kept only for an engine that cannot be given what it is owed. */
+const MAX_BYTES = 2 * 1024 * 1024 * 1024;
 /** One after the other, thousands of small writes would take as long as they took to come. */
 const REPLAYED_AT_ONCE = 16;
 const NAME = /^\d{10}\.journal$/;
 
 interface Segment {
   readonly path: string;
+  bytes: number;
   /** When it was closed, or last replayed; the engine needs KEEP_MS from then. */
   settledAtMs: number;
+  /** The engine has died since and was not given it again yet. */
+  owed: boolean;
 }
 
 interface OpenSegment extends Segment {
   readonly fd: number;
   readonly openedAtMs: number;
-  bytes: number;
   /** Writes under way; the file is closed when it is closed to new ones and these are done. */
   writes: number;
   open: boolean;
@@ -40,30 +46,52 @@ type WriteBuffers = (fd: number, buffers: readonly Uint8Array[], position: numbe
 /** Sends one kept write to the engine again; rejects if it cannot. */
 export type Resend = (path: string, body: Buffer) => Promise<void>;
 
+/** There is no room in the journal until the engine takes what it is owed; the write is not kept. */
+export class JournalFullError extends Error {
+  override readonly name = "JournalFullError";
+}
+
+export interface WriteJournalOptions {
+  /** Of a clock that never jumps. */
+  readonly now?: () => number;
+  readonly write?: WriteBuffers;
+  readonly maxBytes?: number;
+}
+
 export class WriteJournal implements AsyncDisposable {
   readonly #folder: string;
   readonly #now: () => number;
   readonly #writeBuffers: WriteBuffers;
+  readonly #maxBytes: number;
   readonly #pending = new Set<Promise<unknown>>();
-  readonly #closed: Segment[] = [];
+  #closed: Segment[] = [];
   #current: OpenSegment | undefined;
   #number = 0;
-  #replaying = false;
+  #deaths = 0;
 
-  constructor(folder: string, now: () => number = Date.now, write: WriteBuffers = writeBuffers) {
+  /** What an earlier process left in the folder is owed to the engine. */
+  constructor(folder: string, options: WriteJournalOptions = {}) {
+    const { now = () => performance.now(), write = writeBuffers, maxBytes = MAX_BYTES } = options;
     this.#folder = folder;
     this.#now = now;
     this.#writeBuffers = write;
+    this.#maxBytes = maxBytes;
     mkdirSync(folder, { recursive: true });
     for (const name of readdirSync(folder)
       .filter((entry) => NAME.test(entry))
       .sort()) {
-      this.#closed.push({ path: join(folder, name), settledAtMs: now() });
+      const path = join(folder, name);
+      this.#closed.push({ path, bytes: statSync(path).size, settledAtMs: now(), owed: true });
       this.#number = Number.parseInt(name, 10) + 1;
     }
   }
 
-  /** Resolves once the write is in the file. `path` is the request target it is to be sent to again. */
+  /** True while there is something that an engine that died was not given again. */
+  get owes(): boolean {
+    return this.#closed.some(({ owed }) => owed);
+  }
+
+  /** Resolves once the write is in the file. `path` is the request target it is to be sent to again. Throws JournalFullError. */
   async append(path: string, body: Buffer): Promise<void> {
     const writing = this.#write(path, body);
     this.#pending.add(writing);
@@ -74,28 +102,38 @@ export class WriteJournal implements AsyncDisposable {
     }
   }
 
-  /** Sends everything kept to an engine that has just come up. Returns how many writes that were. */
+  /** The engine has died: it is owed everything that is kept. */
+  engineDied(): void {
+    this.#deaths += 1;
+    this.#closeCurrent();
+    for (const segment of this.#closed) segment.owed = true;
+  }
+
+  /** Sends everything owed to an engine that runs. Returns how many writes that were. What was given before a failure is not owed any more. */
   async replay(resend: Resend): Promise<number> {
-    this.#replaying = true;
-    try {
-      await Promise.allSettled(this.#pending);
-      this.#closeCurrent();
-      let count = 0;
-      for (const segment of this.#closed) {
-        const rest = records(await readFile(segment.path));
-        const send = async (): Promise<void> => {
-          for (const { path, body } of rest) {
-            await resend(path, body);
-            count += 1;
-          }
-        };
-        await Promise.all(Array.from({ length: REPLAYED_AT_ONCE }, send));
-        segment.settledAtMs = this.#now();
-      }
-      return count;
-    } finally {
-      this.#replaying = false;
+    await Promise.allSettled(this.#pending);
+    let count = 0;
+    const unreadable: unknown[] = [];
+    for (const segment of this.#closed.filter(({ owed }) => owed)) {
+      const deaths = this.#deaths;
+      const content = await readSegment(segment.path).catch((error: unknown) => void unreadable.push(error));
+      if (!content) continue;
+      const rest = records(content);
+      const send = async (): Promise<void> => {
+        for (const { path, body } of rest) {
+          await resend(path, body);
+          count += 1;
+        }
+      };
+      const sent = await Promise.allSettled(Array.from({ length: REPLAYED_AT_ONCE }, send));
+      for (const one of sent) if (one.status === "rejected") throw one.reason;
+      // An engine that died meanwhile may have taken a part of it and lost that.
+      if (this.#deaths !== deaths) throw new Error("the engine died while it was given its writes again");
+      segment.settledAtMs = this.#now();
+      segment.owed = false;
     }
+    if (unreadable.length > 0) throw unreadable[0];
+    return count;
   }
 
   /** Forgets everything: the engine has stopped in order, and so has written everything itself. */
@@ -113,6 +151,9 @@ export class WriteJournal implements AsyncDisposable {
     const header = Buffer.from(`${JSON.stringify({ path, bytes: body.length })}\n`);
     const bytes = header.length + body.length;
     const segment = this.#segmentFor(bytes);
+    const kept = this.#closed.reduce((sum, closed) => sum + closed.bytes, segment.bytes);
+    if (kept + bytes > this.#maxBytes)
+      throw new JournalFullError(`the journal of writes holds ${kept} bytes that the engine has not taken`);
     const position = segment.bytes;
     segment.bytes += bytes;
     segment.writes += 1;
@@ -145,7 +186,7 @@ export class WriteJournal implements AsyncDisposable {
     const path = join(this.#folder, `${String(this.#number++).padStart(10, "0")}.journal`);
     const now = this.#now();
     const fd = openSync(path, "wx", 0o600);
-    this.#current = { path, fd, openedAtMs: now, settledAtMs: now, bytes: 0, writes: 0, open: true, whole: Promise.resolve() };
+    this.#current = { path, fd, openedAtMs: now, settledAtMs: now, owed: false, bytes: 0, writes: 0, open: true, whole: Promise.resolve() };
     return this.#current;
   }
 
@@ -160,13 +201,20 @@ export class WriteJournal implements AsyncDisposable {
   }
 
   #removeSettled(): void {
-    if (this.#replaying) return;
-    while (this.#closed[0] && this.#now() - this.#closed[0].settledAtMs >= KEEP_MS) {
-      // A file that could not be removed is removed after the next start.
-      rm(this.#closed[0].path, { force: true }).catch(() => undefined);
-      this.#closed.shift();
-    }
+    const settled = (segment: Segment): boolean => !segment.owed && this.#now() - segment.settledAtMs >= KEEP_MS;
+    const removed = this.#closed.filter(settled);
+    // A file that could not be removed is given to the engine again after the next start, and removed then.
+    for (const { path } of removed) rm(path, { force: true }).catch(() => undefined);
+    this.#closed = this.#closed.filter((segment) => !removed.includes(segment));
   }
+}
+
+/** One that somebody has removed is empty. */
+async function readSegment(path: string): Promise<Buffer> {
+  return await readFile(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return Buffer.alloc(0);
+    throw error;
+  });
 }
 
 function closeIfDone(segment: OpenSegment): void {
