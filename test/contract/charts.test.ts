@@ -100,6 +100,12 @@ test.each([
   expect(run.stderr).toContain(advice);
 });
 
+test("over TLS the API of the distributed form reaches the alerting service over TLS", async () => {
+  const text = await rendered("backend", "distributed-values.yaml", "--set", "tls.secretName=telemetry-tls");
+  expect(text).toContain('"https://t-alerting:8082"');
+  expect(text).not.toContain('"http://t-alerting:8082"');
+});
+
 test("durations of several units and http within one cluster are taken", async () => {
   const flags = ["--set", "metricsInterval=1m30s", "--set", "backendUrl=http://telemetry:8080", "--set", "allowPlainHttp=true"];
   expect(await rendered("cluster-agent", "default-values.yaml", ...flags)).toContain('"1m30s"');

@@ -228,7 +228,11 @@ spec:
       env:
         {{- include "backend.env" $root | nindent 8 }}
         {{- if and (eq $root.Values.mode "distributed") (eq .role "api") }}
-        - { name: ALERTING_URL, value: "http://{{ include "backend.name" $root }}-alerting:8082" }
+        - { name: ALERTING_URL, value: "{{ ternary "https" "http" (ne $root.Values.tls.secretName "") }}://{{ include "backend.name" $root }}-alerting:8082" }
+        {{- if $root.Values.tls.secretName }}
+        # The alerting service has the same certificate, perhaps of a private authority.
+        - { name: NODE_EXTRA_CA_CERTS, value: /run/secrets/tls/ca.crt }
+        {{- end }}
         {{- end }}
         {{- if and (eq $root.Values.mode "distributed") (eq .role "alerting") $root.Values.distributed.vmalert.offerRules }}
         - { name: RULES_LISTEN, value: "0.0.0.0:8083" }
