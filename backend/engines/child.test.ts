@@ -1,10 +1,11 @@
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { freePorts, temporaryFolder } from "../../test/fixtures/processes.ts";
 import { createLog } from "../log.ts";
+import { announceChild } from "./orphan.ts";
 import { maskSecrets, superviseChild, type ChildOptions, type ChildTiming } from "./child.ts";
 
 /** A small engine: answers on its port; `stubborn` ignores SIGTERM, `broken` exits at once. */
@@ -108,6 +109,34 @@ test("the child of a killed backend is ended before the next one starts, even if
 
   await using child = await superviseChild(options);
   expect([isRunning(orphan), child.running]).toEqual([false, true]);
+});
+
+test("a child whose id could not be written down is found by its note and ended; one that cannot be announced is not started", async () => {
+  using folder = temporaryFolder();
+  const options = await optionsIn(folder.path);
+  const orphan = spawn(process.execPath, [...options.args], { stdio: ["ignore", "pipe", "inherit"] });
+  await once(orphan.stdout, "data");
+  // As the backend leaves it that dies right after it has started the child.
+  announceChild(options.pidFile, process.execPath, options.args);
+  const child = await superviseChild(options);
+  expect([isRunning(orphan.pid), child.running]).toEqual([false, true]);
+  await child[Symbol.asyncDispose]();
+
+  mkdirSync(`${options.pidFile}.new`);
+  await expect(superviseChild(options)).rejects.toThrow(/EISDIR/);
+  await expect(fetch(options.readyUrl)).rejects.toThrow("fetch failed");
+});
+
+test("a child that came back while its note could not be written is not started twice", async () => {
+  using folder = temporaryFolder();
+  const options = await optionsIn(folder.path);
+  await using child = await superviseChild(options);
+  mkdirSync(`${options.pidFile}.new`);
+  process.kill(child.pid ?? 0, "SIGKILL");
+  await vi.waitFor(() => expect(child.restarts).toBeGreaterThan(1), { timeout: 10_000 });
+  await expect(fetch(options.readyUrl)).rejects.toThrow("fetch failed");
+  rmdirSync(`${options.pidFile}.new`);
+  await vi.waitFor(() => expect(child.running).toBe(true), { timeout: 10_000 });
 });
 
 test("a process that only has the recorded id is left alone", async () => {

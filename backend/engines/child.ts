@@ -1,5 +1,5 @@
 // Keeps one engine program (victoria-metrics, vmalert) running as a child: found, started, watched, restarted with backoff, stopped.
-// Invariant: at most one such child lives per pid file, and none outlives a clean stop. Called by the embedded engines' starts.
+// Invariant: at most one such child lives per pid file, and none outlives a clean stop.
 import { accessSync, constants, mkdirSync } from "node:fs";
 import { spawnSync } from "node:child_process";
 import { dirname, isAbsolute } from "node:path";
@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { execa } from "execa";
 import type { Log } from "../log.ts";
 import { StartError } from "../start-error.ts";
-import { endOrphan, forgetChild, recordChild } from "./orphan.ts";
+import { announceChild, endOrphan, forgetChild, recordChild } from "./orphan.ts";
 
 export interface ChildOptions {
   /** The engine's name in logs and errors, e.g. `victoria-metrics`. */
@@ -158,13 +158,16 @@ class SupervisedChild implements EngineChild {
   async #keepRunning(): Promise<void> {
     const { log, name } = this.#options;
     let failures = 0;
+    let former: Life | undefined;
     while (this.#life) {
       const life = this.#life;
       const reason = await Promise.race([life.exited, aborted(this.#stopping.signal)]);
       if (reason === undefined) return;
       this.#ready = false;
       this.#options.onExit?.();
-      failures = Date.now() - life.startedAt >= this.#timing.healthyMs ? 1 : failures + 1;
+      // One that could not even be spawned again is still the former.
+      failures = life !== former && Date.now() - life.startedAt >= this.#timing.healthyMs ? 1 : failures + 1;
+      former = life;
       const delayMs = backoff(failures, this.#timing);
       log.error({ engine: name, reason, restart_in_ms: delayMs, last_lines: this.#lastLines.slice() }, "engine exited; restarting it");
       await sleep(delayMs, undefined, { signal: this.#stopping.signal }).catch(() => undefined);
@@ -190,6 +193,7 @@ class SupervisedChild implements EngineChild {
   #spawn(): Life {
     const { args, env, log, name, pidFile } = this.#options;
     const startedAt = Date.now();
+    announceChild(pidFile, this.#program, args);
     // In a process group of its own, so that Ctrl-C in a terminal reaches the backend first and the engine is stopped in order.
     const child = execa(this.#program, args, {
       env: env ?? {},

@@ -1,6 +1,8 @@
-// Finds and ends the engine child that a killed backend left behind. Invariant: a process is ended only if its start time and command
-// line are the recorded ones, so that a reused process id never hits a stranger. Used by child.ts.
-import { readFileSync, rmSync, writeFileSync } from "node:fs";
+// Finds and ends the engine child that a killed backend left behind. Invariant: no engine is started before there is a note by which it
+// can be found again; a process is ended only if its start time and command line are the recorded ones, so that a reused process id
+// never hits a stranger. A backend that dies, or has a full disk, before it knows the id leaves a note without one: then it is the
+// process with exactly that command line in the same working directory.
+import { readdirSync, readFileSync, readlinkSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 
 interface Recorded {
@@ -11,13 +13,34 @@ interface Recorded {
 
 const POLL_MS = 20;
 
-/** Writes down who the child is. Without /proc (not Linux) nothing is written, and orphans are not looked for. */
+/** Before the child is started. Throws when nothing can be written: then it must not be started. */
+export function announceChild(pidFile: string, program: string, args: readonly string[]): void {
+  note(pidFile, { commandLine: commandLineOf(program, args) });
+}
+
+/**
+ * Writes down who the child is. Without /proc (not Linux) nothing is written, and orphans are not looked for. Where it cannot be written,
+ * the announcement stays.
+ */
 export function recordChild(pidFile: string, pid: number, program: string, args: readonly string[]): void {
   const identity = identify(pid);
   if (!identity) return;
-  // Not the command line that /proc shows at this moment: right after the start it is still empty.
-  const commandLine = Buffer.from([program, ...args].map((part) => `${part}\0`).join("")).toString("latin1");
-  writeFileSync(pidFile, JSON.stringify({ ...identity, commandLine }), { mode: 0o600 });
+  try {
+    // Not the command line that /proc shows at this moment: right after the start it is still empty.
+    note(pidFile, { ...identity, commandLine: commandLineOf(program, args) });
+  } catch {
+    rmSync(`${pidFile}.new`, { force: true });
+  }
+}
+
+/** In one step, so that a full disk leaves the note that was there. */
+function note(pidFile: string, recorded: Partial<Recorded>): void {
+  writeFileSync(`${pidFile}.new`, JSON.stringify(recorded), { mode: 0o600 });
+  renameSync(`${pidFile}.new`, pidFile);
+}
+
+function commandLineOf(program: string, args: readonly string[]): string {
+  return Buffer.from([program, ...args].map((part) => `${part}\0`).join("")).toString("latin1");
 }
 
 export function forgetChild(pidFile: string): void {
@@ -65,10 +88,28 @@ function identify(pid: number): Recorded | undefined {
 
 function readRecorded(pidFile: string): Recorded | undefined {
   try {
-    const recorded = JSON.parse(readFileSync(pidFile, "utf8")) as Recorded;
-    return Number.isSafeInteger(recorded.pid) && recorded.pid > 1 ? recorded : undefined;
+    const { pid, commandLine, startTime } = JSON.parse(readFileSync(pidFile, "utf8")) as Partial<Recorded>;
+    if (typeof commandLine !== "string" || commandLine === "") return undefined;
+    if (pid === undefined) return findByCommandLine(commandLine);
+    return startTime !== undefined && Number.isSafeInteger(pid) && pid > 1 ? { pid, commandLine, startTime } : undefined;
   } catch {
     return undefined; // No file, or one cut short by a crash: nothing that could be proven to be ours.
+  }
+}
+
+function findByCommandLine(commandLine: string): Recorded | undefined {
+  for (const name of readdirSync("/proc")) {
+    const found = /^\d+$/.test(name) && Number(name) !== process.pid ? identify(Number(name)) : undefined;
+    if (found?.commandLine === commandLine && worksHere(found.pid)) return found;
+  }
+  return undefined;
+}
+
+function worksHere(pid: number): boolean {
+  try {
+    return readlinkSync(`/proc/${pid}/cwd`) === process.cwd();
+  } catch {
+    return false; // Another user's, or gone.
   }
 }
 
