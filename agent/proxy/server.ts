@@ -11,6 +11,7 @@ import { isLoopback, type Upstream } from "../upstream.ts";
 import { BodyError, compress, contentEncoding, decompress, type Encoding, HeldBody, MemoryBudget, Reservation } from "./body.ts";
 import { forward, NO_KEY_YET, type Post, type SigningClock, type Verdict } from "./forward.ts";
 import { MetricsConverter } from "./exposition.ts";
+import { PartSender } from "./part-sender.ts";
 import { SignalRecord, type SignalStatus } from "./signal-status.ts";
 
 export interface ProxyOptions {
@@ -46,6 +47,8 @@ const ROUTES: ReadonlyMap<string, Route> = new Map([
 
 /** The backend's limit (interface.md, "Limits"). */
 const MAX_BODY_BYTES = 32 * 1024 * 1024;
+/** A document takes so much more once it is parsed, to be cut into parts. */
+const PARSED_FACTOR = 5;
 /** Below it, sending on while the rest comes in gains nothing. */
 const SMALL_BODY_BYTES = 64 * 1024;
 /** The collector gives up after 30 s and sends again: be faster, so that it does not send what is still on its way. */
@@ -68,6 +71,7 @@ class LoopbackProxy implements Proxy {
   readonly #budget: MemoryBudget;
   readonly #converter: MetricsConverter;
   readonly #records: Readonly<Record<Signal, SignalRecord>>;
+  readonly #parts: PartSender;
   readonly #underWay = new Set<Promise<void>>();
   #port = 0;
   /** Resolves when no body is being inflated. */
@@ -79,6 +83,7 @@ class LoopbackProxy implements Proxy {
     this.#options = options;
     this.#budget = new MemoryBudget(options.maxHeldBytes ?? 2 * MAX_BODY_BYTES);
     this.#records = { metrics: record("metrics"), logs: record("logs"), traces: record("traces") };
+    this.#parts = new PartSender((signal, records, why) => this.#records[signal].dropped("too_large", records, why));
     this.#converter = new MetricsConverter((reason, points) => this.#records.metrics.dropped(reason, points));
     this.#server = createServer({ keepAliveTimeout: 120_000, requestTimeout: 60_000 }, (request, response) => {
       const answered = this.#answer(request, response).finally(() => this.#underWay.delete(answered));
@@ -149,6 +154,17 @@ class LoopbackProxy implements Proxy {
       const json = await this.#inflate(await body.whole(), encoding, reservation);
       return this.#sendMetrics(json, path, reservation, abort);
     }
+    const verdict = await this.#sendWhole(body, encoding, path, abort);
+    if (verdict.kind !== "refused" || verdict.status !== 413) return verdict;
+    const json = await this.#inflate(await body.whole(), encoding, reservation);
+    reservation.growTo(PARSED_FACTOR * json.length);
+    const compression = encoding === "identity" ? this.#options.compression : encoding;
+    return this.#parts.send(signal, json, verdict, (part) =>
+      this.#compressAndSend({ path, headers: JSON_CONTENT, body: part }, abort, compression),
+    );
+  }
+
+  async #sendWhole(body: HeldBody, encoding: Encoding, path: string, abort: AbortSignal): Promise<Verdict> {
     if (encoding === "identity" && this.#options.compression !== "none") {
       return this.#compressAndSend({ path, headers: JSON_CONTENT, body: await body.whole() }, abort);
     }
@@ -180,8 +196,11 @@ class LoopbackProxy implements Proxy {
     return { kind: "accepted" };
   }
 
-  async #compressAndSend(post: Post & { body: Uint8Array }, abort: AbortSignal): Promise<Verdict> {
-    const { compression } = this.#options;
+  async #compressAndSend(
+    post: Post & { body: Uint8Array },
+    abort: AbortSignal,
+    compression: Compression = this.#options.compression,
+  ): Promise<Verdict> {
     if (compression === "none") return forward(this.#options, post, abort);
     const headers = { ...post.headers, "content-encoding": compression };
     return forward(this.#options, { ...post, headers, body: await compress(post.body, compression) }, abort);

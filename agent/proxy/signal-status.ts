@@ -16,7 +16,7 @@ export interface SignalStatus {
   readonly retried: number;
   /** Requests that the backend refused for good: their data is lost. */
   readonly refused: number;
-  /** Metric points left out by reason (exposition.ts, DropReason); the rest of their request went through. */
+  /** Metric points left out by reason (exposition.ts, DropReason), records as `too_large`; the rest of their request went through. */
   readonly droppedPoints: Readonly<Record<string, number>>;
   /** Size of the accepted requests: logs and traces as the collector compressed them, metrics as they were inflated. */
   readonly acceptedBytes: number;
@@ -91,10 +91,13 @@ export class SignalRecord {
   }
 
   /** Told once for each reason: what cannot be converted comes again with every export. */
-  dropped(reason: string, points: number): void {
+  dropped(reason: string, count: number, detail?: string): void {
     const before = this.#dropped.get(reason);
-    this.#dropped.set(reason, (before ?? 0) + points);
-    if (before === undefined) this.#log.warn({ signal: this.#signal, reason, points }, `points of ${this.#signal} are left out: ${reason}`);
+    this.#dropped.set(reason, (before ?? 0) + count);
+    if (before !== undefined) return;
+    const unit = this.#signal === "metrics" ? "points" : "records";
+    const why = detail === undefined ? reason : `${reason}: ${detail}`;
+    this.#log.warn({ signal: this.#signal, reason, [unit]: count }, `${unit} of ${this.#signal} are left out: ${why}`);
   }
 
   status(): SignalStatus {

@@ -1,0 +1,104 @@
+// Batches that the backend refuses for their size, judged by the backend's own decoder.
+import { expect, test } from "vitest";
+import { ApiError } from "../../backend/errors.ts";
+import { decodeNow } from "../../backend/ingest/otlp-decoder.ts";
+import type { Verdict } from "./forward.ts";
+import { PartSender } from "./part-sender.ts";
+
+const TOO_LARGE: Verdict = { kind: "refused", status: 413, code: "batch_too_large", message: "send smaller batches" };
+const ACCEPTED: Verdict = { kind: "accepted" };
+const NOW_MS = Date.now();
+const CONTEXT = { orgId: "o", hostId: "h", node: "n", receivedAtMs: NOW_MS, firstId: "1", bodyHash: "1", retentionDays: 30 };
+
+const record = (index: number, rest: object = {}) => ({ timeUnixNano: String(BigInt(NOW_MS) * 1_000_000n + BigInt(index)), ...rest });
+
+function logs(logRecords: object[], argument = ""): Buffer {
+  const attributes = [{ key: "process.command_args", value: { arrayValue: { values: [{ stringValue: argument }] } } }];
+  return Buffer.from(JSON.stringify({ resourceLogs: [{ resource: { attributes }, scopeLogs: [{ logRecords }] }] }));
+}
+
+/** Answers as the backend would, and counts records. */
+function backend() {
+  const taken = { records: 0, bodies: [] as string[] };
+  const send = async (body: Buffer): Promise<Verdict> => {
+    try {
+      taken.records += decodeNow({ signal: "logs", body, context: CONTEXT }).accepted;
+      taken.bodies.push(body.toString());
+      return ACCEPTED;
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      return { kind: "refused", status: error.status, code: error.code, message: error.message };
+    }
+  };
+  return { taken, send };
+}
+
+function sender() {
+  const dropped: [string, number, string][] = [];
+  return { dropped, parts: new PartSender((signal, count, why) => dropped.push([signal, count, why])) };
+}
+
+test("thousands of records of a JVM with long arguments, which are gigabytes once stored, all get through", async () => {
+  const { taken, send } = backend();
+  const { parts, dropped } = sender();
+  const batch = logs(
+    Array.from({ length: 9000 }, (_, index) => record(index, { body: { stringValue: `line ${index}` } })),
+    "-Dx=y ".repeat(10_700),
+  );
+  expect(await send(batch)).toMatchObject({ status: 413, code: "batch_too_large" });
+  expect(await parts.send("logs", batch, TOO_LARGE, send)).toEqual(ACCEPTED);
+  expect(taken.records).toBe(9000);
+  expect(taken.bodies.length).toBeLessThan(15);
+  expect(dropped).toEqual([]);
+});
+
+test("a record that is too large by itself is left out and counted, and the rest gets through", async () => {
+  const { taken, send } = backend();
+  const { parts, dropped } = sender();
+  const huge = record(3, { body: { arrayValue: { values: Array.from({ length: 140_000 }, () => ({})) } } });
+  const batch = logs([
+    ...Array.from({ length: 500 }, (_, index) => record(index)),
+    huge,
+    ...Array.from({ length: 500 }, (_, index) => record(index)),
+  ]);
+  expect(await send(batch)).toMatchObject({ status: 413 });
+  expect(await parts.send("logs", batch, TOO_LARGE, send)).toEqual(ACCEPTED);
+  expect(taken.records).toBe(1000);
+  expect(dropped).toEqual([["logs", 1, expect.stringContaining("batch_too_large: ")]]);
+});
+
+test("after a failure it goes on with the part that failed, and the parts are the same bytes", async () => {
+  const batch = logs(
+    Array.from({ length: 4000 }, (_, index) => record(index)),
+    "x".repeat(64_000),
+  );
+  const all = backend();
+  await sender().parts.send("logs", batch, TOO_LARGE, all.send);
+  expect(all.taken.bodies.length).toBeGreaterThan(3);
+  const sent: string[] = [];
+  const { parts } = sender();
+  const failing = async (body: Buffer): Promise<Verdict> => {
+    sent.push(body.toString());
+    return sent.length === 3 ? { kind: "retry", reason: "away", retryAfterS: 1 } : ACCEPTED;
+  };
+  expect(await parts.send("logs", batch, TOO_LARGE, failing)).toMatchObject({ kind: "retry" });
+  expect(await parts.send("logs", batch, TOO_LARGE, failing)).toEqual(ACCEPTED);
+  expect(sent).toEqual(all.taken.bodies.toSpliced(3, 0, all.taken.bodies[2] ?? ""));
+});
+
+test("a part refused for its content is final, and told when the rest is stored", async () => {
+  const { taken, send } = backend();
+  const wrong = record(5, { severityText: 5 });
+  const batch = logs([...Array.from({ length: 3000 }, (_, index) => record(index)), wrong], "x".repeat(64_000));
+  expect(await sender().parts.send("logs", batch, TOO_LARGE, send)).toMatchObject({
+    kind: "refused",
+    status: 400,
+    code: "invalid_payload",
+  });
+  expect(taken.records).toBeGreaterThan(2000);
+});
+
+test("where there is nothing to be cut, the refusal of the whole stands", async () => {
+  const { send } = backend();
+  expect(await sender().parts.send("logs", Buffer.from("{}"), TOO_LARGE, send)).toEqual(TOO_LARGE);
+});
