@@ -1,18 +1,48 @@
 // Structured logs of the backend: JSON lines on stdout, one per event, `audit: true` on account and rule changes.
-// Invariant: secrets never reach a log; the redaction list below is the second line of defence, not the first.
-import { pino, type Logger } from "pino";
+// Invariant: secrets never reach a log. Of an error only the fields listed here are written, because drivers hang the values of a
+// statement on theirs; the redaction list is the second line of defence, not the first.
+import { pino, type DestinationStream, type Logger, type LoggerOptions } from "pino";
 
 export type Log = Logger;
 
 const REDACTED_KEYS = ["authorization", "password", "api_key", "apiKey", "token", "secret", "x-signature", "cookie"];
 
+/** What is written of an error besides its type, message and stack, where it is a number or a text. */
+const ERROR_FIELDS = ["code", "status", "statusCode", "errno", "syscall", "address", "port", "path", "signal", "exitCode"];
+/** Of PostgreSQL: names of what is in the schema, never `detail`, `where` or `query`, which hold values. */
+const DATABASE_FIELDS = ["severity", "schema", "table", "column", "dataType", "constraint", "routine"];
+const MAX_CAUSES = 4;
+const MAX_ERRORS = 5;
+const MAX_TEXT = 10_000;
+
+/** Serialises an error by the list above, with its causes. */
+export function loggedError(error: unknown, depth = 0): unknown {
+  if (!(error instanceof Error)) return typeof error === "object" && error !== null ? { type: error.constructor?.name } : error;
+  const known = error as unknown as Record<string, unknown>;
+  const written: Record<string, unknown> = {
+    type: error.name === "Error" ? error.constructor.name : error.name,
+    message: error.message.slice(0, MAX_TEXT),
+    stack: error.stack?.slice(0, MAX_TEXT),
+  };
+  for (const name of [...ERROR_FIELDS, ...DATABASE_FIELDS]) {
+    const value = known[name];
+    if (typeof value === "number" || typeof value === "string") written[name] = value;
+  }
+  if (depth >= MAX_CAUSES) return written;
+  if (error.cause !== undefined) written["cause"] = loggedError(error.cause, depth + 1);
+  if (error instanceof AggregateError) written["errors"] = error.errors.slice(0, MAX_ERRORS).map((one) => loggedError(one, depth + 1));
+  return written;
+}
+
 /** `level` as pino names them. The destination is stdout, where container runtimes and systemd read it. */
-export function createLog(level: string, name = "atherops-backend"): Log {
-  return pino({
+export function createLog(level: string, name = "atherops-backend", destination?: DestinationStream): Log {
+  const options: LoggerOptions = {
     name,
     level,
     redact: { paths: REDACTED_KEYS.flatMap((key) => [`["${key}"]`, `*["${key}"]`, `*.*["${key}"]`]), censor: "[redacted]" },
+    serializers: { err: loggedError, error: loggedError, cause: loggedError },
     formatters: { level: (label) => ({ level: label }) },
     timestamp: pino.stdTimeFunctions.isoTime,
-  });
+  };
+  return destination ? pino(options, destination) : pino(options);
 }
