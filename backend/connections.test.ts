@@ -1,15 +1,23 @@
 import type { FastifyInstance } from "fastify";
-import { afterEach, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { join } from "node:path";
+import { makeCertificate } from "../test/fixtures/certificate.ts";
+import { temporaryFolder } from "../test/fixtures/processes.ts";
 import { RawConnection } from "../test/fixtures/raw-http.ts";
 import { createLog } from "./log.ts";
 import { closeRoutes, createApp } from "./server.ts";
 
 const MOST = 8;
 const opened: RawConnection[] = [];
+const folder = temporaryFolder();
+const certificate = { certFile: join(folder.path, "crt"), keyFile: join(folder.path, "key") };
+let tls: typeof certificate | undefined;
 let app: FastifyInstance;
 let held = Promise.withResolvers<void>();
 let begun = 0;
 
+beforeAll(() => makeCertificate(certificate.certFile, certificate.keyFile, "test"));
+afterAll(() => folder[Symbol.dispose]());
 afterEach(async () => {
   held.resolve();
   for (const connection of opened.splice(0)) connection[Symbol.dispose]();
@@ -17,9 +25,10 @@ afterEach(async () => {
 });
 
 /** `x-org` authenticates; /held answers when the test lets it. */
-async function listening(): Promise<void> {
+async function listening(overTls = false): Promise<void> {
+  tls = overTls ? certificate : undefined;
   held = Promise.withResolvers();
-  app = await createApp({ log: createLog("silent"), maxConnections: MOST });
+  app = await createApp({ log: createLog("silent"), maxConnections: MOST, ...(tls && { tls }) });
   begun = 0;
   app.addHook("onRequest", async (request) => {
     begun += 1;
@@ -33,10 +42,15 @@ async function listening(): Promise<void> {
 }
 
 async function newcomer(): Promise<RawConnection> {
-  const connection = await RawConnection.open(app);
+  const connection = await RawConnection.open(app, { tls: tls !== undefined });
   opened.push(connection);
   return connection;
 }
+
+const TRANSPORTS = [
+  ["TCP", false],
+  ["TLS", true],
+] as const;
 
 const ask = (org?: string, path = "/") => `GET ${path} HTTP/1.1\r\nHost: x\r\n${org ? `X-Org: ${org}\r\n` : ""}\r\n`;
 
@@ -50,8 +64,8 @@ async function connections(count: number, org?: string): Promise<RawConnection[]
   return made;
 }
 
-test("a newcomer takes the place of the stranger that was used least recently", async () => {
-  await listening();
+test.each(TRANSPORTS)("a newcomer takes the place of the stranger that was used least recently, over %s", async (_what, overTls) => {
+  await listening(overTls);
   const [first, second] = await connections(MOST);
   await first?.send(ask()).answer();
   const [added] = await connections(1);
@@ -60,15 +74,18 @@ test("a newcomer takes the place of the stranger that was used least recently", 
   expect((await first?.send(ask()).answer())?.status).toBe(200);
 });
 
-test("strangers, however many, cannot close a connection that was authenticated, beyond a quarter of all", async () => {
-  await listening();
-  const tenant = await connections(MOST - MOST / 4, "red");
-  for (let round = 0; round < 5; round++) await connections(MOST);
-  for (const connection of tenant) expect((await connection.send(ask("red")).answer()).status).toBe(200);
-});
+test.each(TRANSPORTS)(
+  "strangers, however many, cannot close a connection that was authenticated, beyond a quarter of all, over %s",
+  async (_what, overTls) => {
+    await listening(overTls);
+    const tenant = await connections(MOST - MOST / 4, "red");
+    for (let round = 0; round < 5; round++) await connections(MOST);
+    for (const connection of tenant) expect((await connection.send(ask("red")).answer()).status).toBe(200);
+  },
+);
 
-test("an organisation that holds all connections makes room for another's newcomer", async () => {
-  await listening();
+test.each(TRANSPORTS)("an organisation that holds all connections makes room for another's newcomer, over %s", async (_what, overTls) => {
+  await listening(overTls);
   const red = await connections(MOST, "red");
   const [blue] = await connections(1, "blue");
   await red[0]?.closed();

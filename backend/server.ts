@@ -2,7 +2,7 @@
 // errors.ts, also where no route was reached; of a request that is refused by its head no body is read; connections, requests of one
 // connection and bodies are bounded. Route modules add routes; serve.ts wires them.
 import { randomUUID } from "node:crypto";
-import { readFileSync } from "node:fs";
+import { Server as TlsServer } from "node:tls";
 import { Ajv, type ValidateFunction } from "ajv";
 import addFormats from "ajv-formats";
 import { fastify, LogController, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
@@ -13,6 +13,7 @@ import { FailureStory } from "./failure-story.ts";
 import { linger } from "./linger.ts";
 import type { Log } from "./log.ts";
 import { describeApi } from "./openapi.ts";
+import { ServedCertificate } from "./served-certificate.ts";
 import { SMALL_BODY_BYTES, SmallBodies } from "./small-bodies.ts";
 import { answerClientError, answerForServer, refuseUnroutable } from "./unroutable.ts";
 
@@ -48,7 +49,8 @@ export interface AppOptions {
 
 /** An application without routes. Add them, then call `closeRoutes`, then listen. */
 export async function createApp(options: AppOptions): Promise<FastifyInstance> {
-  const { tls, headMs = HEAD_MS } = options;
+  const { headMs = HEAD_MS } = options;
+  const certificate = options.tls && new ServedCertificate(options.tls, { log: options.log });
   const bounds = { headersTimeout: headMs, connectionsCheckingInterval: headMs / 5, requireHostHeader: false };
   const app = fastify({
     loggerInstance: options.log,
@@ -66,14 +68,14 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
     routerOptions: { maxParamLength: MAX_PARAMETER_LENGTH },
     clientErrorHandler: answerClientError,
     frameworkErrors: (error, request, reply) => answerError(error, request as FastifyRequest, reply as FastifyReply),
-    ...(tls
-      ? { https: { ...bounds, cert: readFileSync(tls.certFile), key: readFileSync(tls.keyFile), handshakeTimeout: headMs } }
-      : { http: bounds }),
+    ...(certificate ? { https: { ...bounds, ...certificate.pair, handshakeTimeout: headMs } } : { http: bounds }),
   }) as unknown as FastifyInstance;
   validateStrictly(app);
   const story = new FailureStory(options.log);
   app.decorate("failureStory", story);
   app.addHook("onClose", async () => story[Symbol.dispose]());
+  if (app.server instanceof TlsServer) certificate?.keep(app.server);
+  app.addHook("onClose", async () => certificate?.[Symbol.dispose]());
   boundRequests(app, options);
   takeJson(app);
   app.addHook("onRequest", forgetTypeOfNothing);

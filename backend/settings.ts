@@ -4,7 +4,7 @@
 //   API_LISTEN              127.0.0.1:8080   ingest, query, login, administration
 //   ALERTING_LISTEN         127.0.0.1:8082   alert rules
 //   HEALTH_LISTEN           127.0.0.1:9090   /healthz, /readyz, /metrics (no authentication: keep it inside)
-//   TLS_CERT_FILE, TLS_KEY_FILE              serve API and alerting over TLS
+//   TLS_CERT_FILE, TLS_KEY_FILE              serve API and alerting over TLS; read again when they change
 //   TRUSTED_PROXIES                          comma-separated addresses or CIDRs whose X-Forwarded-For is believed
 //   MAX_CONNECTIONS         8192             of each of API and alerting; above it idle ones and strangers make room, see connections.ts
 //   DATA_DIR                ./data           everything of the embedded engines
