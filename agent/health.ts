@@ -10,6 +10,7 @@ import type { AgentIdentityStatus } from "./enrolment/identity.ts";
 import { renderMetrics } from "./metrics.ts";
 import type { ProxyStatus } from "./proxy/server.ts";
 import { inValueNames, type ListenAddress, type Signal } from "./settings.ts";
+import type { StateStatus } from "./state-dir.ts";
 
 /** Parts that are not there yet are undefined. */
 export interface AgentStatus {
@@ -19,6 +20,8 @@ export interface AgentStatus {
   readonly signals: readonly Signal[];
   readonly clockSkewS: number;
   readonly identity: AgentIdentityStatus | undefined;
+  /** Whose the state on this node is, and why there may be none yet. */
+  readonly state?: StateStatus | undefined;
   readonly heartbeat: HeartbeatStatus | undefined;
   readonly collector: CollectorStatus | undefined;
   readonly telemetry: ProxyStatus | undefined;
@@ -81,11 +84,12 @@ async function readiness(source: HealthSource, response: ServerResponse): Promis
   );
 }
 
-async function notReady({ identity, collector }: AgentStatus, source: HealthSource): Promise<string[]> {
+async function notReady({ identity, state, collector }: AgentStatus, source: HealthSource): Promise<string[]> {
   const reasons: string[] = [];
   if (identity?.problem) reasons.push(identity.problem.message);
   else if (identity?.id === undefined) reasons.push("not enrolled yet");
-  if (collector?.state !== "running")
+  if (state?.waits !== undefined) reasons.push(state.waits);
+  else if (collector?.state !== "running")
     reasons.push(`the collector is ${collector?.state ?? "not started yet"}${collector?.lastError ? `: ${collector.lastError}` : ""}`);
   else if (!(await source.collectorHealthy())) reasons.push("the collector says it is not healthy");
   return reasons;

@@ -1,6 +1,6 @@
-// The composition root of `run`. Invariants: parts start in the order health, upstream, identity, heartbeat, proxy, collector and stop in
-// reverse, so that the collector's last flush still finds a proxy; nothing but a wrong setting or a taken port ends the process, least
-// of all a backend that is away. Called by main.ts.
+// The composition root of `run`. Invariants: parts start in the order health, upstream, identity, heartbeat, state, proxy, collector and
+// stop in reverse, so that the collector's last flush still finds a proxy; proxy and collector live only as long as the identity whose
+// state they have; nothing but a wrong setting or a taken port ends the process, least of all a backend that is away.
 import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
@@ -10,14 +10,17 @@ import { collectorProgram, collectorVariables, logPathRules } from "./collector/
 import { Supervisor } from "./collector/supervisor.ts";
 import { type BackendApi, createBackendApi } from "./enrolment/backend-api.ts";
 import { HeartbeatLoop } from "./enrolment/heartbeat.ts";
+import type { CredentialSource } from "./credentials/store.ts";
 import type { AgentIdentity } from "./enrolment/identity.ts";
 import { type Adjustment, RemoteConfigLoop } from "./enrolment/remote-config.ts";
 import { type HealthSource, startHealthServer } from "./health.ts";
-import { createLog, type Log } from "./log.ts";
+import { claimState, credentialsFor, untilAnother } from "./state-claim.ts";
+import { type ClaimedState, StateDir, type StateStatus } from "./state-dir.ts";
+import { createLog, type Log, type LogControl } from "./log.ts";
 import { CLUSTER_HEARTBEAT_PATH, type Heartbeat, HOST_HEARTBEAT_PATH } from "./protocol/enrolment.ts";
 import { type Proxy, startProxy } from "./proxy/server.ts";
 import { type Identity, readInstallToken, readSettings, type Secrets, type Settings } from "./settings.ts";
-import { createUpstream } from "./upstream.ts";
+import { createUpstream, type Upstream } from "./upstream.ts";
 
 export interface Program {
   readonly identity: Identity;
@@ -28,11 +31,27 @@ export interface Program {
 interface Parts {
   identity?: AgentIdentity;
   heartbeat?: HeartbeatLoop;
-  proxy?: Proxy;
-  supervisor?: Supervisor;
-  remote?: RemoteConfigLoop;
+  /** These four are of one identity, and there is none of them while it is not known whose the state on this node is. */
+  state?: ClaimedState | undefined;
+  proxy?: Proxy | undefined;
+  supervisor?: Supervisor | undefined;
+  remote?: RemoteConfigLoop | undefined;
+  stateStatus?: StateStatus;
   /** What remote configuration has in force. */
   adjustment: Adjustment;
+}
+
+/** What all identities of one run share. */
+interface Shared {
+  readonly program: Program;
+  readonly settings: Settings;
+  readonly otelcol: string;
+  readonly clock: BackendClock;
+  readonly upstream: Upstream;
+  readonly backend: BackendApi;
+  readonly identity: AgentIdentity;
+  readonly control: LogControl;
+  readonly parts: Parts;
 }
 
 /** Runs until TERM or INT, then stops in order. */
@@ -54,27 +73,57 @@ export async function run(program: Program): Promise<void> {
   const identity = started.use(await startIdentity(settings, secrets, program.version, backend, log));
   parts.identity = identity;
   parts.heartbeat = started.use(startHeartbeat(settings, program.version, identity, backend, parts, log));
+  const stateDir = new StateDir({ root: settings.stateDir, ...whoAmI(settings), log });
+  const tell = (status: StateStatus): void => void (parts.stateStatus = status);
+  for (;;) {
+    using state = await claimState({ stateDir, identity, log, tell }, stopped);
+    if (!state) return;
+    await runWith(state, { program, settings, otelcol, clock, upstream, backend, identity, control, parts }, stopped);
+    if (stopped.aborted) return;
+    log.warn(
+      { folder: state.folder, was: state.owner, is: identity.current()?.id },
+      "this agent has another identity now; its state is kept, and not sent",
+    );
+  }
+}
+
+/** Proxy and collector on the state of one identity; until stopped, or until the identity is another. */
+async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal): Promise<void> {
+  const { program, settings, otelcol, clock, upstream, backend, identity, control, parts } = shared;
+  const { log } = control;
+  await using started = new AsyncDisposableStack();
+  started.defer(() => void Object.assign(parts, { state: undefined, proxy: undefined, supervisor: undefined, remote: undefined }));
+  parts.state = state;
+  const credentials = credentialsFor(state, identity);
   parts.proxy = started.use(
-    await startProxy({ listen: settings.proxy, upstream, credentials: identity, clock, compression: settings.compression, log }),
+    await startProxy({ listen: settings.proxy, upstream, credentials, clock, compression: settings.compression, log }),
   );
-  const { stateDir, collectorMemoryMib: memoryMib, collectorStopGraceMs: stopGraceMs } = settings;
+  const { collectorMemoryMib: memoryMib, collectorStopGraceMs: stopGraceMs } = settings;
+  const stateDir = state.folder;
   const supervisor = new Supervisor({ program: otelcol, stateDir, memoryMib, stopGraceMs, env: collectorVariables(settings), log });
   parts.supervisor = started.use(supervisor);
   const enforce = (adjustment: Adjustment): void => {
     parts.adjustment = adjustment;
     control.setLevel(adjustment.logLevel ?? settings.logLevel);
   };
-  const remote = remoteConfigLoop(settings, backend, identity, log, async (adjustment) => {
+  const remote = remoteConfigLoop({ ...settings, stateFolder: stateDir }, backend, credentials, log, async (adjustment) => {
     await configuration.adjust(adjustment);
     enforce(adjustment);
   });
   enforce(remote?.adjustmentAtStart ?? {});
-  const configuration = started.use(new CollectorConfiguration(settings, supervisor, parts.adjustment, log));
+  const configuration = started.use(new CollectorConfiguration({ ...settings, stateFolder: stateDir }, supervisor, parts.adjustment, log));
   await configuration.start();
   if (remote) parts.remote = started.use(remote);
   remote?.start();
   log.info({ version: program.version, backend: settings.backendUrl, signals: settings.signals }, "the agent runs");
-  await untilAborted(stopped);
+  await untilAnother(state, identity, stopped);
+}
+
+/** Which installation this is, and what others that want its state are told. */
+function whoAmI({ cluster, host }: Settings): { installation: string; holder: string } {
+  if (!cluster) return { installation: `host:${host?.credentialsFile}`, holder: `process ${process.pid} on ${hostname()}` };
+  const installation = `${cluster.podNamespace}/${cluster.secretName}`;
+  return { installation, holder: `pod ${cluster.podNamespace}/${hostname()}, Secret ${installation}, node ${cluster.nodeName}` };
 }
 
 function healthSource({ program, version }: Program, settings: Settings, clock: BackendClock, parts: Parts): HealthSource {
@@ -87,6 +136,7 @@ function healthSource({ program, version }: Program, settings: Settings, clock: 
       signals: parts.adjustment.signals ?? settings.signals,
       clockSkewS: clock.skewS(),
       identity: parts.identity?.status(),
+      state: parts.stateStatus && { ...parts.stateStatus, owner: parts.state?.owner },
       heartbeat: parts.heartbeat?.status(),
       collector: parts.supervisor?.status(),
       telemetry: parts.proxy?.status(),
@@ -118,20 +168,21 @@ function startHeartbeat(
     };
   };
   const path = settings.cluster ? CLUSTER_HEARTBEAT_PATH : HOST_HEARTBEAT_PATH;
-  return new HeartbeatLoop({ path, identity, backend, intervalMs, body, log });
+  const onOrg = (id: string, org: string): void => parts.state?.noteOrg(id, org);
+  return new HeartbeatLoop({ path, identity, backend, intervalMs, body, onOrg, log });
 }
 
 function remoteConfigLoop(
   settings: Settings,
   backend: BackendApi,
-  credentials: AgentIdentity,
+  credentials: CredentialSource,
   log: Log,
   apply: (adjustment: Adjustment) => Promise<void>,
 ): RemoteConfigLoop | undefined {
-  const { host, signals, stateDir } = settings;
+  const { host, signals, stateFolder = settings.stateDir } = settings;
   if (!host || host.remoteConfigIntervalMs === 0) return undefined;
   const rules = { ...logPathRules(settings, host), signals };
-  const stateFile = join(stateDir, "remote-config.json");
+  const stateFile = join(stateFolder, "remote-config.json");
   return new RemoteConfigLoop({ stateFile, rules, backend, credentials, intervalMs: host.remoteConfigIntervalMs, apply, log });
 }
 
@@ -178,11 +229,4 @@ function stopSignal(log: Log): AbortSignal {
     });
   }
   return stop.signal;
-}
-
-function untilAborted(signal: AbortSignal): Promise<void> {
-  return new Promise((done) => {
-    if (signal.aborted) done();
-    else signal.addEventListener("abort", () => done(), { once: true });
-  });
 }

@@ -69,6 +69,8 @@ export interface Settings {
   readonly backendCaFile: string | undefined;
   readonly noProxy: string | undefined;
   readonly stateDir: string;
+  /** Within stateDir, the folder of this agent's identity; undefined: stateDir itself. Not read from the environment (state-dir.ts). */
+  readonly stateFolder?: string;
   readonly heartbeatIntervalMs: number;
   readonly compression: Compression;
   readonly signals: readonly Signal[];

@@ -58,7 +58,7 @@ function isExecutable(path: string): boolean {
 function inputOf(settings: Settings, adjustment: Adjustment): Omit<CollectorInput, "resource" | "otlp" | "hostMetrics"> {
   return {
     proxy: settings.proxy,
-    stateDir: settings.stateDir,
+    stateDir: settings.stateFolder ?? settings.stateDir,
     signals: adjustment.signals ?? settings.signals,
     queueBytes: settings.queueMib * 1024 * 1024,
     memoryMib: settings.collectorMemoryMib,

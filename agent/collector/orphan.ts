@@ -1,7 +1,9 @@
 // The collector of an agent that was killed: it holds the queue's files and the OTLP ports, so it must be gone before the next one
-// starts. Invariant: no process is ended but one with the noted id, the noted start time and our configuration in its command line.
-// Linux only (/proc), as both agents are. Called by supervisor.ts.
-import { readFileSync, rmSync, writeFileSync } from "node:fs";
+// starts, also where the agent was killed before it could note its id. Invariant: no process is ended but one that runs with our
+// configuration, by its command line and by the folder that this names for it; a noted one besides has the noted id and start time.
+// Linux only (/proc), as both agents are.
+import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Log } from "../log.ts";
 
@@ -28,24 +30,51 @@ export function forgetChild(noteFile: string): void {
   rmSync(noteFile, { force: true });
 }
 
-/** Ends the noted process, if it is still ours. Throws StateInUseError when its agent still lives. */
+/** Ends the collectors that run with this configuration, noted or not. Throws StateInUseError when the agent of the noted one lives. */
 export async function endOrphan(noteFile: string, configFile: string, graceMs: number, log: Log): Promise<void> {
   const note = readNote(noteFile);
-  if (!note) return;
-  if (note.agentPid !== process.pid && startTicksOf(note.agentPid) === note.agentStartTicks) {
+  if (note && note.agentPid !== process.pid && startTicksOf(note.agentPid) === note.agentStartTicks) {
     throw new StateInUseError(`another agent (pid ${note.agentPid}) uses this STATE_DIR: stop it, or give this one its own`);
   }
-  const isOurs = (): boolean => startTicksOf(note.pid) === note.startTicks && commandLine(note.pid).includes(configFile);
-  if (isOurs()) {
-    log.warn({ pid: note.pid }, "ending the collector of an agent that was killed");
-    process.kill(note.pid, "SIGTERM");
-    const killAt = Date.now() + graceMs;
-    while (isOurs()) {
-      if (Date.now() > killAt) process.kill(note.pid, "SIGKILL");
-      await sleep(50);
-    }
-  }
+  if (note && commandLine(note.pid).includes(configFile)) await end(note, graceMs, log);
+  await Promise.all(runningWith(configFile).map((process) => end(process, graceMs, log)));
   forgetChild(noteFile);
+}
+
+type Identified = Pick<Note, "pid" | "startTicks">;
+
+async function end({ pid, startTicks }: Identified, graceMs: number, log: Log): Promise<void> {
+  const lives = (): boolean => startTicksOf(pid) === startTicks;
+  if (!lives()) return;
+  log.warn({ pid }, "ending the collector of an agent that was killed");
+  process.kill(pid, "SIGTERM");
+  const killAt = Date.now() + graceMs;
+  while (lives()) {
+    if (Date.now() > killAt) process.kill(pid, "SIGKILL");
+    await sleep(50);
+  }
+}
+
+/** Whose state this is holds its lock, so whatever runs with this configuration is an orphan. */
+function runningWith(configFile: string): Identified[] {
+  const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
+  return pids.map(Number).flatMap((pid) => {
+    const args = commandLine(pid);
+    const config = args.indexOf(configFile);
+    const startTicks = startTicksOf(pid);
+    const isCollector = args[config - 1] === "--config" && !args.includes("validate") && pid !== process.pid;
+    return isCollector && startTicks !== undefined && isSameFolder(pid, dirname(configFile)) ? [{ pid, startTicks }] : [];
+  });
+}
+
+/** The same path is another folder in another container, whose processes a host sees. */
+function isSameFolder(pid: number, folder: string): boolean {
+  try {
+    const [ours, theirs] = [statSync(folder), statSync(`/proc/${pid}/root${folder}`)];
+    return ours.dev === theirs.dev && ours.ino === theirs.ino;
+  } catch {
+    return false;
+  }
 }
 
 function readNote(noteFile: string): Note | undefined {

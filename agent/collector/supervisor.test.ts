@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
@@ -57,6 +57,9 @@ function isAlive(pid: number): boolean {
     return false;
   }
 }
+
+/** Of a process that is ended with its children. */
+const GROUP = { stdio: "ignore", detached: true } as const;
 
 /** A program that does as a collector of a test needs, where the real one cannot be made to. */
 function fakeCollector(script: string): string {
@@ -207,6 +210,30 @@ describe("the supervisor", () => {
     expect(child.signalCode).toBe("SIGTERM");
     await running(of);
   });
+
+  test("ends one that a killed agent had no time to note, and none that runs with the same path of another container", async () => {
+    const configFile = join(folder, "collector", "config.yaml");
+    mkdirSync(join(folder, "collector"), { recursive: true });
+    const like = (args: string[]) => spawn("/bin/sh", ["-c", "sleep 60 & wait", "otelcol", ...args], GROUP);
+    const others = [like(["validate", "--config", configFile]), like(["--config", `${configFile}.other`])];
+    if (canMount) others.push(elsewhere(configFile));
+    const orphan = like(["--config", configFile]);
+    await Promise.all([orphan, ...others].map((child) => once(child, "spawn")));
+    await vi.waitUntil(() => !canMount || existsSync(join(folder, "is-elsewhere")));
+    const ended = once(orphan, "exit");
+    const of = make();
+    await of.start(() => config());
+    await ended;
+    await running(of);
+    expect(others.map(({ pid }) => isAlive(pid ?? 0))).toEqual(others.map(() => true));
+    for (const { pid } of [orphan, ...others]) process.kill(-(pid ?? Number.NaN), "SIGKILL");
+  });
+
+  /** A process with this configuration in its command line, for which the folder is another one. */
+  function elsewhere(configFile: string): ChildProcess {
+    const other = `mount -t tmpfs none ${join(folder, "collector")}; touch ${join(folder, "is-elsewhere")}; sleep 60 & wait`;
+    return spawn("unshare", ["--mount", "/bin/sh", "-c", other, "otelcol", "--config", configFile], GROUP);
+  }
 
   test("leaves a foreign process alone that has the noted id by now", async () => {
     const child = spawn("/bin/sleep", ["60"], { stdio: "ignore" });

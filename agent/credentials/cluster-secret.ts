@@ -13,6 +13,8 @@ import type { Credential } from "./store.ts";
 const CLUSTER_ID = "cluster-id";
 const API_KEY = "api-key";
 const KEY_CREATED_AT = "key-created-at";
+const ORG_ID = "org-id";
+const ENROLLED_BY = "enrolled-by";
 const USED_INSTALL_TOKEN = "used-install-token-sha256";
 const PENDING_ENROLMENT = "pending-enrolment";
 const PENDING_ROTATION = "pending-rotation";
@@ -106,12 +108,13 @@ export function parseSecret(object: SecretObject): SecretSnapshot {
     Buffer.from(object.data?.[key] ?? "", "base64")
       .toString("utf8")
       .trim();
-  const [id, apiKey] = [text(CLUSTER_ID), text(API_KEY)];
+  const [id, apiKey, org, enrolledBy] = [text(CLUSTER_ID), text(API_KEY), text(ORG_ID), text(ENROLLED_BY)];
+  const credential = { id, apiKey, keyCreatedAt: text(KEY_CREATED_AT), ...(org && { org }), ...(enrolledBy && { enrolledBy }) };
   const pendingRotation = parseJson(text(PENDING_ROTATION)) as PendingRotation | undefined;
   return {
     version: object.metadata.resourceVersion ?? "",
     object,
-    ...(id && apiKey && { credential: { id, apiKey, keyCreatedAt: text(KEY_CREATED_AT) } }),
+    ...(id && apiKey && { credential }),
     ...(text(USED_INSTALL_TOKEN) && { usedTokenHash: text(USED_INSTALL_TOKEN) }),
     pendingEnrolments: (parseJson(text(PENDING_ENROLMENT)) ?? {}) as Record<string, PendingEnrolment>,
     ...(pendingRotation?.idempotencyKey && { pendingRotation }),
@@ -126,6 +129,8 @@ export function renderSecret(base: SecretObject, content: SecretContent): Secret
     [CLUSTER_ID]: credential?.id,
     [API_KEY]: credential?.apiKey,
     [KEY_CREATED_AT]: credential?.keyCreatedAt,
+    [ORG_ID]: credential?.org,
+    [ENROLLED_BY]: credential?.enrolledBy,
     [USED_INSTALL_TOKEN]: content.usedTokenHash,
     [PENDING_ENROLMENT]: Object.keys(pendingEnrolments).length > 0 ? JSON.stringify(pendingEnrolments) : undefined,
     [PENDING_ROTATION]: pendingRotation && JSON.stringify(pendingRotation),

@@ -24,6 +24,8 @@ interface Document {
   agent_id?: string;
   api_key?: string;
   key_created_at?: string;
+  org_id?: string;
+  enrolled_by?: string;
   install_token_sha256?: string;
   pending?: HostCredentials["pending"];
 }
@@ -46,9 +48,8 @@ export class CredentialsFile {
       throw new CredentialsFileError(`cannot read ${this.path}: ${(error as Error).message}`, { cause: error });
     }
     const document = parse(text, this.path);
-    const { agent_id: id, api_key: apiKey, key_created_at: keyCreatedAt } = document;
     return {
-      credential: id && apiKey ? { id, apiKey, keyCreatedAt: keyCreatedAt ?? "" } : undefined,
+      credential: credentialOf(document),
       usedTokenHash: document.install_token_sha256,
       pending: document.pending,
     };
@@ -58,6 +59,8 @@ export class CredentialsFile {
   write({ credential, usedTokenHash, pending }: HostCredentials): void {
     const document: Document = {
       ...(credential && { agent_id: credential.id, api_key: credential.apiKey, key_created_at: credential.keyCreatedAt }),
+      ...(credential?.org !== undefined && { org_id: credential.org }),
+      ...(credential?.enrolledBy !== undefined && { enrolled_by: credential.enrolledBy }),
       ...(usedTokenHash !== undefined && { install_token_sha256: usedTokenHash }),
       ...(pending && { pending }),
     };
@@ -72,6 +75,11 @@ export class CredentialsFile {
       throw new CredentialsFileError(`cannot write ${this.path}: ${(error as Error).message}; ${advice}`, { cause: error });
     }
   }
+}
+
+function credentialOf({ agent_id: id, api_key: apiKey, key_created_at: keyCreatedAt, org_id: org, enrolled_by: by }: Document) {
+  if (!id || !apiKey) return undefined;
+  return { id, apiKey, keyCreatedAt: keyCreatedAt ?? "", ...(org && { org }), ...(by && { enrolledBy: by }) };
 }
 
 function parse(text: string, path: string): Document {

@@ -8,6 +8,7 @@ import { collectorProgram, collectorVariables, logPathRules, nodeCollectorConfig
 import { strayLinks } from "../collector/log-paths.ts";
 import { validateCollectorConfig } from "../collector/validate.ts";
 import { COLLECTOR_VERSION, type Settings } from "../settings.ts";
+import type { StateStatus } from "../state-dir.ts";
 import { codeOf, type Finding, messageOf } from "./check.ts";
 
 const MIB = 1024 * 1024;
@@ -115,14 +116,28 @@ export async function checkAgent({ health, cluster }: Pick<Settings, "health" | 
       detail: `nothing gets through since ${since}: ${error ?? "no reason known"}`,
       advice: "the collector keeps them in its disk queue; see the checks of the backend above",
     }));
-    if (answer.ok) return [{ name, verdict: "ok", detail: "ready, its collector runs" }, ...through];
-    return [...reasons.map((reason): Finding => ({ name, verdict: "fail", detail: reason, advice: adviceFor(reason) })), ...through];
+    const others = await stateOfOthers(health);
+    if (answer.ok) return [{ name, verdict: "ok", detail: "ready, its collector runs" }, ...through, ...others];
+    const failed = reasons.map((reason): Finding => ({ name, verdict: "fail", detail: reason, advice: adviceFor(reason) }));
+    return [...failed, ...through, ...others];
   } catch {
     const detail = `no agent answers at ${url}`;
     // In a pod it is the container's own process.
     if (cluster) return [{ name, verdict: "fail", detail, advice: "read `kubectl logs` of this pod, with --previous if it restarts" }];
     return [{ name, verdict: "warn", detail, advice: "start it: the command `run`, or its service" }];
   }
+}
+
+/** What another identity has left on this node, as the running agent has found it. */
+async function stateOfOthers(health: Settings["health"]): Promise<Finding[]> {
+  const answer = await fetch(`${healthUrl(health)}/status`, { signal: AbortSignal.timeout(3000) });
+  const { state } = (await answer.json()) as { state?: StateStatus };
+  return (state?.others ?? []).map(({ folder, id, installation, bytes }) => ({
+    name: "state of others",
+    verdict: "warn",
+    detail: `${folder} has the state of ${id ?? "an unknown identity"} (${installation ?? "an agent of an earlier version"}), ${bytes} bytes of queue: neither sent nor removed`,
+    advice: "its own installation sends it when it runs here again; if none will, delete it",
+  }));
 }
 
 function adviceFor(reason: string): string {

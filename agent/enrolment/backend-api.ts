@@ -38,6 +38,12 @@ export interface Signed<T> {
   readonly keyAgeDays: number | undefined;
 }
 
+/** `org`: id of the organisation, where the answer said it. */
+export interface Registered<T> {
+  readonly body: T;
+  readonly org: string | undefined;
+}
+
 export interface BackendApi {
   /** The same `idempotencyKey` with the same token and body answers the same key until that key has signed (decisions.md, "Enrolment"). */
   registerHost(
@@ -45,15 +51,20 @@ export interface BackendApi {
     idempotencyKey: string,
     body: wire.RegisterHostRequest,
     signal?: AbortSignal,
-  ): Promise<wire.RegisterHostResponse>;
+  ): Promise<Registered<wire.RegisterHostResponse>>;
   registerCluster(
     installToken: string,
     idempotencyKey: string,
     body: wire.RegisterClusterRequest,
     signal?: AbortSignal,
-  ): Promise<wire.RegisterClusterResponse>;
+  ): Promise<Registered<wire.RegisterClusterResponse>>;
   /** `path` is CLUSTER_HEARTBEAT_PATH or HOST_HEARTBEAT_PATH. */
-  heartbeat(path: string, credential: Credential, body: wire.Heartbeat, signal?: AbortSignal): Promise<Signed<undefined>>;
+  heartbeat(
+    path: string,
+    credential: Credential,
+    body: wire.Heartbeat,
+    signal?: AbortSignal,
+  ): Promise<Signed<undefined> & { org?: string | undefined }>;
   rotateKey(credential: Credential, idempotencyKey: string, signal?: AbortSignal): Promise<Signed<wire.RotateKeyResponse>>;
   /** `body` is undefined when the backend answers 304 to `etag`. */
   hostConfig(
@@ -86,20 +97,20 @@ interface Answer {
 export function createBackendApi(options: BackendApiOptions): BackendApi {
   const register = async (path: string, installToken: string, idempotencyKey: string, body: object, signal?: AbortSignal) => {
     const headers = { authorization: `Bearer ${installToken}`, [wire.IDEMPOTENCY_KEY_HEADER]: idempotencyKey };
-    return (await send(options, { method: "POST", path, headers, body, signal })).json;
+    return send(options, { method: "POST", path, headers, body, signal });
   };
   return {
     async registerHost(token, key, body, signal) {
       const answer = await register(wire.REGISTER_HOST_PATH, token, key, body, signal);
-      return checked<wire.RegisterHostResponse>(answer, ["agent_id", "api_key", "key_created_at"]);
+      return { body: checked<wire.RegisterHostResponse>(answer.json, ["agent_id", "api_key", "key_created_at"]), org: orgOf(answer) };
     },
     async registerCluster(token, key, body, signal) {
       const answer = await register(wire.REGISTER_CLUSTER_PATH, token, key, body, signal);
-      return checked<wire.RegisterClusterResponse>(answer, ["cluster_id", "api_key", "key_created_at"]);
+      return { body: checked<wire.RegisterClusterResponse>(answer.json, ["cluster_id", "api_key", "key_created_at"]), org: orgOf(answer) };
     },
     async heartbeat(path, credential, body, signal) {
       const answer = await sendSigned(options, credential, { method: "POST", path, body, signal });
-      return { body: undefined, keyAgeDays: keyAge(answer) };
+      return { body: undefined, keyAgeDays: keyAge(answer), org: orgOf(answer) };
     },
     async rotateKey(credential, idempotencyKey, signal) {
       const headers = { [wire.IDEMPOTENCY_KEY_HEADER]: idempotencyKey };
@@ -176,6 +187,10 @@ function checked<T extends object>(json: unknown, required: (keyof T & string)[]
 function keyAge(answer: Answer): number | undefined {
   const text = answer.headers[KEY_AGE_HEADER];
   return text !== undefined && /^\d+$/.test(text) ? Number(text) : undefined;
+}
+
+function orgOf(answer: Answer): string | undefined {
+  return answer.headers[wire.ORG_ID_HEADER] || undefined;
 }
 
 function parseJson(text: string): unknown {

@@ -113,6 +113,10 @@ export class ClusterIdentity implements AgentIdentity {
     return this.#credential;
   }
 
+  isKnown(): boolean {
+    return this.#view !== undefined;
+  }
+
   async refresh(reason: string): Promise<Credential | undefined> {
     const before = this.#credential;
     if (performance.now() - this.#refreshedAt > REFRESH_EVERY_MS) await this.#reread(reason);

@@ -32,6 +32,7 @@ export async function startClusterAgentIdentity(options: {
     refresh: (reason) => identity.refresh(reason),
     noteKeyAge: (credential, days) => identity.noteKeyAge(credential, days),
     status: () => identity.status(),
+    isKnown: () => identity.isKnown(),
     async [Symbol.asyncDispose]() {
       await identity[Symbol.asyncDispose]();
       await kubernetes[Symbol.asyncDispose]();

@@ -4,7 +4,9 @@
 import { randomUUID } from "node:crypto";
 import type { PendingEnrolment } from "../credentials/cluster-secret.ts";
 import type { KubernetesApi, KubernetesObject } from "../kubernetes/api.ts";
-import type { BackendApi } from "./backend-api.ts";
+import type { Credential } from "../credentials/store.ts";
+import type { RegisterClusterResponse } from "../protocol/enrolment.ts";
+import type { BackendApi, Registered } from "./backend-api.ts";
 import type { Turn } from "./turn.ts";
 
 export interface EnrolmentCall {
@@ -21,12 +23,19 @@ export async function enrolCluster(turn: Turn, call: EnrolmentCall): Promise<voi
   const { idempotencyKey, body } = await announce(turn, call);
   const answer = await call.backend.registerCluster(call.installToken, idempotencyKey, body, turn.signal);
   await turn.step("registered");
-  const credential = { id: answer.cluster_id, apiKey: answer.api_key, keyCreatedAt: answer.key_created_at };
+  const credential = credentialOf(answer, call.agentVersion, turn.content.credential);
   const { [call.tokenHash]: _, ...pendingEnrolments } = turn.content.pendingEnrolments;
   await turn.write(
     { credential, usedTokenHash: call.tokenHash, pendingEnrolments, pendingRotation: undefined, rotateRequested: false },
     "enrolment-stored",
   );
+}
+
+/** An identity that an agent of earlier has enrolled stays one: what that agent left on the nodes is its own. */
+function credentialOf({ body, org }: Registered<RegisterClusterResponse>, version: string, before: Credential | undefined): Credential {
+  const isOfEarlier = before?.id === body.cluster_id && before.enrolledBy === undefined;
+  const found = { id: body.cluster_id, apiKey: body.api_key, keyCreatedAt: body.key_created_at };
+  return { ...found, ...(org !== undefined && { org }), ...(!isOfEarlier && { enrolledBy: version }) };
 }
 
 async function announce(turn: Turn, call: EnrolmentCall): Promise<PendingEnrolment> {

@@ -15,6 +15,8 @@ export interface HeartbeatOptions {
   /** Asked before each beat: remote configuration may change it. */
   readonly intervalMs: () => number;
   readonly body: () => Heartbeat;
+  /** Of an answer that names the organisation of the identity `id`. */
+  readonly onOrg?: (id: string, org: string) => void;
   readonly log: Log;
 }
 
@@ -85,8 +87,9 @@ export class HeartbeatLoop implements AsyncDisposable {
   }
 
   async #sendAs(credential: Credential): Promise<void> {
-    const { path, backend, body, identity } = this.#options;
-    const { keyAgeDays } = await backend.heartbeat(path, credential, body(), this.#stop.signal);
+    const { path, backend, body, identity, onOrg } = this.#options;
+    const { keyAgeDays, org } = await backend.heartbeat(path, credential, body(), this.#stop.signal);
     if (keyAgeDays !== undefined) identity.noteKeyAge(credential, keyAgeDays);
+    if (org !== undefined) onOrg?.(credential.id, org);
   }
 }

@@ -4,6 +4,8 @@ import type { Credential, CredentialSource } from "../credentials/store.ts";
 
 export interface AgentIdentity extends CredentialSource, AsyncDisposable {
   status(): AgentIdentityStatus;
+  /** False while the credential's store could not be read even once: then `current` says nothing. */
+  isKnown(): boolean;
   noteKeyAge(credential: Credential, days: number): void;
 }
 

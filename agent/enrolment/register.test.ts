@@ -33,7 +33,7 @@ const backend: HostIdentityOptions["backend"] = {
     calls.push({ token, key });
     const error = answers.shift();
     if (error) return Promise.reject(error);
-    return Promise.resolve({ agent_id: "id", api_key: `ak_${token}`, key_created_at: "2026-01-01T00:00:00Z" });
+    return Promise.resolve({ body: { agent_id: "id", api_key: `ak_${token}`, key_created_at: "2026-01-01T00:00:00Z" }, org: "org" });
   },
   heartbeat: (_path, credential) =>
     refusedKeys.has(credential.apiKey)
@@ -63,7 +63,7 @@ describe("the host's identity", () => {
     expect(await enrolled(start("one"))).toBe("ak_one");
     expect(statSync(path).mode & 0o777).toBe(0o600);
     await identity?.[Symbol.asyncDispose]();
-    expect(start("one").current()?.apiKey).toBe("ak_one");
+    expect(start("one").current()).toMatchObject({ apiKey: "ak_one", org: "org", enrolledBy: "1" });
     expect(calls).toHaveLength(1);
   });
 

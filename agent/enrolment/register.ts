@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type CredentialsFile, CredentialsFileError, type HostCredentials } from "../credentials/file.ts";
 import type { Credential } from "../credentials/store.ts";
 import type { Log } from "../log.ts";
-import { HOST_HEARTBEAT_PATH, type RegisterHostRequest } from "../protocol/enrolment.ts";
+import { HOST_HEARTBEAT_PATH, type RegisterHostRequest, type RegisterHostResponse } from "../protocol/enrolment.ts";
 import { BackendError, type BackendApi } from "./backend-api.ts";
 import type { AgentIdentity, AgentIdentityStatus } from "./identity.ts";
 
@@ -58,6 +58,11 @@ export class HostIdentity implements AgentIdentity {
 
   current(): Credential | undefined {
     return this.#known.credential;
+  }
+
+  /** The file was read at the start. */
+  isKnown(): boolean {
+    return true;
   }
 
   // oxlint-disable-next-line typescript/require-await -- the interface is asynchronous for stores that are far away
@@ -123,8 +128,8 @@ export class HostIdentity implements AgentIdentity {
     const tokenHash = this.#tokenHash ?? "";
     const pending = this.#announce(tokenHash);
     try {
-      const answer = await backend.registerHost(installToken, pending.idempotencyKey, pending.body, this.#stop.signal);
-      const credential = { id: answer.agent_id, apiKey: answer.api_key, keyCreatedAt: answer.key_created_at };
+      const { body, org } = await backend.registerHost(installToken, pending.idempotencyKey, pending.body, this.#stop.signal);
+      const credential = this.#credentialOf(body, org);
       file.write({ credential, usedTokenHash: tokenHash });
       this.#known = { credential, usedTokenHash: tokenHash };
       this.#tell(undefined);
@@ -134,6 +139,17 @@ export class HostIdentity implements AgentIdentity {
       this.#refusedToken = true;
       this.#advise();
     }
+  }
+
+  /** A host that an agent of earlier has enrolled stays one: what that agent left here is its own. */
+  #credentialOf(
+    { agent_id: id, api_key: apiKey, key_created_at: keyCreatedAt }: RegisterHostResponse,
+    org: string | undefined,
+  ): Credential {
+    const before = this.#known.credential;
+    const isOfEarlier = before?.id === id && before.enrolledBy === undefined;
+    const enrolledBy = this.#options.host.agent_version;
+    return { id, apiKey, keyCreatedAt, ...(org !== undefined && { org }), ...(!isOfEarlier && { enrolledBy }) };
   }
 
   /** What was announced for this token before is announced still. */

@@ -13,7 +13,7 @@ export async function rotateKey(turn: Turn, credential: Credential, backend: Pic
   const { idempotencyKey } = await announce(turn, credential);
   const { body: answer } = await backend.rotateKey(credential, idempotencyKey, turn.signal);
   await turn.step("rotated");
-  const rotated = { id: credential.id, apiKey: answer.api_key, keyCreatedAt: answer.key_created_at };
+  const rotated = { ...credential, apiKey: answer.api_key, keyCreatedAt: answer.key_created_at };
   await turn.write({ credential: rotated, pendingRotation: undefined, rotateRequested: false }, "rotation-stored");
 }
 

@@ -50,6 +50,8 @@ for (const engine of relationalEngines) {
           api_key: expect.stringMatching(/^ak_[\w-]{43}$/),
           key_created_at: new Date(backend.clock.ms).toISOString(),
         });
+        expect(answer.headers["x-org-id"]).toBe(org.orgId);
+        expect((await backend.call("POST", "/heartbeat", { key: answer.json().api_key })).headers["x-org-id"]).toBe(org.orgId);
         expect(await ingest(answer.json().api_key)).toBe(204);
         const list = (bearer: string) => backend.call("GET", "/api/clusters", { bearer });
         const ids = (await list(org.token)).json().map((cluster: { cluster_id: string }) => cluster.cluster_id);

@@ -1,7 +1,7 @@
 // POST /heartbeat: keeps a cluster, and the node that sent it, marked online. Invariant: which cluster it is comes from the key alone.
 // Registered by routes.ts.
 import type { FastifyInstance } from "fastify";
-import { CLUSTER_HEARTBEAT_PATH, type Heartbeat } from "../../agent/protocol/enrolment.ts";
+import { CLUSTER_HEARTBEAT_PATH, type Heartbeat, ORG_ID_HEADER } from "../../agent/protocol/enrolment.ts";
 import { clipped, collectorOf, HEARTBEAT_SCHEMA, intervalOf } from "./heartbeat.ts";
 import type { EnrolmentDeps } from "./routes.ts";
 import { bodyIsOptional, NOTHING, signer } from "./schema.ts";
@@ -33,7 +33,7 @@ export function registerClusterHeartbeat(app: FastifyInstance, { db, guards, now
         .execute();
       const node = clipped(heartbeat.node, 253);
       if (node) await rememberNode(id, node, heartbeat, at);
-      return await reply.code(204).send();
+      return await reply.code(204).header(ORG_ID_HEADER, signer(request).orgId).send();
     },
   );
 

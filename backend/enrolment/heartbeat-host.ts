@@ -1,7 +1,7 @@
 // POST /ingest/agents/heartbeat: keeps a host marked online and takes its word on which remote configuration is in force. Invariant:
 // which host it is comes from the key alone. Registered by routes.ts.
 import type { FastifyInstance } from "fastify";
-import { HOST_HEARTBEAT_PATH, type Heartbeat } from "../../agent/protocol/enrolment.ts";
+import { HOST_HEARTBEAT_PATH, type Heartbeat, ORG_ID_HEADER } from "../../agent/protocol/enrolment.ts";
 import { clipped, collectorOf, HEARTBEAT_SCHEMA, intervalOf } from "./heartbeat.ts";
 import type { EnrolmentDeps } from "./routes.ts";
 import { bodyIsOptional, NOTHING, signer } from "./schema.ts";
@@ -35,7 +35,7 @@ export function registerHostHeartbeat(app: FastifyInstance, { db, guards, now }:
         })
         .where("id", "=", signer(request).hostId)
         .execute();
-      return await reply.code(204).send();
+      return await reply.code(204).header(ORG_ID_HEADER, signer(request).orgId).send();
     },
   );
 }

@@ -2,7 +2,7 @@
 // organisation already has keeps its cluster_id, and its older keys end within the overlap. Registered by routes.ts.
 import { randomUUID } from "node:crypto";
 import type { FastifyInstance } from "fastify";
-import { REGISTER_CLUSTER_PATH, ROTATION_OVERLAP_MS, type RegisterClusterRequest } from "../../agent/protocol/enrolment.ts";
+import { ORG_ID_HEADER, REGISTER_CLUSTER_PATH, ROTATION_OVERLAP_MS, type RegisterClusterRequest } from "../../agent/protocol/enrolment.ts";
 import { audit } from "../accounts/audit.ts";
 import { installTokenGuard, spendInstallToken, type Enrol } from "./install-token.ts";
 import { mintKey, retireOtherKeys } from "./key-table.ts";
@@ -38,6 +38,7 @@ export function registerRegisterCluster(app: FastifyInstance, deps: EnrolmentDep
     const { row, rawKey, repeated } = await spendInstallToken(deps, request, body, enrolCluster(deps, request.body));
     const subject = { org_id: row.org_id, cluster_id: row.owner_id, cluster_name, key_id: row.id, repeated };
     audit(request, "cluster.register", subject);
+    void reply.header(ORG_ID_HEADER, row.org_id);
     return await reply.code(201).send({ cluster_id: row.owner_id, api_key: rawKey, key_created_at: row.created_at.toISOString() });
   });
 }

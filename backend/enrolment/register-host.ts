@@ -2,7 +2,7 @@
 // already has keeps its agent_id and its remote configuration. Registered by routes.ts.
 import { randomUUID } from "node:crypto";
 import type { FastifyInstance } from "fastify";
-import { REGISTER_HOST_PATH, ROTATION_OVERLAP_MS, type RegisterHostRequest } from "../../agent/protocol/enrolment.ts";
+import { ORG_ID_HEADER, REGISTER_HOST_PATH, ROTATION_OVERLAP_MS, type RegisterHostRequest } from "../../agent/protocol/enrolment.ts";
 import { audit } from "../accounts/audit.ts";
 import { installTokenGuard, spendInstallToken, type Enrol } from "./install-token.ts";
 import { mintKey, retireOtherKeys } from "./key-table.ts";
@@ -37,6 +37,7 @@ export function registerRegisterHost(app: FastifyInstance, deps: EnrolmentDeps):
     const body = [REGISTER_HOST_PATH, hostname, machine_id, agent_version];
     const { row, rawKey, repeated } = await spendInstallToken(deps, request, body, enrolHost(deps, request.body));
     audit(request, "host.register", { org_id: row.org_id, agent_id: row.owner_id, hostname, key_id: row.id, repeated });
+    void reply.header(ORG_ID_HEADER, row.org_id);
     return await reply.code(201).send({ agent_id: row.owner_id, api_key: rawKey, key_created_at: row.created_at.toISOString() });
   });
 }
