@@ -52,6 +52,17 @@ export class Client {
     return { rows: (await answer.json()) as Row[], next };
   }
 
+  /** All pages of a list. */
+  async all(path: string): Promise<Row[]> {
+    const all: Row[] = [];
+    for (let next: string | undefined = path; next !== undefined;) {
+      const page: { rows: Row[]; next: string | undefined } = await this.page(next);
+      all.push(...page.rows);
+      next = page.next;
+    }
+    return all;
+  }
+
   async #authorized(method: string, url: string, options: CallOptions): Promise<Response> {
     if (!this.#session) throw new Problem("not logged in: run `atherops login --url <address of the backend>`");
     if (new URL(url).origin !== new URL(this.#session.url).origin)

@@ -45,7 +45,7 @@ function addClusters(program: Command, console: Console): void {
     .command("list", { isDefault: true })
     .description("clusters, online or not")
     .action(async () => {
-      const rows = await console.client().call<(Row & { nodes: unknown[] })[]>("GET", "/api/clusters");
+      const rows = await allClusters(console);
       const shown = console.json ? rows : rows.map((row) => ({ ...row, nodes: row.nodes.length }));
       console.print(shown, ["name", "online", "nodes", "last_heartbeat", "key_created_at", "cluster_id"]);
     });
@@ -53,12 +53,24 @@ function addClusters(program: Command, console: Console): void {
     .command("nodes <cluster>")
     .description("the nodes of one cluster (by name or id), with the state of their collectors")
     .action(async (cluster: string) => {
-      const rows = await console.client().call<(Row & { nodes: Row[] })[]>("GET", "/api/clusters");
-      const found = rows.find((row) => row["cluster_id"] === cluster || row["name"] === cluster);
+      const found = (await allClusters(console)).find((row) => row["cluster_id"] === cluster || row["name"] === cluster);
       if (!found) throw new Problem(`there is no cluster ${cluster} in your organisation: \`atherops clusters\` lists them`);
       console.print(found.nodes, ["name", "agent_version", "last_heartbeat", "collector"]);
     });
   removal(clusters, console, "remove a cluster and revoke its keys at once", (id) => `/api/clusters/${id}`);
+}
+
+type Cluster = Row & { nodes: Row[] };
+
+/** A cluster with many nodes goes on in the next page. */
+async function allClusters(console: Console): Promise<Cluster[]> {
+  const all = new Map<unknown, Cluster>();
+  for (const row of (await console.client().all("/api/clusters")) as Cluster[]) {
+    const known = all.get(row["cluster_id"]);
+    if (known) known.nodes.push(...row.nodes);
+    else all.set(row["cluster_id"], row);
+  }
+  return [...all.values()];
 }
 
 function addHosts(program: Command, console: Console): void {
@@ -67,9 +79,8 @@ function addHosts(program: Command, console: Console): void {
     .command("list", { isDefault: true })
     .description("hosts, online or not")
     .action(async () => {
-      const rows = await console
-        .client()
-        .call<(Row & { config: { version: string; in_force: string; error: string } })[]>("GET", "/api/v1/agents");
+      type Host = Row & { config: { version: string; in_force: string; error: string } };
+      const rows = (await console.client().all("/api/v1/agents")) as Host[];
       const shown = rows.map((row) => ({
         ...row,
         config: `${row.config.in_force ?? "-"} of ${row.config.version}`,

@@ -1,9 +1,11 @@
-// Administration of clusters: list with nodes and liveness, remove. Invariant: removing a cluster revokes its keys at once.
-// Registered by routes.ts.
+// Administration of clusters: list with nodes and liveness, remove. Invariant: removing a cluster revokes its keys at once; a list
+// comes in pages that are bounded in clusters and in nodes.
 import type { FastifyInstance } from "fastify";
 import { audit } from "../accounts/audit.ts";
+import { clusterPage } from "./cluster-page.ts";
 import { isOnline } from "./heartbeat.ts";
 import { revokeKeysOf } from "./key-table.ts";
+import { CURSOR_QUERY, linkNext, PAGE_ROWS, readCursor, type CursorQuery } from "./page.ts";
 import { currentKeyTimes } from "./registry.ts";
 import type { EnrolmentDeps } from "./routes.ts";
 import { caller, COLLECTOR_SCHEMA, idOf, ID_PARAMS, missing, NOTHING, OPTIONAL_TIME_SCHEMA, UUID_SCHEMA } from "./schema.ts";
@@ -13,7 +15,9 @@ const text = { type: ["string", "null"] } as const;
 const schemas = {
   list: {
     ...common,
-    summary: "Clusters of your organisation",
+    summary: "Clusters of your organisation, by name, with their nodes, by name",
+    description: "In pages of 500 nodes: the header Link names the next one, which goes on with the same cluster where it was cut.",
+    querystring: CURSOR_QUERY,
     response: {
       200: {
         type: "array",
@@ -47,26 +51,20 @@ const schemas = {
   remove: { ...common, summary: "Remove a cluster and revoke its keys", params: ID_PARAMS, response: NOTHING },
 };
 
-export function registerClusterAdministration(app: FastifyInstance, { db, guards, keys, now }: EnrolmentDeps): void {
-  app.get("/api/clusters", { schema: schemas.list, onRequest: guards.user("viewer") }, async (request) => {
+export function registerClusterAdministration(app: FastifyInstance, { db, guards, keys, now, pageRows = PAGE_ROWS }: EnrolmentDeps): void {
+  app.get<CursorQuery>("/api/clusters", { schema: schemas.list, onRequest: guards.user("viewer") }, async (request, reply) => {
     const { orgId } = caller(request);
-    const clusters = await db.selectFrom("clusters").selectAll().where("org_id", "=", orgId).orderBy("name").orderBy("id").execute();
-    const nodes = await db
-      .selectFrom("cluster_nodes")
-      .innerJoin("clusters", "clusters.id", "cluster_nodes.cluster_id")
-      .selectAll("cluster_nodes")
-      .where("clusters.org_id", "=", orgId)
-      .orderBy("cluster_nodes.name")
-      .execute();
-    const nodesOf = Map.groupBy(nodes, (node) => node.cluster_id);
-    const keyTimes = await currentKeyTimes(db, orgId, "cluster");
-    return clusters.map((cluster) => ({
-      cluster_id: cluster.id,
-      name: cluster.name,
-      online: isOnline(cluster.last_heartbeat, cluster.heartbeat_interval_s, now()),
-      last_heartbeat: cluster.last_heartbeat?.toISOString() ?? null,
-      key_created_at: keyTimes.get(cluster.id)?.toISOString() ?? null,
-      nodes: (nodesOf.get(cluster.id) ?? []).map(({ name, agent_version, last_heartbeat, collector }) => ({
+    const { clusters, next } = await clusterPage(db, orgId, readCursor(request, 3), pageRows);
+    if (next) linkNext(request, reply, next);
+    const ids = clusters.map(({ row }) => row.id);
+    const keyTimes = await currentKeyTimes(db, orgId, "cluster", ids);
+    return clusters.map(({ row, nodes }) => ({
+      cluster_id: row.id,
+      name: row.name,
+      online: isOnline(row.last_heartbeat, row.heartbeat_interval_s, now()),
+      last_heartbeat: row.last_heartbeat?.toISOString() ?? null,
+      key_created_at: keyTimes.get(row.id)?.toISOString() ?? null,
+      nodes: nodes.map(({ name, agent_version, last_heartbeat, collector }) => ({
         name,
         agent_version,
         last_heartbeat: last_heartbeat.toISOString(),

@@ -1,5 +1,5 @@
 // Administration of hosts: list with liveness and configuration, write the remote configuration, remove. Invariant: a configuration
-// that sets anything but intervals, log paths, signals and log level is never stored. Registered by routes.ts.
+// that sets anything but intervals, log paths, signals and log level is never stored.
 import type { FastifyInstance } from "fastify";
 import { sql } from "kysely";
 import type { HostConfig } from "../../agent/protocol/enrolment.ts";
@@ -7,6 +7,7 @@ import { audit } from "../accounts/audit.ts";
 import { isOnline } from "./heartbeat.ts";
 import { HOST_CONFIG_RESPONSE_SCHEMA, HOST_CONFIG_SCHEMA } from "./host-config-schema.ts";
 import { revokeKeysOf } from "./key-table.ts";
+import { CURSOR_QUERY, linkNext, PAGE_ROWS, readCursor, type CursorQuery } from "./page.ts";
 import { currentKeyTimes } from "./registry.ts";
 import type { EnrolmentDeps } from "./routes.ts";
 import { caller, COLLECTOR_SCHEMA, idOf, ID_PARAMS, missing, NOTHING, OPTIONAL_TIME_SCHEMA, UUID_SCHEMA } from "./schema.ts";
@@ -16,7 +17,9 @@ const text = { type: ["string", "null"] } as const;
 const schemas = {
   list: {
     ...common,
-    summary: "Hosts of your organisation",
+    summary: "Hosts of your organisation, by name",
+    description: "In pages of 500: the header Link names the next one.",
+    querystring: CURSOR_QUERY,
     response: {
       200: {
         type: "array",
@@ -50,11 +53,22 @@ const schemas = {
   remove: { ...common, summary: "Remove a host and revoke its keys", params: ID_PARAMS, response: NOTHING },
 };
 
-export function registerHostAdministration(app: FastifyInstance, { db, guards, keys, now }: EnrolmentDeps): void {
-  app.get("/api/v1/agents", { schema: schemas.list, onRequest: guards.user("viewer") }, async (request) => {
+export function registerHostAdministration(app: FastifyInstance, { db, guards, keys, now, pageRows = PAGE_ROWS }: EnrolmentDeps): void {
+  app.get<CursorQuery>("/api/v1/agents", { schema: schemas.list, onRequest: guards.user("viewer") }, async (request, reply) => {
     const { orgId } = caller(request);
-    const hosts = await db.selectFrom("hosts").selectAll().where("org_id", "=", orgId).orderBy("hostname").orderBy("id").execute();
-    const keyTimes = await currentKeyTimes(db, orgId, "host");
+    const [hostname, id] = readCursor(request, 2) ?? [];
+    let query = db.selectFrom("hosts").selectAll().where("org_id", "=", orgId);
+    if (hostname !== undefined && id !== undefined) query = query.where(sql<boolean>`(hostname, id) > (${hostname}, ${id}::uuid)`);
+    const rows = await query
+      .orderBy("hostname")
+      .orderBy("id")
+      .limit(pageRows + 1)
+      .execute();
+    const hosts = rows.slice(0, pageRows);
+    const last = hosts.at(-1);
+    if (rows.length > pageRows && last) linkNext(request, reply, [last.hostname, last.id]);
+    const ids = hosts.map((host) => host.id);
+    const keyTimes = await currentKeyTimes(db, orgId, "host", ids);
     return hosts.map((host) => ({
       agent_id: host.id,
       hostname: host.hostname,

@@ -1,13 +1,16 @@
-// POST /heartbeat: keeps a cluster, and the node that sent it, marked online. Invariant: which cluster it is comes from the key alone.
-// Registered by routes.ts.
+// POST /heartbeat: keeps a cluster, and the node that sent it, marked online. Invariant: which cluster it is comes from the key alone;
+// a cluster has a bounded number of nodes, whatever names its key gives.
 import type { FastifyInstance } from "fastify";
 import { CLUSTER_HEARTBEAT_PATH, type Heartbeat, ORG_ID_HEADER } from "../../agent/protocol/enrolment.ts";
-import { clipped, collectorOf, HEARTBEAT_SCHEMA, intervalOf } from "./heartbeat.ts";
+import { ApiError } from "../errors.ts";
+import { clipped, collectorOf, HEARTBEAT_BYTES, HEARTBEAT_SCHEMA, intervalOf } from "./heartbeat.ts";
 import type { EnrolmentDeps } from "./routes.ts";
 import { bodyIsOptional, NOTHING, signer } from "./schema.ts";
 
 /** Nodes come and go with a cluster's autoscaler: those that are silent for this long are forgotten when another one appears. */
 const NODE_FORGOTTEN_MS = 24 * 60 * 60_000;
+/** Kubernetes itself is made for as many. */
+export const MAX_NODES = 5000;
 
 const schema = {
   summary: "A cluster's agent is alive",
@@ -18,10 +21,10 @@ const schema = {
   response: NOTHING,
 } as const;
 
-export function registerClusterHeartbeat(app: FastifyInstance, { db, guards, now }: EnrolmentDeps): void {
+export function registerClusterHeartbeat(app: FastifyInstance, { db, guards, now, maxNodes = MAX_NODES }: EnrolmentDeps): void {
   app.post<{ Body: Heartbeat }>(
     CLUSTER_HEARTBEAT_PATH,
-    { schema, onRequest: guards.signed("cluster"), preValidation: bodyIsOptional },
+    { schema, bodyLimit: HEARTBEAT_BYTES, onRequest: guards.signed("cluster"), preValidation: bodyIsOptional },
     async (request, reply) => {
       const heartbeat = request.body;
       const id = signer(request).hostId;
@@ -50,12 +53,23 @@ export function registerClusterHeartbeat(app: FastifyInstance, { db, guards, now
       .where("name", "=", name)
       .executeTakeFirst();
     if (updated.numUpdatedRows > 0n) return;
-    const forgotten = new Date(at.getTime() - NODE_FORGOTTEN_MS);
-    await db.deleteFrom("cluster_nodes").where("cluster_id", "=", clusterId).where("last_heartbeat", "<", forgotten).execute();
-    await db
-      .insertInto("cluster_nodes")
-      .values({ cluster_id: clusterId, name, ...report })
-      .onConflict((conflict) => conflict.columns(["cluster_id", "name"]).doUpdateSet(report))
-      .execute();
+    await db.transaction().execute(async (trx) => {
+      // New nodes of one cluster come one after the other, so that the bound holds.
+      await trx.selectFrom("clusters").select("id").where("id", "=", clusterId).forUpdate().execute();
+      const forgotten = new Date(at.getTime() - NODE_FORGOTTEN_MS);
+      await trx.deleteFrom("cluster_nodes").where("cluster_id", "=", clusterId).where("last_heartbeat", "<", forgotten).execute();
+      const { nodes } = await trx
+        .selectFrom("cluster_nodes")
+        .select((select) => select.fn.countAll().as("nodes"))
+        .where("cluster_id", "=", clusterId)
+        .executeTakeFirstOrThrow();
+      if (Number(nodes) >= maxNodes)
+        throw new ApiError("limit_reached", `this cluster has ${maxNodes} nodes already; one that is silent for a day makes room`);
+      await trx
+        .insertInto("cluster_nodes")
+        .values({ cluster_id: clusterId, name, ...report })
+        .onConflict((conflict) => conflict.columns(["cluster_id", "name"]).doUpdateSet(report))
+        .execute();
+    });
   }
 }

@@ -2,7 +2,7 @@
 // which host it is comes from the key alone. Registered by routes.ts.
 import type { FastifyInstance } from "fastify";
 import { HOST_HEARTBEAT_PATH, type Heartbeat, ORG_ID_HEADER } from "../../agent/protocol/enrolment.ts";
-import { clipped, collectorOf, HEARTBEAT_SCHEMA, intervalOf } from "./heartbeat.ts";
+import { clipped, collectorOf, HEARTBEAT_BYTES, HEARTBEAT_SCHEMA, intervalOf } from "./heartbeat.ts";
 import type { EnrolmentDeps } from "./routes.ts";
 import { bodyIsOptional, NOTHING, signer } from "./schema.ts";
 
@@ -18,7 +18,7 @@ const schema = {
 export function registerHostHeartbeat(app: FastifyInstance, { db, guards, now }: EnrolmentDeps): void {
   app.post<{ Body: Heartbeat }>(
     HOST_HEARTBEAT_PATH,
-    { schema, onRequest: guards.signed("host"), preValidation: bodyIsOptional },
+    { schema, bodyLimit: HEARTBEAT_BYTES, onRequest: guards.signed("host"), preValidation: bodyIsOptional },
     async (request, reply) => {
       const heartbeat = request.body;
       const collector = collectorOf(heartbeat);

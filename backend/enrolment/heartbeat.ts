@@ -9,6 +9,9 @@ const MAX_INTERVAL_S = 3600;
 const ONLINE_INTERVALS = 3;
 const MAX_TEXT = 1000;
 
+/** Far more than an agent reports. */
+export const HEARTBEAT_BYTES = 64 * 1024;
+
 const text = { type: "string" } as const;
 export const HEARTBEAT_SCHEMA = {
   type: "object",

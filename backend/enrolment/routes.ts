@@ -24,6 +24,10 @@ export interface EnrolmentDeps {
   guards: Guards;
   /** Unix milliseconds. */
   now: () => number;
+  /** Nodes of one cluster. */
+  maxNodes?: number;
+  /** Of a page of a list: hosts, or clusters and their nodes. */
+  pageRows?: number;
 }
 
 export function registerEnrolmentRoutes(app: FastifyInstance, options: Omit<EnrolmentDeps, "now"> & { now?: () => number }): void {
