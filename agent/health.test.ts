@@ -77,7 +77,7 @@ describe("the agent's health", () => {
 
   test("is offered to Prometheus", async () => {
     const { text } = await get("/metrics", { identity: IDENTITY, collector: RUNNING });
-    expect(text).toMatch(/^atherops_agent_collector_restarts 2$/m);
+    expect(text).toMatch(/^# TYPE atherops_agent_collector_restarts_total counter\natherops_agent_collector_restarts_total 2$/m);
     expect(text).toMatch(/^atherops_agent_key_age_days 3$/m);
     expect(text).toMatch(/^atherops_agent_info\{program="p",version="1"\} 1$/m);
   });

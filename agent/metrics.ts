@@ -1,6 +1,6 @@
 // The agent's own metrics as exposition text, made from its status at each scrape, followed by what the collector says of itself (its
 // queue, what it refused, its memory). Called by health.ts.
-import { Gauge, Registry } from "prom-client";
+import { Counter, Gauge, Registry } from "prom-client";
 import type { AgentStatus, HealthSource } from "./health.ts";
 
 const COLLECTOR_SCRAPE_MS = 2000;
@@ -16,10 +16,10 @@ function registryOf(status: AgentStatus): Registry {
   const registry = new Registry();
   for (const [name, help, value, labels = {}] of rows(status)) {
     if (value === undefined || Number.isNaN(value)) continue;
-    const gauge =
-      (registry.getSingleMetric(name) as Gauge | undefined) ??
-      new Gauge({ name, help, labelNames: Object.keys(labels), registers: [registry] });
-    gauge.set(labels, value);
+    const options = { name, help, labelNames: Object.keys(labels), registers: [registry] };
+    const known = registry.getSingleMetric(name) as Counter | Gauge | undefined;
+    // Whether it may fall, apart from a restart, is in its name, as Prometheus has it.
+    (known ?? (name.endsWith("_total") ? new Counter(options) : new Gauge(options))).inc(labels, value);
   }
   return registry;
 }
@@ -48,7 +48,7 @@ function rows(status: AgentStatus): Row[] {
       seconds(heartbeat?.lastSuccess),
     ],
     ["atherops_agent_collector_running", "1 while the collector runs.", Number(collector?.state === "running")],
-    ["atherops_agent_collector_restarts", "Restarts of the collector after a crash.", collector?.restarts],
+    ["atherops_agent_collector_restarts_total", "Restarts of the collector after a crash.", collector?.restarts],
     [
       "atherops_agent_collector_config_refused",
       "1 while the newest configuration is not in force.",
@@ -60,11 +60,11 @@ function rows(status: AgentStatus): Row[] {
 
 function signalRows({ telemetry }: AgentStatus): Row[] {
   return Object.entries(telemetry ?? {}).flatMap(([signal, of]): Row[] => [
-    ["atherops_agent_requests_accepted", "Requests of the collector that the backend took.", of.accepted, { signal }],
-    ["atherops_agent_requests_retried", "Requests that the collector was asked to send again.", of.retried, { signal }],
-    ["atherops_agent_requests_refused", "Requests that the backend refused for good; their data is lost.", of.refused, { signal }],
+    ["atherops_agent_requests_accepted_total", "Requests of the collector that the backend took.", of.accepted, { signal }],
+    ["atherops_agent_requests_retried_total", "Requests that the collector was asked to send again.", of.retried, { signal }],
+    ["atherops_agent_requests_refused_total", "Requests that the backend refused for good; their data is lost.", of.refused, { signal }],
     [
-      "atherops_agent_accepted_bytes",
+      "atherops_agent_accepted_bytes_total",
       "Body bytes of the requests that the backend took: logs and traces as the collector compressed them, metrics as they were inflated.",
       of.acceptedBytes,
       { signal },
