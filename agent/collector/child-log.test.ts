@@ -1,13 +1,20 @@
-import { pino } from "pino";
-import { describe, expect, test } from "vitest";
+import { type Logger, pino } from "pino";
+import { describe, expect, test, vi } from "vitest";
+import { advice } from "../enrolment/duty.ts";
 import { LastLines, maskSecrets, reemit } from "./child-log.ts";
+import { Outages } from "./outages.ts";
 
-function emitted(...raw: string[]): { lines: Record<string, unknown>[]; last: LastLines } {
+function recorder(): { lines: Record<string, unknown>[]; log: Logger } {
   const lines: Record<string, unknown>[] = [];
   const log = pino(
     { level: "debug", formatters: { level: (level) => ({ level }) } },
     { write: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>) },
   );
+  return { lines, log };
+}
+
+function emitted(...raw: string[]): { lines: Record<string, unknown>[]; last: LastLines } {
+  const { lines, log } = recorder();
   const last = new LastLines();
   for (const line of raw) reemit(line, log, last);
   return { lines, last };
@@ -48,6 +55,55 @@ describe("a line of the collector", () => {
       expect(emitted(dropped).lines).toMatchObject([{ level: "error", msg: "Exporting failed. Dropping data.", dropped_items: 9 }]);
     }
   });
+
+  test("of a receiver that fails at each reading is said once, and once more when it is over", async () => {
+    vi.useFakeTimers();
+    try {
+      const { lines, log } = recorder();
+      using outages = new Outages(log);
+      const say = (id: string, msg: string, error = "refused"): void =>
+        reemit(
+          JSON.stringify({ level: "error", msg, error, "otelcol.component.id": id, "otelcol.component.kind": "receiver" }),
+          log,
+          new LastLines(),
+          false,
+          outages,
+        );
+      for (let reading = 0; reading < 4; reading++) {
+        say("kubeletstats", "call to /stats/summary endpoint failed", `port ${reading}`);
+        say("kubeletstats", "Error scraping metrics", `port ${reading}`);
+        say("prometheus/cadvisor", "Failed to scrape Prometheus endpoint");
+        say("file_log/pods", "cannot open", reading < 2 ? "a" : "b");
+        await vi.advanceTimersByTimeAsync(15_000);
+      }
+      const told = (): unknown[] => lines.map(({ msg, error }) => [msg, error]);
+      const failing = [
+        ["call to /stats/summary endpoint failed", "port 0"],
+        ["Failed to scrape Prometheus endpoint", "refused"],
+        ["cannot open", "a"],
+        ["cannot open", "b"],
+      ];
+      expect(told().slice(0, 4)).toEqual(failing);
+      await vi.advanceTimersByTimeAsync(60_000);
+      expect(lines.filter(({ msg }) => String(msg).endsWith("does not complain any more"))).toMatchObject([
+        { receiver: "file_log/pods", repeated: 1, for_s: 15, level: "info" },
+        { receiver: "kubeletstats", repeated: 3, for_s: 45 },
+        { receiver: "prometheus/cadvisor", repeated: 3 },
+        { receiver: "file_log/pods", repeated: 1 },
+      ]);
+      say("kubeletstats", "call to /stats/summary endpoint failed", "anew");
+      expect(lines.at(-1)).toMatchObject({ error: "anew", level: "error" });
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  test.each(["no_install_token", "install_token_refused", "key_refused", "secret_missing"] as const)(
+    "does not lose the agent's own advice %s to the masking of secrets",
+    (code) => {
+      expect(maskSecrets(advice(code, "ns/name"))).toBe(advice(code, "ns/name"));
+    },
+  );
 
   test.each([
     "ak_0123456789abcdef",

@@ -1,7 +1,8 @@
 // The collector's log lines: re-emitted with their level instead of wrapped whole, and the last of them kept as the reason of a crash.
-// Invariant: nothing that looks like a secret passes. Called by process.ts and validate.ts.
+// Invariants: nothing that looks like a secret passes; what a failing receiver repeats is said once.
 import type { Log } from "../log.ts";
 import { EXPORTER, FILES_EXPORTER } from "./config.ts";
+import type { Outages } from "./outages.ts";
 
 const KEPT_LINES = 6;
 const MAX_REASON_LENGTH = 2000;
@@ -35,7 +36,7 @@ function push(lines: string[], line: string): void {
 const LEVELS: Record<string, "debug" | "info" | "warn" | "error"> = { debug: "debug", info: "info", warn: "warn" };
 
 /** While it is stopping, its complaints of interrupted requests are no news: what was not sent stays in the disk queue. */
-export function reemit(raw: string, log: Log, last: LastLines, isStopping = false): void {
+export function reemit(raw: string, log: Log, last: LastLines, isStopping = false, outages?: Outages): void {
   if (raw.trim() === "") return;
   const line = maskSecrets(raw);
   const entry = parse(line);
@@ -52,6 +53,7 @@ export function reemit(raw: string, log: Log, last: LastLines, isStopping = fals
   }
   const known = LEVELS[String(level)] ?? "error";
   last.add(`${String(msg)}${typeof rest["error"] === "string" ? `: ${rest["error"]}` : ""}`, known === "error");
+  if (outages && isRepeated(entry, known, outages)) return;
   log[isStopping ? "debug" : known]({ ...rest, component: "collector" }, String(msg));
 }
 
@@ -67,6 +69,12 @@ function isKept({ msg, error, "otelcol.component.id": id }: Record<string, unkno
     String(error).startsWith("interrupted due to shutdown") &&
     (id === EXPORTER || id === FILES_EXPORTER)
   );
+}
+
+function isRepeated(entry: Record<string, unknown>, level: string, outages: Outages): boolean {
+  const { ts: _ts, "otelcol.component.kind": kind, "otelcol.component.id": id, ...rest } = entry;
+  if (kind !== "receiver" || typeof id !== "string" || (level !== "warn" && level !== "error")) return false;
+  return !outages.isNews({ receiver: id, text: JSON.stringify(rest) });
 }
 
 function parse(line: string): Record<string, unknown> | undefined {

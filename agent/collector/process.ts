@@ -11,6 +11,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Log } from "../log.ts";
 import { FILES_EXPORTER, HEALTH_PORT_VARIABLE, METRICS_PORT_VARIABLE } from "./config.ts";
 import { LastLines, reemit } from "./child-log.ts";
+import { Outages } from "./outages.ts";
 import { blamesStore } from "./damaged-stores.ts";
 
 /** Lines and their places go to the disk queue in one step, instead of through a buffer that a crash would empty. */
@@ -57,15 +58,17 @@ export class CollectorProcess {
     this.#child = child;
     this.pid = child?.pid ?? 0;
     const last = new LastLines();
+    const outages = new Outages(options.log);
     let blames = false;
     for (const stream of child?.pid === undefined ? [] : [child.stdout, child.stderr]) {
       createInterface({ input: stream }).on("line", (line) => {
         blames ||= blamesStore(line);
-        reemit(line, options.log, last, this.#stopping);
+        reemit(line, options.log, last, this.#stopping, outages);
       });
     }
     this.exited = ended.then(({ how, failure }) => {
       this.#hasExited = true;
+      outages[Symbol.dispose]();
       const said = last.text() || failure;
       return { wasAsked: this.#stopping, reason: said === "" ? how : `${how}: ${said}`, blamesStore: blames };
     });
@@ -104,13 +107,27 @@ export class CollectorProcess {
   }
 
   async healthy(): Promise<boolean> {
+    return (await this.#ask(1000)) === 200;
+  }
+
+  /** True when it says anything at all of its health. */
+  async answers(withinMs: number): Promise<boolean> {
+    return (await this.#ask(withinMs)) !== undefined;
+  }
+
+  async #ask(withinMs: number): Promise<number | undefined> {
     try {
-      const answer = await fetch(this.#healthUrl, { signal: AbortSignal.timeout(1000) });
+      const answer = await fetch(this.#healthUrl, { signal: AbortSignal.timeout(withinMs) });
       await answer.arrayBuffer();
-      return answer.ok;
+      return answer.status;
     } catch {
-      return false;
+      return undefined;
     }
+  }
+
+  /** Ends it as a crash would. */
+  kill(): void {
+    this.#child?.kill("SIGKILL");
   }
 
   /** Idempotent; resolves when the process is gone. */

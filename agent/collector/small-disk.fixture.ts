@@ -30,6 +30,11 @@ export class SmallDisk implements Disposable {
     rmSync(this.#ballast, { force: true });
   }
 
+  /** As a kernel does that found an error in the file system. */
+  readOnly(): void {
+    execFileSync("mount", ["-o", "remount,ro", this.path]);
+  }
+
   get #ballast(): string {
     return join(this.path, "ballast");
   }

@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, 
 import { type FileHandle, open } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { toolPath } from "../../hack/fetch-tools.ts";
@@ -12,7 +13,8 @@ import { nodeCollectorConfig } from "./node-config.ts";
 import { noteChild, StateInUseError } from "./orphan.ts";
 import { CollectorConfigError } from "./render.ts";
 import { canMount, SmallDisk } from "./small-disk.fixture.ts";
-import { StateDirError, Supervisor } from "./supervisor.ts";
+import { StateDirError, Supervisor, type SupervisorTiming } from "./supervisor.ts";
+import { NoVerdictError, validateCollectorConfig } from "./validate.ts";
 
 let program: string;
 let folder: string;
@@ -37,9 +39,9 @@ function config(env: NodeJS.ProcessEnv = {}): string {
   );
 }
 
-function make(otelcol = program, stopGraceMs = 5000): Supervisor {
+function make(otelcol = program, stopGraceMs = 5000, other: Partial<SupervisorTiming> = {}): Supervisor {
   const log = pino({ level: "debug" }, { write: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>) });
-  const timing = { firstBackoffMs: 50, maxBackoffMs: 400, readyWithinMs: 20_000 };
+  const timing = { firstBackoffMs: 50, maxBackoffMs: 400, readyWithinMs: 20_000, ...other };
   supervisor = new Supervisor({ program: otelcol, stateDir: folder, memoryMib: 200, stopGraceMs, env: {}, log, timing });
   return supervisor;
 }
@@ -193,6 +195,66 @@ describe("the supervisor", () => {
     mkdirSync(join(folder, "collector"));
     writeFileSync(join(folder, "collector", "last-good.yaml"), "");
     await expect(make().start(() => "receivers: {nothing: {}}")).rejects.toThrow(CollectorConfigError);
+  });
+
+  test("ends one that says nothing any more and starts it again, and leaves alone one that was slow for a while", async () => {
+    const of = make(program, 5000, { askEveryMs: 300, hungAfter: 5 });
+    await of.start(() => config());
+    const first = await running(of);
+    process.kill(first, "SIGSTOP");
+    // Some of its questions go unanswered.
+    await sleep(700);
+    process.kill(first, "SIGCONT");
+    await vi.waitFor(async () => expect(await of.healthy()).toBe(true), { timeout: 20_000 });
+    expect(of.status()).toMatchObject({ pid: first, restarts: 0 });
+    process.kill(first, "SIGSTOP");
+    await vi.waitFor(() => expect(of.status().restarts).toBe(1), { timeout: 20_000 });
+    expect(of.status().lastError).toMatch(/^hung: it did not answer 5 times in a row/);
+    expect(isAlive(first)).toBe(false);
+    expect(await running(of)).not.toBe(first);
+  });
+
+  test("waits longer each time for one that lives and never gets ready, and says so", async () => {
+    const of = make(fakeCollector("exec /bin/sleep 60"), 5000, { readyWithinMs: 150, healthyAfterMs: 100 });
+    await of.start(() => config());
+    await vi.waitFor(() => expect(of.status().restarts).toBeGreaterThanOrEqual(3), { timeout: 20_000 });
+    expect(of.status().lastError).toBe("not ready after 0.15 s");
+    expect(lines.flatMap(({ failures }) => failures ?? []).slice(0, 3)).toEqual([1, 2, 3]);
+  });
+
+  test("does not take a check that was killed for a refusal: starts all the same, and changes nothing that runs", async () => {
+    const path = join(folder, "otelcol-killed");
+    writeFileSync(path, `#!/bin/sh\nif [ "$1" = validate ]; then kill -9 $$; fi\nexec ${program} "$@"\n`, { mode: 0o755 });
+    const of = make(path);
+    await of.start(() => config());
+    const first = await running(of);
+    expect(lines.find(({ msg }) => msg === "starting the collector with an unchecked configuration")).toMatchObject({
+      err: expect.stringContaining("was ended by SIGKILL") as string,
+    });
+    await expect(of.apply(config({ LOG_LEVEL: "error" }))).rejects.toThrow(NoVerdictError);
+    expect(of.status()).toMatchObject({ pid: first, state: "running", configError: null });
+  });
+
+  test("does not take a check that took too long for a refusal", async () => {
+    const slow = fakeCollector("exit 1");
+    writeFileSync(slow, "#!/bin/sh\nexec /bin/sleep 60\n");
+    const checked = validateCollectorConfig(slow, join(folder, "none.yaml"), { env: {}, memoryMib: 200 }, 200);
+    await expect(checked).rejects.toThrow(NoVerdictError);
+    await expect(checked).rejects.toThrow(/took longer than 0\.2 s/);
+  });
+
+  test.skipIf(!canMount)("goes on when its state directory turns read-only (needs root)", async () => {
+    const state = join(folder, "collector");
+    using disk = new SmallDisk(state, "1m");
+    const of = make();
+    await of.start(() => config());
+    const first = await running(of);
+    disk.readOnly();
+    process.kill(first, "SIGKILL");
+    await vi.waitFor(() => expect(of.status().restarts).toBe(1), { timeout: 20_000 });
+    expect(await running(of)).not.toBe(first);
+    expect(lines.some(({ msg }) => msg === "cannot note that the collector ended; the collector runs without")).toBe(true);
+    await of[Symbol.asyncDispose]();
   });
 
   test("ends the collector of a killed agent before it starts its own", async () => {

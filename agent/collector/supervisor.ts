@@ -1,7 +1,7 @@
 // Keeps one collector running with the last configuration it accepted. Invariants: a configuration is validated by the collector
 // before the running one is touched, and one that does not become ready gives way to the one before; at most one collector of ours
-// lives; restarts after crashes back off exponentially with jitter and start over after a healthy minute; a disk that is full keeps
-// nothing that runs from running, and a damaged file of a store not the rest from starting. Started and stopped by run.ts.
+// lives; restarts after crashes back off exponentially with jitter and start over after a healthy minute; one that says nothing any more
+// is ended; a disk that is full or read-only keeps nothing that runs from running, and a damaged file of a store not the rest from starting.
 import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -9,7 +9,7 @@ import { reportEmptied, setAsideDamaged } from "./damaged-stores.ts";
 import { endOrphan, forgetChild, noteChild } from "./orphan.ts";
 import { CollectorProcess, type CollectorProcessOptions } from "./process.ts";
 import { CollectorConfigError } from "./render.ts";
-import { validateCollectorConfig } from "./validate.ts";
+import { NoVerdictError, validateCollectorConfig } from "./validate.ts";
 
 export interface SupervisorOptions extends Omit<CollectorProcessOptions, "configFile"> {
   readonly stateDir: string;
@@ -24,6 +24,10 @@ export interface SupervisorTiming {
   readonly healthyAfterMs: number;
   /** A new configuration has this long to become ready. */
   readonly readyWithinMs: number;
+  /** A running collector is asked this often, and has as long to say anything. */
+  readonly askEveryMs: number;
+  /** So many questions in a row without an answer, and it is hung. Counted, not timed: a machine that stood still asks no question. */
+  readonly hungAfter: number;
 }
 
 export const SUPERVISOR_TIMING: SupervisorTiming = {
@@ -31,6 +35,8 @@ export const SUPERVISOR_TIMING: SupervisorTiming = {
   maxBackoffMs: 60_000,
   healthyAfterMs: 60_000,
   readyWithinMs: 60_000,
+  askEveryMs: 10_000,
+  hungAfter: 6,
 };
 
 export interface CollectorStatus {
@@ -49,6 +55,12 @@ export interface CollectorStatus {
 /** STATE_DIR cannot be written; the message says what to do. */
 export class StateDirError extends Error {
   override readonly name = "StateDirError";
+}
+
+interface Watched {
+  /** Why the agent ended it; undefined when it did not. */
+  readonly ended: string | undefined;
+  readonly wasHealthy: boolean;
 }
 
 /** Of one configuration; resolves to whether the collector got ready with it. */
@@ -94,12 +106,12 @@ export class Supervisor implements AsyncDisposable {
    * CollectorConfigError when there is neither, StateInUseError when another agent lives in this state directory, StateDirError when
    * it cannot be written.
    */
-  async start(config: () => string): Promise<void> {
+  async start(config: () => string | Promise<string>): Promise<void> {
     await endOrphan(this.#noteFile, this.#configFile, this.#options.stopGraceMs, this.#options.log);
     // Empty after a power failure: as good as none.
     const lastGood = read(this.#lastGoodFile) || undefined;
     try {
-      await this.#adopt(config());
+      await this.#adopt(await config());
     } catch (error) {
       if (!(error instanceof CollectorConfigError) || lastGood === undefined) throw error;
       this.#refuse(error, "starting with the configuration that last ran");
@@ -163,7 +175,13 @@ export class Supervisor implements AsyncDisposable {
     // What is there already needs no room: an agent on a full disk can be restarted.
     const isThere = read(this.#configFile) === config;
     if (!isThere) this.#write(candidate, config);
-    await validateCollectorConfig(this.#options.program, isThere ? this.#configFile : candidate, this.#options);
+    try {
+      await validateCollectorConfig(this.#options.program, isThere ? this.#configFile : candidate, this.#options);
+    } catch (error) {
+      // Safe: nothing runs yet that it could harm, and a collector that does not take it says so when it starts.
+      if (!(error instanceof NoVerdictError) || this.#loop) throw error;
+      this.#options.log.warn({ err: error.message }, "starting the collector with an unchecked configuration");
+    }
     if (!isThere) renameSync(candidate, this.#configFile);
     this.#config = config;
   }
@@ -231,7 +249,6 @@ export class Supervisor implements AsyncDisposable {
     const { signal } = this.#stop;
     while (!signal.aborted) {
       this.#wake = Promise.withResolvers<void>();
-      const startedAt = performance.now();
       this.#set({ state: "starting", pid: null });
       const child = await CollectorProcess.start({ ...this.#options, configFile: this.#configFile });
       this.#process = child;
@@ -239,16 +256,17 @@ export class Supervisor implements AsyncDisposable {
       if (signal.aborted) await child.stop();
       else this.#noteIfPossible("which process is the collector", () => this.#onDisk(() => noteChild(this.#noteFile, child.pid)));
       this.#set({ pid: child.pid });
-      const neverReady = await this.#watch(child, readiness);
+      const { ended, wasHealthy } = await this.#watch(child, readiness);
       const exit = await child.exited;
       this.#process = undefined;
-      forgetChild(this.#noteFile);
+      // Safe when it stays: it names a process that is gone.
+      this.#noteIfPossible("that the collector ended", () => this.#onDisk(() => forgetChild(this.#noteFile)));
       const isOver = (): boolean => signal.aborted || this.#readiness !== readiness;
-      if (isOver() || (exit.wasAsked && !neverReady)) continue;
+      if (isOver() || (exit.wasAsked && ended === undefined)) continue;
       this.#set({ state: "waiting", pid: null });
-      this.#failures = performance.now() - startedAt >= this.#timing.healthyAfterMs ? 1 : this.#failures + 1;
+      this.#failures = wasHealthy ? 1 : this.#failures + 1;
       const lost = exit.blamesStore && this.#config !== undefined ? await setAsideDamaged(this.#config, this.#options.log, signal) : [];
-      const reason = lost.length > 0 ? lost.join("\n") : (neverReady ?? exit.reason);
+      const reason = lost.length > 0 ? lost.join("\n") : (ended ?? exit.reason);
       this.#set({ restarts: this.#status.restarts + 1, lastError: reason });
       // A stop, or a new configuration to start with.
       if (isOver()) continue;
@@ -257,23 +275,42 @@ export class Supervisor implements AsyncDisposable {
     }
   }
 
-  /** Until it is ready or ended; one that does neither in time is ended, and the answer says so. */
-  async #watch(child: CollectorProcess, readiness: Readiness): Promise<string | undefined> {
+  /** Until it ended. One that does not get ready in time, or says nothing any more, is ended here, and `ended` says so. */
+  async #watch(child: CollectorProcess, readiness: Readiness): Promise<Watched> {
     const deadline = AbortSignal.timeout(this.#timing.readyWithinMs);
-    if (await child.ready(deadline)) {
-      // Being stopped for a new configuration, which it does not run with.
-      if (this.#readiness !== readiness) return undefined;
-      this.#set({ state: "running" });
-      this.#options.log.info({ pid: child.pid }, "the collector runs");
-      const config = this.#config;
-      if (config !== undefined && read(this.#lastGoodFile) !== config)
-        this.#noteIfPossible("the configuration that runs", () => this.#write(this.#lastGoodFile, config));
-      readiness.resolve(true);
-    } else if (deadline.aborted) {
+    if (!(await child.ready(deadline))) {
+      if (!deadline.aborted) return { ended: undefined, wasHealthy: false };
       await child.stop();
-      return `not ready after ${this.#timing.readyWithinMs / 1000} s`;
+      return { ended: `not ready after ${this.#timing.readyWithinMs / 1000} s`, wasHealthy: false };
     }
-    return undefined;
+    // Being stopped for a new configuration, which it does not run with.
+    if (this.#readiness !== readiness) return { ended: undefined, wasHealthy: false };
+    const readyAt = performance.now();
+    this.#set({ state: "running" });
+    this.#options.log.info({ collector_pid: child.pid }, "the collector runs");
+    const config = this.#config;
+    if (config !== undefined && read(this.#lastGoodFile) !== config)
+      this.#noteIfPossible("the configuration that runs", () => this.#write(this.#lastGoodFile, config));
+    readiness.resolve(true);
+    const ended = await this.#untilHung(child);
+    return { ended, wasHealthy: performance.now() - readyAt >= this.#timing.healthyAfterMs };
+  }
+
+  /** Undefined when it ended by itself. A hung one is killed: asked to end, it would not hear it. */
+  async #untilHung(child: CollectorProcess): Promise<string | undefined> {
+    const { askEveryMs, hungAfter } = this.#timing;
+    let isGone = false;
+    const gone = child.exited.then(() => (isGone = true));
+    for (let unanswered = 0; unanswered < hungAfter;) {
+      const pause = new AbortController();
+      await Promise.race([gone, sleep(askEveryMs, undefined, { signal: pause.signal }).catch(() => undefined)]);
+      pause.abort();
+      if (isGone) return undefined;
+      unanswered = (await child.answers(askEveryMs)) ? 0 : unanswered + 1;
+    }
+    if (isGone) return undefined;
+    child.kill();
+    return `hung: it did not answer ${hungAfter} times in a row, ${(askEveryMs * hungAfter) / 1000} s or longer; it was killed`;
   }
 
   async #backOff(reason: string, readiness: Readiness): Promise<void> {

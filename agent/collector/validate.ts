@@ -1,6 +1,6 @@
-// Asks the collector itself whether it would run a configuration. Invariant: nothing is started and nothing is changed but the
-// directories that the configuration names. Called by supervisor.ts and diagnose.ts.
-import { execFile } from "node:child_process";
+// Asks the collector itself whether it would run a configuration. Invariants: nothing is started and nothing is changed but the
+// directories that the configuration names; a verdict is only what it said of its own accord, not that it was killed or took too long.
+import { execFile, type ExecFileException } from "node:child_process";
 import { promisify } from "node:util";
 import { maskSecrets } from "./child-log.ts";
 import { collectorEnvironment, FEATURE_GATES } from "./process.ts";
@@ -8,20 +8,30 @@ import { CollectorConfigError } from "./render.ts";
 
 const VALIDATE_WITHIN_MS = 60_000;
 
-/** Throws CollectorConfigError with the collector's own words, secrets masked. */
+/** The collector gave no verdict: it was killed, took too long or could not be started. */
+export class NoVerdictError extends Error {
+  override readonly name = "NoVerdictError";
+}
+
+/** Throws NoVerdictError, or CollectorConfigError with the collector's own words, secrets masked. */
 export async function validateCollectorConfig(
   program: string,
   configFile: string,
   options: { env: Readonly<Record<string, string>>; memoryMib: number },
+  withinMs = VALIDATE_WITHIN_MS,
 ): Promise<void> {
   const env = collectorEnvironment(options, 13_133, 8888);
   const args = ["validate", "--config", configFile, FEATURE_GATES];
   try {
-    const asked = promisify(execFile)(program, args, { env, timeout: VALIDATE_WITHIN_MS });
+    const asked = promisify(execFile)(program, args, { env, timeout: withinMs, killSignal: "SIGKILL" });
     asked.child.stdin?.end();
     await asked;
   } catch (cause) {
-    const { stderr = "", message } = cause as Error & { stderr?: string };
+    const { stderr = "", message, code, signal, killed } = cause as ExecFileException;
+    if (typeof code !== "number") {
+      const why = killed ? `took longer than ${withinMs / 1000} s` : signal ? `was ended by ${signal}` : message;
+      throw new NoVerdictError(`cannot check the collector's configuration: \`validate\` ${why} (memory, a busy machine?)`, { cause });
+    }
     throw new CollectorConfigError(`the collector refuses the configuration: ${maskSecrets(stderr.trim() || message).slice(-3000)}`, {
       cause,
     });

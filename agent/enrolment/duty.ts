@@ -29,9 +29,9 @@ const NEW_TOKEN = 'create one (`atherops tokens create`) and set it with "helm u
 /** What only the operator can put right, and how. */
 const PROBLEMS = {
   secret_missing: `the Secret does not exist: "helm upgrade" creates it, empty; a key that running agents know is put back into it`,
-  no_install_token: `the cluster has no key, and this agent no install token: ${NEW_TOKEN}`,
-  install_token_refused: `the backend refuses the install token (unknown, expired or used): ${NEW_TOKEN}`,
-  key_refused: `the backend refuses the cluster's key (unknown or revoked), and there is no unused install token: ${NEW_TOKEN}; telemetry is kept on disk until then`,
+  no_install_token: `the cluster has no key, and this agent no install token; ${NEW_TOKEN}`,
+  install_token_refused: `the backend refuses the install token (unknown, expired or used); ${NEW_TOKEN}`,
+  key_refused: `the backend refuses the cluster's key (unknown or revoked), and there is no unused install token; ${NEW_TOKEN}; telemetry is kept on disk until then`,
 } as const;
 
 export type ProblemCode = keyof typeof PROBLEMS;
