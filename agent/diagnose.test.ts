@@ -63,8 +63,8 @@ describe("diagnose", () => {
       return told(await checkBackend({ backendUrl }, upstream, new BackendClock(pino({ level: "silent" }))));
     };
     expect(await check(good.url)).toMatch(/^ok: answers[^]*\nok: 0 s/);
-    expect(await check(slowClock.url)).toMatch(/\nwarn: (119|120) s behind/);
-    expect(await check(wrongClock.url)).toMatch(/\nfail: 3600 s ahead/);
+    expect(await check(slowClock.url)).toMatch(/\nwarn: (118|119|120) s behind/);
+    expect(await check(wrongClock.url)).toMatch(/\nfail: 360[01] s ahead/);
     expect(await check(other.url)).toMatch(/^warn: answers 404 .*another server/);
     expect(await check(unwell.url)).toMatch(/^fail: answers 502/);
     expect(await check("http://127.0.0.1:1")).toMatch(/^fail: [^]*nothing listens/);

@@ -83,7 +83,7 @@ async function runChecks({ identity }: Program, { settings, secrets }: Read, rep
     ...ofIdentity,
     () => checkDisk(settings),
     () => checkCollector(settings),
-    ...(settings.host ? [() => checkLogs(settings)] : []),
+    () => checkLogs(settings),
     () => checkAgent(settings),
   ];
   for (const check of checks) {

@@ -24,6 +24,8 @@ export interface AgentStatus {
   readonly state?: StateStatus | undefined;
   readonly heartbeat: HeartbeatStatus | undefined;
   readonly collector: CollectorStatus | undefined;
+  /** What the collector does without for now, and why. */
+  readonly waitsFor?: string | undefined;
   readonly telemetry: ProxyStatus | undefined;
   /** Host agent: the remote configuration in force, and why a newer one is not. */
   readonly remoteConfig?: { readonly version: string | undefined; readonly error: string | undefined } | undefined;
@@ -46,7 +48,8 @@ export async function startHealthServer(listen: ListenAddress, source: HealthSou
   const server = createServer((request, response) => {
     void answer(request.url ?? "", request.method ?? "", source, response);
   });
-  server.listen(listen.port, listen.host);
+  // Without a host: the machine's IPv6 and IPv4 addresses, as far as it has them.
+  server.listen(listen.host === "" ? { port: listen.port } : listen);
   await once(server, "listening").catch((cause: NodeJS.ErrnoException) => {
     const why = cause.code === "EADDRINUSE" ? "the port is in use: another agent runs here, or set another one" : cause.message;
     throw new Error(`HEALTH_LISTEN: cannot listen on ${listen.host}:${listen.port}: ${why}`, { cause });
@@ -80,7 +83,8 @@ async function readiness(source: HealthSource, response: ServerResponse): Promis
     response,
     reasons.length === 0 ? 200 : 503,
     "application/json",
-    `${inValueNames(JSON.stringify({ ready: reasons.length === 0, reasons, failing }))}\n`,
+    `${inValueNames(JSON.stringify({ ready: reasons.length === 0, reasons, failing, waits_for: status.waitsFor }))}
+`,
   );
 }
 

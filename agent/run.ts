@@ -6,6 +6,7 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { BackendClock } from "./clock.ts";
 import { CollectorConfiguration } from "./collector/configuration.ts";
+import { type KnownPods, knownPods } from "./collector/known-pods.ts";
 import { collectorProgram, collectorVariables, logPathRules } from "./collector/node-config.ts";
 import { Supervisor } from "./collector/supervisor.ts";
 import { type BackendApi, createBackendApi } from "./enrolment/backend-api.ts";
@@ -19,7 +20,7 @@ import { type ClaimedState, StateDir, type StateStatus } from "./state-dir.ts";
 import { createLog, type Log, type LogControl } from "./log.ts";
 import { CLUSTER_HEARTBEAT_PATH, type Heartbeat, HOST_HEARTBEAT_PATH } from "./protocol/enrolment.ts";
 import { type Proxy, startProxy } from "./proxy/server.ts";
-import { type Identity, readInstallToken, readSettings, type Secrets, type Settings } from "./settings.ts";
+import { type ClusterSettings, type Identity, readInstallToken, readSettings, type Secrets, type Settings } from "./settings.ts";
 import { createUpstream, type Upstream } from "./upstream.ts";
 
 export interface Program {
@@ -31,10 +32,11 @@ export interface Program {
 interface Parts {
   identity?: AgentIdentity;
   heartbeat?: HeartbeatLoop;
-  /** These four are of one identity, and there is none of them while it is not known whose the state on this node is. */
+  /** These five are of one identity, and there is none of them while it is not known whose the state on this node is. */
   state?: ClaimedState | undefined;
   proxy?: Proxy | undefined;
   supervisor?: Supervisor | undefined;
+  configuration?: CollectorConfiguration | undefined;
   remote?: RemoteConfigLoop | undefined;
   stateStatus?: StateStatus;
   /** What remote configuration has in force. */
@@ -92,7 +94,10 @@ async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal
   const { program, settings, otelcol, clock, upstream, backend, identity, control, parts } = shared;
   const { log } = control;
   await using started = new AsyncDisposableStack();
-  started.defer(() => void Object.assign(parts, { state: undefined, proxy: undefined, supervisor: undefined, remote: undefined }));
+  started.defer(
+    () =>
+      void Object.assign(parts, { state: undefined, proxy: undefined, supervisor: undefined, configuration: undefined, remote: undefined }),
+  );
   parts.state = state;
   const credentials = credentialsFor(state, identity);
   parts.proxy = started.use(
@@ -111,7 +116,17 @@ async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal
     enforce(adjustment);
   });
   enforce(remote?.adjustmentAtStart ?? {});
-  const configuration = started.use(new CollectorConfiguration({ ...settings, stateFolder: stateDir }, supervisor, parts.adjustment, log));
+  const knownPods = settings.cluster && started.use(await podsOf(settings.cluster));
+  const configuration = started.use(
+    new CollectorConfiguration({
+      settings: { ...settings, stateFolder: stateDir },
+      supervisor,
+      adjustment: parts.adjustment,
+      log,
+      knownPods,
+    }),
+  );
+  parts.configuration = configuration;
   await configuration.start();
   if (remote) parts.remote = started.use(remote);
   remote?.start();
@@ -139,6 +154,7 @@ function healthSource({ program, version }: Program, settings: Settings, clock: 
       state: parts.stateStatus && { ...parts.stateStatus, owner: parts.state?.owner },
       heartbeat: parts.heartbeat?.status(),
       collector: parts.supervisor?.status(),
+      waitsFor: parts.configuration?.waitsFor,
       telemetry: parts.proxy?.status(),
       remoteConfig: parts.remote?.status(),
     }),
@@ -158,7 +174,7 @@ function startHeartbeat(
   const intervalMs = (): number => parts.adjustment.heartbeatIntervalMs ?? settings.heartbeatIntervalMs;
   const body = (): Heartbeat => {
     const collector = parts.supervisor?.status();
-    const last_error = (collector?.configError ?? collector?.lastError)?.slice(0, 1000);
+    const last_error = (collector?.configError ?? parts.configuration?.waitsFor ?? collector?.lastError)?.slice(0, 1000);
     return {
       node: settings.cluster?.nodeName ?? hostname(),
       agent_version: version,
@@ -209,6 +225,12 @@ async function startIdentity(settings: Settings, secrets: Secrets, version: stri
     backend,
     log,
   });
+}
+
+async function podsOf(cluster: ClusterSettings): Promise<KnownPods & AsyncDisposable> {
+  const { kubernetesOf } = await import("./enrolment/cluster-identity.ts");
+  const api = kubernetesOf(cluster);
+  return { ...knownPods(api, cluster.nodeName), [Symbol.asyncDispose]: () => api[Symbol.asyncDispose]() };
 }
 
 /** What makes a host the same host across reinstallations of the agent; its name where the system has no id. */

@@ -29,7 +29,7 @@ describe("settings of the agent", () => {
     expect(host).toMatchObject({
       backendUrl: "https://b.example:8443",
       proxy: { host: "127.0.0.1", port: 9599 },
-      health: { host: "0.0.0.0", port: 9598 },
+      health: { host: "", port: 9598 },
       otlpGrpc: { host: "127.0.0.1", port: 4317 },
       heartbeatIntervalMs: 30_000,
       signals: ["metrics", "logs", "traces"],
@@ -38,7 +38,7 @@ describe("settings of the agent", () => {
     });
     const cluster = readSettings("cluster", CLUSTER).settings;
     expect(cluster).toMatchObject({
-      otlpGrpc: { host: "0.0.0.0", port: 4317 },
+      otlpGrpc: { host: "", port: 4317 },
       host: undefined,
       cluster: {
         secretName: "cluster-agent-credentials",

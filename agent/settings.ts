@@ -13,9 +13,10 @@
 //   COMPRESSION             gzip             to the backend: none | gzip | zstd
 //   SIGNALS                 metrics,logs,traces
 //   METRICS_INTERVAL        30s              how often host, kubelet and cAdvisor metrics are read
-//   HEALTH_LISTEN           0.0.0.0:9598     /healthz, /readyz, /status, /metrics
-//   OTLP_GRPC_LISTEN        127.0.0.1:4317 | 0.0.0.0:4317   OTLP of applications
-//   OTLP_HTTP_LISTEN        127.0.0.1:4318 | 0.0.0.0:4318
+//   HEALTH_LISTEN           :9598            /healthz, /readyz, /status, /metrics. Without a host: [::], which takes IPv4 too, or
+//                                            0.0.0.0 where there is no IPv6
+//   OTLP_GRPC_LISTEN        127.0.0.1:4317 | :4317   OTLP of applications
+//   OTLP_HTTP_LISTEN        127.0.0.1:4318 | :4318
 //   PROXY_LISTEN            127.0.0.1:9599   collector to proxy; loopback only
 //   OTELCOL_PATH                             the collector; else otelcol-contrib on PATH, else the tool cache of hack/fetch-tools.ts
 //   COLLECTOR_CONFIG_FILE                    YAML merged over the rendered configuration; see agent/collector/render.ts
@@ -40,6 +41,8 @@
 //   KEY_ROTATION_DAYS       30               0: never by age
 //   EXCLUDE_NAMESPACES                       comma-separated; their pods' logs are not read
 //   KUBELET_TLS             verify           verify (with the cluster's authority) | skip | a PEM file
+//   TRUST_OTLP_IDENTITY     false            true: what OTLP says of its pod, namespace, node and cluster counts (behind a gateway or mesh,
+//                                            or for pods with the host's network); else only what the sender's address tells
 //   KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT   the API server; set by the kubelet
 //   SERVICE_ACCOUNT_DIR     /var/run/secrets/kubernetes.io/serviceaccount   token and ca.crt
 //   HOST_ROOT               /hostfs          where the node's root file system is mounted
@@ -57,6 +60,7 @@ export const SIGNALS: readonly Signal[] = ["metrics", "logs", "traces"];
 export const LOG_LEVELS = ["info", "debug", "warn", "error"] as const satisfies readonly LogLevel[];
 
 export interface ListenAddress {
+  /** Empty: all addresses. */
   readonly host: string;
   readonly port: number;
 }
@@ -116,6 +120,8 @@ export interface ClusterSettings {
   readonly excludeNamespaces: readonly string[];
   /** `verify`, `skip`, or the path of a PEM file. */
   readonly kubeletTls: string;
+  /** What senders of OTLP claim of their place in Kubernetes counts. */
+  readonly trustOtlpIdentity: boolean;
   readonly hostRoot: string;
   /** Scheme, host and port. */
   readonly kubernetesServer: string;
@@ -173,7 +179,7 @@ export function readInstallToken(env: NodeJS.ProcessEnv = process.env): string |
 
 function readPlain(read: Reader, identity: Identity): Settings {
   const isHost = identity === "host";
-  const otlpHost = isHost ? "127.0.0.1" : "0.0.0.0";
+  const otlpHost = isHost ? "127.0.0.1" : "";
   return {
     identity,
     backendUrl: read.backendUrl("BACKEND_URL", read.flag("ALLOW_PLAIN_HTTP")),
@@ -184,7 +190,7 @@ function readPlain(read: Reader, identity: Identity): Settings {
     compression: read.oneOf("COMPRESSION", ["gzip", "none", "zstd"]),
     signals: read.signals("SIGNALS"),
     metricsIntervalMs: read.duration("METRICS_INTERVAL", "30s", 1000),
-    health: read.listen("HEALTH_LISTEN", "0.0.0.0:9598"),
+    health: read.listen("HEALTH_LISTEN", ":9598"),
     otlpGrpc: read.listen("OTLP_GRPC_LISTEN", `${otlpHost}:4317`),
     otlpHttp: read.listen("OTLP_HTTP_LISTEN", `${otlpHost}:4318`),
     proxy: read.loopback("PROXY_LISTEN", "127.0.0.1:9599"),
@@ -224,6 +230,7 @@ function readCluster(read: Reader): ClusterSettings {
     keyRotationDays: read.integer("KEY_ROTATION_DAYS", 30, 0),
     excludeNamespaces: read.list("EXCLUDE_NAMESPACES"),
     kubeletTls: read.kubeletTls("KUBELET_TLS"),
+    trustOtlpIdentity: read.flag("TRUST_OTLP_IDENTITY"),
     hostRoot: read.text("HOST_ROOT") ?? "/hostfs",
     kubernetesServer: read.kubernetesServer(),
     serviceAccountDir: read.text("SERVICE_ACCOUNT_DIR") ?? "/var/run/secrets/kubernetes.io/serviceaccount",
@@ -353,7 +360,7 @@ class Reader {
     const match = /^(\[[0-9a-fA-F:]+\]|[^:]*):(\d{1,5})$/.exec(text);
     const port = Number(match?.[2]);
     if (!match || port > 65_535) this.problem(`${name}: "${text}" is not host:port`);
-    return { host: match?.[1]?.replace(/^\[|\]$/g, "") || "0.0.0.0", port };
+    return { host: match?.[1]?.replace(/^\[|\]$/g, "") ?? "", port };
   }
 
   loopback(name: string, fallback: string): ListenAddress {

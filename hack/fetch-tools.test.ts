@@ -66,6 +66,7 @@ describe("the collector", () => {
 });
 
 /** Every source of telemetry at once: more than any one agent renders. */
+const kubernetes = { nodeName: "node", waitForPods: true, trustsSenders: false };
 const everything = collectorConfig({
   proxy: { host: "127.0.0.1", port: 9599 },
   stateDir: "/state",
@@ -75,10 +76,10 @@ const everything = collectorConfig({
   logLevel: "info",
   compression: "gzip",
   resource: { "k8s.node.name": "node" },
-  otlp: { grpc: { host: "127.0.0.1", port: 4317 }, http: { host: "127.0.0.1", port: 4318 }, nodeName: "node" },
-  hostMetrics: { intervalMs: 30_000, root: "/host" },
+  otlp: { grpc: { host: "127.0.0.1", port: 4317 }, http: { host: "127.0.0.1", port: 4318 }, kubernetes },
+  hostMetrics: { intervalMs: 30_000, root: "/host", hasHostNetwork: true },
   files: { paths: ["/var/log/*.log"], exclude: [], maxAgeMs: 1 },
-  podLogs: { nodeName: "node", ownPodUid: "uid", excludeNamespaces: [], maxAgeMs: 1 },
+  podLogs: { kubernetes, ownPodUid: "uid", excludeNamespaces: [], maxAgeMs: 1 },
   kubelet: { intervalMs: 30_000, nodeIp: "10.0.0.1", tls: "verify", serviceAccountDir: "/sa" },
   cadvisor: { intervalMs: 30_000, nodeIp: "10.0.0.1", tls: "verify", serviceAccountDir: "/sa" },
 });

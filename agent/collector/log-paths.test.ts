@@ -44,8 +44,18 @@ describe("a log path", () => {
     expect(whyRefused("etc/shadow", rules)).toContain("absolute");
   });
 
-  test("a pattern that happens to match a stray link goes on without it", () => {
-    const excluded = strayLinks([`${root}/log/**/*.log`], rules);
+  test("a large tree is walked with the agent's other work in between", async () => {
+    for (let folder = 0; folder < 300; folder++) mkdirSync(join(root, "many", String(folder)), { recursive: true });
+    let turns = 0;
+    const immediate = (): void => void (turns++, (next = setImmediate(immediate)));
+    let next = setImmediate(immediate);
+    expect(await strayLinks([`${root}/many/**`], { allowed: [`${root}/many/**`], forbidden: [] })).toEqual([]);
+    clearImmediate(next);
+    expect(turns).toBeGreaterThan(100);
+  });
+
+  test("a pattern that happens to match a stray link goes on without it", async () => {
+    const excluded = await strayLinks([`${root}/log/**/*.log`], rules);
     expect(excluded).toEqual([`${root}/log/app/own`, `${root}/log/app/own/**`, `${root}/log/evil.log`, `${root}/log/evil.log/**`]);
   });
 });

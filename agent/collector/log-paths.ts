@@ -1,7 +1,8 @@
 // Which files the host agent may read, whatever the server says. Invariants: a path is judged by where its symbolic links lead; the
 // agent's credentials and state are never read; a stray file that a pattern happens to match is left out, a path that names one is
-// refused. Called by enrolment/remote-config.ts (what the server asks for) and run.ts (what the patterns match now).
-import { type Dirent, readdirSync, realpathSync, statSync } from "node:fs";
+// refused. A tree is walked a folder at a time, and whoever else has work goes in between.
+import { type Dirent, realpathSync } from "node:fs";
+import { readdir, realpath, stat } from "node:fs/promises";
 import { matchesGlob } from "node:path";
 
 export interface LogPathRules {
@@ -23,37 +24,35 @@ export function whyRefused(path: string, rules: LogPathRules): string | undefine
 }
 
 /** What must be excluded from `patterns` now, as globs: symbolic links below their folders that lead outside of what is allowed. */
-export function strayLinks(patterns: readonly string[], rules: LogPathRules): string[] {
-  const folders = new Set(patterns.map((pattern) => folderOf(pattern)));
-  return [...folders]
-    .flatMap((folder) => strayBelow(folder, rules, []))
-    .filter((link) => isFolder(link) || patterns.some((pattern) => matchesGlob(link, pattern)))
-    .sort()
-    .flatMap((link) => [link, `${link}/**`]);
+export async function strayLinks(patterns: readonly string[], rules: LogPathRules): Promise<string[]> {
+  const judge = judgeOf(rules);
+  const strays: string[] = [];
+  for (const folder of new Set(patterns.map((pattern) => folderOf(pattern)))) {
+    for await (const link of strayBelow(folder, judge, [])) {
+      if (patterns.some((pattern) => matchesGlob(link, pattern)) || (await isFolder(link))) strays.push(link);
+    }
+  }
+  return strays.sort().flatMap((link) => [link, `${link}/**`]);
 }
 
 /** `way`: the folders, links resolved, that led here; a link back to one of them would lead round for ever. */
-function strayBelow(folder: string, rules: LogPathRules, way: readonly string[]): string[] {
-  const here = resolved(folder);
-  if (way.includes(here)) return [];
-  return entriesOf(folder).flatMap((entry) => {
+async function* strayBelow(folder: string, judge: (real: string) => boolean, way: readonly string[]): AsyncGenerator<string> {
+  const here = await realpath(folder).catch(() => folder);
+  if (way.includes(here)) return;
+  for (const entry of await entriesOf(folder)) {
     const path = `${folder}/${entry.name}`;
-    if (entry.isSymbolicLink() && !mayRead(path, rules)) return [path];
-    return entry.isDirectory() || entry.isSymbolicLink() ? strayBelow(path, rules, [...way, here]) : [];
-  });
+    if (entry.isSymbolicLink() && !judge(await realpath(path).catch(() => resolved(path)))) yield path;
+    else if (entry.isDirectory() || entry.isSymbolicLink()) yield* strayBelow(path, judge, [...way, here]);
+  }
 }
 
-function isFolder(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+async function isFolder(path: string): Promise<boolean> {
+  return (await stat(path).catch(() => undefined))?.isDirectory() ?? false;
 }
 
 /** Empty for what is no folder or cannot be read: the collector cannot read it either. */
-function entriesOf(folder: string): Dirent[] {
-  try {
-    return readdirSync(folder, { withFileTypes: true });
-  } catch {
-    return [];
-  }
+async function entriesOf(folder: string): Promise<Dirent[]> {
+  return readdir(folder, { withFileTypes: true }).catch(() => []);
 }
 
 /** The folder before the first wildcard. */
@@ -64,9 +63,15 @@ function folderOf(pattern: string): string {
 
 /** A file that is not there yet is judged by its folder. */
 function mayRead(path: string, rules: LogPathRules): boolean {
-  const real = resolved(path);
-  if (rules.forbidden.map(resolved).some((own) => real === own || real.startsWith(`${own}/`))) return false;
-  return rules.allowed.some((allowed) => matchesGlob(real, resolvedPattern(allowed)));
+  return judgeOf(rules)(resolved(path));
+}
+
+/** Whether a path without links may be read. */
+function judgeOf(rules: LogPathRules): (real: string) => boolean {
+  const forbidden = rules.forbidden.map(resolved);
+  const allowed = rules.allowed.map(resolvedPattern);
+  return (real) =>
+    !forbidden.some((own) => real === own || real.startsWith(`${own}/`)) && allowed.some((pattern) => matchesGlob(real, pattern));
 }
 
 function resolved(path: string): string {

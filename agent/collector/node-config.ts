@@ -5,16 +5,26 @@ import { hostname } from "node:os";
 import type { Adjustment } from "../enrolment/remote-config.ts";
 import { COLLECTOR_VERSION, type ClusterSettings, type HostSettings, type Settings, SettingsError } from "../settings.ts";
 import { collectorConfig, type CollectorInput } from "./config.ts";
+import { PODS_RECEIVER } from "./fragments/pod-logs.ts";
 import type { LogPathRules } from "./log-paths.ts";
 import { CollectorConfigError, renderCollectorConfig } from "./render.ts";
 
+/** What is not in the settings. */
+export interface NodeNow {
+  /** Host agent: what remote configuration changes. */
+  readonly adjustment?: Adjustment;
+  /** Host agent: globs of files that are not read. */
+  readonly excludedLogs?: readonly string[];
+  /** Cluster agent: false while the Kubernetes API does not list the node's pods; their logs then wait, OTLP does not. */
+  readonly knowsPods?: boolean;
+}
+
 /** The YAML that the collector shall run. Reads COLLECTOR_CONFIG_FILE. Throws CollectorConfigError. */
-export function nodeCollectorConfig(settings: Settings, adjustment: Adjustment = {}, excludedLogs: readonly string[] = []): string {
-  const input = settings.cluster ? clusterInput(settings, settings.cluster) : hostInput(settings, adjustment, excludedLogs);
-  const config = collectorConfig(input);
-  if (settings.collectorConfigFile === undefined) return renderCollectorConfig(config);
-  const text = overlayText(settings.collectorConfigFile);
-  return renderCollectorConfig(config, { text, allowOtherExporters: settings.allowOtherExporters });
+export function nodeCollectorConfig(settings: Settings, { adjustment = {}, excludedLogs = [], knowsPods = true }: NodeNow = {}): string {
+  const input = settings.cluster ? clusterInput(settings, settings.cluster, knowsPods) : hostInput(settings, adjustment, excludedLogs);
+  const { collectorConfigFile: file, allowOtherExporters } = settings;
+  const overlay = file === undefined ? undefined : { text: overlayText(file), allowOtherExporters };
+  return renderCollectorConfig(collectorConfig(input), overlay, knowsPods ? [] : [PODS_RECEIVER]);
 }
 
 /** What this host lets be read; its own files never. */
@@ -73,7 +83,7 @@ function hostInput(settings: Settings, adjustment: Adjustment, excludedLogs: rea
     ...inputOf(settings, adjustment),
     resource: { "host.name": hostname() },
     otlp: { grpc: settings.otlpGrpc, http: settings.otlpHttp },
-    hostMetrics: { intervalMs: adjustment.metricsIntervalMs ?? settings.metricsIntervalMs, root: "/" },
+    hostMetrics: { intervalMs: adjustment.metricsIntervalMs ?? settings.metricsIntervalMs, root: "/", hasHostNetwork: true },
     files: {
       paths: adjustment.logPaths ?? logPaths,
       exclude: [`${settings.stateDir}/**`, credentialsFile, ...excludedLogs],
@@ -83,19 +93,20 @@ function hostInput(settings: Settings, adjustment: Adjustment, excludedLogs: rea
   };
 }
 
-function clusterInput(settings: Settings, cluster: ClusterSettings): CollectorInput {
+function clusterInput(settings: Settings, cluster: ClusterSettings, knowsPods: boolean): CollectorInput {
   const { nodeName, nodeIp, kubeletTls: tls, serviceAccountDir } = cluster;
   const intervalMs = settings.metricsIntervalMs;
+  const kubernetes = { nodeName, waitForPods: knowsPods };
   const kubelet = { intervalMs, nodeIp, tls, serviceAccountDir };
   return {
     ...inputOf(settings, {}),
     resource: { "k8s.node.name": nodeName, "k8s.cluster.name": cluster.clusterName },
-    otlp: { grpc: settings.otlpGrpc, http: settings.otlpHttp, nodeName },
-    hostMetrics: { intervalMs, root: cluster.hostRoot },
+    otlp: { grpc: settings.otlpGrpc, http: settings.otlpHttp, kubernetes: { ...kubernetes, trustsSenders: cluster.trustOtlpIdentity } },
+    hostMetrics: { intervalMs, root: cluster.hostRoot, hasHostNetwork: false },
     kubelet,
     cadvisor: kubelet,
     podLogs: {
-      nodeName,
+      kubernetes,
       ownPodUid: cluster.podUid,
       excludeNamespaces: cluster.excludeNamespaces,
       maxAgeMs: settings.logMaxAgeMs,

@@ -13,14 +13,21 @@ type Tree = { [key: string]: unknown };
 
 const KINDS = ["receivers", "processors", "exporters", "extensions", "connectors"];
 
-/** `overlay` is the text of COLLECTOR_CONFIG_FILE. Throws CollectorConfigError. */
-export function renderCollectorConfig(config: CollectorConfig, overlay?: { text: string; allowOtherExporters: boolean }): string {
+export interface Overlay {
+  /** Of COLLECTOR_CONFIG_FILE. */
+  readonly text: string;
+  readonly allowOtherExporters: boolean;
+}
+
+/** `without`: receivers of ours that do not run for now, whatever pipelines of the overlay have them. Throws CollectorConfigError. */
+export function renderCollectorConfig(config: CollectorConfig, overlay?: Overlay, without: readonly string[] = []): string {
   const ours = escaped(config) as Tree;
-  if (overlay === undefined) return stringify(ours, YAML_OPTIONS);
-  const theirs = parseOverlay(overlay.text);
+  const theirs = parseOverlay(overlay?.text ?? "");
+  refuseOldNames(theirs);
+  if (without.length > 0) theirs["receivers"] = { ...tree(theirs["receivers"]), ...Object.fromEntries(without.map((id) => [id, null])) };
   const merged = merge(ours, theirs, []) as Tree;
   removeNulled(merged, ours, theirs);
-  if (!overlay.allowOtherExporters) refuseOtherExporters(merged, ours);
+  if (overlay?.allowOtherExporters === false) refuseOtherExporters(merged, ours);
   return stringify(merged, YAML_OPTIONS);
 }
 
@@ -32,6 +39,14 @@ function parseOverlay(text: string): Tree {
   const value: unknown = document.toJS();
   if (value !== null && !isTree(value)) throw new CollectorConfigError("COLLECTOR_CONFIG_FILE must be a map, such as {processors: {…}}");
   return value ?? {};
+}
+
+/** An older name would be a second component beside ours, and change nothing. */
+function refuseOldNames(theirs: Tree): void {
+  if (!("k8sattributes" in tree(theirs["processors"]))) return;
+  throw new CollectorConfigError(
+    "COLLECTOR_CONFIG_FILE: processors.k8sattributes has two names by now: k8s_attributes (OTLP) and k8s_attributes/files (logs of pods)",
+  );
 }
 
 /** Maps are merged; lists of a pipeline and of service.extensions grow; everything else of theirs replaces ours. */

@@ -6,8 +6,9 @@ import { tmpdir } from "node:os";
 import { execa } from "execa";
 import { collectorProgram, collectorVariables, logPathRules, nodeCollectorConfig } from "../collector/node-config.ts";
 import { strayLinks } from "../collector/log-paths.ts";
+import { adviceForLink, linkToNowhere, POD_LOGS } from "../collector/pod-log-links.ts";
 import { validateCollectorConfig } from "../collector/validate.ts";
-import { COLLECTOR_VERSION, type Settings } from "../settings.ts";
+import { COLLECTOR_VERSION, type HostSettings, type Settings } from "../settings.ts";
 import type { StateStatus } from "../state-dir.ts";
 import { codeOf, type Finding, messageOf } from "./check.ts";
 
@@ -60,14 +61,24 @@ export async function checkCollector(settings: Settings): Promise<Finding[]> {
   }
 }
 
-// oxlint-disable-next-line typescript/require-await -- a Check is asynchronous
 export async function checkLogs(settings: Settings): Promise<Finding[]> {
-  const name = "log files";
   const { host } = settings;
-  if (!host || !settings.signals.includes("logs")) return [];
+  if (!settings.signals.includes("logs")) return [];
+  return host ? checkFiles(settings, host) : checkPodLogs();
+}
+
+async function checkPodLogs(): Promise<Finding[]> {
+  const name = "log files";
+  const link = await linkToNowhere();
+  if (link) return [{ name, verdict: "fail", detail: "logs of pods are links that lead nowhere", advice: adviceForLink(link) }];
+  return [{ name, verdict: "ok", detail: `none below ${POD_LOGS} is a link that leads nowhere` }];
+}
+
+async function checkFiles(settings: Settings, host: HostSettings): Promise<Finding[]> {
+  const name = "log files";
   const files = [...new Set(host.logPaths.flatMap((pattern) => globSync(pattern)))];
   const unreadable = files.filter((file) => !isReadable(file));
-  const strays = strayLinks(host.logPaths, logPathRules(settings, host));
+  const strays = await strayLinks(host.logPaths, logPathRules(settings, host));
   const findings: Finding[] = [];
   if (unreadable.length > 0) {
     const advice = "run the agent as root or with CAP_DAC_READ_SEARCH, or narrow LOG_PATHS";
@@ -106,8 +117,13 @@ export async function checkAgent({ health, cluster }: Pick<Settings, "health" | 
   const url = `${healthUrl(health)}/readyz`;
   try {
     const answer = await fetch(url, { signal: AbortSignal.timeout(3000) });
-    const { reasons = [], failing = [] } = (await answer.json()) as {
+    const {
+      reasons = [],
+      failing = [],
+      waits_for: waitsFor,
+    } = (await answer.json()) as {
       reasons?: string[];
+      waits_for?: string;
       failing?: { signal: string; since: string; error?: string }[];
     };
     const through: Finding[] = failing.map(({ signal, since, error }) => ({
@@ -117,9 +133,9 @@ export async function checkAgent({ health, cluster }: Pick<Settings, "health" | 
       advice: "the collector keeps them in its disk queue; see the checks of the backend above",
     }));
     const others = await stateOfOthers(health);
-    if (answer.ok) return [{ name, verdict: "ok", detail: "ready, its collector runs" }, ...through, ...others];
+    if (answer.ok) return [{ name, verdict: "ok", detail: "ready, its collector runs" }, ...waiting(waitsFor), ...through, ...others];
     const failed = reasons.map((reason): Finding => ({ name, verdict: "fail", detail: reason, advice: adviceFor(reason) }));
-    return [...failed, ...through, ...others];
+    return [...failed, ...waiting(waitsFor), ...through, ...others];
   } catch {
     const detail = `no agent answers at ${url}`;
     // In a pod it is the container's own process.
@@ -140,6 +156,13 @@ async function stateOfOthers(health: Settings["health"]): Promise<Finding[]> {
   }));
 }
 
+function waiting(waitsFor: string | undefined): Finding[] {
+  if (waitsFor === undefined) return [];
+  return [
+    { name: "logs of pods", verdict: "fail", detail: waitsFor, advice: "they stay in their files; see the check of permissions above" },
+  ];
+}
+
 function adviceFor(reason: string): string {
   if (!reason.startsWith("the collector")) return "do what it says; the checks above and the agent's log have more";
   return "the agent starts it again, after ever longer pauses; what it said last names the cause (a port in use, COLLECTOR_CONFIG_FILE, memory, disk)";
@@ -147,6 +170,6 @@ function adviceFor(reason: string): string {
 
 /** Of the agent that runs beside this command, whatever address it listens on. */
 export function healthUrl({ host, port }: Settings["health"]): string {
-  const here = { "0.0.0.0": "127.0.0.1", "::": "::1" }[host] ?? host;
+  const here = { "": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1" }[host] ?? host;
   return `http://${here.includes(":") ? `[${here}]` : here}:${port}`;
 }

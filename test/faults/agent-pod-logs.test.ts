@@ -23,7 +23,7 @@ beforeEach(async () => {
   folder = temporaryFolder();
   sink = await Sink.start();
   mkdirSync(join(folder.path, "pods", POD), { recursive: true });
-  writeFileSync(join(folder.path, "overlay.yaml"), "processors: {k8sattributes: null}\n");
+  writeFileSync(join(folder.path, "overlay.yaml"), "processors: {k8s_attributes/files: null, k8s_attributes: null}\n");
   const [grpc, http] = (await freePorts(2)).map((port) => `127.0.0.1:${port}`);
   const { settings } = readSettings("cluster", {
     BACKEND_URL: sink.url,

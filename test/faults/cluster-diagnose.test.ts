@@ -88,7 +88,7 @@ async function newPod(namespace: string, values: string[] = []): Promise<NodeJS.
   const tokenFile = file(`install-token-${namespace}`);
   writeFileSync(tokenFile, secret(await installToken()), { mode: 0o600 });
   // The collector's own access to the API server is at a fixed place, which this machine does not have.
-  writeFileSync(file("overlay.yaml"), "processors: {k8sattributes: null}\nreceivers: {kubeletstats: null}\n");
+  writeFileSync(file("overlay.yaml"), "processors: {k8s_attributes: null, k8s_attributes/files: null}\nreceivers: {kubeletstats: null}\n");
   const [health, grpc, http, proxy] = (await freePorts(4)).map((port) => `127.0.0.1:${port}`);
   const { hostname, port } = new URL(kube.url);
   return {
@@ -207,6 +207,7 @@ describe("diagnose in a pod", () => {
       "skipped older agent",
       "ok disk",
       "ok collector",
+      "ok log files",
       "ok running agent",
     ]);
     expect(of("backend")).toEqual([expect.stringMatching(/^ok: answers over TLS/)]);

@@ -12,9 +12,12 @@ const IS_CRI = "attributes.logtag != nil";
  */
 const MAX_LINE = "1MiB";
 
-/** …/<namespace>_<pod>_<uid>/<container>/<restarts>.log, and as the kubelet renames it. */
+/**
+ * …/<namespace>_<pod>_<uid>/<container>/<restarts>.log, and as the kubelet renames it. A static pod has the hash of its manifest as uid, 32
+ * digits, and the API server another one for it: that is not taken, so that its name leads to the pod.
+ */
 const PATH =
-  "^.*/(?P<namespace>[^_]+)_(?P<pod>[^_]+)_(?P<uid>[a-f0-9-]+)/(?P<container>[^._]+)/(?P<restarts>\\d+)\\.log(\\.\\d{8}-\\d{6})?$";
+  "^.*/(?P<namespace>[^_]+)_(?P<pod>[^_]+)_(?:(?P<uid>[a-f0-9]+-[a-f0-9-]+)|[a-f0-9]+)/(?P<container>[^._]+)/(?P<restarts>\\d+)\\.log(\\.\\d{8}-\\d{6})?$";
 const PATH_FIELDS = {
   namespace: "k8s.namespace.name",
   pod: "k8s.pod.name",
@@ -51,6 +54,8 @@ export const CONTAINER_FORMAT: readonly object[] = [
   { type: "move", from: "attributes.stream", to: 'attributes["log.iostream"]', if: IS_CRI },
   { type: "remove", field: "attributes.time", if: IS_CRI },
   { type: "remove", field: "attributes.logtag", if: IS_CRI },
+  // Only now: a part of a long line ends anywhere, also in the middle of a character.
+  { type: "sanitize_utf8", field: "body" },
   {
     type: "regex_parser",
     id: "path",
@@ -63,7 +68,7 @@ export const CONTAINER_FORMAT: readonly object[] = [
     type: "move",
     from: `attributes.of.${part}`,
     to: `resource["${field}"]`,
-    if: IS_OF_POD,
+    if: part === "uid" ? `${IS_OF_POD} and attributes.of.uid != ""` : IS_OF_POD,
   })),
   { type: "remove", field: "attributes.of", if: IS_OF_POD },
 ];

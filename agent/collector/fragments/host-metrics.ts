@@ -1,22 +1,34 @@
 // Metrics of the machine: processor, memory, disks, file systems, network, load. In a pod they are read from the node's root file
-// system, mounted at `root`. Called by config.ts.
+// system, mounted at `root`, but for the network: /proc/net shows the reader's own network namespace, whatever it is mounted as, and
+// would pass the agent pod's traffic off as the node's. The kubelet's k8s.node.network.* are the node's.
 import type { Component, Fragment } from "../fragment.ts";
 
 export interface HostMetricsInput {
   readonly intervalMs: number;
   /** Where the machine's root file system is: `/`, or in a pod where it is mounted. */
   readonly root: string;
+  /** False in a pod. */
+  readonly hasHostNetwork: boolean;
 }
 
 export const NODE_METRICS_PIPELINE = "metrics/node";
 
-export function hostMetrics({ intervalMs, root }: HostMetricsInput): Fragment {
+export function hostMetrics({ intervalMs, root, hasHostNetwork }: HostMetricsInput): Fragment {
   return {
     receivers: {
       hostmetrics: {
         collection_interval: `${intervalMs}ms`,
         root_path: root,
-        scrapers: { cpu: {}, load: {}, memory: {}, disk: {}, filesystem: FILESYSTEM, network: NETWORK, paging: {}, processes: {} },
+        scrapers: {
+          cpu: {},
+          load: {},
+          memory: {},
+          disk: {},
+          filesystem: FILESYSTEM,
+          ...(hasHostNetwork && { network: NETWORK }),
+          paging: {},
+          processes: {},
+        },
       },
     },
     pipelines: [{ id: NODE_METRICS_PIPELINE, receivers: ["hostmetrics"], processors: [] }],

@@ -10,6 +10,8 @@ export interface KubeletInput {
   readonly serviceAccountDir: string;
 }
 
+const DEPRECATED = ["aws.volume.id", "fs.type", "gce.pd.name", "glusterfs.endpoints.name", "glusterfs.path", "partition"];
+
 export const KUBELET_PORT = 10_250;
 
 export function kubelet(input: KubeletInput): Fragment {
@@ -20,6 +22,8 @@ export function kubelet(input: KubeletInput): Fragment {
         auth_type: "serviceAccount",
         endpoint: `https://${kubeletAddress(input)}`,
         metric_groups: ["node", "pod", "container", "volume"],
+        // On unless turned off, deprecated, and each worth a warning for each metric group at each start.
+        resource_attributes: Object.fromEntries(DEPRECATED.map((name) => [name, { enabled: false }])),
         ...kubeletTls(input),
       },
     },

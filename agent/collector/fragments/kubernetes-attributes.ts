@@ -1,19 +1,47 @@
 // Names of pod, namespace and workload, added to what pods of this node send or log. Watches this node's pods only: a watch of the
 // whole cluster from every node is what brings API servers down. Needs pods and namespaces get, list, watch (charts/cluster-agent).
-// Called by otlp.ts and pod-logs.ts.
 import type { Component } from "../fragment.ts";
 
 /** A pod with the annotation `atherops.io/logs: "false"` keeps its logs to itself. */
 export const OPT_OUT_ANNOTATION = "atherops.io/logs";
 export const OPT_OUT_ATTRIBUTE = "atherops.logs";
 
-export function kubernetesAttributes(nodeName: string): Component {
+export interface KubernetesInput {
+  readonly nodeName: string;
+  /**
+   * True: the collector starts only when it knows the pods. False while the Kubernetes API does not answer: a collector that waits for it
+   * hangs in its start (k8sattributesprocessor v0.149, processor.go: a fatal status that nobody reads yet) and takes nothing at all.
+   */
+  readonly waitForPods: boolean;
+}
+
+interface Source {
+  readonly from: "resource_attribute" | "connection";
+  readonly name?: string;
+}
+
+const UID: Source = { from: "resource_attribute", name: "k8s.pod.uid" };
+const IP: Source = { from: "resource_attribute", name: "k8s.pod.ip" };
+const NAMESPACE: Source = { from: "resource_attribute", name: "k8s.namespace.name" };
+const NAME: Source = { from: "resource_attribute", name: "k8s.pod.name" };
+const ADDRESS: Source = { from: "connection" };
+
+/** Of senders of OTLP: by their address; what they say of themselves counts where the operator trusts them. */
+export function attributesOfSenders(input: KubernetesInput, trustsSenders: boolean): Component {
+  return attributes(input, trustsSenders ? [[UID], [IP], [ADDRESS]] : [[ADDRESS]], {});
+}
+
+/** Of files, by what their path says. A static pod's has no uid that the API knows (pod-logs.ts), but its name is its own on the node. */
+export function attributesOfFiles(input: KubernetesInput): Component {
+  const annotations = [{ tag_name: OPT_OUT_ATTRIBUTE, key: OPT_OUT_ANNOTATION, from: "pod" }];
+  return attributes(input, [[UID], [NAMESPACE, NAME]], { annotations });
+}
+
+function attributes({ nodeName, waitForPods }: KubernetesInput, associations: readonly Source[][], extract: Component): Component {
   return {
     auth_type: "serviceAccount",
     filter: { node: nodeName },
-    // Without the pods' names known, an opted-out pod's lines would slip through at each start.
-    wait_for_metadata: true,
-    wait_for_metadata_timeout: "30s",
+    ...(waitForPods && { wait_for_metadata: true, wait_for_metadata_timeout: "30s" }),
     extract: {
       metadata: [
         "k8s.namespace.name",
@@ -26,12 +54,8 @@ export function kubernetesAttributes(nodeName: string): Component {
         "k8s.job.name",
       ],
       deployment_name_from_replicaset: true,
-      annotations: [{ tag_name: OPT_OUT_ATTRIBUTE, key: OPT_OUT_ANNOTATION, from: "pod" }],
+      ...extract,
     },
-    pod_association: [
-      { sources: [{ from: "resource_attribute", name: "k8s.pod.uid" }] },
-      { sources: [{ from: "resource_attribute", name: "k8s.pod.ip" }] },
-      { sources: [{ from: "connection" }] },
-    ],
+    pod_association: associations.map((sources) => ({ sources })),
   };
 }

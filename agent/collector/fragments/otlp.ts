@@ -1,22 +1,25 @@
-// OTLP of applications, over gRPC and HTTP. In a cluster the sender's pod is found by its address or uid and its Kubernetes names are
-// added. Delta metrics become cumulative here, because exposition text knows no delta. Called by config.ts.
+// OTLP of applications, over gRPC and HTTP. In a cluster the sender's pod is found by its address and its Kubernetes names are added; what
+// it claims to be counts only where the operator says so. Delta metrics become cumulative here, because exposition text knows no delta.
 import type { ListenAddress, Signal } from "../../settings.ts";
 import type { Component, Fragment } from "../fragment.ts";
-import { kubernetesAttributes } from "./kubernetes-attributes.ts";
+import { SENDER_CLAIMS } from "./claims.ts";
+import { attributesOfSenders, type KubernetesInput } from "./kubernetes-attributes.ts";
 
 export interface OtlpInput {
   readonly grpc: ListenAddress;
   readonly http: ListenAddress;
-  /** Node whose pods send; undefined outside a cluster. */
-  readonly nodeName?: string | undefined;
+  /** Undefined outside a cluster. */
+  readonly kubernetes?: (KubernetesInput & { readonly trustsSenders: boolean }) | undefined;
 }
 
-export function otlp(input: OtlpInput, signals: readonly Signal[]): Fragment {
-  const inCluster = input.nodeName === undefined ? [] : ["k8sattributes"];
+export function otlp({ grpc, http, kubernetes }: OtlpInput, signals: readonly Signal[]): Fragment {
+  const withoutClaims = kubernetes?.trustsSenders === false;
+  const inCluster = [...(withoutClaims ? ["transform/claims"] : []), ...(kubernetes ? ["k8s_attributes"] : [])];
   return {
-    receivers: { otlp: { protocols: { grpc: { endpoint: endpoint(input.grpc) }, http: { endpoint: endpoint(input.http) } } } },
+    receivers: { otlp: { protocols: { grpc: { endpoint: endpoint(grpc) }, http: { endpoint: endpoint(http) } } } },
     processors: {
-      ...(input.nodeName !== undefined && { k8sattributes: kubernetesAttributes(input.nodeName) }),
+      ...(withoutClaims && { "transform/claims": SENDER_CLAIMS }),
+      ...(kubernetes && { k8s_attributes: attributesOfSenders(kubernetes, kubernetes.trustsSenders) }),
       ...(signals.includes("metrics") && { deltatocumulative: DELTA }),
     },
     pipelines: signals.map((signal) => ({
@@ -29,6 +32,7 @@ export function otlp(input: OtlpInput, signals: readonly Signal[]): Fragment {
 
 const DELTA: Component = { max_stale: "5m", max_streams: 100_000 };
 
+/** Without a host: every address of the machine, of IPv6 and IPv4, as far as it has them. */
 function endpoint({ host, port }: ListenAddress): string {
   return `${host.includes(":") ? `[${host}]` : host}:${port}`;
 }

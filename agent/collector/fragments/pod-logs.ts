@@ -1,43 +1,47 @@
 // Logs of the node's pods, as the container runtime writes them under /var/log/pods. The agent's own pod is left out, else each line
-// it logs about logs would become another. Called by config.ts.
+// it logs about logs would become another. Invariant: no file is read before it is known which pods keep their logs to themselves.
 import type { Fragment } from "../fragment.ts";
 import { CONTAINER_FORMAT } from "./container-format.ts";
 import { reading } from "./files.ts";
-import { kubernetesAttributes, OPT_OUT_ATTRIBUTE } from "./kubernetes-attributes.ts";
+import { attributesOfFiles, type KubernetesInput, OPT_OUT_ATTRIBUTE } from "./kubernetes-attributes.ts";
 
 export interface PodLogsInput {
-  readonly nodeName: string;
+  readonly kubernetes: KubernetesInput;
   readonly ownPodUid: string;
   readonly excludeNamespaces: readonly string[];
   readonly maxAgeMs: number;
   readonly multilineStart?: string | undefined;
 }
 
+export const PODS_RECEIVER = "file_log/pods";
+
 const ROOT = "/var/log/pods";
 
 export function podLogs(input: PodLogsInput): Fragment {
   return {
     receivers: {
-      "file_log/pods": {
+      [PODS_RECEIVER]: {
         // The kubelet renames 0.log to 0.log.<date>-<time> and compresses it only at the rotation after.
         include: [`${ROOT}/*/*/*.log`, `${ROOT}/*/*/*.log.2???????-??????`],
         exclude: [`${ROOT}/*_${input.ownPodUid}/*/*`, ...input.excludeNamespaces.map((name) => `${ROOT}/${name}_*/*/*`)],
         ...reading(input.maxAgeMs),
         include_file_name: false,
         include_file_path: true,
+        // As they are; container-format.ts makes characters of them.
+        encoding: "utf8-raw",
         // In a line that goes on in the next one they are in its middle.
         preserve_trailing_whitespaces: true,
         operators: [...CONTAINER_FORMAT, ...multiline(input.multilineStart), SOURCE],
       },
     },
     processors: {
-      k8sattributes: kubernetesAttributes(input.nodeName),
+      "k8s_attributes/files": attributesOfFiles(input.kubernetes),
       "filter/opted-out": {
         error_mode: "ignore",
         logs: { log_record: [`resource.attributes["${OPT_OUT_ATTRIBUTE}"] == "false"`] },
       },
     },
-    pipelines: [{ id: "logs/pods", receivers: ["file_log/pods"], processors: ["k8sattributes", "filter/opted-out"], waits: true }],
+    pipelines: [{ id: "logs/pods", receivers: [PODS_RECEIVER], processors: ["k8s_attributes/files", "filter/opted-out"], waits: true }],
   };
 }
 

@@ -63,6 +63,7 @@ QUEUE_MIB: collector.queueMib
 SECRET_NAME: identity.secretName
 SIGNALS: signals
 STATE_DIR: stateHostPath
+TRUST_OTLP_IDENTITY: otlp.trustSenderIdentity
 {{- end }}
 
 {{- /* Refuses what the agent would end with, before a pod is made. */ -}}

@@ -1,0 +1,51 @@
+// What an application claims about its place in Kubernetes. Invariants: with this in front of the Kubernetes attributes, `k8s.*` of OTLP
+// is what the agent knows of the sender's address, or nothing; no application can send a series that is one of the agent's own.
+import type { Component } from "../fragment.ts";
+
+/** Also what a label's name would become one of ours from: `k8s_pod_name`, `k8s-pod-name`. */
+const RESERVED = "^k8s([^A-Za-z0-9])";
+/** On points of metrics that are named like those of the kubelet, cAdvisor, the machine and the scrape itself. */
+const MARK = "atherops.reported_by";
+const OWN_METRICS = "^((k8s|container|system|machine|cadvisor|kubelet)([^A-Za-z0-9]|$)|up$|scrape_)";
+
+/** Which container of its pod a sender is, nobody but itself knows; it can name one of its own pod only. */
+const KEPT = "k8s.container.name";
+
+/**
+ * Resource: dropped. Record, span and point: kept as `exported.k8s.*`, because a point without it would be another series, and what a
+ * record says of others is worth keeping as long as it does not pass for the sender.
+ */
+export const SENDER_CLAIMS: Component = {
+  error_mode: "ignore",
+  log_statements: [
+    { context: "resource", statements: resource() },
+    { context: "log", statements: [exported("log")] },
+  ],
+  trace_statements: [
+    { context: "resource", statements: resource() },
+    { context: "span", statements: [exported("span")] },
+  ],
+  metric_statements: [
+    { context: "resource", statements: resource() },
+    {
+      context: "datapoint",
+      statements: [
+        exported("datapoint"),
+        `set(datapoint.attributes["${MARK}"], "application") where IsMatch(metric.name, "${OWN_METRICS}")`,
+      ],
+    },
+  ],
+};
+
+function resource(): string[] {
+  const kept = `resource.attributes["${KEPT}"]`;
+  return [
+    `set(resource.cache["kept"], ${kept})`,
+    `delete_matching_keys(resource.attributes, "${RESERVED}")`,
+    `set(${kept}, resource.cache["kept"]) where resource.cache["kept"] != nil`,
+  ];
+}
+
+function exported(context: string): string {
+  return `replace_all_patterns(${context}.attributes, "key", "${RESERVED}", "exported.k8s$1")`;
+}

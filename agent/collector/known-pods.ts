@@ -1,0 +1,34 @@
+// Whether the Kubernetes API tells which pods run on this node: without it nobody knows which of them keep their logs to themselves. Invariant:
+// asked only when the answer decides something, so that an outage costs an API server that comes back one small list of each node.
+import { type KubernetesApi, KubernetesError } from "../kubernetes/api.ts";
+
+const WITHIN_MS = 5_000;
+
+export interface KnownPods {
+  /** Undefined when they can be listed, else what is waited for and why, for a log line. */
+  whyUnknown(signal: AbortSignal): Promise<string | undefined>;
+}
+
+/** From the watch cache of the API server (`resourceVersion=0`), and only the first: that it answers is all that is asked. */
+export function knownPods(api: Pick<KubernetesApi, "get">, nodeName: string): KnownPods {
+  const query = new URLSearchParams({ fieldSelector: `spec.nodeName=${nodeName}`, limit: "1", resourceVersion: "0" });
+  return {
+    async whyUnknown(signal) {
+      try {
+        await api.get(`/api/v1/pods?${query.toString()}`, AbortSignal.any([signal, AbortSignal.timeout(WITHIN_MS)]));
+        return undefined;
+      } catch (error) {
+        return `${WAITS} (${wordsOf(error)})`;
+      }
+    },
+  };
+}
+
+const WAITS = "waits for the Kubernetes API: until it answers, logs of pods are not read, and senders get no names of pods";
+
+function wordsOf(error: unknown): string {
+  if (error instanceof KubernetesError && error.status === 403)
+    return `${error.message}: the ClusterRole of charts/cluster-agent grants it; \`diagnose\` names what is missing`;
+  const { code, message, name } = error as NodeJS.ErrnoException;
+  return name === "TimeoutError" || name === "AbortError" ? `no answer within ${WITHIN_MS / 1000} s` : message || (code ?? name);
+}

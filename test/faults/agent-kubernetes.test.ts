@@ -1,0 +1,283 @@
+// The cluster agent's collector and the Kubernetes API: what it takes while the API is away, whose logs it reads when it is there, and what an
+// application can make the agent believe about itself. Real collector; the API's two calls are a stand-in that can be away.
+import { appendFileSync, mkdirSync, writeFileSync } from "node:fs";
+import { request } from "node:http";
+import { join } from "node:path";
+import { pino } from "pino";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { CollectorConfiguration } from "../../agent/collector/configuration.ts";
+import { knownPods } from "../../agent/collector/known-pods.ts";
+import { Sink } from "../../agent/collector/sink.fixture.ts";
+import { Supervisor } from "../../agent/collector/supervisor.ts";
+import { KubernetesApi } from "../../agent/kubernetes/api.ts";
+import { readSettings } from "../../agent/settings.ts";
+import { toolPath } from "../../hack/fetch-tools.ts";
+import { PodsApi, type PodOfTest } from "../fixtures/pods-api.ts";
+import { eventually, freePorts, temporaryFolder } from "../fixtures/processes.ts";
+
+const HASH = "0b5a3c1e4f5a6b7c8d9e0f1a2b3c4d5e";
+const SENDER = "127.0.0.41";
+const PODS: PodOfTest[] = [
+  { namespace: "shop", name: "web-1", uid: "0b5a3c1e-0000-4000-8000-000000000001", ip: SENDER },
+  { namespace: "payments-prod", name: "db-0", uid: "0b5a3c1e-0000-4000-8000-000000000002", ip: "127.0.0.42" },
+  { namespace: "shop", name: "quiet-1", uid: "0b5a3c1e-0000-4000-8000-000000000003", annotations: { "atherops.io/logs": "false" } },
+  {
+    namespace: "kube-system",
+    name: "etcd-node-1",
+    uid: "0b5a3c1e-0000-4000-8000-000000000004",
+    hostNetwork: true,
+    annotations: { "atherops.io/logs": "false", "kubernetes.io/config.mirror": HASH },
+  },
+  { namespace: "kube-system", name: "proxy-node-1", uid: "0b5a3c1e-0000-4000-8000-000000000005", hostNetwork: true },
+];
+
+let folder: ReturnType<typeof temporaryFolder>;
+let sink: Sink;
+let api: PodsApi;
+let otlpPort: number;
+let stack: AsyncDisposableStack;
+let supervisor: Supervisor;
+let configuration: CollectorConfiguration;
+let said: { msg: string }[];
+
+beforeEach(async () => {
+  stack = new AsyncDisposableStack();
+  folder = stack.use(temporaryFolder());
+  sink = stack.use(await Sink.start());
+  api = await PodsApi.start(folder.path, PODS);
+  stack.defer(() => api[Symbol.asyncDispose]());
+  writeFileSync(join(folder.path, "token"), "t");
+  said = [];
+});
+afterEach(() => stack[Symbol.asyncDispose]());
+
+async function start(env: NodeJS.ProcessEnv = {}): Promise<void> {
+  const [grpc, http] = await freePorts(2);
+  otlpPort = http ?? 0;
+  const signals = env["SIGNALS"] ?? "logs";
+  const overlay = {
+    processors: { k8s_attributes: { auth_type: "none" }, ...(signals === "logs" && { "k8s_attributes/files": { auth_type: "none" } }) },
+    receivers: {
+      ...(signals === "logs" && { "file_log/pods": { include: [`${folder.path}/pods/*/*/*.log`] } }),
+      ...(signals === "metrics" && { hostmetrics: null, kubeletstats: null, "prometheus/cadvisor": null }),
+    },
+  };
+  writeFileSync(join(folder.path, "overlay.json"), JSON.stringify(overlay));
+  const { settings } = readSettings("cluster", {
+    BACKEND_URL: sink.url,
+    CLUSTER_NAME: "north",
+    NODE_NAME: "node-1",
+    NODE_IP: "127.0.0.1",
+    POD_NAMESPACE: "telemetry",
+    POD_UID: "8a4f",
+    KUBERNETES_SERVICE_HOST: "127.0.0.1",
+    KUBERNETES_SERVICE_PORT: String(api.port),
+    STATE_DIR: join(folder.path, "state"),
+    COLLECTOR_CONFIG_FILE: join(folder.path, "overlay.json"),
+    PROXY_LISTEN: `127.0.0.1:${sink.port}`,
+    OTLP_GRPC_LISTEN: `127.0.0.1:${grpc}`,
+    OTLP_HTTP_LISTEN: `:${http}`,
+    ...env,
+    SIGNALS: signals,
+  });
+  const log = pino({ level: "debug" }, { write: (line) => void said.push(JSON.parse(line) as { msg: string }) });
+  supervisor = new Supervisor({
+    program: await toolPath("otelcol-contrib"),
+    stateDir: settings.stateDir,
+    memoryMib: 200,
+    stopGraceMs: 10_000,
+    env: { KUBERNETES_SERVICE_HOST: "127.0.0.1", KUBERNETES_SERVICE_PORT: String(api.port) },
+    log,
+  });
+  stack.use(supervisor);
+  const access = { server: `https://127.0.0.1:${api.port}`, caFile: join(folder.path, "ca.crt"), tokenFile: join(folder.path, "token") };
+  const kubernetes = stack.use(new KubernetesApi(access));
+  const pods = knownPods(kubernetes, "node-1");
+  configuration = stack.use(new CollectorConfiguration({ settings, supervisor, adjustment: {}, log, knownPods: pods, lookEveryMs: 300 }));
+  await configuration.start();
+}
+
+const running = () => eventually("the collector runs", async () => Promise.resolve(supervisor.status().state === "running"));
+
+/** What a pod's container writes, through containerd. */
+function write(pod: string, line: string): void {
+  mkdirSync(join(folder.path, "pods", pod, "app"), { recursive: true });
+  appendFileSync(join(folder.path, "pods", pod, "app", "0.log"), `${new Date().toISOString()} stdout F ${line}\n`);
+}
+
+function writeOfAll(line: string): void {
+  write("shop_web-1_0b5a3c1e-0000-4000-8000-000000000001", `web ${line}`);
+  write("shop_quiet-1_0b5a3c1e-0000-4000-8000-000000000003", `quiet ${line}`);
+  write(`kube-system_etcd-node-1_${HASH}`, `etcd ${line}`);
+  write(`kube-system_proxy-node-1_1b5a3c1e4f5a6b7c8d9e0f1a2b3c4d5e`, `proxy ${line}`);
+}
+
+/** From the address of a pod; answers the status. */
+function send(path: string, body: object, localAddress = SENDER): Promise<number> {
+  return new Promise((done, failed) => {
+    const options = {
+      host: "127.0.0.1",
+      port: otlpPort,
+      path,
+      method: "POST",
+      localAddress,
+      headers: { "content-type": "application/json" },
+    };
+    const sent = request(options, (answer) => void answer.resume().on("end", () => done(answer.statusCode ?? 0)));
+    sent.on("error", failed).end(JSON.stringify(body));
+  });
+}
+
+const attributes = (of: Record<string, string>) => Object.entries(of).map(([key, stringValue]) => ({ key, value: { stringValue } }));
+
+function logBody(text: string, resource: Record<string, string>, record: Record<string, string> = {}): object {
+  const logRecords = [{ timeUnixNano: `${Date.now()}000000`, body: { stringValue: text }, attributes: attributes(record) }];
+  return { resourceLogs: [{ resource: { attributes: attributes(resource) }, scopeLogs: [{ logRecords }] }] };
+}
+
+const arrived = (text: string) =>
+  eventually(`"${text}" arrives`, async () => Promise.resolve(sink.records.find(({ body }) => body === text)));
+
+describe("while the Kubernetes API is away", () => {
+  test("a collector that starts takes OTLP at once, reads no pod's logs, says what it waits for, and reads them when the API is back", async () => {
+    await api[Symbol.asyncDispose]();
+    writeOfAll("before");
+    await start();
+    await running();
+    expect(configuration.waitsFor).toMatch(/^waits for the Kubernetes API: .*ECONNREFUSED/);
+    expect(await send("/v1/logs", logBody("by OTLP", { "service.name": "cart" }))).toBe(200);
+    await arrived("by OTLP");
+    expect(sink.lines).toEqual(["by OTLP"]);
+    const { port } = api;
+    api = await PodsApi.start(folder.path, PODS, port);
+    const web = await arrived("web before");
+    expect(web.resource).toMatchObject({ "k8s.pod.name": "web-1", "k8s.node.name": "node-1", "k8s.cluster.name": "north" });
+    expect(configuration.waitsFor).toBeUndefined();
+    expect(said.filter(({ msg }) => /Kubernetes API/.test(msg))).toHaveLength(2);
+    writeOfAll("after");
+    await arrived("web after");
+    await arrived("proxy after");
+    expect(sink.lines.filter((line) => /quiet|etcd/.test(line))).toEqual([]);
+  });
+
+  test("one that runs and knows the pods goes on reading; killed, it comes back for OTLP with its pause growing no further", async () => {
+    await start();
+    await running();
+    writeOfAll("first");
+    await arrived("web first");
+    await api[Symbol.asyncDispose]();
+    writeOfAll("second");
+    await arrived("web second");
+    process.kill(supervisor.status().pid ?? 0, "SIGKILL");
+    await eventually("it knows that it waits", async () => Promise.resolve(configuration.waitsFor !== undefined));
+    await eventually("OTLP is taken", async () => (await send("/v1/logs", logBody("late", {}))) === 200);
+    writeOfAll("third");
+    await arrived("late");
+    expect(sink.lines.filter((line) => /quiet|etcd|third/.test(line))).toEqual([]);
+  });
+
+  test("so it is when the service account may not list pods, and the permission is named", async () => {
+    api.refusal = 403;
+    await start();
+    await running();
+    expect(configuration.waitsFor).toMatch(/answered 403.*diagnose/);
+  });
+});
+
+test("a static pod's logs carry the uid that the API knows, and a character that two parts of a long line share stays whole", async () => {
+  await start();
+  await running();
+  const long = `MARK ${"é".repeat(12_000)} \u{1F600}`;
+  const bytes = Buffer.from(long);
+  const time = new Date().toISOString();
+  const [head, tail] = [bytes.subarray(0, 16_384), bytes.subarray(16_384)];
+  expect(head.toString().endsWith("�"), "the cut is inside of a character").toBe(true);
+  const file = join(folder.path, "pods", `kube-system_proxy-node-1_1b5a3c1e4f5a6b7c8d9e0f1a2b3c4d5e`, "app");
+  mkdirSync(file, { recursive: true });
+  const parts = [`${time} stdout P `, head, `\n${time} stdout F `, tail, `\n${time} stdout F bad `, Buffer.from([0xff, 0xe9]), " byte\n"];
+  writeFileSync(join(file, "0.log"), Buffer.concat(parts.map((part) => Buffer.from(part))));
+  const record = await arrived(long);
+  expect(record.resource).toMatchObject({ "k8s.pod.name": "proxy-node-1", "k8s.pod.uid": "0b5a3c1e-0000-4000-8000-000000000005" });
+  expect(sink.lines.filter((line) => !line.startsWith("MARK"))).toEqual([expect.stringMatching(/^bad �+ byte$/)]);
+});
+
+describe("what an application claims", () => {
+  const CLAIMS = {
+    "service.name": "cart",
+    "k8s.pod.uid": "0b5a3c1e-0000-4000-8000-000000000002",
+    "k8s.pod.ip": "127.0.0.42",
+    "k8s.pod.name": "db-0",
+    "k8s.namespace.name": "payments-prod",
+    "k8s.node.name": "other-node",
+    "k8s.cluster.name": "other",
+    "k8s.deployment.name": "ledger",
+    "k8s-pod-name": "db-0",
+    k8s_pod_name: "db-0",
+    "k8s.container.name": "sidecar",
+  };
+
+  test("of its pod, namespace, node and cluster gives way to what its address tells; of a record it is kept under another name", async () => {
+    await start();
+    await running();
+    await send("/v1/logs", logBody("claiming", CLAIMS, { "k8s.pod.name": "db-0", "order.id": "7" }));
+    const { resource, attributes: own } = await arrived("claiming");
+    expect(resource).toEqual({
+      "service.name": "cart",
+      "k8s.container.name": "sidecar",
+      "k8s.pod.uid": "0b5a3c1e-0000-4000-8000-000000000001",
+      "k8s.pod.name": "web-1",
+      "k8s.namespace.name": "shop",
+      "k8s.node.name": "node-1",
+      "k8s.cluster.name": "north",
+    });
+    expect(own).toEqual({ "exported.k8s.pod.name": "db-0", "order.id": "7" });
+  });
+
+  test("counts for nothing when its address is no pod's, as with the host's network", async () => {
+    await start();
+    await running();
+    await send("/v1/logs", logBody("from the host", CLAIMS), "127.0.0.99");
+    const { resource } = await arrived("from the host");
+    const left = { "service.name": "cart", "k8s.container.name": "sidecar", "k8s.node.name": "node-1", "k8s.cluster.name": "north" };
+    expect(resource).toEqual(left);
+  });
+
+  test("with a metric named like the agent's own is marked, and a claim of a point cannot pass for the sender", async () => {
+    await start({ SIGNALS: "metrics" });
+    await running();
+    const gauge = (name: string, of: Record<string, string>): object => ({
+      name,
+      gauge: { dataPoints: [{ asDouble: 1, timeUnixNano: `${Date.now()}000000`, attributes: attributes(of) }] },
+    });
+    const metrics = [
+      gauge("k8s.node.memory.available", { "k8s.node.name": "other-node" }),
+      gauge("k8s_node_memory_available_bytes", {}),
+      gauge("container_memory_rss", { pod: "db-0", namespace: "payments-prod" }),
+      gauge("orders.open", { "k8s.namespace.name": "payments-prod", region: "eu" }),
+    ];
+    const body = { resourceMetrics: [{ resource: { attributes: attributes(CLAIMS) }, scopeMetrics: [{ metrics }] }] };
+    expect(await send("/v1/metrics", body, "127.0.0.99")).toBe(200);
+    const text = await eventually("the metrics arrive", async () => Promise.resolve(sink.metrics[0]));
+    const [resource] = (JSON.parse(text) as { resourceMetrics: { scopeMetrics: { metrics: unknown[] }[] }[] }).resourceMetrics;
+    const marked = { key: "atherops.reported_by", value: { stringValue: "application" } };
+    const points = (resource?.scopeMetrics[0]?.metrics ?? []) as { name: string; gauge: { dataPoints: { attributes?: unknown[] }[] } }[];
+    expect(points.map(({ name, gauge: { dataPoints } }) => [name, dataPoints[0]?.attributes ?? []])).toEqual([
+      ["k8s.node.memory.available", [...attributes({ "exported.k8s.node.name": "other-node" }), marked]],
+      ["k8s_node_memory_available_bytes", [marked]],
+      ["container_memory_rss", [...attributes({ pod: "db-0", namespace: "payments-prod" }), marked]],
+      ["orders.open", attributes({ "exported.k8s.namespace.name": "payments-prod", region: "eu" })],
+    ]);
+    expect(text).not.toMatch(/"k8s[._-]pod/);
+  });
+
+  test("counts where TRUST_OTLP_IDENTITY says so, as behind a gateway", async () => {
+    await start({ TRUST_OTLP_IDENTITY: "true" });
+    await running();
+    await send("/v1/logs", logBody("trusted", CLAIMS));
+    expect((await arrived("trusted")).resource).toMatchObject({
+      "k8s.pod.name": "db-0",
+      "k8s.cluster.name": "other",
+      "k8s.node.name": "other-node",
+    });
+  });
+});
