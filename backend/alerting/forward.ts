@@ -3,6 +3,7 @@
 // in; answers are those of the service, byte for byte.
 import type { FastifyInstance, FastifyReply, FastifyRequest, InjectOptions } from "fastify";
 import { Pool } from "undici";
+import { onBehalfOf } from "../client-gone.ts";
 import { ApiError } from "../errors.ts";
 import type { Guards } from "../request-identity.ts";
 import { SMALL_BODY_BYTES } from "../small-bodies.ts";
@@ -111,7 +112,7 @@ function inProcess(service: FastifyInstance): (exchange: Exchange) => Promise<An
       remoteAddress: address,
       ...(body && { payload: body }),
     };
-    const answer = await service.inject(options);
+    const answer = await onBehalfOf(signal, async () => await service.inject(options));
     return { status: answer.statusCode, headers: answer.headers, body: answer.rawPayload };
   };
 }

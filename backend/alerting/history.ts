@@ -1,7 +1,8 @@
 // When a rule was pending or firing: read back from the ALERTS series that the evaluator writes. Invariant: the query is scoped to the
-// organisation like every other. Used by routes.ts.
+// organisation like every other, and asks for no more samples than can be read without holding up others, thinned out by the engine.
 import { ApiError } from "../errors.ts";
 import type { MetricsStore } from "../metrics/store.ts";
+import { storeError } from "./rule-check.ts";
 
 /** One instance of a rule in one state, for a time. */
 export interface AlertPeriod {
@@ -22,10 +23,11 @@ export interface HistoryQuestion {
   readonly intervalMs: number;
 }
 
-/** Up to so many samples are read as they are; more are thinned out by the engine. */
-const MAX_SAMPLES = 300_000;
+/** Up to so many samples are read as they are; more are thinned out by the engine to as many. */
+const MAX_SAMPLES = 100_000;
 /** Of one instance, when thinned out. */
 const MAX_POINTS = 1000;
+const MIN_POINTS = 20;
 /** Set by the server, not by the rule or the series. */
 const OWN_LABELS = new Set(["__name__", "alertgroup", "alertname", "alertstate", "org_id", "rule_id"]);
 
@@ -45,9 +47,12 @@ export async function alertHistory(metrics: Pick<MetricsStore, "query">, questio
   const at = { time: String(endMs / 1000) };
   const ask = (endpoint: "query" | "query_range", params: Record<string, string>) => series(metrics, orgId, endpoint, params);
 
-  const [counted] = await ask("query", { query: `sum(count_over_time(${alerts}${window}))`, ...at });
-  const exact = Number(counted?.value?.[1] ?? 0) <= MAX_SAMPLES;
-  const stepS = Math.max(1, Math.ceil(intervalMs / 1000), exact ? 0 : Math.ceil((endMs - startMs) / 1000 / MAX_POINTS));
+  const number = async (query: string): Promise<number> => Number((await ask("query", { query, ...at }))[0]?.value?.[1] ?? 0);
+  const exact = (await number(`sum(count_over_time(${alerts}${window}))`)) <= MAX_SAMPLES;
+  const points = exact ? 0 : Math.min(MAX_POINTS, Math.floor(MAX_SAMPLES / (await number(`count(last_over_time(${alerts}${window}))`))));
+  if (!exact && points < MIN_POINTS)
+    throw new ApiError("invalid_parameter", `start: the rule had more than ${MAX_SAMPLES / MIN_POINTS} instances: ask for less time`);
+  const stepS = Math.max(1, Math.ceil(intervalMs / 1000), exact ? 0 : Math.ceil((endMs - startMs) / 1000 / points));
   const range = { query: alerts, start: String(startMs / 1000), end: String(endMs / 1000), step: `${stepS}s` };
   const found = exact ? await ask("query", { query: `${alerts}${window}`, ...at }) : await ask("query_range", range);
   const periods = found.flatMap((one) => periodsOf(one, stepS));
@@ -61,10 +66,7 @@ async function series(
   params: Record<string, string>,
 ): Promise<readonly Series[]> {
   const answer = await metrics.query(orgId, endpoint, new URLSearchParams({ ...params, timeout: "10s" })).catch((error: unknown) => {
-    throw new ApiError("unavailable", "the metrics store, which keeps the history, cannot be reached: try again", {
-      cause: error,
-      retryAfterS: 2,
-    });
+    throw storeError(error, "the metrics store, which keeps the history, cannot be reached: try again");
   });
   const found = (JSON.parse(answer.body.toString("utf8")) as { data?: { result?: readonly Series[] } }).data?.result;
   if (!found) throw new ApiError("internal", "the history cannot be read", { cause: new Error(answer.body.toString("utf8", 0, 500)) });

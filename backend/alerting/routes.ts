@@ -1,9 +1,10 @@
 // The routes of the alerting service, the same wherever they are mounted. Invariant: the organisation is the session's; a write answers
-// once the rule is stored, whether the evaluator is up or not; a database that is away is 500 here, as the contract says. Wired by
-// serve.ts.
+// once the rule is stored, whether the evaluator is up or not; a database that is away is 500 here, as the contract says; nothing is
+// begun for a client that has left.
 import type { FastifyInstance, FastifyRequest, RouteShorthandOptions } from "fastify";
 import { audit } from "../accounts/audit.ts";
 import type { VmalertClient } from "../engines/vmalert/client.ts";
+import { ClientGoneError, goneSignal } from "../client-gone.ts";
 import { ApiError } from "../errors.ts";
 import type { MetricsStore } from "../metrics/store.ts";
 import type { Guards, SessionUser } from "../request-identity.ts";
@@ -54,7 +55,9 @@ export function registerRuleRoutes(app: FastifyInstance, options: RuleRoutesOpti
   const route = (role: "viewer" | "admin", summary: string, schema: object = {}): RouteShorthandOptions => ({
     onRequest: options.guards.user(role),
     schema: { tags: ["alerting"], security: [{ session: [] }], summary, ...schema },
-    errorHandler: (error) => {
+    errorHandler: (error, _request, reply) => {
+      // Nobody is there to be answered, and it is no failure to log.
+      if (error instanceof ClientGoneError) return void reply.code(499).send();
       throw withContractStatus(error);
     },
   });
@@ -65,7 +68,7 @@ export function registerRuleRoutes(app: FastifyInstance, options: RuleRoutesOpti
 
   app.post<{ Body: RuleBody }>("/rules", route("admin", "Creates a rule", { body: RULE_BODY_SCHEMA }), async (request, reply) => {
     const { orgId } = userOf(request);
-    await check.check(orgId, request.body);
+    await check.check(orgId, request.body, goneSignal(reply));
     const rule = await rules.create(orgId, request.body);
     changed();
     audit(request, "rule.create", { rule_id: rule.id });
@@ -75,15 +78,15 @@ export function registerRuleRoutes(app: FastifyInstance, options: RuleRoutesOpti
   app.post<{ Body: RuleBody }>(
     "/rules/validate",
     route("viewer", "Would this rule be taken, and how many series does it match now?", { body: DRAFT_SCHEMA }),
-    async (request) => await validate(check, userOf(request).orgId, request.body),
+    async (request, reply) => await validate(check, userOf(request).orgId, request.body, goneSignal(reply)),
   );
 
   app.put<OfRule & { Body: RuleBody }>(
     "/rules/:id",
     route("admin", "Replaces a rule in full", { body: RULE_BODY_SCHEMA }),
-    async (request) => {
+    async (request, reply) => {
       const { id, orgId } = await ruleOf(request, rules);
-      await check.check(orgId, request.body);
+      await check.check(orgId, request.body, goneSignal(reply));
       const rule = await rules.replace(orgId, id, request.body);
       changed();
       audit(request, "rule.update", { rule_id: id });
@@ -110,9 +113,9 @@ export function registerRuleRoutes(app: FastifyInstance, options: RuleRoutesOpti
 }
 
 /** `{valid: true, matching_series}` or `{valid: false, message}`; a body that is no rule at all is 400 as for create. */
-async function validate(check: RuleCheck, orgId: string, body: RuleBody): Promise<object> {
+async function validate(check: RuleCheck, orgId: string, body: RuleBody, signal: AbortSignal): Promise<object> {
   try {
-    return { valid: true, matching_series: await check.check(orgId, body) };
+    return { valid: true, matching_series: await check.check(orgId, body, signal) };
   } catch (error) {
     if (error instanceof ApiError && error.code === "invalid_field") return { valid: false, message: error.message };
     throw error;

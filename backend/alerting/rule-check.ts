@@ -1,9 +1,11 @@
 // Asks, before a rule is stored, whether it is one: our own look at its shape, an instant query under the organisation's own scope (an
 // unknown function, a wrong argument), and vmalert's dry run of it (what its parser refuses). Invariant: what passes is taken by the
-// evaluator, because one rule that it refuses stops the rules of all tenants. Used by routes.ts.
+// evaluator, because one rule that it refuses stops the rules of all tenants; the engines are asked by turns of the organisations, and
+// not at all for who has left.
 import type { DryRun } from "../engines/vmalert/dry-run.ts";
 import type { MetricsStore } from "../metrics/store.ts";
 import { ApiError } from "../errors.ts";
+import { FairTurns, QueueFullError } from "../fair-turns.ts";
 import { whyNoAlert } from "./expression.ts";
 import { draftGroup } from "./rule-groups.ts";
 import { checkBody, invalid, type RuleBody } from "./rule.ts";
@@ -11,40 +13,61 @@ import { checkBody, invalid, type RuleBody } from "./rule.ts";
 export interface RuleCheckOptions {
   readonly metrics: Pick<MetricsStore, "query">;
   /** Undefined where no vmalert is installed beside this service; a refusal is then found by reading the evaluator back. */
-  readonly dryRun: DryRun | undefined;
+  readonly dryRun: Pick<DryRun, "check"> | undefined;
 }
 
 /** As long as the evaluator would wait for it. */
 const QUERY_TIMEOUT = "10s";
 const MAX_REASON_LENGTH = 300;
+/** Those who have a turn at the same time share a dry run. */
+const TURNS = { running: 16, perOrg: 4, waitingPerOrg: 64 };
 
 export class RuleCheck {
   readonly #metrics: Pick<MetricsStore, "query">;
-  readonly #dryRun: DryRun | undefined;
+  readonly #dryRun: Pick<DryRun, "check"> | undefined;
+  readonly #turns = new FairTurns(TURNS);
 
   constructor({ metrics, dryRun }: RuleCheckOptions) {
     this.#metrics = metrics;
     this.#dryRun = dryRun;
   }
 
-  /** Resolves with the number of series that match now. Throws ApiError `invalid_field` naming the field. */
-  async check(orgId: string, body: RuleBody): Promise<number> {
+  /**
+   * Resolves with the number of series that match now. Throws ApiError `invalid_field` naming the field, `unavailable` when too many of
+   * the organisation wait; the signal's reason when that aborts.
+   */
+  async check(orgId: string, body: RuleBody, signal?: AbortSignal): Promise<number> {
     checkBody(body);
     const reason = whyNoAlert(body.expr);
     if (reason !== undefined) throw invalid("expr", reason);
-    const [series, verdict] = await Promise.all([this.#matching(orgId, body.expr), this.#dryRun?.check(draftGroup(orgId, body))]);
-    if (verdict !== undefined) throw invalid("expr", `the evaluator refuses the rule: ${shortened(verdict)}`);
-    return series;
+    try {
+      return await this.#turns.run(orgId, signal, async () => await this.#ask(orgId, body, signal));
+    } catch (error) {
+      if (!(error instanceof QueueFullError)) throw error;
+      throw new ApiError("unavailable", "too many rules of this organisation wait to be tried: try again", {
+        cause: error,
+        retryAfterS: 5,
+      });
+    }
   }
 
-  async #matching(orgId: string, expr: string): Promise<number> {
+  async #ask(orgId: string, body: RuleBody, signal: AbortSignal | undefined): Promise<number> {
+    const dryRun = this.#dryRun?.check(draftGroup(orgId, body), signal);
+    // Both are waited for, so that no turn comes back while one is still under way.
+    const [series, verdict] = await Promise.allSettled([this.#matching(orgId, body.expr, signal), dryRun]);
+    signal?.throwIfAborted();
+    if (series.status === "rejected") throw series.reason;
+    if (verdict.status === "rejected") throw verdict.reason;
+    if (verdict.value !== undefined) throw invalid("expr", `the evaluator refuses the rule: ${shortened(verdict.value)}`);
+    return series.value;
+  }
+
+  async #matching(orgId: string, expr: string, signal: AbortSignal | undefined): Promise<number> {
     const params = new URLSearchParams({ query: expr, timeout: QUERY_TIMEOUT });
-    const answer = await this.#metrics.query(orgId, "query", params).catch((error: unknown) => {
+    const answer = await this.#metrics.query(orgId, "query", params, { signal }).catch((error: unknown) => {
       if (error instanceof ApiError && error.code === "invalid_parameter") throw invalid("expr", "matches too many series");
-      throw new ApiError("unavailable", "the metrics store cannot be reached, and rules are tried there: try again", {
-        cause: error,
-        retryAfterS: 2,
-      });
+      if (error instanceof ApiError && error.status === 400) throw invalid("expr", error.message);
+      throw storeError(error, "the metrics store cannot be reached, and rules are tried there: try again");
     });
     const { error, data } = parse(answer.body);
     if (answer.status >= 400) throw invalid("expr", `the metrics engine refuses it: ${shortened(error ?? "no reason given")}`);
@@ -63,6 +86,12 @@ function parse(body: Buffer): PrometheusAnswer {
   } catch {
     return { error: body.toString("utf8") };
   }
+}
+
+/** Who has too much under way is told so; all else is the store being away. */
+export function storeError(error: unknown, message: string): ApiError {
+  if (error instanceof ApiError && error.status < 500) return error;
+  return new ApiError("unavailable", message, { cause: error, retryAfterS: 2 });
 }
 
 function shortened(reason: string): string {

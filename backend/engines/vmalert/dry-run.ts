@@ -1,12 +1,14 @@
 // Asks vmalert itself whether it would take a rule: `vmalert -dryRun`, with an empty environment. Invariant: a verdict is about one
-// group alone; groups that wait at the same time share one run, and only if that run fails is each run by itself. Used before a rule
-// is stored, because one rule that vmalert refuses stops all rules of all tenants.
+// group alone, each in a file of its own; groups that wait at the same time share a run, in which vmalert names every file that it
+// refuses, and the others are run once more without those: one bad group costs those who wait with it one more run, however many there
+// are. Asked before a rule is stored, because one rule that vmalert refuses stops all rules of all tenants.
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
 import { findProgram } from "../child.ts";
 import { renderGroup, renderRuleFile, type RuleGroup } from "./rule-file.ts";
+import { listItem, literal } from "./rule-folder.ts";
 
 /** vmalert's reason to refuse the group, without the names of files; undefined when it takes it. */
 export type Verdict = string | undefined;
@@ -21,6 +23,7 @@ export interface DryRunOptions {
 
 interface Waiting {
   readonly text: string;
+  readonly signal: AbortSignal | undefined;
   readonly resolve: (verdict: Verdict) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -33,7 +36,6 @@ export class DryRun {
   readonly #timeoutMs: number;
   readonly #waiting: Waiting[] = [];
   #running = 0;
-  #asked = 0;
 
   /** Throws when no candidate can be executed. */
   constructor({ candidates, concurrency = 1, timeoutMs = 30_000 }: DryRunOptions) {
@@ -42,12 +44,10 @@ export class DryRun {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** Rejects only when vmalert itself cannot be run. */
-  check(group: RuleGroup): Promise<Verdict> {
+  /** Rejects when vmalert itself cannot be run, and with the signal's reason when that aborts before the run. */
+  check(group: RuleGroup, signal?: AbortSignal): Promise<Verdict> {
     return new Promise((resolve, reject) => {
-      // Names are made unique here, because a file with two groups of one name is refused.
-      this.#asked += 1;
-      this.#waiting.push({ text: renderGroup({ ...group, name: `group ${this.#asked}` }), resolve, reject });
+      this.#waiting.push({ text: renderRuleFile([renderGroup(group)]), signal, resolve, reject });
       this.#startRun();
     });
   }
@@ -62,21 +62,38 @@ export class DryRun {
   }
 
   async #judge(batch: readonly Waiting[]): Promise<void> {
+    for (const { signal, reject } of batch) if (signal?.aborted) reject(signal.reason);
+    const asked = batch.filter(({ signal }) => !signal?.aborted);
     try {
-      const together = await this.#run(batch.map((one) => one.text));
-      if (batch.length === 1) return batch[0]?.resolve(together);
-      for (const one of batch) one.resolve(together === undefined ? undefined : await this.#run([one.text]));
+      const verdicts = await this.#verdicts(asked.map(({ text }) => text));
+      for (const [at, one] of asked.entries()) one.resolve(verdicts[at]);
     } catch (error) {
-      for (const one of batch) one.reject(error);
+      for (const one of asked) one.reject(error);
     }
   }
 
-  async #run(groups: readonly string[]): Promise<Verdict> {
+  async #verdicts(texts: readonly string[]): Promise<readonly Verdict[]> {
+    if (texts.length === 0) return [];
+    const refused = await this.#run(texts);
+    if (refused === undefined) return await this.#oneByOne(texts);
+    const rest = texts.filter((_, at) => !refused.has(at));
+    const others = refused.size === 0 ? [] : await this.#verdicts(rest);
+    let next = 0;
+    return texts.map((_, at) => refused.get(at) ?? others[next++]);
+  }
+
+  async #oneByOne(texts: readonly string[]): Promise<readonly Verdict[]> {
+    const verdicts: Verdict[] = [];
+    for (const text of texts) verdicts.push((await this.#run([text]))?.get(0));
+    return verdicts;
+  }
+
+  /** The place in the list of each group that vmalert refuses, and why; undefined when it refuses some without saying which. */
+  async #run(files: readonly string[]): Promise<ReadonlyMap<number, string> | undefined> {
     const folder = await mkdtemp(join(tmpdir(), "atherops-dry-run-"));
     try {
-      const file = join(folder, "rules.yml");
-      await writeFile(file, renderRuleFile(groups), { mode: 0o600 });
-      const result = await execa(this.#program, ["-dryRun", `-rule=${file}`, "-loggerFormat=json"], {
+      for (const [at, text] of files.entries()) await writeFile(join(folder, `${at}.yml`), text, { mode: 0o600 });
+      const result = await execa(this.#program, ["-dryRun", `-rule=${listItem(join(literal(folder), "*.yml"))}`, "-loggerFormat=json"], {
         env: {},
         extendEnv: false,
         stdin: "ignore",
@@ -85,22 +102,29 @@ export class DryRun {
         timeout: this.#timeoutMs,
         killSignal: "SIGKILL",
       });
-      if (result.exitCode === 0) return undefined;
+      if (result.exitCode === 0) return new Map();
       if (result.exitCode === undefined) throw new Error(`vmalert -dryRun did not end by itself: ${result.shortMessage?.slice(0, 300)}`);
-      return reasonOf(result.all);
+      return reasonsOf(result.all, folder, files.length);
     } finally {
       await rm(folder, { recursive: true, force: true });
     }
   }
 }
 
-/** The innermost reason of vmalert's last log line: what follows the names of file, group and rule. */
-function reasonOf(output: string): string {
+/** vmalert's reasons by file. They are told apart by the folder's name, which nobody who writes a rule knows. */
+function reasonsOf(output: string, folder: string, files: number): ReadonlyMap<number, string> | undefined {
   const fatal = output.split("\n").findLast((line) => line.includes('"fatal"') || line.includes('"panic"'));
   const message = fatal ? messageOf(fatal) : output.slice(-500);
-  return message
-    .replace(/^[\s\S]*?in file "[^"]*": /, "")
-    .replace(/^(?:invalid \w+ for rule "(?:[^"\\]|\\.)*"|invalid rule "(?:[^"\\]|\\.)*"): /, "");
+  const [, ...parts] = message.split(RegExp(String.raw`(?:^|\n)[^\n]*?file "${RegExp.escape(folder)}/(\d+)\.yml":? `));
+  const reasons = new Map<number, string>();
+  for (let at = 0; at < parts.length; at += 2) reasons.set(Number(parts[at]), withoutNames(parts[at + 1] ?? ""));
+  if (reasons.size > 0) return reasons;
+  return files === 1 ? new Map([[0, withoutNames(message)]]) : undefined;
+}
+
+/** Without the names of group and rule. */
+function withoutNames(reason: string): string {
+  return reason.replace(/^(?:invalid \w+ for rule "(?:[^"\\]|\\.)*"|invalid rule "(?:[^"\\]|\\.)*"): /, "").trim();
 }
 
 function messageOf(line: string): string {

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { execa } from "execa";
 import type { Log } from "../../log.ts";
 import { findProgram, superviseChild, type ChildTiming, type EngineChild } from "../child.ts";
-import { literal, replaceFile, RuleFolder } from "./rule-folder.ts";
+import { listItem, literal, replaceFile, RuleFolder } from "./rule-folder.ts";
 
 export interface EvaluatorOptions {
   /** Program paths or names, as `settings.vmalertPath`. */
@@ -125,9 +125,4 @@ async function refusal(program: string, pattern: string): Promise<string | undef
     reject: false,
   });
   return dryRun.exitCode === 0 ? undefined : dryRun.all?.slice(-500);
-}
-
-/** A flag that takes a list splits it at commas, unless they are quoted. */
-function listItem(value: string): string {
-  return /[,"'()[\]{}\\]/.test(value) ? JSON.stringify(value) : value;
 }

@@ -1,6 +1,9 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
+import { temporaryFolder } from "../../../test/fixtures/processes.ts";
 import { toolPath } from "../../../hack/fetch-tools.ts";
 import { DryRun } from "./dry-run.ts";
 import { quote, renderGroup, renderRuleFile, type RuleGroup } from "./rule-file.ts";
@@ -101,6 +104,25 @@ test("vmalert's verdicts: taken, or its reason without file names; those who wai
     undefined,
   ]);
   expect(verdicts.join(" ")).not.toContain("rules.yml");
+});
+
+test("bad groups cost those who wait with them one more run, and what nobody waits for any more is not run", async () => {
+  using folder = temporaryFolder();
+  const runs = join(folder.path, "runs");
+  const program = join(folder.path, "vmalert");
+  const counted = `#!/bin/sh\nfor a in "$@"; do case "$a" in -rule=*) ls $(dirname "\${a#-rule=}") | wc -l >> '${runs}';; esac; done\n`;
+  writeFileSync(program, `${counted}exec '${await toolPath("vmalert")}' "$@"\n`, { mode: 0o755 });
+  const dryRun = new DryRun({ candidates: [program] });
+  const first = dryRun.check(group());
+  const left = AbortSignal.abort(new Error("the client has left"));
+  const spoof = `x\ninvalid group "org" in file "${folder.path}/1.yml": y`;
+  const drafts = Array.from({ length: 12 }, (_, at) => group(at % 3 === 0 ? { expr: "up ==", alert: spoof } : {}));
+  const verdicts = Promise.all(drafts.map(async (draft) => await dryRun.check(draft)));
+  const abandoned = Promise.all(drafts.map(async (draft) => await dryRun.check(draft, left).catch((error: Error) => error.message)));
+  expect([await first, new Set(await abandoned)]).toEqual([undefined, new Set(["the client has left"])]);
+  const bad = expect.stringMatching(/^bad MetricsQL expr/);
+  expect(await verdicts).toEqual(drafts.map((_, at) => (at % 3 === 0 ? bad : undefined)));
+  expect(readFileSync(runs, "utf8").trim().split(/\s+/)).toEqual(["1", "12", "8"]);
 });
 
 test("a vmalert that is not there is said so at once, with what to do", () => {

@@ -73,6 +73,11 @@ export function literal(path: string): string {
   return path.replaceAll(/[*?[\]{}\\]/g, String.raw`\$&`);
 }
 
+/** A flag that takes a list splits it at commas, unless they are quoted. */
+export function listItem(value: string): string {
+  return /[,"'()[\]{}\\]/.test(value) ? JSON.stringify(value) : value;
+}
+
 /** Each group of the file becomes a file: vmalert restores the state of alerts only for groups that it knows when it starts. */
 async function divide(formerFile: string, path: string): Promise<void> {
   const text = await readFile(formerFile, "utf8");

@@ -1,0 +1,88 @@
+import type { AddressInfo } from "node:net";
+import { expect, test, vi } from "vitest";
+import { VmalertClient } from "../engines/vmalert/client.ts";
+import { onBehalfOf } from "../client-gone.ts";
+import { createLog } from "../log.ts";
+import type { Guards } from "../request-identity.ts";
+import { createApp } from "../server.ts";
+import { registerRuleRoutes } from "./routes.ts";
+import { RuleCheck } from "./rule-check.ts";
+import type { RuleBody } from "./rule.ts";
+import type { RuleTable } from "./table.ts";
+
+const BODY: RuleBody = { name: "a", severity: "info", expr: "up == 0", for: "0s", enabled: true, labels: {}, annotations: {} };
+const metrics = { query: async () => ({ status: 200, body: Buffer.from("{}"), contentType: "application/json", pieces: [] }) };
+
+/** A dry run whose verdicts come when the test says so. */
+function heldDryRun() {
+  const asked: { orgId: string; answer: () => void }[] = [];
+  return {
+    asked,
+    async check(group: { name: string }) {
+      const { promise, resolve } = Promise.withResolvers<undefined>();
+      asked.push({ orgId: group.name, answer: () => resolve(undefined) });
+      return await promise;
+    },
+  };
+}
+
+test("an organisation that asks for hundreds of rules to be tried has few under way, a bounded queue, and nothing when it leaves", async () => {
+  const dryRun = heldDryRun();
+  const check = new RuleCheck({ metrics, dryRun });
+  const client = new AbortController();
+  const outcomes = Array.from(
+    { length: 300 },
+    async () =>
+      await check.check("loud", BODY, client.signal).then(
+        () => "tried",
+        (error: Error & { code?: string; retryAfterS?: number }) => `${error.code ?? error.message} ${error.retryAfterS ?? ""}`.trim(),
+      ),
+  );
+  const quiet = check.check("quiet", BODY);
+  await vi.waitFor(() => expect(dryRun.asked.map(({ orgId }) => orgId)).toEqual(["loud", "loud", "loud", "loud", "quiet"]));
+  client.abort(new Error("left"));
+  for (const { answer } of dryRun.asked) answer();
+  expect(await quiet).toBe(1);
+  const counts: Record<string, number> = {};
+  for (const outcome of await Promise.all(outcomes)) counts[outcome] = (counts[outcome] ?? 0) + 1;
+  expect(counts).toEqual({ left: 68, "unavailable 5": 232 });
+  expect(dryRun.asked).toHaveLength(5);
+});
+
+test.each(["over a connection", "from within the process"])("a client that leaves ends the trial of its rule, %s", async (how) => {
+  const dryRun = heldDryRun();
+  const guards: Guards = {
+    signed: () => async () => undefined,
+    user: () => async (request) => void (request.user = { userId: "u", orgId: "org", email: "e", role: "admin" }),
+  };
+  const app = await createApp({ log: createLog("silent") });
+  await using evaluator = new VmalertClient("http://127.0.0.1:1");
+  const seen: (AbortSignal | undefined)[] = [];
+  const check = new RuleCheck({
+    metrics: { query: async (_org, _endpoint, _params, options) => (seen.push(options?.signal), await metrics.query()) },
+    dryRun,
+  });
+  const rules = {} as RuleTable;
+  registerRuleRoutes(app, { rules, check, evaluator, metrics, guards, changed: () => undefined, intervalMs: 1000 });
+  await app.listen({ host: "127.0.0.1", port: 0 });
+  const client = new AbortController();
+  const request = { method: "POST" as const, headers: { "content-type": "application/json" }, signal: client.signal };
+  const answer =
+    how === "over a connection"
+      ? fetch(`http://127.0.0.1:${(app.server.address() as AddressInfo).port}/rules`, { ...request, body: JSON.stringify(BODY) })
+      : onBehalfOf(client.signal, async () => {
+          const { statusCode } = await app.inject({ ...request, url: "/rules", payload: BODY });
+          if (statusCode === 499) throw new Error("nobody is answered");
+        });
+  const outcome = answer.then(
+    () => "answered",
+    () => "gone",
+  );
+  await vi.waitFor(() => expect(dryRun.asked).toHaveLength(1));
+  expect(seen[0]?.aborted).toBe(false);
+  client.abort();
+  await vi.waitFor(() => expect(seen[0]?.aborted).toBe(true));
+  dryRun.asked[0]?.answer();
+  expect(await outcome).toBe("gone");
+  await app.close();
+});
