@@ -181,8 +181,13 @@ metadata:
     {{- include "backend.labels" $root | nindent 4 }}
     app.kubernetes.io/component: {{ .role | default "all" }}
     {{- with $root.Values.podLabels }}{{ toYaml . | nindent 4 }}{{ end }}
-  {{- with $root.Values.podAnnotations }}
-  annotations: {{- toYaml . | nindent 4 }}
+  {{- $hasTwo := and (eq $root.Values.mode "embedded") $root.Values.persistence.chown }}
+  {{- if or $root.Values.podAnnotations $hasTwo }}
+  annotations:
+    {{- if $hasTwo }}
+    kubectl.kubernetes.io/default-container: backend
+    {{- end }}
+    {{- with $root.Values.podAnnotations }}{{ toYaml . | nindent 4 }}{{ end }}
   {{- end }}
 spec:
   serviceAccountName: {{ include "backend.name" $root }}
@@ -202,7 +207,7 @@ spec:
     fsGroup: 1000
     fsGroupChangePolicy: OnRootMismatch
     seccompProfile: { type: RuntimeDefault }
-  {{- if and (eq $root.Values.mode "embedded") $root.Values.persistence.chown }}
+  {{- if $hasTwo }}
   # A volume that the node or an NFS server owns: fsGroup does not reach it. The one container that is root.
   initContainers:
     - name: chown
