@@ -38,6 +38,8 @@ export interface Call {
   readonly key?: string;
   readonly body?: Buffer | object;
   readonly headers?: Record<string, string>;
+  /** Number of the address it comes from. */
+  readonly from?: number;
   /** Leaves without having waited for an answer. */
   readonly leaveAfterMs?: number;
 }
@@ -52,7 +54,8 @@ export class Attacker implements AsyncDisposable {
   /** How often each answer came: "204", "413 body_too_large", "no answer ECONNRESET", "left". */
   readonly answers = new Map<string, number>();
   readonly #over = new AbortController();
-  readonly #agent = new Agent({ connections: 1000, pipelining: 1, headersTimeout: 0, bodyTimeout: 0, connectTimeout: CONNECT_MS });
+  /** By address. */
+  readonly #agents = new Map<string, Agent>();
   readonly #sockets = new Set<Socket>();
   #serial = 0;
   #waiting = 0;
@@ -110,7 +113,7 @@ export class Attacker implements AsyncDisposable {
         },
         body: body === undefined ? null : isJson ? JSON.stringify(body) : body,
         signal: AbortSignal.any([leave, this.#over.signal]),
-        dispatcher: this.#agent,
+        dispatcher: this.#agentOf(addressOf(call.from)),
       });
       const start = await startOf(answer.body);
       this.count(nameOf(answer.statusCode, start));
@@ -137,7 +140,7 @@ export class Attacker implements AsyncDisposable {
   /** One more connection that writes `parts` and then nothing; its answer's status is counted. Resolves when it is closed, or after `ms`. */
   async hold(parts: readonly (string | Buffer)[], ms: number, options: { read?: boolean } = {}): Promise<void> {
     const { hostname, port } = new URL(this.target.apiUrl);
-    const socket = connect(Number(port), hostname);
+    const socket = connect({ port: Number(port), host: hostname, localAddress: addressOf() });
     this.#sockets.add(socket);
     let status = "";
     socket.on("error", (error) => (status ||= `no answer ${codeOf(error)}`));
@@ -155,8 +158,21 @@ export class Attacker implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#over.abort();
     for (const socket of this.#sockets) socket.destroy();
-    await this.#agent.destroy();
+    await Promise.all([...this.#agents.values()].map((agent) => agent.destroy()));
   }
+
+  #agentOf(localAddress: string): Agent {
+    const agent =
+      this.#agents.get(localAddress) ??
+      new Agent({ connections: 1000, pipelining: 1, headersTimeout: 0, bodyTimeout: 0, connectTimeout: CONNECT_MS, localAddress });
+    this.#agents.set(localAddress, agent);
+    return agent;
+  }
+}
+
+/** Never the good tenant's: what is bounded by address must not look as if it hurt a neighbour. */
+function addressOf(from = 0): string {
+  return `127.0.${1 + Math.floor(from / 250)}.${1 + (from % 250)}`;
 }
 
 /** The beginning of a body that is read to its end. */

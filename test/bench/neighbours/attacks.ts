@@ -5,7 +5,7 @@ import { amplified, denseJson } from "./bodies.ts";
 import { unauthenticated } from "./connections.ts";
 import { heartbeatFlood, mintedCredentials, ruleChurn } from "./more-accounts.ts";
 import { bombs, deepAndWide, drippingBodies, largestBodies, logFlood, newSeries, wideDays } from "./more-bodies.ts";
-import { loginFlood, pipelined, silentConnections } from "./more-connections.ts";
+import { allConnections, loginFlood, pipelined, silentConnections } from "./more-connections.ts";
 import { costlyExpressions, costlyRules, longHistories, wideLabels } from "./more-queries.ts";
 import { costlyPromql, largeAnswers, slowLogQueries } from "./queries.ts";
 import { abandonedDrafts, hugeRules, longExpressions } from "./rules.ts";
@@ -32,6 +32,7 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
   "silent-connections": silentConnections,
   pipelined,
   "login-flood": loginFlood,
+  "all-connections": allConnections,
   "wide-labels": wideLabels,
   "costly-expressions": costlyExpressions,
   "costly-rules": costlyRules,

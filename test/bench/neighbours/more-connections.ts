@@ -1,5 +1,6 @@
 // Neighbours of the findings, without a key: connections that say little or nothing, or everything at once.
 import { randomUUID } from "node:crypto";
+import { sign } from "../../../agent/protocol/signature.ts";
 import type { Attack, Attacker } from "./attack.ts";
 
 async function opened(attacker: Attacker, count: number, perSecond: number, parts: () => string[], heldMs: number): Promise<void> {
@@ -38,10 +39,16 @@ export const pipelined: Attack = {
 
 export const loginFlood: Attack = {
   row: "more",
-  what: "without a key: 100 logins at once of accounts that do not exist, 100 of one that does; 200 unknown keys; 100 bad install tokens",
-  everyMs: 5000,
+  what: "without a key, from 50 addresses: 900 logins at once in bodies of 8 kB; 200 unknown keys; 100 bad install tokens",
+  everyMs: 3000,
   async wave(attacker) {
-    const login = (email: string) => attacker.call({ method: "POST", path: "/api/auth/login", body: { email, password: randomUUID() } });
+    const padding = " ".repeat(7800);
+    const login = (index: number) => {
+      const email = index % 8 === 0 ? "admin@attacker.example" : `${randomUUID()}@nowhere.example`;
+      const body = Buffer.from(`{${padding}"email":"${email}","password":"${randomUUID()}"}`);
+      const headers = { "content-type": "application/json" };
+      return attacker.call({ method: "POST", path: "/api/auth/login", from: index % 50, headers, body });
+    };
     const register = () =>
       attacker.call({
         method: "POST",
@@ -50,13 +57,24 @@ export const loginFlood: Attack = {
         headers: { "idempotency-key": randomUUID() },
         body: { cluster_name: "x", cluster_uid: randomUUID(), agent_version: "1" },
       });
-    await Promise.all([
-      attacker.many(100, 100, () => login(`${randomUUID()}@nowhere.example`)),
-      attacker.many(100, 100, () => login("admin@attacker.example")),
-      attacker.many(200, 100, () =>
-        attacker.call({ method: "POST", path: "/ingest", key: `ak_${randomUUID()}`, body: Buffer.from("m 1\n") }),
-      ),
-      attacker.many(100, 100, register),
-    ]);
+    const ingest = () => attacker.call({ method: "POST", path: "/ingest", key: `ak_${randomUUID()}`, body: Buffer.from("m 1\n") });
+    await Promise.all([attacker.many(900, 900, login), attacker.many(200, 100, ingest), attacker.many(100, 100, register)]);
+  },
+};
+
+export const allConnections: Attack = {
+  row: "more",
+  what: "9,000 connections that are signed, each with a body that never comes: every place there is, at work",
+  everyMs: 30_000,
+  async wave(attacker) {
+    const path = "/ingest";
+    await attacker.many(9000, 9000, async (index) => {
+      await attacker.pause(index / 2);
+      const signed = Object.entries(sign(attacker.target.apiKey, "POST", path, Date.now() / 1000)).map(
+        ([name, value]) => `${name}: ${value}`,
+      );
+      const head = `POST ${path} HTTP/1.1\r\nHost: x\r\n${signed.join("\r\n")}\r\nContent-Length: 1000\r\n\r\n`;
+      await attacker.hold([head], 25_000);
+    });
   },
 };
