@@ -63,13 +63,13 @@ interface Violation {
   readonly instancePath?: string;
   readonly message?: string;
   readonly params?: { additionalProperty?: string; missingProperty?: string; allowedValues?: unknown[] };
-  /** What was violated; its `description` says in words what a pattern says to machines. */
-  readonly parentSchema?: { description?: string; title?: string };
+  /** What was violated; its `description`, up to a semicolon, says in words what a pattern says to machines. */
+  readonly parentSchema?: { description?: string };
 }
 
 function violated(violation: Violation | undefined): string {
   if (violation?.keyword !== "pattern") return violation?.message ?? "invalid";
-  const { description } = violation.parentSchema ?? {};
+  const [description] = violation.parentSchema?.description?.split(";") ?? [];
   return description ? `must be ${description}` : "has the wrong form";
 }
 

@@ -54,6 +54,16 @@ test("a validation error names the field or the parameter, and types are not coe
   expect(get.json()).toEqual({ error: "invalid_parameter", message: "limit: must be >= 1" });
 });
 
+test("a message says in words what has the wrong form, never as a regular expression", async () => {
+  const app = await createApp({ log: createLog("silent") });
+  const told = { type: "string", pattern: "^[0-9]{3}$", description: "three digits; leading zeros count" };
+  const properties = { told, untold: { type: "string", pattern: "^x$" } };
+  app.post("/forms", { schema: { body: { type: "object", properties } } }, async () => ({}));
+  const message = async (payload: object) => (await app.inject({ method: "POST", url: "/forms", payload })).json().message;
+  expect(await message({ told: "x" })).toBe("told: must be three digits");
+  expect(await message({ untold: "y" })).toBe("untold: has the wrong form");
+});
+
 test("an empty body is no body, whatever type it is said to have", async () => {
   const app = await createApp({ log: createLog("silent") });
   app.post("/optional", async ({ body }) => ({ got: body ?? "nothing" }));

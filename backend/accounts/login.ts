@@ -20,7 +20,7 @@ const schema = {
     type: "object",
     required: ["email", "password"],
     properties: {
-      email: { type: "string", maxLength: 254, pattern: `^[^${UNFIT_CHARACTERS}]*$` },
+      email: { type: "string", maxLength: 254, pattern: `^[^${UNFIT_CHARACTERS}]*$`, description: "text without control characters" },
       password: { type: "string", maxLength: 1024 },
     },
   },

@@ -1,13 +1,14 @@
 // Serves the alerting service under `/alerting/` of the API's address by forwarding. Invariant: exactly the service's own routes are
 // forwarded, to paths that are put together here and never taken from the request; nothing is read or forwarded for who is not logged
 // in; answers are those of the service, byte for byte.
-import type { FastifyInstance, FastifyReply, FastifyRequest, InjectOptions } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema, InjectOptions } from "fastify";
 import { Pool } from "undici";
 import { onBehalfOf } from "../client-gone.ts";
 import { ApiError } from "../errors.ts";
 import type { Guards } from "../request-identity.ts";
 import { SMALL_BODY_BYTES } from "../small-bodies.ts";
-import { RULE_ROUTES } from "./routes.ts";
+import { HISTORY_QUERY, RULE_ROUTES } from "./routes.ts";
+import { DRAFT_SCHEMA, RULE_BODY_SCHEMA } from "./rule.ts";
 
 export interface ForwardOptions {
   /** The alerting service: its address, or its application when it lives in this process. */
@@ -55,12 +56,20 @@ export async function forwardAlerting(app: FastifyInstance, { target, guards }: 
             security: [{ session: [] }],
             summary: `The alerting service's ${path}`,
             response: { [success]: {} },
+            described: toldOf(method, path),
           },
           handler: (request, reply) => forward(request, reply, path, send),
         });
       }
     }
   });
+}
+
+/** The service checks them. */
+function toldOf(method: string, path: string): FastifySchema["described"] {
+  if (path === "/rules/validate") return { body: DRAFT_SCHEMA };
+  if (method === "POST" || method === "PUT") return { body: RULE_BODY_SCHEMA };
+  return path === "/rules/:id/history" ? { querystring: HISTORY_QUERY } : {};
 }
 
 async function forward(

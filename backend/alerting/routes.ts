@@ -41,7 +41,7 @@ type HistoryRoute = OfRule & { Querystring: { start?: string; end?: string; limi
 
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const HISTORY_MS = 24 * 3_600_000;
-const HISTORY_QUERY = {
+export const HISTORY_QUERY = {
   type: "object",
   properties: {
     start: { type: "string", format: "date-time", description: "default: 24 hours before `end`" },

@@ -52,7 +52,10 @@ const MAX_RULE_BYTES = 16 * 1024;
 const textMap = (maxLength: number) => ({
   type: "object",
   maxProperties: 20,
-  propertyNames: { pattern: LABEL_NAME },
+  propertyNames: {
+    pattern: LABEL_NAME,
+    description: "names of letters, digits and underscores, at most 128, a letter or underscore first",
+  },
   additionalProperties: { type: "string", maxLength },
   default: {},
 });

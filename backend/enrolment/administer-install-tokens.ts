@@ -16,10 +16,13 @@ const schemas = {
   create: {
     ...common,
     summary: "Mint an install token: it registers one cluster or host, once",
+    described: { bodyIsOptional: true },
     body: {
       type: "object",
       additionalProperties: false,
-      properties: { ttl: { type: "string", pattern: "^[1-9][0-9]{0,7}[smhd]$", default: "24h", description: "such as 30m, 24h, 7d" } },
+      properties: {
+        ttl: { type: "string", pattern: "^[1-9][0-9]{0,7}[smhd]$", default: "24h", description: "a duration such as 30m, 24h or 7d" },
+      },
     },
     response: {
       201: {

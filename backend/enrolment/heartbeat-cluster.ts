@@ -15,6 +15,7 @@ export const MAX_NODES = 5000;
 const schema = {
   summary: "A cluster's agent is alive",
   description: "The body is optional and informational.",
+  described: { bodyIsOptional: true },
   tags: ["enrolment"],
   security: [{ signature: [] }],
   body: HEARTBEAT_SCHEMA,

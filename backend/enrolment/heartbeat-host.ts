@@ -9,6 +9,7 @@ import { bodyIsOptional, NOTHING, signer } from "./schema.ts";
 const schema = {
   summary: "A host's agent is alive",
   description: "The body is optional and informational.",
+  described: { bodyIsOptional: true },
   tags: ["enrolment"],
   security: [{ signature: [] }],
   body: HEARTBEAT_SCHEMA,

@@ -3,7 +3,7 @@
 // administer-hosts.ts and host-config.ts.
 import { UNFIT_CHARACTERS } from "./schema.ts";
 
-const interval = { type: "string", pattern: "^[1-9][0-9]{0,5}(ms|s|m|h)$" } as const;
+const interval = { type: "string", pattern: "^[1-9][0-9]{0,5}(ms|s|m|h)$", description: "a duration such as 500ms, 30s or 5m" } as const;
 
 export const HOST_CONFIG_SCHEMA = {
   type: "object",
@@ -14,7 +14,12 @@ export const HOST_CONFIG_SCHEMA = {
       type: "array",
       maxItems: 100,
       uniqueItems: true,
-      items: { type: "string", maxLength: 1000, pattern: `^/[^${UNFIT_CHARACTERS}]*$` },
+      items: {
+        type: "string",
+        maxLength: 1000,
+        pattern: `^/[^${UNFIT_CHARACTERS}]*$`,
+        description: "an absolute path without control characters",
+      },
     },
     signals: { type: "array", uniqueItems: true, items: { type: "string", enum: ["metrics", "logs", "traces"] } },
     log_level: { type: "string", enum: ["debug", "info", "warn", "error"] },

@@ -15,7 +15,8 @@ export const UNFIT_CHARACTERS = "\\u0000-\\u001f\\u007f\\ud800-\\udfff";
 
 /** 1 to `maxLength` characters, none of them unfit. */
 export function nameSchema(maxLength: number) {
-  return { type: "string", minLength: 1, maxLength, pattern: `^[^${UNFIT_CHARACTERS}]+$` } as const;
+  const description = `1 to ${maxLength} characters, none of them a control character`;
+  return { type: "string", minLength: 1, maxLength, pattern: `^[^${UNFIT_CHARACTERS}]+$`, description } as const;
 }
 
 /** A `preValidation` hook: no body is the same as `{}`. */

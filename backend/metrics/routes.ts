@@ -1,8 +1,9 @@
 // The Prometheus HTTP API over the tenant's own metrics, for Grafana and scripts with a bearer token. Invariant: only the parameters
 // listed here reach the engine, none of the caller's headers do, and the tenant comes from the session. Wired by serve.ts.
-import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
 import type { Guards } from "../request-identity.ts";
+import { prometheusSchema } from "./api-description.ts";
 import type { MetricsStore, QueryEndpoint } from "./store.ts";
 
 export interface MetricsRoutesOptions {
@@ -26,16 +27,16 @@ export function registerMetricsRoutes(app: FastifyInstance, { store, guards }: M
     const onRequest = guards.user("viewer");
     for (const endpoint of ["query", "query_range", "series", "labels"] as const) {
       const handler = (request: FastifyRequest, reply: FastifyReply) => answer(store, endpoint, request, reply);
-      scope.get(`${BASE}/${endpoint}`, { onRequest, schema: schemaOf(endpoint), handler });
+      scope.get(`${BASE}/${endpoint}`, { onRequest, schema: prometheusSchema(endpoint), handler });
       scope.post(`${BASE}/${endpoint}`, {
         onRequest,
-        schema: { ...schemaOf(endpoint), consumes: ["application/x-www-form-urlencoded"] },
+        schema: prometheusSchema(endpoint, true),
         handler,
       });
     }
     scope.get<{ Params: { name: string } }>(`${BASE}/label/:name/values`, {
       onRequest,
-      schema: schemaOf("label_values"),
+      schema: prometheusSchema("label_values"),
       handler: (request, reply) => answer(store, "label_values", request, reply, labelOf(request.params.name)),
     });
   });
@@ -88,13 +89,4 @@ function labelOf(name: string): string {
     throw new ApiError("invalid_parameter", "label: not a label name");
   }
   return name;
-}
-
-function schemaOf(endpoint: QueryEndpoint): FastifySchema {
-  return {
-    tags: ["metrics"],
-    security: [{ session: [] }],
-    summary: `Prometheus HTTP API: ${endpoint}, over the tenant's own metrics`,
-    description: "Answers as Prometheus does; parameters other than those of this endpoint are ignored.",
-  };
 }

@@ -793,6 +793,14 @@ test("every route that exists is in the matrix, and the other way round", async 
   );
 });
 
+test("the alerting service describes on its own port what it serves there", async () => {
+  const document = (await call("GET", `${place.alertingUrl}/openapi.json`)).json;
+  const served = Object.entries(document.paths as Record<string, object>).flatMap(([path, methods]) =>
+    Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+  );
+  expect(served.sort()).toEqual([...alertingRows("").map((row) => `${row.method} ${row.path}`), "GET /openapi.json"].sort());
+});
+
 test("the alerting service on its own port answers as under the prefix", async () => {
   for (const row of alertingRows("")) {
     const path = withId(row.path);
