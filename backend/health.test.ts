@@ -14,6 +14,7 @@ async function healthWith(options: Partial<HealthOptions> = {}) {
     listen: LOOPBACK,
     checks: {},
     registry: observations.registry,
+    onChecked: (engine, isUp) => observations.engineUp(engine, isUp),
     draining: () => false,
     log: createLog("silent"),
     ...options,
@@ -25,22 +26,33 @@ async function healthWith(options: Partial<HealthOptions> = {}) {
   return { observations, get, [Symbol.asyncDispose]: () => health[Symbol.asyncDispose]() };
 }
 
-test("alive is not ready: a failing or silent engine is named, and only /readyz is 503", async () => {
+const failing = async () => {
+  throw new Error("connect ECONNREFUSED");
+};
+const silent = () => new Promise<void>(() => undefined);
+
+test("an engine that fails or is silent is named, and the others still serve: ready", async () => {
   await using health = await healthWith({
-    checks: {
-      metrics: async () => undefined,
-      logs: async () => {
-        throw new Error("connect ECONNREFUSED");
-      },
-      accounts: () => new Promise(() => undefined),
-    },
+    checks: { metrics: async () => undefined, logs: failing, accounts: silent },
     checkTimeoutMs: 50,
   });
+  const ready = await health.get("/readyz");
+  expect([ready.status, JSON.parse(ready.text)]).toEqual([
+    200,
+    { status: "degraded", engines: { metrics: "ok", logs: "failing", accounts: "failing" } },
+  ]);
+  const { text } = await health.get("/metrics");
+  for (const line of ['{engine="metrics"} 1', '{engine="logs"} 0', '{engine="accounts"} 0'])
+    expect(text).toContain(`atherops_engine_up${line}\n`);
+});
+
+test("alive is not ready: when no engine answers, only /readyz is 503", async () => {
+  await using health = await healthWith({ checks: { metrics: failing, accounts: silent }, checkTimeoutMs: 50 });
   expect((await health.get("/healthz")).status).toBe(200);
   const ready = await health.get("/readyz");
   expect([ready.status, JSON.parse(ready.text)]).toEqual([
     503,
-    { status: "not ready", engines: { metrics: "ok", logs: "failing", accounts: "failing" } },
+    { status: "not ready", engines: { metrics: "failing", accounts: "failing" } },
   ]);
 });
 

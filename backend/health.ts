@@ -1,5 +1,6 @@
-// The listener for operators and orchestrators: /healthz (the process answers), /readyz (each engine by name, 503 while one fails or
-// the process is draining), /metrics. Invariant: no authentication, so nothing of a tenant or a secret is in it. Started by serve.ts.
+// The listener for operators and orchestrators: /healthz (the process answers), /readyz (it can serve something; each engine by name; 503
+// when none answers or the process is draining), /metrics. Invariant: no authentication, so nothing of a tenant or a secret is in it; and
+// one engine that is slow or away does not take the replica out of service, because the others still serve.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Registry } from "prom-client";
@@ -12,6 +13,8 @@ export interface HealthOptions {
   /** One check per engine, by name; it throws when the engine cannot work. */
   readonly checks: Readonly<Record<string, () => Promise<void>>>;
   readonly registry: Registry;
+  /** What each check found. */
+  readonly onChecked?: (engine: string, isUp: boolean) => void;
   readonly draining: () => boolean;
   readonly log: Log;
   readonly checkTimeoutMs?: number;
@@ -66,14 +69,21 @@ async function sendReadiness(options: HealthOptions, response: ServerResponse): 
   // While draining the engines close, and are not to be asked any more.
   const engines = options.draining() ? {} : await askEngines(options);
   if (options.draining()) return send(response, 503, { status: "draining" });
-  const ready = Object.values(engines).every((state) => state === "ok");
-  send(response, ready ? 200 : 503, { status: ready ? "ready" : "not ready", engines });
+  const states = Object.values(engines);
+  const status = states.every((state) => state === "ok") ? "ready" : states.includes("ok") ? "degraded" : "not ready";
+  send(response, status === "not ready" ? 503 : 200, { status, engines });
 }
 
-async function askEngines({ checks, checkTimeoutMs = CHECK_TIMEOUT_MS, log }: HealthOptions): Promise<Record<string, "ok" | "failing">> {
+async function askEngines({
+  checks,
+  checkTimeoutMs = CHECK_TIMEOUT_MS,
+  log,
+  onChecked,
+}: HealthOptions): Promise<Record<string, "ok" | "failing">> {
   const asked = Object.entries(checks).map(async ([name, check]) => {
     const failure = await failureOf(check, checkTimeoutMs);
-    if (failure !== undefined) log.warn({ engine: name, err: failure }, "not ready");
+    if (failure !== undefined) log.warn({ engine: name, err: failure }, "an engine does not answer");
+    onChecked?.(name, failure === undefined);
     return [name, failure === undefined ? "ok" : "failing"] as const;
   });
   return Object.fromEntries(await Promise.all(asked));

@@ -18,6 +18,8 @@ export interface Observations {
   finished(route: string, method: string, status: number, seconds: number): void;
   /** An engine child came up again after it had died. */
   restarted(engine: string): void;
+  /** What the last check of an engine found (/readyz). */
+  engineUp(engine: string, isUp: boolean): void;
   /** A value read at scrape time, e.g. bytes of bodies held. `name` without prefix. */
   gauge(name: string, help: string, read: () => number): void;
 }
@@ -58,6 +60,12 @@ export function createObservations({ defaults = true }: { defaults?: boolean } =
     labelNames: ["engine"],
     registers,
   });
+  const up = new Gauge({
+    name: "atherops_engine_up",
+    help: "1 when the engine answered the last check of /readyz, by engine.",
+    labelNames: ["engine"],
+    registers,
+  });
   return {
     registry,
     accepted: (signal, records) => accepted.inc({ signal }, records),
@@ -65,6 +73,7 @@ export function createObservations({ defaults = true }: { defaults?: boolean } =
     rejected: (signal, code) => rejected.inc({ signal, reason: code }),
     finished: (route, method, status, seconds) => latency.observe({ route, method, status }, seconds),
     restarted: (engine) => restarts.inc({ engine }),
+    engineUp: (engine, isUp) => up.set({ engine }, Number(isUp)),
     gauge: (name, help, read) =>
       void new Gauge({
         name: `atherops_${name}`,

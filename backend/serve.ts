@@ -1,5 +1,6 @@
 // The composition root of `serve`: engines → stores → routes → listeners. Stop is the reverse: not ready, no new requests, what was
 // taken is finished and flushed, engines close. Only this file wires. Called by main.ts, which holds the lock of DATA_DIR.
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import type { FastifyInstance } from "fastify";
 import { sql } from "kysely";
@@ -29,6 +30,7 @@ import { createMetricsIngest } from "./metrics/ingest.ts";
 import { registerMetricsRoutes } from "./metrics/routes.ts";
 import { VictoriaMetricsStore } from "./metrics/store.ts";
 import { createObservations, type Observations } from "./observations.ts";
+import { Answers } from "./query/answers.ts";
 import type { Guards } from "./request-identity.ts";
 import { closeRoutes, createApp } from "./server.ts";
 import { loggable, type ListenAddress, type Secrets, type Settings } from "./settings.ts";
@@ -79,6 +81,7 @@ export async function serve({ settings, secrets, roles }: Pick<Opening, "setting
     listen: settings.health,
     checks: running.checks,
     registry: running.observations.registry,
+    onChecked: (engine, isUp) => running.observations.engineUp(engine, isUp),
     draining: () => stopping.signal.aborted,
     log,
   });
@@ -131,9 +134,9 @@ async function openAccounts({ settings, secrets, log, stack }: Opening, masterKe
 }
 
 async function openMetrics(opening: Opening, observations: Observations): Promise<Pick<Running, "metrics" | "evaluator">> {
-  const { settings, log, stack, roles } = opening;
+  const { settings, log, stack, stopping, roles } = opening;
   const { metricsWriteUrl: writeUrl, metricsQueryUrl: queryUrl } = settings;
-  if (writeUrl && queryUrl) return { metrics: stack.use(new VictoriaMetricsStore({ writeUrl, queryUrl })), evaluator: undefined };
+  if (writeUrl && queryUrl) return { metrics: stack.use(new VictoriaMetricsStore({ writeUrl, queryUrl, stopping })), evaluator: undefined };
   const engine = await startVictoriaMetrics({
     candidates: settings.victoriaMetricsPath,
     dataDir: settings.dataDir,
@@ -142,7 +145,9 @@ async function openMetrics(opening: Opening, observations: Observations): Promis
     onRestart: () => observations.restarted("victoria-metrics"),
   });
   stack.use(engine);
-  const metrics = stack.use(new VictoriaMetricsStore(engine));
+  // One organisation's queries leave a core to all others, where there are several.
+  const queriesPerOrg = Math.max(1, Math.min(2, availableParallelism() - 1));
+  const metrics = stack.use(new VictoriaMetricsStore({ ...engine, queriesPerOrg, stopping }));
   const isOurs = roles.includes("alerting") && !settings.evaluatorQueryUrl;
   return { metrics, evaluator: isOurs ? stack.use(await openEvaluator(opening, engine, observations)) : undefined };
 }
@@ -168,7 +173,7 @@ interface Telemetry {
   readonly spanStore: ClickHouseSpanStore;
 }
 
-async function openTelemetry({ settings, secrets, log, stack }: Opening): Promise<Telemetry> {
+async function openTelemetry({ settings, secrets, log, stack, stopping }: Opening): Promise<Telemetry> {
   const clickhouse = stack.use(
     await openClickHouse({
       url: secrets.clickhouseUrl,
@@ -176,6 +181,7 @@ async function openTelemetry({ settings, secrets, log, stack }: Opening): Promis
       cluster: settings.clickhouseCluster,
       threads: settings.threadPoolSize,
       log,
+      stopping,
     }),
   );
   await migrateClickHouse(clickhouse, log);
@@ -206,9 +212,11 @@ async function openApi(
   });
   registerAccountRoutes(app, { db: running.database.tables(), sessions: running.sessions, guards });
   registerEnrolmentRoutes(app, { db: running.database.tables(), masterKeys: running.masterKeys, keys: running.keyCache, guards });
-  registerLogRoutes(app, { store: logStore, guards });
-  registerTraceRoutes(app, { store: spanStore, guards });
-  registerMetricsRoutes(app, { store: metrics, guards });
+  const answers = new Answers();
+  observations.gauge("query_answers_held_bytes", "Bytes of answers that clients have not taken yet.", () => answers.heldBytes);
+  registerLogRoutes(app, { store: logStore, answers, guards });
+  registerTraceRoutes(app, { store: spanStore, answers, guards });
+  registerMetricsRoutes(app, { store: metrics, answers, guards });
   if (alerting) await forwardAlerting(app, { target: alerting, guards });
   await listen(running, app, settings.api, "API");
 }

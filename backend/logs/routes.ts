@@ -1,12 +1,14 @@
 // GET /query/logs: the caller's organisation's log records, newest first (decisions.md, "Query"). Wired by serve.ts.
 import type { FastifyInstance } from "fastify";
-import { ApiError } from "../errors.ts";
-import { nextLink, PAGE_PARAMETERS, type PageParameters, readPage } from "../query/time-and-cursor.ts";
+import type { Answers } from "../query/answers.ts";
+import { answerPage, refuseUnknown } from "../query/page-route.ts";
+import { PAGE_PARAMETERS, type PageParameters, readPage } from "../query/time-and-cursor.ts";
 import type { Guards } from "../request-identity.ts";
 import type { LogStore } from "./store.ts";
 
 export interface LogRouteOptions {
   store: Pick<LogStore, "query">;
+  answers: Answers;
   guards: Pick<Guards, "user">;
   now?: () => Date;
 }
@@ -30,6 +32,7 @@ const QUERY_SCHEMA = {
     node: { type: "string", description: "its name" },
     ...PAGE_PARAMETERS,
   },
+  // Others are refused by name (page-route.ts).
   patternProperties: { "^label\\.": { anyOf: [{ type: "string" }, { type: "array", items: { type: "string" } }] } },
 };
 
@@ -47,7 +50,7 @@ const LOG_SCHEMA = {
   },
 };
 
-export function registerLogRoutes(app: FastifyInstance, { store, guards, now = () => new Date() }: LogRouteOptions): void {
+export function registerLogRoutes(app: FastifyInstance, { store, answers, guards, now = () => new Date() }: LogRouteOptions): void {
   app.get<{ Querystring: LogParameters }>(
     "/query/logs",
     {
@@ -61,12 +64,11 @@ export function registerLogRoutes(app: FastifyInstance, { store, guards, now = (
       },
     },
     async (request, reply) => {
+      refuseUnknown(request, QUERY_SCHEMA.properties, "label.");
       const { source, level, q, host_id: hostId, node } = request.query;
-      const page = readPage(request.query, now());
+      const page = readPage(request, now());
       const filter = { ...page, source, level, q, hostId, node, labels: readLabels(request.query) };
-      const found = await store.query(request.user?.orgId ?? noUser(), filter);
-      if (found.next) void reply.header("link", nextLink(request, page, found.next));
-      return found.rows;
+      return answerPage(request, reply, { answers, page, ask: (orgId, options) => store.query(orgId, filter, options) });
     },
   );
 }
@@ -75,8 +77,4 @@ function readLabels(parameters: LogParameters): [string, string][] {
   return Object.entries(parameters)
     .filter(([name]) => name.startsWith("label."))
     .flatMap(([name, values]) => [values as string | string[]].flat().map((value): [string, string] => [name.slice(6), value]));
-}
-
-function noUser(): never {
-  throw new ApiError("invalid_token", "log in");
 }

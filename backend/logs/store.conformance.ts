@@ -8,9 +8,10 @@ import { sql } from "../engines/clickhouse/sql.ts";
 import { logRecord, logsBody, nanosecondsOf, signingKey, span, stringAttribute, tracesBody } from "../ingest/otlp-body.fixture.ts";
 import { openOtlpDecoder } from "../ingest/otlp-decoder.ts";
 import type { Ingested } from "../ingest/otlp-ingest.ts";
+import type { Found } from "../query/page.ts";
 import type { Cursor } from "../query/time-and-cursor.ts";
 import { createTraceIngest } from "../traces/ingest.ts";
-import { ClickHouseSpanStore, type SpanFilter } from "../traces/store.ts";
+import { ClickHouseSpanStore, type SpanFilter, type SpanRow } from "../traces/store.ts";
 import { createLogIngest } from "./ingest.ts";
 import { ClickHouseLogStore, type LogFilter, type LogRow } from "./store.ts";
 
@@ -27,6 +28,10 @@ export async function openStores(clickhouse: ClickHouse) {
   const ingestTraces = createTraceIngest({ store: spans, decoder, retentionDays: 30 });
   const owned = stack.move();
   return { logs, spans, ingestLogs, ingestTraces, [Symbol.asyncDispose]: () => owned[Symbol.asyncDispose]() };
+}
+
+export function rowsOf<Row>({ json }: Found): Row[] {
+  return JSON.parse(json.toString()) as Row[];
 }
 
 export type Stores = Awaited<ReturnType<typeof openStores>>;
@@ -46,9 +51,9 @@ export function describeStores(subject: () => Subject): void {
   const sendSpans = async (orgId: string, body: Buffer) =>
     counts(await subject().stores.ingestTraces(signingKey(orgId), body, { receivedAt: now }));
   const readLogs = async (orgId: string, filter: Partial<LogFilter> = {}): Promise<LogRow[]> =>
-    (await subject().stores.logs.query(orgId, { ...EVERYTHING, labels: [], ...filter })).rows;
+    rowsOf(await subject().stores.logs.query(orgId, { ...EVERYTHING, labels: [], ...filter }));
   const readSpans = async (orgId: string, filter: Partial<SpanFilter> = {}) =>
-    (await subject().stores.spans.query(orgId, { ...EVERYTHING, ...filter })).rows;
+    rowsOf<SpanRow>(await subject().stores.spans.query(orgId, { ...EVERYTHING, ...filter }));
 
   describe("a log record", () => {
     it("is read back with the mapping of the contract, and with the identity of the key", async () => {
@@ -145,12 +150,46 @@ export function describeStores(subject: () => Subject): void {
         let after: Cursor | undefined;
         do {
           const page = await subject().stores.logs.query(orgId, { ...EVERYTHING, labels: [], limit, after });
-          paged.push(...page.rows.map((row) => row.message));
-          expect(page.rows.length).toBeLessThanOrEqual(limit);
+          const rows = rowsOf<LogRow>(page);
+          paged.push(...rows.map((row) => row.message));
+          expect(rows.length).toBeLessThanOrEqual(limit);
           after = page.next;
         } while (after);
         expect(paged).toEqual(whole);
       }
+    });
+  });
+
+  describe("pages of large records", () => {
+    const MIB = 1024 * 1024;
+
+    it("are cut by bytes, have one record at least, and neither repeat nor lose any", async () => {
+      const orgId = org();
+      // Newest first: one of 30 MiB, 20 of 1 MiB, one of 30 MiB, 30 small ones.
+      const sizes = [...Array.from({ length: 30 }, () => 10), 30 * MIB, ...Array.from({ length: 20 }, () => MIB), 30 * MIB];
+      const messages = sizes.map((size, index) => `${index} `.padEnd(size, "abcdefghij"));
+      for (const range of [
+        [0, 31],
+        [31, 51],
+        [51, 52],
+      ] as const) {
+        const records = messages.slice(...range).map((message, index) => logRecord(nowNs + BigInt(range[0] + index), message));
+        await sendLogs(orgId, logsBody(records));
+      }
+      const pages: number[] = [];
+      const seen: string[] = [];
+      let after: Cursor | undefined;
+      do {
+        const page = await subject().stores.logs.query(orgId, { ...EVERYTHING, labels: [], after });
+        const rows = rowsOf<LogRow>(page);
+        seen.push(...rows.map((row) => row.message));
+        pages.push(rows.length);
+        expect(page.json.length).toBeLessThan(rows.length === 1 ? 31 * MIB : 17 * MIB);
+        after = page.next;
+      } while (after && pages.length < 20);
+      expect(seen.map((message) => message.slice(0, 4))).toEqual(messages.map((message) => message.slice(0, 4)).toReversed());
+      expect(seen.every((message, index) => message === messages[51 - index])).toBe(true);
+      expect(pages).toEqual([1, 15, 5, 1, 30]);
     });
   });
 

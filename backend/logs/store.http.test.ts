@@ -8,7 +8,7 @@ import { type ClickHouse, openClickHouse } from "../engines/clickhouse/client.ts
 import { type HttpFront, startHttpFront } from "../engines/clickhouse/http-front.fixture.ts";
 import { applyRetention, migrate } from "../engines/clickhouse/migrate.ts";
 import { logRecord, logsBody, nanosecondsOf, signingKey } from "../ingest/otlp-body.fixture.ts";
-import { describeStores, openStores, type Stores } from "./store.conformance.ts";
+import { describeStores, openStores, rowsOf, type Stores } from "./store.conformance.ts";
 
 describe("stores on ClickHouse's HTTP interface", () => {
   const log = pino({ level: "silent" });
@@ -41,7 +41,8 @@ describe("stores on ClickHouse's HTTP interface", () => {
   const send = (orgId: string, count: number, by = stores) =>
     by.ingestLogs(signingKey(orgId), logsBody(records(count)), { receivedAt: now });
   const stored = async (orgId: string) =>
-    (await stores.logs.query(orgId, { range: { start: undefined, end: undefined }, limit: 500, after: undefined, labels: [] })).rows.length;
+    rowsOf(await stores.logs.query(orgId, { range: { start: undefined, end: undefined }, limit: 500, after: undefined, labels: [] }))
+      .length;
 
   it("a body whose insert was committed but not acknowledged is stored once when it is sent again", async () => {
     const orgId = randomUUID();
@@ -76,7 +77,7 @@ describe("stores on ClickHouse's HTTP interface", () => {
     await send(orgId, 1000);
     await send(orgId, 1000, other);
     const page = await stores.logs.query(orgId, { range: { start: undefined, end: undefined }, limit: 2000, after: undefined, labels: [] });
-    expect(page.rows).toHaveLength(1000);
+    expect(rowsOf(page)).toHaveLength(1000);
     expect(front.inserts.at(-1)).toMatchObject({ async_insert: "0", insert_deduplication_token: expect.stringContaining(orgId) });
   });
 

@@ -2,9 +2,11 @@
 // LogStore is the role; ClickHouseLogStore the engine, embedded or a server.
 import type { ClickHouse } from "../engines/clickhouse/client.ts";
 import { OnceWriter } from "../engines/clickhouse/once-writer.ts";
-import { and, type Sql, sql } from "../engines/clickhouse/sql.ts";
+import { type Sql, sql } from "../engines/clickhouse/sql.ts";
 import type { OtlpBatch } from "../ingest/otlp-ingest.ts";
-import { type Cursor, formatTime, type Page, pageConditions } from "../query/time-and-cursor.ts";
+import type { QueryOptions } from "../in-turn.ts";
+import { type Found, readPageOf } from "../query/page.ts";
+import type { Page } from "../query/time-and-cursor.ts";
 import { LOG_COLUMNS } from "./decode.ts";
 
 /** Unset fields do not filter. */
@@ -30,22 +32,11 @@ export interface LogRow {
   readonly node: string;
 }
 
-export interface Found<Row> {
-  readonly rows: Row[];
-  /** The last row's position, when there are more. */
-  readonly next: Cursor | undefined;
-}
-
 export interface LogStore {
   /** Resolves when every row is stored. Throws ApiError storage_unavailable or unstorable. */
   insert(batch: OtlpBatch): Promise<void>;
-  /** Newest first. Throws ApiError storage_unavailable. */
-  query(orgId: string, filter: LogFilter): Promise<Found<LogRow>>;
-}
-
-interface StoredLog extends Omit<LogRow, "timestamp"> {
-  time_ns: string;
-  id: string;
+  /** LogRows, newest first. Throws ApiError as ClickHouse.read does. */
+  query(orgId: string, filter: LogFilter, options?: QueryOptions): Promise<Found>;
 }
 
 export class ClickHouseLogStore implements LogStore, AsyncDisposable {
@@ -66,34 +57,21 @@ export class ClickHouseLogStore implements LogStore, AsyncDisposable {
     await this.#writer.write(batch);
   }
 
-  async query(orgId: string, filter: LogFilter): Promise<Found<LogRow>> {
-    const rows = await this.#clickhouse.query<StoredLog>(
-      sql`SELECT toUnixTimestamp64Nano(time) AS time_ns, id, level, source, message, labels, host_id, node FROM logs
-          WHERE ${and([sql`org_id = ${orgId}`, ...pageConditions(filter), ...logConditions(filter)])}
-          ORDER BY time DESC, id DESC LIMIT ${filter.limit + 1}`,
-    );
-    return foundPage(rows, filter.limit, toLogRow);
+  query(orgId: string, filter: LogFilter, options: QueryOptions = {}): Promise<Found> {
+    return readPageOf(this.#clickhouse, orgId, {
+      table: "logs",
+      columns: sql`time AS timestamp, level, source, message, labels, host_id, node`,
+      sizes: sql`level, source, message, labels, host_id, node`,
+      conditions: logConditions(filter),
+      page: filter,
+      options,
+    });
   }
 
   /** Commits what is under way. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#writer[Symbol.asyncDispose]();
   }
-}
-
-/** `rows` holds one more than `limit` when there is a next page. */
-export function foundPage<Stored extends { time_ns: string; id: string }, Row>(
-  rows: readonly Stored[],
-  limit: number,
-  toRow: (stored: Stored) => Row,
-): Found<Row> {
-  const page = rows.slice(0, limit);
-  const last = rows.length > limit ? page.at(-1) : undefined;
-  return { rows: page.map(toRow), next: last && { time: BigInt(last.time_ns), id: BigInt(last.id) } };
-}
-
-function toLogRow({ time_ns, level, source, message, labels, host_id, node }: StoredLog): LogRow {
-  return { timestamp: formatTime(BigInt(time_ns)), level, source, message, labels, host_id, node };
 }
 
 function logConditions(filter: LogFilter): Sql[] {

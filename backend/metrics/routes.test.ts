@@ -5,6 +5,7 @@ import { ApiError } from "../errors.ts";
 import { createLog } from "../log.ts";
 import type { Guards } from "../request-identity.ts";
 import { closeRoutes, createApp } from "../server.ts";
+import { Answers } from "../query/answers.ts";
 import { registerMetricsRoutes } from "./routes.ts";
 import { VictoriaMetricsStore } from "./store.ts";
 
@@ -36,7 +37,7 @@ beforeAll(async () => {
   }
   await engine.flush();
   app = await createApp({ log: createLog("silent") });
-  registerMetricsRoutes(app, { store, guards });
+  registerMetricsRoutes(app, { store, answers: new Answers(), guards });
   await closeRoutes(app);
 });
 afterAll(async () => {
@@ -241,7 +242,7 @@ test("a timeout is capped and must be a duration", async () => {
 test("an engine that cannot be reached is 502 with Retry-After", async () => {
   await using away = new VictoriaMetricsStore({ writeUrl: "http://127.0.0.1:1", queryUrl: "http://127.0.0.1:1" });
   const other = await createApp({ log: createLog("silent") });
-  registerMetricsRoutes(other, { store: away, guards });
+  registerMetricsRoutes(other, { store: away, answers: new Answers(), guards });
   const answer = await other.inject({ method: "GET", url: `${BASE}/query?query=up`, headers: { "x-org": "mine" } });
   expect([answer.statusCode, answer.json().error, answer.headers["retry-after"]]).toEqual([502, "storage_unavailable", "2"]);
   await other.close();

@@ -2,12 +2,15 @@
 // listed here reach the engine, none of the caller's headers do, and the tenant comes from the session. Wired by serve.ts.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
+import type { Answers } from "../query/answers.ts";
+import { goneSignal } from "../query/page-route.ts";
 import type { Guards } from "../request-identity.ts";
 import { prometheusSchema } from "./api-description.ts";
 import type { MetricsStore, QueryEndpoint } from "./store.ts";
 
 export interface MetricsRoutesOptions {
   readonly store: MetricsStore;
+  readonly answers: Answers;
   readonly guards: Guards;
 }
 
@@ -18,7 +21,7 @@ const MAX_FORM_BYTES = 256 * 1024;
 const MAX_LABEL_LENGTH = 256;
 
 /** Adds GET and POST of query, query_range, series, labels, and GET of label/<name>/values; each needs a viewer's session. */
-export function registerMetricsRoutes(app: FastifyInstance, { store, guards }: MetricsRoutesOptions): void {
+export function registerMetricsRoutes(app: FastifyInstance, { store, answers, guards }: MetricsRoutesOptions): void {
   void app.register(async (scope) => {
     scope.addContentTypeParser(
       "application/x-www-form-urlencoded",
@@ -26,7 +29,7 @@ export function registerMetricsRoutes(app: FastifyInstance, { store, guards }: M
     );
     const onRequest = guards.user("viewer");
     for (const endpoint of ["query", "query_range", "series", "labels"] as const) {
-      const handler = (request: FastifyRequest, reply: FastifyReply) => answer(store, endpoint, request, reply);
+      const handler = (request: FastifyRequest, reply: FastifyReply) => answer({ store, answers }, endpoint, request, reply);
       scope.get(`${BASE}/${endpoint}`, { onRequest, schema: prometheusSchema(endpoint), handler });
       scope.post(`${BASE}/${endpoint}`, {
         onRequest,
@@ -37,28 +40,29 @@ export function registerMetricsRoutes(app: FastifyInstance, { store, guards }: M
     scope.get<{ Params: { name: string } }>(`${BASE}/label/:name/values`, {
       onRequest,
       schema: prometheusSchema("label_values"),
-      handler: (request, reply) => answer(store, "label_values", request, reply, labelOf(request.params.name)),
+      handler: (request, reply) => answer({ store, answers }, "label_values", request, reply, labelOf(request.params.name)),
     });
   });
 }
 
 async function answer(
-  store: MetricsStore,
+  { store, answers }: Pick<MetricsRoutesOptions, "store" | "answers">,
   endpoint: QueryEndpoint,
   request: FastifyRequest,
   reply: FastifyReply,
   label?: string,
 ): Promise<FastifyReply> {
   if (!request.user) throw new Error("the route has no session guard");
-  const gone = new AbortController();
-  reply.raw.once("close", () => gone.abort());
+  const { orgId } = request.user;
+  const signal = goneSignal(reply);
   const params = forwardedParams(request);
   try {
-    const result = await store.query(request.user.orgId, endpoint, params, { label, signal: gone.signal });
-    return reply.code(result.status).type(result.contentType).send(result.body);
+    const result = await store.query(orgId, endpoint, params, { label, signal, admit: () => answers.admit(orgId) });
+    // The engine says application/stream+json to raw samples, Prometheus does not.
+    return answers.send(orgId, reply.code(result.status).type("application/json"), result.pieces);
   } catch (error) {
     // Nobody is there to be answered, and it is no failure to log.
-    if (gone.signal.aborted) return reply.code(499).send();
+    if (signal.aborted) return reply.code(499).send();
     throw error;
   }
 }

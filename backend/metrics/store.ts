@@ -1,9 +1,12 @@
 // Samples in and out of VictoriaMetrics, single node or cluster, embedded or not. Invariant: every write and every query carries the
 // tenant as `extra_label=org_id=…`, which the engine puts over whatever the body says and adds to every selector of an expression;
-// nothing of a caller's own extra_label or extra_filters ever gets here. Used by metrics ingest, the query routes and alerting.
+// nothing of a caller's own extra_label or extra_filters ever gets here; and tenants' queries leave the engine room for the evaluator.
 import { Pool } from "undici";
 import { JournalFullError } from "../engines/victoria-metrics/journal.ts";
 import { ApiError } from "../errors.ts";
+import { FairTurns } from "../fair-turns.ts";
+import { inTurn, type QueryOptions } from "../in-turn.ts";
+import { evaluationOf, refuseCostly } from "./query-cost.ts";
 
 export interface SampleIdentity {
   readonly orgId: string;
@@ -16,8 +19,9 @@ export type QueryEndpoint = "query" | "query_range" | "series" | "labels" | "lab
 /** The engine's answer as it came: Prometheus' JSON, also for its 4xx. */
 export interface QueryAnswer {
   readonly status: number;
+  /** The body as it came, so that a large one need not be copied. */
+  readonly pieces: readonly Buffer[];
   readonly body: Buffer;
-  readonly contentType: string;
 }
 
 export interface MetricsStore {
@@ -27,15 +31,11 @@ export interface MetricsStore {
    */
   write(identity: SampleIdentity, body: Buffer, timestampMs: number): Promise<void>;
   /**
-   * Asks one endpoint of the Prometheus API within one tenant. `label` is required for `label_values`. 2xx and 4xx are answers;
-   * throws ApiError `storage_unavailable` for everything else, `invalid_parameter` if the answer exceeds 64 MiB.
+   * Asks one endpoint of the Prometheus API within one tenant, in its turn. `label` is required for `label_values`. 2xx and 4xx are
+   * answers; throws ApiError `storage_unavailable` for everything else, `invalid_parameter` if the answer exceeds 64 MiB,
+   * `query_too_expensive`, `too_many_queries`.
    */
-  query(
-    orgId: string,
-    endpoint: QueryEndpoint,
-    params: URLSearchParams,
-    options?: { label?: string; signal?: AbortSignal },
-  ): Promise<QueryAnswer>;
+  query(orgId: string, endpoint: QueryEndpoint, params: URLSearchParams, options?: QueryOptions & { label?: string }): Promise<QueryAnswer>;
   /** Throws when writes or queries could not reach the engine: for readiness. */
   check(): Promise<void>;
 }
@@ -47,23 +47,52 @@ export interface VictoriaMetricsStoreOptions {
   readonly queryUrl: string;
   /** Of an embedded engine: written beside every write. */
   readonly journal?: { append(path: string, body: Buffer): Promise<void> };
+  /** Queries of one organisation that run at once. */
+  readonly queriesPerOrg?: number;
+  /** Aborts when the process is told to stop: queries that still wait are refused, and nobody waits for those that run. */
+  readonly stopping?: AbortSignal;
+  /** After this a query is answered as too expensive. */
+  readonly answerMs?: number;
 }
+
+/** Below the least number that an engine runs at once by itself (4), so that the evaluator always has room. */
+const QUERIES = 3;
+const QUERIES_PER_ORG = 2;
+/** A dashboard asks for all its panels at once. */
+const WAITING_QUERIES_PER_ORG = 64;
+/** Above the engine's own limit of 30 s, which it forgets while it computes. */
+const ANSWER_MS = 40_000;
+/** As long as the engine may compute what nobody waits for any more. */
+const QUERY_TIMEOUT_MS = 600_000;
 
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 const RETRY_AFTER_S = 2;
 const CONNECTIONS = 64;
 /** Above the engine's own queue of one minute for inserts. */
-const TIMEOUT_MS = 75_000;
+const WRITE_TIMEOUT_MS = 75_000;
 
 export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
   readonly #write: Upstream;
   readonly #query: Upstream;
   readonly #journal: VictoriaMetricsStoreOptions["journal"];
+  readonly #turns: FairTurns;
+  readonly #stopping: AbortSignal | undefined;
+  readonly #answerMs: number;
 
-  constructor({ writeUrl, queryUrl, journal }: VictoriaMetricsStoreOptions) {
+  constructor({
+    writeUrl,
+    queryUrl,
+    journal,
+    queriesPerOrg = QUERIES_PER_ORG,
+    stopping,
+    answerMs = ANSWER_MS,
+  }: VictoriaMetricsStoreOptions) {
     this.#journal = journal;
-    this.#write = new Upstream(writeUrl);
-    this.#query = new Upstream(queryUrl);
+    this.#write = new Upstream(writeUrl, WRITE_TIMEOUT_MS);
+    this.#query = new Upstream(queryUrl, QUERY_TIMEOUT_MS);
+    this.#turns = new FairTurns({ running: QUERIES, perOrg: queriesPerOrg, waitingPerOrg: WAITING_QUERIES_PER_ORG });
+    this.#stopping = stopping;
+    this.#answerMs = answerMs;
   }
 
   async write(identity: SampleIdentity, body: Buffer, timestampMs: number): Promise<void> {
@@ -92,18 +121,45 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
     orgId: string,
     endpoint: QueryEndpoint,
     params: URLSearchParams,
-    options: { label?: string; signal?: AbortSignal } = {},
+    options: QueryOptions & { label?: string } = {},
   ): Promise<QueryAnswer> {
     if (orgId === "") throw new Error("a query without a tenant");
     const foreign = /^extra_/;
     const scoped = new URLSearchParams([...params].filter(([name]) => !foreign.test(name)));
+    if (endpoint === "query" || endpoint === "query_range") refuseCostly(scoped.get("query") ?? "", evaluationOf(endpoint, scoped));
     scoped.append("extra_label", `org_id=${orgId}`);
     const headers = { "content-type": "application/x-www-form-urlencoded" };
-    const answer = await this.#query.post(pathOf(endpoint, options.label), scoped.toString(), headers, options.signal);
+    const path = pathOf(endpoint, options.label);
+    const answer = await this.#inTurn(orgId, options, () => this.#query.post(path, scoped.toString(), headers));
+    const text = answer.status < 300 ? "" : answer.body.toString("utf8", 0, 500);
+    if (/timeout exceeded (?:during|before|while)|-search\.maxQueryDuration/.test(text)) throw tooExpensive();
     if (answer.status >= 500 || answer.status === 429 || (answer.status >= 300 && answer.status < 400)) {
-      throw unavailable(new Error(`victoria-metrics answered ${answer.status}: ${answer.body.toString("utf8", 0, 500)}`));
+      throw unavailable(new Error(`victoria-metrics answered ${answer.status}: ${text}`));
     }
     return answer;
+  }
+
+  /**
+   * The engine goes on with a query whose client has left or whose time is over, so its turn ends when the engine answers, and the caller
+   * need not wait for that.
+   */
+  async #inTurn(orgId: string, options: QueryOptions, ask: () => Promise<QueryAnswer>): Promise<QueryAnswer> {
+    const { promise, resolve, reject } = Promise.withResolvers<QueryAnswer>();
+    const leave = () => reject(options.signal?.reason ?? stopped());
+    const enough = [options.signal, this.#stopping].filter((signal) => signal !== undefined);
+    for (const signal of enough) signal.addEventListener("abort", leave, { once: true });
+    let timer: NodeJS.Timeout | undefined;
+    const turn = inTurn({ turns: this.#turns, stopping: this.#stopping }, orgId, options, () => {
+      timer = setTimeout(() => reject(tooExpensive()), this.#answerMs);
+      return ask();
+    });
+    turn.then(resolve, reject);
+    try {
+      return await promise;
+    } finally {
+      clearTimeout(timer);
+      for (const signal of enough) signal.removeEventListener("abort", leave);
+    }
   }
 
   async check(): Promise<void> {
@@ -111,7 +167,7 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all([this.#write.close(), this.#query.close()]);
+    await Promise.all([this.#write.close(), this.#query.destroy()]);
   }
 }
 
@@ -130,6 +186,14 @@ function pathOf(endpoint: QueryEndpoint, label: string | undefined): string {
   return `/api/v1/label/${encodeURIComponent(label)}/values`;
 }
 
+function tooExpensive(): ApiError {
+  return new ApiError("query_too_expensive", "this query takes too long: ask for a shorter range, a longer step or fewer series");
+}
+
+function stopped(): ApiError {
+  return new ApiError("unavailable", "the backend is stopping; try again", { retryAfterS: RETRY_AFTER_S });
+}
+
 function unavailable(cause: unknown): ApiError {
   return new ApiError("storage_unavailable", "the metrics store cannot be reached; send it again later", {
     cause,
@@ -143,26 +207,26 @@ class Upstream {
   readonly #basePath: string;
   readonly #headers: Record<string, string>;
 
-  constructor(url: string) {
+  constructor(url: string, timeoutMs: number) {
     const { origin, pathname, username, password } = new URL(url);
-    this.#pool = new Pool(origin, { connections: CONNECTIONS, headersTimeout: TIMEOUT_MS, bodyTimeout: TIMEOUT_MS, connectTimeout: 5000 });
+    this.#pool = new Pool(origin, { connections: CONNECTIONS, headersTimeout: timeoutMs, bodyTimeout: timeoutMs, connectTimeout: 5000 });
     this.#basePath = pathname.replace(/\/+$/, "");
     const user = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
     this.#headers = username || password ? { authorization: `Basic ${Buffer.from(user).toString("base64")}` } : {};
   }
 
   /** Everything posted here may be repeated safely: queries, and samples whose times are fixed. */
-  async post(path: string, body: Buffer | string, headers: Record<string, string>, signal?: AbortSignal): Promise<QueryAnswer> {
+  async post(path: string, body: Buffer | string, headers: Record<string, string>): Promise<QueryAnswer> {
     try {
-      return await this.#send("POST", this.#basePath + path, body, headers, signal);
+      return await this.#send("POST", this.#basePath + path, body, headers);
     } catch (error) {
-      if (error instanceof ApiError || signal?.aborted) throw error;
+      if (error instanceof ApiError) throw error;
       if (!isStaleConnection(error)) throw unavailable(error);
     }
     try {
-      return await this.#send("POST", this.#basePath + path, body, headers, signal);
+      return await this.#send("POST", this.#basePath + path, body, headers);
     } catch (error) {
-      if (error instanceof ApiError || signal?.aborted) throw error;
+      if (error instanceof ApiError) throw error;
       throw unavailable(error);
     }
   }
@@ -176,12 +240,17 @@ class Upstream {
     await this.#pool.close();
   }
 
+  /** Drops what is under way. */
+  async destroy(): Promise<void> {
+    await this.#pool.destroy();
+  }
+
   async #send(
     method: "GET" | "POST",
     path: string,
     body: Buffer | string | undefined,
     headers: Record<string, string>,
-    signal: AbortSignal | undefined,
+    signal?: AbortSignal,
   ): Promise<QueryAnswer> {
     const answer = await this.#pool.request({ method, path, body, headers: { ...this.#headers, ...headers }, signal });
     const chunks: Buffer[] = [];
@@ -191,11 +260,12 @@ class Upstream {
       if (bytes > MAX_ANSWER_BYTES) throw new ApiError("invalid_parameter", "the answer exceeds 64 MiB: ask for less time or fewer series");
       chunks.push(chunk);
     }
-    const type = answer.headers["content-type"];
     return {
       status: answer.statusCode,
-      body: chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks),
-      contentType: typeof type === "string" ? type : "application/json",
+      pieces: chunks,
+      get body() {
+        return Buffer.concat(chunks);
+      },
     };
   }
 }

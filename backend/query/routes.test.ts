@@ -6,6 +6,7 @@ import { registerLogRoutes } from "../logs/routes.ts";
 import type { LogFilter, LogRow } from "../logs/store.ts";
 import type { Guards } from "../request-identity.ts";
 import { closeRoutes, createApp } from "../server.ts";
+import { Answers } from "./answers.ts";
 import { registerTraceRoutes } from "../traces/routes.ts";
 import type { SpanFilter } from "../traces/store.ts";
 
@@ -28,14 +29,15 @@ describe("the query routes", () => {
       },
     };
     app = await createApp({ log: pino({ level: "silent" }), openApiTitle: "test" });
-    const remember = <Row>(rows: Row[]) => ({
+    const remember = (rows: unknown[]) => ({
       query: async (orgId: string, filter: LogFilter | SpanFilter) => {
         asked.push({ orgId, filter });
-        return { rows, next };
+        return { json: Buffer.from(JSON.stringify(rows)), next };
       },
     });
-    registerLogRoutes(app, { store: remember([row]), guards, now: () => NOW });
-    registerTraceRoutes(app, { store: remember([]), guards, now: () => NOW });
+    const answers = new Answers();
+    registerLogRoutes(app, { store: remember([row]), answers, guards, now: () => NOW });
+    registerTraceRoutes(app, { store: remember([]), answers, guards, now: () => NOW });
     await closeRoutes(app);
   });
 
@@ -55,7 +57,7 @@ describe("the query routes", () => {
 
   it("read every parameter of logs", async () => {
     await get(
-      "/query/logs?source=s&level=Error&q=%25x'&host_id=h&node=n&limit=7&label.a=1&label.b.c=x%3Dy&label.b.c=z&start=2026-11-21T10:00:00.5%2B02:00&end=2026-11-21t11:59:60.1234567891Z&org_id=org-2",
+      "/query/logs?source=s&level=Error&q=%25x'&host_id=h&node=n&limit=7&label.a=1&label.b.c=x%3Dy&label.b.c=z&start=2026-11-21T10:00:00.5%2B02:00&end=2026-11-21t11:59:60.1234567891Z",
     );
     expect(asked).toEqual([
       {
@@ -103,6 +105,14 @@ describe("the query routes", () => {
     ["/query/logs?limit=ten", "limit"],
     ["/query/logs?limit=1.5", "limit"],
     ["/query/logs?limit=", "limit"],
+    ["/query/logs?limit=1e2", "limit"],
+    ["/query/logs?limit=+5", "limit"],
+    ["/query/logs?limit=%2B5", "limit"],
+    ["/query/logs?service=shop", "service: no such parameter; there is source,"],
+    ["/query/logs?trace_id=0af7651916cd43dd8448eb211c80319c", "trace_id"],
+    ["/query/logs?org_id=org-2", "org_id"],
+    ["/query/logs?label.=x", "label."],
+    ["/query/logs?label=x", "label"],
     ["/query/logs?limit=1&limit=2", "limit"],
     ["/query/logs?start=yesterday", "start"],
     ["/query/logs?start=", "start"],

@@ -45,7 +45,11 @@ export const PAGE_PARAMETERS = {
 } as const;
 
 /** Throws ApiError invalid_parameter naming the parameter. `unbounded`: without start and end, everything is searched. */
-export function readPage(parameters: PageParameters, now: Date, unbounded = false): Page {
+export function readPage(request: FastifyRequest<{ Querystring: PageParameters }>, now: Date, unbounded = false): Page {
+  const parameters = request.query;
+  const limit = new URLSearchParams(request.url.split("?", 2)[1]).get("limit");
+  // The schema takes whatever JavaScript takes for a number.
+  if (limit !== null && !/^\d+$/.test(limit)) throw new ApiError("invalid_parameter", "limit: must be digits");
   const whole = unbounded && parameters.start === undefined && parameters.end === undefined;
   const nowNs = BigInt(now.getTime()) * 1_000_000n + 999_999n;
   return {
@@ -72,7 +76,8 @@ export function pageConditions({ range, after }: Pick<Page, "range" | "after">):
   return conditions;
 }
 
-function nanoseconds(time: bigint): Sql {
+/** The column's type, from nanoseconds since 1970. */
+export function nanoseconds(time: bigint): Sql {
   return sql`fromUnixTimestamp64Nano(toInt64(${time}), 'UTC')`;
 }
 

@@ -1,12 +1,14 @@
 // GET /query/traces: the caller's organisation's spans, newest first (interface.md, "Trace query"). Wired by serve.ts.
 import type { FastifyInstance } from "fastify";
-import { ApiError } from "../errors.ts";
-import { nextLink, PAGE_PARAMETERS, type PageParameters, readPage } from "../query/time-and-cursor.ts";
+import type { Answers } from "../query/answers.ts";
+import { answerPage } from "../query/page-route.ts";
+import { PAGE_PARAMETERS, type PageParameters, readPage } from "../query/time-and-cursor.ts";
 import type { Guards } from "../request-identity.ts";
 import type { SpanStore } from "./store.ts";
 
 export interface TraceRouteOptions {
   store: Pick<SpanStore, "query">;
+  answers: Answers;
   guards: Pick<Guards, "user">;
   now?: () => Date;
 }
@@ -48,7 +50,7 @@ const SPAN_SCHEMA = {
   },
 };
 
-export function registerTraceRoutes(app: FastifyInstance, { store, guards, now = () => new Date() }: TraceRouteOptions): void {
+export function registerTraceRoutes(app: FastifyInstance, { store, answers, guards, now = () => new Date() }: TraceRouteOptions): void {
   app.get<{ Querystring: TraceParameters }>(
     "/query/traces",
     {
@@ -63,14 +65,9 @@ export function registerTraceRoutes(app: FastifyInstance, { store, guards, now =
     },
     async (request, reply) => {
       const { service, error, trace_id: traceId } = request.query;
-      const page = readPage(request.query, now(), traceId !== undefined);
-      const found = await store.query(request.user?.orgId ?? noUser(), { ...page, service, error, traceId: traceId?.toLowerCase() });
-      if (found.next) void reply.header("link", nextLink(request, page, found.next));
-      return found.rows;
+      const page = readPage(request, now(), traceId !== undefined);
+      const filter = { ...page, service, error, traceId: traceId?.toLowerCase() };
+      return answerPage(request, reply, { answers, page, ask: (orgId, options) => store.query(orgId, filter, options) });
     },
   );
-}
-
-function noUser(): never {
-  throw new ApiError("invalid_token", "log in");
 }

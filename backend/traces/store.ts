@@ -2,10 +2,11 @@
 // the role; ClickHouseSpanStore the engine, embedded or a server.
 import type { ClickHouse } from "../engines/clickhouse/client.ts";
 import { OnceWriter } from "../engines/clickhouse/once-writer.ts";
-import { and, type Sql, sql } from "../engines/clickhouse/sql.ts";
+import { type Sql, sql } from "../engines/clickhouse/sql.ts";
 import type { OtlpBatch } from "../ingest/otlp-ingest.ts";
-import { type Found, foundPage } from "../logs/store.ts";
-import { formatTime, type Page, pageConditions } from "../query/time-and-cursor.ts";
+import type { QueryOptions } from "../in-turn.ts";
+import { type Found, readPageOf } from "../query/page.ts";
+import type { Page } from "../query/time-and-cursor.ts";
 import { SPAN_COLUMNS } from "./decode.ts";
 
 /** Unset fields do not filter. */
@@ -33,22 +34,13 @@ export interface SpanRow {
 export interface SpanStore {
   /** Resolves when every row is stored. Throws ApiError storage_unavailable or unstorable. */
   insert(batch: OtlpBatch): Promise<void>;
-  /** Newest first. Throws ApiError storage_unavailable. */
-  query(orgId: string, filter: SpanFilter): Promise<Found<SpanRow>>;
+  /** SpanRows, newest first. Throws ApiError as ClickHouse.read does. */
+  query(orgId: string, filter: SpanFilter, options?: QueryOptions): Promise<Found>;
 }
 
-interface StoredSpan {
-  time_ns: string;
-  id: string;
-  trace_id: string;
-  span_id: string;
-  parent_span_id: string;
-  service: string;
-  operation: string;
-  duration_ns: string;
-  status_code: SpanRow["StatusCode"];
-  attributes: Record<string, string>;
-}
+const SPAN_FIELDS = sql`time AS Timestamp, trace_id AS TraceID, span_id AS SpanID, parent_span_id AS ParentSpanID, service AS Service,
+  operation AS Operation, duration_ns / 1e6 AS DurationMs, status_code AS StatusCode, toBool(status_code = 'ERROR') AS Error,
+  attributes AS Attributes`;
 
 export class ClickHouseSpanStore implements SpanStore, AsyncDisposable {
   readonly #clickhouse: ClickHouse;
@@ -68,14 +60,15 @@ export class ClickHouseSpanStore implements SpanStore, AsyncDisposable {
     await this.#writer.write(batch);
   }
 
-  async query(orgId: string, filter: SpanFilter): Promise<Found<SpanRow>> {
-    const rows = await this.#clickhouse.query<StoredSpan>(
-      sql`SELECT toUnixTimestamp64Nano(time) AS time_ns, id, trace_id, span_id, parent_span_id, service, operation, duration_ns,
-                 status_code, attributes
-          FROM spans WHERE ${and([sql`org_id = ${orgId}`, ...pageConditions(filter), ...spanConditions(filter)])}
-          ORDER BY time DESC, id DESC LIMIT ${filter.limit + 1}`,
-    );
-    return foundPage(rows, filter.limit, toSpanRow);
+  query(orgId: string, filter: SpanFilter, options: QueryOptions = {}): Promise<Found> {
+    return readPageOf(this.#clickhouse, orgId, {
+      table: "spans",
+      columns: SPAN_FIELDS,
+      sizes: sql`trace_id, span_id, parent_span_id, service, operation, attributes`,
+      conditions: spanConditions(filter),
+      page: filter,
+      options,
+    });
   }
 
   /** Commits what is under way. */
@@ -90,19 +83,4 @@ function spanConditions(filter: SpanFilter): Sql[] {
   if (filter.service !== undefined) conditions.push(sql`service = ${filter.service}`);
   if (filter.error) conditions.push(sql`status_code = 'ERROR'`);
   return conditions;
-}
-
-function toSpanRow(span: StoredSpan): SpanRow {
-  return {
-    Timestamp: formatTime(BigInt(span.time_ns)),
-    TraceID: span.trace_id,
-    SpanID: span.span_id,
-    ParentSpanID: span.parent_span_id,
-    Service: span.service,
-    Operation: span.operation,
-    DurationMs: Number(span.duration_ns) / 1e6,
-    StatusCode: span.status_code,
-    Error: span.status_code === "ERROR",
-    Attributes: span.attributes,
-  };
 }

@@ -12,6 +12,7 @@ import { migrate } from "../../backend/engines/clickhouse/migrate.ts";
 import { sql, Sql } from "../../backend/engines/clickhouse/sql.ts";
 import { createLog } from "../../backend/log.ts";
 import { ClickHouseLogStore } from "../../backend/logs/store.ts";
+import type { Found } from "../../backend/query/page.ts";
 import { ClickHouseSpanStore } from "../../backend/traces/store.ts";
 import { report, shown, summary } from "../fixtures/measure.ts";
 import { temporaryFolder } from "../fixtures/processes.ts";
@@ -140,7 +141,7 @@ async function serve(dataDir: string, rows: number): Promise<void> {
       const found = await queries[query]?.(`org-${org}`, org);
       const ms = performance.now() - startedAt;
       const { user, system } = process.cpuUsage(cpu);
-      process.send?.({ ms, cpuMs: (user + system) / 1000, rows: found?.rows.length ?? 0 } satisfies Answer);
+      process.send?.({ ms, cpuMs: (user + system) / 1000, rows: found?.length ?? 0 } satisfies Answer);
     })();
   });
   process.on("disconnect", () => {
@@ -202,24 +203,28 @@ async function queriesOf(clickhouse: ClickHouse, logs: ClickHouseLogStore, spans
   const block = Math.floor((count * 0.3) / (ORGS * 8)) * ORGS * 8;
   const found = await clickhouse.query<{ id: string }>(sql`SELECT ${traceId(sql`number`)} AS id FROM numbers(${block}, ${ORGS})`);
   const ids = found.map(({ id }) => id);
-  const queries: Record<string, (orgId: string, org: number) => Promise<{ rows: unknown[] }>> = {
-    "newest 100 spans": (orgId) => spans.query(orgId, { ...page, range: hour }),
-    "newest 100 spans of a service": (orgId) => spans.query(orgId, { ...page, range: hour, service: "service-3" }),
-    "newest 100 errors, whole day": (orgId) => spans.query(orgId, { ...page, range: whole, error: true }),
-    "one trace, whole retention": (orgId, org) => spans.query(orgId, { ...page, range: whole, traceId: ids[org] }),
-    "another's trace": (orgId, org) => spans.query(`${orgId}0x`, { ...page, range: whole, traceId: ids[org] }),
-    "newest 100 logs": (orgId) => logs.query(orgId, { ...page, range: hour }),
-    "newest 100 logs of a source": (orgId) => logs.query(orgId, { ...page, range: hour, source: "service-3" }),
-    "newest 100 logs with a text": (orgId) => logs.query(orgId, { ...page, range: hour, q: "served" }),
-    "rare text in an hour's logs": (orgId) => logs.query(orgId, { ...page, range: hour, q: "needle" }),
-    "rare text in a day's logs": (orgId) => logs.query(orgId, { ...page, range: whole, q: "needle" }),
+  const queries: Record<string, (orgId: string, org: number) => Promise<unknown[]>> = {
+    "newest 100 spans": (orgId) => rowsOf(spans.query(orgId, { ...page, range: hour })),
+    "newest 100 spans of a service": (orgId) => rowsOf(spans.query(orgId, { ...page, range: hour, service: "service-3" })),
+    "newest 100 errors, whole day": (orgId) => rowsOf(spans.query(orgId, { ...page, range: whole, error: true })),
+    "one trace, whole retention": (orgId, org) => rowsOf(spans.query(orgId, { ...page, range: whole, traceId: ids[org] })),
+    "another's trace": (orgId, org) => rowsOf(spans.query(`${orgId}0x`, { ...page, range: whole, traceId: ids[org] })),
+    "newest 100 logs": (orgId) => rowsOf(logs.query(orgId, { ...page, range: hour })),
+    "newest 100 logs of a source": (orgId) => rowsOf(logs.query(orgId, { ...page, range: hour, source: "service-3" })),
+    "newest 100 logs with a text": (orgId) => rowsOf(logs.query(orgId, { ...page, range: hour, q: "served" })),
+    "rare text in an hour's logs": (orgId) => rowsOf(logs.query(orgId, { ...page, range: hour, q: "needle" })),
+    "rare text in a day's logs": (orgId) => rowsOf(logs.query(orgId, { ...page, range: whole, q: "needle" })),
   };
   for (const layout of options.layouts ? LAYOUTS : []) {
     for (const [name, statement] of Object.entries(layout.queries)) {
-      queries[`${layout.name}: ${name}`] = async (orgId, org) => ({ rows: await clickhouse.query(statement(orgId, ids[org] ?? "")) });
+      queries[`${layout.name}: ${name}`] = (orgId, org) => clickhouse.query(statement(orgId, ids[org] ?? ""));
     }
   }
   return queries;
+}
+
+async function rowsOf(page: Promise<Found>): Promise<unknown[]> {
+  return JSON.parse((await page).json.toString()) as unknown[];
 }
 
 interface Layout {

@@ -155,7 +155,8 @@ describe.skipIf(!postgresBinaries)(`engines that go away${postgresBinaries ? "" 
         "everything that needs the database says so",
         {
           ...ALL_WELL,
-          "GET /readyz": "503 not ready",
+          // The other engines still answer; that every request needs this one is told by their answers.
+          "GET /readyz": "200",
           "POST /ingest": UNAVAILABLE,
           "POST /ingest/logs/otlp": UNAVAILABLE,
           "POST /ingest/traces": UNAVAILABLE,
@@ -172,7 +173,7 @@ describe.skipIf(!postgresBinaries)(`engines that go away${postgresBinaries ? "" 
         20_000,
       );
       const { json } = await readiness();
-      expect(json).toEqual({ status: "not ready", engines: { metrics: "ok", database: "failing", clickhouse: "ok" } });
+      expect(json).toEqual({ status: "degraded", engines: { metrics: "ok", database: "failing", clickhouse: "ok" } });
       await postgres.resume();
       const upAfter = await becomes("all is well again", ALL_WELL, 20_000);
       expect(backend.ended).toBe(false);

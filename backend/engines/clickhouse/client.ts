@@ -1,7 +1,9 @@
 // One ClickHouse, embedded (chDB in this process, under dataDir) or a server (url); everything above this file is the same code for
-// both. Invariant: every failure leaves as an ApiError that tells "cannot be reached" (502, try again) from "refuses this content"
-// (400, trying again is useless). Opened by serve.ts; used by the stores of logs and traces and by migrate.ts.
+// both. Invariant: every failure leaves as an ApiError that tells "cannot be reached" (502, try again) from "refuses this content" and
+// "this query costs too much" (400, trying again is useless), and no tenant's queries hold up another's, or inserts.
 import { ApiError } from "../../errors.ts";
+import { FairTurns } from "../../fair-turns.ts";
+import { inTurn, type QueryOptions } from "../../in-turn.ts";
 import type { Log } from "../../log.ts";
 import { openEmbedded } from "./embedded.ts";
 import { openRemote } from "./remote.ts";
@@ -17,9 +19,21 @@ export interface Insert {
   readonly deduplicationToken?: string;
 }
 
+export interface ReadLimits {
+  /** A whole number. */
+  readonly maxSeconds: number;
+  /** Of the rows as the engine holds them; 0: no limit. */
+  readonly maxResultBytes: number;
+}
+
 /** What an engine can do; embedded.ts and remote.ts. Failures are the engine's own. */
 export interface Engine extends AsyncDisposable {
+  /** Tenants' queries that can run at once. */
+  readonly reads: number;
   query(statement: string): Promise<unknown[]>;
+  /** Lines of JSON. Settles only when the engine has let go of the query, also when `signal` aborts. */
+  read(statement: string, limits: ReadLimits, signal: AbortSignal): Promise<Buffer>;
+  ping(): Promise<void>;
   command(statement: string): Promise<void>;
   insert(insert: Insert): Promise<void>;
 }
@@ -29,14 +43,22 @@ export interface ClickHouse extends AsyncDisposable {
   readonly shared: boolean;
   /** Set: tables are Replicated and DDL goes ON CLUSTER. */
   readonly cluster: string | undefined;
-  /** Rows of a SELECT without FORMAT; 64-bit integers are strings. */
+  /** Rows of a SELECT of our own without FORMAT; 64-bit integers are strings. */
   query<Row>(statement: Sql): Promise<Row[]>;
+  /**
+   * A tenant's queries, one after another in one turn. Throws ApiError query_too_expensive, too_many_queries, storage_unavailable, and
+   * the signal's reason once it aborts.
+   */
+  read<T>(orgId: string, options: QueryOptions, work: (ask: Ask) => Promise<T>): Promise<T>;
   /** DDL and the like. */
   command(statement: Sql): Promise<void>;
   insert(insert: Insert): Promise<void>;
   /** Resolves when the engine answers. */
   ping(): Promise<void>;
 }
+
+/** A SELECT without FORMAT and SETTINGS; answers its rows as lines of JSON. Throws TooLargeError when they exceed `maxResultBytes`. */
+export type Ask = (statement: Sql, maxResultBytes?: number) => Promise<Buffer>;
 
 export interface ClickHouseOptions {
   /** `http(s)://user:password@host:port/database`; unset: embedded. */
@@ -47,21 +69,74 @@ export interface ClickHouseOptions {
   /** The size of libuv's thread pool (UV_THREADPOOL_SIZE), which bounds what the embedded engine does at once. */
   threads?: number;
   log: Log;
+  /** Aborts when the process is told to stop: tenants' queries that still wait are refused. */
+  stopping?: AbortSignal;
 }
 
+/** Of all statements of one turn. */
+const MAX_READ_SECONDS = 15;
+/** For one organisation; the others wait, and more are refused. */
+const READS_PER_ORG = 2;
+const WAITING_READS_PER_ORG = 16;
+
 /** Opens the engine. A server that cannot be reached is not an error here: the first statement will say so. */
-export async function openClickHouse({ url, dataDir, cluster, threads, log }: ClickHouseOptions): Promise<ClickHouse> {
+export async function openClickHouse({ url, dataDir, cluster, threads, log, stopping }: ClickHouseOptions): Promise<ClickHouse> {
   const engine = url === undefined ? await openEmbedded(dataDir, threads) : openRemote(url);
   log.debug({ embedded: url === undefined, cluster }, "log and trace store opened");
+  const perOrg = Math.max(1, Math.min(READS_PER_ORG, engine.reads - 1));
+  const turns = new FairTurns({ running: engine.reads, perOrg, waitingPerOrg: WAITING_READS_PER_ORG });
+  const closing = new AbortController();
   return {
     shared: url !== undefined,
     cluster,
     query: async <Row>(statement: Sql) => (await classified(engine.query(statement.text))) as Row[],
+    read: (orgId, options, work) =>
+      inTurn({ turns, stopping }, orgId, options, () => work(asker(engine, AbortSignal.any([closing.signal, ...signalOf(options)])))),
     command: (statement) => classified(engine.command(statement.text)),
     insert: (insert) => classified(engine.insert(insert)),
-    ping: async () => void (await classified(engine.query("SELECT 1"))),
-    [Symbol.asyncDispose]: () => engine[Symbol.asyncDispose](),
+    ping: () => classified(engine.ping()),
+    async [Symbol.asyncDispose]() {
+      closing.abort(new ApiError("unavailable", "the backend is stopping", { retryAfterS: RETRY_AFTER_S }));
+      await engine[Symbol.asyncDispose]();
+    },
   };
+}
+
+function signalOf({ signal }: QueryOptions): AbortSignal[] {
+  return signal ? [signal] : [];
+}
+
+/** One turn's queries, which share its time. */
+function asker(engine: Engine, signal: AbortSignal): Ask {
+  const end = performance.now() + MAX_READ_SECONDS * 1000;
+  return async (statement, maxResultBytes = 0) => {
+    const maxSeconds = Math.max(1, Math.ceil((end - performance.now()) / 1000));
+    try {
+      return await engine.read(statement.text, { maxSeconds, maxResultBytes }, signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      throw readFailure(error);
+    }
+  };
+}
+
+/** The rows exceed the bytes or the memory that a query may take: fewer of them may do. */
+export class TooLargeError extends ApiError {
+  constructor(cause: unknown) {
+    super("query_too_expensive", TOO_EXPENSIVE, { cause });
+  }
+}
+
+const TOO_EXPENSIVE = "this query takes too much time or memory: ask for a shorter range, add filters, or lower the limit";
+/** Limits of a query, in rows, bytes, time (src/Common/ErrorCodes.cpp). */
+const LIMIT_CODES = new Set(["158", "159", "160", "307"]);
+
+function readFailure(cause: unknown): ApiError {
+  const { code, message } = cause as { code?: unknown; message?: string };
+  // The whole engine's memory is nothing that the query could help.
+  if (code === "396" || (code === "241" && !/\btotal\b/i.test(message ?? ""))) return new TooLargeError(cause);
+  if (LIMIT_CODES.has(String(code))) return new ApiError("query_too_expensive", TOO_EXPENSIVE, { cause });
+  return unavailable(cause);
 }
 
 /** The engine's codes that blame the content of an insert; any other failure may pass by itself (src/Common/ErrorCodes.cpp). */
@@ -78,6 +153,10 @@ async function classified<T>(work: Promise<T>): Promise<T> {
     if (CONTENT_CODES.has(String((cause as { code?: unknown }).code))) {
       throw new ApiError("unstorable", "the log and trace store refuses this content; sending it again will not help", { cause });
     }
-    throw new ApiError("storage_unavailable", "the log and trace store did not answer; try again", { cause, retryAfterS: RETRY_AFTER_S });
+    throw unavailable(cause);
   }
+}
+
+function unavailable(cause: unknown): ApiError {
+  return new ApiError("storage_unavailable", "the log and trace store did not answer; try again", { cause, retryAfterS: RETRY_AFTER_S });
 }

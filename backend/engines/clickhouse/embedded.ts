@@ -1,26 +1,28 @@
-// ClickHouse's engine inside this process (chDB). Invariant: statements never wait for each other longer than the pool is busy (one
-// connection runs one statement at a time), and closing waits until the engine has let go of its folder. Opened by client.ts.
+// ClickHouse's engine inside this process (chDB). Invariant: a connection runs one statement at a time, and inserts, tenants' queries
+// and pings have connections of their own, so that none waits for another; closing waits until the engine has let go of its folder.
 import { randomUUID } from "node:crypto";
 import { createRequire } from "node:module";
 import { join } from "node:path";
+import { buffer } from "node:stream/consumers";
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { type ClickHouseClient, createClient } from "@clickhouse/client";
 import { giveBack } from "../../give-back.ts";
+import { untilAborted } from "./cancel.ts";
 import type { Engine, Insert } from "./client.ts";
 import { columnNames, nativeBlock, nativeStructure } from "./native-block.ts";
 import { Sql, sql } from "./sql.ts";
-import { insertSettings, QUERY_SETTINGS } from "./statement-settings.ts";
+import { insertSettings, killStatement, QUERY_SETTINGS, readSettings } from "./statement-settings.ts";
 
 /** libuv's default, which a larger UV_THREADPOOL_SIZE raises. */
 const DEFAULT_THREADS = 4;
 
 /**
- * How many inserts and queries run at once: each holds a thread of libuv's pool until it is done, and files, names and passwords need
- * threads of the same pool. Slow queries never hold up inserts.
+ * How many inserts and tenants' queries run at once: each holds a thread of libuv's pool until it is done, and pings, files, names and
+ * passwords need threads of the same pool.
  */
-function lanesFor(threads: number): { inserts: number; queries: number } {
+function lanesFor(threads: number): { inserts: number; reads: number } {
   const inserts = threads >= 8 ? 2 : 1;
-  return { inserts, queries: Math.min(6, Math.max(1, threads - inserts - 1)) };
+  return { inserts, reads: Math.min(4, Math.max(1, threads - inserts - 2)) };
 }
 
 type ClientConnection = NonNullable<NonNullable<Parameters<typeof createClient>[0]>["connection"]>;
@@ -41,17 +43,40 @@ export async function openEmbedded(dataDir: string, threads = DEFAULT_THREADS): 
   const open = (): ClickHouseClient => createClient({ connection: connect() });
   const lanes = lanesFor(threads);
   const inserts = new Pool(Array.from({ length: lanes.inserts }, open));
-  const queries = new Pool(Array.from({ length: lanes.queries }, open));
+  const reads = new Pool(Array.from({ length: lanes.reads }, open));
+  // Pings and cancellations: a few milliseconds each.
+  const control = new Pool([open()]);
   return {
+    reads: lanes.reads,
     query: (statement) =>
-      queries.run(async (client) => (await client.query({ query: statement + QUERY_SETTINGS, format: "JSONEachRow" })).json()),
+      inserts.run(async (client) => (await client.query({ query: statement + QUERY_SETTINGS, format: "JSONEachRow" })).json()),
+    read: (statement, limits, signal) =>
+      reads.run((client) => {
+        const comment = randomUUID();
+        const kill = () => control.run(async (killer) => void (await killer.command({ query: killStatement(comment) })));
+        return untilAborted(signal, () => readRows(client, statement + readSettings(comment, limits)), kill);
+      }),
+    ping: () => control.run(async (client) => void (await client.command({ query: "SELECT 1" }))),
     command: (statement) => inserts.run(async (client) => void (await client.command({ query: statement }))),
     insert: (insert) => inserts.run((client) => insertRows(client, folder, insert)),
     async [Symbol.asyncDispose]() {
-      await Promise.all([inserts.close(), queries.close()]);
+      await Promise.all([inserts.close(), reads.close()]);
+      // Last: what is under way may have to be cancelled.
+      await control.close();
       await drainPending();
     },
   };
+}
+
+async function readRows(client: ClickHouseClient, query: string): Promise<Buffer> {
+  try {
+    const { stream } = await client.exec({ query });
+    return await buffer(stream);
+  } catch (error) {
+    // A connection keeps a failed statement, and its memory, until its next one.
+    await client.command({ query: "SELECT 1" }).catch(() => undefined);
+    throw error;
+  }
 }
 
 /**

@@ -1,10 +1,31 @@
 // The settings that every statement carries, embedded or remote, so that neither a server's profile nor a version's default changes
 // what a statement means. Used by embedded.ts and remote.ts.
-import type { Insert } from "./client.ts";
+import type { Insert, ReadLimits } from "./client.ts";
+import { sql } from "./sql.ts";
 
-/** A query is bounded in time and memory; 64-bit integers arrive as strings, because a double would round them. */
+/** A query of our own is bounded in time and memory; 64-bit integers arrive as strings, because a double would round them. */
 export const QUERY_SETTINGS =
   "\nSETTINGS max_execution_time = 30, max_memory_usage = 2000000000, output_format_json_quote_64bit_integers = 1";
+
+/** As much as a page of 16 MiB, or one row of 32 MiB, needs with room to spare; reads run side by side in one process. */
+const MAX_READ_MEMORY_BYTES = 700_000_000;
+
+/**
+ * A tenant's query: bounded in time, memory and the bytes of its result, and found by its comment when it is to be cancelled. Its rows
+ * are the JSON of the answer: times in RFC 3339, 64-bit integers in quotes.
+ */
+export function readSettings(comment: string, { maxSeconds, maxResultBytes }: ReadLimits): string {
+  return sql`
+SETTINGS max_execution_time = ${maxSeconds}, max_memory_usage = ${MAX_READ_MEMORY_BYTES},
+  max_result_bytes = ${maxResultBytes}, result_overflow_mode = 'throw', log_comment = ${comment}, date_time_output_format = 'iso',
+  output_format_json_quote_64bit_integers = 1, output_format_json_escape_forward_slashes = 0
+FORMAT JSONEachRow`.text;
+}
+
+/** The query that carries this comment, and no other. */
+export function killStatement(comment: string): string {
+  return sql`KILL QUERY WHERE Settings['log_comment'] = ${comment} ASYNC`.text;
+}
 
 /**
  * `async_insert` off: the answer comes after the commit. One block per statement: within a partition all rows are committed or none,

@@ -1,6 +1,7 @@
 // The embedded metrics engine: a supervised victoria-metrics on a free loopback port, its data under DATA_DIR/metrics. Invariant: the
 // port stays the same across restarts of the child, so that its clients need not know of them.
 import { createServer } from "node:net";
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import type { Log } from "../../log.ts";
 import { superviseChild, type ChildTiming, type EngineChild } from "../child.ts";
@@ -103,6 +104,11 @@ function flags({ dataDir, retention }: EmbeddedVictoriaMetricsOptions, port: num
     // HELP and TYPE lines have no tenant in this engine, so they are not kept at all.
     "-enableMetadata=false",
     "-memory.allowedPercent=30",
+    // More than tenants' queries take turns for (backend/metrics/store.ts): what is left is the evaluator's.
+    "-search.maxConcurrentRequests=16",
+    // No query takes all cores, or all memory.
+    `-search.maxWorkersPerQuery=${Math.max(1, Math.floor(availableParallelism() / 2))}`,
+    "-search.maxMemoryPerQuery=256MiB",
     "-loggerLevel=WARN",
   ];
 }

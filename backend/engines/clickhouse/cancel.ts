@@ -1,0 +1,33 @@
+// Ends a statement in the engine when nobody waits for it any more. Invariant: the statement's turn is given back only when the engine
+// has let go of it, so that abandoned work never adds up.
+import { setTimeout as sleep } from "node:timers/promises";
+
+const FIRST_PAUSE_MS = 20;
+const LONGEST_PAUSE_MS = 1000;
+
+/**
+ * Runs `work`; once `signal` aborts, calls `kill` until `work` has settled, because a statement that has only just been sent is not yet
+ * known to the engine. Rejects with the signal's reason when it aborted.
+ */
+export async function untilAborted<T>(signal: AbortSignal, work: () => Promise<T>, kill: () => Promise<void>): Promise<T> {
+  signal.throwIfAborted();
+  const settled = new AbortController();
+  const killAll = async (): Promise<void> => {
+    for (let pause = FIRST_PAUSE_MS; !settled.signal.aborted; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
+      // A kill that fails is tried again; the statement's own time limit ends it otherwise.
+      await kill().catch(() => undefined);
+      await sleep(pause, undefined, { signal: settled.signal }).catch(() => undefined);
+    }
+  };
+  const onAbort = () => void killAll();
+  signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    return await work();
+  } catch (error) {
+    signal.throwIfAborted();
+    throw error;
+  } finally {
+    settled.abort();
+    signal.removeEventListener("abort", onAbort);
+  }
+}

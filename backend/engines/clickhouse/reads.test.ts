@@ -1,0 +1,94 @@
+// Tenants' queries on the real engine, embedded and over HTTP: turns, cancellation, limits. What is slow here never ends by itself in the
+// time of a test, so that an end shows the cancellation.
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pino } from "pino";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type ClickHouse, openClickHouse } from "./client.ts";
+import { type HttpFront, startHttpFront } from "./http-front.fixture.ts";
+import { sql, Sql } from "./sql.ts";
+
+const SLOW = sql`SELECT count() AS n FROM numbers(1000000000000) WHERE sipHash64(number) = 5`;
+const QUICK = sql`SELECT 1 AS n`;
+/** So many run at once for one organisation, and so many more wait. */
+const [RUN, WAIT] = [2, 16];
+
+describe("tenants' queries", () => {
+  const log = pino({ level: "silent" });
+  let dir: string;
+  let front: HttpFront;
+  const stopping = new AbortController();
+  const clients: Record<"embedded" | "http", ClickHouse> = {} as never;
+
+  beforeAll(async () => {
+    dir = await mkdtemp(join(tmpdir(), "atherops-reads-"));
+    front = await startHttpFront(dir);
+    clients.embedded = await openClickHouse({ dataDir: dir, threads: 8, log, stopping: stopping.signal });
+    clients.http = await openClickHouse({ url: front.url, dataDir: dir, log });
+  });
+
+  afterAll(async () => {
+    await clients.http[Symbol.asyncDispose]();
+    await clients.embedded[Symbol.asyncDispose]();
+    await front[Symbol.asyncDispose]();
+    await rm(dir, { recursive: true, force: true });
+  });
+
+  const underWay = async (): Promise<number> => {
+    const [row] = await clients.embedded.query<{ n: string }>(
+      sql`SELECT count() AS n FROM system.processes WHERE query LIKE ${"%numbers(1000000000000)%"} AND Settings['log_comment'] != ''`,
+    );
+    return Number(row?.n);
+  };
+  const becomes = (wanted: number) => expect.poll(underWay, { timeout: 20_000, interval: 20 }).toBe(wanted);
+  const outcome = (work: Promise<unknown>) =>
+    work.then(String, (error: { code?: string; message?: string }) => error.code ?? error.message);
+
+  it.each(["embedded", "http"] as const)("%s: are lines of JSON, bounded in bytes and memory", async (name) => {
+    const rows = (statement: Sql, bytes?: number) => clients[name].read("org", {}, (ask) => ask(statement, bytes));
+    expect((await rows(sql`SELECT ${"ü/'\n"} AS a, toUInt64(1) AS b`)).toString()).toBe('{"a":"ü/\'\\n","b":"1"}\n');
+    expect((await rows(sql`SELECT 1 WHERE 0`)).length).toBe(0);
+    for (const [statement, bytes] of [
+      [sql`SELECT number FROM numbers(100000)`, 1000],
+      [sql`SELECT groupArray(number) FROM numbers(200000000)`, 0],
+    ] as const) {
+      await expect(rows(statement, bytes)).rejects.toMatchObject({ name: "ApiError", code: "query_too_expensive", status: 400 });
+    }
+    await expect(rows(sql`SELECT * FROM missing`)).rejects.toMatchObject({ code: "storage_unavailable", status: 502 });
+  });
+
+  it.each(["embedded", "http"] as const)("%s: end in the engine, and give their turns back, when their clients leave", async (name) => {
+    const gone = new AbortController();
+    const left = new Error("left");
+    const slow = Array.from({ length: RUN + WAIT }, () => outcome(clients[name].read("a", { signal: gone.signal }, (ask) => ask(SLOW))));
+    await becomes(RUN);
+    await expect(clients[name].read("a", {}, (ask) => ask(QUICK))).rejects.toMatchObject({
+      code: "too_many_queries",
+      status: 429,
+      retryAfterS: 5,
+    });
+    // Others' queries, inserts and pings pass by.
+    expect(String(await clients[name].read("b", {}, (ask) => ask(QUICK)))).toBe('{"n":1}\n');
+    await clients[name].command(sql`SELECT 1`);
+    await clients[name].ping();
+    expect(await underWay()).toBe(RUN);
+    gone.abort(left);
+    expect(new Set(await Promise.all(slow))).toEqual(new Set([left.message]));
+    await becomes(0);
+    expect(String(await clients[name].read("a", {}, (ask) => ask(QUICK)))).toBe('{"n":1}\n');
+  });
+
+  it("that still wait are refused when the process stops; those that run are cancelled when the engine closes", async () => {
+    const gone = new AbortController();
+    const runs = outcome(clients.embedded.read("a", { signal: gone.signal }, (ask) => ask(SLOW)));
+    const runsToo = outcome(clients.embedded.read("a", { signal: gone.signal }, (ask) => ask(SLOW)));
+    await becomes(RUN);
+    const waits = clients.embedded.read("a", {}, (ask) => ask(QUICK));
+    stopping.abort();
+    await expect(waits).rejects.toMatchObject({ code: "unavailable", status: 503 });
+    await clients.embedded[Symbol.asyncDispose]();
+    expect([await runs, await runsToo]).toEqual(["unavailable", "unavailable"]);
+    clients.embedded = clients.http;
+  });
+});

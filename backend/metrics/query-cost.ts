@@ -1,0 +1,128 @@
+// What a PromQL query costs the engine whatever data there is, told from its text. Invariant: one pass over the text, and no query gets
+// through that keeps the engine busy for long without any data: the engine looks at no timeout while it computes a subquery, and expands
+// templates before it looks at anything.
+import { ApiError } from "../errors.ts";
+
+/** Values that the windows of subqueries hand to their functions, for one series, over all points and subqueries. */
+const MAX_VALUES = 50_000_000;
+/** Templates that write an argument twice: nested they double the expression with each level (14 levels: minutes, gigabytes). */
+const DOUBLING = /^(?:ru|ttf)$/i;
+const MAX_DOUBLING = 4;
+/** The engine's own limit. */
+const MAX_BYTES = 16 * 1024;
+
+/** How often and how far apart an expression is evaluated. */
+export interface Evaluation {
+  readonly points: number;
+  readonly stepMs: number;
+}
+
+/** A range of values in square brackets; `within` are those of the expression that it ranges over. */
+interface Window {
+  readonly text: string;
+  readonly isSubquery: boolean;
+  readonly within: readonly Window[];
+}
+
+/** Throws ApiError query_too_expensive, or invalid_parameter for what cannot be judged. */
+export function refuseCostly(expression: string, evaluation: Evaluation): void {
+  if (Buffer.byteLength(expression) > MAX_BYTES) throw tooExpensive(`the expression is longer than ${MAX_BYTES} bytes`);
+  const { windows, functions } = read(expression);
+  if (valuesOf(windows, evaluation) * functions > MAX_VALUES) {
+    throw tooExpensive("its subqueries compute too many values; ask for a longer step, a shorter range or a shorter [window:step]");
+  }
+}
+
+function tooExpensive(why: string): ApiError {
+  return new ApiError("query_too_expensive", `query: ${why}`);
+}
+
+/** Unterminated strings and brackets reach to the end, so that no character is looked at twice. */
+const TOKENS = /"(?:[^"\\]|\\[^])*"?|'(?:[^'\\]|\\[^])*'?|`[^`]*`?|#[^\n]*|\[[^\]]*\]?|[\p{L}_:\\.$\d][\p{L}_:\\.$\d]*|[^\s]/gu;
+
+/** `functions`: how many functions one window is handed to at most. */
+function read(expression: string): { windows: Window[]; functions: number } {
+  const windows: Window[] = [];
+  const opened: number[] = [];
+  let [before, group, strings, doubling] = ["", 0, 0, 0];
+  let isAggregated = false;
+  for (const [token] of expression.matchAll(TOKENS)) {
+    if (token.startsWith("#")) continue;
+    if (token.startsWith("[")) {
+      // After a parenthesis the window is that of a subquery over all that is in it; after another window, over that one.
+      const from = before === ")" ? group : before.startsWith("[") ? windows.length - 1 : windows.length;
+      const text = token.slice(1, -1);
+      windows.push({ text, isSubquery: from < windows.length || before === ")" || text.includes(":"), within: windows.splice(from) });
+    } else if (token === "(") {
+      if (/^with$/i.test(before)) throw new ApiError("invalid_parameter", "query: WITH templates are not taken; write the expression out");
+      if (DOUBLING.test(before) && ++doubling > MAX_DOUBLING) throw tooExpensive(`${before}() more than ${MAX_DOUBLING} times`);
+      if (/^aggr_over_time$/i.test(before)) isAggregated = true;
+      opened.push(windows.length);
+    } else if (token === ")") group = opened.pop() ?? 0;
+    else if (/^["'`]/.test(token)) strings += 1;
+    before = token;
+  }
+  return { windows, functions: isAggregated ? Math.max(1, strings) : 1 };
+}
+
+function valuesOf(windows: readonly Window[], { points, stepMs }: Evaluation): number {
+  let values = 0;
+  for (const { text, isSubquery, within } of windows) {
+    if (!isSubquery) continue;
+    const [window = "", step = ""] = text.split(":");
+    const windowMs = window.trim() === "" ? stepMs : durationOf(window, stepMs);
+    const innerMs = (step.trim() === "" ? 0 : durationOf(step, stepMs)) || stepMs;
+    values += points * Math.max(1, windowMs / innerMs);
+    values += valuesOf(within, { points: ((points - 1) * stepMs + windowMs) / innerMs + 1, stepMs: innerMs });
+  }
+  return values;
+}
+
+function durationOf(text: string, stepMs: number): number {
+  const ms = milliseconds(text, stepMs);
+  if (ms === undefined) throw new ApiError("invalid_parameter", `query: [${text.slice(0, 50)}] is no duration such as 5m or 1h30m`);
+  return ms;
+}
+
+const UNITS_MS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000, y: 31_536_000_000 };
+const DURATION = /^(?:(\d+(?:\.\d+)?)(ms|[smhdwyi]))+$/i;
+
+/** A duration as Prometheus and the engine take it, or seconds. `i` is a step. */
+function milliseconds(text: string, stepMs: number): number | undefined {
+  const trimmed = text.trim();
+  if (trimmed === "$__interval") return stepMs;
+  if (/^(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i.test(trimmed)) return Number(trimmed) * 1000;
+  if (!DURATION.test(trimmed)) return undefined;
+  let sum = 0;
+  for (const [, number, unit] of trimmed.matchAll(/(\d+(?:\.\d+)?)(ms|[smhdwyi])/gi)) {
+    sum += Number(number) * (unit?.toLowerCase() === "i" ? stepMs : (UNITS_MS[unit?.toLowerCase() ?? ""] ?? Number.NaN));
+  }
+  return sum;
+}
+
+/** Of an instant query without `step`, and of a range without it. */
+const DEFAULT_STEP_MS = 300_000;
+
+/**
+ * When the engine will evaluate: start, end and step are written into `params` as they were understood, so that the engine understands the
+ * same. Throws ApiError invalid_parameter.
+ */
+export function evaluationOf(endpoint: "query" | "query_range", params: URLSearchParams, nowMs = Date.now()): Evaluation {
+  const step = params.get("step");
+  const stepMs = step === null || step === "" ? DEFAULT_STEP_MS : milliseconds(step, DEFAULT_STEP_MS);
+  if (stepMs === undefined || !(stepMs >= 1)) throw new ApiError("invalid_parameter", "step: must be a duration such as 15s, or seconds");
+  if (step !== null) params.set("step", `${Math.floor(stepMs)}ms`);
+  if (endpoint === "query") return { points: 1, stepMs };
+  const endMs = timeOf("end", params, nowMs);
+  const startMs = timeOf("start", params, endMs - DEFAULT_STEP_MS);
+  return { points: Math.floor(Math.max(0, endMs - startMs) / stepMs) + 1, stepMs };
+}
+
+function timeOf(name: "start" | "end", params: URLSearchParams, otherwiseMs: number): number {
+  const text = params.get(name);
+  if (text === null || text === "") return otherwiseMs;
+  const ms = /^-?\d+(?:\.\d+)?(?:e\+?\d+)?$/i.test(text) ? Number(text) * 1000 : Date.parse(text);
+  if (!Number.isFinite(ms)) throw new ApiError("invalid_parameter", `${name}: must be seconds since 1970, or RFC 3339`);
+  params.set(name, String(ms / 1000));
+  return ms;
+}
