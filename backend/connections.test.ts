@@ -15,6 +15,7 @@ let tls: typeof certificate | undefined;
 let app: FastifyInstance;
 let held = Promise.withResolvers<void>();
 let begun = 0;
+let logged: string[] = [];
 
 beforeAll(() => makeCertificate(certificate.certFile, certificate.keyFile, "test"));
 afterAll(() => folder[Symbol.dispose]());
@@ -28,8 +29,13 @@ afterEach(async () => {
 async function listening(overTls = false): Promise<void> {
   tls = overTls ? certificate : undefined;
   held = Promise.withResolvers();
-  app = await createApp({ log: createLog("silent"), maxConnections: MOST, ...(tls && { tls }) });
+  app = await createApp({
+    log: createLog("warn", "test", { write: (line) => void logged.push(line) }),
+    maxConnections: MOST,
+    ...(tls && { tls }),
+  });
   begun = 0;
+  logged = [];
   app.addHook("onRequest", async (request) => {
     begun += 1;
     const org = request.headers["x-org"];
@@ -90,6 +96,8 @@ test.each(TRANSPORTS)("an organisation that holds all connections makes room for
   const [blue] = await connections(1, "blue");
   await red[0]?.closed();
   expect((await blue?.send(ask("blue")).answer())?.status).toBe(200);
+  await connections(3, "blue");
+  expect(logged.map((line) => JSON.parse(line))).toMatchObject([{ most: MOST, largest_org_id: "red", of_largest_org: MOST }]);
 });
 
 test("when every connection is at work, a newcomer is told so, with Retry-After", async () => {

@@ -6,6 +6,7 @@ import type { Server } from "node:http";
 import type { Socket } from "node:net";
 import { rawAnswer } from "./error-answer.ts";
 import { ApiError } from "./errors.ts";
+import type { Log } from "./log.ts";
 
 /** Requests of one connection that may be under way: clients that do not pipeline have one. */
 const MAX_UNDER_WAY = 16;
@@ -13,6 +14,7 @@ const MAX_UNDER_WAY = 16;
 const MAX_REFUSED = 256;
 const REFUSAL_MS = 1000;
 const RETRY_AFTER_S = 2;
+const TELL_AGAIN_MS = 60_000;
 /** How long a stranger's connection stays open between two requests. */
 export const STRANGER_IDLE_S = 5;
 
@@ -35,10 +37,13 @@ export class Connections {
   readonly #owners = new Map<string, Owner>([["", this.#strangers]]);
   readonly #known = new WeakMap<Socket, Connection>();
   readonly #refused = new WeakSet<Socket>();
+  readonly #log: Pick<Log, "warn">;
   #open = 0;
+  #toldMs = Number.NEGATIVE_INFINITY;
 
-  constructor(most: number) {
+  constructor(most: number, log: Pick<Log, "warn">) {
     this.#most = most;
+    this.#log = log;
   }
 
   /** Watches a server, plain or TLS. Before it listens. */
@@ -123,11 +128,20 @@ export class Connections {
   }
 
   #makeRoom(): boolean {
+    this.#tell();
     const given = this.#strangers.all.size >= this.#most / 4 ? first(this.#strangers.all) : first(this.#largest()?.idle);
     if (!given) return false;
     this.#remove(given);
     given.socket.destroy();
     return true;
+  }
+
+  #tell(): void {
+    if (Date.now() - this.#toldMs < TELL_AGAIN_MS) return;
+    this.#toldMs = Date.now();
+    const largest = this.#largest();
+    const who = { most: this.#most, strangers: this.#strangers.all.size, largest_org_id: largest?.id, of_largest_org: largest?.all.size };
+    this.#log.warn(who, "MAX_CONNECTIONS is reached: strangers and idle connections of the largest organisation make room for newcomers");
   }
 
   #largest(): Owner | undefined {

@@ -106,7 +106,7 @@ export function routesOf(app: FastifyInstance): ReadonlyMap<string, ReadonlySet<
 /** What is asked of every request before its route, and what is given back after it. */
 function boundRequests(app: FastifyInstance, options: AppOptions): void {
   const server = app.server;
-  const connections = new Connections(options.maxConnections ?? DEFAULT_MAX_CONNECTIONS);
+  const connections = new Connections(options.maxConnections ?? DEFAULT_MAX_CONNECTIONS, options.log);
   const bodies = options.smallBodies ?? new SmallBodies();
   connections.watch(server);
   answerForServer(server);

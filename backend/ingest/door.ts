@@ -1,9 +1,9 @@
 // The one door for the three signals: who may send, how much at once, in which encoding; then the signal's own ingest. Invariant: an
 // answer of 204 means stored; nothing of a body is read before its sender is authenticated. Wired by serve.ts.
-import type { IncomingMessage } from "node:http";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
 import { giveBack } from "../give-back.ts";
+import { linger } from "../linger.ts";
 import type { Observations, Signal } from "../observations.ts";
 import type { Guards, SigningKey } from "../request-identity.ts";
 import { MAX_BODY_BYTES, readBody, type BodyPace } from "./body.ts";
@@ -47,9 +47,6 @@ declare module "fastify" {
   }
 }
 
-/** What is still read after a refusal, so that a sender in the middle of its body gets to see the answer instead of a reset. */
-const LINGER_BYTES = MAX_BODY_BYTES + 1024 * 1024;
-const LINGER_MS = 5000;
 const RETRY_AFTER_DRAINING_S = 2;
 
 /** Adds POST /ingest, /ingest/traces and /ingest/logs/otlp. */
@@ -61,7 +58,7 @@ export function registerIngestRoutes(app: FastifyInstance, options: IngestRoutes
     scope.removeAllContentTypeParsers();
     // Hands the body through as a stream, whatever its type.
     scope.addContentTypeParser("*", (_request, payload, done) => done(null, payload));
-    scope.addHook("onResponse", async (request) => linger(request.raw, options.lingerMs ?? LINGER_MS));
+    scope.addHook("onResponse", async (request) => linger(request.raw, options.lingerMs));
     scope.addHook("onError", async (request, _reply, error) => {
       const { signal } = request.routeOptions.config;
       if (signal) options.observations.rejected(signal, error instanceof ApiError ? error.code : "internal");
@@ -159,22 +156,4 @@ async function ingestNamingBinary(ingest: IngestSignal, key: SigningKey, body: B
 /** Control characters at the start, which neither JSON nor exposition text has there. */
 function isBinary(start: Buffer): boolean {
   return start.some((byte) => byte < 9 || (byte > 13 && byte < 32));
-}
-
-/** After the answer: throws the rest of an unread body away, up to a bound; a sender that has more to say is cut off. */
-function linger(request: IncomingMessage, ms: number): void {
-  if (request.readableEnded || request.destroyed) return;
-  const { socket } = request;
-  const lastByte = socket.bytesRead + LINGER_BYTES;
-  const stop = (): void => {
-    clearTimeout(timer);
-    request.off("data", watch).off("end", stop).off("error", stop).off("close", stop);
-    if (!request.readableEnded) socket.destroy();
-  };
-  const watch = (): void => {
-    if (socket.bytesRead > lastByte) stop();
-  };
-  const timer = setTimeout(stop, ms);
-  request.on("data", watch).once("end", stop).once("error", stop).once("close", stop);
-  request.resume();
 }

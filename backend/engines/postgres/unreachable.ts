@@ -5,8 +5,11 @@ import type { AbortableOperationOptions, CompiledQuery, DatabaseConnection, Dial
 import { ApiError } from "../../errors.ts";
 
 const RETRY_AFTER_S = 2;
-/** SQLSTATE classes and codes of a server that is away, starting or stopping (PostgreSQL documentation, appendix A). */
-const AWAY_SQLSTATE = /^(08...|57P0[123]|53300)$/;
+/**
+ * SQLSTATE classes and codes of a server that is away, starting or stopping, or has no room, memory or connection left: whoever tries
+ * again later is right (PostgreSQL documentation, appendix A).
+ */
+const AWAY_SQLSTATE = /^(08...|53...|57P0[123]|58030)$/;
 const AWAY_ERRNO = new Set([
   "ECONNREFUSED",
   "ECONNRESET",
@@ -32,7 +35,7 @@ export function isUnreachable(error: unknown): boolean {
 
 function reported(error: unknown): unknown {
   if (!isUnreachable(error)) return error;
-  return new ApiError("storage_unavailable", "the account database cannot be reached: try again", {
+  return new ApiError("storage_unavailable", "the account database cannot be reached or has no room: try again", {
     cause: error,
     retryAfterS: RETRY_AFTER_S,
   });
