@@ -5,7 +5,7 @@ let server: HealthServer | undefined;
 afterEach(async () => server?.[Symbol.asyncDispose]());
 
 const RUNNING = { state: "running", pid: 1, since: "", restarts: 2, lastError: null, configError: null } as const;
-const IDENTITY = { id: "i", keyCreatedAt: "", keyAgeDays: 3, problem: undefined };
+const IDENTITY = { id: "i", keyCreatedAt: "", keyAgeDays: 3, signs: true, problem: undefined };
 
 async function get(path: string, status: Partial<AgentStatus>, collectorHealthy = true): Promise<{ status: number; text: string }> {
   const whole: AgentStatus = {
@@ -55,10 +55,17 @@ describe("the agent's health", () => {
     expect(JSON.parse(answer.text)).toMatchObject({ ready: true, failing: [{ signal: "logs", error: "answered 503" }] });
   });
 
+  test("is ready with a problem that keeps nothing from being signed, and warns of it", async () => {
+    const problem = { code: "failing", message: "the backend refused /api/clusters/rotate-key" };
+    const answer = await get("/readyz", { identity: { ...IDENTITY, problem }, collector: RUNNING });
+    expect(answer.status).toBe(200);
+    expect(JSON.parse(answer.text)).toMatchObject({ ready: true, reasons: [], warnings: [problem.message] });
+  });
+
   test.each([
     [
-      "a problem of the identity",
-      { identity: { ...IDENTITY, problem: { code: "key_refused", message: "make a token" } }, collector: RUNNING },
+      "a key that the backend refuses",
+      { identity: { ...IDENTITY, signs: false, problem: { code: "key_refused", message: "make a token" } }, collector: RUNNING },
       true,
       "make a token",
     ],

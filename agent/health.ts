@@ -1,4 +1,4 @@
-// What an operator and a kubelet ask the agent: /healthz (the process answers), /readyz (enrolled, and the collector runs), /status (all
+// What an operator and a kubelet ask the agent: /healthz (the process answers), /readyz (telemetry can be signed, and the collector runs), /status (all
 // of it as JSON), /metrics (for Prometheus, the collector's own among them). Invariant: no secret is in any answer, and none depends
 // on the backend being reachable, so that an outage of the backend restarts no agent. Started by main.ts before everything else.
 import { once } from "node:events";
@@ -76,6 +76,8 @@ async function answer(url: string, method: string, source: HealthSource, respons
 async function readiness(source: HealthSource, response: ServerResponse): Promise<void> {
   const status = source.status();
   const reasons = await notReady(status, source);
+  // Telemetry flows all the same: a pod that is not ready would hold up a rollout.
+  const warnings = status.identity?.signs && status.identity.problem ? [status.identity.problem.message] : [];
   const failing = Object.entries(status.telemetry ?? {}).flatMap(([signal, { failingSince, lastError }]) =>
     failingSince === null ? [] : [{ signal, since: failingSince, error: lastError?.message }],
   );
@@ -83,15 +85,13 @@ async function readiness(source: HealthSource, response: ServerResponse): Promis
     response,
     reasons.length === 0 ? 200 : 503,
     "application/json",
-    `${inValueNames(JSON.stringify({ ready: reasons.length === 0, reasons, failing, waits_for: status.waitsFor }))}
-`,
+    `${inValueNames(JSON.stringify({ ready: reasons.length === 0, reasons, warnings, failing, waits_for: status.waitsFor }))}\n`,
   );
 }
 
 async function notReady({ identity, state, collector }: AgentStatus, source: HealthSource): Promise<string[]> {
   const reasons: string[] = [];
-  if (identity?.problem) reasons.push(identity.problem.message);
-  else if (identity?.id === undefined) reasons.push("not enrolled yet");
+  if (!identity?.signs) reasons.push(identity?.problem?.message ?? "not enrolled yet");
   if (state?.waits !== undefined) reasons.push(state.waits);
   else if (collector?.state !== "running")
     reasons.push(`the collector is ${collector?.state ?? "not started yet"}${collector?.lastError ? `: ${collector.lastError}` : ""}`);

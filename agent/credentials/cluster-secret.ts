@@ -5,7 +5,7 @@
 // secret-follower.ts and the command `rotate`.
 import { createHash } from "node:crypto";
 import { KubernetesError, type KubernetesApi, type KubernetesObject } from "../kubernetes/api.ts";
-import type { RegisterClusterRequest } from "../protocol/enrolment.ts";
+import { type RegisterClusterRequest, ROTATION_OVERLAP_MS } from "../protocol/enrolment.ts";
 import { keyHash } from "../protocol/signature.ts";
 import type { Credential } from "./store.ts";
 
@@ -18,6 +18,7 @@ const ENROLLED_BY = "enrolled-by";
 const USED_INSTALL_TOKEN = "used-install-token-sha256";
 const PENDING_ENROLMENT = "pending-enrolment";
 const PENDING_ROTATION = "pending-rotation";
+const NO_ROTATION_BEFORE = "no-rotation-before";
 /** Annotation that asks for a rotation; its value is when it was asked, for the operator's eyes. */
 export const ROTATE_REQUESTED = "atherops.io/rotate-requested";
 
@@ -41,6 +42,8 @@ export interface SecretContent {
   /** By SHA-256 of the install token: agents with an older and a newer token must not overwrite each other's. */
   readonly pendingEnrolments: Readonly<Record<string, PendingEnrolment>>;
   readonly pendingRotation?: PendingRotation;
+  /** RFC 3339; until then the key before the last rotation is taken, and the backend makes no other rotation. */
+  readonly noRotationBefore?: string;
   readonly rotateRequested: boolean;
 }
 
@@ -118,6 +121,7 @@ export function parseSecret(object: SecretObject): SecretSnapshot {
     ...(text(USED_INSTALL_TOKEN) && { usedTokenHash: text(USED_INSTALL_TOKEN) }),
     pendingEnrolments: (parseJson(text(PENDING_ENROLMENT)) ?? {}) as Record<string, PendingEnrolment>,
     ...(pendingRotation?.idempotencyKey && { pendingRotation }),
+    ...(text(NO_ROTATION_BEFORE) && { noRotationBefore: text(NO_ROTATION_BEFORE) }),
     rotateRequested: object.metadata.annotations?.[ROTATE_REQUESTED] !== undefined,
   };
 }
@@ -134,6 +138,7 @@ export function renderSecret(base: SecretObject, content: SecretContent): Secret
     [USED_INSTALL_TOKEN]: content.usedTokenHash,
     [PENDING_ENROLMENT]: Object.keys(pendingEnrolments).length > 0 ? JSON.stringify(pendingEnrolments) : undefined,
     [PENDING_ROTATION]: pendingRotation && JSON.stringify(pendingRotation),
+    [NO_ROTATION_BEFORE]: content.noRotationBefore,
   };
   const data = { ...base.data };
   for (const [key, value] of Object.entries(texts)) {
@@ -143,6 +148,12 @@ export function renderSecret(base: SecretObject, content: SecretContent): Secret
   const { [ROTATE_REQUESTED]: requested, ...annotations } = base.metadata.annotations ?? {};
   if (content.rotateRequested) annotations[ROTATE_REQUESTED] = requested ?? new Date().toISOString();
   return { ...base, metadata: { ...base.metadata, annotations }, data };
+}
+
+/** How long a rotation that is asked for has to wait; never longer than the overlap, whatever the clocks of the nodes say. */
+export function rotationWaitMs({ noRotationBefore }: SecretContent, nowMs = Date.now()): number {
+  const leftMs = Date.parse(noRotationBefore ?? "") - nowMs;
+  return leftMs > 0 ? Math.min(leftMs, ROTATION_OVERLAP_MS) : 0;
 }
 
 /** True when the announced rotation replaces the key in force: else it is a left-over. */

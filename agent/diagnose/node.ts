@@ -111,6 +111,8 @@ function isReadable(file: string): boolean {
   }
 }
 
+const SIGNS = "telemetry is signed and sent all the same; the agent's log has more";
+
 /** The agent that runs here, if one does. */
 export async function checkAgent({ health, cluster }: Pick<Settings, "health" | "cluster">): Promise<Finding[]> {
   const name = "running agent";
@@ -119,10 +121,12 @@ export async function checkAgent({ health, cluster }: Pick<Settings, "health" | 
     const answer = await fetch(url, { signal: AbortSignal.timeout(3000) });
     const {
       reasons = [],
+      warnings = [],
       failing = [],
       waits_for: waitsFor,
     } = (await answer.json()) as {
       reasons?: string[];
+      warnings?: string[];
       waits_for?: string;
       failing?: { signal: string; since: string; error?: string }[];
     };
@@ -132,7 +136,10 @@ export async function checkAgent({ health, cluster }: Pick<Settings, "health" | 
       detail: `nothing gets through since ${since}: ${error ?? "no reason known"}`,
       advice: "the collector keeps them in its disk queue; see the checks of the backend above",
     }));
-    const others = await stateOfOthers(health);
+    const others = [
+      ...warnings.map((detail): Finding => ({ name, verdict: "warn", detail, advice: SIGNS })),
+      ...(await stateOfOthers(health)),
+    ];
     if (answer.ok) return [{ name, verdict: "ok", detail: "ready, its collector runs" }, ...waiting(waitsFor), ...through, ...others];
     const failed = reasons.map((reason): Finding => ({ name, verdict: "fail", detail: reason, advice: adviceFor(reason) }));
     return [...failed, ...waiting(waitsFor), ...through, ...others];

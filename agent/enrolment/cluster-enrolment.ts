@@ -5,7 +5,7 @@
 // CredentialSource is what the proxy and the backend client sign with.
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
-import { ClusterSecret, tokenHash, type SecretSnapshot } from "../credentials/cluster-secret.ts";
+import { ClusterSecret, rotationWaitMs, tokenHash, type SecretSnapshot } from "../credentials/cluster-secret.ts";
 import { FOLLOW_TIMING, SecretFollower, type FollowTiming, type SecretView } from "../credentials/secret-follower.ts";
 import type { Credential } from "../credentials/store.ts";
 import { KubernetesError } from "../kubernetes/api.ts";
@@ -145,6 +145,7 @@ export class ClusterIdentity implements AgentIdentity {
       keyCreatedAt: credential?.keyCreatedAt,
       keyAgeDays: ageIsKnown ? this.#keyAge?.days : undefined,
       holdsLease: this.#holdsLease,
+      signs: credential !== undefined && keyHash(credential.apiKey) !== this.#refusedKey,
       problem: this.#problem ?? (this.#missing === undefined ? undefined : { code: "missing_permission", message: this.#missing }),
     };
   }
@@ -223,7 +224,7 @@ export class ClusterIdentity implements AgentIdentity {
         this.#installToken = this.#options.installToken();
         const duty = this.#decide();
         this.#report(duty);
-        if (duty.kind === "none") await this.#pause(duty.problem && this.#timing.tokenEveryMs);
+        if (duty.kind === "none") await this.#pause(duty.againInMs ?? (duty.problem && this.#timing.tokenEveryMs));
         else await this.#campaign();
       } catch (error) {
         this.#failed(error);
@@ -242,6 +243,7 @@ export class ClusterIdentity implements AgentIdentity {
       refusedKey: this.#refusedKey,
       keyAge: this.#keyAge,
       keyRotationDays: this.#options.settings.keyRotationDays,
+      rotationWaitMs: this.#view?.secret ? rotationWaitMs(this.#view.secret) : 0,
     });
   }
 
@@ -256,7 +258,7 @@ export class ClusterIdentity implements AgentIdentity {
     try {
       await using held = term;
       this.#holdsLease = true;
-      await this.#takeTurn(held);
+      await this.#takeTurn(held).catch((error: unknown) => this.#failedInTurn(error, held.signal));
     } finally {
       this.#holdsLease = false;
     }
@@ -324,6 +326,13 @@ export class ClusterIdentity implements AgentIdentity {
     }
     this.#failures += 1;
     this.#tell({ code: "failing", message: error instanceof Error ? error.message : String(error) });
+  }
+
+  /** Keeps the Lease for the pause before the next attempt: of a thousand agents one asks at a time, at the pace of one. */
+  async #failedInTurn(error: unknown, held: AbortSignal): Promise<void> {
+    if (held.aborted || isOvertaken(error)) throw error;
+    this.#failed(error);
+    await sleep(this.#retryAfterMs(error), undefined, { signal: held }).catch(() => undefined);
   }
 
   #retryAfterMs(error: unknown): number {

@@ -19,10 +19,12 @@ function situation(change: Partial<Situation>): Situation {
     refusedKey: undefined,
     keyAge: undefined,
     keyRotationDays: 30,
+    rotationWaitMs: 0,
     ...change,
   };
 }
 
+const BY_AGE = { secret: { ...ENROLLED, rotateRequested: true }, keyAge: { keyHash: HASH, days: 30 } };
 const FRESH = { secret: EMPTY, remembered: undefined, rememberedTokenHash: undefined };
 
 it.for<[string, Partial<Situation>, string]>([
@@ -41,6 +43,9 @@ it.for<[string, Partial<Situation>, string]>([
   ["any age with rotation by age off: nothing", { keyAge: { keyHash: HASH, days: 9999 }, keyRotationDays: 0 }, "none"],
   ["a rotation that was asked for: rotate", { secret: { ...ENROLLED, rotateRequested: true } }, "rotate"],
   ["the same with rotation by age off: rotate", { secret: { ...ENROLLED, rotateRequested: true }, keyRotationDays: 0 }, "rotate"],
+  ["one that was asked for too early: nothing yet", { secret: { ...ENROLLED, rotateRequested: true }, rotationWaitMs: 9 }, "none"],
+  ["one by age at that time, which no key of that age can be too early for: rotate", { ...BY_AGE, rotationWaitMs: 9 }, "rotate"],
+  ["an announced one at that time: rotate, for the lost answer", { secret: ROTATING, rotationWaitMs: 9 }, "rotate"],
   ["a rotation that was announced and not finished: rotate", { secret: ROTATING }, "rotate"],
   ["the same with a key that is refused meanwhile: rotate, for the lost answer", { secret: ROTATING, refusedKey: HASH }, "rotate"],
   ["an announcement that is about an older key: nothing", { secret: { ...ROTATING, credential: { ...KEY, apiKey: "ak_2" } } }, "none"],

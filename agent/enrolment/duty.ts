@@ -22,6 +22,8 @@ export interface Situation {
   readonly keyAge: { readonly keyHash: string; readonly days: number } | undefined;
   /** 0: never by age. */
   readonly keyRotationDays: number;
+  /** How long a rotation that is asked for has to wait. */
+  readonly rotationWaitMs: number;
 }
 
 const NEW_TOKEN = 'create one (`atherops tokens create`) and set it with "helm upgrade"';
@@ -45,7 +47,8 @@ export type Duty =
   | { readonly kind: "enrol"; readonly tokenHash: string; readonly why: string }
   | { readonly kind: "restore"; readonly credential: Credential; readonly usedTokenHash: string | undefined }
   | { readonly kind: "rotate"; readonly credential: Credential; readonly why: string }
-  | { readonly kind: "none"; readonly problem?: ProblemCode };
+  /** `againInMs`: when there will be something to do. */
+  | { readonly kind: "none"; readonly problem?: ProblemCode; readonly againInMs?: number };
 
 export function decideDuty(now: Situation): Duty {
   if (!now.secret) return { kind: "none", problem: "secret_missing" };
@@ -69,12 +72,12 @@ function withCredential(now: Situation, secret: SecretContent, credential: Crede
   // A rotation whose answer was lost may be what made the key refused, and the refused key may still ask for that answer.
   if (isRotating(secret)) return { kind: "rotate", credential, why: "a rotation was announced and is not finished" };
   if (hash === now.refusedKey) return afterRefusal(now, secret);
-  if (secret.rotateRequested) return { kind: "rotate", credential, why: "it was asked for" };
+  if (secret.rotateRequested && now.rotationWaitMs === 0) return { kind: "rotate", credential, why: "it was asked for" };
   const ageDays = now.keyAge?.keyHash === hash ? now.keyAge.days : 0;
   if (now.keyRotationDays > 0 && ageDays >= now.keyRotationDays) {
     return { kind: "rotate", credential, why: `the key is ${ageDays} days old` };
   }
-  return { kind: "none" };
+  return secret.rotateRequested ? { kind: "none", againInMs: now.rotationWaitMs } : { kind: "none" };
 }
 
 function afterRefusal(now: Situation, secret: SecretContent): Duty {

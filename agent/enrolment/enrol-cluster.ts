@@ -25,10 +25,8 @@ export async function enrolCluster(turn: Turn, call: EnrolmentCall): Promise<voi
   await turn.step("registered");
   const credential = credentialOf(answer, call.agentVersion, turn.content.credential);
   const { [call.tokenHash]: _, ...pendingEnrolments } = turn.content.pendingEnrolments;
-  await turn.write(
-    { credential, usedTokenHash: call.tokenHash, pendingEnrolments, pendingRotation: undefined, rotateRequested: false },
-    "enrolment-stored",
-  );
+  const done = { pendingEnrolments, pendingRotation: undefined, noRotationBefore: undefined, rotateRequested: false };
+  await turn.write({ credential, usedTokenHash: call.tokenHash, ...done }, "enrolment-stored");
 }
 
 /** An identity that an agent of earlier has enrolled stays one: what that agent left on the nodes is its own. */

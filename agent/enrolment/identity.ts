@@ -15,6 +15,8 @@ export interface AgentIdentityStatus {
   readonly keyAgeDays: number | undefined;
   /** Cluster only. */
   readonly holdsLease?: boolean;
-  /** What keeps the identity from working, and what to do about it; undefined when all is well. */
+  /** There is a key, and as far as is known the backend takes it: telemetry can be signed, whatever `problem` there is besides. */
+  readonly signs: boolean;
+  /** What keeps the identity from working, or from being looked after, and what to do about it; undefined when all is well. */
   readonly problem: { readonly code: string; readonly message: string } | undefined;
 }

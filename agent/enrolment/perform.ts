@@ -3,7 +3,7 @@
 import type { ClusterSettings } from "../settings.ts";
 import type { Credential } from "../credentials/store.ts";
 import type { KubernetesApi } from "../kubernetes/api.ts";
-import { CLUSTER_HEARTBEAT_PATH } from "../protocol/enrolment.ts";
+import { CLUSTER_HEARTBEAT_PATH, ROTATION_OVERLAP_MS } from "../protocol/enrolment.ts";
 import { keyHash } from "../protocol/signature.ts";
 import { BackendError, type BackendApi } from "./backend-api.ts";
 import type { Duty } from "./duty.ts";
@@ -57,10 +57,17 @@ async function rotate(credential: Credential, turn: Turn, { backend }: Means): P
     await rotateKey(turn, credential, backend);
     return undefined;
   } catch (error) {
-    const finding = keyFinding(error, credential);
-    await turn.write({ pendingRotation: undefined }, "rotation-abandoned");
+    const isTooEarly = error instanceof BackendError && error.code === "rotation_in_progress";
+    const finding = isTooEarly ? undefined : keyFinding(error, credential);
+    // In the Secret, so that no other agent asks in vain until then.
+    const noRotationBefore = isTooEarly ? later(error.retryAfterS) : turn.content.noRotationBefore;
+    await turn.write({ pendingRotation: undefined, noRotationBefore }, "rotation-abandoned");
     return finding;
   }
+}
+
+function later(seconds = ROTATION_OVERLAP_MS / 1000): string {
+  return new Date(Date.now() + seconds * 1000).toISOString();
 }
 
 /** Puts the key that this agent still knows back into a Secret that was deleted and made anew, if the backend still accepts it. */

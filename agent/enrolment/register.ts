@@ -92,7 +92,18 @@ export class HostIdentity implements AgentIdentity {
 
   status(): AgentIdentityStatus {
     const credential = this.#known.credential;
-    return { id: credential?.id, keyCreatedAt: credential?.keyCreatedAt, keyAgeDays: this.#keyAgeDays, problem: this.#problem };
+    return {
+      id: credential?.id,
+      keyCreatedAt: credential?.keyCreatedAt,
+      keyAgeDays: this.#keyAgeDays,
+      signs: this.#signs(),
+      problem: this.#problem,
+    };
+  }
+
+  #signs(): boolean {
+    const apiKey = this.#known.credential?.apiKey;
+    return apiKey !== undefined && apiKey !== this.#refusedKey;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -200,7 +211,8 @@ export class HostIdentity implements AgentIdentity {
     if (this.#stop.signal.aborted) return;
     this.#failures++;
     const code = error instanceof CredentialsFileError ? "credentials_file" : "failing";
-    this.#tell({ code, message: `not enrolled yet, trying again: ${error instanceof Error ? error.message : String(error)}` });
+    const what = this.#known.credential ? "cannot ask the backend about the key" : "not enrolled yet";
+    this.#tell({ code, message: `${what}, trying again: ${error instanceof Error ? error.message : String(error)}` });
     const [firstMs, mostMs] = this.#options.backoffMs ?? BACKOFF_MS;
     const asked = error instanceof BackendError ? (error.retryAfterS ?? 0) * 1000 : 0;
     const backoff = Math.min(firstMs * 2 ** (this.#failures - 1), mostMs) * (0.5 + Math.random() / 2);

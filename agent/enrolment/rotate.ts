@@ -14,7 +14,8 @@ export async function rotateKey(turn: Turn, credential: Credential, backend: Pic
   const { body: answer } = await backend.rotateKey(credential, idempotencyKey, turn.signal);
   await turn.step("rotated");
   const rotated = { ...credential, apiKey: answer.api_key, keyCreatedAt: answer.key_created_at };
-  await turn.write({ credential: rotated, pendingRotation: undefined, rotateRequested: false }, "rotation-stored");
+  const noRotationBefore = answer.previous_key_expires_at;
+  await turn.write({ credential: rotated, pendingRotation: undefined, noRotationBefore, rotateRequested: false }, "rotation-stored");
 }
 
 async function announce(turn: Turn, credential: Credential): Promise<PendingRotation> {

@@ -18,6 +18,9 @@ export type Step =
 
 export type OnStep = (step: Step) => void | Promise<void>;
 
+/** Undefined removes. */
+type Change = { readonly [Field in keyof SecretContent]?: SecretContent[Field] | undefined };
+
 export class Turn {
   readonly #term: LeaseTerm;
   readonly #secret: ClusterSecret;
@@ -49,7 +52,7 @@ export class Turn {
   }
 
   /** Writes the Secret with these changes. Throws KubernetesError 409 when another has written it, LeaseLostError when too late. */
-  async write(change: Partial<SecretContent>, step: Step): Promise<void> {
+  async write(change: Change, step: Step): Promise<void> {
     this.#term.assertHeld();
     this.#snapshot = await this.#secret.write(this.#snapshot, { ...this.#snapshot, ...change }, this.#term.signal);
     this.#onWrite(this.#snapshot);

@@ -86,7 +86,12 @@ for (const engine of relationalEngines) {
       const { api_key } = (await rotate(oldKey)).json();
       expect(await outcome(oldKey, randomUUID())).toBe("rotation_in_progress");
       expect(await outcome(api_key, randomUUID())).toBe("rotation_in_progress");
-      backend.clock.ms += 5 * MINUTE_MS - 1;
+      backend.clock.ms += 4 * MINUTE_MS;
+      const [replaced, young] = [await rotate(oldKey, randomUUID()), await rotate(api_key, randomUUID())];
+      expect([replaced.headers["retry-after"], young.headers["retry-after"]]).toEqual(["60", "60"]);
+      expect(replaced.json().message).toContain("has a newer key");
+      expect(young.json().message).toContain("made by a rotation less than 5 minutes ago");
+      backend.clock.ms += MINUTE_MS - 1;
       expect(await outcome(api_key, randomUUID())).toBe("rotation_in_progress");
       backend.clock.ms += 1;
       expect(await outcome(api_key, randomUUID())).toMatch(/^ak_/);

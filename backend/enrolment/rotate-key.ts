@@ -78,11 +78,13 @@ function repeatedAnswer(fresh: KeyRow, signedBy: KeyRow, held: readonly KeyRow[]
 function checkMayRotate(old: KeyRow, held: readonly KeyRow[], at: Date): void {
   if (isOver(old, at)) throw revoked();
   const newest = held.find((key) => key.revoked_at === null);
-  const young = newest?.rotated_from && at.getTime() - newest.created_at.getTime() < ROTATION_OVERLAP_MS;
-  if (!young && old.expires_at === null) return;
-  throw new ApiError("rotation_in_progress", "this cluster has a newer key: use that one, or repeat the Idempotency-Key of its rotation", {
-    retryAfterS: ROTATION_OVERLAP_MS / 1000,
-  });
+  const leftMs = newest?.rotated_from ? newest.created_at.getTime() + ROTATION_OVERLAP_MS - at.getTime() : 0;
+  if (leftMs <= 0 && old.expires_at === null) return;
+  const why =
+    newest?.id === old.id
+      ? "this key was made by a rotation less than 5 minutes ago: rotate again when the one before it has ended, see Retry-After"
+      : "this cluster has a newer key: use that one, or repeat the Idempotency-Key of its rotation";
+  throw new ApiError("rotation_in_progress", why, { retryAfterS: (leftMs > 0 ? leftMs : ROTATION_OVERLAP_MS) / 1000 });
 }
 
 function isOver(key: KeyRow, at: Date): boolean {

@@ -60,6 +60,22 @@ async function allSignWith(agents: IdentityAgent[], wanted: (hash: string) => bo
   return new Set(await Promise.all(agents.map((agent) => agent.signing(wanted))));
 }
 
+/** What each call of rotate-key was answered. */
+function rotations(backend: EnrolmentBackend): number[] {
+  return backend.calls.filter(({ path }) => path === ROTATE_KEY_PATH).map(({ status }) => status);
+}
+
+async function tenBeatsOf(agents: IdentityAgent[]): Promise<void> {
+  const beats = () => agents.map(({ events }) => events.filter(({ event }) => event === "heartbeat").length);
+  const before = beats();
+  await eventually("ten heartbeats of each", async () => beats().every((count, index) => count >= before[index]! + 10));
+}
+
+/** Of each agent: whether it said with its last heartbeats that it can sign. */
+function signers(agents: IdentityAgent[]): boolean[] {
+  return agents.map(({ events }) => events.slice(-5).every((event) => event.event !== "heartbeat" || event.signs));
+}
+
 describe("a rotation", () => {
   it.for<Step>(["lease-acquired", "rotation-announced", "rotated", "rotation-stored", "lease-released"])(
     "is finished by the next agent when the holder is killed right after %s, with one live key and one in overlap",
@@ -120,6 +136,59 @@ describe("a rotation", () => {
     expect(agents.flatMap((agent) => agent.refusals)).toEqual([]);
     expect(backend.keys).toHaveLength(3);
     expect((await cluster.secret()).rotateRequested).toBe(false);
+  });
+
+  it("that is asked for again within 5 minutes is refused at once in a sentence, and one that is marked all the same waits", async () => {
+    await using backend = await EnrolmentBackend.start();
+    await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
+    await enrolled(cluster, backend);
+    const agents = ["a", "b", "c"].map((name) => cluster.agent(name));
+    await allSignWith(agents, () => true);
+    await rotateCommand(cluster);
+    await expect(rotateCommand(cluster)).rejects.toThrow(
+      /not rotated: the key was made less than 5 minutes ago, and until .* nothing was asked for/,
+    );
+    expect((await cluster.secret()).rotateRequested).toBe(false);
+    await cluster.requestRotation();
+    await tenBeatsOf(agents);
+    expect(rotations(backend)).toEqual([200]);
+    backend.aheadMs += 6 * 60_000;
+    await cluster.patchSecret({ "no-rotation-before": new Date().toISOString() });
+    await eventually("it is made when its time has come", async () => rotations(backend).length === 2);
+    expect(rotations(backend)).toEqual([200, 200]);
+  });
+
+  it("that the backend finds too early is asked for once among all agents, and the command says so", async () => {
+    await using backend = await EnrolmentBackend.start();
+    await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
+    await enrolled(cluster, backend);
+    const agents = ["a", "b", "c", "d", "e"].map((name) => cluster.agent(name));
+    await allSignWith(agents, () => true);
+    await rotateCommand(cluster);
+    // As an agent of an earlier version leaves it.
+    await cluster.patchSecret({ "no-rotation-before": null });
+    await expect(rotateCommand(cluster)).rejects.toThrow(
+      /not rotated: .* the request stays in Secret .*, and an agent makes the rotation then/,
+    );
+    await tenBeatsOf(agents);
+    expect(rotations(backend)).toEqual([200, 409]);
+    expect(signers(agents)).toEqual(agents.map(() => true));
+    expect((await cluster.secret()).pendingRotation).toBeUndefined();
+  });
+
+  it("that fails keeps no agent from signing, and is made once the backend is well", async () => {
+    await using backend = await EnrolmentBackend.start();
+    await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
+    await enrolled(cluster, backend);
+    const agents = ["a", "b", "c", "d", "e"].map((name) => cluster.agent(name));
+    await allSignWith(agents, () => true);
+    backend.failing = ROTATE_KEY_PATH;
+    await cluster.requestRotation();
+    await eventually("it was tried a few times", async () => rotations(backend).filter((status) => status === 500).length >= 4);
+    await tenBeatsOf(agents);
+    expect(signers(agents)).toEqual(agents.map(() => true));
+    backend.failing = undefined;
+    await eventually("it is made", async () => rotations(backend).includes(200));
   });
 
   it("by age is learnt from telemetry as well as from heartbeats", async () => {
