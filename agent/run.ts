@@ -13,6 +13,7 @@ import { type BackendApi, createBackendApi } from "./enrolment/backend-api.ts";
 import { HeartbeatLoop } from "./enrolment/heartbeat.ts";
 import type { CredentialSource } from "./credentials/store.ts";
 import type { AgentIdentity } from "./enrolment/identity.ts";
+import { installationOf } from "./enrolment/installation.ts";
 import { type Adjustment, RemoteConfigLoop } from "./enrolment/remote-config.ts";
 import { type HealthSource, startHealthServer } from "./health.ts";
 import { claimState, credentialsFor, untilAnother } from "./state-claim.ts";
@@ -137,7 +138,7 @@ async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal
 /** Which installation this is, and what others that want its state are told. */
 function whoAmI({ cluster, host }: Settings): { installation: string; holder: string } {
   if (!cluster) return { installation: `host:${host?.credentialsFile}`, holder: `process ${process.pid} on ${hostname()}` };
-  const installation = `${cluster.podNamespace}/${cluster.secretName}`;
+  const installation = installationOf(cluster);
   return { installation, holder: `pod ${cluster.podNamespace}/${hostname()}, Secret ${installation}, node ${cluster.nodeName}` };
 }
 
@@ -179,6 +180,7 @@ function startHeartbeat(
       node: settings.cluster?.nodeName ?? hostname(),
       agent_version: version,
       interval_s: Math.ceil(intervalMs() / 1000),
+      ...(settings.cluster && { installation: installationOf(settings.cluster) }),
       ...(collector && { collector: { state: collector.state, restarts: collector.restarts, last_error } }),
       ...(parts.remote && { config: parts.remote.status() }),
     };

@@ -55,6 +55,8 @@ export async function startClusterIdentity(options: ClusterIdentityOptions): Pro
   return identity;
 }
 
+/** Problems that trying again may cure: they last until it did. */
+const PASSING = ["failing", "other_installation"];
 /** A refused key is asked about at most this often. */
 const PROBE_EVERY_MS = 10_000;
 /** A storm of 401s re-reads the Secret at most this often; a change in between arrives by the watch. */
@@ -258,7 +260,7 @@ export class ClusterIdentity implements AgentIdentity {
     try {
       await using held = term;
       this.#holdsLease = true;
-      await this.#takeTurn(held).catch((error: unknown) => this.#failedInTurn(error, held.signal));
+      await this.#takeTurn(held).catch((error: unknown) => this.#failedInTurn(held.signal, error));
     } finally {
       this.#holdsLease = false;
     }
@@ -307,7 +309,7 @@ export class ClusterIdentity implements AgentIdentity {
   #report(duty: Duty): void {
     const code = duty.kind === "none" ? duty.problem : undefined;
     if (code !== undefined) this.#tell({ code, message: advice(code, `${this.#secret.namespace}/${this.#secret.name}`) });
-    else if (duty.kind === "none" || this.#problem?.code !== "failing") this.#tell(undefined);
+    else if (duty.kind === "none" || !PASSING.includes(this.#problem?.code ?? "")) this.#tell(undefined);
   }
 
   #tell(problem: AgentIdentityStatus["problem"]): void {
@@ -325,11 +327,12 @@ export class ClusterIdentity implements AgentIdentity {
       return;
     }
     this.#failures += 1;
-    this.#tell({ code: "failing", message: error instanceof Error ? error.message : String(error) });
+    const code = error instanceof BackendError && error.code === "cluster_in_use" ? "other_installation" : "failing";
+    this.#tell({ code, message: error instanceof Error ? error.message : String(error) });
   }
 
   /** Keeps the Lease for the pause before the next attempt: of a thousand agents one asks at a time, at the pace of one. */
-  async #failedInTurn(error: unknown, held: AbortSignal): Promise<void> {
+  async #failedInTurn(held: AbortSignal, error: unknown): Promise<void> {
     if (held.aborted || isOvertaken(error)) throw error;
     this.#failed(error);
     await sleep(this.#retryAfterMs(error), undefined, { signal: held }).catch(() => undefined);

@@ -6,7 +6,7 @@ import type { PendingEnrolment } from "../credentials/cluster-secret.ts";
 import type { KubernetesApi, KubernetesObject } from "../kubernetes/api.ts";
 import type { Credential } from "../credentials/store.ts";
 import type { RegisterClusterResponse } from "../protocol/enrolment.ts";
-import type { BackendApi, Registered } from "./backend-api.ts";
+import { type BackendApi, BackendError, type Registered } from "./backend-api.ts";
 import type { Turn } from "./turn.ts";
 
 export interface EnrolmentCall {
@@ -14,14 +14,21 @@ export interface EnrolmentCall {
   readonly tokenHash: string;
   readonly clusterName: string;
   readonly agentVersion: string;
+  /** `<namespace>/<Secret>`. */
+  readonly installation: string;
   readonly kubernetes: KubernetesApi;
   readonly backend: Pick<BackendApi, "registerCluster">;
 }
 
 /** Rejects with BackendError when the backend refuses, KubernetesError when the API server does. */
 export async function enrolCluster(turn: Turn, call: EnrolmentCall): Promise<void> {
-  const { idempotencyKey, body } = await announce(turn, call);
-  const answer = await call.backend.registerCluster(call.installToken, idempotencyKey, body, turn.signal);
+  const announced = await announce(turn, call);
+  const register = ({ idempotencyKey, body }: PendingEnrolment): Promise<Registered<RegisterClusterResponse>> =>
+    call.backend.registerCluster(call.installToken, idempotencyKey, body, turn.signal);
+  const answer = await register(announced).catch(async (error: unknown) => {
+    if (!isUnknownField(error)) throw error;
+    return register(await announceAsOfOld(turn, call, announced));
+  });
   await turn.step("registered");
   const credential = credentialOf(answer, call.agentVersion, turn.content.credential);
   const { [call.tokenHash]: _, ...pendingEnrolments } = turn.content.pendingEnrolments;
@@ -43,8 +50,22 @@ async function announce(turn: Turn, call: EnrolmentCall): Promise<PendingEnrolme
     cluster_name: call.clusterName,
     cluster_uid: await clusterUid(call.kubernetes, turn.signal),
     agent_version: call.agentVersion,
+    installation: call.installation,
   };
-  const announced = { idempotencyKey: randomUUID(), body };
+  return write(turn, call, { idempotencyKey: randomUUID(), body });
+}
+
+/** A backend of an earlier version does not know installations, and refuses a field that it does not know. */
+function isUnknownField(error: unknown): boolean {
+  return error instanceof BackendError && error.code === "invalid_field" && error.message.includes("installation");
+}
+
+function announceAsOfOld(turn: Turn, call: EnrolmentCall, { body }: PendingEnrolment): Promise<PendingEnrolment> {
+  const { installation: _, ...known } = body;
+  return write(turn, call, { idempotencyKey: randomUUID(), body: known });
+}
+
+async function write(turn: Turn, call: EnrolmentCall, announced: PendingEnrolment): Promise<PendingEnrolment> {
   const pendingEnrolments = { ...turn.content.pendingEnrolments, [call.tokenHash]: announced };
   await turn.write({ pendingEnrolments }, "enrolment-announced");
   return announced;

@@ -8,6 +8,7 @@ import { keyHash } from "../protocol/signature.ts";
 import { BackendError, type BackendApi } from "./backend-api.ts";
 import type { Duty } from "./duty.ts";
 import { enrolCluster } from "./enrol-cluster.ts";
+import { installationOf } from "./installation.ts";
 import { rotateKey } from "./rotate.ts";
 import type { Turn } from "./turn.ts";
 
@@ -17,7 +18,7 @@ export type ClusterBackend = Pick<BackendApi, "registerCluster" | "rotateKey" | 
 export type Finding = { readonly refusedToken: string } | { readonly refusedKey: string } | undefined;
 
 export interface Means {
-  readonly settings: Pick<ClusterSettings, "clusterName">;
+  readonly settings: Pick<ClusterSettings, "clusterName" | "podNamespace" | "secretName">;
   readonly installToken: string | undefined;
   readonly agentVersion: string;
   readonly kubernetes: KubernetesApi;
@@ -44,7 +45,9 @@ async function enrol(tokenHash: string, turn: Turn, means: Means): Promise<Findi
   const { settings, agentVersion, kubernetes, backend } = means;
   const installToken = means.installToken ?? "";
   try {
-    await enrolCluster(turn, { installToken, tokenHash, clusterName: settings.clusterName, agentVersion, kubernetes, backend });
+    const { clusterName } = settings;
+    const installation = installationOf(settings);
+    await enrolCluster(turn, { installToken, tokenHash, clusterName, agentVersion, installation, kubernetes, backend });
     return undefined;
   } catch (error) {
     if (error instanceof BackendError && error.code === "invalid_install_token") return { refusedToken: tokenHash };

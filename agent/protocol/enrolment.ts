@@ -20,6 +20,8 @@ export interface RegisterClusterRequest {
   /** UID of the namespace kube-system. */
   cluster_uid: string;
   agent_version: string;
+  /** `<namespace>/<Secret>` of the agents that shall share the key: another one that is alive is not driven out. */
+  installation?: string;
 }
 export interface RegisterClusterResponse {
   cluster_id: string;
@@ -48,6 +50,8 @@ export interface Heartbeat {
   node?: string;
   agent_version?: string;
   interval_s?: number;
+  /** Cluster agent: as in its registration. */
+  installation?: string;
   collector?: { state?: string; restarts?: number; last_error?: string };
   /** Host agent: the version of the remote configuration in force, and why a newer one was refused. */
   config?: { version?: string; error?: string };

@@ -155,6 +155,85 @@ for (const engine of relationalEngines) {
         expect(await ingest(foreign.api_key)).toBe(204);
       });
 
+      test("a second installation is refused while the first is alive, and its token is good for when the first is gone", async () => {
+        backend.clock.ms += HOUR_MS;
+        const body = clusterBody({ cluster_name: "north", installation: "one/secret" });
+        const first = await registerCluster(backend, org.token, body);
+        const beat = () => backend.call("POST", "/heartbeat", { key: first.api_key, body: { interval_s: 20 } });
+        const [token, idempotency] = [await installToken(backend, org.token), randomUUID()];
+        const second = () => register(token, idempotency, { ...body, cluster_name: "second", installation: "two/secret" });
+        // Enrolled a moment ago, its first heartbeat is still to come.
+        expect(brief(await second())).toEqual([409, "cluster_in_use"]);
+        await beat();
+        backend.clock.ms += 60_000 - 1;
+        const refused = await second();
+        expect([...brief(refused), refused.headers["retry-after"]]).toEqual([409, "cluster_in_use", "20"]);
+        expect(refused.json().message).toContain("(one/secret)");
+        expect(await clusterOf(first.cluster_id)).toMatchObject({ name: "north" });
+        backend.clock.ms += 1;
+        const taken = await second();
+        expect([taken.statusCode, taken.json().cluster_id]).toEqual([201, first.cluster_id]);
+        expect(await clusterOf(first.cluster_id)).toMatchObject({ name: "second" });
+        backend.clock.ms += 5 * MINUTE_MS;
+        expect(await ingest(first.api_key)).toBe("revoked_key");
+      });
+
+      test("the first installation of two that register at once has the cluster", async () => {
+        backend.clock.ms += HOUR_MS;
+        const cluster_uid = randomUUID();
+        const tokens = await Promise.all(["one", "two", "three"].map(() => installToken(backend, org.token)));
+        const answers = await Promise.all(
+          tokens.map((token, index) => register(token, randomUUID(), clusterBody({ cluster_uid, installation: `${index}/secret` }))),
+        );
+        expect(answers.map(({ statusCode }) => statusCode).sort((one, two) => one - two)).toEqual([201, 409, 409]);
+      });
+
+      test("the same installation enrols again at any time, and so does one that does not name itself", async () => {
+        backend.clock.ms += HOUR_MS;
+        const body = clusterBody({ installation: "one/secret" });
+        await registerCluster(backend, org.token, body);
+        const again = await registerCluster(backend, org.token, body);
+        const nameless = await registerCluster(backend, org.token, { ...body, installation: undefined });
+        expect(nameless.cluster_id).toBe(again.cluster_id);
+        const removed = await backend.call("DELETE", `/api/clusters/${again.cluster_id}`, { bearer: org.token });
+        expect(removed.statusCode).toBe(204);
+        await registerCluster(backend, org.token, { ...body, installation: "two/secret" });
+      });
+
+      test("an installation that was there before they had names is known by its heartbeats, but not by those of a replaced key", async () => {
+        backend.clock.ms += HOUR_MS;
+        const body = clusterBody();
+        const first = await registerCluster(backend, org.token, body);
+        const beat = (key: string, installation: string) => backend.call("POST", "/heartbeat", { key, body: { installation } });
+        await beat(first.api_key, "one/secret");
+        const token = await installToken(backend, org.token);
+        const second = () => register(token, randomUUID(), { ...body, installation: "two/secret" });
+        expect(brief(await second())).toEqual([409, "cluster_in_use"]);
+        backend.clock.ms += 90_000;
+        expect((await second()).statusCode).toBe(201);
+        await beat(first.api_key, "one/secret");
+        const third = await installToken(backend, org.token);
+        expect((await register(third, randomUUID(), { ...body, installation: "two/secret" })).statusCode).toBe(201);
+      });
+
+      test("nobody is taken for gone who could not be heard because the backend was away", async () => {
+        backend.clock.ms += HOUR_MS;
+        const body = clusterBody({ installation: "one/secret" });
+        await registerCluster(backend, org.token, body);
+        backend.clock.ms += HOUR_MS;
+        await using restarted = await accountsApp(opened!.database, { clock: backend.clock, env: { JWT_TTL: "30d" } });
+        const token = await installToken(backend, org.token);
+        const second = () =>
+          restarted.call("POST", "/api/clusters/register", {
+            bearer: token,
+            headers: { "idempotency-key": randomUUID() },
+            body: { ...body, installation: "two/secret" },
+          });
+        expect(brief(await second())).toEqual([409, "cluster_in_use"]);
+        backend.clock.ms += 90_000;
+        expect((await second()).statusCode).toBe(201);
+      });
+
       test("a machine_id that the organisation has keeps its agent_id and its remote configuration", async () => {
         const machine_id = "m".repeat(32);
         const first = await registerHost(backend, org.token, { machine_id });

@@ -5,7 +5,7 @@ import { CLUSTER_HEARTBEAT_PATH, type Heartbeat, ORG_ID_HEADER } from "../../age
 import { ApiError } from "../errors.ts";
 import { clipped, collectorOf, HEARTBEAT_BYTES, HEARTBEAT_SCHEMA, intervalOf } from "./heartbeat.ts";
 import type { EnrolmentDeps } from "./routes.ts";
-import { bodyIsOptional, NOTHING, signer } from "./schema.ts";
+import { bodyIsOptional, MAX_INSTALLATION, NOTHING, signer } from "./schema.ts";
 
 /** Nodes come and go with a cluster's autoscaler: those that are silent for this long are forgotten when another one appears. */
 const NODE_FORGOTTEN_MS = 24 * 60 * 60_000;
@@ -30,9 +30,14 @@ export function registerClusterHeartbeat(app: FastifyInstance, { db, guards, now
       const heartbeat = request.body;
       const id = signer(request).hostId;
       const at = new Date(now());
+      const installation = clipped(heartbeat.installation, MAX_INSTALLATION);
       await db
         .updateTable("clusters")
         .set({ last_heartbeat: at, heartbeat_interval_s: intervalOf(heartbeat) })
+        // Of a cluster that was registered before installations named themselves; one that did is not renamed by a key in overlap.
+        .$if(Boolean(installation), (update) =>
+          update.set((is) => ({ installation: is.fn.coalesce(is.ref("installation"), is.val(installation ?? null)) })),
+        )
         .where("id", "=", id)
         .execute();
       const node = clipped(heartbeat.node, 253);

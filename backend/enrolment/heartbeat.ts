@@ -20,6 +20,7 @@ export const HEARTBEAT_SCHEMA = {
     agent_version: text,
     interval_s: { type: "number" },
     collector: { type: "object", properties: { state: text, restarts: { type: "number" }, last_error: text } },
+    installation: text,
     config: { type: "object", properties: { version: text, error: text } },
   },
 } as const;
@@ -40,5 +41,9 @@ export function clipped(value: string | undefined, maxLength: number): string | 
 }
 
 export function isOnline(lastHeartbeat: Date | null, intervalS: number, now: number): boolean {
-  return lastHeartbeat !== null && now - lastHeartbeat.getTime() < ONLINE_INTERVALS * intervalS * 1000;
+  return lastHeartbeat !== null && now - lastHeartbeat.getTime() < offlineAfterMs(intervalS);
+}
+
+export function offlineAfterMs(intervalS: number): number {
+  return ONLINE_INTERVALS * intervalS * 1000;
 }

@@ -1,13 +1,18 @@
 // POST /api/clusters/register: a cluster's agent trades an install token for an API key. Invariant: a cluster_uid that the
-// organisation already has keeps its cluster_id, and its older keys end within the overlap. Registered by routes.ts.
+// organisation already has keeps its cluster_id, and its older keys end within the overlap; an installation that is alive is not driven out by another. Registered by routes.ts.
 import { randomUUID } from "node:crypto";
 import type { FastifyInstance } from "fastify";
 import { ORG_ID_HEADER, REGISTER_CLUSTER_PATH, ROTATION_OVERLAP_MS, type RegisterClusterRequest } from "../../agent/protocol/enrolment.ts";
+import type { Selectable, Transaction } from "kysely";
 import { audit } from "../accounts/audit.ts";
+import { ApiError } from "../errors.ts";
 import { installTokenGuard, spendInstallToken, type Enrol } from "./install-token.ts";
+import { offlineAfterMs } from "./heartbeat.ts";
 import { mintKey, retireOtherKeys } from "./key-table.ts";
+import { currentKeyTimes } from "./registry.ts";
 import type { EnrolmentDeps } from "./routes.ts";
-import { nameSchema, TIME_SCHEMA, UUID_SCHEMA } from "./schema.ts";
+import { MAX_INSTALLATION, nameSchema, TIME_SCHEMA, UUID_SCHEMA } from "./schema.ts";
+import type { ClusterTable, EnrolmentTables } from "./table.ts";
 
 const schema = {
   summary: "Register a cluster with an install token",
@@ -19,7 +24,12 @@ const schema = {
     type: "object",
     additionalProperties: false,
     required: ["cluster_name", "cluster_uid", "agent_version"],
-    properties: { cluster_name: nameSchema(200), cluster_uid: nameSchema(200), agent_version: nameSchema(100) },
+    properties: {
+      cluster_name: nameSchema(200),
+      cluster_uid: nameSchema(200),
+      agent_version: nameSchema(100),
+      installation: nameSchema(MAX_INSTALLATION),
+    },
   },
   response: {
     201: {
@@ -32,10 +42,11 @@ const schema = {
 
 export function registerRegisterCluster(app: FastifyInstance, deps: EnrolmentDeps): void {
   const onRequest = installTokenGuard(deps.db, deps.now);
+  const startedAt = deps.now();
   app.post<{ Body: RegisterClusterRequest }>(REGISTER_CLUSTER_PATH, { schema, onRequest }, async (request, reply) => {
-    const { cluster_name, cluster_uid, agent_version } = request.body;
-    const body = [REGISTER_CLUSTER_PATH, cluster_name, cluster_uid, agent_version];
-    const { row, rawKey, repeated } = await spendInstallToken(deps, request, body, enrolCluster(deps, request.body));
+    const { cluster_name, cluster_uid, agent_version, installation } = request.body;
+    const body = [REGISTER_CLUSTER_PATH, cluster_name, cluster_uid, agent_version, ...(installation === undefined ? [] : [installation])];
+    const { row, rawKey, repeated } = await spendInstallToken(deps, request, body, enrolCluster(deps, request.body, startedAt));
     const subject = { org_id: row.org_id, cluster_id: row.owner_id, cluster_name, key_id: row.id, repeated };
     audit(request, "cluster.register", subject);
     void reply.header(ORG_ID_HEADER, row.org_id);
@@ -43,17 +54,49 @@ export function registerRegisterCluster(app: FastifyInstance, deps: EnrolmentDep
   });
 }
 
-function enrolCluster({ masterKeys, now }: EnrolmentDeps, { cluster_name, cluster_uid }: RegisterClusterRequest): Enrol {
+function enrolCluster(deps: EnrolmentDeps, request: RegisterClusterRequest, startedAt: number): Enrol {
+  const { masterKeys, now } = deps;
+  const { cluster_name, cluster_uid, installation = null } = request;
   return async (trx, orgId) => {
     const at = new Date(now());
-    const cluster = await trx
+    const fresh = { id: randomUUID(), org_id: orgId, name: cluster_name, cluster_uid, created_at: at, last_heartbeat: null };
+    await trx
       .insertInto("clusters")
-      .values({ id: randomUUID(), org_id: orgId, name: cluster_name, cluster_uid, created_at: at, last_heartbeat: null })
-      .onConflict((conflict) => conflict.columns(["org_id", "cluster_uid"]).doUpdateSet({ name: cluster_name }))
-      .returning("id")
+      .values({ ...fresh, installation })
+      .onConflict((conflict) => conflict.columns(["org_id", "cluster_uid"]).doNothing())
+      .execute();
+    const cluster = await trx
+      .selectFrom("clusters")
+      .selectAll()
+      .where("org_id", "=", orgId)
+      .where("cluster_uid", "=", cluster_uid)
+      .forUpdate()
       .executeTakeFirstOrThrow();
+    await refuseSecondInstallation(trx, cluster, installation, { now: at.getTime(), startedAt });
+    await trx.updateTable("clusters").set({ name: cluster_name, installation }).where("id", "=", cluster.id).execute();
     const minted = await mintKey(trx, masterKeys, { orgId, kind: "cluster", ownerId: cluster.id, node: cluster_name }, at);
     await retireOtherKeys(trx, minted.row, new Date(at.getTime() + ROTATION_OVERLAP_MS));
     return minted;
   };
+}
+
+/** Two installations of one cluster would end each other's key. What did not name itself is served as ever. Spends no token. */
+async function refuseSecondInstallation(
+  trx: Transaction<EnrolmentTables>,
+  { id, org_id, installation: holder, last_heartbeat, heartbeat_interval_s }: Selectable<ClusterTable>,
+  installation: string | null,
+  { now, startedAt }: { now: number; startedAt: number },
+): Promise<void> {
+  if (holder === null || installation === null || holder === installation) return;
+  const mintedAt = (await currentKeyTimes(trx, org_id, "cluster", [id])).get(id);
+  if (!mintedAt) return;
+  const silentAfterMs = offlineAfterMs(heartbeat_interval_s);
+  const sinceMs = Math.max(mintedAt.getTime(), last_heartbeat?.getTime() ?? 0);
+  // Nobody could be heard while this process was down.
+  if (now - Math.max(sinceMs, startedAt) >= silentAfterMs) return;
+  throw new ApiError(
+    "cluster_in_use",
+    `another installation of the agent (${holder}) has this cluster's key: uninstall one of the two; this one gets a key when the other has been silent for ${silentAfterMs / 1000} s`,
+    { retryAfterS: heartbeat_interval_s },
+  );
 }

@@ -13,6 +13,9 @@ export const ID_PARAMS = { type: "object", properties: { id: { type: "string" } 
 /** Control characters and halves of a character: what a database, a label or a terminal does not take. For `[^…]` in patterns. */
 export const UNFIT_CHARACTERS = "\\u0000-\\u001f\\u007f\\ud800-\\udfff";
 
+/** Of the name of an installation: `<namespace>/<Secret>`. */
+export const MAX_INSTALLATION = 400;
+
 /** 1 to `maxLength` characters, none of them unfit. */
 export function nameSchema(maxLength: number) {
   const description = `1 to ${maxLength} characters, none of them a control character`;

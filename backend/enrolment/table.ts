@@ -51,6 +51,8 @@ export interface ClusterTable {
   created_at: Date;
   last_heartbeat: Date | null;
   heartbeat_interval_s: Generated<number>;
+  /** Of the agent that has the current key; null: it did not say. */
+  installation: ColumnType<string | null, string | null | undefined, string | null>;
 }
 
 export interface ClusterNodeTable {
