@@ -27,6 +27,7 @@
 //   QUOTA_BYTES_PER_SECOND, QUOTA_RECORDS_PER_SECOND   per organisation and replica; 0 or unset: unlimited
 //                                            bytes: as decompressed or as stored, whichever is more; refused bodies count
 //   INGEST_MEMORY_MIB       512              bodies held at once, compressed and decompressed; above it: 503
+//                                            (the rows that they become have 256 MiB of their own, one organisation half of it)
 //   ADMIN_EMAIL             admin@localhost  ADMIN_PASSWORD   the first user, at the first start
 //   UV_THREADPOOL_SIZE      4                read by Node itself at its start: statements of the embedded ClickHouse that run at once; 16 is good
 //   LOG_LEVEL               info             debug | info | warn | error

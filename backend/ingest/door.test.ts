@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { request as httpRequest, type IncomingMessage } from "node:http";
 import { connect, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import { gzipSync, zstdCompressSync } from "node:zlib";
 import { expect, test, vi } from "vitest";
 import { ApiError } from "../errors.ts";
@@ -17,7 +18,7 @@ const refuse: IngestSignal = async () => {
 };
 
 /** A door whose guard takes `x-org` for the tenant, and whose signals keep what they get. */
-async function openDoor(options: Partial<IngestRoutesOptions> = {}) {
+async function openDoor(options: Partial<IngestRoutesOptions> = {}, bounds: { headMs?: number } = {}) {
   const taken: { signal: string; org: string; body: Buffer }[] = [];
   const into =
     (signal: string): IngestSignal =>
@@ -26,7 +27,7 @@ async function openDoor(options: Partial<IngestRoutesOptions> = {}) {
       return { accepted: 1, dropped: { too_old: 2 } };
     };
   const observations = createObservations({ defaults: false });
-  const app = await createApp({ log: createLog("silent") });
+  const app = await createApp({ log: createLog("silent"), ...bounds });
   registerIngestRoutes(app, {
     guards: {
       signed: () => async (request) => {
@@ -173,6 +174,19 @@ test("after a refusal whose body was short, the connection is kept for the next 
   await vi.waitFor(() => expect(answer()).toContain("missing_header"));
   socket.write("POST /ingest HTTP/1.1\r\nHost: x\r\nx-org: acme\r\nContent-Length: 5\r\n\r\nhello");
   await vi.waitFor(() => expect(answer()).toContain("HTTP/1.1 204"));
+  socket.destroy();
+});
+
+test("a body that keeps its pace may take longer than anything else is waited for", async () => {
+  await using door = await openDoor({ pace: { graceMs: 100, leastBytesPerSecond: 10 } }, { headMs: 200 });
+  const { socket, answer } = await rawRequest(door.port, "x-org: acme\r\nContent-Length: 4000");
+  for (let sent = 0; sent < 40; sent += 1) {
+    expect(answer()).toBe("");
+    socket.write("x".repeat(100));
+    await sleep(25);
+  }
+  await vi.waitFor(() => expect(answer()).toContain("HTTP/1.1 204"));
+  expect(door.app.server.requestTimeout).toBe(0);
   socket.destroy();
 });
 
