@@ -77,6 +77,15 @@ const rule = (name: string, expr: string, more: object = {}): object => ({
   enabled: true,
   ...more,
 });
+/** Asks the evaluator itself, which tells nobody anything without its password. */
+async function ofEvaluator(path: string): Promise<string> {
+  const url = `http://${place.env["EVALUATOR_LISTEN"]}${path}`;
+  expect((await call("GET", url)).status).toBe(401);
+  const login = `atherops:${readFileSync(join(place.dataDir, "engine-password"), "utf8")}`;
+  const answer = await call("GET", url, { headers: { authorization: `Basic ${Buffer.from(login).toString("base64")}` } });
+  expect(answer.status).toBe(200);
+  return answer.text;
+}
 const evaluatorPid = (): number => (JSON.parse(readFileSync(join(place.dataDir, "vmalert.pid"), "utf8")) as { pid: number }).pid;
 
 describe("the time line of an alert", () => {
@@ -116,18 +125,13 @@ describe("the time line of an alert", () => {
     const body = rule("disk full", "disk_full == 1");
     const id = await createRule(red, { ...body, enabled: false });
     expect(await status(red, id)).toEqual({ state: "inactive", active_alerts: 0 });
-    const evaluator = place.env["EVALUATOR_LISTEN"];
-    expect((await call("GET", `http://${evaluator}/api/v1/rules`)).text).not.toContain(id);
+    expect(await ofEvaluator("/api/v1/rules")).not.toContain(id);
     await call("PUT", `${place.alertingUrl}/rules/${id}`, { bearer: red.token, body });
     await eventually("the evaluator has it", async () => (await status(red, id)).last_eval, 5000);
     await becomes(red, id, "firing", "disk_full 1");
     await call("PUT", `${place.alertingUrl}/rules/${id}`, { bearer: red.token, body: { ...body, enabled: false } });
     expect(await status(red, id)).toEqual({ state: "inactive", active_alerts: 0 });
-    await eventually(
-      "gone from the evaluator",
-      async () => !(await call("GET", `http://${evaluator}/api/v1/rules`)).text.includes(id),
-      5000,
-    );
+    await eventually("gone from the evaluator", async () => !(await ofEvaluator("/api/v1/rules")).includes(id), 5000);
   });
 
   test("an untouched alert goes on firing while other rules of the organisation come and go", async () => {
@@ -204,7 +208,7 @@ describe("tenants that try to see each other", () => {
       rule("probe %{LEAK_ME}", 'env_probe{x!="%{LEAK_ME}"} == 1', { annotations: { text: "%{LEAK_ME} %{PATH}" } }),
     );
     await becomes(blue, id, "firing", "env_probe 1");
-    const alerts = (await call("GET", `http://${place.env["EVALUATOR_LISTEN"]}/api/v1/alerts`)).text;
+    const alerts = await ofEvaluator("/api/v1/alerts");
     expect(alerts).toContain("%{LEAK_ME}");
     expect(alerts).not.toContain("the-environment-leaked");
     expect(readFileSync(`/proc/${evaluatorPid()}/environ`, "latin1")).toBe("");

@@ -58,7 +58,7 @@ test("after both the engine and its backend were killed, the next start has ever
     import { createLog } from ${JSON.stringify(new URL("../../log.ts", import.meta.url).href)};
     import { VictoriaMetricsStore } from ${JSON.stringify(new URL("../../metrics/store.ts", import.meta.url).href)};
     import { startVictoriaMetrics } from ${JSON.stringify(new URL("embedded.ts", import.meta.url).href)};
-    const engine = await startVictoriaMetrics({ candidates: [${JSON.stringify(program)}], dataDir: ${JSON.stringify(folder.path)}, retention: "30d", log: createLog("silent") });
+    const engine = await startVictoriaMetrics({ candidates: [${JSON.stringify(program)}], dataDir: ${JSON.stringify(folder.path)}, retention: "30d", passwordFile: undefined, log: createLog("silent") });
     const store = new VictoriaMetricsStore(engine);
     await store.write(${JSON.stringify(IDENTITY)}, Buffer.from('numbered{n="7"} 1\\n'), Date.now());
     console.log(engine.child.pid);
@@ -71,7 +71,13 @@ test("after both the engine and its backend were killed, the next start has ever
   process.kill(orphan, "SIGSTOP");
   process.kill(orphan, "SIGKILL");
 
-  const engine = await startVictoriaMetrics({ candidates: [program], dataDir: folder.path, retention: "30d", log: createLog("silent") });
+  const engine = await startVictoriaMetrics({
+    candidates: [program],
+    dataDir: folder.path,
+    retention: "30d",
+    passwordFile: undefined,
+    log: createLog("silent"),
+  });
   const store = new VictoriaMetricsStore(engine);
   await fetch(`${engine.writeUrl}/internal/force_flush`);
   expect(await stored(store)).toEqual(new Set(["7"]));
@@ -86,6 +92,7 @@ test("a missing program is one sentence that says what to do", async () => {
     candidates: ["no-such-program", "/no/such/path"],
     dataDir: folder.path,
     retention: "30d",
+    passwordFile: undefined,
     log: createLog("silent"),
   });
   await expect(start).rejects.toThrow(/^victoria-metrics is not installed: .*VICTORIA_METRICS_PATH.*hack\/fetch-tools\.ts/);
@@ -97,6 +104,7 @@ test("an engine that refuses its settings is an error with its own words", async
     candidates: [await toolPath("victoria-metrics")],
     dataDir: folder.path,
     retention: "1h",
+    passwordFile: undefined,
     log: createLog("silent"),
   });
   await expect(start).rejects.toThrow(/exited before it was ready[^]*retentionPeriod cannot be smaller than a day/);
@@ -127,6 +135,7 @@ test("an engine that refuses at first what it is owed, as on a full disk, is giv
     candidates: [program],
     dataDir: folder.path,
     retention: "30d",
+    passwordFile: undefined,
     log: createLog("silent"),
     timing: { firstBackoffMs: 20 },
     firstRetryMs: 10,

@@ -5,6 +5,7 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import type { Log } from "../../log.ts";
 import { superviseChild, type ChildTiming, type EngineChild } from "../child.ts";
+import { engineLogin, type EngineLogin } from "../engine-login.ts";
 import { WriteJournal } from "./journal.ts";
 import { Replay } from "./replay.ts";
 
@@ -15,6 +16,8 @@ export interface EmbeddedVictoriaMetricsOptions {
   readonly dataDir: string;
   /** As `-retentionPeriod` takes it, e.g. `30d`. */
   readonly retention: string;
+  /** Holds the password that the port asks for, made at the first start; undefined: it asks for none. */
+  readonly passwordFile: string | undefined;
   readonly log: Log;
   readonly onRestart?: () => void;
   readonly timing?: Partial<ChildTiming>;
@@ -23,6 +26,7 @@ export interface EmbeddedVictoriaMetricsOptions {
 }
 
 export interface EmbeddedVictoriaMetrics extends AsyncDisposable {
+  /** Both hold the login. */
   readonly writeUrl: string;
   readonly queryUrl: string;
   readonly child: EngineChild;
@@ -35,8 +39,9 @@ const PORT_ATTEMPTS = 3;
 /** Resolves once the engine answers and was given what a killed one had not written. Rejects with its last words if it cannot start. */
 export async function startVictoriaMetrics(options: EmbeddedVictoriaMetricsOptions): Promise<EmbeddedVictoriaMetrics> {
   const journal = new WriteJournal(join(options.dataDir, "metrics-journal"));
+  const login = engineLogin(options.passwordFile);
   const replay = new Replay(journal, options.log, options.firstRetryMs);
-  const { child, url } = await startOnFreePort(options, {
+  const { child, url } = await startOnFreePort(options, login, {
     onExit: () => journal.engineDied(),
     onRestart: (engineUrl) => {
       options.onRestart?.();
@@ -65,18 +70,20 @@ export async function startVictoriaMetrics(options: EmbeddedVictoriaMetricsOptio
 
 async function startOnFreePort(
   options: EmbeddedVictoriaMetricsOptions,
+  login: EngineLogin,
   events: { onExit: () => void; onRestart: (url: string) => void },
 ): Promise<{ child: EngineChild; url: string }> {
   for (let attempt = 1; ; attempt++) {
     const port = await freeLoopbackPort();
-    const url = `http://127.0.0.1:${port}`;
+    const address = `http://127.0.0.1:${port}`;
+    const url = login.in(address);
     try {
       const child = await superviseChild({
         name: "victoria-metrics",
         candidates: options.candidates,
-        args: flags(options, port),
+        args: [...flags(options, port), ...login.flags],
         pidFile: join(options.dataDir, "victoria-metrics.pid"),
-        readyUrl: `${url}/health`,
+        readyUrl: `${address}/health`,
         log: options.log,
         onExit: events.onExit,
         onRestart: () => events.onRestart(url),

@@ -2,6 +2,7 @@
 // with growing pauses, because an engine that comes up on a full disk refuses writes at first; one replay is under way at a time.
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Log } from "../../log.ts";
+import { loginOf } from "../engine-login.ts";
 import type { WriteJournal } from "./journal.ts";
 
 const FIRST_PAUSE_MS = 1000;
@@ -71,7 +72,8 @@ export class Replay implements AsyncDisposable {
 
   async #send(path: string, body: Buffer): Promise<void> {
     const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(TIMEOUT_MS)]);
-    const answer = await fetch(this.#url + path, { method: "POST", body: new Uint8Array(body), signal });
+    const { url, headers } = loginOf(this.#url);
+    const answer = await fetch(url + path, { method: "POST", body: new Uint8Array(body), headers, signal });
     await answer.body?.cancel();
     // 400: what the engine refuses for its content it refused then as well, and nobody was told that it was taken.
     if (answer.status >= 300 && answer.status !== 400) throw new Error(`the engine answered ${answer.status}`);

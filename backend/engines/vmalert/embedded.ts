@@ -1,10 +1,11 @@
 // The embedded rule evaluator: a supervised vmalert whose rules are a folder under DATA_DIR, one file for each group. Invariant:
 // vmalert is never started on a file that it would refuse, because it would exit. It has no environment, so that no rule can read one.
 import { rm } from "node:fs/promises";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { execa } from "execa";
 import type { Log } from "../../log.ts";
 import { findProgram, superviseChild, type ChildTiming, type EngineChild } from "../child.ts";
+import { engineLogin, loginOf } from "../engine-login.ts";
 import { listItem, literal, replaceFile, RuleFolder } from "./rule-folder.ts";
 
 export interface EvaluatorOptions {
@@ -15,9 +16,11 @@ export interface EvaluatorOptions {
   readonly listen: { readonly host: string; readonly port: number };
   readonly intervalMs: number;
   readonly delayMs: number;
-  /** Where expressions are asked, e.g. the embedded VictoriaMetrics. */
+  /** Holds the password that the port asks for, made at the first start; undefined: it asks for none. */
+  readonly passwordFile: string | undefined;
+  /** Where expressions are asked, e.g. the embedded VictoriaMetrics. May hold user:password. */
   readonly metricsQueryUrl: string;
-  /** Where the state of alerts is written, so that a restart finds it again. */
+  /** Where the state of alerts is written, so that a restart finds it again. May hold user:password. */
   readonly metricsWriteUrl: string;
   /** May hold user:password; unset: alerts are sent nowhere. */
   readonly alertmanagerUrl?: string | undefined;
@@ -27,7 +30,7 @@ export interface EvaluatorOptions {
 }
 
 export interface EmbeddedEvaluator extends AsyncDisposable {
-  /** Base URL for VmalertClient. */
+  /** Base URL for VmalertClient; holds the login. */
   readonly url: string;
   readonly child: EngineChild;
   /** Group → its text, of all groups; vmalert reads those that changed at its next reload or start. */
@@ -45,20 +48,22 @@ export async function startEvaluator(options: EvaluatorOptions): Promise<Embedde
   await keepUsableRules(program, rules, options.log);
   const notifier = await notifierFlags(folder, options.alertmanagerUrl);
   const host = options.listen.host.includes(":") ? `[${options.listen.host}]` : options.listen.host;
-  const url = `http://${host === "0.0.0.0" ? "127.0.0.1" : host}:${options.listen.port}`;
+  const address = `http://${host === "0.0.0.0" ? "127.0.0.1" : host}:${options.listen.port}`;
+  const login = engineLogin(options.passwordFile);
+  const metrics = await metricsFlags(folder, options);
   const child = await superviseChild({
     name: "vmalert",
     candidates: [program],
-    args: [...flags(options, rules), `-httpListenAddr=${host}:${options.listen.port}`, ...notifier],
+    args: [...flags(options, rules), ...metrics, `-httpListenAddr=${host}:${options.listen.port}`, ...login.flags, ...notifier],
     env: {},
     pidFile: join(options.dataDir, "vmalert.pid"),
-    readyUrl: `${url}/health`,
+    readyUrl: `${address}/health`,
     log: options.log,
     onRestart: options.onRestart,
     timing: options.timing,
   });
   return {
-    url,
+    url: login.in(address),
     child,
     writeRules: async (groups) => void (await rules.write(groups)),
     [Symbol.asyncDispose]: () => child[Symbol.asyncDispose](),
@@ -72,9 +77,6 @@ function flags(options: EvaluatorOptions, rules: RuleFolder): string[] {
     `-rule.evalDelay=${options.delayMs}ms`,
     // 0 makes vmalert 1.150.0 panic; the default lets a new group wait for up to an interval.
     "-group.maxStartDelay=1ms",
-    `-datasource.url=${options.metricsQueryUrl}`,
-    `-remoteRead.url=${options.metricsQueryUrl}`,
-    `-remoteWrite.url=${options.metricsWriteUrl}`,
     "-remoteWrite.flushInterval=1s",
     // Each entry keeps the whole expression, for a page that nobody opens.
     "-rule.updateEntriesLimit=1",
@@ -85,6 +87,21 @@ function flags(options: EvaluatorOptions, rules: RuleFolder): string[] {
     "-rule.validateTemplates=false",
     "-loggerLevel=WARN",
   ];
+}
+
+/** Passwords go into files, because arguments are visible to every user of the machine. */
+async function metricsFlags(folder: string, { metricsQueryUrl, metricsWriteUrl }: EvaluatorOptions): Promise<string[]> {
+  const flagged = { datasource: metricsQueryUrl, remoteRead: metricsQueryUrl, remoteWrite: metricsWriteUrl };
+  const flags: string[] = [];
+  for (const [name, urlWithLogin] of Object.entries(flagged)) {
+    const { url, user, password } = loginOf(urlWithLogin);
+    flags.push(`-${name}.url=${url}`);
+    if (!user && !password) continue;
+    const file = resolve(folder, `${name}-password`);
+    await replaceFile(file, password);
+    flags.push(`-${name}.basicAuth.username=${user}`, `-${name}.basicAuth.passwordFile=${file}`);
+  }
+  return flags;
 }
 
 /** The address goes into a file, because it may hold a password and arguments are visible to every user of the machine. */

@@ -61,6 +61,7 @@ test("vmalert starts on the rules of the one file of an older version, and witho
     candidates: [await toolPath("vmalert")],
     dataDir,
     listen: { host: "127.0.0.1", port },
+    passwordFile: undefined,
     intervalMs: 1000,
     delayMs: 0,
     metricsQueryUrl: "http://127.0.0.1:1",

@@ -1,0 +1,53 @@
+// The login that the embedded engines ask for on their ports, so that another user of the machine, who may reach every port of the
+// loopback, reads and writes nothing. Invariant: the password is made once and is only ever in its file, which its owner alone may read,
+// and in this process: engines are given the file's name, never the password in an argument or a variable.
+import { randomBytes } from "node:crypto";
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+
+const USER = "atherops";
+
+/** A URL as `fetch` and engines take it, and what they are to send along for the user:password that it held. */
+export interface LoginOfUrl {
+  readonly url: string;
+  readonly user: string;
+  readonly password: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+export interface EngineLogin {
+  /** For a program built on VictoriaMetrics' HTTP server. */
+  readonly flags: readonly string[];
+  /** The same URL with the login in it. */
+  in(url: string): string;
+}
+
+/** Makes the password if there is none yet. Without a file: no login. */
+export function engineLogin(passwordFile: string | undefined): EngineLogin {
+  if (passwordFile === undefined) return { flags: [], in: (url) => url };
+  const password = readOrMake(passwordFile);
+  return {
+    flags: [`-httpAuth.username=${USER}`, `-httpAuth.password=file://${resolve(passwordFile)}`],
+    in: (url) => url.replace("://", `://${USER}:${password}@`),
+  };
+}
+
+/** Takes the user and password out of a URL. */
+export function loginOf(urlWithLogin: string): LoginOfUrl {
+  const url = new URL(urlWithLogin);
+  const [user, password] = [decodeURIComponent(url.username), decodeURIComponent(url.password)];
+  url.username = url.password = "";
+  const authorization = `Basic ${Buffer.from(`${user}:${password}`).toString("base64")}`;
+  return { url: url.href.replace(/\/+$/, ""), user, password, headers: user || password ? { authorization } : {} };
+}
+
+function readOrMake(file: string): string {
+  if (!existsSync(file)) {
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(`${file}.new`, randomBytes(32).toString("base64url"), { mode: 0o600 });
+    renameSync(`${file}.new`, file);
+  }
+  const password = readFileSync(file, "utf8").trim();
+  if (!/^[\w-]{20,}$/.test(password)) throw new Error(`${file} holds no password of an engine: delete it, and it is made anew`);
+  return password;
+}
