@@ -12,6 +12,21 @@ const ACTION = new RegExp(
   "y",
 );
 
+/** What a label's value is taken to be; the other values are shorter. */
+const VALUE_BYTES = 1024;
+/** The most that one escaping formatter makes of a byte. */
+const ESCAPED_BYTES = 6;
+
+/** Bytes, about and at most, that the templates of `text` print for one alert of a rule whose expression has `exprBytes`. */
+export function printedBytes(text: string, exprBytes: number): number {
+  let bytes = 0;
+  for (const [, action = ""] of text.matchAll(/\{\{([^{}]*)\}\}/g)) {
+    const escapes = action.match(/Escape/g)?.length ?? 0;
+    bytes += (/\$expr|\.Expr/.test(action) ? exprBytes : VALUE_BYTES) * ESCAPED_BYTES ** escapes;
+  }
+  return bytes;
+}
+
 /** Undefined when every template in `text` only prints; else what is not allowed, for the user. Actions begin where the engine sees them. */
 export function whyUnsafeTemplate(text: string): string | undefined {
   for (let at = text.indexOf("{{"); at >= 0; at = text.indexOf("{{", ACTION.lastIndex)) {

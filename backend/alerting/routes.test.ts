@@ -227,6 +227,8 @@ describe("a body that is no rule is 400 and names the field", () => {
     ["annotations.a", { annotations: { a: "{{ $value" } }],
     ["annotations.a", { annotations: { a: "{{ $value | jsonEscape | jsonEscape | jsonEscape | jsonEscape }}" } }],
     ["annotations.a", { annotations: { a: '{{ printf "%999999d" 1 }}' } }],
+    ["annotations", { expr: `up{x="${"y".repeat(8000)}"} == 0`, annotations: { a: "{{ $expr }}".repeat(9) } }],
+    ["annotations", { annotations: { a: "{{ $labels.a | queryEscape | jsonEscape | htmlEscape }}" } }],
   ])("%s in %j", async (field, more) => {
     const answer = await create(more);
     expect(shown(answer)).toEqual([400, "invalid_field", expect.stringMatching(new RegExp(`^${field}(?:\\.[a-z]+)?: .`))]);

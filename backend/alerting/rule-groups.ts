@@ -3,12 +3,14 @@
 import type { LoadedGroup } from "../engines/vmalert/client.ts";
 import type { GroupRule, RuleGroup } from "../engines/vmalert/rule-file.ts";
 import { durationMs } from "./duration.ts";
-import { REVISION_ANNOTATION, type RuleBody, type Rule } from "./rule.ts";
+import { alertBytes, REVISION_ANNOTATION, type RuleBody, type Rule } from "./rule.ts";
 
 /** Rules of one organisation evaluated at once: more would let one tenant take all of the engine. */
-const CONCURRENCY = 4;
+const CONCURRENCY = 2;
 /** Instances of one rule above which it fails. */
 const MAX_INSTANCES = 5000;
+/** What all alerts of an organisation may take in the evaluator, which is everybody's; its rules share it. */
+const MAX_ALERTS_BYTES = 256 * 1024 * 1024;
 /** One expression may take so long; the engine stops it. */
 const QUERY_TIMEOUT = "10s";
 
@@ -22,9 +24,15 @@ export function groupOf(orgId: string, revision: number, rules: readonly Rule[])
     name: orgId,
     params: { extra_label: [`org_id=${orgId}`], timeout: [QUERY_TIMEOUT], [REVISION_PARAM]: [String(revision)] },
     concurrency: CONCURRENCY,
-    limit: MAX_INSTANCES,
+    limit: instancesOfEach(rules),
     rules: rules.map((rule) => groupRule(rule, orgId, rule.id, rule.revision)),
   };
+}
+
+/** So many instances may each rule have; an alert of each together takes no more than its share. */
+function instancesOfEach(rules: readonly RuleBody[]): number {
+  const bytes = rules.reduce((sum, rule) => sum + alertBytes(rule), 0);
+  return Math.max(1, Math.min(MAX_INSTANCES, Math.floor(MAX_ALERTS_BYTES / Math.max(1, bytes))));
 }
 
 /** The group of a rule that is not stored yet, for the dry run. */

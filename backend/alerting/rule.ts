@@ -2,7 +2,7 @@
 // no control characters and no lone surrogates, labels that the server sets cannot be given, and no template can do more than print.
 // Whether the engines take the rule is rule-check.ts's question.
 import { ApiError } from "../errors.ts";
-import { whyUnsafeTemplate } from "./annotation-template.ts";
+import { printedBytes, whyUnsafeTemplate } from "./annotation-template.ts";
 import { durationMs } from "./duration.ts";
 
 export const SEVERITIES = ["critical", "warning", "info"] as const;
@@ -48,6 +48,8 @@ const LABEL_NAME = "^[a-zA-Z_][a-zA-Z0-9_]{0,127}$";
 const MAX_FOR_MS = 366 * 86_400_000;
 /** Of all text of a rule: the evaluator reads all rules of everybody whenever one changes. */
 const MAX_RULE_BYTES = 16 * 1024;
+/** Of one alert in the evaluator, which holds one for each series that matches. */
+const MAX_ALERT_BYTES = 64 * 1024;
 
 const textMap = (maxLength: number) => ({
   type: "object",
@@ -114,6 +116,18 @@ export function checkBody(body: RuleBody): void {
   for (const [name, text] of Object.entries(body.annotations)) checkAnnotation(name, text);
   const bytes = bytesOf(body);
   if (bytes > MAX_RULE_BYTES) throw invalid("rule", `its text is ${bytes} bytes, more than ${MAX_RULE_BYTES}: shorten the annotations`);
+  if (alertBytes(body) > MAX_ALERT_BYTES)
+    throw invalid(
+      "annotations",
+      `their templates may print more than ${MAX_ALERT_BYTES} bytes for each alert: print less, or escape less often`,
+    );
+}
+
+/** What one alert of the rule takes in the evaluator, about: its labels, and its annotations with what their templates print. */
+export function alertBytes(body: RuleBody): number {
+  const exprBytes = Buffer.byteLength(body.expr);
+  const printed = Object.values(body.annotations).reduce((sum, text) => sum + printedBytes(text, exprBytes), 0);
+  return 1024 + bytesOf(body) + printed;
 }
 
 /** UTF-8 bytes of everything in a rule that is the user's text. */
