@@ -198,6 +198,7 @@ describe("a body that is no rule is 400 and names the field", () => {
     ["expr", { expr: "nosuchfunc(up) > 1" }],
     ["expr", { expr: "histogram_quantile(up) > 1" }],
     ["expr", { expr: 'up{x=~"("} > 1' }],
+    ["expr", { expr: "max_over_time(quantile_over_time(0.5, rand(1)[1h:1s])[1d:1s]) > 0" }],
     ["expr", { expr: "WITH (x = up) x > 1" }],
     ["expr", { expr: "up > 1 }} {{ x" }],
     ["expr", { expr: "up == 0\u0007" }],

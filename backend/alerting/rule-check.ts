@@ -66,7 +66,7 @@ export class RuleCheck {
     const params = new URLSearchParams({ query: expr, timeout: QUERY_TIMEOUT });
     const answer = await this.#metrics.query(orgId, "query", params, { signal }).catch((error: unknown) => {
       if (error instanceof ApiError && error.code === "invalid_parameter") throw invalid("expr", "matches too many series");
-      if (error instanceof ApiError && error.status === 400) throw invalid("expr", error.message);
+      if (error instanceof ApiError && error.status === 400) throw invalid("expr", error.message.replace(/^query: /, ""));
       throw storeError(error, "the metrics store cannot be reached, and rules are tried there: try again");
     });
     const { error, data } = parse(answer.body);
