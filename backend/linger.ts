@@ -4,15 +4,22 @@ import type { IncomingMessage } from "node:http";
 import { Socket } from "node:net";
 
 const LINGER_MS = 5000;
+/** Strangers that may: reading what they send, only to throw it away, takes time from everybody. */
+const MOST_STRANGERS = 200;
 
-/** After the answer: throws the rest away for a while, then the connection. */
-export function linger(request: IncomingMessage, ms = LINGER_MS): void {
+let strangers = 0;
+
+/** After the answer: throws the rest away for a while, then the connection. `isStranger`: nobody was authenticated. */
+export function linger(request: IncomingMessage, isStranger: boolean, ms = LINGER_MS): void {
   const { socket } = request;
   // A request that was made in this process has no real one.
   if (request.complete || !(socket instanceof Socket) || request.destroyed) return;
+  if (isStranger && strangers >= MOST_STRANGERS) return socket.destroySoon();
+  if (isStranger) strangers += 1;
   const stop = (): void => {
     clearTimeout(timer);
     request.off("end", stop).off("error", stop).off("close", stop);
+    if (isStranger) strangers -= 1;
     if (!request.complete) socket.destroy();
   };
   const timer = setTimeout(stop, ms);

@@ -125,7 +125,7 @@ function boundRequests(app: FastifyInstance, options: AppOptions): void {
   app.addHook("preParsing", async (request, reply) => {
     if (request.raw.headers.expect !== undefined) reply.raw.writeContinue();
   });
-  app.addHook("onResponse", async (request) => linger(request.raw, options.lingerMs));
+  app.addHook("onResponse", async (request) => linger(request.raw, !request.signingKey && !request.user, options.lingerMs));
 }
 
 /** Clients name a type for an empty body too (fetch: text/plain); nothing of any type is no body, which some routes allow. */

@@ -63,6 +63,23 @@ test("a sender of a large body that is refused sees the answer and not a reset, 
   expect((await connection.send(head("GET /things/7")).answer()).status).toBe(200);
 });
 
+test("of many strangers whose bodies do not come, some are waited for and the others are closed at once", async () => {
+  const slow = await createApp({ log: createLog("silent"), lingerMs: 3_600_000 });
+  await slow.listen({ host: "127.0.0.1", port: 0 });
+  const connections: RawConnection[] = [];
+  let closed = 0;
+  for (let count = 0; count < 210; count++) {
+    const connection = await RawConnection.open(slow);
+    connections.push(connection.send(head("POST /nowhere", "Content-Length: 250000")));
+    void connection.closed().then(() => (closed += 1));
+    expect((await connection.answer()).status).toBe(404);
+  }
+  await expect.poll(() => closed).toBe(10);
+  for (const connection of connections) connection[Symbol.dispose]();
+  await expect.poll(() => closed).toBe(210);
+  await slow.close();
+});
+
 test("a sender that asks before its body is told to go on only where the body is read", async () => {
   const asking = ["Expect: 100-continue", "Content-Type: application/json", "Content-Length: 2"];
   using read = await RawConnection.open(app);

@@ -27,7 +27,7 @@ async function openDoor(options: Partial<IngestRoutesOptions> = {}, bounds: { he
       return { accepted: 1, dropped: { too_old: 2 } };
     };
   const observations = createObservations({ defaults: false });
-  const app = await createApp({ log: createLog("silent"), ...bounds });
+  const app = await createApp({ log: createLog("silent"), lingerMs: 200, ...bounds });
   registerIngestRoutes(app, {
     guards: {
       signed: () => async (request) => {
@@ -51,7 +51,6 @@ async function openDoor(options: Partial<IngestRoutesOptions> = {}, bounds: { he
     memoryBytes: 128 * MIB,
     quota: { bytesPerSecond: 0, recordsPerSecond: 0 },
     draining: () => false,
-    lingerMs: 200,
     ...options,
   });
   await closeRoutes(app);

@@ -3,7 +3,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
 import { giveBack } from "../give-back.ts";
-import { linger } from "../linger.ts";
 import type { Observations, Signal } from "../observations.ts";
 import type { Guards, SigningKey } from "../request-identity.ts";
 import { MAX_BODY_BYTES, readBody, type BodyPace } from "./body.ts";
@@ -36,8 +35,6 @@ export interface IngestRoutesOptions {
   /** True once the process is stopping: new bodies get 503. */
   readonly draining: () => boolean;
   readonly pace?: BodyPace;
-  /** How long the rest of a refused body is still read. */
-  readonly lingerMs?: number;
 }
 
 declare module "fastify" {
@@ -58,7 +55,6 @@ export function registerIngestRoutes(app: FastifyInstance, options: IngestRoutes
     scope.removeAllContentTypeParsers();
     // Hands the body through as a stream, whatever its type.
     scope.addContentTypeParser("*", (_request, payload, done) => done(null, payload));
-    scope.addHook("onResponse", async (request) => linger(request.raw, options.lingerMs));
     scope.addHook("onError", async (request, _reply, error) => {
       const { signal } = request.routeOptions.config;
       if (signal) options.observations.rejected(signal, error instanceof ApiError ? error.code : "internal");
