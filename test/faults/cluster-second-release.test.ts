@@ -1,0 +1,58 @@
+// A second release of the agent in a cluster that the organisation has already: refused while the first is alive, without harm to it, and
+// enrolled when the first is gone. Real kube-apiserver, real chart, real backend.
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { IdentityCluster } from "../fixtures/identity-cluster.ts";
+import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
+import {
+  adminPassword,
+  type BackendPlace,
+  backendPlace,
+  call,
+  eventually,
+  login,
+  startBackend,
+  temporaryFolder,
+  type TestProcess,
+} from "../fixtures/processes.ts";
+
+const folder = temporaryFolder();
+let kube: KubeApiServer;
+let place: BackendPlace;
+let backend: TestProcess;
+let session: string;
+
+beforeAll(async () => {
+  kube = await KubeApiServer.start(folder.path);
+  place = await backendPlace(folder.path);
+  backend = await startBackend(place);
+  session = await login(place.apiUrl, "admin@localhost", adminPassword(place));
+});
+
+afterAll(async () => {
+  await backend?.end();
+  await kube?.[Symbol.asyncDispose]();
+  folder[Symbol.dispose]();
+});
+
+async function installToken(): Promise<string> {
+  return (await call("POST", `${place.apiUrl}/api/install-tokens`, { bearer: session, body: {} })).json.token as string;
+}
+
+it("is refused by name, spends no token, leaves the first one's key alone, and enrols by itself when the first is gone", async () => {
+  await using north = await IdentityCluster.start(kube, folder.path, place.apiUrl);
+  await using second = await IdentityCluster.start(kube, folder.path, place.apiUrl);
+  const first = north.agent("first", { installToken: await installToken(), intervalS: 5 });
+  const key = await first.signing();
+  const late = second.agent("late", { installToken: await installToken(), intervalS: 5 });
+  await eventually("it says who has the cluster", async () =>
+    late.log.includes(`another installation of the agent (${north.namespace}/cluster-agent-credentials) has this cluster's key`),
+  );
+  const before = first.events.length;
+  await eventually("the first goes on", async () => first.events.length > before + 10);
+  expect([first.signsWith, first.refusals, late.signsWith]).toEqual([key, [], undefined]);
+  await first.end("SIGTERM");
+  const taken = await late.signing(() => true, 60_000);
+  expect(taken).not.toBe(key);
+  await eventually("it says that all is well", async () => late.log.includes("in order again"));
+  expect((await call("GET", `${place.apiUrl}/api/clusters`, { bearer: session })).json).toHaveLength(1);
+});
