@@ -85,7 +85,7 @@ export async function run(program: Program): Promise<void> {
     if (stopped.aborted) return;
     log.warn(
       { folder: state.folder, was: state.owner, is: identity.current()?.id },
-      "this agent has another identity now; its state is kept, and not sent",
+      "the identity of this agent is not the one of this state any more: it is kept, and not sent",
     );
   }
 }

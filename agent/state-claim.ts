@@ -52,11 +52,15 @@ export function credentialsFor(state: ClaimedState, identity: CredentialSource):
   };
 }
 
-/** Until `stopped`, or until the identity is one that may not send what is in this folder. */
-export async function untilAnother(state: ClaimedState, identity: Pick<CredentialSource, "current">, stopped: AbortSignal): Promise<void> {
+/** Until `stopped`, or until the identity is one that may not send what is in this folder, or turns out to be none. */
+export async function untilAnother(
+  state: ClaimedState,
+  identity: Pick<AgentIdentity, "current" | "isKnown">,
+  stopped: AbortSignal,
+): Promise<void> {
   while (!stopped.aborted) {
     const credential = identity.current();
-    if (credential && !state.accepts(credential)) return;
+    if (credential ? !state.accepts(credential) : identity.isKnown() && state.owner !== undefined) return;
     await pause(stopped);
   }
 }

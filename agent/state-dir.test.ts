@@ -3,10 +3,11 @@ import { once } from "node:events";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Credential } from "./credentials/store.ts";
-import { credentialsFor } from "./state-claim.ts";
+import { credentialsFor, untilAnother } from "./state-claim.ts";
 import { ClaimedState, type Knowledge, StateDir } from "./state-dir.ts";
 
 let root: string;
@@ -121,6 +122,23 @@ describe("the state on a node", () => {
     expect(state.folder).toBe(root);
     expect(state.accepts(key("b"))).toBe(false);
     expect(state.accepts(key("a"))).toBe(true);
+  });
+
+  test("is left again when it turns out that this agent is another, or not enrolled", async () => {
+    leftBy(key("a"));
+    const stopped = new AbortController();
+    for (const now of [undefined, key("b")]) {
+      const state = held(UNKNOWN);
+      await untilAnother(state, { current: () => now, isKnown: () => true }, stopped.signal);
+      state[Symbol.dispose]();
+    }
+    const state = held(UNKNOWN);
+    let isOver = false;
+    const over = untilAnother(state, { current: () => key("a"), isKnown: () => true }, stopped.signal).then(() => (isOver = true));
+    await setImmediate();
+    expect(isOver).toBe(false);
+    stopped.abort();
+    await over;
   });
 
   test("goes with a cluster that was removed and enrolled again in its organisation, by the same installation only", () => {
