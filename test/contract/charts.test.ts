@@ -130,6 +130,12 @@ test.each(CHARTS)("every variable that %s sets is one that it refuses in extraEn
   }
 });
 
+test.each(CHARTS)("%s takes the values of a release that knew no egress rules (helm upgrade --reuse-values)", async (chart) => {
+  const flags = ["--set", "networkPolicy.enabled=true,networkPolicy.egress=null"];
+  const policy = (await manifests(chart, "default-values.yaml", ...flags)).find(({ kind }) => kind === "NetworkPolicy");
+  expect(policy?.spec.policyTypes).toEqual(["Ingress"]);
+});
+
 test.each(CHARTS)("%s lets its pods out of a namespace that denies it, when asked to", async (chart) => {
   const more = `networkPolicy.egress.more=[{"ports":[{"port":5432}]}]`;
   const flags = ["--set", "networkPolicy.enabled=true,networkPolicy.egress.enabled=true", "--set-json", more];

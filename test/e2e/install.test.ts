@@ -42,7 +42,7 @@ afterAll(async () => {
   if (!process.env["E2E_KEEP"]) await kubectl(["delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=true"]);
 });
 
-/** A claim for the backend: dynamic where the cluster has a default class, else a folder of the node that a pod hands to uid 1000. */
+/** A claim for the backend: dynamic where the cluster has a default class, else a folder of the node, which belongs to root. */
 async function makeVolume(): Promise<void> {
   const classes = JSON.parse(await kubectl(["get", "storageclass", "-o", "json"])).items as {
     metadata: { annotations?: Record<string, string> };
@@ -67,27 +67,7 @@ async function makeVolume(): Promise<void> {
       },
     },
     { ...claim, spec: { ...size, storageClassName: "", volumeName: volume } },
-    {
-      apiVersion: "v1",
-      kind: "Pod",
-      metadata: { name: "own-volume", namespace: NAMESPACE },
-      spec: {
-        restartPolicy: "Never",
-        containers: [
-          {
-            name: "chown",
-            image: AGENT_IMAGE,
-            imagePullPolicy: "IfNotPresent",
-            command: ["chown", "1000:1000", "/data"],
-            securityContext: { runAsUser: 0 },
-            volumeMounts: [{ name: "data", mountPath: "/data" }],
-          },
-        ],
-        volumes: [{ name: "data", persistentVolumeClaim: { claimName: "telemetry" } }],
-      },
-    },
   );
-  await kubectl(["-n", NAMESPACE, "wait", "pod/own-volume", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=240s"]);
 }
 
 async function session(): Promise<string> {
@@ -176,6 +156,8 @@ test("helm install brings up the backend, and its helm test passes", async () =>
     BACKEND_CHART,
     "--set",
     "persistence.existingClaim=telemetry",
+    "--set",
+    "persistence.chown=true",
     "--set",
     "evaluation.interval=5s",
     "--wait",
