@@ -14,6 +14,7 @@ import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import type { Release } from "./tools/release.ts";
 import { obtain, type Tool } from "./tools/obtain.ts";
+import { progressOn } from "./tools/progress.ts";
 import { ToolError, type Progress } from "./tools/tool-error.ts";
 
 const VICTORIA_METRICS = "1.150.0";
@@ -96,7 +97,7 @@ export function cacheFolder(): string {
 }
 
 /** The absolute path of one program, brought when it is missing (then with progress on stderr). Throws ToolError. */
-export async function toolPath(name: string, progress: Progress = (line) => console.error(line)): Promise<string> {
+export async function toolPath(name: string, progress: Progress = progressOn(process.stderr)): Promise<string> {
   const tool = CATALOGUE.find((one) => one.name === name);
   if (tool === undefined) throw new ToolError(`no program ${name}: known are ${CATALOGUE.map((one) => one.name).join(", ")}`);
   return obtain(tool, { cache: cacheFolder(), path: process.env["PATH"] ?? "", progress });
@@ -107,7 +108,7 @@ export async function fetchTools(names: readonly string[], { progress }: { progr
   const paths: Record<string, string> = {};
   for (const [at, name] of names.entries()) {
     const count = `[${at + 1}/${names.length}]`;
-    paths[name] = await toolPath(name, (line) => progress(`${count} ${line}`));
+    paths[name] = await toolPath(name, (line, live) => progress(`${count} ${line}`, live));
     progress(`${count} ${name}: ${paths[name]}`);
   }
   return paths;
@@ -157,7 +158,7 @@ function kubernetes(name: string, versionArgs: string[], takes: string): Tool {
 async function main(): Promise<void> {
   const { values, positionals } = parseArgs({ allowPositionals: true, options: { help: { type: "boolean", short: "h" } } });
   if (values.help) return usage();
-  const paths = await fetchTools(positionals.length > 0 ? positionals : TEST_TOOLS, { progress: (line) => console.error(line) });
+  const paths = await fetchTools(positionals.length > 0 ? positionals : TEST_TOOLS, { progress: progressOn(process.stderr) });
   for (const path of Object.values(paths)) console.log(path);
 }
 

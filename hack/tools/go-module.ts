@@ -13,7 +13,7 @@ import { ToolError, type Progress } from "./tool-error.ts";
 const MODULES = dirname(fileURLToPath(import.meta.url));
 /** Where Go's own installer puts it; often missing on the PATH of services. */
 const GO_INSTALLED = "/usr/local/go/bin/go";
-const PROGRESS_EVERY_MS = 15_000;
+const PROGRESS_EVERY_MS = 1000;
 
 export interface GoModule {
   /** In hack/tools: what go.mod and go.sum pin. */
@@ -34,7 +34,7 @@ export async function buildModule(module: GoModule, folder: string, target: stri
   const sources = module.package === "." ? await generateCollector(go, module.folder, folder) : join(MODULES, module.folder);
   const ldflags = ["-s", "-w", ...(module.variables ?? []).map((variable) => `-X ${variable}`)].join(" ");
   const args = ["build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", ldflags, "-o", target, module.package];
-  await run(go, args, sources, progress);
+  await run(go, args, sources, (line, live) => progress(`${line} of about ${module.takes}`, live));
 }
 
 /** The collector's main package, as the official builder writes it; our pinned go.mod and go.sum take the place of fresh ones. */
@@ -63,9 +63,14 @@ async function run(go: string, args: string[], cwd: string, progress: Progress):
   const output: string[] = [];
   for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text: string) => output.push(text));
   const startedAt = Date.now();
-  const timer = setInterval(() => progress(`still building (${Math.round((Date.now() - startedAt) / 1000)} s)`), PROGRESS_EVERY_MS);
+  const timer = setInterval(() => progress(`still building, ${elapsed(startedAt)}`, "live"), PROGRESS_EVERY_MS);
   const [code] = (await once(child, "close").finally(() => clearInterval(timer))) as [number | null];
   if (code !== 0) throw new ToolError(`go ${args[0]} ended with ${code}: ${lastLines(output.join(""))}`);
+}
+
+function elapsed(since: number): string {
+  const seconds = Math.round((Date.now() - since) / 1000);
+  return seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
 }
 
 function lastLines(output: string): string {

@@ -37,7 +37,7 @@ export async function obtain(tool: Tool, place: Place): Promise<string> {
   const kept = join(place.cache, tool.name, tool.version, tool.name);
   const found = (await findOnPath(tool, place.path)) ?? (existsSync(kept) ? kept : undefined);
   if (found !== undefined) return found;
-  const progress: Progress = (line) => place.progress(`${tool.name} ${tool.version}: ${line}`);
+  const progress: Progress = (line, live) => place.progress(`${tool.name} ${tool.version}: ${line}`, live);
   const release = await acquireLock(`${kept}.lock`, (pid) => progress(`waiting for process ${pid}, which is bringing it`));
   try {
     if (!existsSync(kept)) await bring(tool, kept, progress);

@@ -15,7 +15,7 @@ import { ToolError, type Progress } from "./tool-error.ts";
 
 const CONNECT_TIMEOUT_MS = 5_000;
 const STALL_TIMEOUT_MS = 30_000;
-const PROGRESS_EVERY_MS = 10_000;
+const PROGRESS_EVERY_MS = 1000;
 const ATTEMPTS = 2;
 
 export interface Release {
@@ -82,7 +82,7 @@ function counted(totalMegabytes: number, progress: Progress): Transform {
       received += chunk.length;
       if (Date.now() > nextAt) {
         nextAt = Date.now() + PROGRESS_EVERY_MS;
-        progress(`${Math.round(received / 1e6)} of ${totalMegabytes || "?"} MB`);
+        progress(`${Math.round(received / 1e6)} of ${totalMegabytes || "?"} MB`, "live");
       }
       done(null, chunk);
     },

@@ -4,5 +4,5 @@ export class ToolError extends Error {
   override readonly name = "ToolError";
 }
 
-/** One line about what is going on now. */
-export type Progress = (line: string) => void;
+/** One line about what is going on now. `live`: the next line takes its place; it may come each second. */
+export type Progress = (line: string, live?: "live") => void;

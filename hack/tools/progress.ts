@@ -1,0 +1,29 @@
+// Where progress lines go: on a terminal one line that lives (elapsed of expected), elsewhere a line each quarter minute, so that a log
+// of CI stays short. Invariant: a line that is not live is always printed, whole and once.
+import type { Progress } from "./tool-error.ts";
+
+const EVERY_MS = 15_000;
+
+/** The part of a stream that is written to. */
+export interface Sink {
+  readonly isTTY?: boolean;
+  readonly columns?: number;
+  write(text: string): unknown;
+}
+
+/** `now` is in milliseconds of any clock that does not jump. */
+export function progressOn(sink: Sink, now: () => number = () => performance.now()): Progress {
+  let living = false;
+  let lastAt = now();
+  return (line, live) => {
+    if (live && !sink.isTTY) {
+      if (now() - lastAt < EVERY_MS) return;
+    }
+    lastAt = now();
+    if (!sink.isTTY) return void sink.write(`${line}\n`);
+    // A line wider than the terminal would wrap, and could not be taken back.
+    const text = live ? line.slice(0, (sink.columns ?? 80) - 1) : `${line}\n`;
+    sink.write(`${living ? "\r\u001B[K" : ""}${text}`);
+    living = live !== undefined;
+  };
+}
