@@ -89,6 +89,23 @@ export const CATALOGUE: readonly Tool[] = [
     release: forLinux((arch) => withSuffix(github("kubernetes-sigs/kind", "v0.33.0", `kind-linux-${arch}`), ".sha256sum")),
     module: { folder: "kind", package: "sigs.k8s.io/kind", takes: "half a minute" },
   },
+  {
+    // The newest version whose modules can all be had.
+    name: "nfpm",
+    version: "2.45.1",
+    versionArgs: ["--version"],
+    release: forLinux((arch) => ({
+      url: github("goreleaser/nfpm", "v2.45.1", `nfpm_2.45.1_Linux_${arch === "amd64" ? "x86_64" : arch}.tar.gz`),
+      checksums: github("goreleaser/nfpm", "v2.45.1", "checksums.txt"),
+      member: "nfpm",
+    })),
+    module: {
+      folder: "nfpm",
+      package: "github.com/goreleaser/nfpm/v2/cmd/nfpm",
+      variables: ["main.version=2.45.1"],
+      takes: "1 minute",
+    },
+  },
 ];
 
 /** Where programs are kept between runs. */

@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 export GOWORK=off GOFLAGS=
 
-VICTORIA_METRICS=v1.150.0 OTELCOL=v0.149.0 HELM=v4.3.1 KUBERNETES=v1.34.4 ETCD=v3.6.6 KIND=v0.33.0
+VICTORIA_METRICS=v1.150.0 OTELCOL=v0.149.0 HELM=v4.3.1 KUBERNETES=v1.34.4 ETCD=v3.6.6 KIND=v0.33.0 NFPM=v2.45.1
 
 # pin FOLDER VERSION PACKAGE…: a module that does nothing but pin these programs.
 pin() {
@@ -24,6 +24,7 @@ victoria_metrics() {
 helm() { pin helm "$HELM" helm.sh/helm/v4/cmd/helm; }
 etcd() { pin etcd "$ETCD" go.etcd.io/etcd/server/v3; }
 kind() { pin kind "$KIND" sigs.k8s.io/kind; }
+nfpm() { pin nfpm "$NFPM" github.com/goreleaser/nfpm/v2/cmd/nfpm; }
 
 # Kubernetes requires its own parts as v0.0.0 and replaces them in its go.mod, which counts in the main module alone: said again here.
 kubernetes() {
@@ -49,6 +50,6 @@ otelcol() {
   rm -rf "$made"
 }
 
-for tool in "${@:-victoria_metrics helm etcd kind kubernetes otelcol}"; do
+for tool in "${@:-victoria_metrics helm etcd kind nfpm kubernetes otelcol}"; do
   for one in $tool; do "$one"; done
 done
