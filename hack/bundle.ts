@@ -1,0 +1,86 @@
+// Bundles a program into one file of plain JavaScript, with a source map that names its TypeScript and with the licences of every
+// package inside: for the agent's image and for releases. Invariant: the same sources give the same bytes, and no test's file comes in.
+// Bundled, a process opens one file instead of some hundreds and is 10 MB smaller.
+//
+//   node hack/bundle.ts PROGRAM FOLDER    PROGRAM: k8s-agent | host-agent | atherops; writes FOLDER/<program>.js, .js.map, LICENSES.txt
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+
+export const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
+
+/** name → [entry, file without its ending]. */
+export const PROGRAMS = {
+  "k8s-agent": ["agent/bin/atherops-k8s-otel-agent.ts", "atherops-k8s-otel-agent"],
+  "host-agent": ["agent/bin/atherops-otel-agent.ts", "atherops-otel-agent"],
+  atherops: ["backend/bin/atherops.ts", "atherops"],
+} as const;
+
+export type ProgramName = keyof typeof PROGRAMS;
+
+/** CommonJS packages ask for `require`, which a module does not have. */
+const REQUIRE = 'import { createRequire as __createRequire } from "node:module"; const require = __createRequire(import.meta.url);';
+
+/** Writes the bundle into `folder` and answers the packages that are inside, `name@version`, sorted. */
+export async function bundle(program: ProgramName, folder: string): Promise<string[]> {
+  const [entry, name] = PROGRAMS[program];
+  const { metafile } = await build({
+    absWorkingDir: ROOT,
+    entryPoints: [entry],
+    outfile: join(folder, `${name}.js`),
+    bundle: true,
+    platform: "node",
+    target: "node24",
+    format: "esm",
+    banner: { js: REQUIRE },
+    sourcemap: "linked",
+    // A source map names the sources; their text is in the repository, at the release's tag.
+    sourcesContent: false,
+    metafile: true,
+    legalComments: "none",
+    logLevel: "warning",
+  });
+  const inputs = Object.keys(metafile.inputs);
+  const strays = inputs.filter((file) => /\.(test|fixture)\.ts$|(^|\/)test\//.test(file) && !file.includes("node_modules/"));
+  if (strays.length > 0) throw new Error(`tests are no part of a program: ${strays.join(", ")}`);
+  const packages = packagesOf(inputs);
+  writeFileSync(join(folder, "LICENSES.txt"), packages.map(licence).join("\n"));
+  return packages.map(({ id }) => id);
+}
+
+interface Package {
+  readonly id: string;
+  readonly folder: string;
+  readonly license: string;
+}
+
+function packagesOf(inputs: readonly string[]): Package[] {
+  const folders = new Set(
+    inputs.map((file) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(file)?.[0]).filter((folder) => folder !== undefined),
+  );
+  return [...folders]
+    .map((folder) => {
+      const manifest = JSON.parse(readFileSync(join(ROOT, folder, "package.json"), "utf8")) as Record<string, string>;
+      return { id: `${manifest["name"]}@${manifest["version"]}`, folder, license: manifest["license"] ?? "see below" };
+    })
+    .sort((a, b) => (a.id < b.id ? -1 : 1));
+}
+
+/** One section of LICENSES.txt: the package, its licence's name, and the licence's text as the package carries it. */
+function licence({ id, folder, license }: Package): string {
+  const names = readdirSync(join(ROOT, folder)).filter((name) => /^(licen[cs]e|copying|notice)/i.test(name));
+  const texts = names.sort().map((name) => readFileSync(join(ROOT, folder, name), "utf8").trim());
+  return `${"=".repeat(80)}\n${id} (${license})\n\n${texts.join("\n\n") || "The package carries no text of its licence."}\n`;
+}
+
+if (import.meta.main) {
+  const [program, folder] = process.argv.slice(2);
+  if (!program || !folder || !Object.hasOwn(PROGRAMS, program)) {
+    console.error(`usage: node hack/bundle.ts ${Object.keys(PROGRAMS).join("|")} FOLDER`);
+    process.exit(2);
+  }
+  if (!existsSync(folder)) mkdirSync(folder, { recursive: true });
+  const packages = await bundle(program as ProgramName, folder);
+  console.error(`${relative(process.cwd(), folder)}: ${packages.length} packages inside`);
+}

@@ -1,0 +1,10 @@
+#!/bin/sh
+set -e
+if [ -d /run/systemd/system ]; then
+  systemctl daemon-reload
+  # After an upgrade: the new version. At the first installation it is not enabled, since it has no settings yet.
+  systemctl try-restart atherops-otel-agent.service
+fi
+if ! grep -q '^BACKEND_URL=.' /etc/atherops/agent.env; then
+  echo "atherops-otel-agent: set BACKEND_URL and INSTALL_TOKEN in /etc/atherops/agent.env, then: systemctl enable --now atherops-otel-agent"
+fi

@@ -1,0 +1,240 @@
+// Makes a release from a clean tag, into dist/, and publishes nothing. Twice from the same tag, it makes the same bytes: every time in
+// an archive is that of the tagged commit, every list is sorted.
+//
+//   hack/release              from a clean checkout whose HEAD has the tag v<version of package.json>
+//   hack/release --untagged   whatever stands here, to try it; the version gets the commit's name as its build
+//   hack/release --help
+//
+// dist/
+//   atherops-otel-agent_<version>_<arch>.deb, .rpm        the host agent: Node, collector, systemd unit
+//   atherops-otel-agent-<version>-linux-<arch>.tar.gz     the same without a package manager
+//   atherops-otel-agent-<version>.tgz                     the host agent for npm: needs Node 24, and a collector on PATH
+//   atherops-<version>.tgz                                the admin client for npm: needs Node 24
+//   atherops-backend-<version>.tgz, atherops-cluster-agent-<version>.tgz   the charts
+//   build-images.sh                                       builds the images for linux/amd64 and linux/arm64
+//   sbom-agent.cdx.json, sbom-backend.cdx.json            what is inside (CycloneDX)
+//   RELEASE_NOTES.md, SHA256SUMS
+//
+// Packages with programs inside are made for the processor of this machine; run it on each. Deb and rpm: nfpm, hack/packaging/nfpm.yaml.
+import { createHash } from "node:crypto";
+import { chmodSync, copyFileSync, cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { execa } from "execa";
+import { bundle, ROOT } from "./bundle.ts";
+import { toolPath } from "./fetch-tools.ts";
+
+const DIST = join(ROOT, "dist");
+const WORK = join(DIST, ".work");
+const PACKAGING = join(ROOT, "hack", "packaging");
+const ARCH = { x64: "amd64", arm64: "arm64" }[process.arch as string] ?? process.arch;
+
+class ReleaseError extends Error {}
+
+/** What is released: `epoch` is the commit's time in Unix seconds, which every archive carries. */
+interface Release {
+  readonly version: string;
+  readonly epoch: string;
+}
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({ options: { untagged: { type: "boolean" }, help: { type: "boolean", short: "h" } } });
+  if (values.help) return usage();
+  const release = await checked(values.untagged ?? false);
+  process.env["SOURCE_DATE_EPOCH"] = release.epoch;
+  rmSync(DIST, { recursive: true, force: true });
+  mkdirSync(WORK, { recursive: true });
+  const steps: [string, (release: Release) => Promise<void>][] = [
+    ["npm tarballs", npmTarballs],
+    ["the host agent, self-contained", hostAgent],
+    ["charts", charts],
+    ["images", imageCommands],
+    ["SBOM", sboms],
+    ["notes", notes],
+  ];
+  for (const [what, make] of steps) {
+    const startedAt = Date.now();
+    await make(release);
+    console.error(`${what}: ${((Date.now() - startedAt) / 1000).toFixed(1)} s`);
+  }
+  rmSync(WORK, { recursive: true });
+  checksums();
+  console.error(`\natherops ${release.version} in ${DIST}; nothing was published. Check it: cd dist && sha256sum -c SHA256SUMS`);
+}
+
+async function checked(untagged: boolean): Promise<Release> {
+  const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { version: string };
+  const epoch = await git("log", "-1", "--format=%ct");
+  if (untagged) return { version: `${version}+${await git("rev-parse", "--short=12", "HEAD")}`, epoch };
+  const changed = await git("status", "--porcelain");
+  if (changed !== "") throw new ReleaseError(`the checkout is not clean; commit or remove:\n${changed}`);
+  const tags = (await git("tag", "--points-at", "HEAD")).split("\n");
+  if (!tags.includes(`v${version}`)) {
+    throw new ReleaseError(`HEAD does not have the tag v${version} (the version of package.json); set it: git tag v${version}`);
+  }
+  return { version, epoch };
+}
+
+async function git(...args: string[]): Promise<string> {
+  return (await execa("git", args, { cwd: ROOT })).stdout;
+}
+
+/** Bundles as npm packages: what `npm install -g FILE` takes. */
+async function npmTarballs({ version }: Release): Promise<void> {
+  for (const [program, name, description] of [
+    ["atherops", "atherops", "Administers an AtherOps backend over its HTTP API, and reads telemetry"],
+    ["host-agent", "atherops-otel-agent", "Sends the telemetry of this Linux host to an AtherOps backend"],
+  ] as const) {
+    const folder = join(WORK, "npm", name);
+    mkdirSync(folder, { recursive: true });
+    await bundle(program, folder);
+    const file = `${name}.js`;
+    chmodSync(join(folder, file), 0o755);
+    const manifest = {
+      name,
+      version,
+      description,
+      type: "module",
+      bin: { [name]: file },
+      engines: { node: ">=24" },
+      os: ["linux", "darwin"],
+    };
+    writeFileSync(join(folder, "package.json"), `${JSON.stringify(manifest, undefined, 2)}\n`);
+    await execa("npm", ["pack", "--silent", "--pack-destination", DIST], { cwd: folder });
+  }
+}
+
+/** The tree as it is installed, then an archive and two packages of it. */
+async function hostAgent(release: Release): Promise<void> {
+  const tree = join(WORK, "host", "root");
+  const lib = join(tree, "usr/lib/atherops-otel-agent");
+  for (const folder of [lib, join(tree, "usr/bin"), join(tree, "usr/lib/systemd/system")]) mkdirSync(folder, { recursive: true });
+  await bundle("host-agent", lib);
+  copyFileSync(process.execPath, join(lib, "node"));
+  copyFileSync(await toolPath("otelcol-contrib"), join(lib, "otelcol-contrib"));
+  copyFileSync(join(PACKAGING, "atherops-otel-agent.sh"), join(tree, "usr/bin/atherops-otel-agent"));
+  copyFileSync(join(PACKAGING, "atherops-otel-agent.service"), join(tree, "usr/lib/systemd/system/atherops-otel-agent.service"));
+  copyFileSync(join(PACKAGING, "agent.env"), join(WORK, "host", "agent.env"));
+  for (const program of [
+    "usr/lib/atherops-otel-agent/node",
+    "usr/lib/atherops-otel-agent/otelcol-contrib",
+    "usr/bin/atherops-otel-agent",
+  ]) {
+    chmodSync(join(tree, program), 0o755);
+  }
+  await archive(release, tree);
+  const nfpm = await toolPath("nfpm");
+  const env = { VERSION: release.version, ARCH, SOURCE: join(WORK, "host"), PACKAGING, SOURCE_DATE_EPOCH: release.epoch };
+  const config = join(PACKAGING, "nfpm.yaml");
+  for (const kind of ["deb", "rpm"]) {
+    const target = join(DIST, `atherops-otel-agent_${release.version}_${ARCH}.${kind}`);
+    await execa(nfpm, ["package", "--config", config, "--packager", kind, "--target", target], { cwd: PACKAGING, env });
+  }
+}
+
+async function archive({ version, epoch }: Release, tree: string): Promise<void> {
+  const name = `atherops-otel-agent-${version}-linux-${ARCH}`;
+  const folder = join(WORK, "archive", name);
+  cpSync(tree, folder, { recursive: true });
+  copyFileSync(join(PACKAGING, "agent.env"), join(folder, "agent.env"));
+  copyFileSync(join(PACKAGING, "install.sh"), join(folder, "install.sh"));
+  chmodSync(join(folder, "install.sh"), 0o755);
+  const file = join(DIST, `${name}.tar.gz`);
+  const sameBytes = ["--sort=name", `--mtime=@${epoch}`, "--owner=0", "--group=0", "--numeric-owner"];
+  await execa("tar", [...sameBytes, "-C", join(WORK, "archive"), "-I", "gzip -n", "-cf", file, name]);
+}
+
+/** Helm writes the time of packing into the archive, so it is packed once more with the commit's. */
+async function charts({ version, epoch }: Release): Promise<void> {
+  const helm = await toolPath("helm");
+  const folder = join(WORK, "charts");
+  for (const chart of ["backend", "cluster-agent"]) {
+    await execa(helm, ["package", join(ROOT, "charts", chart), "--version", version, "--app-version", version, "--destination", folder]);
+  }
+  for (const file of readdirSync(folder).filter((name) => name.endsWith(".tgz"))) {
+    const unpacked = join(folder, `${file}.d`);
+    mkdirSync(unpacked);
+    await execa("tar", ["-xzf", join(folder, file), "-C", unpacked]);
+    const sameBytes = ["--sort=name", `--mtime=@${epoch}`, "--owner=0", "--group=0", "--numeric-owner", "--mode=u=rwX,go=rX"];
+    await execa("tar", [...sameBytes, "-C", unpacked, "-I", "gzip -n", "-cf", join(DIST, file), ...readdirSync(unpacked)]);
+  }
+}
+
+async function imageCommands({ version }: Release): Promise<void> {
+  const tag = version.replace("+", "-");
+  const lines = [
+    "#!/bin/sh",
+    "# Builds and pushes the images of this release for both processors. Usage, in a checkout at the release's tag:",
+    "#   sh build-images.sh registry.example.com/telemetry",
+    "set -eu",
+    "repository=${1:?name the repository to push to, e.g. registry.example.com/telemetry}",
+    ...[
+      ["atherops-agent", "Dockerfile.agent", "", ""],
+      ["atherops-backend", "Dockerfile.backend", "", ""],
+      ["atherops-backend", "Dockerfile.backend", " --target lean", "-lean"],
+    ].map(
+      ([name, file, target, suffix]) =>
+        `docker buildx build --platform linux/amd64,linux/arm64 -f ${file}${target} -t "$repository/${name}:${tag}${suffix}" --push .`,
+    ),
+  ];
+  writeFileSync(join(DIST, "build-images.sh"), `${lines.join("\n")}\n`, { mode: 0o755 });
+}
+
+/** npm's own list of what the lock file pins, without what differs between two runs; the programs that are no npm packages are added. */
+async function sboms({ epoch }: Release): Promise<void> {
+  const programs = {
+    agent: [["otelcol-contrib", "0.149.0", "pkg:github/open-telemetry/opentelemetry-collector-releases@v0.149.0"]],
+    backend: ["victoria-metrics", "vmalert"].map((name) => [name, "1.150.0", "pkg:github/VictoriaMetrics/VictoriaMetrics@v1.150.0"]),
+  };
+  for (const [workspace, added] of Object.entries(programs)) {
+    const args = ["sbom", "--sbom-format", "cyclonedx", "--omit", "dev", "--workspace", workspace, "--package-lock-only"];
+    const { stdout } = await execa("npm", args, { cwd: ROOT });
+    const sbom = JSON.parse(stdout) as {
+      serialNumber?: string;
+      metadata: { timestamp: string; component: { name: string } };
+      components: object[];
+    };
+    delete sbom.serialNumber;
+    // npm names it after the folder of the checkout.
+    sbom.metadata.component.name = `atherops-${workspace}`;
+    sbom.metadata.timestamp = new Date(Number(epoch) * 1000).toISOString();
+    const node = ["node", process.versions.node, `pkg:generic/node@${process.versions.node}`];
+    for (const [name, of, purl] of [...added, node]) {
+      sbom.components.push({ "bom-ref": purl, type: "application", name, version: of, purl });
+    }
+    const file = `sbom-${workspace}.cdx.json`;
+    writeFileSync(join(DIST, file), `${JSON.stringify({ ...sbom, version: 1 }, undefined, 2)}\n`);
+  }
+}
+
+/** The section of CHANGELOG.md with this version; of an untagged one, what is unreleased. */
+async function notes({ version }: Release): Promise<void> {
+  const sections = readFileSync(join(ROOT, "CHANGELOG.md"), "utf8").split(/^## /m).slice(1);
+  const section = sections.find((text) => text.startsWith(`[${version}]`)) ?? (version.includes("+") ? sections[0] : undefined);
+  if (section === undefined) throw new ReleaseError(`CHANGELOG.md has no section "## [${version}]": write it, commit, and tag that commit`);
+  writeFileSync(join(DIST, "RELEASE_NOTES.md"), `# ${section.trim()}\n`);
+}
+
+function checksums(): void {
+  const files = readdirSync(DIST).sort();
+  const lines = files.map(
+    (file) =>
+      `${createHash("sha256")
+        .update(readFileSync(join(DIST, file)))
+        .digest("hex")}  ${file}\n`,
+  );
+  writeFileSync(join(DIST, "SHA256SUMS"), lines.join(""));
+}
+
+function usage(): void {
+  const [manual] = readFileSync(new URL(import.meta.url), "utf8").split("\nimport ");
+  console.log(manual?.replaceAll(/^\/\/ ?/gm, ""));
+}
+
+try {
+  await main();
+} catch (error) {
+  const { name, message, stack } = error as Error;
+  console.error(`hack/release: ${error instanceof ReleaseError || name === "ToolError" || name === "ExecaError" ? message : stack}`);
+  process.exitCode = 1;
+}
