@@ -16,14 +16,11 @@ export function progressOn(sink: Sink, now: () => number = () => performance.now
   let living = false;
   let lastAt = now();
   return (line, live) => {
-    if (live && !sink.isTTY) {
-      if (now() - lastAt < EVERY_MS) return;
-    }
+    if (live && !sink.isTTY && now() - lastAt < EVERY_MS) return;
     lastAt = now();
-    if (!sink.isTTY) return void sink.write(`${line}\n`);
     // A line wider than the terminal would wrap, and could not be taken back.
-    const text = live ? line.slice(0, (sink.columns ?? 80) - 1) : `${line}\n`;
+    const text = live && sink.isTTY ? line.slice(0, (sink.columns ?? 80) - 1) : `${line}\n`;
     sink.write(`${living ? "\r\u001B[K" : ""}${text}`);
-    living = live !== undefined;
+    living = live !== undefined && sink.isTTY === true;
   };
 }
