@@ -15,20 +15,23 @@
 //   VICTORIA_METRICS_PATH, VMALERT_PATH      programs; else PATH, else the tool cache of hack/fetch-tools.ts
 //   EVALUATOR_QUERY_URL                      vmalert; default the embedded one, with external engines http://localhost:8880
 //   EVALUATOR_LISTEN        127.0.0.1:8880   where the embedded vmalert listens
-//   EVALUATION_INTERVAL     15s              EVALUATION_DELAY  0s
+//   EVALUATION_INTERVAL     15s              how often each rule is evaluated
+//   EVALUATION_DELAY        0s               how far behind now rules look; some seconds where samples arrive late
 //   RULES_LISTEN                             internal listener that offers the rules to an external vmalert, e.g. 0.0.0.0:8083
 //   RULES_PASSWORD                           its Basic-auth password (user "vmalert"); required with RULES_LISTEN
 //   ALERTMANAGER_URL                         where the embedded vmalert sends alerts; unset: nowhere
 //   ALERTING_URL                             where the API forwards /alerting/; default this process's alerting listener
 //   MASTER_KEY, MASTER_PREVIOUS_KEY          32 bytes, base64: encrypts API keys at rest; previous: still decrypts
 //   JWT_SECRET, JWT_PREVIOUS_SECRET          at least 32 bytes: signs sessions; previous: still verifies
-//   JWT_TTL                 15m
-//   LOGS_RETENTION_DAYS 30  TRACES_RETENTION_DAYS 30  METRICS_RETENTION 30d
-//   QUOTA_BYTES_PER_SECOND, QUOTA_RECORDS_PER_SECOND   per organisation and replica; 0 or unset: unlimited
-//                                            bytes: as decompressed or as stored, whichever is more; refused bodies count
+//   JWT_TTL                 15m              how long a session lasts
+//   LOGS_RETENTION_DAYS, TRACES_RETENTION_DAYS   30   whole days, of the record's own time
+//   METRICS_RETENTION       30d              as VictoriaMetrics takes it: h, d, w, y
+//   QUOTA_BYTES_PER_SECOND, QUOTA_RECORDS_PER_SECOND   0   per organisation and replica; 0: unlimited; bytes: as
+//                                            decompressed or as stored, whichever is more; refused bodies count
 //   INGEST_MEMORY_MIB       512              bodies held at once, compressed and decompressed; above it: 503
 //                                            (the rows that they become have 256 MiB of their own, one organisation half of it)
-//   ADMIN_EMAIL             admin@localhost  ADMIN_PASSWORD   the first user, at the first start
+//   ADMIN_EMAIL             admin@localhost  the first user, at the first start
+//   ADMIN_PASSWORD                           that user's password; unset, all embedded: made and kept in DATA_DIR/secrets
 //   UV_THREADPOOL_SIZE      4                read by Node itself at its start: statements of the embedded ClickHouse that run at once; 16 is good
 //   LOG_LEVEL               info             debug | info | warn | error
 import { readFileSync } from "node:fs";

@@ -1,0 +1,102 @@
+// Writes docs/reference/ from the sources that decide: settings from the manuals at the top of both settings.ts, error codes from
+// errors.ts. Invariant: what is written depends on those files alone; reference.test.ts fails when a page differs.
+//
+//   npm run reference     writes the pages
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { ERROR_CODES } from "../backend/errors.ts";
+
+const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
+
+/** One line of a manual: `names` share a default and a meaning. */
+export interface Setting {
+  readonly section: string;
+  readonly names: readonly string[];
+  readonly fallback: string;
+  readonly meaning: string;
+}
+
+/** The settings in the first comment of a settings.ts. Throws when a line of the manual cannot be read. */
+export function manualOf(file: string): Setting[] {
+  const [comment = ""] = readFileSync(join(ROOT, file), "utf8").split("\nimport ");
+  const settings: Setting[] = [];
+  let section = "";
+  // What stands before the first empty line introduces the manual.
+  for (const line of comment.slice(comment.indexOf("\n//\n") + 4).split("\n")) {
+    const text = line.replace(/^\/\/ ?/, "");
+    const entry = /^ {2}(?<names>[A-Z][A-Z0-9_]*(?:, [A-Z][A-Z0-9_]*)*) {2,}(?:(?<fallback>\S.*?) {2,})?(?<meaning>\S.*)$/.exec(
+      text,
+    )?.groups;
+    const last = settings.at(-1);
+    if (entry) {
+      const { names = "", fallback = "", meaning = "" } = entry;
+      settings.push({ section, names: names.split(", "), fallback, meaning });
+    } else if (/^ {30,}\S/.test(text) && last) {
+      settings[settings.length - 1] = { ...last, meaning: `${last.meaning} ${text.trim()}` };
+    } else if (/^ {2}[A-Z]/.test(text)) {
+      throw new Error(`${file}: not a line of the manual (NAME  default  meaning, two blanks between): ${text}`);
+    } else if (/^\S/.test(text)) section = text;
+  }
+  return settings;
+}
+
+/** Every page: path → text. */
+export function pages(): Record<string, string> {
+  return {
+    "docs/reference/agent-settings.md": settingsPage(
+      "Settings of the agent",
+      "agent/settings.ts",
+      "Read from the environment; `X_FILE` reads `X` from a file. All problems are told in one message, and the agent ends with 2. In a cluster the chart sets them from its values.",
+    ),
+    "docs/reference/backend-settings.md": settingsPage(
+      "Settings of the backend",
+      "backend/settings.ts",
+      "Read from the environment; `X_FILE` reads `X` from a file. All problems are told in one message, and the backend ends with 2. With any external engine `MASTER_KEY` and `JWT_SECRET` are required; with `DATABASE_URL`, at the first start, `ADMIN_PASSWORD`.",
+    ),
+    "docs/reference/errors.md": errorsPage(),
+  };
+}
+
+function settingsPage(title: string, file: string, intro: string): string {
+  const settings = manualOf(file);
+  const parts = [...new Set(settings.map((setting) => setting.section))].map((section) => {
+    const rows = settings
+      .filter((setting) => setting.section === section)
+      .map(({ names, fallback, meaning }) => `| ${names.map((name) => `\`${name}\``).join(", ")} | ${code(fallback)} | ${cell(meaning)} |`);
+    const heading = section === "" ? "" : `\n## ${section}\n`;
+    return `${heading}\n| setting | default | meaning |\n|---|---|---|\n${rows.join("\n")}\n`;
+  });
+  return `# ${title}\n${GENERATED(file)}\n\n${intro}\n${parts.join("")}`;
+}
+
+function errorsPage(): string {
+  const rows = Object.entries(ERROR_CODES).map(([name, [status, meaning]]) => `| ${status} | \`${name}\` | ${cell(meaning)} |`);
+  const intro =
+    'Every answer of 400 and above is `{"error": "<code>", "message": "<what is wrong and what to do>"}`. The list is closed. The Prometheus routes answer errors in Prometheus\' own form.';
+  return `# Error codes\n${GENERATED("backend/errors.ts")}\n\n${intro}\n\n| status | code | when |\n|---|---|---|\n${rows.join("\n")}\n`;
+}
+
+function GENERATED(file: string): string {
+  return `<!-- Generated from ${file} by \`npm run reference\`; change it there. -->`;
+}
+
+function code(text: string): string {
+  return text === ""
+    ? ""
+    : text
+        .split(" | ")
+        .map((one) => `\`${one}\``)
+        .join(", ");
+}
+
+function cell(text: string): string {
+  return text.replaceAll("|", "\\|").replaceAll("<", "&lt;");
+}
+
+if (import.meta.main) {
+  for (const [path, text] of Object.entries(pages())) {
+    mkdirSync(dirname(join(ROOT, path)), { recursive: true });
+    writeFileSync(join(ROOT, path), text);
+  }
+}
