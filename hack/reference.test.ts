@@ -17,12 +17,15 @@ describe("docs/reference", () => {
 /** The names that `read` asks the environment for. */
 function namesRead(read: (env: NodeJS.ProcessEnv) => unknown): Set<string> {
   const names = new Set<string>();
-  const env = new Proxy<NodeJS.ProcessEnv>({}, {
-    get: (_target, name) => {
-      if (typeof name === "string" && /^[A-Z0-9_]+$/.test(name)) names.add(name);
-      return undefined;
+  const env = new Proxy<NodeJS.ProcessEnv>(
+    {},
+    {
+      get: (_target, name) => {
+        if (typeof name === "string" && /^[A-Z0-9_]+$/.test(name)) names.add(name);
+        return undefined;
+      },
     },
-  });
+  );
   try {
     read(env);
   } catch {

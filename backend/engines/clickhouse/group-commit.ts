@@ -1,6 +1,6 @@
 // Turns many small inserts into few large ones: rows wait while an insert runs, and each waits until its own insert has committed.
-// Invariant: nobody is answered before the commit, and one refused row fails nobody else's. Rows that are stored are used up. Used by
-// once-writer.ts.
+// Invariant: nobody is answered before the commit, one refused row fails nobody else's, and large rows of one sender never hold both
+// inserts, so that small ones are never behind two of them. Rows that are stored are used up.
 import { ApiError } from "../../errors.ts";
 import { giveBack } from "../../give-back.ts";
 import type { ClickHouse } from "./client.ts";
@@ -14,6 +14,8 @@ interface Waiting {
 
 /** An insert is cut here, well below the settings that would cut it into blocks (statement-settings.ts). */
 const MAX_INSERT_BYTES = 64 * 1024 * 1024;
+/** Above this an insert is large: it takes a second or more, and only one such runs at once. */
+const LARGE_BYTES = 8 * 1024 * 1024;
 /** Inserts that run at once: one is parsed while the other is written. */
 const CONCURRENT_INSERTS = 2;
 /** A small insert costs as much as a large one, and makes a part to merge: below this size it waits for company. */
@@ -29,6 +31,7 @@ export class GroupCommit implements AsyncDisposable {
   #lastStartMs = 0;
   #timer: NodeJS.Timeout | undefined;
   readonly #running = new Set<Promise<void>>();
+  #largeRuns = false;
   #closing = false;
 
   constructor(clickhouse: ClickHouse, table: string, columns: NativeColumns) {
@@ -59,8 +62,13 @@ export class GroupCommit implements AsyncDisposable {
     while (this.#waiting.length > 0 && this.#running.size < CONCURRENT_INSERTS) {
       const waitMs = this.#waitingBytes >= FULL_BYTES || this.#closing ? 0 : this.#lastStartMs + LINGER_MS - performance.now();
       if (waitMs > 0) return this.#flushIn(waitMs);
+      const group = this.#take(this.#largeRuns ? LARGE_BYTES : MAX_INSERT_BYTES);
+      if (group.length === 0) return;
+      const isLarge = bytesOf(group) > LARGE_BYTES;
+      this.#largeRuns ||= isLarge;
       this.#lastStartMs = performance.now();
-      const insert = this.#insert(this.#take()).finally(() => {
+      const insert = this.#insert(group).finally(() => {
+        if (isLarge) this.#largeRuns = false;
         this.#running.delete(insert);
         this.#flush();
       });
@@ -75,16 +83,18 @@ export class GroupCommit implements AsyncDisposable {
     }, waitMs);
   }
 
-  #take(): Waiting[] {
+  /** In order of arrival as many as fit; rows above `maxBytes` are passed over, unless they are what an insert may hold alone. */
+  #take(maxBytes: number): Waiting[] {
+    const taken: Waiting[] = [];
+    const left: Waiting[] = [];
     let bytes = 0;
-    let count = 0;
-    for (const { rows } of this.#waiting) {
-      if (count > 0 && bytes + rows.bytes.byteLength > MAX_INSERT_BYTES) break;
-      bytes += rows.bytes.byteLength;
-      count += 1;
+    for (const one of this.#waiting) {
+      const size = one.rows.bytes.byteLength;
+      const fits = bytes + size <= maxBytes || (maxBytes === MAX_INSERT_BYTES && taken.length === 0);
+      (fits ? taken : left).push(one);
+      if (fits) bytes += size;
     }
-    const taken = this.#waiting.slice(0, count);
-    this.#waiting = this.#waiting.slice(count);
+    this.#waiting = left;
     this.#waitingBytes -= bytes;
     return taken;
   }
@@ -105,4 +115,8 @@ export class GroupCommit implements AsyncDisposable {
       resolve();
     }
   }
+}
+
+function bytesOf(group: readonly Waiting[]): number {
+  return group.reduce((sum, { rows }) => sum + rows.bytes.byteLength, 0);
 }
