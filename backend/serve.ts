@@ -141,7 +141,7 @@ async function openMetrics(opening: Opening, observations: Observations): Promis
     candidates: settings.victoriaMetricsPath,
     dataDir: settings.dataDir,
     retention: settings.metricsRetention,
-    passwordFile: join(settings.dataDir, "engine-password"),
+    passwordFile: join(settings.dataDir, "secrets", "engine-password"),
     log,
     onRestart: () => observations.restarted("victoria-metrics"),
   });
@@ -158,7 +158,7 @@ function openEvaluator({ settings, log }: Opening, engine: EmbeddedVictoriaMetri
     candidates: settings.vmalertPath,
     dataDir: settings.dataDir,
     listen: settings.evaluatorListen,
-    passwordFile: join(settings.dataDir, "engine-password"),
+    passwordFile: join(settings.dataDir, "secrets", "engine-password"),
     intervalMs: settings.evaluationIntervalMs,
     delayMs: settings.evaluationDelayMs,
     metricsQueryUrl: engine.queryUrl,

@@ -6,6 +6,7 @@ import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "
 import { dirname, resolve } from "node:path";
 
 const USER = "atherops";
+const PASSWORD = /^[\w-]{20,}$/;
 
 /** A URL as `fetch` and engines take it, and what they are to send along for the user:password that it held. */
 export interface LoginOfUrl {
@@ -41,13 +42,13 @@ export function loginOf(urlWithLogin: string): LoginOfUrl {
   return { url: url.href.replace(/\/+$/, ""), user, password, headers: user || password ? { authorization } : {} };
 }
 
+/** A file that holds none, as a machine leaves it that lost power, is written anew. */
 function readOrMake(file: string): string {
-  if (!existsSync(file)) {
-    mkdirSync(dirname(file), { recursive: true });
-    writeFileSync(`${file}.new`, randomBytes(32).toString("base64url"), { mode: 0o600 });
-    renameSync(`${file}.new`, file);
-  }
-  const password = readFileSync(file, "utf8").trim();
-  if (!/^[\w-]{20,}$/.test(password)) throw new Error(`${file} holds no password of an engine: delete it, and it is made anew`);
+  const kept = existsSync(file) ? readFileSync(file, "utf8").trim() : "";
+  if (PASSWORD.test(kept)) return kept;
+  mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  const password = randomBytes(32).toString("base64url");
+  writeFileSync(`${file}.new`, password, { mode: 0o600 });
+  renameSync(`${file}.new`, file);
   return password;
 }

@@ -7,7 +7,15 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { Pool } from "undici";
 import { sign } from "../../agent/protocol/signature.ts";
-import { adminPassword, backendPlace, login, makeTenant, startBackend, temporaryFolder } from "../fixtures/processes.ts";
+import {
+  adminPassword,
+  backendPlace,
+  engineAuthorization,
+  login,
+  makeTenant,
+  startBackend,
+  temporaryFolder,
+} from "../fixtures/processes.ts";
 
 const { values } = parseArgs({
   options: {
@@ -54,7 +62,9 @@ function way(name: string, url: string, path: string, headers: Way["headers"]): 
 }
 
 const labels = ["org_id=direct", "host_id=h", "node=n"].map((label) => `extra_label=${label}`).join("&");
-const straight = way("straight to VictoriaMetrics", engineUrl, `/api/v1/import/prometheus?${labels}`, () => ({}));
+const straight = way("straight to VictoriaMetrics", engineUrl, `/api/v1/import/prometheus?${labels}`, () => ({
+  authorization: engineAuthorization(place),
+}));
 const door = way("through the signed door", place.apiUrl, "/ingest", () => ({
   ...sign(tenant.apiKey, "POST", "/ingest", Date.now() / 1000),
 }));

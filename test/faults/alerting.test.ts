@@ -7,6 +7,7 @@ import {
   adminPassword,
   backendPlace,
   call,
+  engineAuthorization,
   eventually,
   login,
   makeTenant,
@@ -81,8 +82,7 @@ const rule = (name: string, expr: string, more: object = {}): object => ({
 async function ofEvaluator(path: string): Promise<string> {
   const url = `http://${place.env["EVALUATOR_LISTEN"]}${path}`;
   expect((await call("GET", url)).status).toBe(401);
-  const login = `atherops:${readFileSync(join(place.dataDir, "engine-password"), "utf8")}`;
-  const answer = await call("GET", url, { headers: { authorization: `Basic ${Buffer.from(login).toString("base64")}` } });
+  const answer = await call("GET", url, { headers: { authorization: engineAuthorization(place) } });
   expect(answer.status).toBe(200);
   return answer.text;
 }

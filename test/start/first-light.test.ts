@@ -16,6 +16,7 @@ import {
   backendPlace,
   call,
   collectorPid,
+  engineAuthorization,
   eventually,
   hostAgentPlace,
   login,
@@ -238,7 +239,7 @@ test("the agent killed with the backend away: its orphaned collector is replaced
 test("the real collector's metrics are accepted line by line by VictoriaMetrics", async () => {
   const { pid } = JSON.parse(readFileSync(join(place.dataDir, "victoria-metrics.pid"), "utf8")) as { pid: number };
   const listen = /-httpListenAddr=([^\0]+)/.exec(readFileSync(`/proc/${pid}/cmdline`, "utf8"))?.[1];
-  const counters = (await call("GET", `http://${listen}/metrics`)).text;
+  const counters = (await call("GET", `http://${listen}/metrics`, { headers: { authorization: engineAuthorization(place) } })).text;
   const invalid = [...counters.matchAll(/^vm_rows_invalid_total\{type="prometheus"\} (\d+)$/gm)].map((match) => Number(match[1]));
   expect(invalid).toEqual([0]);
 });
