@@ -27,6 +27,17 @@ describe("a line of the collector", () => {
     expect(lines[0]).not.toHaveProperty("caller");
   });
 
+  test("has each key once, whatever the collector calls its fields", () => {
+    const { lines } = emitted('{"level":"info","msg":"started","pid":7,"name":"x","hostname":"h","time":"t"}');
+    expect(lines[0]).toMatchObject({
+      pid: process.pid,
+      collector_pid: 7,
+      collector_name: "x",
+      collector_hostname: "h",
+      collector_time: "t",
+    });
+  });
+
   test("that is no JSON, as of a panic, is an error, and what it died of is the reason rather than the trace", () => {
     const { lines, last } = emitted("panic: boom", "", "goroutine 1 [running]:", ...Array.from({ length: 20 }, (_, i) => `main.go:${i}`));
     expect(new Set(lines.map(({ level }) => level))).toEqual(new Set(["error"]));

@@ -46,7 +46,8 @@ export function reemit(raw: string, log: Log, last: LastLines, isStopping = fals
     log.error({ component: "collector" }, line);
     return;
   }
-  const { level, msg, ts: _ts, caller: _caller, resource: _resource, stacktrace: _stack, ...rest } = entry;
+  const { level, msg, ts: _ts, caller: _caller, resource: _resource, stacktrace: _stack, ...fields } = entry;
+  const rest = withoutOurs(fields);
   if (isKept(entry)) {
     log[isStopping ? "debug" : "info"]({ ...rest, dropped_items: undefined, items: entry["dropped_items"], component: "collector" }, KEPT);
     return;
@@ -70,6 +71,13 @@ function isKept({ msg, error, "otelcol.component.id": id }: Record<string, unkno
     (id === EXPORTER || id === FILES_EXPORTER)
   );
 }
+
+/** A line has each key once: what the collector says under a name that the logger sets stands under another. */
+function withoutOurs(fields: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(fields).map(([key, value]) => [LOGGERS.has(key) ? `collector_${key}` : key, value]));
+}
+
+const LOGGERS = new Set(["pid", "hostname", "name", "time"]);
 
 function isRepeated(entry: Record<string, unknown>, level: string, outages: Outages): boolean {
   const { ts: _ts, "otelcol.component.kind": kind, "otelcol.component.id": id, ...rest } = entry;

@@ -46,7 +46,7 @@ type Identified = Pick<Note, "pid" | "startTicks">;
 async function end({ pid, startTicks }: Identified, graceMs: number, log: Log): Promise<void> {
   const lives = (): boolean => startTicksOf(pid) === startTicks;
   if (!lives()) return;
-  log.warn({ pid }, "ending the collector of an agent that was killed");
+  log.warn({ collector_pid: pid }, "ending the collector of an agent that was killed");
   process.kill(pid, "SIGTERM");
   const killAt = Date.now() + graceMs;
   while (lives()) {

@@ -328,7 +328,7 @@ export class ClusterIdentity implements AgentIdentity {
     }
     this.#failures += 1;
     const code = error instanceof BackendError && error.code === "cluster_in_use" ? "other_installation" : "failing";
-    this.#tell({ code, message: error instanceof Error ? error.message : String(error) });
+    this.#tell({ code, message: wordsOf(error) });
   }
 
   /** Keeps the Lease for the pause before the next attempt: of a thousand agents one asks at a time, at the pace of one. */
@@ -362,6 +362,14 @@ export class ClusterIdentity implements AgentIdentity {
 }
 
 /** Another agent was quicker: nothing is wrong. */
+/** What the Kubernetes API or the backend answered says so itself; a connection that there is none of is the API's. */
+function wordsOf(error: unknown): string {
+  const { code, message } = error as { code?: unknown; message?: unknown };
+  const isConnection = !(error instanceof BackendError) && /^(E[A-Z]+|UND_ERR_\w+)$/.test(String(code)) && code !== "ENOENT";
+  const text = String(message || code || error);
+  return isConnection ? `the Kubernetes API does not answer: ${text}` : text;
+}
+
 function isOvertaken(error: unknown): boolean {
   return error instanceof LeaseLostError || (error instanceof KubernetesError && error.status === 409);
 }

@@ -7,11 +7,13 @@ import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { CollectorConfiguration } from "../../agent/collector/configuration.ts";
 import { knownPods } from "../../agent/collector/known-pods.ts";
+import { canMount } from "../../agent/collector/small-disk.fixture.ts";
 import { Sink } from "../../agent/collector/sink.fixture.ts";
 import { Supervisor } from "../../agent/collector/supervisor.ts";
 import { KubernetesApi } from "../../agent/kubernetes/api.ts";
 import { readSettings } from "../../agent/settings.ts";
 import { toolPath } from "../../hack/fetch-tools.ts";
+import { Kubelet } from "../fixtures/kubelet.ts";
 import { PodsApi, type PodOfTest } from "../fixtures/pods-api.ts";
 import { eventually, freePorts, temporaryFolder } from "../fixtures/processes.ts";
 
@@ -38,7 +40,7 @@ let otlpPort: number;
 let stack: AsyncDisposableStack;
 let supervisor: Supervisor;
 let configuration: CollectorConfiguration;
-let said: { msg: string }[];
+let said: { msg: string; level: number; component?: string; "otelcol.component.id"?: string }[];
 
 beforeEach(async () => {
   stack = new AsyncDisposableStack();
@@ -51,7 +53,20 @@ beforeEach(async () => {
 });
 afterEach(() => stack[Symbol.asyncDispose]());
 
-async function start(env: NodeJS.ProcessEnv = {}): Promise<void> {
+/** The collector with a service account where the kubelet puts it, which kubeletstats takes from nowhere else. */
+function withServiceAccount(program: string): string {
+  const wrapper = join(folder.path, "otelcol-in-pod");
+  const account = "/run/secrets/kubernetes.io/serviceaccount";
+  const setUp = `mount -t tmpfs none /run && mkdir -p ${account} && cp ${folder.path}/token ${folder.path}/ca.crt ${account}`;
+  writeFileSync(
+    wrapper,
+    `#!/bin/sh\nexport PATH=/usr/sbin:/usr/bin:/sbin:/bin\nexec unshare --mount sh -c '${setUp} && exec "$@"' sh ${program} "$@"\n`,
+    { mode: 0o755 },
+  );
+  return wrapper;
+}
+
+async function start(env: NodeJS.ProcessEnv = {}, inPod = (program: string): string => program): Promise<void> {
   const [grpc, http] = await freePorts(2);
   otlpPort = http ?? 0;
   const signals = env["SIGNALS"] ?? "logs";
@@ -59,7 +74,8 @@ async function start(env: NodeJS.ProcessEnv = {}): Promise<void> {
     processors: { k8s_attributes: { auth_type: "none" }, ...(signals === "logs" && { "k8s_attributes/files": { auth_type: "none" } }) },
     receivers: {
       ...(signals === "logs" && { "file_log/pods": { include: [`${folder.path}/pods/*/*/*.log`] } }),
-      ...(signals === "metrics" && { hostmetrics: null, kubeletstats: null, "prometheus/cadvisor": null }),
+      ...(signals === "metrics" &&
+        env["KUBELET_TLS"] === undefined && { hostmetrics: null, kubeletstats: null, "prometheus/cadvisor": null }),
     },
   };
   writeFileSync(join(folder.path, "overlay.json"), JSON.stringify(overlay));
@@ -80,9 +96,9 @@ async function start(env: NodeJS.ProcessEnv = {}): Promise<void> {
     ...env,
     SIGNALS: signals,
   });
-  const log = pino({ level: "debug" }, { write: (line) => void said.push(JSON.parse(line) as { msg: string }) });
+  const log = pino({ level: "debug" }, { write: (line) => void said.push(JSON.parse(line) as (typeof said)[number]) });
   supervisor = new Supervisor({
-    program: await toolPath("otelcol-contrib"),
+    program: inPod(await toolPath("otelcol-contrib")),
     stateDir: settings.stateDir,
     memoryMib: 200,
     stopGraceMs: 10_000,
@@ -183,6 +199,21 @@ describe("while the Kubernetes API is away", () => {
     expect(configuration.waitsFor).toMatch(/answered 403.*diagnose/);
   });
 });
+
+test.skipIf(!canMount)(
+  "it starts without a warning, and a kubelet that fails is a line of each of its two readings (needs root)",
+  async () => {
+    await using kubelet = await Kubelet.start(folder.path, undefined);
+    kubelet.status = 500;
+    const metrics = { SIGNALS: "metrics", METRICS_INTERVAL: "1s", NODE_IP: kubelet.ip, KUBELET_TLS: "skip", HOST_ROOT: "/" };
+    await start(metrics, withServiceAccount);
+    await running();
+    await eventually("the kubelet was read four times each", async () => Promise.resolve(kubelet.requests >= 8));
+    const complaints = said.filter(({ component, level }) => component === "collector" && level >= 40);
+    expect(complaints).toHaveLength(2);
+    expect(new Set(complaints.map((line) => line["otelcol.component.id"]))).toEqual(new Set(["kubeletstats", "prometheus/cadvisor"]));
+  },
+);
 
 test("a static pod's logs carry the uid that the API knows, and a character that two parts of a long line share stays whole", async () => {
   await start();

@@ -6,7 +6,7 @@ import type { Component } from "../fragment.ts";
 const RESERVED = "^k8s([^A-Za-z0-9])";
 /** On points of metrics that are named like those of the kubelet, cAdvisor, the machine and the scrape itself. */
 const MARK = "atherops.reported_by";
-const OWN_METRICS = "^((k8s|container|system|machine|cadvisor|kubelet)([^A-Za-z0-9]|$)|up$|scrape_)";
+const OWN_METRICS = "^((k8s|container|system|machine|cadvisor|kubelet|scrape)([^A-Za-z0-9]|$)|up$)";
 
 /** Which container of its pod a sender is, nobody but itself knows; it can name one of its own pod only. */
 const KEPT = "k8s.container.name";
