@@ -284,6 +284,7 @@ describe("what an application claims", () => {
       gauge("k8s.node.memory.available", { "k8s.node.name": "other-node" }),
       gauge("k8s_node_memory_available_bytes", {}),
       gauge("container_memory_rss", { pod: "db-0", namespace: "payments-prod" }),
+      gauge("up", Object.fromEntries(Array.from({ length: 34 }, (_, i) => [`label_${i}`, "x"]))),
       gauge("orders.open", { "k8s.namespace.name": "payments-prod", region: "eu" }),
     ];
     const body = { resourceMetrics: [{ resource: { attributes: attributes(CLAIMS) }, scopeMetrics: [{ metrics }] }] };
@@ -292,6 +293,9 @@ describe("what an application claims", () => {
     const [resource] = (JSON.parse(text) as { resourceMetrics: { scopeMetrics: { metrics: unknown[] }[] }[] }).resourceMetrics;
     const marked = { key: "atherops.reported_by", value: { stringValue: "application" } };
     const points = (resource?.scopeMetrics[0]?.metrics ?? []) as { name: string; gauge: { dataPoints: { attributes?: unknown[] }[] } }[];
+    const [many] = points.splice(3, 1);
+    expect(many?.gauge.dataPoints[0]?.attributes).toHaveLength(16);
+    expect(many?.gauge.dataPoints[0]?.attributes).toContainEqual(marked);
     expect(points.map(({ name, gauge: { dataPoints } }) => [name, dataPoints[0]?.attributes ?? []])).toEqual([
       ["k8s.node.memory.available", [...attributes({ "exported.k8s.node.name": "other-node" }), marked]],
       ["k8s_node_memory_available_bytes", [marked]],

@@ -8,6 +8,9 @@ const RESERVED = "^k8s([^A-Za-z0-9])";
 const MARK = "atherops.reported_by";
 const OWN_METRICS = "^((k8s|container|system|machine|cadvisor|kubelet|scrape)([^A-Za-z0-9]|$)|up$)";
 
+/** A series has 35 labels at most, and those of the point come first: so many leave room for who sent it. */
+const MOST_ATTRIBUTES = 16;
+
 /** Which container of its pod a sender is, nobody but itself knows; it can name one of its own pod only. */
 const KEPT = "k8s.container.name";
 
@@ -16,7 +19,8 @@ const KEPT = "k8s.container.name";
  * record says of others is worth keeping as long as it does not pass for the sender.
  */
 export const SENDER_CLAIMS: Component = {
-  error_mode: "ignore",
+  // What this cannot be done to is refused, and its sender told.
+  error_mode: "propagate",
   log_statements: [
     { context: "resource", statements: resource() },
     { context: "log", statements: [exported("log")] },
@@ -32,6 +36,7 @@ export const SENDER_CLAIMS: Component = {
       statements: [
         exported("datapoint"),
         `set(datapoint.attributes["${MARK}"], "application") where IsMatch(metric.name, "${OWN_METRICS}")`,
+        `limit(datapoint.attributes, ${MOST_ATTRIBUTES}, ["${MARK}"]) where IsMatch(metric.name, "${OWN_METRICS}")`,
       ],
     },
   ],
