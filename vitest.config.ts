@@ -1,9 +1,6 @@
 // Test runner settings: unit tests stand beside their file, tests of several processes in test/.
 import { defineConfig } from "vitest/config";
 
-// In CI alone: real engines, real ports and a shared machine fail a test now and then without a defect; the retry is shown.
-const retry = process.env["CI"] ? 1 : 0;
-
 export default defineConfig({
   test: {
     projects: [
@@ -11,7 +8,6 @@ export default defineConfig({
         test: {
           name: "unit",
           include: ["agent/**/*.test.ts", "backend/**/*.test.ts", "hack/**/*.test.ts"],
-          retry,
           testTimeout: 60_000,
           hookTimeout: 120_000,
           pool: "forks",
@@ -21,7 +17,6 @@ export default defineConfig({
         test: {
           name: "system",
           include: ["test/{contract,faults,start}/**/*.test.ts"],
-          retry,
           testTimeout: 300_000,
           hookTimeout: 300_000,
           pool: "forks",

@@ -11,6 +11,7 @@ import { text } from "node:stream/consumers";
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { parseSecret, renderSecret, type SecretContent, type SecretObject } from "../credentials/cluster-secret.ts";
+import { Relay } from "../../test/fixtures/relay.ts";
 import { KubernetesApi, type KubernetesObject } from "../kubernetes/api.ts";
 import type { RegisterClusterRequest } from "../protocol/enrolment.ts";
 import { BackendError } from "./backend-api.ts";
@@ -107,7 +108,7 @@ const BACKEND: ClusterIdentityOptions["backend"] = {
   },
 };
 
-async function start(names: string[], installToken?: string): Promise<ClusterIdentity[]> {
+async function start(names: string[], installToken?: string, kubernetes = api): Promise<ClusterIdentity[]> {
   for (const name of names) {
     const identity = {
       clusterName: "north",
@@ -118,7 +119,7 @@ async function start(names: string[], installToken?: string): Promise<ClusterIde
     };
     const settings = { ...identity, podUid: name };
     const log = pino({ level: "silent" });
-    const parts = { agentVersion: "1.2.3", kubernetes: api, backend: BACKEND, log, timing: TIMING };
+    const parts = { agentVersion: "1.2.3", kubernetes, backend: BACKEND, log, timing: TIMING };
     agents.push(await startClusterIdentity({ settings, installToken: () => installToken, ...parts }));
   }
   return agents;
@@ -173,6 +174,21 @@ test("a backend that does not know installations enrols all the same", async () 
   const [agent] = await start(["a"], "it_1");
   await vi.waitFor(() => expect(agent?.status()).toMatchObject({ id: "c", signs: true, problem: undefined }), { timeout: 20_000 });
   expect(registrations.map((body) => body.installation)).toEqual(["telemetry/credentials", undefined]);
+});
+
+test("an agent whose connections have all died without a word takes the new key, and watches anew", async () => {
+  await using relay = await Relay.start((server.address() as AddressInfo).port);
+  const files = { caFile: join(folder, "token"), tokenFile: join(folder, "token") };
+  await using deaf = new KubernetesApi({ server: `http://127.0.0.1:${relay.port}`, ...files }, { timeoutMs: 1_100 });
+  secretIs({ ...EMPTY, credential: KEY });
+  const [agent] = await start(["deaf"], undefined, deaf);
+  await vi.waitFor(() => expect(watches).toHaveLength(1));
+  relay.freeze();
+  secretIs({ ...EMPTY, credential: { ...KEY, apiKey: "ak_2" } });
+  await vi.waitFor(() => expect(agent?.current()?.apiKey).toBe("ak_2"), { timeout: 20_000 });
+  await vi.waitFor(() => expect(watches.length).toBeGreaterThan(1), { timeout: 20_000 });
+  await agent?.[Symbol.asyncDispose]();
+  agents = [];
 });
 
 test("an identity that an agent of earlier has enrolled stays one when it is enrolled again under the same id, and no other does", async () => {
