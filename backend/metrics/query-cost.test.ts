@@ -22,6 +22,7 @@ test.each([
   ["quantile_over_time(0.9, max_over_time(x[1m:1s])[1h:10s])", range(6 * H, 60)],
   ["rate(x[$__interval]) + rate(x[3i])", range(6 * H, 60)],
   ["ru(free, max)", range(6 * H, 60)],
+  ["max_over_time(x[1h:1s]) keep_metric_names + max_over_time(sum(x) by (a) limit 5 [1h:1s])", range(6 * H, 60)],
 ])("%s is taken", (expression, evaluation) => expect(codeOf(expression, evaluation)).toBe("taken"));
 
 test.each([
@@ -30,6 +31,9 @@ test.each([
   ["mode_over_time(x[21600:1])", range(6 * H, 1)],
   ["mode_over_time(rand(1)[6H:1S] offset 1h)", range(6 * H, 1)],
   ["sum_over_time(sum_over_time(rand(1)[1h:1s])[6h:1s])", range(0, 300)],
+  ["sum_over_time(sum_over_time(rand(1)[1h:1s]) keep_metric_names [6h:1s])", range(0, 300)],
+  ["sum_over_time(sum(sum_over_time(rand(1)[1h:1s])) by (x) [6h:1s])", range(0, 300)],
+  ["sum_over_time(sum(sum_over_time(rand(1)[1h:1s])) WITHOUT (x) LIMIT 5 [6h:1s])", range(0, 300)],
   ["sum_over_time((sum_over_time((sum_over_time(x[1h:1m]))[1d:1m]))[30d:1m])", range(0, 300)],
   [Array.from({ length: 60 }, () => "mode_over_time(rand(1)[3h:1s])").join("+"), range(600, 1)],
   [`aggr_over_time((${Array.from({ length: 500 }, () => '"mode_over_time"').join(",")}), rand(1)[1h:1s])`, range(600, 1)],

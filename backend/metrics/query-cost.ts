@@ -40,14 +40,23 @@ function tooExpensive(why: string): ApiError {
 /** Unterminated strings and brackets reach to the end, so that no character is looked at twice. */
 const TOKENS = /"(?:[^"\\]|\\[^])*"?|'(?:[^'\\]|\\[^])*'?|`[^`]*`?|#[^\n]*|\[[^\]]*\]?|[\p{L}_:\\.$\d][\p{L}_:\\.$\d]*|[^\s]/gu;
 
+/** `f(…) keep_metric_names [1h:1s]`, `sum(…) by (x) limit 5 [1h:1s]`: the window is over what is in the first parentheses. */
+const MODIFIERS = /^(?:keep_metric_names|limit)$/i;
+const GROUPING = /^(?:by|without)$/i;
+
 /** `functions`: how many functions one window is handed to at most. */
 function read(expression: string): { windows: Window[]; functions: number } {
   const windows: Window[] = [];
   const opened: number[] = [];
   let [before, group, strings, doubling] = ["", 0, 0, 0];
-  let isAggregated = false;
+  let [isAggregated, isLimited] = [false, false];
   for (const [token] of expression.matchAll(TOKENS)) {
     if (token.startsWith("#")) continue;
+    // What may stand between a parenthesis and the window over it.
+    if (isLimited || (before === ")" && MODIFIERS.test(token))) {
+      isLimited = !isLimited && /^limit$/i.test(token);
+      continue;
+    }
     if (token.startsWith("[")) {
       // After a parenthesis the window is that of a subquery over all that is in it; after another window, over that one.
       const from = before === ")" ? group : before.startsWith("[") ? windows.length - 1 : windows.length;
@@ -57,7 +66,7 @@ function read(expression: string): { windows: Window[]; functions: number } {
       if (/^with$/i.test(before)) throw new ApiError("invalid_parameter", "query: WITH templates are not taken; write the expression out");
       if (DOUBLING.test(before) && ++doubling > MAX_DOUBLING) throw tooExpensive(`${before}() more than ${MAX_DOUBLING} times`);
       if (/^aggr_over_time$/i.test(before)) isAggregated = true;
-      opened.push(windows.length);
+      opened.push(GROUPING.test(before) ? group : windows.length);
     } else if (token === ")") group = opened.pop() ?? 0;
     else if (/^["'`]/.test(token)) strings += 1;
     before = token;
