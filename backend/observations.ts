@@ -20,6 +20,8 @@ export interface Observations {
   restarted(engine: string): void;
   /** What the last check of an engine found (/readyz). */
   engineUp(engine: string, isUp: boolean): void;
+  /** Tenants' queries of a store, read at scrape time. */
+  queries(store: string, read: () => { running: number; waiting: number }): void;
   /** A value read at scrape time, e.g. bytes of bodies held. `name` without prefix. */
   gauge(name: string, help: string, read: () => number): void;
 }
@@ -60,12 +62,6 @@ export function createObservations({ defaults = true }: { defaults?: boolean } =
     labelNames: ["engine"],
     registers,
   });
-  const up = new Gauge({
-    name: "atherops_engine_up",
-    help: "1 when the engine answered the last check of /readyz, by engine.",
-    labelNames: ["engine"],
-    registers,
-  });
   return {
     registry,
     accepted: (signal, records) => accepted.inc({ signal }, records),
@@ -73,7 +69,8 @@ export function createObservations({ defaults = true }: { defaults?: boolean } =
     rejected: (signal, code) => rejected.inc({ signal, reason: code }),
     finished: (route, method, status, seconds) => latency.observe({ route, method, status }, seconds),
     restarted: (engine) => restarts.inc({ engine }),
-    engineUp: (engine, isUp) => up.set({ engine }, Number(isUp)),
+    queries: queryGauges(registry),
+    engineUp: engineGauge(registry),
     gauge: (name, help, read) =>
       void new Gauge({
         name: `atherops_${name}`,
@@ -84,4 +81,30 @@ export function createObservations({ defaults = true }: { defaults?: boolean } =
         },
       }),
   };
+}
+
+function queryGauges(registry: Registry): Observations["queries"] {
+  const readers = new Map<string, () => { running: number; waiting: number }>();
+  for (const state of ["running", "waiting"] as const) {
+    void new Gauge({
+      name: `atherops_queries_${state}`,
+      help: `Tenants' queries that are ${state}, by store.`,
+      labelNames: ["store"],
+      registers: [registry],
+      collect() {
+        for (const [store, read] of readers) this.set({ store }, read()[state]);
+      },
+    });
+  }
+  return (store, read) => void readers.set(store, read);
+}
+
+function engineGauge(registry: Registry): Observations["engineUp"] {
+  const up = new Gauge({
+    name: "atherops_engine_up",
+    help: "1 when the engine answered the last check of /readyz, by engine.",
+    labelNames: ["engine"],
+    registers: [registry],
+  });
+  return (engine, isUp) => up.set({ engine }, Number(isUp));
 }

@@ -196,7 +196,7 @@ async function openTelemetry({ settings, secrets, log, stack, stopping }: Openin
 /** `alerting`: where /alerting/ is forwarded, when this installation has the role anywhere. */
 async function openApi(
   running: Running,
-  { logStore, spanStore }: Telemetry,
+  { clickhouse, logStore, spanStore }: Telemetry,
   alerting: string | FastifyInstance | undefined,
 ): Promise<void> {
   const { settings, stack, observations, guards, metrics, stopping } = running;
@@ -216,6 +216,8 @@ async function openApi(
   registerEnrolmentRoutes(app, { db: running.database.tables(), masterKeys: running.masterKeys, keys: running.keyCache, guards });
   const answers = new Answers();
   observations.gauge("query_answers_held_bytes", "Bytes of answers that clients have not taken yet.", () => answers.heldBytes);
+  observations.queries("logs", () => clickhouse.reads);
+  observations.queries("metrics", () => metrics.queries);
   registerLogRoutes(app, { store: logStore, answers, guards });
   registerTraceRoutes(app, { store: spanStore, answers, guards });
   registerMetricsRoutes(app, { store: metrics, answers, guards });

@@ -210,6 +210,11 @@ test("a wrong expression is the engine's own answer, which Grafana shows", async
   expect([answer.statusCode, answer.json()]).toMatchObject([400, { status: "error", error: expect.stringContaining("sum(") }]);
 });
 
+test("raw samples are application/json, as Prometheus answers them", async () => {
+  const answer = await get("/query", [["query", "requests[1h]"]]);
+  expect([answer.statusCode, answer.headers["content-type"]]).toEqual([200, expect.stringMatching(/^application\/json/)]);
+});
+
 test("without a session it is 401, with another method 405", async () => {
   const url = `${BASE}/query`;
   expect((await app.inject({ method: "GET", url })).statusCode).toBe(401);

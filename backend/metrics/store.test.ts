@@ -125,3 +125,72 @@ test("a query without a tenant is a fault of ours and reaches nobody", async () 
   await expect(cluster.store.query("", "query", new URLSearchParams())).rejects.toThrow("without a tenant");
   expect(cluster.seen).toEqual([]);
 });
+
+/** An engine whose answers wait until they are let go; as slow as its slowest query, whoever has left. */
+async function slowCluster(options: { answerMs?: number; queriesPerOrg?: number; stopping?: AbortSignal } = {}) {
+  const waiting: ServerResponse[] = [];
+  const server = createServer((_request, response) => void waiting.push(response));
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const store = new VictoriaMetricsStore({ writeUrl: url, queryUrl: url, ...options });
+  return {
+    store,
+    /** Queries in the engine. */
+    waiting,
+    ask: (orgId: string, signal?: AbortSignal) => store.query(orgId, "query", new URLSearchParams({ query: "up" }), { signal }),
+    answerAll: () => waiting.splice(0).forEach((response) => response.end("{}")),
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      server.close();
+      await store[Symbol.asyncDispose]();
+    },
+  };
+}
+
+test("queries take turns below the engine's own number, and a turn lasts as long as the engine computes, whoever has left", async () => {
+  await using engine = await slowCluster();
+  const gone = new AbortController();
+  const left = Array.from({ length: 66 }, () => engine.ask("loud", gone.signal).catch((error: unknown) => error));
+  await expect.poll(() => engine.waiting.length).toBe(2);
+  await expect(engine.ask("loud")).rejects.toMatchObject({ code: "too_many_queries", status: 429, retryAfterS: 5 });
+  const calm = engine.ask("calm");
+  await expect.poll(() => engine.waiting.length).toBe(3);
+  gone.abort(new Error("left"));
+  expect(new Set((await Promise.all(left)).map(String))).toEqual(new Set(["Error: left"]));
+  const again = engine.ask("loud");
+  expect([engine.store.queries.running, engine.store.queries.waiting, engine.waiting.length]).toEqual([3, 1, 3]);
+  engine.answerAll();
+  expect((await calm).status).toBe(200);
+  await expect.poll(() => engine.waiting.length).toBe(1);
+  engine.answerAll();
+  expect((await again).status).toBe(200);
+});
+
+test("a query that computes for too long is answered as too expensive, one under way at a stop as unavailable", async () => {
+  await using slow = await slowCluster({ answerMs: 20 });
+  await expect(slow.ask("loud")).rejects.toMatchObject({ code: "query_too_expensive", status: 400 });
+  expect(slow.store.queries.running).toBe(1);
+  const stopping = new AbortController();
+  await using engine = await slowCluster({ stopping: stopping.signal, queriesPerOrg: 1 });
+  const both = [engine.ask("a"), engine.ask("a")].map((query) => query.catch((error: { code: string }) => error.code));
+  await expect.poll(() => engine.waiting.length).toBe(1);
+  stopping.abort();
+  expect(await Promise.all(both)).toEqual(["unavailable", "unavailable"]);
+});
+
+test("the engine's own time limit is no outage", async () => {
+  const text = "timeout exceeded during query execution: 30.000 seconds (the timeout can be adjusted with `-search.maxQueryDuration`)";
+  await using cluster = await clusterAnswering(end(503, JSON.stringify({ status: "error", error: text })));
+  await expect(cluster.store.query("acme", "query", new URLSearchParams({ query: "up" }))).rejects.toMatchObject({
+    code: "query_too_expensive",
+    status: 400,
+  });
+});
+
+test("a query too expensive by its text never reaches the engine", async () => {
+  await using cluster = await clusterAnswering(end(200, "{}"));
+  const params = new URLSearchParams({ query: "count(mode_over_time((rand(1)+rand(2))[6h:1s]))", start: "0", end: "21600", step: "1" });
+  await expect(cluster.store.query("acme", "query_range", params)).rejects.toMatchObject({ code: "query_too_expensive" });
+  expect(cluster.seen).toEqual([]);
+});

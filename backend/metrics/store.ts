@@ -95,6 +95,11 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
     this.#answerMs = answerMs;
   }
 
+  /** Queries now; one counts for as long as the engine computes. */
+  get queries(): { readonly running: number; readonly waiting: number } {
+    return this.#turns;
+  }
+
   async write(identity: SampleIdentity, body: Buffer, timestampMs: number): Promise<void> {
     const params = new URLSearchParams({ timestamp: String(timestampMs) });
     // The engine skips an extra label without a value, and the sender's own label would stand.

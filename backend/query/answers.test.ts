@@ -49,6 +49,24 @@ test("while an organisation's clients leave answers unread, its queries are refu
   answers.admit("a");
 });
 
+test("an answer to a client that has left already counts for nothing", async () => {
+  const answers = new Answers();
+  const app = fastify();
+  const { promise: answered, resolve } = Promise.withResolvers<number>();
+  app.get("/", async (_request, reply) => {
+    await once(reply.raw, "close");
+    const sent = answers.send("a", reply, [Buffer.alloc(MIB)]);
+    resolve(answers.heldBytes);
+    return sent;
+  });
+  await app.listen({ port: 0, host: "127.0.0.1" });
+  const socket = await unread((app.server.address() as AddressInfo).port, "");
+  await once(app.server, "request");
+  socket.destroy();
+  expect(await answered).toBe(0);
+  await app.close();
+});
+
 test("a client that takes nothing is cut off", async () => {
   await using server = await answering(20, { stallMs: 200 });
   const socket = await unread(server.port, "a");

@@ -45,6 +45,8 @@ export class Answers {
 
   /** Sends `pieces` one after another; they count until the client has all of them or is gone. */
   send(orgId: string, reply: FastifyReply, pieces: readonly Buffer[]): FastifyReply {
+    // Nobody is there any more, and nothing would tell that they have gone.
+    if (reply.raw.closed) return reply.code(499).send();
     const bytes = pieces.reduce((sum, { length }) => sum + length, 0);
     this.#count(orgId, bytes);
     let stalled: NodeJS.Timeout | undefined;

@@ -53,6 +53,8 @@ export interface ClickHouse extends AsyncDisposable {
   /** DDL and the like. */
   command(statement: Sql): Promise<void>;
   insert(insert: Insert): Promise<void>;
+  /** Tenants' queries now. */
+  readonly reads: { readonly running: number; readonly waiting: number };
   /** Resolves when the engine answers. */
   ping(): Promise<void>;
 }
@@ -92,6 +94,7 @@ export async function openClickHouse({ url, dataDir, cluster, threads, log, stop
     query: async <Row>(statement: Sql) => (await classified(engine.query(statement.text))) as Row[],
     read: (orgId, options, work) =>
       inTurn({ turns, stopping }, orgId, options, () => work(asker(engine, AbortSignal.any([closing.signal, ...signalOf(options)])))),
+    reads: turns,
     command: (statement) => classified(engine.command(statement.text)),
     insert: (insert) => classified(engine.insert(insert)),
     ping: () => classified(engine.ping()),

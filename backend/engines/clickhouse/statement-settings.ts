@@ -8,7 +8,7 @@ export const QUERY_SETTINGS =
   "\nSETTINGS max_execution_time = 30, max_memory_usage = 2000000000, output_format_json_quote_64bit_integers = 1";
 
 /** As much as a page of 16 MiB, or one row of 32 MiB, needs with room to spare; reads run side by side in one process. */
-const MAX_READ_MEMORY_BYTES = 700_000_000;
+const MAX_READ_MEMORY_BYTES = 400_000_000;
 
 /**
  * A tenant's query: bounded in time, memory and the bytes of its result, and found by its comment when it is to be cancelled. Its rows
