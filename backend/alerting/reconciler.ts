@@ -33,8 +33,8 @@ const DEFAULT_TIMING: ReconcilerTiming = { pollMs: 2000, confirmMs: 15_000, conf
 const SUSPICIOUS_MS = 3000;
 /** A change that waits longer than is promised. */
 const LATE_MS = 5000;
-/** So many groups are read back in one question. */
-const MAX_NAMED_GROUPS = 50;
+/** So many groups are read back in one question: its address stays below the 8 KiB that proxies allow. */
+const MAX_NAMED_GROUPS = 20;
 /** Between reloads, at most, however long the last one took to be loaded. */
 const MAX_RELOAD_PAUSE_MS = 1000;
 

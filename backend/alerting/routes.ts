@@ -6,6 +6,7 @@ import { audit } from "../accounts/audit.ts";
 import type { VmalertClient } from "../engines/vmalert/client.ts";
 import { ClientGoneError, goneSignal } from "../client-gone.ts";
 import { ApiError } from "../errors.ts";
+import { FairTurns, QueueFullError } from "../fair-turns.ts";
 import type { MetricsStore } from "../metrics/store.ts";
 import type { Guards, SessionUser } from "../request-identity.ts";
 import { alertHistory } from "./history.ts";
@@ -35,6 +36,9 @@ export const RULE_ROUTES = {
   "/rules/:id/status": ["GET"],
   "/rules/:id/history": ["GET"],
 } as const;
+
+/** An answer of the evaluator is as large as the rule's alerts, thousands of them at most. */
+const STATUS_TURNS = { running: 8, perOrg: 2, waitingPerOrg: 1000 };
 
 type OfRule = { Params: { id: string } };
 type HistoryRoute = OfRule & { Querystring: { start?: string; end?: string; limit: number } };
@@ -101,9 +105,16 @@ export function registerRuleRoutes(app: FastifyInstance, options: RuleRoutesOpti
     return await reply.code(204).send();
   });
 
-  app.get<OfRule>("/rules/:id/status", route("viewer", "The live state of a rule"), async (request) =>
-    statusOf(await ruleOf(request, rules), evaluator),
-  );
+  const statusTurns = new FairTurns(STATUS_TURNS);
+  app.get<OfRule>("/rules/:id/status", route("viewer", "The live state of a rule"), async (request, reply) => {
+    const rule = await ruleOf(request, rules);
+    return await statusTurns
+      .run(rule.orgId, goneSignal(reply), async () => await statusOf(rule, evaluator))
+      .catch((error: unknown) => {
+        if (!(error instanceof QueueFullError)) throw error;
+        throw new ApiError("unavailable", "too many questions for the state of rules at once: try again", { cause: error, retryAfterS: 1 });
+      });
+  });
 
   app.get<HistoryRoute>(
     "/rules/:id/history",

@@ -27,6 +27,7 @@ test.each([
   const rules = Array.from({ length: count }, () => rule(annotation));
   const { limit, concurrency } = groupOf("org", 1, rules);
   expect(limit * count * alertBytes(rule(annotation))).toBeLessThanOrEqual(256 * 1024 * 1024);
+  expect(limit * alertBytes(rule(annotation))).toBeLessThanOrEqual(16 * 1024 * 1024);
   expect([limit >= 1, limit <= 5000, concurrency]).toEqual([true, true, 2]);
 });
 

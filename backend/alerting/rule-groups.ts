@@ -29,10 +29,15 @@ export function groupOf(orgId: string, revision: number, rules: readonly Rule[])
   };
 }
 
+/** Of all alerts of one rule: its status reads them. */
+const MAX_RULE_ALERTS_BYTES = 16 * 1024 * 1024;
+
 /** So many instances may each rule have; an alert of each together takes no more than its share. */
 function instancesOfEach(rules: readonly RuleBody[]): number {
-  const bytes = rules.reduce((sum, rule) => sum + alertBytes(rule), 0);
-  return Math.max(1, Math.min(MAX_INSTANCES, Math.floor(MAX_ALERTS_BYTES / Math.max(1, bytes))));
+  const bytes = rules.map(alertBytes);
+  const sum = bytes.reduce((all, one) => all + one, 1);
+  const most = Math.min(MAX_ALERTS_BYTES / sum, MAX_RULE_ALERTS_BYTES / Math.max(1, ...bytes));
+  return Math.max(1, Math.min(MAX_INSTANCES, Math.floor(most)));
 }
 
 /** The group of a rule that is not stored yet, for the dry run. */

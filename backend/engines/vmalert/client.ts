@@ -42,6 +42,8 @@ export class EvaluatorError extends Error {
 
 const CONNECTIONS = 16;
 const TIMEOUT_MS = 5000;
+/** Above what one rule's alerts may take, and what a few groups' rules are. */
+const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 
 export class VmalertClient implements AsyncDisposable {
   readonly #pool: Pool;
@@ -89,7 +91,7 @@ export class VmalertClient implements AsyncDisposable {
   async #get(path: string): Promise<string> {
     try {
       const answer = await this.#pool.request({ method: "GET", path: this.#basePath + path, headers: this.#headers });
-      const text = await answer.body.text();
+      const text = await textOf(answer.body);
       if (answer.statusCode === 200) return text;
       throw new EvaluatorError(`vmalert answered ${answer.statusCode} to ${path.split("?")[0]}: ${text.slice(0, 300)}`);
     } catch (error) {
@@ -97,6 +99,17 @@ export class VmalertClient implements AsyncDisposable {
       throw new EvaluatorError(`vmalert cannot be asked for ${path.split("?")[0]}`, { cause: error });
     }
   }
+}
+
+async function textOf(body: AsyncIterable<Buffer>): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of body) {
+    bytes += chunk.length;
+    if (bytes > MAX_ANSWER_BYTES) throw new EvaluatorError(`vmalert's answer exceeds ${MAX_ANSWER_BYTES} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString("utf8");
 }
 
 function parse(text: string): unknown {
