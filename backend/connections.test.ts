@@ -42,6 +42,9 @@ async function listening(overTls = false): Promise<void> {
     if (typeof org === "string") request.user = { userId: "u", orgId: org, email: "e", role: "viewer" };
   });
   app.get("/", async () => ({ ok: true }));
+  // More than the kernel takes for a connection by itself.
+  app.get("/large", async () => ({ text: "x".repeat(64 * 1024 * 1024) }));
+  app.get("/small", async () => ({ text: "x".repeat(32 * 1024) }));
   app.get("/held", async () => await held.promise.then(() => ({ ok: true })));
   await closeRoutes(app);
   await app.listen({ host: "127.0.0.1", port: 0 });
@@ -128,4 +131,18 @@ test("a stranger's connection is told that it will not be kept long", async () =
   expect((await stranger?.send(ask()).answer())?.headers["keep-alive"]).toBe("timeout=5");
   const [known] = await connections(1, "red");
   expect((await known?.send(ask("red")).answer())?.headers["keep-alive"]).toBe("timeout=75");
+});
+
+test("large answers that nobody takes are bounded for an organisation", async () => {
+  await listening();
+  const [reader, other] = [...(await connections(1, "red")), ...(await connections(1, "blue"))];
+  reader?.socket.pause();
+  reader?.send(ask("red", "/large"));
+  await expect.poll(() => begun).toBe(2 + 1);
+  const second = await newcomer();
+  const refused = await second.send(ask("red", "/small")).answer();
+  expect([refused.status, JSON.parse(refused.body).error]).toEqual([429, "too_many_queries"]);
+  expect((await other?.send(ask("blue", "/small")).answer())?.status).toBe(200);
+  reader?.[Symbol.dispose]();
+  await expect.poll(async () => (await second.send(ask("red", "/small")).answer()).status).toBe(200);
 });

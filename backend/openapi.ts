@@ -90,7 +90,7 @@ function errorsOf(
   if (methods.includes("POST") || methods.includes("PUT")) statuses.push(408, 413, 417);
   if (security.includes("installToken")) statuses.push(422);
   if (url.startsWith("/ingest")) statuses.push(415, 429);
-  if (url.startsWith("/query")) statuses.push(429);
+  if (security.includes("session")) statuses.push(429);
   if (url.endsWith("/login")) statuses.push(401, 429);
   const others = Object.keys(otherErrors).map(Number);
   const all = [...new Set([...statuses, ...others])].sort((a, b) => a - b);

@@ -5,7 +5,7 @@ import { randomUUID } from "node:crypto";
 import { Server as TlsServer } from "node:tls";
 import { Ajv, type ValidateFunction } from "ajv";
 import addFormats from "ajv-formats";
-import { fastify, LogController, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { fastify, LogController, type FastifyInstance, type FastifyRequest } from "fastify";
 import { Connections, STRANGER_IDLE_S } from "./connections.ts";
 import { answerError } from "./error-answer.ts";
 import { ApiError } from "./errors.ts";
@@ -13,6 +13,7 @@ import { FailureStory } from "./failure-story.ts";
 import { linger } from "./linger.ts";
 import type { Log } from "./log.ts";
 import { describeApi } from "./openapi.ts";
+import { Answers, type AnswersOptions } from "./query/answers.ts";
 import { ServedCertificate } from "./served-certificate.ts";
 import { SMALL_BODY_BYTES, SmallBodies } from "./small-bodies.ts";
 import { answerClientError, answerForServer, refuseUnroutable } from "./unroutable.ts";
@@ -26,6 +27,8 @@ declare module "fastify" {
 }
 
 const HEAD_MS = 10_000;
+/** A connection may hold some of these without anybody's noticing. */
+const LARGE_ANSWER_BYTES = 16 * 1024;
 /** As long as an id of any other kind may be; more than a head holds. */
 const MAX_PARAMETER_LENGTH = 16 * 1024;
 const DEFAULT_MAX_CONNECTIONS = 8192;
@@ -39,6 +42,8 @@ export interface AppOptions {
   /** `settings.maxConnections`. */
   maxConnections?: number;
   smallBodies?: SmallBodies;
+  /** Bounds of large answers that are not those of a query: lists. */
+  answers?: AnswersOptions;
   /** A connection that has sent no whole head for this long is closed. */
   headMs?: number;
   /** How long the rest of a refused body is still read. */
@@ -67,7 +72,10 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
     genReqId: requestId,
     routerOptions: { maxParamLength: MAX_PARAMETER_LENGTH },
     clientErrorHandler: answerClientError,
-    frameworkErrors: (error, request, reply) => answerError(error, request as FastifyRequest, reply as FastifyReply),
+    frameworkErrors: (error, request, reply) => {
+      reply.raw.once("finish", () => linger(request.raw, true, options.lingerMs));
+      return answerError(error, request, reply);
+    },
     ...(certificate ? { https: { ...bounds, ...certificate.pair, handshakeTimeout: headMs } } : { http: bounds }),
   }) as unknown as FastifyInstance;
   validateStrictly(app);
@@ -108,6 +116,7 @@ function boundRequests(app: FastifyInstance, options: AppOptions): void {
   const server = app.server;
   const connections = new Connections(options.maxConnections ?? DEFAULT_MAX_CONNECTIONS, options.log);
   const bodies = options.smallBodies ?? new SmallBodies();
+  const answers = new Answers(options.answers);
   connections.watch(server);
   answerForServer(server);
   app.decorate("smallBodies", bodies);
@@ -124,6 +133,12 @@ function boundRequests(app: FastifyInstance, options: AppOptions): void {
   });
   app.addHook("preParsing", async (request, reply) => {
     if (request.raw.headers.expect !== undefined) reply.raw.writeContinue();
+  });
+  app.addHook("onSend", async (request, reply, payload) => {
+    const orgId = request.user?.orgId;
+    if (orgId === undefined || typeof payload !== "string" || payload.length < LARGE_ANSWER_BYTES || reply.raw.closed) return payload;
+    answers.admit(orgId);
+    return answers.stream(orgId, reply, [Buffer.from(payload)]);
   });
   app.addHook("onResponse", async (request) => linger(request.raw, !request.signingKey && !request.user, options.lingerMs));
 }

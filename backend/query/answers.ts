@@ -47,6 +47,11 @@ export class Answers {
   send(orgId: string, reply: FastifyReply, pieces: readonly Buffer[]): FastifyReply {
     // Nobody is there any more, and nothing would tell that they have gone.
     if (reply.raw.closed) return reply.code(499).send();
+    return reply.send(this.stream(orgId, reply, pieces));
+  }
+
+  /** The same as a payload. */
+  stream(orgId: string, reply: FastifyReply, pieces: readonly Buffer[]): Readable {
     const bytes = pieces.reduce((sum, { length }) => sum + length, 0);
     this.#count(orgId, bytes);
     let stalled: NodeJS.Timeout | undefined;
@@ -59,7 +64,7 @@ export class Answers {
       this.#count(orgId, -bytes);
     });
     void reply.header("content-length", bytes);
-    return reply.send(Readable.from(cut(pieces, taken), { highWaterMark: 1 }));
+    return Readable.from(cut(pieces, taken), { highWaterMark: 1 });
   }
 
   #count(orgId: string, bytes: number): void {
