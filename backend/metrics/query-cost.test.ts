@@ -22,6 +22,7 @@ test.each([
   ["quantile_over_time(0.9, max_over_time(x[1m:1s])[1h:10s])", range(6 * H, 60)],
   ["rate(x[$__interval]) + rate(x[3i])", range(6 * H, 60)],
   ["ru(free, max)", range(6 * H, 60)],
+  ['count_values("version", build) > 3', { points: 1, stepMs: 300_000 }],
   ["max_over_time(x[1h:1s]) keep_metric_names + max_over_time(sum(x) by (a) limit 5 [1h:1s])", range(6 * H, 60)],
 ])("%s is taken", (expression, evaluation) => expect(codeOf(expression, evaluation)).toBe("taken"));
 
@@ -34,6 +35,11 @@ test.each([
   ["sum_over_time(sum_over_time(rand(1)[1h:1s]) keep_metric_names [6h:1s])", range(0, 300)],
   ["sum_over_time(sum(sum_over_time(rand(1)[1h:1s])) by (x) [6h:1s])", range(0, 300)],
   ["sum_over_time(sum(sum_over_time(rand(1)[1h:1s])) WITHOUT (x) LIMIT 5 [6h:1s])", range(0, 300)],
+  ['count(count_values("v", rand()))', range(29_000, 1)],
+  ['COUNT_VALUES by (x) ("v", y)', range(60, 30)],
+  ['max_over_time(count_values("v", rand())[3h:1s])', range(0, 300)],
+  ['count(count_values_over_time("v", x[30d])) + count(count_values("v", x))', range(0, 300)],
+  [`mode_over_time(union(${Array.from({ length: 400 }, (_, n) => `label_set(rand(1),"a","${n}")`).join(",")})[1h:1s])`, range(3600, 15)],
   ["sum_over_time((sum_over_time((sum_over_time(x[1h:1m]))[1d:1m]))[30d:1m])", range(0, 300)],
   [Array.from({ length: 60 }, () => "mode_over_time(rand(1)[3h:1s])").join("+"), range(600, 1)],
   [`aggr_over_time((${Array.from({ length: 500 }, () => '"mode_over_time"').join(",")}), rand(1)[1h:1s])`, range(600, 1)],
@@ -45,6 +51,11 @@ test("templates, which can write themselves out without end, are refused by name
   expect(codeOf("WITH (a = x + x, b = a + a) b")).toBe("invalid_parameter");
   expect(codeOf("with(f(y) = y + y) f(f(1))")).toBe("invalid_parameter");
   expect(codeOf("with_this + 1")).toBe("taken");
+});
+
+test("an escaped name of a function, which could be any, is refused", () => {
+  expect(codeOf("count_values\\_over_time(x[1h])")).toBe("invalid_parameter");
+  expect(codeOf("a\\-b[5m] + rate(a\\-b[5m])")).toBe("taken");
 });
 
 test("a window that cannot be judged is refused", () => expect(codeOf("max_over_time(rand(1)[soon:1s])")).toBe("invalid_parameter"));

@@ -8,6 +8,11 @@ const MAX_VALUES = 50_000_000;
 /** Templates that write an argument twice: nested they double the expression with each level (14 levels: minutes, gigabytes). */
 const DOUBLING = /^(?:ru|ttf)$/i;
 const MAX_DOUBLING = 4;
+/** Makes a series of each value, so that memory grows with the square of the points: 29,000 points of rand() are 7 GB. */
+const SPREADING = /^count_values(?:_over_time)?$/i;
+const OVER_TIME = /_over_time$/i;
+/** Tells series apart that come from nothing, so that one window is computed for each. */
+const LABELLING = /^(?:alias|label_\w+)$/i;
 /** The engine's own limit. */
 const MAX_BYTES = 16 * 1024;
 
@@ -27,7 +32,9 @@ interface Window {
 /** Throws ApiError query_too_expensive, or invalid_parameter for what cannot be judged. */
 export function refuseCostly(expression: string, evaluation: Evaluation): void {
   if (Buffer.byteLength(expression) > MAX_BYTES) throw tooExpensive(`the expression is longer than ${MAX_BYTES} bytes`);
-  const { windows, functions } = read(expression);
+  const { windows, functions, spreading } = read(expression);
+  if (spreading !== undefined && (evaluation.points > 1 || OVER_TIME.test(spreading) || hasSubquery(windows)))
+    throw tooExpensive(`${spreading}() makes a series of each value: ask for one moment, without a subquery`);
   if (valuesOf(windows, evaluation) * functions > MAX_VALUES) {
     throw tooExpensive("its subqueries compute too many values; ask for a longer step, a shorter range or a shorter [window:step]");
   }
@@ -44,12 +51,18 @@ const TOKENS = /"(?:[^"\\]|\\[^])*"?|'(?:[^'\\]|\\[^])*'?|`[^`]*`?|#[^\n]*|\[[^\
 const MODIFIERS = /^(?:keep_metric_names|limit)$/i;
 const GROUPING = /^(?:by|without)$/i;
 
-/** `functions`: how many functions one window is handed to at most. */
-function read(expression: string): { windows: Window[]; functions: number } {
+function hasSubquery(windows: readonly Window[]): boolean {
+  return windows.some(({ isSubquery, within }) => isSubquery || hasSubquery(within));
+}
+
+/** `functions`: how many functions and series one window is handed to at most; `spreading`: the function of that kind, if any. */
+function read(expression: string): { windows: Window[]; functions: number; spreading: string | undefined } {
   const windows: Window[] = [];
   const opened: number[] = [];
   let [before, group, strings, doubling] = ["", 0, 0, 0];
   let [isAggregated, isLimited] = [false, false];
+  let labelling = 0;
+  let spreading: string | undefined;
   for (const [token] of expression.matchAll(TOKENS)) {
     if (token.startsWith("#")) continue;
     // What may stand between a parenthesis and the window over it.
@@ -57,12 +70,15 @@ function read(expression: string): { windows: Window[]; functions: number } {
       isLimited = !isLimited && /^limit$/i.test(token);
       continue;
     }
+    if (SPREADING.test(token) && (spreading === undefined || OVER_TIME.test(token))) spreading = token;
+    if (LABELLING.test(token)) labelling += 1;
     if (token.startsWith("[")) {
       // After a parenthesis the window is that of a subquery over all that is in it; after another window, over that one.
       const from = before === ")" ? group : before.startsWith("[") ? windows.length - 1 : windows.length;
       const text = token.slice(1, -1);
       windows.push({ text, isSubquery: from < windows.length || before === ")" || text.includes(":"), within: windows.splice(from) });
     } else if (token === "(") {
+      if (before.includes("\\")) throw new ApiError("invalid_parameter", "query: names of functions are taken without escapes");
       if (/^with$/i.test(before)) throw new ApiError("invalid_parameter", "query: WITH templates are not taken; write the expression out");
       if (DOUBLING.test(before) && ++doubling > MAX_DOUBLING) throw tooExpensive(`${before}() more than ${MAX_DOUBLING} times`);
       if (/^aggr_over_time$/i.test(before)) isAggregated = true;
@@ -71,7 +87,7 @@ function read(expression: string): { windows: Window[]; functions: number } {
     else if (/^["'`]/.test(token)) strings += 1;
     before = token;
   }
-  return { windows, functions: isAggregated ? Math.max(1, strings) : 1 };
+  return { windows, functions: (isAggregated ? Math.max(1, strings) : 1) * Math.max(1, labelling), spreading };
 }
 
 function valuesOf(windows: readonly Window[], { points, stepMs }: Evaluation): number {
