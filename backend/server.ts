@@ -5,7 +5,7 @@ import { randomUUID } from "node:crypto";
 import { Server as TlsServer } from "node:tls";
 import { Ajv, type ValidateFunction } from "ajv";
 import addFormats from "ajv-formats";
-import { fastify, LogController, type FastifyInstance, type FastifyRequest } from "fastify";
+import { fastify, LogController, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { Connections, STRANGER_IDLE_S } from "./connections.ts";
 import { answerError } from "./error-answer.ts";
 import { ApiError } from "./errors.ts";
@@ -16,7 +16,7 @@ import { describeApi } from "./openapi.ts";
 import { Answers, type AnswersOptions } from "./query/answers.ts";
 import { ServedCertificate } from "./served-certificate.ts";
 import { SMALL_BODY_BYTES, SmallBodies } from "./small-bodies.ts";
-import { answerClientError, answerForServer, refuseUnroutable } from "./unroutable.ts";
+import { answerClientError, answerForServer, notAllowed, refuseUnroutable } from "./unroutable.ts";
 
 declare module "fastify" {
   interface FastifyInstance {
@@ -101,9 +101,14 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
 /** From here on another method of a path that has routes is 405 with `Allow`. Await it once, after the last route. */
 export async function closeRoutes(app: FastifyInstance): Promise<void> {
   await app.after();
-  const table = routeTables.get(app);
-  table?.methods.clear();
-  for (const methods of table?.routes.values() ?? []) for (const method of methods) table?.methods.add(method);
+  const table = routeTables.get(app) as RouteTable;
+  for (const methods of table.routes.values()) for (const method of methods) table.methods.add(method);
+  for (const [url, methods] of table.routes) {
+    // A path of its own that another route would take for one with an id: DELETE /api/clusters/register.
+    const mistaken = [...table.methods].filter((method) => !url.includes(":") && !methods.has(method) && app.findRoute({ method, url }));
+    const refuse = async (request: FastifyRequest, reply: FastifyReply) => await Promise.reject(notAllowed(methods, request, reply));
+    if (mistaken.length > 0) app.route({ method: mistaken, url, schema: { hide: true }, onRequest: refuse, handler: refuse });
+  }
 }
 
 /** Every route that was added: URL pattern → methods. The contract test holds its matrix against this. */
@@ -129,7 +134,7 @@ function boundRequests(app: FastifyInstance, options: AppOptions): void {
     });
     if (connections.isStranger(socket)) void reply.header("keep-alive", `timeout=${STRANGER_IDLE_S}`);
     connections.begin(socket);
-    refuseUnroutable(app, routeTables.get(app)?.methods ?? [], request, reply);
+    refuseUnroutable(app, routeTables.get(app) as RouteTable, request, reply);
   });
   app.addHook("preParsing", async (request, reply) => {
     if (request.raw.headers.expect !== undefined) reply.raw.writeContinue();

@@ -12,6 +12,8 @@ let handled = 0;
 beforeAll(async () => {
   app = await createApp({ log: createLog("silent"), headMs: 500, lingerMs: 200 });
   app.get("/things/:id", async () => ({ ok: true }));
+  app.delete("/parts/:id", async () => ({ ok: true }));
+  app.post("/parts/register", async () => ({ ok: true }));
   app.post("/things", async () => {
     handled += 1;
     return { ok: true };
@@ -43,6 +45,14 @@ test.each(BODIES)("another method with %s is 405 with Allow, as without a body",
   }
   const trace = await exchange(app, head("TRACE /things/7"));
   expect([trace.status, trace.headers["allow"]]).toEqual([405, "GET"]);
+});
+
+test("a path of its own is not taken for one with an id", async () => {
+  for (const method of ["GET", "DELETE", "PUT"] as const) {
+    const answer = await app.inject({ method, url: "/parts/register" });
+    expect([method, answer.statusCode, answer.headers["allow"]]).toEqual([method, 405, "POST"]);
+  }
+  expect((await app.inject({ method: "DELETE", url: "/parts/7" })).statusCode).toBe(200);
 });
 
 test.each([

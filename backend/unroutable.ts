@@ -7,17 +7,27 @@ import { rawAnswer } from "./error-answer.ts";
 import { ApiError } from "./errors.ts";
 
 /** Throws what a request without a route is answered; `methods`: those that the application has routes for. */
-export function refuseUnroutable(app: FastifyInstance, methods: Iterable<string>, request: FastifyRequest, reply: FastifyReply): void {
+export function refuseUnroutable(
+  app: FastifyInstance,
+  { routes, methods }: { routes: ReadonlyMap<string, ReadonlySet<string>>; methods: ReadonlySet<string> },
+  request: FastifyRequest,
+  reply: FastifyReply,
+): void {
   const { headers, httpVersion } = request.raw;
   if (headers.host === undefined && httpVersion === "1.1") throw new ApiError("malformed_request", "the Host header is missing");
   if (!request.is404) return;
   const path = request.url.split("?")[0] ?? "";
-  const allowed = [...methods].filter((method) => app.findRoute({ method, url: path }) !== null).sort();
+  const allowed = [...(methods.size === 0 ? [] : (routes.get(path) ?? methods))].filter((method) => app.findRoute({ method, url: path }));
   if (allowed.length === 0)
     throw new ApiError("not_found", `there is no ${path.slice(0, 200)} here; GET /openapi.json lists what there is`);
-  const allow = allowed.join(", ");
+  throw notAllowed(allowed, request, reply);
+}
+
+/** 405, with `Allow` set. */
+export function notAllowed(allowed: Iterable<string>, request: FastifyRequest, reply: FastifyReply): ApiError {
+  const allow = [...allowed].sort().join(", ");
   void reply.header("allow", allow);
-  throw new ApiError("method_not_allowed", `${request.method} is not allowed here; allowed: ${allow}`);
+  return new ApiError("method_not_allowed", `${request.method} is not allowed here; allowed: ${allow}`);
 }
 
 /** Answers what Node's HTTP server would answer by itself, or not at all. */
