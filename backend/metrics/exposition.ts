@@ -48,7 +48,7 @@ export class ExpositionError extends Error {
 /** The engine's own limit for a line. */
 const MAX_LINE_BYTES = 256 * 1024;
 /** After this many bytes other requests get their turn. */
-const SLICE_BYTES = 2 * 1024 * 1024;
+const SLICE_BYTES = 512 * 1024;
 
 const NEWLINE = 10;
 const RETURN = 13;

@@ -163,3 +163,28 @@ test("retentions are read as the engine reads them", () => {
   ]);
   expect(() => parseRetention("forever")).toThrow("METRICS_RETENTION");
 });
+
+test("large bodies of one organisation wait for each other, and nobody else's for them", async () => {
+  const writes: string[] = [];
+  const ends: (() => void)[] = [];
+  const held = {
+    write: async ({ orgId }: { orgId: string }) => {
+      writes.push(orgId);
+      await new Promise<void>((resolve) => ends.push(resolve));
+    },
+  } as unknown as VictoriaMetricsStore;
+  const ingestHeld = createMetricsIngest(held);
+  const large = () => Buffer.from("up 1\n".repeat(250_000));
+  const send = (orgId: string, body: Buffer) => ingestHeld(keyOf(orgId), body, { receivedAt: new Date() });
+  const flood = [send("red", large()), send("red", large()), send("red", large())];
+  await expect.poll(() => writes).toEqual(["red"]);
+  const others = [send("blue", large()), send("red", Buffer.from("up 1\n")), send("green", Buffer.from("up 1\n"))];
+  await expect.poll(() => [...writes].sort()).toEqual(["blue", "green", "red", "red"]);
+  while (writes.length < 6) {
+    for (const end of ends.splice(0)) end();
+    await new Promise((done) => setImmediate(done));
+  }
+  for (const end of ends.splice(0)) end();
+  await Promise.all([...flood, ...others]);
+  expect(writes.slice(4)).toEqual(["red", "red"]);
+});

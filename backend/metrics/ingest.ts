@@ -1,6 +1,8 @@
 // Stores one body of exposition text under the identity of the key that signed it. Invariant: either every line of the body was
-// judged good and the whole body went to the engine, or nothing of it did. Called by ingest/door.ts with the decompressed body.
+// judged good and the whole body went to the engine, or nothing of it did. Large bodies take turns, by organisation: together they would
+// hold the event loop and every place of the engine's for many seconds.
 import { ApiError } from "../errors.ts";
+import { FairTurns, QueueFullError } from "../fair-turns.ts";
 import type { IngestSignal } from "../ingest/door.ts";
 import { checkExposition, ExpositionError, type ExpositionLimits, type ExpositionVerdict } from "./exposition.ts";
 import type { MetricsStore } from "./store.ts";
@@ -9,6 +11,12 @@ export interface MetricsIngestOptions {
   /** As `METRICS_RETENTION`; the engine drops older samples, which are counted here. */
   readonly retention: string;
 }
+
+/** A body above this is large: judging and writing it takes the engine and this process a good part of a second. */
+const LARGE_BYTES = 1024 * 1024;
+/** Of large bodies. What waits is bounded in bytes by the budget for bodies as well. */
+const TURNS = { running: 2, perOrg: 1, waitingPerOrg: 256 };
+const RETRY_AFTER_S = 5;
 
 /** The engine's defaults: 40 labels, less the three that the server adds. */
 const LABEL_LIMITS = { maxLabels: 37, maxNameBytes: 256, maxValueBytes: 4096 };
@@ -21,11 +29,22 @@ const FUTURE_MS = 2 * 86_400_000;
  */
 export function createMetricsIngest(store: MetricsStore, options: MetricsIngestOptions = { retention: "30d" }): IngestSignal {
   const retentionMs = parseRetention(options.retention);
-  return async function ingestMetrics(key, body, { receivedAt }) {
+  const turns = new FairTurns(TURNS);
+  const ingest: IngestSignal = async (key, body, { receivedAt }) => {
     const now = receivedAt.getTime();
     const verdict = await judge(body, { ...LABEL_LIMITS, oldestMs: now - retentionMs, newestMs: now + FUTURE_MS });
     if (verdict.accepted > 0) await store.write(key, body, now);
     return verdict;
+  };
+  return async function ingestMetrics(key, body, context) {
+    if (body.byteLength <= LARGE_BYTES) return await ingest(key, body, context);
+    return await turns
+      .run(key.orgId, undefined, () => ingest(key, body, context))
+      .catch((error: unknown) => {
+        if (!(error instanceof QueueFullError)) throw error;
+        const message = "too many large bodies of this organisation wait to be stored; send it again later";
+        throw new ApiError("unavailable", message, { cause: error, retryAfterS: RETRY_AFTER_S });
+      });
   };
 }
 
