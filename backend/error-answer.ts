@@ -15,7 +15,9 @@ export function answerError(error: unknown, request: FastifyRequest, reply: Fast
     request.log.error({ err: answer.cause ?? error, ...context }, answer.message);
   if (answer.retryAfterS !== undefined) void reply.header("retry-after", String(Math.ceil(answer.retryAfterS)));
   // Set after a failed body; the rest of it is read for a while instead, so that the sender sees the answer and not a reset.
-  void reply.removeHeader("connection");
+  if (request.server.server.listening) void reply.removeHeader("connection");
+  // A client that is refused and comes again on its connection would keep a stop waiting.
+  else void reply.header("connection", "close");
   return reply.code(answer.status).type("application/json").send(bodyOf(answer));
 }
 

@@ -1,3 +1,5 @@
+import { Agent, request as send } from "node:http";
+import type { AddressInfo } from "node:net";
 import { pino } from "pino";
 import { expect, test } from "vitest";
 import { ApiError } from "./errors.ts";
@@ -127,4 +129,32 @@ test("routesOf lists what was added and not the 405 answers; the description is 
   ]);
   const document = (await app.inject({ method: "GET", url: "/openapi.json" })).json();
   expect(Object.keys(document.paths["/things"])).toEqual(["post"]);
+});
+
+test("a client that is refused and comes again on its connection does not keep a stop waiting", async () => {
+  const app = await createApp({ log: createLog("silent") });
+  let stopping: Promise<void> | undefined;
+  app.get("/refused", async () => {
+    stopping ??= app.close() as unknown as Promise<void>;
+    await new Promise((done) => setImmediate(done));
+    throw new ApiError("unavailable", "the backend is stopping");
+  });
+  await closeRoutes(app);
+  await app.listen({ host: "127.0.0.1", port: 0 });
+  const { port } = app.server.address() as AddressInfo;
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const statuses: unknown[] = [];
+  for (let again = 0; again < 5 && statuses.at(-1) !== "ECONNREFUSED"; again += 1) {
+    statuses.push(
+      await new Promise((done) => {
+        const call = send({ host: "127.0.0.1", port, path: "/refused", agent }, (answer) => {
+          answer.resume().once("end", () => setImmediate(() => done(answer.statusCode)));
+        });
+        call.once("error", (error: NodeJS.ErrnoException) => done(error.code)).end();
+      }),
+    );
+  }
+  await stopping;
+  agent.destroy();
+  expect(statuses).toEqual([503, "ECONNREFUSED"]);
 });
