@@ -30,6 +30,19 @@ function turnsWith(options: FairTurnsOptions) {
 }
 
 describe("turns", () => {
+  it("beyond what may wait in all, take the last of whoever has most waiting, and of nobody who has as few", async () => {
+    const { turns, started, begin, end } = turnsWith({ running: 1, perOrg: 1, waitingPerOrg: 9, waitingInAll: 3 });
+    void begin("a1");
+    const waiting = ["a2", "a3", "a4"].map((name) => begin(name));
+    await expect(begin("a5")).rejects.toThrow(QueueFullError);
+    void begin("b1");
+    await expect(waiting[2]).rejects.toThrow(QueueFullError);
+    await expect(begin("b2")).rejects.toThrow(QueueFullError);
+    expect(turns.waiting).toBe(3);
+    for (const name of ["a1", "b1", "a2", "a3"]) await end(name);
+    expect([started, turns.running, turns.waiting]).toEqual([["a1", "b1", "a2", "a3"], 0, 0]);
+  });
+
   it("run so many at once in all, and so many for each organisation", async () => {
     const { turns, started, begin, end } = turnsWith({ running: 3, perOrg: 2, waitingPerOrg: 9 });
     for (const name of ["a1", "a2", "a3", "b1", "b2", "c1"]) void begin(name);

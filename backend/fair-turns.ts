@@ -9,6 +9,8 @@ export interface FairTurnsOptions {
   readonly perOrg: number;
   /** Waiting, for one organisation. */
   readonly waitingPerOrg: number;
+  /** Waiting, in all. Beyond it whoever has most waiting loses what came last. No bound when it is left out. */
+  readonly waitingInAll?: number;
 }
 
 /** The organisation's queue is full: answer 429 or 503 with Retry-After. */
@@ -19,9 +21,14 @@ export class QueueFullError extends Error {
   }
 }
 
+interface Waiting {
+  readonly start: () => void;
+  readonly refuse: () => void;
+}
+
 interface Org {
   running: number;
-  readonly waiting: (() => void)[];
+  readonly waiting: Waiting[];
 }
 
 export class FairTurns {
@@ -29,6 +36,7 @@ export class FairTurns {
   /** In the order in which they are to be served; those with nothing under way and nothing waiting are not in it. */
   readonly #orgs = new Map<string, Org>();
   #running = 0;
+  #waiting = 0;
 
   constructor(options: FairTurnsOptions) {
     this.#options = options;
@@ -39,14 +47,12 @@ export class FairTurns {
   }
 
   get waiting(): number {
-    let waiting = 0;
-    for (const org of this.#orgs.values()) waiting += org.waiting.length;
-    return waiting;
+    return this.#waiting;
   }
 
   /**
    * Runs `work` when it is its turn, and gives the turn back when it has settled; `work` itself must end when `signal` aborts. Throws
-   * QueueFullError at once, and the signal's reason when it aborts before the turn.
+   * QueueFullError at once or when the place in the queue is lost to others, and the signal's reason when it aborts before the turn.
    */
   async run<T>(orgId: string, signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
     await this.#turn(orgId, signal);
@@ -61,23 +67,47 @@ export class FairTurns {
     signal?.throwIfAborted();
     const org = this.#orgs.get(orgId) ?? { running: 0, waiting: [] };
     const mayRun = this.#running < this.#options.running && org.running < this.#options.perOrg;
-    if (!mayRun && org.waiting.length >= this.#options.waitingPerOrg) throw new QueueFullError();
+    if (!mayRun) this.#makeRoom(org);
     this.#orgs.set(orgId, org);
     if (mayRun) return this.#start(orgId, org);
     const { promise: turn, resolve, reject } = Promise.withResolvers<void>();
-    const leave = () => {
-      org.waiting.splice(org.waiting.indexOf(start), 1);
+    const leave = (): void => {
+      org.waiting.splice(org.waiting.indexOf(waiting), 1);
+      this.#waiting -= 1;
       this.#forgetIfIdle(orgId, org);
       reject(signal?.reason);
     };
-    const start = () => {
+    const over = (): void => {
       signal?.removeEventListener("abort", leave);
-      this.#start(orgId, org);
-      resolve();
+      this.#waiting -= 1;
     };
-    org.waiting.push(start);
+    const waiting: Waiting = {
+      start: () => {
+        over();
+        this.#start(orgId, org);
+        resolve();
+      },
+      refuse: () => {
+        over();
+        this.#forgetIfIdle(orgId, org);
+        reject(new QueueFullError());
+      },
+    };
+    org.waiting.push(waiting);
+    this.#waiting += 1;
     signal?.addEventListener("abort", leave, { once: true });
     await turn;
+  }
+
+  /** For one more of this organisation. Throws QueueFullError where nobody has more waiting than it. */
+  #makeRoom(org: Org): void {
+    if (org.waiting.length >= this.#options.waitingPerOrg) throw new QueueFullError();
+    if (this.#waiting < (this.#options.waitingInAll ?? Number.POSITIVE_INFINITY)) return;
+    let longest = org;
+    for (const other of this.#orgs.values()) if (other.waiting.length > longest.waiting.length) longest = other;
+    // One more than its own would only swap the two.
+    if (longest.waiting.length <= org.waiting.length + 1) throw new QueueFullError();
+    longest.waiting.pop()?.refuse();
   }
 
   #start(orgId: string, org: Org): void {
@@ -92,7 +122,7 @@ export class FairTurns {
     org.running -= 1;
     this.#moveToEnd(orgId, org);
     this.#forgetIfIdle(orgId, org);
-    this.#next()?.waiting.shift()?.();
+    this.#next()?.waiting.shift()?.start();
   }
 
   #next(): Org | undefined {

@@ -17,13 +17,15 @@ afterEach(() => app.close());
 async function listening(options: ConstructorParameters<typeof SmallBodies>[0] = {}): Promise<void> {
   bodies = new SmallBodies(options);
   lines = [];
-  app = await createApp({ log: pino({}, { write: (line) => void lines.push(line) }), smallBodies: bodies });
+  const log = pino({}, { write: (line) => void lines.push(line) });
+  app = await createApp({ log, smallBodies: bodies, trustedProxies: ["127.0.0.1"] });
   const authenticate = async (request: FastifyRequest): Promise<void> => {
     const org = request.headers["x-org"];
     if (typeof org !== "string") throw new ApiError("invalid_token", "log in");
     request.user = { userId: "u", orgId: org, email: "e", role: "viewer" };
   };
   app.post<{ Body: { text?: string } }>("/echo", { onRequest: authenticate }, async ({ body }) => ({ length: body.text?.length }));
+  app.post<{ Body: { text?: string } }>("/login", async ({ body }) => ({ length: body.text?.length }));
   await forwardAlerting(app, { target: "http://127.0.0.1:1", guards: { user: () => authenticate } });
   await closeRoutes(app);
   await app.listen({ host: "127.0.0.1", port: 0 });
@@ -52,7 +54,7 @@ test("a body above the limit is 413, whether its length was told or not", async 
 });
 
 test("bodies beyond the budget are 503 with Retry-After, first those of the organisation that holds half of it", async () => {
-  await listening({ budgetBytes: 16 * 1024 * 1024 });
+  await listening({ budgetBytes: 32 * 1024 * 1024 });
   using connection = await RawConnection.open(app);
   const held: RawConnection[] = [];
   const body = textOf(250_000);
@@ -67,6 +69,24 @@ test("bodies beyond the budget are 503 with Retry-After, first those of the orga
   for (const waiting of held) waiting[Symbol.dispose]();
   await expect.poll(() => bodies.heldBytes).toBe(0);
   expect((await exchange(app, head(body.length) + body)).status).toBe(200);
+});
+
+test("strangers, from however many addresses, take nothing from organisations, and leave something to one more address", async () => {
+  await listening({ budgetBytes: 16 * 1024 * 1024 });
+  const login = (address: string, length: number) =>
+    `POST /login HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: ${address}\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`;
+  const body = textOf(250_000);
+  const held: RawConnection[] = [];
+  for (let count = 0; count < 80; count++) {
+    const waiting = await RawConnection.open(app);
+    held.push(waiting.send(login(`10.0.0.${count % 8}`, body.length)).send(body.slice(0, -1)));
+  }
+  await expect.poll(() => bodies.heldBytes).toBeGreaterThan(2 * 1024 * 1024);
+  expect(bodies.heldBytes).toBeLessThanOrEqual(4 * 1024 * 1024);
+  expect((await exchange(app, login("10.0.0.1", body.length) + body)).status).toBe(503);
+  expect((await exchange(app, login("10.0.1.1", 20) + textOf(9))).status).toBe(200);
+  expect((await exchange(app, head(body.length, "blue") + body)).status).toBe(200);
+  for (const waiting of held) waiting[Symbol.dispose]();
 });
 
 test("a body that comes too slowly is 408", async () => {

@@ -1,8 +1,10 @@
 // Reads the bodies of all routes but ingest into memory, which they share. Invariant: what is held, and what JSON may become when it
-// is parsed, never exceeds the budget, nor half of it for one organisation or one address of strangers; a body that comes slower than
-// its pace is given up, and so is one whose sender has gone.
+// is parsed, never exceeds the budget. Strangers have a quarter of it together, so that they take nothing from organisations; of each
+// part, one organisation or address never takes more than it leaves to others. A body that comes slower than its pace is given up, and
+// so is one whose sender has gone.
 import type { IncomingMessage } from "node:http";
 import type { FastifyRequest } from "fastify";
+import { networkOf } from "./accounts/login-backoff.ts";
 import { ApiError } from "./errors.ts";
 import { ByteBudget, type Reservation } from "./ingest/byte-budget.ts";
 
@@ -12,6 +14,7 @@ const BUDGET_BYTES = 64 * 1024 * 1024;
 /** `[[],[],…` becomes some 13 bytes for each of its own, `[{},{},…` some 21. */
 const PARSED_FACTOR = 16;
 const FIRST_BLOCK_BYTES = 1024;
+const STRANGERS_SHARE = 1 / 4;
 
 export interface SmallBodyPace {
   /** A body may take this long whatever its speed. */
@@ -23,17 +26,20 @@ export interface SmallBodyPace {
 const DEFAULT_PACE: SmallBodyPace = { graceMs: 10_000, leastBytesPerSecond: 16 * 1024 };
 
 export class SmallBodies {
-  readonly #budget: ByteBudget;
+  readonly #orgs: ByteBudget;
+  readonly #strangers: ByteBudget;
   readonly #pace: SmallBodyPace;
   readonly #held = new WeakMap<FastifyRequest, Reservation>();
 
   constructor({ budgetBytes = BUDGET_BYTES, pace = DEFAULT_PACE } = {}) {
-    this.#budget = new ByteBudget(budgetBytes, SMALL_BODY_BYTES * PARSED_FACTOR);
+    const shareOf = (part: number) => new ByteBudget(budgetBytes * part, SMALL_BODY_BYTES * PARSED_FACTOR, { leavesRoom: true });
+    this.#orgs = shareOf(1 - STRANGERS_SHARE);
+    this.#strangers = shareOf(STRANGERS_SHARE);
     this.#pace = pace;
   }
 
   get heldBytes(): number {
-    return this.#budget.heldBytes;
+    return this.#orgs.heldBytes + this.#strangers.heldBytes;
   }
 
   /**
@@ -43,14 +49,15 @@ export class SmallBodies {
   async read(request: FastifyRequest, mostBytes = SMALL_BODY_BYTES): Promise<Buffer> {
     const { raw } = request;
     if (Number(raw.headers["content-length"] ?? 0) > mostBytes) throw tooLarge(mostBytes);
-    const reservation = this.#budget.open(request.signingKey?.orgId ?? request.user?.orgId ?? request.ip);
+    const orgId = request.signingKey?.orgId ?? request.user?.orgId;
+    const reservation = orgId === undefined ? this.#strangers.open(networkOf(request.ip)) : this.#orgs.open(orgId);
     this.#held.set(request, reservation);
     const body = await collected(raw, mostBytes, reservation, this.#pace);
     reservation.add(body.length * (PARSED_FACTOR - 1));
     return body;
   }
 
-  /** The request is over, or nobody waits for its answer any more. */
+  /** Nothing refers to the body any more, nor to what it was parsed to; or the request is over. */
   release(request: FastifyRequest): void {
     this.#held.get(request)?.[Symbol.dispose]();
     this.#held.delete(request);

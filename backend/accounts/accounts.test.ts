@@ -96,6 +96,19 @@ for (const engine of relationalEngines) {
         expect((await from("guess", "192.0.2.66")).statusCode).toBe(401);
       });
 
+      test("attempts that wait for their turn hold nothing of their bodies", async () => {
+        let answered = 0;
+        const attempts = Array.from({ length: 40 }, async (_, at) => {
+          const body = `${" ".repeat(7000)}{"email":"nobody-${at}@x.example","password":"${"x".repeat(12)}"}`;
+          const headers = { "content-type": "application/json" };
+          await backend.call("POST", "/api/auth/login", { body, headers, address: `192.0.2.${at}` });
+          answered += 1;
+        });
+        await expect.poll(() => answered > 3 && backend.app.smallBodies.heldBytes).toBe(0);
+        expect(answered).toBeLessThan(40);
+        await Promise.all(attempts);
+      });
+
       test("an account that does not exist is slowed down just the same", async () => {
         const statuses = [];
         for (let attempt = 0; attempt < 6; attempt++) statuses.push((await login("ghost@example.com", "guess", "192.0.2.77")).statusCode);

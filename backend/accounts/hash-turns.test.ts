@@ -34,3 +34,18 @@ test("what waits for one asker is bounded, and is dropped when its client has go
   expect((await Promise.all(all)).filter((one) => one instanceof ApiError)).toHaveLength(256);
   expect(begun).toBe(2);
 });
+
+test("forty addresses with 256 attempts each keep nobody else from trying, and only so many wait in all", async () => {
+  const turns = new HashTurns();
+  const left = Array.from({ length: 40 * 256 }, waiting);
+  let begun = 0;
+  const work = async (): Promise<void> => {
+    begun += 1;
+    await new Promise((resolve) => setImmediate(resolve));
+  };
+  const flood = left.map((reply, at) => turns.run(asker(`192.0.2.${at % 40}`), reply, work).catch((error: unknown) => error));
+  await turns.run(asker("198.51.100.1"), waiting(), async () => undefined);
+  expect(begun).toBeLessThan(100);
+  const refused = (await Promise.all(flood)).filter((one) => one instanceof ApiError);
+  expect(refused).toHaveLength(40 * 256 - 2 - 2048 + 1);
+});

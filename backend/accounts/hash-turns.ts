@@ -1,6 +1,6 @@
 // Turns for password hashes, which cost 19 MiB and a thread of the pool each. Invariant: no more than two are computed at once,
 // whoever asks for them and for what; who asks from one address, or for one organisation, waits behind its own, never behind all of
-// another's; nothing is computed for a client that has gone.
+// another's, and nobody's many keep another's one from waiting; nothing is computed for a client that has gone.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
 import { FairTurns, QueueFullError } from "../fair-turns.ts";
@@ -8,9 +8,11 @@ import { networkOf } from "./login-backoff.ts";
 
 const AT_ONCE = 2;
 const WAITING = 256;
+/** Who has most of them waiting makes room for others. */
+const WAITING_IN_ALL = 2048;
 
 export class HashTurns {
-  readonly #turns = new FairTurns({ running: AT_ONCE, perOrg: AT_ONCE, waitingPerOrg: WAITING });
+  readonly #turns = new FairTurns({ running: AT_ONCE, perOrg: AT_ONCE, waitingPerOrg: WAITING, waitingInAll: WAITING_IN_ALL });
 
   /** Runs `work` in turn. Throws ApiError `unavailable` where too much of the same asker waits already, or the client has gone. */
   async run<T>(request: FastifyRequest, reply: FastifyReply, work: () => Promise<T>): Promise<T> {

@@ -38,7 +38,11 @@ export function registerLogin(app: FastifyInstance, deps: AccountDeps): void {
     { schema, bodyLimit: BODY_LIMIT_BYTES },
     async (request, reply) => {
       noteProxy(request);
+      const { password } = request.body;
       const email = normalEmail(request.body.email);
+      // The attempt may wait long for its turn, and whatever else its body holds must not be held for it.
+      request.body = { email, password };
+      app.smallBodies.release(request);
       const waitMs = backoff.begin(email, request.ip);
       if (waitMs > 0) {
         audit(request, "login.refused", { email, reason: "backoff" });

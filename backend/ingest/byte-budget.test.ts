@@ -31,3 +31,16 @@ test("a small budget still lets one tenant send the largest body", () => {
   body.add(32);
   expect(budget.heldBytes).toBe(48);
 });
+
+test("where room is left, each may take what is free then, and one more always finds some", () => {
+  const budget = new ByteBudget(120, 1, { leavesRoom: true });
+  const reservations = ["a", "b", "c"].map((name) => budget.open(name));
+  reservations[0]?.add(60);
+  expect(() => reservations[0]?.add(1)).toThrow("too many bodies");
+  reservations[1]?.add(30);
+  reservations[2]?.add(15);
+  for (const reservation of reservations) expect(() => reservation.add(8)).toThrow("too many bodies");
+  using late = budget.open("late");
+  late.add(7);
+  for (const reservation of reservations) reservation[Symbol.dispose]();
+});

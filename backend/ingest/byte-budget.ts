@@ -7,15 +7,20 @@ const RETRY_AFTER_S = 1;
 export class ByteBudget {
   readonly #limitBytes: number;
   readonly #orgBytes: number;
+  readonly #leavesRoom: boolean;
   readonly #byOrg = new Map<string, number>();
   /** Of tenants that wait for room. */
   readonly #waiting = new Map<string, (() => void)[]>();
   #heldBytes = 0;
 
-  /** One tenant gets half, so that it cannot shut out the others, but enough for a body of `largestBytes` while its buffer grows. */
-  constructor(limitBytes: number, largestBytes: number) {
+  /**
+   * One tenant gets half, so that it cannot shut out the others, but enough for a body of `largestBytes` while its buffer grows.
+   * `leavesRoom`: nobody takes more than is still free then, so that n of them leave one part of n + 1 to whoever comes next.
+   */
+  constructor(limitBytes: number, largestBytes: number, { leavesRoom = false } = {}) {
     this.#limitBytes = limitBytes;
     this.#orgBytes = Math.max(limitBytes / 2, 2 * largestBytes);
+    this.#leavesRoom = leavesRoom;
   }
 
   get heldBytes(): number {
@@ -39,7 +44,8 @@ export class ByteBudget {
 
   #change(orgId: string, bytes: number): void {
     const ofOrg = (this.#byOrg.get(orgId) ?? 0) + bytes;
-    if (bytes > 0 && (this.#heldBytes + bytes > this.#limitBytes || ofOrg > this.#orgBytes)) throw full();
+    const freeBytes = this.#limitBytes - this.#heldBytes - bytes;
+    if (bytes > 0 && (freeBytes < (this.#leavesRoom ? ofOrg : 0) || ofOrg > this.#orgBytes)) throw full();
     this.#heldBytes += bytes;
     if (ofOrg === 0) this.#byOrg.delete(orgId);
     else this.#byOrg.set(orgId, ofOrg);
