@@ -42,6 +42,7 @@ async function listening(overTls = false): Promise<void> {
     if (typeof org === "string") request.user = { userId: "u", orgId: org, email: "e", role: "viewer" };
   });
   app.get("/", async () => ({ ok: true }));
+  app.post("/", async () => ({ ok: true }));
   // More than the kernel takes for a connection by itself.
   app.get("/large", async () => ({ text: "x".repeat(64 * 1024 * 1024) }));
   app.get("/small", async () => ({ text: "x".repeat(32 * 1024) }));
@@ -60,6 +61,9 @@ const TRANSPORTS = [
   ["TCP", false],
   ["TLS", true],
 ] as const;
+
+const JSON_OF_1000 = "Content-Type: application/json\r\nContent-Length: 1000\r\n";
+const BODY_OF_1000 = JSON.stringify("x".repeat(998));
 
 const ask = (org?: string, path = "/") => `GET ${path} HTTP/1.1\r\nHost: x\r\n${org ? `X-Org: ${org}\r\n` : ""}\r\n`;
 
@@ -103,14 +107,32 @@ test.each(TRANSPORTS)("an organisation that holds all connections makes room for
   expect(logged.map((line) => JSON.parse(line))).toMatchObject([{ most: MOST, largest_org_id: "red", of_largest_org: MOST }]);
 });
 
-test("when every connection is at work, a newcomer is told so, with Retry-After", async () => {
+test.each(TRANSPORTS)(
+  "an organisation is told when it has half of all connections at work, and newcomers get in, over %s",
+  async (_what, overTls) => {
+    await listening(overTls);
+    const red = await connections(MOST, "red");
+    for (const connection of red) connection.send(`POST / HTTP/1.1\r\nHost: x\r\nX-Org: red\r\n${JSON_OF_1000}\r\n`);
+    await expect.poll(() => begun).toBe(2 * MOST);
+    for (const connection of red.slice(MOST / 2)) {
+      const answer = await connection.answer();
+      expect([answer.status, JSON.parse(answer.body).error, answer.headers["retry-after"]]).toEqual([503, "unavailable", "2"]);
+    }
+    await connections(2 * MOST, "blue");
+    for (const connection of red.slice(0, MOST / 2)) expect((await connection.send(BODY_OF_1000).answer()).status).toBe(200);
+  },
+);
+
+test("organisations, however many have connections at work, leave one to a newcomer", async () => {
   await listening();
-  for (const connection of await connections(MOST, "red")) connection.send(ask("red", "/held"));
-  await expect.poll(() => begun).toBe(2 * MOST);
-  const late = await newcomer();
-  const answer = await late.answer();
-  expect([answer.status, JSON.parse(answer.body).error, answer.headers["retry-after"]]).toEqual([503, "unavailable", "2"]);
-  await late.closed();
+  const [red, blue, green] = [await connections(4, "red"), await connections(2, "blue"), await connections(1, "green")];
+  for (const connection of red) connection.send(ask("red", "/held"));
+  for (const connection of blue) connection.send(ask("blue", "/held"));
+  for (const connection of green) connection.send(ask("green", "/held"));
+  await expect.poll(() => begun).toBe(7 + 7);
+  for (let round = 0; round < 3; round++) await connections(MOST);
+  held.resolve();
+  for (const connection of [...red, ...blue, ...green]) expect((await connection.answer()).status).toBe(200);
 });
 
 test("a connection may not have more than 16 requests under way", async () => {

@@ -125,18 +125,25 @@ function boundRequests(app: FastifyInstance, options: AppOptions): void {
   connections.watch(server);
   answerForServer(server);
   app.decorate("smallBodies", bodies);
+  const authenticated = new WeakSet<FastifyRequest>();
   app.addHook("onRequest", async (request, reply) => {
     const { socket } = request.raw;
     void reply.header("x-request-id", request.id);
     reply.raw.once("close", () => {
       bodies.release(request);
-      connections.end(socket, request.signingKey?.orgId ?? request.user?.orgId);
+      connections.end(socket, authenticated.has(request));
     });
     if (connections.isStranger(socket)) void reply.header("keep-alive", `timeout=${STRANGER_IDLE_S}`);
     connections.begin(socket);
     refuseUnroutable(app, routeTables.get(app) as RouteTable, request, reply);
   });
+  // After the guards of the route, and before anything of a body is read.
   app.addHook("preParsing", async (request, reply) => {
+    const orgId = request.signingKey?.orgId ?? request.user?.orgId;
+    if (orgId !== undefined) {
+      connections.authenticated(request.raw.socket, orgId);
+      authenticated.add(request);
+    }
     if (request.raw.headers.expect !== undefined) reply.raw.writeContinue();
   });
   app.addHook("onSend", async (request, reply, payload) => {
