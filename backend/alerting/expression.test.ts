@@ -174,8 +174,9 @@ function canAlert(text: string, leaf = /^$/): boolean {
     return canAlert(inner.slice(1, -1), leaf);
   const found = topOperator(inner);
   if (!found) {
-    const whole = closing(inner, inner.indexOf("(")) === inner.replace(/ (?:by|without) ?\([^)]*\)$/, "").length - 1;
-    const aggregated = /^(?:sum|max)\((.*)\)(?: (?:by|without) ?\([^)]*\))?$/is.exec(inner)?.[1];
+    const call = inner.replace(/ (?:by|without) ?\([^)]*\)$/, "");
+    const whole = closing(call, call.indexOf("(")) === call.length - 1;
+    const aggregated = /^(?:sum|max)\((.*)\)$/is.exec(call)?.[1];
     if (whole && aggregated !== undefined) return !hasTopComma(aggregated) && canAlert(aggregated, leaf);
     return /^absent(?:_over_time)?\(/i.test(inner) && whole;
   }
