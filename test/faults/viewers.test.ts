@@ -1,0 +1,155 @@
+// README's promise to tenants about each other's viewers: one organisation's viewer asks slow log queries and PromQL that computes without
+// any data, more than may wait, and leaves; another's queries, ingest, rules and the pod's readiness go on as if nothing were. What is
+// asserted is statuses and order, not times.
+import { afterAll, beforeAll, expect, test } from "vitest";
+import {
+  adminPassword,
+  type Answer,
+  backendPlace,
+  type BackendPlace,
+  call,
+  eventually,
+  login,
+  makeTenant,
+  signedPost,
+  startBackend,
+  temporaryFolder,
+  type Tenant,
+  type TestProcess,
+} from "../fixtures/processes.ts";
+import { nameOf } from "../fixtures/senders.ts";
+
+const LABELS = 100;
+const RECORDS = 30_000;
+const BODIES = 3;
+
+const folder = temporaryFolder();
+let place: BackendPlace;
+let backend: TestProcess;
+let loud: Tenant;
+let calm: Tenant;
+let ruleId: string;
+
+beforeAll(async () => {
+  place = await backendPlace(folder.path, { UV_THREADPOOL_SIZE: "16", EVALUATION_INTERVAL: "1s", JWT_TTL: "1h" });
+  backend = await startBackend(place);
+  const operator = await login(place.apiUrl, "admin@localhost", adminPassword(place));
+  loud = await makeTenant(place.apiUrl, operator, "loud");
+  calm = await makeTenant(place.apiUrl, operator, "calm");
+  // Labels of the resource are those of each record.
+  const attributes = Array.from({ length: LABELS }, (_, index) => ({ key: `k${index}`, value: { stringValue: "v" } }));
+  for (let body = 0; body < BODIES; body += 1) {
+    const timeUnixNano = `${Date.now()}000000`;
+    const logRecords = Array.from({ length: RECORDS }, () => ({ timeUnixNano, body: { stringValue: "x" } }));
+    const logs = { resourceLogs: [{ resource: { attributes }, scopeLogs: [{ logRecords }] }] };
+    expect((await signedPost(place.apiUrl, "/ingest/logs/otlp", loud.apiKey, JSON.stringify(logs))).status).toBe(204);
+  }
+  expect((await sendLine()).status).toBe(204);
+  expect((await signedPost(place.apiUrl, "/ingest", calm.apiKey, "mine 7\n")).status).toBe(204);
+  const rule = { name: "mine", severity: "critical", expr: "mine > 0", enabled: true };
+  ruleId = (await call("POST", `${place.alertingUrl}/rules`, { bearer: calm.token, body: rule })).json.id;
+  await eventually("the rule is evaluated", async () => (await lastEvaluation()) > 0, 30_000);
+});
+
+afterAll(async () => {
+  await backend?.end();
+  folder[Symbol.dispose]();
+});
+
+const sendLine = () => {
+  const record = { timeUnixNano: `${Date.now()}000000`, body: { stringValue: "mine" } };
+  const logs = { resourceLogs: [{ scopeLogs: [{ logRecords: [record] }] }] };
+  return signedPost(place.apiUrl, "/ingest/logs/otlp", calm.apiKey, JSON.stringify(logs));
+};
+const ask = (tenant: Tenant, path: string, signal?: AbortSignal): Promise<Answer> =>
+  signal ? abortable(tenant, path, signal) : call("GET", `${place.apiUrl}${path}`, { bearer: tenant.token });
+const lastEvaluation = async (): Promise<number> => {
+  const { json } = await call("GET", `${place.alertingUrl}/rules/${ruleId}/status`, { bearer: calm.token });
+  return Date.parse(json.last_eval ?? "") || 0;
+};
+
+async function abortable(tenant: Tenant, path: string, signal: AbortSignal): Promise<Answer> {
+  const answer = await fetch(`${place.apiUrl}${path}`, { headers: { authorization: `Bearer ${tenant.token}` }, signal });
+  const text = await answer.text();
+  return { status: answer.status, headers: answer.headers, text, json: JSON.parse(text) as unknown };
+}
+
+const SLOW_LOGS = `/query/logs?limit=1&q=nothing&${Array.from({ length: LABELS }, (_, index) => `label.k${index}=v`).join("&")}`;
+const promQl = (expression: string, seconds: number): string => {
+  const end = Math.floor(Date.now() / 1000);
+  return `/query/prometheus/api/v1/query_range?${new URLSearchParams({ query: expression, start: String(end - seconds), end: String(end), step: "1" }).toString()}`;
+};
+
+/** Everything that the other tenant and its pod do, once. */
+async function calmRound(): Promise<Record<string, string>> {
+  const [logs, traces, metrics, line, sample, ready] = await Promise.all([
+    ask(calm, "/query/logs?limit=1"),
+    ask(calm, "/query/traces?limit=1"),
+    ask(calm, "/query/prometheus/api/v1/query?query=mine"),
+    sendLine(),
+    signedPost(place.apiUrl, "/ingest", calm.apiKey, "mine 7\n"),
+    call("GET", `${place.healthUrl}/readyz`),
+  ]);
+  expect(logs.json).toHaveLength(1);
+  expect(metrics.json.data.result).toHaveLength(1);
+  return {
+    logs: nameOf(logs),
+    traces: nameOf(traces),
+    metrics: nameOf(metrics),
+    line: nameOf(line),
+    sample: nameOf(sample),
+    ready: nameOf(ready),
+  };
+}
+
+const WELL = { logs: "200", traces: "200", metrics: "200", line: "204", sample: "204", ready: "200" };
+
+test("a viewer's slow queries, more than may wait, hold up nobody else's, and end when the viewer leaves", async () => {
+  const left = new AbortController();
+  const names = new Map<string, number>();
+  const told = (name: string) => void names.set(name, (names.get(name) ?? 0) + 1);
+  let answered = 0;
+  const slow = Array.from({ length: 40 }, async () => {
+    // A viewer that is refused comes again and again.
+    while (!left.signal.aborted) {
+      const answer = await ask(loud, SLOW_LOGS, left.signal).catch(() => undefined);
+      if (answer) told(`logs ${nameOf(answer)}`);
+      if (answer?.status === 200) answered += 1;
+      if (answer?.status === 429) await new Promise((resolve) => setTimeout(resolve, 200));
+    }
+  });
+  const loops = Array.from({ length: 6 }, async () => {
+    while (!left.signal.aborted) {
+      const path = promQl("count(mode_over_time((rand(1)+rand(2))[1h:1s]))", 10_800);
+      const answer = await ask(loud, path, left.signal).catch(() => undefined);
+      if (answer) told(`metrics ${nameOf(answer)}`);
+    }
+  });
+  await eventually("more than may wait", async () => (names.get("logs 429 too_many_queries, again after 5 s") ?? 0) > 0, 60_000);
+  const before = await lastEvaluation();
+  const order: number[] = [];
+  for (let round = 0; round < 5; round += 1) {
+    const already = answered;
+    expect(await calmRound(), `round ${round}`).toEqual(WELL);
+    order.push(answered - already);
+  }
+  await eventually("rules are evaluated meanwhile", async () => (await lastEvaluation()) > before, 60_000);
+  // Turns: each round of four queries waits for one or two of the other's at most, not for a queue of 18.
+  expect(Math.max(...order), `answers of the loud viewer during a round: ${order.join(", ")}`).toBeLessThan(18);
+  left.abort();
+  await Promise.all([...slow, ...loops]);
+  // Its queue is empty again, and so is the engine.
+  expect(nameOf(await ask(loud, "/query/logs?limit=1"))).toBe("200");
+  const waiting = (await (await fetch(`${place.healthUrl}/metrics`)).text()).match(
+    /^atherops_queries_(?:running|waiting)\{store="logs"\} .*$/gm,
+  );
+  expect(waiting).toEqual(['atherops_queries_running{store="logs"} 0', 'atherops_queries_waiting{store="logs"} 0']);
+  console.log(`answers to the loud viewer: ${JSON.stringify(Object.fromEntries(names))}; during the other's rounds: ${order.join(", ")}`);
+});
+
+test("PromQL that computes for minutes without data is refused at once, with advice", async () => {
+  for (const expression of ["count(mode_over_time((rand(1)+rand(2))[6h:1s]))", `${"ru(1,".repeat(14)}1${")".repeat(14)}`]) {
+    const { status, json } = await ask(loud, promQl(expression, 21_600));
+    expect([status, json]).toMatchObject([400, { error: "query_too_expensive", message: expect.stringMatching(/^query: /) }]);
+  }
+});
