@@ -13,7 +13,7 @@ import { nanosecondsOf, signingKey } from "../ingest/otlp-body.fixture.ts";
 import { numberedBody } from "./store-crash.fixture.ts";
 import { openStores } from "./store.conformance.ts";
 
-it("after SIGKILL every acknowledged body is stored, and every body that is sent again is stored once", async () => {
+it("after SIGKILL every acknowledged body is stored, and every body that is sent again is stored once", { timeout: 300_000 }, async () => {
   const dir = await mkdtemp(join(tmpdir(), "atherops-crash-"));
   const startNs = nanosecondsOf(new Date());
   let first = 0;
