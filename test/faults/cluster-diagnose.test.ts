@@ -52,6 +52,8 @@ let agent: TestProcess;
 let pod: NodeJS.ProcessEnv;
 
 function secret(value: string): string {
+  // Every text contains the empty one.
+  if (!value) throw new Error("there is no secret here");
   for (const form of [value, Buffer.from(value).toString("base64"), encodeURIComponent(value)]) secrets.add(form);
   return value;
 }
@@ -89,7 +91,6 @@ async function newPod(namespace: string, values: string[] = []): Promise<NodeJS.
   writeFileSync(tokenFile, secret(await installToken()), { mode: 0o600 });
   // The collector's own access to the API server is at a fixed place, which this machine does not have.
   writeFileSync(file("overlay.yaml"), "processors: {k8s_attributes: null, k8s_attributes/files: null}\nreceivers: {kubeletstats: null}\n");
-  const [health, grpc, http, proxy] = (await freePorts(4)).map((port) => `127.0.0.1:${port}`);
   const { hostname, port } = new URL(kube.url);
   return {
     BACKEND_URL: apiUrl,
@@ -98,8 +99,7 @@ async function newPod(namespace: string, values: string[] = []): Promise<NodeJS.
     NODE_NAME: "node-1",
     NODE_IP: kubelet.ip,
     POD_NAMESPACE: namespace,
-    POD_UID: randomUUID(),
-    STATE_DIR: file(`state-${namespace}`),
+    ...(await ownOfPod()),
     QUEUE_MIB: "16",
     LOG_LEVEL: "debug",
     INSTALL_TOKEN_FILE: tokenFile,
@@ -107,13 +107,23 @@ async function newPod(namespace: string, values: string[] = []): Promise<NodeJS.
     KUBERNETES_SERVICE_HOST: hostname,
     KUBERNETES_SERVICE_PORT: port,
     SERVICE_ACCOUNT_DIR: dirname(access.tokenFile),
+    HOST_ROOT: "/",
+    COLLECTOR_CONFIG_FILE: file("overlay.yaml"),
+    OTELCOL_PATH: await toolPath("otelcol-contrib"),
+  };
+}
+
+/** What no two pods share, on whatever node they are. */
+async function ownOfPod(): Promise<NodeJS.ProcessEnv> {
+  const [health, grpc, http, proxy] = (await freePorts(4)).map((port) => `127.0.0.1:${port}`);
+  const uid = randomUUID();
+  return {
+    POD_UID: uid,
+    STATE_DIR: file(`state-${uid}`),
     HEALTH_LISTEN: health,
     OTLP_GRPC_LISTEN: grpc,
     OTLP_HTTP_LISTEN: http,
     PROXY_LISTEN: proxy,
-    HOST_ROOT: "/",
-    COLLECTOR_CONFIG_FILE: file("overlay.yaml"),
-    OTELCOL_PATH: await toolPath("otelcol-contrib"),
   };
 }
 
@@ -324,7 +334,7 @@ describe("diagnose in a pod", () => {
   });
 
   it("says that no agent runs, or why its collector does not", async () => {
-    const env = await newPod("crashing");
+    const env = { ...pod, ...(await ownOfPod()) };
     expect((await diagnose(env)).of("running agent")).toEqual([expect.stringMatching(/^fail: no agent answers at .* \| .*kubectl logs/)]);
     const taken = createServer().listen(Number(env["OTLP_HTTP_LISTEN"]!.split(":")[1]), "127.0.0.1");
     await once(taken, "listening");
@@ -332,16 +342,31 @@ describe("diagnose in a pod", () => {
     try {
       const readyz = `http://${env["HEALTH_LISTEN"]}/readyz`;
       await eventually("it has crashed", async () => (await call("GET", readyz)).text.includes("address already in use"));
-      const { of } = await diagnose(env);
-      expect(of("running agent")).toContainEqual(
+      expect((await diagnose(env)).of("running agent")).toEqual([
         expect.stringMatching(/^fail: the collector is [^]*address already in use[^]* \| the agent starts it again/),
-      );
-      secret((await keyIn("crashing")) ?? "");
+      ]);
     } finally {
       await crashing.end();
       taken.close();
     }
     expectNoSecret({ log: crashing.log });
+  });
+
+  it("says which other release of the agent has this cluster's key", async () => {
+    const env = await newPod("second");
+    const second = new TestProcess([PROGRAM, "run"], env, file("second.out"));
+    try {
+      const readyz = `http://${env["HEALTH_LISTEN"]}/readyz`;
+      await eventually("it is refused", async () => (await call("GET", readyz)).text.includes("cluster_in_use"));
+      const { of } = await diagnose(env);
+      expect(of("running agent")).toContainEqual(
+        expect.stringMatching(/^fail: .*\(telemetry\/cluster-agent-credentials\) has this cluster's key: uninstall one of the two/),
+      );
+      expect(of("credentials")).toEqual([expect.stringMatching(/^warn: Secret second\/cluster-agent-credentials has no key yet \| /)]);
+    } finally {
+      await second.end();
+    }
+    expectNoSecret({ log: second.log });
   });
 
   it("warns of a frozen older agent in the cluster, where it may look", async () => {
