@@ -5,7 +5,7 @@
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { StateDirError } from "./collector/supervisor.ts";
+import { StateDirError, stateDirError } from "./collector/supervisor.ts";
 import type { Credential } from "./credentials/store.ts";
 import type { Log } from "./log.ts";
 import { holderOf, tryLock } from "./state-lock.ts";
@@ -265,6 +265,6 @@ function onDisk<T>(root: string, action: () => T): T {
     return action();
   } catch (error) {
     if (error instanceof StateDirError) throw error;
-    throw new StateDirError(`STATE_DIR ${root}: ${(error as Error).message}; set it to a place that this user may write`, { cause: error });
+    throw stateDirError(root, error as Error);
   }
 }

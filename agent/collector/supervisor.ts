@@ -57,6 +57,13 @@ export class StateDirError extends Error {
   override readonly name = "StateDirError";
 }
 
+/** What failed on the disk, with what to do. */
+export function stateDirError(stateDir: string, error: Error): StateDirError {
+  const isFull = ["ENOSPC", "EDQUOT"].includes((error as NodeJS.ErrnoException).code ?? "");
+  const why = isFull ? "no space left on the device: free some" : `${error.message}; set it to a place that this user may write`;
+  return new StateDirError(`STATE_DIR ${stateDir}: ${why}`, { cause: error });
+}
+
 interface Watched {
   /** Why the agent ended it; undefined when it did not. */
   readonly ended: string | undefined;
@@ -215,11 +222,7 @@ export class Supervisor implements AsyncDisposable {
     try {
       write();
     } catch (error) {
-      const isFull = ["ENOSPC", "EDQUOT"].includes((error as NodeJS.ErrnoException).code ?? "");
-      const why = isFull
-        ? "no space left on the device: free some"
-        : `${(error as Error).message}; set it to a place that this user may write`;
-      throw new StateDirError(`STATE_DIR ${this.#options.stateDir}: ${why}`, { cause: error });
+      throw stateDirError(this.#options.stateDir, error as Error);
     }
   }
 

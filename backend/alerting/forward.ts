@@ -7,7 +7,7 @@ import { onBehalfOf } from "../client-gone.ts";
 import { ApiError } from "../errors.ts";
 import type { Guards } from "../request-identity.ts";
 import { SMALL_BODY_BYTES } from "../small-bodies.ts";
-import { HISTORY_QUERY, RULE_ROUTES } from "./routes.ts";
+import { HISTORY_QUERY, RULE_ROUTES, withContractStatus } from "./routes.ts";
 import { DRAFT_SCHEMA, RULE_BODY_SCHEMA } from "./rule.ts";
 
 export interface ForwardOptions {
@@ -57,6 +57,9 @@ export async function forwardAlerting(app: FastifyInstance, { target, guards }: 
             summary: `The alerting service's ${path}`,
             response: { [success]: {} },
             described: toldOf(method, path),
+          },
+          errorHandler: (error) => {
+            throw withContractStatus(error);
           },
           handler: (request, reply) => forward(request, reply, path, send),
         });

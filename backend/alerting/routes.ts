@@ -159,7 +159,7 @@ function userOf(request: FastifyRequest): SessionUser {
 }
 
 /** The contract of this service knows 500 where others answer 502. */
-function withContractStatus(error: unknown): unknown {
+export function withContractStatus(error: unknown): unknown {
   const away = error instanceof ApiError && error.code === "storage_unavailable";
   return away
     ? new ApiError("internal", "the database cannot be reached: try again", { cause: error, retryAfterS: error.retryAfterS })
