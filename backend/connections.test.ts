@@ -147,6 +147,17 @@ test("a connection may not have more than 16 requests under way", async () => {
   expect(statuses.filter((status) => status === 503)).toHaveLength(1);
 });
 
+test("a connection that pipelines without an end is cut, instead of being told a thousand times", async () => {
+  await listening();
+  const [connection] = await connections(1, "red");
+  connection?.send(ask("red", "/held").repeat(16));
+  await expect.poll(() => begun).toBe(1 + 16);
+  connection?.send(ask("red", "/held").repeat(17));
+  await connection?.closed();
+  held.resolve();
+  await connections(1, "red");
+});
+
 test("a stranger's connection is told that it will not be kept long", async () => {
   await listening();
   const [stranger] = await connections(1);

@@ -10,6 +10,8 @@ import type { Log } from "./log.ts";
 
 /** Requests of one connection that may be under way: clients that do not pipeline have one. */
 const MAX_UNDER_WAY = 16;
+/** A connection with more is cut: only refusing what is pipelined without an end would take seconds from everybody. */
+const MOST_UNDER_WAY = 2 * MAX_UNDER_WAY;
 /** Connections that were closed for newcomers, and are not gone yet. */
 const MAX_CLOSING = 256;
 const RETRY_AFTER_S = 2;
@@ -84,6 +86,7 @@ export class Connections {
     if (!connection) return;
     connection.underWay += 1;
     if (!socket.destroyed) this.#refile(connection);
+    if (connection.underWay > MOST_UNDER_WAY) socket.destroy();
     if (connection.underWay > MAX_UNDER_WAY)
       throw new ApiError("unavailable", `more than ${MAX_UNDER_WAY} requests are under way on this connection`, { retryAfterS: 1 });
   }

@@ -264,7 +264,8 @@ function appOptions({ settings, log, observations }: Running) {
 /** Listens, and closes in its turn: no new connections, requests under way are answered. */
 async function listen({ stack }: Running, app: FastifyInstance, at: ListenAddress, what: string): Promise<string> {
   await closeRoutes(app);
-  const options = { host: at.host, port: at.port, listenTextResolver: (url: string) => `${what} listens at ${url}` };
+  // Of many that come at once none is dropped, to come again seconds later; the kernel's own bound (somaxconn) is often this.
+  const options = { host: at.host, port: at.port, backlog: 4096, listenTextResolver: (url: string) => `${what} listens at ${url}` };
   const address = await app.listen(options).catch((cause: NodeJS.ErrnoException) => {
     throw cannotListen(`${what.toUpperCase()}_LISTEN`, at, cause);
   });

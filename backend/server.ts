@@ -73,7 +73,7 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
     routerOptions: { maxParamLength: MAX_PARAMETER_LENGTH },
     clientErrorHandler: answerClientError,
     frameworkErrors: (error, request, reply) => {
-      reply.raw.once("finish", () => linger(request.raw, true, options.lingerMs));
+      reply.raw.once("finish", () => linger(request.raw, undefined, options.lingerMs));
       return answerError(error, request, reply);
     },
     ...(certificate ? { https: { ...bounds, ...certificate.pair, handshakeTimeout: headMs } } : { http: bounds }),
@@ -139,7 +139,7 @@ function boundRequests(app: FastifyInstance, options: AppOptions): void {
   });
   // After the guards of the route, and before anything of a body is read.
   app.addHook("preParsing", async (request, reply) => {
-    const orgId = request.signingKey?.orgId ?? request.user?.orgId;
+    const orgId = orgOf(request);
     if (orgId !== undefined) {
       connections.authenticated(request.raw.socket, orgId);
       authenticated.add(request);
@@ -152,7 +152,12 @@ function boundRequests(app: FastifyInstance, options: AppOptions): void {
     answers.admit(orgId);
     return answers.stream(orgId, reply, [Buffer.from(payload)]);
   });
-  app.addHook("onResponse", async (request) => linger(request.raw, !request.signingKey && !request.user, options.lingerMs));
+  app.addHook("onResponse", async (request) => linger(request.raw, orgOf(request), options.lingerMs));
+}
+
+/** Whose it is, once it is authenticated. */
+function orgOf({ signingKey, user }: FastifyRequest): string | undefined {
+  return signingKey?.orgId ?? user?.orgId;
 }
 
 /** Clients name a type for an empty body too (fetch: text/plain); nothing of any type is no body, which some routes allow. */

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyRequest } from "fastify";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { exchange, RawConnection } from "../test/fixtures/raw-http.ts";
 import { ApiError } from "./errors.ts";
@@ -73,20 +73,32 @@ test("a sender of a large body that is refused sees the answer and not a reset, 
   expect((await connection.send(head("GET /things/7")).answer()).status).toBe(200);
 });
 
-test("of many strangers whose bodies do not come, some are waited for and the others are closed at once", async () => {
+test.each([
+  ["strangers", "/nowhere", 404, 16],
+  ["senders of one organisation", "/forbidden", 403, 32],
+])("of many %s whose bodies do not come, some are waited for and the others are closed at once", async (_who, path, status, most) => {
   const slow = await createApp({ log: createLog("silent"), lingerMs: 3_600_000 });
+  const refuse = async (request: FastifyRequest) => {
+    request.user = { userId: "u", orgId: "red", email: "e", role: "viewer" };
+    throw new ApiError("forbidden", "no");
+  };
+  slow.post("/forbidden", { onRequest: refuse }, async () => ({}));
+  await closeRoutes(slow);
   await slow.listen({ host: "127.0.0.1", port: 0 });
   const connections: RawConnection[] = [];
   let closed = 0;
-  for (let count = 0; count < 26; count++) {
+  for (let count = 0; count < most + 10; count++) {
     const connection = await RawConnection.open(slow);
-    connections.push(connection.send(head("POST /nowhere", "Content-Length: 250000")));
+    connections.push(connection.send(head(`POST ${path}`, "Content-Length: 250000")));
     void connection.closed().then(() => (closed += 1));
-    expect((await connection.answer()).status).toBe(404);
+    expect((await connection.answer()).status).toBe(status);
   }
   await expect.poll(() => closed).toBe(10);
+  for (const connection of connections.slice(0, most)) connection.send("x".repeat(100_000));
+  for (const connection of connections.slice(0, most)) connection.send("x".repeat(150_000)).send(head("GET /"));
+  for (const connection of connections.slice(0, most)) expect((await connection.answer()).status).toBe(404);
   for (const connection of connections) connection[Symbol.dispose]();
-  await expect.poll(() => closed).toBe(26);
+  await expect.poll(() => closed).toBe(most + 10);
   await slow.close();
 });
 
