@@ -1,11 +1,12 @@
 // The users of the caller's organisation: list, add, change password or role, remove. Invariant: only an operator grants, changes or
 // removes `operator`; the last operator stays, and so does the last who administers an organisation; a user of another one is 404.
 import type { FastifyInstance, FastifyRequest } from "fastify";
-import type { Transaction } from "kysely";
+import { sql, type Transaction } from "kysely";
 import { ApiError } from "../errors.ts";
 import type { Role, SessionUser } from "../request-identity.ts";
 import { audit } from "./audit.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "./password.ts";
+import { requireRoom } from "./room.ts";
 import type { AccountDeps } from "./routes.ts";
 import { EMAIL_SCHEMA, insertUser, requireFreeEmail, type AccountDb, type AccountTables, type UserRow } from "./table.ts";
 
@@ -34,7 +35,7 @@ const schemas = {
   list: { ...common, summary: "The users of your organisation", response: { 200: { type: "array", items: USER_SCHEMA } } },
   create: {
     ...common,
-    summary: "Add a user",
+    summary: "Add a user; 5,000 at most",
     body: bodyOf({ email: EMAIL_SCHEMA, password: PASSWORD_SCHEMA, role: ROLE_SCHEMA }),
     response: { 201: USER_SCHEMA },
   },
@@ -77,7 +78,7 @@ export function registerUserRoutes(app: FastifyInstance, deps: AccountDeps): voi
       await requireFreeEmail(db, email);
       const passwordHash = await hashTurns.run(request, reply, () => hashPassword(password));
       const row = { org_id: caller(request).orgId, email, role, password_hash: passwordHash };
-      const created = await insertUser(db, row, new Date(now()));
+      const created = await insertedWithRoom(db, row, new Date(now()));
       audit(request, "user.create", { user_id: created.id, email: created.email, role });
       return await reply.code(201).send(shown(created));
     },
@@ -119,6 +120,13 @@ export function registerUserRoutes(app: FastifyInstance, deps: AccountDeps): voi
     });
     audit(request, "user.delete", { user_id: removed.id, email: removed.email });
     return await reply.code(204).send();
+  });
+}
+
+async function insertedWithRoom(db: AccountDeps["db"], row: Parameters<typeof insertUser>[1], now: Date): Promise<UserRow> {
+  return await db.transaction().execute(async (trx) => {
+    await requireRoom(trx, row.org_id, "users", sql`SELECT count(*)::int AS count FROM users WHERE org_id = ${row.org_id}`);
+    return await insertUser(trx, row, now);
   });
 }
 

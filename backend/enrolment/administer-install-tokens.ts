@@ -2,7 +2,9 @@
 // Registered by routes.ts.
 import { randomUUID } from "node:crypto";
 import type { FastifyInstance } from "fastify";
+import { sql } from "kysely";
 import { audit } from "../accounts/audit.ts";
+import { requireRoom } from "../accounts/room.ts";
 import { ApiError } from "../errors.ts";
 import { newInstallToken } from "./install-token.ts";
 import type { EnrolmentDeps } from "./routes.ts";
@@ -15,7 +17,7 @@ const common = { tags: ["enrolment"], security: [{ session: [] }] };
 const schemas = {
   create: {
     ...common,
-    summary: "Mint an install token: it registers one cluster or host, once",
+    summary: "Mint an install token: it registers one cluster or host, once; 5,000 unused ones at most",
     described: { bodyIsOptional: true },
     body: {
       type: "object",
@@ -58,10 +60,15 @@ export function registerInstallTokenAdministration(app: FastifyInstance, { db, g
       const expires = new Date(at + ttlMs(request.body.ttl));
       const { token, hash } = newInstallToken();
       const row = { id: randomUUID(), org_id: caller(request).orgId, token_hash: hash, created_at: new Date(at), expires_at: expires };
-      await db
-        .insertInto("install_tokens")
-        .values({ ...row, used_at: null, used_idempotency_key: null, used_body_hash: null, used_key_id: null })
-        .execute();
+      await db.transaction().execute(async (trx) => {
+        const unused = sql<{ count: number }>`
+          SELECT count(*)::int AS count FROM install_tokens WHERE org_id = ${row.org_id} AND used_at IS NULL`;
+        await requireRoom(trx, row.org_id, "unused install tokens", unused);
+        await trx
+          .insertInto("install_tokens")
+          .values({ ...row, used_at: null, used_idempotency_key: null, used_body_hash: null, used_key_id: null })
+          .execute();
+      });
       audit(request, "install_token.create", { install_token_id: row.id, expires_at: expires.toISOString() });
       return await reply.code(201).send({ id: row.id, token, expires_at: expires.toISOString() });
     },

@@ -1,7 +1,9 @@
 // Administration of keys for direct ingest: mint, list, revoke. Invariant: the key itself is shown once, to whoever minted it; a
 // revoked key stays in the list as nothing. Registered by routes.ts.
 import type { FastifyInstance } from "fastify";
+import { sql } from "kysely";
 import { audit } from "../accounts/audit.ts";
+import { requireRoom } from "../accounts/room.ts";
 import { mintKey, revokeKeysOf } from "./key-table.ts";
 import type { EnrolmentDeps } from "./routes.ts";
 import { caller, idOf, ID_PARAMS, missing, nameSchema, NOTHING, OPTIONAL_TIME_SCHEMA, TIME_SCHEMA, UUID_SCHEMA } from "./schema.ts";
@@ -11,7 +13,7 @@ const key = { key_id: UUID_SCHEMA, name: { type: "string" }, created_at: TIME_SC
 const schemas = {
   create: {
     ...common,
-    summary: "Mint a key for direct ingest; `node` of what it sends is its name",
+    summary: "Mint a key for direct ingest; `node` of what it sends is its name; 5,000 at most",
     body: { type: "object", additionalProperties: false, required: ["name"], properties: { name: nameSchema(200) } },
     response: {
       201: { type: "object", required: ["key_id", "name", "api_key", "created_at"], properties: { ...key, api_key: { type: "string" } } },
@@ -37,7 +39,13 @@ const schemas = {
 export function registerKeyAdministration(app: FastifyInstance, { db, guards, keys, masterKeys, now }: EnrolmentDeps): void {
   app.post<{ Body: { name: string } }>("/api/keys", { schema: schemas.create, onRequest: guards.user("admin") }, async (request, reply) => {
     const { name } = request.body;
-    const { row, rawKey } = await mintKey(db, masterKeys, { orgId: caller(request).orgId, kind: "direct", node: name }, new Date(now()));
+    const { orgId } = caller(request);
+    const { row, rawKey } = await db.transaction().execute(async (trx) => {
+      const kept = sql<{ count: number }>`
+        SELECT count(*)::int AS count FROM api_keys WHERE org_id = ${orgId} AND kind = 'direct' AND revoked_at IS NULL`;
+      await requireRoom(trx, orgId, "keys", kept);
+      return await mintKey(trx, masterKeys, { orgId, kind: "direct", node: name }, new Date(now()));
+    });
     audit(request, "key.create", { key_id: row.id, name });
     return await reply.code(201).send({ key_id: row.id, name, api_key: rawKey, created_at: row.created_at.toISOString() });
   });

@@ -1,5 +1,6 @@
 // Lists in pages and bounded numbers, over HTTP, on both engines of the relational store.
 import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   accountsApp,
@@ -88,6 +89,38 @@ for (const engine of relationalEngines) {
         }
       },
     );
+
+    test("an organisation has 5,000 users, keys and unused install tokens at most, and makes room by removing some", async () => {
+      const { orgId, token } = await makeOrg(backend);
+      const post = (path: string, body: object) => backend.call("POST", path, { bearer: token, body });
+      const id = (await post("/api/keys", { name: "first" })).json().key_id as string;
+      expect((await post("/api/install-tokens", { ttl: "1h" })).statusCode).toBe(201);
+      const db = (opened as OpenedEngine).database.tables();
+      await sql`
+        INSERT INTO users (id, org_id, email, password_hash, role, session_epoch, created_at)
+        SELECT gen_random_uuid(), ${orgId}::uuid, gen_random_uuid()::text, 'x', 'viewer', 0, now() FROM generate_series(1, 4999)`.execute(
+        db,
+      );
+      await sql`
+        INSERT INTO install_tokens (id, org_id, token_hash, created_at, expires_at)
+        SELECT gen_random_uuid(), ${orgId}::uuid, gen_random_uuid()::text, now(), now() FROM generate_series(1, 4999)`.execute(db);
+      await sql`
+        INSERT INTO api_keys (id, org_id, kind, owner_id, node, key_hash, ciphertext, master_key_id, created_at)
+        SELECT new, org_id, kind, new, node, new::text, ciphertext, master_key_id, created_at
+        FROM api_keys, (SELECT gen_random_uuid() AS new FROM generate_series(1, 4999)) AS made WHERE id = ${id}`.execute(db);
+      for (const [path, body] of [
+        ["/api/users", { email: `late-${randomUUID()}@example.com`, password: "long enough", role: "viewer" }],
+        ["/api/keys", { name: "late" }],
+        ["/api/install-tokens", { ttl: "1h" }],
+      ] as const) {
+        const refused = await post(path, body);
+        expect([path, refused.statusCode, refused.json().error]).toEqual([path, 409, "limit_reached"]);
+      }
+      expect((await backend.call("GET", "/api/keys", { bearer: token })).json()).toHaveLength(5000);
+      await backend.call("DELETE", `/api/keys/${id}`, { bearer: token });
+      const both = await Promise.all([post("/api/keys", { name: "late" }), post("/api/keys", { name: "later" })]);
+      expect(both.map(({ statusCode }) => statusCode).sort((a, b) => a - b)).toEqual([201, 409]);
+    });
 
     test("a cluster's key cannot name more nodes than may be; those it has go on, and one silent for a day makes room", async () => {
       const cluster = await registerCluster(backend, org.token, { cluster_name: `full-${randomUUID()}` });
