@@ -3,7 +3,9 @@
 // all of it was right. Called by hack/bootstrap.mjs and through it by .ci/run.
 //
 //   npm test                       everything but the end-to-end suite, which needs a cluster (npm run test:e2e, hack/e2e.ts)
-//   npm test -- <vitest arguments> only these tests, e.g. `npm test -- agent/proxy` or `npm test -- --project unit`
+//   npm test -- FILE …             these tests alone, e.g. `npm test -- agent/proxy/forward.test.ts`, or of a folder: no checks of the
+//                                  whole tree, and third-party programs are fetched only when one of them runs some
+//   npm test -- <vitest arguments> the checks, then these tests, e.g. `npm test -- --project unit`
 //   npm run check | lint           types | lint and format alone
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -12,6 +14,8 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { fetchTools, TEST_TOOLS } from "./fetch-tools.ts";
+import { reaches, testFiles } from "./test-files.ts";
+import { progressOn } from "./tools/progress.ts";
 import { ToolError } from "./tools/tool-error.ts";
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -26,6 +30,9 @@ interface Report {
   testResults: { status: string; assertionResults: unknown[] }[];
 }
 
+/** Whoever imports it runs third-party programs. */
+const FETCHES = join(ROOT, "hack", "fetch-tools.ts");
+
 const CHECKS: [string, string, string[]][] = [
   ["types", "typescript/bin/tsc", ["-p", "."]],
   ["lint", "oxlint/bin/oxlint", ["--deny-warnings"]],
@@ -33,9 +40,12 @@ const CHECKS: [string, string, string[]][] = [
 ];
 
 async function main(args: string[]): Promise<void> {
-  await fetchTools(TEST_TOOLS, { progress: (line) => console.log(line) });
+  const named = testFiles(ROOT, args);
+  if (named.length === 0 || named.some((file) => reaches(join(ROOT, file), FETCHES))) {
+    await fetchTools(TEST_TOOLS, { progress: progressOn(process.stdout) });
+  }
   const failedChecks: string[] = [];
-  for (const [name, program, programArgs] of CHECKS) {
+  for (const [name, program, programArgs] of named.length > 0 ? [] : CHECKS) {
     console.log(`\n${name} …`);
     if ((await run(program, programArgs)) !== 0) failedChecks.push(name);
   }

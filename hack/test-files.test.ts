@@ -1,0 +1,31 @@
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { reaches, testFiles } from "./test-files.ts";
+
+const ROOT = join(import.meta.dirname, "..");
+
+describe("the words of a command line", () => {
+  test("name a file, a folder or a part of a path", () => {
+    expect(testFiles(ROOT, ["hack/lock.test.ts"])).toEqual(["hack/lock.test.ts"]);
+    expect(testFiles(ROOT, ["./hack/lock.test.ts", "-u"])).toEqual(["hack/lock.test.ts"]);
+    expect(testFiles(ROOT, ["hack/tools"]).sort()).toEqual([
+      "hack/tools/obtain.test.ts",
+      "hack/tools/progress.test.ts",
+      "hack/tools/release.test.ts",
+    ]);
+    expect(testFiles(ROOT, ["secret-follower"])).toEqual(["agent/credentials/secret-follower.test.ts"]);
+  });
+
+  test("name nothing where there are only options", () => {
+    expect(testFiles(ROOT, ["--project=unit"])).toEqual([]);
+    expect(testFiles(ROOT, ["--project", "unit", "-t", "lock"])).toEqual([]);
+    expect(testFiles(ROOT, [])).toEqual([]);
+  });
+});
+
+test("a test that runs third-party programs is told from one that does not", () => {
+  const fetches = join(ROOT, "hack", "fetch-tools.ts");
+  expect(reaches(join(ROOT, "test/faults/agent-disk.test.ts"), fetches)).toBe(true);
+  expect(reaches(join(ROOT, "backend/metrics/routes.test.ts"), fetches)).toBe(true);
+  expect(reaches(join(ROOT, "agent/protocol/signature.test.ts"), fetches)).toBe(false);
+});
