@@ -106,14 +106,14 @@ async function npmTarballs({ version }: Release): Promise<void> {
 
 /** The tree as it is installed, then an archive and two packages of it. */
 async function hostAgent(release: Release): Promise<void> {
-  const tree = join(WORK, "host", "root");
+  const tree = join(WORK, "host", "tree");
   const lib = join(tree, "usr/lib/atherops-otel-agent");
   for (const folder of [lib, join(tree, "usr/bin"), join(tree, "usr/lib/systemd/system")]) mkdirSync(folder, { recursive: true });
   await bundle("host-agent", lib);
   copyFileSync(process.execPath, join(lib, "node"));
   copyFileSync(await toolPath("otelcol-contrib"), join(lib, "otelcol-contrib"));
   copyFileSync(join(PACKAGING, "atherops-otel-agent.sh"), join(tree, "usr/bin/atherops-otel-agent"));
-  copyFileSync(join(PACKAGING, "atherops-otel-agent.service"), join(tree, "usr/lib/systemd/system/atherops-otel-agent.service"));
+  writeFileSync(join(tree, "usr/lib/systemd/system/atherops-otel-agent.service"), packagedUnit());
   copyFileSync(join(PACKAGING, "agent.env"), join(WORK, "host", "agent.env"));
   for (const program of [
     "usr/lib/atherops-otel-agent/node",
@@ -130,6 +130,18 @@ async function hostAgent(release: Release): Promise<void> {
     const target = join(DIST, `atherops-otel-agent_${release.version}_${ARCH}.${kind}`);
     await execa(nfpm, ["package", "--config", config, "--packager", kind, "--target", target], { cwd: PACKAGING, env });
   }
+}
+
+/** The unit of a checkout, with the installed command: everything else about the service stands in one place. */
+function packagedUnit(): string {
+  const unit = readFileSync(join(ROOT, "agent/systemd/atherops-otel-agent.service"), "utf8");
+  const intro = "# The host agent as a systemd service. Settings: /etc/atherops/agent.env.\n";
+  const packaged = (intro + unit.slice(unit.indexOf("[Unit]"))).replace(
+    /^ExecStart=.* run$/m,
+    "ExecStart=/usr/bin/atherops-otel-agent run",
+  );
+  if (packaged.includes("/opt/")) throw new ReleaseError("agent/systemd: a line besides ExecStart names the checkout");
+  return packaged;
 }
 
 async function archive({ version, epoch }: Release, tree: string): Promise<void> {
