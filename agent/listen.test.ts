@@ -27,8 +27,8 @@ const PROGRAM = `
   const [agent, program, stateDir, ...addresses] = process.argv.slice(1);
   const load = (file) => import(agent + "/" + file);
   const [{ readSettings }, { startHealthServer }, { Supervisor }, { nodeCollectorConfig }, { pino }, { healthUrl }] = await Promise.all([
-    load("settings.ts"), load("health.ts"), load("collector/supervisor.ts"), load("collector/node-config.ts"), import("pino"),
-    load("diagnose/node.ts"),
+    load("settings.ts"), load("status/health.ts"), load("collector/supervisor.ts"), load("collector/config-from-settings.ts"), import("pino"),
+    load("commands/diagnose/node.ts"),
   ]);
   const { settings } = readSettings("cluster");
   await using stack = new AsyncDisposableStack();

@@ -55,26 +55,26 @@ function commands(identity: Identity): Command {
     .description("enrol, then collect and send until stopped (TERM or INT)")
     .action(async () => {
       keepCompiled(readSettings(identity).settings.stateDir);
-      await (await import("./run.ts")).run(parts);
+      await (await import("./commands/run.ts")).run(parts);
     });
   program
     .command("render")
     .description("print the collector's configuration as it would run, and check it with the collector")
     .option("--quiet", "print nothing but what is wrong")
-    .action(async (options: { quiet?: boolean }) => (await import("./render-command.ts")).renderCommand(identity, options));
+    .action(async (options: { quiet?: boolean }) => (await import("./commands/render.ts")).renderCommand(identity, options));
   program
     .command("diagnose")
     .description("check everything that has to work, and say what to do about what does not")
     .option("--bundle <file>", "also write all of it, without secrets, to a gzipped JSON file")
     .action(async (options: { bundle?: string }) => {
-      const { diagnoseCommand } = await import("./diagnose.ts");
+      const { diagnoseCommand } = await import("./commands/diagnose.ts");
       if (!(await diagnoseCommand(parts, options.bundle))) process.exitCode = 1;
     });
   if (identity === "cluster") {
     program
       .command("rotate")
       .description("ask for a new key of the cluster now, and wait until it is there")
-      .action(async () => (await import("./rotate-command.ts")).rotateCommand());
+      .action(async () => (await import("./commands/rotate.ts")).rotateCommand());
   }
   program
     .command("version")

@@ -4,10 +4,10 @@
 import { enableCompileCache } from "node:module";
 import { join } from "node:path";
 import { Command } from "commander";
-import { addBackupCommands } from "./backup.ts";
-import { DataDirInUseError, lockDataDir } from "./engines/data-dir-lock.ts";
+import { addBackupCommands } from "./data-dir/backup.ts";
+import { DataDirInUseError, lockDataDir } from "./data-dir/lock.ts";
 import { readSettings, SettingsError } from "./settings.ts";
-import { StartError } from "./start-error.ts";
+import { StartError } from "./startup-error.ts";
 import type { Role } from "./serve.ts";
 
 const ROLES: readonly Role[] = ["api", "alerting"];

@@ -14,7 +14,7 @@ export const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 export const PROGRAMS = {
   "k8s-agent": ["agent/bin/atherops-k8s-otel-agent.ts", "atherops-k8s-otel-agent"],
   "host-agent": ["agent/bin/atherops-otel-agent.ts", "atherops-otel-agent"],
-  atherops: ["backend/bin/atherops.ts", "atherops"],
+  atherops: ["backend/cli/bin/atherops.ts", "atherops"],
 } as const;
 
 export type ProgramName = keyof typeof PROGRAMS;

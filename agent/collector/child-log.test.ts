@@ -1,6 +1,6 @@
 import { type Logger, pino } from "pino";
 import { describe, expect, test, vi } from "vitest";
-import { advice } from "../enrolment/duty.ts";
+import { advice } from "../identity/plan.ts";
 import { LastLines, maskSecrets, reemit } from "./child-log.ts";
 import { Outages } from "./outages.ts";
 

@@ -3,7 +3,7 @@
 // a disk queue that is never given up; components are named once and for ever, because queue and checkpoint files carry their ids
 // (renaming one orphans its data). Called by main.ts; made YAML by render.ts.
 import type { Compression, ListenAddress, LogLevel, Signal } from "../settings.ts";
-import { CHECKPOINT_STORAGE, type Component } from "./fragment.ts";
+import { CHECKPOINT_STORAGE, type Component } from "./fragments/fragment.ts";
 import { cadvisor, type CadvisorInput } from "./fragments/cadvisor.ts";
 import { files, type FilesInput } from "./fragments/files.ts";
 import { hostMetrics, type HostMetricsInput } from "./fragments/host-metrics.ts";

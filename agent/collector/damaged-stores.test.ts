@@ -6,7 +6,7 @@ import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { readSettings } from "../settings.ts";
 import { blamesStore, reportEmptied, setAsideDamaged } from "./damaged-stores.ts";
-import { nodeCollectorConfig } from "./node-config.ts";
+import { nodeCollectorConfig } from "./config-from-settings.ts";
 import { canMount, SmallDisk } from "./small-disk.fixture.ts";
 
 let folder: string;

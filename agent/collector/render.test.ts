@@ -6,7 +6,7 @@ import { parse } from "yaml";
 import { toolPath } from "../../hack/fetch-tools.ts";
 import { readSettings } from "../settings.ts";
 import { EXPORTER, FILES_EXPORTER } from "./config.ts";
-import { nodeCollectorConfig } from "./node-config.ts";
+import { nodeCollectorConfig } from "./config-from-settings.ts";
 import { CollectorConfigError } from "./render.ts";
 import { validateCollectorConfig } from "./validate.ts";
 

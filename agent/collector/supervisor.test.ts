@@ -9,7 +9,7 @@ import { pino } from "pino";
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { toolPath } from "../../hack/fetch-tools.ts";
 import { readSettings } from "../settings.ts";
-import { nodeCollectorConfig } from "./node-config.ts";
+import { nodeCollectorConfig } from "./config-from-settings.ts";
 import { noteChild, StateInUseError } from "./orphan.ts";
 import { CollectorConfigError } from "./render.ts";
 import { canMount, SmallDisk } from "./small-disk.fixture.ts";

@@ -6,7 +6,7 @@
 // whole package, +25 MB for the three deep API classes and its watch (every API class pulls in the models of all), +1 MB for this
 // file; a node pays it for ever. Its watch also stops for good on any error but a timeout, and hides that it did.
 import { readFile } from "node:fs/promises";
-import { type Dispatcher, Pool } from "../undici.ts";
+import { type Dispatcher, Pool } from "../http-pool.ts";
 
 /** Where the API server is and who the agent is. Files as kubelet projects them; both change while the agent runs. */
 export interface KubernetesAccess {

@@ -10,7 +10,7 @@ import { afterEach, expect, it } from "vitest";
 import { toolPath } from "../../hack/fetch-tools.ts";
 import { eventually, freePorts, temporaryFolder } from "../../test/fixtures/processes.ts";
 import { SIGNATURE_HEADER, TIMESTAMP_HEADER, verify } from "../protocol/signature.ts";
-import { createUpstream } from "../upstream.ts";
+import { createUpstream } from "../upstream/pool.ts";
 import { type Proxy, startProxy } from "./server.ts";
 
 let cleanUp = new AsyncDisposableStack();

@@ -4,9 +4,9 @@
 import type { Credential, CredentialSource } from "../credentials/store.ts";
 import { FINAL_REFUSALS } from "../protocol/refusals.ts";
 import { KEY_AGE_HEADER, sign } from "../protocol/signature.ts";
-import { type Upstream, type UpstreamAnswer, UpstreamError } from "../upstream.ts";
+import { type Upstream, type UpstreamAnswer, UpstreamError } from "../upstream/pool.ts";
 
-/** The time to sign with, and where answers tell of the backend's clock (agent/clock.ts). */
+/** The time to sign with, and where answers tell of the backend's clock (agent/upstream/clock.ts). */
 export interface SigningClock {
   nowUnixS(): number;
   observe?(dateHeader: string | undefined, sentAtMs: number, receivedAtMs: number): void;

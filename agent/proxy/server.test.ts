@@ -11,7 +11,7 @@ import { ERROR_CODES } from "../../backend/errors.ts";
 import type { Credential, CredentialSource } from "../credentials/store.ts";
 import { FINAL_REFUSALS } from "../protocol/refusals.ts";
 import { KEY_HASH_HEADER, keyHash, SIGNATURE_HEADER, TIMESTAMP_HEADER, verify } from "../protocol/signature.ts";
-import { createUpstream } from "../upstream.ts";
+import { createUpstream } from "../upstream/pool.ts";
 import { type Proxy, type ProxyOptions, startProxy } from "./server.ts";
 
 const NOW_UNIX_S = 1_763_714_400;

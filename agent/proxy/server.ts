@@ -7,7 +7,7 @@ import type { AddressInfo } from "node:net";
 import type { Logger } from "pino";
 import type { CredentialSource } from "../credentials/store.ts";
 import type { Compression, ListenAddress, Signal } from "../settings.ts";
-import { isLoopback, type Upstream } from "../upstream.ts";
+import { isLoopback, type Upstream } from "../upstream/pool.ts";
 import { BodyError, compress, contentEncoding, decompress, type Encoding, HeldBody, MemoryBudget, Reservation } from "./body.ts";
 import { forward, NO_KEY_YET, type Post, type SigningClock, type Verdict } from "./forward.ts";
 import { MetricsConverter } from "./exposition.ts";

@@ -4,7 +4,7 @@
 import type { FastifyInstance } from "fastify";
 import { ID_PARAMS, NOTHING } from "../enrolment/schema.ts";
 import { ApiError } from "../errors.ts";
-import { audit } from "./audit.ts";
+import { audit } from "../auth/audit-log.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "./password.ts";
 import type { AccountDeps } from "./routes.ts";
 import { EMAIL_SCHEMA, findUserByEmail, insertUser, requireFreeEmail } from "./table.ts";

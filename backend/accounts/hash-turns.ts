@@ -3,7 +3,7 @@
 // another's, and nobody's many keep another's one from waiting; nothing is computed for a client that has gone.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
-import { FairTurns, QueueFullError } from "../fair-turns.ts";
+import { FairTurns, QueueFullError } from "../turns/fair-turns.ts";
 import { networkOf } from "./login-backoff.ts";
 
 const AT_ONCE = 2;

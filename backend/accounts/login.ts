@@ -3,7 +3,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
 import { UNFIT_CHARACTERS } from "../enrolment/schema.ts";
-import { audit } from "./audit.ts";
+import { audit } from "../auth/audit-log.ts";
 import { LoginBackoff } from "./login-backoff.ts";
 import { decoyHash, passwordMatches } from "./password.ts";
 import { createProxyWarning } from "./proxy-warning.ts";

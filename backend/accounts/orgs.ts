@@ -1,7 +1,7 @@
 // GET and POST /api/orgs: an operator sees and creates organisations, each with its first administrator.
 import type { FastifyInstance } from "fastify";
 import { nameSchema } from "../enrolment/schema.ts";
-import { audit } from "./audit.ts";
+import { audit } from "../auth/audit-log.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "./password.ts";
 import type { AccountDeps } from "./routes.ts";
 import { EMAIL_SCHEMA, insertOrg, insertUser, requireFreeEmail, requireFreeName } from "./table.ts";

@@ -1,7 +1,7 @@
 // Says when logins come through a proxy that is not trusted: all clients behind it are then one address, so that six wrong guesses of
 // anybody make everybody wait who logs in to that account. Invariant: one line for each such proxy, of the first few.
 import type { FastifyRequest } from "fastify";
-import type { Log } from "../log.ts";
+import type { Log } from "../observability/log.ts";
 
 const MAX_PROXIES = 5;
 

@@ -1,6 +1,6 @@
 // The routes of accounts: login, organisations, users, and what operators may do across organisations.
 import type { FastifyInstance } from "fastify";
-import type { Guards } from "../request-identity.ts";
+import type { Guards } from "../auth/request-identity.ts";
 import { registerAccountAdministration } from "./administer-accounts.ts";
 import { HashTurns } from "./hash-turns.ts";
 import { registerLogin } from "./login.ts";

@@ -4,7 +4,7 @@
 import { createSecretKey, type KeyObject } from "node:crypto";
 import { jwtVerify, SignJWT } from "jose";
 import { ApiError } from "../errors.ts";
-import type { Guards, Role, SessionUser } from "../request-identity.ts";
+import type { Guards, Role, SessionUser } from "../auth/request-identity.ts";
 import type { AccountDb, UserRow } from "./table.ts";
 
 const ALGORITHM = "HS256";

@@ -4,7 +4,7 @@ import { randomUUID } from "node:crypto";
 import type { Kysely, Transaction } from "kysely";
 import { UNFIT_CHARACTERS } from "../enrolment/schema.ts";
 import { ApiError } from "../errors.ts";
-import type { Role } from "../request-identity.ts";
+import type { Role } from "../auth/request-identity.ts";
 
 export interface OrgRow {
   id: string;

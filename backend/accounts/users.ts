@@ -3,8 +3,8 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { sql, type Transaction } from "kysely";
 import { ApiError } from "../errors.ts";
-import type { Role, SessionUser } from "../request-identity.ts";
-import { audit } from "./audit.ts";
+import type { Role, SessionUser } from "../auth/request-identity.ts";
+import { audit } from "../auth/audit-log.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "./password.ts";
 import { requireRoom } from "./room.ts";
 import type { AccountDeps } from "./routes.ts";

@@ -2,9 +2,9 @@ import type { AddressInfo } from "node:net";
 import { fastify, type FastifyInstance } from "fastify";
 import { expect, test } from "vitest";
 import { ApiError } from "../errors.ts";
-import { createLog } from "../log.ts";
-import type { Guards } from "../request-identity.ts";
-import { closeRoutes, createApp, routesOf } from "../server.ts";
+import { createLog } from "../observability/log.ts";
+import type { Guards } from "../auth/request-identity.ts";
+import { closeRoutes, createApp, routesOf } from "../http/app.ts";
 import { forwardAlerting } from "./forward.ts";
 import { registerRuleRoutes, RULE_ROUTES, type RuleRoutesOptions } from "./routes.ts";
 

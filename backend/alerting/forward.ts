@@ -3,10 +3,10 @@
 // in; answers are those of the service, byte for byte.
 import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema, InjectOptions } from "fastify";
 import { Pool } from "undici";
-import { onBehalfOf } from "../client-gone.ts";
+import { onBehalfOf } from "../http/client-gone.ts";
 import { ApiError } from "../errors.ts";
-import type { Guards } from "../request-identity.ts";
-import { SMALL_BODY_BYTES } from "../small-bodies.ts";
+import type { Guards } from "../auth/request-identity.ts";
+import { SMALL_BODY_BYTES } from "../http/small-bodies.ts";
 import { HISTORY_QUERY, RULE_ROUTES, withContractStatus } from "./routes.ts";
 import { DRAFT_SCHEMA, RULE_BODY_SCHEMA } from "./rule.ts";
 

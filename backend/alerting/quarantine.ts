@@ -3,7 +3,7 @@
 // suspect is tried in a dry run; without, all suspects are held back and then tried one at a time on the evaluator itself. Used by
 // reconciler.ts.
 import type { DryRun } from "../engines/vmalert/dry-run.ts";
-import type { Log } from "../log.ts";
+import type { Log } from "../observability/log.ts";
 import { groupOf } from "./rule-groups.ts";
 import type { Rule } from "./rule.ts";
 import type { RuleSet } from "./rule-set.ts";

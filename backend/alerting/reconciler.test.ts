@@ -1,7 +1,7 @@
 import { describe, expect, test, vi } from "vitest";
 import { alertingApp, RULES_PASSWORD, type AlertingApp } from "../../test/fixtures/alerting-app.ts";
 import type { RuleFilter } from "../engines/vmalert/client.ts";
-import { createLog } from "../log.ts";
+import { createLog } from "../observability/log.ts";
 import { Reconciler } from "./reconciler.ts";
 import type { Rule, RuleBody } from "./rule.ts";
 import type { RuleSet } from "./rule-set.ts";

@@ -3,7 +3,7 @@
 // withheld; what one organisation's change waits for holds up no reload for another's. Every replica may run one.
 import { setTimeout as sleep } from "node:timers/promises";
 import type { VmalertClient } from "../engines/vmalert/client.ts";
-import type { Log } from "../log.ts";
+import type { Log } from "../observability/log.ts";
 import type { Quarantine } from "./quarantine.ts";
 import { revisionOf } from "./rule-groups.ts";
 import type { RuleSet, RuleSets } from "./rule-set.ts";

@@ -2,13 +2,13 @@
 // once the rule is stored, whether the evaluator is up or not; a database that is away is 500 here, as the contract says; nothing is
 // begun for a client that has left.
 import type { FastifyInstance, FastifyRequest, RouteShorthandOptions } from "fastify";
-import { audit } from "../accounts/audit.ts";
+import { audit } from "../auth/audit-log.ts";
 import type { VmalertClient } from "../engines/vmalert/client.ts";
-import { ClientGoneError, goneSignal } from "../client-gone.ts";
+import { ClientGoneError, goneSignal } from "../http/client-gone.ts";
 import { ApiError } from "../errors.ts";
-import { FairTurns, QueueFullError } from "../fair-turns.ts";
+import { FairTurns, QueueFullError } from "../turns/fair-turns.ts";
 import type { MetricsStore } from "../metrics/store.ts";
-import type { Guards, SessionUser } from "../request-identity.ts";
+import type { Guards, SessionUser } from "../auth/request-identity.ts";
 import { alertHistory } from "./history.ts";
 import type { RuleCheck } from "./rule-check.ts";
 import { DRAFT_SCHEMA, RULE_BODY_SCHEMA, ruleObject, type Rule, type RuleBody } from "./rule.ts";

@@ -1,10 +1,10 @@
 import type { AddressInfo } from "node:net";
 import { expect, test, vi } from "vitest";
 import { VmalertClient } from "../engines/vmalert/client.ts";
-import { onBehalfOf } from "../client-gone.ts";
-import { createLog } from "../log.ts";
-import type { Guards } from "../request-identity.ts";
-import { createApp } from "../server.ts";
+import { onBehalfOf } from "../http/client-gone.ts";
+import { createLog } from "../observability/log.ts";
+import type { Guards } from "../auth/request-identity.ts";
+import { createApp } from "../http/app.ts";
 import { registerRuleRoutes } from "./routes.ts";
 import { RuleCheck } from "./rule-check.ts";
 import type { RuleBody } from "./rule.ts";

@@ -2,7 +2,7 @@
 // Invariant: it serves nothing without the password and is never part of the public addresses; when the database is away it answers
 // with the last rules it knows, because a vmalert that starts without rules forgets its alerts. They are sent group by group: all of
 // them in one piece could be more than fits in one.
-import { cannotListen } from "../start-error.ts";
+import { cannotListen } from "../startup-error.ts";
 import { createHash, timingSafeEqual } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { once } from "node:events";
@@ -10,7 +10,7 @@ import type { AddressInfo } from "node:net";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { ruleFileParts } from "../engines/vmalert/rule-file.ts";
-import type { Log } from "../log.ts";
+import type { Log } from "../observability/log.ts";
 import type { RuleSets } from "./rule-set.ts";
 
 export interface RulesListenerOptions {

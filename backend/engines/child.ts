@@ -5,8 +5,8 @@ import { spawnSync } from "node:child_process";
 import { dirname, isAbsolute } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { execa } from "execa";
-import type { Log } from "../log.ts";
-import { StartError } from "../start-error.ts";
+import type { Log } from "../observability/log.ts";
+import { StartError } from "../startup-error.ts";
 import { announceChild, endOrphan, forgetChild, recordChild } from "./orphan.ts";
 
 export interface ChildOptions {

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { freePorts, temporaryFolder } from "../../test/fixtures/processes.ts";
 import { toolPath } from "../../hack/fetch-tools.ts";
-import { createLog } from "../log.ts";
+import { createLog } from "../observability/log.ts";
 import { VictoriaMetricsStore } from "../metrics/store.ts";
 import { loginOf } from "./engine-login.ts";
 import { startVictoriaMetrics } from "./victoria-metrics/embedded.ts";

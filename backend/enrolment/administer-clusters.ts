@@ -1,7 +1,7 @@
 // Administration of clusters: list with nodes and liveness, remove. Invariant: removing a cluster revokes its keys at once; a list
 // comes in pages that are bounded in clusters and in nodes.
 import type { FastifyInstance } from "fastify";
-import { audit } from "../accounts/audit.ts";
+import { audit } from "../auth/audit-log.ts";
 import { clusterPage } from "./cluster-page.ts";
 import { isOnline } from "./heartbeat.ts";
 import { revokeKeysOf } from "./key-table.ts";

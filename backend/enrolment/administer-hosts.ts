@@ -3,7 +3,7 @@
 import type { FastifyInstance } from "fastify";
 import { sql } from "kysely";
 import type { HostConfig } from "../../agent/protocol/enrolment.ts";
-import { audit } from "../accounts/audit.ts";
+import { audit } from "../auth/audit-log.ts";
 import { isOnline } from "./heartbeat.ts";
 import { HOST_CONFIG_RESPONSE_SCHEMA, HOST_CONFIG_SCHEMA } from "./host-config-schema.ts";
 import { revokeKeysOf } from "./key-table.ts";

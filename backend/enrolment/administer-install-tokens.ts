@@ -3,7 +3,7 @@
 import { randomUUID } from "node:crypto";
 import type { FastifyInstance } from "fastify";
 import { sql } from "kysely";
-import { audit } from "../accounts/audit.ts";
+import { audit } from "../auth/audit-log.ts";
 import { requireRoom } from "../accounts/room.ts";
 import { ApiError } from "../errors.ts";
 import { newInstallToken } from "./install-token.ts";

@@ -2,7 +2,7 @@
 // revoked key stays in the list as nothing. Registered by routes.ts.
 import type { FastifyInstance } from "fastify";
 import { sql } from "kysely";
-import { audit } from "../accounts/audit.ts";
+import { audit } from "../auth/audit-log.ts";
 import { requireRoom } from "../accounts/room.ts";
 import { mintKey, revokeKeysOf } from "./key-table.ts";
 import type { EnrolmentDeps } from "./routes.ts";

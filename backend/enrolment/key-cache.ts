@@ -2,7 +2,7 @@
 // older than KEY_CACHE_MS, so that a revocation anywhere is in force everywhere within 5 s; memory is bounded; a hash is looked up
 // once however many requests carry it. Used by authenticate.ts; the routes of enrolment/ tell it what they changed.
 import type { Kysely } from "kysely";
-import type { KeySource, VerifyingKey } from "../authenticate.ts";
+import type { KeySource, VerifyingKey } from "../auth/signed-requests.ts";
 import { findKeyByHash, recordFirstUse } from "./key-table.ts";
 import type { MasterKeys } from "./master-key.ts";
 import type { EnrolmentTables, KeyRow } from "./table.ts";

@@ -1,11 +1,11 @@
 // API keys in the database: minted, found by hash, retired, revoked, re-encrypted. Invariant: the raw key leaves this file only to
 // whoever minted it and to the cache that verifies signatures; revocation is forever. Used by the routes of enrolment/, by
 // key-cache.ts and by accounts/bootstrap.ts.
-import { StartError } from "../start-error.ts";
+import { StartError } from "../startup-error.ts";
 import { randomBytes, randomUUID } from "node:crypto";
 import type { Kysely, Transaction } from "kysely";
 import { keyHash } from "../../agent/protocol/signature.ts";
-import type { KeyKind } from "../request-identity.ts";
+import type { KeyKind } from "../auth/request-identity.ts";
 import type { MasterKeys } from "./master-key.ts";
 import type { EnrolmentTables, KeyRow } from "./table.ts";
 

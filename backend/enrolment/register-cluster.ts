@@ -4,7 +4,7 @@ import { randomUUID } from "node:crypto";
 import type { FastifyInstance } from "fastify";
 import { ORG_ID_HEADER, REGISTER_CLUSTER_PATH, ROTATION_OVERLAP_MS, type RegisterClusterRequest } from "../../agent/protocol/enrolment.ts";
 import type { Selectable, Transaction } from "kysely";
-import { audit } from "../accounts/audit.ts";
+import { audit } from "../auth/audit-log.ts";
 import { ApiError } from "../errors.ts";
 import { installTokenGuard, spendInstallToken, type Enrol } from "./install-token.ts";
 import { offlineAfterMs } from "./heartbeat.ts";

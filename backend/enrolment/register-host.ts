@@ -3,7 +3,7 @@
 import { randomUUID } from "node:crypto";
 import type { FastifyInstance } from "fastify";
 import { ORG_ID_HEADER, REGISTER_HOST_PATH, ROTATION_OVERLAP_MS, type RegisterHostRequest } from "../../agent/protocol/enrolment.ts";
-import { audit } from "../accounts/audit.ts";
+import { audit } from "../auth/audit-log.ts";
 import { installTokenGuard, spendInstallToken, type Enrol } from "./install-token.ts";
 import { mintKey, retireOtherKeys } from "./key-table.ts";
 import type { EnrolmentDeps } from "./routes.ts";

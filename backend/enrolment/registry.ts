@@ -1,6 +1,6 @@
 // What the lists of clusters and hosts share: since when each has its current key. Invariant: only those of one organisation.
 import type { Kysely } from "kysely";
-import type { KeyKind } from "../request-identity.ts";
+import type { KeyKind } from "../auth/request-identity.ts";
 import type { EnrolmentTables } from "./table.ts";
 
 /** Of these owners: id → when its newest key that is not revoked was minted. */

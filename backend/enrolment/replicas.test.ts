@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { accountsApp, directKey, makeOrg, registerCluster, type AccountsApp, type Org } from "../../test/fixtures/accounts-app.ts";
 import { NO_POSTGRES, postgresBinaries, PostgresServer } from "../../test/fixtures/postgres.ts";
 import { openDatabase, type Database } from "../engines/postgres/database.ts";
-import { createLog } from "../log.ts";
+import { createLog } from "../observability/log.ts";
 
 /** The promise of spec decisions.md: a revocation or demotion is in force everywhere within 5 seconds. */
 const BOUND_MS = 5_000;

@@ -4,8 +4,8 @@
 import type { FastifyInstance } from "fastify";
 import type { Transaction } from "kysely";
 import { ROTATE_KEY_PATH, ROTATION_OVERLAP_MS, type RotateKeyResponse } from "../../agent/protocol/enrolment.ts";
-import { audit } from "../accounts/audit.ts";
-import { createRotationGuard, revoked } from "../authenticate.ts";
+import { audit } from "../auth/audit-log.ts";
+import { createRotationGuard, revoked } from "../auth/signed-requests.ts";
 import { ApiError } from "../errors.ts";
 import { idempotencyKey, REPLAY_MS } from "./install-token.ts";
 import { mintKey, retireOtherKeys } from "./key-table.ts";

@@ -1,8 +1,8 @@
 // The routes of enrolment, one per file: clusters, hosts, install tokens, keys for direct ingest. Wired by serve.ts and by tests.
 import type { FastifyInstance } from "fastify";
 import type { Kysely } from "kysely";
-import type { KeySource } from "../authenticate.ts";
-import type { Guards } from "../request-identity.ts";
+import type { KeySource } from "../auth/signed-requests.ts";
+import type { Guards } from "../auth/request-identity.ts";
 import { registerClusterAdministration } from "./administer-clusters.ts";
 import { registerHostAdministration } from "./administer-hosts.ts";
 import { registerKeyAdministration } from "./administer-keys.ts";

@@ -2,7 +2,7 @@
 // that ends up as a label or a log field has bounds and no control characters. Used within enrolment/.
 import type { FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
-import type { SessionUser, SigningKey } from "../request-identity.ts";
+import type { SessionUser, SigningKey } from "../auth/request-identity.ts";
 
 export const UUID_SCHEMA = { type: "string", format: "uuid" } as const;
 export const TIME_SCHEMA = { type: "string", format: "date-time" } as const;

@@ -1,7 +1,7 @@
 // The tables of enrolment as kysely sees them; made by engines/postgres/migrations/010-enrolment.sql. Used within enrolment/.
 import type { ColumnType, Generated } from "kysely";
 import type { HostConfig } from "../../agent/protocol/enrolment.ts";
-import type { KeyKind } from "../request-identity.ts";
+import type { KeyKind } from "../auth/request-identity.ts";
 
 /** Written as JSON text, read as a value. */
 type Json<T> = ColumnType<T, string, string>;

@@ -1,5 +1,5 @@
 // Builds OTLP/JSON bodies for tests, as senders write them.
-import type { SigningKey } from "../request-identity.ts";
+import type { SigningKey } from "../auth/request-identity.ts";
 
 export interface TestAttribute {
   key: string;

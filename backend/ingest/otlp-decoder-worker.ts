@@ -2,7 +2,7 @@
 // handed over, not copied, and what is used up is given back at once.
 import { parentPort } from "node:worker_threads";
 import { ApiError } from "../errors.ts";
-import { giveBack } from "../give-back.ts";
+import { giveBack } from "../engines/free-buffer.ts";
 import type { BatchPlan } from "./otlp-batch.ts";
 import { type DecodeAnswer, decodePlanned, type DecodeTask, type Go, planNow } from "./otlp-decoder.ts";
 

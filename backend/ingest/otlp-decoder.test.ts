@@ -8,7 +8,7 @@ import { LOG_COLUMNS } from "../logs/decode.ts";
 import { SPAN_COLUMNS } from "../traces/decode.ts";
 import { logRecord, logsBody, span, stringAttribute, tracesBody } from "./otlp-body.fixture.ts";
 import { decodeNow, openOtlpDecoder, type OtlpDecoder, type OtlpSignal } from "./otlp-decoder.ts";
-import type { DaySection, DecodedBody, RowContext } from "./otlp-rows.ts";
+import type { DaySection, DecodedBody, RowContext } from "../otlp/rows.ts";
 
 const NOW_MS = Date.UTC(2026, 10, 21, 12);
 const T = "1795262400123456789";

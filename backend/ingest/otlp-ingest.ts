@@ -2,9 +2,9 @@
 // record is stored; what it answers is counted, never partial. logs/ingest.ts and traces/ingest.ts make one each; the ingest door
 // calls it.
 import { createHash, randomInt } from "node:crypto";
-import type { SigningKey } from "../request-identity.ts";
+import type { SigningKey } from "../auth/request-identity.ts";
 import { type OtlpDecoder, type OtlpSignal, rowsBytes } from "./otlp-decoder.ts";
-import type { DecodedBody } from "./otlp-rows.ts";
+import type { DecodedBody } from "../otlp/rows.ts";
 
 export interface Ingested {
   readonly accepted: number;

@@ -4,10 +4,10 @@
 import type { NativeColumns } from "../engines/clickhouse/native-block.ts";
 import { encodedString } from "../engines/clickhouse/native-columns.ts";
 import { type BatchPlan, type BatchShape, readBatch } from "../ingest/otlp-batch.ts";
-import { checkUint32, enumeration, hexId, type Json, text, uint64 } from "../ingest/otlp-json.ts";
-import { addLabels, type ResourceLabels, resourceLabels } from "../ingest/otlp-labels.ts";
-import { COMMON_COLUMNS, type DecodedBody, RowCollector, type RowContext } from "../ingest/otlp-rows.ts";
-import { eachAttribute, valueText } from "../ingest/otlp-value.ts";
+import { checkUint32, enumeration, hexId, type Json, text, uint64 } from "../otlp/json.ts";
+import { addLabels, type ResourceLabels, resourceLabels } from "../otlp/labels.ts";
+import { COMMON_COLUMNS, type DecodedBody, RowCollector, type RowContext } from "../otlp/rows.ts";
+import { eachAttribute, valueText } from "../otlp/value.ts";
 
 const LOG_CELLS = [
   ["level", "String"],

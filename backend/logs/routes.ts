@@ -3,7 +3,7 @@ import type { FastifyInstance } from "fastify";
 import type { Answers } from "../query/answers.ts";
 import { answerPage, refuseUnknown } from "../query/page-route.ts";
 import { PAGE_PARAMETERS, type PageParameters, readPage } from "../query/time-and-cursor.ts";
-import type { Guards } from "../request-identity.ts";
+import type { Guards } from "../auth/request-identity.ts";
 import type { LogStore } from "./store.ts";
 
 export interface LogRouteOptions {

@@ -10,8 +10,8 @@ import { expect, it } from "vitest";
 import { openClickHouse } from "../engines/clickhouse/client.ts";
 import { sql } from "../engines/clickhouse/sql.ts";
 import { nanosecondsOf, signingKey } from "../ingest/otlp-body.fixture.ts";
-import { numberedBody } from "./store-crash.fixture.ts";
-import { openStores } from "./store.conformance.ts";
+import { numberedBody } from "../../test/conformance/store-crash.fixture.ts";
+import { openStores } from "../../test/conformance/telemetry-stores.ts";
 
 it("after SIGKILL every acknowledged body is stored, and every body that is sent again is stored once", { timeout: 300_000 }, async () => {
   const dir = await mkdtemp(join(tmpdir(), "atherops-crash-"));
@@ -43,7 +43,7 @@ it("after SIGKILL every acknowledged body is stored, and every body that is sent
 
 /** Kills the sender right after its `count`th acknowledgement; what else it printed before it died counts too. */
 async function sendUntil(dir: string, startNs: bigint, first: number, count: number): Promise<number[]> {
-  const program = fileURLToPath(new URL("./store-crash.fixture.ts", import.meta.url));
+  const program = fileURLToPath(new URL("../../test/conformance/store-crash.fixture.ts", import.meta.url));
   const sender = spawn(process.execPath, [program, dir, String(startNs), String(first)], { stdio: ["ignore", "pipe", "inherit"] });
   const exited = once(sender, "exit");
   const acknowledged: number[] = [];

@@ -5,7 +5,7 @@ import { pino } from "pino";
 import { afterAll, beforeAll, describe } from "vitest";
 import { type ClickHouse, openClickHouse } from "../engines/clickhouse/client.ts";
 import { applyRetention, migrate } from "../engines/clickhouse/migrate.ts";
-import { describeStores, openStores, type Stores } from "./store.conformance.ts";
+import { describeStores, openStores, type Stores } from "../../test/conformance/telemetry-stores.ts";
 
 describe("stores on the embedded engine", () => {
   let dir: string;

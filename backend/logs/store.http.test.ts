@@ -8,7 +8,7 @@ import { type ClickHouse, openClickHouse } from "../engines/clickhouse/client.ts
 import { type HttpFront, startHttpFront } from "../engines/clickhouse/http-front.fixture.ts";
 import { applyRetention, migrate } from "../engines/clickhouse/migrate.ts";
 import { logRecord, logsBody, nanosecondsOf, signingKey } from "../ingest/otlp-body.fixture.ts";
-import { describeStores, openStores, rowsOf, type Stores } from "./store.conformance.ts";
+import { describeStores, openStores, rowsOf, type Stores } from "../../test/conformance/telemetry-stores.ts";
 
 describe("stores on ClickHouse's HTTP interface", () => {
   const log = pino({ level: "silent" });

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startTestEngine, type TestEngine } from "../../test/fixtures/metrics-engine.ts";
-import type { SigningKey } from "../request-identity.ts";
+import type { SigningKey } from "../auth/request-identity.ts";
 import { createMetricsIngest, parseRetention } from "./ingest.ts";
 import { VictoriaMetricsStore } from "./store.ts";
 

@@ -2,8 +2,8 @@
 // judged good and the whole body went to the engine, or nothing of it did. Large bodies take turns, by organisation: together they would
 // hold the event loop and every place of the engine's for many seconds.
 import { ApiError } from "../errors.ts";
-import { FairTurns, QueueFullError } from "../fair-turns.ts";
-import type { IngestSignal } from "../ingest/door.ts";
+import { FairTurns, QueueFullError } from "../turns/fair-turns.ts";
+import type { IngestSignal } from "../ingest/routes.ts";
 import { checkExposition, ExpositionError, type ExpositionLimits, type ExpositionVerdict } from "./exposition.ts";
 import type { MetricsStore } from "./store.ts";
 

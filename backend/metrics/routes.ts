@@ -4,7 +4,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
 import type { Answers } from "../query/answers.ts";
 import { goneSignal } from "../query/page-route.ts";
-import type { Guards } from "../request-identity.ts";
+import type { Guards } from "../auth/request-identity.ts";
 import { prometheusSchema } from "./api-description.ts";
 import type { MetricsStore, QueryEndpoint } from "./store.ts";
 

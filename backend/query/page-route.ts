@@ -2,7 +2,7 @@
 // has left is no failure, and its query does not go on without it.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
-import type { QueryOptions } from "../in-turn.ts";
+import type { QueryOptions } from "../turns/in-turn.ts";
 import type { Answers } from "./answers.ts";
 import type { Found } from "./page.ts";
 import { nextLink, type Page } from "./time-and-cursor.ts";

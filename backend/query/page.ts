@@ -2,7 +2,7 @@
 // is any, and its memory stays that of the engine's own result: rows are handed on as the engine wrote them, never parsed.
 import { type Ask, type ClickHouse, TooLargeError } from "../engines/clickhouse/client.ts";
 import { and, Sql, sql } from "../engines/clickhouse/sql.ts";
-import type { QueryOptions } from "../in-turn.ts";
+import type { QueryOptions } from "../turns/in-turn.ts";
 import { type Cursor, type Page, pageConditions, nanoseconds } from "./time-and-cursor.ts";
 
 /** A page ends with the row that reaches this. */

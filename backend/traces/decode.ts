@@ -3,10 +3,10 @@
 import type { NativeColumns } from "../engines/clickhouse/native-block.ts";
 import { encodedString, type Int64Column } from "../engines/clickhouse/native-columns.ts";
 import { type BatchPlan, type BatchShape, readBatch } from "../ingest/otlp-batch.ts";
-import { checkUint32, each, enumeration, hexId, type Json, text, uint64, within } from "../ingest/otlp-json.ts";
-import { addLabels, type ResourceLabels, resourceLabels } from "../ingest/otlp-labels.ts";
-import { COMMON_COLUMNS, type DecodedBody, RowCollector, type RowContext } from "../ingest/otlp-rows.ts";
-import { eachAttribute } from "../ingest/otlp-value.ts";
+import { checkUint32, each, enumeration, hexId, type Json, text, uint64, within } from "../otlp/json.ts";
+import { addLabels, type ResourceLabels, resourceLabels } from "../otlp/labels.ts";
+import { COMMON_COLUMNS, type DecodedBody, RowCollector, type RowContext } from "../otlp/rows.ts";
+import { eachAttribute } from "../otlp/value.ts";
 
 const SPAN_CELLS = [
   ["trace_id", "String"],

@@ -4,7 +4,7 @@ import type { ClickHouse } from "../engines/clickhouse/client.ts";
 import { OnceWriter } from "../engines/clickhouse/once-writer.ts";
 import { type Sql, sql } from "../engines/clickhouse/sql.ts";
 import type { OtlpBatch } from "../ingest/otlp-ingest.ts";
-import type { QueryOptions } from "../in-turn.ts";
+import type { QueryOptions } from "../turns/in-turn.ts";
 import { type Found, readPageOf } from "../query/page.ts";
 import type { Page } from "../query/time-and-cursor.ts";
 import { SPAN_COLUMNS } from "./decode.ts";

@@ -12,7 +12,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { collectorEnvironment, FEATURE_GATES } from "../../agent/collector/process.ts";
-import { nodeCollectorConfig } from "../../agent/collector/node-config.ts";
+import { nodeCollectorConfig } from "../../agent/collector/config-from-settings.ts";
 import { readSettings } from "../../agent/settings.ts";
 import { toolPath } from "../../hack/fetch-tools.ts";
 import { cpuMs, report, residentMb, shown } from "../fixtures/measure.ts";

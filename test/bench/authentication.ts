@@ -1,13 +1,13 @@
-// `npm run bench -- authentication [--rounds 41] [--requests 10000]`: the guard of signed requests (backend/authenticate.ts) with a key that
+// `npm run bench -- authentication [--rounds 41] [--requests 10000]`: the guard of signed requests (backend/auth/signed-requests.ts) with a key that
 // the cache knows, against the least that verification can be: `createHmac` and `timingSafeEqual` over the same message. Reach: ≤ 3 × (issue
 // 8). CPU time, interleaved in one process. The guard's part: headers, their forms, the clock, the cache, revocation and kind, key age.
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { parseArgs } from "node:util";
 import type { onRequestAsyncHookHandler } from "fastify";
 import { canonicalMessage, sign } from "../../agent/protocol/signature.ts";
-import { createSignedGuard } from "../../backend/authenticate.ts";
+import { createSignedGuard } from "../../backend/auth/signed-requests.ts";
 import { openDatabase } from "../../backend/engines/postgres/database.ts";
-import { createLog } from "../../backend/log.ts";
+import { createLog } from "../../backend/observability/log.ts";
 import { accountsApp, registerHost } from "../fixtures/accounts-app.ts";
 import { report, shown } from "../fixtures/measure.ts";
 import { temporaryFolder } from "../fixtures/processes.ts";

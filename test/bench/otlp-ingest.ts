@@ -11,7 +11,7 @@ import { Pool } from "undici";
 import { sign } from "../../agent/protocol/signature.ts";
 import { openClickHouse } from "../../backend/engines/clickhouse/client.ts";
 import { Sql, sql } from "../../backend/engines/clickhouse/sql.ts";
-import { createLog } from "../../backend/log.ts";
+import { createLog } from "../../backend/observability/log.ts";
 import { type LoneEngine, startEngine, STATEMENT_ROWS, type StatementRows } from "../fixtures/engine-insert.ts";
 import { cpuMs, report, shown } from "../fixtures/measure.ts";
 import { INGEST_PATHS, LOAD_SIGNALS, LoadBody, type LoadSignal } from "../fixtures/otlp-load.ts";

@@ -9,7 +9,7 @@ import type { AddressInfo } from "node:net";
 import { parseArgs } from "node:util";
 import { pino } from "pino";
 import { startProxy } from "../../agent/proxy/server.ts";
-import { createUpstream } from "../../agent/upstream.ts";
+import { createUpstream } from "../../agent/upstream/pool.ts";
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,

@@ -8,7 +8,7 @@ import { Pool } from "undici";
 import { sign } from "../../agent/protocol/signature.ts";
 import { openClickHouse } from "../../backend/engines/clickhouse/client.ts";
 import { sql } from "../../backend/engines/clickhouse/sql.ts";
-import { createLog } from "../../backend/log.ts";
+import { createLog } from "../../backend/observability/log.ts";
 import { startEngine } from "../fixtures/engine-insert.ts";
 import { cpuMs, quantile, report, shown } from "../fixtures/measure.ts";
 import { INGEST_PATHS, LoadBody } from "../fixtures/otlp-load.ts";

@@ -11,7 +11,7 @@ import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { CollectorProcess } from "../../agent/collector/process.ts";
-import { nodeCollectorConfig } from "../../agent/collector/node-config.ts";
+import { nodeCollectorConfig } from "../../agent/collector/config-from-settings.ts";
 import { createLog as createAgentLog } from "../../agent/log.ts";
 import { readSettings } from "../../agent/settings.ts";
 import { toolPath } from "../../hack/fetch-tools.ts";

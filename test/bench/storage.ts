@@ -10,7 +10,7 @@ import { parseArgs } from "node:util";
 import { type ClickHouse, openClickHouse } from "../../backend/engines/clickhouse/client.ts";
 import { migrate } from "../../backend/engines/clickhouse/migrate.ts";
 import { sql, Sql } from "../../backend/engines/clickhouse/sql.ts";
-import { createLog } from "../../backend/log.ts";
+import { createLog } from "../../backend/observability/log.ts";
 import { ClickHouseLogStore } from "../../backend/logs/store.ts";
 import type { Found } from "../../backend/query/page.ts";
 import { ClickHouseSpanStore } from "../../backend/traces/store.ts";

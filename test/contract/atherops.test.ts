@@ -29,7 +29,7 @@ afterAll(async () => {
   folder[Symbol.dispose]();
 });
 
-const program = join(ROOT, "backend", "bin", "atherops.ts");
+const program = join(ROOT, "backend", "cli", "bin", "atherops.ts");
 const environment = () => ({ PATH: process.env["PATH"], XDG_CONFIG_HOME: folder.path, ATHEROPS_URL: place.apiUrl });
 
 function atherops(args: string[], input = ""): { code: number | null; out: string; err: string } {

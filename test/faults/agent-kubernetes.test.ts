@@ -5,7 +5,7 @@ import { request } from "node:http";
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { CollectorConfiguration } from "../../agent/collector/configuration.ts";
+import { CollectorConfiguration } from "../../agent/collector/effective-config.ts";
 import { knownPods } from "../../agent/collector/known-pods.ts";
 import { canMount } from "../../agent/collector/small-disk.fixture.ts";
 import { Sink } from "../../agent/collector/sink.fixture.ts";

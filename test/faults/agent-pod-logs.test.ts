@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { nodeCollectorConfig } from "../../agent/collector/node-config.ts";
+import { nodeCollectorConfig } from "../../agent/collector/config-from-settings.ts";
 import { judge, Sink } from "../../agent/collector/sink.fixture.ts";
 import { Supervisor } from "../../agent/collector/supervisor.ts";
 import { readSettings } from "../../agent/settings.ts";

@@ -1,7 +1,7 @@
 // Enrolment of N agents with one install token against a real kube-apiserver, with the permissions of the chart and no others: the
 // races and crashes in which a token can be burnt or two keys minted.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { Step } from "../../agent/enrolment/turn.ts";
+import type { Step } from "../../agent/identity/leader-session.ts";
 import { REGISTER_CLUSTER_PATH } from "../../agent/protocol/enrolment.ts";
 import { keyHash } from "../../agent/protocol/signature.ts";
 import { EnrolmentBackend } from "../fixtures/enrolment-backend.ts";

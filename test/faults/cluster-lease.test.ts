@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
 import { afterAll, beforeAll, beforeEach, expect, it, vi } from "vitest";
-import { Lease, LeaseLostError } from "../../agent/enrolment/leader.ts";
+import { Lease, LeaseLostError } from "../../agent/identity/lease.ts";
 import { KubernetesApi } from "../../agent/kubernetes/api.ts";
 import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
 import { temporaryFolder } from "../fixtures/processes.ts";

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import type { Step } from "../../agent/enrolment/turn.ts";
+import type { Step } from "../../agent/identity/leader-session.ts";
 import { CROWD_TIMING, type IdentityAgent } from "../fixtures/identity-agents.ts";
 import { IdentityCluster } from "../fixtures/identity-cluster.ts";
 import { KubeApiServer } from "../fixtures/kube-apiserver.ts";

@@ -3,7 +3,7 @@
 import { dirname } from "node:path";
 import { execa } from "execa";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { Step } from "../../agent/enrolment/turn.ts";
+import type { Step } from "../../agent/identity/leader-session.ts";
 import { ROTATE_KEY_PATH } from "../../agent/protocol/enrolment.ts";
 import { keyHash } from "../../agent/protocol/signature.ts";
 import { EnrolmentBackend } from "../fixtures/enrolment-backend.ts";

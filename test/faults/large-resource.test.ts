@@ -3,7 +3,7 @@
 import { pino } from "pino";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startProxy } from "../../agent/proxy/server.ts";
-import { createUpstream } from "../../agent/upstream.ts";
+import { createUpstream } from "../../agent/upstream/pool.ts";
 import { logRecord, logsBody, nanosecondsOf, stringAttribute } from "../../backend/ingest/otlp-body.fixture.ts";
 import { residentMib } from "../fixtures/process-state.ts";
 import {

@@ -1,6 +1,6 @@
 // What an application claims about its place in Kubernetes. Invariants: with this in front of the Kubernetes attributes, `k8s.*` of OTLP
 // is what the agent knows of the sender's address, or nothing; no application can send a series that is one of the agent's own.
-import type { Component } from "../fragment.ts";
+import type { Component } from "./fragment.ts";
 
 /** Also what a label's name would become one of ours from: `k8s_pod_name`, `k8s-pod-name`. */
 const RESERVED = "^k8s([^A-Za-z0-9])";

@@ -1,7 +1,7 @@
 // Metrics of the machine: processor, memory, disks, file systems, network, load. In a pod they are read from the node's root file
 // system, mounted at `root`, but for the network: /proc/net shows the reader's own network namespace, whatever it is mounted as, and
 // would pass the agent pod's traffic off as the node's. The kubelet's k8s.node.network.* are the node's.
-import type { Component, Fragment } from "../fragment.ts";
+import type { Component, Fragment } from "./fragment.ts";
 
 export interface HostMetricsInput {
   readonly intervalMs: number;

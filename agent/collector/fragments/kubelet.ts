@@ -1,5 +1,5 @@
 // Usage of node, pods, containers and volumes as the kubelet sums it up. Needs nodes/stats get. Called by config.ts.
-import type { Component, Fragment } from "../fragment.ts";
+import type { Component, Fragment } from "./fragment.ts";
 
 export interface KubeletInput {
   readonly intervalMs: number;

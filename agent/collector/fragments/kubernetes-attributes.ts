@@ -1,6 +1,6 @@
 // Names of pod, namespace and workload, added to what pods of this node send or log. Watches this node's pods only: a watch of the
 // whole cluster from every node is what brings API servers down. Needs pods and namespaces get, list, watch (charts/cluster-agent).
-import type { Component } from "../fragment.ts";
+import type { Component } from "./fragment.ts";
 
 /** A pod with the annotation `atherops.io/logs: "false"` keeps its logs to itself. */
 export const OPT_OUT_ANNOTATION = "atherops.io/logs";

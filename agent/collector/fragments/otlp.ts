@@ -1,7 +1,7 @@
 // OTLP of applications, over gRPC and HTTP. In a cluster the sender's pod is found by its address and its Kubernetes names are added; what
 // it claims to be counts only where the operator says so. Delta metrics become cumulative here, because exposition text knows no delta.
 import type { ListenAddress, Signal } from "../../settings.ts";
-import type { Component, Fragment } from "../fragment.ts";
+import type { Component, Fragment } from "./fragment.ts";
 import { SENDER_CLAIMS } from "./claims.ts";
 import { attributesOfSenders, type KubernetesInput } from "./kubernetes-attributes.ts";
 

@@ -1,6 +1,6 @@
 // Logs of the node's pods, as the container runtime writes them under /var/log/pods. The agent's own pod is left out, else each line
 // it logs about logs would become another. Invariant: no file is read before it is known which pods keep their logs to themselves.
-import type { Fragment } from "../fragment.ts";
+import type { Fragment } from "./fragment.ts";
 import { CONTAINER_FORMAT } from "./container-format.ts";
 import { reading } from "./files.ts";
 import { attributesOfFiles, type KubernetesInput, OPT_OUT_ATTRIBUTE } from "./kubernetes-attributes.ts";

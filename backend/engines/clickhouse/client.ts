@@ -2,9 +2,9 @@
 // both. Invariant: every failure leaves as an ApiError that tells "cannot be reached" (502, try again) from "refuses this content" and
 // "this query costs too much" (400, trying again is useless), and no tenant's queries hold up another's, or inserts.
 import { ApiError } from "../../errors.ts";
-import { FairTurns } from "../../fair-turns.ts";
-import { inTurn, type QueryOptions } from "../../in-turn.ts";
-import type { Log } from "../../log.ts";
+import { FairTurns } from "../../turns/fair-turns.ts";
+import { inTurn, type QueryOptions } from "../../turns/in-turn.ts";
+import type { Log } from "../../observability/log.ts";
 import { openEmbedded } from "./embedded.ts";
 import { openRemote } from "./remote.ts";
 import type { NativeColumns, NativeRows } from "./native-block.ts";

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { type ClickHouseClient, createClient } from "@clickhouse/client";
-import { giveBack } from "../../give-back.ts";
+import { giveBack } from "../free-buffer.ts";
 import { untilAborted } from "./cancel.ts";
 import type { Engine, Insert } from "./client.ts";
 import { columnNames, nativeBlock, nativeStructure } from "./native-block.ts";

@@ -3,7 +3,7 @@
 // again, so every migration is written to be repeatable (IF NOT EXISTS). Called by serve.ts before any store opens.
 import { readdir, readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Log } from "../../log.ts";
+import type { Log } from "../../observability/log.ts";
 import type { ClickHouse } from "./client.ts";
 import { sql, Sql } from "./sql.ts";
 

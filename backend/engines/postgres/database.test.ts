@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { NO_POSTGRES, postgresBinaries, PostgresServer, relationalEngines, type OpenedEngine } from "../../../test/fixtures/postgres.ts";
-import { createLog } from "../../log.ts";
+import { createLog } from "../../observability/log.ts";
 import { openDatabase, type Database } from "./database.ts";
 import { migrate } from "./migrate.ts";
 

@@ -5,7 +5,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Kysely, PGliteDialect, PostgresDialect, type Dialect } from "kysely";
 import { Pool } from "pg";
-import type { Log } from "../../log.ts";
+import type { Log } from "../../observability/log.ts";
 import { ReportingDialect } from "./unreachable.ts";
 
 export interface Database extends AsyncDisposable {

@@ -6,7 +6,7 @@ import { expect, test, vi } from "vitest";
 import { toolPath } from "../../../hack/fetch-tools.ts";
 import { startTestEngine } from "../../../test/fixtures/metrics-engine.ts";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
-import { createLog } from "../../log.ts";
+import { createLog } from "../../observability/log.ts";
 import { VictoriaMetricsStore } from "../../metrics/store.ts";
 import { startVictoriaMetrics } from "./embedded.ts";
 
@@ -55,7 +55,7 @@ test("after both the engine and its backend were killed, the next start has ever
   using folder = temporaryFolder();
   const program = await toolPath("victoria-metrics");
   const script = `
-    import { createLog } from ${JSON.stringify(new URL("../../log.ts", import.meta.url).href)};
+    import { createLog } from ${JSON.stringify(new URL("../../observability/log.ts", import.meta.url).href)};
     import { VictoriaMetricsStore } from ${JSON.stringify(new URL("../../metrics/store.ts", import.meta.url).href)};
     import { startVictoriaMetrics } from ${JSON.stringify(new URL("embedded.ts", import.meta.url).href)};
     const engine = await startVictoriaMetrics({ candidates: [${JSON.stringify(program)}], dataDir: ${JSON.stringify(folder.path)}, retention: "30d", passwordFile: undefined, log: createLog("silent") });

@@ -3,7 +3,7 @@
 import { createServer } from "node:net";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
-import type { Log } from "../../log.ts";
+import type { Log } from "../../observability/log.ts";
 import { superviseChild, type ChildTiming, type EngineChild } from "../child.ts";
 import { engineLogin, type EngineLogin } from "../engine-login.ts";
 import { WriteJournal } from "./journal.ts";

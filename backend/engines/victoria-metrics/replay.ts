@@ -1,7 +1,7 @@
 // Gives the engine again what its journal owes it, until it has taken everything. Invariant: it goes on for as long as the engine runs,
 // with growing pauses, because an engine that comes up on a full disk refuses writes at first; one replay is under way at a time.
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Log } from "../../log.ts";
+import type { Log } from "../../observability/log.ts";
 import { loginOf } from "../engine-login.ts";
 import type { WriteJournal } from "./journal.ts";
 

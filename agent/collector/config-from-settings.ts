@@ -1,0 +1,116 @@
+// From settings to the collector's configuration: which fragments this agent needs, and the overlay that the operator merges over it.
+// Called by configuration.ts, render-command.ts and diagnose.ts.
+import { accessSync, constants, readFileSync } from "node:fs";
+import { hostname } from "node:os";
+import type { Adjustment } from "./remote-config.ts";
+import { COLLECTOR_VERSION, type ClusterSettings, type HostSettings, type Settings, SettingsError } from "../settings.ts";
+import { collectorConfig, type CollectorInput } from "./config.ts";
+import { PODS_RECEIVER } from "./fragments/pod-logs.ts";
+import type { LogPathRules } from "./log-paths.ts";
+import { CollectorConfigError, renderCollectorConfig } from "./render.ts";
+
+/** What is not in the settings. */
+export interface NodeNow {
+  /** Host agent: what remote configuration changes. */
+  readonly adjustment?: Adjustment;
+  /** Host agent: globs of files that are not read. */
+  readonly excludedLogs?: readonly string[];
+  /** Cluster agent: false while the Kubernetes API does not list the node's pods; their logs then wait, OTLP does not. */
+  readonly knowsPods?: boolean;
+}
+
+/** The YAML that the collector shall run. Reads COLLECTOR_CONFIG_FILE. Throws CollectorConfigError. */
+export function nodeCollectorConfig(settings: Settings, { adjustment = {}, excludedLogs = [], knowsPods = true }: NodeNow = {}): string {
+  const input = settings.cluster ? clusterInput(settings, settings.cluster, knowsPods) : hostInput(settings, adjustment, excludedLogs);
+  const { collectorConfigFile: file, allowOtherExporters } = settings;
+  const overlay = file === undefined ? undefined : { text: overlayText(file), allowOtherExporters };
+  return renderCollectorConfig(collectorConfig(input), overlay, knowsPods ? [] : [PODS_RECEIVER]);
+}
+
+/** What this host lets be read; its own files never. */
+export function logPathRules(settings: Settings, host: HostSettings): LogPathRules {
+  return { allowed: host.logPathsAllowed, forbidden: [settings.stateDir, host.credentialsFile] };
+}
+
+function overlayText(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    throw new CollectorConfigError(`cannot read COLLECTOR_CONFIG_FILE: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+/** Variables of the collector's allow-list environment that settings decide. */
+export function collectorVariables({ cluster }: Settings): Record<string, string> {
+  if (!cluster) return {};
+  const { hostname, port } = new URL(cluster.kubernetesServer);
+  return { KUBERNETES_SERVICE_HOST: hostname.replace(/^\[|\]$/g, ""), KUBERNETES_SERVICE_PORT: port || "443" };
+}
+
+/** The collector's program. Throws SettingsError when there is none. */
+export function collectorProgram({ otelcolPath }: Settings): string {
+  const found = otelcolPath.find((path) => isExecutable(path));
+  if (found !== undefined) return found;
+  const [named, ...others] = otelcolPath;
+  const where = others.length === 0 ? `${named} cannot be executed` : "there is no collector on PATH or in the tool cache";
+  throw new SettingsError(`OTELCOL_PATH: ${where}; install otelcol-contrib ${COLLECTOR_VERSION} and name it here`);
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function inputOf(settings: Settings, adjustment: Adjustment): Omit<CollectorInput, "resource" | "otlp" | "hostMetrics"> {
+  return {
+    proxy: settings.proxy,
+    stateDir: settings.stateFolder ?? settings.stateDir,
+    signals: adjustment.signals ?? settings.signals,
+    queueBytes: settings.queueMib * 1024 * 1024,
+    memoryMib: settings.collectorMemoryMib,
+    logLevel: adjustment.logLevel ?? settings.logLevel,
+    compression: settings.compression,
+  };
+}
+
+function hostInput(settings: Settings, adjustment: Adjustment, excludedLogs: readonly string[]): CollectorInput {
+  const { logPaths = [], credentialsFile = "" } = settings.host ?? {};
+  return {
+    ...inputOf(settings, adjustment),
+    resource: { "host.name": hostname() },
+    otlp: { grpc: settings.otlpGrpc, http: settings.otlpHttp },
+    hostMetrics: { intervalMs: adjustment.metricsIntervalMs ?? settings.metricsIntervalMs, root: "/", hasHostNetwork: true },
+    files: {
+      paths: adjustment.logPaths ?? logPaths,
+      exclude: [`${settings.stateDir}/**`, credentialsFile, ...excludedLogs],
+      maxAgeMs: settings.logMaxAgeMs,
+      multilineStart: settings.logMultilineStart,
+    },
+  };
+}
+
+function clusterInput(settings: Settings, cluster: ClusterSettings, knowsPods: boolean): CollectorInput {
+  const { nodeName, nodeIp, kubeletTls: tls, serviceAccountDir } = cluster;
+  const intervalMs = settings.metricsIntervalMs;
+  const kubernetes = { nodeName, waitForPods: knowsPods };
+  const kubelet = { intervalMs, nodeIp, tls, serviceAccountDir };
+  return {
+    ...inputOf(settings, {}),
+    resource: { "k8s.node.name": nodeName, "k8s.cluster.name": cluster.clusterName },
+    otlp: { grpc: settings.otlpGrpc, http: settings.otlpHttp, kubernetes: { ...kubernetes, trustsSenders: cluster.trustOtlpIdentity } },
+    hostMetrics: { intervalMs, root: cluster.hostRoot, hasHostNetwork: false },
+    kubelet,
+    cadvisor: kubelet,
+    podLogs: {
+      kubernetes,
+      ownPodUid: cluster.podUid,
+      excludeNamespaces: cluster.excludeNamespaces,
+      maxAgeMs: settings.logMaxAgeMs,
+      multilineStart: settings.logMultilineStart,
+    },
+  };
+}

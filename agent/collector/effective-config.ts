@@ -1,0 +1,157 @@
+// What the collector shall run now: the settings, what remote configuration adjusts, the operator's own file, the links that lead
+// outside of the allowed paths, and whether the node's pods are known. Invariants: changes are made one after the other; the collector is
+// touched only when the bytes differ; bytes that it refused are not tried again until they change; logs of pods are not read by a collector
+// that starts without knowing the pods, and one that runs and knows them is not touched by an outage of the Kubernetes API.
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Adjustment } from "./remote-config.ts";
+import type { Log } from "../log.ts";
+import type { Settings } from "../settings.ts";
+import type { KnownPods } from "./known-pods.ts";
+import { strayLinks } from "./log-paths.ts";
+import { adviceForLink, linkToNowhere } from "./pod-log-links.ts";
+import { logPathRules, nodeCollectorConfig } from "./config-from-settings.ts";
+import { CollectorConfigError } from "./render.ts";
+import type { Supervisor } from "./supervisor.ts";
+
+/** How soon a new stray link is left out, a changed COLLECTOR_CONFIG_FILE is taken, and pods' logs are read once the API answers. */
+const LOOK_EVERY_MS = 10_000;
+/** Of the time, looking takes at most this part: a tree of a million files is looked at less often. */
+const LOOKING_SHARE = 0.05;
+
+export interface CollectorConfigurationOptions {
+  readonly settings: Settings;
+  readonly supervisor: Supervisor;
+  readonly adjustment: Adjustment;
+  readonly log: Log;
+  /** Of the cluster agent. */
+  readonly knownPods?: KnownPods | undefined;
+  readonly lookEveryMs?: number;
+}
+
+export class CollectorConfiguration implements AsyncDisposable {
+  readonly #settings: Settings;
+  readonly #supervisor: Supervisor;
+  readonly #log: Log;
+  readonly #knownPods: KnownPods | undefined;
+  readonly #lookEveryMs: number;
+  readonly #stop = new AbortController();
+  #adjustment: Adjustment;
+  #refused: string | undefined;
+  #failed: string | undefined;
+  #strays = "";
+  #waitsFor: string | undefined;
+  #running: Promise<void> | undefined;
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor({ settings, supervisor, adjustment, log, knownPods, lookEveryMs = LOOK_EVERY_MS }: CollectorConfigurationOptions) {
+    this.#settings = settings;
+    this.#supervisor = supervisor;
+    this.#adjustment = adjustment;
+    this.#log = log;
+    this.#knownPods = knownPods;
+    this.#lookEveryMs = lookEveryMs;
+  }
+
+  /** Starts the collector; throws as Supervisor.start does. */
+  async start(): Promise<void> {
+    await this.#askForPods();
+    await this.#supervisor.start(() => this.#render(this.#adjustment));
+    this.#running = this.#watch();
+    await this.#sayUnreadable();
+  }
+
+  async #sayUnreadable(): Promise<void> {
+    const found = this.#settings.cluster && this.#settings.signals.includes("logs") ? await linkToNowhere() : undefined;
+    if (found) this.#log.warn({ advice: adviceForLink(found) }, "logs of pods cannot be read: their files are links that lead nowhere");
+  }
+
+  /** What it does without for now, and why; undefined when nothing is missing. */
+  get waitsFor(): string | undefined {
+    return this.#waitsFor;
+  }
+
+  /** Throws CollectorConfigError when the collector refuses; what was before is then in force again. */
+  async adjust(adjustment: Adjustment): Promise<void> {
+    await this.#inTurn(async () => {
+      await this.#supervisor.apply(await this.#render(adjustment));
+      this.#adjustment = adjustment;
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop.abort();
+    await this.#running;
+    await this.#turn;
+  }
+
+  async #watch(): Promise<void> {
+    const { signal } = this.#stop;
+    let lookedMs = 0;
+    while (!signal.aborted) {
+      await sleep(Math.max(this.#lookEveryMs, lookedMs / LOOKING_SHARE), undefined, { signal }).catch(() => undefined);
+      if (!signal.aborted) await this.#inTurn(async () => (lookedMs = await this.#look()));
+    }
+  }
+
+  /**
+   * Asked when it decides something: while pods are unknown, and of a collector that is not up, because one that starts with the pods to be
+   * known and an API server that is away never gets there.
+   */
+  async #askForPods(): Promise<void> {
+    if (!this.#knownPods || (this.#waitsFor === undefined && this.#supervisor.status().state === "running")) return;
+    const before = this.#waitsFor;
+    this.#waitsFor = await this.#knownPods.whyUnknown(this.#stop.signal);
+    if (this.#stop.signal.aborted || (before === undefined) === (this.#waitsFor === undefined)) return;
+    if (this.#waitsFor === undefined) this.#log.info("the Kubernetes API answers: pods are known, their logs are read");
+    else this.#log.warn(this.#waitsFor);
+  }
+
+  /** Answers how long the looking alone took, milliseconds. */
+  async #look(): Promise<number> {
+    await this.#askForPods();
+    const startedAt = performance.now();
+    let lookedMs = 0;
+    let rendered: string | undefined;
+    try {
+      rendered = await this.#render(this.#adjustment);
+      lookedMs = performance.now() - startedAt;
+      if (rendered === this.#refused) return lookedMs;
+      await this.#supervisor.apply(rendered);
+      this.#refused = undefined;
+      this.#failed = undefined;
+    } catch (error) {
+      if (!(error instanceof CollectorConfigError)) {
+        this.#willRetry(error as Error);
+        return lookedMs;
+      }
+      // Told by the supervisor where the collector refused it; the configuration in force stays.
+      if (rendered === undefined && this.#refused !== error.message)
+        this.#log.error({ err: error.message }, "the collector configuration cannot be used; the one in force stays");
+      this.#refused = rendered ?? error.message;
+    }
+    return lookedMs;
+  }
+
+  /** Safe: the configuration in force stays, and the next look tries again. Told once. */
+  #willRetry({ message }: Error): void {
+    if (message !== this.#failed)
+      this.#log.error({ err: message }, "cannot put a new collector configuration in force; the one before stays; trying again");
+    this.#failed = message;
+  }
+
+  async #render(adjustment: Adjustment): Promise<string> {
+    const { host } = this.#settings;
+    if (!host) return nodeCollectorConfig(this.#settings, { knowsPods: this.#waitsFor === undefined });
+    const strays = await strayLinks(adjustment.logPaths ?? host.logPaths, logPathRules(this.#settings, host));
+    if (strays.length > 0 && strays.join() !== this.#strays)
+      this.#log.warn({ strays }, "links that lead outside of LOG_PATHS_ALLOWED are not read");
+    this.#strays = strays.join();
+    return nodeCollectorConfig(this.#settings, { adjustment, excludedLogs: strays });
+  }
+
+  #inTurn(change: () => Promise<unknown>): Promise<unknown> {
+    const mine = this.#turn.then(change);
+    this.#turn = mine.catch(() => undefined);
+    return mine;
+  }
+}

@@ -1,0 +1,133 @@
+import { chmodSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import { once } from "node:events";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pino } from "pino";
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { toolPath } from "../../hack/fetch-tools.ts";
+import { BackendClock } from "../upstream/clock.ts";
+import { checkBackend, checkKey } from "./diagnose/backend.ts";
+import { certificateProblem, type Finding } from "./diagnose/check.ts";
+import { checkCredentialsFile } from "./diagnose/host.ts";
+import { checkAgent, checkCollector, checkDisk, checkLogs } from "./diagnose/node.ts";
+import { BackendError } from "../upstream/backend-api.ts";
+import { readSettings, type Settings } from "../settings.ts";
+import { createUpstream } from "../upstream/pool.ts";
+
+let folder: string;
+let otelcol: string;
+beforeAll(async () => void (otelcol = await toolPath("otelcol-contrib")));
+beforeEach(() => void (folder = mkdtempSync(join(tmpdir(), "atherops-diagnose-test-"))));
+afterEach(() => rmSync(folder, { recursive: true }));
+
+function settings(env: NodeJS.ProcessEnv = {}): Settings {
+  return readSettings("host", { BACKEND_URL: "http://127.0.0.1:1", STATE_DIR: folder, OTELCOL_PATH: otelcol, ...env }).settings;
+}
+
+/** An HTTP server that answers every request alike. */
+async function answering(
+  status: number,
+  headers: Record<string, string> = {},
+  body = "",
+): Promise<{ url: string; port: number } & Disposable> {
+  const server = createServer((_request, response) => void response.writeHead(status, headers).end(body));
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const end = (): void => {
+    server.closeAllConnections();
+    server.close();
+  };
+  return { url: `http://127.0.0.1:${port}`, port, [Symbol.dispose]: end };
+}
+
+function told(findings: Finding[]): string {
+  return findings.map(({ verdict, detail, advice = "" }) => `${verdict}: ${detail} ${advice}`).join("\n");
+}
+
+const ACCEPTS = { heartbeat: () => Promise.resolve({ body: undefined, keyAgeDays: 4 }) };
+const REFUSES = { heartbeat: () => Promise.reject(new BackendError("revoked_key", "the key was revoked", { status: 401 })) };
+const CREDENTIAL = { id: "i", apiKey: "ak_x", keyCreatedAt: "" };
+
+describe("diagnose", () => {
+  test("backend and clock: pass, warn of a skew or another server, fail of a large skew, and when nothing listens or it is unwell", async () => {
+    using good = await answering(200);
+    using slowClock = await answering(200, { date: new Date(Date.now() + 120_000).toUTCString() });
+    using wrongClock = await answering(200, { date: new Date(Date.now() - 3_600_000).toUTCString() });
+    using other = await answering(404);
+    using unwell = await answering(502);
+    const check = async (backendUrl: string): Promise<string> => {
+      await using upstream = createUpstream({ backendUrl });
+      return told(await checkBackend({ backendUrl }, upstream, new BackendClock(pino({ level: "silent" }))));
+    };
+    expect(await check(good.url)).toMatch(/^ok: answers[^]*\nok: 0 s/);
+    expect(await check(slowClock.url)).toMatch(/\nwarn: (118|119|120) s behind/);
+    expect(await check(wrongClock.url)).toMatch(/\nfail: 360[01] s ahead/);
+    expect(await check(other.url)).toMatch(/^warn: answers 404 .*another server/);
+    expect(await check(unwell.url)).toMatch(/^fail: answers 502/);
+    expect(await check("http://127.0.0.1:1")).toMatch(/^fail: [^]*nothing listens/);
+  });
+
+  test.each([
+    ["CERT_HAS_EXPIRED", "expired"],
+    ["ERR_TLS_CERT_ALTNAME_INVALID", "other name"],
+    ["DEPTH_ZERO_SELF_SIGNED_CERT", "unknown authority"],
+    ["UNABLE_TO_GET_ISSUER_CERT_LOCALLY", "unknown authority"],
+    ["ECONNREFUSED", undefined],
+  ])("the certificate of an error %s is judged %s, also where the error is a cause", (code, problem) => {
+    const error = Object.assign(new Error("no"), { code });
+    expect([certificateProblem(error), certificateProblem(new Error("wrapped", { cause: error }))]).toEqual([problem, problem]);
+  });
+
+  test("key: passes when the backend takes it, fails with the way out when it is revoked", async () => {
+    expect(told(await checkKey(CREDENTIAL, "/x", ACCEPTS, "give an INSTALL_TOKEN"))).toMatch(/^ok: .*4 days/);
+    expect(told(await checkKey(CREDENTIAL, "/x", REFUSES, "give an INSTALL_TOKEN"))).toMatch(/^fail: .*INSTALL_TOKEN/);
+  });
+
+  test("credentials: pass with a key, warn before enrolment and of an open file, fail without a token", async () => {
+    const path = join(folder, "credentials.json");
+    const check = async (installToken?: string): Promise<string> => told(await checkCredentialsFile(path, { installToken }, ACCEPTS));
+    expect(await check()).toMatch(/^fail: .*not enrolled/);
+    expect(await check("it_x")).toMatch(/^warn: not enrolled yet/);
+    writeFileSync(path, JSON.stringify({ agent_id: "i", api_key: "ak_x" }), { mode: 0o600 });
+    expect(await check()).toMatch(/^ok: .*\nok: /);
+    chmodSync(path, 0o644);
+    expect(await check()).toMatch(/^warn: .*open to others/);
+    writeFileSync(path, "{");
+    expect(await check()).toMatch(/^fail: .*not JSON/);
+  });
+
+  test("disk: passes with room for the queues, warns without", async () => {
+    expect(told(await checkDisk(settings({ QUEUE_MIB: "16" })))).toMatch(/^ok/);
+    expect(told(await checkDisk(settings({ QUEUE_MIB: "999999999" })))).toMatch(/^warn: .*QUEUE_MIB/);
+  });
+
+  test("collector: passes, and fails in words when it is missing or refuses the configuration", async () => {
+    expect(told(await checkCollector(settings()))).toMatch(/^ok/);
+    expect(told(await checkCollector(settings({ OTELCOL_PATH: join(folder, "none") })))).toMatch(/^fail: OTELCOL_PATH/);
+    writeFileSync(join(folder, "overlay.yaml"), "receivers: {otlp: {protocol: {}}}");
+    expect(told(await checkCollector(settings({ COLLECTOR_CONFIG_FILE: join(folder, "overlay.yaml") })))).toMatch(/^fail: [^]*protocol/);
+  });
+
+  test("log files: pass when they can be read, warn when none match or a link leads away", async () => {
+    const env = { LOG_PATHS: `${folder}/*.log`, LOG_PATHS_ALLOWED: `${folder}/**`, STATE_DIR: join(folder, "state") };
+    expect(told(await checkLogs(settings(env)))).toMatch(/^warn: nothing matches/);
+    writeFileSync(join(folder, "a.log"), "x\n");
+    expect(told(await checkLogs(settings(env)))).toMatch(/^ok/);
+    symlinkSync("/etc/passwd", join(folder, "b.log"));
+    expect(told(await checkLogs(settings(env)))).toMatch(/^warn: .*b\.log/);
+  });
+
+  test("running agent: passes when ready, fails with its reasons and with what does not get through, warns when there is none", async () => {
+    const failing = [{ signal: "logs", since: "then", error: "answered 503" }];
+    using ready = await answering(200, {}, JSON.stringify({ ready: true, reasons: [], failing }));
+    using unready = await answering(503, {}, JSON.stringify({ ready: false, reasons: ["not enrolled yet"], failing: [] }));
+    const check = async (port: number): Promise<string> =>
+      told(await checkAgent({ health: { host: "127.0.0.1", port }, cluster: undefined }));
+    expect(await check(ready.port)).toMatch(/^ok: ready.*\nfail: .*answered 503/);
+    expect(await check(unready.port)).toMatch(/^fail: not enrolled yet/);
+    expect(await check(1)).toMatch(/^warn: no agent/);
+  });
+});

@@ -1,0 +1,139 @@
+// `diagnose`: runs every check, prints what is wrong and what to do, and writes a bundle for support. Invariant: no secret is printed or
+// written, the outgoing proxy's password not even alone; nothing is changed on the machine or in the cluster but one heartbeat; a check
+// that throws is a failed one, and the others run. Called by main.ts; the checks are in diagnose/.
+import { writeFileSync } from "node:fs";
+import { unescape } from "node:querystring";
+import { gzipSync } from "node:zlib";
+import { BackendClock } from "../upstream/clock.ts";
+import { maskSecrets } from "../collector/child-log.ts";
+import { createBackendApi } from "../upstream/backend-api.ts";
+import { checkBackend, checkName } from "./diagnose/backend.ts";
+import { type Check, type Finding, messageOf } from "./diagnose/check.ts";
+import { checkAgent, checkCollector, checkDisk, checkLogs, healthUrl } from "./diagnose/node.ts";
+import { createLog } from "../log.ts";
+import type { Program } from "./run.ts";
+import { inValueNames, readSettings, type Secrets, type Settings, SettingsError } from "../settings.ts";
+import { createUpstream } from "../upstream/pool.ts";
+
+/** True when nothing failed, and the bundle, if asked for, is written. */
+export async function diagnoseCommand(program: Program, bundleFile?: string): Promise<boolean> {
+  const findings: Finding[] = [];
+  let redact = maskSecrets;
+  const report = (finding: Finding): void => {
+    findings.push(finding);
+    console.log(inValueNames(redact(line(finding))));
+  };
+  const read = settingsOf(program, report);
+  if (read) {
+    redact = redactor(read.secrets);
+    await runChecks(program, read, report);
+  }
+  const failed = findings.filter(({ verdict }) => verdict === "fail").length;
+  const warned = findings.filter(({ verdict }) => verdict === "warn").length;
+  console.log(
+    failed === 0 ? `\nnothing is wrong${warned > 0 ? `; ${warned} warnings` : ""}` : `\n${failed} of ${findings.length} checks failed`,
+  );
+  const isWritten = bundleFile === undefined || writeBundle(bundleFile, await bundle(program, read?.settings, findings, redact));
+  return failed === 0 && isWritten;
+}
+
+function writeBundle(file: string, text: string): boolean {
+  try {
+    writeFileSync(file, gzipSync(text), { mode: 0o600 });
+    console.log(`written without secrets to ${file}`);
+    return true;
+  } catch (error) {
+    console.log(
+      `the bundle is not written: ${messageOf(error)}\n        name a file where this program may write, such as /tmp/bundle.json.gz`,
+    );
+    return false;
+  }
+}
+
+type Read = { settings: Settings; secrets: Secrets };
+
+function settingsOf({ identity }: Program, report: (finding: Finding) => void): Read | undefined {
+  try {
+    const read = readSettings(identity);
+    report({ name: "settings", verdict: "ok", detail: `backend ${read.settings.backendUrl}` });
+    return read;
+  } catch (error) {
+    if (!(error instanceof SettingsError)) throw error;
+    report({ name: "settings", verdict: "fail", detail: error.message, advice: "mend these first; the other checks need them" });
+    return undefined;
+  }
+}
+
+async function runChecks({ identity }: Program, { settings, secrets }: Read, report: (finding: Finding) => void): Promise<void> {
+  await using upstream = createUpstream({
+    ...settings,
+    caFile: settings.backendCaFile,
+    httpsProxy: secrets.httpsProxy,
+    httpProxy: secrets.httpProxy,
+  });
+  const clock = new BackendClock(createLog("error", "diagnose").log);
+  const backend = createBackendApi({ upstream, clock });
+  const ofIdentity =
+    identity === "cluster"
+      ? (await import("./diagnose/cluster.ts")).clusterChecks(settings, secrets, backend)
+      : (await import("./diagnose/host.ts")).hostChecks(settings, secrets, backend);
+  const checks: Check[] = [
+    () => checkName(settings, secrets),
+    () => checkBackend(settings, upstream, clock),
+    ...ofIdentity,
+    () => checkDisk(settings),
+    () => checkCollector(settings),
+    () => checkLogs(settings),
+    () => checkAgent(settings),
+  ];
+  for (const check of checks) {
+    for (const finding of await check().catch((error: unknown) => [broken(error)])) report(finding);
+  }
+}
+
+function broken(error: unknown): Finding {
+  const advice = "this check itself broke: send the bundle to whoever maintains this program, and go on with the other checks";
+  return { name: "diagnose", verdict: "fail", detail: messageOf(error), advice };
+}
+
+const MARKS = { ok: "ok  ", warn: "WARN", fail: "FAIL", skipped: "skip" } as const;
+
+function line({ name, verdict, detail, advice }: Finding): string {
+  const text = `${MARKS[verdict]}  ${name}: ${detail}`;
+  return advice === undefined ? text : `${text}\n        ${advice}`;
+}
+
+/** Takes out what looks like a secret, and the secrets of this process whatever they look like. */
+function redactor({ installToken, httpsProxy, httpProxy }: Secrets): (text: string) => string {
+  const passwords = [httpsProxy, httpProxy].flatMap((url) => {
+    const { password = "" } = (url === undefined ? undefined : URL.parse(url)) ?? {};
+    return [url, password, unescape(password)];
+  });
+  // A shorter one would black out half of the text; inside of a URL it is masked by its place.
+  const known = [installToken, ...passwords].filter((secret) => secret !== undefined && secret.length >= 4) as string[];
+  return (text) => maskSecrets(known.reduce((masked, secret) => masked.replaceAll(secret, "[redacted]"), text));
+}
+
+async function bundle(
+  { program, version }: Program,
+  settings: Settings | undefined,
+  findings: Finding[],
+  redact: (text: string) => string,
+): Promise<string> {
+  const ask = async (path: string): Promise<string> => {
+    if (!settings) return "";
+    const answer = await fetch(`${healthUrl(settings.health)}${path}`, { signal: AbortSignal.timeout(3000) }).catch(() => undefined);
+    return answer ? await answer.text() : "the agent does not answer";
+  };
+  const content = {
+    program,
+    version,
+    node: process.version,
+    findings,
+    settings,
+    status: await ask("/status"),
+    metrics: await ask("/metrics"),
+  };
+  // Each text by itself: within JSON a secret would be spelled with escapes.
+  return JSON.stringify(content, (_, value: unknown) => (typeof value === "string" ? redact(value) : value), 2);
+}

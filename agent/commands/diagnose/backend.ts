@@ -1,0 +1,103 @@
+// Is the backend there: its name, the way to it, its certificate, its clock, and does it take our key. Called by diagnose.ts, host.ts and
+// cluster.ts.
+import { lookup } from "node:dns/promises";
+import type { Clock } from "../../upstream/clock.ts";
+import type { Credential } from "../../credentials/store.ts";
+import { BackendError, type BackendApi } from "../../upstream/backend-api.ts";
+import { isExempt } from "../../upstream/no-proxy.ts";
+import type { Secrets, Settings } from "../../settings.ts";
+import type { Upstream } from "../../upstream/pool.ts";
+import { certificateProblem, codeOf, type Finding, messageOf } from "./check.ts";
+
+/** Requests are signed with the backend's time; telemetry carries this machine's. */
+const WARN_SKEW_S = 30;
+/** Beyond it the backend refuses what other programs of this machine sign. */
+const FAIL_SKEW_S = 300;
+
+export async function checkName(
+  { backendUrl, noProxy = "" }: Pick<Settings, "backendUrl" | "noProxy">,
+  secrets: Pick<Secrets, "httpsProxy" | "httpProxy">,
+): Promise<Finding[]> {
+  const name = "DNS";
+  const { hostname, protocol } = new URL(backendUrl);
+  const host = hostname.replace(/^\[|\]$/g, "");
+  try {
+    const addresses = await lookup(host, { all: true });
+    return [{ name, verdict: "ok", detail: `${host} is ${addresses.map(({ address }) => address).join(", ")}` }];
+  } catch (error) {
+    if ((protocol === "https:" ? secrets.httpsProxy : secrets.httpProxy) !== undefined && !isExempt(backendUrl, noProxy)) {
+      const advice = "nothing, if the outgoing proxy resolves it; the check of the backend tells";
+      return [{ name, verdict: "skipped", detail: `${host} is not known here: ${messageOf(error)}`, advice }];
+    }
+    const advice = "check the name in BACKEND_URL, and the resolver of this machine or pod (/etc/resolv.conf)";
+    return [{ name, verdict: "fail", detail: `${host} cannot be resolved: ${messageOf(error)}`, advice }];
+  }
+}
+
+export async function checkBackend({ backendUrl }: Pick<Settings, "backendUrl">, upstream: Upstream, clock: Clock): Promise<Finding[]> {
+  const sentAtMs = Date.now();
+  const secure = backendUrl.startsWith("https:") ? "TLS" : "plain http";
+  try {
+    const answer = await upstream.request({ method: "GET", path: "/openapi.json", signal: AbortSignal.timeout(10_000) });
+    clock.observe(answer.headers["date"], sentAtMs, Date.now());
+    const reached: Finding = { name: "backend", verdict: "ok", detail: `answers over ${secure} in ${Date.now() - sentAtMs} ms` };
+    return [answer.status === 200 ? reached : unwell(answer.status), clockFinding(clock)];
+  } catch (error) {
+    return [{ name: "backend", verdict: "fail", detail: messageOf(error), advice: adviceFor(error) }];
+  }
+}
+
+function unwell(status: number): Finding {
+  const detail = `answers ${status}`;
+  if (status < 500) {
+    const advice = "the backend answers 200 to GET /openapi.json: is another server at BACKEND_URL, or something on the way?";
+    return { name: "backend", verdict: "warn", detail, advice };
+  }
+  const advice = "look at the backend's /readyz; telemetry waits in this agent's disk queue";
+  return { name: "backend", verdict: "fail", detail, advice };
+}
+
+const CERTIFICATE_ADVICE = {
+  expired: "renew the backend's certificate; if it is good, set this machine's clock",
+  "other name": "use a name in BACKEND_URL that the backend's certificate has, or add this one to the certificate",
+  "unknown authority":
+    "set BACKEND_CA_FILE (chart: backendCa) to the PEM of the authority that signed the backend's certificate; if it should be a public one, who else answers there?",
+} as const;
+
+function adviceFor(error: unknown): string {
+  const problem = certificateProblem(error);
+  if (problem) return CERTIFICATE_ADVICE[problem];
+  if (messageOf(error).includes("407"))
+    return "the outgoing proxy wants a user and a password: HTTPS_PROXY=http://user:password@host:port (percent-encoded)";
+  if (/Proxy response|UND_ERR_PRX/.test(messageOf(error)))
+    return "the outgoing proxy does not let this through: allow CONNECT to the backend's host and port there, or name the host in NO_PROXY";
+  if (codeOf(error) === "ECONNREFUSED")
+    return "nothing listens there: check host and port of BACKEND_URL (or HTTPS_PROXY), and that it runs";
+  return "check BACKEND_URL, firewalls on the way, and HTTPS_PROXY and NO_PROXY";
+}
+
+function clockFinding(clock: Clock): Finding {
+  const skew = Math.round(clock.skewS());
+  if (Math.abs(skew) < WARN_SKEW_S) return { name: "clock", verdict: "ok", detail: `${Math.abs(skew)} s from the backend's` };
+  const advice = "set this machine's clock (NTP); requests are signed with the backend's time meanwhile, but telemetry carries this one";
+  const verdict = Math.abs(skew) < FAIL_SKEW_S ? "warn" : "fail";
+  return { name: "clock", verdict, detail: `${Math.abs(skew)} s ${skew > 0 ? "behind" : "ahead of"} the backend's`, advice };
+}
+
+/** One heartbeat, signed. `ifRefused`: what to do about a key that is unknown or revoked. */
+export async function checkKey(
+  credential: Credential,
+  path: string,
+  backend: Pick<BackendApi, "heartbeat">,
+  ifRefused: string,
+): Promise<Finding[]> {
+  const name = "key";
+  try {
+    const { keyAgeDays } = await backend.heartbeat(path, credential, {});
+    return [{ name, verdict: "ok", detail: `the backend takes it; it is ${keyAgeDays ?? "an unknown number of"} days old` }];
+  } catch (error) {
+    const refused = error instanceof BackendError && error.keyRefused;
+    const advice = refused ? ifRefused : "see the checks of the backend above; its log has the request";
+    return [{ name, verdict: "fail", detail: messageOf(error), advice }];
+  }
+}

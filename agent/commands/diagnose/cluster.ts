@@ -1,0 +1,163 @@
+// Checks of the cluster agent: permissions, Secret and key, kubelet, and the frozen older agent. Every one, failing and passing, is in
+// test/faults/cluster-diagnose.test.ts. Called by diagnose.ts.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { kubeletAddress, kubeletTls } from "../../collector/fragments/kubelet.ts";
+import { ClusterSecret } from "../../credentials/cluster-secret.ts";
+import type { BackendApi } from "../../upstream/backend-api.ts";
+import { kubernetesOf } from "../../identity/cluster-agent-identity.ts";
+import { grantingRule, identityPermissions, missingPermissions, telemetryPermissions } from "../../identity/permissions.ts";
+import { type KubernetesApi, KubernetesError, type KubernetesObject, namedObject } from "../../kubernetes/api.ts";
+import { CLUSTER_HEARTBEAT_PATH } from "../../protocol/enrolment.ts";
+import type { ClusterSettings, Secrets, Settings, Signal } from "../../settings.ts";
+import { Pool } from "../../http-pool.ts";
+import { checkKey } from "./backend.ts";
+import { certificateProblem, type Check, codeOf, type Finding, messageOf } from "./check.ts";
+
+const WITHIN_MS = 10_000;
+const FROZEN_AGENT = "atherops-agent";
+const NEW_TOKEN =
+  "make an install token (`atherops tokens create`) and give it to the chart (installToken): the running agents take it and enrol again";
+
+export function clusterChecks({ cluster, signals }: Settings, secrets: Secrets, backend: Pick<BackendApi, "heartbeat">): Check[] {
+  if (!cluster) return [];
+  const api = kubernetesOf(cluster);
+  return [
+    () => checkPermissions(api, cluster, signals),
+    () => checkSecret(api, cluster, secrets, backend),
+    ...(signals.includes("metrics") ? [() => checkKubelet(cluster)] : []),
+    async () => {
+      const findings = await checkFrozenAgent(api);
+      await api[Symbol.asyncDispose]();
+      return findings;
+    },
+  ];
+}
+
+async function checkPermissions(api: KubernetesApi, cluster: ClusterSettings, signals: readonly Signal[]): Promise<Finding[]> {
+  const name = "permissions";
+  const wanted = [...identityPermissions(cluster), ...telemetryPermissions(signals)];
+  try {
+    const missing = await missingPermissions(api, wanted, AbortSignal.timeout(WITHIN_MS));
+    if (missing.length === 0) return [{ name, verdict: "ok", detail: `the service account has all ${wanted.length} that it needs` }];
+    const rules = missing.map((permission) => grantingRule(permission));
+    const advice = `grant them (helm upgrade of charts/cluster-agent does):\n        ${rules.join("\n        ")}`;
+    return [{ name, verdict: "fail", detail: `the service account lacks ${missing.length} of ${wanted.length}`, advice }];
+  } catch (error) {
+    return [{ name, verdict: "fail", detail: `cannot ask the API server: ${messageOf(error)}`, advice: apiServerAdvice(error) }];
+  }
+}
+
+function apiServerAdvice(error: unknown): string {
+  if (codeOf(error) === "ENOENT") return "no service account is mounted here: run in the agent's pod, or set automountServiceAccountToken";
+  if (certificateProblem(error)) return "ca.crt of the service account is not this API server's authority: restart the pod";
+  if (error instanceof KubernetesError && error.status === 401)
+    return "the service account's token is not valid: does the service account exist? restart the pod for a new token";
+  return "check KUBERNETES_SERVICE_HOST and _PORT, the network policy, and the API server";
+}
+
+async function checkSecret(
+  api: KubernetesApi,
+  { podNamespace: namespace, secretName }: ClusterSettings,
+  { installToken }: Pick<Secrets, "installToken">,
+  backend: Pick<BackendApi, "heartbeat">,
+): Promise<Finding[]> {
+  const name = "credentials";
+  const where = `Secret ${namespace}/${secretName}`;
+  try {
+    const secret = await new ClusterSecret(api, { namespace, name: secretName }).read(AbortSignal.timeout(WITHIN_MS));
+    if (!secret) {
+      const advice = "make it again, empty: helm upgrade of charts/cluster-agent; running agents put the key back";
+      return [{ name, verdict: "fail", detail: `${where} does not exist`, advice }];
+    }
+    if (secret.credential) {
+      const enrolled: Finding = { name, verdict: "ok", detail: `${where} has the key of cluster ${secret.credential.id}` };
+      return [enrolled, ...(await checkKey(secret.credential, CLUSTER_HEARTBEAT_PATH, backend, NEW_TOKEN))];
+    }
+    return [
+      installToken === undefined
+        ? { name, verdict: "fail", detail: `${where} has no key, and there is no INSTALL_TOKEN`, advice: NEW_TOKEN }
+        : {
+            name,
+            verdict: "warn",
+            detail: `${where} has no key yet`,
+            advice: "the agents enrol with INSTALL_TOKEN; see the running agent",
+          },
+    ];
+  } catch (error) {
+    return [{ name, verdict: "fail", detail: `cannot read ${where}: ${messageOf(error)}`, advice: "see the check of permissions above" }];
+  }
+}
+
+async function checkKubelet(cluster: ClusterSettings): Promise<Finding[]> {
+  const name = "kubelet";
+  const address = kubeletAddress(cluster);
+  try {
+    return [kubeletFinding(name, address, await askKubelet(cluster, address), cluster.kubeletTls === "skip")];
+  } catch (error) {
+    return [{ name, verdict: "fail", detail: `${address}: ${messageOf(error)}`, advice: kubeletAdvice(error) }];
+  }
+}
+
+async function askKubelet(cluster: ClusterSettings, address: string): Promise<number> {
+  const { ca_file: caFile } = kubeletTls({ ...cluster, tls: cluster.kubeletTls }) as { ca_file?: string };
+  const connect = caFile === undefined ? { rejectUnauthorized: false } : { ca: readFileSync(caFile) };
+  const pool = new Pool(`https://${address}`, { connect, allowH2: false });
+  try {
+    const token = readFileSync(join(cluster.serviceAccountDir, "token"), "utf8").trim();
+    const { statusCode, body } = await pool.request({
+      method: "GET",
+      path: "/stats/summary",
+      headers: { authorization: `Bearer ${token}` },
+      signal: AbortSignal.timeout(WITHIN_MS),
+    });
+    await body.dump();
+    return statusCode;
+  } finally {
+    await pool.close();
+  }
+}
+
+function kubeletAdvice(error: unknown): string {
+  if (certificateProblem(error)) {
+    return "the cluster's authority did not sign this certificate for this address: set KUBELET_TLS (chart: kubelet.tls) to the PEM file of the one that did, or to skip; or let the cluster sign it (serverTLSBootstrap of the kubelet)";
+  }
+  if (codeOf(error) === "ECONNREFUSED") return "nothing listens there: check NODE_IP, and that the node's kubelet runs";
+  if (codeOf(error) === "ENOENT") return "a file of the service account or of KUBELET_TLS is not there: run in the agent's pod";
+  return "check NODE_IP, and that firewalls and network policies let pods reach port 10250 of their node";
+}
+
+function kubeletFinding(name: string, address: string, status: number, skipsTls: boolean): Finding {
+  if (status === 401) {
+    const advice = "it does not take service account tokens: set authentication.webhook.enabled in the kubelet's configuration";
+    return { name, verdict: "fail", detail: `${address} answers 401`, advice };
+  }
+  if (status === 403) {
+    const advice = 'grant: ClusterRole: {apiGroups: [""], resources: ["nodes/stats", "nodes/metrics"], verbs: ["get"]}';
+    return { name, verdict: "fail", detail: `${address} answers 403`, advice };
+  }
+  if (status !== 200) return { name, verdict: "fail", detail: `${address} answers ${status}`, advice: "see the kubelet's own log" };
+  if (skipsTls) {
+    const advice = "set KUBELET_TLS (chart: kubelet.tls) to verify, if the cluster's authority signs it";
+    return { name, verdict: "warn", detail: `${address} answers, its certificate is not checked`, advice };
+  }
+  return { name, verdict: "ok", detail: `${address} answers` };
+}
+
+async function checkFrozenAgent(api: KubernetesApi): Promise<Finding[]> {
+  const name = "older agent";
+  try {
+    const query = new URLSearchParams(namedObject(FROZEN_AGENT)).toString();
+    const { items } = await api.get<{ items: KubernetesObject[] }>(`/apis/apps/v1/daemonsets?${query}`, AbortSignal.timeout(WITHIN_MS));
+    if (items.length === 0) return [{ name, verdict: "ok", detail: `no DaemonSet ${FROZEN_AGENT} in the cluster` }];
+    return items.map(({ metadata: { namespace } }) => {
+      const advice = `it is frozen, and this agent takes its place: kubectl -n ${namespace} delete daemonset ${FROZEN_AGENT}`;
+      return { name, verdict: "warn", detail: `there is a DaemonSet ${FROZEN_AGENT} in namespace ${namespace}`, advice };
+    });
+  } catch (error) {
+    if (!(error instanceof KubernetesError && error.status === 403))
+      return [{ name, verdict: "skipped", detail: messageOf(error), advice: "see the check of permissions above" }];
+    const advice = `helm upgrade --set rbac.diagnose=true, or as an administrator: kubectl get daemonsets -A --field-selector metadata.name=${FROZEN_AGENT}`;
+    return [{ name, verdict: "skipped", detail: "the service account may not list DaemonSets (off by default in the chart)", advice }];
+  }
+}

@@ -1,0 +1,75 @@
+// Checks of the host agent's identity: its credentials file and key. Called by diagnose.ts.
+import { accessSync, constants, existsSync, statSync } from "node:fs";
+import { dirname } from "node:path";
+import { CredentialsFile, type HostCredentials } from "../../credentials/file.ts";
+import type { BackendApi } from "../../upstream/backend-api.ts";
+import { HOST_HEARTBEAT_PATH } from "../../protocol/enrolment.ts";
+import type { Secrets, Settings } from "../../settings.ts";
+import { checkKey } from "./backend.ts";
+import { type Check, type Finding, messageOf } from "./check.ts";
+
+const NEW_TOKEN = "make an install token (`atherops tokens create`), set INSTALL_TOKEN to it and restart the agent: it enrols again";
+
+export function hostChecks(settings: Settings, secrets: Secrets, backend: Pick<BackendApi, "heartbeat">): Check[] {
+  return [() => checkCredentialsFile(settings.host?.credentialsFile ?? "", secrets, backend)];
+}
+
+export async function checkCredentialsFile(
+  path: string,
+  { installToken }: Pick<Secrets, "installToken">,
+  backend: Pick<BackendApi, "heartbeat">,
+): Promise<Finding[]> {
+  const name = "credentials";
+  const mode = existsSync(path) ? statSync(path).mode & 0o777 : 0o600;
+  const open: Finding[] =
+    (mode & 0o077) === 0
+      ? []
+      : [
+          {
+            name,
+            verdict: "warn",
+            detail: `${path} was open to others (mode ${mode.toString(8)})`,
+            advice: "it is 0600 now; make a new key if others may have read it",
+          },
+        ];
+  let known: HostCredentials;
+  try {
+    known = new CredentialsFile(path).read();
+  } catch (error) {
+    return [...open, { name, verdict: "fail", detail: messageOf(error), advice: "run as the agent's user, or restore the file" }];
+  }
+  if (known.credential) {
+    const enrolled: Finding = { name, verdict: "ok", detail: `${path} has the key of host ${known.credential.id}` };
+    return [...open, enrolled, ...(await checkKey(known.credential, HOST_HEARTBEAT_PATH, backend, NEW_TOKEN))];
+  }
+  return [...open, notEnrolled(path, installToken !== undefined)];
+}
+
+function notEnrolled(path: string, hasToken: boolean): Finding {
+  const name = "credentials";
+  if (!hasToken) {
+    const advice = "an administrator makes an install token with `atherops tokens create`; set INSTALL_TOKEN to it and start the agent";
+    return { name, verdict: "fail", detail: `this host is not enrolled: no key in ${path}, no INSTALL_TOKEN`, advice };
+  }
+  if (!isWritable(path)) {
+    return {
+      name,
+      verdict: "fail",
+      detail: `${path} cannot be written`,
+      advice: "set CREDENTIALS_FILE, or run as another user: without it enrolment does not begin",
+    };
+  }
+  return { name, verdict: "warn", detail: "not enrolled yet", advice: "start the agent: INSTALL_TOKEN is set" };
+}
+
+/** Judged by the nearest folder that exists: the agent makes the others. */
+function isWritable(path: string): boolean {
+  const place = existsSync(path) ? path : dirname(path);
+  if (!existsSync(place)) return place !== dirname(place) && isWritable(place);
+  try {
+    accessSync(place, constants.W_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,182 @@
+// Checks of this machine: disk, collector, log files, and the running agent. Called by diagnose.ts.
+import { accessSync, constants, existsSync, globSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { statfs } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { tmpdir } from "node:os";
+import { execa } from "execa";
+import { collectorProgram, collectorVariables, logPathRules, nodeCollectorConfig } from "../../collector/config-from-settings.ts";
+import { strayLinks } from "../../collector/log-paths.ts";
+import { adviceForLink, linkToNowhere, POD_LOGS } from "../../collector/pod-log-links.ts";
+import { validateCollectorConfig } from "../../collector/validate.ts";
+import { COLLECTOR_VERSION, type HostSettings, type Settings } from "../../settings.ts";
+import type { StateStatus } from "../../state/state-dir.ts";
+import { codeOf, type Finding, messageOf } from "./check.ts";
+
+const MIB = 1024 * 1024;
+/** Below it nothing can be queued. */
+const FULL_MIB = 16;
+
+export async function checkDisk({ stateDir, queueMib, signals }: Pick<Settings, "stateDir" | "queueMib" | "signals">): Promise<Finding[]> {
+  const name = "disk";
+  let place = stateDir;
+  while (!existsSync(place)) place = dirname(place);
+  try {
+    accessSync(place, constants.W_OK);
+  } catch (error) {
+    const advice =
+      "set STATE_DIR (chart: stateHostPath), run as another user, or mount it writable: the queue and the places in files live there";
+    return [{ name, verdict: "fail", detail: `${place} cannot be written: ${codeOf(error)}`, advice }];
+  }
+  const { bavail, bsize } = await statfs(place);
+  const freeMib = Math.floor((bavail * bsize) / MIB);
+  // Files have a queue of their own beside the applications' logs.
+  const wantedMib = queueMib * (signals.length + Number(signals.includes("logs")));
+  const detail = `${freeMib} MiB free at ${stateDir}, its queues may take ${wantedMib} MiB`;
+  if (freeMib < FULL_MIB) {
+    const advice = "free space on this disk now: nothing can be queued, and the collector cannot note which lines it has sent";
+    return [{ name, verdict: "fail", detail: `full: ${detail}`, advice }];
+  }
+  if (freeMib >= wantedMib) return [{ name, verdict: "ok", detail }];
+  const advice = "free space, or set QUEUE_MIB (chart: collector.queueMib) lower: on a full disk nothing more can be queued in an outage";
+  return [{ name, verdict: "warn", detail, advice }];
+}
+
+export async function checkCollector(settings: Settings): Promise<Finding[]> {
+  const name = "collector";
+  const folder = mkdtempSync(join(tmpdir(), "atherops-diagnose-"));
+  try {
+    const program = collectorProgram(settings);
+    const { stdout } = await execa(program, ["--version"], { reject: false, extendEnv: false, env: {}, timeout: 20_000 });
+    const found = /\d+\.\d+\.\d+/.exec(stdout)?.[0] ?? "unknown";
+    const file = join(folder, "config.yaml");
+    writeFileSync(file, nodeCollectorConfig({ ...settings, stateDir: folder }), { mode: 0o600 });
+    await validateCollectorConfig(program, file, { env: collectorVariables(settings), memoryMib: settings.collectorMemoryMib });
+    if (found === COLLECTOR_VERSION) return [{ name, verdict: "ok", detail: `${program} ${found} accepts the configuration` }];
+    return [{ name, verdict: "warn", detail: `${program} is version ${found}`, advice: `this agent is made for ${COLLECTOR_VERSION}` }];
+  } catch (error) {
+    const advice = "`render` prints the configuration; if COLLECTOR_CONFIG_FILE is set, look there first";
+    return [{ name, verdict: "fail", detail: messageOf(error), advice }];
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+export async function checkLogs(settings: Settings): Promise<Finding[]> {
+  const { host } = settings;
+  if (!settings.signals.includes("logs")) return [];
+  return host ? checkFiles(settings, host) : checkPodLogs();
+}
+
+async function checkPodLogs(): Promise<Finding[]> {
+  const name = "log files";
+  const link = await linkToNowhere();
+  if (link) return [{ name, verdict: "fail", detail: "logs of pods are links that lead nowhere", advice: adviceForLink(link) }];
+  return [{ name, verdict: "ok", detail: `none below ${POD_LOGS} is a link that leads nowhere` }];
+}
+
+async function checkFiles(settings: Settings, host: HostSettings): Promise<Finding[]> {
+  const name = "log files";
+  const files = [...new Set(host.logPaths.flatMap((pattern) => globSync(pattern)))];
+  const unreadable = files.filter((file) => !isReadable(file));
+  const strays = await strayLinks(host.logPaths, logPathRules(settings, host));
+  const findings: Finding[] = [];
+  if (unreadable.length > 0) {
+    const advice = "run the agent as root or with CAP_DAC_READ_SEARCH, or narrow LOG_PATHS";
+    findings.push({
+      name,
+      verdict: "warn",
+      detail: `${unreadable.length} of ${files.length} cannot be read, such as ${unreadable[0]}`,
+      advice,
+    });
+  }
+  if (strays.length > 0) {
+    findings.push({
+      name,
+      verdict: "warn",
+      detail: `links that lead outside of LOG_PATHS_ALLOWED are not read: ${strays[0]}`,
+      advice: "widen LOG_PATHS_ALLOWED if they shall be",
+    });
+  }
+  if (files.length === 0)
+    findings.push({ name, verdict: "warn", detail: `nothing matches ${host.logPaths.join(", ")}`, advice: "set LOG_PATHS" });
+  return findings.length > 0 ? findings : [{ name, verdict: "ok", detail: `${files.length} match ${host.logPaths.join(", ")}` }];
+}
+
+function isReadable(file: string): boolean {
+  try {
+    accessSync(file, constants.R_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const SIGNS = "telemetry is signed and sent all the same; the agent's log has more";
+
+/** The agent that runs here, if one does. */
+export async function checkAgent({ health, cluster }: Pick<Settings, "health" | "cluster">): Promise<Finding[]> {
+  const name = "running agent";
+  const url = `${healthUrl(health)}/readyz`;
+  try {
+    const answer = await fetch(url, { signal: AbortSignal.timeout(3000) });
+    const {
+      reasons = [],
+      warnings = [],
+      failing = [],
+      waits_for: waitsFor,
+    } = (await answer.json()) as {
+      reasons?: string[];
+      warnings?: string[];
+      waits_for?: string;
+      failing?: { signal: string; since: string; error?: string }[];
+    };
+    const through: Finding[] = failing.map(({ signal, since, error }) => ({
+      name: `${signal} on their way`,
+      verdict: "fail",
+      detail: `nothing gets through since ${since}: ${error ?? "no reason known"}`,
+      advice: "the collector keeps them in its disk queue; see the checks of the backend above",
+    }));
+    const others = [
+      ...warnings.map((detail): Finding => ({ name, verdict: "warn", detail, advice: SIGNS })),
+      ...(await stateOfOthers(health)),
+    ];
+    if (answer.ok) return [{ name, verdict: "ok", detail: "ready, its collector runs" }, ...waiting(waitsFor), ...through, ...others];
+    const failed = reasons.map((reason): Finding => ({ name, verdict: "fail", detail: reason, advice: adviceFor(reason) }));
+    return [...failed, ...waiting(waitsFor), ...through, ...others];
+  } catch {
+    const detail = `no agent answers at ${url}`;
+    // In a pod it is the container's own process.
+    if (cluster) return [{ name, verdict: "fail", detail, advice: "read `kubectl logs` of this pod, with --previous if it restarts" }];
+    return [{ name, verdict: "warn", detail, advice: "start it: the command `run`, or its service" }];
+  }
+}
+
+/** What another identity has left on this node, as the running agent has found it. */
+async function stateOfOthers(health: Settings["health"]): Promise<Finding[]> {
+  const answer = await fetch(`${healthUrl(health)}/status`, { signal: AbortSignal.timeout(3000) });
+  const { state } = (await answer.json()) as { state?: StateStatus };
+  return (state?.others ?? []).map(({ folder, id, installation, bytes }) => ({
+    name: "state of others",
+    verdict: "warn",
+    detail: `${folder} has the state of ${id ?? "an unknown identity"} (${installation ?? "an agent of an earlier version"}), ${bytes} bytes of queue: neither sent nor removed`,
+    advice: "its own installation sends it when it runs here again; if none will, delete it",
+  }));
+}
+
+function waiting(waitsFor: string | undefined): Finding[] {
+  if (waitsFor === undefined) return [];
+  return [
+    { name: "logs of pods", verdict: "fail", detail: waitsFor, advice: "they stay in their files; see the check of permissions above" },
+  ];
+}
+
+function adviceFor(reason: string): string {
+  if (!reason.startsWith("the collector")) return "do what it says; the checks above and the agent's log have more";
+  return "the agent starts it again, after ever longer pauses; what it said last names the cause (a port in use, COLLECTOR_CONFIG_FILE, memory, disk)";
+}
+
+/** Of the agent that runs beside this command, whatever address it listens on. */
+export function healthUrl({ host, port }: Settings["health"]): string {
+  const here = { "": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1" }[host] ?? host;
+  return `http://${here.includes(":") ? `[${here}]` : here}:${port}`;
+}

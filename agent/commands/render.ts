@@ -1,0 +1,26 @@
+// `render`: the collector's configuration as it would run, overlay merged, on stdout; the collector's verdict decides the exit code.
+// Called by main.ts.
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { collectorProgram, collectorVariables, nodeCollectorConfig } from "../collector/config-from-settings.ts";
+import { validateCollectorConfig } from "../collector/validate.ts";
+import { type Identity, readSettings } from "../settings.ts";
+
+/** Throws CollectorConfigError when the collector refuses what was printed. */
+export async function renderCommand(identity: Identity, { quiet = false } = {}): Promise<void> {
+  const { settings } = readSettings(identity);
+  const yaml = nodeCollectorConfig(settings);
+  if (!quiet) process.stdout.write(yaml);
+  const folder = mkdtempSync(join(tmpdir(), "atherops-render-"));
+  try {
+    const file = join(folder, "config.yaml");
+    writeFileSync(file, yaml, { mode: 0o600 });
+    await validateCollectorConfig(collectorProgram(settings), file, {
+      env: collectorVariables(settings),
+      memoryMib: settings.collectorMemoryMib,
+    });
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,49 @@
+// `rotate`: asks for a new key of the cluster now, and waits until it is there. It only marks the Secret; the agent that holds the Lease
+// acts, and all others follow. Cluster agent only. Called by main.ts.
+import { setTimeout as sleep } from "node:timers/promises";
+import { ClusterSecret, rotationWaitMs } from "../credentials/cluster-secret.ts";
+import { kubernetesOf } from "../identity/cluster-agent-identity.ts";
+import { readSettings } from "../settings.ts";
+
+const WITHIN_MS = 60_000;
+const LOOK_EVERY_MS = 500;
+
+/** The key was not rotated; the message says what to do. */
+export class RotateError extends Error {
+  override readonly name = "RotateError";
+}
+
+/** Resolves once the Secret has another key. Throws RotateError, or KubernetesError. */
+export async function rotateCommand(): Promise<void> {
+  const { cluster } = readSettings("cluster").settings;
+  if (!cluster) return;
+  await using api = kubernetesOf(cluster);
+  const secret = new ClusterSecret(api, { namespace: cluster.podNamespace, name: cluster.secretName });
+  const signal = AbortSignal.timeout(WITHIN_MS);
+  const found = await secret.read(signal);
+  const before = found?.credential;
+  const where = `Secret ${cluster.podNamespace}/${cluster.secretName}`;
+  if (!before) throw new RotateError(`${where} has no key yet: the cluster is not enrolled; see /status of an agent`);
+  const waitMs = rotationWaitMs(found);
+  if (waitMs > 0) throw new RotateError(`${tooEarly(waitMs)}; nothing was asked for: ask again then`);
+  await secret.requestRotation(signal);
+  console.log("asked for; waiting for the agent that acts for the cluster …");
+  while (!signal.aborted) {
+    // Safe: an API server that is away for a moment is asked again, until the time is over.
+    const now = await secret.read(signal).catch(() => undefined);
+    if (now?.credential && now.credential.apiKey !== before.apiKey) {
+      console.log(`rotated: the cluster's key was made at ${now.credential.keyCreatedAt}; the old one is taken for 5 more minutes`);
+      return;
+    }
+    const refusedMs = now ? rotationWaitMs(now) : 0;
+    if (refusedMs > 0) throw new RotateError(`${tooEarly(refusedMs)}; the request stays in ${where}, and an agent makes the rotation then`);
+    await sleep(LOOK_EVERY_MS);
+  }
+  throw new RotateError(
+    `not rotated after ${WITHIN_MS / 1000} s, but the request stays in ${where}; the agents' logs say what holds it up`,
+  );
+}
+
+function tooEarly(waitMs: number): string {
+  return `not rotated: the key was made less than 5 minutes ago, and until the one before it ends, in ${Math.ceil(waitMs / 1000)} s, there is no other rotation`;
+}

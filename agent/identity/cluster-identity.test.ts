@@ -1,0 +1,208 @@
+// The identity of a cluster in several agents against a small stand-in of the Kubernetes API: what is told, and whether telemetry can be
+// signed, while a duty fails. Crashes between steps, and the real API server: test/faults/cluster-*.test.ts.
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { pino } from "pino";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { parseSecret, renderSecret, type SecretContent, type SecretObject } from "../credentials/cluster-secret.ts";
+import { Relay } from "../../test/fixtures/relay.ts";
+import { KubernetesApi, type KubernetesObject } from "../kubernetes/api.ts";
+import type { RegisterClusterRequest } from "../protocol/enrolment.ts";
+import { BackendError } from "../upstream/backend-api.ts";
+import { type ClusterIdentity, type ClusterIdentityOptions, startClusterIdentity } from "./cluster-identity.ts";
+
+const SECRET = "/api/v1/namespaces/telemetry/secrets/credentials";
+const LEASE = "/apis/coordination.k8s.io/v1/namespaces/telemetry/leases/agent";
+const EMPTY: SecretContent = { pendingEnrolments: {}, rotateRequested: false };
+const KEY = { id: "c", apiKey: "ak_1", keyCreatedAt: "2026-01-01T00:00:00Z" };
+const TIMING = {
+  lease: { durationMs: 1_000, renewDeadlineMs: 800, renewEveryMs: 200 },
+  follow: { pollEveryMs: 300, watchForMs: 60_000, watchLagMs: 300, backoffMs: [20, 40] as const },
+  spreadMs: 20,
+  backoffMs: [20, 100] as const,
+  tokenEveryMs: 50,
+};
+
+let folder: string;
+let server: Server;
+let api: KubernetesApi;
+let objects: Map<string, KubernetesObject>;
+let watches: ServerResponse[];
+let version: number;
+let agents: ClusterIdentity[];
+/** What the backend was asked to rotate and to register, and what it answers. */
+let rotations: number;
+let registrations: RegisterClusterRequest[];
+let backend: { rotate: () => BackendError | undefined; register: (body: RegisterClusterRequest) => BackendError | undefined };
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), "atherops-identity-"));
+  writeFileSync(join(folder, "token"), "token");
+  [objects, watches, agents, registrations, version, rotations] = [new Map(), [], [], [], 1, 0];
+  backend = { rotate: () => undefined, register: () => undefined };
+  put("/api/v1/namespaces/kube-system", { metadata: { uid: "uid" } });
+  put(LEASE, { metadata: { name: "agent" } });
+  server = createServer((request, response) => void answer(request.method ?? "", request.url ?? "", text(request), response));
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  api = new KubernetesApi({ server: url, caFile: join(folder, "token"), tokenFile: join(folder, "token") });
+});
+
+afterEach(async () => {
+  await Promise.all(agents.map((agent) => agent[Symbol.asyncDispose]()));
+  await api[Symbol.asyncDispose]();
+  server.closeAllConnections();
+  server.close();
+  rmSync(folder, { recursive: true });
+});
+
+function put(path: string, object: KubernetesObject): KubernetesObject {
+  const stored = { ...object, metadata: { ...object.metadata, resourceVersion: String(version++) } };
+  objects.set(path, stored);
+  if (path === SECRET) for (const watch of watches) watch.write(`${JSON.stringify({ type: "MODIFIED", object: stored })}\n`);
+  return stored;
+}
+
+async function answer(method: string, url: string, body: Promise<string>, response: ServerResponse): Promise<void> {
+  const json = (status: number, object: unknown): void => void response.writeHead(status).end(JSON.stringify(object));
+  if (url.includes("watch=true")) {
+    watches.push(response.writeHead(200));
+    return void response.write(`${JSON.stringify({ type: "ADDED", object: objects.get(SECRET) })}\n`);
+  }
+  if (url.endsWith("selfsubjectaccessreviews")) return json(201, { status: { allowed: true } });
+  const found = objects.get(url);
+  if (!found) return json(404, { reason: "NotFound" });
+  if (method === "GET") return json(200, found);
+  const given = JSON.parse(await body) as KubernetesObject;
+  if (given.metadata.resourceVersion !== objects.get(url)?.metadata.resourceVersion) return json(409, { reason: "Conflict" });
+  return json(200, put(url, given));
+}
+
+function secretIs(content: SecretContent): void {
+  put(SECRET, renderSecret(objects.get(SECRET) ?? { metadata: { name: "credentials" } }, content));
+}
+
+const secret = () => parseSecret(objects.get(SECRET) as SecretObject);
+
+const BACKEND: ClusterIdentityOptions["backend"] = {
+  heartbeat: () => Promise.resolve({ body: undefined, keyAgeDays: 0, org: "org" }),
+  rotateKey: () => {
+    rotations++;
+    const error = backend.rotate();
+    const ends = new Date(Date.now() + 300_000).toISOString();
+    const fresh = { api_key: `ak_${randomUUID()}`, key_created_at: new Date().toISOString(), previous_key_expires_at: ends };
+    return error ? Promise.reject(error) : Promise.resolve({ body: fresh, keyAgeDays: 0 });
+  },
+  registerCluster: (_token, _key, body) => {
+    registrations.push(body);
+    const error = backend.register(body);
+    const fresh = { cluster_id: "c", api_key: "ak_1", key_created_at: "2026-01-01T00:00:00Z" };
+    return error ? Promise.reject(error) : Promise.resolve({ body: fresh, org: "org" });
+  },
+};
+
+async function start(names: string[], installToken?: string, kubernetes = api): Promise<ClusterIdentity[]> {
+  for (const name of names) {
+    const identity = {
+      clusterName: "north",
+      podNamespace: "telemetry",
+      secretName: "credentials",
+      leaseName: "agent",
+      keyRotationDays: 30,
+    };
+    const settings = { ...identity, podUid: name };
+    const log = pino({ level: "silent" });
+    const parts = { agentVersion: "1.2.3", kubernetes, backend: BACKEND, log, timing: TIMING };
+    agents.push(await startClusterIdentity({ settings, installToken: () => installToken, ...parts }));
+  }
+  return agents;
+}
+
+const refused = (code: string, status: number, retryAfterS?: number) =>
+  new BackendError(code, `the backend refused: ${code}`, { status, ...(retryAfterS !== undefined && { retryAfterS }) });
+
+test("a rotation that is too early is asked for once among five agents, waits, and is then made", async () => {
+  backend.rotate = () => (rotations === 1 ? refused("rotation_in_progress", 409, 2) : undefined);
+  secretIs({ ...EMPTY, credential: KEY, rotateRequested: true });
+  const askedAt = Date.now();
+  await start(["a", "b", "c", "d", "e"]);
+  await vi.waitFor(() => expect(secret().noRotationBefore).toBeDefined());
+  expect(agents.map((agent) => [agent.status().signs, agent.status().problem])).toEqual(agents.map(() => [true, undefined]));
+  expect(rotations).toBe(1);
+  await vi.waitFor(() => expect(secret().rotateRequested).toBe(false), { timeout: 20_000 });
+  expect(Date.now() - askedAt).toBeGreaterThanOrEqual(2_000);
+  expect(rotations).toBe(2);
+  await vi.waitFor(() => expect(new Set(agents.map((agent) => agent.current()?.apiKey))).toEqual(new Set([secret().credential?.apiKey])));
+});
+
+test("a rotation that fails is a problem that is told, and telemetry is signed all the same", async () => {
+  backend.rotate = () => refused("internal", 500);
+  secretIs({ ...EMPTY, credential: KEY, rotateRequested: true });
+  await start(["a", "b"]);
+  await vi.waitFor(() => expect(agents.some((agent) => agent.status().problem?.code === "failing")).toBe(true));
+  expect(agents.map((agent) => agent.status().signs)).toEqual([true, true]);
+  backend.rotate = () => undefined;
+  await vi.waitFor(() => expect(secret().rotateRequested).toBe(false), { timeout: 20_000 });
+  await vi.waitFor(() => expect(agents.map((agent) => agent.status().problem)).toEqual([undefined, undefined]), { timeout: 20_000 });
+});
+
+test("a cluster that another installation has is said so, and had once the other is gone, with the same call", async () => {
+  backend.register = () => refused("cluster_in_use", 409);
+  secretIs(EMPTY);
+  const [agent] = await start(["a"], "it_1");
+  await vi.waitFor(() => expect(agent?.status()).toMatchObject({ signs: false, problem: { code: "other_installation" } }));
+  await vi.waitFor(() => expect(registrations.length).toBeGreaterThan(2), { timeout: 20_000 });
+  backend.register = () => undefined;
+  await vi.waitFor(() => expect(agent?.status()).toMatchObject({ id: "c", signs: true, problem: undefined }), { timeout: 20_000 });
+  expect(new Set(registrations.map((body) => JSON.stringify(body)))).toEqual(
+    new Set([JSON.stringify({ cluster_name: "north", cluster_uid: "uid", agent_version: "1.2.3", installation: "telemetry/credentials" })]),
+  );
+  expect(secret()).toMatchObject({ credential: { org: "org", enrolledBy: "1.2.3" }, pendingEnrolments: {} });
+});
+
+test("a backend that does not know installations enrols all the same", async () => {
+  const unknown = () => new BackendError("invalid_field", "the backend refused: installation: unknown field", { status: 400 });
+  backend.register = (body) => ("installation" in body ? unknown() : undefined);
+  secretIs(EMPTY);
+  const [agent] = await start(["a"], "it_1");
+  await vi.waitFor(() => expect(agent?.status()).toMatchObject({ id: "c", signs: true, problem: undefined }), { timeout: 20_000 });
+  expect(registrations.map((body) => body.installation)).toEqual(["telemetry/credentials", undefined]);
+});
+
+test("an agent whose connections have all died without a word takes the new key, and watches anew", async () => {
+  await using relay = await Relay.start((server.address() as AddressInfo).port);
+  const files = { caFile: join(folder, "token"), tokenFile: join(folder, "token") };
+  await using deaf = new KubernetesApi({ server: `http://127.0.0.1:${relay.port}`, ...files }, { timeoutMs: 1_100 });
+  secretIs({ ...EMPTY, credential: KEY });
+  const [agent] = await start(["deaf"], undefined, deaf);
+  await vi.waitFor(() => expect(watches).toHaveLength(1));
+  relay.freeze();
+  secretIs({ ...EMPTY, credential: { ...KEY, apiKey: "ak_2" } });
+  await vi.waitFor(() => expect(agent?.current()?.apiKey).toBe("ak_2"), { timeout: 20_000 });
+  await vi.waitFor(() => expect(watches.length).toBeGreaterThan(1), { timeout: 20_000 });
+  await agent?.[Symbol.asyncDispose]();
+  agents = [];
+});
+
+test("an identity that an agent of earlier has enrolled stays one when it is enrolled again under the same id, and no other does", async () => {
+  const enrolledAgain = async (credential: typeof KEY): Promise<string | undefined> => {
+    secretIs({ ...EMPTY, credential, usedTokenHash: "another" });
+    const refusing = vi.spyOn(BACKEND, "heartbeat").mockRejectedValue(refused("revoked_key", 401));
+    const [agent] = await start([randomUUID()], "it_2");
+    await agents.at(-1)?.refresh("a 401");
+    await vi.waitFor(() => expect(secret().usedTokenHash).not.toBe("another"), { timeout: 20_000 });
+    refusing.mockRestore();
+    await agent?.[Symbol.asyncDispose]();
+    agents = [];
+    return secret().credential?.enrolledBy;
+  };
+  expect(await enrolledAgain({ ...KEY, apiKey: "ak_old" })).toBeUndefined();
+  expect(await enrolledAgain({ ...KEY, apiKey: "ak_old", id: "of another organisation" })).toBe("1.2.3");
+});

@@ -1,0 +1,133 @@
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pino } from "pino";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { CredentialsFile } from "../credentials/file.ts";
+import { BackendError } from "../upstream/backend-api.ts";
+import { HostIdentity, type HostIdentityOptions } from "./host-identity.ts";
+
+const HOST = { hostname: "h", machine_id: "m", agent_version: "1" };
+const UNREACHABLE = new BackendError("unreachable", "no answer");
+
+let folder: string;
+let path: string;
+let identity: HostIdentity | undefined;
+/** What the backend was asked: token and idempotency key. */
+let calls: { token: string; key: string }[];
+let refusedKeys: Set<string>;
+let answers: (BackendError | undefined)[];
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "atherops-register-"));
+  path = join(folder, "etc", "credentials.json");
+  [calls, answers, refusedKeys] = [[], [], new Set()];
+});
+afterEach(async () => {
+  await identity?.[Symbol.asyncDispose]();
+  rmSync(folder, { recursive: true });
+});
+
+const backend: HostIdentityOptions["backend"] = {
+  registerHost: (token, key) => {
+    calls.push({ token, key });
+    const error = answers.shift();
+    if (error) return Promise.reject(error);
+    return Promise.resolve({ body: { agent_id: "id", api_key: `ak_${token}`, key_created_at: "2026-01-01T00:00:00Z" }, org: "org" });
+  },
+  heartbeat: (_path, credential) =>
+    refusedKeys.has(credential.apiKey)
+      ? Promise.reject(new BackendError("revoked_key", "the key was revoked", { status: 401 }))
+      : Promise.resolve({ body: undefined, keyAgeDays: 0 }),
+};
+
+function start(installToken: string | undefined): HostIdentity {
+  identity = new HostIdentity({
+    file: new CredentialsFile(path),
+    installToken,
+    host: HOST,
+    backend,
+    log: pino({ level: "silent" }),
+    backoffMs: [5, 20],
+  });
+  return identity;
+}
+
+async function enrolled(of: HostIdentity): Promise<string> {
+  await vi.waitFor(() => expect(of.current()).toBeDefined());
+  return of.current()?.apiKey ?? "";
+}
+
+describe("the host's identity", () => {
+  test("is enrolled once, kept in a file of mode 0600, and read from it afterwards", async () => {
+    expect(await enrolled(start("one"))).toBe("ak_one");
+    expect(statSync(path).mode & 0o777).toBe(0o600);
+    await identity?.[Symbol.asyncDispose]();
+    expect(start("one").current()).toMatchObject({ apiKey: "ak_one", org: "org", enrolledBy: "1" });
+    expect(calls).toHaveLength(1);
+  });
+
+  test("has its Idempotency-Key in the file before the call, and makes the very same call after a crash", async () => {
+    answers = Array.from({ length: 1000 }, () => UNREACHABLE);
+    const first = start("one");
+    await vi.waitFor(() => expect(calls.length).toBeGreaterThan(0));
+    expect(readFileSync(path, "utf8")).toContain(calls[0]?.key);
+    expect(readFileSync(path, "utf8")).not.toContain('"one"');
+    await first[Symbol.asyncDispose]();
+    answers = [];
+    await enrolled(start("one"));
+    expect(new Set(calls.map(({ key }) => key)).size).toBe(1);
+  });
+
+  test("says what to do without a token, and with one that is refused, and does not insist", async () => {
+    const without = start(undefined);
+    await vi.waitFor(() => expect(without.status().problem?.message).toContain("atherops tokens create"));
+    await identity?.[Symbol.asyncDispose]();
+    answers = [new BackendError("invalid_install_token", "used", { status: 401 })];
+    const of = start("spent");
+    await vi.waitFor(() => expect(of.status().problem?.code).toBe("install_token_refused"));
+    await of.refresh("test");
+    await of[Symbol.asyncDispose]();
+    expect(calls).toHaveLength(1);
+  });
+
+  test("enrols again with an unused token when its key is refused, and never with the one it came from", async () => {
+    await enrolled(start("one"));
+    refusedKeys.add("ak_one");
+    await identity?.refresh("answer 401");
+    await vi.waitFor(() => expect(identity?.status().problem?.code).toBe("key_refused"));
+    expect(calls).toHaveLength(1);
+    await identity?.[Symbol.asyncDispose]();
+    const again = start("two");
+    await again.refresh("answer 401");
+    await vi.waitFor(() => expect(again.current()?.apiKey).toBe("ak_two"));
+  });
+
+  test("follows a file that another hand replaced", async () => {
+    await enrolled(start("one"));
+    writeFileSync(path, JSON.stringify({ agent_id: "id", api_key: "ak_by_hand", key_created_at: "" }));
+    expect((await identity?.refresh("answer 401"))?.apiKey).toBe("ak_by_hand");
+  });
+
+  test("keeps its token when the file cannot be written", async () => {
+    path = "/sys/no-such-folder/credentials.json";
+    const of = start("one");
+    await vi.waitFor(() => expect(of.status().problem?.message).toContain("credentials.json"));
+    expect(calls).toEqual([]);
+  });
+
+  test("shows no text of a damaged file", () => {
+    path = join(folder, "credentials.json");
+    writeFileSync(path, '{"api_key": "ak_half_a_ke');
+    expect(() => start("one")).toThrow(/not JSON/);
+    expect(() => start("one")).not.toThrow(/ak_half/);
+    identity = undefined;
+  });
+
+  test("takes from others the right to read the file", () => {
+    path = join(folder, "credentials.json");
+    writeFileSync(path, JSON.stringify({ agent_id: "id", api_key: "ak", key_created_at: "" }), { mode: 0o644 });
+    start(undefined);
+    expect(statSync(path).mode & 0o777).toBe(0o600);
+  });
+});

@@ -1,0 +1,237 @@
+// The host agent's identity: enrolled once with an install token, then read from its file. Invariants: the Idempotency-Key and the body
+// of a registration are in the file before the call, so that a crash at any point makes the very same call again and burns no token;
+// while the backend is away it keeps trying and never ends the process. Started by main.ts; signs through CredentialSource.
+import { createHash, randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import { type CredentialsFile, CredentialsFileError, type HostCredentials } from "../credentials/file.ts";
+import type { Credential } from "../credentials/store.ts";
+import type { Log } from "../log.ts";
+import { HOST_HEARTBEAT_PATH, type RegisterHostRequest, type RegisterHostResponse } from "../protocol/enrolment.ts";
+import { BackendError, type BackendApi } from "../upstream/backend-api.ts";
+import type { AgentIdentity, AgentIdentityStatus } from "./identity.ts";
+
+export interface HostIdentityOptions {
+  readonly file: CredentialsFile;
+  readonly installToken: string | undefined;
+  /** What this host is registered as. */
+  readonly host: RegisterHostRequest;
+  readonly backend: Pick<BackendApi, "registerHost" | "heartbeat">;
+  readonly log: Log;
+  /** Between attempts that failed: doubling from the first to the second, with jitter. */
+  readonly backoffMs?: readonly [number, number];
+}
+
+type Problem = NonNullable<AgentIdentityStatus["problem"]>;
+
+const BACKOFF_MS = [1000, 30_000] as const;
+/** A refused key is asked about at most this often. */
+const PROBE_EVERY_MS = 10_000;
+
+/** Reads the file at once; throws CredentialsFileError when it is there but unusable. Enrolment goes on in the background. */
+export function startHostIdentity(options: HostIdentityOptions): HostIdentity {
+  return new HostIdentity(options);
+}
+
+export class HostIdentity implements AgentIdentity {
+  readonly #options: HostIdentityOptions;
+  readonly #stop = new AbortController();
+  readonly #tokenHash: string | undefined;
+  readonly #running: Promise<void>;
+  #known: HostCredentials;
+  #suspect = false;
+  #probedAt = -Infinity;
+  #refusedKey: string | undefined;
+  #refusedToken = false;
+  #keyAgeDays: number | undefined;
+  #problem: Problem | undefined;
+  #failures = 0;
+  #woken = Promise.withResolvers<void>();
+
+  constructor(options: HostIdentityOptions) {
+    this.#options = options;
+    this.#tokenHash = options.installToken === undefined ? undefined : createHash("sha256").update(options.installToken).digest("hex");
+    this.#known = options.file.read();
+    if (this.#known.credential)
+      options.log.info({ agentId: this.#known.credential.id }, "enrolled earlier; the key is in the credentials file");
+    this.#running = this.#work();
+  }
+
+  current(): Credential | undefined {
+    return this.#known.credential;
+  }
+
+  /** The file was read at the start. */
+  isKnown(): boolean {
+    return true;
+  }
+
+  // oxlint-disable-next-line typescript/require-await -- the interface is asynchronous for stores that are far away
+  async refresh(reason: string): Promise<Credential | undefined> {
+    const before = this.#known.credential?.apiKey;
+    try {
+      this.#known = this.#options.file.read();
+    } catch (error) {
+      // Safe: the caller goes on with what is known, which the contract of CredentialSource asks for.
+      this.#options.log.warn(
+        { reason, err: (error as Error).message },
+        "cannot read the credentials file again; keeping the key that is known",
+      );
+    }
+    if (this.#known.credential?.apiKey === before) this.#suspect = true;
+    else this.#options.log.info({ reason }, "the credentials file has another key; signing with it from now on");
+    this.#woken.resolve();
+    return this.#known.credential;
+  }
+
+  noteKeyAge(credential: Credential, days: number): void {
+    if (credential.apiKey !== this.#known.credential?.apiKey) return;
+    this.#keyAgeDays = days;
+    this.#refusedKey = undefined;
+    if (this.#problem?.code === "key_refused") this.#tell(undefined);
+  }
+
+  status(): AgentIdentityStatus {
+    const credential = this.#known.credential;
+    return {
+      id: credential?.id,
+      keyCreatedAt: credential?.keyCreatedAt,
+      keyAgeDays: this.#keyAgeDays,
+      signs: this.#signs(),
+      problem: this.#problem,
+    };
+  }
+
+  #signs(): boolean {
+    const apiKey = this.#known.credential?.apiKey;
+    return apiKey !== undefined && apiKey !== this.#refusedKey;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop.abort();
+    this.#woken.resolve();
+    await this.#running;
+  }
+
+  async #work(): Promise<void> {
+    while (!this.#stop.signal.aborted) {
+      this.#woken = Promise.withResolvers<void>();
+      try {
+        await this.#verify();
+        if (this.#mayEnrol()) await this.#enrol();
+        else this.#advise();
+        this.#failures = 0;
+        await this.#pause(undefined);
+      } catch (error) {
+        await this.#afterFailure(error);
+      }
+    }
+  }
+
+  #mayEnrol(): boolean {
+    const { credential, usedTokenHash } = this.#known;
+    if (this.#tokenHash === undefined || this.#refusedToken) return false;
+    if (!credential) return true;
+    return credential.apiKey === this.#refusedKey && usedTokenHash !== this.#tokenHash;
+  }
+
+  async #enrol(): Promise<void> {
+    const { file, backend, log, installToken = "" } = this.#options;
+    const tokenHash = this.#tokenHash ?? "";
+    const pending = this.#announce(tokenHash);
+    try {
+      const { body, org } = await backend.registerHost(installToken, pending.idempotencyKey, pending.body, this.#stop.signal);
+      const credential = this.#credentialOf(body, org);
+      file.write({ credential, usedTokenHash: tokenHash });
+      this.#known = { credential, usedTokenHash: tokenHash };
+      this.#tell(undefined);
+      log.info({ agentId: credential.id }, "enrolled; the key is in the credentials file");
+    } catch (error) {
+      if (!(error instanceof BackendError && error.code === "invalid_install_token")) throw error;
+      this.#refusedToken = true;
+      this.#advise();
+    }
+  }
+
+  /** A host that an agent of earlier has enrolled stays one: what that agent left here is its own. */
+  #credentialOf(
+    { agent_id: id, api_key: apiKey, key_created_at: keyCreatedAt }: RegisterHostResponse,
+    org: string | undefined,
+  ): Credential {
+    const before = this.#known.credential;
+    const isOfEarlier = before?.id === id && before.enrolledBy === undefined;
+    const enrolledBy = this.#options.host.agent_version;
+    return { id, apiKey, keyCreatedAt, ...(org !== undefined && { org }), ...(!isOfEarlier && { enrolledBy }) };
+  }
+
+  /** What was announced for this token before is announced still. */
+  #announce(tokenHash: string): NonNullable<HostCredentials["pending"]> {
+    if (this.#known.pending?.tokenHash === tokenHash) return this.#known.pending;
+    const pending = { tokenHash, idempotencyKey: randomUUID(), body: this.#options.host };
+    this.#options.file.write({ ...this.#known, pending });
+    this.#known = { ...this.#known, pending };
+    return pending;
+  }
+
+  /** After a 401 with a key that is still the one in the file: is it the key, or something else? */
+  async #verify(): Promise<void> {
+    const { credential } = this.#known;
+    if (!this.#suspect || !credential || performance.now() - this.#probedAt < PROBE_EVERY_MS) return;
+    this.#suspect = false;
+    this.#probedAt = performance.now();
+    try {
+      await this.#options.backend.heartbeat(HOST_HEARTBEAT_PATH, credential, {}, this.#stop.signal);
+      this.#refusedKey = undefined;
+    } catch (error) {
+      if (!(error instanceof BackendError && error.keyRefused)) throw error;
+      this.#refusedKey = credential.apiKey;
+    }
+  }
+
+  #advise(): void {
+    const { credential, usedTokenHash } = this.#known;
+    const where = this.#options.file.path;
+    if (credential && credential.apiKey !== this.#refusedKey) return this.#tell(undefined);
+    const newToken = "an administrator makes one with `atherops tokens create`; set INSTALL_TOKEN to it and restart the agent";
+    if (this.#refusedToken)
+      return this.#tell({ code: "install_token_refused", message: `the install token is unknown, expired or used: ${newToken}` });
+    if (credential) {
+      const why = usedTokenHash === this.#tokenHash ? "and INSTALL_TOKEN was used for it already" : "and there is no INSTALL_TOKEN";
+      return this.#tell({
+        code: "key_refused",
+        message: `the backend refuses the key in ${where} as unknown or revoked, ${why}: ${newToken}`,
+      });
+    }
+    this.#tell({
+      code: "no_install_token",
+      message: `this host is not enrolled: there is no key in ${where} and no INSTALL_TOKEN; ${newToken}`,
+    });
+  }
+
+  async #afterFailure(error: unknown): Promise<void> {
+    if (this.#stop.signal.aborted) return;
+    this.#failures++;
+    const code = error instanceof CredentialsFileError ? "credentials_file" : "failing";
+    const what = this.#known.credential ? "cannot ask the backend about the key" : "not enrolled yet";
+    this.#tell({ code, message: `${what}, trying again: ${error instanceof Error ? error.message : String(error)}` });
+    const [firstMs, mostMs] = this.#options.backoffMs ?? BACKOFF_MS;
+    const asked = error instanceof BackendError ? (error.retryAfterS ?? 0) * 1000 : 0;
+    const backoff = Math.min(firstMs * 2 ** (this.#failures - 1), mostMs) * (0.5 + Math.random() / 2);
+    await this.#pause(Math.max(backoff, Math.min(asked, mostMs)));
+  }
+
+  /** Each problem is told once, and once that it is gone. */
+  #tell(problem: Problem | undefined): void {
+    const before = this.#problem;
+    this.#problem = problem;
+    if (problem && problem.message !== before?.message) this.#options.log.error({ problem: problem.code }, problem.message);
+    if (!problem && before) this.#options.log.info({ was: before.code }, "the host's identity is in order again");
+  }
+
+  /** Until woken, at most `ms` (undefined: for ever). */
+  async #pause(ms: number | undefined): Promise<void> {
+    if (ms === undefined) return this.#woken.promise;
+    const done = new AbortController();
+    await Promise.race([this.#woken.promise, sleep(ms, undefined, { signal: done.signal }).catch(() => undefined)]);
+    done.abort();
+  }
+}

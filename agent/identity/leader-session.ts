@@ -1,0 +1,66 @@
+// One turn of the Lease holder: the Secret as read under the Lease, and the only way to write it. Invariant: nothing is written
+// after the term is over or over another agent's write. Called by cluster-enrolment.ts, and by the steps it hands a turn to.
+import type { ClusterSecret, SecretContent, SecretSnapshot } from "../credentials/cluster-secret.ts";
+import type { LeaseTerm } from "./lease.ts";
+
+/** What a turn has just done, in order; tests kill the process after each. */
+export type Step =
+  | "lease-acquired"
+  | "enrolment-announced"
+  | "registered"
+  | "enrolment-stored"
+  | "rotation-announced"
+  | "rotated"
+  | "rotation-stored"
+  | "rotation-abandoned"
+  | "restored"
+  | "lease-released";
+
+export type OnStep = (step: Step) => void | Promise<void>;
+
+/** Undefined removes. */
+type Change = { readonly [Field in keyof SecretContent]?: SecretContent[Field] | undefined };
+
+export class Turn {
+  readonly #term: LeaseTerm;
+  readonly #secret: ClusterSecret;
+  readonly #onWrite: (snapshot: SecretSnapshot) => void;
+  readonly #onStep: OnStep;
+  #snapshot: SecretSnapshot;
+
+  constructor(
+    term: LeaseTerm,
+    secret: ClusterSecret,
+    snapshot: SecretSnapshot,
+    hooks: { onWrite: (snapshot: SecretSnapshot) => void; onStep: OnStep },
+  ) {
+    this.#term = term;
+    this.#secret = secret;
+    this.#snapshot = snapshot;
+    this.#onWrite = hooks.onWrite;
+    this.#onStep = hooks.onStep;
+  }
+
+  /** The Secret as this turn last read or wrote it. */
+  get content(): SecretContent {
+    return this.#snapshot;
+  }
+
+  /** Aborts what the turn does when its term is over. */
+  get signal(): AbortSignal {
+    return this.#term.signal;
+  }
+
+  /** Writes the Secret with these changes. Throws KubernetesError 409 when another has written it, LeaseLostError when too late. */
+  async write(change: Change, step: Step): Promise<void> {
+    this.#term.assertHeld();
+    this.#snapshot = await this.#secret.write(this.#snapshot, { ...this.#snapshot, ...change }, this.#term.signal);
+    this.#onWrite(this.#snapshot);
+    await this.#onStep(step);
+  }
+
+  async step(step: Step): Promise<void> {
+    await this.#onStep(step);
+    this.#term.assertHeld();
+  }
+}

@@ -1,0 +1,270 @@
+// Whose the state on this node is: queue, places in files, collector configuration. Each identity has a folder of its own: the first one
+// STATE_DIR itself, others STATE_DIR/identities/<id>. Invariants: a folder is used only by the identity that its mark (`owner.json`)
+// names, and by one agent at a time (state-lock.ts); what belongs to another is neither sent, changed nor removed, and is said; a mark
+// is only written under the folder's lock.
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { StateDirError, stateDirError } from "../collector/supervisor.ts";
+import type { Credential } from "../credentials/store.ts";
+import type { Log } from "../log.ts";
+import { holderOf, tryLock } from "./lock.ts";
+
+/** What is known of this agent's identity when it asks for its folder. */
+export interface Knowledge {
+  /** Undefined: not enrolled, or not known. */
+  readonly credential: Credential | undefined;
+  /** False while the credential's store could not be read. */
+  readonly isKnown: boolean;
+}
+
+/** `owner.json` of a folder. */
+interface Mark {
+  /** cluster_id or agent_id; null: of an installation that is not enrolled yet. */
+  readonly id: string | null;
+  /** Organisation; null: not told yet. */
+  readonly org: string | null;
+  /** Of the agent: `<namespace>/<Secret>`, or `host:<credentials file>`. */
+  readonly installation: string;
+  /** RFC 3339; when it was last claimed. */
+  readonly since: string;
+}
+
+/** State that another identity has left here. */
+export interface OtherState {
+  readonly folder: string;
+  /** Undefined: nobody has marked it. */
+  readonly id: string | undefined;
+  readonly installation: string | undefined;
+  readonly bytes: number;
+}
+
+export interface StateStatus {
+  readonly folder: string | undefined;
+  readonly owner: string | undefined;
+  /** Why there is none yet. */
+  readonly waits: string | undefined;
+  readonly others: readonly OtherState[];
+}
+
+export interface StateDirOptions {
+  readonly root: string;
+  readonly installation: string;
+  /** What another agent is told that wants the same folder. */
+  readonly holder: string;
+  readonly log: Log;
+}
+
+/** What a folder of state consists of: its presence makes a folder without a mark somebody's. */
+const CONTENT = ["queue", "checkpoints", "collector", "remote-config.json"];
+const MARK = "owner.json";
+
+export class StateDir {
+  readonly #options: StateDirOptions;
+
+  constructor(options: StateDirOptions) {
+    this.#options = options;
+  }
+
+  /** The folder of this identity, locked and marked; or a sentence why there is none now. Throws StateDirError. */
+  claim(who: Knowledge): ClaimedState | string {
+    const { root } = this.#options;
+    return onDisk(root, () => {
+      mkdirSync(root, { recursive: true, mode: 0o700 });
+      const found = this.#find(who);
+      if (found !== undefined) return this.#take(found, who, (mark) => mark !== undefined && this.#belongs(mark, who));
+      if (this.#mayTakeUnmarked(who)) return this.#take(root, who, (mark) => mark === undefined);
+      if (!who.credential) return this.#whyNone(who);
+      return this.#take(this.#folderOf(who.credential.id), who, (mark) => mark === undefined);
+    });
+  }
+
+  /** What others have left here; `mine` is left out. */
+  others(mine: string | undefined): OtherState[] {
+    return onDisk(this.#options.root, () =>
+      this.#folders()
+        .filter((folder) => folder !== mine && hasContent(folder))
+        .map((folder) => {
+          const mark = readMark(folder);
+          return { folder, id: mark?.id ?? undefined, installation: mark?.installation, bytes: bytesOf(join(folder, "queue")) };
+        }),
+    );
+  }
+
+  get #identities(): string {
+    return join(this.#options.root, "identities");
+  }
+
+  #folderOf(id: string): string {
+    const name = /^[\w-]{1,64}$/.test(id) ? id : createHash("sha256").update(id).digest("hex");
+    return join(this.#identities, name);
+  }
+
+  #folders(): string[] {
+    const { root } = this.#options;
+    const names = existsSync(this.#identities) ? readdirSync(this.#identities).sort() : [];
+    return existsSync(root) ? [root, ...names.map((name) => join(this.#identities, name))] : [];
+  }
+
+  /** The folder that is marked as this identity's: by its id before by anything else. */
+  #find(who: Knowledge): string | undefined {
+    const marked = this.#folders().flatMap((folder) => {
+      const mark = readMark(folder);
+      return mark && this.#belongs(mark, who) ? [{ folder, mark }] : [];
+    });
+    const latestFirst = marked.sort((one, other) => other.mark.since.localeCompare(one.mark.since));
+    return (latestFirst.find(({ mark }) => mark.id === who.credential?.id) ?? latestFirst[0])?.folder;
+  }
+
+  /**
+   * An identity's is what bears its id, and what the same installation left when it had another id in the same organisation, or none.
+   * As long as nobody can be asked who this is, it is who it was; nothing is sent before that is confirmed (`accepts`).
+   */
+  #belongs(mark: Mark, { credential, isKnown }: Knowledge): boolean {
+    const isOurs = mark.installation === this.#options.installation;
+    if (!credential) return isOurs && (!isKnown || mark.id === null);
+    return mark.id === credential.id || (isOurs && (mark.id === null || isSameOrg(mark, credential)));
+  }
+
+  /**
+   * A folder without state is free. State without a mark is of an agent that made no marks yet: it is ours when our key is older than
+   * marks, too, for then this installation was here before; a key of later may have come to a node that another has used.
+   */
+  #mayTakeUnmarked({ credential }: Knowledge): boolean {
+    const { root } = this.#options;
+    if (readMark(root) !== undefined) return false;
+    if (hasContent(root))
+      return credential !== undefined && credential.enrolledBy === undefined && !existsSync(this.#folderOf(credential.id));
+    return credential !== undefined || !existsSync(this.#identities);
+  }
+
+  /** Locks `folder` and marks it, if its mark is still one that `isRight`. */
+  #take(folder: string, { credential }: Knowledge, isRight: (mark: Mark | undefined) => boolean): ClaimedState | string {
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    const lock = tryLock(folder, this.#options.holder);
+    if (!lock)
+      return `another agent uses ${folder} (${holderOf(folder)}): stop it, or give this one a STATE_DIR (chart: stateHostPath) of its own`;
+    try {
+      const mark = readMark(folder);
+      if (isRight(mark)) return new ClaimedState({ ...this.#options, folder, lock, mark, credential });
+      lock[Symbol.dispose]();
+      return `${join(folder, MARK)} names another`;
+    } catch (error) {
+      lock[Symbol.dispose]();
+      throw error;
+    }
+  }
+
+  #whyNone({ isKnown }: Knowledge): string {
+    const what = `${this.#options.root} has the state of another installation or of an unknown one: the collector starts when this agent`;
+    return isKnown ? `${what} is enrolled` : `${what} can read its key`;
+  }
+}
+
+interface ClaimOptions extends StateDirOptions {
+  readonly folder: string;
+  readonly lock: Disposable;
+  readonly mark: Mark | undefined;
+  readonly credential: Credential | undefined;
+}
+
+/** A folder that is ours until disposed. */
+export class ClaimedState implements Disposable {
+  readonly folder: string;
+  readonly #options: ClaimOptions;
+  #mark: Mark;
+
+  constructor(options: ClaimOptions) {
+    const { folder, installation, credential, mark } = options;
+    this.#options = options;
+    this.folder = folder;
+    const since = new Date().toISOString();
+    this.#mark = { id: credential?.id ?? mark?.id ?? null, org: credential?.org ?? mark?.org ?? null, installation, since };
+    if (mark === undefined && !hasContent(folder)) this.#write();
+    else this.#writeIfPossible();
+  }
+
+  /** Undefined until enrolled. */
+  get owner(): string | undefined {
+    return this.#mark.id ?? undefined;
+  }
+
+  /**
+   * True when what is in this folder may be sent with this credential. A folder of an installation that was not enrolled becomes the
+   * credential's, and so does one whose cluster or host was removed and enrolled again in the same organisation.
+   */
+  accepts(credential: Credential): boolean {
+    if (credential.id === this.#mark.id) return true;
+    if (this.#mark.id !== null && !isSameOrg(this.#mark, credential)) return false;
+    const before = this.#mark.id;
+    this.#mark = { ...this.#mark, id: credential.id, org: credential.org ?? null };
+    this.#options.log.info({ folder: this.folder, id: credential.id, before }, "the state on this node is this identity's from now on");
+    this.#writeIfPossible();
+    return true;
+  }
+
+  /** What the backend says of the organisation of the identity `id`. */
+  noteOrg(id: string, org: string): void {
+    if (id !== this.#mark.id || org === this.#mark.org) return;
+    this.#mark = { ...this.#mark, org };
+    this.#writeIfPossible();
+  }
+
+  [Symbol.dispose](): void {
+    this.#options.lock[Symbol.dispose]();
+  }
+
+  #write(): void {
+    const file = join(this.folder, MARK);
+    writeFileSync(`${file}.new`, `${JSON.stringify(this.#mark)}\n`, { mode: 0o600, flush: true });
+    renameSync(`${file}.new`, file);
+  }
+
+  /** Safe where there is state already, and a full disk must keep no queue from being sent: the next start decides the same. */
+  #writeIfPossible(): void {
+    try {
+      this.#write();
+    } catch (error) {
+      this.#options.log.warn({ folder: this.folder, err: (error as Error).message }, "cannot mark whose the state on this node is");
+    }
+  }
+}
+
+function isSameOrg(mark: Mark, { org }: Credential): boolean {
+  return mark.org !== null && mark.org === org;
+}
+
+/** A mark that cannot be read is one of somebody else. */
+function readMark(folder: string): Mark | undefined {
+  let text: string;
+  try {
+    text = readFileSync(join(folder, MARK), "utf8");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
+  }
+  try {
+    const { id, org, installation, since } = JSON.parse(text) as Partial<Mark>;
+    return { id: id === undefined ? "" : id, org: org ?? null, installation: installation ?? "unknown", since: since ?? "" };
+  } catch {
+    return { id: "", org: null, installation: "unknown", since: "" };
+  }
+}
+
+function hasContent(folder: string): boolean {
+  return CONTENT.some((name) => existsSync(join(folder, name)));
+}
+
+function bytesOf(folder: string): number {
+  if (!existsSync(folder)) return 0;
+  return readdirSync(folder).reduce((sum, name) => sum + (statSync(join(folder, name), { throwIfNoEntry: false })?.size ?? 0), 0);
+}
+
+function onDisk<T>(root: string, action: () => T): T {
+  try {
+    return action();
+  } catch (error) {
+    if (error instanceof StateDirError) throw error;
+    throw stateDirError(root, error as Error);
+  }
+}

@@ -1,0 +1,110 @@
+// What an operator and a kubelet ask the agent: /healthz (the process answers), /readyz (telemetry can be signed, and the collector runs), /status (all
+// of it as JSON), /metrics (for Prometheus, the collector's own among them). Invariant: no secret is in any answer, and none depends
+// on the backend being reachable, so that an outage of the backend restarts no agent. Started by main.ts before everything else.
+import { once } from "node:events";
+import { createServer, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { CollectorStatus } from "../collector/supervisor.ts";
+import type { HeartbeatStatus } from "./heartbeat.ts";
+import type { AgentIdentityStatus } from "../identity/identity.ts";
+import { renderMetrics } from "./metrics.ts";
+import type { ProxyStatus } from "../proxy/server.ts";
+import { inValueNames, type ListenAddress, type Signal } from "../settings.ts";
+import type { StateStatus } from "../state/state-dir.ts";
+
+/** Parts that are not there yet are undefined. */
+export interface AgentStatus {
+  readonly program: string;
+  readonly version: string;
+  readonly startedAt: string;
+  readonly signals: readonly Signal[];
+  readonly clockSkewS: number;
+  readonly identity: AgentIdentityStatus | undefined;
+  /** Whose the state on this node is, and why there may be none yet. */
+  readonly state?: StateStatus | undefined;
+  readonly heartbeat: HeartbeatStatus | undefined;
+  readonly collector: CollectorStatus | undefined;
+  /** What the collector does without for now, and why. */
+  readonly waitsFor?: string | undefined;
+  readonly telemetry: ProxyStatus | undefined;
+  /** Host agent: the remote configuration in force, and why a newer one is not. */
+  readonly remoteConfig?: { readonly version: string | undefined; readonly error: string | undefined } | undefined;
+}
+
+export interface HealthSource {
+  status(): AgentStatus;
+  /** Asks the collector itself. */
+  collectorHealthy(): Promise<boolean>;
+  /** Of the collector's own metrics; undefined while it does not run. */
+  collectorMetricsUrl(): string | undefined;
+}
+
+export interface HealthServer extends AsyncDisposable {
+  readonly port: number;
+}
+
+/** Resolves once it listens; rejects, naming HEALTH_LISTEN, when it cannot. */
+export async function startHealthServer(listen: ListenAddress, source: HealthSource): Promise<HealthServer> {
+  const server = createServer((request, response) => {
+    void answer(request.url ?? "", request.method ?? "", source, response);
+  });
+  // Without a host: the machine's IPv6 and IPv4 addresses, as far as it has them.
+  server.listen(listen.host === "" ? { port: listen.port } : listen);
+  await once(server, "listening").catch((cause: NodeJS.ErrnoException) => {
+    const why = cause.code === "EADDRINUSE" ? "the port is in use: another agent runs here, or set another one" : cause.message;
+    throw new Error(`HEALTH_LISTEN: cannot listen on ${listen.host}:${listen.port}: ${why}`, { cause });
+  });
+  return { port: (server.address() as AddressInfo).port, [Symbol.asyncDispose]: () => close(server) };
+}
+
+async function answer(url: string, method: string, source: HealthSource, response: ServerResponse): Promise<void> {
+  if (method !== "GET" && method !== "HEAD") return send(response, 405, "text/plain", "GET only\n");
+  switch (url.split("?")[0]) {
+    case "/healthz":
+      return send(response, 200, "text/plain", "ok\n");
+    case "/readyz":
+      return readiness(source, response);
+    case "/status":
+      return send(response, 200, "application/json", `${JSON.stringify(source.status(), undefined, 2)}\n`);
+    case "/metrics":
+      return send(response, 200, "text/plain; version=0.0.4", await renderMetrics(source));
+    default:
+      return send(response, 404, "text/plain", "/healthz, /readyz, /status and /metrics are here\n");
+  }
+}
+
+async function readiness(source: HealthSource, response: ServerResponse): Promise<void> {
+  const status = source.status();
+  const reasons = await notReady(status, source);
+  // Telemetry flows all the same: a pod that is not ready would hold up a rollout.
+  const warnings = status.identity?.signs && status.identity.problem ? [status.identity.problem.message] : [];
+  const failing = Object.entries(status.telemetry ?? {}).flatMap(([signal, { failingSince, lastError }]) =>
+    failingSince === null ? [] : [{ signal, since: failingSince, error: lastError?.message }],
+  );
+  send(
+    response,
+    reasons.length === 0 ? 200 : 503,
+    "application/json",
+    `${inValueNames(JSON.stringify({ ready: reasons.length === 0, reasons, warnings, failing, waits_for: status.waitsFor }))}\n`,
+  );
+}
+
+async function notReady({ identity, state, collector }: AgentStatus, source: HealthSource): Promise<string[]> {
+  const reasons: string[] = [];
+  if (!identity?.signs) reasons.push(identity?.problem?.message ?? "not enrolled yet");
+  if (state?.waits !== undefined) reasons.push(state.waits);
+  else if (collector?.state !== "running")
+    reasons.push(`the collector is ${collector?.state ?? "not started yet"}${collector?.lastError ? `: ${collector.lastError}` : ""}`);
+  else if (!(await source.collectorHealthy())) reasons.push("the collector says it is not healthy");
+  return reasons;
+}
+
+function send(response: ServerResponse, status: number, type: string, body: string): void {
+  response.writeHead(status, { "content-type": type }).end(body);
+}
+
+async function close(server: Server): Promise<void> {
+  server.close();
+  server.closeAllConnections();
+  await once(server, "close");
+}

@@ -1,0 +1,202 @@
+// The agent's calls of the backend: register, heartbeat, rotate, remote configuration. Invariant: every failure is a BackendError
+// whose code says what to do next, no error or log carries a token, key or signature, and every answer teaches the clock.
+// Telemetry does not pass here (agent/proxy). Called by register.ts, heartbeat.ts, rotate.ts, remote-config.ts.
+import type { Clock } from "./clock.ts";
+import type { Credential } from "../credentials/store.ts";
+import * as wire from "../protocol/enrolment.ts";
+import { KEY_AGE_HEADER, sign } from "../protocol/signature.ts";
+import { type Upstream, UpstreamError } from "./pool.ts";
+
+const CALL_TIMEOUT_MS = 15_000;
+
+/**
+ * A call that did not succeed. `code` is the backend's error code (backend/errors.ts), or `unreachable` (no answer: DNS, TLS, refused,
+ * timed out), or `not_our_backend` (an answer that is not in our error format: a proxy or another server on the way).
+ */
+export class BackendError extends Error {
+  override readonly name = "BackendError";
+  readonly code: string;
+  /** HTTP status; 0 without an answer. */
+  readonly status: number;
+  readonly retryAfterS: number | undefined;
+  constructor(code: string, message: string, details: { status?: number; retryAfterS?: number; cause?: unknown } = {}) {
+    super(message, { cause: details.cause });
+    this.code = code;
+    this.status = details.status ?? 0;
+    this.retryAfterS = details.retryAfterS;
+  }
+
+  /** The key is unknown or revoked: waiting will not help, enrolling again may. */
+  get keyRefused(): boolean {
+    return this.status === 401 && (wire.KEY_REFUSED_CODES as readonly string[]).includes(this.code);
+  }
+}
+
+/** `keyAgeDays`: whole days since the key that signed was minted, where the answer said it. */
+export interface Signed<T> {
+  readonly body: T;
+  readonly keyAgeDays: number | undefined;
+}
+
+/** `org`: id of the organisation, where the answer said it. */
+export interface Registered<T> {
+  readonly body: T;
+  readonly org: string | undefined;
+}
+
+export interface BackendApi {
+  /** The same `idempotencyKey` with the same token and body answers the same key until that key has signed (decisions.md, "Enrolment"). */
+  registerHost(
+    installToken: string,
+    idempotencyKey: string,
+    body: wire.RegisterHostRequest,
+    signal?: AbortSignal,
+  ): Promise<Registered<wire.RegisterHostResponse>>;
+  registerCluster(
+    installToken: string,
+    idempotencyKey: string,
+    body: wire.RegisterClusterRequest,
+    signal?: AbortSignal,
+  ): Promise<Registered<wire.RegisterClusterResponse>>;
+  /** `path` is CLUSTER_HEARTBEAT_PATH or HOST_HEARTBEAT_PATH. */
+  heartbeat(
+    path: string,
+    credential: Credential,
+    body: wire.Heartbeat,
+    signal?: AbortSignal,
+  ): Promise<Signed<undefined> & { org?: string | undefined }>;
+  rotateKey(credential: Credential, idempotencyKey: string, signal?: AbortSignal): Promise<Signed<wire.RotateKeyResponse>>;
+  /** `body` is undefined when the backend answers 304 to `etag`. */
+  hostConfig(
+    credential: Credential,
+    etag: string | undefined,
+    signal?: AbortSignal,
+  ): Promise<Signed<{ etag: string | undefined; document: unknown } | undefined>>;
+}
+
+export interface BackendApiOptions {
+  readonly upstream: Upstream;
+  readonly clock: Clock;
+  readonly timeoutMs?: number;
+}
+
+interface Call {
+  readonly method: "GET" | "POST";
+  readonly path: string;
+  readonly headers?: Record<string, string>;
+  readonly body?: object;
+  readonly signal?: AbortSignal | undefined;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly json: unknown;
+}
+
+export function createBackendApi(options: BackendApiOptions): BackendApi {
+  const register = async (path: string, installToken: string, idempotencyKey: string, body: object, signal?: AbortSignal) => {
+    const headers = { authorization: `Bearer ${installToken}`, [wire.IDEMPOTENCY_KEY_HEADER]: idempotencyKey };
+    return send(options, { method: "POST", path, headers, body, signal });
+  };
+  return {
+    async registerHost(token, key, body, signal) {
+      const answer = await register(wire.REGISTER_HOST_PATH, token, key, body, signal);
+      return { body: checked<wire.RegisterHostResponse>(answer.json, ["agent_id", "api_key", "key_created_at"]), org: orgOf(answer) };
+    },
+    async registerCluster(token, key, body, signal) {
+      const answer = await register(wire.REGISTER_CLUSTER_PATH, token, key, body, signal);
+      return { body: checked<wire.RegisterClusterResponse>(answer.json, ["cluster_id", "api_key", "key_created_at"]), org: orgOf(answer) };
+    },
+    async heartbeat(path, credential, body, signal) {
+      const answer = await sendSigned(options, credential, { method: "POST", path, body, signal });
+      return { body: undefined, keyAgeDays: keyAge(answer), org: orgOf(answer) };
+    },
+    async rotateKey(credential, idempotencyKey, signal) {
+      const headers = { [wire.IDEMPOTENCY_KEY_HEADER]: idempotencyKey };
+      const answer = await sendSigned(options, credential, { method: "POST", path: wire.ROTATE_KEY_PATH, headers, signal });
+      const body = checked<wire.RotateKeyResponse>(answer.json, ["api_key", "key_created_at", "previous_key_expires_at"]);
+      return { body, keyAgeDays: keyAge(answer) };
+    },
+    async hostConfig(credential, etag, signal) {
+      const path = `${wire.HOSTS_PATH}/${encodeURIComponent(credential.id)}/config`;
+      const headers: Record<string, string> = etag === undefined ? {} : { "if-none-match": etag };
+      const answer = await sendSigned(options, credential, { method: "GET", path, headers, signal });
+      const body = answer.status === 304 ? undefined : { etag: answer.headers["etag"], document: answer.json };
+      return { body, keyAgeDays: keyAge(answer) };
+    },
+  };
+}
+
+/** Signs and sends; an answer of `stale_timestamp` has just taught the clock, so it is signed and sent once more. */
+async function sendSigned(options: BackendApiOptions, credential: Credential, call: Call): Promise<Answer> {
+  const attempt = () => {
+    const signature = sign(credential.apiKey, call.method, call.path, options.clock.nowUnixS());
+    return send(options, { ...call, headers: { ...call.headers, ...signature } });
+  };
+  try {
+    return await attempt();
+  } catch (error) {
+    if (!(error instanceof BackendError && error.code === "stale_timestamp")) throw error;
+    return attempt();
+  }
+}
+
+/** One request. Answers 2xx and 304, throws BackendError for everything else; a redirect is never followed. */
+async function send(options: BackendApiOptions, call: Call): Promise<Answer> {
+  const timeout = AbortSignal.timeout(options.timeoutMs ?? CALL_TIMEOUT_MS);
+  const sentAtMs = Date.now();
+  const answer = await options.upstream
+    .request({
+      method: call.method,
+      path: call.path,
+      headers: { ...call.headers, ...(call.body && { "content-type": "application/json" }) },
+      body: call.body && JSON.stringify(call.body),
+      signal: call.signal ? AbortSignal.any([call.signal, timeout]) : timeout,
+    })
+    .catch((error: unknown) => {
+      call.signal?.throwIfAborted();
+      if (!(error instanceof UpstreamError) && !timeout.aborted) throw error;
+      throw new BackendError("unreachable", timeout.aborted ? "no answer from the backend in time" : (error as Error).message, {
+        cause: error,
+      });
+    });
+  options.clock.observe(answer.headers["date"], sentAtMs, Date.now());
+  if ((answer.status >= 200 && answer.status < 300) || answer.status === 304) return { ...answer, json: parseJson(answer.body) };
+  throw refusal(call.path, answer.status, answer.headers, parseJson(answer.body));
+}
+
+function refusal(path: string, status: number, headers: Answer["headers"], json: unknown): BackendError {
+  const { error, message } = (json ?? {}) as { error?: unknown; message?: unknown };
+  const retryAfter = Number(headers["retry-after"] ?? Number.NaN);
+  const details = { status, retryAfterS: Number.isFinite(retryAfter) ? retryAfter : undefined };
+  if (typeof error === "string" && typeof message === "string") {
+    return new BackendError(error, `the backend refused ${path}: ${message} (${error})`, details);
+  }
+  const text = `${path} was answered ${status} by something that is not the backend: check BACKEND_URL and any proxy on the way`;
+  return new BackendError("not_our_backend", text, details);
+}
+
+function checked<T extends object>(json: unknown, required: (keyof T & string)[]): T {
+  const document = (json ?? {}) as Record<string, unknown>;
+  const missing = required.filter((field) => typeof document[field] !== "string" || document[field] === "");
+  if (missing.length === 0) return document as T;
+  throw new BackendError("not_our_backend", `the backend's answer lacks ${missing.join(", ")}: check BACKEND_URL`, { status: 200 });
+}
+
+function keyAge(answer: Answer): number | undefined {
+  const text = answer.headers[KEY_AGE_HEADER];
+  return text !== undefined && /^\d+$/.test(text) ? Number(text) : undefined;
+}
+
+function orgOf(answer: Answer): string | undefined {
+  return answer.headers[wire.ORG_ID_HEADER] || undefined;
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,200 @@
+// The agent's only way out: a pool of kept-alive connections to the backend, through HTTPS_PROXY where one applies, trusting
+// BACKEND_CA_FILE beside the system's and the well-known authorities. Invariant: requests go to the backend's origin and nowhere else;
+// a redirect is an answer like any other and never followed.
+import { readFileSync, statSync } from "node:fs";
+import { isIP } from "node:net";
+import type { Readable } from "node:stream";
+import { createSecureContext, getCACertificates, type SecureContext } from "node:tls";
+import { isExempt } from "./no-proxy.ts";
+import { Agent, type Dispatcher, Pool, proxyAgent } from "../http-pool.ts";
+
+export interface UpstreamOptions {
+  /** Origin of the backend as settings.ts validated it, e.g. `https://telemetry.example:8443`. */
+  readonly backendUrl: string;
+  /** PEM of further authorities. Watched: a replaced file is in force for new connections within CA_CHECK_INTERVAL_MS. */
+  readonly caFile?: string | undefined;
+  readonly httpsProxy?: string | undefined;
+  readonly httpProxy?: string | undefined;
+  /** As no-proxy.ts reads it. Loopback is never reached through a proxy. */
+  readonly noProxy?: string | undefined;
+  readonly connectTimeoutMs?: number;
+  /** From the last byte sent to the answer's first, and between any two bytes of the answer. */
+  readonly answerTimeoutMs?: number;
+  readonly maxConnections?: number;
+  readonly nowMs?: () => number;
+}
+
+export interface UpstreamRequest {
+  readonly method: string;
+  /** Sent exactly as given: what is signed is what travels. */
+  readonly path: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** One that comes in pieces needs its `content-length` among the headers. */
+  readonly body?: Uint8Array | string | AsyncIterable<Uint8Array> | undefined;
+  readonly signal?: AbortSignal;
+}
+
+export interface UpstreamAnswer {
+  readonly status: number;
+  /** Names in lower case; a repeated header's values are joined with `, `. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** The answer's body, cut off after MAX_ANSWER_BYTES. */
+  readonly body: string;
+}
+
+export interface Upstream extends AsyncDisposable {
+  /** Any HTTP status is an answer. Throws UpstreamError when there was none. */
+  request(request: UpstreamRequest): Promise<UpstreamAnswer>;
+}
+
+/** The backend gave no answer: not resolved, not connected, not trusted, timed out, cut off. The message is fit for a log line. */
+export class UpstreamError extends Error {
+  override readonly name = "UpstreamError";
+  /** True when a connection stood and broke: the request may have been refused or even taken before its answer got lost. */
+  readonly wasConnected: boolean;
+  constructor(message: string, wasConnected: boolean, options?: ErrorOptions) {
+    super(message, options);
+    this.wasConnected = wasConnected;
+  }
+}
+
+/** The backend's answers are small JSON; remote configuration is the largest. */
+const MAX_ANSWER_BYTES = 1024 * 1024;
+const CA_CHECK_INTERVAL_MS = 10_000;
+
+export function createUpstream(options: UpstreamOptions): Upstream {
+  return new BackendUpstream(options);
+}
+
+class BackendUpstream implements Upstream {
+  readonly #options: UpstreamOptions;
+  readonly #nowMs: () => number;
+  readonly #answerTimeoutMs: number;
+  #dispatcher: Dispatcher;
+  #caVersion: string | undefined;
+  #caCheckedAtMs: number;
+  #retired: Promise<void>[] = [];
+
+  constructor(options: UpstreamOptions) {
+    this.#options = options;
+    this.#nowMs = options.nowMs ?? (() => performance.now());
+    this.#answerTimeoutMs = options.answerTimeoutMs ?? 25_000;
+    this.#caCheckedAtMs = this.#nowMs();
+    this.#caVersion = caVersion(options.caFile);
+    this.#dispatcher = openPool(options);
+  }
+
+  async request(request: UpstreamRequest): Promise<UpstreamAnswer> {
+    this.#followCaFile();
+    try {
+      const answer = await this.#dispatcher.request({
+        origin: this.#options.backendUrl,
+        path: request.path,
+        method: request.method,
+        headers: request.headers,
+        // undici takes any async iterable; its types name only streams.
+        body: (request.body ?? null) as Uint8Array | Readable | null,
+        signal: request.signal ?? null,
+        // A proxy's pools know nothing of these.
+        headersTimeout: this.#answerTimeoutMs,
+        bodyTimeout: this.#answerTimeoutMs,
+      });
+      const body = answer.statusCode === 204 ? await answer.body.dump().then(() => "") : await readBounded(answer.body);
+      return { status: answer.statusCode, headers: plainHeaders(answer.headers), body };
+    } catch (cause) {
+      throw describeFailure(cause, this.#options.backendUrl, request.signal?.aborted ?? false);
+    }
+  }
+
+  /** Requests under way finish on the pool that they started on. */
+  #followCaFile(): void {
+    const { caFile } = this.#options;
+    if (caFile === undefined || this.#nowMs() - this.#caCheckedAtMs < CA_CHECK_INTERVAL_MS) return;
+    this.#caCheckedAtMs = this.#nowMs();
+    const version = caVersion(caFile);
+    if (version === undefined || version === this.#caVersion) return;
+    const previous = this.#dispatcher;
+    this.#dispatcher = openPool(this.#options);
+    this.#caVersion = version;
+    this.#retired.push(previous.close());
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([this.#dispatcher.close(), ...this.#retired]);
+  }
+}
+
+function openPool(options: UpstreamOptions): Dispatcher {
+  const { backendUrl, caFile, noProxy = "" } = options;
+  const { hostname, protocol } = new URL(backendUrl);
+  const proxy = protocol === "https:" ? options.httpsProxy : options.httpProxy;
+  const viaProxy = proxy !== undefined && !isLoopback(hostname) && !isExempt(backendUrl, noProxy);
+  const secure = protocol === "https:" || (viaProxy && proxy.startsWith("https:"));
+  const tls = secure ? { secureContext: trusting(caFile) } : {};
+  const connectTimeout = options.connectTimeoutMs ?? 5_000;
+  const connections = options.maxConnections ?? 16;
+  const pool = { connections, pipelining: 1, allowH2: false, connectTimeout, keepAliveTimeout: 30_000 };
+  if (!viaProxy) return new Agent({ ...pool, connect: { ...tls, timeout: connectTimeout } });
+  return proxyAgent({
+    ...pool,
+    uri: proxy,
+    requestTls: { ...tls, ...(isIP(bareHost(hostname)) === 0 ? { servername: hostname } : {}) },
+    proxyTls: tls,
+    // Asks for the tunnels: one that takes the connection and then says nothing is given up like one that takes none.
+    clientFactory: (origin, own) => new Pool(origin, { ...own, headersTimeout: connectTimeout }),
+  });
+}
+
+/** Made once for all connections: a host has hundreds of authorities. */
+function trusting(caFile: string | undefined): SecureContext {
+  const own = caFile === undefined ? [] : [readFileSync(caFile, "utf8")];
+  return createSecureContext({ ca: [...new Set([...getCACertificates("default"), ...getCACertificates("system"), ...own])] });
+}
+
+/** True for `localhost`, 127.0.0.0/8 and ::1, with or without brackets. */
+export function isLoopback(hostname: string): boolean {
+  const host = bareHost(hostname).toLowerCase();
+  return host === "localhost" || host === "::1" || (isIP(host) === 4 && host.startsWith("127."));
+}
+
+function bareHost(hostname: string): string {
+  return hostname.replace(/^\[(.*)\]$/, "$1");
+}
+
+/** Changes when the file's content does; undefined while it cannot be read, in the middle of a replacement. */
+function caVersion(caFile: string | undefined): string | undefined {
+  if (caFile === undefined) return undefined;
+  try {
+    const { mtimeMs, ino, size } = statSync(caFile);
+    return size === 0 ? undefined : `${ino}:${mtimeMs}:${size}`;
+  } catch {
+    return undefined;
+  }
+}
+
+function plainHeaders(headers: Record<string, string | string[] | undefined>): Record<string, string> {
+  const plain: Record<string, string> = {};
+  for (const [name, value] of Object.entries(headers)) {
+    if (value !== undefined) plain[name] = Array.isArray(value) ? value.join(", ") : value;
+  }
+  return plain;
+}
+
+async function readBounded(body: AsyncIterable<Buffer>): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of body) {
+    chunks.push(chunk.subarray(0, MAX_ANSWER_BYTES - bytes));
+    bytes += chunk.length;
+    if (bytes >= MAX_ANSWER_BYTES) break;
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+const BROKEN_CONNECTION = new Set(["UND_ERR_SOCKET", "ECONNRESET", "EPIPE", "UND_ERR_HEADERS_TIMEOUT", "UND_ERR_BODY_TIMEOUT"]);
+
+function describeFailure(cause: unknown, backendUrl: string, isGivenUp: boolean): UpstreamError {
+  const { code, message } = cause as { code?: string; message?: string };
+  const text = isGivenUp ? "given up waiting" : [code, message || "connection failed"].filter(Boolean).join(": ");
+  return new UpstreamError(`no answer from ${backendUrl}: ${text}`, BROKEN_CONNECTION.has(code ?? ""), { cause });
+}

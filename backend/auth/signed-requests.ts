@@ -1,0 +1,138 @@
+// Verifies signed requests: headers, clock window, key, signature, kind of key; says on whose behalf a request comes. Invariant: it
+// reads headers only, never the body; every refusal is a 401 with its own code (403 for a wrong kind); a key that is known costs no
+// wait. Used by serve.ts for ingest and enrolment. Source: spec interface.md, "Ingest: HMAC-SHA256", and decisions.md, "HTTP conventions".
+import type { FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from "fastify";
+import {
+  CLOCK_TOLERANCE_S,
+  KEY_AGE_HEADER,
+  KEY_HASH_HEADER,
+  SIGNATURE_HEADER,
+  signedPath,
+  TIMESTAMP_HEADER,
+  verify,
+} from "../../agent/protocol/signature.ts";
+import { ApiError } from "../errors.ts";
+import type { Guards, KeyKind, SigningKey } from "./request-identity.ts";
+
+/** A key as verification needs it. */
+export interface VerifyingKey {
+  readonly rawKey: string;
+  readonly signing: SigningKey;
+  /** Unix milliseconds; Infinity for a current key. Not accepted from then on. */
+  readonly expiresMs: number;
+  readonly revoked: boolean;
+  /** False until it has signed its first accepted request. */
+  used: boolean;
+}
+
+/** Where keys are found by their SHA-256; an answer that is not a promise costs no wait. */
+export interface KeySource {
+  find(hash: string): VerifyingKey | undefined | Promise<VerifyingKey | undefined>;
+  /** Records the first use, before the request is answered. */
+  used(key: VerifyingKey): Promise<void>;
+}
+
+export interface SignedGuardOptions {
+  keys: KeySource;
+  /** Unix milliseconds. */
+  now?: () => number;
+}
+
+const DAY_MS = 86_400_000;
+/** Verified against when the hash is unknown, so that both refusals cost the same work. */
+const DECOY_KEY = `ak_${"0".repeat(43)}`;
+
+/** The guard of every signed endpoint: keys of `kinds` that are in force. */
+export function createSignedGuard(options: SignedGuardOptions): Guards["signed"] {
+  return (...kinds) => guard(options, kinds, () => false);
+}
+
+/**
+ * The guard of rotate-key: a cluster's key, also one whose overlap has ended, provided that the request repeats an Idempotency-Key.
+ * The route decides whether that rotation may be answered again (spec decisions.md, "Enrolment").
+ */
+export function createRotationGuard(options: SignedGuardOptions): onRequestAsyncHookHandler {
+  return guard(options, ["cluster"], (request) => request.headers["idempotency-key"] !== undefined);
+}
+
+function guard(
+  { keys, now = Date.now }: SignedGuardOptions,
+  kinds: readonly KeyKind[],
+  mayBeExpired: (request: FastifyRequest) => boolean,
+): onRequestAsyncHookHandler {
+  return async (request, reply) => {
+    const headers = signatureHeaders(request.raw.rawHeaders);
+    checkClock(headers.timestamp, now());
+    const found = keys.find(headers.keyHash);
+    const key = found instanceof Promise ? await found : found;
+    checkSignature(request, key, headers);
+    const { signing } = key;
+    if (key.revoked || (now() >= key.expiresMs && !mayBeExpired(request))) throw revoked();
+    tellAge(reply, signing, now());
+    if (!kinds.includes(signing.kind))
+      throw new ApiError("wrong_key_kind", `this endpoint takes keys of kind ${kinds.join(" or ")}; this one is ${signing.kind}`);
+    if (!key.used && now() < key.expiresMs) await keys.used(key);
+    request.signingKey = signing;
+  };
+}
+
+export function revoked(): ApiError {
+  return new ApiError("revoked_key", "the key was revoked or replaced: use the current key, or enrol again with an install token");
+}
+
+interface SignatureHeaders {
+  timestamp: string;
+  keyHash: string;
+  signature: string;
+}
+
+/** Names and forms of the three headers; from the raw list, because a header given twice must be seen. */
+function signatureHeaders(raw: readonly string[]): SignatureHeaders {
+  const timestamp = single(raw, TIMESTAMP_HEADER);
+  const keyHash = single(raw, KEY_HASH_HEADER);
+  const signature = single(raw, SIGNATURE_HEADER);
+  if (!/^\d{1,15}$/.test(timestamp)) throw malformed("X-Timestamp must be Unix seconds in decimal digits");
+  if (!/^[0-9a-f]{64}$/.test(keyHash)) throw malformed("X-Key-Hash must be 64 lowercase hex characters: SHA-256 of the API key");
+  if (!/^[0-9a-fA-F]{64}$/.test(signature)) throw malformed("X-Signature must be 64 hex characters: HMAC-SHA256 under the API key");
+  return { timestamp, keyHash, signature };
+}
+
+function single(raw: readonly string[], name: string): string {
+  let value: string | undefined;
+  for (let index = 0; index < raw.length; index += 2) {
+    const candidate = raw[index] as string;
+    if (candidate.length !== name.length || candidate.toLowerCase() !== name) continue;
+    if (value !== undefined) throw malformed(`${name} is given more than once: send it once`);
+    value = raw[index + 1] as string;
+  }
+  if (value === undefined)
+    throw new ApiError("missing_header", `${name} is missing: signed requests carry X-Timestamp, X-Key-Hash, X-Signature`);
+  return value;
+}
+
+function malformed(message: string): ApiError {
+  return new ApiError("malformed_header", message);
+}
+
+function checkClock(timestamp: string, nowMs: number): void {
+  const apartS = Math.floor(nowMs / 1000) - Number(timestamp);
+  if (Math.abs(apartS) <= CLOCK_TOLERANCE_S) return;
+  const direction = apartS > 0 ? "behind" : "ahead of";
+  throw new ApiError(
+    "stale_timestamp",
+    `X-Timestamp is ${Math.abs(apartS)} s ${direction} the server's clock, more than ${CLOCK_TOLERANCE_S} s: set the sender's clock`,
+  );
+}
+
+function checkSignature(request: FastifyRequest, key: VerifyingKey | undefined, headers: SignatureHeaders): asserts key is VerifyingKey {
+  const { method = "", url = "" } = request.raw;
+  const valid = verify(key?.rawKey ?? DECOY_KEY, headers.timestamp, method, signedPath(url), headers.signature);
+  if (!key) throw new ApiError("unknown_key", "no key has this hash: check the key, or enrol again with an install token");
+  if (!valid) throw new ApiError("bad_signature", "the signature does not match: sign `<timestamp>\\n<METHOD>\\n<path>` with this key");
+}
+
+/** Also on every later error of the request: set before anything else can fail. */
+function tellAge(reply: FastifyReply, key: SigningKey, nowMs: number): void {
+  if (key.kind === "direct") return;
+  void reply.header(KEY_AGE_HEADER, String(Math.max(0, Math.floor((nowMs - key.createdAt.getTime()) / DAY_MS))));
+}

@@ -1,0 +1,119 @@
+import { mkdtempSync, readFileSync, readdirSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Writable } from "node:stream";
+import { pino } from "pino";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { accountsApp, directKey, OPERATOR } from "../test/fixtures/accounts-app.ts";
+import { NO_POSTGRES, postgresBinaries, PostgresServer } from "../test/fixtures/postgres.ts";
+import { openDatabase } from "./engines/postgres/database.ts";
+import { migrate } from "./engines/postgres/migrate.ts";
+import { createLog } from "./observability/log.ts";
+import { readSettings } from "./settings.ts";
+import { bootstrap, loadSecrets } from "./bootstrap.ts";
+import { passwordMatches } from "./accounts/password.ts";
+import type { AccountTables } from "./accounts/table.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "atherops-bootstrap-"));
+const silent = createLog("silent");
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const mode = (path: string) => (statSync(path).mode & 0o777).toString(8);
+const key = (fill: number) => Buffer.alloc(32, fill).toString("base64");
+
+test("all embedded: secrets are generated once, mode 0600, the first password with them, and none of it is logged", async () => {
+  const dataDir = join(folder, "embedded");
+  const lines: string[] = [];
+  const log = pino({ level: "trace" }, new Writable({ write: (chunk, _encoding, done) => (lines.push(String(chunk)), done()) }));
+  const { settings, secrets } = readSettings({ DATA_DIR: dataDir });
+  await using database = await openDatabase({ dataDir, log });
+  await migrate(database);
+  for (const start of ["first", "second"]) {
+    const loaded = loadSecrets(settings, secrets);
+    await bootstrap({ database, settings, secrets, masterKeys: loaded.masterKeys, log });
+    expect(readdirSync(join(dataDir, "secrets")).sort(), start).toEqual(["admin-password", "jwt-secret", "master-key"]);
+  }
+  const contents = Object.fromEntries(
+    readdirSync(join(dataDir, "secrets")).map((name) => {
+      expect(mode(join(dataDir, "secrets", name))).toBe("600");
+      return [name, readFileSync(join(dataDir, "secrets", name), "utf8").trim()];
+    }),
+  );
+  expect(mode(join(dataDir, "secrets"))).toBe("700");
+  const users = await database.tables<AccountTables>().selectFrom("users").selectAll().execute();
+  expect(users).toMatchObject([{ email: "admin@localhost", role: "operator" }]);
+  expect(await passwordMatches(users[0]?.password_hash, contents["admin-password"] ?? "")).toBe(true);
+  for (const secret of Object.values(contents)) expect(lines.join("")).not.toContain(secret);
+});
+
+test("with an external engine nothing is generated: MASTER_KEY and JWT_SECRET are demanded", () => {
+  const dataDir = join(folder, "external");
+  const { settings, secrets } = readSettings({
+    DATA_DIR: dataDir,
+    CLICKHOUSE_URL: "http://ch:8123",
+    MASTER_KEY: key(1),
+    JWT_SECRET: "j".repeat(32),
+  });
+  expect(() => loadSecrets(settings, { ...secrets, masterKey: undefined })).toThrow("MASTER_KEY and JWT_SECRET are required");
+  expect(loadSecrets(settings, secrets).jwtSecret.toString()).toBe("j".repeat(32));
+  expect(() => statSync(join(dataDir, "secrets"))).toThrow("ENOENT");
+});
+
+describe.skipIf(!postgresBinaries)(`with PostgreSQL outside${postgresBinaries ? "" : `: ${NO_POSTGRES}`}`, () => {
+  let server: PostgresServer;
+  beforeAll(async () => {
+    server = await PostgresServer.start();
+  });
+  afterAll(async () => await server?.[Symbol.asyncDispose]());
+
+  const env = (url: string) => ({ DATABASE_URL: url, MASTER_KEY: key(1), JWT_SECRET: "j".repeat(32), DATA_DIR: join(folder, "unused") });
+
+  test("the first start without ADMIN_PASSWORD says that it is required; later starts do not need it", async () => {
+    const url = await server.newDatabase();
+    await using database = await openDatabase({ url, dataDir: "unused", log: silent });
+    await migrate(database);
+    const start = async (extra: NodeJS.ProcessEnv) => {
+      const { settings, secrets } = readSettings({ ...env(url), ...extra });
+      await bootstrap({ database, settings, secrets, masterKeys: loadSecrets(settings, secrets).masterKeys, log: silent });
+    };
+    await expect(start({})).rejects.toThrow("ADMIN_PASSWORD is required on the first start with DATABASE_URL");
+    await start({ ADMIN_PASSWORD: "first password" });
+    await start({});
+    await start({ ADMIN_PASSWORD: "ignored afterwards" });
+    const users = await database.tables<AccountTables>().selectFrom("users").selectAll().execute();
+    expect(users).toHaveLength(1);
+    expect(await passwordMatches(users[0]?.password_hash, "first password")).toBe(true);
+  });
+
+  test("six replicas that start at once make one organisation and one operator", async () => {
+    const url = await server.newDatabase();
+    const replicas = await Promise.all(
+      Array.from({ length: 6 }, async () => {
+        const database = await openDatabase({ url, dataDir: "unused", log: silent });
+        return { database, app: await accountsApp(database) };
+      }),
+    );
+    const tables = replicas[0]?.database.tables<AccountTables>();
+    expect(await tables?.selectFrom("orgs").selectAll().execute()).toHaveLength(1);
+    expect(await tables?.selectFrom("users").selectAll().execute()).toMatchObject([{ email: OPERATOR.email }]);
+    for (const { app, database } of replicas) {
+      await app.login();
+      await app[Symbol.asyncDispose]();
+      await database[Symbol.asyncDispose]();
+    }
+  });
+
+  test("a new MASTER_KEY takes over every key at the start; without the previous one the start is refused", async () => {
+    await using database = await openDatabase({ url: await server.newDatabase(), dataDir: "unused", log: silent });
+    const before = await accountsApp(database, { env: { MASTER_KEY: key(1) } });
+    const { api_key } = await directKey(before, await before.login());
+    await expect(accountsApp(database, { env: { MASTER_KEY: key(2) } })).rejects.toThrow(
+      "1 stored API keys were encrypted under another master key",
+    );
+    const during = await accountsApp(database, { env: { MASTER_KEY: key(2), MASTER_PREVIOUS_KEY: key(1) } });
+    expect((await during.call("POST", "/ingest", { key: api_key })).statusCode).toBe(204);
+    const after = await accountsApp(database, { env: { MASTER_KEY: key(2) } });
+    expect((await after.call("POST", "/ingest", { key: api_key })).statusCode).toBe(204);
+    for (const app of [before, during, after]) await app[Symbol.asyncDispose]();
+  });
+});

@@ -1,0 +1,124 @@
+// `atherops orgs`, `atherops users`, and `atherops accounts` for operators. Used by program.ts.
+import { Argument, Option, type Command } from "commander";
+import { readPassword } from "./password-input.ts";
+import { Problem } from "./cli-error.ts";
+import type { Console } from "./program.ts";
+
+const ROLES = ["viewer", "admin", "operator"];
+const USER_COLUMNS = ["email", "role", "user_id", "created_at"];
+
+interface User extends Record<string, unknown> {
+  user_id: string;
+  email: string;
+}
+
+export function addAccountCommands(program: Command, console: Console): void {
+  addOrgs(program, console);
+  addUsers(program, console);
+  addAccounts(program, console);
+}
+
+function addOrgs(program: Command, console: Console): void {
+  const orgs = program.command("orgs").description("organisations (tenants); needs the role operator");
+  orgs
+    .command("list", { isDefault: true })
+    .description("all organisations")
+    .action(async () => console.print(await console.client().call("GET", "/api/orgs"), ["name", "org_id", "created_at"]));
+  orgs
+    .command("create <name>")
+    .description("create an organisation with its first administrator, whose password is asked for or read from a pipe")
+    .requiredOption("--admin-email <address>", "the administrator's e-mail")
+    .addHelpText(
+      "after",
+      "\nExample:\n  openssl rand -base64 18 | tee password | atherops orgs create shop --admin-email admin@shop.example",
+    )
+    .action(async (name: string, { adminEmail }: { adminEmail: string }) => {
+      const password = await readPassword(`Password of ${adminEmail}: `, console.world);
+      const made = await console
+        .client()
+        .call<{ org_id: string }>("POST", "/api/orgs", { body: { name, admin: { email: adminEmail, password } } });
+      console.result(made.org_id, `organisation ${name} created; its administrator is ${adminEmail}`, { ...made });
+    });
+  orgs
+    .command("add-admin <organisation> <email>")
+    .description("add an administrator to any organisation (by name or id), whose password is asked for or read from a pipe")
+    .action(async (organisation: string, email: string) => {
+      const all = await console.client().call<{ org_id: string; name: string }[]>("GET", "/api/orgs");
+      const org = all.find(({ org_id, name }) => org_id === organisation || name === organisation);
+      if (!org) throw new Problem(`there is no organisation ${organisation}: \`atherops orgs\` lists them`);
+      const password = await readPassword(`Password of ${email}: `, console.world);
+      const made = await console.client().call<User>("POST", `/api/orgs/${org.org_id}/admins`, { body: { email, password } });
+      console.result(made.user_id, `${made.email} administers ${org.name} now`, made);
+    });
+}
+
+function addUsers(program: Command, console: Console): void {
+  const users = program
+    .command("users")
+    .description("users of your organisation: viewer reads, admin administers, operator also creates organisations");
+  users
+    .command("list", { isDefault: true })
+    .description("all users")
+    .action(async () => console.print(await console.client().call("GET", "/api/users"), USER_COLUMNS));
+  users
+    .command("add <email>")
+    .description("add a user, whose password is asked for or read from a pipe")
+    .addOption(new Option("--role <role>", "what the user may do").choices(ROLES).default("viewer"))
+    .action(async (email: string, { role }: { role: string }) => {
+      const password = await readPassword(`Password of ${email}: `, console.world);
+      const made = await console.client().call<User>("POST", "/api/users", { body: { email, password, role } });
+      console.result(made.user_id, `${made.email} added as ${role}`, made);
+    });
+  users
+    .command("password <user>")
+    .description("set a user's password (by e-mail or id); the user's sessions end")
+    .action(async (user: string) => {
+      const { user_id, email } = await found(console, user);
+      const password = await readPassword(`New password of ${email}: `, console.world);
+      await console.client().call("PUT", `/api/users/${user_id}/password`, { body: { password } });
+      console.note(`password of ${email} set`);
+    });
+  users
+    .command("role")
+    .description("change a user's role (by e-mail or id)")
+    .argument("<user>")
+    .addArgument(new Argument("<role>").choices(ROLES))
+    .action(async (user: string, role: string) => {
+      const { user_id, email } = await found(console, user);
+      await console.client().call("PUT", `/api/users/${user_id}/role`, { body: { role } });
+      console.note(`${email} is ${role} now`);
+    });
+  users
+    .command("remove <user>")
+    .description("remove a user (by e-mail or id)")
+    .action(async (user: string) => {
+      const { user_id, email } = await found(console, user);
+      await console.client().call("DELETE", `/api/users/${user_id}`);
+      console.note(`${email} removed`);
+    });
+}
+
+function addAccounts(program: Command, console: Console): void {
+  const accounts = program.command("accounts").description("accounts of all organisations, by e-mail; needs the role operator");
+  const find = async (email: string): Promise<User[]> => await console.client().call("GET", "/api/accounts", { query: { email } });
+  accounts
+    .command("find <email>")
+    .description("whose account it is: addresses are unique over all organisations")
+    .action(async (email: string) => console.print(await find(email), [...USER_COLUMNS, "org_id"]));
+  accounts
+    .command("remove <email>")
+    .description("remove an account, so that its address is free")
+    .action(async (email: string) => {
+      const [account] = await find(email);
+      if (!account) throw new Problem(`there is no account ${email}`);
+      await console.client().call("DELETE", `/api/accounts/${account.user_id}`);
+      console.note(`${account.email} removed`);
+    });
+}
+
+async function found(console: Console, user: string): Promise<User> {
+  const users = await console.client().call<User[]>("GET", "/api/users");
+  const match = users.find(({ user_id, email }) => user_id === user || email === user.toLowerCase());
+  if (!match) throw new Problem(`there is no user ${user} in your organisation: \`atherops users\` lists them`);
+  return match;
+}

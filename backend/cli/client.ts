@@ -1,0 +1,136 @@
+// The admin client's calls to the backend: finds the address, carries the session, turns refusals into sentences. Invariant: it knows
+// the HTTP API only, never the database; a password or token is never sent in clear text to another machine. Used by all commands.
+import { isIP } from "node:net";
+import { readPassword } from "./password-input.ts";
+import { Problem } from "./cli-error.ts";
+import type { World } from "./program.ts";
+import type { Row } from "./table.ts";
+import { readSession, writeSession, type Session } from "./session-file.ts";
+
+export interface CallOptions {
+  query?: Record<string, string | string[] | undefined>;
+  body?: unknown;
+}
+
+export class Client {
+  readonly #world: World;
+  readonly #allowPlainHttp: boolean;
+  readonly #givenUrl: string | undefined;
+  #session: Session | undefined;
+
+  constructor(world: World, { url, allowPlainHttp }: { url?: string | undefined; allowPlainHttp?: boolean | undefined }) {
+    this.#world = world;
+    this.#givenUrl = url ?? world.settings.url;
+    this.#allowPlainHttp = allowPlainHttp ?? false;
+    this.#session = readSession(world.settings.sessionFile);
+  }
+
+  /** Logs in, keeps the session, answers its address and e-mail. Throws Problem with the backend's words. */
+  async login(email: string | undefined, password: string): Promise<Session> {
+    const url = this.#url();
+    const known = email ?? this.#session?.email ?? "admin@localhost";
+    const answer = await this.#send("POST", `${url}/api/auth/login`, { body: { email: known, password } });
+    if (!answer.ok) throw await refusal(answer);
+    const { token } = (await answer.json()) as { token: string };
+    this.#session = { url, email: known, token };
+    writeSession(this.#world.settings.sessionFile, this.#session);
+    return this.#session;
+  }
+
+  /** The answer's JSON (undefined without a body). An expired session is renewed once where ATHEROPS_PASSWORD_FILE is set. */
+  // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- the caller says what the contract promises
+  async call<T>(method: string, path: string, options: CallOptions = {}): Promise<T> {
+    const answer = await this.#authorized(method, `${this.#url()}${path}${queryOf(options.query)}`, options);
+    const text = await answer.text();
+    return (text === "" ? undefined : JSON.parse(text)) as T;
+  }
+
+  /** One page of a query: its rows, and where the next page is. */
+  async page(pathOrUrl: string, query?: CallOptions["query"]): Promise<{ rows: Row[]; next: string | undefined }> {
+    const answer = await this.#authorized("GET", new URL(`${pathOrUrl}${queryOf(query)}`, `${this.#url()}/`).href, {});
+    const next = /<([^>]*)>;\s*rel="?next"?/.exec(answer.headers.get("link") ?? "")?.[1];
+    return { rows: (await answer.json()) as Row[], next };
+  }
+
+  /** All pages of a list. */
+  async all(path: string): Promise<Row[]> {
+    const all: Row[] = [];
+    for (let next: string | undefined = path; next !== undefined;) {
+      const page: { rows: Row[]; next: string | undefined } = await this.page(next);
+      all.push(...page.rows);
+      next = page.next;
+    }
+    return all;
+  }
+
+  async #authorized(method: string, url: string, options: CallOptions): Promise<Response> {
+    if (!this.#session) throw new Problem("not logged in: run `atherops login --url <address of the backend>`");
+    if (new URL(url).origin !== new URL(this.#session.url).origin)
+      throw new Problem(`the session belongs to ${this.#session.url}: run \`atherops login --url ${this.#url()}\``);
+    let answer = await this.#send(method, url, options, this.#session.token);
+    if (answer.status === 401 && this.#world.settings.passwordFile) {
+      await this.login(undefined, await readPassword("", this.#world, this.#world.settings.passwordFile));
+      answer = await this.#send(method, url, options, this.#session.token);
+    }
+    if (answer.status === 401) throw new Problem("the session has ended: run `atherops login`");
+    if (!answer.ok) throw await refusal(answer);
+    return answer;
+  }
+
+  async #send(method: string, url: string, { body }: CallOptions, token?: string): Promise<Response> {
+    const headers = {
+      ...(token && { authorization: `Bearer ${token}` }),
+      ...(body !== undefined && { "content-type": "application/json" }),
+    };
+    const send = this.#world.fetch ?? fetch;
+    try {
+      return await send(url, {
+        method,
+        headers,
+        redirect: "error",
+        signal: this.#world.signal ?? null,
+        body: body === undefined ? null : JSON.stringify(body),
+      });
+    } catch (error) {
+      if (this.#world.signal?.aborted) throw error;
+      throw new Problem(`${new URL(url).origin} cannot be reached: ${reason(error)}`);
+    }
+  }
+
+  #url(): string {
+    const text = this.#givenUrl ?? this.#session?.url ?? "http://127.0.0.1:8080";
+    if (!URL.canParse(text)) throw new Problem(`${text} is not a URL: give it as https://host or http://127.0.0.1:8080`);
+    const url = new URL(text);
+    if (url.protocol === "http:" && !isLoopback(url.hostname) && !this.#allowPlainHttp)
+      throw new Problem(`${url.origin} would carry the password in clear text: use https, or --allow-plain-http in a network you trust`);
+    return url.href.replace(/\/+$/, "");
+  }
+}
+
+function isLoopback(hostname: string): boolean {
+  return hostname === "localhost" || hostname === "[::1]" || (isIP(hostname) === 4 && hostname.startsWith("127."));
+}
+
+function queryOf(query: CallOptions["query"]): string {
+  const parameters = new URLSearchParams();
+  for (const [name, value] of Object.entries(query ?? {})) for (const one of [value ?? []].flat()) parameters.append(name, one);
+  return parameters.size === 0 ? "" : `?${parameters.toString()}`;
+}
+
+async function refusal(answer: Response): Promise<Problem> {
+  const text = await answer.text();
+  const retry = answer.headers.get("retry-after");
+  const wait = retry ? ` (try again in ${retry} s)` : "";
+  try {
+    // The Prometheus API has names of its own: `error` is its message.
+    const { error, message = error, errorType = error } = JSON.parse(text) as { error: string; message?: string; errorType?: string };
+    return new Problem(`${message} [${answer.status} ${errorType}]${wait}`);
+  } catch {
+    return new Problem(`the backend answered ${answer.status}${wait}; is the address right?`);
+  }
+}
+
+function reason(error: unknown): string {
+  const { cause, message } = error as Error & { cause?: NodeJS.ErrnoException };
+  return cause?.code ?? cause?.message ?? message;
+}

@@ -1,0 +1,158 @@
+// `atherops tokens`, `clusters`, `hosts` and `keys`. Used by program.ts.
+import { readFileSync } from "node:fs";
+import { text } from "node:stream/consumers";
+import type { Command } from "commander";
+import { Problem } from "./cli-error.ts";
+import type { Console } from "./program.ts";
+import type { Row } from "./table.ts";
+
+export function addEnrolmentCommands(program: Command, console: Console): void {
+  addTokens(program, console);
+  addClusters(program, console);
+  addHosts(program, console);
+  addKeys(program, console);
+}
+
+function addTokens(program: Command, console: Console): void {
+  const tokens = program.command("tokens").description("install tokens: each registers one cluster or host, once");
+  tokens
+    .command("list", { isDefault: true })
+    .description("tokens that were minted; the tokens themselves are shown only once, when minted")
+    .action(async () =>
+      console.print(await console.client().call("GET", "/api/install-tokens"), ["id", "created_at", "expires_at", "used_at"]),
+    );
+  tokens
+    .command("create")
+    .description("mint a token; it alone goes to stdout")
+    .option("--ttl <duration>", "how long it may be used, such as 30m, 24h, 7d", "24h")
+    .addHelpText(
+      "after",
+      `
+Examples:
+  atherops tokens create --ttl 1h > install-token
+  atherops tokens create | kubectl create secret generic install-token --from-file=token=/dev/stdin`,
+    )
+    .action(async ({ ttl }: { ttl: string }) => {
+      const made = await console.client().call<{ token: string; expires_at: string }>("POST", "/api/install-tokens", { body: { ttl } });
+      console.result(made.token, `usable once, until ${made.expires_at}; it is not shown again`, { ...made });
+    });
+  removal(tokens, console, "withdraw a token that was not used", (id) => `/api/install-tokens/${id}`);
+}
+
+function addClusters(program: Command, console: Console): void {
+  const clusters = program.command("clusters").description("clusters and their nodes");
+  clusters
+    .command("list", { isDefault: true })
+    .description("clusters, online or not")
+    .action(async () => {
+      const rows = await allClusters(console);
+      const shown = console.json ? rows : rows.map((row) => ({ ...row, nodes: row.nodes.length }));
+      console.print(shown, ["name", "online", "nodes", "last_heartbeat", "key_created_at", "cluster_id"]);
+    });
+  clusters
+    .command("nodes <cluster>")
+    .description("the nodes of one cluster (by name or id), with the state of their collectors")
+    .action(async (cluster: string) => {
+      const found = (await allClusters(console)).find((row) => row["cluster_id"] === cluster || row["name"] === cluster);
+      if (!found) throw new Problem(`there is no cluster ${cluster} in your organisation: \`atherops clusters\` lists them`);
+      console.print(found.nodes, ["name", "agent_version", "last_heartbeat", "collector"]);
+    });
+  removal(clusters, console, "remove a cluster and revoke its keys at once", (id) => `/api/clusters/${id}`);
+}
+
+type Cluster = Row & { nodes: Row[] };
+
+/** A cluster with many nodes goes on in the next page. */
+async function allClusters(console: Console): Promise<Cluster[]> {
+  const all = new Map<unknown, Cluster>();
+  for (const row of (await console.client().all("/api/clusters")) as Cluster[]) {
+    const known = all.get(row["cluster_id"]);
+    if (known) known.nodes.push(...row.nodes);
+    else all.set(row["cluster_id"], row);
+  }
+  return [...all.values()];
+}
+
+function addHosts(program: Command, console: Console): void {
+  const hosts = program.command("hosts").description("hosts and their remote configuration");
+  hosts
+    .command("list", { isDefault: true })
+    .description("hosts, online or not")
+    .action(async () => {
+      type Host = Row & { config: { version: string; in_force: string; error: string } };
+      const rows = (await console.client().all("/api/v1/agents")) as Host[];
+      const shown = rows.map((row) => ({
+        ...row,
+        config: `${row.config.in_force ?? "-"} of ${row.config.version}`,
+        refused: row.config.error,
+      }));
+      console.print(console.json ? rows : shown, [
+        "hostname",
+        "online",
+        "agent_version",
+        "last_heartbeat",
+        "config",
+        "refused",
+        "agent_id",
+      ]);
+    });
+  hosts
+    .command("configure <id> <file>")
+    .description("write a host's remote configuration from a JSON file, or from stdin with -")
+    .addHelpText(
+      "after",
+      `
+It may set intervals, log_paths, signals and log_level, and nothing else. Example:
+  echo '{"log_paths": ["/var/log/nginx/*.log"], "intervals": {"metrics": "15s"}}' | atherops hosts configure <id> -`,
+    )
+    .action(async (id: string, file: string) => {
+      const body = parsed(file === "-" ? await text(console.world.stdin) : fileText(file));
+      const { version } = await console
+        .client()
+        .call<{ version: string }>("PUT", `/api/v1/agents/${encodeURIComponent(id)}/config`, { body });
+      console.note(`version ${version} written; the host applies it at its next poll, and \`atherops hosts\` shows when it has`);
+    });
+  removal(hosts, console, "remove a host and revoke its keys at once", (id) => `/api/v1/agents/${id}`);
+}
+
+function addKeys(program: Command, console: Console): void {
+  const keys = program.command("keys").description("API keys for sending telemetry without an agent (docs/direct-ingest.md)");
+  keys
+    .command("list", { isDefault: true })
+    .description("keys in force; the keys themselves are shown only once, when minted")
+    .action(async () => console.print(await console.client().call("GET", "/api/keys"), ["name", "created_at", "first_used_at", "key_id"]));
+  keys
+    .command("create <name>")
+    .description("mint a key; it alone goes to stdout, and <name> is the `node` of everything it sends")
+    .action(async (name: string) => {
+      const made = await console.client().call<{ api_key: string; key_id: string }>("POST", "/api/keys", { body: { name } });
+      console.result(made.api_key, `key ${name} (${made.key_id}) minted; it is not shown again`, { ...made });
+    });
+  removal(keys, console, "revoke a key; refused everywhere within 5 seconds", (id) => `/api/keys/${id}`);
+}
+
+function removal(parent: Command, console: Console, description: string, path: (id: string) => string): void {
+  parent
+    .command("remove <id>")
+    .description(description)
+    .action(async (id: string) => {
+      await console.client().call("DELETE", path(encodeURIComponent(id)));
+      console.note(`${id} removed`);
+    });
+}
+
+function fileText(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (error) {
+    throw new Problem(`the configuration ${file} cannot be read: ${(error as NodeJS.ErrnoException).code}`);
+  }
+}
+
+function parsed(json: string): unknown {
+  try {
+    return JSON.parse(json);
+  } catch (error) {
+    throw new Problem(`the configuration is not JSON: ${(error as Error).message}`);
+  }
+}

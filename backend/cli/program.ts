@@ -1,0 +1,146 @@
+// The admin client `atherops`: its commands, its help, its exit codes (0 done, 1 refused or failed, 2 wrong usage). Invariant: it talks
+// to the backend's HTTP API only; results go to stdout, everything else to stderr. Called by bin/atherops.ts and by tests.
+import { Command, CommanderError } from "commander";
+import packageFile from "../package.json" with { type: "json" };
+import { addAccountCommands } from "./account-commands.ts";
+import { Client } from "./client.ts";
+import { addEnrolmentCommands } from "./enrolment-commands.ts";
+import { readPassword } from "./password-input.ts";
+import { Problem } from "./cli-error.ts";
+import { addQueryCommands } from "./query-commands.ts";
+import { checkSessionPlace, removeSession } from "./session-file.ts";
+import type { ClientSettings } from "./settings.ts";
+import { table, type Row } from "./table.ts";
+
+/** What a run of the client touches. */
+export interface World {
+  settings: ClientSettings;
+  stdin: NodeJS.ReadStream;
+  stdout: NodeJS.WritableStream;
+  stderr: NodeJS.WritableStream;
+  /** Ends a live tail. */
+  signal?: AbortSignal;
+  fetch?: typeof fetch;
+}
+
+/** What every command gets: the client of the global options, and how to print. */
+export interface Console {
+  readonly world: World;
+  client(): Client;
+  /** Rows as a table, or as one JSON array with --json. */
+  print(rows: readonly Row[], columns: readonly string[]): void;
+  /** A result that another program may take: plain on stdout, with its explanation on stderr; or the object with --json. */
+  result(plain: string, explanation: string, object: Row): void;
+  note(text: string): void;
+  readonly json: boolean;
+}
+
+interface GlobalOptions {
+  url?: string;
+  json?: boolean;
+  allowPlainHttp?: boolean;
+}
+
+const EXAMPLES = `
+Examples:
+  atherops login --url https://telemetry.example.com --email me@example.com
+  atherops tokens create --ttl 1h                 an install token, for one cluster or host
+  atherops clusters                               which clusters are online, with their nodes
+  atherops logs --level error --since 1h          the newest errors
+  atherops logs --follow --label k8s.namespace.name=shop
+  atherops traces --service checkout --error --json | jq .TraceID
+  atherops metrics 'sum(system_memory_usage_bytes)'
+  atherops keys create ci-loader                  a key for sending telemetry without an agent
+
+The password is asked for, or read from a pipe or from the file that ATHEROPS_PASSWORD_FILE names; never from an argument.
+Other variables: ATHEROPS_URL, XDG_CONFIG_HOME, NODE_EXTRA_CA_CERTS (a private CA).`;
+
+/** Runs one command and answers the exit code. */
+export async function run(args: readonly string[], world: World): Promise<number> {
+  const program = buildProgram(world);
+  try {
+    await program.parseAsync(args, { from: "user" });
+    return 0;
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
+    if (world.signal?.aborted) return 0;
+    if (!(error instanceof Problem) && !isOfTheSystem(error)) throw error;
+    world.stderr.write(`atherops: ${error.message}\n`);
+    return 1;
+  }
+}
+
+/** What the operating system refused, such as reading a directory as standard input: its words say what and where. */
+function isOfTheSystem(error: unknown): error is Error {
+  return error instanceof Error && typeof (error as NodeJS.ErrnoException).syscall === "string";
+}
+
+function buildProgram(world: World): Command {
+  const program = new Command("atherops")
+    .description("Administers an AtherOps backend over its HTTP API, and reads metrics, logs and traces.")
+    .version(packageFile.version)
+    .option("--url <address>", "the backend; default ATHEROPS_URL, then where the last login went, then http://127.0.0.1:8080")
+    .option("--json", "JSON instead of a table: an array, or one object a line for logs and traces")
+    .option("--allow-plain-http", "send the session over http to another machine")
+    .addHelpText("after", EXAMPLES)
+    .showSuggestionAfterError()
+    .configureOutput({ writeOut: (text) => world.stdout.write(text), writeErr: (text) => world.stderr.write(text) })
+    .exitOverride();
+  const console = consoleOf(world, () => program.opts<GlobalOptions>());
+  addLogin(program, console);
+  addAccountCommands(program, console);
+  addEnrolmentCommands(program, console);
+  addQueryCommands(program, console);
+  for (const command of descendants(program)) command.exitOverride().copyInheritedSettings(program);
+  return program;
+}
+
+function descendants(command: Command): Command[] {
+  return command.commands.flatMap((child) => [child, ...descendants(child)]);
+}
+
+function addLogin(program: Command, console: Console): void {
+  const { world } = console;
+  program
+    .command("login")
+    .description("log in and keep the session (15 minutes by default) in a file that only you can read")
+    .option("--email <address>", "default: that of the last login, then admin@localhost")
+    .addHelpText(
+      "after",
+      `
+Examples:
+  atherops login --url https://telemetry.example.com --email me@example.com
+  atherops login < DATA_DIR/secrets/admin-password          the first login to an embedded backend
+  ATHEROPS_PASSWORD_FILE=/run/secrets/pw atherops login     and later commands renew the session by themselves`,
+    )
+    .action(async ({ email }: { email?: string }) => {
+      checkSessionPlace(world.settings.sessionFile);
+      const password = await readPassword("Password: ", world, world.settings.passwordFile);
+      const session = await console.client().login(email, password);
+      console.note(`logged in to ${session.url} as ${session.email}`);
+    });
+  program
+    .command("logout")
+    .description("forget the session")
+    .action(() => {
+      removeSession(world.settings.sessionFile);
+      console.note("logged out");
+    });
+}
+
+function consoleOf(world: World, options: () => GlobalOptions): Console {
+  const line = (text: string) => void world.stdout.write(`${text}\n`);
+  return {
+    world,
+    client: () => new Client(world, options()),
+    get json() {
+      return options().json ?? false;
+    },
+    print: (rows, columns) => line(options().json ? JSON.stringify(rows) : rows.length > 0 ? table(rows, columns) : "none"),
+    result: (plain, explanation, object) => {
+      if (!options().json) world.stderr.write(`${explanation}\n`);
+      line(options().json ? JSON.stringify(object) : plain);
+    },
+    note: (text) => void world.stderr.write(`${text}\n`),
+  };
+}

@@ -1,0 +1,6 @@
+// Holds the lock of the directory in its first argument until it is killed: a second process for data-dir-lock.test.ts.
+import { lockDataDir } from "./lock.ts";
+
+await lockDataDir(process.argv[2] as string);
+process.stdout.write("locked\n");
+setInterval(() => {}, 60_000);

@@ -1,0 +1,160 @@
+import { Agent, request as send } from "node:http";
+import type { AddressInfo } from "node:net";
+import { pino } from "pino";
+import { expect, test } from "vitest";
+import { ApiError } from "../errors.ts";
+import { createLog } from "../observability/log.ts";
+import { closeRoutes, createApp, routesOf } from "./app.ts";
+
+async function exampleApp() {
+  const app = await createApp({ log: createLog("silent"), openApiTitle: "test" });
+  app.get(
+    "/things/:id",
+    { schema: { querystring: { type: "object", properties: { limit: { type: "integer", minimum: 1 } } } } },
+    async () => ({ ok: true }),
+  );
+  app.post(
+    "/things",
+    {
+      schema: {
+        body: {
+          type: "object",
+          additionalProperties: false,
+          required: ["name"],
+          properties: { name: { type: "string" }, on: { type: "boolean" } },
+        },
+      },
+    },
+    async () => ({ ok: true }),
+  );
+  app.get("/broken", async () => {
+    throw new Error("the password of the database is hunter2");
+  });
+  app.get("/busy", async () => {
+    throw new ApiError("storage_unavailable", "the metrics store cannot be reached", { retryAfterS: 4.2 });
+  });
+  await closeRoutes(app);
+  return app;
+}
+
+test("another method than the listed ones is 405 with Allow, HEAD included", async () => {
+  const app = await exampleApp();
+  for (const method of ["HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"] as const) {
+    const answer = await app.inject({ method, url: "/things/7" });
+    expect([answer.statusCode, answer.headers.allow]).toEqual([405, "GET"]);
+  }
+  expect((await app.inject({ method: "GET", url: "/things" })).json().error).toBe("method_not_allowed");
+});
+
+test("a validation error names the field or the parameter, and types are not coerced in bodies", async () => {
+  const app = await exampleApp();
+  const post = (payload: object) => app.inject({ method: "POST", url: "/things", payload });
+  expect((await post({})).json()).toEqual({ error: "invalid_field", message: "name: required" });
+  expect((await post({ name: "a", nme: 1 })).json()).toEqual({ error: "invalid_field", message: "nme: unknown field" });
+  expect((await post({ name: "a", on: "true" })).json()).toEqual({ error: "invalid_field", message: "on: must be boolean" });
+  const get = await app.inject({ method: "GET", url: "/things/7?limit=0" });
+  expect(get.json()).toEqual({ error: "invalid_parameter", message: "limit: must be >= 1" });
+});
+
+test("a message says in words what has the wrong form, never as a regular expression", async () => {
+  const app = await createApp({ log: createLog("silent") });
+  const told = { type: "string", pattern: "^[0-9]{3}$", description: "three digits; leading zeros count" };
+  const properties = { told, untold: { type: "string", pattern: "^x$" } };
+  app.post("/forms", { schema: { body: { type: "object", properties } } }, async () => ({}));
+  const message = async (payload: object) => (await app.inject({ method: "POST", url: "/forms", payload })).json().message;
+  expect(await message({ told: "x" })).toBe("told: must be three digits");
+  expect(await message({ untold: "y" })).toBe("untold: has the wrong form");
+});
+
+test("an empty body is no body, whatever type it is said to have", async () => {
+  const app = await createApp({ log: createLog("silent") });
+  app.post("/optional", async ({ body }) => ({ got: body ?? "nothing" }));
+  for (const type of ["application/json", "text/plain;charset=UTF-8", "application/x-www-form-urlencoded"]) {
+    const headers = { "content-type": type, "content-length": "0" };
+    expect((await app.inject({ method: "POST", url: "/optional", headers, payload: "" })).json()).toEqual({ got: "nothing" });
+  }
+});
+
+test("a body that is not JSON is 400 malformed_body", async () => {
+  const app = await exampleApp();
+  const answer = await app.inject({ method: "POST", url: "/things", headers: { "content-type": "application/json" }, payload: "{" });
+  expect([answer.statusCode, answer.json().error]).toEqual([400, "malformed_body"]);
+});
+
+test("an unexpected failure is a generic 500 whose cause is not told", async () => {
+  const answer = await (await exampleApp()).inject({ method: "GET", url: "/broken" });
+  expect(answer.statusCode).toBe(500);
+  expect(answer.json().error).toBe("internal");
+  expect(answer.body).not.toContain("hunter2");
+});
+
+test("what an engine refuses for its content is logged with the cause, which the answer does not tell", async () => {
+  const lines: string[] = [];
+  const app = await createApp({ log: pino({}, { write: (line) => void lines.push(line) }) });
+  app.get("/refused", async () => {
+    throw new ApiError("unstorable", "the store refuses this", { cause: new Error("too many labels") });
+  });
+  const answer = await app.inject("/refused");
+  expect([answer.statusCode, answer.body.includes("too many labels")]).toEqual([400, false]);
+  expect(lines.join("")).toContain("too many labels");
+});
+
+test("Retry-After is whole seconds, rounded up", async () => {
+  const answer = await (await exampleApp()).inject({ method: "GET", url: "/busy" });
+  expect([answer.statusCode, answer.headers["retry-after"]]).toEqual([502, "5"]);
+});
+
+test("the request id is echoed when it is well-formed and replaced otherwise", async () => {
+  const app = await exampleApp();
+  const ask = async (id: string) =>
+    (await app.inject({ method: "GET", url: "/things/7", headers: { "x-request-id": id } })).headers["x-request-id"];
+  expect(await ask("abc-1")).toBe("abc-1");
+  expect(await ask("a b<script>")).toMatch(/^[0-9a-f-]{36}$/);
+});
+
+test("unknown paths are 404 with a code, broken percent-encoding too", async () => {
+  const app = await exampleApp();
+  expect((await app.inject({ method: "GET", url: "/nowhere" })).json().error).toBe("not_found");
+  expect((await app.inject({ method: "GET", url: "/things/%zz" })).json().error).toBe("not_found");
+});
+
+test("routesOf lists what was added and not the 405 answers; the description is served", async () => {
+  const app = await exampleApp();
+  expect([...routesOf(app).entries()].map(([url, methods]) => [url, [...methods]])).toEqual([
+    ["/openapi.json", ["GET"]],
+    ["/things/:id", ["GET"]],
+    ["/things", ["POST"]],
+    ["/broken", ["GET"]],
+    ["/busy", ["GET"]],
+  ]);
+  const document = (await app.inject({ method: "GET", url: "/openapi.json" })).json();
+  expect(Object.keys(document.paths["/things"])).toEqual(["post"]);
+});
+
+test("a client that is refused and comes again on its connection does not keep a stop waiting", async () => {
+  const app = await createApp({ log: createLog("silent") });
+  let stopping: Promise<void> | undefined;
+  app.get("/refused", async () => {
+    stopping ??= app.close() as unknown as Promise<void>;
+    await new Promise((done) => setImmediate(done));
+    throw new ApiError("unavailable", "the backend is stopping");
+  });
+  await closeRoutes(app);
+  await app.listen({ host: "127.0.0.1", port: 0 });
+  const { port } = app.server.address() as AddressInfo;
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const statuses: unknown[] = [];
+  for (let again = 0; again < 5 && statuses.at(-1) !== "ECONNREFUSED"; again += 1) {
+    statuses.push(
+      await new Promise((done) => {
+        const call = send({ host: "127.0.0.1", port, path: "/refused", agent }, (answer) => {
+          answer.resume().once("end", () => setImmediate(() => done(answer.statusCode)));
+        });
+        call.once("error", (error: NodeJS.ErrnoException) => done(error.code)).end();
+      }),
+    );
+  }
+  await stopping;
+  agent.destroy();
+  expect(statuses).toEqual([503, "ECONNREFUSED"]);
+});

@@ -1,0 +1,231 @@
+// Makes the HTTP applications of the backend (API and alerting). Invariant: no answer of 400 or above leaves without a code of
+// errors.ts, also where no route was reached; of a request that is refused by its head no body is read; connections, requests of one
+// connection and bodies are bounded. Route modules add routes; serve.ts wires them.
+import { randomUUID } from "node:crypto";
+import { Server as TlsServer } from "node:tls";
+import { Ajv, type ValidateFunction } from "ajv";
+import addFormats from "ajv-formats";
+import { fastify, LogController, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { Connections, STRANGER_IDLE_S } from "./connections.ts";
+import { answerError } from "./error-answer.ts";
+import { ApiError } from "../errors.ts";
+import { FailureStory } from "./outage-log.ts";
+import { linger } from "./linger.ts";
+import type { Log } from "../observability/log.ts";
+import { describeApi } from "./openapi.ts";
+import { Answers, type AnswersOptions } from "../query/answers.ts";
+import { ServedCertificate } from "./served-certificate.ts";
+import { SMALL_BODY_BYTES, SmallBodies } from "./small-bodies.ts";
+import { answerClientError, answerForServer, notAllowed, refuseUnroutable } from "./unroutable.ts";
+
+declare module "fastify" {
+  interface FastifyInstance {
+    failureStory: FailureStory;
+    /** Reads bodies within their budget, for routes that take another type than JSON. */
+    smallBodies: SmallBodies;
+  }
+}
+
+const HEAD_MS = 10_000;
+/** A connection may hold some of these without anybody's noticing. */
+const LARGE_ANSWER_BYTES = 16 * 1024;
+/** As long as an id of any other kind may be; more than a head holds. */
+const MAX_PARAMETER_LENGTH = 16 * 1024;
+const DEFAULT_MAX_CONNECTIONS = 8192;
+
+export interface AppOptions {
+  log: Log;
+  /** Title of /openapi.json; unset: no such route. */
+  openApiTitle?: string;
+  tls?: { certFile: string; keyFile: string };
+  trustedProxies?: readonly string[];
+  /** `settings.maxConnections`. */
+  maxConnections?: number;
+  smallBodies?: SmallBodies;
+  /** Bounds of large answers that are not those of a query: lists. */
+  answers?: AnswersOptions;
+  /** A connection that has sent no whole head for this long is closed. */
+  headMs?: number;
+  /** How long the rest of a refused body is still read. */
+  lingerMs?: number;
+  /** Sees every finished request: for latency and status metrics. */
+  onFinished?: (route: string, method: string, status: number, seconds: number) => void;
+}
+
+/** An application without routes. Add them, then call `closeRoutes`, then listen. */
+export async function createApp(options: AppOptions): Promise<FastifyInstance> {
+  const { headMs = HEAD_MS } = options;
+  const certificate = options.tls && new ServedCertificate(options.tls, { log: options.log });
+  const bounds = { headersTimeout: headMs, connectionsCheckingInterval: headMs / 5, requireHostHeader: false };
+  const app = fastify({
+    loggerInstance: options.log,
+    logController: new LogController({ disableRequestLogging: true }),
+    exposeHeadRoutes: false,
+    bodyLimit: SMALL_BODY_BYTES,
+    // Each body has a pace of its own (small-bodies.ts, ingest/body.ts), and a head has `headMs`.
+    requestTimeout: 0,
+    keepAliveTimeout: 75_000,
+    forceCloseConnections: "idle",
+    // Its own answer has neither an error code nor Retry-After; requests on kept connections are answered as ever, then closed.
+    return503OnClosing: false,
+    trustProxy: options.trustedProxies?.length ? [...options.trustedProxies] : false,
+    genReqId: requestId,
+    routerOptions: { maxParamLength: MAX_PARAMETER_LENGTH },
+    clientErrorHandler: answerClientError,
+    frameworkErrors: (error, request, reply) => {
+      reply.raw.once("finish", () => linger(request.raw, undefined, options.lingerMs));
+      return answerError(error, request, reply);
+    },
+    ...(certificate ? { https: { ...bounds, ...certificate.pair, handshakeTimeout: headMs } } : { http: bounds }),
+  }) as unknown as FastifyInstance;
+  validateStrictly(app);
+  const story = new FailureStory(options.log);
+  app.decorate("failureStory", story);
+  app.addHook("onClose", async () => story[Symbol.dispose]());
+  if (app.server instanceof TlsServer) certificate?.keep(app.server);
+  app.addHook("onClose", async () => certificate?.[Symbol.dispose]());
+  boundRequests(app, options);
+  takeJson(app);
+  app.addHook("onRequest", forgetTypeOfNothing);
+  app.addHook("onResponse", async (request, reply) => {
+    const route = request.routeOptions.url ?? "unknown";
+    options.onFinished?.(route, request.method, reply.statusCode, reply.elapsedTime / 1000);
+    request.log.debug({ method: request.method, route, status: reply.statusCode, ms: Math.round(reply.elapsedTime) }, "answered");
+  });
+  app.setErrorHandler(answerError);
+  rememberRoutes(app);
+  if (options.openApiTitle) await describeApi(app, options.openApiTitle);
+  return app;
+}
+
+/** From here on another method of a path that has routes is 405 with `Allow`. Await it once, after the last route. */
+export async function closeRoutes(app: FastifyInstance): Promise<void> {
+  await app.after();
+  const table = routeTables.get(app) as RouteTable;
+  for (const methods of table.routes.values()) for (const method of methods) table.methods.add(method);
+  for (const [url, methods] of table.routes) {
+    // A path of its own that another route would take for one with an id: DELETE /api/clusters/register.
+    const mistaken = [...table.methods].filter((method) => !url.includes(":") && !methods.has(method) && app.findRoute({ method, url }));
+    const refuse = async (request: FastifyRequest, reply: FastifyReply) => await Promise.reject(notAllowed(methods, request, reply));
+    if (mistaken.length > 0) app.route({ method: mistaken, url, schema: { hide: true }, onRequest: refuse, handler: refuse });
+  }
+}
+
+/** Every route that was added: URL pattern → methods. The contract test holds its matrix against this. */
+export function routesOf(app: FastifyInstance): ReadonlyMap<string, ReadonlySet<string>> {
+  return new Map(routeTables.get(app)?.routes);
+}
+
+/** What is asked of every request before its route, and what is given back after it. */
+function boundRequests(app: FastifyInstance, options: AppOptions): void {
+  const server = app.server;
+  const connections = new Connections(options.maxConnections ?? DEFAULT_MAX_CONNECTIONS, options.log);
+  const bodies = options.smallBodies ?? new SmallBodies();
+  const answers = new Answers(options.answers);
+  connections.watch(server);
+  answerForServer(server);
+  app.decorate("smallBodies", bodies);
+  const authenticated = new WeakSet<FastifyRequest>();
+  app.addHook("onRequest", async (request, reply) => {
+    const { socket } = request.raw;
+    void reply.header("x-request-id", request.id);
+    reply.raw.once("close", () => {
+      bodies.release(request);
+      connections.end(socket, authenticated.has(request));
+    });
+    if (connections.isStranger(socket)) void reply.header("keep-alive", `timeout=${STRANGER_IDLE_S}`);
+    connections.begin(socket);
+    refuseUnroutable(app, routeTables.get(app) as RouteTable, request, reply);
+  });
+  // After the guards of the route, and before anything of a body is read.
+  app.addHook("preParsing", async (request, reply) => {
+    const orgId = orgOf(request);
+    if (orgId !== undefined) {
+      connections.authenticated(request.raw.socket, orgId);
+      authenticated.add(request);
+    }
+    if (request.raw.headers.expect !== undefined) reply.raw.writeContinue();
+  });
+  app.addHook("onSend", async (request, reply, payload) => {
+    const orgId = request.user?.orgId;
+    if (orgId === undefined || typeof payload !== "string" || payload.length < LARGE_ANSWER_BYTES || reply.raw.closed) return payload;
+    answers.admit(orgId);
+    return answers.stream(orgId, reply, [Buffer.from(payload)]);
+  });
+  app.addHook("onResponse", async (request) => linger(request.raw, orgOf(request), options.lingerMs));
+}
+
+/** Whose it is, once it is authenticated. */
+function orgOf({ signingKey, user }: FastifyRequest): string | undefined {
+  return signingKey?.orgId ?? user?.orgId;
+}
+
+/** Clients name a type for an empty body too (fetch: text/plain); nothing of any type is no body, which some routes allow. */
+async function forgetTypeOfNothing({ raw }: FastifyRequest): Promise<void> {
+  if (raw.headers["content-length"] === "0") delete raw.headers["content-type"];
+}
+
+interface RouteTable {
+  readonly routes: Map<string, Set<string>>;
+  /** Those that any route has. */
+  readonly methods: Set<string>;
+}
+
+const routeTables = new WeakMap<FastifyInstance, RouteTable>();
+
+function rememberRoutes(app: FastifyInstance): void {
+  const table: RouteTable = { routes: new Map(), methods: new Set() };
+  routeTables.set(app, table);
+  app.addHook("onRoute", (route) => {
+    if (route.schema?.hide) return;
+    const methods = table.routes.get(route.url) ?? new Set<string>();
+    for (const method of [route.method].flat()) methods.add(method);
+    table.routes.set(route.url, methods);
+  });
+}
+
+/** An announced JSON body of no bytes is no body: clients that always send the header may leave an optional body out. */
+function takeJson(app: FastifyInstance): void {
+  const parse = app.getDefaultJsonParser("error", "error");
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("application/json", async (request: FastifyRequest): Promise<unknown> => {
+    const text = (await app.smallBodies.read(request, request.routeOptions.bodyLimit)).toString("utf8");
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    if (text === "") resolve(undefined);
+    else void parse(request, text, (error, json) => (error ? reject(whyNotJson(text, error)) : resolve(json)));
+    return await promise;
+  });
+}
+
+function whyNotJson(text: string, error: Error): ApiError {
+  try {
+    JSON.parse(text);
+    return new ApiError("invalid_field", 'the keys "__proto__" and "constructor" with a "prototype" are not taken');
+  } catch (cause) {
+    return new ApiError("malformed_body", `the body is not valid JSON: ${(cause as Error).message.slice(0, 200)}`, { cause: error });
+  }
+}
+
+/** Bodies are taken as they are (no coercion, unknown fields refused where the schema says so); query strings are text, so coerced. */
+function validateStrictly(app: FastifyInstance): void {
+  const shared = { allErrors: false, useDefaults: true, removeAdditional: false as const, strict: false, verbose: true };
+  const strict = addFormats.default(new Ajv({ ...shared, coerceTypes: false }));
+  const coercing = addFormats.default(new Ajv({ ...shared, coerceTypes: true }));
+  app.setValidatorCompiler(({ schema, httpPart }) => atFirstUse(httpPart === "body" ? strict : coercing, schema as object));
+}
+
+/** Compiling all schemas would take a tenth of the backend's start. */
+function atFirstUse(ajv: Ajv, schema: object): ValidateFunction {
+  const validate = ((data: unknown): boolean => {
+    const compiled = ajv.compile(schema);
+    const isValid = compiled(data);
+    validate.errors = compiled.errors;
+    return isValid;
+  }) as ValidateFunction;
+  return validate;
+}
+
+function requestId(request: { headers: Record<string, string | string[] | undefined> }): string {
+  const given = request.headers["x-request-id"];
+  return typeof given === "string" && /^[\w.-]{1,64}$/.test(given) ? given : randomUUID();
+}

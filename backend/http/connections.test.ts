@@ -1,0 +1,181 @@
+import type { FastifyInstance } from "fastify";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { join } from "node:path";
+import { makeCertificate } from "../../test/fixtures/certificate.ts";
+import { temporaryFolder } from "../../test/fixtures/processes.ts";
+import { RawConnection } from "../../test/fixtures/raw-http.ts";
+import { createLog } from "../observability/log.ts";
+import { closeRoutes, createApp } from "./app.ts";
+
+const MOST = 8;
+const opened: RawConnection[] = [];
+const folder = temporaryFolder();
+const certificate = { certFile: join(folder.path, "crt"), keyFile: join(folder.path, "key") };
+let tls: typeof certificate | undefined;
+let app: FastifyInstance;
+let held = Promise.withResolvers<void>();
+let begun = 0;
+let logged: string[] = [];
+
+beforeAll(() => makeCertificate(certificate.certFile, certificate.keyFile, "test"));
+afterAll(() => folder[Symbol.dispose]());
+afterEach(async () => {
+  held.resolve();
+  for (const connection of opened.splice(0)) connection[Symbol.dispose]();
+  await app.close();
+});
+
+/** `x-org` authenticates; /held answers when the test lets it. */
+async function listening(overTls = false): Promise<void> {
+  tls = overTls ? certificate : undefined;
+  held = Promise.withResolvers();
+  app = await createApp({
+    log: createLog("warn", "test", { write: (line) => void logged.push(line) }),
+    maxConnections: MOST,
+    ...(tls && { tls }),
+  });
+  begun = 0;
+  logged = [];
+  app.addHook("onRequest", async (request) => {
+    begun += 1;
+    const org = request.headers["x-org"];
+    if (typeof org === "string") request.user = { userId: "u", orgId: org, email: "e", role: "viewer" };
+  });
+  app.get("/", async () => ({ ok: true }));
+  app.post("/", async () => ({ ok: true }));
+  // More than the kernel takes for a connection by itself.
+  app.get("/large", async () => ({ text: "x".repeat(64 * 1024 * 1024) }));
+  app.get("/small", async () => ({ text: "x".repeat(32 * 1024) }));
+  app.get("/held", async () => await held.promise.then(() => ({ ok: true })));
+  await closeRoutes(app);
+  await app.listen({ host: "127.0.0.1", port: 0 });
+}
+
+async function newcomer(): Promise<RawConnection> {
+  const connection = await RawConnection.open(app, { tls: tls !== undefined });
+  opened.push(connection);
+  return connection;
+}
+
+const TRANSPORTS = [
+  ["TCP", false],
+  ["TLS", true],
+] as const;
+
+const JSON_OF_1000 = "Content-Type: application/json\r\nContent-Length: 1000\r\n";
+const BODY_OF_1000 = JSON.stringify("x".repeat(998));
+
+const ask = (org?: string, path = "/") => `GET ${path} HTTP/1.1\r\nHost: x\r\n${org ? `X-Org: ${org}\r\n` : ""}\r\n`;
+
+async function connections(count: number, org?: string): Promise<RawConnection[]> {
+  const made: RawConnection[] = [];
+  for (let index = 0; index < count; index++) {
+    const connection = await newcomer();
+    expect((await connection.send(ask(org)).answer()).status).toBe(200);
+    made.push(connection);
+  }
+  return made;
+}
+
+test.each(TRANSPORTS)("a newcomer takes the place of the stranger that was used least recently, over %s", async (_what, overTls) => {
+  await listening(overTls);
+  const [first, second] = await connections(MOST);
+  await first?.send(ask()).answer();
+  const [added] = await connections(1);
+  await second?.closed();
+  expect((await added?.send(ask()).answer())?.status).toBe(200);
+  expect((await first?.send(ask()).answer())?.status).toBe(200);
+});
+
+test.each(TRANSPORTS)(
+  "strangers, however many, cannot close a connection that was authenticated, beyond a quarter of all, over %s",
+  async (_what, overTls) => {
+    await listening(overTls);
+    const tenant = await connections(MOST - MOST / 4, "red");
+    for (let round = 0; round < 5; round++) await connections(MOST);
+    for (const connection of tenant) expect((await connection.send(ask("red")).answer()).status).toBe(200);
+  },
+);
+
+test.each(TRANSPORTS)("an organisation that holds all connections makes room for another's newcomer, over %s", async (_what, overTls) => {
+  await listening(overTls);
+  const red = await connections(MOST, "red");
+  const [blue] = await connections(1, "blue");
+  await red[0]?.closed();
+  expect((await blue?.send(ask("blue")).answer())?.status).toBe(200);
+  await connections(3, "blue");
+  expect(logged.map((line) => JSON.parse(line))).toMatchObject([{ most: MOST, largest_org_id: "red", of_largest_org: MOST }]);
+});
+
+test.each(TRANSPORTS)(
+  "an organisation is told when it has half of all connections at work, and newcomers get in, over %s",
+  async (_what, overTls) => {
+    await listening(overTls);
+    const red = await connections(MOST, "red");
+    for (const connection of red) connection.send(`POST / HTTP/1.1\r\nHost: x\r\nX-Org: red\r\n${JSON_OF_1000}\r\n`);
+    await expect.poll(() => begun).toBe(2 * MOST);
+    for (const connection of red.slice(MOST / 2)) {
+      const answer = await connection.answer();
+      expect([answer.status, JSON.parse(answer.body).error, answer.headers["retry-after"]]).toEqual([503, "unavailable", "2"]);
+    }
+    await connections(2 * MOST, "blue");
+    for (const connection of red.slice(0, MOST / 2)) expect((await connection.send(BODY_OF_1000).answer()).status).toBe(200);
+  },
+);
+
+test("organisations, however many have connections at work, leave one to a newcomer", async () => {
+  await listening();
+  const [red, blue, green] = [await connections(4, "red"), await connections(2, "blue"), await connections(1, "green")];
+  for (const connection of red) connection.send(ask("red", "/held"));
+  for (const connection of blue) connection.send(ask("blue", "/held"));
+  for (const connection of green) connection.send(ask("green", "/held"));
+  await expect.poll(() => begun).toBe(7 + 7);
+  for (let round = 0; round < 3; round++) await connections(MOST);
+  held.resolve();
+  for (const connection of [...red, ...blue, ...green]) expect((await connection.answer()).status).toBe(200);
+});
+
+test("a connection may not have more than 16 requests under way", async () => {
+  await listening();
+  const [connection] = await connections(1, "red");
+  for (let count = 0; count < 17; count++) connection?.send(ask("red", "/held"));
+  // The 17th is refused before the hook that counts.
+  await expect.poll(() => begun).toBe(1 + 16);
+  held.resolve();
+  const statuses: number[] = [];
+  for (let count = 0; count < 17; count++) statuses.push((await connection?.answer())?.status ?? 0);
+  expect(statuses.filter((status) => status === 503)).toHaveLength(1);
+});
+
+test("a connection that pipelines without an end is cut, instead of being told a thousand times", async () => {
+  await listening();
+  const [connection] = await connections(1, "red");
+  connection?.send(ask("red", "/held").repeat(16));
+  await expect.poll(() => begun).toBe(1 + 16);
+  connection?.send(ask("red", "/held").repeat(17));
+  await connection?.closed();
+  held.resolve();
+  await connections(1, "red");
+});
+
+test("a stranger's connection is told that it will not be kept long", async () => {
+  await listening();
+  const [stranger] = await connections(1);
+  expect((await stranger?.send(ask()).answer())?.headers["keep-alive"]).toBe("timeout=5");
+  const [known] = await connections(1, "red");
+  expect((await known?.send(ask("red")).answer())?.headers["keep-alive"]).toBe("timeout=75");
+});
+
+test("large answers that nobody takes are bounded for an organisation", async () => {
+  await listening();
+  const [reader, other] = [...(await connections(1, "red")), ...(await connections(1, "blue"))];
+  reader?.socket.pause();
+  reader?.send(ask("red", "/large"));
+  await expect.poll(() => begun).toBe(2 + 1);
+  const second = await newcomer();
+  const refused = await second.send(ask("red", "/small")).answer();
+  expect([refused.status, JSON.parse(refused.body).error]).toEqual([429, "too_many_queries"]);
+  expect((await other?.send(ask("blue", "/small")).answer())?.status).toBe(200);
+  reader?.[Symbol.dispose]();
+  await expect.poll(async () => (await second.send(ask("red", "/small")).answer()).status).toBe(200);
+});

@@ -1,0 +1,73 @@
+import type { FastifyInstance } from "fastify";
+import { beforeAll, expect, test } from "vitest";
+import { forwardAlerting } from "../alerting/forward.ts";
+import { registerEnrolmentRoutes } from "../enrolment/routes.ts";
+import { createLog } from "../observability/log.ts";
+import { registerMetricsRoutes } from "../metrics/routes.ts";
+import { closeRoutes, createApp } from "./app.ts";
+
+interface Operation {
+  parameters?: { name: string; in: string; required?: boolean }[];
+  requestBody?: { required?: boolean; content: Record<string, unknown> };
+  responses: Record<string, { content: Record<string, { schema: { anyOf?: { required: string[] }[] } }> }>;
+}
+
+let app: FastifyInstance;
+let paths: Record<string, Record<string, Operation>>;
+
+beforeAll(async () => {
+  const nobody = async () => undefined;
+  const guards = { user: () => nobody, signed: () => nobody };
+  app = await createApp({ log: createLog("silent"), openApiTitle: "test" });
+  const parts = { guards } as never;
+  registerMetricsRoutes(app, parts);
+  registerEnrolmentRoutes(app, parts);
+  await forwardAlerting(app, { target: "http://127.0.0.1:1", guards });
+  await closeRoutes(app);
+  paths = (await app.inject("/openapi.json")).json().paths;
+});
+
+const operations = () =>
+  Object.entries(paths).flatMap(([path, methods]) => Object.entries(methods).map(([method, one]) => [path, method, one] as const));
+const named = (operation: Operation | undefined, where: string) =>
+  operation?.parameters?.filter((one) => one.in === where).map((one) => one.name);
+
+test("the Prometheus routes describe their parameters, their form, and both forms of their errors", () => {
+  const base = "/query/prometheus/api/v1";
+  expect(named(paths[`${base}/query`]?.["get"], "query")).toEqual(["query", "time", "timeout"]);
+  expect(named(paths[`${base}/query_range`]?.["get"], "query")).toEqual(["query", "start", "end", "step", "timeout"]);
+  expect(named(paths[`${base}/series`]?.["get"], "query")).toContain("match[]");
+  const post = paths[`${base}/query`]?.["post"];
+  expect(Object.keys(post?.requestBody?.content ?? {})).toEqual(["application/x-www-form-urlencoded"]);
+  expect(post?.requestBody?.required).toBe(false);
+  const ofPrometheus = operations().filter(([path]) => path.startsWith(base));
+  expect(ofPrometheus).toHaveLength(9);
+  for (const [, , { responses }] of ofPrometheus)
+    for (const status of ["400", "422"])
+      expect(responses[status]?.content["application/json"]?.schema.anyOf?.map(({ required }) => required[0])).toEqual(["error", "status"]);
+});
+
+test("what is described is not what is checked: the engine judges the parameters", async () => {
+  const answer = await app.inject("/query/prometheus/api/v1/query?limit=x");
+  expect(answer.json()).not.toMatchObject({ error: "invalid_parameter" });
+});
+
+test("a body that may be left out is described so, and one that may not is too", () => {
+  const required = (path: string, method = "post") => paths[path]?.[method]?.requestBody?.required;
+  expect(required("/api/install-tokens")).toBe(false);
+  expect(required("/heartbeat")).toBe(false);
+  expect(required("/ingest/agents/heartbeat")).toBe(false);
+  expect(required("/api/keys")).toBe(true);
+  expect(required("/alerting/rules")).toBe(true);
+  expect(required("/alerting/rules/validate")).toBe(true);
+  expect(required("/alerting/rules/{id}", "put")).toBe(true);
+  expect(JSON.stringify(paths)).not.toContain("x-body-is-optional");
+});
+
+test("every operation tells that a head may be too large, and every one with a body that it may come too slowly", () => {
+  const statuses = operations().map(([path, , { responses }]) => [path, Object.keys(responses)]);
+  expect(statuses.filter(([, of]) => !of?.includes("431"))).toEqual([]);
+  const withBody = operations().filter(([, , { requestBody }]) => requestBody !== undefined);
+  expect(withBody.length).toBeGreaterThan(10);
+  expect(withBody.filter(([, , { responses }]) => responses["408"] === undefined)).toEqual([]);
+});

@@ -1,0 +1,109 @@
+// /openapi.json, made from the route schemas that really validate, with the error answers that every route of its kind can give.
+// Invariant: a status that is not described here is a defect (test/contract/schemathesis.test.ts looks for one).
+import swagger from "@fastify/swagger";
+import type { FastifyInstance, FastifySchema } from "fastify";
+import { ERROR_CODES } from "../errors.ts";
+
+declare module "fastify" {
+  interface FastifySchema {
+    /** Only told, never checked by this application: what another part of the system judges. */
+    described?: {
+      querystring?: object;
+      body?: object;
+      /** A body may be left out, although one that is sent is checked. */
+      bodyIsOptional?: boolean;
+      response?: Record<number, object>;
+      /** Answers of these statuses that have another form than ours. */
+      otherErrors?: Record<number, object>;
+    };
+  }
+}
+
+type Described = FastifySchema & { security?: Record<string, unknown>[]; response?: Record<string, unknown> };
+
+/** Marks an operation between the two transformations. */
+const BODY_IS_OPTIONAL = "x-body-is-optional";
+
+/** Registers the description and its route. Before any other route. */
+export async function describeApi(app: FastifyInstance, title: string): Promise<void> {
+  await app.register(swagger, {
+    openapi: {
+      openapi: "3.1.0",
+      info: { title, version: "0.1.0" },
+      components: {
+        securitySchemes: {
+          session: { type: "http", scheme: "bearer", bearerFormat: "JWT", description: "a token of POST /api/auth/login" },
+          signature: {
+            type: "apiKey",
+            in: "header",
+            name: "X-Signature",
+            description: "with X-Timestamp and X-Key-Hash: see docs/direct-ingest.md",
+          },
+          installToken: { type: "http", scheme: "bearer", description: "a one-time token of POST /api/install-tokens" },
+        },
+      },
+    },
+    transform: ({ schema, url, route }) => {
+      const { described: told, ...checked } = (schema ?? {}) as Described;
+      if (checked.hide) return { schema: checked, url };
+      const { bodyIsOptional, otherErrors, ...rest } = told ?? {};
+      const described: Described = { ...checked, ...rest, ...(bodyIsOptional && { [BODY_IS_OPTIONAL]: true }) };
+      const success = Object.keys(described.response ?? {}).some((status) => status.startsWith("2"))
+        ? {}
+        : { 200: { description: "success" } };
+      const errors = errorsOf(described, url, [route.method].flat(), otherErrors);
+      return { schema: { ...described, response: { ...success, ...described.response, ...errors } }, url };
+    },
+    transformObject: (document) => {
+      const { paths } = "openapiObject" in document ? document.openapiObject : {};
+      for (const operations of Object.values(paths ?? {}))
+        for (const one of Object.values(operations ?? {})) leaveBodyOut(one as Operation);
+      return "openapiObject" in document ? document.openapiObject : document.swaggerObject;
+    },
+  });
+  const document = { type: "object", additionalProperties: true };
+  app.get("/openapi.json", { schema: { summary: "This description", response: { 200: document } } }, async () => app.swagger());
+}
+
+interface Operation {
+  [BODY_IS_OPTIONAL]?: boolean;
+  requestBody?: { required?: boolean };
+}
+
+function leaveBodyOut(operation: Operation): void {
+  if (operation[BODY_IS_OPTIONAL] && operation.requestBody) operation.requestBody.required = false;
+  delete operation[BODY_IS_OPTIONAL];
+}
+
+function errorsOf(
+  schema: Described,
+  url: string,
+  methods: readonly string[],
+  otherErrors: Record<number, object> = {},
+): Record<number, object> {
+  const security = (schema.security ?? []).flatMap((entry) => Object.keys(entry));
+  const statuses = [400, 431, 500, 502, 503];
+  if (security.length > 0) statuses.push(401);
+  if (security.includes("session") || security.includes("signature")) statuses.push(403);
+  if (url.includes(":")) statuses.push(404);
+  if (!methods.includes("GET")) statuses.push(409);
+  if (methods.includes("POST") || methods.includes("PUT")) statuses.push(408, 413, 417);
+  if (security.includes("installToken")) statuses.push(422);
+  if (url.startsWith("/ingest")) statuses.push(415, 429);
+  if (security.includes("session")) statuses.push(429);
+  if (url.endsWith("/login")) statuses.push(401, 429);
+  const others = Object.keys(otherErrors).map(Number);
+  const all = [...new Set([...statuses, ...others])].sort((a, b) => a - b);
+  return Object.fromEntries(all.map((status) => [status, errorAnswer(status, otherErrors[status])]));
+}
+
+function errorAnswer(status: number, other: object | undefined): object {
+  const codes = Object.entries(ERROR_CODES).filter(([, [of]]) => of === status);
+  const ours = {
+    type: "object",
+    required: ["error", "message"],
+    properties: { error: { type: "string", enum: codes.map(([code]) => code) }, message: { type: "string" } },
+  };
+  const description = codes.map(([code, [, when]]) => `${code}: ${when}`).join("; ");
+  return other ? { description, anyOf: [ours, other] } : { description, ...ours };
+}

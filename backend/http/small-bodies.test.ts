@@ -1,0 +1,132 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import { pino } from "pino";
+import { afterEach, expect, test } from "vitest";
+import { exchange, RawConnection } from "../../test/fixtures/raw-http.ts";
+import { forwardAlerting } from "../alerting/forward.ts";
+import { ApiError } from "../errors.ts";
+import { closeRoutes, createApp } from "./app.ts";
+import { SmallBodies } from "./small-bodies.ts";
+
+let app: FastifyInstance;
+let bodies: SmallBodies;
+let lines: string[];
+afterEach(() => app.close());
+
+/** `x-org` authenticates. */
+async function listening(options: ConstructorParameters<typeof SmallBodies>[0] = {}): Promise<void> {
+  bodies = new SmallBodies(options);
+  lines = [];
+  const log = pino({}, { write: (line) => void lines.push(line) });
+  app = await createApp({ log, smallBodies: bodies, trustedProxies: ["127.0.0.1"] });
+  const authenticate = async (request: FastifyRequest): Promise<void> => {
+    const org = request.headers["x-org"];
+    if (typeof org !== "string") throw new ApiError("invalid_token", "log in");
+    request.user = { userId: "u", orgId: org, email: "e", role: "viewer" };
+  };
+  app.post<{ Body: { text?: string } }>("/echo", { onRequest: authenticate }, async ({ body }) => ({ length: body.text?.length }));
+  app.post<{ Body: { text?: string } }>("/login", async ({ body }) => ({ length: body.text?.length }));
+  await forwardAlerting(app, { target: "http://127.0.0.1:1", guards: { user: () => authenticate } });
+  await closeRoutes(app);
+  await app.listen({ host: "127.0.0.1", port: 0 });
+}
+
+const head = (length: number, org = "red", path = "/echo") =>
+  `POST ${path} HTTP/1.1\r\nHost: x\r\nX-Org: ${org}\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`;
+const textOf = (length: number): string => JSON.stringify({ text: "x".repeat(length) });
+
+test("a body is read whole, in whatever pieces it comes, and is given back when it was answered", async () => {
+  await listening();
+  const text = textOf(100_000);
+  using connection = await RawConnection.open(app);
+  connection.send(head(text.length));
+  for (let at = 0; at < 300; at++) connection.send(text.slice(at, at + 1));
+  const answer = await connection.send(text.slice(300)).answer();
+  expect([answer.status, answer.body]).toEqual([200, '{"length":100000}']);
+  await expect.poll(() => bodies.heldBytes).toBe(0);
+});
+
+test("a body above the limit is 413, whether its length was told or not", async () => {
+  await listening();
+  expect((await exchange(app, head(1_000_000))).status).toBe(413);
+  const chunked = `POST /echo HTTP/1.1\r\nHost: x\r\nX-Org: red\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n80000\r\n${"x".repeat(0x80000)}`;
+  expect((await exchange(app, chunked)).status).toBe(413);
+});
+
+test("bodies beyond the budget are 503 with Retry-After, first those of the organisation that holds half of it", async () => {
+  await listening({ budgetBytes: 32 * 1024 * 1024 });
+  using connection = await RawConnection.open(app);
+  const held: RawConnection[] = [];
+  const body = textOf(250_000);
+  for (let count = 0; count < 40; count++) {
+    const waiting = await RawConnection.open(app);
+    held.push(waiting.send(head(body.length)).send(body.slice(0, -1)));
+  }
+  await expect.poll(() => bodies.heldBytes).toBeGreaterThan(7 * 1024 * 1024);
+  const red = await connection.send(head(body.length) + body).answer();
+  expect([red.status, JSON.parse(red.body).error, red.headers["retry-after"]]).toEqual([503, "unavailable", "1"]);
+  expect((await exchange(app, head(20, "blue") + textOf(9))).status).toBe(200);
+  for (const waiting of held) waiting[Symbol.dispose]();
+  await expect.poll(() => bodies.heldBytes).toBe(0);
+  expect((await exchange(app, head(body.length) + body)).status).toBe(200);
+});
+
+test("strangers, from however many addresses, take nothing from organisations, and leave something to one more address", async () => {
+  await listening({ budgetBytes: 16 * 1024 * 1024 });
+  const login = (address: string, length: number) =>
+    `POST /login HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: ${address}\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`;
+  const body = textOf(250_000);
+  const held: RawConnection[] = [];
+  for (let count = 0; count < 80; count++) {
+    const waiting = await RawConnection.open(app);
+    held.push(waiting.send(login(`10.0.0.${count % 8}`, body.length)).send(body.slice(0, -1)));
+  }
+  await expect.poll(() => bodies.heldBytes).toBeGreaterThan(2 * 1024 * 1024);
+  expect(bodies.heldBytes).toBeLessThanOrEqual(4 * 1024 * 1024);
+  expect((await exchange(app, login("10.0.0.1", body.length) + body)).status).toBe(503);
+  expect((await exchange(app, login("10.0.1.1", 20) + textOf(9))).status).toBe(200);
+  expect((await exchange(app, head(body.length, "blue") + body)).status).toBe(200);
+  for (const waiting of held) waiting[Symbol.dispose]();
+});
+
+test("a body that comes too slowly is 408", async () => {
+  await listening({ pace: { graceMs: 100, leastBytesPerSecond: 1000 } });
+  using connection = await RawConnection.open(app);
+  const answer = await connection.send(`${head(100)}{`).answer();
+  expect([answer.status, JSON.parse(answer.body).error]).toEqual([408, "request_timeout"]);
+});
+
+test("a body that keeps the pace is taken, however long it takes", async () => {
+  await listening({ pace: { graceMs: 50, leastBytesPerSecond: 10 } });
+  using connection = await RawConnection.open(app);
+  const text = textOf(2000);
+  connection.send(head(text.length) + text.slice(0, 1000));
+  await sleep(500);
+  expect((await connection.send(text.slice(1000)).answer()).status).toBe(200);
+});
+
+test.each(["/echo", "/alerting/rules"])("a body that is broken off at %s is no failure of ours", async (path) => {
+  await listening();
+  const connection = await RawConnection.open(app);
+  connection.send(`${head(1000, "red", path)}{"a":`);
+  await expect.poll(() => bodies.heldBytes).toBeGreaterThan(0);
+  connection[Symbol.dispose]();
+  await expect.poll(() => bodies.heldBytes).toBe(0);
+  expect(lines.filter((line) => line.includes('"stack"') || JSON.parse(line).level >= 50)).toEqual([]);
+});
+
+test("nothing is read of a forwarded body whose sender is not logged in", async () => {
+  await listening();
+  const answer = await exchange(
+    app,
+    `POST /alerting/rules HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 250000\r\n\r\n{`,
+  );
+  expect([answer.status, bodies.heldBytes]).toEqual([401, 0]);
+});
+
+test("a key that would reach an object's prototype is named, and what is not JSON is said to be that", async () => {
+  await listening();
+  const ask = async (text: string) => JSON.parse((await exchange(app, head(text.length) + text)).body);
+  expect(await ask('{"__proto__":{}}')).toEqual({ error: "invalid_field", message: expect.stringContaining("__proto__") });
+  expect(await ask("{nonsense")).toMatchObject({ error: "malformed_body" });
+});

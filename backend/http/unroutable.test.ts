@@ -1,0 +1,157 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { exchange, RawConnection } from "../../test/fixtures/raw-http.ts";
+import { ApiError } from "../errors.ts";
+import { createLog } from "../observability/log.ts";
+import { closeRoutes, createApp } from "./app.ts";
+
+let app: FastifyInstance;
+let handled = 0;
+
+beforeAll(async () => {
+  app = await createApp({ log: createLog("silent"), headMs: 500, lingerMs: 200 });
+  app.get("/things/:id", async () => ({ ok: true }));
+  app.delete("/parts/:id", async () => ({ ok: true }));
+  app.post("/parts/register", async () => ({ ok: true }));
+  app.post("/things", async () => {
+    handled += 1;
+    return { ok: true };
+  });
+  const refuse = async () => {
+    throw new ApiError("invalid_token", "log in");
+  };
+  app.post("/guarded", { onRequest: refuse }, async () => ({ ok: true }));
+  await closeRoutes(app);
+  await app.listen({ host: "127.0.0.1", port: 0 });
+});
+afterAll(() => app.close());
+
+const head = (line: string, ...headers: string[]) => `${line} HTTP/1.1\r\nHost: x\r\n${headers.map((one) => `${one}\r\n`).join("")}\r\n`;
+const codeOf = (body: string): string => JSON.parse(body).error;
+
+const BODIES = [
+  ["a form", "application/x-www-form-urlencoded", "a=b"],
+  ["broken JSON", "application/json", "{"],
+  ["no known type", "???", "x"],
+  ["good JSON", "application/json", "{}"],
+];
+const OTHER_METHODS = ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "QUERY", "PROPFIND"];
+
+test.each(BODIES)("another method with %s is 405 with Allow, as without a body", async (_what, type, body) => {
+  for (const method of OTHER_METHODS) {
+    const answer = await exchange(app, head(`${method} /things/7`, `Content-Type: ${type}`, `Content-Length: ${body?.length}`) + body);
+    expect([method, answer.status, answer.headers["allow"], codeOf(answer.body)]).toEqual([method, 405, "GET", "method_not_allowed"]);
+  }
+  const trace = await exchange(app, head("TRACE /things/7"));
+  expect([trace.status, trace.headers["allow"]]).toEqual([405, "GET"]);
+});
+
+test("a path of its own is not taken for one with an id", async () => {
+  for (const method of ["GET", "DELETE", "PUT"] as const) {
+    const answer = await app.inject({ method, url: "/parts/register" });
+    expect([method, answer.statusCode, answer.headers["allow"]]).toEqual([method, 405, "POST"]);
+  }
+  expect((await app.inject({ method: "DELETE", url: "/parts/7" })).statusCode).toBe(200);
+});
+
+test.each([
+  ["PUT /things", 405],
+  ["POST /nowhere", 404],
+  ["POST /guarded", 401],
+])("%s is %i before its body has come, and the connection goes if it does not come", async (line, status) => {
+  using connection = await RawConnection.open(app);
+  connection.send(head(line, "Content-Type: application/json", "Content-Length: 250000") + "{");
+  expect((await connection.answer()).status).toBe(status);
+  await connection.closed();
+});
+
+test("a sender of a large body that is refused sees the answer and not a reset, and may go on", async () => {
+  using connection = await RawConnection.open(app);
+  connection.send(head("POST /nowhere", "Content-Type: application/json", "Content-Length: 5000000")).send("x".repeat(5_000_000));
+  expect((await connection.answer()).status).toBe(404);
+  expect((await connection.send(head("GET /things/7")).answer()).status).toBe(200);
+});
+
+test.each([
+  ["strangers", "/nowhere", 404, 16],
+  ["senders of one organisation", "/forbidden", 403, 32],
+])("of many %s whose bodies do not come, some are waited for and the others are closed at once", async (_who, path, status, most) => {
+  const slow = await createApp({ log: createLog("silent"), lingerMs: 3_600_000 });
+  const refuse = async (request: FastifyRequest) => {
+    request.user = { userId: "u", orgId: "red", email: "e", role: "viewer" };
+    throw new ApiError("forbidden", "no");
+  };
+  slow.post("/forbidden", { onRequest: refuse }, async () => ({}));
+  await closeRoutes(slow);
+  await slow.listen({ host: "127.0.0.1", port: 0 });
+  const connections: RawConnection[] = [];
+  let closed = 0;
+  for (let count = 0; count < most + 10; count++) {
+    const connection = await RawConnection.open(slow);
+    connections.push(connection.send(head(`POST ${path}`, "Content-Length: 250000")));
+    void connection.closed().then(() => (closed += 1));
+    expect((await connection.answer()).status).toBe(status);
+  }
+  await expect.poll(() => closed).toBe(10);
+  for (const connection of connections.slice(0, most)) connection.send("x".repeat(100_000));
+  for (const connection of connections.slice(0, most)) connection.send("x".repeat(150_000)).send(head("GET /"));
+  for (const connection of connections.slice(0, most)) expect((await connection.answer()).status).toBe(404);
+  for (const connection of connections) connection[Symbol.dispose]();
+  await expect.poll(() => closed).toBe(most + 10);
+  await slow.close();
+});
+
+test("a sender that asks before its body is told to go on only where the body is read", async () => {
+  const asking = ["Expect: 100-continue", "Content-Type: application/json", "Content-Length: 2"];
+  using read = await RawConnection.open(app);
+  expect((await read.send(head("POST /things", ...asking)).answer()).status).toBe(100);
+  expect((await read.send("{}").answer()).status).toBe(200);
+  expect((await exchange(app, head("POST /guarded", ...asking))).status).toBe(401);
+});
+
+test.each([
+  ["an unknown method", "FOO / HTTP/1.1\r\n\r\n", 400, "malformed_request"],
+  ["another version", "GET / HTTP/9.9\r\n\r\n", 400, "malformed_request"],
+  ["a header without a colon", "GET / HTTP/1.1\r\nHost x\r\n\r\n", 400, "malformed_request"],
+  ["a length that is no number", "POST /things HTTP/1.1\r\nHost: x\r\nContent-Length: 1x\r\n\r\n", 400, "malformed_request"],
+  [
+    "a chunk without a size",
+    head("POST /things", "Content-Type: application/json", "Transfer-Encoding: chunked") + "zz\r\n",
+    400,
+    "malformed_request",
+  ],
+  ["no Host", "GET /things/7 HTTP/1.1\r\n\r\n", 400, "malformed_request"],
+  ["a TLS handshake", Buffer.from("16030100c8010000c40303", "hex"), 400, "malformed_request"],
+  ["an expectation that nobody knows", head("POST /things", "Expect: a-miracle", "Content-Length: 1"), 417, "expectation_failed"],
+  ["a head of more than 16 KiB", head(`GET /things/7?${"a".repeat(20_000)}`), 431, "head_too_large"],
+  ["a tunnel", "CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n\r\n", 405, "method_not_allowed"],
+  ["a head that does not come to its end", "GET /things/7 HTTP/1.1\r\nHost: x\r\n", 408, "request_timeout"],
+])("%s is answered in our own form", async (_what, bytes, status, code) => {
+  const answer = await exchange(app, bytes);
+  expect([answer.status, codeOf(answer.body)]).toEqual([status, code]);
+  expect(JSON.parse(answer.body).message).toMatch(/\w/);
+  expect(answer.headers).toMatchObject({
+    "content-type": expect.stringContaining("application/json"),
+    "x-request-id": expect.stringMatching(/./),
+  });
+  expect(handled).toBeLessThanOrEqual(2);
+});
+
+test("the time that a head has does not count for the body", async () => {
+  using connection = await RawConnection.open(app);
+  connection.send(head("POST /things", "Content-Type: application/json", "Content-Length: 2"));
+  await sleep(1200);
+  expect((await connection.send("{}").answer()).status).toBe(200);
+});
+
+test("a connection that says nothing is closed", async () => {
+  using connection = await RawConnection.open(app);
+  expect((await connection.answer()).status).toBe(408);
+  await connection.closed();
+});
+
+test("an id of any length is the id of nothing or of something, never a malformed path", async () => {
+  expect((await app.inject(`/things/${"x".repeat(5000)}`)).statusCode).toBe(200);
+  expect((await app.inject({ method: "PUT", url: `/things/${"x".repeat(5000)}` })).statusCode).toBe(405);
+});

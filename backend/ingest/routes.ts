@@ -1,0 +1,155 @@
+// The one door for the three signals: who may send, how much at once, in which encoding; then the signal's own ingest. Invariant: an
+// answer of 204 means stored; nothing of a body is read before its sender is authenticated. Wired by serve.ts.
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { ApiError } from "../errors.ts";
+import { giveBack } from "../engines/free-buffer.ts";
+import type { Observations, Signal } from "../observability/own-metrics.ts";
+import type { Guards, SigningKey } from "../auth/request-identity.ts";
+import { MAX_BODY_BYTES, readBody, type BodyPace } from "./body.ts";
+import { ByteBudget } from "./byte-budget.ts";
+import { Quota, type QuotaLimits } from "./quota.ts";
+
+/** Records stored and, by reason, well-formed records that could not be kept. */
+export interface IngestResult {
+  readonly accepted: number;
+  readonly dropped: Readonly<Record<string, number>>;
+  /** Where it may be much more than the body, because every record carries its resource. */
+  readonly storedBytes?: number;
+}
+
+/**
+ * Stores one decompressed body of a signal under the key's identity, or throws ApiError with nothing stored. Once it has resolved,
+ * nothing refers to the body any more: its memory is gone.
+ */
+export type IngestSignal = (key: SigningKey, body: Buffer, context: { receivedAt: Date }) => Promise<IngestResult>;
+
+export interface IngestRoutesOptions {
+  readonly guards: Guards;
+  readonly metrics: IngestSignal;
+  readonly logs: IngestSignal;
+  readonly traces: IngestSignal;
+  readonly observations: Observations;
+  /** `settings.ingestMemoryBytes`. */
+  readonly memoryBytes: number;
+  readonly quota: QuotaLimits;
+  /** True once the process is stopping: new bodies get 503. */
+  readonly draining: () => boolean;
+  readonly pace?: BodyPace;
+}
+
+declare module "fastify" {
+  interface FastifyContextConfig {
+    /** Which signal an ingest route takes. */
+    signal?: Signal;
+  }
+}
+
+const RETRY_AFTER_DRAINING_S = 2;
+
+/** Adds POST /ingest, /ingest/traces and /ingest/logs/otlp. */
+export function registerIngestRoutes(app: FastifyInstance, options: IngestRoutesOptions): void {
+  const door = new Door(options);
+  options.observations.gauge("ingest_held_bytes", "Bytes of ingest bodies held in memory.", () => door.budget.heldBytes);
+  options.observations.gauge("ingest_requests_in_flight", "Ingest requests being read or stored.", () => door.inFlight);
+  void app.register(async (scope) => {
+    scope.removeAllContentTypeParsers();
+    // Hands the body through as a stream, whatever its type.
+    scope.addContentTypeParser("*", (_request, payload, done) => done(null, payload));
+    scope.addHook("onError", async (request, _reply, error) => {
+      const { signal } = request.routeOptions.config;
+      if (signal) options.observations.rejected(signal, error instanceof ApiError ? error.code : "internal");
+    });
+    const add = (url: string, signal: Signal, ingest: IngestSignal, summary: string): void => {
+      scope.post(url, {
+        schema: { tags: ["ingest"], security: [{ signature: [] }], summary },
+        config: { signal },
+        onRequest: [forgetContentType, options.guards.signed("cluster", "host", "direct")],
+        handler: (request, reply) => door.take(signal, ingest, request, reply),
+      });
+    };
+    add("/ingest", "metrics", options.metrics, "Prometheus exposition text");
+    add("/ingest/traces", "traces", options.traces, "OTLP/JSON ExportTraceServiceRequest");
+    add("/ingest/logs/otlp", "logs", options.logs, "OTLP/JSON ExportLogsServiceRequest");
+  });
+}
+
+/** The type is ignored, so it must not be able to be malformed either. */
+async function forgetContentType(request: FastifyRequest): Promise<void> {
+  request.raw.headers["content-type"] = "application/octet-stream";
+}
+
+class Door {
+  readonly budget: ByteBudget;
+  readonly #quota: Quota;
+  readonly #options: IngestRoutesOptions;
+  inFlight = 0;
+
+  constructor(options: IngestRoutesOptions) {
+    this.#options = options;
+    this.budget = new ByteBudget(options.memoryBytes, MAX_BODY_BYTES);
+    this.#quota = new Quota(options.quota);
+  }
+
+  async take(signal: Signal, ingest: IngestSignal, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    this.inFlight += 1;
+    try {
+      await this.#store(signal, ingest, request);
+      return reply.code(204).send();
+    } finally {
+      this.inFlight -= 1;
+    }
+  }
+
+  async #store(signal: Signal, ingest: IngestSignal, request: FastifyRequest): Promise<void> {
+    const key = request.signingKey;
+    if (!key) throw new Error("the route has no signature guard");
+    if (this.#options.draining()) {
+      throw new ApiError("unavailable", "this replica is stopping; send it again", { retryAfterS: RETRY_AFTER_DRAINING_S });
+    }
+    this.#quota.admit(key.orgId);
+    const receivedAt = new Date();
+    using reservation = this.budget.open(key.orgId);
+    try {
+      const body = await readBody(request.raw, request.headers["content-encoding"], reservation, this.#options.pace);
+      if (body.length === 0) return;
+      const bytes = body.length;
+      const result = await ingestNamingBinary(ingest, key, body, receivedAt);
+      // Not after a failure: a write may still be under way.
+      giveBack(body);
+      this.#quota.charge(key.orgId, Math.max(bytes, result.storedBytes ?? 0), this.#count(signal, result));
+    } catch (error) {
+      // What is refused for its content has cost its reading; what is to come again is charged then.
+      if (error instanceof ApiError && error.status < 500) this.#quota.charge(key.orgId, reservation.mostBytes, 0);
+      throw error;
+    }
+  }
+
+  /** The records of the body, kept or dropped. */
+  #count(signal: Signal, { accepted, dropped }: IngestResult): number {
+    const { observations } = this.#options;
+    observations.accepted(signal, accepted);
+    for (const [reason, count] of Object.entries(dropped)) observations.dropped(signal, reason, count);
+    return Object.values(dropped).reduce((sum, count) => sum + count, accepted);
+  }
+}
+
+/** The error of a refused body that looks like protobuf says so too; its first bad line or byte stays named, because text may look so. */
+async function ingestNamingBinary(ingest: IngestSignal, key: SigningKey, body: Buffer, receivedAt: Date): Promise<IngestResult> {
+  // A copy: the ingest may hand the body's memory to another thread.
+  const start = Buffer.from(body.subarray(0, 512));
+  try {
+    return await ingest(key, body, { receivedAt });
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 400 || !isBinary(start)) throw error;
+    throw new ApiError(
+      "invalid_payload",
+      `${error.message}; it begins like protobuf or another binary format, which is not taken here: send OTLP/JSON (logs, traces) or Prometheus exposition text (metrics)`,
+      { cause: error },
+    );
+  }
+}
+
+/** Control characters at the start, which neither JSON nor exposition text has there. */
+function isBinary(start: Buffer): boolean {
+  return start.some((byte) => byte < 9 || (byte > 13 && byte < 32));
+}

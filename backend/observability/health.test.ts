@@ -1,0 +1,110 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { once } from "node:events";
+import { expect, test } from "vitest";
+import { startHealth, type HealthOptions } from "./health.ts";
+import { createLog } from "./log.ts";
+import { createObservations } from "./own-metrics.ts";
+
+const LOOPBACK = { host: "127.0.0.1", port: 0 };
+
+async function healthWith(options: Partial<HealthOptions> = {}) {
+  const observations = createObservations({ defaults: false });
+  const health = await startHealth({
+    listen: LOOPBACK,
+    checks: {},
+    registry: observations.registry,
+    onChecked: (engine, isUp) => observations.engineUp(engine, isUp),
+    draining: () => false,
+    log: createLog("silent"),
+    ...options,
+  });
+  const get = async (path: string, method = "GET") => {
+    const answer = await fetch(`http://127.0.0.1:${health.port}${path}`, { method });
+    return { status: answer.status, type: answer.headers.get("content-type"), text: await answer.text() };
+  };
+  return { observations, get, [Symbol.asyncDispose]: () => health[Symbol.asyncDispose]() };
+}
+
+const failing = async () => {
+  throw new Error("connect ECONNREFUSED");
+};
+const silent = () => new Promise<void>(() => undefined);
+
+test("an engine that fails or is silent is named, and the others still serve: ready", async () => {
+  await using health = await healthWith({
+    checks: { metrics: async () => undefined, logs: failing, accounts: silent },
+    checkTimeoutMs: 50,
+  });
+  const ready = await health.get("/readyz");
+  expect([ready.status, JSON.parse(ready.text)]).toEqual([
+    200,
+    { status: "degraded", engines: { metrics: "ok", logs: "failing", accounts: "failing" } },
+  ]);
+  const { text } = await health.get("/metrics");
+  for (const line of ['{engine="metrics"} 1', '{engine="logs"} 0', '{engine="accounts"} 0'])
+    expect(text).toContain(`atherops_engine_up${line}\n`);
+});
+
+test("alive is not ready: when no engine answers, only /readyz is 503", async () => {
+  await using health = await healthWith({ checks: { metrics: failing, accounts: silent }, checkTimeoutMs: 50 });
+  expect((await health.get("/healthz")).status).toBe(200);
+  const ready = await health.get("/readyz");
+  expect([ready.status, JSON.parse(ready.text)]).toEqual([
+    503,
+    { status: "not ready", engines: { metrics: "failing", accounts: "failing" } },
+  ]);
+});
+
+test("ready while every engine answers, not while draining", async () => {
+  let draining = false;
+  await using health = await healthWith({ checks: { metrics: async () => undefined }, draining: () => draining });
+  expect(await health.get("/readyz")).toMatchObject({ status: 200, text: expect.stringContaining('"ready"') });
+  draining = true;
+  expect(await health.get("/readyz")).toMatchObject({ status: 503, text: expect.stringContaining('"draining"') });
+});
+
+test("/metrics is Prometheus text with what was counted", async () => {
+  await using health = await healthWith();
+  const { observations } = health;
+  observations.accepted("logs", 7);
+  observations.dropped("metrics", "before_retention", 2);
+  observations.rejected("traces", "over_quota");
+  observations.finished("/ingest", "POST", 204, 0.02);
+  observations.restarted("victoria-metrics");
+  observations.gauge("ingest_held_bytes", "test", () => 42);
+  const { status, type, text } = await health.get("/metrics");
+  expect([status, type]).toEqual([200, expect.stringContaining("text/plain")]);
+  for (const line of [
+    'atherops_ingest_records_accepted_total{signal="logs"} 7',
+    'atherops_ingest_records_dropped_total{signal="metrics",reason="before_retention"} 2',
+    'atherops_ingest_requests_rejected_total{signal="traces",reason="over_quota"} 1',
+    'atherops_http_request_duration_seconds_count{route="/ingest",method="POST",status="204"} 1',
+    'atherops_engine_restarts_total{engine="victoria-metrics"} 1',
+    "atherops_ingest_held_bytes 42",
+  ])
+    expect(text).toContain(`${line}\n`);
+});
+
+test("event-loop lag and memory of the process are there by default", async () => {
+  const observations = createObservations();
+  const text = await observations.registry.metrics();
+  expect(text).toContain("nodejs_eventloop_lag_p99_seconds");
+  expect(text).toContain("process_resident_memory_bytes");
+});
+
+test("other paths and methods are refused", async () => {
+  await using health = await healthWith();
+  expect((await health.get("/")).status).toBe(404);
+  expect((await health.get("/healthz", "POST")).status).toBe(405);
+});
+
+test("a busy port is one sentence naming the setting", async () => {
+  const other = createServer().listen(0, "127.0.0.1");
+  await once(other, "listening");
+  const { port } = other.address() as AddressInfo;
+  await expect(healthWith({ listen: { host: "127.0.0.1", port } })).rejects.toThrow(
+    `HEALTH_LISTEN: cannot listen on 127.0.0.1:${port}: the port is in use`,
+  );
+  other.close();
+});

@@ -1,0 +1,35 @@
+// Sends numbered bodies to the embedded store in the folder of its first argument, eight at a time, and prints each number once it is
+// acknowledged, until it is killed: the victim of store.crash.test.ts.
+import { pino } from "pino";
+import { openClickHouse } from "../../backend/engines/clickhouse/client.ts";
+import { migrate } from "../../backend/engines/clickhouse/migrate.ts";
+import { logRecord, logsBody, signingKey } from "../../backend/ingest/otlp-body.fixture.ts";
+import { openStores } from "./telemetry-stores.ts";
+
+const DAY_NS = 86_400_000_000_000n;
+
+/** Body `number` of a run that started at `startNs`: over two days, small and large in turn. */
+export function numberedBody(number: number, startNs: bigint): { body: Buffer; records: number } {
+  const records = number % 4 === 0 ? 1500 : 10;
+  const at = (index: number) => startNs - BigInt(index % 2) * DAY_NS - BigInt(number * 10_000 + index);
+  return { body: logsBody(Array.from({ length: records }, (_, index) => logRecord(at(index), `${number}`))), records };
+}
+
+if (process.argv[1]?.endsWith("store-crash.fixture.ts")) await sendUntilKilled();
+
+async function sendUntilKilled(): Promise<void> {
+  const [, , dataDir = "", startNs = "0", first = "0"] = process.argv;
+  const log = pino({ level: "silent" });
+  const clickhouse = await openClickHouse({ dataDir, log });
+  await migrate(clickhouse, log);
+  const stores = await openStores(clickhouse);
+  let next = Number(first);
+  const send = async (): Promise<void> => {
+    for (;;) {
+      const number = next++;
+      await stores.ingestLogs(signingKey("org"), numberedBody(number, BigInt(startNs)).body, { receivedAt: new Date() });
+      process.stdout.write(`${number}\n`);
+    }
+  };
+  await Promise.all(Array.from({ length: 8 }, send));
+}
