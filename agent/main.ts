@@ -1,5 +1,5 @@
 // The programs atherops-otel-agent (host) and atherops-k8s-otel-agent (cluster): their commands. Invariant: wrong settings end with exit
-// code 2 and no stack, every other failure of a start with 1 and one sentence; only run.ts wires parts together. Called by bin/.
+// code 2 and no stack, every other failure of a start with 1 and one sentence; only run.ts wires parts together.
 import { existsSync } from "node:fs";
 import { enableCompileCache } from "node:module";
 import { join } from "node:path";

@@ -1,6 +1,5 @@
-// The first start: secrets, the first organisation, its operator. Invariant: each is made once, however many replicas start and
-// wherever a start is interrupted; a generated secret is on disk before anything depends on it, mode 0600, and never logged. Called
-// by serve.ts after migrate().
+// The first start: secrets, the first organisation, its operator. Invariant: each is made once, however many replicas start and wherever a
+// start is interrupted; a generated secret is on disk before anything depends on it, mode 0600, and never logged.
 import { randomBytes } from "node:crypto";
 import { linkSync, mkdirSync, openSync, closeSync, fsyncSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";

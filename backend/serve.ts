@@ -1,5 +1,5 @@
-// The composition root of `serve`: engines → stores → routes → listeners. Stop is the reverse: not ready, no new requests, what was
-// taken is finished and flushed, engines close. Only this file wires. Called by main.ts, which holds the lock of DATA_DIR.
+// The composition root of `serve`: engines → stores → routes → listeners. Stop is the reverse: not ready, no new requests, what was taken
+// is finished and flushed, engines close. Only this file wires.
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import type { FastifyInstance } from "fastify";

@@ -1,5 +1,5 @@
-// Writes a folder of TypeScript as plain JavaScript, line for line: for the agent's image, where stripping types at each start would
-// cost every node some 25 MB resident, and for the host agent (agent/systemd). Called by Dockerfile.agent: node hack/compile.ts FROM TO
+// Writes a folder of TypeScript as plain JavaScript, line for line: for the agent's image, where stripping types at each start would cost
+// every node some 25 MB resident, and for the host agent (agent/systemd).
 import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { stripTypeScriptTypes } from "node:module";
 import { dirname, join } from "node:path";

@@ -1,5 +1,5 @@
 // The third-party programs, pinned: finds them on PATH, in the cache, in their projects' releases, or builds them from their Go
-// modules. Used by `npm start`, `npm test`, tests and benchmarks; a version is changed here and in hack/tools/update.sh.
+// modules. A version is changed here and in hack/tools/update.sh.
 //
 //   node hack/fetch-tools.ts                  every program that `npm start` and `npm test` need
 //   node hack/fetch-tools.ts helm kind …      these; their paths are printed one a line

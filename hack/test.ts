@@ -1,6 +1,6 @@
 // `npm test`: everything that has to be right before a change is taken. Brings the programs that tests run, checks types, lint and
 // format, runs every test, and ends with one line `N passed, N failed` (and `, N skipped` when there are). Exit status 0 means that
-// all of it was right. Called by hack/bootstrap.mjs and through it by .ci/run.
+// all of it was right.
 //
 //   npm test                       everything but the end-to-end suite, which needs a cluster (npm run test:e2e, hack/e2e.ts)
 //   npm test -- FILE …             these tests alone, e.g. `npm test -- agent/proxy/forward.test.ts`, or of a folder: no checks of the

@@ -1,7 +1,7 @@
-// Whether a file is one that bbolt, the store below the collector's queues and checkpoints, can work with: its head pages, and every
-// page that can be reached from them, as bbolt itself reads them (go.etcd.io/bbolt v1.4: db.go, tx_check.go, internal/common), each to
-// its end: the collector copies every value when it starts. bbolt has no checksum over data, so bytes changed inside a record are not
-// seen, neither here nor there. Invariant: reads only, and ends whatever the bytes are. Called by damaged-stores.ts while no collector runs.
+// Whether a file is one that bbolt, the store below the collector's queues and checkpoints, can work with: its head pages, and every page
+// that can be reached from them, as bbolt itself reads them (go.etcd.io/bbolt v1.4: db.go, tx_check.go, internal/common), each to its end:
+// the collector copies every value when it starts. bbolt has no checksum over data, so bytes changed inside a record are not seen, neither
+// here nor there. Invariant: reads only, and ends whatever the bytes are.
 import { type FileHandle, open } from "node:fs/promises";
 
 const PAGE_HEAD = 16;

@@ -1,5 +1,4 @@
 // From settings to the collector's configuration: which fragments this agent needs, and the overlay that the operator merges over it.
-// Called by configuration.ts, render-command.ts and diagnose.ts.
 import { accessSync, constants, readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import type { Adjustment } from "./remote-config.ts";

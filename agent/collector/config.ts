@@ -1,7 +1,7 @@
-// What the collector is to do, as one typed value: pure, so that the same input renders the same bytes. Invariants: telemetry leaves
-// by our two exporters to the signing proxy and no other way; whatever was acknowledged to an application or passed in a file lies in
-// a disk queue that is never given up; components are named once and for ever, because queue and checkpoint files carry their ids
-// (renaming one orphans its data). Called by main.ts; made YAML by render.ts.
+// What the collector is to do, as one typed value: pure, so that the same input renders the same bytes. Invariants: telemetry leaves by our
+// two exporters to the signing proxy and no other way; whatever was acknowledged to an application or passed in a file lies in a disk queue
+// that is never given up; components are named once and for ever, because queue and checkpoint files carry their ids (renaming one orphans
+// its data).
 import type { Compression, ListenAddress, LogLevel, Signal } from "../settings.ts";
 import { CHECKPOINT_STORAGE, type Component } from "./fragments/fragment.ts";
 import { cadvisor, type CadvisorInput } from "./fragments/cadvisor.ts";

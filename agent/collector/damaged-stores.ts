@@ -1,8 +1,7 @@
-// The files of the collector's stores (disk queues, places in files) when one is damaged: a collector that opens it dies, at every
-// start. Found, set aside as `<file>.damaged`, and what is lost with it is said in one line. Invariants: a file is touched only when
-// the collector's own words blame a store and the file itself shows damage, so a lock that another process holds or a full disk moves
-// nothing; the other files stay as they are; of each file at most one is kept aside, and only where the disk has room for another as
-// large. Called by process.ts and supervisor.ts.
+// The files of the collector's stores (disk queues, places in files) when one is damaged: a collector that opens it dies, at every start.
+// Found, set aside as `<file>.damaged`, and what is lost with it is said in one line. Invariants: a file is touched only when the
+// collector's own words blame a store and the file itself shows damage, so a lock that another process holds or a full disk moves nothing;
+// the other files stay as they are; of each file at most one is kept aside, and only where the disk has room for another as large.
 import { readdirSync, renameSync, rmSync, statfsSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { parse } from "yaml";

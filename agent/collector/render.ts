@@ -1,6 +1,5 @@
 // The configuration as YAML, with the operator's own file merged over it. Invariants: a value of ours is literal (the collector would
 // expand `$`); the merged result sends telemetry by our exporters only, unless the operator said otherwise.
-// Called by main.ts (`run`, `render`).
 import { parseDocument, stringify } from "yaml";
 import { EXPANDED, EXPORTER, FILES_EXPORTER, type CollectorConfig } from "./config.ts";
 

@@ -1,6 +1,6 @@
 // `diagnose`: runs every check, prints what is wrong and what to do, and writes a bundle for support. Invariant: no secret is printed or
 // written, the outgoing proxy's password not even alone; nothing is changed on the machine or in the cluster but one heartbeat; a check
-// that throws is a failed one, and the others run. Called by main.ts; the checks are in diagnose/.
+// that throws is a failed one, and the others run.
 import { writeFileSync } from "node:fs";
 import { unescape } from "node:querystring";
 import { gzipSync } from "node:zlib";

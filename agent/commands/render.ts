@@ -1,5 +1,4 @@
 // `render`: the collector's configuration as it would run, overlay merged, on stdout; the collector's verdict decides the exit code.
-// Called by main.ts.
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

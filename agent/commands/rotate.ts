@@ -1,5 +1,5 @@
 // `rotate`: asks for a new key of the cluster now, and waits until it is there. It only marks the Secret; the agent that holds the Lease
-// acts, and all others follow. Cluster agent only. Called by main.ts.
+// acts, and all others follow. Cluster agent only.
 import { setTimeout as sleep } from "node:timers/promises";
 import { ClusterSecret, rotationWaitMs } from "../credentials/cluster-secret.ts";
 import { kubernetesOf } from "../identity/cluster-agent-identity.ts";

@@ -1,8 +1,7 @@
-// The Secret that holds the cluster's one identity, and the only place that knows its layout. Invariants: a write names the
-// version it was made from, so no agent overwrites what another wrote since; what a crash must not lose (the Idempotency-Key of a
-// call, the hash of a used install token) is in here before the call, and goes in the same write that stores the call's answer.
-// The chart ships it empty, and the agent may neither create nor list. Called by enrolment/cluster-enrolment.ts and its steps,
-// secret-follower.ts and the command `rotate`.
+// The Secret that holds the cluster's one identity, and the only place that knows its layout. Invariants: a write names the version it was
+// made from, so no agent overwrites what another wrote since; what a crash must not lose (the Idempotency-Key of a call, the hash of a used
+// install token) is in here before the call, and goes in the same write that stores the call's answer. The chart ships it empty, and the
+// agent may neither create nor list.
 import { createHash } from "node:crypto";
 import { KubernetesError, type KubernetesApi, type KubernetesObject } from "../kubernetes/api.ts";
 import { type RegisterClusterRequest, ROTATION_OVERLAP_MS } from "../protocol/enrolment.ts";

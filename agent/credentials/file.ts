@@ -1,6 +1,6 @@
 // The host agent's credentials file: its key, and what it must remember to enrol without ever burning an install token. Invariants:
 // mode 0600; replaced atomically and synced, so that a crash leaves the old content or the new. Read
-// and written by enrolment/register.ts.
+// and written by identity/host-identity.ts.
 import { chmodSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import type { RegisterHostRequest } from "../protocol/enrolment.ts";

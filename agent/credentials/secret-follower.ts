@@ -1,6 +1,6 @@
-// Follows the Secret: a watch for speed, a poll behind it for certainty. Invariant: a change of the Secret is known here within one
-// poll interval, even when the watch has died without a word; a poll that knows more than the watch is the watch's end. An
-// answer or an event of the API that was overtaken by a newer one is never applied. Called by enrolment/cluster-enrolment.ts.
+// Follows the Secret: a watch for speed, a poll behind it for certainty. Invariant: a change of the Secret is known here within one poll
+// interval, even when the watch has died without a word; a poll that knows more than the watch is the watch's end. An answer or an event of
+// the API that was overtaken by a newer one is never applied.
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
 import { namedObject, type KubernetesApi } from "../kubernetes/api.ts";

@@ -1,4 +1,4 @@
-// The cluster agent's identity as main needs it: cluster-enrolment.ts on the pod's own API server and service account.
+// The cluster agent's identity as main needs it: cluster-identity.ts on the pod's own API server and service account.
 // Loaded only by the cluster agent. Ended by disposing it and nothing else: the collector's last flush still needs it.
 import { join } from "node:path";
 import { KubernetesApi } from "../kubernetes/api.ts";

@@ -1,6 +1,6 @@
 // The life of the cluster's one identity in one of its N agents: read it, follow it, and, when there is something to do, do it under
 // the Lease. Invariants: an agent signs only with a key that is in the Secret; only the holder of the Lease calls register or
-// rotate-key; what to do is decided anew from the Secret each time (duty.ts), so any agent finishes what a dead one began. Nothing
+// rotate-key; what to do is decided anew from the Secret each time (plan.ts), so any agent finishes what a dead one began. Nothing
 // here ends the process: without a key the proxy answers 503 and the collector keeps its queue. Started by main.ts; its
 // CredentialSource is what the proxy and the backend client sign with.
 import { setTimeout as sleep } from "node:timers/promises";

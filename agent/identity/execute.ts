@@ -1,5 +1,5 @@
-// Does one duty in one turn and says what the backend thinks of the key or the token. Invariant: a refusal that waiting cannot cure
-// is a finding, not an error; everything else that fails is thrown, and tried again in another turn. Called by cluster-enrolment.ts.
+// Does one duty in one turn and says what the backend thinks of the key or the token. Invariant: a refusal that waiting cannot cure is a
+// finding, not an error; everything else that fails is thrown, and tried again in another turn.
 import type { ClusterSettings } from "../settings.ts";
 import type { Credential } from "../credentials/store.ts";
 import type { KubernetesApi } from "../kubernetes/api.ts";

@@ -1,5 +1,5 @@
-// One turn of the Lease holder: the Secret as read under the Lease, and the only way to write it. Invariant: nothing is written
-// after the term is over or over another agent's write. Called by cluster-enrolment.ts, and by the steps it hands a turn to.
+// One turn of the Lease holder: the Secret as read under the Lease, and the only way to write it. Invariant: nothing is written after the
+// term is over or over another agent's write.
 import type { ClusterSecret, SecretContent, SecretSnapshot } from "../credentials/cluster-secret.ts";
 import type { LeaseTerm } from "./lease.ts";
 

@@ -1,7 +1,6 @@
-// Who of the cluster's agents may act: a Lease, taken only while there is something to do and given back after it. Invariant: a
-// term ends (its signal aborts) before any other agent may take the Lease, whatever the clocks of the nodes say and even if this
-// process was stopped in between; expiry is judged by how long the Lease was locally observed not to change (client-go's rule).
-// Called by cluster-enrolment.ts.
+// Who of the cluster's agents may act: a Lease, taken only while there is something to do and given back after it. Invariant: a term ends
+// (its signal aborts) before any other agent may take the Lease, whatever the clocks of the nodes say and even if this process was stopped
+// in between; expiry is judged by how long the Lease was locally observed not to change (client-go's rule).
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
 import { KubernetesError, type KubernetesApi, type KubernetesObject } from "../kubernetes/api.ts";

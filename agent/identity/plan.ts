@@ -1,6 +1,6 @@
-// What an agent of the cluster has to do now, decided from what the Secret says and what this agent knows: pure, so that every
-// state a crash can leave behind is a row of its test. Invariant: nothing here depends on how the state came about; the next
-// holder of the Lease picks up where the last one died. Source: spec decisions.md, "Enrolment". Called by cluster-enrolment.ts.
+// What an agent of the cluster has to do now, decided from what the Secret says and what this agent knows: pure, so that every state a
+// crash can leave behind is a row of its test. Invariant: nothing here depends on how the state came about; the next holder of the Lease
+// picks up where the last one died. Source: docs/decisions.md, "Enrolment".
 import { isRotating, type SecretContent } from "../credentials/cluster-secret.ts";
 import type { Credential } from "../credentials/store.ts";
 import { keyHash } from "../protocol/signature.ts";

@@ -1,6 +1,6 @@
-// Rotates the cluster's key under the Lease: announce, rotate, store. Invariant: the Idempotency-Key is in the Secret before the call
-// and leaves it in the write that stores the new key; until then the old key is the one in the Secret, and may ask for the same
-// answer again however late (spec decisions.md, "Enrolment"). No key signs that is not in the Secret. Called by perform.ts.
+// Rotates the cluster's key under the Lease: announce, rotate, store. Invariant: the Idempotency-Key is in the Secret before the call and
+// leaves it in the write that stores the new key; until then the old key is the one in the Secret, and may ask for the same answer again
+// however late (docs/decisions.md, "Enrolment"). No key signs that is not in the Secret.
 import { randomUUID } from "node:crypto";
 import { isRotating, type PendingRotation } from "../credentials/cluster-secret.ts";
 import type { Credential } from "../credentials/store.ts";

@@ -1,6 +1,5 @@
 // The few calls of the Kubernetes API that the agent makes: get, put, merge-patch, post and watch of JSON objects, as the pod's
 // service account. Invariant: the token is read from its file again before it can expire, and never appears in an error or a log.
-// Called by credentials/cluster-secret.ts, credentials/secret-follower.ts, enrolment/leader.ts, enrolment/permissions.ts, diagnose.
 //
 // Why not @kubernetes/client-node: measured on Node 24.21, resident memory over undici and type stripping (86 MB) is +48 MB for the
 // whole package, +25 MB for the three deep API classes and its watch (every API class pulls in the models of all), +1 MB for this

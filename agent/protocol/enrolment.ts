@@ -1,5 +1,5 @@
-// The wire contract of enrolment: paths, header names and bodies of register, heartbeat, rotate-key and remote configuration.
-// Invariant: node: imports only. Source: spec decisions.md, "Enrolment". Used by agent/enrolment and backend/enrolment.
+// The wire contract of enrolment: paths, header names and bodies of register, heartbeat, rotate-key and remote configuration. Invariant:
+// node: imports only. Source: docs/decisions.md, "Enrolment".
 
 export const REGISTER_CLUSTER_PATH = "/api/clusters/register";
 export const REGISTER_HOST_PATH = "/api/v1/agents/register";

@@ -1,5 +1,5 @@
-// Request bodies of the collector, held whole because a body may have to be sent twice. Invariant: the bytes held by all requests
-// together never exceed the budget, except that one body alone always gets in. Used by server.ts.
+// Request bodies of the collector, held whole because a body may have to be sent twice. Invariant: the bytes held by all requests together
+// never exceed the budget, except that one body alone always gets in.
 import type { IncomingMessage } from "node:http";
 import { promisify } from "node:util";
 import { gunzip, gzip, zstdCompress, zstdDecompress } from "node:zlib";

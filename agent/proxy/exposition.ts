@@ -1,7 +1,7 @@
-// OTLP/JSON metrics → Prometheus exposition text, the form that `/ingest` takes. Invariants: no line that the store would refuse; a
-// sample keeps its point's own time; what cannot be kept is counted by reason and never becomes a wrong number. Called by server.ts.
-// Source: OpenTelemetry specification, compatibility/prometheus_and_openmetrics.md, "OTLP Metric points to Prometheus".
-// No HELP and TYPE lines: they would be half of the bytes of a small scrape, and the query API offers no metadata. No scope labels.
+// OTLP/JSON metrics → Prometheus exposition text, the form that `/ingest` takes. Invariants: no line that the store would refuse; a sample
+// keeps its point's own time; what cannot be kept is counted by reason and never becomes a wrong number. Source: OpenTelemetry
+// specification, compatibility/prometheus_and_openmetrics.md, "OTLP Metric points to Prometheus". No HELP and TYPE lines: they would be
+// half of the bytes of a small scrape, and the query API offers no metadata. No scope labels.
 import { BodyError } from "./body.ts";
 import { BoundsText, type Bucket, explicitBuckets, exponentialBuckets } from "./histogram-buckets.ts";
 import {

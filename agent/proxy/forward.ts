@@ -1,6 +1,5 @@
 // Signs one body, sends it to the backend, and judges the answer. Invariant: only 204 is success, and only a refusal that is surely our
-// backend's word is final; whatever else happens means "keep it and try again", because the collector drops data on every other
-// status. Called by server.ts for each post; knows nothing of the collector's side.
+// backend's word is final; whatever else happens means "keep it and try again", because the collector drops data on every other status.
 import type { Credential, CredentialSource } from "../credentials/store.ts";
 import { FINAL_REFUSALS } from "../protocol/refusals.ts";
 import { KEY_AGE_HEADER, sign } from "../protocol/signature.ts";

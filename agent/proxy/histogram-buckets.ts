@@ -1,5 +1,5 @@
-// Histograms of OTLP as the cumulative buckets of the text format. Invariant: bounds ascend strictly, counts never fall, 64-bit counts
-// stay exact. Used by exposition.ts. Source: OpenTelemetry specification, metrics/data-model.md, "Histogram" and "ExponentialHistogram".
+// Histograms of OTLP as the cumulative buckets of the text format. Invariant: bounds ascend strictly, counts never fall, 64-bit counts stay
+// exact. Source: OpenTelemetry specification, metrics/data-model.md, "Histogram" and "ExponentialHistogram".
 import {
   type Buckets,
   type Double,

@@ -1,6 +1,6 @@
-// The OTLP/JSON metrics document as it arrives: every field may be missing, 64-bit integers are decimal strings or numbers, and
-// NaN and infinities are strings. Invariant: nothing is assumed that protobuf's JSON form does not promise. Used by exposition.ts.
-// Source: opentelemetry-proto, metrics/v1/metrics.proto; OTLP specification, "JSON Protobuf Encoding".
+// The OTLP/JSON metrics document as it arrives: every field may be missing, 64-bit integers are decimal strings or numbers, and NaN and
+// infinities are strings. Invariant: nothing is assumed that protobuf's JSON form does not promise. Source: opentelemetry-proto,
+// metrics/v1/metrics.proto; OTLP specification, "JSON Protobuf Encoding".
 
 export type Int64 = string | number;
 export type Double = number | string;

@@ -1,7 +1,7 @@
-// OpenTelemetry names → Prometheus names: metric names with unit and type suffixes, label names, label values. Invariant: what comes out
-// is a valid classic Prometheus name, and the same input always gives the same output. Used by exposition.ts and series-labels.ts.
-// Source: OpenTelemetry specification, compatibility/prometheus_and_openmetrics.md; where it leaves a choice, the strategy
-// UnderscoreEscapingWithSuffixes of prometheus/otlptranslator, so that names equal those of Prometheus' own OTLP receiver.
+// OpenTelemetry names → Prometheus names: metric names with unit and type suffixes, label names, label values. Invariant: what comes out is
+// a valid classic Prometheus name, and the same input always gives the same output. Source: OpenTelemetry specification,
+// compatibility/prometheus_and_openmetrics.md; where it leaves a choice, the strategy UnderscoreEscapingWithSuffixes of
+// prometheus/otlptranslator, so that names equal those of Prometheus' own OTLP receiver.
 
 export type NamedAs = "counter" | "gauge" | "other";
 

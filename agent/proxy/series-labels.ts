@@ -1,6 +1,5 @@
 // The labels of a series: what the resource says, and what the point says. Invariants: a label name occurs once; names that the server
 // sets are never used; resources that differ in an identifying attribute never share a series; no more labels than the store takes.
-// Used by exposition.ts, which asks once per resource and once per point.
 //
 // Promotion: every resource attribute becomes a label of every series, because host metrics, kubelet and file data have no
 // service.name and series of two nodes, pods or processes would otherwise be one. Attributes that tell
@@ -10,7 +9,7 @@
 import { attributeText, type KeyValue } from "./otlp-metrics.ts";
 import { labelName, labelValue } from "./prometheus-names.ts";
 
-/** Set by the server from the key; a sender's own value is kept under another name (decisions.md, "Mapping"). */
+/** Set by the server from the key; a sender's own value is kept under another name (docs/decisions.md, "Mapping"). */
 const FORCED = ["org_id", "host_id", "node"];
 
 /** VictoriaMetrics drops a sample with more than 40 labels: the name, the three that the server forces, and `le` or `quantile` are five. */

@@ -1,6 +1,6 @@
 // The loopback proxy between collector and backend. Invariants: it signs nothing but its three routes, asked for on its own loopback
 // name; it answers success only after the backend's 204; nothing of the caller's headers but Content-Encoding travels on. Started by
-// main.ts after enrolment and before the collector, stopped after the collector. Routes and answers: decisions.md, "The proxy".
+// main.ts after enrolment and before the collector, stopped after the collector. Routes and answers: docs/decisions.md, "The agent's proxy".
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -45,7 +45,7 @@ const ROUTES: ReadonlyMap<string, Route> = new Map([
   ["/v1/metrics", { signal: "metrics", path: "/ingest" }],
 ]);
 
-/** The backend's limit (interface.md, "Limits"). */
+/** The backend's limit (docs/contract.md, "Limits"). */
 const MAX_BODY_BYTES = 32 * 1024 * 1024;
 /** A document takes so much more once it is parsed, to be cut into parts. */
 const PARSED_FACTOR = 5;

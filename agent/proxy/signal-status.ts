@@ -1,6 +1,5 @@
-// What became of one signal's requests: counts, last success, last error, and the story of an outage in two log lines instead of one
-// per request. Invariant: an outage is told when it begins, reminded of at REMIND_MS, and told when it ends. Fed by server.ts, read
-// by health.ts and heartbeats through Proxy.status().
+// What became of one signal's requests: counts, last success, last error, and the story of an outage in two log lines instead of one per
+// request. Invariant: an outage is told when it begins, reminded of at REMIND_MS, and told when it ends.
 import type { Logger } from "pino";
 import type { Signal } from "../settings.ts";
 

@@ -1,4 +1,4 @@
-// Between the identity and its state on this node (state-dir.ts): waits for the folder, keeps any other identity from sending it, and
+// Between the identity and its state on this node (state/state-dir.ts): waits for the folder, keeps any other identity from sending it, and
 // notices when the identity has become another. Invariant: no credential leaves here but one that the folder in use is marked with.
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Credential, CredentialSource } from "../credentials/store.ts";

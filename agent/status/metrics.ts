@@ -1,5 +1,5 @@
 // The agent's own metrics as exposition text, made from its status at each scrape, followed by what the collector says of itself (its
-// queue, what it refused, its memory). Called by health.ts.
+// queue, what it refused, its memory).
 import { Counter, Gauge, Registry } from "prom-client";
 import type { AgentStatus, HealthSource } from "./health.ts";
 

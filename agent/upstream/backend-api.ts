@@ -1,6 +1,6 @@
-// The agent's calls of the backend: register, heartbeat, rotate, remote configuration. Invariant: every failure is a BackendError
-// whose code says what to do next, no error or log carries a token, key or signature, and every answer teaches the clock.
-// Telemetry does not pass here (agent/proxy). Called by register.ts, heartbeat.ts, rotate.ts, remote-config.ts.
+// The agent's calls of the backend: register, heartbeat, rotate, remote configuration. Invariant: every failure is a BackendError whose
+// code says what to do next, no error or log carries a token, key or signature, and every answer teaches the clock. Telemetry does not pass
+// here (agent/proxy).
 import type { Clock } from "./clock.ts";
 import type { Credential } from "../credentials/store.ts";
 import * as wire from "../protocol/enrolment.ts";
@@ -45,7 +45,7 @@ export interface Registered<T> {
 }
 
 export interface BackendApi {
-  /** The same `idempotencyKey` with the same token and body answers the same key until that key has signed (decisions.md, "Enrolment"). */
+  /** The same `idempotencyKey` with the same token and body answers the same key until that key has signed (docs/decisions.md, "Enrolment"). */
   registerHost(
     installToken: string,
     idempotencyKey: string,

@@ -1,6 +1,6 @@
-// The time that requests are signed with: this machine's clock, corrected by what the backend's `Date` headers say. Invariant: a
-// machine whose clock is hours wrong still signs inside the backend's window of 5 minutes, and says so in its log once when the
-// skew appears and once when it is gone. Fed by backend-api.ts and the proxy, read by whoever signs.
+// The time that requests are signed with: this machine's clock, corrected by what the backend's `Date` headers say. Invariant: a machine
+// whose clock is hours wrong still signs inside the backend's window of 5 minutes, and says so in its log once when the skew appears and
+// once when it is gone.
 import type { Logger } from "pino";
 
 export interface Clock {

@@ -1,6 +1,5 @@
-// Slows down guessing: after a few failures of one account from one address, that pair has to wait, twice as long each time.
-// Invariant: only the pair's own failures count, so that nobody is refused for what others tried; memory is bounded. Each replica
-// counts for itself. Used by login.ts.
+// Slows down guessing: after a few failures of one account from one address, that pair has to wait, twice as long each time. Invariant:
+// only the pair's own failures count, so that nobody is refused for what others tried; memory is bounded. Each replica counts for itself.
 import { isIPv6 } from "node:net";
 
 const FREE_FAILURES = 5;

@@ -1,6 +1,6 @@
-// Session JWTs: issued at login, verified on every request of a user. Invariant: algorithm, issuer and audience are fixed; the claims
-// say who it is, the database says what that user may do now, and is asked again at most USER_CACHE_MS later, so that a deleted or
-// demoted user is refused within 5 seconds in every replica. Used by serve.ts, login.ts and every route behind `guards.user`.
+// Session JWTs: issued at login, verified on every request of a user. Invariant: algorithm, issuer and audience are fixed; the claims say
+// who it is, the database says what that user may do now, and is asked again at most USER_CACHE_MS later, so that a deleted or demoted user
+// is refused within 5 seconds in every replica.
 import { createSecretKey, type KeyObject } from "node:crypto";
 import { jwtVerify, SignJWT } from "jose";
 import { ApiError } from "../errors.ts";

@@ -1,7 +1,6 @@
-// Finds the rule for which the evaluator refuses a whole rule file, and withholds it. Invariant: all rules that are not at fault reach
-// the evaluator in the end. It is the second line of defence: the first is the check before a rule is stored. With vmalert at hand each
-// suspect is tried in a dry run; without, all suspects are held back and then tried one at a time on the evaluator itself. Used by
-// reconciler.ts.
+// Finds the rule for which the evaluator refuses a whole rule file, and withholds it. Invariant: all rules that are not at fault reach the
+// evaluator in the end. It is the second line of defence: the first is the check before a rule is stored. With vmalert at hand each suspect
+// is tried in a dry run; without, all suspects are held back and then tried one at a time on the evaluator itself.
 import type { DryRun } from "../engines/vmalert/dry-run.ts";
 import type { Log } from "../observability/log.ts";
 import { groupOf } from "./rule-groups.ts";

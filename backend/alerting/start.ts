@@ -1,5 +1,4 @@
-// The alerting role, put together: routes for its application, and the background work that keeps the evaluator in step. Called by
-// serve.ts and by tests.
+// The alerting role, put together: routes for its application, and the background work that keeps the evaluator in step.
 import type { FastifyInstance } from "fastify";
 import type { Kysely } from "kysely";
 import { VmalertClient } from "../engines/vmalert/client.ts";

@@ -1,5 +1,5 @@
 // The live state of a rule, asked of the evaluator. Invariant: what is answered is about the rule's present revision or says inactive,
-// never about an older one. Used by routes.ts.
+// never about an older one.
 import type { LoadedRule, VmalertClient } from "../engines/vmalert/client.ts";
 import { REVISION_ANNOTATION, type Rule } from "./rule.ts";
 

@@ -1,5 +1,5 @@
-// One `audit` log line for every login and every change of a token, key, user, cluster or host. Invariant: it names who, from where
-// and what, by ids and names, and holds no secret. Called by the routes of accounts/ and enrolment/.
+// One `audit` log line for every login and every change of a token, key, user, cluster or host. Invariant: it names who, from where and
+// what, by ids and names, and holds no secret.
 import type { FastifyRequest } from "fastify";
 
 /** `action` is `<thing>.<verb>`; `subject` holds ids and names only. */

@@ -1,6 +1,6 @@
-// Verifies signed requests: headers, clock window, key, signature, kind of key; says on whose behalf a request comes. Invariant: it
-// reads headers only, never the body; every refusal is a 401 with its own code (403 for a wrong kind); a key that is known costs no
-// wait. Used by serve.ts for ingest and enrolment. Source: spec interface.md, "Ingest: HMAC-SHA256", and decisions.md, "HTTP conventions".
+// Verifies signed requests: headers, clock window, key, signature, kind of key; says on whose behalf a request comes. Invariant: it reads
+// headers only, never the body; every refusal is a 401 with its own code (403 for a wrong kind); a key that is known costs no wait. Source:
+// docs/contract.md, "Signed requests", and docs/decisions.md, "HTTP".
 import type { FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from "fastify";
 import {
   CLOCK_TOLERANCE_S,
@@ -49,7 +49,7 @@ export function createSignedGuard(options: SignedGuardOptions): Guards["signed"]
 
 /**
  * The guard of rotate-key: a cluster's key, also one whose overlap has ended, provided that the request repeats an Idempotency-Key.
- * The route decides whether that rotation may be answered again (spec decisions.md, "Enrolment").
+ * The route decides whether that rotation may be answered again (docs/decisions.md, "Enrolment").
  */
 export function createRotationGuard(options: SignedGuardOptions): onRequestAsyncHookHandler {
   return guard(options, ["cluster"], (request) => request.headers["idempotency-key"] !== undefined);

@@ -1,4 +1,4 @@
-// `atherops orgs`, `atherops users`, and `atherops accounts` for operators. Used by program.ts.
+// `atherops orgs`, `atherops users`, and `atherops accounts` for operators.
 import { Argument, Option, type Command } from "commander";
 import { readPassword } from "./password-input.ts";
 import { Problem } from "./cli-error.ts";

@@ -1,5 +1,5 @@
-// The admin client's calls to the backend: finds the address, carries the session, turns refusals into sentences. Invariant: it knows
-// the HTTP API only, never the database; a password or token is never sent in clear text to another machine. Used by all commands.
+// The admin client's calls to the backend: finds the address, carries the session, turns refusals into sentences. Invariant: it knows the
+// HTTP API only, never the database; a password or token is never sent in clear text to another machine.
 import { isIP } from "node:net";
 import { readPassword } from "./password-input.ts";
 import { Problem } from "./cli-error.ts";

@@ -1,4 +1,4 @@
-// `atherops tokens`, `clusters`, `hosts` and `keys`. Used by program.ts.
+// `atherops tokens`, `clusters`, `hosts` and `keys`.
 import { readFileSync } from "node:fs";
 import { text } from "node:stream/consumers";
 import type { Command } from "commander";

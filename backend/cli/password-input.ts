@@ -1,6 +1,5 @@
-// Where a password comes from: a file, a pipe, or the keyboard without echo. Invariant: never a program argument, never printed; the
-// echo is off before the prompt is there, because a program or a fast hand types as soon as it sees it.
-// Used by login and by the commands that set a password.
+// Where a password comes from: a file, a pipe, or the keyboard without echo. Invariant: never a program argument, never printed; the echo
+// is off before the prompt is there, because a program or a fast hand types as soon as it sees it.
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline/promises";
 import { Writable } from "node:stream";

@@ -1,5 +1,5 @@
-// The admin client `atherops`: its commands, its help, its exit codes (0 done, 1 refused or failed, 2 wrong usage). Invariant: it talks
-// to the backend's HTTP API only; results go to stdout, everything else to stderr. Called by bin/atherops.ts and by tests.
+// The admin client `atherops`: its commands, its help, its exit codes (0 done, 1 refused or failed, 2 wrong usage). Invariant: it talks to
+// the backend's HTTP API only; results go to stdout, everything else to stderr.
 import { Command, CommanderError } from "commander";
 import packageFile from "../package.json" with { type: "json" };
 import { addAccountCommands } from "./account-commands.ts";

@@ -1,5 +1,4 @@
 // `atherops logs` and `atherops traces`: the newest rows of a query, or a live tail; `atherops metrics`: the value of an expression now.
-// Used by program.ts.
 import { Option, type Command } from "commander";
 import { follow } from "./follow.ts";
 import { Problem } from "./cli-error.ts";

@@ -1,5 +1,5 @@
 // Where the admin client keeps its session between two commands. Invariant: the file is readable by its owner only, and replaced as a
-// whole; a place that cannot be used is a Problem that names it. Used by client.ts and by login and logout.
+// whole; a place that cannot be used is a Problem that names it.
 import { accessSync, constants, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { makeFolder } from "../data-dir/make-folder.ts";

@@ -1,4 +1,4 @@
-// The environment of the admin client. Nothing else in admin-client/ reads it.
+// The environment of the admin client. Nothing else in cli/ reads it.
 //
 //   ATHEROPS_URL            the backend, e.g. https://telemetry.example.com; default: where the last login went
 //   ATHEROPS_PASSWORD_FILE  reads the password from this file; an expired session then logs in again by itself

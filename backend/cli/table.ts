@@ -1,5 +1,5 @@
-// Rows as a table for people, as JSON for programs. Invariant: text from telemetry cannot steer the terminal: control characters are
-// shown, not sent. Used by all commands that print rows.
+// Rows as a table for people, as JSON for programs. Invariant: text from telemetry cannot steer the terminal: control characters are shown,
+// not sent.
 
 export type Row = Record<string, unknown>;
 

@@ -1,6 +1,6 @@
 // `atherops-backend backup` and `restore` of an embedded installation: a checked copy of DATA_DIR, taken while nothing runs on it.
-// Invariant: a backup folder that has its final name is complete, and a restore that its manifest does not confirm, file by file,
-// never becomes a DATA_DIR. What is outside (PostgreSQL, ClickHouse, VictoriaMetrics) is backed up there: docs/backup.md. Called by main.ts.
+// Invariant: a backup folder that has its final name is complete, and a restore that its manifest does not confirm, file by file, never
+// becomes a DATA_DIR. What is outside (PostgreSQL, ClickHouse, VictoriaMetrics) is backed up there: docs/backup.md.
 import { createHash } from "node:crypto";
 import { constants, createReadStream } from "node:fs";
 import { chmod, copyFile, lstat, mkdir, open, readdir, readFile, readlink, rename, rm, symlink, utimes, writeFile } from "node:fs/promises";

@@ -1,6 +1,6 @@
-// Lets one process at a time use a DATA_DIR: PGlite corrupts silently, and chDB refuses obscurely, when two do. Called by main.ts
-// before any embedded engine opens. Invariant: the lock is the kernel's (an exclusive SQLite transaction), so it ends with its
-// process however that dies, is never stale, and holds across containers that share a volume.
+// Lets one process at a time use a DATA_DIR: PGlite corrupts silently, and chDB refuses obscurely, when two do. Invariant: the lock is the
+// kernel's (an exclusive SQLite transaction), so it ends with its process however that dies, is never stale, and holds across containers
+// that share a volume.
 import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";

@@ -1,11 +1,11 @@
 // The body of both heartbeats: informational, so that nothing in it can make a living agent look dead. Invariant: unknown fields are
-// ignored, long texts are cut, odd intervals are brought into bounds; only a wrong type is refused. Used by the heartbeat routes.
+// ignored, long texts are cut, odd intervals are brought into bounds; only a wrong type is refused.
 import type { Heartbeat } from "../../agent/protocol/enrolment.ts";
 import type { CollectorReport } from "./table.ts";
 
 const DEFAULT_INTERVAL_S = 30;
 const MAX_INTERVAL_S = 3600;
-/** Online while the last heartbeat is younger than this many intervals (spec decisions.md, "Enrolment"). */
+/** Online while the last heartbeat is younger than this many intervals (docs/decisions.md, "Enrolment"). */
 const ONLINE_INTERVALS = 3;
 const MAX_TEXT = 1000;
 

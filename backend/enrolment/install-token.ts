@@ -1,6 +1,6 @@
-// One-time install tokens: who may register, once. Invariant: a token enrols one agent; the same Idempotency-Key gets the same key
-// again until that key has signed, is revoked, or 24 hours have passed, so that a crashed agent loses nothing. Stored hashed only.
-// Used by the register routes. Source: spec decisions.md, "Enrolment".
+// One-time install tokens: who may register, once. Invariant: a token enrols one agent; the same Idempotency-Key gets the same key again
+// until that key has signed, is revoked, or 24 hours have passed, so that a crashed agent loses nothing. Stored hashed only. Source:
+// docs/decisions.md, "Enrolment".
 import { createHash, randomBytes } from "node:crypto";
 import type { FastifyRequest, onRequestAsyncHookHandler } from "fastify";
 import type { Kysely, Transaction } from "kysely";

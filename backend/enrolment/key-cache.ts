@@ -1,6 +1,6 @@
-// What this replica knows of keys, so that a signature is verified without a question to the database. Invariant: nothing known is
-// older than KEY_CACHE_MS, so that a revocation anywhere is in force everywhere within 5 s; memory is bounded; a hash is looked up
-// once however many requests carry it. Used by authenticate.ts; the routes of enrolment/ tell it what they changed.
+// What this replica knows of keys, so that a signature is verified without a question to the database. Invariant: nothing known is older
+// than KEY_CACHE_MS, so that a revocation anywhere is in force everywhere within 5 s; memory is bounded; a hash is looked up once however
+// many requests carry it.
 import type { Kysely } from "kysely";
 import type { KeySource, VerifyingKey } from "../auth/signed-requests.ts";
 import { findKeyByHash, recordFirstUse } from "./key-table.ts";

@@ -1,6 +1,5 @@
-// API keys in the database: minted, found by hash, retired, revoked, re-encrypted. Invariant: the raw key leaves this file only to
-// whoever minted it and to the cache that verifies signatures; revocation is forever. Used by the routes of enrolment/, by
-// key-cache.ts and by accounts/bootstrap.ts.
+// API keys in the database: minted, found by hash, retired, revoked, re-encrypted. Invariant: the raw key leaves this file only to whoever
+// minted it and to the cache that verifies signatures; revocation is forever.
 import { StartError } from "../startup-error.ts";
 import { randomBytes, randomUUID } from "node:crypto";
 import type { Kysely, Transaction } from "kysely";
@@ -21,7 +20,7 @@ export interface NewKey {
   rotationIdempotencyKey?: string;
 }
 
-/** `ak_` and 32 random bytes (spec decisions.md, "Enrolment"). */
+/** `ak_` and 32 random bytes (docs/decisions.md, "Enrolment"). */
 export async function mintKey(db: Db, masterKeys: MasterKeys, key: NewKey, now: Date): Promise<{ row: KeyRow; rawKey: string }> {
   const rawKey = `ak_${randomBytes(32).toString("base64url")}`;
   const id = randomUUID();

@@ -1,6 +1,6 @@
-// Encrypts API keys at rest: AES-256-GCM under the master key, bound to organisation and key id. Invariant: a stolen database without
-// the master key yields no API key, and a ciphertext moved to another row does not decrypt. Verifying an HMAC needs the raw key, so
-// a hash is not enough (spec decisions.md, "Enrolment"). Used by key-table.ts.
+// Encrypts API keys at rest: AES-256-GCM under the master key, bound to organisation and key id. Invariant: a stolen database without the
+// master key yields no API key, and a ciphertext moved to another row does not decrypt. Verifying an HMAC needs the raw key, so a hash is
+// not enough (docs/decisions.md, "Enrolment").
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:crypto";
 
 const CIPHER = "aes-256-gcm";

@@ -6,7 +6,7 @@ import { NO_POSTGRES, postgresBinaries, PostgresServer } from "../../test/fixtur
 import { openDatabase, type Database } from "../engines/postgres/database.ts";
 import { createLog } from "../observability/log.ts";
 
-/** The promise of spec decisions.md: a revocation or demotion is in force everywhere within 5 seconds. */
+/** The promise of docs/decisions.md: a revocation or demotion is in force everywhere within 5 seconds. */
 const BOUND_MS = 5_000;
 
 describe.skipIf(!postgresBinaries)(`two replicas${postgresBinaries ? "" : `: ${NO_POSTGRES}`}`, () => {

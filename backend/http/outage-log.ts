@@ -1,6 +1,5 @@
-// Tells an outage in a few lines instead of one per refused request: when it begins (with its cause), every half minute how many more,
-// and when it has ended. Invariant: nothing of a failure's kind is lost, only its repetitions are counted. Used by server.ts for 502
-// and 503; a 500 is always logged whole.
+// Tells an outage in a few lines instead of one per refused request: when it begins (with its cause), every half minute how many more, and
+// when it has ended. Invariant: nothing of a failure's kind is lost, only its repetitions are counted.
 import type { Log } from "../observability/log.ts";
 
 const INTERVAL_MS = 30_000;

@@ -1,6 +1,5 @@
 // Reads one ingest body from the raw request: decompresses while reading, within the size limit, the memory budget and a least speed.
 // Invariant: never holds more than the budget has granted, whatever sizes of chunks, compression ratio or speed the sender chooses.
-// Called by ingest/door.ts after authentication.
 import type { IncomingMessage } from "node:http";
 import { constants, createGunzip, createZstdDecompress } from "node:zlib";
 import { ApiError } from "../errors.ts";

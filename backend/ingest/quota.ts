@@ -1,6 +1,5 @@
-// Bytes and records a second per organisation, by token buckets in this replica. Invariant: a body is refused only before it is read;
-// what it then turns out to cost is charged in full, so that an organisation over its quota waits until the debt is worked off.
-// Used by ingest/door.ts.
+// Bytes and records a second per organisation, by token buckets in this replica. Invariant: a body is refused only before it is read; what
+// it then turns out to cost is charged in full, so that an organisation over its quota waits until the debt is worked off.
 import { ApiError } from "../errors.ts";
 
 export interface QuotaLimits {

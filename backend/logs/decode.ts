@@ -1,4 +1,4 @@
-// OTLP/JSON logs → rows of the table logs, by the mapping table of the contract (interface.md, "OTLP logs field mapping"; decisions.md,
+// OTLP/JSON logs → rows of the table logs, by the mapping table of the contract (docs/contract.md, "Logs"; docs/decisions.md,
 // "Mapping"). Invariant: pure; the whole body is decoded or it throws an ApiError that names the field. Called on any thread, by
 // ingest/otlp-decoder.ts.
 import type { NativeColumns } from "../engines/clickhouse/native-block.ts";

@@ -1,6 +1,5 @@
 // Judges Prometheus exposition text in one pass over its bytes, without making strings. Invariant: a body that passes is stored by
-// VictoriaMetrics line by line as it stands, save the samples counted in `dropped`, which the engine drops without a word. Called by
-// metrics/ingest.ts before anything is stored.
+// VictoriaMetrics line by line as it stands, save the samples counted in `dropped`, which the engine drops without a word.
 //
 // The grammar is the text format (names without quotes are ASCII, quoted names any UTF-8), plus OpenMetrics' exemplars, `# EOF` and
 // seconds. Three spellings that the format allows and the engine misreads are corrected in place, without moving a byte: a `+` before a

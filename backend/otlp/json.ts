@@ -1,7 +1,6 @@
 // Reads the fields of OTLP/JSON messages: the primitives of the protobuf JSON mapping with OTLP's exceptions (hex ids, integer enums,
 // unknown fields ignored; OpenTelemetry protocol specification, "JSON Protobuf Encoding"). Invariant: a value of a wrong type is a
-// FieldError that names its path, never a silent default; a 64-bit integer never passes through a double. Used by decode.ts of logs
-// and traces, on any thread.
+// FieldError that names its path, never a silent default; a 64-bit integer never passes through a double.
 import { randomUUID } from "node:crypto";
 import { ApiError } from "../errors.ts";
 

@@ -1,10 +1,10 @@
-// The labels of a record: resource and record attributes together, the record's winning a clash. Invariant: reserved keys, which name
-// the sender, never come from a payload, and no key appears twice. Used by decode.ts of logs and traces.
+// The labels of a record: resource and record attributes together, the record's winning a clash. Invariant: reserved keys, which name the
+// sender, never come from a payload, and no key appears twice.
 import { encodedString, type MapColumn, StringColumn } from "../engines/clickhouse/native-columns.ts";
 import type { Json } from "./json.ts";
 import { eachAttribute } from "./value.ts";
 
-/** Attributes that would claim an identity; it comes from the key alone (interface.md, "Ingest", rule 5). */
+/** Attributes that would claim an identity; it comes from the key alone (docs/contract.md, "Ingest", rule 5). */
 const RESERVED = new Set(["org_id", "host_id", "instance", "node"]);
 
 /** Above this, a Map finds a repeated key faster than comparing does. */

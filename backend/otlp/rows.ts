@@ -1,6 +1,5 @@
 // Collects decoded records as rows of a table, cut by day of their own time. Invariant: a record is one row in every column of its day; a
-// time that cannot be kept is dropped and counted, so no insert ever spans an absurd range of days. Used by decode.ts of logs and
-// traces, on any thread; the stores insert the sections as they are.
+// time that cannot be kept is dropped and counted, so no insert ever spans an absurd range of days.
 import { type ColumnsOf, emptyColumns, type NativeColumns, type NativeRows, nativeRows } from "../engines/clickhouse/native-block.ts";
 import {
   type Column,

@@ -1,6 +1,5 @@
-// AnyValue and attributes of OTLP as text, as the mapping tables of the contract say: scalars as they read, lists and maps as plain
-// JSON, bytes as base64, the empty value as "". Invariant: every kind is accepted, no nesting overflows the stack. Used by decode.ts of
-// logs and traces.
+// AnyValue and attributes of OTLP as text, as the mapping tables of the contract say: scalars as they read, lists and maps as plain JSON,
+// bytes as base64, the empty value as "". Invariant: every kind is accepted, no nesting overflows the stack.
 import { asObject, double, each, FieldError, int64, type Json, within } from "./json.ts";
 
 /** Deeper values are refused; no exporter nests so far. */

@@ -1,6 +1,5 @@
-// The query parameters that logs and traces have in common: range, limit, cursor, and the Link to the next page. Invariant: a page
-// starts exactly after the last row of the one before, over (time, id); nanoseconds are digits or bigint, never doubles. Used by the
-// routes of logs and traces.
+// The query parameters that logs and traces have in common: range, limit, cursor, and the Link to the next page. Invariant: a page starts
+// exactly after the last row of the one before, over (time, id); nanoseconds are digits or bigint, never doubles.
 import type { FastifyRequest } from "fastify";
 import { and, type Sql, sql } from "../engines/clickhouse/sql.ts";
 import { ApiError } from "../errors.ts";

@@ -1,6 +1,5 @@
-// Builds a program from its Go module, pinned by go.mod and go.sum in hack/tools/<folder> (written by hack/tools/update.sh).
-// Invariant: -mod=readonly, so that a build uses exactly the pinned sources; no C, so that the program runs in any image.
-// Called by obtain.ts when the program's release cannot be had.
+// Builds a program from its Go module, pinned by go.mod and go.sum in hack/tools/<folder> (written by hack/tools/update.sh). Invariant:
+// -mod=readonly, so that a build uses exactly the pinned sources; no C, so that the program runs in any image.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";

@@ -1,7 +1,6 @@
-// Finds or brings one program of a pinned version. Ways, in this order: PATH; kept from an earlier run; the project's release;
-// its Go module. Invariant: what stands at its place in the cache is complete, runs, and says the pinned version; it comes there by
-// one rename. Two runs at once share the work; a run that was killed leaves nothing that the next one would trust.
-// Called by hack/fetch-tools.ts.
+// Finds or brings one program of a pinned version. Ways, in this order: PATH; kept from an earlier run; the project's release; its Go
+// module. Invariant: what stands at its place in the cache is complete, runs, and says the pinned version; it comes there by one rename.
+// Two runs at once share the work; a run that was killed leaves nothing that the next one would trust.
 import { execFile } from "node:child_process";
 import { accessSync, constants, existsSync } from "node:fs";
 import { chmod, mkdir, rename, rm } from "node:fs/promises";

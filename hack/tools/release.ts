@@ -1,7 +1,7 @@
-// Brings a program from its project's release: the archive, checked against the checksum file that the same release publishes, and
-// against a SHA-256 pinned in this repository once somebody has verified one. Invariant: nothing unchecked is ever unpacked.
-// Called by obtain.ts. Tried against a local server (release.test.ts); the real hosts of hack/fetch-tools.ts could not be reached
-// from where this was written, so their file names rest on the projects' documentation alone.
+// Brings a program from its project's release: the archive, checked against the checksum file that the same release publishes, and against
+// a SHA-256 pinned in this repository once somebody has verified one. Invariant: nothing unchecked is ever unpacked. Tried against a local
+// server (release.test.ts); the real hosts of hack/fetch-tools.ts could not be reached from where this was written, so their file names
+// rest on the projects' documentation alone.
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { createReadStream, createWriteStream } from "node:fs";

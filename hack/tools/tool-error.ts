@@ -1,5 +1,4 @@
-// What fetching a program can end with, and how it tells what it does. Used by every file of hack/tools and shown by its callers
-// without a stack: the message alone says what was tried and what to do.
+// What fetching a program can end with, and how it tells what it does.
 export class ToolError extends Error {
   override readonly name = "ToolError";
 }

@@ -1,5 +1,4 @@
 // Metrics of containers in cAdvisor's own names, scraped from the kubelet (kubeletstats cannot give them). Needs nodes/metrics get.
-// Called by config.ts.
 import type { Fragment } from "./fragment.ts";
 import { kubeletAddress, kubeletTls, type KubeletInput } from "./kubelet.ts";
 

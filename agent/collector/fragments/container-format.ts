@@ -1,8 +1,8 @@
-// What container runtimes write around each line of a container: time, stream, and whether the line goes on in the next one (CRI: containerd,
-// CRI-O), or the same as JSON (Docker). Invariant: a line is handed on within the call that read its end. The collector's own operator
-// `container` breaks that for CRI: its lines go through a buffer (100 lines or 100 ms) that a place in the file does not wait for, so a
-// killed collector loses them (pkg/stanza v0.149.0, operator/parser/container/config.go, NewBatchingLogEmitter; seen with 8 lines). Its
-// Docker half has no buffer. Fields are those of `container`, but for `logtag`, which nobody needs afterwards. Used by pod-logs.ts.
+// What container runtimes write around each line of a container: time, stream, and whether the line goes on in the next one (CRI:
+// containerd, CRI-O), or the same as JSON (Docker). Invariant: a line is handed on within the call that read its end. The collector's own
+// operator `container` breaks that for CRI: its lines go through a buffer (100 lines or 100 ms) that a place in the file does not wait for,
+// so a killed collector loses them (pkg/stanza v0.149.0, operator/parser/container/config.go, NewBatchingLogEmitter; seen with 8 lines).
+// Its Docker half has no buffer. Fields are those of `container`, but for `logtag`, which nobody needs afterwards.
 
 const CRI_LINE = "^(?P<time>[^ ]+) (?P<stream>stdout|stderr) (?P<logtag>[^ ]*) ?(?P<log>.*)$";
 const IS_CRI = "attributes.logtag != nil";

@@ -1,6 +1,5 @@
-// Log files of a machine. Invariant: a line is handed on only together with its place in the file, and the place is remembered only
-// after the line lies in the disk queue; so no line is lost by a crash, and a crash may repeat what was read since the last
-// checkpoint. Called by config.ts; pod-logs.ts reads the same way.
+// Log files of a machine. Invariant: a line is handed on only together with its place in the file, and the place is remembered only after
+// the line lies in the disk queue; so no line is lost by a crash, and a crash may repeat what was read since the last checkpoint.
 import { CHECKPOINT_STORAGE, type Component, type Fragment } from "./fragment.ts";
 
 export interface FilesInput {

@@ -1,4 +1,4 @@
-// Usage of node, pods, containers and volumes as the kubelet sums it up. Needs nodes/stats get. Called by config.ts.
+// Usage of node, pods, containers and volumes as the kubelet sums it up. Needs nodes/stats get.
 import type { Component, Fragment } from "./fragment.ts";
 
 export interface KubeletInput {

@@ -1,5 +1,4 @@
-// Is the backend there: its name, the way to it, its certificate, its clock, and does it take our key. Called by diagnose.ts, host.ts and
-// cluster.ts.
+// Is the backend there: its name, the way to it, its certificate, its clock, and does it take our key.
 import { lookup } from "node:dns/promises";
 import type { Clock } from "../../upstream/clock.ts";
 import type { Credential } from "../../credentials/store.ts";

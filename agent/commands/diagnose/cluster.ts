@@ -1,5 +1,5 @@
 // Checks of the cluster agent: permissions, Secret and key, kubelet, and the frozen older agent. Every one, failing and passing, is in
-// test/faults/cluster-diagnose.test.ts. Called by diagnose.ts.
+// test/faults/cluster-diagnose.test.ts.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { kubeletAddress, kubeletTls } from "../../collector/fragments/kubelet.ts";

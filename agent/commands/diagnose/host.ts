@@ -1,4 +1,4 @@
-// Checks of the host agent's identity: its credentials file and key. Called by diagnose.ts.
+// Checks of the host agent's identity: its credentials file and key.
 import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { CredentialsFile, type HostCredentials } from "../../credentials/file.ts";

@@ -1,4 +1,4 @@
-// Checks of this machine: disk, collector, log files, and the running agent. Called by diagnose.ts.
+// Checks of this machine: disk, collector, log files, and the running agent.
 import { accessSync, constants, existsSync, globSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { dirname, join } from "node:path";

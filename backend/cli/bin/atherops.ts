@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The admin client's entry. What it does is in admin-client/program.ts.
+// The admin client's entry. What it does is in cli/program.ts.
 import { run } from "../program.ts";
 import { readClientSettings } from "../settings.ts";
 

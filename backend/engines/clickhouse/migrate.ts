@@ -1,6 +1,6 @@
-// Brings the schema to the newest number of migrations/, and the retention of each table to the setting. Invariant: a migration is
-// recorded after it ran, and runs once however many replicas start together; should a replica die half-way, the next one runs it
-// again, so every migration is written to be repeatable (IF NOT EXISTS). Called by serve.ts before any store opens.
+// Brings the schema to the newest number of migrations/, and the retention of each table to the setting. Invariant: a migration is recorded
+// after it ran, and runs once however many replicas start together; should a replica die half-way, the next one runs it again, so every
+// migration is written to be repeatable (IF NOT EXISTS).
 import { readdir, readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Log } from "../../observability/log.ts";

@@ -1,5 +1,5 @@
 // Puts the rows of many bodies together as one block of ClickHouse's Native format (docs: "Native", src/Formats/NativeReader.cpp).
-// Invariant: pure; sections of one table always have the same columns in the same order. Used by group-commit.ts.
+// Invariant: pure; sections of one table always have the same columns in the same order.
 import {
   type Column,
   encodedString,

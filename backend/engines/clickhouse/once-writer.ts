@@ -1,7 +1,7 @@
-// Stores the rows of a body once, however often the body comes within 10 minutes. A body is known by its sender and hash, and each of
-// its days by itself, because the engine commits a partition whole or not at all, but not two together. Invariant: a day that was
-// acknowledged is never stored again, one that was not is never taken for stored: after a failure of unknown outcome, and after a
-// restart, the table itself is asked (columns org_id, host_id, body_hash, received_at). Used by the stores of logs and traces.
+// Stores the rows of a body once, however often the body comes within 10 minutes. A body is known by its sender and hash, and each of its
+// days by itself, because the engine commits a partition whole or not at all, but not two together. Invariant: a day that was acknowledged
+// is never stored again, one that was not is never taken for stored: after a failure of unknown outcome, and after a restart, the table
+// itself is asked (columns org_id, host_id, body_hash, received_at).
 import type { ClickHouse } from "./client.ts";
 import { GroupCommit } from "./group-commit.ts";
 import type { NativeColumns, NativeRows } from "./native-block.ts";

@@ -1,5 +1,5 @@
 // Remembers which bodies of which sender were seen lately, in some 16 bytes each: a million of them as strings took 150 MB. Invariant: a
-// body is known for at least the window, at most a quarter longer, and never taken for another of its sender. Used by once-writer.ts.
+// body is known for at least the window, at most a quarter longer, and never taken for another of its sender.
 
 const SLICES_PER_WINDOW = 4;
 

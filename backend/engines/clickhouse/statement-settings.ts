@@ -1,5 +1,5 @@
-// The settings that every statement carries, embedded or remote, so that neither a server's profile nor a version's default changes
-// what a statement means. Used by embedded.ts and remote.ts.
+// The settings that every statement carries, embedded or remote, so that neither a server's profile nor a version's default changes what a
+// statement means.
 import type { Insert, ReadLimits } from "./client.ts";
 import { sql } from "./sql.ts";
 

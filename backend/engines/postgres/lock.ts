@@ -1,5 +1,5 @@
-// Advisory locks by name: what must be done by one replica at a time. Invariant: held until the transaction ends, so that a killed
-// replica never keeps one. Used by migrate.ts and accounts/bootstrap.ts.
+// Advisory locks by name: what must be done by one replica at a time. Invariant: held until the transaction ends, so that a killed replica
+// never keeps one.
 import { createHash } from "node:crypto";
 import { sql, type Transaction } from "kysely";
 

@@ -1,6 +1,6 @@
-// Brings the tables up to date: numbered plain SQL files, each applied once, in order, however many replicas start together.
-// Invariant: a file that was applied is never applied again and must never be changed; all pending files are applied in one
-// transaction under an advisory lock, or none. Called by serve.ts before anything else touches the database, and by tests.
+// Brings the tables up to date: numbered plain SQL files, each applied once, in order, however many replicas start together. Invariant: a
+// file that was applied is never applied again and must never be changed; all pending files are applied in one transaction under an
+// advisory lock, or none.
 import { createHash } from "node:crypto";
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";

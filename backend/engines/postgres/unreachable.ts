@@ -1,6 +1,5 @@
-// Tells "the database cannot be reached" from every other failure of a statement, for all statements in one place. Invariant: only
-// failures of the connection become `storage_unavailable` (502 with Retry-After); errors of a statement pass unchanged. Used by
-// database.ts.
+// Tells "the database cannot be reached" from every other failure of a statement, for all statements in one place. Invariant: only failures
+// of the connection become `storage_unavailable` (502 with Retry-After); errors of a statement pass unchanged.
 import type { AbortableOperationOptions, CompiledQuery, DatabaseConnection, Dialect, Driver, Kysely, QueryResult } from "kysely";
 import { ApiError } from "../../errors.ts";
 
