@@ -6,7 +6,7 @@ import { ID_PARAMS, NOTHING } from "../enrolment/schema.ts";
 import { ApiError } from "../errors.ts";
 import { audit } from "../auth/audit-log.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "./password.ts";
-import type { AccountDeps } from "./routes.ts";
+import type { AccountDeps } from "./deps.ts";
 import { EMAIL_SCHEMA, findUserByEmail, insertUser, requireFreeEmail } from "./table.ts";
 import { keepOthers, lockOperators, shown, USER_SCHEMA } from "./users.ts";
 

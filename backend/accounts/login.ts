@@ -7,7 +7,7 @@ import { audit } from "../auth/audit-log.ts";
 import { LoginBackoff } from "./login-backoff.ts";
 import { decoyHash, passwordMatches } from "./password.ts";
 import { createProxyWarning } from "./proxy-warning.ts";
-import type { AccountDeps } from "./routes.ts";
+import type { AccountDeps } from "./deps.ts";
 import { findUserByEmail, normalEmail, type UserRow } from "./table.ts";
 
 const BODY_LIMIT_BYTES = 8 * 1024;

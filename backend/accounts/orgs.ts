@@ -3,7 +3,7 @@ import type { FastifyInstance } from "fastify";
 import { nameSchema } from "../enrolment/schema.ts";
 import { audit } from "../auth/audit-log.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "./password.ts";
-import type { AccountDeps } from "./routes.ts";
+import type { AccountDeps } from "./deps.ts";
 import { EMAIL_SCHEMA, insertOrg, insertUser, requireFreeEmail, requireFreeName } from "./table.ts";
 
 const org = {

@@ -7,7 +7,7 @@ import type { Role, SessionUser } from "../auth/request-identity.ts";
 import { audit } from "../auth/audit-log.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "./password.ts";
 import { requireRoom } from "./room.ts";
-import type { AccountDeps } from "./routes.ts";
+import type { AccountDeps } from "./deps.ts";
 import { EMAIL_SCHEMA, insertUser, requireFreeEmail, type AccountDb, type AccountTables, type UserRow } from "./table.ts";
 
 const ROLE_SCHEMA = { type: "string", enum: ["viewer", "admin", "operator"] } as const;

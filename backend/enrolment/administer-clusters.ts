@@ -7,7 +7,7 @@ import { isOnline } from "./heartbeat.ts";
 import { revokeKeysOf } from "./key-table.ts";
 import { CURSOR_QUERY, linkNext, PAGE_ROWS, readCursor, type CursorQuery } from "./page.ts";
 import { currentKeyTimes } from "./registry.ts";
-import type { EnrolmentDeps } from "./routes.ts";
+import type { EnrolmentDeps } from "./deps.ts";
 import { caller, COLLECTOR_SCHEMA, idOf, ID_PARAMS, missing, NOTHING, OPTIONAL_TIME_SCHEMA, UUID_SCHEMA } from "./schema.ts";
 
 const common = { tags: ["enrolment"], security: [{ session: [] }] };

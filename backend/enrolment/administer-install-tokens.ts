@@ -7,7 +7,7 @@ import { audit } from "../auth/audit-log.ts";
 import { requireRoom } from "../accounts/room.ts";
 import { ApiError } from "../errors.ts";
 import { newInstallToken } from "./install-token.ts";
-import type { EnrolmentDeps } from "./routes.ts";
+import type { EnrolmentDeps } from "./deps.ts";
 import { bodyIsOptional, caller, idOf, ID_PARAMS, missing, NOTHING, OPTIONAL_TIME_SCHEMA, TIME_SCHEMA, UUID_SCHEMA } from "./schema.ts";
 
 const UNITS_MS = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;

@@ -5,7 +5,7 @@ import { sql } from "kysely";
 import { audit } from "../auth/audit-log.ts";
 import { requireRoom } from "../accounts/room.ts";
 import { mintKey, revokeKeysOf } from "./key-table.ts";
-import type { EnrolmentDeps } from "./routes.ts";
+import type { EnrolmentDeps } from "./deps.ts";
 import { caller, idOf, ID_PARAMS, missing, nameSchema, NOTHING, OPTIONAL_TIME_SCHEMA, TIME_SCHEMA, UUID_SCHEMA } from "./schema.ts";
 
 const common = { tags: ["enrolment"], security: [{ session: [] }] };

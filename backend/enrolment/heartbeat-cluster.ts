@@ -4,7 +4,7 @@ import type { FastifyInstance } from "fastify";
 import { CLUSTER_HEARTBEAT_PATH, type Heartbeat, ORG_ID_HEADER } from "../../agent/protocol/enrolment.ts";
 import { ApiError } from "../errors.ts";
 import { clipped, collectorOf, HEARTBEAT_BYTES, HEARTBEAT_SCHEMA, intervalOf } from "./heartbeat.ts";
-import type { EnrolmentDeps } from "./routes.ts";
+import type { EnrolmentDeps } from "./deps.ts";
 import { bodyIsOptional, MAX_INSTALLATION, NOTHING, signer } from "./schema.ts";
 
 /** Nodes come and go with a cluster's autoscaler: those that are silent for this long are forgotten when another one appears. */

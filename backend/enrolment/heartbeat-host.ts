@@ -3,7 +3,7 @@
 import type { FastifyInstance } from "fastify";
 import { HOST_HEARTBEAT_PATH, type Heartbeat, ORG_ID_HEADER } from "../../agent/protocol/enrolment.ts";
 import { clipped, collectorOf, HEARTBEAT_BYTES, HEARTBEAT_SCHEMA, intervalOf } from "./heartbeat.ts";
-import type { EnrolmentDeps } from "./routes.ts";
+import type { EnrolmentDeps } from "./deps.ts";
 import { bodyIsOptional, NOTHING, signer } from "./schema.ts";
 
 const schema = {

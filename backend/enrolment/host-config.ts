@@ -3,7 +3,7 @@
 import type { FastifyInstance } from "fastify";
 import type { HostConfigResponse } from "../../agent/protocol/enrolment.ts";
 import { HOST_CONFIG_RESPONSE_SCHEMA } from "./host-config-schema.ts";
-import type { EnrolmentDeps } from "./routes.ts";
+import type { EnrolmentDeps } from "./deps.ts";
 import { idOf, ID_PARAMS, missing, signer } from "./schema.ts";
 
 const schema = {

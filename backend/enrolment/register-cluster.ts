@@ -10,7 +10,7 @@ import { installTokenGuard, spendInstallToken, type Enrol } from "./install-toke
 import { offlineAfterMs } from "./heartbeat.ts";
 import { mintKey, retireOtherKeys } from "./key-table.ts";
 import { currentKeyTimes } from "./registry.ts";
-import type { EnrolmentDeps } from "./routes.ts";
+import type { EnrolmentDeps } from "./deps.ts";
 import { MAX_INSTALLATION, nameSchema, TIME_SCHEMA, UUID_SCHEMA } from "./schema.ts";
 import type { ClusterTable, EnrolmentTables } from "./table.ts";
 

@@ -6,7 +6,7 @@ import { ORG_ID_HEADER, REGISTER_HOST_PATH, ROTATION_OVERLAP_MS, type RegisterHo
 import { audit } from "../auth/audit-log.ts";
 import { installTokenGuard, spendInstallToken, type Enrol } from "./install-token.ts";
 import { mintKey, retireOtherKeys } from "./key-table.ts";
-import type { EnrolmentDeps } from "./routes.ts";
+import type { EnrolmentDeps } from "./deps.ts";
 import { nameSchema, TIME_SCHEMA, UUID_SCHEMA } from "./schema.ts";
 
 const schema = {

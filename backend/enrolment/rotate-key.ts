@@ -9,7 +9,7 @@ import { createRotationGuard, revoked } from "../auth/signed-requests.ts";
 import { ApiError } from "../errors.ts";
 import { idempotencyKey, REPLAY_MS } from "./install-token.ts";
 import { mintKey, retireOtherKeys } from "./key-table.ts";
-import type { EnrolmentDeps } from "./routes.ts";
+import type { EnrolmentDeps } from "./deps.ts";
 import { signer, TIME_SCHEMA } from "./schema.ts";
 import type { EnrolmentTables, KeyRow } from "./table.ts";
 

@@ -1,0 +1,15 @@
+// What the routes of accounts are given. Invariant: types only, so that a route imports no other route by way of it.
+import type { Kysely } from "kysely";
+import type { Guards } from "../auth/request-identity.ts";
+import type { HashTurns } from "./hash-turns.ts";
+import type { Sessions } from "./session.ts";
+import type { AccountTables } from "./table.ts";
+
+export interface AccountDeps {
+  db: Kysely<AccountTables>;
+  sessions: Sessions;
+  guards: Pick<Guards, "user">;
+  hashTurns: HashTurns;
+  /** Unix milliseconds. */
+  now?: () => number;
+}
