@@ -3,15 +3,16 @@ import { alertingApp, RULES_PASSWORD, type AlertingApp } from "../../test/fixtur
 import type { RuleFilter } from "../engines/vmalert/client.ts";
 import { createLog } from "../observability/log.ts";
 import { Reconciler } from "./reconciler.ts";
-import type { Rule, RuleBody } from "./rule.ts";
-import type { RuleSet } from "./rule-set.ts";
+import type { CheckedRule, Rule } from "./rule.ts";
+import { RuleSets, type RuleSet } from "./rule-set.ts";
 import { RuleTable, type AlertingTables } from "./table.ts";
 
-const body = (name: string, more: Partial<RuleBody> = {}): RuleBody => ({
+const body = (name: string, more: Partial<CheckedRule> = {}): CheckedRule => ({
   name,
   severity: "info",
   expr: "metric == 1",
   for: "0s",
+  forMs: 0,
   enabled: true,
   labels: {},
   annotations: {},
@@ -47,6 +48,22 @@ describe.each([
     expect(repaired.statusCode).toBe(200);
     await vi.waitFor(async () => expect(await status(service, one, bad.id)).toHaveProperty("last_eval"), SOON);
   });
+});
+
+test("a stored rule whose `for` cannot be read is withheld and says why: it never means at once, and stops no other", async () => {
+  await using service = await alertingApp();
+  const db = service.database.tables<AlertingTables>();
+  const table = new RuleTable(db);
+  const orgId = await service.makeOrg();
+  await service.push(orgId, "metric 1");
+  const { id } = await table.create(orgId, body("unreadable", { enabled: false }));
+  await db.updateTable("rules").set({ for_duration: "soon", enabled: true }).where("id", "=", id).execute();
+  const other = await table.create(orgId, body("other"));
+  await vi.waitFor(async () => expect(await status(service, orgId, other.id)).toMatchObject({ state: "firing" }), SOON);
+  expect(await status(service, orgId, id)).toEqual({ state: "inactive", active_alerts: 0, error: expect.stringMatching(/^for: must be/) });
+  expect(await (await fetch(`${service.evaluator.url}/api/v1/rules`)).text()).not.toContain(id);
+  const sets = await new RuleSets(table).read();
+  expect(sets.get(orgId)?.rules.map((rule) => rule.name)).toEqual(["other"]);
 });
 
 test("an evaluator elsewhere gets the rules from the listener, and a change at once", async () => {

@@ -72,8 +72,8 @@ export function registerRuleRoutes(app: FastifyInstance, options: RuleRoutesOpti
 
   app.post<{ Body: RuleBody }>("/rules", route("admin", "Creates a rule", { body: RULE_BODY_SCHEMA }), async (request, reply) => {
     const { orgId } = userOf(request);
-    await check.check(orgId, request.body, goneSignal(reply));
-    const rule = await rules.create(orgId, request.body);
+    const tried = await check.check(orgId, request.body, goneSignal(reply));
+    const rule = await rules.create(orgId, tried.rule);
     changed();
     audit(request, "rule.create", { rule_id: rule.id });
     return await reply.code(201).send(ruleObject(rule));
@@ -90,8 +90,8 @@ export function registerRuleRoutes(app: FastifyInstance, options: RuleRoutesOpti
     route("admin", "Replaces a rule in full", { body: RULE_BODY_SCHEMA }),
     async (request, reply) => {
       const { id, orgId } = await ruleOf(request, rules);
-      await check.check(orgId, request.body, goneSignal(reply));
-      const rule = await rules.replace(orgId, id, request.body);
+      const tried = await check.check(orgId, request.body, goneSignal(reply));
+      const rule = await rules.replace(orgId, id, tried.rule);
       changed();
       audit(request, "rule.update", { rule_id: id });
       return ruleObject(rule);
@@ -126,7 +126,8 @@ export function registerRuleRoutes(app: FastifyInstance, options: RuleRoutesOpti
 /** `{valid: true, matching_series}` or `{valid: false, message}`; a body that is no rule at all is 400 as for create. */
 async function validate(check: RuleCheck, orgId: string, body: RuleBody, signal: AbortSignal): Promise<object> {
   try {
-    return { valid: true, matching_series: await check.check(orgId, body, signal) };
+    const { matching } = await check.check(orgId, body, signal);
+    return { valid: true, matching_series: matching };
   } catch (error) {
     if (error instanceof ApiError && error.code === "invalid_field") return { valid: false, message: error.message };
     throw error;

@@ -8,12 +8,19 @@ import { ApiError } from "../errors.ts";
 import { FairTurns, QueueFullError } from "../turns/fair-turns.ts";
 import { whyNoAlert } from "./expression.ts";
 import { draftGroup } from "./rule-groups.ts";
-import { checkBody, invalid, type RuleBody } from "./rule.ts";
+import { checked, invalid, type CheckedRule, type RuleBody } from "./rule.ts";
 
 export interface RuleCheckOptions {
   readonly metrics: Pick<MetricsStore, "query">;
   /** Undefined where no vmalert is installed beside this service; a refusal is then found by reading the evaluator back. */
   readonly dryRun: Pick<DryRun, "check"> | undefined;
+}
+
+/** A rule that the engines take. */
+export interface TriedRule {
+  readonly rule: CheckedRule;
+  /** Series that match now. */
+  readonly matching: number;
 }
 
 /** As long as the evaluator would wait for it. */
@@ -33,15 +40,16 @@ export class RuleCheck {
   }
 
   /**
-   * Resolves with the number of series that match now. Throws ApiError `invalid_field` naming the field, `unavailable` when too many of
-   * the organisation wait; the signal's reason when that aborts.
+   * Throws ApiError `invalid_field` naming the field, `unavailable` when too many of the organisation wait; the signal's reason when that
+   * aborts.
    */
-  async check(orgId: string, body: RuleBody, signal?: AbortSignal): Promise<number> {
-    checkBody(body);
-    const reason = whyNoAlert(body.expr);
+  async check(orgId: string, body: RuleBody, signal?: AbortSignal): Promise<TriedRule> {
+    const rule = checked(body);
+    const reason = whyNoAlert(rule.expr);
     if (reason !== undefined) throw invalid("expr", reason);
     try {
-      return await this.#turns.run(orgId, signal, async () => await this.#ask(orgId, body, signal));
+      const matching = await this.#turns.run(orgId, signal, async () => await this.#ask(orgId, rule, signal));
+      return { rule, matching };
     } catch (error) {
       if (!(error instanceof QueueFullError)) throw error;
       throw new ApiError("unavailable", "too many rules of this organisation wait to be tried: try again", {
@@ -51,10 +59,10 @@ export class RuleCheck {
     }
   }
 
-  async #ask(orgId: string, body: RuleBody, signal: AbortSignal | undefined): Promise<number> {
-    const dryRun = this.#dryRun?.check(draftGroup(orgId, body), signal);
+  async #ask(orgId: string, rule: CheckedRule, signal: AbortSignal | undefined): Promise<number> {
+    const dryRun = this.#dryRun?.check(draftGroup(orgId, rule), signal);
     // Both are waited for, so that no turn comes back while one is still under way.
-    const [series, verdict] = await Promise.allSettled([this.#matching(orgId, body.expr, signal), dryRun]);
+    const [series, verdict] = await Promise.allSettled([this.#matching(orgId, rule.expr, signal), dryRun]);
     signal?.throwIfAborted();
     if (series.status === "rejected") throw series.reason;
     if (verdict.status === "rejected") throw verdict.reason;

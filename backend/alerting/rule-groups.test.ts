@@ -9,6 +9,7 @@ const rule = (annotation: string): Rule => ({
   severity: "info",
   expr: "up == 0",
   for: "0s",
+  forMs: 0,
   enabled: true,
   labels: {},
   annotations: { a: annotation },

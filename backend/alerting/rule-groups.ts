@@ -2,8 +2,7 @@
 // organisation by the engine, and `org_id` and `rule_id` of its alerts are the server's.
 import type { LoadedGroup } from "../engines/vmalert/client.ts";
 import type { GroupRule, RuleGroup } from "../engines/vmalert/rule-file.ts";
-import { durationMs } from "./duration.ts";
-import { alertBytes, REVISION_ANNOTATION, type RuleBody, type Rule } from "./rule.ts";
+import { alertBytes, REVISION_ANNOTATION, type CheckedRule, type Rule } from "./rule.ts";
 
 /** Rules of one organisation evaluated at once: more would let one tenant take all of the engine. */
 const CONCURRENCY = 2;
@@ -33,7 +32,7 @@ export function groupOf(orgId: string, revision: number, rules: readonly Rule[])
 const MAX_RULE_ALERTS_BYTES = 16 * 1024 * 1024;
 
 /** So many instances may each rule have; an alert of each together takes no more than its share. */
-function instancesOfEach(rules: readonly RuleBody[]): number {
+function instancesOfEach(rules: readonly CheckedRule[]): number {
   const bytes = rules.map(alertBytes);
   const sum = bytes.reduce((all, one) => all + one, 1);
   const most = Math.min(MAX_ALERTS_BYTES / sum, MAX_RULE_ALERTS_BYTES / Math.max(1, ...bytes));
@@ -41,8 +40,8 @@ function instancesOfEach(rules: readonly RuleBody[]): number {
 }
 
 /** The group of a rule that is not stored yet, for the dry run. */
-export function draftGroup(orgId: string, body: RuleBody): RuleGroup {
-  return { ...groupOf(orgId, 0, []), rules: [groupRule(body, orgId, "00000000-0000-0000-0000-000000000000", 0)] };
+export function draftGroup(orgId: string, rule: CheckedRule): RuleGroup {
+  return { ...groupOf(orgId, 0, []), rules: [groupRule(rule, orgId, "00000000-0000-0000-0000-000000000000", 0)] };
 }
 
 /** Which revision of an organisation's rules this is; undefined of a group that is not ours. */
@@ -51,12 +50,12 @@ export function revisionOf(group: LoadedGroup): number | undefined {
   return param === undefined ? undefined : Number(param.slice(REVISION_PARAM.length + 1));
 }
 
-function groupRule(body: RuleBody, orgId: string, ruleId: string, revision: number): GroupRule {
+function groupRule(rule: CheckedRule, orgId: string, ruleId: string, revision: number): GroupRule {
   return {
-    alert: body.name,
-    expr: body.expr,
-    forMs: durationMs(body.for) ?? 0,
-    labels: { ...body.labels, severity: body.severity, org_id: orgId, rule_id: ruleId },
-    annotations: { ...body.annotations, [REVISION_ANNOTATION]: String(revision) },
+    alert: rule.name,
+    expr: rule.expr,
+    forMs: rule.forMs,
+    labels: { ...rule.labels, severity: rule.severity, org_id: orgId, rule_id: ruleId },
+    annotations: { ...rule.annotations, [REVISION_ANNOTATION]: String(revision) },
   };
 }

@@ -8,7 +8,7 @@ import { durationMs } from "./duration.ts";
 export const SEVERITIES = ["critical", "warning", "info"] as const;
 export type Severity = (typeof SEVERITIES)[number];
 
-/** What a user decides about a rule. */
+/** What a user decides about a rule, as sent. */
 export interface RuleBody {
   readonly name: string;
   readonly severity: Severity;
@@ -20,8 +20,14 @@ export interface RuleBody {
   readonly annotations: Readonly<Record<string, string>>;
 }
 
+/** A rule that passed `checked`. Only such a one is stored or given to an evaluator; nothing in it is parsed again. */
+export interface CheckedRule extends RuleBody {
+  /** `for` in milliseconds. */
+  readonly forMs: number;
+}
+
 /** A stored rule. */
-export interface Rule extends RuleBody {
+export interface Rule extends CheckedRule {
   readonly id: string;
   readonly orgId: string;
   readonly createdAt: Date;
@@ -45,7 +51,8 @@ const RESERVED_LABELS = new Set([
 /** The annotation by which the server knows which revision the evaluator has. */
 export const REVISION_ANNOTATION = "rule_revision";
 const LABEL_NAME = "^[a-zA-Z_][a-zA-Z0-9_]{0,127}$";
-const MAX_FOR_MS = 366 * 86_400_000;
+/** Of `for`. */
+export const MAX_FOR_MS = 366 * 86_400_000;
 /** Of all text of a rule: the evaluator reads all rules of everybody whenever one changes. */
 const MAX_RULE_BYTES = 16 * 1024;
 /** Of one alert in the evaluator, which holds one for each series that matches. */
@@ -106,12 +113,10 @@ const CONTROL = /[\u0000-\u001f\u007f-\u009f\ufeff]/;
 const EXCEPT_LINES = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\ufeff]/;
 
 /** Checks what a schema cannot say. Throws ApiError `invalid_field` naming the field. */
-export function checkBody(body: RuleBody): void {
+export function checked(body: RuleBody): CheckedRule {
   checkText("name", body.name);
   checkText("expr", body.expr, EXCEPT_LINES);
-  const forMs = durationMs(body.for);
-  if (forMs === undefined) throw invalid("for", "must be a Prometheus duration such as 30s, 5m or 1h30m");
-  if (forMs > MAX_FOR_MS) throw invalid("for", "must be at most a year");
+  const forMs = holdMs(body.for);
   for (const [name, text] of Object.entries(body.labels)) checkLabel(name, text);
   for (const [name, text] of Object.entries(body.annotations)) checkAnnotation(name, text);
   const bytes = bytesOf(body);
@@ -121,6 +126,15 @@ export function checkBody(body: RuleBody): void {
       "annotations",
       `their templates may print more than ${MAX_ALERT_BYTES} bytes for each alert: print less, or escape less often`,
     );
+  return { ...body, forMs };
+}
+
+/** How long a rule's expression must hold. Throws ApiError `invalid_field`: what cannot be read must never mean "fire at once". */
+export function holdMs(text: string): number {
+  const ms = durationMs(text);
+  if (ms === undefined) throw invalid("for", "must be a Prometheus duration such as 30s, 5m or 1h30m");
+  if (ms > MAX_FOR_MS) throw invalid("for", "must be at most a year");
+  return ms;
 }
 
 /** What one alert of the rule takes in the evaluator, about: its labels, and its annotations with what their templates print. */

@@ -3,7 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { sql, type ColumnType, type Generated, type Kysely, type Selectable, type Transaction } from "kysely";
 import { ApiError } from "../errors.ts";
-import { bytesOf, invalid, type Rule, type RuleBody, type Severity } from "./rule.ts";
+import { bytesOf, holdMs, invalid, MAX_FOR_MS, type CheckedRule, type Rule, type Severity } from "./rule.ts";
 
 type Json = ColumnType<Record<string, string>, string, string>;
 
@@ -58,12 +58,12 @@ export class RuleTable {
   }
 
   /** Throws ApiError `conflict` when the name is taken, `invalid_field` when there are too many rules or too much text in them. */
-  async create(orgId: string, body: RuleBody): Promise<Rule> {
-    return await this.#change(orgId, body.name, async (trx, revision) => {
+  async create(orgId: string, rule: CheckedRule): Promise<Rule> {
+    return await this.#change(orgId, rule.name, async (trx, revision) => {
       const { count, bytes } = await sizeOf(trx, orgId);
       if (count >= MAX_RULES) throw invalid("rules", `an organisation has at most ${MAX_RULES}: delete one first`);
-      checkBytes(bytes + bytesOf(body));
-      const row = { id: randomUUID(), org_id: orgId, created_at: new Date(), revision, ...columnsOf(body) };
+      checkBytes(bytes + bytesOf(rule));
+      const row = { id: randomUUID(), org_id: orgId, created_at: new Date(), revision, ...columnsOf(rule) };
       return ruleOf(await trx.insertInto("rules").values(row).returningAll().executeTakeFirstOrThrow());
     });
   }
@@ -72,14 +72,14 @@ export class RuleTable {
    * Replaces it in full. Throws ApiError `not_found`, `conflict` when the name is taken, `invalid_field` when it grows and there is too
    * much text then.
    */
-  async replace(orgId: string, id: string, body: RuleBody): Promise<Rule> {
-    return await this.#change(orgId, body.name, async (trx, revision) => {
+  async replace(orgId: string, id: string, rule: CheckedRule): Promise<Rule> {
+    return await this.#change(orgId, rule.name, async (trx, revision) => {
       const former = await trx.selectFrom("rules").selectAll().where("org_id", "=", orgId).where("id", "=", id).executeTakeFirst();
-      const growth = bytesOf(body) - bytesOf(ruleOf(former ?? notFound()));
+      const growth = bytesOf(rule) - bytesOf(ruleOf(former ?? notFound()));
       if (growth > 0) checkBytes((await sizeOf(trx, orgId)).bytes + growth);
       const row = await trx
         .updateTable("rules")
-        .set({ ...columnsOf(body), revision, refused: null })
+        .set({ ...columnsOf(rule), revision, refused: null })
         .where("org_id", "=", orgId)
         .where("id", "=", id)
         .returningAll()
@@ -163,19 +163,21 @@ function checkBytes(bytes: number): void {
   throw invalid("rules", `the text of an organisation's rules is at most ${MAX_BYTES} bytes: shorten annotations or delete a rule first`);
 }
 
-function columnsOf(body: RuleBody) {
+function columnsOf(rule: CheckedRule) {
   return {
-    name: body.name,
-    severity: body.severity,
-    expr: body.expr,
-    for_duration: body.for,
-    enabled: body.enabled,
-    labels: JSON.stringify(body.labels),
-    annotations: JSON.stringify(body.annotations),
+    name: rule.name,
+    severity: rule.severity,
+    expr: rule.expr,
+    for_duration: rule.for,
+    enabled: rule.enabled,
+    labels: JSON.stringify(rule.labels),
+    annotations: JSON.stringify(rule.annotations),
   };
 }
 
+/** A rule whose `for` cannot be read, as no version of this service writes it, is withheld as a refused one. */
 function ruleOf(row: Selectable<RulesTable>): Rule {
+  const hold = readHold(row.for_duration);
   return {
     id: row.id,
     orgId: row.org_id,
@@ -183,11 +185,20 @@ function ruleOf(row: Selectable<RulesTable>): Rule {
     severity: row.severity,
     expr: row.expr,
     for: row.for_duration,
+    forMs: hold.ms,
     enabled: row.enabled,
     labels: row.labels,
     annotations: row.annotations,
     revision: row.revision,
-    refused: row.refused ?? undefined,
+    refused: hold.refused ?? row.refused ?? undefined,
     createdAt: row.created_at,
   };
+}
+
+function readHold(text: string): { readonly ms: number; readonly refused?: string } {
+  try {
+    return { ms: holdMs(text) };
+  } catch (error) {
+    return { ms: MAX_FOR_MS, refused: (error as ApiError).message };
+  }
 }
