@@ -1,40 +1,61 @@
-// Test runner settings: unit tests stand beside their file, tests of several processes in test/.
+// Test runner settings: unit tests stand beside their file, tests of several processes in test/. Projects run one after the other: unit,
+// system, then what needs the machine for itself. Invariant: files of `unit` and of `system` run side by side, so none of them has a port,
+// an address, a folder or a name that another could have.
+import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
+
+const SYSTEM = "test/{contract,faults,start}/**/*.test.ts";
+
+/** Files of test/ that measure memory, pace or load, or make so much of it that others would measure it: one at a time, after all others. */
+const ALONE = [
+  // What the backend takes at its peak, under senders that fill both cores.
+  "test/faults/{memory,backend-memory,large-resource,hostile-bodies}.test.ts",
+  // How long others wait while one tenant takes all it can.
+  "test/faults/{viewers,neighbours,alerting-fuzz}.test.ts",
+  // Five and twenty agents that send as fast as they can.
+  "test/faults/cluster-load.test.ts",
+  // As many requests as fit into a time.
+  "test/contract/schemathesis.test.ts",
+];
+
+const workers = availableParallelism();
+const limits = { testTimeout: 300_000, hookTimeout: 300_000, pool: "forks" } as const;
 
 export default defineConfig({
   test: {
+    maxWorkers: workers,
     projects: [
       {
         test: {
           name: "unit",
           include: ["agent/**/*.test.ts", "backend/**/*.test.ts", "hack/**/*.test.ts"],
+          ...limits,
           testTimeout: 60_000,
           hookTimeout: 120_000,
-          pool: "forks",
         },
       },
+      // Most of it waits for other processes.
       {
         test: {
           name: "system",
-          include: ["test/{contract,faults,start}/**/*.test.ts"],
-          testTimeout: 300_000,
-          hookTimeout: 300_000,
-          pool: "forks",
-          fileParallelism: false,
+          include: [SYSTEM],
+          exclude: ALONE,
+          ...limits,
+          maxWorkers: Math.max(2, workers),
+          sequence: { groupOrder: 1 },
         },
       },
+      { test: { name: "alone", include: ALONE, ...limits, maxWorkers: 1, sequence: { groupOrder: 2 } } },
       {
         test: {
           name: "e2e",
           include: ["test/e2e/**/*.test.ts"],
+          ...limits,
           testTimeout: 900_000,
-          hookTimeout: 300_000,
-          pool: "forks",
           fileParallelism: false,
           bail: 1,
         },
       },
     ],
-    maxWorkers: 2,
   },
 });

@@ -33,6 +33,9 @@ interface Report {
 /** Whoever imports it runs third-party programs. */
 const FETCHES = join(ROOT, "hack", "fetch-tools.ts");
 
+/** In the order in which they run; not the end-to-end suite. */
+const PROJECTS = ["unit", "system", "alone"];
+
 const CHECKS: [string, string, string[]][] = [
   ["types", "typescript/bin/tsc", ["-p", "."]],
   ["lint", "oxlint/bin/oxlint", ["--deny-warnings"]],
@@ -61,7 +64,7 @@ async function runTests(args: string[]): Promise<{ code: number; report: Report 
   const file = join(folder, "report.json");
   try {
     const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${file}`];
-    const projects = args.some((arg) => arg.startsWith("--project")) ? [] : ["--project=unit", "--project=system"];
+    const projects = args.some((arg) => arg.startsWith("--project")) ? [] : PROJECTS.map((name) => `--project=${name}`);
     const code = await run("vitest/vitest.mjs", ["run", ...reporters, ...projects, ...args]);
     return { code, report: readReport(file) };
   } finally {
