@@ -17,16 +17,8 @@ import { readSettings } from "../../agent/settings.ts";
 import { toolPath } from "../../hack/fetch-tools.ts";
 import { cpuMs, report, residentMb, shown } from "../fixtures/measure.ts";
 import { LoadBody, metricsBody } from "../fixtures/otlp-load.ts";
-import {
-  type AgentPlace,
-  collectorPid,
-  eventually,
-  freePorts,
-  hostAgentPlace,
-  ROOT,
-  temporaryFolder,
-  TestProcess,
-} from "../fixtures/processes.ts";
+import { type AgentPlace, collectorPid, hostAgentPlace } from "../fixtures/host-agent-process.ts";
+import { eventually, freePorts, ROOT, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
 
 const { values } = parseArgs({
   options: {

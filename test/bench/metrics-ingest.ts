@@ -7,15 +7,8 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { Pool } from "undici";
 import { sign } from "../../agent/protocol/signature.ts";
-import {
-  adminPassword,
-  backendPlace,
-  engineAuthorization,
-  login,
-  makeTenant,
-  startBackend,
-  temporaryFolder,
-} from "../fixtures/processes.ts";
+import { adminPassword, backendPlace, engineAuthorization, login, makeTenant, startBackend } from "../fixtures/backend-process.ts";
+import { temporaryFolder } from "../fixtures/processes.ts";
 
 const { values } = parseArgs({
   options: {

@@ -15,7 +15,8 @@ import { createLog } from "../../backend/observability/log.ts";
 import { type LoneEngine, startEngine, STATEMENT_ROWS, type StatementRows } from "../fixtures/engine-insert.ts";
 import { cpuMs, report, shown } from "../fixtures/measure.ts";
 import { INGEST_PATHS, LOAD_SIGNALS, LoadBody, type LoadSignal } from "../fixtures/otlp-load.ts";
-import { adminPassword, backendPlace, login, makeTenant, startBackend, temporaryFolder } from "../fixtures/processes.ts";
+import { adminPassword, backendPlace, login, makeTenant, startBackend } from "../fixtures/backend-process.ts";
+import { temporaryFolder } from "../fixtures/processes.ts";
 
 const { values } = parseArgs({
   options: {

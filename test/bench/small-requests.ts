@@ -12,7 +12,8 @@ import { createLog } from "../../backend/observability/log.ts";
 import { startEngine } from "../fixtures/engine-insert.ts";
 import { cpuMs, quantile, report, shown } from "../fixtures/measure.ts";
 import { INGEST_PATHS, LoadBody } from "../fixtures/otlp-load.ts";
-import { adminPassword, backendPlace, login, makeTenant, startBackend, temporaryFolder } from "../fixtures/processes.ts";
+import { adminPassword, backendPlace, login, makeTenant, startBackend } from "../fixtures/backend-process.ts";
+import { temporaryFolder } from "../fixtures/processes.ts";
 
 const { values } = parseArgs({
   options: {

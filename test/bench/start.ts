@@ -17,7 +17,9 @@ import { readSettings } from "../../agent/settings.ts";
 import { toolPath } from "../../hack/fetch-tools.ts";
 import { cpuMs, report, residentMb, shown } from "../fixtures/measure.ts";
 import { Sink } from "../../agent/collector/sink.fixture.ts";
-import { backendPlace, freePorts, hostAgentPlace, ROOT, temporaryFolder } from "../fixtures/processes.ts";
+import { backendPlace } from "../fixtures/backend-process.ts";
+import { hostAgentPlace } from "../fixtures/host-agent-process.ts";
+import { freePorts, ROOT, temporaryFolder } from "../fixtures/processes.ts";
 
 const { values } = parseArgs({ options: { rounds: { type: "string", default: "7" }, first: { type: "string" } } });
 const POLL_MS = 3;

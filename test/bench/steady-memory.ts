@@ -13,18 +13,9 @@ import { Pool } from "undici";
 import { sign } from "../../agent/protocol/signature.ts";
 import { cpuMs, report, residentMb, summary } from "../fixtures/measure.ts";
 import { INGEST_PATHS, LoadBody, metricsBody } from "../fixtures/otlp-load.ts";
-import {
-  adminPassword,
-  backendPlace,
-  call,
-  collectorPid,
-  hostAgentPlace,
-  login,
-  makeTenant,
-  startBackend,
-  temporaryFolder,
-  TestProcess,
-} from "../fixtures/processes.ts";
+import { adminPassword, backendPlace, login, makeTenant, startBackend } from "../fixtures/backend-process.ts";
+import { collectorPid, hostAgentPlace } from "../fixtures/host-agent-process.ts";
+import { call, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
 
 const { values } = parseArgs({
   options: {

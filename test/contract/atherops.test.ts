@@ -4,16 +4,8 @@ import { closeSync, openSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import {
-  backendPlace,
-  eventually,
-  ROOT,
-  signedPost,
-  startBackend,
-  temporaryFolder,
-  type BackendPlace,
-  type TestProcess,
-} from "../fixtures/processes.ts";
+import { backendPlace, startBackend, type BackendPlace } from "../fixtures/backend-process.ts";
+import { eventually, ROOT, signedPost, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
 
 const folder = temporaryFolder();
 let place: BackendPlace;

@@ -3,18 +3,8 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import {
-  adminPassword,
-  backendPlace,
-  call,
-  eventually,
-  login,
-  signedPost,
-  startBackend,
-  temporaryFolder,
-  TestProcess,
-  type BackendPlace,
-} from "../fixtures/processes.ts";
+import { adminPassword, backendPlace, login, startBackend, type BackendPlace } from "../fixtures/backend-process.ts";
+import { call, eventually, signedPost, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
 
 async function command(place: BackendPlace, name: string, folder: string): Promise<{ code: number | null; output: string }> {
   const logFile = join(place.dataDir, "..", `${name}.out`);

@@ -6,17 +6,13 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import {
   adminPassword,
   backendPlace,
-  call,
-  eventually,
   login,
   makeTenant,
-  ROOT,
   startBackend,
-  temporaryFolder,
   type BackendPlace,
   type Tenant,
-  type TestProcess,
-} from "../fixtures/processes.ts";
+} from "../fixtures/backend-process.ts";
+import { call, eventually, ROOT, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
 
 const folder = temporaryFolder();
 const page = readFileSync(join(ROOT, "docs", "direct-ingest.md"), "utf8");

@@ -7,17 +7,13 @@ import { sign } from "../../agent/protocol/signature.ts";
 import {
   adminPassword,
   backendPlace,
-  call,
-  eventually,
   login,
   makeTenant,
   startBackend,
-  temporaryFolder,
-  type Answer,
   type BackendPlace,
   type Tenant,
-  type TestProcess,
-} from "../fixtures/processes.ts";
+} from "../fixtures/backend-process.ts";
+import { call, eventually, temporaryFolder, type Answer, type TestProcess } from "../fixtures/processes.ts";
 
 const folder = temporaryFolder();
 let place: BackendPlace;

@@ -6,7 +6,8 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
 import { expect, test } from "vitest";
-import { adminPassword, backendPlace, call, login, startBackend, temporaryFolder } from "../fixtures/processes.ts";
+import { adminPassword, backendPlace, login, startBackend } from "../fixtures/backend-process.ts";
+import { call, temporaryFolder } from "../fixtures/processes.ts";
 
 const VERSION = "4.32.5";
 /** Long enough for every operation's boundary values; the fuzzing after it takes what is left. */

@@ -5,7 +5,8 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { call, eventually, login, readIfThere, ROOT } from "../fixtures/processes.ts";
+import { login } from "../fixtures/backend-process.ts";
+import { call, eventually, readIfThere, ROOT } from "../fixtures/processes.ts";
 import { apply, get, helm, kubectl, NAMESPACE, PortForward } from "./cluster.ts";
 
 const BACKEND_CHART = join(ROOT, "charts/backend");

@@ -9,16 +9,8 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { damageOf } from "../../agent/collector/bbolt-file.ts";
 import { judge, Sink } from "../../agent/collector/sink.fixture.ts";
 import { canMount, SmallDisk } from "../../agent/collector/small-disk.fixture.ts";
-import {
-  type AgentPlace,
-  call,
-  collectorPid,
-  eventually,
-  hostAgentPlace,
-  startHostAgent,
-  temporaryFolder,
-  TestProcess,
-} from "../fixtures/processes.ts";
+import { type AgentPlace, collectorPid, hostAgentPlace, startHostAgent } from "../fixtures/host-agent-process.ts";
+import { call, eventually, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
 
 let folder: ReturnType<typeof temporaryFolder>;
 let sink: Sink;

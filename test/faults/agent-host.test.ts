@@ -5,21 +5,9 @@ import { appendFileSync, mkdirSync, readdirSync, readFileSync, statSync, symlink
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import {
-  adminPassword,
-  type AgentPlace,
-  type BackendPlace,
-  backendPlace,
-  call,
-  eventually,
-  hostAgentPlace,
-  login,
-  ROOT,
-  startBackend,
-  startHostAgent,
-  temporaryFolder,
-  TestProcess,
-} from "../fixtures/processes.ts";
+import { adminPassword, type BackendPlace, backendPlace, login, startBackend } from "../fixtures/backend-process.ts";
+import { type AgentPlace, hostAgentPlace, startHostAgent } from "../fixtures/host-agent-process.ts";
+import { call, eventually, ROOT, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
 
 const folder = temporaryFolder();
 let backend: BackendPlace;

@@ -3,21 +3,9 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import {
-  adminPassword,
-  type AgentPlace,
-  type BackendPlace,
-  backendPlace,
-  call,
-  eventually,
-  hostAgentPlace,
-  login,
-  makeTenant,
-  startBackend,
-  startHostAgent,
-  temporaryFolder,
-  TestProcess,
-} from "../fixtures/processes.ts";
+import { adminPassword, type BackendPlace, backendPlace, login, makeTenant, startBackend } from "../fixtures/backend-process.ts";
+import { type AgentPlace, hostAgentPlace, startHostAgent } from "../fixtures/host-agent-process.ts";
+import { call, eventually, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
 
 const folder = temporaryFolder();
 let place: BackendPlace;

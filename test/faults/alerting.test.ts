@@ -6,18 +6,14 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   adminPassword,
   backendPlace,
-  call,
   engineAuthorization,
-  eventually,
   login,
   makeTenant,
-  signedPost,
   startBackend,
-  temporaryFolder,
   type BackendPlace,
   type Tenant,
-  type TestProcess,
-} from "../fixtures/processes.ts";
+} from "../fixtures/backend-process.ts";
+import { call, eventually, signedPost, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
 import { isAlive } from "../fixtures/process-state.ts";
 
 const folder = temporaryFolder();

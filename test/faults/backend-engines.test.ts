@@ -5,19 +5,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import {
-  backendPlace,
-  call,
-  eventually,
-  login,
-  makeTenant,
-  signedPost,
-  startBackend,
-  temporaryFolder,
-  type BackendPlace,
-  type Tenant,
-  type TestProcess,
-} from "../fixtures/processes.ts";
+import { backendPlace, login, makeTenant, startBackend, type BackendPlace, type Tenant } from "../fixtures/backend-process.ts";
+import { call, eventually, signedPost, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
 import { NO_POSTGRES, postgresBinaries, PostgresServer } from "../fixtures/postgres.ts";
 import { lossesOf, nameOf, NOTHING_LOST, Senders } from "../fixtures/senders.ts";
 

@@ -6,15 +6,13 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import {
   adminPassword,
   backendPlace,
-  eventually,
   login,
   makeTenant,
   startBackend,
-  temporaryFolder,
   type BackendPlace,
   type Tenant,
-  type TestProcess,
-} from "../fixtures/processes.ts";
+} from "../fixtures/backend-process.ts";
+import { eventually, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
 import { isAlive } from "../fixtures/process-state.ts";
 import { lossesOf, NOTHING_LOST, Senders, SIGNALS } from "../fixtures/senders.ts";
 

@@ -11,13 +11,11 @@ import {
   backendPlace,
   login,
   makeTenant,
-  signedPost,
   startBackend,
-  temporaryFolder,
   type BackendPlace,
   type Tenant,
-  type TestProcess,
-} from "../fixtures/processes.ts";
+} from "../fixtures/backend-process.ts";
+import { signedPost, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
 import { nameOf } from "../fixtures/senders.ts";
 
 const MIB = 1024 * 1024;

@@ -10,19 +10,8 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { toolPath } from "../../hack/fetch-tools.ts";
 import { FIRST_PASSWORD, startDistributedEngines, type DistributedEngines } from "../fixtures/distributed.ts";
 import { NO_POSTGRES, postgresBinaries } from "../fixtures/postgres.ts";
-import {
-  call,
-  eventually,
-  freePorts,
-  login,
-  makeTenant,
-  ROOT,
-  signedPost,
-  startBackend,
-  type BackendPlace,
-  type Tenant,
-  type TestProcess,
-} from "../fixtures/processes.ts";
+import { login, makeTenant, startBackend, type BackendPlace, type Tenant } from "../fixtures/backend-process.ts";
+import { call, eventually, freePorts, ROOT, signedPost, type TestProcess } from "../fixtures/processes.ts";
 
 /** The promised bound for a revocation, and the time of the request that finds out. */
 const BOUND_MS = 5000 + 1000;

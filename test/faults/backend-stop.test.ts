@@ -7,17 +7,13 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import {
   adminPassword,
   backendPlace,
-  call,
-  eventually,
   login,
   makeTenant,
-  readIfThere,
   startBackend,
-  temporaryFolder,
-  TestProcess,
   type BackendPlace,
   type Tenant,
-} from "../fixtures/processes.ts";
+} from "../fixtures/backend-process.ts";
+import { call, eventually, readIfThere, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
 import { isAlive } from "../fixtures/process-state.ts";
 import { lossesOf, nameOf, NOTHING_LOST, Senders, SIGNALS } from "../fixtures/senders.ts";
 

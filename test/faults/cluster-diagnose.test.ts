@@ -16,20 +16,8 @@ import type { KubernetesAccess } from "../../agent/kubernetes/api.ts";
 import { toolPath } from "../../hack/fetch-tools.ts";
 import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
 import { freshAddress, Kubelet, makeCertificate } from "../fixtures/kubelet.ts";
-import {
-  adminPassword,
-  type BackendPlace,
-  backendPlace,
-  call,
-  eventually,
-  freePorts,
-  login,
-  readIfThere,
-  ROOT,
-  startBackend,
-  temporaryFolder,
-  TestProcess,
-} from "../fixtures/processes.ts";
+import { adminPassword, type BackendPlace, backendPlace, login, startBackend } from "../fixtures/backend-process.ts";
+import { call, eventually, freePorts, readIfThere, ROOT, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
 
 const PROGRAM = "agent/bin/atherops-k8s-otel-agent.ts";
 const WITHIN = () => AbortSignal.timeout(5_000);

@@ -9,18 +9,8 @@ import { CROWD_TIMING, type IdentityAgent } from "../fixtures/identity-agents.ts
 import { IdentityCluster } from "../fixtures/identity-cluster.ts";
 import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
 import { Relay } from "../fixtures/relay.ts";
-import {
-  adminPassword,
-  backendPlace,
-  call,
-  eventually,
-  login,
-  makeTenant,
-  startBackend,
-  temporaryFolder,
-  type BackendPlace,
-  type TestProcess,
-} from "../fixtures/processes.ts";
+import { adminPassword, backendPlace, login, makeTenant, startBackend, type BackendPlace } from "../fixtures/backend-process.ts";
+import { call, eventually, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
 
 const RECORDS_PER_BATCH = 20;
 const folder = temporaryFolder();

@@ -3,17 +3,8 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { IdentityCluster } from "../fixtures/identity-cluster.ts";
 import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
-import {
-  adminPassword,
-  type BackendPlace,
-  backendPlace,
-  call,
-  eventually,
-  login,
-  startBackend,
-  temporaryFolder,
-  type TestProcess,
-} from "../fixtures/processes.ts";
+import { adminPassword, type BackendPlace, backendPlace, login, startBackend } from "../fixtures/backend-process.ts";
+import { call, eventually, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
 
 const folder = temporaryFolder();
 let kube: KubeApiServer;

@@ -10,16 +10,12 @@ import {
   adminPassword,
   type BackendPlace,
   backendPlace,
-  call,
-  eventually,
   login,
   makeTenant,
-  signedPost,
   startBackend,
-  temporaryFolder,
   type Tenant,
-  type TestProcess,
-} from "../fixtures/processes.ts";
+} from "../fixtures/backend-process.ts";
+import { call, eventually, signedPost, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
 import { nameOf } from "../fixtures/senders.ts";
 
 const PATHS = { logs: "/ingest/logs/otlp", traces: "/ingest/traces" };

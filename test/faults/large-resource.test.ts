@@ -10,15 +10,12 @@ import {
   adminPassword,
   type BackendPlace,
   backendPlace,
-  call,
-  eventually,
   login,
   makeTenant,
   startBackend,
-  temporaryFolder,
   type Tenant,
-  type TestProcess,
-} from "../fixtures/processes.ts";
+} from "../fixtures/backend-process.ts";
+import { call, eventually, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
 
 const RECORDS = 27_000;
 const LIMIT_MIB = 2048;

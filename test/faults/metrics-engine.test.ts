@@ -6,17 +6,13 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import {
   adminPassword,
   backendPlace,
-  call,
-  eventually,
   login,
   makeTenant,
-  signedPost,
   startBackend,
-  temporaryFolder,
   type BackendPlace,
   type Tenant,
-  type TestProcess,
-} from "../fixtures/processes.ts";
+} from "../fixtures/backend-process.ts";
+import { call, eventually, signedPost, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
 
 const KILLS = 3;
 const SAMPLES_A_BODY = 20;

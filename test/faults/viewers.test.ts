@@ -4,19 +4,14 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import {
   adminPassword,
-  type Answer,
   backendPlace,
   type BackendPlace,
-  call,
-  eventually,
   login,
   makeTenant,
-  signedPost,
   startBackend,
-  temporaryFolder,
   type Tenant,
-  type TestProcess,
-} from "../fixtures/processes.ts";
+} from "../fixtures/backend-process.ts";
+import { type Answer, call, eventually, signedPost, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
 import { nameOf } from "../fixtures/senders.ts";
 
 const LABELS = 100;

@@ -1,5 +1,5 @@
 // The spine of the product, on real processes and real engines: this machine's telemetry from the collector to the query, and what
-// survives when a process on the way is killed. Fixture: test/fixtures/processes.ts.
+// survives when a process on the way is killed. Fixtures: test/fixtures/{backend,host-agent}-process.ts.
 import { appendFileSync, readdirSync, readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
@@ -11,23 +11,9 @@ import { OTLPTraceExporter as HttpExporter } from "@opentelemetry/exporter-trace
 import { resourceFromAttributes } from "@opentelemetry/resources";
 import { BasicTracerProvider, SimpleSpanProcessor, type SpanExporter } from "@opentelemetry/sdk-trace-base";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import {
-  adminPassword,
-  backendPlace,
-  call,
-  collectorPid,
-  engineAuthorization,
-  eventually,
-  hostAgentPlace,
-  login,
-  readIfThere,
-  startBackend,
-  startHostAgent,
-  temporaryFolder,
-  type AgentPlace,
-  type BackendPlace,
-  type TestProcess,
-} from "../fixtures/processes.ts";
+import { adminPassword, backendPlace, engineAuthorization, login, startBackend, type BackendPlace } from "../fixtures/backend-process.ts";
+import { collectorPid, hostAgentPlace, startHostAgent, type AgentPlace } from "../fixtures/host-agent-process.ts";
+import { call, eventually, readIfThere, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
 
 const SEQUENCE = 10_000;
 const folder = temporaryFolder();

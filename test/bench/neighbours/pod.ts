@@ -5,7 +5,8 @@ import { once } from "node:events";
 import { openSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { readIfThere, type BackendPlace } from "../../fixtures/processes.ts";
+import { type BackendPlace } from "../../fixtures/backend-process.ts";
+import { readIfThere } from "../../fixtures/processes.ts";
 import { MemoryLimit, residentOf, treeOf } from "./memory-limit.ts";
 
 export interface PodOptions {
