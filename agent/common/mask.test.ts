@@ -1,0 +1,34 @@
+import { expect, test } from "vitest";
+import { maskSecrets } from "./mask.ts";
+
+test.each([
+  ["key ak_0123456789abcdef.", "key ak_[redacted]."],
+  ["token it_0123456789-abc_def", "token it_[redacted]"],
+  ["Authorization: eyJhbGciOi.eyJz.x-y_z", "Authorization: [redacted]"],
+  ["denied for Bearer abc.def", "denied for Bearer [redacted]"],
+  ["Basic dXNlcjpwYXNz is wrong", "Basic [redacted] is wrong"],
+  ["GET http://user:hunter22@proxy:3128/d?x=1", "GET http://[redacted]@proxy:3128/d?x=1"],
+  ["GET http://user:p@ss@proxy:3128", "GET http://[redacted]@proxy:3128"],
+  ["-httpAuth.password=x -other=y", "-httpAuth.password=[redacted] -other=y"],
+  ['flag "remoteWrite.basicAuth.password"="hunter2"', 'flag "remoteWrite.basicAuth.password"="[redacted]"'],
+  ["token: abc", "token: [redacted]"],
+  ["?api_key=hunter22&x=1", "?api_key=[redacted]"],
+  ["authKey=hunter22", "authKey=[redacted]"],
+])("%s", (text, masked) => {
+  expect(maskSecrets(text)).toBe(masked);
+  expect(maskSecrets(masked)).toBe(masked);
+});
+
+test("a JSON line stays JSON, also one within another", () => {
+  const line = JSON.stringify({ password: "a\\b", text: JSON.stringify({ api_key: "hunter22", n: 1 }), url: "http://u:p@h/x" });
+  expect(() => void JSON.parse(maskSecrets(line))).not.toThrow();
+  expect(maskSecrets(line)).not.toMatch(/hunter22|u:p/);
+});
+
+test.each([
+  "opened storage in 0.01 seconds; tokens 5",
+  "the backend refuses the install token (unknown, expired or used)",
+  "GET https://telemetry.example:8443/api: 503, mail admin@example.org",
+])("leaves alone: %s", (text) => {
+  expect(maskSecrets(text)).toBe(text);
+});

@@ -1,0 +1,17 @@
+// Takes secrets out of text that others wrote: lines of a child, messages of an error, what an operator gives to support. Invariants: text
+// that is JSON stays JSON; rather too much is masked than too little. It is the last line of defence, never the first.
+
+const SECRETS: readonly (readonly [pattern: RegExp, replacement: string])[] = [
+  // Keys and tokens that tell by their beginning what they are.
+  [/\b(ak|it)_[A-Za-z0-9_-]{8,}/g, "$1_[redacted]"],
+  // A JSON Web Token, whatever it stands behind.
+  [/\beyJ[\w-]+\.[\w-]+\.[\w-]+/g, "[redacted]"],
+  [/\b(Bearer|Basic) +[A-Za-z0-9._~+/=-]+/g, "$1 [redacted]"],
+  // User and password in a URL; a password may hold an @.
+  [/:\/\/[^\s/"]+@/g, "://[redacted]@"],
+  [/((?:password|passwd|secret|token|api_?key|authkey|authorization)\\?["']?\s*[:=]\s*\\?["']?)[^\s"',\\}]+/gi, "$1[redacted]"],
+];
+
+export function maskSecrets(text: string): string {
+  return SECRETS.reduce((masked, [pattern, replacement]) => masked.replace(pattern, replacement), text);
+}

@@ -1,0 +1,57 @@
+import { expect, test } from "vitest";
+import { Outage, type OutageOptions } from "./outage.ts";
+
+function outageOf(more: Partial<OutageOptions<string>> = {}) {
+  const said: string[] = [];
+  const clock = { ms: 1_000_000 };
+  const outage = new Outage<string>({
+    began: (cause, { failures, seconds }) => said.push(`began: ${cause} (${failures}, ${seconds} s)`),
+    reminded: (cause, { failures, seconds }) => said.push(`still: ${cause} (${failures}, ${seconds} s)`),
+    ended: ({ failures, seconds, sinceMs }, cause) => said.push(`recovered from ${cause} (${failures}, ${seconds} s, since ${sinceMs})`),
+    nowMs: () => clock.ms,
+    ...more,
+  });
+  return { outage, said, clock };
+}
+
+test("an outage is said when it begins and when it has ended, however often something fails in between", () => {
+  const { outage, said, clock } = outageOf();
+  for (let failures = 0; failures < 100; failures++) {
+    outage.failed("no route");
+    clock.ms += 1000;
+  }
+  expect(outage.sinceMs).toBe(1_000_000);
+  outage.recovered();
+  outage.recovered();
+  expect(said).toEqual(["began: no route (1, 0 s)", "recovered from no route (100, 100 s, since 1000000)"]);
+  expect([outage.sinceMs, outage.cause]).toEqual([undefined, undefined]);
+});
+
+test("success without an outage says nothing, and a new outage is said again", () => {
+  const { outage, said } = outageOf();
+  outage.recovered();
+  outage.failed("a");
+  outage.recovered();
+  outage.failed("b");
+  expect(said).toEqual(["began: a (1, 0 s)", "recovered from a (1, 0 s, since 1000000)", "began: b (1, 0 s)"]);
+});
+
+test("another reason is said at once; it is the same outage still", () => {
+  const { outage, said, clock } = outageOf();
+  outage.failed("refused", "refused");
+  clock.ms += 5000;
+  outage.failed("timed out", "timed out");
+  outage.failed("timed out", "timed out");
+  expect(said).toEqual(["began: refused (1, 0 s)", "began: timed out (2, 5 s)"]);
+  expect([outage.sinceMs, outage.cause]).toEqual([1_000_000, "timed out"]);
+});
+
+test("a long one is reminded of at the first failure after each interval", () => {
+  const { outage, said, clock } = outageOf({ remindEveryMs: 60_000 });
+  outage.failed("full");
+  for (const _ of Array.from({ length: 5 })) {
+    clock.ms += 30_000;
+    outage.failed("full");
+  }
+  expect(said).toEqual(["began: full (1, 0 s)", "still: full (3, 60 s)", "still: full (5, 120 s)"]);
+});

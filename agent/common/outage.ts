@@ -1,0 +1,80 @@
+// Says an outage once: when it begins, now and then while it lasts, when it has ended. Invariant: each failure is counted; what is said
+// depends on how long the outage lasts and not on how often something is tried.
+
+export interface OutageFacts {
+  /** Unix milliseconds of the first failure. */
+  readonly sinceMs: number;
+  /** How long it has lasted, whole seconds. */
+  readonly seconds: number;
+  /** The first included. */
+  readonly failures: number;
+}
+
+export interface OutageOptions<Cause> {
+  /** At the first failure, and again when its reason becomes another. */
+  readonly began: (cause: Cause, facts: OutageFacts) => void;
+  /** At a failure, `remindEveryMs` after something was said. */
+  readonly reminded?: (cause: Cause, facts: OutageFacts) => void;
+  /** `cause` is that of the last failure. */
+  readonly ended: (facts: OutageFacts, cause: Cause) => void;
+  /** Never unless given. */
+  readonly remindEveryMs?: number;
+  readonly nowMs?: () => number;
+}
+
+interface Lasting<Cause> {
+  readonly sinceMs: number;
+  failures: number;
+  cause: Cause;
+  reason: string;
+  saidAtMs: number;
+}
+
+export class Outage<Cause = unknown> {
+  readonly #options: OutageOptions<Cause>;
+  readonly #nowMs: () => number;
+  #lasting: Lasting<Cause> | undefined;
+
+  constructor(options: OutageOptions<Cause>) {
+    this.#options = options;
+    this.#nowMs = options.nowMs ?? Date.now;
+  }
+
+  /** Unix milliseconds of the first failure; undefined while there is no outage. */
+  get sinceMs(): number | undefined {
+    return this.#lasting?.sinceMs;
+  }
+
+  /** Of the last failure; undefined while there is no outage. */
+  get cause(): Cause | undefined {
+    return this.#lasting?.cause;
+  }
+
+  /** Another `reason` is said again. */
+  failed(cause: Cause, reason = ""): void {
+    const { began, reminded, remindEveryMs = Infinity } = this.#options;
+    const nowMs = this.#nowMs();
+    const before = this.#lasting;
+    const lasting = before ?? { sinceMs: nowMs, failures: 0, cause, reason, saidAtMs: nowMs };
+    const isNews = !before || before.reason !== reason;
+    const isReminder = nowMs - lasting.saidAtMs >= remindEveryMs;
+    lasting.failures += 1;
+    lasting.cause = cause;
+    lasting.reason = reason;
+    this.#lasting = lasting;
+    if (!isNews && !isReminder) return;
+    lasting.saidAtMs = nowMs;
+    (isNews ? began : reminded)?.(cause, this.#facts(lasting));
+  }
+
+  /** Does nothing while there is no outage. */
+  recovered(): void {
+    const lasting = this.#lasting;
+    this.#lasting = undefined;
+    if (lasting) this.#options.ended(this.#facts(lasting), lasting.cause);
+  }
+
+  #facts({ sinceMs, failures }: Lasting<Cause>): OutageFacts {
+    return { sinceMs, seconds: Math.round((this.#nowMs() - sinceMs) / 1000), failures };
+  }
+}
