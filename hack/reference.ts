@@ -1,11 +1,12 @@
-// Writes docs/reference/ from the sources that decide: settings from the manuals at the top of both settings.ts, error codes from
-// errors.ts. Invariant: what is written depends on those files alone; reference.test.ts fails when a page differs.
+// Writes the pages that the sources decide: settings from the manuals at the top of both settings.ts, error codes from errors.ts, the
+// HTTP APIs from their routes. Invariant: what is written depends on the sources alone; reference.test.ts fails when a page differs.
 //
 //   npm run reference     writes the pages
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { ERROR_CODES } from "../backend/errors.ts";
+import { openApiPages } from "./openapi.ts";
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 
@@ -42,7 +43,7 @@ export function manualOf(file: string): Setting[] {
 }
 
 /** Every page: path → text. */
-export function pages(): Record<string, string> {
+export async function pages(): Promise<Record<string, string>> {
   return {
     "docs/reference/agent-settings.md": settingsPage(
       "Settings of the agent",
@@ -55,6 +56,7 @@ export function pages(): Record<string, string> {
       "Read from the environment; `X_FILE` reads `X` from a file. All problems are told in one message, and the backend ends with 2. With any external engine `MASTER_KEY` and `JWT_SECRET` are required; with `DATABASE_URL`, at the first start, `ADMIN_PASSWORD`.",
     ),
     "docs/reference/errors.md": errorsPage(),
+    ...(await openApiPages()),
   };
 }
 
@@ -95,7 +97,7 @@ function cell(text: string): string {
 }
 
 if (import.meta.main) {
-  for (const [path, text] of Object.entries(pages())) {
+  for (const [path, text] of Object.entries(await pages())) {
     mkdirSync(dirname(join(ROOT, path)), { recursive: true });
     writeFileSync(join(ROOT, path), text);
   }

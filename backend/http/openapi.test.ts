@@ -9,11 +9,18 @@ import { closeRoutes, createApp } from "./app.ts";
 interface Operation {
   parameters?: { name: string; in: string; required?: boolean }[];
   requestBody?: { required?: boolean; content: Record<string, unknown> };
-  responses: Record<string, { content: Record<string, { schema: { anyOf?: { required: string[] }[] } }> }>;
+  responses: Record<string, { $ref?: string }>;
+}
+
+interface ErrorAnswer {
+  description: string;
+  content: Record<string, { schema: { anyOf?: { required: string[] }[]; properties?: { error: { enum: string[] } } } }>;
 }
 
 let app: FastifyInstance;
+let text: string;
 let paths: Record<string, Record<string, Operation>>;
+let shared: Record<string, ErrorAnswer>;
 
 beforeAll(async () => {
   const nobody = async () => undefined;
@@ -24,11 +31,17 @@ beforeAll(async () => {
   registerEnrolmentRoutes(app, parts);
   await forwardAlerting(app, { target: "http://127.0.0.1:1", guards });
   await closeRoutes(app);
-  paths = (await app.inject("/openapi.json")).json().paths;
+  text = (await app.inject("/openapi.json")).body;
+  ({
+    paths,
+    components: { responses: shared },
+  } = JSON.parse(text));
 });
 
 const operations = () =>
   Object.entries(paths).flatMap(([path, methods]) => Object.entries(methods).map(([method, one]) => [path, method, one] as const));
+/** The answer that an operation refers to. */
+const errorOf = (operation: Operation, status: string) => shared[operation.responses[status]?.$ref?.split("/").at(-1) ?? ""];
 const named = (operation: Operation | undefined, where: string) =>
   operation?.parameters?.filter((one) => one.in === where).map((one) => one.name);
 
@@ -42,9 +55,12 @@ test("the Prometheus routes describe their parameters, their form, and both form
   expect(post?.requestBody?.required).toBe(false);
   const ofPrometheus = operations().filter(([path]) => path.startsWith(base));
   expect(ofPrometheus).toHaveLength(9);
-  for (const [, , { responses }] of ofPrometheus)
+  for (const [, , operation] of ofPrometheus)
     for (const status of ["400", "422"])
-      expect(responses[status]?.content["application/json"]?.schema.anyOf?.map(({ required }) => required[0])).toEqual(["error", "status"]);
+      expect(errorOf(operation, status)?.content["application/json"]?.schema.anyOf?.map(({ required }) => required[0])).toEqual([
+        "error",
+        "status",
+      ]);
 });
 
 test("what is described is not what is checked: the engine judges the parameters", async () => {
@@ -70,4 +86,19 @@ test("every operation tells that a head may be too large, and every one with a b
   const withBody = operations().filter(([, , { requestBody }]) => requestBody !== undefined);
   expect(withBody.length).toBeGreaterThan(10);
   expect(withBody.filter(([, , { responses }]) => responses["408"] === undefined)).toEqual([]);
+});
+
+test("an error answer is told once: every operation refers to it, and it has the codes of its status", () => {
+  const answers = operations().flatMap(([, , { responses }]) => Object.entries(responses).filter(([status]) => Number(status) >= 400));
+  expect(answers.length).toBeGreaterThan(200);
+  for (const [status, { $ref = "" }] of answers) {
+    expect($ref).toMatch(new RegExp(`^#/components/responses/Error${status}(OrPrometheus)?$`));
+    expect(shared).toHaveProperty([$ref.split("/").at(-1) ?? ""]);
+  }
+  expect(shared["Error403"]).toMatchObject({
+    description: expect.stringContaining("forbidden: the user's role"),
+    content: { "application/json": { schema: { properties: { error: { enum: ["wrong_key_kind", "forbidden"] } } } } },
+  });
+  // Some 600 kB where each operation repeats them.
+  expect(text.length).toBeLessThan(100_000);
 });

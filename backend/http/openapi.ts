@@ -55,10 +55,11 @@ export async function describeApi(app: FastifyInstance, title: string): Promise<
       return { schema: { ...described, response: { ...success, ...described.response, ...errors } }, url };
     },
     transformObject: (document) => {
-      const { paths } = "openapiObject" in document ? document.openapiObject : {};
-      for (const operations of Object.values(paths ?? {}))
-        for (const one of Object.values(operations ?? {})) leaveBodyOut(one as Operation);
-      return "openapiObject" in document ? document.openapiObject : document.swaggerObject;
+      if (!("openapiObject" in document)) return document.swaggerObject;
+      const { openapiObject: described } = document;
+      const operations = Object.values(described.paths ?? {}).flatMap((methods) => Object.values(methods ?? {}) as Operation[]);
+      for (const one of operations) leaveBodyOut(one);
+      return { ...described, components: { ...described.components, responses: sharedErrors(operations) } } as typeof described;
     },
   });
   const document = { type: "object", additionalProperties: true };
@@ -68,11 +69,29 @@ export async function describeApi(app: FastifyInstance, title: string): Promise<
 interface Operation {
   [BODY_IS_OPTIONAL]?: boolean;
   requestBody?: { required?: boolean };
+  responses?: Record<string, { content?: Record<string, { schema: { anyOf?: unknown; description?: string } }> } | { $ref: string }>;
 }
 
 function leaveBodyOut(operation: Operation): void {
   if (operation[BODY_IS_OPTIONAL] && operation.requestBody) operation.requestBody.required = false;
   delete operation[BODY_IS_OPTIONAL];
+}
+
+/** Error answers are the same for many routes: each is told once, as a component, and the operations refer to it. */
+function sharedErrors(operations: readonly Operation[]): Record<string, unknown> {
+  const shared = new Map<string, unknown>();
+  for (const { responses = {} } of operations) {
+    for (const [status, answer] of Object.entries(responses)) {
+      if (Number(status) < 400 || "$ref" in answer) continue;
+      const schemas = Object.values(answer.content ?? {}).map(({ schema }) => schema);
+      // The answer itself has it too.
+      for (const schema of schemas) delete schema.description;
+      const name = schemas.some(({ anyOf }) => anyOf !== undefined) ? `Error${status}OrPrometheus` : `Error${status}`;
+      shared.set(name, answer);
+      responses[status] = { $ref: `#/components/responses/${name}` };
+    }
+  }
+  return Object.fromEntries([...shared].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
 function errorsOf(

@@ -1,6 +1,8 @@
 // The whole contract as a matrix: every endpoint × method × authentication case × body case, with status and error code of each, for
 // two tenants, against the real backend with its embedded engines. A route that is not in the matrix fails the last test.
 import { createHash, createHmac, randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { gzipSync, zstdCompressSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { sign } from "../../agent/protocol/signature.ts";
@@ -13,7 +15,7 @@ import {
   type BackendPlace,
   type Tenant,
 } from "../fixtures/backend-process.ts";
-import { call, eventually, temporaryFolder, type Answer, type TestProcess } from "../fixtures/processes.ts";
+import { call, eventually, ROOT, temporaryFolder, type Answer, type TestProcess } from "../fixtures/processes.ts";
 
 const folder = temporaryFolder();
 let place: BackendPlace;
@@ -787,6 +789,12 @@ test("every route that exists is in the matrix, and the other way round", async 
       .filter((item, at, all) => all.indexOf(item) === at)
       .sort(),
   );
+});
+
+test("what is served is what docs/openapi.json and docs/openapi-alerting.json say", async () => {
+  const page = (name: string) => JSON.parse(readFileSync(join(ROOT, "docs", name), "utf8"));
+  expect((await call("GET", `${place.apiUrl}/openapi.json`)).json).toEqual(page("openapi.json"));
+  expect((await call("GET", `${place.alertingUrl}/openapi.json`)).json).toEqual(page("openapi-alerting.json"));
 });
 
 test("the alerting service describes on its own port what it serves there", async () => {

@@ -1,0 +1,56 @@
+// What both HTTP services say of themselves at /openapi.json, without an engine: their routes are added to applications that never
+// listen. Invariant: the same routes as `serve` adds; test/contract/matrix.test.ts holds a running backend against these documents.
+import type { FastifyInstance } from "fastify";
+import { registerAccountRoutes } from "../backend/accounts/routes.ts";
+import { forwardAlerting } from "../backend/alerting/forward.ts";
+import { registerRuleRoutes } from "../backend/alerting/routes.ts";
+import { registerEnrolmentRoutes } from "../backend/enrolment/routes.ts";
+import { closeRoutes, createApp } from "../backend/http/app.ts";
+import { registerIngestRoutes } from "../backend/ingest/routes.ts";
+import { registerLogRoutes } from "../backend/logs/routes.ts";
+import { registerMetricsRoutes } from "../backend/metrics/routes.ts";
+import { createLog } from "../backend/observability/log.ts";
+import { createObservations } from "../backend/observability/own-metrics.ts";
+import { registerTraceRoutes } from "../backend/traces/routes.ts";
+
+/** The page of each service: path → text, pretty-printed, paths in order. */
+export async function openApiPages(): Promise<Record<string, string>> {
+  return { "docs/openapi.json": await pageOf(apiRoutes), "docs/openapi-alerting.json": await pageOf(alertingRoutes) };
+}
+
+const nobody = async () => undefined;
+const guards = { user: () => nobody, signed: () => nobody };
+
+async function apiRoutes(): Promise<FastifyInstance> {
+  const app = await createApp({ log: createLog("silent"), openApiTitle: "AtherOps telemetry API" });
+  // No handler ever runs, so that none misses its store.
+  const parts = { guards, observations: createObservations({ defaults: false }), quota: {}, memoryBytes: 0 } as never;
+  registerIngestRoutes(app, parts);
+  registerAccountRoutes(app, parts);
+  registerEnrolmentRoutes(app, parts);
+  registerLogRoutes(app, parts);
+  registerTraceRoutes(app, parts);
+  registerMetricsRoutes(app, parts);
+  await forwardAlerting(app, { target: "http://127.0.0.1:1", guards });
+  return app;
+}
+
+async function alertingRoutes(): Promise<FastifyInstance> {
+  const app = await createApp({ log: createLog("silent"), openApiTitle: "AtherOps alerting API" });
+  registerRuleRoutes(app, { guards } as never);
+  return app;
+}
+
+async function pageOf(routes: () => Promise<FastifyInstance>): Promise<string> {
+  const app = await routes();
+  await closeRoutes(app);
+  const document = (await app.inject("/openapi.json")).json<{ paths: Record<string, Record<string, unknown>> }>();
+  await app.close();
+  const paths = Object.entries(document.paths).sort(byName);
+  const ordered = paths.map(([path, methods]) => [path, Object.fromEntries(Object.entries(methods).sort(byName))] as const);
+  return `${JSON.stringify({ ...document, paths: Object.fromEntries(ordered) }, undefined, 2)}\n`;
+}
+
+function byName([a]: [string, unknown], [b]: [string, unknown]): number {
+  return a < b ? -1 : 1;
+}
