@@ -1,5 +1,6 @@
 // The heartbeat that keeps a host or a cluster's node shown online. Invariants: the beats of many agents spread (jitter); an outage is
-// two log lines, not one per beat; a refused key is read again at once and the beat repeated once. Started and stopped by main.ts.
+// two log lines, not one per beat; a refused key is read again at once and the beat repeated once; a backend that has heartbeats wait
+// (429) is not away: the beat comes when it says, and only where that goes on for longer than the node may be silent it is a failure.
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Credential } from "../credentials/store.ts";
 import type { Log } from "../log.ts";
@@ -29,12 +30,17 @@ export interface HeartbeatStatus {
 /** How often an agent without a key looks whether it has one. */
 const NO_KEY_POLL_MS = 250;
 const JITTER = 0.1;
+/** The backend shows as offline what has been silent for as many intervals. */
+const SILENT_INTERVALS = 3;
+const DEFAULT_RETRY_AFTER_S = 5;
 
 export class HeartbeatLoop implements AsyncDisposable {
   readonly #options: HeartbeatOptions;
   readonly #stop = new AbortController();
   readonly #running: Promise<void>;
   #status: HeartbeatStatus = { lastSuccess: null, lastError: null };
+  /** How long the backend has had it wait since the last success. */
+  #delayedMs = 0;
 
   constructor(options: HeartbeatOptions) {
     this.#options = options;
@@ -54,24 +60,32 @@ export class HeartbeatLoop implements AsyncDisposable {
     const { signal } = this.#stop;
     while (!signal.aborted) {
       const credential = this.#options.identity.current();
-      if (credential) await this.#beat(credential);
-      const waitMs = credential ? this.#options.intervalMs() * (1 + JITTER * (2 * Math.random() - 1)) : NO_KEY_POLL_MS;
+      const waitMs = credential ? (await this.#beat(credential)) * (1 + JITTER * (2 * Math.random() - 1)) : NO_KEY_POLL_MS;
       await sleep(waitMs, undefined, { signal }).catch(() => undefined);
     }
   }
 
-  async #beat(credential: Credential): Promise<void> {
+  /** Answers in how many milliseconds the next one is due. */
+  async #beat(credential: Credential): Promise<number> {
+    const intervalMs = this.#options.intervalMs();
     try {
       await this.#send(credential);
       if (this.#status.lastError !== null) this.#options.log.info("heartbeats reach the backend again");
       this.#status = { lastSuccess: new Date().toISOString(), lastError: null };
+      this.#delayedMs = 0;
     } catch (error) {
-      if (this.#stop.signal.aborted) return;
+      if (this.#stop.signal.aborted) return intervalMs;
+      if (error instanceof BackendError && error.status === 429) {
+        const delayMs = Math.min(intervalMs, 1000 * Math.max(1, error.retryAfterS ?? DEFAULT_RETRY_AFTER_S));
+        this.#delayedMs += delayMs;
+        if (this.#delayedMs < SILENT_INTERVALS * intervalMs) return delayMs;
+      }
       const message = error instanceof Error ? error.message : String(error);
       if (this.#status.lastError === null)
         this.#options.log.warn({ err: message }, "a heartbeat failed; it is tried again at the next interval");
       this.#status = { ...this.#status, lastError: message };
     }
+    return intervalMs;
   }
 
   async #send(credential: Credential): Promise<void> {

@@ -279,6 +279,19 @@ for (const engine of relationalEngines) {
         expect((await clusterOf(cluster.cluster_id)).nodes.map((node: { name: string }) => node.name)).toEqual(["node-c"]);
       });
 
+      test("many at once are all answered when they are kept, those of two clusters apart", async () => {
+        const [cluster, other] = [await registerCluster(backend, org.token), await registerCluster(backend, org.token)];
+        const beat = (key: string, node: string) =>
+          backend.call("POST", "/heartbeat", { key, body: { node, collector: { state: key === other.api_key ? "other" : "one" } } });
+        const beats = Array.from({ length: 120 }, (_, at) => beat(cluster.api_key, `node-${at % 30}`));
+        beats.push(...Array.from({ length: 20 }, (_, at) => beat(other.api_key, `node-${at}`)));
+        expect(new Set((await Promise.all(beats)).map((answer) => answer.statusCode))).toEqual(new Set([204]));
+        const statesOf = async (id: string) =>
+          (await clusterOf(id)).nodes.map((node: { collector: { state: string } }) => node.collector.state);
+        expect(await statesOf(cluster.cluster_id)).toEqual(Array.from({ length: 30 }, () => "one"));
+        expect(await statesOf(other.cluster_id)).toEqual(Array.from({ length: 20 }, () => "other"));
+      });
+
       test("what it says is bounded, never a reason to look dead: long texts, odd numbers, unknown fields, NUL", async () => {
         const cluster = await registerCluster(backend, org.token);
         const body = {

@@ -1,10 +1,14 @@
 // POST /ingest/agents/heartbeat: keeps a host marked online and takes its word on which remote configuration is in force. Invariant:
-// which host it is comes from the key alone. Registered by routes.ts.
+// which host it is comes from the key alone.
 import type { FastifyInstance } from "fastify";
+import type { Kysely } from "kysely";
 import { HOST_HEARTBEAT_PATH, type Heartbeat, ORG_ID_HEADER } from "../../agent/protocol/enrolment.ts";
+import type { ApiError } from "../errors.ts";
+import { Gathered } from "./gathered.ts";
 import { clipped, collectorOf, HEARTBEAT_BYTES, HEARTBEAT_SCHEMA, intervalOf } from "./heartbeat.ts";
 import type { EnrolmentDeps } from "./deps.ts";
 import { bodyIsOptional, NOTHING, signer } from "./schema.ts";
+import type { EnrolmentTables } from "./table.ts";
 
 const schema = {
   summary: "A host's agent is alive",
@@ -16,27 +20,42 @@ const schema = {
   response: NOTHING,
 } as const;
 
+/** Each host is a statement. */
+const HOSTS_OF_A_WRITE = 50;
+
+type HostRow = ReturnType<typeof rowOf>;
+
 export function registerHostHeartbeat(app: FastifyInstance, { db, guards, now }: EnrolmentDeps): void {
+  const beats = new Gathered<HostRow>({ rows: HOSTS_OF_A_WRITE, write: (some) => writeHosts(db, some) });
   app.post<{ Body: Heartbeat }>(
     HOST_HEARTBEAT_PATH,
     { schema, bodyLimit: HEARTBEAT_BYTES, onRequest: guards.signed("host"), preValidation: bodyIsOptional },
     async (request, reply) => {
-      const heartbeat = request.body;
-      const collector = collectorOf(heartbeat);
-      const version = clipped(heartbeat.agent_version, 100);
-      await db
-        .updateTable("hosts")
-        .set({
-          last_heartbeat: new Date(now()),
-          heartbeat_interval_s: intervalOf(heartbeat),
-          collector: collector && JSON.stringify(collector),
-          config_in_force: clipped(heartbeat.config?.version, 50) ?? null,
-          config_error: clipped(heartbeat.config?.error, 1000) ?? null,
-          ...(version && { agent_version: version }),
-        })
-        .where("id", "=", signer(request).hostId)
-        .execute();
-      return await reply.code(204).header(ORG_ID_HEADER, signer(request).orgId).send();
+      const { hostId, orgId } = signer(request);
+      await beats.add(orgId, hostId, rowOf(request.body, new Date(now())));
+      return await reply.code(204).header(ORG_ID_HEADER, orgId).send();
     },
   );
+}
+
+function rowOf(heartbeat: Heartbeat, at: Date) {
+  const collector = collectorOf(heartbeat);
+  const version = clipped(heartbeat.agent_version, 100);
+  return {
+    last_heartbeat: at,
+    heartbeat_interval_s: intervalOf(heartbeat),
+    collector: collector && JSON.stringify(collector),
+    config_in_force: clipped(heartbeat.config?.version, 50) ?? null,
+    config_error: clipped(heartbeat.config?.error, 1000) ?? null,
+    ...(version && { agent_version: version }),
+  };
+}
+
+/** In one order, so that two replicas never wait for each other. */
+async function writeHosts(db: Kysely<EnrolmentTables>, rows: ReadonlyMap<string, HostRow>): Promise<Map<string, ApiError>> {
+  await db.transaction().execute(async (trx) => {
+    for (const [id, row] of [...rows].toSorted(([one], [other]) => (one < other ? -1 : 1)))
+      await trx.updateTable("hosts").set(row).where("id", "=", id).execute();
+  });
+  return new Map();
 }

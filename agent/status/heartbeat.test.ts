@@ -1,0 +1,41 @@
+import { pino } from "pino";
+import { expect, test, vi } from "vitest";
+import { BackendError } from "../upstream/backend-api.ts";
+import { HeartbeatLoop } from "./heartbeat.ts";
+
+const PATIENTLY = { timeout: 10_000 };
+const later = new BackendError("over_quota", "faster than they are kept", { status: 429, retryAfterS: 5 });
+
+function loop(answer: () => BackendError | undefined) {
+  const warnings: unknown[] = [];
+  const log = pino({ level: "warn" }, { write: (line) => void warnings.push(JSON.parse(line)) });
+  const heartbeat = vi.fn(() => {
+    const error = answer();
+    return error ? Promise.reject(error) : Promise.resolve({ body: undefined, keyAgeDays: 0 });
+  });
+  const identity = {
+    current: () => ({ id: "id", apiKey: "ak_1" }),
+    refresh: () => Promise.resolve(undefined),
+    noteKeyAge: () => undefined,
+  };
+  const options = { path: "/heartbeat", identity, backend: { heartbeat }, intervalMs: () => 20, body: () => ({}), log };
+  return { beating: new HeartbeatLoop(options as unknown as ConstructorParameters<typeof HeartbeatLoop>[0]), heartbeat, warnings };
+}
+
+test("a backend that has heartbeats wait is not called away: no warning, no error in the status, and the next one comes", async () => {
+  let beats = 0;
+  const { beating, heartbeat, warnings } = loop(() => (++beats % 3 === 0 ? undefined : later));
+  await using _ = beating;
+  await vi.waitFor(() => expect(heartbeat.mock.calls.length).toBeGreaterThan(9), PATIENTLY);
+  expect([beating.status(), warnings]).toEqual([{ lastSuccess: expect.any(String), lastError: null }, []]);
+});
+
+test("where it goes on for longer than a node may be silent, that is said once, and is over with the next success", async () => {
+  let full = true;
+  const { beating, heartbeat, warnings } = loop(() => (full ? later : undefined));
+  await using _ = beating;
+  await vi.waitFor(() => expect(heartbeat.mock.calls.length).toBeGreaterThan(6), PATIENTLY);
+  expect([beating.status().lastError, warnings.length]).toEqual([later.message, 1]);
+  full = false;
+  await vi.waitFor(() => expect(beating.status()).toEqual({ lastSuccess: expect.any(String), lastError: null }), PATIENTLY);
+});
