@@ -47,9 +47,11 @@
 //   SERVICE_ACCOUNT_DIR     /var/run/secrets/kubernetes.io/serviceaccount   token and ca.crt
 //   HOST_ROOT               /hostfs          where the node's root file system is mounted
 //   VALUE_NAMES                              set by the Helm chart: which of its values sets which variable; errors name the value
-import { readFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
+import { type ListenAddress, SettingsReader } from "./common/settings-reader.ts";
+
+export { type ListenAddress, SettingsError } from "./common/settings-reader.ts";
 
 export type Identity = "host" | "cluster";
 export type Signal = "metrics" | "logs" | "traces";
@@ -58,12 +60,6 @@ export type LogLevel = "debug" | "info" | "warn" | "error";
 
 export const SIGNALS: readonly Signal[] = ["metrics", "logs", "traces"];
 export const LOG_LEVELS = ["info", "debug", "warn", "error"] as const satisfies readonly LogLevel[];
-
-export interface ListenAddress {
-  /** Empty: all addresses. */
-  readonly host: string;
-  readonly port: number;
-}
 
 /** Configuration that may be logged. */
 export interface Settings {
@@ -133,11 +129,6 @@ export interface Secrets {
   readonly installToken: string | undefined;
   readonly httpsProxy: string | undefined;
   readonly httpProxy: string | undefined;
-}
-
-/** Wrong settings: one line per problem. `main.ts` prints it and exits with 2, without a stack. */
-export class SettingsError extends Error {
-  override readonly name = "SettingsError";
 }
 
 /** The pinned version whose build the tool cache holds; the same as in hack/fetch-tools.ts. */
@@ -237,18 +228,6 @@ function readCluster(read: Reader): ClusterSettings {
   };
 }
 
-const DURATION_UNITS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
-
-/** A Prometheus duration such as `30s`, `1h30m` or `168h`, in milliseconds; undefined when it is none. */
-export function parseDuration(text: string): number | undefined {
-  if (text === "0") return 0;
-  if (!/^(\d{1,9}w)?(\d{1,9}d)?(\d{1,9}h)?(\d{1,9}m)?(\d{1,9}s)?(\d{1,9}ms)?$/.test(text) || text === "") return undefined;
-  return [...text.matchAll(/(\d+)(ms|[wdhms])/g)].reduce(
-    (sum, [, count, unit = ""]) => sum + Number(count) * (DURATION_UNITS[unit] ?? 0),
-    0,
-  );
-}
-
 function isEncoded(text: string): boolean {
   try {
     decodeURIComponent(text);
@@ -262,45 +241,11 @@ function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || host === "[::1]" || /^127(\.\d{1,3}){3}$/.test(host);
 }
 
-class Reader {
-  readonly #env: NodeJS.ProcessEnv;
-  readonly #problems: string[] = [];
-
-  constructor(env: NodeJS.ProcessEnv) {
-    this.#env = env;
-  }
-
-  problem(text: string): void {
-    this.#problems.push(text);
-  }
-
-  finish(): void {
-    if (this.#problems.length > 0) throw new SettingsError(`wrong settings:\n${this.#problems.map((text) => `  ${text}`).join("\n")}`);
-  }
-
-  text(name: string, { mayBeGone = false } = {}): string | undefined {
-    const file = this.#env[`${name}_FILE`];
-    const own = this.#env[name];
-    if (name.endsWith("_FILE") || !file) return own === "" ? undefined : own;
-    if (own) this.problem(`${name} and ${name}_FILE are both set: set one`);
-    try {
-      return readFileSync(file, "utf8").replace(/\r?\n$/, "") || undefined;
-    } catch (error) {
-      const { code } = error as NodeJS.ErrnoException;
-      if (!(mayBeGone && code === "ENOENT")) this.problem(`${name}_FILE: cannot read ${file}: ${code}`);
-      return undefined;
-    }
-  }
-
-  required(name: string): string {
-    const text = this.text(name);
-    if (text === undefined) this.problem(`${name} is required`);
-    return text ?? "";
-  }
-
+/** The kinds that only the agent has. */
+class Reader extends SettingsReader {
   /** Lower case wins, as in curl. */
   eitherCase(name: string): string | undefined {
-    return this.#env[name.toLowerCase()] || this.text(name);
+    return this.plain(name.toLowerCase()) ?? this.text(name);
   }
 
   /** The port is that of the scheme where none is given. */
@@ -312,19 +257,6 @@ class Reader {
     else if (!isEncoded(url.username) || !isEncoded(url.password))
       this.problem(`${name}: a % in user or password must be written as %25 (percent-encoding)`);
     return text;
-  }
-
-  list(name: string): string[] {
-    return (this.text(name) ?? "")
-      .split(",")
-      .map((item) => item.trim())
-      .filter(Boolean);
-  }
-
-  flag(name: string): boolean {
-    const text = this.text(name) ?? "false";
-    if (text !== "true" && text !== "false") this.problem(`${name}: must be true or false`);
-    return text === "true";
   }
 
   backendUrl(name: string, allowPlainHttp: boolean): string {
@@ -342,25 +274,6 @@ class Reader {
       this.problem(`${name}: plain http would send telemetry readable by anyone on the way: use https, or set ALLOW_PLAIN_HTTP=true`);
     }
     return url.origin;
-  }
-
-  readableFile(name: string): string | undefined {
-    const path = this.text(name);
-    if (path === undefined) return undefined;
-    try {
-      readFileSync(path);
-    } catch (error) {
-      this.problem(`${name}: cannot read ${path}: ${(error as NodeJS.ErrnoException).code}`);
-    }
-    return resolve(path);
-  }
-
-  listen(name: string, fallback: string): ListenAddress {
-    const text = this.text(name) ?? fallback;
-    const match = /^(\[[0-9a-fA-F:]+\]|[^:]*):(\d{1,5})$/.exec(text);
-    const port = Number(match?.[2]);
-    if (!match || port > 65_535) this.problem(`${name}: "${text}" is not host:port`);
-    return { host: match?.[1]?.replace(/^\[|\]$/g, "") ?? "", port };
   }
 
   loopback(name: string, fallback: string): ListenAddress {
@@ -408,32 +321,10 @@ class Reader {
     return text;
   }
 
-  duration(name: string, fallback: string, minimumMs: number): number {
-    const text = this.text(name) ?? fallback;
-    const ms = parseDuration(text);
-    if (ms === undefined || ms < minimumMs) {
-      this.problem(`${name}: "${text}" is not a duration of at least ${minimumMs} ms, such as 15s or 5m`);
-    }
-    return ms ?? 0;
-  }
-
-  integer(name: string, fallback: number, minimum: number): number {
-    const value = Number(this.text(name) ?? fallback);
-    if (!Number.isSafeInteger(value) || value < minimum) this.problem(`${name}: must be a whole number of at least ${minimum}`);
-    return value;
-  }
-
-  oneOf<const T extends string>(name: string, values: readonly [T, ...T[]]): T {
-    const text = this.text(name) ?? values[0];
-    const found = values.find((value) => value === text);
-    if (found === undefined) this.problem(`${name}: must be one of ${values.join(", ")}`);
-    return found ?? values[0];
-  }
-
   program(variable: string, name: string): string[] {
     const given = this.text(variable);
-    const cache = this.#env["XDG_CACHE_HOME"] || join(homedir(), ".cache");
-    const onPath = (this.#env["PATH"] ?? "").split(":").filter(Boolean);
+    const cache = this.plain("XDG_CACHE_HOME") ?? join(homedir(), ".cache");
+    const onPath = (this.plain("PATH") ?? "").split(":").filter(Boolean);
     return given
       ? [given]
       : [...onPath.map((folder) => join(folder, name)), join(cache, "atherops", "tools", name, COLLECTOR_VERSION, name)];

@@ -140,7 +140,7 @@ async function openMetrics(opening: Opening, observations: Observations): Promis
   const engine = await startVictoriaMetrics({
     candidates: settings.victoriaMetricsPath,
     dataDir: settings.dataDir,
-    retention: settings.metricsRetention,
+    retention: settings.metricsRetention.text,
     passwordFile: join(settings.dataDir, "secrets", "engine-password"),
     log,
     onRestart: () => observations.restarted("victoria-metrics"),
@@ -205,7 +205,7 @@ async function openApi(
   registerIngestRoutes(app, {
     guards,
     observations,
-    metrics: createMetricsIngest(metrics, { retention: settings.metricsRetention }),
+    metrics: createMetricsIngest(metrics, { retentionMs: settings.metricsRetention.ms }),
     logs: createLogIngest({ store: logStore, decoder, retentionDays: settings.logsRetentionDays }),
     traces: createTraceIngest({ store: spanStore, decoder, retentionDays: settings.tracesRetentionDays }),
     memoryBytes: settings.ingestMemoryBytes,

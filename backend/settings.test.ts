@@ -35,8 +35,24 @@ test.each(["METRICS_WRITE_URL", "METRICS_QUERY_URL", "CLICKHOUSE_URL", "DATABASE
 );
 
 test("what operators write is taken", () => {
-  for (const METRICS_RETENTION of ["30d", "36h", "2w", "1y", "1.5y", "12"]) expect(problemsOf({ METRICS_RETENTION })).toBe("accepted");
+  for (const JWT_TTL of ["15m", "1000ms", "48h", "90d", "1h30m", "2w"]) expect(problemsOf({ JWT_TTL })).toBe("accepted");
   expect(problemsOf({ TRUSTED_PROXIES: "127.0.0.1, 10.0.0.0/8, fd00::/8, loopback" })).toBe("accepted");
+});
+
+test.each([
+  ["30d", 30],
+  ["36h", 1.5],
+  ["2w", 14],
+  ["1y", 365],
+  ["1.5y", 547.5],
+  ["1M", 31],
+  ["12", 12 * 31],
+])("a retention of %s is kept as VictoriaMetrics takes it, and is %d days", (METRICS_RETENTION, days) => {
+  expect(readSettings({ METRICS_RETENTION }).settings.metricsRetention).toEqual({ text: METRICS_RETENTION, ms: days * 86_400_000 });
+});
+
+test.each(["forever", "0d", "-1d", "1h30m"])("a retention of %s is refused", (METRICS_RETENTION) => {
+  expect(problemsOf({ METRICS_RETENTION })).toContain(`METRICS_RETENTION: "${METRICS_RETENTION}" is not a retention such as 30d, 8w or 1y`);
 });
 
 test("a log line of the settings shows no password of a URL", () => {
@@ -45,6 +61,6 @@ test("a log line of the settings shows no password of a URL", () => {
     EVALUATOR_QUERY_URL: "http://u:p@ss@vmalert:8880",
   });
   const line = JSON.stringify(loggable(settings));
-  expect(line).toContain("https://***@alerts.example/x");
+  expect(line).toContain("https://[redacted]@alerts.example/x");
   expect(line).not.toMatch(/s3cret|p@ss/);
 });

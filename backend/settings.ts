@@ -34,14 +34,20 @@
 //   ADMIN_PASSWORD                           that user's password; unset, all embedded: made and kept in DATA_DIR/secrets
 //   UV_THREADPOOL_SIZE      4                read by Node itself at its start: statements of the embedded ClickHouse that run at once; 16 is good
 //   LOG_LEVEL               info             debug | info | warn | error
-import { readFileSync } from "node:fs";
 import { isIP } from "node:net";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
+import { durationMs } from "../agent/common/duration.ts";
+import { maskSecrets } from "../agent/common/mask.ts";
+import { type ListenAddress, SettingsReader } from "../agent/common/settings-reader.ts";
 
-export interface ListenAddress {
-  readonly host: string;
-  readonly port: number;
+export { type ListenAddress, SettingsError } from "../agent/common/settings-reader.ts";
+
+/** How long the metrics engine keeps samples. */
+export interface Retention {
+  /** As VictoriaMetrics takes it, e.g. `30d`. */
+  readonly text: string;
+  readonly ms: number;
 }
 
 /** Configuration that may be logged. */
@@ -70,8 +76,7 @@ export interface Settings {
   readonly jwtTtlMs: number;
   readonly logsRetentionDays: number;
   readonly tracesRetentionDays: number;
-  /** As VictoriaMetrics takes it, e.g. `30d`. */
-  readonly metricsRetention: string;
+  readonly metricsRetention: Retention;
   readonly quotaBytesPerSecond: number;
   readonly quotaRecordsPerSecond: number;
   readonly ingestMemoryBytes: number;
@@ -93,11 +98,6 @@ export interface Secrets {
   readonly rulesPassword: string | undefined;
 }
 
-/** Wrong settings: one line per problem. `main.ts` prints it and exits with 2, without a stack. */
-export class SettingsError extends Error {
-  override readonly name = "SettingsError";
-}
-
 /** The pinned versions whose builds the tool cache holds; the same as in hack/fetch-tools.ts. */
 const VICTORIA_METRICS_VERSION = "1.150.0";
 
@@ -113,11 +113,7 @@ export function readSettings(env: NodeJS.ProcessEnv = process.env): { settings: 
 
 /** The settings for a log line: the addresses of engines may hold passwords, which are masked. */
 export function loggable(settings: Settings): unknown {
-  return JSON.parse(JSON.stringify(settings, masked));
-}
-
-function masked(_name: string, value: unknown): unknown {
-  return typeof value === "string" ? value.replace(/\/\/[^/]*@/, "//***@") : value;
+  return JSON.parse(JSON.stringify(settings, (_name, value: unknown) => (typeof value === "string" ? maskSecrets(value) : value)));
 }
 
 function readPlain(read: Reader): Settings {
@@ -187,50 +183,12 @@ export function hasExternalEngine(settings: Settings, secrets: Secrets): boolean
   return [settings.metricsWriteUrl, secrets.databaseUrl, secrets.clickhouseUrl].some((url) => url !== undefined);
 }
 
-const DURATION_UNITS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
-
-class Reader {
-  readonly #env: NodeJS.ProcessEnv;
-  readonly #problems: string[] = [];
-
-  constructor(env: NodeJS.ProcessEnv) {
-    this.#env = env;
-  }
-
-  problem(text: string): void {
-    this.#problems.push(text);
-  }
-
-  finish(): void {
-    if (this.#problems.length > 0) throw new SettingsError(`wrong settings:\n${this.#problems.map((text) => `  ${text}`).join("\n")}`);
-  }
-
-  text(name: string): string | undefined {
-    const file = this.#env[`${name}_FILE`];
-    const own = this.#env[name];
-    if (name.endsWith("_FILE") || !file) return own === "" ? undefined : own;
-    if (own) this.problem(`${name} and ${name}_FILE are both set: set one`);
-    try {
-      return readFileSync(file, "utf8").replace(/\r?\n$/, "") || undefined;
-    } catch (error) {
-      this.problem(`${name}_FILE: cannot read ${file}: ${(error as NodeJS.ErrnoException).code}`);
-      return undefined;
-    }
-  }
-
-  list(name: string): string[] {
-    return (this.text(name) ?? "")
-      .split(",")
-      .map((item) => item.trim())
-      .filter(Boolean);
-  }
-
-  listen(name: string, fallback: string): ListenAddress {
-    const text = this.text(name) ?? fallback;
-    const match = /^(\[[0-9a-fA-F:]+\]|[^:]*):(\d{1,5})$/.exec(text);
-    const port = Number(match?.[2]);
-    if (!match || port > 65_535) this.problem(`${name}: "${text}" is not host:port`);
-    return { host: match?.[1]?.replace(/^\[|\]$/g, "") || "0.0.0.0", port };
+/** The kinds that only the backend has. */
+class Reader extends SettingsReader {
+  /** Without a host: all IPv4 addresses. */
+  override listen(name: string, fallback: string): ListenAddress {
+    const { host, port } = super.listen(name, fallback);
+    return { host: host || "0.0.0.0", port };
   }
 
   /** `localhost:8428` is a URL as well, of the scheme "localhost": the schemes tell what is meant. */
@@ -240,17 +198,6 @@ class Reader {
     if (text !== undefined && !schemes.includes(scheme))
       this.problem(`${name}: must be a URL that begins with ${schemes.join(":// or ")}://`);
     return text;
-  }
-
-  readableFile(name: string): string | undefined {
-    const path = this.text(name);
-    if (path === undefined) return undefined;
-    try {
-      readFileSync(path);
-    } catch (error) {
-      this.problem(`${name}: cannot read ${path}: ${(error as NodeJS.ErrnoException).code}`);
-    }
-    return path;
   }
 
   /** IP addresses or CIDRs, or the names of ranges that fastify knows. */
@@ -267,33 +214,13 @@ class Reader {
     return items;
   }
 
-  /** As `-retentionPeriod` of VictoriaMetrics; metrics/ingest.ts reads it. */
-  retention(name: string, fallback: string): string {
+  /** As `-retentionPeriod` of VictoriaMetrics: a number with h, d, w, M or y; without a unit, months of 31 days. */
+  retention(name: string, fallback: string): Retention {
     const text = this.text(name) ?? fallback;
-    if (!/^\d+(\.\d+)?[hdwMy]?$/.test(text) || Number.parseFloat(text) === 0)
-      this.problem(`${name}: "${text}" is not a retention such as 30d, 8w or 1y`);
-    return text;
-  }
-
-  duration(name: string, fallback: string, minimumMs: number): number {
-    const text = this.text(name) ?? fallback;
-    const match = /^(\d+)(ms|s|m|h|d)$/.exec(text);
-    const ms = Number(match?.[1]) * (DURATION_UNITS[match?.[2] ?? ""] ?? Number.NaN);
-    if (Number.isNaN(ms) || ms < minimumMs)
-      this.problem(`${name}: "${text}" is not a duration of at least ${minimumMs} ms, such as 15s or 5m`);
-    return ms;
-  }
-
-  integer(name: string, fallback: number, minimum: number): number {
-    const value = Number(this.text(name) ?? fallback);
-    if (!Number.isSafeInteger(value) || value < minimum) this.problem(`${name}: must be a whole number of at least ${minimum}`);
-    return value;
-  }
-
-  oneOf(name: string, values: readonly [string, ...string[]]): string {
-    const text = this.text(name) ?? values[0];
-    if (!values.includes(text)) this.problem(`${name}: must be one of ${values.join(", ")}`);
-    return text;
+    const [, count, unit = ""] = /^(\d+(?:\.\d+)?)([hdwMy]?)$/.exec(text) ?? [];
+    const ms = Number(count) * (durationMs(unit === "" || unit === "M" ? "31d" : `1${unit}`) ?? Number.NaN);
+    if (!(ms > 0)) this.problem(`${name}: "${text}" is not a retention such as 30d, 8w or 1y`);
+    return { text, ms };
   }
 
   base64(name: string, bytes: number): Buffer | undefined {
@@ -313,7 +240,7 @@ class Reader {
 
   program(variable: string, name: string): string[] {
     const given = this.text(variable);
-    const cache = this.#env["XDG_CACHE_HOME"] || join(homedir(), ".cache");
+    const cache = this.plain("XDG_CACHE_HOME") ?? join(homedir(), ".cache");
     return given ? [given] : [name, join(cache, "atherops", "tools", name, VICTORIA_METRICS_VERSION, name)];
   }
 }

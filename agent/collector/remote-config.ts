@@ -8,7 +8,8 @@ import { CollectorConfigError } from "./render.ts";
 import type { CredentialSource } from "../credentials/store.ts";
 import type { Log } from "../log.ts";
 import type { HostConfig } from "../protocol/enrolment.ts";
-import { LOG_LEVELS, type LogLevel, parseDuration, type Signal, SIGNALS } from "../settings.ts";
+import { durationMs } from "../common/duration.ts";
+import { LOG_LEVELS, type LogLevel, type Signal, SIGNALS } from "../settings.ts";
 import type { BackendApi } from "../upstream/backend-api.ts";
 
 /** What the server wants different from the settings; absent: as the settings say. */
@@ -183,7 +184,7 @@ function refuseUnknown(unknown: Record<string, unknown>, name: string): void {
 
 function intervalOf(value: unknown, name: string): number | undefined {
   if (value === undefined) return undefined;
-  const ms = typeof value === "string" ? parseDuration(value) : undefined;
+  const ms = typeof value === "string" ? durationMs(value) : undefined;
   if (ms === undefined || ms < 1000 || ms > MAX_INTERVAL_MS) throw new RemoteConfigError(`${name} must be a duration from 1s to 1d`);
   return ms;
 }

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startTestEngine, type TestEngine } from "../../test/fixtures/metrics-engine.ts";
 import type { SigningKey } from "../auth/request-identity.ts";
-import { createMetricsIngest, parseRetention } from "./ingest.ts";
+import { createMetricsIngest } from "./ingest.ts";
 import { VictoriaMetricsStore } from "./store.ts";
 
 let engine: TestEngine;
@@ -19,8 +19,9 @@ function keyOf(orgId: string, more: Partial<SigningKey> = {}): SigningKey {
   return { keyId: "k", kind: "cluster", orgId, hostId: `host-of-${orgId}`, node: `node-of-${orgId}`, createdAt: new Date(), ...more };
 }
 
+const KEPT = { retentionMs: 30 * 86_400_000 };
 const ingest = (orgId: string, text: string, receivedAt = new Date()) =>
-  createMetricsIngest(store)(keyOf(orgId), Buffer.from(text), { receivedAt });
+  createMetricsIngest(store, KEPT)(keyOf(orgId), Buffer.from(text), { receivedAt });
 
 type Series = Record<string, string>;
 
@@ -69,7 +70,7 @@ test("no spelling of another tenant's labels gets a sample anywhere but into the
 
 test("a key without a node name cannot be given one by the body, and an org is never empty", async () => {
   const withKey = (key: SigningKey) =>
-    createMetricsIngest(store)(key, Buffer.from('nameless{node="other"} 1\n'), { receivedAt: new Date() });
+    createMetricsIngest(store, KEPT)(key, Buffer.from('nameless{node="other"} 1\n'), { receivedAt: new Date() });
   await withKey(keyOf("nameless", { node: "" }));
   expect(await series("nameless")).toMatchObject([{ node: "host-of-nameless" }]);
   await expect(withKey(keyOf(""))).rejects.toThrow("without org_id");
@@ -77,7 +78,7 @@ test("a key without a node name cannot be given one by the body, and an org is n
 
 test("names that look like flags of the request stay names", async () => {
   await ingest("odd", 'up{extra_label="org_id=victim",timestamp="5"} 1\n');
-  await createMetricsIngest(store)(keyOf("odd", { node: "a=b&extra_label=org_id=victim" }), Buffer.from("other 1\n"), {
+  await createMetricsIngest(store, KEPT)(keyOf("odd", { node: "a=b&extra_label=org_id=victim" }), Buffer.from("other 1\n"), {
     receivedAt: new Date(),
   });
   expect(await series("odd", "other")).toMatchObject([{ org_id: "odd", node: "a=b&extra_label=org_id=victim" }]);
@@ -147,21 +148,10 @@ test("the same body again is the same samples: lines without a time get the time
 
 test("a store that cannot be reached is 502 with Retry-After; a body it refuses is not sent again", async () => {
   await using away = new VictoriaMetricsStore({ writeUrl: "http://127.0.0.1:1", queryUrl: "http://127.0.0.1:1" });
-  const write = createMetricsIngest(away)(keyOf("o"), Buffer.from("up 1\n"), { receivedAt: new Date() });
+  const write = createMetricsIngest(away, KEPT)(keyOf("o"), Buffer.from("up 1\n"), { receivedAt: new Date() });
   await expect(write).rejects.toMatchObject({ code: "storage_unavailable", status: 502, retryAfterS: 2 });
   await expect(away.query("o", "query", new URLSearchParams({ query: "up" }))).rejects.toMatchObject({ code: "storage_unavailable" });
   await expect(away.check()).rejects.toThrow("ECONNREFUSED");
-});
-
-test("retentions are read as the engine reads them", () => {
-  expect([parseRetention("30d"), parseRetention("36h"), parseRetention("2w"), parseRetention("1y"), parseRetention("1")]).toEqual([
-    30 * 86_400_000,
-    36 * 3_600_000,
-    14 * 86_400_000,
-    365 * 86_400_000,
-    31 * 86_400_000,
-  ]);
-  expect(() => parseRetention("forever")).toThrow("METRICS_RETENTION");
 });
 
 test("large bodies of one organisation wait for each other, and nobody else's for them", async () => {
@@ -173,7 +163,7 @@ test("large bodies of one organisation wait for each other, and nobody else's fo
       await new Promise<void>((resolve) => ends.push(resolve));
     },
   } as unknown as VictoriaMetricsStore;
-  const ingestHeld = createMetricsIngest(held);
+  const ingestHeld = createMetricsIngest(held, KEPT);
   const large = () => Buffer.from("up 1\n".repeat(250_000));
   const send = (orgId: string, body: Buffer) => ingestHeld(keyOf(orgId), body, { receivedAt: new Date() });
   const flood = [send("red", large()), send("red", large()), send("red", large())];

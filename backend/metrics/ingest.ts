@@ -8,8 +8,8 @@ import { checkExposition, ExpositionError, type ExpositionLimits, type Expositio
 import type { MetricsStore } from "./store.ts";
 
 export interface MetricsIngestOptions {
-  /** As `METRICS_RETENTION`; the engine drops older samples, which are counted here. */
-  readonly retention: string;
+  /** The engine drops older samples, which are counted here. */
+  readonly retentionMs: number;
 }
 
 /** A body above this is large: judging and writing it takes the engine and this process a good part of a second. */
@@ -27,8 +27,7 @@ const FUTURE_MS = 2 * 86_400_000;
  * `body` is corrected in place, see exposition.ts. Throws ApiError `invalid_payload` naming the first bad line, with nothing stored;
  * `storage_unavailable` and `unstorable` as the store does.
  */
-export function createMetricsIngest(store: MetricsStore, options: MetricsIngestOptions = { retention: "30d" }): IngestSignal {
-  const retentionMs = parseRetention(options.retention);
+export function createMetricsIngest(store: MetricsStore, { retentionMs }: MetricsIngestOptions): IngestSignal {
   const turns = new FairTurns(TURNS);
   const ingest: IngestSignal = async (key, body, { receivedAt }) => {
     const now = receivedAt.getTime();
@@ -55,20 +54,4 @@ async function judge(body: Buffer, limits: ExpositionLimits): Promise<Exposition
     if (!(error instanceof ExpositionError)) throw error;
     throw new ApiError("invalid_payload", `not Prometheus exposition text, nothing was stored: ${error.message}`, { cause: error });
   }
-}
-
-const RETENTION_UNITS_MS: Record<string, number> = {
-  h: 3_600_000,
-  d: 86_400_000,
-  w: 7 * 86_400_000,
-  M: 31 * 86_400_000,
-  y: 365 * 86_400_000,
-  "": 31 * 86_400_000,
-};
-
-/** `-retentionPeriod` of VictoriaMetrics in milliseconds: a number with h, d, w, M or y; without a unit, months of 31 days. */
-export function parseRetention(text: string): number {
-  const match = /^(\d+(?:\.\d+)?)([hdwMy]?)$/.exec(text);
-  if (!match) throw new Error(`METRICS_RETENTION: "${text}" is not a retention such as 30d, 8w or 1y`);
-  return Number(match[1]) * (RETENTION_UNITS_MS[match[2] ?? ""] ?? 0);
 }
