@@ -1,9 +1,11 @@
-// Test runner settings: unit tests stand beside their file, tests of several processes in test/. Projects run one after the other: unit,
-// system, then what needs the machine for itself. Invariant: files of `unit` and of `system` run side by side, so none of them has a port,
-// an address, a folder or a name that another could have.
+// Test runner settings: tests of a file stand beside it (`engine`: those that run an engine, `unit`: all others), tests of several
+// processes in test/. First `unit` and `engine` run, then `system`, then what needs the machine for itself. Invariant: files of one
+// project run side by side, so none of them has a port, an address, a folder or a name that another could have.
 import { availableParallelism } from "node:os";
-import { defineConfig } from "vitest/config";
+import { configDefaults, defineConfig } from "vitest/config";
 
+const BESIDE = "{agent,backend,hack}/**/*";
+const ENGINE = `${BESIDE}.engine.test.ts`;
 const SYSTEM = "test/{contract,faults,start}/**/*.test.ts";
 
 /** Files of test/ that measure memory, pace or load, or make so much of it that others would measure it: one at a time, after all others. */
@@ -19,21 +21,15 @@ const ALONE = [
 ];
 
 const workers = availableParallelism();
+const beside = { testTimeout: 60_000, hookTimeout: 120_000, pool: "forks" } as const;
 const limits = { testTimeout: 300_000, hookTimeout: 300_000, pool: "forks" } as const;
 
 export default defineConfig({
   test: {
     maxWorkers: workers,
     projects: [
-      {
-        test: {
-          name: "unit",
-          include: ["agent/**/*.test.ts", "backend/**/*.test.ts", "hack/**/*.test.ts"],
-          ...limits,
-          testTimeout: 60_000,
-          hookTimeout: 120_000,
-        },
-      },
+      { test: { name: "unit", include: [`${BESIDE}.test.ts`], exclude: [...configDefaults.exclude, ENGINE], ...beside } },
+      { test: { name: "engine", include: [ENGINE], ...beside } },
       // Most of it waits for other processes.
       {
         test: {

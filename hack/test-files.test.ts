@@ -1,6 +1,7 @@
+import { existsSync, globSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { reaches, testFiles } from "./test-files.ts";
+import { ENGINES, reaches, testFiles } from "./test-files.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 
@@ -26,6 +27,26 @@ describe("the words of a command line", () => {
 test("a test that runs third-party programs is told from one that does not", () => {
   const fetches = join(ROOT, "hack", "fetch-tools.ts");
   expect(reaches(join(ROOT, "test/faults/agent-disk.test.ts"), fetches)).toBe(true);
-  expect(reaches(join(ROOT, "backend/metrics/routes.test.ts"), fetches)).toBe(true);
+  expect(reaches(join(ROOT, "backend/metrics/routes.engine.test.ts"), fetches)).toBe(true);
   expect(reaches(join(ROOT, "agent/protocol/signature.test.ts"), fetches)).toBe(false);
+});
+
+describe("the name of a test beside its file", () => {
+  const needsEngine = (file: string) => ENGINES.some((engine) => reaches(join(ROOT, file), join(ROOT, engine)));
+  const files = globSync("{agent,backend,hack}/**/*.test.ts", { cwd: ROOT }).sort();
+  const [named, others] = [true, false].map((ends) => files.filter((file) => file.endsWith(".engine.test.ts") === ends)) as [
+    string[],
+    string[],
+  ];
+
+  test("tells that it needs an engine: no other loads one", () => {
+    expect(ENGINES.filter((engine) => !existsSync(join(ROOT, engine)))).toEqual([]);
+    expect(others.length).toBeGreaterThan(30);
+    expect(others.filter(needsEngine)).toEqual([]);
+  });
+
+  test("does not tell so where it needs none", () => {
+    expect(named.length).toBeGreaterThan(30);
+    expect(named.filter((file) => !needsEngine(file))).toEqual([]);
+  });
 });

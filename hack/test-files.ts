@@ -3,6 +3,15 @@
 import { existsSync, globSync, readFileSync, statSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 
+/** Whoever loads one of these runs third-party programs or a database in its own process: *.engine.test.ts and test/ may, no other test. */
+export const ENGINES = [
+  "hack/fetch-tools.ts",
+  "test/fixtures/postgres.ts",
+  "backend/engines/postgres/database.ts",
+  "backend/engines/clickhouse/embedded.ts",
+  "backend/engines/clickhouse/http-front.fixture.ts",
+];
+
 /** Options of vitest whose value is the next word. */
 const WITH_VALUE = new Set(["-t", "--testNamePattern", "--project", "--reporter", "--testTimeout", "--maxWorkers"]);
 
@@ -14,7 +23,7 @@ export function testFiles(root: string, words: readonly string[]): string[] {
   return all.filter((file) => named.some((word) => file.includes(relative(root, resolve(root, word)))));
 }
 
-/** Whether `file` imports `target`, by relative imports, itself or through others. Both are absolute. */
+/** Whether `file` loads `target`, by relative imports, itself or through others; imports of types load nothing. Both are absolute. */
 export function reaches(file: string, target: string): boolean {
   const seen = new Set([file]);
   for (const each of seen) {
@@ -26,7 +35,8 @@ export function reaches(file: string, target: string): boolean {
 
 function importsOf(file: string): string[] {
   const source = readFileSync(file, "utf8");
-  return [...source.matchAll(/(?:from|import)\s*\(?\s*"(\.{1,2}\/[^"]+)"/g)]
-    .map(([, path = ""]) => join(dirname(file), path))
+  return [...source.matchAll(/((?:import|export) type [^;"]*)?(?:from|import)\s*\(?\s*"(\.{1,2}\/[^"]+)"/g)]
+    .filter(([, typesOnly]) => typesOnly === undefined)
+    .map(([, , path = ""]) => join(dirname(file), path))
     .filter((path) => path.endsWith(".ts") && existsSync(path) && statSync(path).isFile());
 }

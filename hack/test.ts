@@ -6,7 +6,8 @@
 //   npm test -- FILE …             these tests alone, e.g. `npm test -- agent/proxy/forward.test.ts`, or of a folder: no checks of the
 //                                  whole tree, and third-party programs are fetched only when one of them runs some
 //   npm test -- <vitest arguments> the checks, then these tests, e.g. `npm test -- --project unit`
-//   npm run check | lint           types | lint and format alone
+//   npm run test:fast | test:watch every test that needs no engine, once | again after each change; no checks, and nothing is fetched
+//   npm run check | lint           types | lint alone
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -34,7 +35,7 @@ interface Report {
 const FETCHES = join(ROOT, "hack", "fetch-tools.ts");
 
 /** In the order in which they run; not the end-to-end suite. */
-const PROJECTS = ["unit", "system", "alone"];
+const PROJECTS = ["unit", "engine", "system", "alone"];
 
 const CHECKS: [string, string, string[]][] = [
   ["types", "typescript/bin/tsc", ["-p", "."]],

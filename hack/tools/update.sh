@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Writes go.mod and go.sum of every tool anew, for the versions named below; run it after changing a version here and in
-# hack/fetch-tools.ts (hack/fetch-tools.test.ts holds the two together). Needs Go and a module proxy. Usage: hack/tools/update.sh [tool…]
+# hack/fetch-tools.ts (hack/fetch-tools.engine.test.ts holds the two together). Needs Go and a module proxy. Usage: hack/tools/update.sh [tool…]
 set -euo pipefail
 cd "$(dirname "$0")"
 export GOWORK=off GOFLAGS=

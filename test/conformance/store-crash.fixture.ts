@@ -1,5 +1,5 @@
 // Sends numbered bodies to the embedded store in the folder of its first argument, eight at a time, and prints each number once it is
-// acknowledged, until it is killed: the victim of store.crash.test.ts.
+// acknowledged, until it is killed: the victim of store.crash.engine.test.ts.
 import { pino } from "pino";
 import { openClickHouse } from "../../backend/engines/clickhouse/client.ts";
 import { migrate } from "../../backend/engines/clickhouse/migrate.ts";

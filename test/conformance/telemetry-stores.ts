@@ -1,5 +1,5 @@
 /* oxlint-disable max-lines-per-function, unicorn/consistent-function-scoping -- a test suite that is not called .test.ts */
-// What every LogStore and SpanStore must do, run for each engine: store.embedded.test.ts and store.http.test.ts. Bodies enter through the real
+// What every LogStore and SpanStore must do, run for each engine: store.embedded.engine.test.ts and store.http.engine.test.ts. Bodies enter through the real
 // ingest, so that columns of decoder and table are held together.
 import { randomUUID } from "node:crypto";
 import { describe, expect, it } from "vitest";
