@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { Command } from "commander";
 import { addBackupCommands } from "./data-dir/backup.ts";
 import { DataDirInUseError, lockDataDir } from "./data-dir/lock.ts";
+import packageFile from "./package.json" with { type: "json" };
 import { readSettings, SettingsError } from "./settings.ts";
 import { StartError } from "./startup-error.ts";
 import type { Role } from "./serve.ts";
@@ -24,7 +25,7 @@ async function start(roles: readonly Role[]): Promise<void> {
 
 const program = new Command("atherops-backend")
   .description("Multi-tenant backend for signed metrics, logs and traces, with alert rules.")
-  .version("0.1.0");
+  .version(packageFile.version);
 
 program
   .command("serve", { isDefault: true })

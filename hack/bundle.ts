@@ -1,10 +1,11 @@
 // Bundles a program into one file of plain JavaScript, with a source map that names its TypeScript and with the licences of every
-// package inside: for the agent's image and for releases. Invariant: the same sources give the same bytes, and no test's file comes in.
-// Bundled, a process opens one file instead of some hundreds and is 10 MB smaller.
+// package inside: for the images and for releases. Invariant: the same sources give the same bytes wherever they are written to, nothing
+// but node: is left to be found at run time, and no test's file comes in.
 //
 //   node hack/bundle.ts PROGRAM FOLDER    PROGRAM: k8s-agent | host-agent | atherops; writes FOLDER/<program>.js, .js.map, LICENSES.txt
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { dirname, join, relative } from "node:path";
+import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { isBuiltin } from "node:module";
+import { basename, dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
@@ -25,11 +26,19 @@ const REQUIRE = 'import { createRequire as __createRequire } from "node:module";
 /** Writes the bundle into `folder` and answers the packages that are inside, `name@version`, sorted. */
 export async function bundle(program: ProgramName, folder: string): Promise<string[]> {
   const [entry, name] = PROGRAMS[program];
-  const { metafile } = await build({
+  return await bundleFile(entry, name, folder);
+}
+
+/** The same of any file of the tree: `entry` is relative to its root. */
+export async function bundleFile(entry: string, name: string, folder: string): Promise<string[]> {
+  const { metafile, outputFiles } = await build({
     absWorkingDir: ROOT,
     entryPoints: [entry],
-    outfile: join(folder, `${name}.js`),
+    // Not where it is written: the map names its sources relative to this.
+    outfile: join(ROOT, `${name}.js`),
+    write: false,
     bundle: true,
+    inject: ["hack/stack-traces.ts"],
     platform: "node",
     target: "node24",
     format: "esm",
@@ -44,7 +53,13 @@ export async function bundle(program: ProgramName, folder: string): Promise<stri
   const inputs = Object.keys(metafile.inputs);
   const strays = inputs.filter((file) => /\.(test|fixture)\.ts$|(^|\/)test\//.test(file) && !file.includes("node_modules/"));
   if (strays.length > 0) throw new Error(`tests are no part of a program: ${strays.join(", ")}`);
+  const loadedLater = Object.values(metafile.outputs).flatMap(({ imports }) => imports.map(({ path }) => path));
+  const absent = loadedLater.filter((path) => !isBuiltin(path));
+  if (absent.length > 0) throw new Error(`not in the bundle: ${absent.join(", ")}`);
   const packages = packagesOf(inputs);
+  mkdirSync(folder, { recursive: true });
+  for (const { path, contents } of outputFiles) writeFileSync(join(folder, basename(path)), contents);
+  chmodSync(join(folder, `${name}.js`), 0o755);
   writeFileSync(join(folder, "LICENSES.txt"), packages.map(licence).join("\n"));
   return packages.map(({ id }) => id);
 }
@@ -80,7 +95,6 @@ if (import.meta.main) {
     console.error(`usage: node hack/bundle.ts ${Object.keys(PROGRAMS).join("|")} FOLDER`);
     process.exit(2);
   }
-  if (!existsSync(folder)) mkdirSync(folder, { recursive: true });
   const packages = await bundle(program as ProgramName, folder);
   console.error(`${relative(process.cwd(), folder)}: ${packages.length} packages inside`);
 }

@@ -1,13 +1,16 @@
 // `npm run test:e2e`: the end-to-end suite on a real cluster. Where a container engine runs: a kind cluster, both images built and
-// loaded (hack/kind-up). Else the cluster that KUBECONFIG names, whose nodes have the images atherops-agent:0.1.0 and
-// atherops-backend:0.1.0 already. Else it says what is missing.
+// loaded (hack/kind-up). Else the cluster that KUBECONFIG names, whose nodes have the images atherops-agent:VERSION and
+// atherops-backend:VERSION of package.json already. Else it says what is missing.
 import { spawnSync } from "node:child_process";
+import packageFile from "../package.json" with { type: "json" };
+
+const { version } = packageFile;
 
 if (!process.env["KUBECONFIG"]) {
   if (spawnSync("docker", ["info"], { stdio: "ignore" }).status !== 0) {
     console.error(
       "npm run test:e2e: there is neither a running container engine (docker info) nor KUBECONFIG.\n" +
-        "Start Docker, or set KUBECONFIG to a cluster whose nodes have the images atherops-agent:0.1.0 and atherops-backend:0.1.0.",
+        `Start Docker, or set KUBECONFIG to a cluster whose nodes have the images atherops-agent:${version} and atherops-backend:${version}.`,
     );
     process.exit(1);
   }

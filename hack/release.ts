@@ -3,6 +3,7 @@
 //
 //   hack/release              from a clean checkout whose HEAD has the tag v<version of package.json>
 //   hack/release --untagged   whatever stands here, to try it; the version gets the commit's name as its build
+//   hack/release --set-version 0.2.0   writes the version wherever it is said, and gives it what the changelog has as unreleased
 //   hack/release --help
 //
 // dist/
@@ -22,7 +23,8 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { execa } from "execa";
 import { bundle, ROOT } from "./bundle.ts";
-import { toolPath } from "./fetch-tools.ts";
+import { CATALOGUE, toolPath } from "./fetch-tools.ts";
+import { setVersion, taggedRelease, untaggedRelease, type Release, VersionError } from "./version.ts";
 
 const DIST = join(ROOT, "dist");
 const WORK = join(DIST, ".work");
@@ -31,16 +33,12 @@ const ARCH = { x64: "amd64", arm64: "arm64" }[process.arch as string] ?? process
 
 class ReleaseError extends Error {}
 
-/** What is released: `epoch` is the commit's time in Unix seconds, which every archive carries. */
-interface Release {
-  readonly version: string;
-  readonly epoch: string;
-}
-
 async function main(): Promise<void> {
-  const { values } = parseArgs({ options: { untagged: { type: "boolean" }, help: { type: "boolean", short: "h" } } });
+  const options = { untagged: { type: "boolean" }, "set-version": { type: "string" }, help: { type: "boolean", short: "h" } } as const;
+  const { values } = parseArgs({ options });
   if (values.help) return usage();
-  const release = await checked(values.untagged ?? false);
+  if (values["set-version"] !== undefined) return tellWritten(values["set-version"]);
+  const release = await (values.untagged ? untaggedRelease(ROOT) : taggedRelease(ROOT));
   process.env["SOURCE_DATE_EPOCH"] = release.epoch;
   rmSync(DIST, { recursive: true, force: true });
   mkdirSync(WORK, { recursive: true });
@@ -62,21 +60,9 @@ async function main(): Promise<void> {
   console.error(`\natherops ${release.version} in ${DIST}; nothing was published. Check it: cd dist && sha256sum -c SHA256SUMS`);
 }
 
-async function checked(untagged: boolean): Promise<Release> {
-  const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { version: string };
-  const epoch = await git("log", "-1", "--format=%ct");
-  if (untagged) return { version: `${version}+${await git("rev-parse", "--short=12", "HEAD")}`, epoch };
-  const changed = await git("status", "--porcelain");
-  if (changed !== "") throw new ReleaseError(`the checkout is not clean; commit or remove:\n${changed}`);
-  const tags = (await git("tag", "--points-at", "HEAD")).split("\n");
-  if (!tags.includes(`v${version}`)) {
-    throw new ReleaseError(`HEAD does not have the tag v${version} (the version of package.json); set it: git tag v${version}`);
-  }
-  return { version, epoch };
-}
-
-async function git(...args: string[]): Promise<string> {
-  return (await execa("git", args, { cwd: ROOT })).stdout;
+function tellWritten(version: string): void {
+  const written = setVersion(ROOT, version, new Date().toISOString().slice(0, 10));
+  console.error(`version ${version}, written to:\n  ${written.join("\n  ")}\nThen: git commit -a && git tag v${version} && hack/release`);
 }
 
 /** Bundles as npm packages: what `npm install -g FILE` takes. */
@@ -195,8 +181,8 @@ async function imageCommands({ version }: Release): Promise<void> {
 /** npm's own list of what the lock file pins, without what differs between two runs; the programs that are no npm packages are added. */
 async function sboms({ epoch }: Release): Promise<void> {
   const programs = {
-    agent: [["otelcol-contrib", "0.149.0", "pkg:github/open-telemetry/opentelemetry-collector-releases@v0.149.0"]],
-    backend: ["victoria-metrics", "vmalert"].map((name) => [name, "1.150.0", "pkg:github/VictoriaMetrics/VictoriaMetrics@v1.150.0"]),
+    agent: [["otelcol-contrib", "open-telemetry/opentelemetry-collector-releases"]],
+    backend: ["victoria-metrics", "vmalert"].map((name) => [name, "VictoriaMetrics/VictoriaMetrics"]),
   };
   for (const [workspace, added] of Object.entries(programs)) {
     const args = ["sbom", "--sbom-format", "cyclonedx", "--omit", "dev", "--workspace", workspace, "--package-lock-only"];
@@ -210,10 +196,12 @@ async function sboms({ epoch }: Release): Promise<void> {
     // npm names it after the folder of the checkout.
     sbom.metadata.component.name = `atherops-${workspace}`;
     sbom.metadata.timestamp = new Date(Number(epoch) * 1000).toISOString();
-    const node = ["node", process.versions.node, `pkg:generic/node@${process.versions.node}`];
-    for (const [name, of, purl] of [...added, node]) {
-      sbom.components.push({ "bom-ref": purl, type: "application", name, version: of, purl });
-    }
+    const node = { name: "node", version: process.versions.node, purl: `pkg:generic/node@${process.versions.node}` };
+    const tools = added.map(([name = "", repository]) => {
+      const version = CATALOGUE.find((tool) => tool.name === name)?.version ?? "";
+      return { name, version, purl: `pkg:github/${repository}@v${version}#${name}` };
+    });
+    for (const one of [...tools, node]) sbom.components.push({ "bom-ref": one.purl, type: "application", ...one });
     const file = `sbom-${workspace}.cdx.json`;
     writeFileSync(join(DIST, file), `${JSON.stringify({ ...sbom, version: 1 }, undefined, 2)}\n`);
   }
@@ -247,6 +235,8 @@ try {
   await main();
 } catch (error) {
   const { name, message, stack } = error as Error;
-  console.error(`hack/release: ${error instanceof ReleaseError || name === "ToolError" || name === "ExecaError" ? message : stack}`);
+  console.error(
+    `hack/release: ${error instanceof ReleaseError || error instanceof VersionError || name === "ToolError" || name === "ExecaError" ? message : stack}`,
+  );
   process.exitCode = 1;
 }

@@ -1,7 +1,7 @@
 // The way out, against real TLS servers and a real outgoing proxy on loopback. Nothing here imports test/fixtures: they load undici's
 // index, which gives the agent's few modules of it what they would lack alone.
 import { execFile } from "node:child_process";
-import { mkdtempSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type RequestListener, type Server } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import type { Socket } from "node:net";
@@ -10,6 +10,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
+import { bundleFile } from "../../hack/bundle.ts";
 import { type Authority, authority, listening, type OutgoingProxy, outgoingProxy } from "./outgoing-proxy.fixture.ts";
 import { createUpstream, isLoopback, type Upstream, UpstreamError, type UpstreamOptions } from "./pool.ts";
 
@@ -68,12 +69,10 @@ async function askedAlone(module: string, options: UpstreamOptions, env: NodeJS.
   return JSON.parse((await promisify(execFile)(process.execPath, args, { env })).stdout);
 }
 
-/** The agent as Dockerfile.agent makes it. */
-async function compiledAgent(): Promise<string> {
-  const to = join(folder.path, "compiled");
-  await promisify(execFile)(process.execPath, [join(AGENT, "../hack/compile.ts"), AGENT, to]);
-  symlinkSync(join(AGENT, "../node_modules"), join(folder.path, "node_modules"));
-  return to;
+/** Bundled as the agent is for its image and packages, in a folder without any package. */
+async function bundled(): Promise<string> {
+  await bundleFile("agent/upstream/pool.ts", "pool", folder.path);
+  return join(folder.path, "pool.js");
 }
 
 describe("requests", () => {
@@ -178,10 +177,10 @@ describe("an outgoing proxy", () => {
     await expect(get(upstreamTo(options))).rejects.toThrow(UpstreamError);
   });
 
-  describe.each(["as it is", "as plain JavaScript, as the image has it"])("of an agent that loads nothing else, %s", (form) => {
+  describe.each(["as it is", "bundled, as the image has it"])("of an agent that loads nothing else, %s", (form) => {
     let module: string;
     beforeAll(async () => {
-      module = form === "as it is" ? join(AGENT, "upstream", "pool.ts") : join(await compiledAgent(), "upstream", "pool.js");
+      module = form === "as it is" ? join(AGENT, "upstream", "pool.ts") : await bundled();
     });
 
     it.each([

@@ -6,7 +6,7 @@ import { isIP } from "node:net";
 import type { Readable } from "node:stream";
 import { createSecureContext, getCACertificates, type SecureContext } from "node:tls";
 import { isExempt } from "./no-proxy.ts";
-import { Agent, type Dispatcher, Pool, proxyAgent } from "../http-pool.ts";
+import { Agent, type Dispatcher, Pool, ProxyAgent } from "../http-pool.ts";
 
 export interface UpstreamOptions {
   /** Origin of the backend as settings.ts validated it, e.g. `https://telemetry.example:8443`. */
@@ -135,7 +135,7 @@ function openPool(options: UpstreamOptions): Dispatcher {
   const connections = options.maxConnections ?? 16;
   const pool = { connections, pipelining: 1, allowH2: false, connectTimeout, keepAliveTimeout: 30_000 };
   if (!viaProxy) return new Agent({ ...pool, connect: { ...tls, timeout: connectTimeout } });
-  return proxyAgent({
+  return new ProxyAgent({
     ...pool,
     uri: proxy,
     requestTls: { ...tls, ...(isIP(bareHost(hostname)) === 0 ? { servername: hostname } : {}) },

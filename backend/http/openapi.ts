@@ -3,6 +3,7 @@
 import swagger from "@fastify/swagger";
 import type { FastifyInstance, FastifySchema } from "fastify";
 import { ERROR_CODES } from "../errors.ts";
+import packageFile from "../package.json" with { type: "json" };
 
 declare module "fastify" {
   interface FastifySchema {
@@ -29,7 +30,7 @@ export async function describeApi(app: FastifyInstance, title: string): Promise<
   await app.register(swagger, {
     openapi: {
       openapi: "3.1.0",
-      info: { title, version: "0.1.0" },
+      info: { title, version: packageFile.version },
       components: {
         securitySchemes: {
           session: { type: "http", scheme: "bearer", bearerFormat: "JWT", description: "a token of POST /api/auth/login" },

@@ -7,6 +7,7 @@ import { performance } from "node:perf_hooks";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { login } from "../fixtures/backend-process.ts";
 import { call, eventually, readIfThere, ROOT } from "../fixtures/processes.ts";
+import { versionOf } from "../../hack/version.ts";
 import { apply, get, helm, kubectl, NAMESPACE, PortForward } from "./cluster.ts";
 
 const BACKEND_CHART = join(ROOT, "charts/backend");
@@ -25,7 +26,7 @@ const AGENT_SET = [
 ];
 /** What this cluster needs beyond that, e.g. `--set hostMountPropagation=None`. */
 AGENT_SET.push(...(process.env["E2E_AGENT_FLAGS"] ?? "").split(" ").filter(Boolean));
-const AGENT_IMAGE = "atherops-agent:0.1.0";
+const AGENT_IMAGE = `atherops-agent:${versionOf(ROOT)}`;
 
 let api: PortForward;
 let password: string;
