@@ -215,7 +215,7 @@ async function openApi(
   registerAccountRoutes(app, { db: running.database.tables(), sessions: running.sessions, guards });
   registerEnrolmentRoutes(app, { db: running.database.tables(), masterKeys: running.masterKeys, keys: running.keyCache, guards });
   const answers = new Answers();
-  observations.gauge("query_answers_held_bytes", "Bytes of answers that clients have not taken yet.", () => answers.heldBytes);
+  observations.gauge("query_answers_held_bytes", () => answers.heldBytes);
   observations.queries("logs", () => clickhouse.reads);
   observations.queries("metrics", () => metrics.queries);
   registerLogRoutes(app, { store: logStore, answers, guards });
@@ -244,9 +244,7 @@ async function openAlerting(running: Running): Promise<FastifyInstance> {
   );
   const app = await createApp({ ...appOptions(running), openApiTitle: "AtherOps alerting API" });
   alerting.addRoutes(app, guards);
-  running.observations.gauge("evaluator_in_step", "1 while no rule change waits for the evaluator longer than 5 s.", () =>
-    Number(alerting.inStep),
-  );
+  running.observations.gauge("evaluator_in_step", () => Number(alerting.inStep));
   await listen(running, app, settings.alerting, "alerting");
   return app;
 }

@@ -1,11 +1,12 @@
 // Writes the pages that the sources decide: settings from the manuals at the top of both settings.ts, error codes from errors.ts, the
-// HTTP APIs from their routes. Invariant: what is written depends on the sources alone; reference.test.ts fails when a page differs.
+// own metrics and the HTTP APIs from the code that makes them. Invariant: what is written depends on the sources alone; reference.test.ts fails when a page differs.
 //
 //   npm run reference     writes the pages
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { ERROR_CODES } from "../backend/errors.ts";
+import { agentMetrics, backendMetrics, type OwnMetric } from "./metrics-reference.ts";
 import { openApiPages } from "./openapi.ts";
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -56,6 +57,18 @@ export async function pages(): Promise<Record<string, string>> {
       "Read from the environment; `X_FILE` reads `X` from a file. All problems are told in one message, and the backend ends with 2. With any external engine `MASTER_KEY` and `JWT_SECRET` are required; with `DATABASE_URL`, at the first start, `ADMIN_PASSWORD`.",
     ),
     "docs/reference/errors.md": errorsPage(),
+    "docs/reference/agent-metrics.md": metricsPage(
+      "Own metrics of the agent",
+      "agent/status/metrics.ts",
+      "At `/metrics` of the health port (9598), for Prometheus. A metric without a value is left out. The collector's own (`otelcol_*`) follow them while it runs; its queue is `otelcol_exporter_queue_size` of `otelcol_exporter_queue_capacity`, in bytes, by `exporter`.",
+      agentMetrics(),
+    ),
+    "docs/reference/backend-metrics.md": metricsPage(
+      "Own metrics of the backend",
+      "backend/observability/own-metrics.ts",
+      "At `/metrics` of the health port (9090), for Prometheus. Labels have few values: never an organisation, a key or anything from a payload. Metrics of a role (`api`, `alerting`) are there where the role is. `process_*` and `nodejs_*` of the process come along.",
+      backendMetrics(),
+    ),
     ...(await openApiPages()),
   };
 }
@@ -77,6 +90,15 @@ function errorsPage(): string {
   const intro =
     'Every answer of 400 and above is `{"error": "<code>", "message": "<what is wrong and what to do>"}`. The list is closed. The Prometheus routes answer errors in Prometheus\' own form.';
   return `# Error codes\n${GENERATED("backend/errors.ts")}\n\n${intro}\n\n| status | code | when |\n|---|---|---|\n${rows.join("\n")}\n`;
+}
+
+function metricsPage(title: string, file: string, intro: string, metrics: readonly OwnMetric[]): string {
+  const rows = metrics.map(({ name, type, unit, labels, meaning }) => {
+    const named = labels.map((label) => `\`${label}\``).join(", ");
+    return `| \`${name}\` | ${type} | ${unit} | ${named} | ${cell(meaning)} |`;
+  });
+  const alerts = "Example alert rules: [alerts](../alerts/README.md).";
+  return `# ${title}\n${GENERATED(file)}\n\n${intro} ${alerts}\n\n| metric | type | unit | labels | meaning |\n|---|---|---|---|---|\n${rows.join("\n")}\n`;
 }
 
 function GENERATED(file: string): string {

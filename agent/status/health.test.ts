@@ -89,6 +89,16 @@ describe("the agent's health", () => {
     expect(text).toMatch(/^atherops_agent_info\{program="p",version="1"\} 1$/m);
   });
 
+  test("tells Prometheus what was left out, and why", async () => {
+    const of = { lastSuccess: null, lastError: null, failingSince: null, accepted: 1, retried: 0, refused: 0, acceptedBytes: 9 };
+    const metrics = { ...of, droppedPoints: { delta: 3, bad_time: 1 } };
+    const logs = { ...of, droppedPoints: { too_large: 2 } };
+    const { text } = await get("/metrics", { telemetry: { metrics, logs, traces: { ...of, droppedPoints: {} } } });
+    expect(text).toContain('atherops_agent_records_dropped_total{signal="metrics",reason="delta"} 3\n');
+    expect(text).toContain('atherops_agent_records_dropped_total{signal="metrics",reason="bad_time"} 1\n');
+    expect(text).toContain('atherops_agent_records_dropped_total{signal="logs",reason="too_large"} 2\n');
+  });
+
   test("answers other paths and methods in words", async () => {
     expect((await get("/secret", {})).status).toBe(404);
     const answer = await fetch(`http://127.0.0.1:${server?.port}/healthz`, { method: "POST" });

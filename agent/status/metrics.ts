@@ -10,11 +10,12 @@ export async function renderMetrics(source: HealthSource): Promise<string> {
   return `${own}\n${await collectorMetrics(source.collectorMetricsUrl())}`;
 }
 
+/** Without a value it is left out of the scrape. */
 type Row = [name: string, help: string, value: number | undefined, labels?: Record<string, string>];
 
 function registryOf(status: AgentStatus): Registry {
   const registry = new Registry();
-  for (const [name, help, value, labels = {}] of rows(status)) {
+  for (const [name, help, value, labels = {}] of ownMetrics(status)) {
     if (value === undefined || Number.isNaN(value)) continue;
     const options = { name, help, labelNames: Object.keys(labels), registers: [registry] };
     const known = registry.getSingleMetric(name) as Counter | Gauge | undefined;
@@ -24,7 +25,8 @@ function registryOf(status: AgentStatus): Registry {
   return registry;
 }
 
-function rows(status: AgentStatus): Row[] {
+/** All that the agent tells of itself, those without a value too. */
+export function ownMetrics(status: AgentStatus): Row[] {
   const { identity, collector, heartbeat } = status;
   return [
     ["atherops_agent_info", "Always 1; the version is a label.", 1, { program: status.program, version: status.version }],
@@ -69,6 +71,12 @@ function signalRows({ telemetry }: AgentStatus): Row[] {
       of.acceptedBytes,
       { signal },
     ],
+    ...Object.entries(of.droppedPoints).map(([reason, points]): Row => [
+      "atherops_agent_records_dropped_total",
+      "Metric points and records left out by reason; the rest of their request went through.",
+      points,
+      { signal, reason },
+    ]),
     ["atherops_agent_failing", "1 while nothing of this signal gets through.", Number(of.failingSince !== null), { signal }],
     ["atherops_agent_last_success_timestamp_seconds", "When the backend last took something.", seconds(of.lastSuccess), { signal }],
   ]);

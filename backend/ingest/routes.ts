@@ -49,8 +49,8 @@ const RETRY_AFTER_DRAINING_S = 2;
 /** Adds POST /ingest, /ingest/traces and /ingest/logs/otlp. */
 export function registerIngestRoutes(app: FastifyInstance, options: IngestRoutesOptions): void {
   const door = new Door(options);
-  options.observations.gauge("ingest_held_bytes", "Bytes of ingest bodies held in memory.", () => door.budget.heldBytes);
-  options.observations.gauge("ingest_requests_in_flight", "Ingest requests being read or stored.", () => door.inFlight);
+  options.observations.gauge("ingest_held_bytes", () => door.budget.heldBytes);
+  options.observations.gauge("ingest_requests_in_flight", () => door.inFlight);
   void app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
     // Hands the body through as a stream, whatever its type.

@@ -72,7 +72,7 @@ test("/metrics is Prometheus text with what was counted", async () => {
   observations.rejected("traces", "over_quota");
   observations.finished("/ingest", "POST", 204, 0.02);
   observations.restarted("victoria-metrics");
-  observations.gauge("ingest_held_bytes", "test", () => 42);
+  observations.gauge("ingest_held_bytes", () => 42);
   const { status, type, text } = await health.get("/metrics");
   expect([status, type]).toEqual([200, expect.stringContaining("text/plain")]);
   for (const line of [

@@ -6,6 +6,14 @@ export type Signal = "metrics" | "logs" | "traces";
 
 const LATENCY_BUCKETS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
+/** What is read at each scrape, without its prefix, and what it tells. Here rather than where it is counted, for docs/reference. */
+export const READ_AT_SCRAPE = {
+  ingest_held_bytes: "Bytes of ingest bodies held in memory.",
+  ingest_requests_in_flight: "Ingest requests being read or stored.",
+  query_answers_held_bytes: "Bytes of answers that clients have not taken yet.",
+  evaluator_in_step: "1 while no rule change waits for the evaluator longer than 5 s.",
+} as const;
+
 export interface Observations {
   readonly registry: Registry;
   /** Records of a body that was answered 204 and stored. */
@@ -22,8 +30,8 @@ export interface Observations {
   engineUp(engine: string, isUp: boolean): void;
   /** Tenants' queries of a store, read at scrape time. */
   queries(store: string, read: () => { running: number; waiting: number }): void;
-  /** A value read at scrape time, e.g. bytes of bodies held. `name` without prefix. */
-  gauge(name: string, help: string, read: () => number): void;
+  /** A value read at scrape time. */
+  gauge(name: keyof typeof READ_AT_SCRAPE, read: () => number): void;
 }
 
 /** `defaults` false leaves out process and event-loop metrics, whose timers live as long as the process. */
@@ -71,10 +79,10 @@ export function createObservations({ defaults = true }: { defaults?: boolean } =
     restarted: (engine) => restarts.inc({ engine }),
     queries: queryGauges(registry),
     engineUp: engineGauge(registry),
-    gauge: (name, help, read) =>
+    gauge: (name, read) =>
       void new Gauge({
         name: `atherops_${name}`,
-        help,
+        help: READ_AT_SCRAPE[name],
         registers,
         collect() {
           this.set(read());

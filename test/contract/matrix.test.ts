@@ -797,6 +797,14 @@ test("what is served is what docs/openapi.json and docs/openapi-alerting.json sa
   expect((await call("GET", `${place.alertingUrl}/openapi.json`)).json).toEqual(page("openapi-alerting.json"));
 });
 
+test("what a backend tells of itself is what docs/reference/backend-metrics.md says", async () => {
+  const page = readFileSync(join(ROOT, "docs/reference/backend-metrics.md"), "utf8");
+  const told = [...page.matchAll(/^\| `(atherops_\w+)` \| (\w+) /gm)].map(([, name, type]) => `${name} ${type}`);
+  const counted = (text: string) => [...text.matchAll(/^# TYPE (atherops_\w+ \w+)$/gm)].map(([, line = ""]) => line);
+  const { text } = await call("GET", `${place.healthUrl}/metrics`);
+  expect(counted(text).sort()).toEqual(told.sort());
+});
+
 test("the alerting service describes on its own port what it serves there", async () => {
   const document = (await call("GET", `${place.alertingUrl}/openapi.json`)).json;
   const served = Object.entries(document.paths as Record<string, object>).flatMap(([path, methods]) =>

@@ -1,0 +1,78 @@
+// The example alert rules work: vmalert takes them, and every metric and label in them exists, so that none can never fire.
+import { globSync, readFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { execa } from "execa";
+import { describe, expect, test } from "vitest";
+import { parse } from "yaml";
+import { toolPath } from "./fetch-tools.ts";
+import { agentMetrics, backendMetrics, type OwnMetric } from "./metrics-reference.ts";
+
+const FOLDER = join(import.meta.dirname, "..", "docs", "alerts");
+const FILES = globSync("*.yaml", { cwd: FOLDER }).map((name) => join(FOLDER, name));
+
+interface Rule {
+  readonly alert: string;
+  readonly expr: string;
+  readonly for?: string;
+  readonly labels: Record<string, string>;
+  readonly annotations: Record<string, string>;
+}
+
+const gauge = { type: "gauge", unit: "bytes", meaning: "of the collector" };
+/** Of the collector; agent/collector/supervisor.test.ts and test/faults/agent-disk.test.ts see them. */
+const QUEUE: OwnMetric[] = ["size", "capacity"].map((what) => ({
+  ...gauge,
+  name: `otelcol_exporter_queue_${what}`,
+  labels: ["exporter"],
+}));
+const METRICS = new Map([...agentMetrics(), ...backendMetrics(), ...QUEUE].flatMap(seriesOf));
+/** Of the scrape. */
+const TARGET = ["job", "instance", "pod", "namespace", "node"];
+
+/** Each series name of a metric, with its labels. */
+function seriesOf({ name, type, labels }: OwnMetric): [string, readonly string[]][] {
+  if (type !== "histogram") return [[name, labels]];
+  return ["_bucket", "_sum", "_count"].map((end) => [`${name}${end}`, end === "_bucket" ? [...labels, "le"] : labels]);
+}
+
+const RULES = FILES.flatMap((file) =>
+  (parse(readFileSync(file, "utf8")) as { groups: { rules: Rule[] }[] }).groups
+    .flatMap(({ rules }) => rules)
+    .map((rule) => [rule.alert, basename(file), rule] as const),
+);
+
+test("vmalert takes every file", async () => {
+  expect(FILES.map((file) => basename(file)).sort()).toEqual(["agent.yaml", "backend.yaml"]);
+  await execa(await toolPath("vmalert"), ["-dryRun", ...FILES.map((file) => `-rule=${file}`)], { all: true });
+});
+
+test("each alert has a name of its own", () => {
+  const names = RULES.map(([name]) => name);
+  expect(names).toEqual([...new Set(names)]);
+  expect(names.length).toBeGreaterThan(15);
+});
+
+describe.each(RULES)("%s (%s)", (_name, _file, rule) => {
+  const used = rule.expr.match(/\b(?:atherops|otelcol)_\w+/g) ?? [];
+
+  test("asks for metrics that exist", () => {
+    expect(used.length).toBeGreaterThan(0);
+    expect(used.filter((name) => !METRICS.has(name))).toEqual([]);
+  });
+
+  test("names labels that its metrics have", () => {
+    const have = new Set([...used.flatMap((name) => METRICS.get(name) ?? []), ...TARGET]);
+    const matched = [...rule.expr.matchAll(/[{,]\s*(\w+)\s*(?:=~|!~|!=|=)/g)].map(([, label]) => label);
+    const grouped = [...rule.expr.matchAll(/\b(?:by|without|on)\s*\(([^)]*)\)/g)].flatMap(([, list = ""]) => list.split(/,\s*/));
+    const shown = [...JSON.stringify(rule.annotations).matchAll(/\$labels\.(\w+)/g)].map(([, label]) => label);
+    expect([...matched, ...grouped, ...shown].filter((label) => !have.has(label ?? ""))).toEqual([]);
+    // What is shown must have been kept by the aggregation.
+    const kept = grouped.length > 0 ? grouped : [...have];
+    expect(shown.filter((label) => !kept.includes(label ?? ""))).toEqual([]);
+  });
+
+  test("says in words what is the matter, and how bad it is", () => {
+    expect(rule.annotations["summary"]).toMatch(/\w+ \w+/);
+    expect(["critical", "warning", "info"]).toContain(rule.labels["severity"]);
+  });
+});
