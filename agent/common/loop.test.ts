@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { backoffOf, Loop, pause, spread, Wakeup } from "./loop.ts";
+import { backoffOf, Loop, pause, pollUntil, spread, Wakeup } from "./loop.ts";
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -172,4 +172,20 @@ test("jitter never goes beyond the most, and spreads around an interval", () => 
   expect([1, 2, 3, 10].map((failures) => backoffOf(failures, [1000, 30_000], () => 0))).toEqual([500, 1000, 2000, 15_000]);
   expect([1, 2, 3, 2000].map((failures) => backoffOf(failures, [1000, 30_000], () => 1))).toEqual([1000, 2000, 4000, 30_000]);
   expect([spread(1000, () => 0), spread(1000, () => 1)].map(Math.round)).toEqual([900, 1100]);
+});
+
+test("what is polled is asked at once and then every so often, until it is so or nobody waits any more", async () => {
+  const answers = [false, false, true];
+  const asked: number[] = [];
+  const isSo = (): boolean => (asked.push(Date.now() - startMs), answers[asked.length - 1] ?? false);
+  const startMs = Date.now();
+  const found = pollUntil(isSo, 50, new AbortController().signal);
+  await vi.advanceTimersByTimeAsync(100);
+  expect([await found, asked]).toEqual([true, [0, 50, 100]]);
+
+  const leaving = new AbortController();
+  const given = pollUntil(() => false, 50, leaving.signal);
+  await vi.advanceTimersByTimeAsync(75);
+  leaving.abort();
+  expect(await given).toBe(false);
 });

@@ -106,6 +106,15 @@ export async function pause(ms: number, signal?: AbortSignal): Promise<void> {
   await new Wakeup().wait(ms, signal);
 }
 
+/** Asks now and every so often until the answer is yes, or `signal` aborts. Answers whether it was. */
+export async function pollUntil(isSo: () => boolean | Promise<boolean>, everyMs: number, signal: AbortSignal): Promise<boolean> {
+  while (!(await isSo())) {
+    if (signal.aborted) return false;
+    await pause(everyMs, signal);
+  }
+  return true;
+}
+
 /** After so many failures in a row (1 and more): half to the whole of the doubled time, so that many clients spread. */
 export function backoffOf(failures: number, [firstMs, mostMs]: Backoff, random: () => number = Math.random): number {
   return Math.round(Math.min(firstMs * 2 ** (failures - 1), mostMs) * (0.5 + random() / 2));

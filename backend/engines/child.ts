@@ -1,13 +1,14 @@
 // Keeps one engine program (victoria-metrics, vmalert) running as a child: found, started, watched, restarted with backoff, stopped.
 // Invariant: at most one such child lives per pid file, and none outlives a clean stop.
-import { accessSync, constants, mkdirSync } from "node:fs";
-import { spawnSync } from "node:child_process";
-import { dirname, isAbsolute } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
+import { mkdirSync } from "node:fs";
+import { dirname } from "node:path";
 import { execa } from "execa";
+import { Loop, pause, pollUntil } from "../../agent/common/loop.ts";
+import { maskSecrets } from "../../agent/common/mask.ts";
+import { Outage } from "../../agent/common/outage.ts";
 import type { Log } from "../observability/log.ts";
-import { StartError } from "../startup-error.ts";
 import { announceChild, endOrphan, forgetChild, recordChild } from "./orphan.ts";
+import { findProgram } from "./program.ts";
 
 export interface ChildOptions {
   /** The engine's name in logs and errors, e.g. `victoria-metrics`. */
@@ -56,6 +57,7 @@ const DEFAULT_TIMING: ChildTiming = {
 };
 const KEPT_LINES = 15;
 const READY_POLL_MS = 50;
+const REMIND_MS = 300_000;
 
 /**
  * Ends an orphan of an earlier backend, starts the child and resolves once it is ready. Rejects, with nothing left running, if no
@@ -81,7 +83,6 @@ export async function superviseChild(options: ChildOptions): Promise<EngineChild
 /** One life of the child, from spawn to exit. */
 interface Life {
   readonly pid: number | undefined;
-  readonly startedAt: number;
   readonly exited: Promise<string>;
   end(): void;
 }
@@ -90,19 +91,26 @@ class SupervisedChild implements EngineChild {
   readonly #program: string;
   readonly #options: ChildOptions;
   readonly #timing: ChildTiming;
-  readonly #stopping = new AbortController();
+  readonly #outage: Outage<Error>;
   readonly #lastLines: string[] = [];
   readonly #killAtExit = (): void => this.#life?.end();
   #life: Life | undefined;
   #ready = false;
   #restarts = 0;
   #stoppedInOrder = false;
-  #loop: Promise<void> = Promise.resolve();
+  #loop: Loop | undefined;
 
   constructor(program: string, options: ChildOptions, timing: ChildTiming) {
     this.#program = program;
     this.#options = options;
     this.#timing = timing;
+    const { log, name: engine } = options;
+    this.#outage = new Outage({
+      began: (err) => log.error({ engine, err }, "engine is down; retrying"),
+      reminded: (err, { failures, seconds }) => log.error({ engine, err, failures, seconds }, "engine is still down; retrying"),
+      ended: ({ failures, seconds }) => log.info({ engine, pid: this.pid, failures, seconds }, "engine recovered"),
+      remindEveryMs: REMIND_MS,
+    });
     process.once("exit", this.#killAtExit);
   }
 
@@ -127,12 +135,12 @@ class SupervisedChild implements EngineChild {
     const life = this.#spawn();
     this.#life = life;
     const over = new AbortController();
+    const either = AbortSignal.any([signal, over.signal]);
     try {
-      const ready = this.#becomeReady(AbortSignal.any([signal, over.signal, this.#stopping.signal]));
-      const first = await Promise.race([life.exited, ready]);
+      const first = await Promise.race([life.exited, pollUntil(() => this.#answers(either), READY_POLL_MS, either)]);
       if (typeof first === "string") throw this.#failure(`exited before it was ready (${first})`);
-      if (!first && signal.aborted) throw this.#failure(`is not ready after ${this.#timing.readyTimeoutMs / 1000} s`);
-      this.#ready = first;
+      if (!first) throw this.#failure(`is not ready after ${this.#timing.readyTimeoutMs / 1000} s`);
+      this.#ready = true;
     } finally {
       over.abort();
     }
@@ -140,14 +148,17 @@ class SupervisedChild implements EngineChild {
 
   /** Restarts the child after every exit that nobody asked for, until disposed. */
   keepRunning(): void {
-    this.#loop = this.#keepRunning();
+    this.#loop = new Loop({
+      step: (signal) => this.#live(signal),
+      failed: (error) => this.#outage.failed(error as Error, (error as Error).message.split("\n", 1)[0]),
+      backoffMs: [this.#timing.firstBackoffMs, this.#timing.maxBackoffMs],
+    });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#stopping.abort();
-    this.#ready = false;
     process.off("exit", this.#killAtExit);
-    await this.#loop;
+    await this.#loop?.[Symbol.asyncDispose]();
+    this.#ready = false;
     const life = this.#life;
     if (!life) return;
     life.end();
@@ -155,44 +166,28 @@ class SupervisedChild implements EngineChild {
     forgetChild(this.#options.pidFile);
   }
 
-  async #keepRunning(): Promise<void> {
-    const { log, name } = this.#options;
-    let failures = 0;
-    let former: Life | undefined;
-    while (this.#life) {
-      const life = this.#life;
-      const reason = await Promise.race([life.exited, aborted(this.#stopping.signal)]);
-      if (reason === undefined) return;
-      this.#ready = false;
-      this.#options.onExit?.();
-      // One that could not even be spawned again is still the former.
-      failures = life !== former && Date.now() - life.startedAt >= this.#timing.healthyMs ? 1 : failures + 1;
-      former = life;
-      const delayMs = backoff(failures, this.#timing);
-      log.error({ engine: name, reason, restart_in_ms: delayMs, last_lines: this.#lastLines.slice() }, "engine exited; restarting it");
-      await sleep(delayMs, undefined, { signal: this.#stopping.signal }).catch(() => undefined);
-      if (this.#stopping.signal.aborted) return;
-      await this.#restart();
-    }
+  /** Brings the child up unless it is. Resolves when it has lived for `healthyMs` more; throws when it has exited before. */
+  async #live(signal: AbortSignal): Promise<number> {
+    if (!this.#ready) await this.#restart(signal);
+    const over = new AbortController();
+    const healthy = pause(this.#timing.healthyMs, AbortSignal.any([signal, over.signal]));
+    const reason = await Promise.race([this.#life?.exited, healthy]).finally(() => over.abort());
+    if (reason === undefined) return 0;
+    this.#ready = false;
+    this.#options.onExit?.();
+    throw this.#failure(`exited (${reason})`);
   }
 
-  async #restart(): Promise<void> {
-    const { log, name, onRestart } = this.#options;
+  async #restart(signal: AbortSignal): Promise<void> {
     this.#restarts += 1;
-    try {
-      await this.start(new AbortController().signal);
-      if (!this.#ready) return;
-      onRestart?.();
-      log.info({ engine: name, pid: this.pid }, "engine is up again");
-    } catch (error) {
-      // The life that failed has exited: the loop sees it and tries again later.
-      log.error({ err: error, engine: name }, "engine did not come up");
-    }
+    await this.start(signal);
+    signal.throwIfAborted();
+    this.#options.onRestart?.();
+    this.#outage.recovered();
   }
 
   #spawn(): Life {
     const { args, env, log, name, pidFile } = this.#options;
-    const startedAt = Date.now();
     announceChild(pidFile, this.#program, args);
     // In a process group of its own, so that Ctrl-C in a terminal reaches the backend first and the engine is stopped in order.
     const child = execa(this.#program, args, {
@@ -218,7 +213,7 @@ class SupervisedChild implements EngineChild {
       if (signal) return `signal ${signal}`;
       return exitCode === undefined ? `it cannot be executed: ${originalMessage}` : `exit code ${exitCode}`;
     });
-    return { pid: child.pid, startedAt, exited, end: () => void child.kill("SIGTERM") };
+    return { pid: child.pid, exited, end: () => void child.kill("SIGTERM") };
   }
 
   #keepLine(line: string, log: Log, engine: string): void {
@@ -229,67 +224,15 @@ class SupervisedChild implements EngineChild {
     log.debug({ engine }, masked);
   }
 
-  async #becomeReady(signal: AbortSignal): Promise<boolean> {
-    while (!signal.aborted) {
-      const answer = await fetch(this.#options.readyUrl, { signal: AbortSignal.any([signal, AbortSignal.timeout(2000)]) }).catch(
-        () => undefined,
-      );
-      await answer?.body?.cancel();
-      if (answer?.ok) return true;
-      await sleep(READY_POLL_MS, undefined, { signal }).catch(() => undefined);
-    }
-    return false;
+  async #answers(signal: AbortSignal): Promise<boolean> {
+    const within = AbortSignal.any([signal, AbortSignal.timeout(2000)]);
+    const answer = await fetch(this.#options.readyUrl, { signal: within }).catch(() => undefined);
+    await answer?.body?.cancel();
+    return answer?.ok === true;
   }
 
   #failure(what: string): Error {
     const lines = this.#lastLines.length > 0 ? `; its last lines:\n${this.#lastLines.map((line) => `  ${line}`).join("\n")}` : "";
     return new Error(`${this.#options.name} ${what}${lines}`);
   }
-}
-
-/** The first candidate that can be executed. Throws one sentence that names the variable and the tool fetcher. */
-export function findProgram(name: string, candidates: readonly string[]): string {
-  for (const candidate of candidates) {
-    const path = isAbsolute(candidate) || candidate.includes("/") ? candidate : onPath(candidate);
-    if (path && isExecutable(path)) return path;
-  }
-  const variable = `${name.toUpperCase().replaceAll("-", "_")}_PATH`;
-  throw new StartError(
-    `${name} is not installed: none of ${candidates.join(", ")} can be executed; set ${variable} to the program, or run hack/fetch-tools.ts to bring it`,
-  );
-}
-
-// The shell looks it up, because PATH belongs to the process and only settings.ts reads the environment.
-function onPath(name: string): string | undefined {
-  const found = spawnSync("/bin/sh", ["-c", 'command -v -- "$1"', "sh", name], { encoding: "utf8" });
-  return found.status === 0 ? found.stdout.trim() : undefined;
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-/** Doubles with every failure in a row, with jitter of ± 25 %. */
-function backoff(failures: number, timing: ChildTiming): number {
-  const exact = Math.min(timing.maxBackoffMs, timing.firstBackoffMs * 2 ** (failures - 1));
-  return Math.round(exact * (0.75 + Math.random() / 2));
-}
-
-function aborted(signal: AbortSignal): Promise<undefined> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve(undefined);
-    signal.addEventListener("abort", () => resolve(undefined), { once: true });
-  });
-}
-
-/** Replaces passwords in URLs and values of secret-looking names, because an engine prints its flags. */
-export function maskSecrets(line: string): string {
-  return line
-    .replace(/\/\/[^/\s:@]*:[^/\s@]+@/g, "//***@")
-    .replace(/((?:password|passwd|secret|token|api_?key|authkey|authorization)["']?\s*[:=]\s*["']?)[^\s"',&]+/gi, "$1***");
 }

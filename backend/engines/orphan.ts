@@ -3,7 +3,7 @@
 // never hits a stranger. A backend that dies, or has a full disk, before it knows the id leaves a note without one: then it is the
 // process with exactly that command line in the same working directory.
 import { readdirSync, readFileSync, readlinkSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { setTimeout as sleep } from "node:timers/promises";
+import { pollUntil } from "../../agent/common/loop.ts";
 
 interface Recorded {
   readonly pid: number;
@@ -60,13 +60,8 @@ export async function endOrphan(pidFile: string, graceMs: number): Promise<numbe
   return recorded.pid;
 }
 
-async function gone(recorded: Recorded, withinMs: number): Promise<boolean> {
-  const deadline = Date.now() + withinMs;
-  while (isAlive(recorded)) {
-    if (Date.now() >= deadline) return false;
-    await sleep(POLL_MS);
-  }
-  return true;
+function gone(recorded: Recorded, withinMs: number): Promise<boolean> {
+  return pollUntil(() => !isAlive(recorded), POLL_MS, AbortSignal.timeout(withinMs));
 }
 
 function isAlive(recorded: Recorded): boolean {

@@ -1,6 +1,6 @@
 // Ends a statement in the engine when nobody waits for it any more. Invariant: the statement's turn is given back only when the engine
 // has let go of it, so that abandoned work never adds up.
-import { setTimeout as sleep } from "node:timers/promises";
+import { pause } from "../../../agent/common/loop.ts";
 
 const FIRST_PAUSE_MS = 20;
 const LONGEST_PAUSE_MS = 1000;
@@ -13,10 +13,10 @@ export async function untilAborted<T>(signal: AbortSignal, work: () => Promise<T
   signal.throwIfAborted();
   const settled = new AbortController();
   const killAll = async (): Promise<void> => {
-    for (let pause = FIRST_PAUSE_MS; !settled.signal.aborted; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
+    for (let waitMs = FIRST_PAUSE_MS; !settled.signal.aborted; waitMs = Math.min(2 * waitMs, LONGEST_PAUSE_MS)) {
       // A kill that fails is tried again; the statement's own time limit ends it otherwise.
       await kill().catch(() => undefined);
-      await sleep(pause, undefined, { signal: settled.signal }).catch(() => undefined);
+      await pause(waitMs, settled.signal);
     }
   };
   const onAbort = () => void killAll();

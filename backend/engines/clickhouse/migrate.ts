@@ -2,7 +2,7 @@
 // after it ran, and runs once however many replicas start together; should a replica die half-way, the next one runs it again, so every
 // migration is written to be repeatable (IF NOT EXISTS).
 import { readdir, readFile } from "node:fs/promises";
-import { setTimeout as sleep } from "node:timers/promises";
+import { pause } from "../../../agent/common/loop.ts";
 import type { Log } from "../../observability/log.ts";
 import type { ClickHouse } from "./client.ts";
 import { sql, Sql } from "./sql.ts";
@@ -31,7 +31,7 @@ export async function migrate(clickhouse: ClickHouse, log: Log, { lockExpiryS = 
       }
     } else {
       await breakExpiredLock(clickhouse, lockExpiryS);
-      await sleep(LOCK_POLL_MS);
+      await pause(LOCK_POLL_MS);
     }
   }
 }

@@ -6,7 +6,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
-import { findProgram } from "../child.ts";
+import { findProgram } from "../program.ts";
 import { renderGroup, renderRuleFile, type RuleGroup } from "./rule-file.ts";
 import { listItem, literal } from "./rule-folder.ts";
 

@@ -4,8 +4,9 @@ import { rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { execa } from "execa";
 import type { Log } from "../../observability/log.ts";
-import { findProgram, superviseChild, type ChildTiming, type EngineChild } from "../child.ts";
+import { superviseChild, type ChildTiming, type EngineChild } from "../child.ts";
 import { engineLogin, loginOf } from "../engine-login.ts";
+import { findProgram } from "../program.ts";
 import { listItem, literal, replaceFile, RuleFolder } from "./rule-folder.ts";
 
 export interface EvaluatorOptions {
