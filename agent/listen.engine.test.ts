@@ -26,7 +26,7 @@ const PROGRAM = `
   import { setTimeout as sleep } from "node:timers/promises";
   const [agent, program, stateDir, ...addresses] = process.argv.slice(1);
   const load = (file) => import(agent + "/" + file);
-  const [{ readSettings }, { startHealthServer }, { Supervisor }, { nodeCollectorConfig }, { pino }, { healthUrl }] = await Promise.all([
+  const [{ readSettings }, { startHealthServer }, { Supervisor }, { configFromSettings }, { pino }, { healthUrl }] = await Promise.all([
     load("settings.ts"), load("status/health.ts"), load("collector/supervisor.ts"), load("collector/config-from-settings.ts"), import("pino"),
     load("commands/diagnose/node.ts"),
   ]);
@@ -36,7 +36,7 @@ const PROGRAM = `
   stack.use(await startHealthServer(settings.health, source));
   const log = pino({ level: "silent" });
   const supervisor = stack.use(new Supervisor({ program, stateDir, memoryMib: 200, stopGraceMs: 5000, env: {}, log }));
-  await supervisor.start(() => nodeCollectorConfig(settings));
+  await supervisor.start(() => configFromSettings(settings));
   while (supervisor.status().state !== "running" && supervisor.status().restarts === 0) await sleep(50);
   const answers = (host, port) => new Promise((done) => {
     const socket = connect({ host, port }, () => (socket.destroy(), done(true))).on("error", () => done(false));

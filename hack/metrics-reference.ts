@@ -1,6 +1,6 @@
 // The own metrics of agent and backend, as the programs themselves declare them. Invariant: what is listed comes from the code that
 // counts (backend/observability/own-metrics.ts, agent/status/metrics.ts), never from a list of its own.
-import type { AgentStatus } from "../agent/status/health.ts";
+import type { AgentStatus } from "../agent/status/status.ts";
 import { ownMetrics as agentRows } from "../agent/status/metrics.ts";
 import { createObservations, READ_AT_SCRAPE } from "../backend/observability/own-metrics.ts";
 

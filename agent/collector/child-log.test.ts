@@ -1,7 +1,8 @@
 import { type Logger, pino } from "pino";
 import { describe, expect, test, vi } from "vitest";
 import { advice } from "../identity/plan.ts";
-import { LastLines, maskSecrets, reemit } from "./child-log.ts";
+import { maskSecrets } from "../common/mask.ts";
+import { LastLines, reemit } from "./child-log.ts";
 import { Outages } from "./outages.ts";
 
 function recorder(): { lines: Record<string, unknown>[]; log: Logger } {

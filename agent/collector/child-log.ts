@@ -1,5 +1,6 @@
 // The collector's log lines: re-emitted with their level instead of wrapped whole, and the last of them kept as the reason of a crash.
 // Invariants: nothing that looks like a secret passes; what a failing receiver repeats is said once.
+import { maskSecrets } from "../common/mask.ts";
 import type { Log } from "../log.ts";
 import { EXPORTER, FILES_EXPORTER } from "./config.ts";
 import type { Outages } from "./outages.ts";
@@ -93,17 +94,4 @@ function parse(line: string): Record<string, unknown> | undefined {
   } catch {
     return undefined;
   }
-}
-
-const SECRETS: [RegExp, string][] = [
-  [/\b(ak|it)_[A-Za-z0-9_-]{8,}/g, "$1_[redacted]"],
-  // A token of a service account or a login, whatever it stands behind.
-  [/\beyJ[\w-]+\.[\w-]+\.[\w-]+/g, "[redacted]"],
-  [/\b(Bearer|Basic) +[A-Za-z0-9._~+/=-]+/g, "$1 [redacted]"],
-  [/:\/\/[^\s/@"]+@/g, "://[redacted]@"],
-  [/((?:password|passwd|secret|token|api_?key|authorization)\\?["']?\s*[:=]\s*\\?["']?)[^\s"',\\}]{4,}/gi, "$1[redacted]"],
-];
-
-export function maskSecrets(text: string): string {
-  return SECRETS.reduce((masked, [pattern, replacement]) => masked.replace(pattern, replacement), text);
 }

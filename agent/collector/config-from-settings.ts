@@ -1,15 +1,15 @@
 // From settings to the collector's configuration: which fragments this agent needs, and the overlay that the operator merges over it.
-import { accessSync, constants, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import type { Adjustment } from "./remote-config.ts";
-import { COLLECTOR_VERSION, type ClusterSettings, type HostSettings, type Settings, SettingsError } from "../settings.ts";
+import type { ClusterSettings, HostSettings, Settings } from "../settings.ts";
 import { collectorConfig, type CollectorInput } from "./config.ts";
 import { PODS_RECEIVER } from "./fragments/pod-logs.ts";
 import type { LogPathRules } from "./log-paths.ts";
 import { CollectorConfigError, renderCollectorConfig } from "./render.ts";
 
 /** What is not in the settings. */
-export interface NodeNow {
+export interface RuntimeInputs {
   /** Host agent: what remote configuration changes. */
   readonly adjustment?: Adjustment;
   /** Host agent: globs of files that are not read. */
@@ -19,7 +19,10 @@ export interface NodeNow {
 }
 
 /** The YAML that the collector shall run. Reads COLLECTOR_CONFIG_FILE. Throws CollectorConfigError. */
-export function nodeCollectorConfig(settings: Settings, { adjustment = {}, excludedLogs = [], knowsPods = true }: NodeNow = {}): string {
+export function configFromSettings(
+  settings: Settings,
+  { adjustment = {}, excludedLogs = [], knowsPods = true }: RuntimeInputs = {},
+): string {
   const input = settings.cluster ? clusterInput(settings, settings.cluster, knowsPods) : hostInput(settings, adjustment, excludedLogs);
   const { collectorConfigFile: file, allowOtherExporters } = settings;
   const overlay = file === undefined ? undefined : { text: overlayText(file), allowOtherExporters };
@@ -36,31 +39,6 @@ function overlayText(path: string): string {
     return readFileSync(path, "utf8");
   } catch (error) {
     throw new CollectorConfigError(`cannot read COLLECTOR_CONFIG_FILE: ${(error as Error).message}`, { cause: error });
-  }
-}
-
-/** Variables of the collector's allow-list environment that settings decide. */
-export function collectorVariables({ cluster }: Settings): Record<string, string> {
-  if (!cluster) return {};
-  const { hostname, port } = new URL(cluster.kubernetesServer);
-  return { KUBERNETES_SERVICE_HOST: hostname.replace(/^\[|\]$/g, ""), KUBERNETES_SERVICE_PORT: port || "443" };
-}
-
-/** The collector's program. Throws SettingsError when there is none. */
-export function collectorProgram({ otelcolPath }: Settings): string {
-  const found = otelcolPath.find((path) => isExecutable(path));
-  if (found !== undefined) return found;
-  const [named, ...others] = otelcolPath;
-  const where = others.length === 0 ? `${named} cannot be executed` : "there is no collector on PATH or in the tool cache";
-  throw new SettingsError(`OTELCOL_PATH: ${where}; install otelcol-contrib ${COLLECTOR_VERSION} and name it here`);
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
   }
 }
 

@@ -6,7 +6,7 @@ import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { readSettings } from "../settings.ts";
 import { blamesStore, reportEmptied, setAsideDamaged } from "./damaged-stores.ts";
-import { nodeCollectorConfig } from "./config-from-settings.ts";
+import { configFromSettings } from "./config-from-settings.ts";
 import { canMount, SmallDisk } from "./small-disk.fixture.ts";
 
 let folder: string;
@@ -17,7 +17,7 @@ beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), "atherops-stores-"));
   for (const store of ["queue", "checkpoints"]) mkdirSync(join(folder, store));
   const env = { BACKEND_URL: "http://127.0.0.1:1", STATE_DIR: folder, SIGNALS: "logs", LOG_PATHS: "/var/log/*.log" };
-  config = nodeCollectorConfig(readSettings("host", env).settings);
+  config = configFromSettings(readSettings("host", env).settings);
   lines = [];
 });
 afterEach(() => rmSync(folder, { recursive: true }));

@@ -2,14 +2,15 @@
 // outside of the allowed paths, and whether the node's pods are known. Invariants: changes are made one after the other; the collector is
 // touched only when the bytes differ; bytes that it refused are not tried again until they change; logs of pods are not read by a collector
 // that starts without knowing the pods, and one that runs and knows them is not touched by an outage of the Kubernetes API.
-import { setTimeout as sleep } from "node:timers/promises";
+import { Loop } from "../common/loop.ts";
+import { Outage } from "../common/outage.ts";
 import type { Adjustment } from "./remote-config.ts";
 import type { Log } from "../log.ts";
 import type { Settings } from "../settings.ts";
 import type { KnownPods } from "./known-pods.ts";
 import { strayLinks } from "./log-paths.ts";
 import { adviceForLink, linkToNowhere } from "./pod-log-links.ts";
-import { logPathRules, nodeCollectorConfig } from "./config-from-settings.ts";
+import { configFromSettings, logPathRules } from "./config-from-settings.ts";
 import { CollectorConfigError } from "./render.ts";
 import type { Supervisor } from "./supervisor.ts";
 
@@ -18,7 +19,7 @@ const LOOK_EVERY_MS = 10_000;
 /** Of the time, looking takes at most this part: a tree of a million files is looked at less often. */
 const LOOKING_SHARE = 0.05;
 
-export interface CollectorConfigurationOptions {
+export interface EffectiveConfigOptions {
   readonly settings: Settings;
   readonly supervisor: Supervisor;
   readonly adjustment: Adjustment;
@@ -28,35 +29,40 @@ export interface CollectorConfigurationOptions {
   readonly lookEveryMs?: number;
 }
 
-export class CollectorConfiguration implements AsyncDisposable {
+export class EffectiveConfig implements AsyncDisposable {
   readonly #settings: Settings;
   readonly #supervisor: Supervisor;
   readonly #log: Log;
   readonly #knownPods: KnownPods | undefined;
   readonly #lookEveryMs: number;
   readonly #stop = new AbortController();
+  /** Of putting a configuration in force, for other reasons than that the collector refuses it. */
+  readonly #outage: Outage<string>;
   #adjustment: Adjustment;
   #refused: string | undefined;
-  #failed: string | undefined;
   #strays = "";
   #waitsFor: string | undefined;
-  #running: Promise<void> | undefined;
-  #turn: Promise<unknown> = Promise.resolve();
+  #loop: Loop | undefined;
+  #lastChange: Promise<unknown> = Promise.resolve();
 
-  constructor({ settings, supervisor, adjustment, log, knownPods, lookEveryMs = LOOK_EVERY_MS }: CollectorConfigurationOptions) {
+  constructor({ settings, supervisor, adjustment, log, knownPods, lookEveryMs = LOOK_EVERY_MS }: EffectiveConfigOptions) {
     this.#settings = settings;
     this.#supervisor = supervisor;
     this.#adjustment = adjustment;
     this.#log = log;
     this.#knownPods = knownPods;
     this.#lookEveryMs = lookEveryMs;
+    this.#outage = new Outage({
+      began: (message) => log.error({ err: message }, "cannot put a new collector configuration in force; the one before stays; retrying"),
+      ended: () => log.info("putting a collector configuration in force has recovered"),
+    });
   }
 
   /** Starts the collector; throws as Supervisor.start does. */
   async start(): Promise<void> {
     await this.#askForPods();
     await this.#supervisor.start(() => this.#render(this.#adjustment));
-    this.#running = this.#watch();
+    this.#loop = this.#watch();
     await this.#sayUnreadable();
   }
 
@@ -72,7 +78,7 @@ export class CollectorConfiguration implements AsyncDisposable {
 
   /** Throws CollectorConfigError when the collector refuses; what was before is then in force again. */
   async adjust(adjustment: Adjustment): Promise<void> {
-    await this.#inTurn(async () => {
+    await this.#inOrder(async () => {
       await this.#supervisor.apply(await this.#render(adjustment));
       this.#adjustment = adjustment;
     });
@@ -80,17 +86,18 @@ export class CollectorConfiguration implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort();
-    await this.#running;
-    await this.#turn;
+    await this.#loop?.done;
+    await this.#lastChange;
   }
 
-  async #watch(): Promise<void> {
-    const { signal } = this.#stop;
-    let lookedMs = 0;
-    while (!signal.aborted) {
-      await sleep(Math.max(this.#lookEveryMs, lookedMs / LOOKING_SHARE), undefined, { signal }).catch(() => undefined);
-      if (!signal.aborted) await this.#inTurn(async () => (lookedMs = await this.#look()));
-    }
+  #watch(): Loop {
+    const step = async (): Promise<number> => {
+      let lookedMs = 0;
+      await this.#inOrder(async () => (lookedMs = await this.#look()));
+      return Math.max(this.#lookEveryMs, lookedMs / LOOKING_SHARE);
+    };
+    const failed = (error: unknown): void => this.#outage.failed((error as Error).message);
+    return new Loop({ signal: this.#stop.signal, firstAfterMs: this.#lookEveryMs, step, failed });
   }
 
   /**
@@ -118,10 +125,11 @@ export class CollectorConfiguration implements AsyncDisposable {
       if (rendered === this.#refused) return lookedMs;
       await this.#supervisor.apply(rendered);
       this.#refused = undefined;
-      this.#failed = undefined;
+      this.#outage.recovered();
     } catch (error) {
       if (!(error instanceof CollectorConfigError)) {
-        this.#willRetry(error as Error);
+        // Safe: the configuration in force stays, and the next look tries again.
+        this.#outage.failed((error as Error).message, (error as Error).message);
         return lookedMs;
       }
       // Told by the supervisor where the collector refused it; the configuration in force stays.
@@ -132,26 +140,19 @@ export class CollectorConfiguration implements AsyncDisposable {
     return lookedMs;
   }
 
-  /** Safe: the configuration in force stays, and the next look tries again. Told once. */
-  #willRetry({ message }: Error): void {
-    if (message !== this.#failed)
-      this.#log.error({ err: message }, "cannot put a new collector configuration in force; the one before stays; trying again");
-    this.#failed = message;
-  }
-
   async #render(adjustment: Adjustment): Promise<string> {
     const { host } = this.#settings;
-    if (!host) return nodeCollectorConfig(this.#settings, { knowsPods: this.#waitsFor === undefined });
+    if (!host) return configFromSettings(this.#settings, { knowsPods: this.#waitsFor === undefined });
     const strays = await strayLinks(adjustment.logPaths ?? host.logPaths, logPathRules(this.#settings, host));
     if (strays.length > 0 && strays.join() !== this.#strays)
       this.#log.warn({ strays }, "links that lead outside of LOG_PATHS_ALLOWED are not read");
     this.#strays = strays.join();
-    return nodeCollectorConfig(this.#settings, { adjustment, excludedLogs: strays });
+    return configFromSettings(this.#settings, { adjustment, excludedLogs: strays });
   }
 
-  #inTurn(change: () => Promise<unknown>): Promise<unknown> {
-    const mine = this.#turn.then(change);
-    this.#turn = mine.catch(() => undefined);
+  #inOrder(change: () => Promise<unknown>): Promise<unknown> {
+    const mine = this.#lastChange.then(change);
+    this.#lastChange = mine.catch(() => undefined);
     return mine;
   }
 }

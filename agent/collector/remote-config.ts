@@ -2,10 +2,10 @@
 // intervals, log paths, signals and log level can change; what is refused leaves the old one in force and is named in the heartbeat;
 // the one in force survives a restart while the backend is away. Host agent only; started by run.ts.
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
-import { setTimeout as sleep } from "node:timers/promises";
 import { type LogPathRules, whyRefused } from "./log-paths.ts";
 import { CollectorConfigError } from "./render.ts";
-import type { CredentialSource } from "../credentials/store.ts";
+import { Loop, spread } from "../common/loop.ts";
+import type { Credential, CredentialSource } from "../credentials/store.ts";
 import type { Log } from "../log.ts";
 import type { HostConfig } from "../protocol/enrolment.ts";
 import { durationMs } from "../common/duration.ts";
@@ -60,9 +60,8 @@ const MAX_INTERVAL_MS = 86_400_000;
 
 export class RemoteConfigLoop implements AsyncDisposable {
   readonly #options: RemoteConfigOptions;
-  readonly #stop = new AbortController();
   readonly adjustmentAtStart: Adjustment;
-  #running: Promise<void> | undefined;
+  #loop: Loop | undefined;
   #etag: string | undefined;
   #status: RemoteConfigStatus = { version: undefined, error: undefined };
 
@@ -77,38 +76,25 @@ export class RemoteConfigLoop implements AsyncDisposable {
 
   /** Call when `adjustmentAtStart` is in force. */
   start(): void {
-    this.#running = this.#run();
+    const { intervalMs, credentials, log } = this.#options;
+    // Safe: the configuration in force stays, and heartbeats tell of an outage; a refused key is theirs to find out, too.
+    const failed = (error: unknown): void => log.debug({ err: (error as Error).message }, "cannot ask for the remote configuration");
+    const step = async (signal: AbortSignal): Promise<number> => {
+      const credential = credentials.current();
+      if (!credential) return Math.min(intervalMs, 1000);
+      await this.#ask(credential, signal).catch((error: unknown) => signal.aborted || failed(error));
+      return spread(intervalMs);
+    };
+    this.#loop = new Loop({ step, failed });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#stop.abort();
-    await this.#running;
+    await this.#loop?.[Symbol.asyncDispose]();
   }
 
-  async #run(): Promise<void> {
-    const { signal } = this.#stop;
-    const { intervalMs } = this.#options;
-    while (!signal.aborted) {
-      const polled = await this.#poll();
-      await sleep(polled ? intervalMs * (0.9 + Math.random() * 0.2) : Math.min(intervalMs, 1000), undefined, { signal }).catch(
-        () => undefined,
-      );
-    }
-  }
-
-  /** False while there is no key to ask with. */
-  async #poll(): Promise<boolean> {
-    const { credentials, backend, log } = this.#options;
-    const credential = credentials.current();
-    if (!credential) return false;
-    try {
-      const { body } = await backend.hostConfig(credential, this.#etag, this.#stop.signal);
-      if (body) await this.#take(body.document, body.etag);
-    } catch (error) {
-      // Safe: the configuration in force stays, and heartbeats tell of an outage; a refused key is theirs to find out, too.
-      if (!this.#stop.signal.aborted) log.debug({ err: (error as Error).message }, "cannot ask for the remote configuration");
-    }
-    return true;
+  async #ask(credential: Credential, signal: AbortSignal): Promise<void> {
+    const { body } = await this.#options.backend.hostConfig(credential, this.#etag, signal);
+    if (body) await this.#take(body.document, body.etag);
   }
 
   async #take(document: unknown, etag: string | undefined): Promise<void> {

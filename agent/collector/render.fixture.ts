@@ -2,7 +2,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { readSettings } from "../settings.ts";
-import { nodeCollectorConfig } from "./config-from-settings.ts";
+import { configFromSettings } from "./config-from-settings.ts";
 
 export const HOST = { BACKEND_URL: "https://b.example", STATE_DIR: "/var/lib/state" };
 export const CLUSTER = {
@@ -41,8 +41,8 @@ receivers: {file_log/files: {include: [/only/this.log]}}`,
 
 /** What the collector is given; `folder` takes the overlay. */
 export function render(folder: string, identity: "host" | "cluster", env: NodeJS.ProcessEnv, overlay?: string): string {
-  if (overlay === undefined) return nodeCollectorConfig(readSettings(identity, env).settings);
+  if (overlay === undefined) return configFromSettings(readSettings(identity, env).settings);
   const file = join(folder, "overlay.yaml");
   writeFileSync(file, overlay);
-  return nodeCollectorConfig(readSettings(identity, { ...env, COLLECTOR_CONFIG_FILE: file }).settings);
+  return configFromSettings(readSettings(identity, { ...env, COLLECTOR_CONFIG_FILE: file }).settings);
 }

@@ -9,11 +9,12 @@ import { pino } from "pino";
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { toolPath } from "../../hack/fetch-tools.ts";
 import { readSettings } from "../settings.ts";
-import { nodeCollectorConfig } from "./config-from-settings.ts";
+import { StateDirError } from "../state/state-dir-error.ts";
+import { configFromSettings } from "./config-from-settings.ts";
 import { noteChild, StateInUseError } from "./orphan.ts";
 import { CollectorConfigError } from "./render.ts";
 import { canMount, SmallDisk } from "./small-disk.fixture.ts";
-import { StateDirError, Supervisor, type SupervisorTiming } from "./supervisor.ts";
+import { Supervisor, type SupervisorTiming } from "./supervisor.ts";
 import { NoVerdictError, validateCollectorConfig } from "./validate.ts";
 
 let program: string;
@@ -34,7 +35,7 @@ afterEach(async () => {
 
 function config(env: NodeJS.ProcessEnv = {}): string {
   const listen = { OTLP_GRPC_LISTEN: "127.0.0.1:0", OTLP_HTTP_LISTEN: "127.0.0.1:0" };
-  return nodeCollectorConfig(
+  return configFromSettings(
     readSettings("host", { BACKEND_URL: "http://127.0.0.1:1", STATE_DIR: folder, SIGNALS: "traces", ...listen, ...env }).settings,
   );
 }

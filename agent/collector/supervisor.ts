@@ -4,8 +4,9 @@
 // is ended; a disk that is full or read-only keeps nothing that runs from running, and a damaged file of a store not the rest from starting.
 import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
+import { backoffOf, Loop, pause } from "../common/loop.ts";
 import { reportEmptied, setAsideDamaged } from "./damaged-stores.ts";
+import { stateDirError } from "../state/state-dir-error.ts";
 import { endOrphan, forgetChild, noteChild } from "./orphan.ts";
 import { CollectorProcess, type CollectorProcessOptions } from "./process.ts";
 import { CollectorConfigError } from "./render.ts";
@@ -52,18 +53,6 @@ export interface CollectorStatus {
   readonly configError: string | null;
 }
 
-/** STATE_DIR cannot be written; the message says what to do. */
-export class StateDirError extends Error {
-  override readonly name = "StateDirError";
-}
-
-/** What failed on the disk, with what to do. */
-export function stateDirError(stateDir: string, error: Error): StateDirError {
-  const isFull = ["ENOSPC", "EDQUOT"].includes((error as NodeJS.ErrnoException).code ?? "");
-  const why = isFull ? "no space left on the device: free some" : `${error.message}; set it to a place that this user may write`;
-  return new StateDirError(`STATE_DIR ${stateDir}: ${why}`, { cause: error });
-}
-
 interface Watched {
   /** Why the agent ended it; undefined when it did not. */
   readonly ended: string | undefined;
@@ -77,11 +66,9 @@ export class Supervisor implements AsyncDisposable {
   readonly #options: SupervisorOptions;
   readonly #timing: SupervisorTiming;
   readonly #folder: string;
-  readonly #stop = new AbortController();
   #config: string | undefined;
   #process: CollectorProcess | undefined;
-  #loop: Promise<void> | undefined;
-  #wake = Promise.withResolvers<void>();
+  #loop: Loop | undefined;
   #readiness = Promise.withResolvers<boolean>();
   #failures = 0;
   #status: CollectorStatus = { state: "stopped", pid: null, since: now(), restarts: 0, lastError: null, configError: null };
@@ -126,7 +113,10 @@ export class Supervisor implements AsyncDisposable {
       this.#config = lastGood;
     }
     if (this.#config !== undefined) reportEmptied(this.#config, this.#options.log);
-    this.#loop = this.#run();
+    this.#loop = new Loop({
+      step: (signal) => this.#live(signal),
+      failed: (error) => this.#options.log.error({ err: error }, "supervising the collector failed; retrying"),
+    });
   }
 
   /**
@@ -156,10 +146,9 @@ export class Supervisor implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#stop.abort();
-    this.#wake.resolve();
+    const stopped = this.#loop?.[Symbol.asyncDispose]();
     await this.#process?.stop();
-    await this.#loop;
+    await stopped;
     this.#set({ state: "stopped", pid: null });
   }
 
@@ -243,39 +232,36 @@ export class Supervisor implements AsyncDisposable {
     this.#failures = 0;
     this.#readiness = Promise.withResolvers<boolean>();
     const readiness = this.#readiness.promise;
-    this.#wake.resolve();
+    this.#loop.wake();
     await this.#process?.stop();
     return readiness;
   }
 
-  async #run(): Promise<void> {
-    const { signal } = this.#stop;
-    while (!signal.aborted) {
-      this.#wake = Promise.withResolvers<void>();
-      this.#set({ state: "starting", pid: null });
-      const child = await CollectorProcess.start({ ...this.#options, configFile: this.#configFile });
-      this.#process = child;
-      const readiness = this.#readiness;
-      if (signal.aborted) await child.stop();
-      else this.#noteIfPossible("which process is the collector", () => this.#onDisk(() => noteChild(this.#noteFile, child.pid)));
-      this.#set({ pid: child.pid });
-      const { ended, wasHealthy } = await this.#watch(child, readiness);
-      const exit = await child.exited;
-      this.#process = undefined;
-      // Safe when it stays: it names a process that is gone.
-      this.#noteIfPossible("that the collector ended", () => this.#onDisk(() => forgetChild(this.#noteFile)));
-      const isOver = (): boolean => signal.aborted || this.#readiness !== readiness;
-      if (isOver() || (exit.wasAsked && ended === undefined)) continue;
-      this.#set({ state: "waiting", pid: null });
-      this.#failures = wasHealthy ? 1 : this.#failures + 1;
-      const lost = exit.blamesStore && this.#config !== undefined ? await setAsideDamaged(this.#config, this.#options.log, signal) : [];
-      const reason = lost.length > 0 ? lost.join("\n") : (ended ?? exit.reason);
-      this.#set({ restarts: this.#status.restarts + 1, lastError: reason });
-      // A stop, or a new configuration to start with.
-      if (isOver()) continue;
-      // What it died of is out of the way. Only once: a disk that damages each new file must not make it loop.
-      if (lost.length === 0 || this.#failures > 1) await this.#backOff(reason, readiness);
-    }
+  /** One life of the collector. Answers how long to wait before the next. */
+  async #live(signal: AbortSignal): Promise<number> {
+    this.#set({ state: "starting", pid: null });
+    const child = await CollectorProcess.start({ ...this.#options, configFile: this.#configFile });
+    this.#process = child;
+    const readiness = this.#readiness;
+    if (signal.aborted) await child.stop();
+    else this.#noteIfPossible("which process is the collector", () => this.#onDisk(() => noteChild(this.#noteFile, child.pid)));
+    this.#set({ pid: child.pid });
+    const { ended, wasHealthy } = await this.#watch(child, readiness);
+    const exit = await child.exited;
+    this.#process = undefined;
+    // Safe when it stays: it names a process that is gone.
+    this.#noteIfPossible("that the collector ended", () => this.#onDisk(() => forgetChild(this.#noteFile)));
+    const isOver = (): boolean => signal.aborted || this.#readiness !== readiness;
+    if (isOver() || (exit.wasAsked && ended === undefined)) return 0;
+    this.#set({ state: "waiting", pid: null });
+    this.#failures = wasHealthy ? 1 : this.#failures + 1;
+    const lost = exit.blamesStore && this.#config !== undefined ? await setAsideDamaged(this.#config, this.#options.log, signal) : [];
+    const reason = lost.length > 0 ? lost.join("\n") : (ended ?? exit.reason);
+    this.#set({ restarts: this.#status.restarts + 1, lastError: reason });
+    // A stop, or a new configuration to start with.
+    if (isOver()) return 0;
+    // What it died of is out of the way. Only once: a disk that damages each new file must not make it loop.
+    return lost.length === 0 || this.#failures > 1 ? this.#backOff(reason, readiness) : 0;
   }
 
   /** Until it ended. One that does not get ready in time, or says nothing any more, is ended here, and `ended` says so. */
@@ -290,7 +276,7 @@ export class Supervisor implements AsyncDisposable {
     if (this.#readiness !== readiness) return { ended: undefined, wasHealthy: false };
     const readyAt = performance.now();
     this.#set({ state: "running" });
-    this.#options.log.info({ collector_pid: child.pid }, "the collector runs");
+    this.#options.log.info({ collector_pid: child.pid }, "the collector has started");
     const config = this.#config;
     if (config !== undefined && read(this.#lastGoodFile) !== config)
       this.#noteIfPossible("the configuration that runs", () => this.#write(this.#lastGoodFile, config));
@@ -302,29 +288,25 @@ export class Supervisor implements AsyncDisposable {
   /** Undefined when it ended by itself. A hung one is killed: asked to end, it would not hear it. */
   async #untilHung(child: CollectorProcess): Promise<string | undefined> {
     const { askEveryMs, hungAfter } = this.#timing;
-    let isGone = false;
-    const gone = child.exited.then(() => (isGone = true));
+    const gone = new AbortController();
+    void child.exited.finally(() => gone.abort());
     for (let unanswered = 0; unanswered < hungAfter;) {
-      const pause = new AbortController();
-      await Promise.race([gone, sleep(askEveryMs, undefined, { signal: pause.signal }).catch(() => undefined)]);
-      pause.abort();
-      if (isGone) return undefined;
+      await pause(askEveryMs, gone.signal);
+      if (gone.signal.aborted) return undefined;
       unanswered = (await child.answers(askEveryMs)) ? 0 : unanswered + 1;
     }
-    if (isGone) return undefined;
+    if (gone.signal.aborted) return undefined;
     child.kill();
     return `hung: it did not answer ${hungAfter} times in a row, ${(askEveryMs * hungAfter) / 1000} s or longer; it was killed`;
   }
 
-  async #backOff(reason: string, readiness: Readiness): Promise<void> {
+  /** Answers how long to wait. */
+  #backOff(reason: string, readiness: Readiness): number {
     const { firstBackoffMs, maxBackoffMs } = this.#timing;
-    const backoff = Math.min(firstBackoffMs * 2 ** (this.#failures - 1), maxBackoffMs);
-    const waitMs = Math.round(backoff * (0.5 + (this.#options.random ?? Math.random)() / 2));
+    const waitMs = backoffOf(this.#failures, [firstBackoffMs, maxBackoffMs], this.#options.random);
     this.#options.log.error({ reason, restart_in_ms: waitMs, failures: this.#failures }, "the collector ended; starting it again");
     readiness.resolve(false);
-    const done = new AbortController();
-    await Promise.race([sleep(waitMs, undefined, { signal: done.signal }).catch(() => undefined), this.#wake.promise]);
-    done.abort();
+    return waitMs;
   }
 
   #set(change: Partial<CollectorStatus>): void {

@@ -2,7 +2,7 @@
 // directories that the configuration names; a verdict is only what it said of its own accord, not that it was killed or took too long.
 import { execFile, type ExecFileException } from "node:child_process";
 import { promisify } from "node:util";
-import { maskSecrets } from "./child-log.ts";
+import { maskSecrets } from "../common/mask.ts";
 import { collectorEnvironment, FEATURE_GATES } from "./process.ts";
 import { CollectorConfigError } from "./render.ts";
 

@@ -2,14 +2,15 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { collectorProgram, collectorVariables, nodeCollectorConfig } from "../collector/config-from-settings.ts";
+import { configFromSettings } from "../collector/config-from-settings.ts";
+import { collectorProgram, collectorVariables } from "../collector/program.ts";
 import { validateCollectorConfig } from "../collector/validate.ts";
 import { type Identity, readSettings } from "../settings.ts";
 
 /** Throws CollectorConfigError when the collector refuses what was printed. */
 export async function renderCommand(identity: Identity, { quiet = false } = {}): Promise<void> {
   const { settings } = readSettings(identity);
-  const yaml = nodeCollectorConfig(settings);
+  const yaml = configFromSettings(settings);
   if (!quiet) process.stdout.write(yaml);
   const folder = mkdtempSync(join(tmpdir(), "atherops-render-"));
   try {

@@ -1,8 +1,8 @@
 // `rotate`: asks for a new key of the cluster now, and waits until it is there. It only marks the Secret; the agent that holds the Lease
 // acts, and all others follow. Cluster agent only.
-import { setTimeout as sleep } from "node:timers/promises";
+import { pause } from "../common/loop.ts";
 import { ClusterSecret, rotationWaitMs } from "../credentials/cluster-secret.ts";
-import { kubernetesOf } from "../identity/cluster-agent-identity.ts";
+import { kubernetesInPod } from "../kubernetes/in-pod.ts";
 import { readSettings } from "../settings.ts";
 
 const WITHIN_MS = 60_000;
@@ -17,7 +17,7 @@ export class RotateError extends Error {
 export async function rotateCommand(): Promise<void> {
   const { cluster } = readSettings("cluster").settings;
   if (!cluster) return;
-  await using api = kubernetesOf(cluster);
+  await using api = kubernetesInPod(cluster);
   const secret = new ClusterSecret(api, { namespace: cluster.podNamespace, name: cluster.secretName });
   const signal = AbortSignal.timeout(WITHIN_MS);
   const found = await secret.read(signal);
@@ -37,7 +37,7 @@ export async function rotateCommand(): Promise<void> {
     }
     const refusedMs = now ? rotationWaitMs(now) : 0;
     if (refusedMs > 0) throw new RotateError(`${tooEarly(refusedMs)}; the request stays in ${where}, and an agent makes the rotation then`);
-    await sleep(LOOK_EVERY_MS);
+    await pause(LOOK_EVERY_MS);
   }
   throw new RotateError(
     `not rotated after ${WITHIN_MS / 1000} s, but the request stays in ${where}; the agents' logs say what holds it up`,

@@ -5,17 +5,20 @@ import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { BackendClock } from "../upstream/clock.ts";
-import { CollectorConfiguration } from "../collector/effective-config.ts";
+import { EffectiveConfig } from "../collector/effective-config.ts";
 import { type KnownPods, knownPods } from "../collector/known-pods.ts";
-import { collectorProgram, collectorVariables, logPathRules } from "../collector/config-from-settings.ts";
+import { logPathRules } from "../collector/config-from-settings.ts";
+import { collectorProgram, collectorVariables } from "../collector/program.ts";
 import { Supervisor } from "../collector/supervisor.ts";
 import { type BackendApi, createBackendApi } from "../upstream/backend-api.ts";
 import { HeartbeatLoop } from "../status/heartbeat.ts";
 import type { CredentialSource } from "../credentials/store.ts";
 import type { AgentIdentity } from "../identity/identity.ts";
 import { installationOf } from "../identity/installation.ts";
+import type { KubernetesApi } from "../kubernetes/api.ts";
 import { type Adjustment, RemoteConfigLoop } from "../collector/remote-config.ts";
-import { type HealthSource, startHealthServer } from "../status/health.ts";
+import { startHealthServer } from "../status/health.ts";
+import type { HealthSource } from "../status/status.ts";
 import { claimState, credentialsFor, untilAnother } from "../state/claim.ts";
 import { type ClaimedState, StateDir, type StateStatus } from "../state/state-dir.ts";
 import { createLog, type Log, type LogControl } from "../log.ts";
@@ -37,7 +40,7 @@ interface Parts {
   state?: ClaimedState | undefined;
   proxy?: Proxy | undefined;
   supervisor?: Supervisor | undefined;
-  configuration?: CollectorConfiguration | undefined;
+  effectiveConfig?: EffectiveConfig | undefined;
   remote?: RemoteConfigLoop | undefined;
   stateStatus?: StateStatus;
   /** What remote configuration has in force. */
@@ -73,7 +76,7 @@ export async function run(program: Program): Promise<void> {
     createUpstream({ ...settings, caFile: settings.backendCaFile, httpsProxy: secrets.httpsProxy, httpProxy: secrets.httpProxy }),
   );
   const backend = createBackendApi({ upstream, clock });
-  const identity = started.use(await startIdentity(settings, secrets, program.version, backend, log));
+  const identity = await startIdentity(settings, secrets, program.version, backend, log, started);
   parts.identity = identity;
   parts.heartbeat = started.use(startHeartbeat(settings, program.version, identity, backend, parts, log));
   const stateDir = new StateDir({ root: settings.stateDir, ...whoAmI(settings), log });
@@ -97,7 +100,13 @@ async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal
   await using started = new AsyncDisposableStack();
   started.defer(
     () =>
-      void Object.assign(parts, { state: undefined, proxy: undefined, supervisor: undefined, configuration: undefined, remote: undefined }),
+      void Object.assign(parts, {
+        state: undefined,
+        proxy: undefined,
+        supervisor: undefined,
+        effectiveConfig: undefined,
+        remote: undefined,
+      }),
   );
   parts.state = state;
   const credentials = credentialsFor(state, identity);
@@ -113,13 +122,13 @@ async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal
     control.setLevel(adjustment.logLevel ?? settings.logLevel);
   };
   const remote = remoteConfigLoop({ ...settings, stateFolder: stateDir }, backend, credentials, log, async (adjustment) => {
-    await configuration.adjust(adjustment);
+    await effectiveConfig.adjust(adjustment);
     enforce(adjustment);
   });
   enforce(remote?.adjustmentAtStart ?? {});
   const knownPods = settings.cluster && started.use(await podsOf(settings.cluster));
-  const configuration = started.use(
-    new CollectorConfiguration({
+  const effectiveConfig = started.use(
+    new EffectiveConfig({
       settings: { ...settings, stateFolder: stateDir },
       supervisor,
       adjustment: parts.adjustment,
@@ -127,11 +136,11 @@ async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal
       knownPods,
     }),
   );
-  parts.configuration = configuration;
-  await configuration.start();
+  parts.effectiveConfig = effectiveConfig;
+  await effectiveConfig.start();
   if (remote) parts.remote = started.use(remote);
   remote?.start();
-  log.info({ version: program.version, backend: settings.backendUrl, signals: settings.signals }, "the agent runs");
+  log.info({ version: program.version, backend: settings.backendUrl, signals: settings.signals }, "started");
   await untilAnother(state, identity, stopped);
 }
 
@@ -155,7 +164,7 @@ function healthSource({ program, version }: Program, settings: Settings, clock: 
       state: parts.stateStatus && { ...parts.stateStatus, owner: parts.state?.owner },
       heartbeat: parts.heartbeat?.status(),
       collector: parts.supervisor?.status(),
-      waitsFor: parts.configuration?.waitsFor,
+      waitsFor: parts.effectiveConfig?.waitsFor,
       telemetry: parts.proxy?.status(),
       remoteConfig: parts.remote?.status(),
     }),
@@ -175,7 +184,7 @@ function startHeartbeat(
   const intervalMs = (): number => parts.adjustment.heartbeatIntervalMs ?? settings.heartbeatIntervalMs;
   const body = (): Heartbeat => {
     const collector = parts.supervisor?.status();
-    const last_error = (collector?.configError ?? parts.configuration?.waitsFor ?? collector?.lastError)?.slice(0, 1000);
+    const last_error = (collector?.configError ?? parts.effectiveConfig?.waitsFor ?? collector?.lastError)?.slice(0, 1000);
     return {
       node: settings.cluster?.nodeName ?? hostname(),
       agent_version: version,
@@ -204,34 +213,38 @@ function remoteConfigLoop(
   return new RemoteConfigLoop({ stateFile, rules, backend, credentials, intervalMs: host.remoteConfigIntervalMs, apply, log });
 }
 
-async function startIdentity(settings: Settings, secrets: Secrets, version: string, backend: BackendApi, log: Log): Promise<AgentIdentity> {
+/** Stopped with `started`, so after the collector's last flush, which still needs it. */
+async function startIdentity(
+  settings: Settings,
+  secrets: Secrets,
+  agentVersion: string,
+  backend: BackendApi,
+  log: Log,
+  started: AsyncDisposableStack,
+): Promise<AgentIdentity> {
   if (settings.cluster) {
-    const { startClusterAgentIdentity } = await import("../identity/cluster-agent-identity.ts");
-    return startClusterAgentIdentity({
-      cluster: settings.cluster,
-      installToken: () => readInstallToken(),
-      agentVersion: version,
-      backend,
-      log,
-    });
+    const { startClusterIdentity } = await import("../identity/cluster-identity.ts");
+    const kubernetes = started.use(await kubernetesOf(settings.cluster));
+    const parts = { settings: settings.cluster, kubernetes, agentVersion, backend, log };
+    return started.use(await startClusterIdentity({ ...parts, installToken: () => readInstallToken() }));
   }
   const [{ CredentialsFile }, { startHostIdentity }] = await Promise.all([
     import("../credentials/file.ts"),
     import("../identity/host-identity.ts"),
   ]);
-  const host = { hostname: hostname(), machine_id: machineId(), agent_version: version };
-  return startHostIdentity({
-    file: new CredentialsFile(settings.host?.credentialsFile ?? ""),
-    installToken: secrets.installToken,
-    host,
-    backend,
-    log,
-  });
+  const file = new CredentialsFile(settings.host?.credentialsFile ?? "");
+  const host = { hostname: hostname(), machine_id: machineId(), agent_version: agentVersion };
+  return started.use(startHostIdentity({ file, installToken: secrets.installToken, host, backend, log }));
+}
+
+/** Loaded by the cluster agent only. */
+async function kubernetesOf(cluster: ClusterSettings): Promise<KubernetesApi> {
+  const { kubernetesInPod } = await import("../kubernetes/in-pod.ts");
+  return kubernetesInPod(cluster);
 }
 
 async function podsOf(cluster: ClusterSettings): Promise<KnownPods & AsyncDisposable> {
-  const { kubernetesOf } = await import("../identity/cluster-agent-identity.ts");
-  const api = kubernetesOf(cluster);
+  const api = await kubernetesOf(cluster);
   return { ...knownPods(api, cluster.nodeName), [Symbol.asyncDispose]: () => api[Symbol.asyncDispose]() };
 }
 
@@ -248,7 +261,7 @@ function stopSignal(log: Log): AbortSignal {
   const stop = new AbortController();
   for (const name of ["SIGTERM", "SIGINT"] as const) {
     process.once(name, () => {
-      log.info({ signal: name }, "stopping: collector first, then proxy; what is not sent stays in the disk queue");
+      log.info({ signal: name }, "shutting down: collector first, then proxy; what is not sent stays in the disk queue");
       stop.abort();
     });
   }

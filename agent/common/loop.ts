@@ -63,7 +63,7 @@ export class Loop implements AsyncDisposable {
         if (signal.aborted) return;
         failures += 1;
         const askedMs = failed(error, failures) ?? 0;
-        waitMs = Math.max(backoffOf(failures, backoffMs, random), Math.min(askedMs, backoffMs[1]));
+        waitMs = retryAfterMs(failures, askedMs, backoffMs, random);
       }
       await this.#wakeup.wait(waitMs, signal);
     }
@@ -118,6 +118,11 @@ export async function pollUntil(isSo: () => boolean | Promise<boolean>, everyMs:
 /** After so many failures in a row (1 and more): half to the whole of the doubled time, so that many clients spread. */
 export function backoffOf(failures: number, [firstMs, mostMs]: Backoff, random: () => number = Math.random): number {
   return Math.round(Math.min(firstMs * 2 ** (failures - 1), mostMs) * (0.5 + random() / 2));
+}
+
+/** The backoff, or the time that a server asked for where that is longer; it cannot ask for more than the most. */
+export function retryAfterMs(failures: number, askedMs: number, backoffMs: Backoff, random?: () => number): number {
+  return Math.max(backoffOf(failures, backoffMs, random), Math.min(askedMs, backoffMs[1]));
 }
 
 /** Around `ms`, ± 10 %: what many do every so often is not done by all at once. */

@@ -1,20 +1,21 @@
 // Follows the Secret: a watch for speed, a poll behind it for certainty. Invariant: a change of the Secret is known here within one poll
 // interval, even when the watch has died without a word; a poll that knows more than the watch is the watch's end. An answer or an event of
 // the API that was overtaken by a newer one is never applied.
-import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
+import { type Backoff, backoffOf, Loop, spread } from "../common/loop.ts";
+import { Outage } from "../common/outage.ts";
 import { namedObject, type KubernetesApi } from "../kubernetes/api.ts";
 import { parseSecret, type ClusterSecret, type SecretObject, type SecretSnapshot } from "./cluster-secret.ts";
 
 export interface FollowTiming {
-  /** Between polls, milliseconds; spread by ±10 % so that a thousand nodes do not ask at once. */
+  /** Between polls, milliseconds; spread so that a thousand nodes do not ask at once. */
   readonly pollEveryMs: number;
   /** How long the server keeps one watch open. */
   readonly watchForMs: number;
   /** How long the watch may lag behind a poll before it counts as dead. */
   readonly watchLagMs: number;
-  /** Between attempts to watch again, doubling from the first to the second. */
-  readonly backoffMs: readonly [number, number];
+  /** Between attempts to watch again. */
+  readonly backoffMs: Backoff;
 }
 
 export const FOLLOW_TIMING: FollowTiming = { pollEveryMs: 60_000, watchForMs: 240_000, watchLagMs: 3_000, backoffMs: [1_000, 30_000] };
@@ -33,8 +34,7 @@ export class SecretFollower {
   #applied = 0;
   #watch: { end: AbortController; version: string | undefined } | undefined;
   #polling: Promise<void> | undefined;
-  /** An outage is told when it begins and when it ends, not with every attempt. */
-  #isAway = false;
+  readonly #outage: Outage;
 
   constructor(
     api: KubernetesApi,
@@ -46,11 +46,15 @@ export class SecretFollower {
     this.#timing = options.timing ?? FOLLOW_TIMING;
     this.#log = options.log;
     this.#onChange = options.onChange;
+    this.#outage = new Outage({
+      began: (error) => options.log.warn({ err: error }, "cannot read the Secret; what is known stays in force; retrying"),
+      ended: () => options.log.info("reading the Secret has recovered"),
+    });
   }
 
   /** Follows until `signal` aborts. Never rejects. */
   async run(signal: AbortSignal): Promise<void> {
-    await Promise.all([this.#keepWatching(signal), this.#keepPolling(signal)]);
+    await Promise.all([this.#keepWatching(signal).done, this.#keepPolling(signal).done]);
   }
 
   /** Reads the Secret now; callers at the same time share one read. Rejects when the API server cannot be asked. */
@@ -71,8 +75,11 @@ export class SecretFollower {
   async #pollOnce(signal: AbortSignal): Promise<void> {
     for (;;) {
       const before = this.#applied;
-      const view = await this.#secret.read(signal).catch((error: unknown) => this.#away(error, signal));
-      this.#back();
+      const view = await this.#secret.read(signal).catch((error: unknown) => {
+        if (!signal.aborted) this.#outage.failed(error);
+        throw error;
+      });
+      this.#outage.recovered();
       if (this.#applied !== before) continue;
       this.apply(view);
       this.#suspectWatch(view?.version);
@@ -80,13 +87,14 @@ export class SecretFollower {
     }
   }
 
-  async #keepPolling(signal: AbortSignal): Promise<void> {
-    while (!signal.aborted) {
-      await pause(this.#timing.pollEveryMs * (0.9 + Math.random() * 0.2), signal);
-      if (signal.aborted) return;
+  #keepPolling(signal: AbortSignal): Loop {
+    const nextMs = (): number => spread(this.#timing.pollEveryMs);
+    const step = async (): Promise<number> => {
       // Safe: what is known stays in force, and the next poll comes.
       await this.poll(signal).catch(() => undefined);
-    }
+      return nextMs();
+    };
+    return new Loop({ signal, firstAfterMs: nextMs(), step, failed: () => undefined });
   }
 
   /** Ends the watch when it has not delivered, some time from now, a version that a poll has seen. */
@@ -101,36 +109,23 @@ export class SecretFollower {
     timer.unref();
   }
 
-  async #keepWatching(signal: AbortSignal): Promise<void> {
-    const [firstMs, mostMs] = this.#timing.backoffMs;
-    let backoffMs = firstMs;
-    while (!signal.aborted) {
+  #keepWatching(signal: AbortSignal): Loop {
+    const { backoffMs } = this.#timing;
+    const step = async (): Promise<number> => {
       const end = new AbortController();
       const startedAt = performance.now();
       try {
         await this.#watchOnce(end, AbortSignal.any([signal, end.signal]));
-        backoffMs = firstMs;
-        // The server ends a watch after its time; one that it ends at once must not become a busy loop.
-        if (performance.now() - startedAt < firstMs) await pause(firstMs, signal);
       } catch (error) {
-        if (signal.aborted) return;
-        // Safe: the poll goes on; the watch only makes changes known sooner.
-        if (!end.signal.aborted) this.#log.debug({ err: error }, "the watch of the Secret ended; watching anew");
-        await pause(backoffMs * (0.5 + Math.random()), signal);
-        backoffMs = end.signal.aborted ? firstMs : Math.min(backoffMs * 2, mostMs);
+        if (!end.signal.aborted) throw error;
+        return backoffOf(1, backoffMs);
       }
-    }
-  }
-
-  #away(error: unknown, signal: AbortSignal): never {
-    if (!this.#isAway && !signal.aborted) this.#log.warn({ err: error }, "cannot read the Secret; what is known stays in force");
-    this.#isAway = true;
-    throw error;
-  }
-
-  #back(): void {
-    if (this.#isAway) this.#log.info("the Secret can be read again");
-    this.#isAway = false;
+      // The server ends a watch after its time; one that it ends at once must not become a busy loop.
+      return performance.now() - startedAt < backoffMs[0] ? backoffMs[0] : 0;
+    };
+    // Safe: the poll goes on; the watch only makes changes known sooner.
+    const failed = (error: unknown): void => this.#log.debug({ err: error }, "the watch of the Secret ended; watching anew");
+    return new Loop({ signal, step, failed, backoffMs });
   }
 
   /** One watch, from the present state on, until the server ends it. */
@@ -162,8 +157,4 @@ export class SecretFollower {
   #askAnew(signal: AbortSignal): void {
     this.poll(signal).catch(() => undefined);
   }
-}
-
-async function pause(ms: number, signal: AbortSignal): Promise<void> {
-  await sleep(ms, undefined, { signal }).catch(() => undefined);
 }

@@ -1,5 +1,5 @@
 // The identity of a cluster in several agents against a small stand-in of the Kubernetes API: what is told, and whether telemetry can be
-// signed, while a duty fails. Crashes between steps, and the real API server: test/faults/cluster-*.test.ts.
+// signed, while a session fails. Crashes between steps, and the real API server: test/faults/cluster-*.test.ts.
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";

@@ -1,31 +1,31 @@
-// The life of the cluster's one identity in one of its N agents: read it, follow it, and, when there is something to do, do it under
-// the Lease. Invariants: an agent signs only with a key that is in the Secret; only the holder of the Lease calls register or
-// rotate-key; what to do is decided anew from the Secret each time (plan.ts), so any agent finishes what a dead one began. Nothing
-// here ends the process: without a key the proxy answers 503 and the collector keeps its queue. Started by main.ts; its
-// CredentialSource is what the proxy and the backend client sign with.
+// The life of the cluster's one identity in one of its N agents: read it, follow it, and, when there is a plan, execute it under the
+// Lease. Invariants: an agent signs only with a key that is in the Secret; only the holder of the Lease calls register or rotate-key; the
+// plan is made anew from the Secret each time (plan.ts), so any agent finishes what a dead one began. Nothing here ends the process:
+// without a key the proxy answers 503 and the collector keeps its queue.
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
-import { ClusterSecret, rotationWaitMs, tokenHash, type SecretSnapshot } from "../credentials/cluster-secret.ts";
+import { Loop, pause, retryAfterMs, type Backoff } from "../common/loop.ts";
+import { ClusterSecret, type SecretSnapshot } from "../credentials/cluster-secret.ts";
 import { FOLLOW_TIMING, SecretFollower, type FollowTiming, type SecretView } from "../credentials/secret-follower.ts";
 import type { Credential } from "../credentials/store.ts";
 import { KubernetesError } from "../kubernetes/api.ts";
-import { keyHash } from "../protocol/signature.ts";
 import type { ClusterSettings } from "../settings.ts";
 import { BackendError } from "../upstream/backend-api.ts";
-import { advice, decideDuty, type Duty, type Situation } from "./plan.ts";
+import { ClusterKnowledge } from "./cluster-knowledge.ts";
+import { execute, probe, type ExecutionContext } from "./execute.ts";
 import type { AgentIdentity, AgentIdentityStatus } from "./identity.ts";
+import { LeaderSession, type OnStep } from "./leader-session.ts";
 import { Lease, LEASE_TIMING, LeaseLostError, type LeaseTerm, type LeaseTiming } from "./lease.ts";
-import { grantingRule, identityPermissions, missingPermissions } from "./permissions.ts";
-import { perform, probe, type Finding, type Means } from "./execute.ts";
-import { Turn, type OnStep } from "./leader-session.ts";
+import { identityPermissions, PermissionCheck } from "./permissions.ts";
+import { advice, decidePlan, type Plan } from "./plan.ts";
+import { ProblemReport } from "./problem.ts";
 
 export interface IdentityTiming {
   readonly lease: LeaseTiming;
   readonly follow: FollowTiming;
-  /** Agents that see the same duty at the same time spread over this long. */
+  /** Agents that make the same plan at the same time spread over this long. */
   readonly spreadMs: number;
-  /** Between attempts that failed, doubling from the first to the second. */
-  readonly backoffMs: readonly [number, number];
+  readonly backoffMs: Backoff;
   /** How often an agent that needs an install token looks for a new one. */
   readonly tokenEveryMs: number;
 }
@@ -38,13 +38,13 @@ export const IDENTITY_TIMING: IdentityTiming = {
   tokenEveryMs: 30_000,
 };
 
-export interface ClusterIdentityOptions extends Omit<Means, "installToken"> {
+export interface ClusterIdentityOptions extends Omit<ExecutionContext, "installToken"> {
   /** Asked again while the identity has a problem that a new token solves: an operator changes the mounted file, and no pod restarts. */
   readonly installToken: () => string | undefined;
   readonly settings: Pick<ClusterSettings, "clusterName" | "podNamespace" | "podUid" | "secretName" | "leaseName" | "keyRotationDays">;
   readonly log: Logger;
   readonly timing?: IdentityTiming;
-  /** Called after each step of a turn; tests end the process in it. */
+  /** Called after each step of a session; tests end the process in it. */
   readonly onStep?: OnStep;
 }
 
@@ -63,7 +63,6 @@ const PROBE_EVERY_MS = 10_000;
 const REFRESH_EVERY_MS = 1_000;
 /** A request that waits for a re-read is not kept longer than this. */
 const REFRESH_WITHIN_MS = 5_000;
-const PERMISSIONS_EVERY_MS = 60_000;
 const START_WITHIN_MS = 3_000;
 
 export class ClusterIdentity implements AgentIdentity {
@@ -74,28 +73,24 @@ export class ClusterIdentity implements AgentIdentity {
   readonly #secret: ClusterSecret;
   readonly #follower: SecretFollower;
   readonly #lease: Lease;
-  readonly #refusedTokens = new Set<string>();
+  readonly #known = new ClusterKnowledge();
+  readonly #problem: ProblemReport;
+  #loop: Loop | undefined;
+  #permissions: PermissionCheck | undefined;
   #running: Promise<unknown> = Promise.resolve();
   #installToken: string | undefined;
-  #woken = Promise.withResolvers<void>();
-  #view: { secret: SecretView } | undefined;
-  #credential: Credential | undefined;
-  #credentialToken: string | undefined;
-  #keyAge: Situation["keyAge"];
-  #suspectKey: string | undefined;
-  #refusedKey: string | undefined;
   #probedAt = -Infinity;
   #refreshedAt = -Infinity;
   #holdsLease = false;
-  #missing: string | undefined;
-  #problem: AgentIdentityStatus["problem"];
-  #failures = 0;
+  /** Sessions in a row. */
+  #failedSessions = 0;
 
   constructor(options: ClusterIdentityOptions) {
     const { settings, kubernetes, log } = options;
     this.#options = options;
     this.#timing = options.timing ?? IDENTITY_TIMING;
     this.#log = log;
+    this.#problem = new ProblemReport(log, "cluster");
     this.#secret = new ClusterSecret(kubernetes, { namespace: settings.podNamespace, name: settings.secretName });
     this.#follower = new SecretFollower(kubernetes, this.#secret, {
       timing: this.#timing.follow,
@@ -112,51 +107,55 @@ export class ClusterIdentity implements AgentIdentity {
   }
 
   current(): Credential | undefined {
-    return this.#credential;
+    return this.#known.credential;
   }
 
   isKnown(): boolean {
-    return this.#view !== undefined;
+    return this.#known.hasSeenSecret;
   }
 
   async refresh(reason: string): Promise<Credential | undefined> {
-    const before = this.#credential;
+    const before = this.#known.credential;
     if (performance.now() - this.#refreshedAt > REFRESH_EVERY_MS) await this.#reread(reason);
-    const after = this.#credential;
+    const after = this.#known.credential;
     if (after && after.apiKey === before?.apiKey) {
-      this.#suspectKey = keyHash(after.apiKey);
-      this.#wake();
+      this.#known.suspect(after);
+      this.#loop?.wake();
     }
     return after;
   }
 
   /** Such an answer also says that the key is accepted. */
   noteKeyAge(credential: Credential, days: number): void {
-    const hash = keyHash(credential.apiKey);
-    if (hash === this.#refusedKey) this.#refusedKey = undefined;
-    const news = this.#keyAge?.keyHash !== hash || this.#keyAge.days !== days;
-    this.#keyAge = { keyHash: hash, days };
-    if (news) this.#wake();
+    if (this.#known.noteKeyAge(credential, days)) this.#loop?.wake();
   }
 
   status(): AgentIdentityStatus {
-    const credential = this.#credential;
-    const ageIsKnown = credential && this.#keyAge?.keyHash === keyHash(credential.apiKey);
+    const { credential, keyAgeDays, signs } = this.#known;
+    const missing = this.#permissions?.missing;
     return {
       id: credential?.id,
       keyCreatedAt: credential?.keyCreatedAt,
-      keyAgeDays: ageIsKnown ? this.#keyAge?.days : undefined,
+      keyAgeDays,
       holdsLease: this.#holdsLease,
-      signs: credential !== undefined && keyHash(credential.apiKey) !== this.#refusedKey,
-      problem: this.#problem ?? (this.#missing === undefined ? undefined : { code: "missing_permission", message: this.#missing }),
+      signs,
+      problem: this.#problem.current ?? (missing === undefined ? undefined : { code: "missing_permission", message: missing }),
     };
   }
 
   async start(): Promise<void> {
-    const reading = this.#follower.poll(this.#stop.signal).catch((error: unknown) => this.#failed(error));
+    const { signal } = this.#stop;
+    const { kubernetes: api, settings } = this.#options;
+    const reading = this.#follower.poll(signal).catch((error: unknown) => this.#tellFailure(error));
     // Whoever waits for a start waits for a proxy that answers, key or no key.
     await Promise.race([reading, sleep(START_WITHIN_MS, undefined, { ref: false })]);
-    this.#running = Promise.all([this.#follower.run(this.#stop.signal), this.#work(), this.#watchPermissions()]);
+    const failed = (error: unknown): number => {
+      this.#tellFailure(error);
+      return askedWaitMs(error);
+    };
+    this.#loop = new Loop({ signal, step: () => this.#step(), failed, backoffMs: this.#timing.backoffMs });
+    this.#permissions = new PermissionCheck({ api, wanted: identityPermissions(settings), log: this.#log, signal });
+    this.#running = Promise.all([this.#follower.run(signal), this.#loop.done, this.#permissions.done]);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -167,18 +166,14 @@ export class ClusterIdentity implements AgentIdentity {
   // ---- knowing
 
   #adopt(secret: SecretView): void {
-    const before = this.#credential;
-    this.#view = { secret };
-    if (secret?.credential) {
-      this.#credential = secret.credential;
-      this.#credentialToken = secret.usedTokenHash;
-    }
-    const now = this.#credential;
-    if (now && now.apiKey !== before?.apiKey) {
-      const story = before ? "signing with the cluster's new key from now on" : "the cluster's key is here";
+    const isFirst = this.#known.credential === undefined;
+    const isNew = this.#known.adopt(secret);
+    const now = this.#known.credential;
+    if (isNew && now) {
+      const story = isFirst ? "the cluster's key is here" : "signing with the cluster's new key from now on";
       this.#log.info({ clusterId: now.id, keyCreatedAt: now.keyCreatedAt }, story);
     }
-    this.#wake();
+    this.#loop?.wake();
   }
 
   async #reread(reason: string): Promise<void> {
@@ -192,176 +187,101 @@ export class ClusterIdentity implements AgentIdentity {
     this.#refreshedAt = performance.now();
   }
 
-  async #checkPermissions(): Promise<void> {
-    try {
-      const missing = await missingPermissions(this.#options.kubernetes, identityPermissions(this.#options.settings), this.#stop.signal);
-      const rules = missing.map((permission) => grantingRule(permission));
-      const message = rules.length > 0 ? `the service account lacks permissions; grant:\n${rules.join("\n")}` : undefined;
-      if (message !== undefined && message !== this.#missing)
-        this.#log.error({ missing: rules }, "the service account lacks permissions; grant these");
-      if (message === undefined && this.#missing !== undefined) this.#log.info("the service account has all permissions now");
-      this.#missing = message;
-    } catch (error) {
-      // Safe: a permission that is indeed missing shows again when it is needed.
-      if (!this.#stop.signal.aborted) this.#log.warn({ err: error }, "cannot check the service account's permissions");
-    }
-  }
-
-  async #watchPermissions(): Promise<void> {
-    await this.#checkPermissions();
-    while (!this.#stop.signal.aborted) {
-      await sleep(PERMISSIONS_EVERY_MS, undefined, { signal: this.#stop.signal }).catch(() => undefined);
-      if (this.#missing !== undefined) await this.#checkPermissions();
-    }
-  }
-
-  // ---- doing
-
-  async #work(): Promise<void> {
-    while (!this.#stop.signal.aborted) {
-      this.#woken = Promise.withResolvers<void>();
-      try {
-        await this.#verify();
-        if (!this.#view) await this.#follower.poll(this.#stop.signal);
-        this.#installToken = this.#options.installToken();
-        const duty = this.#decide();
-        this.#report(duty);
-        if (duty.kind === "none") await this.#pause(duty.againInMs ?? (duty.problem && this.#timing.tokenEveryMs));
-        else await this.#campaign();
-      } catch (error) {
-        this.#failed(error);
-        await this.#pause(this.#retryAfterMs(error));
-      }
-    }
-  }
-
-  #decide(): Duty {
-    return decideDuty({
-      secret: this.#view?.secret,
-      remembered: this.#credential,
-      ownTokenHash: this.#installToken === undefined ? undefined : tokenHash(this.#installToken),
-      rememberedTokenHash: this.#credentialToken,
-      refusedTokens: this.#refusedTokens,
-      refusedKey: this.#refusedKey,
-      keyAge: this.#keyAge,
-      keyRotationDays: this.#options.settings.keyRotationDays,
-      rotationWaitMs: this.#view?.secret ? rotationWaitMs(this.#view.secret) : 0,
-    });
-  }
-
-  /** One attempt to take the Lease and do what is to be done; waits when another agent has it. */
-  async #campaign(): Promise<void> {
-    await sleep(Math.random() * this.#timing.spreadMs, undefined, { signal: this.#stop.signal });
-    const term = await this.#lease.tryAcquire(this.#stop.signal);
-    if (!term) {
-      await this.#pause(this.#timing.lease.durationMs * (1.05 + Math.random() * 0.25));
-      return;
-    }
-    try {
-      await using held = term;
-      this.#holdsLease = true;
-      await this.#takeTurn(held).catch((error: unknown) => this.#failedInTurn(held.signal, error));
-    } finally {
-      this.#holdsLease = false;
-    }
-    await this.#options.onStep?.("lease-released");
-  }
-
-  async #takeTurn(term: LeaseTerm): Promise<void> {
-    const onStep: OnStep = this.#options.onStep ?? (() => undefined);
-    await onStep("lease-acquired");
-    const snapshot = await this.#secret.read(term.signal);
-    this.#follower.apply(snapshot);
-    const duty = this.#decide();
-    if (!snapshot || duty.kind === "none") return;
-    const onWrite = (written: SecretSnapshot): void => this.#follower.apply(written);
-    this.#log.info({ duty: duty.kind, ...("why" in duty && { why: duty.why }) }, "acting for the cluster");
-    const turn = new Turn(term, this.#secret, snapshot, { onWrite, onStep });
-    this.#learn(await perform(duty, turn, { ...this.#options, installToken: this.#installToken }));
-    this.#failures = 0;
-  }
-
   /** After a 401 with a key that is still the one in the Secret: is it the key, or something else? */
   async #verify(): Promise<void> {
-    const credential = this.#credential;
-    const suspect = this.#suspectKey;
-    this.#suspectKey = undefined;
-    if (!credential || suspect !== keyHash(credential.apiKey) || suspect === this.#refusedKey) return;
-    if (performance.now() - this.#probedAt < PROBE_EVERY_MS) return;
+    const suspect = this.#known.takeSuspect();
+    if (!suspect || performance.now() - this.#probedAt < PROBE_EVERY_MS) return;
     this.#probedAt = performance.now();
     try {
-      this.#learn(await probe(credential, this.#options.backend, this.#stop.signal));
+      this.#known.note(await probe(suspect, this.#options.backend, this.#stop.signal));
     } catch (error) {
       // Safe: only a refusal of the key matters here, and the next 401 asks again.
       this.#log.debug({ err: error }, "cannot ask the backend about the key");
     }
   }
 
-  #learn(finding: Finding): void {
-    if (!finding) return;
-    if ("refusedToken" in finding) this.#refusedTokens.add(finding.refusedToken);
-    else this.#refusedKey = finding.refusedKey;
+  // ---- doing
+
+  /** Answers how long to wait: until woken, where only the operator or the Secret brings something new. */
+  async #step(): Promise<number | undefined> {
+    try {
+      await this.#verify();
+      if (!this.#known.hasSeenSecret) await this.#follower.poll(this.#stop.signal);
+      this.#installToken = this.#options.installToken();
+      const plan = this.#plan();
+      this.#report(plan);
+      if (plan.kind === "none") return plan.againInMs ?? (plan.problem && this.#timing.tokenEveryMs);
+      return await this.#campaign();
+    } catch (error) {
+      if (!isOvertaken(error)) throw error;
+      this.#log.debug({ err: error }, "overtaken by another agent; looking again");
+      return this.#timing.backoffMs[0] * (0.125 + Math.random() / 4);
+    }
+  }
+
+  #plan(): Plan {
+    return decidePlan(this.#known.situation(this.#installToken, this.#options.settings.keyRotationDays));
+  }
+
+  /** One attempt to take the Lease and execute the plan. Answers how long to wait, which is long when another agent has the Lease. */
+  async #campaign(): Promise<number> {
+    await sleep(Math.random() * this.#timing.spreadMs, undefined, { signal: this.#stop.signal });
+    const term = await this.#lease.tryAcquire(this.#stop.signal);
+    if (!term) return this.#timing.lease.durationMs * (1.05 + Math.random() * 0.25);
+    try {
+      await using held = term;
+      this.#holdsLease = true;
+      await this.#lead(held).catch((error: unknown) => this.#failedInSession(held.signal, error));
+    } finally {
+      this.#holdsLease = false;
+    }
+    await this.#options.onStep?.("lease-released");
+    return 0;
+  }
+
+  async #lead(term: LeaseTerm): Promise<void> {
+    const onStep: OnStep = this.#options.onStep ?? (() => undefined);
+    await onStep("lease-acquired");
+    const snapshot = await this.#secret.read(term.signal);
+    this.#follower.apply(snapshot);
+    const plan = this.#plan();
+    if (!snapshot || plan.kind === "none") return;
+    const onWrite = (written: SecretSnapshot): void => this.#follower.apply(written);
+    this.#log.info({ plan: plan.kind, ...("why" in plan && { why: plan.why }) }, "acting for the cluster");
+    const session = new LeaderSession(term, this.#secret, snapshot, { onWrite, onStep });
+    this.#known.note(await execute(plan, session, { ...this.#options, installToken: this.#installToken }));
+    this.#failedSessions = 0;
+  }
+
+  /** Keeps the Lease for the pause before the next attempt: of a thousand agents one asks at a time, at the pace of one. */
+  async #failedInSession(held: AbortSignal, error: unknown): Promise<void> {
+    if (held.aborted || isOvertaken(error)) throw error;
+    this.#failedSessions += 1;
+    this.#tellFailure(error);
+    await pause(retryAfterMs(this.#failedSessions, askedWaitMs(error), this.#timing.backoffMs), held);
   }
 
   // ---- telling
 
   /** Says once what only the operator can put right, and once that it is. */
-  #report(duty: Duty): void {
-    const code = duty.kind === "none" ? duty.problem : undefined;
-    if (code !== undefined) this.#tell({ code, message: advice(code, `${this.#secret.namespace}/${this.#secret.name}`) });
-    else if (duty.kind === "none" || !PASSING.includes(this.#problem?.code ?? "")) this.#tell(undefined);
+  #report(plan: Plan): void {
+    const code = plan.kind === "none" ? plan.problem : undefined;
+    if (code !== undefined) this.#problem.tell({ code, message: advice(code, `${this.#secret.namespace}/${this.#secret.name}`) });
+    else if (plan.kind === "none" || !PASSING.includes(this.#problem.current?.code ?? "")) this.#problem.tell(undefined);
   }
 
-  #tell(problem: AgentIdentityStatus["problem"]): void {
-    const before = this.#problem;
-    this.#problem = problem;
-    if (problem && problem.message !== before?.message) this.#log.error({ problem: problem.code }, problem.message);
-    if (!problem && before) this.#log.info({ was: before.code }, "the cluster's identity is in order again");
-  }
-
-  /** Notes a failure that trying again may cure; the same one is told once. */
-  #failed(error: unknown): void {
-    if (this.#stop.signal.aborted) return;
-    if (isOvertaken(error)) {
-      this.#log.debug({ err: error }, "overtaken by another agent; looking again");
-      return;
-    }
-    this.#failures += 1;
+  /** Of a failure that trying again may cure. */
+  #tellFailure(error: unknown): void {
+    if (this.#stop.signal.aborted || isOvertaken(error)) return;
     const code = error instanceof BackendError && error.code === "cluster_in_use" ? "other_installation" : "failing";
-    this.#tell({ code, message: wordsOf(error) });
-  }
-
-  /** Keeps the Lease for the pause before the next attempt: of a thousand agents one asks at a time, at the pace of one. */
-  async #failedInTurn(held: AbortSignal, error: unknown): Promise<void> {
-    if (held.aborted || isOvertaken(error)) throw error;
-    this.#failed(error);
-    await sleep(this.#retryAfterMs(error), undefined, { signal: held }).catch(() => undefined);
-  }
-
-  #retryAfterMs(error: unknown): number {
-    const [firstMs, mostMs] = this.#timing.backoffMs;
-    const ms = isOvertaken(error) ? firstMs / 4 : Math.min(firstMs * 2 ** (this.#failures - 1), mostMs);
-    const wantedMs = error instanceof BackendError ? (error.retryAfterS ?? 0) * 1000 : 0;
-    return Math.max(ms * (0.5 + Math.random()), Math.min(wantedMs, mostMs));
-  }
-
-  // ---- waiting
-
-  #wake(): void {
-    this.#woken.resolve();
-  }
-
-  /** Until woken, at most `ms` (undefined: for ever), or until the end. */
-  async #pause(ms: number | undefined): Promise<void> {
-    const done = new AbortController();
-    const signal = AbortSignal.any([this.#stop.signal, done.signal]);
-    const timer = ms === undefined ? rejectionOf(signal) : sleep(ms, undefined, { signal });
-    await Promise.race([this.#woken.promise, timer]).catch(() => undefined);
-    done.abort();
+    this.#problem.tell({ code, message: wordsOf(error) });
   }
 }
 
-/** Another agent was quicker: nothing is wrong. */
+function askedWaitMs(error: unknown): number {
+  return error instanceof BackendError ? (error.retryAfterS ?? 0) * 1000 : 0;
+}
+
 /** What the Kubernetes API or the backend answered says so itself; a connection that there is none of is the API's. */
 function wordsOf(error: unknown): string {
   const { code, message } = error as { code?: unknown; message?: unknown };
@@ -370,6 +290,7 @@ function wordsOf(error: unknown): string {
   return isConnection ? `the Kubernetes API does not answer: ${text}` : text;
 }
 
+/** Another agent was quicker: nothing is wrong. */
 function isOvertaken(error: unknown): boolean {
   return error instanceof LeaseLostError || (error instanceof KubernetesError && error.status === 409);
 }

@@ -7,7 +7,7 @@ import type { KubernetesApi, KubernetesObject } from "../kubernetes/api.ts";
 import type { Credential } from "../credentials/store.ts";
 import type { RegisterClusterResponse } from "../protocol/enrolment.ts";
 import { type BackendApi, BackendError, type Registered } from "../upstream/backend-api.ts";
-import type { Turn } from "./leader-session.ts";
+import type { LeaderSession } from "./leader-session.ts";
 
 export interface EnrolmentCall {
   readonly installToken: string;
@@ -21,19 +21,19 @@ export interface EnrolmentCall {
 }
 
 /** Rejects with BackendError when the backend refuses, KubernetesError when the API server does. */
-export async function enrolCluster(turn: Turn, call: EnrolmentCall): Promise<void> {
-  const announced = await announce(turn, call);
+export async function enrolCluster(session: LeaderSession, call: EnrolmentCall): Promise<void> {
+  const announced = await announce(session, call);
   const register = ({ idempotencyKey, body }: PendingEnrolment): Promise<Registered<RegisterClusterResponse>> =>
-    call.backend.registerCluster(call.installToken, idempotencyKey, body, turn.signal);
+    call.backend.registerCluster(call.installToken, idempotencyKey, body, session.signal);
   const answer = await register(announced).catch(async (error: unknown) => {
     if (!isUnknownField(error)) throw error;
-    return register(await announceAsOfOld(turn, call, announced));
+    return register(await announceAsOfOld(session, call, announced));
   });
-  await turn.step("registered");
-  const credential = credentialOf(answer, call.agentVersion, turn.content.credential);
-  const { [call.tokenHash]: _, ...pendingEnrolments } = turn.content.pendingEnrolments;
+  await session.step("registered");
+  const credential = credentialOf(answer, call.agentVersion, session.content.credential);
+  const { [call.tokenHash]: _, ...pendingEnrolments } = session.content.pendingEnrolments;
   const done = { pendingEnrolments, pendingRotation: undefined, noRotationBefore: undefined, rotateRequested: false };
-  await turn.write({ credential, usedTokenHash: call.tokenHash, ...done }, "enrolment-stored");
+  await session.write({ credential, usedTokenHash: call.tokenHash, ...done }, "enrolment-stored");
 }
 
 /** An identity that an agent of earlier has enrolled stays one: what that agent left on the nodes is its own. */
@@ -43,16 +43,16 @@ function credentialOf({ body, org }: Registered<RegisterClusterResponse>, versio
   return { ...found, ...(org !== undefined && { org }), ...(!isOfEarlier && { enrolledBy: version }) };
 }
 
-async function announce(turn: Turn, call: EnrolmentCall): Promise<PendingEnrolment> {
-  const earlier = turn.content.pendingEnrolments[call.tokenHash];
+async function announce(session: LeaderSession, call: EnrolmentCall): Promise<PendingEnrolment> {
+  const earlier = session.content.pendingEnrolments[call.tokenHash];
   if (earlier) return earlier;
   const body = {
     cluster_name: call.clusterName,
-    cluster_uid: await clusterUid(call.kubernetes, turn.signal),
+    cluster_uid: await clusterUid(call.kubernetes, session.signal),
     agent_version: call.agentVersion,
     installation: call.installation,
   };
-  return write(turn, call, { idempotencyKey: randomUUID(), body });
+  return write(session, call, { idempotencyKey: randomUUID(), body });
 }
 
 /** A backend of an earlier version does not know installations, and refuses a field that it does not know. */
@@ -60,14 +60,14 @@ function isUnknownField(error: unknown): boolean {
   return error instanceof BackendError && error.code === "invalid_field" && error.message.includes("installation");
 }
 
-function announceAsOfOld(turn: Turn, call: EnrolmentCall, { body }: PendingEnrolment): Promise<PendingEnrolment> {
+function announceAsOfOld(session: LeaderSession, call: EnrolmentCall, { body }: PendingEnrolment): Promise<PendingEnrolment> {
   const { installation: _, ...known } = body;
-  return write(turn, call, { idempotencyKey: randomUUID(), body: known });
+  return write(session, call, { idempotencyKey: randomUUID(), body: known });
 }
 
-async function write(turn: Turn, call: EnrolmentCall, announced: PendingEnrolment): Promise<PendingEnrolment> {
-  const pendingEnrolments = { ...turn.content.pendingEnrolments, [call.tokenHash]: announced };
-  await turn.write({ pendingEnrolments }, "enrolment-announced");
+async function write(session: LeaderSession, call: EnrolmentCall, announced: PendingEnrolment): Promise<PendingEnrolment> {
+  const pendingEnrolments = { ...session.content.pendingEnrolments, [call.tokenHash]: announced };
+  await session.write({ pendingEnrolments }, "enrolment-announced");
   return announced;
 }
 

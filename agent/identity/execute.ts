@@ -1,23 +1,24 @@
-// Does one duty in one turn and says what the backend thinks of the key or the token. Invariant: a refusal that waiting cannot cure is a
-// finding, not an error; everything else that fails is thrown, and tried again in another turn.
+// Executes one plan in one leader session, and answers what it observed of the key or the token. Invariant: a refusal that waiting cannot
+// cure is observed, not thrown; everything else that fails is thrown, and retried in another session.
 import type { ClusterSettings } from "../settings.ts";
 import type { Credential } from "../credentials/store.ts";
 import type { KubernetesApi } from "../kubernetes/api.ts";
 import { CLUSTER_HEARTBEAT_PATH, ROTATION_OVERLAP_MS } from "../protocol/enrolment.ts";
 import { keyHash } from "../protocol/signature.ts";
 import { BackendError, type BackendApi } from "../upstream/backend-api.ts";
-import type { Duty } from "./plan.ts";
+import type { Plan } from "./plan.ts";
 import { enrolCluster } from "./enrol.ts";
 import { installationOf } from "./installation.ts";
 import { rotateKey } from "./rotate.ts";
-import type { Turn } from "./leader-session.ts";
+import type { LeaderSession } from "./leader-session.ts";
 
 export type ClusterBackend = Pick<BackendApi, "registerCluster" | "rotateKey" | "heartbeat">;
 
-/** What was learnt: nothing that matters, or a hash that the backend has refused for good. */
-export type Finding = { readonly refusedToken: string } | { readonly refusedKey: string } | undefined;
+/** Nothing that matters, or a hash that the backend has refused for good. */
+export type Observed = { readonly refusedToken: string } | { readonly refusedKey: string } | undefined;
 
-export interface Means {
+/** What executing needs besides the plan. */
+export interface ExecutionContext {
   readonly settings: Pick<ClusterSettings, "clusterName" | "podNamespace" | "secretName">;
   readonly installToken: string | undefined;
   readonly agentVersion: string;
@@ -25,29 +26,29 @@ export interface Means {
   readonly backend: ClusterBackend;
 }
 
-export async function perform(duty: Exclude<Duty, { kind: "none" }>, turn: Turn, means: Means): Promise<Finding> {
-  if (duty.kind === "enrol") return enrol(duty.tokenHash, turn, means);
-  if (duty.kind === "rotate") return rotate(duty.credential, turn, means);
-  return restore(duty.credential, duty.usedTokenHash, turn, means);
+export async function execute(plan: Exclude<Plan, { kind: "none" }>, session: LeaderSession, context: ExecutionContext): Promise<Observed> {
+  if (plan.kind === "enrol") return enrol(plan.tokenHash, session, context);
+  if (plan.kind === "rotate") return rotate(plan.credential, session, context);
+  return restore(plan.credential, plan.usedTokenHash, session, context);
 }
 
-/** Asks the backend with one signed request whether it accepts this key: undefined, or the finding that it does not. */
-export async function probe(credential: Credential, backend: ClusterBackend, signal: AbortSignal): Promise<Finding> {
+/** Asks the backend with one signed request whether it accepts this key: undefined when it does. */
+export async function probe(credential: Credential, backend: ClusterBackend, signal: AbortSignal): Promise<Observed> {
   try {
     await backend.heartbeat(CLUSTER_HEARTBEAT_PATH, credential, {}, signal);
     return undefined;
   } catch (error) {
-    return keyFinding(error, credential);
+    return observedOfKey(error, credential);
   }
 }
 
-async function enrol(tokenHash: string, turn: Turn, means: Means): Promise<Finding> {
-  const { settings, agentVersion, kubernetes, backend } = means;
-  const installToken = means.installToken ?? "";
+async function enrol(tokenHash: string, session: LeaderSession, context: ExecutionContext): Promise<Observed> {
+  const { settings, agentVersion, kubernetes, backend } = context;
+  const installToken = context.installToken ?? "";
   try {
     const { clusterName } = settings;
     const installation = installationOf(settings);
-    await enrolCluster(turn, { installToken, tokenHash, clusterName, agentVersion, installation, kubernetes, backend });
+    await enrolCluster(session, { installToken, tokenHash, clusterName, agentVersion, installation, kubernetes, backend });
     return undefined;
   } catch (error) {
     if (error instanceof BackendError && error.code === "invalid_install_token") return { refusedToken: tokenHash };
@@ -55,17 +56,17 @@ async function enrol(tokenHash: string, turn: Turn, means: Means): Promise<Findi
   }
 }
 
-async function rotate(credential: Credential, turn: Turn, { backend }: Means): Promise<Finding> {
+async function rotate(credential: Credential, session: LeaderSession, { backend }: ExecutionContext): Promise<Observed> {
   try {
-    await rotateKey(turn, credential, backend);
+    await rotateKey(session, credential, backend);
     return undefined;
   } catch (error) {
     const isTooEarly = error instanceof BackendError && error.code === "rotation_in_progress";
-    const finding = isTooEarly ? undefined : keyFinding(error, credential);
+    const observed = isTooEarly ? undefined : observedOfKey(error, credential);
     // In the Secret, so that no other agent asks in vain until then.
-    const noRotationBefore = isTooEarly ? later(error.retryAfterS) : turn.content.noRotationBefore;
-    await turn.write({ pendingRotation: undefined, noRotationBefore }, "rotation-abandoned");
-    return finding;
+    const noRotationBefore = isTooEarly ? later(error.retryAfterS) : session.content.noRotationBefore;
+    await session.write({ pendingRotation: undefined, noRotationBefore }, "rotation-abandoned");
+    return observed;
   }
 }
 
@@ -74,13 +75,18 @@ function later(seconds = ROTATION_OVERLAP_MS / 1000): string {
 }
 
 /** Puts the key that this agent still knows back into a Secret that was deleted and made anew, if the backend still accepts it. */
-async function restore(credential: Credential, usedTokenHash: string | undefined, turn: Turn, { backend }: Means): Promise<Finding> {
-  const finding = await probe(credential, backend, turn.signal);
-  if (!finding) await turn.write({ credential, usedTokenHash }, "restored");
-  return finding;
+async function restore(
+  credential: Credential,
+  usedTokenHash: string | undefined,
+  session: LeaderSession,
+  { backend }: ExecutionContext,
+): Promise<Observed> {
+  const observed = await probe(credential, backend, session.signal);
+  if (!observed) await session.write({ credential, usedTokenHash }, "restored");
+  return observed;
 }
 
-function keyFinding(error: unknown, credential: Credential): Finding {
+function observedOfKey(error: unknown, credential: Credential): Observed {
   if (error instanceof BackendError && error.keyRefused) return { refusedKey: keyHash(credential.apiKey) };
   throw error;
 }

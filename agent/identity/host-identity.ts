@@ -1,14 +1,15 @@
 // The host agent's identity: enrolled once with an install token, then read from its file. Invariants: the Idempotency-Key and the body
 // of a registration are in the file before the call, so that a crash at any point makes the very same call again and burns no token;
-// while the backend is away it keeps trying and never ends the process. Started by main.ts; signs through CredentialSource.
+// while the backend is away it keeps trying and never ends the process.
 import { createHash, randomUUID } from "node:crypto";
-import { setTimeout as sleep } from "node:timers/promises";
+import { type Backoff, Loop } from "../common/loop.ts";
 import { type CredentialsFile, CredentialsFileError, type HostCredentials } from "../credentials/file.ts";
 import type { Credential } from "../credentials/store.ts";
 import type { Log } from "../log.ts";
 import { HOST_HEARTBEAT_PATH, type RegisterHostRequest, type RegisterHostResponse } from "../protocol/enrolment.ts";
 import { BackendError, type BackendApi } from "../upstream/backend-api.ts";
 import type { AgentIdentity, AgentIdentityStatus } from "./identity.ts";
+import { ProblemReport } from "./problem.ts";
 
 export interface HostIdentityOptions {
   readonly file: CredentialsFile;
@@ -17,13 +18,9 @@ export interface HostIdentityOptions {
   readonly host: RegisterHostRequest;
   readonly backend: Pick<BackendApi, "registerHost" | "heartbeat">;
   readonly log: Log;
-  /** Between attempts that failed: doubling from the first to the second, with jitter. */
-  readonly backoffMs?: readonly [number, number];
+  readonly backoffMs?: Backoff;
 }
 
-type Problem = NonNullable<AgentIdentityStatus["problem"]>;
-
-const BACKOFF_MS = [1000, 30_000] as const;
 /** A refused key is asked about at most this often. */
 const PROBE_EVERY_MS = 10_000;
 
@@ -34,18 +31,15 @@ export function startHostIdentity(options: HostIdentityOptions): HostIdentity {
 
 export class HostIdentity implements AgentIdentity {
   readonly #options: HostIdentityOptions;
-  readonly #stop = new AbortController();
   readonly #tokenHash: string | undefined;
-  readonly #running: Promise<void>;
+  readonly #problem: ProblemReport;
+  readonly #loop: Loop;
   #known: HostCredentials;
   #suspect = false;
   #probedAt = -Infinity;
   #refusedKey: string | undefined;
   #refusedToken = false;
   #keyAgeDays: number | undefined;
-  #problem: Problem | undefined;
-  #failures = 0;
-  #woken = Promise.withResolvers<void>();
 
   constructor(options: HostIdentityOptions) {
     this.#options = options;
@@ -53,7 +47,13 @@ export class HostIdentity implements AgentIdentity {
     this.#known = options.file.read();
     if (this.#known.credential)
       options.log.info({ agentId: this.#known.credential.id }, "enrolled earlier; the key is in the credentials file");
-    this.#running = this.#work();
+    this.#problem = new ProblemReport(options.log, "host");
+    this.#loop = new Loop({
+      // All that is left to do is waited for: a 401, or an operator.
+      step: (signal) => this.#step(signal).then(() => undefined),
+      failed: (error) => this.#failed(error),
+      backoffMs: options.backoffMs,
+    });
   }
 
   current(): Credential | undefined {
@@ -79,7 +79,7 @@ export class HostIdentity implements AgentIdentity {
     }
     if (this.#known.credential?.apiKey === before) this.#suspect = true;
     else this.#options.log.info({ reason }, "the credentials file has another key; signing with it from now on");
-    this.#woken.resolve();
+    this.#loop.wake();
     return this.#known.credential;
   }
 
@@ -87,7 +87,7 @@ export class HostIdentity implements AgentIdentity {
     if (credential.apiKey !== this.#known.credential?.apiKey) return;
     this.#keyAgeDays = days;
     this.#refusedKey = undefined;
-    if (this.#problem?.code === "key_refused") this.#tell(undefined);
+    if (this.#problem.current?.code === "key_refused") this.#problem.tell(undefined);
   }
 
   status(): AgentIdentityStatus {
@@ -97,7 +97,7 @@ export class HostIdentity implements AgentIdentity {
       keyCreatedAt: credential?.keyCreatedAt,
       keyAgeDays: this.#keyAgeDays,
       signs: this.#signs(),
-      problem: this.#problem,
+      problem: this.#problem.current,
     };
   }
 
@@ -107,24 +107,13 @@ export class HostIdentity implements AgentIdentity {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#stop.abort();
-    this.#woken.resolve();
-    await this.#running;
+    await this.#loop[Symbol.asyncDispose]();
   }
 
-  async #work(): Promise<void> {
-    while (!this.#stop.signal.aborted) {
-      this.#woken = Promise.withResolvers<void>();
-      try {
-        await this.#verify();
-        if (this.#mayEnrol()) await this.#enrol();
-        else this.#advise();
-        this.#failures = 0;
-        await this.#pause(undefined);
-      } catch (error) {
-        await this.#afterFailure(error);
-      }
-    }
+  async #step(signal: AbortSignal): Promise<void> {
+    await this.#verify(signal);
+    if (this.#mayEnrol()) await this.#enrol(signal);
+    else this.#advise();
   }
 
   #mayEnrol(): boolean {
@@ -134,16 +123,16 @@ export class HostIdentity implements AgentIdentity {
     return credential.apiKey === this.#refusedKey && usedTokenHash !== this.#tokenHash;
   }
 
-  async #enrol(): Promise<void> {
+  async #enrol(signal: AbortSignal): Promise<void> {
     const { file, backend, log, installToken = "" } = this.#options;
     const tokenHash = this.#tokenHash ?? "";
     const pending = this.#announce(tokenHash);
     try {
-      const { body, org } = await backend.registerHost(installToken, pending.idempotencyKey, pending.body, this.#stop.signal);
+      const { body, org } = await backend.registerHost(installToken, pending.idempotencyKey, pending.body, signal);
       const credential = this.#credentialOf(body, org);
       file.write({ credential, usedTokenHash: tokenHash });
       this.#known = { credential, usedTokenHash: tokenHash };
-      this.#tell(undefined);
+      this.#problem.tell(undefined);
       log.info({ agentId: credential.id }, "enrolled; the key is in the credentials file");
     } catch (error) {
       if (!(error instanceof BackendError && error.code === "invalid_install_token")) throw error;
@@ -173,13 +162,13 @@ export class HostIdentity implements AgentIdentity {
   }
 
   /** After a 401 with a key that is still the one in the file: is it the key, or something else? */
-  async #verify(): Promise<void> {
+  async #verify(signal: AbortSignal): Promise<void> {
     const { credential } = this.#known;
     if (!this.#suspect || !credential || performance.now() - this.#probedAt < PROBE_EVERY_MS) return;
     this.#suspect = false;
     this.#probedAt = performance.now();
     try {
-      await this.#options.backend.heartbeat(HOST_HEARTBEAT_PATH, credential, {}, this.#stop.signal);
+      await this.#options.backend.heartbeat(HOST_HEARTBEAT_PATH, credential, {}, signal);
       this.#refusedKey = undefined;
     } catch (error) {
       if (!(error instanceof BackendError && error.keyRefused)) throw error;
@@ -190,48 +179,28 @@ export class HostIdentity implements AgentIdentity {
   #advise(): void {
     const { credential, usedTokenHash } = this.#known;
     const where = this.#options.file.path;
-    if (credential && credential.apiKey !== this.#refusedKey) return this.#tell(undefined);
+    if (credential && credential.apiKey !== this.#refusedKey) return this.#problem.tell(undefined);
     const newToken = "an administrator makes one with `atherops tokens create`; set INSTALL_TOKEN to it and restart the agent";
     if (this.#refusedToken)
-      return this.#tell({ code: "install_token_refused", message: `the install token is unknown, expired or used: ${newToken}` });
+      return this.#problem.tell({ code: "install_token_refused", message: `the install token is unknown, expired or used: ${newToken}` });
     if (credential) {
       const why = usedTokenHash === this.#tokenHash ? "and INSTALL_TOKEN was used for it already" : "and there is no INSTALL_TOKEN";
-      return this.#tell({
+      return this.#problem.tell({
         code: "key_refused",
         message: `the backend refuses the key in ${where} as unknown or revoked, ${why}: ${newToken}`,
       });
     }
-    this.#tell({
+    this.#problem.tell({
       code: "no_install_token",
       message: `this host is not enrolled: there is no key in ${where} and no INSTALL_TOKEN; ${newToken}`,
     });
   }
 
-  async #afterFailure(error: unknown): Promise<void> {
-    if (this.#stop.signal.aborted) return;
-    this.#failures++;
+  /** Answers the time that the backend asked for. */
+  #failed(error: unknown): number {
     const code = error instanceof CredentialsFileError ? "credentials_file" : "failing";
     const what = this.#known.credential ? "cannot ask the backend about the key" : "not enrolled yet";
-    this.#tell({ code, message: `${what}, trying again: ${error instanceof Error ? error.message : String(error)}` });
-    const [firstMs, mostMs] = this.#options.backoffMs ?? BACKOFF_MS;
-    const asked = error instanceof BackendError ? (error.retryAfterS ?? 0) * 1000 : 0;
-    const backoff = Math.min(firstMs * 2 ** (this.#failures - 1), mostMs) * (0.5 + Math.random() / 2);
-    await this.#pause(Math.max(backoff, Math.min(asked, mostMs)));
-  }
-
-  /** Each problem is told once, and once that it is gone. */
-  #tell(problem: Problem | undefined): void {
-    const before = this.#problem;
-    this.#problem = problem;
-    if (problem && problem.message !== before?.message) this.#options.log.error({ problem: problem.code }, problem.message);
-    if (!problem && before) this.#options.log.info({ was: before.code }, "the host's identity is in order again");
-  }
-
-  /** Until woken, at most `ms` (undefined: for ever). */
-  async #pause(ms: number | undefined): Promise<void> {
-    if (ms === undefined) return this.#woken.promise;
-    const done = new AbortController();
-    await Promise.race([this.#woken.promise, sleep(ms, undefined, { signal: done.signal }).catch(() => undefined)]);
-    done.abort();
+    this.#problem.tell({ code, message: `${what}, trying again: ${error instanceof Error ? error.message : String(error)}` });
+    return error instanceof BackendError ? (error.retryAfterS ?? 0) * 1000 : 0;
   }
 }

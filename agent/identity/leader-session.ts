@@ -1,9 +1,9 @@
-// One turn of the Lease holder: the Secret as read under the Lease, and the only way to write it. Invariant: nothing is written after the
-// term is over or over another agent's write.
+// One session of the Lease holder: the Secret as read under the Lease, and the only way to write it. Invariant: nothing is written after
+// the term is over or over another agent's write.
 import type { ClusterSecret, SecretContent, SecretSnapshot } from "../credentials/cluster-secret.ts";
 import type { LeaseTerm } from "./lease.ts";
 
-/** What a turn has just done, in order; tests kill the process after each. */
+/** What a session has just done, in order; tests kill the process after each. */
 export type Step =
   | "lease-acquired"
   | "enrolment-announced"
@@ -21,7 +21,7 @@ export type OnStep = (step: Step) => void | Promise<void>;
 /** Undefined removes. */
 type Change = { readonly [Field in keyof SecretContent]?: SecretContent[Field] | undefined };
 
-export class Turn {
+export class LeaderSession {
   readonly #term: LeaseTerm;
   readonly #secret: ClusterSecret;
   readonly #onWrite: (snapshot: SecretSnapshot) => void;
@@ -41,12 +41,12 @@ export class Turn {
     this.#onStep = hooks.onStep;
   }
 
-  /** The Secret as this turn last read or wrote it. */
+  /** The Secret as this session last read or wrote it. */
   get content(): SecretContent {
     return this.#snapshot;
   }
 
-  /** Aborts what the turn does when its term is over. */
+  /** Aborts what the session does when its term is over. */
   get signal(): AbortSignal {
     return this.#term.signal;
   }

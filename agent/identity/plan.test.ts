@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import type { SecretContent } from "../credentials/cluster-secret.ts";
 import { keyHash } from "../protocol/signature.ts";
-import { decideDuty, type Situation } from "./plan.ts";
+import { decidePlan, type Situation } from "./plan.ts";
 
 const KEY = { id: "c", apiKey: "ak_1", keyCreatedAt: "2026-01-01T00:00:00Z" };
 const HASH = keyHash(KEY.apiKey);
@@ -59,8 +59,8 @@ it.for<[string, Partial<Situation>, string]>([
   ],
   ["a refused key that is no longer the one in force: nothing", { refusedKey: "other" }, "none"],
 ])("%s", ([, change, expected]) => {
-  const duty = decideDuty(situation(change));
-  expect(duty.kind === "none" ? (duty.problem ?? "none") : duty.kind).toBe(expected);
+  const plan = decidePlan(situation(change));
+  expect(plan.kind === "none" ? (plan.problem ?? "none") : plan.kind).toBe(expected);
 });
 
 function announced(): SecretContent {

@@ -1,4 +1,4 @@
-// What an agent of the cluster has to do now, decided from what the Secret says and what this agent knows: pure, so that every state a
+// What an agent of the cluster has to do next, decided from what the Secret says and what this agent knows: pure, so that every state a
 // crash can leave behind is a row of its test. Invariant: nothing here depends on how the state came about; the next holder of the Lease
 // picks up where the last one died. Source: docs/decisions.md, "Enrolment".
 import { isRotating, type SecretContent } from "../credentials/cluster-secret.ts";
@@ -43,20 +43,20 @@ export function advice(code: ProblemCode, secret: string): string {
   return `Secret ${secret}: ${PROBLEMS[code]}`;
 }
 
-export type Duty =
+export type Plan =
   | { readonly kind: "enrol"; readonly tokenHash: string; readonly why: string }
   | { readonly kind: "restore"; readonly credential: Credential; readonly usedTokenHash: string | undefined }
   | { readonly kind: "rotate"; readonly credential: Credential; readonly why: string }
   /** `againInMs`: when there will be something to do. */
   | { readonly kind: "none"; readonly problem?: ProblemCode; readonly againInMs?: number };
 
-export function decideDuty(now: Situation): Duty {
+export function decidePlan(now: Situation): Plan {
   if (!now.secret) return { kind: "none", problem: "secret_missing" };
   if (!now.secret.credential) return withoutCredential(now);
   return withCredential(now, now.secret, now.secret.credential);
 }
 
-function withoutCredential(now: Situation): Duty {
+function withoutCredential(now: Situation): Plan {
   const { remembered, ownTokenHash, rememberedTokenHash } = now;
   const replaced = ownTokenHash !== undefined && rememberedTokenHash !== undefined && ownTokenHash !== rememberedTokenHash;
   if (remembered && keyHash(remembered.apiKey) !== now.refusedKey && !replaced) {
@@ -67,7 +67,7 @@ function withoutCredential(now: Situation): Duty {
   return { kind: "enrol", tokenHash: ownTokenHash, why: "the cluster has no key yet" };
 }
 
-function withCredential(now: Situation, secret: SecretContent, credential: Credential): Duty {
+function withCredential(now: Situation, secret: SecretContent, credential: Credential): Plan {
   const hash = keyHash(credential.apiKey);
   // A rotation whose answer was lost may be what made the key refused, and the refused key may still ask for that answer.
   if (isRotating(secret)) return { kind: "rotate", credential, why: "a rotation was announced and is not finished" };
@@ -80,7 +80,7 @@ function withCredential(now: Situation, secret: SecretContent, credential: Crede
   return secret.rotateRequested ? { kind: "none", againInMs: now.rotationWaitMs } : { kind: "none" };
 }
 
-function afterRefusal(now: Situation, secret: SecretContent): Duty {
+function afterRefusal(now: Situation, secret: SecretContent): Plan {
   const { ownTokenHash } = now;
   if (ownTokenHash === undefined || ownTokenHash === secret.usedTokenHash) return { kind: "none", problem: "key_refused" };
   if (now.refusedTokens.has(ownTokenHash)) return { kind: "none", problem: "install_token_refused" };

@@ -6,22 +6,22 @@ import { isRotating, type PendingRotation } from "../credentials/cluster-secret.
 import type { Credential } from "../credentials/store.ts";
 import { keyHash } from "../protocol/signature.ts";
 import type { BackendApi } from "../upstream/backend-api.ts";
-import type { Turn } from "./leader-session.ts";
+import type { LeaderSession } from "./leader-session.ts";
 
 /** `credential` is the one in force, which signs the call. Rejects with BackendError or KubernetesError, and may be called again. */
-export async function rotateKey(turn: Turn, credential: Credential, backend: Pick<BackendApi, "rotateKey">): Promise<void> {
-  const { idempotencyKey } = await announce(turn, credential);
-  const { body: answer } = await backend.rotateKey(credential, idempotencyKey, turn.signal);
-  await turn.step("rotated");
+export async function rotateKey(session: LeaderSession, credential: Credential, backend: Pick<BackendApi, "rotateKey">): Promise<void> {
+  const { idempotencyKey } = await announce(session, credential);
+  const { body: answer } = await backend.rotateKey(credential, idempotencyKey, session.signal);
+  await session.step("rotated");
   const rotated = { ...credential, apiKey: answer.api_key, keyCreatedAt: answer.key_created_at };
   const noRotationBefore = answer.previous_key_expires_at;
-  await turn.write({ credential: rotated, pendingRotation: undefined, noRotationBefore, rotateRequested: false }, "rotation-stored");
+  await session.write({ credential: rotated, pendingRotation: undefined, noRotationBefore, rotateRequested: false }, "rotation-stored");
 }
 
-async function announce(turn: Turn, credential: Credential): Promise<PendingRotation> {
-  const earlier = turn.content.pendingRotation;
-  if (earlier && isRotating(turn.content)) return earlier;
+async function announce(session: LeaderSession, credential: Credential): Promise<PendingRotation> {
+  const earlier = session.content.pendingRotation;
+  if (earlier && isRotating(session.content)) return earlier;
   const pendingRotation = { idempotencyKey: randomUUID(), keyHash: keyHash(credential.apiKey) };
-  await turn.write({ pendingRotation }, "rotation-announced");
+  await session.write({ pendingRotation }, "rotation-announced");
   return pendingRotation;
 }

@@ -517,7 +517,7 @@ describe("an outage", () => {
       .map((line) => JSON.parse(line) as { msg: string; retried: number });
     expect(lines.map(({ msg }) => msg)).toEqual([
       expect.stringMatching(/logs do not get through.*500/),
-      "logs get through again after 90 s",
+      "logs have recovered: they get through again after 90 s",
     ]);
     expect(lines[1]?.retried).toBe(5);
     expect(proxy.status().logs).toMatchObject({

@@ -1,6 +1,7 @@
 // What became of one signal's requests: counts, last success, last error, and the story of an outage in two log lines instead of one per
 // request. Invariant: an outage is told when it begins, reminded of at REMIND_MS, and told when it ends.
 import type { Logger } from "pino";
+import { Outage, type OutageFacts } from "../common/outage.ts";
 import type { Signal } from "../settings.ts";
 
 export interface SignalStatus {
@@ -28,11 +29,9 @@ export class SignalRecord {
   readonly #signal: Signal;
   readonly #log: Logger;
   readonly #nowMs: () => number;
+  readonly #outage: Outage<string>;
   #lastSuccessMs: number | undefined;
   #lastError: { atMs: number; message: string } | undefined;
-  #failingSinceMs: number | undefined;
-  #retriedInOutage = 0;
-  #toldAtMs = Number.NEGATIVE_INFINITY;
   #refusalToldAtMs = Number.NEGATIVE_INFINITY;
   readonly #dropped = new Map<string, number>();
   readonly #counts = { accepted: 0, retried: 0, refused: 0, acceptedBytes: 0 };
@@ -41,6 +40,19 @@ export class SignalRecord {
     this.#signal = signal;
     this.#log = log;
     this.#nowMs = nowMs;
+    const told = (reason: string, { seconds, failures }: OutageFacts): void =>
+      log.warn(
+        { signal, failing_s: seconds, retried: failures },
+        `${signal} do not get through; the collector keeps them and tries again: ${reason}`,
+      );
+    this.#outage = new Outage({
+      began: told,
+      reminded: told,
+      remindEveryMs: REMIND_MS,
+      ended: ({ seconds, failures }) =>
+        log.info({ signal, outage_s: seconds, retried: failures }, `${signal} have recovered: they get through again after ${seconds} s`),
+      nowMs,
+    });
   }
 
   accepted(bytes: number): void {
@@ -48,13 +60,7 @@ export class SignalRecord {
     this.#counts.accepted++;
     this.#counts.acceptedBytes += bytes;
     this.#lastSuccessMs = nowMs;
-    if (this.#failingSinceMs === undefined) return;
-    const outage_s = Math.round((nowMs - this.#failingSinceMs) / 1000);
-    this.#log.info(
-      { signal: this.#signal, outage_s, retried: this.#retriedInOutage },
-      `${this.#signal} get through again after ${outage_s} s`,
-    );
-    this.#failingSinceMs = undefined;
+    this.#outage.recovered();
   }
 
   /** The collector keeps the data and sends it again. */
@@ -62,18 +68,7 @@ export class SignalRecord {
     const nowMs = this.#nowMs();
     this.#counts.retried++;
     this.#lastError = { atMs: nowMs, message: reason };
-    if (this.#failingSinceMs === undefined) {
-      this.#failingSinceMs = nowMs;
-      this.#retriedInOutage = 0;
-      this.#toldAtMs = Number.NEGATIVE_INFINITY;
-    }
-    this.#retriedInOutage++;
-    if (nowMs - this.#toldAtMs < REMIND_MS) return;
-    this.#toldAtMs = nowMs;
-    this.#log.warn(
-      { signal: this.#signal, failing_s: Math.round((nowMs - this.#failingSinceMs) / 1000), retried: this.#retriedInOutage },
-      `${this.#signal} do not get through; the collector keeps them and tries again: ${reason}`,
-    );
+    this.#outage.failed(reason);
   }
 
   /** The data of this request is lost for good. */
@@ -104,7 +99,7 @@ export class SignalRecord {
     return {
       lastSuccess: rfc3339(this.#lastSuccessMs),
       lastError: error === undefined ? null : { at: new Date(error.atMs).toISOString(), message: error.message },
-      failingSince: rfc3339(this.#failingSinceMs),
+      failingSince: rfc3339(this.#outage.sinceMs),
       ...this.#counts,
       droppedPoints: Object.fromEntries(this.#dropped),
     };

@@ -1,6 +1,6 @@
 // Between the identity and its state on this node (state/state-dir.ts): waits for the folder, keeps any other identity from sending it, and
 // notices when the identity has become another. Invariant: no credential leaves here but one that the folder in use is marked with.
-import { setTimeout as sleep } from "node:timers/promises";
+import { pause } from "../common/loop.ts";
 import type { Credential, CredentialSource } from "../credentials/store.ts";
 import type { AgentIdentity } from "../identity/identity.ts";
 import type { Log } from "../log.ts";
@@ -36,7 +36,7 @@ export async function claimState({ stateDir, identity, log, tell }: ClaimOptions
       tell({ folder: undefined, owner: undefined, waits: claimed, others: stateDir.others(undefined) });
     }
     told = claimed;
-    await pause(stopped);
+    await pause(LOOK_EVERY_MS, stopped);
   }
   return undefined;
 }
@@ -61,10 +61,6 @@ export async function untilAnother(
   while (!stopped.aborted) {
     const credential = identity.current();
     if (credential ? !state.accepts(credential) : identity.isKnown() && state.owner !== undefined) return;
-    await pause(stopped);
+    await pause(LOOK_EVERY_MS, stopped);
   }
-}
-
-async function pause(stopped: AbortSignal): Promise<void> {
-  await sleep(LOOK_EVERY_MS, undefined, { signal: stopped }).catch(() => undefined);
 }

@@ -5,10 +5,10 @@
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { StateDirError, stateDirError } from "../collector/supervisor.ts";
 import type { Credential } from "../credentials/store.ts";
 import type { Log } from "../log.ts";
 import { holderOf, tryLock } from "./lock.ts";
+import { StateDirError, stateDirError } from "./state-dir-error.ts";
 
 /** What is known of this agent's identity when it asks for its folder. */
 export interface Knowledge {

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { type AgentStatus, type HealthServer, type HealthSource, startHealthServer } from "./health.ts";
+import { type HealthServer, startHealthServer } from "./health.ts";
+import type { AgentStatus, HealthSource } from "./status.ts";
 
 let server: HealthServer | undefined;
 afterEach(async () => server?.[Symbol.asyncDispose]());

@@ -1,43 +1,12 @@
 // What an operator and a kubelet ask the agent: /healthz (the process answers), /readyz (telemetry can be signed, and the collector runs), /status (all
 // of it as JSON), /metrics (for Prometheus, the collector's own among them). Invariant: no secret is in any answer, and none depends
-// on the backend being reachable, so that an outage of the backend restarts no agent. Started by main.ts before everything else.
+// on the backend being reachable, so that an outage of the backend restarts no agent.
 import { once } from "node:events";
 import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { CollectorStatus } from "../collector/supervisor.ts";
-import type { HeartbeatStatus } from "./heartbeat.ts";
-import type { AgentIdentityStatus } from "../identity/identity.ts";
 import { renderMetrics } from "./metrics.ts";
-import type { ProxyStatus } from "../proxy/server.ts";
-import { inValueNames, type ListenAddress, type Signal } from "../settings.ts";
-import type { StateStatus } from "../state/state-dir.ts";
-
-/** Parts that are not there yet are undefined. */
-export interface AgentStatus {
-  readonly program: string;
-  readonly version: string;
-  readonly startedAt: string;
-  readonly signals: readonly Signal[];
-  readonly clockSkewS: number;
-  readonly identity: AgentIdentityStatus | undefined;
-  /** Whose the state on this node is, and why there may be none yet. */
-  readonly state?: StateStatus | undefined;
-  readonly heartbeat: HeartbeatStatus | undefined;
-  readonly collector: CollectorStatus | undefined;
-  /** What the collector does without for now, and why. */
-  readonly waitsFor?: string | undefined;
-  readonly telemetry: ProxyStatus | undefined;
-  /** Host agent: the remote configuration in force, and why a newer one is not. */
-  readonly remoteConfig?: { readonly version: string | undefined; readonly error: string | undefined } | undefined;
-}
-
-export interface HealthSource {
-  status(): AgentStatus;
-  /** Asks the collector itself. */
-  collectorHealthy(): Promise<boolean>;
-  /** Of the collector's own metrics; undefined while it does not run. */
-  collectorMetricsUrl(): string | undefined;
-}
+import { inValueNames, type ListenAddress } from "../settings.ts";
+import type { AgentStatus, HealthSource } from "./status.ts";
 
 export interface HealthServer extends AsyncDisposable {
   readonly port: number;

@@ -1,7 +1,8 @@
 // The heartbeat that keeps a host or a cluster's node shown online. Invariants: the beats of many agents spread (jitter); an outage is
 // two log lines, not one per beat; a refused key is read again at once and the beat repeated once; a backend that has heartbeats wait
 // (429) is not away: the beat comes when it says, and only where that goes on for longer than the node may be silent it is a failure.
-import { setTimeout as sleep } from "node:timers/promises";
+import { Loop, spread } from "../common/loop.ts";
+import { Outage } from "../common/outage.ts";
 import type { Credential } from "../credentials/store.ts";
 import type { Log } from "../log.ts";
 import type { Heartbeat } from "../protocol/enrolment.ts";
@@ -29,81 +30,81 @@ export interface HeartbeatStatus {
 
 /** How often an agent without a key looks whether it has one. */
 const NO_KEY_POLL_MS = 250;
-const JITTER = 0.1;
 /** The backend shows as offline what has been silent for as many intervals. */
 const SILENT_INTERVALS = 3;
 const DEFAULT_RETRY_AFTER_S = 5;
 
 export class HeartbeatLoop implements AsyncDisposable {
   readonly #options: HeartbeatOptions;
-  readonly #stop = new AbortController();
-  readonly #running: Promise<void>;
-  #status: HeartbeatStatus = { lastSuccess: null, lastError: null };
+  readonly #outage: Outage<string>;
+  readonly #loop: Loop;
+  #lastSuccess: string | null = null;
   /** How long the backend has had it wait since the last success. */
   #delayedMs = 0;
 
   constructor(options: HeartbeatOptions) {
     this.#options = options;
-    this.#running = this.#run();
+    this.#outage = new Outage({
+      began: (message) => options.log.warn({ err: message }, "a heartbeat failed; retrying at the next interval"),
+      ended: () => options.log.info("heartbeats have recovered: the backend takes them again"),
+    });
+    this.#loop = new Loop({
+      step: async (signal) => {
+        const credential = options.identity.current();
+        return credential ? spread(await this.#beat(credential, signal)) : NO_KEY_POLL_MS;
+      },
+      failed: (error) => this.#outage.failed(wordsOf(error)),
+    });
   }
 
   status(): HeartbeatStatus {
-    return this.#status;
+    return { lastSuccess: this.#lastSuccess, lastError: this.#outage.cause ?? null };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#stop.abort();
-    await this.#running;
+    await this.#loop[Symbol.asyncDispose]();
   }
 
-  async #run(): Promise<void> {
-    const { signal } = this.#stop;
-    while (!signal.aborted) {
-      const credential = this.#options.identity.current();
-      const waitMs = credential ? (await this.#beat(credential)) * (1 + JITTER * (2 * Math.random() - 1)) : NO_KEY_POLL_MS;
-      await sleep(waitMs, undefined, { signal }).catch(() => undefined);
-    }
-  }
-
-  /** Answers in how many milliseconds the next one is due. */
-  async #beat(credential: Credential): Promise<number> {
+  /** Answers in how many milliseconds the next one is due: no later while the backend is away, because the first shows the node again. */
+  async #beat(credential: Credential, signal: AbortSignal): Promise<number> {
     const intervalMs = this.#options.intervalMs();
     try {
-      await this.#send(credential);
-      if (this.#status.lastError !== null) this.#options.log.info("heartbeats reach the backend again");
-      this.#status = { lastSuccess: new Date().toISOString(), lastError: null };
+      await this.#send(credential, signal);
+      this.#lastSuccess = new Date().toISOString();
+      this.#outage.recovered();
       this.#delayedMs = 0;
     } catch (error) {
-      if (this.#stop.signal.aborted) return intervalMs;
+      if (signal.aborted) return intervalMs;
       if (error instanceof BackendError && error.status === 429) {
         const delayMs = Math.min(intervalMs, 1000 * Math.max(1, error.retryAfterS ?? DEFAULT_RETRY_AFTER_S));
         this.#delayedMs += delayMs;
         if (this.#delayedMs < SILENT_INTERVALS * intervalMs) return delayMs;
       }
-      const message = error instanceof Error ? error.message : String(error);
-      if (this.#status.lastError === null)
-        this.#options.log.warn({ err: message }, "a heartbeat failed; it is tried again at the next interval");
-      this.#status = { ...this.#status, lastError: message };
+      this.#outage.failed(wordsOf(error));
     }
     return intervalMs;
   }
 
-  async #send(credential: Credential): Promise<void> {
+  async #send(credential: Credential, signal: AbortSignal): Promise<void> {
     const { identity } = this.#options;
     try {
-      await this.#sendAs(credential);
+      await this.#sendAs(credential, signal);
     } catch (error) {
       if (!(error instanceof BackendError && error.status === 401)) throw error;
       const renewed = await identity.refresh(`heartbeat refused: ${error.code}`);
       if (!renewed || renewed.apiKey === credential.apiKey) throw error;
-      await this.#sendAs(renewed);
+      await this.#sendAs(renewed, signal);
     }
   }
 
-  async #sendAs(credential: Credential): Promise<void> {
+  async #sendAs(credential: Credential, signal: AbortSignal): Promise<void> {
     const { path, backend, body, identity, onOrg } = this.#options;
-    const { keyAgeDays, org } = await backend.heartbeat(path, credential, body(), this.#stop.signal);
+    const { keyAgeDays, org } = await backend.heartbeat(path, credential, body(), signal);
     if (keyAgeDays !== undefined) identity.noteKeyAge(credential, keyAgeDays);
     if (org !== undefined) onOrg?.(credential.id, org);
   }
+}
+
+function wordsOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }

@@ -70,7 +70,7 @@ test("it goes on where the check of a first start was killed, as when memory is 
   const runs = new Promise<void>((done) => {
     child.stdout.on("data", (chunk: Buffer) => {
       said += chunk.toString();
-      if (said.includes("the collector runs")) done();
+      if (said.includes("the collector has started")) done();
     });
   });
   const ended = once(child, "exit");

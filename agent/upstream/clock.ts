@@ -2,6 +2,7 @@
 // whose clock is hours wrong still signs inside the backend's window of 5 minutes, and says so in its log once when the skew appears and
 // once when it is gone.
 import type { Logger } from "pino";
+import { Outage } from "../common/outage.ts";
 
 export interface Clock {
   /** Unix seconds as the backend counts them, with fraction. */
@@ -23,14 +24,16 @@ const WARN_S = 30;
 const SLOWEST_ANSWER_MS = 20_000;
 
 export class BackendClock implements Clock {
-  readonly #log: Logger;
   readonly #nowMs: () => number;
+  readonly #wrong: Outage<number>;
   #skewS = 0;
-  #warned = false;
 
   constructor(log: Logger, nowMs: () => number = Date.now) {
-    this.#log = log;
     this.#nowMs = nowMs;
+    this.#wrong = new Outage({
+      began: (skew_s) => log.warn({ skew_s }, wrongClock(skew_s)),
+      ended: () => log.info("this machine's clock agrees with the backend's again"),
+    });
   }
 
   nowUnixS(): number {
@@ -47,19 +50,12 @@ export class BackendClock implements Clock {
     // `Date` is cut to the second, so on average half a second has passed since; the answer was made half-way.
     const measuredS = (answeredAtMs + 500 - (sentAtMs + receivedAtMs) / 2) / 1000;
     this.#skewS = Math.abs(measuredS) < MEASURABLE_S ? 0 : measuredS;
-    this.#tell();
+    if (Math.abs(this.#skewS) >= WARN_S) this.#wrong.failed(Math.round(this.#skewS));
+    else this.#wrong.recovered();
   }
+}
 
-  #tell(): void {
-    const isLarge = Math.abs(this.#skewS) >= WARN_S;
-    if (isLarge === this.#warned) return;
-    this.#warned = isLarge;
-    const skew_s = Math.round(this.#skewS);
-    if (isLarge) {
-      this.#log.warn(
-        { skew_s },
-        `this machine's clock is ${Math.abs(skew_s)} s ${skew_s > 0 ? "behind" : "ahead of"} the backend's: requests are signed with the backend's time, but telemetry carries this machine's; set its clock (NTP)`,
-      );
-    } else this.#log.info("this machine's clock agrees with the backend's again");
-  }
+function wrongClock(skewS: number): string {
+  const side = skewS > 0 ? "behind" : "ahead of";
+  return `this machine's clock is ${Math.abs(skewS)} s ${side} the backend's: requests are signed with the backend's time, but telemetry carries this machine's; set its clock (NTP)`;
 }

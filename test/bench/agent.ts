@@ -12,7 +12,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { collectorEnvironment, FEATURE_GATES } from "../../agent/collector/process.ts";
-import { nodeCollectorConfig } from "../../agent/collector/config-from-settings.ts";
+import { configFromSettings } from "../../agent/collector/config-from-settings.ts";
 import { readSettings } from "../../agent/settings.ts";
 import { toolPath } from "../../hack/fetch-tools.ts";
 import { cpuMs, report, residentMb, shown } from "../fixtures/measure.ts";
@@ -95,7 +95,7 @@ async function startCompiledAgent(place: AgentPlace, app: string): Promise<TestP
 async function startLoneCollector(place: AgentPlace, sinkListen: string): Promise<{ child: ChildProcess } & AsyncDisposable> {
   const { settings } = readSettings("host", { ...place.env, PROXY_LISTEN: sinkListen });
   const configFile = join(place.stateDir, "lone.yaml");
-  writeFileSync(configFile, nodeCollectorConfig(settings));
+  writeFileSync(configFile, configFromSettings(settings));
   const [health = 0, metrics = 0] = await freePorts(2);
   const env = collectorEnvironment({ env: {}, memoryMib: settings.collectorMemoryMib }, health, metrics);
   const child = spawn(await toolPath("otelcol-contrib"), ["--config", configFile, FEATURE_GATES], { env, stdio: "ignore" });

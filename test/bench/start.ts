@@ -11,7 +11,7 @@ import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { CollectorProcess } from "../../agent/collector/process.ts";
-import { nodeCollectorConfig } from "../../agent/collector/config-from-settings.ts";
+import { configFromSettings } from "../../agent/collector/config-from-settings.ts";
 import { createLog as createAgentLog } from "../../agent/log.ts";
 import { readSettings } from "../../agent/settings.ts";
 import { toolPath } from "../../hack/fetch-tools.ts";
@@ -93,7 +93,7 @@ async function opened(engine: keyof typeof OPENING, dataDir: string): Promise<St
 async function collector(folder: string, env: NodeJS.ProcessEnv): Promise<Start> {
   const { settings } = readSettings("host", env);
   const configFile = join(folder, "collector.yaml");
-  writeFileSync(configFile, nodeCollectorConfig(settings));
+  writeFileSync(configFile, configFromSettings(settings));
   const { log } = createAgentLog("error", "bench");
   const startedAt = performance.now();
   const program = await toolPath("otelcol-contrib");

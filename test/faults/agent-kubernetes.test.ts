@@ -5,7 +5,7 @@ import { request } from "node:http";
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { CollectorConfiguration } from "../../agent/collector/effective-config.ts";
+import { EffectiveConfig } from "../../agent/collector/effective-config.ts";
 import { knownPods } from "../../agent/collector/known-pods.ts";
 import { canMount } from "../../agent/collector/small-disk.fixture.ts";
 import { Sink } from "../../agent/collector/sink.fixture.ts";
@@ -39,7 +39,7 @@ let api: PodsApi;
 let otlpPort: number;
 let stack: AsyncDisposableStack;
 let supervisor: Supervisor;
-let configuration: CollectorConfiguration;
+let configuration: EffectiveConfig;
 let said: { msg: string; level: number; component?: string; "otelcol.component.id"?: string }[];
 
 beforeEach(async () => {
@@ -109,7 +109,7 @@ async function start(env: NodeJS.ProcessEnv = {}, inPod = (program: string): str
   const access = { server: `https://127.0.0.1:${api.port}`, caFile: join(folder.path, "ca.crt"), tokenFile: join(folder.path, "token") };
   const kubernetes = stack.use(new KubernetesApi(access));
   const pods = knownPods(kubernetes, "node-1");
-  configuration = stack.use(new CollectorConfiguration({ settings, supervisor, adjustment: {}, log, knownPods: pods, lookEveryMs: 300 }));
+  configuration = stack.use(new EffectiveConfig({ settings, supervisor, adjustment: {}, log, knownPods: pods, lookEveryMs: 300 }));
   await configuration.start();
 }
 

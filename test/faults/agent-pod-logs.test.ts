@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { nodeCollectorConfig } from "../../agent/collector/config-from-settings.ts";
+import { configFromSettings } from "../../agent/collector/config-from-settings.ts";
 import { judge, Sink } from "../../agent/collector/sink.fixture.ts";
 import { Supervisor } from "../../agent/collector/supervisor.ts";
 import { readSettings } from "../../agent/settings.ts";
@@ -40,7 +40,7 @@ beforeEach(async () => {
     OTLP_HTTP_LISTEN: http,
     SIGNALS: "logs",
   });
-  const config = nodeCollectorConfig(settings).replaceAll("/var/log/pods", join(folder.path, "pods"));
+  const config = configFromSettings(settings).replaceAll("/var/log/pods", join(folder.path, "pods"));
   supervisor = new Supervisor({
     program: await toolPath("otelcol-contrib"),
     stateDir: settings.stateDir,

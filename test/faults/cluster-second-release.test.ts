@@ -44,6 +44,6 @@ it("is refused by name, spends no token, leaves the first one's key alone, and e
   await first.end("SIGTERM");
   const taken = await late.signing(() => true, 60_000);
   expect(taken).not.toBe(key);
-  await eventually("it says that all is well", async () => late.log.includes("in order again"));
+  await eventually("it says that all is well", async () => late.log.includes("the cluster's identity has recovered"));
   expect((await call("GET", `${place.apiUrl}/api/clusters`, { bearer: session })).json).toHaveLength(1);
 });

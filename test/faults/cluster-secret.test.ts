@@ -84,7 +84,7 @@ it("an agent that starts while the API server is away signs as soon as it is bac
   await eventually("it says what is wrong", async () => late.log.includes("ECONNREFUSED"));
   await kube.startServer();
   expect(await late.signing()).toBe(hash);
-  await eventually("it says that all is well", async () => late.log.includes("in order again"));
+  await eventually("it says that all is well", async () => late.log.includes("the cluster's identity has recovered"));
   expect(registrations(backend)).toEqual([201]);
 });
 

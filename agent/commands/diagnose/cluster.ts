@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { kubeletAddress, kubeletTls } from "../../collector/fragments/kubelet.ts";
 import { ClusterSecret } from "../../credentials/cluster-secret.ts";
 import type { BackendApi } from "../../upstream/backend-api.ts";
-import { kubernetesOf } from "../../identity/cluster-agent-identity.ts";
+import { kubernetesInPod } from "../../kubernetes/in-pod.ts";
 import { grantingRule, identityPermissions, missingPermissions, telemetryPermissions } from "../../identity/permissions.ts";
 import { type KubernetesApi, KubernetesError, type KubernetesObject, namedObject } from "../../kubernetes/api.ts";
 import { CLUSTER_HEARTBEAT_PATH } from "../../protocol/enrolment.ts";
@@ -21,7 +21,7 @@ const NEW_TOKEN =
 
 export function clusterChecks({ cluster, signals }: Settings, secrets: Secrets, backend: Pick<BackendApi, "heartbeat">): Check[] {
   if (!cluster) return [];
-  const api = kubernetesOf(cluster);
+  const api = kubernetesInPod(cluster);
   return [
     () => checkPermissions(api, cluster, signals),
     () => checkSecret(api, cluster, secrets, backend),

@@ -4,7 +4,8 @@ import { statfs } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { tmpdir } from "node:os";
 import { execa } from "execa";
-import { collectorProgram, collectorVariables, logPathRules, nodeCollectorConfig } from "../../collector/config-from-settings.ts";
+import { configFromSettings, logPathRules } from "../../collector/config-from-settings.ts";
+import { collectorProgram, collectorVariables } from "../../collector/program.ts";
 import { strayLinks } from "../../collector/log-paths.ts";
 import { adviceForLink, linkToNowhere, POD_LOGS } from "../../collector/pod-log-links.ts";
 import { validateCollectorConfig } from "../../collector/validate.ts";
@@ -49,7 +50,7 @@ export async function checkCollector(settings: Settings): Promise<Finding[]> {
     const { stdout } = await execa(program, ["--version"], { reject: false, extendEnv: false, env: {}, timeout: 20_000 });
     const found = /\d+\.\d+\.\d+/.exec(stdout)?.[0] ?? "unknown";
     const file = join(folder, "config.yaml");
-    writeFileSync(file, nodeCollectorConfig({ ...settings, stateDir: folder }), { mode: 0o600 });
+    writeFileSync(file, configFromSettings({ ...settings, stateDir: folder }), { mode: 0o600 });
     await validateCollectorConfig(program, file, { env: collectorVariables(settings), memoryMib: settings.collectorMemoryMib });
     if (found === COLLECTOR_VERSION) return [{ name, verdict: "ok", detail: `${program} ${found} accepts the configuration` }];
     return [{ name, verdict: "warn", detail: `${program} is version ${found}`, advice: `this agent is made for ${COLLECTOR_VERSION}` }];

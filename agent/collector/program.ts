@@ -1,0 +1,29 @@
+// The collector as a program of this machine: where it is, and which variables it is given. Invariant: nothing of the agent's own environment
+// reaches it but what is named here.
+import { accessSync, constants } from "node:fs";
+import { COLLECTOR_VERSION, type Settings, SettingsError } from "../settings.ts";
+
+/** Variables of the collector's allow-list environment that settings decide. */
+export function collectorVariables({ cluster }: Settings): Record<string, string> {
+  if (!cluster) return {};
+  const { hostname, port } = new URL(cluster.kubernetesServer);
+  return { KUBERNETES_SERVICE_HOST: hostname.replace(/^\[|\]$/g, ""), KUBERNETES_SERVICE_PORT: port || "443" };
+}
+
+/** The collector's program. Throws SettingsError when there is none. */
+export function collectorProgram({ otelcolPath }: Settings): string {
+  const found = otelcolPath.find((path) => isExecutable(path));
+  if (found !== undefined) return found;
+  const [named, ...others] = otelcolPath;
+  const where = others.length === 0 ? `${named} cannot be executed` : "there is no collector on PATH or in the tool cache";
+  throw new SettingsError(`OTELCOL_PATH: ${where}; install otelcol-contrib ${COLLECTOR_VERSION} and name it here`);
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}

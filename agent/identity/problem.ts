@@ -1,0 +1,28 @@
+// What keeps an identity from working, said once. Invariant: the same words are written once for each time that the problem comes.
+import type { Logger } from "pino";
+import { Outage } from "../common/outage.ts";
+import type { AgentIdentityStatus } from "./identity.ts";
+
+export type Problem = NonNullable<AgentIdentityStatus["problem"]>;
+
+/** The present problem of an identity is its `cause`. */
+export class ProblemReport {
+  readonly #outage: Outage<Problem>;
+
+  constructor(log: Logger, whose: "host" | "cluster") {
+    this.#outage = new Outage({
+      began: ({ code, message }) => log.error({ problem: code }, message),
+      ended: (_facts, { code }) => log.info({ was: code }, `the ${whose}'s identity has recovered`),
+    });
+  }
+
+  get current(): Problem | undefined {
+    return this.#outage.cause;
+  }
+
+  /** Undefined: there is none any more. */
+  tell(problem: Problem | undefined): void {
+    if (problem) this.#outage.failed(problem, problem.message);
+    else this.#outage.recovered();
+  }
+}

@@ -1,0 +1,34 @@
+// What the agent says of itself, in one value: the source of /status, /readyz and /metrics. Invariant: it holds no secret.
+import type { CollectorStatus } from "../collector/supervisor.ts";
+import type { AgentIdentityStatus } from "../identity/identity.ts";
+import type { ProxyStatus } from "../proxy/server.ts";
+import type { Signal } from "../settings.ts";
+import type { StateStatus } from "../state/state-dir.ts";
+import type { HeartbeatStatus } from "./heartbeat.ts";
+
+/** Parts that are not there yet are undefined. */
+export interface AgentStatus {
+  readonly program: string;
+  readonly version: string;
+  readonly startedAt: string;
+  readonly signals: readonly Signal[];
+  readonly clockSkewS: number;
+  readonly identity: AgentIdentityStatus | undefined;
+  /** Whose the state on this node is, and why there may be none yet. */
+  readonly state?: StateStatus | undefined;
+  readonly heartbeat: HeartbeatStatus | undefined;
+  readonly collector: CollectorStatus | undefined;
+  /** What the collector does without for now, and why. */
+  readonly waitsFor?: string | undefined;
+  readonly telemetry: ProxyStatus | undefined;
+  /** Host agent: the remote configuration in force, and why a newer one is not. */
+  readonly remoteConfig?: { readonly version: string | undefined; readonly error: string | undefined } | undefined;
+}
+
+export interface HealthSource {
+  status(): AgentStatus;
+  /** Asks the collector itself. */
+  collectorHealthy(): Promise<boolean>;
+  /** Of the collector's own metrics; undefined while it does not run. */
+  collectorMetricsUrl(): string | undefined;
+}
