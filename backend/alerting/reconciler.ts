@@ -1,7 +1,8 @@
 // Keeps the evaluator's rules those of the database, in the background: notice a change, hand it over, ask for a reload, read the
 // evaluator back until it has it. Invariant: it never gives up, it never blocks a request; a rule that stops a reload is found and
 // withheld; what one organisation's change waits for holds up no reload for another's. Every replica may run one.
-import { setTimeout as sleep } from "node:timers/promises";
+import { Loop, pause } from "../../agent/common/loop.ts";
+import { Outage } from "../../agent/common/outage.ts";
 import type { VmalertClient } from "../engines/vmalert/client.ts";
 import type { Log } from "../observability/log.ts";
 import type { Quarantine } from "./quarantine.ts";
@@ -29,6 +30,9 @@ export interface ReconcilerTiming {
 }
 
 const DEFAULT_TIMING: ReconcilerTiming = { pollMs: 2000, confirmMs: 15_000, confirmPollMs: 50, maxBackoffMs: 2000 };
+const FIRST_BACKOFF_MS = 500;
+const MAX_CONFIRM_POLL_MS = 250;
+const REMIND_MS = 300_000;
 /** A reload takes less: from then on it is looked at whether it was refused. */
 const SUSPICIOUS_MS = 3000;
 /** A change that waits longer than is promised. */
@@ -49,11 +53,11 @@ interface Waiting {
 export class Reconciler implements AsyncDisposable {
   readonly #options: ReconcilerOptions;
   readonly #timing: ReconcilerTiming;
-  readonly #stopping = new AbortController();
+  readonly #outage: Outage;
   /** Organisation → the revision that the evaluator had, at least. */
   readonly #confirmed = new Map<string, number>();
   readonly #waiting = new Map<string, Waiting>();
-  readonly #loop: Promise<void>;
+  readonly #loop: Loop;
   #sets: ReadonlyMap<string, RuleSet> = new Map();
   #readAtMs = Number.NEGATIVE_INFINITY;
   #reloadedAtMs = Number.NEGATIVE_INFINITY;
@@ -61,55 +65,56 @@ export class Reconciler implements AsyncDisposable {
   #loadingMs: number | undefined;
   /** When it was last found that something had not been loaded. */
   #questionedAtMs = Number.NEGATIVE_INFINITY;
-  #wake: (() => void) | undefined;
   #noticed = false;
-  #failures = 0;
+  #pauseMs: number;
 
   constructor(options: ReconcilerOptions) {
     this.#options = options;
     this.#timing = { ...DEFAULT_TIMING, ...options.timing };
-    this.#loop = this.#run();
+    this.#pauseMs = this.#timing.confirmPollMs;
+    this.#outage = new Outage({
+      began: (err) => options.log.warn({ err }, "the evaluator does not have all rules yet; retrying"),
+      reminded: (err, { failures, seconds }) =>
+        options.log.warn({ err, failures, seconds }, "the evaluator still does not have all rules; retrying"),
+      ended: ({ failures, seconds }) => options.log.info({ failures, seconds }, "recovered: the evaluator has all rules"),
+      remindEveryMs: REMIND_MS,
+    });
+    this.#loop = new Loop({
+      step: (signal) => this.#step(signal),
+      failed: (error) => this.#outage.failed(error),
+      backoffMs: [FIRST_BACKOFF_MS, this.#timing.maxBackoffMs],
+    });
   }
 
   /** Something changed: reconcile as soon as possible. */
   notice(): void {
     this.#noticed = true;
-    this.#wake?.();
+    this.#loop.wake();
   }
 
   /** True while the evaluator can be asked and no change waits for it longer than is promised. */
   get inStep(): boolean {
     const late = performance.now() - LATE_MS;
-    return this.#failures === 0 && [...this.#waiting.values()].every(({ sinceMs }) => sinceMs > late);
+    return this.#outage.sinceMs === undefined && [...this.#waiting.values()].every(({ sinceMs }) => sinceMs > late);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#stopping.abort();
-    this.#wake?.();
-    await this.#loop;
+    await this.#loop[Symbol.asyncDispose]();
   }
 
-  async #run(): Promise<void> {
-    let pauseMs = this.#timing.confirmPollMs;
-    while (!this.#stopping.signal.aborted) {
-      try {
-        const asked = await this.#step();
-        if (this.#failures > 0) this.#options.log.info("the evaluator has all rules again");
-        this.#failures = 0;
-        pauseMs = asked ? this.#timing.confirmPollMs : Math.min(250, pauseMs * 1.5);
-        await this.#wait(this.#waiting.size > 0 ? pauseMs : this.#timing.pollMs);
-        await this.#pause(this.#readAtMs + this.#timing.confirmPollMs - performance.now());
-      } catch (error) {
-        if (this.#stopping.signal.aborted) return;
-        this.#failures += 1;
-        if (this.#failures === 1) this.#options.log.warn({ err: error }, "the evaluator does not have all rules yet; trying again");
-        await this.#pause(Math.min(this.#timing.maxBackoffMs, 250 * 2 ** Math.min(this.#failures, 10)));
-      }
-    }
+  /** Answers how long to wait before the next one, unless something is noticed. */
+  async #step(signal: AbortSignal): Promise<number> {
+    await pause(this.#readAtMs + this.#timing.confirmPollMs - performance.now(), signal);
+    signal.throwIfAborted();
+    const asked = await this.#reconcile();
+    this.#outage.recovered();
+    this.#pauseMs = asked ? this.#timing.confirmPollMs : Math.min(MAX_CONFIRM_POLL_MS, this.#pauseMs * 1.5);
+    if (this.#noticed) return 0;
+    return this.#waiting.size > 0 ? this.#pauseMs : this.#timing.pollMs;
   }
 
   /** Answers whether a reload was asked for. */
-  async #step(): Promise<boolean> {
+  async #reconcile(): Promise<boolean> {
     await this.#readChanges();
     if (this.#waiting.size === 0) {
       this.#noticed ||= await this.#options.quarantine.tryNext();
@@ -202,18 +207,5 @@ export class Reconciler implements AsyncDisposable {
 
   #behind(): RuleSet[] {
     return [...this.#waiting.keys()].flatMap((orgId) => this.#sets.get(orgId) ?? []);
-  }
-
-  async #pause(ms: number): Promise<void> {
-    if (ms > 0) await sleep(ms, undefined, { signal: this.#stopping.signal }).catch(() => undefined);
-  }
-
-  /** Until something is noticed, at most `ms`. */
-  async #wait(ms: number): Promise<void> {
-    const woken = new AbortController();
-    this.#wake = () => woken.abort();
-    if (!this.#noticed)
-      await sleep(ms, undefined, { signal: AbortSignal.any([woken.signal, this.#stopping.signal]) }).catch(() => undefined);
-    this.#wake = undefined;
   }
 }

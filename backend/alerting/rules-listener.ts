@@ -2,15 +2,16 @@
 // Invariant: it serves nothing without the password and is never part of the public addresses; when the database is away it answers
 // with the last rules it knows, because a vmalert that starts without rules forgets its alerts. They are sent group by group: all of
 // them in one piece could be more than fits in one.
-import { cannotListen } from "../startup-error.ts";
 import { createHash, timingSafeEqual } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
+import { Outage } from "../../agent/common/outage.ts";
 import { ruleFileParts } from "../engines/vmalert/rule-file.ts";
 import type { Log } from "../observability/log.ts";
+import { cannotListen } from "../startup-error.ts";
 import type { RuleSets } from "./rule-set.ts";
 
 export interface RulesListenerOptions {
@@ -60,20 +61,24 @@ async function answer(request: IncomingMessage, response: ServerResponse, expect
 
 class LastKnownRules {
   readonly #ruleSets: RuleSets;
-  readonly #log: Log;
+  readonly #outage: Outage;
   #groups: readonly string[] | undefined;
 
   constructor(ruleSets: RuleSets, log: Log) {
     this.#ruleSets = ruleSets;
-    this.#log = log;
+    this.#outage = new Outage({
+      began: (err) => log.warn({ err }, "the rules cannot be read for the evaluator: it gets those known before"),
+      ended: ({ failures, seconds }) => log.info({ failures, seconds }, "recovered: the rules can be read for the evaluator"),
+    });
   }
 
   /** Each group as `renderGroup` wrote it. */
   async read(): Promise<readonly string[] | undefined> {
     try {
       this.#groups = [...(await this.#ruleSets.read()).values()].map(({ text }) => text).filter(Boolean);
+      this.#outage.recovered();
     } catch (error) {
-      this.#log.warn({ err: error }, "the rules cannot be read for the evaluator; it gets those known before");
+      this.#outage.failed(error);
     }
     return this.#groups;
   }

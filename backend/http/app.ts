@@ -9,7 +9,7 @@ import { fastify, LogController, type FastifyInstance, type FastifyReply, type F
 import { Connections, STRANGER_IDLE_S } from "./connections.ts";
 import { answerError } from "./error-answer.ts";
 import { ApiError } from "../errors.ts";
-import { FailureStory } from "./outage-log.ts";
+import { OutageLog } from "./outage-log.ts";
 import { linger } from "./linger.ts";
 import type { Log } from "../observability/log.ts";
 import { describeApi } from "./openapi.ts";
@@ -20,7 +20,7 @@ import { answerClientError, answerForServer, notAllowed, refuseUnroutable } from
 
 declare module "fastify" {
   interface FastifyInstance {
-    failureStory: FailureStory;
+    outages: OutageLog;
     /** Reads bodies within their budget, for routes that take another type than JSON. */
     smallBodies: SmallBodies;
   }
@@ -79,9 +79,9 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
     ...(certificate ? { https: { ...bounds, ...certificate.pair, handshakeTimeout: headMs } } : { http: bounds }),
   }) as unknown as FastifyInstance;
   validateStrictly(app);
-  const story = new FailureStory(options.log);
-  app.decorate("failureStory", story);
-  app.addHook("onClose", async () => story[Symbol.dispose]());
+  const outages = new OutageLog(options.log);
+  app.decorate("outages", outages);
+  app.addHook("onClose", async () => outages[Symbol.dispose]());
   if (app.server instanceof TlsServer) certificate?.keep(app.server);
   app.addHook("onClose", async () => certificate?.[Symbol.dispose]());
   boundRequests(app, options);

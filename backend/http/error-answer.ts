@@ -9,7 +9,7 @@ import { ApiError, ERROR_CODES } from "../errors.ts";
 export function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const answer = asApiError(error);
   const context = { code: answer.code, url: request.url.split("?")[0] };
-  if (answer.status > 500) request.server.failureStory.failed(answer.message, answer.cause ?? answer, { ...context, reqId: request.id });
+  if (answer.status > 500) request.server.outages.failed(answer.message, answer.cause ?? answer, { ...context, reqId: request.id });
   // What an engine refuses is lost for good, and the sender cannot know why.
   else if (answer.status === 500 || answer.code === "unstorable")
     request.log.error({ err: answer.cause ?? error, ...context }, answer.message);

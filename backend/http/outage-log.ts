@@ -1,51 +1,67 @@
-// Tells an outage in a few lines instead of one per refused request: when it begins (with its cause), every half minute how many more, and
-// when it has ended. Invariant: nothing of a failure's kind is lost, only its repetitions are counted.
+// Tells an outage that requests meet in a few lines instead of one per refused request: when it begins (with its cause), every half minute
+// while it lasts, and when no request has met it for that long. Invariant: each request that met it is counted.
+import { Outage } from "../../agent/common/outage.ts";
 import type { Log } from "../observability/log.ts";
 
 const INTERVAL_MS = 30_000;
 
-interface Chapter {
-  since: number;
-  last: number;
-  all: number;
+interface Failure {
+  readonly cause: unknown;
+  readonly context: Readonly<Record<string, unknown>>;
 }
 
-export class FailureStory implements Disposable {
+interface Told {
+  readonly outage: Outage<Failure>;
+  /** Since the last review. */
+  wasMet: boolean;
+}
+
+export class OutageLog implements Disposable {
   readonly #log: Log;
-  readonly #chapters = new Map<string, Chapter>();
+  readonly #intervalMs: number;
+  readonly #told = new Map<string, Told>();
   readonly #timer: NodeJS.Timeout;
 
   constructor(log: Log, intervalMs = INTERVAL_MS) {
     this.#log = log;
+    this.#intervalMs = intervalMs;
     this.#timer = setInterval(() => this.#review(), intervalMs).unref();
   }
 
   /** `what` is the message of the answer; failures with the same one are one outage. */
   failed(what: string, cause: unknown, context: Record<string, unknown>): void {
-    const chapter = this.#chapters.get(what);
-    if (chapter) {
-      chapter.last += 1;
-      chapter.all += 1;
-      return;
-    }
-    this.#chapters.set(what, { since: Date.now(), last: 0, all: 1 });
-    const { message, cause: deeper } = cause instanceof Error ? cause : new Error(String(cause));
-    this.#log.error({ ...context, cause: deeper instanceof Error ? `${message}: ${deeper.message}` : message }, what);
+    const told = this.#told.get(what) ?? { outage: this.#outageOf(what), wasMet: true };
+    this.#told.set(what, told);
+    told.wasMet = true;
+    told.outage.failed({ cause, context });
+  }
+
+  #outageOf(what: string): Outage<Failure> {
+    return new Outage({
+      began: ({ cause, context }) => this.#log.error({ ...context, cause: causeOf(cause) }, what),
+      reminded: (_, { failures, seconds }) => this.#log.warn({ requests: failures, seconds }, `still: ${what}`),
+      ended: ({ failures, seconds }) => this.#log.info({ requests: failures, seconds }, `recovered: ${what}`),
+      remindEveryMs: this.#intervalMs,
+    });
   }
 
   #review(): void {
-    for (const [what, chapter] of this.#chapters) {
-      const seconds = Math.round((Date.now() - chapter.since) / 1000);
-      if (chapter.last > 0) this.#log.warn({ requests: chapter.all, seconds }, `still: ${what}`);
-      else {
-        this.#log.info({ requests: chapter.all, seconds }, `no more: ${what}`);
-        this.#chapters.delete(what);
+    for (const [what, told] of this.#told) {
+      if (!told.wasMet) {
+        told.outage.recovered();
+        this.#told.delete(what);
       }
-      chapter.last = 0;
+      told.wasMet = false;
     }
   }
 
   [Symbol.dispose](): void {
     clearInterval(this.#timer);
   }
+}
+
+/** With the error below it, which says what the one above only names. */
+function causeOf(error: unknown): string {
+  const { message, cause } = error instanceof Error ? error : new Error(String(error));
+  return cause instanceof Error ? `${message}: ${cause.message}` : message;
 }

@@ -5,6 +5,7 @@ import { X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { createSecureContext } from "node:tls";
+import { Outage } from "../../agent/common/outage.ts";
 import type { Log } from "../observability/log.ts";
 
 const LOOK_MS = 10_000;
@@ -37,9 +38,10 @@ export class ServedCertificate implements Disposable {
   readonly #files: CertificateFiles;
   readonly #options: ServedCertificateOptions;
   readonly #now: () => number;
+  readonly #outage: Outage;
   #served: Pair;
   /** Looks in a row at which a pair could not be taken. */
-  #failures = 0;
+  #misfits = 0;
   #warnedMs = Number.NEGATIVE_INFINITY;
   #timer: NodeJS.Timeout | undefined;
 
@@ -48,6 +50,10 @@ export class ServedCertificate implements Disposable {
     this.#files = files;
     this.#options = options;
     this.#now = options.now ?? Date.now;
+    this.#outage = new Outage({
+      began: (err) => options.log.error({ err, ...files }, "the new TLS certificate cannot be taken: the old one stays"),
+      ended: ({ seconds }) => options.log.info({ seconds }, "recovered: the files of the TLS certificate fit"),
+    });
     this.#served = { cert: readFileSync(files.certFile, "utf8"), key: readFileSync(files.keyFile, "utf8") };
   }
 
@@ -70,12 +76,12 @@ export class ServedCertificate implements Disposable {
     try {
       const read = { cert: await readFile(certFile, "utf8"), key: await readFile(keyFile, "utf8") };
       if (read.cert !== this.#served.cert || read.key !== this.#served.key) this.#take(server, read);
-      this.#failures = 0;
+      this.#misfits = 0;
+      this.#outage.recovered();
     } catch (error) {
-      this.#failures += 1;
+      this.#misfits += 1;
       // They are two files: at one look, one of them may be missing or the old one.
-      if (this.#failures === 2)
-        this.#options.log.error({ err: error, certFile, keyFile }, "the new TLS certificate cannot be taken: the old one stays");
+      if (this.#misfits > 1) this.#outage.failed(error);
     }
     this.#warnOfExpiry();
   }

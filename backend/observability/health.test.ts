@@ -56,6 +56,20 @@ test("alive is not ready: when no engine answers, only /readyz is 503", async ()
   ]);
 });
 
+test("an engine that is away is told once, however often it is asked for, and that it has recovered", async () => {
+  const lines: string[] = [];
+  const log = createLog("info", "test", { write: (line) => void lines.push(line) });
+  let isAway = true;
+  await using health = await healthWith({ checks: { metrics: async () => (isAway ? failing() : undefined) }, log });
+  for (let probe = 0; probe < 3; probe++) await health.get("/readyz");
+  isAway = false;
+  for (let probe = 0; probe < 2; probe++) await health.get("/readyz");
+  expect(lines.map((line) => JSON.parse(line))).toMatchObject([
+    { level: "warn", engine: "metrics", msg: "an engine does not answer" },
+    { level: "info", engine: "metrics", msg: "an engine recovered: it answers", checks: 3 },
+  ]);
+});
+
 test("ready while every engine answers, not while draining", async () => {
   let draining = false;
   await using health = await healthWith({ checks: { metrics: async () => undefined }, draining: () => draining });

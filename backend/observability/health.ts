@@ -4,6 +4,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Registry } from "prom-client";
+import { Outage } from "../../agent/common/outage.ts";
 import type { Log } from "./log.ts";
 import type { ListenAddress } from "../settings.ts";
 import { cannotListen } from "../startup-error.ts";
@@ -26,11 +27,16 @@ export interface HealthListener extends AsyncDisposable {
 }
 
 const CHECK_TIMEOUT_MS = 3000;
+const REMIND_MS = 300_000;
+
+/** By engine. */
+type Outages = ReadonlyMap<string, Outage>;
 
 /** Listens, or rejects with one sentence if it cannot. */
 export async function startHealth(options: HealthOptions): Promise<HealthListener> {
+  const outages = new Map(Object.keys(options.checks).map((engine) => [engine, outageOf(engine, options.log)]));
   const server = createServer((request, response) => {
-    respond(options, request, response).catch((error: unknown) => {
+    respond(options, outages, request, response).catch((error: unknown) => {
       options.log.error({ err: error }, "the health listener failed to answer");
       response.destroy();
     });
@@ -46,7 +52,7 @@ export async function startHealth(options: HealthOptions): Promise<HealthListene
   };
 }
 
-async function respond(options: HealthOptions, request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function respond(options: HealthOptions, outages: Outages, request: IncomingMessage, response: ServerResponse): Promise<void> {
   if (request.method !== "GET" && request.method !== "HEAD") {
     response.setHeader("allow", "GET, HEAD");
     return send(response, 405, { error: "method_not_allowed", message: "only GET and HEAD are allowed here" });
@@ -55,7 +61,7 @@ async function respond(options: HealthOptions, request: IncomingMessage, respons
     case "/healthz":
       return send(response, 200, { status: "ok" });
     case "/readyz":
-      return sendReadiness(options, response);
+      return sendReadiness(options, outages, response);
     case "/metrics":
       response.setHeader("content-type", options.registry.contentType);
       response.end(await options.registry.metrics());
@@ -65,24 +71,32 @@ async function respond(options: HealthOptions, request: IncomingMessage, respons
   }
 }
 
-async function sendReadiness(options: HealthOptions, response: ServerResponse): Promise<void> {
+async function sendReadiness(options: HealthOptions, outages: Outages, response: ServerResponse): Promise<void> {
   // While draining the engines close, and are not to be asked any more.
-  const engines = options.draining() ? {} : await askEngines(options);
+  const engines = options.draining() ? {} : await askEngines(options, outages);
   if (options.draining()) return send(response, 503, { status: "draining" });
   const states = Object.values(engines);
   const status = states.every((state) => state === "ok") ? "ready" : states.includes("ok") ? "degraded" : "not ready";
   send(response, status === "not ready" ? 503 : 200, { status, engines });
 }
 
-async function askEngines({
-  checks,
-  checkTimeoutMs = CHECK_TIMEOUT_MS,
-  log,
-  onChecked,
-}: HealthOptions): Promise<Record<string, "ok" | "failing">> {
+function outageOf(engine: string, log: Log): Outage {
+  return new Outage({
+    began: (err) => log.warn({ engine, err }, "an engine does not answer"),
+    reminded: (err, { failures, seconds }) => log.warn({ engine, err, checks: failures, seconds }, "an engine still does not answer"),
+    ended: ({ failures, seconds }) => log.info({ engine, checks: failures, seconds }, "an engine recovered: it answers"),
+    remindEveryMs: REMIND_MS,
+  });
+}
+
+async function askEngines(
+  { checks, checkTimeoutMs = CHECK_TIMEOUT_MS, onChecked }: HealthOptions,
+  outages: Outages,
+): Promise<Record<string, "ok" | "failing">> {
   const asked = Object.entries(checks).map(async ([name, check]) => {
     const failure = await failureOf(check, checkTimeoutMs);
-    if (failure !== undefined) log.warn({ engine: name, err: failure }, "an engine does not answer");
+    if (failure === undefined) outages.get(name)?.recovered();
+    else outages.get(name)?.failed(failure);
     onChecked?.(name, failure === undefined);
     return [name, failure === undefined ? "ok" : "failing"] as const;
   });

@@ -5,6 +5,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Kysely, PGliteDialect, PostgresDialect, type Dialect } from "kysely";
 import { Pool } from "pg";
+import { Outage } from "../../../agent/common/outage.ts";
 import type { Log } from "../../observability/log.ts";
 import { ReportingDialect } from "./unreachable.ts";
 
@@ -61,8 +62,15 @@ function postgresql(url: string, { log, poolSize = 10 }: DatabaseOptions): Diale
   });
   // A connection that breaks is replaced by the next statement; without listeners it would end the process: the pool's for one that
   // idles, the client's own for one that is lent out, between the statements of a transaction too.
-  const lost = (error: Error) => log.warn({ code: (error as NodeJS.ErrnoException).code }, "a database connection was lost");
+  const outage = new Outage<NodeJS.ErrnoException>({
+    began: ({ code }) => log.warn({ code }, "a database connection was lost; retrying with the next statement"),
+    ended: ({ failures, seconds }) => log.info({ connections: failures, seconds }, "recovered: connected to the database"),
+  });
+  const lost = (error: Error) => outage.failed(error);
   pool.on("error", lost);
-  pool.on("connect", (client) => client.on("error", lost));
+  pool.on("connect", (client) => {
+    outage.recovered();
+    client.on("error", lost);
+  });
   return new PostgresDialect({ pool });
 }
