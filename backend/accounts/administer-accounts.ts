@@ -2,9 +2,9 @@
 // knows a password. Invariant: every change is an audit line that names the organisation it was done to; an organisation and the
 // installation keep their last administrator and operator here too.
 import type { FastifyInstance } from "fastify";
-import { ID_PARAMS, NOTHING } from "../enrolment/schema.ts";
 import { ApiError } from "../errors.ts";
 import { audit } from "../auth/audit-log.ts";
+import { ID_PARAMS, NOTHING, UUID_SCHEMA, uuidOf } from "../http/schemas.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "./password.ts";
 import type { AccountDeps } from "./deps.ts";
 import { EMAIL_SCHEMA, findUserByEmail, insertUser, requireFreeEmail } from "./table.ts";
@@ -14,7 +14,7 @@ const common = { tags: ["accounts"], security: [{ session: [] }] };
 const account = {
   type: "object",
   required: [...USER_SCHEMA.required, "org_id"],
-  properties: { ...USER_SCHEMA.properties, org_id: { type: "string", format: "uuid" } },
+  properties: { ...USER_SCHEMA.properties, org_id: UUID_SCHEMA },
 } as const;
 
 const schemas = {
@@ -90,8 +90,9 @@ export function registerAccountAdministration(app: FastifyInstance, deps: Accoun
 
 /** A malformed id is the id of nothing. */
 function idOf(id: string, what: string): string {
-  if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id)) throw missing(what);
-  return id.toLowerCase();
+  const uuid = uuidOf(id);
+  if (uuid === undefined) throw missing(what);
+  return uuid;
 }
 
 function missing(what: string): ApiError {

@@ -2,6 +2,7 @@
 // whoever asks for them and for what; who asks from one address, or for one organisation, waits behind its own, never behind all of
 // another's, and nobody's many keep another's one from waiting; nothing is computed for a client that has gone.
 import type { FastifyReply, FastifyRequest } from "fastify";
+import { orgOf } from "../auth/request-identity.ts";
 import { ApiError } from "../errors.ts";
 import { FairTurns, QueueFullError } from "../turns/fair-turns.ts";
 import { networkOf } from "./login-backoff.ts";
@@ -20,7 +21,7 @@ export class HashTurns {
     const leave = (): void => gone.abort();
     reply.raw.once("close", leave);
     try {
-      return await this.#turns.run(request.user?.orgId ?? networkOf(request.ip), gone.signal, work);
+      return await this.#turns.run(orgOf(request) ?? networkOf(request.ip), gone.signal, work);
     } catch (error) {
       if (gone.signal.aborted) throw new ApiError("unavailable", "the client went away", { retryAfterS: 1 });
       if (!(error instanceof QueueFullError)) throw error;

@@ -2,8 +2,8 @@
 // after the same work, and nobody is refused for what others tried (login-backoff.ts, hash-turns.ts).
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
-import { UNFIT_CHARACTERS } from "../enrolment/schema.ts";
 import { audit } from "../auth/audit-log.ts";
+import { UNFIT_CHARACTERS } from "../http/schemas.ts";
 import { LoginBackoff } from "./login-backoff.ts";
 import { decoyHash, passwordMatches } from "./password.ts";
 import { createProxyWarning } from "./proxy-warning.ts";

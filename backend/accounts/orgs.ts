@@ -1,7 +1,7 @@
 // GET and POST /api/orgs: an operator sees and creates organisations, each with its first administrator.
 import type { FastifyInstance } from "fastify";
-import { nameSchema } from "../enrolment/schema.ts";
 import { audit } from "../auth/audit-log.ts";
+import { nameSchema, TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "./password.ts";
 import type { AccountDeps } from "./deps.ts";
 import { EMAIL_SCHEMA, insertOrg, insertUser, requireFreeEmail, requireFreeName } from "./table.ts";
@@ -9,7 +9,7 @@ import { EMAIL_SCHEMA, insertOrg, insertUser, requireFreeEmail, requireFreeName 
 const org = {
   type: "object",
   required: ["org_id", "name"],
-  properties: { org_id: { type: "string", format: "uuid" }, name: { type: "string" }, created_at: { type: "string", format: "date-time" } },
+  properties: { org_id: UUID_SCHEMA, name: { type: "string" }, created_at: TIME_SCHEMA },
 } as const;
 
 const createSchema = {

@@ -2,9 +2,9 @@
 // that a user of another organisation is the same as none; an e-mail address is unique over all, because a login names none.
 import { randomUUID } from "node:crypto";
 import type { Kysely, Transaction } from "kysely";
-import { UNFIT_CHARACTERS } from "../enrolment/schema.ts";
 import { ApiError } from "../errors.ts";
 import type { Role } from "../auth/request-identity.ts";
+import { UNFIT_CHARACTERS } from "../http/schemas.ts";
 
 export interface OrgRow {
   id: string;

@@ -3,8 +3,9 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { sql, type Transaction } from "kysely";
 import { ApiError } from "../errors.ts";
-import type { Role, SessionUser } from "../auth/request-identity.ts";
+import { callerOf, type Role, type SessionUser } from "../auth/request-identity.ts";
 import { audit } from "../auth/audit-log.ts";
+import { idOf, ID_PARAMS, missing, NOTHING, TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "./password.ts";
 import { requireRoom } from "./room.ts";
 import type { AccountDeps } from "./deps.ts";
@@ -16,16 +17,14 @@ export const USER_SCHEMA = {
   type: "object",
   required: ["user_id", "email", "role", "created_at"],
   properties: {
-    user_id: { type: "string", format: "uuid" },
+    user_id: UUID_SCHEMA,
     email: { type: "string" },
     role: ROLE_SCHEMA,
-    created_at: { type: "string", format: "date-time" },
+    created_at: TIME_SCHEMA,
   },
 } as const;
 
 const common = { tags: ["accounts"], security: [{ session: [] }] };
-const params = { type: "object", properties: { id: { type: "string" } } } as const;
-const nothing = { 204: { type: "null" } } as const;
 
 function bodyOf(required: Record<string, object>) {
   return { type: "object", additionalProperties: false, required: Object.keys(required), properties: required };
@@ -42,18 +41,18 @@ const schemas = {
   password: {
     ...common,
     summary: "Set a password; the user's sessions end",
-    params,
+    params: ID_PARAMS,
     body: bodyOf({ password: PASSWORD_SCHEMA }),
-    response: nothing,
+    response: NOTHING,
   },
   role: {
     ...common,
     summary: "Change a role; in force within 5 seconds",
-    params,
+    params: ID_PARAMS,
     body: bodyOf({ role: ROLE_SCHEMA }),
     response: { 200: USER_SCHEMA },
   },
-  remove: { ...common, summary: "Remove a user; refused within 5 seconds", params, response: nothing },
+  remove: { ...common, summary: "Remove a user; refused within 5 seconds", params: ID_PARAMS, response: NOTHING },
 };
 
 interface ById {
@@ -65,7 +64,7 @@ export function registerUserRoutes(app: FastifyInstance, deps: AccountDeps): voi
   const admin = guards.user("admin");
 
   app.get("/api/users", { schema: schemas.list, onRequest: guards.user("viewer") }, async (request) => {
-    const rows = await db.selectFrom("users").selectAll().where("org_id", "=", caller(request).orgId).orderBy("email").execute();
+    const rows = await db.selectFrom("users").selectAll().where("org_id", "=", callerOf(request).orgId).orderBy("email").execute();
     return rows.map(shown);
   });
 
@@ -74,10 +73,10 @@ export function registerUserRoutes(app: FastifyInstance, deps: AccountDeps): voi
     { schema: schemas.create, onRequest: admin },
     async (request, reply) => {
       const { email, password, role } = request.body;
-      if (role === "operator") requireOperator(caller(request));
+      if (role === "operator") requireOperator(callerOf(request));
       await requireFreeEmail(db, email);
       const passwordHash = await hashTurns.run(request, reply, () => hashPassword(password));
-      const row = { org_id: caller(request).orgId, email, role, password_hash: passwordHash };
+      const row = { org_id: callerOf(request).orgId, email, role, password_hash: passwordHash };
       const created = await insertedWithRoom(db, row, new Date(now()));
       audit(request, "user.create", { user_id: created.id, email: created.email, role });
       return await reply.code(201).send(shown(created));
@@ -104,7 +103,7 @@ export function registerUserRoutes(app: FastifyInstance, deps: AccountDeps): voi
 
   app.put<ById & { Body: { role: Role } }>("/api/users/:id/role", { schema: schemas.role, onRequest: admin }, async (request) => {
     const { role } = request.body;
-    if (role === "operator") requireOperator(caller(request));
+    if (role === "operator") requireOperator(callerOf(request));
     const before = await change(deps, request, async (trx, row) => {
       if (role !== "operator") await keepOthers(trx, row, role);
       await trx.updateTable("users").set({ role }).where("id", "=", row.id).execute();
@@ -136,14 +135,14 @@ async function change(
   request: FastifyRequest<ById>,
   apply: (trx: Transaction<AccountTables>, row: UserRow) => Promise<unknown>,
 ): Promise<UserRow> {
-  const { orgId } = caller(request);
-  const id = parsedId(request.params.id);
+  const { orgId } = callerOf(request);
+  const id = idOf(request, "user");
   const row = await db.transaction().execute(async (trx) => {
     await lockOperators(trx);
     await trx.selectFrom("orgs").select("id").where("id", "=", orgId).forUpdate().execute();
     const found = await trx.selectFrom("users").selectAll().where("id", "=", id).where("org_id", "=", orgId).forUpdate().executeTakeFirst();
-    if (!found) throw missing();
-    if (found.role === "operator") requireOperator(caller(request));
+    if (!found) throw missing("user");
+    if (found.role === "operator") requireOperator(callerOf(request));
     await apply(trx, found);
     return found;
   });
@@ -153,15 +152,15 @@ async function change(
 
 /** What `change` will refuse, before anything costly is done for it. */
 async function requireChangeable(db: AccountDb, request: FastifyRequest<ById>): Promise<void> {
-  const id = parsedId(request.params.id);
+  const id = idOf(request, "user");
   const found = await db
     .selectFrom("users")
     .select("role")
     .where("id", "=", id)
-    .where("org_id", "=", caller(request).orgId)
+    .where("org_id", "=", callerOf(request).orgId)
     .executeTakeFirst();
-  if (!found) throw missing();
-  if (found.role === "operator") requireOperator(caller(request));
+  if (!found) throw missing("user");
+  if (found.role === "operator") requireOperator(callerOf(request));
 }
 
 /** Always first, and in one order: two operators cannot remove each other at once. */
@@ -182,21 +181,6 @@ export async function keepOthers(trx: Transaction<AccountTables>, row: UserRow, 
 
 function requireOperator(user: SessionUser): void {
   if (user.role !== "operator") throw new ApiError("forbidden", "only an operator grants, changes or removes the role operator");
-}
-
-function caller(request: FastifyRequest): SessionUser {
-  if (!request.user) throw new Error("route without a user guard");
-  return request.user;
-}
-
-function missing(): ApiError {
-  return new ApiError("not_found", "there is no such user in your organisation");
-}
-
-/** A malformed id is the id of nothing. */
-function parsedId(id: string): string {
-  if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id)) throw missing();
-  return id;
 }
 
 export function shown(row: UserRow) {

@@ -5,10 +5,11 @@ import type { FastifyInstance, FastifyRequest, RouteShorthandOptions } from "fas
 import { audit } from "../auth/audit-log.ts";
 import type { VmalertClient } from "../engines/vmalert/client.ts";
 import { ClientGoneError, goneSignal } from "../http/client-gone.ts";
+import { uuidOf } from "../http/schemas.ts";
 import { ApiError } from "../errors.ts";
 import { FairTurns, QueueFullError } from "../turns/fair-turns.ts";
 import type { MetricsStore } from "../metrics/store.ts";
-import type { Guards, SessionUser } from "../auth/request-identity.ts";
+import { callerOf, type Guards } from "../auth/request-identity.ts";
 import { alertHistory } from "./history.ts";
 import type { RuleCheck } from "./rule-check.ts";
 import { DRAFT_SCHEMA, RULE_BODY_SCHEMA, ruleObject, type Rule, type RuleBody } from "./rule.ts";
@@ -43,7 +44,6 @@ const STATUS_TURNS = { running: 8, perOrg: 2, waitingPerOrg: 1000 };
 type OfRule = { Params: { id: string } };
 type HistoryRoute = OfRule & { Querystring: { start?: string; end?: string; limit: number } };
 
-const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const HISTORY_MS = 24 * 3_600_000;
 export const HISTORY_QUERY = {
   type: "object",
@@ -67,11 +67,11 @@ export function registerRuleRoutes(app: FastifyInstance, options: RuleRoutesOpti
   });
 
   app.get("/rules", route("viewer", "All rules of the organisation, oldest first"), async (request) =>
-    (await rules.list(userOf(request).orgId)).map(ruleObject),
+    (await rules.list(callerOf(request).orgId)).map(ruleObject),
   );
 
   app.post<{ Body: RuleBody }>("/rules", route("admin", "Creates a rule", { body: RULE_BODY_SCHEMA }), async (request, reply) => {
-    const { orgId } = userOf(request);
+    const { orgId } = callerOf(request);
     const tried = await check.check(orgId, request.body, goneSignal(reply));
     const rule = await rules.create(orgId, tried.rule);
     changed();
@@ -82,7 +82,7 @@ export function registerRuleRoutes(app: FastifyInstance, options: RuleRoutesOpti
   app.post<{ Body: RuleBody }>(
     "/rules/validate",
     route("viewer", "Would this rule be taken, and how many series does it match now?", { body: DRAFT_SCHEMA }),
-    async (request, reply) => await validate(check, userOf(request).orgId, request.body, goneSignal(reply)),
+    async (request, reply) => await validate(check, callerOf(request).orgId, request.body, goneSignal(reply)),
   );
 
   app.put<OfRule & { Body: RuleBody }>(
@@ -99,7 +99,7 @@ export function registerRuleRoutes(app: FastifyInstance, options: RuleRoutesOpti
   );
 
   app.delete<OfRule>("/rules/:id", route("admin", "Deletes a rule"), async (request, reply) => {
-    await rules.delete(userOf(request).orgId, idOf(request));
+    await rules.delete(callerOf(request).orgId, idOf(request));
     changed();
     audit(request, "rule.delete", { rule_id: idOf(request) });
     return await reply.code(204).send();
@@ -145,18 +145,12 @@ async function history(rule: Rule, request: FastifyRequest<HistoryRoute>, option
 }
 
 async function ruleOf(request: FastifyRequest<OfRule>, rules: RuleTable): Promise<Rule> {
-  return (await rules.find(userOf(request).orgId, idOf(request))) ?? notFound();
+  return (await rules.find(callerOf(request).orgId, idOf(request))) ?? notFound();
 }
 
 /** A malformed id is that of no rule. */
 function idOf(request: FastifyRequest<OfRule>): string {
-  const { id } = request.params;
-  return UUID.test(id) ? id.toLowerCase() : notFound();
-}
-
-function userOf(request: FastifyRequest): SessionUser {
-  if (!request.user) throw new Error("the route has no session guard");
-  return request.user;
+  return uuidOf(request.params.id) ?? notFound();
 }
 
 /** The contract of this service knows 500 where others answer 502. */

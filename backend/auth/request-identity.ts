@@ -1,7 +1,7 @@
 // Who a request comes from, as derived on the server: from the key of a signed request, or from the claims of a session JWT.
-// Invariant: nothing of it ever comes from a payload. Set by authenticate.ts and accounts/session.ts, read by route handlers.
+// Invariant: nothing of it ever comes from a payload, and handlers learn of it by the functions of this file only.
 
-import type { onRequestAsyncHookHandler } from "fastify";
+import type { FastifyRequest, onRequestAsyncHookHandler } from "fastify";
 
 export type KeyKind = "cluster" | "host" | "direct";
 export type Role = "viewer" | "admin" | "operator";
@@ -24,7 +24,7 @@ export interface SessionUser {
   readonly role: Role;
 }
 
-/** Hooks that routes put before their handlers; both run before the body is read. Implementations: authenticate.ts, accounts/session.ts. */
+/** Hooks that routes put before their handlers; both run before the body is read. */
 export interface Guards {
   /** Verifies the signature and the key's kind (403 `wrong_key_kind`), sets `request.signingKey` and `X-Key-Age-Days`. */
   signed(...kinds: KeyKind[]): onRequestAsyncHookHandler;
@@ -39,4 +39,21 @@ declare module "fastify" {
     /** Set on endpoints that require a session JWT. */
     user?: SessionUser;
   }
+}
+
+/** The logged-in user. Behind a route without a user guard it is our own mistake: throws, which is answered 500 and logged. */
+export function callerOf({ user }: FastifyRequest): SessionUser {
+  if (!user) throw new Error("the route has no user guard");
+  return user;
+}
+
+/** The key that signed it. Behind a route without a signed guard it is our own mistake: throws, which is answered 500 and logged. */
+export function signerOf({ signingKey }: FastifyRequest): SigningKey {
+  if (!signingKey) throw new Error("the route has no signed guard");
+  return signingKey;
+}
+
+/** The organisation that it comes from, once it is authenticated. */
+export function orgOf({ signingKey, user }: FastifyRequest): string | undefined {
+  return signingKey?.orgId ?? user?.orgId;
 }

@@ -2,13 +2,15 @@
 // comes in pages that are bounded in clusters and in nodes.
 import type { FastifyInstance } from "fastify";
 import { audit } from "../auth/audit-log.ts";
+import { callerOf } from "../auth/request-identity.ts";
+import { idOf, ID_PARAMS, missing, NOTHING, OPTIONAL_TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
 import { clusterPage } from "./cluster-page.ts";
 import { isOnline } from "./heartbeat.ts";
 import { revokeKeysOf } from "./key-table.ts";
 import { CURSOR_QUERY, linkNext, PAGE_ROWS, readCursor, type CursorQuery } from "./page.ts";
 import { currentKeyTimes } from "./registry.ts";
 import type { EnrolmentDeps } from "./deps.ts";
-import { caller, COLLECTOR_SCHEMA, idOf, ID_PARAMS, missing, NOTHING, OPTIONAL_TIME_SCHEMA, UUID_SCHEMA } from "./schema.ts";
+import { COLLECTOR_SCHEMA } from "./schema.ts";
 
 const common = { tags: ["enrolment"], security: [{ session: [] }] };
 const text = { type: ["string", "null"] } as const;
@@ -53,7 +55,7 @@ const schemas = {
 
 export function registerClusterAdministration(app: FastifyInstance, { db, guards, keys, now, pageRows = PAGE_ROWS }: EnrolmentDeps): void {
   app.get<CursorQuery>("/api/clusters", { schema: schemas.list, onRequest: guards.user("viewer") }, async (request, reply) => {
-    const { orgId } = caller(request);
+    const { orgId } = callerOf(request);
     const { clusters, next } = await clusterPage(db, orgId, readCursor(request, 3), pageRows);
     if (next) linkNext(request, reply, next);
     const ids = clusters.map(({ row }) => row.id);
@@ -75,7 +77,7 @@ export function registerClusterAdministration(app: FastifyInstance, { db, guards
 
   app.delete("/api/clusters/:id", { schema: schemas.remove, onRequest: guards.user("admin") }, async (request, reply) => {
     const id = idOf(request, "cluster");
-    const { orgId } = caller(request);
+    const { orgId } = callerOf(request);
     const hashes = await db.transaction().execute(async (trx) => {
       const done = await trx.deleteFrom("clusters").where("id", "=", id).where("org_id", "=", orgId).executeTakeFirst();
       if (done.numDeletedRows === 0n) throw missing("cluster");

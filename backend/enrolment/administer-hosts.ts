@@ -4,13 +4,15 @@ import type { FastifyInstance } from "fastify";
 import { sql } from "kysely";
 import type { HostConfig } from "../../agent/protocol/enrolment.ts";
 import { audit } from "../auth/audit-log.ts";
+import { callerOf } from "../auth/request-identity.ts";
+import { idOf, ID_PARAMS, missing, NOTHING, OPTIONAL_TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
 import { isOnline } from "./heartbeat.ts";
 import { HOST_CONFIG_RESPONSE_SCHEMA, HOST_CONFIG_SCHEMA } from "./host-config-schema.ts";
 import { revokeKeysOf } from "./key-table.ts";
 import { CURSOR_QUERY, linkNext, PAGE_ROWS, readCursor, type CursorQuery } from "./page.ts";
 import { currentKeyTimes } from "./registry.ts";
 import type { EnrolmentDeps } from "./deps.ts";
-import { caller, COLLECTOR_SCHEMA, idOf, ID_PARAMS, missing, NOTHING, OPTIONAL_TIME_SCHEMA, UUID_SCHEMA } from "./schema.ts";
+import { COLLECTOR_SCHEMA } from "./schema.ts";
 
 const common = { tags: ["enrolment"], security: [{ session: [] }] };
 const text = { type: ["string", "null"] } as const;
@@ -55,7 +57,7 @@ const schemas = {
 
 export function registerHostAdministration(app: FastifyInstance, { db, guards, keys, now, pageRows = PAGE_ROWS }: EnrolmentDeps): void {
   app.get<CursorQuery>("/api/v1/agents", { schema: schemas.list, onRequest: guards.user("viewer") }, async (request, reply) => {
-    const { orgId } = caller(request);
+    const { orgId } = callerOf(request);
     const [hostname, id] = readCursor(request, 2) ?? [];
     let query = db.selectFrom("hosts").selectAll().where("org_id", "=", orgId);
     if (hostname !== undefined && id !== undefined) query = query.where(sql<boolean>`(hostname, id) > (${hostname}, ${id}::uuid)`);
@@ -90,7 +92,7 @@ export function registerHostAdministration(app: FastifyInstance, { db, guards, k
         .updateTable("hosts")
         .set({ config: JSON.stringify(request.body), config_version: sql<number>`config_version + 1` })
         .where("id", "=", id)
-        .where("org_id", "=", caller(request).orgId)
+        .where("org_id", "=", callerOf(request).orgId)
         .returning(["config", "config_version"])
         .executeTakeFirst();
       if (!updated) throw missing("host");
@@ -101,7 +103,7 @@ export function registerHostAdministration(app: FastifyInstance, { db, guards, k
 
   app.delete("/api/v1/agents/:id", { schema: schemas.remove, onRequest: guards.user("admin") }, async (request, reply) => {
     const id = idOf(request, "host");
-    const { orgId } = caller(request);
+    const { orgId } = callerOf(request);
     const hashes = await db.transaction().execute(async (trx) => {
       const done = await trx.deleteFrom("hosts").where("id", "=", id).where("org_id", "=", orgId).executeTakeFirst();
       if (done.numDeletedRows === 0n) throw missing("host");

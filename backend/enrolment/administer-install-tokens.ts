@@ -6,9 +6,10 @@ import { sql } from "kysely";
 import { audit } from "../auth/audit-log.ts";
 import { requireRoom } from "../accounts/room.ts";
 import { ApiError } from "../errors.ts";
+import { callerOf } from "../auth/request-identity.ts";
+import { bodyIsOptional, idOf, ID_PARAMS, missing, NOTHING, OPTIONAL_TIME_SCHEMA, TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
 import { newInstallToken } from "./install-token.ts";
 import type { EnrolmentDeps } from "./deps.ts";
-import { bodyIsOptional, caller, idOf, ID_PARAMS, missing, NOTHING, OPTIONAL_TIME_SCHEMA, TIME_SCHEMA, UUID_SCHEMA } from "./schema.ts";
 
 const UNITS_MS = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 const MAX_TTL_MS = 365 * UNITS_MS.d;
@@ -59,7 +60,7 @@ export function registerInstallTokenAdministration(app: FastifyInstance, { db, g
       const at = now();
       const expires = new Date(at + ttlMs(request.body.ttl));
       const { token, hash } = newInstallToken();
-      const row = { id: randomUUID(), org_id: caller(request).orgId, token_hash: hash, created_at: new Date(at), expires_at: expires };
+      const row = { id: randomUUID(), org_id: callerOf(request).orgId, token_hash: hash, created_at: new Date(at), expires_at: expires };
       await db.transaction().execute(async (trx) => {
         const unused = sql<{ count: number }>`
           SELECT count(*)::int AS count FROM install_tokens WHERE org_id = ${row.org_id} AND used_at IS NULL`;
@@ -78,7 +79,7 @@ export function registerInstallTokenAdministration(app: FastifyInstance, { db, g
     const rows = await db
       .selectFrom("install_tokens")
       .select(["id", "created_at", "expires_at", "used_at"])
-      .where("org_id", "=", caller(request).orgId)
+      .where("org_id", "=", callerOf(request).orgId)
       .orderBy("created_at", "desc")
       .limit(1000)
       .execute();
@@ -92,7 +93,11 @@ export function registerInstallTokenAdministration(app: FastifyInstance, { db, g
 
   app.delete("/api/install-tokens/:id", { schema: schemas.remove, onRequest: guards.user("admin") }, async (request, reply) => {
     const id = idOf(request, "install token");
-    const done = await db.deleteFrom("install_tokens").where("id", "=", id).where("org_id", "=", caller(request).orgId).executeTakeFirst();
+    const done = await db
+      .deleteFrom("install_tokens")
+      .where("id", "=", id)
+      .where("org_id", "=", callerOf(request).orgId)
+      .executeTakeFirst();
     if (done.numDeletedRows === 0n) throw missing("install token");
     audit(request, "install_token.delete", { install_token_id: id });
     return await reply.code(204).send();

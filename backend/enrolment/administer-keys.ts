@@ -4,9 +4,10 @@ import type { FastifyInstance } from "fastify";
 import { sql } from "kysely";
 import { audit } from "../auth/audit-log.ts";
 import { requireRoom } from "../accounts/room.ts";
+import { callerOf } from "../auth/request-identity.ts";
+import { idOf, ID_PARAMS, missing, nameSchema, NOTHING, OPTIONAL_TIME_SCHEMA, TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
 import { mintKey, revokeKeysOf } from "./key-table.ts";
 import type { EnrolmentDeps } from "./deps.ts";
-import { caller, idOf, ID_PARAMS, missing, nameSchema, NOTHING, OPTIONAL_TIME_SCHEMA, TIME_SCHEMA, UUID_SCHEMA } from "./schema.ts";
 
 const common = { tags: ["enrolment"], security: [{ session: [] }] };
 const key = { key_id: UUID_SCHEMA, name: { type: "string" }, created_at: TIME_SCHEMA } as const;
@@ -39,7 +40,7 @@ const schemas = {
 export function registerKeyAdministration(app: FastifyInstance, { db, guards, keys, masterKeys, now }: EnrolmentDeps): void {
   app.post<{ Body: { name: string } }>("/api/keys", { schema: schemas.create, onRequest: guards.user("admin") }, async (request, reply) => {
     const { name } = request.body;
-    const { orgId } = caller(request);
+    const { orgId } = callerOf(request);
     const { row, rawKey } = await db.transaction().execute(async (trx) => {
       const kept = sql<{ count: number }>`
         SELECT count(*)::int AS count FROM api_keys WHERE org_id = ${orgId} AND kind = 'direct' AND revoked_at IS NULL`;
@@ -54,7 +55,7 @@ export function registerKeyAdministration(app: FastifyInstance, { db, guards, ke
     const rows = await db
       .selectFrom("api_keys")
       .select(["id", "node", "created_at", "first_used_at"])
-      .where("org_id", "=", caller(request).orgId)
+      .where("org_id", "=", callerOf(request).orgId)
       .where("kind", "=", "direct")
       .where("revoked_at", "is", null)
       .orderBy("created_at", "desc")
@@ -69,7 +70,7 @@ export function registerKeyAdministration(app: FastifyInstance, { db, guards, ke
 
   app.delete("/api/keys/:id", { schema: schemas.remove, onRequest: guards.user("admin") }, async (request, reply) => {
     const id = idOf(request, "key");
-    const { orgId } = caller(request);
+    const { orgId } = callerOf(request);
     const found = await db
       .selectFrom("api_keys")
       .select("node")

@@ -2,11 +2,13 @@
 // how it is written is in cluster-beats.ts.
 import type { FastifyInstance } from "fastify";
 import { CLUSTER_HEARTBEAT_PATH, type Heartbeat, ORG_ID_HEADER } from "../../agent/protocol/enrolment.ts";
+import { signerOf } from "../auth/request-identity.ts";
+import { bodyIsOptional, NOTHING } from "../http/schemas.ts";
 import { type ClusterBeat, MAX_NODES, writeClusterBeats } from "./cluster-beats.ts";
 import { Gathered } from "./gathered.ts";
 import { clipped, collectorOf, HEARTBEAT_BYTES, HEARTBEAT_SCHEMA, intervalOf } from "./heartbeat.ts";
 import type { EnrolmentDeps } from "./deps.ts";
-import { bodyIsOptional, MAX_INSTALLATION, NOTHING, signer } from "./schema.ts";
+import { MAX_INSTALLATION } from "./schema.ts";
 
 const schema = {
   summary: "A cluster's agent is alive",
@@ -24,7 +26,7 @@ export function registerClusterHeartbeat(app: FastifyInstance, { db, guards, now
     CLUSTER_HEARTBEAT_PATH,
     { schema, bodyLimit: HEARTBEAT_BYTES, onRequest: guards.signed("cluster"), preValidation: bodyIsOptional },
     async (request, reply) => {
-      const { hostId: clusterId, orgId } = signer(request);
+      const { hostId: clusterId, orgId } = signerOf(request);
       const beat = beatOf(clusterId, request.body, new Date(now()));
       await beats.add(orgId, `${clusterId}/${beat.node ?? ""}`, beat);
       return await reply.code(204).header(ORG_ID_HEADER, orgId).send();

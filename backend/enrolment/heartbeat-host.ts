@@ -3,11 +3,12 @@
 import type { FastifyInstance } from "fastify";
 import type { Kysely } from "kysely";
 import { HOST_HEARTBEAT_PATH, type Heartbeat, ORG_ID_HEADER } from "../../agent/protocol/enrolment.ts";
+import { signerOf } from "../auth/request-identity.ts";
+import { bodyIsOptional, NOTHING } from "../http/schemas.ts";
 import type { ApiError } from "../errors.ts";
 import { Gathered } from "./gathered.ts";
 import { clipped, collectorOf, HEARTBEAT_BYTES, HEARTBEAT_SCHEMA, intervalOf } from "./heartbeat.ts";
 import type { EnrolmentDeps } from "./deps.ts";
-import { bodyIsOptional, NOTHING, signer } from "./schema.ts";
 import type { EnrolmentTables } from "./table.ts";
 
 const schema = {
@@ -31,7 +32,7 @@ export function registerHostHeartbeat(app: FastifyInstance, { db, guards, now }:
     HOST_HEARTBEAT_PATH,
     { schema, bodyLimit: HEARTBEAT_BYTES, onRequest: guards.signed("host"), preValidation: bodyIsOptional },
     async (request, reply) => {
-      const { hostId, orgId } = signer(request);
+      const { hostId, orgId } = signerOf(request);
       await beats.add(orgId, hostId, rowOf(request.body, new Date(now())));
       return await reply.code(204).header(ORG_ID_HEADER, orgId).send();
     },

@@ -1,6 +1,6 @@
 // What a remote configuration of a host may say: intervals, log paths, signals and log level, and nothing else. Invariant: an unknown field
 // or a malformed value is refused when it is written; the host judges again, with its own list of allowed paths.
-import { UNFIT_CHARACTERS } from "./schema.ts";
+import { UNFIT_CHARACTERS } from "../http/schemas.ts";
 
 const interval = { type: "string", pattern: "^[1-9][0-9]{0,5}(ms|s|m|h)$", description: "a duration such as 500ms, 30s or 5m" } as const;
 

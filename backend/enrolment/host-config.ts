@@ -2,9 +2,10 @@
 // signs. Registered by routes.ts.
 import type { FastifyInstance } from "fastify";
 import type { HostConfigResponse } from "../../agent/protocol/enrolment.ts";
+import { signerOf } from "../auth/request-identity.ts";
+import { idOf, ID_PARAMS, missing } from "../http/schemas.ts";
 import { HOST_CONFIG_RESPONSE_SCHEMA } from "./host-config-schema.ts";
 import type { EnrolmentDeps } from "./deps.ts";
-import { idOf, ID_PARAMS, missing, signer } from "./schema.ts";
 
 const schema = {
   summary: "Remote configuration of the host that signs",
@@ -18,7 +19,7 @@ const schema = {
 export function registerHostConfig(app: FastifyInstance, { db, guards }: EnrolmentDeps): void {
   app.get("/api/v1/agents/:id/config", { schema, onRequest: guards.signed("host") }, async (request, reply) => {
     const id = idOf(request, "host");
-    if (id !== signer(request).hostId) throw missing("host");
+    if (id !== signerOf(request).hostId) throw missing("host");
     const row = await db.selectFrom("hosts").select(["config", "config_version"]).where("id", "=", id).executeTakeFirst();
     if (!row) throw missing("host");
     const version = String(row.config_version);

@@ -6,12 +6,12 @@ import type { FastifyRequest, onRequestAsyncHookHandler } from "fastify";
 import type { Kysely, Transaction } from "kysely";
 import { IDEMPOTENCY_KEY_HEADER } from "../../agent/protocol/enrolment.ts";
 import { ApiError } from "../errors.ts";
+import { uuidOf } from "../http/schemas.ts";
 import type { MasterKeys } from "./master-key.ts";
 import type { EnrolmentTables, InstallTokenRow, KeyRow } from "./table.ts";
 
 /** How long a lost answer can be asked for again. */
 export const REPLAY_MS = 24 * 60 * 60_000;
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 export function newInstallToken(): { token: string; hash: string } {
   const token = `it_${randomBytes(32).toString("base64url")}`;
@@ -25,7 +25,8 @@ function hashOf(token: string): string {
 /** The Idempotency-Key, lower case. Throws `missing_idempotency_key`. */
 export function idempotencyKey(request: FastifyRequest): string {
   const value = request.headers[IDEMPOTENCY_KEY_HEADER];
-  if (typeof value === "string" && UUID.test(value)) return value.toLowerCase();
+  const key = typeof value === "string" ? uuidOf(value) : undefined;
+  if (key !== undefined) return key;
   throw new ApiError("missing_idempotency_key", "send `Idempotency-Key: <uuid>`, the same one when this call is repeated");
 }
 

@@ -6,12 +6,13 @@ import { ORG_ID_HEADER, REGISTER_CLUSTER_PATH, ROTATION_OVERLAP_MS, type Registe
 import type { Selectable, Transaction } from "kysely";
 import { audit } from "../auth/audit-log.ts";
 import { ApiError } from "../errors.ts";
+import { nameSchema, TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
 import { installTokenGuard, spendInstallToken, type Enrol } from "./install-token.ts";
 import { offlineAfterMs } from "./heartbeat.ts";
 import { mintKey, retireOtherKeys } from "./key-table.ts";
 import { currentKeyTimes } from "./registry.ts";
 import type { EnrolmentDeps } from "./deps.ts";
-import { MAX_INSTALLATION, nameSchema, TIME_SCHEMA, UUID_SCHEMA } from "./schema.ts";
+import { MAX_INSTALLATION } from "./schema.ts";
 import type { ClusterTable, EnrolmentTables } from "./table.ts";
 
 const schema = {

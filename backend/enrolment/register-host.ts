@@ -4,10 +4,10 @@ import { randomUUID } from "node:crypto";
 import type { FastifyInstance } from "fastify";
 import { ORG_ID_HEADER, REGISTER_HOST_PATH, ROTATION_OVERLAP_MS, type RegisterHostRequest } from "../../agent/protocol/enrolment.ts";
 import { audit } from "../auth/audit-log.ts";
+import { nameSchema, TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
 import { installTokenGuard, spendInstallToken, type Enrol } from "./install-token.ts";
 import { mintKey, retireOtherKeys } from "./key-table.ts";
 import type { EnrolmentDeps } from "./deps.ts";
-import { nameSchema, TIME_SCHEMA, UUID_SCHEMA } from "./schema.ts";
 
 const schema = {
   summary: "Register a host with an install token",

@@ -7,10 +7,11 @@ import { ROTATE_KEY_PATH, ROTATION_OVERLAP_MS, type RotateKeyResponse } from "..
 import { audit } from "../auth/audit-log.ts";
 import { createRotationGuard, revoked } from "../auth/signed-requests.ts";
 import { ApiError } from "../errors.ts";
+import { signerOf } from "../auth/request-identity.ts";
+import { TIME_SCHEMA } from "../http/schemas.ts";
 import { idempotencyKey, REPLAY_MS } from "./install-token.ts";
 import { mintKey, retireOtherKeys } from "./key-table.ts";
 import type { EnrolmentDeps } from "./deps.ts";
-import { signer, TIME_SCHEMA } from "./schema.ts";
 import type { EnrolmentTables, KeyRow } from "./table.ts";
 
 const schema = {
@@ -31,7 +32,7 @@ export function registerRotateKey(app: FastifyInstance, deps: EnrolmentDeps): vo
   const { db, masterKeys, keys, now } = deps;
   app.post(ROTATE_KEY_PATH, { schema, onRequest: createRotationGuard({ keys, now }) }, async (request): Promise<RotateKeyResponse> => {
     const idempotency = idempotencyKey(request);
-    const signing = signer(request);
+    const signing = signerOf(request);
     const at = new Date(now());
     const { fresh, old, rawKey, repeated } = await db.transaction().execute(async (trx) => {
       const held = await keysOfCluster(trx, signing.hostId);

@@ -6,6 +6,7 @@ import { Server as TlsServer } from "node:tls";
 import { Ajv, type ValidateFunction } from "ajv";
 import addFormats from "ajv-formats";
 import { fastify, LogController, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { orgOf } from "../auth/request-identity.ts";
 import { Connections, STRANGER_IDLE_S } from "./connections.ts";
 import { answerError } from "./error-answer.ts";
 import { ApiError } from "../errors.ts";
@@ -153,11 +154,6 @@ function boundRequests(app: FastifyInstance, options: AppOptions): void {
     return answers.stream(orgId, reply, [Buffer.from(payload)]);
   });
   app.addHook("onResponse", async (request) => linger(request.raw, orgOf(request), options.lingerMs));
-}
-
-/** Whose it is, once it is authenticated. */
-function orgOf({ signingKey, user }: FastifyRequest): string | undefined {
-  return signingKey?.orgId ?? user?.orgId;
 }
 
 /** Clients name a type for an empty body too (fetch: text/plain); nothing of any type is no body, which some routes allow. */

@@ -5,6 +5,7 @@
 import type { IncomingMessage } from "node:http";
 import type { FastifyRequest } from "fastify";
 import { networkOf } from "../accounts/login-backoff.ts";
+import { orgOf } from "../auth/request-identity.ts";
 import { ApiError } from "../errors.ts";
 import { ByteBudget, type Reservation } from "../ingest/byte-budget.ts";
 
@@ -49,7 +50,7 @@ export class SmallBodies {
   async read(request: FastifyRequest, mostBytes = SMALL_BODY_BYTES): Promise<Buffer> {
     const { raw } = request;
     if (Number(raw.headers["content-length"] ?? 0) > mostBytes) throw tooLarge(mostBytes);
-    const orgId = request.signingKey?.orgId ?? request.user?.orgId;
+    const orgId = orgOf(request);
     const reservation = orgId === undefined ? this.#strangers.open(networkOf(request.ip)) : this.#orgs.open(orgId);
     this.#held.set(request, reservation);
     const body = await collected(raw, mostBytes, reservation, this.#pace);

@@ -4,7 +4,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
 import { giveBack } from "../engines/free-buffer.ts";
 import type { Observations, Signal } from "../observability/own-metrics.ts";
-import type { Guards, SigningKey } from "../auth/request-identity.ts";
+import { type Guards, signerOf, type SigningKey } from "../auth/request-identity.ts";
 import { MAX_BODY_BYTES, readBody, type BodyPace } from "./body.ts";
 import { ByteBudget } from "./byte-budget.ts";
 import { Quota, type QuotaLimits } from "./quota.ts";
@@ -101,8 +101,7 @@ class Door {
   }
 
   async #store(signal: Signal, ingest: IngestSignal, request: FastifyRequest): Promise<void> {
-    const key = request.signingKey;
-    if (!key) throw new Error("the route has no signature guard");
+    const key = signerOf(request);
     if (this.#options.draining()) {
       throw new ApiError("unavailable", "this replica is stopping; send it again", { retryAfterS: RETRY_AFTER_DRAINING_S });
     }

@@ -1,10 +1,10 @@
 // The Prometheus HTTP API over the tenant's own metrics, for Grafana and scripts with a bearer token. Invariant: only the parameters
-// listed here reach the engine, none of the caller's headers do, and the tenant comes from the session. Wired by serve.ts.
+// listed here reach the engine, none of the caller's headers do, and the tenant comes from the session.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
 import type { Answers } from "../query/answers.ts";
 import { goneSignal } from "../query/page-route.ts";
-import type { Guards } from "../auth/request-identity.ts";
+import { callerOf, type Guards } from "../auth/request-identity.ts";
 import { prometheusSchema } from "./api-description.ts";
 import type { MetricsStore, QueryEndpoint } from "./store.ts";
 
@@ -52,8 +52,7 @@ async function answer(
   reply: FastifyReply,
   label?: string,
 ): Promise<FastifyReply> {
-  if (!request.user) throw new Error("the route has no session guard");
-  const { orgId } = request.user;
+  const { orgId } = callerOf(request);
   const signal = goneSignal(reply);
   const params = forwardedParams(request);
   try {

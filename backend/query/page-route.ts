@@ -2,6 +2,7 @@
 // has left is no failure, and its query does not go on without it.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
+import { callerOf } from "../auth/request-identity.ts";
 import type { QueryOptions } from "../turns/in-turn.ts";
 import type { Answers } from "./answers.ts";
 import type { Found } from "./page.ts";
@@ -13,8 +14,7 @@ export async function answerPage(
   reply: FastifyReply,
   { answers, page, ask }: { answers: Answers; page: Page; ask: (orgId: string, options: QueryOptions) => Promise<Found> },
 ): Promise<FastifyReply> {
-  if (!request.user) throw new Error("the route has no session guard");
-  const { orgId } = request.user;
+  const { orgId } = callerOf(request);
   const signal = goneSignal(reply);
   try {
     const found = await ask(orgId, { signal, admit: () => answers.admit(orgId) });

@@ -1,0 +1,48 @@
+// Who a request comes from, where a route has no guard or the other one: nobody, and never somebody by default.
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import { pino } from "pino";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { closeRoutes, createApp } from "../http/app.ts";
+import { callerOf, orgOf, signerOf } from "./request-identity.ts";
+
+const USER = { userId: "u", orgId: "red", email: "u@example.org", role: "viewer" } as const;
+const KEY = { keyId: "k", kind: "host", orgId: "blue", hostId: "h", node: "n", createdAt: new Date(0) } as const;
+
+describe("the caller of a request", () => {
+  let app: FastifyInstance;
+
+  beforeEach(async () => {
+    app = await createApp({ log: pino({ level: "silent" }) });
+    const guards = {
+      none: async () => {},
+      user: async (request: FastifyRequest) => void (request.user = USER),
+      key: async (request: FastifyRequest) => void (request.signingKey = KEY),
+    };
+    for (const [name, onRequest] of Object.entries(guards)) {
+      app.get(`/${name}/caller`, { onRequest }, async (request) => [callerOf(request).userId]);
+      app.get(`/${name}/signer`, { onRequest }, async (request) => [signerOf(request).keyId]);
+      app.get(`/${name}/org`, { onRequest }, async (request) => [orgOf(request) ?? "nobody's"]);
+    }
+    await closeRoutes(app);
+  });
+
+  afterEach(() => app.close());
+
+  test.each([
+    ["/user/caller", ["u"]],
+    ["/key/signer", ["k"]],
+    ["/user/org", ["red"]],
+    ["/key/org", ["blue"]],
+    ["/none/org", ["nobody's"]],
+  ])("is known behind the guard of %s", async (url, expected) => {
+    expect((await app.inject(url)).json()).toEqual(expected);
+  });
+
+  test.each(["/none/caller", "/none/signer", "/user/signer", "/key/caller"])(
+    "is our own mistake where the guard is missing: %s",
+    async (url) => {
+      const answer = await app.inject(url);
+      expect([answer.statusCode, answer.json().error]).toEqual([500, "internal"]);
+    },
+  );
+});
