@@ -15,7 +15,7 @@ import { dirname, join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { makeFolder } from "../backend/data-dir/make-folder.ts";
+import { makeFolder } from "../agent/common/make-folder.ts";
 import { toolPath } from "./fetch-tools.ts";
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));

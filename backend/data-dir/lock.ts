@@ -6,7 +6,7 @@ import { readFile, rm, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { makeFolder } from "./make-folder.ts";
+import { makeFolder } from "../../agent/common/make-folder.ts";
 import { StartError } from "../startup-error.ts";
 
 /** Another process uses the directory; the message says which and what to do. */

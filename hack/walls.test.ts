@@ -1,0 +1,124 @@
+// Each wall of ARCHITECTURE.md ("Folders") has a fixture that breaks it, and lint refuses that; what is allowed is let through. The fixtures
+// are one line each, written into a tree of their own with our .oxlintrc.json.
+import { globSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { execa } from "execa";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+
+const ROOT = join(import.meta.dirname, "..");
+/** What engines may use of backend/, besides their own. */
+const UNDER_THE_ENGINES = ["engines", "observability", "turns"];
+const FOLDERS = readdirSync(join(ROOT, "backend"), { withFileTypes: true })
+  .filter((each) => each.isDirectory() && each.name !== "node_modules")
+  .map(({ name }) => name);
+
+const type = (path: string) => `import type { X } from "${path}"; export type Y = X;`;
+
+/** Wall, file, its text. */
+const REFUSED: [wall: string, file: string, text: string][] = [
+  ["agent/ imports nothing outside agent/", "agent/a.ts", type("../backend/errors.ts")],
+  ["agent/ imports nothing outside agent/", "agent/a/b.ts", type("../../backend/errors.ts")],
+  ["agent/ imports nothing outside agent/", "agent/a/b/c.ts", type("../../../test/fixtures/processes.ts")],
+  ["agent/ imports nothing outside agent/", "agent/a/tool.ts", type("../../hack/tools/obtain.ts")],
+  ["agent/ imports nothing outside agent/", "agent/a/late.ts", 'export const late = async () => await import("../../backend/errors.ts");'],
+  ["agent/ imports nothing outside agent/", "agent/a/passed-on.ts", 'export { ApiError } from "../../backend/errors.ts";'],
+  ["agent/ imports nothing outside agent/", "agent/a/winding.ts", type("../a/../../backend/errors.ts")],
+  ["agent/ imports nothing outside agent/", "agent/a/dotted.ts", type("./../../backend/errors.ts")],
+  ["agent/ imports nothing outside agent/", "agent/a/named.ts", type("@atherops/backend/errors.ts")],
+  ["agent/protocol has node: imports only", "agent/protocol/package.ts", type("undici")],
+  ["agent/protocol has node: imports only", "agent/protocol/settings.ts", type("../settings.ts")],
+  ["agent/common has node: imports only", "agent/common/package.ts", type("pino")],
+  ["agent/common has node: imports only", "agent/common/scoped.ts", type("@fastify/swagger")],
+  ["agent/common has node: imports only", "agent/common/process.ts", 'import { env } from "node:process"; export const home = env.HOME;'],
+  ["agent/common has node: imports only", "agent/common/wire.ts", type("../protocol/signature.ts")],
+  ["backend/ imports of agent/ only protocol and common", "backend/a.ts", type("../agent/settings.ts")],
+  ["backend/ imports of agent/ only protocol and common", "backend/a/b.ts", type("../../agent/proxy/body.ts")],
+  ["backend/ imports of agent/ only protocol and common", "backend/a/b/c.ts", type("../../../agent/identity/enrol.ts")],
+  ["backend/ imports of agent/ only protocol and common", "backend/a/winding.ts", type("../../agent/protocol/../proxy/body.ts")],
+  ["backend/ imports no tools or tests", "backend/a/tool.ts", type("../../hack/fetch-tools.ts")],
+  ["backend/ imports no tools or tests", "backend/test.ts", type("../test/fixtures/processes.ts")],
+  ["backend/ imports nothing of cli", "backend/a/cli.ts", type("../cli/client.ts")],
+  ...FOLDERS.filter((name) => !UNDER_THE_ENGINES.includes(name)).flatMap((name): [string, string, string][] => [
+    [`engines know no ${name}`, `backend/engines/${name}.ts`, type(`../${name}/x.ts`)],
+    [`engines know no ${name}`, `backend/engines/a/${name}.ts`, type(`../../${name}/x.ts`)],
+  ]),
+  ["engines know no wiring", "backend/engines/a/serve.ts", type("../../serve.ts")],
+  ["engines know no settings", "backend/engines/a/settings-of.ts", type("../../settings.ts")],
+  ["engines know no protocol", "backend/engines/a/protocol.ts", type("../../../agent/protocol/signature.ts")],
+  ["the program atherops talks HTTP", "backend/cli/errors.ts", type("../errors.ts")],
+  ["the program atherops talks HTTP", "backend/cli/lock.ts", type("../data-dir/lock.ts")],
+  ["the program atherops talks HTTP", "backend/cli/package.ts", type("pino")],
+  ["the program atherops talks HTTP", "backend/cli/bin/errors.ts", type("../../errors.ts")],
+  ["only settings.ts reads the environment", "agent/a/env.ts", 'export const home = process.env["HOME"];'],
+  ["only settings.ts reads the environment", "backend/a/env.ts", 'export const home = process["env"].HOME;'],
+  ["only settings.ts reads the environment", "backend/engines/env.ts", "export const read = (env = process.env) => env;"],
+  ["only settings.ts reads the environment", "backend/cli/env.ts", 'import { env } from "node:process"; export const home = env.HOME;'],
+];
+
+const ALLOWED: [file: string, text: string][] = [
+  ["agent/ok.ts", type("./a/ok.ts")],
+  ["agent/a/ok.ts", type("../common/ok.ts")],
+  ["agent/a/b/ok.ts", type("../../common/ok.ts")],
+  ["agent/common/ok.ts", 'import { stat } from "node:fs/promises"; export type X = typeof stat;'],
+  ["agent/common/beside.ts", type("./ok.ts")],
+  ["agent/settings.ts", "export const read = (env = process.env) => env;"],
+  ["backend/ok.ts", type("../agent/protocol/signature.ts")],
+  ["backend/a/ok.ts", type("../../agent/common/ok.ts")],
+  ["backend/a/b/ok.ts", type("../../../agent/protocol/signature.ts")],
+  ["backend/a/engine.ts", type("../engines/a/ok.ts")],
+  ["backend/engines/ok.ts", type("../observability/log.ts")],
+  ["backend/engines/a/ok.ts", type("../../errors.ts")],
+  ["backend/engines/a/common.ts", type("../../../agent/common/ok.ts")],
+  ["backend/engines/a/child.ts", type("../child.ts")],
+  ["backend/cli/ok.ts", 'import { Command } from "commander"; import { X } from "./client.ts"; export const y = [Command, X];'],
+  ["backend/cli/bin/ok.ts", type("../program.ts")],
+  ["backend/cli/settings.ts", "export const read = (env = process.env) => env;"],
+  ["backend/a/free.test.ts", type("../../hack/fetch-tools.ts")],
+];
+
+const WALLS = new Set(["eslint(no-restricted-imports)", "import(no-cycle)", "node(no-process-env)"]);
+let folder: string;
+/** File → the rules of walls that it breaks. */
+const broken = new Map<string, string[]>();
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "atherops-walls-"));
+  const config = JSON.parse(readFileSync(join(ROOT, ".oxlintrc.json"), "utf8")) as { options: { typeAware: boolean } };
+  // No wall asks for types, and there are none of these files.
+  writeFileSync(join(folder, ".oxlintrc.json"), JSON.stringify({ ...config, options: { ...config.options, typeAware: false } }));
+  for (const [file, text] of [...REFUSED.map(([, ...rest]) => rest), ...ALLOWED]) {
+    mkdirSync(dirname(join(folder, file)), { recursive: true });
+    writeFileSync(join(folder, file), `${text}\n`);
+  }
+  const program = join(ROOT, "node_modules/oxlint/bin/oxlint");
+  const { stdout } = await execa(process.execPath, [program, "--format=json"], { cwd: folder, reject: false });
+  const { diagnostics } = JSON.parse(stdout) as { diagnostics: { code: string; filename: string }[] };
+  for (const { code, filename } of diagnostics) if (WALLS.has(code)) broken.set(filename, [...(broken.get(filename) ?? []), code]);
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+describe("a wall that lint holds", () => {
+  test.each(REFUSED)("%s: %s", (_wall, file) => {
+    expect([...WALLS]).toEqual(expect.arrayContaining(broken.get(file) ?? ["nothing refuses it"]));
+  });
+
+  test.each(ALLOWED)("lets %s through", (file) => {
+    expect(broken.get(file)).toBeUndefined();
+  });
+});
+
+test("no file is deeper than the walls reach, or of a kind that they do not know", () => {
+  const files = globSync("{agent,backend}/**/*.{ts,mts,cts,js,mjs,cjs}", {
+    cwd: ROOT,
+    exclude: (name) => ["node_modules", "dist"].includes(name),
+  }).filter((file) => !file.includes("node_modules/"));
+  expect(files.length).toBeGreaterThan(300);
+  expect(files.filter((file) => !/^(?:agent|backend)\/(?:[^/]+\/){0,2}[^/]+\.ts$/.test(file) && !file.endsWith(".d.ts"))).toEqual([]);
+});
+
+test("nothing reads the environment around the linter's rule", () => {
+  const around = /globalThis\.process|\benv\b[^;={}]*\}\s*=\s*process\b|process\s*\[\s*[`']env/;
+  const sources = globSync("{agent,backend}/**/*.ts", { cwd: ROOT }).filter((file) => !/node_modules|\.test\.ts$/.test(file));
+  expect(sources.filter((file) => around.test(readFileSync(join(ROOT, file), "utf8")))).toEqual([]);
+});
