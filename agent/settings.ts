@@ -9,9 +9,10 @@
 //                                            and names, addresses or networks (10.0.0.0/8) reached without; never used for loopback
 //   INSTALL_TOKEN                            one-time token of the first start; not needed once enrolled
 //   STATE_DIR               /var/lib/atherops-otel-agent | /var/lib/atherops-agent   queue, checkpoints, collector configuration
-//   HEARTBEAT_INTERVAL      30s
+//   HEARTBEAT_INTERVAL      30s              how often the backend is told that this agent lives; after three intervals of silence it is
+//                                            shown as offline
 //   COMPRESSION             gzip             to the backend: none | gzip | zstd
-//   SIGNALS                 metrics,logs,traces
+//   SIGNALS                 metrics,logs,traces   comma-separated: what is collected and sent; OTLP of other signals is not taken
 //   METRICS_INTERVAL        30s              how often host, kubelet and cAdvisor metrics are read
 //   HEALTH_LISTEN           :9598            /healthz, /readyz, /status, /metrics. Without a host: [::], which takes IPv4 too, or
 //                                            0.0.0.0 where there is no IPv6
@@ -47,9 +48,9 @@
 //   SERVICE_ACCOUNT_DIR     /var/run/secrets/kubernetes.io/serviceaccount   token and ca.crt
 //   HOST_ROOT               /hostfs          where the node's root file system is mounted
 //   VALUE_NAMES                              set by the Helm chart: which of its values sets which variable; errors name the value
-import { homedir } from "node:os";
-import { join, resolve } from "node:path";
-import { type ListenAddress, SettingsReader } from "./common/settings-reader.ts";
+import { resolve } from "node:path";
+import type { ListenAddress } from "./common/settings-reader.ts";
+import { AgentSettingsReader } from "./settings-kinds.ts";
 
 export { type ListenAddress, SettingsError } from "./common/settings-reader.ts";
 
@@ -136,7 +137,7 @@ export const COLLECTOR_VERSION = "0.149.0";
 
 /** Reads and validates everything. Throws one SettingsError that lists all problems. */
 export function readSettings(identity: Identity, env: NodeJS.ProcessEnv = process.env): { settings: Settings; secrets: Secrets } {
-  const read = new Reader(env);
+  const read = new AgentSettingsReader(env);
   const settings = readPlain(read, identity);
   const secrets = {
     // Its file may be gone: once enrolled, the token is no longer needed.
@@ -165,10 +166,10 @@ function valueNames(json: string | undefined): Map<string, string> {
 
 /** The install token as it is now: INSTALL_TOKEN_FILE is a mounted Secret, which changes while the agent runs. Undefined when unreadable. */
 export function readInstallToken(env: NodeJS.ProcessEnv = process.env): string | undefined {
-  return new Reader(env).text("INSTALL_TOKEN");
+  return new AgentSettingsReader(env).text("INSTALL_TOKEN");
 }
 
-function readPlain(read: Reader, identity: Identity): Settings {
+function readPlain(read: AgentSettingsReader, identity: Identity): Settings {
   const isHost = identity === "host";
   const otlpHost = isHost ? "127.0.0.1" : "";
   return {
@@ -179,13 +180,13 @@ function readPlain(read: Reader, identity: Identity): Settings {
     stateDir: resolve(read.text("STATE_DIR") ?? (isHost ? "/var/lib/atherops-otel-agent" : "/var/lib/atherops-agent")),
     heartbeatIntervalMs: read.duration("HEARTBEAT_INTERVAL", "30s", 1000),
     compression: read.oneOf("COMPRESSION", ["gzip", "none", "zstd"]),
-    signals: read.signals("SIGNALS"),
+    signals: read.someOf("SIGNALS", SIGNALS),
     metricsIntervalMs: read.duration("METRICS_INTERVAL", "30s", 1000),
     health: read.listen("HEALTH_LISTEN", ":9598"),
     otlpGrpc: read.listen("OTLP_GRPC_LISTEN", `${otlpHost}:4317`),
     otlpHttp: read.listen("OTLP_HTTP_LISTEN", `${otlpHost}:4318`),
     proxy: read.loopback("PROXY_LISTEN", "127.0.0.1:9599"),
-    otelcolPath: read.program("OTELCOL_PATH", "otelcol-contrib"),
+    otelcolPath: read.program("OTELCOL_PATH", "otelcol-contrib", COLLECTOR_VERSION),
     collectorConfigFile: read.readableFile("COLLECTOR_CONFIG_FILE"),
     allowOtherExporters: read.flag("ALLOW_OTHER_EXPORTERS"),
     collectorMemoryMib: read.integer("COLLECTOR_MEMORY_MIB", 400, 64),
@@ -199,7 +200,7 @@ function readPlain(read: Reader, identity: Identity): Settings {
   };
 }
 
-function readHost(read: Reader): HostSettings {
+function readHost(read: AgentSettingsReader): HostSettings {
   return {
     credentialsFile: resolve(read.text("CREDENTIALS_FILE") ?? "/etc/atherops/credentials.json"),
     logPaths: read.absolutePaths("LOG_PATHS", "/var/log/**/*.log"),
@@ -208,7 +209,7 @@ function readHost(read: Reader): HostSettings {
   };
 }
 
-function readCluster(read: Reader): ClusterSettings {
+function readCluster(read: AgentSettingsReader): ClusterSettings {
   const nodeName = read.required("NODE_NAME");
   return {
     clusterName: read.required("CLUSTER_NAME"),
@@ -226,107 +227,4 @@ function readCluster(read: Reader): ClusterSettings {
     kubernetesServer: read.kubernetesServer(),
     serviceAccountDir: read.text("SERVICE_ACCOUNT_DIR") ?? "/var/run/secrets/kubernetes.io/serviceaccount",
   };
-}
-
-function isEncoded(text: string): boolean {
-  try {
-    decodeURIComponent(text);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-function isLoopback(host: string): boolean {
-  return host === "localhost" || host === "::1" || host === "[::1]" || /^127(\.\d{1,3}){3}$/.test(host);
-}
-
-/** The kinds that only the agent has. */
-class Reader extends SettingsReader {
-  /** Lower case wins, as in curl. */
-  eitherCase(name: string): string | undefined {
-    return this.plain(name.toLowerCase()) ?? this.text(name);
-  }
-
-  /** The port is that of the scheme where none is given. */
-  proxyUrl(name: string): string | undefined {
-    const text = this.eitherCase(name);
-    if (text === undefined) return undefined;
-    const url = URL.parse(text);
-    if (!url || !/^https?:$/.test(url.protocol)) this.problem(`${name}: not an http or https URL`);
-    else if (!isEncoded(url.username) || !isEncoded(url.password))
-      this.problem(`${name}: a % in user or password must be written as %25 (percent-encoding)`);
-    return text;
-  }
-
-  backendUrl(name: string, allowPlainHttp: boolean): string {
-    const text = this.required(name);
-    if (text === "") return "";
-    const url = URL.parse(text);
-    if (!url || !/^https?:$/.test(url.protocol)) {
-      this.problem(`${name}: not an http or https URL`);
-      return "";
-    }
-    if (url.username || url.password || url.search || url.hash || url.pathname !== "/") {
-      this.problem(`${name}: scheme, host and port only, such as https://telemetry.example:8443`);
-    }
-    if (url.protocol === "http:" && !isLoopback(url.hostname) && !allowPlainHttp) {
-      this.problem(`${name}: plain http would send telemetry readable by anyone on the way: use https, or set ALLOW_PLAIN_HTTP=true`);
-    }
-    return url.origin;
-  }
-
-  loopback(name: string, fallback: string): ListenAddress {
-    const address = this.listen(name, fallback);
-    if (!isLoopback(address.host)) this.problem(`${name}: must be a loopback address: whoever reaches it has its telemetry signed`);
-    return address;
-  }
-
-  absolutePaths(name: string, fallback: string): string[] {
-    const paths = this.text(name) === undefined ? [fallback] : this.list(name);
-    for (const path of paths) {
-      if (!path.startsWith("/") || path.split("/").includes("..")) this.problem(`${name}: "${path}" is not an absolute path without ".."`);
-    }
-    return paths;
-  }
-
-  signals(name: string): Signal[] {
-    const given = this.text(name) === undefined ? SIGNALS : this.list(name);
-    for (const item of given) {
-      if (!SIGNALS.includes(item as Signal)) this.problem(`${name}: "${item}" is not one of ${SIGNALS.join(", ")}`);
-    }
-    if (given.length === 0) this.problem(`${name}: name at least one of ${SIGNALS.join(", ")}`);
-    return SIGNALS.filter((signal) => given.includes(signal));
-  }
-
-  kubeletTls(name: string): string {
-    const text = this.text(name) ?? "verify";
-    return text === "verify" || text === "skip" ? text : (this.readableFile(name) ?? text);
-  }
-
-  kubernetesServer(): string {
-    const host = this.required("KUBERNETES_SERVICE_HOST");
-    const port = this.integer("KUBERNETES_SERVICE_PORT", 443, 1);
-    return `https://${host.includes(":") ? `[${host}]` : host}:${port}`;
-  }
-
-  /** The collector's own are RE2: what JavaScript writes otherwise, leading flags and named groups, is no mistake. */
-  pattern(name: string): string | undefined {
-    const text = this.text(name);
-    try {
-      if (text !== undefined) RegExp(text.replace(/^\(\?[imsU]+\)/, "").replaceAll("(?P<", "(?<"));
-    } catch {
-      this.problem(`${name}: not a regular expression`);
-    }
-    return text;
-  }
-
-  program(variable: string, name: string): string[] {
-    const given = this.text(variable);
-    const cache = this.plain("XDG_CACHE_HOME") ?? join(homedir(), ".cache");
-    const onPath = (this.plain("PATH") ?? "").split(":").filter(Boolean);
-    return given
-      ? [given]
-      : [...onPath.map((folder) => join(folder, name)), join(cache, "atherops", "tools", name, COLLECTOR_VERSION, name)];
-  }
 }

@@ -4,7 +4,7 @@
 // Linux only (/proc), as both agents are.
 import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
+import { pause } from "../common/loop.ts";
 import type { Log } from "../log.ts";
 
 interface Note {
@@ -51,7 +51,7 @@ async function end({ pid, startTicks }: Identified, graceMs: number, log: Log): 
   const killAt = Date.now() + graceMs;
   while (lives()) {
     if (Date.now() > killAt) process.kill(pid, "SIGKILL");
-    await sleep(50);
+    await pause(50);
   }
 }
 

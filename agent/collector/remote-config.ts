@@ -8,7 +8,7 @@ import { Loop, spread } from "../common/loop.ts";
 import type { Credential, CredentialSource } from "../credentials/store.ts";
 import type { Log } from "../log.ts";
 import type { HostConfig } from "../protocol/enrolment.ts";
-import { durationMs } from "../common/duration.ts";
+import { durationWanted, durationWithin } from "../common/duration.ts";
 import { LOG_LEVELS, type LogLevel, type Signal, SIGNALS } from "../settings.ts";
 import type { BackendApi } from "../upstream/backend-api.ts";
 
@@ -56,7 +56,7 @@ interface Remembered {
 }
 
 const MAX_PATHS = 100;
-const MAX_INTERVAL_MS = 86_400_000;
+const INTERVAL = { minMs: 1000, maxMs: 86_400_000 };
 
 export class RemoteConfigLoop implements AsyncDisposable {
   readonly #options: RemoteConfigOptions;
@@ -170,8 +170,8 @@ function refuseUnknown(unknown: Record<string, unknown>, name: string): void {
 
 function intervalOf(value: unknown, name: string): number | undefined {
   if (value === undefined) return undefined;
-  const ms = typeof value === "string" ? durationMs(value) : undefined;
-  if (ms === undefined || ms < 1000 || ms > MAX_INTERVAL_MS) throw new RemoteConfigError(`${name} must be a duration from 1s to 1d`);
+  const ms = typeof value === "string" ? durationWithin(value, INTERVAL) : undefined;
+  if (ms === undefined) throw new RemoteConfigError(`${name} must be ${durationWanted(INTERVAL, "30s or 5m")}`);
   return ms;
 }
 

@@ -2,7 +2,7 @@
 // X_FILE reads X from a file. Invariant: every problem names its variable, and `finish` tells all of them at once.
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
-import { durationMs } from "./duration.ts";
+import { durationWanted, durationWithin } from "./duration.ts";
 
 /** Wrong settings: one line per problem. Told without a stack; the process ends with 2. */
 export class SettingsError extends Error {
@@ -81,10 +81,8 @@ export class SettingsReader {
   /** In milliseconds. */
   duration(name: string, fallback: string, minimumMs: number): number {
     const text = this.text(name) ?? fallback;
-    const ms = durationMs(text);
-    if (ms === undefined || ms < minimumMs) {
-      this.problem(`${name}: "${text}" is not a duration of at least ${minimumMs} ms, such as 15s or 5m`);
-    }
+    const ms = durationWithin(text, { minMs: minimumMs });
+    if (ms === undefined) this.problem(`${name}: "${text}" is not ${durationWanted({ minMs: minimumMs }, "15s or 5m")}`);
     return ms ?? 0;
   }
 

@@ -1,0 +1,107 @@
+// The kinds of settings that only the agent has: addresses of a backend and of proxies, paths, programs, what Kubernetes sets. Invariant: each
+// problem names its variable and what to write instead.
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { type ListenAddress, SettingsReader } from "./common/settings-reader.ts";
+
+export class AgentSettingsReader extends SettingsReader {
+  /** Lower case wins, as in curl. */
+  eitherCase(name: string): string | undefined {
+    return this.plain(name.toLowerCase()) ?? this.text(name);
+  }
+
+  /** The port is that of the scheme where none is given. */
+  proxyUrl(name: string): string | undefined {
+    const text = this.eitherCase(name);
+    if (text === undefined) return undefined;
+    const url = URL.parse(text);
+    if (!url || !/^https?:$/.test(url.protocol)) this.problem(`${name}: not an http or https URL`);
+    else if (!isEncoded(url.username) || !isEncoded(url.password))
+      this.problem(`${name}: a % in user or password must be written as %25 (percent-encoding)`);
+    return text;
+  }
+
+  backendUrl(name: string, allowPlainHttp: boolean): string {
+    const text = this.required(name);
+    if (text === "") return "";
+    const url = URL.parse(text);
+    if (!url || !/^https?:$/.test(url.protocol)) {
+      this.problem(`${name}: not an http or https URL`);
+      return "";
+    }
+    if (url.username || url.password || url.search || url.hash || url.pathname !== "/") {
+      this.problem(`${name}: scheme, host and port only, such as https://telemetry.example:8443`);
+    }
+    if (url.protocol === "http:" && !isLoopback(url.hostname) && !allowPlainHttp) {
+      this.problem(`${name}: plain http would send telemetry readable by anyone on the way: use https, or set ALLOW_PLAIN_HTTP=true`);
+    }
+    return url.origin;
+  }
+
+  loopback(name: string, fallback: string): ListenAddress {
+    const address = this.listen(name, fallback);
+    if (!isLoopback(address.host)) this.problem(`${name}: must be a loopback address: whoever reaches it has its telemetry signed`);
+    return address;
+  }
+
+  absolutePaths(name: string, fallback: string): string[] {
+    const paths = this.text(name) === undefined ? [fallback] : this.list(name);
+    for (const path of paths) {
+      if (!path.startsWith("/") || path.split("/").includes("..")) this.problem(`${name}: "${path}" is not an absolute path without ".."`);
+    }
+    return paths;
+  }
+
+  /** Comma-separated; in the order of `values`, and all of them unless set. */
+  someOf<const T extends string>(name: string, values: readonly T[]): T[] {
+    const given: readonly string[] = this.text(name) === undefined ? values : this.list(name);
+    for (const item of given) {
+      if (!values.some((value) => value === item)) this.problem(`${name}: "${item}" is not one of ${values.join(", ")}`);
+    }
+    if (given.length === 0) this.problem(`${name}: name at least one of ${values.join(", ")}`);
+    return values.filter((value) => given.includes(value));
+  }
+
+  kubeletTls(name: string): string {
+    const text = this.text(name) ?? "verify";
+    return text === "verify" || text === "skip" ? text : (this.readableFile(name) ?? text);
+  }
+
+  kubernetesServer(): string {
+    const host = this.required("KUBERNETES_SERVICE_HOST");
+    const port = this.integer("KUBERNETES_SERVICE_PORT", 443, 1);
+    return `https://${host.includes(":") ? `[${host}]` : host}:${port}`;
+  }
+
+  /** The collector's own are RE2: what JavaScript writes otherwise, leading flags and named groups, is no mistake. */
+  pattern(name: string): string | undefined {
+    const text = this.text(name);
+    try {
+      if (text !== undefined) RegExp(text.replace(/^\(\?[imsU]+\)/, "").replaceAll("(?P<", "(?<"));
+    } catch {
+      this.problem(`${name}: not a regular expression`);
+    }
+    return text;
+  }
+
+  /** Candidates in order of preference: what is given, else on PATH, else in the tool cache. */
+  program(variable: string, name: string, version: string): string[] {
+    const given = this.text(variable);
+    const cache = this.plain("XDG_CACHE_HOME") ?? join(homedir(), ".cache");
+    const onPath = (this.plain("PATH") ?? "").split(":").filter(Boolean);
+    return given ? [given] : [...onPath.map((folder) => join(folder, name)), join(cache, "atherops", "tools", name, version, name)];
+  }
+}
+
+function isEncoded(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || host === "[::1]" || /^127(\.\d{1,3}){3}$/.test(host);
+}
