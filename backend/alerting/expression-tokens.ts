@@ -14,22 +14,36 @@ export class ExpressionError extends Error {
 }
 
 const SKIPPED = /(?:[ \t\n\v\f\r]|#[^\n]*(?:\n|$))+/y;
-const KINDS: readonly (readonly [TokenKind, RegExp])[] = [
-  [
-    "name",
-    /(?:[\p{L}_:]|\\(?:[xX][0-9a-fA-F]{2}|[uU][0-9a-fA-F]{4}|[^xXuU]))(?:[\p{L}_:0-9.]|\\(?:[xX][0-9a-fA-F]{2}|[uU][0-9a-fA-F]{4}|[^xXuU]))*/uy,
-  ],
-  ["number", /(?:0[xX][0-9a-fA-F]+|(?:\d|\.\d)[\d_.]*(?:[eE][+-]?\d+)?[a-zA-Z]*)|\$__(?:rate_)?interval/y],
-  ["text", /"(?:[^"\\]|\\[\s\S])*"|'(?:[^'\\]|\\[\s\S])*'|`(?:[^`\\]|\\[\s\S])*`/y],
-  ["symbol", /==|!=|>=|<=|=~|!~|[-+*/%^<>=(){}[\],@]/y],
-];
+interface Kind {
+  readonly kind: TokenKind;
+  /** Only what begins with one of these can be of this kind, and of no other. */
+  readonly begins: string;
+  readonly pattern: RegExp;
+}
 
-/** Throws ExpressionError for what is no token. */
-export function tokenize(expression: string): Token[] {
+const KINDS: readonly Kind[] = [
+  { kind: "symbol", begins: "!<>=~-+*/%^(){}[],@", pattern: /==|!=|>=|<=|=~|!~|[-+*/%^<>=(){}[\],@]/y },
+  {
+    kind: "number",
+    begins: "0123456789.$",
+    pattern: /(?:0[xX][0-9a-fA-F]+|(?:\d|\.\d)[\d_.]*(?:[eE][+-]?\d+)?[a-zA-Z]*)|\$__(?:rate_)?interval/y,
+  },
+  { kind: "text", begins: "\"'`", pattern: /"(?:[^"\\]|\\[\s\S])*"|'(?:[^'\\]|\\[\s\S])*'|`(?:[^`\\]|\\[\s\S])*`/y },
+];
+/** What begins with anything else. */
+const NAME: Omit<Kind, "begins"> = {
+  kind: "name",
+  pattern:
+    /(?:[\p{L}_:]|\\(?:[xX][0-9a-fA-F]{2}|[uU][0-9a-fA-F]{4}|[^xXuU]))(?:[\p{L}_:0-9.]|\\(?:[xX][0-9a-fA-F]{2}|[uU][0-9a-fA-F]{4}|[^xXuU]))*/uy,
+};
+
+/** Throws ExpressionError for what is no token, and whatever `look` throws, which is given each token before the next one is read. */
+export function tokenize(expression: string, look: (token: Token) => void): Token[] {
   const tokens: Token[] = [];
   let at = skip(expression, 0);
   while (at < expression.length) {
     const token = tokenAt(expression, at);
+    look(token);
     tokens.push(token);
     at = skip(expression, at + token.text.length);
   }
@@ -37,11 +51,11 @@ export function tokenize(expression: string): Token[] {
 }
 
 function tokenAt(expression: string, at: number): Token {
-  for (const [kind, pattern] of KINDS) {
-    pattern.lastIndex = at;
-    const text = pattern.exec(expression)?.[0];
-    if (text) return { kind, text };
-  }
+  const first = expression.charAt(at);
+  const { kind, pattern } = KINDS.find(({ begins }) => begins.includes(first)) ?? NAME;
+  pattern.lastIndex = at;
+  const text = pattern.exec(expression)?.[0];
+  if (text) return { kind, text };
   throw new ExpressionError(`cannot read ${JSON.stringify(expression.slice(at, at + 20))} at character ${at + 1}`);
 }
 

@@ -75,7 +75,7 @@ describe("what cannot", () => {
     [`${"(".repeat(500)}up > 1${")".repeat(500)}`, /nested/],
     [`${"-".repeat(400)}1 > 1`, /nested/],
     [`up{x=~"y"} > ${"abs(".repeat(200)}1${")".repeat(200)}`, /nested/],
-    [`${"1^".repeat(4999)}1`, /^has 4999 operators, more than 500/],
+    [`${"1^".repeat(4999)}1`, /^has more than 500 operators/],
   ])("%s", (expression, reason) => {
     expect(whyNoAlert(expression)).toMatch(reason);
   });

@@ -35,6 +35,7 @@ const AGGREGATIONS: ReadonlyMap<string, number> = new Map([
   ...["bottomk", "count_values", "limitk", "quantile", "topk"].map((name) => [name, 1] as const),
 ]);
 const CLOSING: Readonly<Record<string, string>> = { "(": ")", "{": "}", "[": "]" };
+const CLOSES = new Set(Object.values(CLOSING));
 const MAX_DEPTH = 100;
 /** In all of an expression, also where only the engine reads it; rules that people write have a few dozen. */
 const MAX_OPERATORS = 500;
@@ -49,17 +50,26 @@ export function whyNoAlert(expression: string): string | undefined {
 export function readAlert(expression: string): { readonly why: string | undefined; readonly steps: number } {
   let parser: Parser | undefined;
   try {
-    const tokens = tokenize(expression);
+    const tokens = tokenize(expression, withinBounds());
     parser = new Parser(tokens);
     const template = tokens.some(({ kind, text }, at) => kind === "name" && /^with$/i.test(text) && tokens[at + 1]?.text === "(");
     if (template) return { why: "WITH templates are not supported in rules", steps: 0 };
-    const operators = tokens.filter(isOperator).length;
-    if (operators > MAX_OPERATORS) return { why: `has ${operators} operators, more than ${MAX_OPERATORS}: split the rule`, steps: 0 };
     return { why: parser.parse(), steps: parser.steps };
   } catch (error) {
     if (error instanceof ExpressionError) return { why: error.message, steps: parser?.steps ?? 0 };
     throw error;
   }
+}
+
+/** Throws for the token that is too many, so that the rest is not even read. */
+function withinBounds(): (token: Token) => void {
+  let [operators, depth] = [0, 0];
+  return (token) => {
+    if (isOperator(token) && ++operators > MAX_OPERATORS)
+      throw new ExpressionError(`has more than ${MAX_OPERATORS} operators: split the rule`);
+    if (token.kind === "symbol" && token.text in CLOSING && ++depth > MAX_DEPTH) throw tooDeep();
+    if (token.kind === "symbol" && CLOSES.has(token.text)) depth -= 1;
+  };
 }
 
 /** What is to be said of an operator between two parts. */
