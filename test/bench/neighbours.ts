@@ -1,9 +1,9 @@
-// `npm run bench -- neighbours [--seconds 600] [--attacks a,b,c | --calm | --each] [--checkout DIR] [--limit-mib 4096] [--out FILE]`: one
+// `npm run bench -- neighbours [--seconds 600] [--attacks a,b,c | --calm | --each] [--checkout DIR] [--limit-mib 4096] [--out FILE] [--cpu-prof DIR]`: one
 // tenant attacks by every row of the findings at once, another sends, queries, is alerted, logs in and creates rules, all to one real
 // backend with embedded engines in a pod's limit of memory, which is started again when it is killed. Prints how the good tenant fares,
 // late evaluations, memory, kills, probes, and how each attack was answered. `--calm`: nobody attacks. `--each`: each attack alone, one
 // after the other, a line each. `--checkout`: the backend of another checkout, measured by this program. `--out`: the table also to
-// FILE, everything to FILE.json. Bounded: by seconds, and each attack by itself.
+// FILE, everything to FILE.json. `--cpu-prof`: profiles of the backend's threads. Bounded: by seconds, and each attack by itself.
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { loadavg } from "node:os";
@@ -23,6 +23,7 @@ const { values } = parseArgs({
     checkout: { type: "string", default: ROOT },
     "limit-mib": { type: "string", default: "4096" },
     out: { type: "string" },
+    "cpu-prof": { type: "string" },
   },
 });
 const attacks = values.calm ? [] : values.attacks.split(",");
@@ -37,7 +38,8 @@ const load = (): string => loadavg()[0]?.toFixed(1) ?? "?";
 const loadBefore = load();
 const results: RunResult[] = [];
 for (const together of values.each ? attacks.map((name) => [name]) : [attacks]) {
-  results.push(await run({ checkout, attacks: together, seconds: Number(values.seconds), limitMib: Number(values["limit-mib"]) }));
+  const options = { checkout, attacks: together, seconds: Number(values.seconds), limitMib: Number(values["limit-mib"]) };
+  results.push(await run({ ...options, cpuProfDir: values["cpu-prof"] }));
   if (values.each) console.log(shownRuns(results.slice(-1)));
 }
 const head = `${commit}, ${values.seconds} s, limit ${values["limit-mib"]} MiB; load of the machine ${loadBefore} before, ${load()} after`;

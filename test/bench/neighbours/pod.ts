@@ -14,6 +14,8 @@ export interface PodOptions {
   /** The checkout whose backend/main.ts is started. */
   readonly checkout: string;
   readonly limitBytes: number;
+  /** Where profiles of its threads are left when it stops; none are made without. */
+  readonly cpuProfDir?: string | undefined;
 }
 
 export interface PodCounts {
@@ -102,8 +104,9 @@ export class Pod implements AsyncDisposable {
   }
 
   #spawn(): void {
-    const { place, checkout } = this.#options;
-    const command = [process.execPath, join(checkout, "backend", "main.ts"), "serve"];
+    const { place, checkout, cpuProfDir } = this.#options;
+    const profile = cpuProfDir === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${cpuProfDir}`];
+    const command = [process.execPath, ...profile, join(checkout, "backend", "main.ts"), "serve"];
     const [program = "", ...args] = this.#limit ? this.#limit.around(command) : command;
     const out = openSync(place.logFile, "a");
     const env = { PATH: process.env["PATH"], HOME: process.env["HOME"], NODE_ENV: "production", ...place.env };

@@ -18,6 +18,7 @@ export interface RunOptions {
   readonly attacks: readonly string[];
   readonly seconds: number;
   readonly limitMib: number;
+  readonly cpuProfDir?: string | undefined;
 }
 
 export interface RunResult {
@@ -38,7 +39,7 @@ const RULES = 20;
 const SETTLING_MS = 2000;
 const EMAIL = "viewer@good.example";
 
-export async function run({ checkout, attacks, seconds, limitMib }: RunOptions): Promise<RunResult> {
+export async function run({ checkout, attacks, seconds, limitMib, cpuProfDir }: RunOptions): Promise<RunResult> {
   using folder = temporaryFolder();
   await using evaluations = await Evaluations.listen();
   const place = await backendPlace(folder.path, {
@@ -47,7 +48,7 @@ export async function run({ checkout, attacks, seconds, limitMib }: RunOptions):
     JWT_TTL: "2h",
     UV_THREADPOOL_SIZE: "16",
   });
-  await using pod = await Pod.start({ place, checkout, limitBytes: limitMib * 1024 * 1024 });
+  await using pod = await Pod.start({ place, checkout, limitBytes: limitMib * 1024 * 1024, cpuProfDir });
   const { apiUrl } = place;
   const operator = await login(apiUrl, "admin@localhost", adminPassword(place));
   const good = await makeTenant(apiUrl, operator, "good");
