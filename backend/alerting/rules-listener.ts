@@ -10,6 +10,7 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { Outage } from "../../agent/common/outage.ts";
 import { ruleFileParts } from "../engines/vmalert/rule-file.ts";
+import { keepNewestConnections } from "../http/newest-connections.ts";
 import type { Log } from "../observability/log.ts";
 import { cannotListen } from "../startup-error.ts";
 import type { RuleSets } from "./rule-set.ts";
@@ -27,6 +28,8 @@ export interface RulesListener extends AsyncDisposable {
 }
 
 const PATH = "/rules";
+/** An evaluator has one or two. */
+const MOST_CONNECTIONS = 64;
 
 /** Resolves once it listens. */
 export async function startRulesListener(options: RulesListenerOptions): Promise<RulesListener> {
@@ -34,6 +37,7 @@ export async function startRulesListener(options: RulesListenerOptions): Promise
   const expected = digest(`Basic ${Buffer.from(`vmalert:${options.password}`).toString("base64")}`);
   const server = createServer((request, response) => void answer(request, response, expected, rules));
   server.requestTimeout = 10_000;
+  keepNewestConnections(server, MOST_CONNECTIONS);
   server.listen(options.listen.port, options.listen.host);
   await once(server, "listening").catch((cause: NodeJS.ErrnoException) => {
     throw cannotListen("RULES_LISTEN", options.listen, cause);

@@ -1,5 +1,5 @@
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, connect } from "node:net";
 import { once } from "node:events";
 import { expect, test } from "vitest";
 import { startHealth, type HealthOptions } from "./health.ts";
@@ -23,7 +23,7 @@ async function healthWith(options: Partial<HealthOptions> = {}) {
     const answer = await fetch(`http://127.0.0.1:${health.port}${path}`, { method });
     return { status: answer.status, type: answer.headers.get("content-type"), text: await answer.text() };
   };
-  return { observations, get, [Symbol.asyncDispose]: () => health[Symbol.asyncDispose]() };
+  return { observations, get, port: health.port, [Symbol.asyncDispose]: () => health[Symbol.asyncDispose]() };
 }
 
 const failing = async () => {
@@ -121,4 +121,18 @@ test("a busy port is one sentence naming the setting", async () => {
     `HEALTH_LISTEN: cannot listen on 127.0.0.1:${port}: the port is in use`,
   );
   other.close();
+});
+
+test("whoever holds connections keeps no probe out, and no more than so many are open", async () => {
+  await using health = await healthWith();
+  const open = new Set<ReturnType<typeof connect>>();
+  for (let index = 0; index < 300; index += 1) {
+    const socket = connect(health.port, "127.0.0.1").on("error", () => undefined);
+    open.add(socket);
+    socket.once("close", () => open.delete(socket)).resume();
+    await once(socket, "connect");
+  }
+  expect((await health.get("/healthz")).status).toBe(200);
+  await expect.poll(() => open.size, { timeout: 10_000 }).toBeLessThanOrEqual(256);
+  for (const socket of open) socket.destroy();
 });

@@ -5,6 +5,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import type { Registry } from "prom-client";
 import { Outage } from "../../agent/common/outage.ts";
+import { keepNewestConnections } from "../http/newest-connections.ts";
 import type { Log } from "./log.ts";
 import type { ListenAddress } from "../settings.ts";
 import { cannotListen } from "../startup-error.ts";
@@ -28,6 +29,8 @@ export interface HealthListener extends AsyncDisposable {
 
 const CHECK_TIMEOUT_MS = 3000;
 const REMIND_MS = 300_000;
+/** Probes and scrapers are a few. */
+const MOST_CONNECTIONS = 256;
 
 /** By engine. */
 type Outages = ReadonlyMap<string, Outage>;
@@ -41,6 +44,7 @@ export async function startHealth(options: HealthOptions): Promise<HealthListene
       response.destroy();
     });
   });
+  keepNewestConnections(server, MOST_CONNECTIONS);
   await listen(server, options.listen);
   return {
     port: (server.address() as AddressInfo).port,
