@@ -1,6 +1,7 @@
 // Login, sessions, users and organisations over HTTP, on both engines of the relational store.
-import { randomUUID } from "node:crypto";
+import { pbkdf2, randomUUID } from "node:crypto";
 import { Writable } from "node:stream";
+import { promisify } from "node:util";
 import { SignJWT, decodeJwt, decodeProtectedHeader } from "jose";
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -133,6 +134,26 @@ for (const engine of relationalEngines) {
           "",
         ];
         for (const session of refused) expect(brief(await users(session)), session).toEqual([401, "invalid_token"]);
+      });
+
+      test("ends at its time, also when it was seen before", async () => {
+        const session = await token({}, { nowS: backend.clock.ms / 1000 - 50 });
+        expect((await users(session)).statusCode).toBe(200);
+        backend.clock.ms += 11_000;
+        expect(brief(await users(session))).toEqual([401, "invalid_token"]);
+      });
+
+      test("is verified beside any number of passwords and bodies that wait for a thread", async () => {
+        const session = await token({});
+        expect((await users(session)).statusCode).toBe(200);
+        let done = 0;
+        const jobs = Array.from({ length: 64 }, async () => {
+          await promisify(pbkdf2)("password", "salt", 200_000, 32, "sha512");
+          done += 1;
+        });
+        expect((await users(session)).statusCode).toBe(200);
+        expect(done).toBeLessThan(32);
+        await Promise.all(jobs);
       });
 
       test("is the user of the database: another organisation, another epoch or nobody in its claims is refused", async () => {

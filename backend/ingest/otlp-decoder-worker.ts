@@ -1,13 +1,18 @@
 // The thread side of otlp-decoder.ts: one body at a time in; what its rows need is asked for before they are made; rows out. Memory is
-// handed over, not copied, and what is used up is given back at once.
+// handed over, not copied, and what is used up is given back at once. Large bodies leave the processor to whoever serves everybody.
+import { getPriority, setPriority } from "node:os";
 import { parentPort } from "node:worker_threads";
 import { ApiError } from "../errors.ts";
 import { giveBack } from "../engines/free-buffer.ts";
 import type { BatchPlan } from "./otlp-batch.ts";
 import { type DecodeAnswer, decodePlanned, type DecodeTask, type Go, planNow } from "./otlp-decoder.ts";
 
+const NICER = 5;
+
 let waiting: { task: DecodeTask; plan: BatchPlan } | undefined;
 
+// Of this thread alone; elsewhere it would be the whole process.
+if (process.platform === "linux") setPriority(Math.min(19, getPriority() + NICER));
 parentPort?.on("message", (message: DecodeTask | Go) => {
   const answer = "go" in message ? decode(message) : judge(message);
   const memory = "decoded" in answer ? answer.decoded.sections.map(({ bytes }) => bytes.buffer as ArrayBuffer) : [];

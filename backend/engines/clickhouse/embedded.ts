@@ -2,6 +2,7 @@
 // and pings have connections of their own, so that none waits for another; closing waits until the engine has let go of its folder.
 import { randomUUID } from "node:crypto";
 import { createRequire } from "node:module";
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { mkdir, rm, writeFile } from "node:fs/promises";
@@ -26,6 +27,9 @@ function lanesFor(threads: number): { inserts: number; reads: number } {
 }
 
 type ClientConnection = NonNullable<NonNullable<Parameters<typeof createClient>[0]>["connection"]>;
+
+/** Of each read: what tenants ask leaves half of the processor to those that send and to the other engines. */
+const READ_THREADS = Math.max(1, Math.floor(availableParallelism() / 2));
 
 /** Opens the engine under `dataDir`, which no other process may use (data-dir-lock.ts). `threads`: the size of libuv's pool. */
 export async function openEmbedded(dataDir: string, threads = DEFAULT_THREADS): Promise<Engine> {
@@ -54,7 +58,7 @@ export async function openEmbedded(dataDir: string, threads = DEFAULT_THREADS): 
       reads.run((client) => {
         const comment = randomUUID();
         const kill = () => control.run(async (killer) => void (await killer.command({ query: killStatement(comment) })));
-        return untilAborted(signal, () => readRows(client, statement + readSettings(comment, limits)), kill);
+        return untilAborted(signal, () => readRows(client, statement + readSettings(comment, { ...limits, threads: READ_THREADS })), kill);
       }),
     ping: () => control.run(async (client) => void (await client.command({ query: "SELECT 1" }))),
     command: (statement) => inserts.run(async (client) => void (await client.command({ query: statement }))),
