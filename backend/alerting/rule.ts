@@ -1,9 +1,9 @@
 // What an alert rule is: its fields, their bounds, and how a body that a user sends becomes one. Invariant: text that passes here has
 // no control characters and no lone surrogates, labels that the server sets cannot be given, and no template can do more than print.
 // Whether the engines take the rule is rule-check.ts's question.
+import { durationMs } from "../../agent/common/duration.ts";
 import { ApiError } from "../errors.ts";
 import { printedBytes, whyUnsafeTemplate } from "./annotation-template.ts";
-import { durationMs } from "./duration.ts";
 
 export const SEVERITIES = ["critical", "warning", "info"] as const;
 export type Severity = (typeof SEVERITIES)[number];

@@ -1,7 +1,7 @@
 // A live tail over a query that pages newest first: asks again and again for the last moments and prints what was not printed yet.
 // Invariant: a row that arrives late is printed while it is younger than OVERLAP_MS; equal rows are printed as often as they are stored;
 // nothing is printed twice.
-import { setTimeout as sleep } from "node:timers/promises";
+import { pause } from "../../agent/common/loop.ts";
 import type { CallOptions, Client } from "./client.ts";
 import type { Row } from "./table.ts";
 
@@ -34,7 +34,9 @@ export async function follow(options: FollowOptions): Promise<void> {
   // Of what is there already, only what came between the first query and this one is news; what is older was not asked for.
   const missed = unprinted(rows, countsOf(options.seen)).filter((row) => String(row[time]) > newest);
   options.print(missed.toReversed(), false);
-  while (await paused(pollMs, signal)) {
+  for (;;) {
+    await pause(pollMs, signal);
+    if (signal?.aborted) return;
     const printed = countsOf(rows);
     rows = await recent(options, now()).catch((error: unknown) => {
       if (signal?.aborted) return rows;
@@ -48,11 +50,6 @@ export async function follow(options: FollowOptions): Promise<void> {
 function beginning({ start }: FollowOptions): string {
   const ms = Date.parse(start ?? "");
   return Number.isNaN(ms) ? "" : new Date(ms).toISOString().slice(0, -1);
-}
-
-/** False once the signal has aborted. */
-async function paused(ms: number, signal: AbortSignal | undefined): Promise<boolean> {
-  return await sleep(ms, true, { signal }).catch(() => false);
 }
 
 async function recent({ client, path, filters }: FollowOptions, nowMs: number): Promise<Row[]> {

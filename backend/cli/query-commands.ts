@@ -1,11 +1,11 @@
 // `atherops logs` and `atherops traces`: the newest rows of a query, or a live tail; `atherops metrics`: the value of an expression now.
 import { Option, type Command } from "commander";
+import { durationWithin } from "../../agent/common/duration.ts";
 import { follow } from "./follow.ts";
 import { Problem } from "./cli-error.ts";
 import type { Console } from "./program.ts";
 import { table, visible, type Row } from "./table.ts";
 
-const UNITS_MS: Record<string, number> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 /** The backend's own maximum for one page. */
 const PAGE_ROWS = 500;
 
@@ -158,9 +158,10 @@ function labels(pairs: readonly string[]): Query {
 
 function sinceStart(since: string | undefined): string | undefined {
   if (since === undefined) return undefined;
-  const [, amount, unit] = /^(\d+)([smhd])$/.exec(since) ?? [];
-  if (!amount || !unit) throw new Problem(`--since ${since}: write it as 15m, 24h or 7d`);
-  return new Date(Date.now() - Number(amount) * (UNITS_MS[unit] ?? 0)).toISOString();
+  const nowMs = Date.now();
+  const ms = durationWithin(since, { maxMs: nowMs });
+  if (ms === undefined) throw new Problem(`--since ${since}: write it as 15m, 24h or 7d`);
+  return new Date(nowMs - ms).toISOString();
 }
 
 function rowLimit(text: string): number {

@@ -3,6 +3,7 @@
 import { randomUUID } from "node:crypto";
 import type { FastifyInstance } from "fastify";
 import { sql } from "kysely";
+import { durationWithin } from "../../agent/common/duration.ts";
 import { audit } from "../auth/audit-log.ts";
 import { requireRoom } from "../accounts/room.ts";
 import { ApiError } from "../errors.ts";
@@ -11,8 +12,7 @@ import { bodyIsOptional, idOf, ID_PARAMS, missing, NOTHING, OPTIONAL_TIME_SCHEMA
 import { newInstallToken } from "./install-token.ts";
 import type { EnrolmentDeps } from "./deps.ts";
 
-const UNITS_MS = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
-const MAX_TTL_MS = 365 * UNITS_MS.d;
+const MAX_TTL_MS = 365 * 86_400_000;
 const common = { tags: ["enrolment"], security: [{ session: [] }] };
 
 const schemas = {
@@ -104,9 +104,9 @@ export function registerInstallTokenAdministration(app: FastifyInstance, { db, g
   });
 }
 
-/** The schema has checked the form. */
 function ttlMs(text: string): number {
-  const ms = Number(text.slice(0, -1)) * UNITS_MS[text.slice(-1) as keyof typeof UNITS_MS];
-  if (ms > MAX_TTL_MS) throw new ApiError("invalid_field", "ttl: at most 365d");
+  const ms = durationWithin(text, { maxMs: MAX_TTL_MS });
+  // The schema has checked the form.
+  if (ms === undefined) throw new ApiError("invalid_field", "ttl: at most 365d");
   return ms;
 }

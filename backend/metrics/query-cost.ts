@@ -1,6 +1,7 @@
 // What a PromQL query costs the engine whatever data there is, told from its text. Invariant: one pass over the text, and no query gets
 // through that keeps the engine busy for long without any data: the engine looks at no timeout while it computes a subquery, and expands
 // templates before it looks at anything.
+import { expressionDurationMs } from "../../agent/common/duration.ts";
 import { ApiError } from "../errors.ts";
 
 /** Values that the windows of subqueries hand to their functions, for one series, over all points and subqueries. */
@@ -104,25 +105,9 @@ function valuesOf(windows: readonly Window[], { points, stepMs }: Evaluation): n
 }
 
 function durationOf(text: string, stepMs: number): number {
-  const ms = milliseconds(text, stepMs);
+  const ms = expressionDurationMs(text, stepMs);
   if (ms === undefined) throw new ApiError("invalid_parameter", `query: [${text.slice(0, 50)}] is no duration such as 5m or 1h30m`);
   return ms;
-}
-
-const UNITS_MS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000, y: 31_536_000_000 };
-const DURATION = /^(?:(\d+(?:\.\d+)?)(ms|[smhdwyi]))+$/i;
-
-/** A duration as Prometheus and the engine take it, or seconds. `i` is a step. */
-function milliseconds(text: string, stepMs: number): number | undefined {
-  const trimmed = text.trim();
-  if (trimmed === "$__interval") return stepMs;
-  if (/^(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i.test(trimmed)) return Number(trimmed) * 1000;
-  if (!DURATION.test(trimmed)) return undefined;
-  let sum = 0;
-  for (const [, number, unit] of trimmed.matchAll(/(\d+(?:\.\d+)?)(ms|[smhdwyi])/gi)) {
-    sum += Number(number) * (unit?.toLowerCase() === "i" ? stepMs : (UNITS_MS[unit?.toLowerCase() ?? ""] ?? Number.NaN));
-  }
-  return sum;
 }
 
 /** Of an instant query without `step`, and of a range without it. */
@@ -134,7 +119,7 @@ const DEFAULT_STEP_MS = 300_000;
  */
 export function evaluationOf(endpoint: "query" | "query_range", params: URLSearchParams, nowMs = Date.now()): Evaluation {
   const step = params.get("step");
-  const stepMs = step === null || step === "" ? DEFAULT_STEP_MS : milliseconds(step, DEFAULT_STEP_MS);
+  const stepMs = step === null || step === "" ? DEFAULT_STEP_MS : expressionDurationMs(step, DEFAULT_STEP_MS);
   if (stepMs === undefined || !(stepMs >= 1)) throw new ApiError("invalid_parameter", "step: must be a duration such as 15s, or seconds");
   if (step !== null) params.set("step", `${Math.floor(stepMs)}ms`);
   if (endpoint === "query") return { points: 1, stepMs };

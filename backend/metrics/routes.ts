@@ -1,6 +1,7 @@
 // The Prometheus HTTP API over the tenant's own metrics, for Grafana and scripts with a bearer token. Invariant: only the parameters
 // listed here reach the engine, none of the caller's headers do, and the tenant comes from the session.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { expressionDurationMs } from "../../agent/common/duration.ts";
 import { ApiError } from "../errors.ts";
 import type { Answers } from "../query/answers.ts";
 import { goneSignal } from "../query/page-route.ts";
@@ -16,7 +17,7 @@ export interface MetricsRoutesOptions {
 
 const BASE = "/query/prometheus/api/v1";
 const FORWARDED = new Set(["query", "start", "end", "step", "time", "match[]", "limit"]);
-const MAX_TIMEOUT_S = 30;
+const MAX_TIMEOUT_MS = 30_000;
 const MAX_FORM_BYTES = 256 * 1024;
 const MAX_LABEL_LENGTH = 256;
 
@@ -73,18 +74,15 @@ function forwardedParams(request: FastifyRequest): URLSearchParams {
   const kept = new URLSearchParams();
   for (const [name, value] of [...form, ...given]) if (FORWARDED.has(name)) kept.append(name, value);
   const timeout = (request.body instanceof URLSearchParams ? request.body.get("timeout") : null) ?? given.get("timeout");
-  kept.set("timeout", `${timeout === null ? MAX_TIMEOUT_S : Math.min(MAX_TIMEOUT_S, secondsOf(timeout))}s`);
+  kept.set("timeout", `${timeout === null ? MAX_TIMEOUT_MS : timeoutMs(timeout)}ms`);
   return kept;
 }
 
-const TIMEOUT_UNITS_S: Record<string, number> = { ms: 0.001, s: 1, m: 60, h: 3600, "": 1 };
-
-/** A Prometheus duration of one unit, or seconds. */
-function secondsOf(text: string): number {
-  const match = /^(\d+(?:\.\d+)?)(ms|s|m|h|)$/.exec(text);
-  const seconds = Number(match?.[1]) * (TIMEOUT_UNITS_S[match?.[2] ?? ""] ?? Number.NaN);
-  if (!(seconds > 0)) throw new ApiError("invalid_parameter", "timeout: must be a duration such as 10s");
-  return seconds;
+/** A duration as queries take it. Throws ApiError invalid_parameter. */
+function timeoutMs(text: string): number {
+  const ms = expressionDurationMs(text, Number.NaN) ?? Number.NaN;
+  if (!(ms > 0)) throw new ApiError("invalid_parameter", "timeout: must be a duration such as 10s");
+  return Math.min(MAX_TIMEOUT_MS, Math.ceil(ms));
 }
 
 function labelOf(name: string): string {
