@@ -3,26 +3,15 @@ import { spawn, spawnSync } from "node:child_process";
 import { closeSync, openSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { backendPlace, startBackend, type BackendPlace } from "../fixtures/backend-process.ts";
-import { eventually, ROOT, signedPost, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
+import { expect, test } from "vitest";
+import { backendOfFile } from "../fixtures/backend-of-file.ts";
+import { eventually, ROOT, signedPost } from "../fixtures/processes.ts";
 
-const folder = temporaryFolder();
-let place: BackendPlace;
-let backend: TestProcess;
+const backend = backendOfFile();
 let key: string;
 
-beforeAll(async () => {
-  place = await backendPlace(folder.path);
-  backend = await startBackend(place);
-});
-afterAll(async () => {
-  await backend?.end();
-  folder[Symbol.dispose]();
-});
-
 const program = join(ROOT, "backend", "cli", "bin", "atherops.ts");
-const environment = () => ({ PATH: process.env["PATH"], XDG_CONFIG_HOME: folder.path, ATHEROPS_URL: place.apiUrl });
+const environment = () => ({ PATH: process.env["PATH"], XDG_CONFIG_HOME: backend.folder, ATHEROPS_URL: backend.apiUrl });
 
 function atherops(args: string[], input = ""): { code: number | null; out: string; err: string } {
   const run = spawnSync(process.execPath, [program, ...args], { env: environment(), input, encoding: "utf8", timeout: 30_000 });
@@ -33,12 +22,12 @@ async function sendLog(message: string): Promise<void> {
   const record = { timeUnixNano: `${Date.now()}000000`, severityText: "ERROR", body: { stringValue: message } };
   const resource = { attributes: [{ key: "service.name", value: { stringValue: "shop" } }] };
   const body = JSON.stringify({ resourceLogs: [{ resource, scopeLogs: [{ logRecords: [record] }] }] });
-  expect((await signedPost(place.apiUrl, "/ingest/logs/otlp", key, body)).status).toBe(204);
+  expect((await signedPost(backend.apiUrl, "/ingest/logs/otlp", key, body)).status).toBe(204);
 }
 
 test("from the first password to a key, a log line and a span", async () => {
-  const password = readFileSync(join(place.dataDir, "secrets", "admin-password"), "utf8");
-  expect(atherops(["login"], password)).toMatchObject({ code: 0, err: `logged in to ${place.apiUrl} as admin@localhost\n` });
+  const password = readFileSync(join(backend.dataDir, "secrets", "admin-password"), "utf8");
+  expect(atherops(["login"], password)).toMatchObject({ code: 0, err: `logged in to ${backend.apiUrl} as admin@localhost\n` });
   key = atherops(["keys", "create", "first-key"]).out.trim();
   await sendLog("out of stock");
   const line = await eventually("the log line", async () => atherops(["logs", "--level", "error", "--grep", "STOCK"]).out);
@@ -50,7 +39,7 @@ test("from the first password to a key, a log line and a span", async () => {
     startTimeUnixNano: `${Date.now()}000000`,
     endTimeUnixNano: `${Date.now()}000000`,
   };
-  await signedPost(place.apiUrl, "/ingest/traces", key, JSON.stringify({ resourceSpans: [{ scopeSpans: [{ spans: [span] }] }] }));
+  await signedPost(backend.apiUrl, "/ingest/traces", key, JSON.stringify({ resourceSpans: [{ scopeSpans: [{ spans: [span] }] }] }));
   const spans = await eventually("the span", async () => atherops(["traces", "--trace-id", "AB".repeat(16), "--json"]).out);
   expect(JSON.parse(spans)).toMatchObject({ TraceID: span.traceId, Operation: "GET /" });
 });
@@ -79,9 +68,9 @@ test("output that cannot be written is said", () => {
 });
 
 test("bin/atherops runs from any folder, under another name, and ends as the client does", () => {
-  const link = join(folder.path, "linked");
+  const link = join(backend.folder, "linked");
   symlinkSync(join(ROOT, "bin", "atherops"), link);
-  const run = spawnSync(link, ["keys", "remove", "nope"], { env: environment(), cwd: folder.path, encoding: "utf8" });
+  const run = spawnSync(link, ["keys", "remove", "nope"], { env: environment(), cwd: backend.folder, encoding: "utf8" });
   expect([run.status, run.stdout, run.stderr]).toEqual([1, "", expect.stringMatching(/^atherops: .*\[404 not_found\]\n$/)]);
 });
 

@@ -2,34 +2,18 @@
 import { spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import {
-  adminPassword,
-  backendPlace,
-  login,
-  makeTenant,
-  startBackend,
-  type BackendPlace,
-  type Tenant,
-} from "../fixtures/backend-process.ts";
-import { call, eventually, ROOT, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
+import { beforeAll, expect, test } from "vitest";
+import { type Tenant } from "../fixtures/backend-process.ts";
+import { backendOfFile } from "../fixtures/backend-of-file.ts";
+import { call, eventually, ROOT } from "../fixtures/processes.ts";
 
-const folder = temporaryFolder();
 const page = readFileSync(join(ROOT, "docs", "direct-ingest.md"), "utf8");
-let place: BackendPlace;
-let backend: TestProcess;
+const backend = backendOfFile();
 let tenant: Tenant;
 
 beforeAll(async () => {
-  place = await backendPlace(folder.path);
-  backend = await startBackend(place);
-  tenant = await makeTenant(place.apiUrl, await login(place.apiUrl, "admin@localhost", adminPassword(place)), "direct");
+  tenant = await backend.tenant("direct");
 });
-afterAll(async () => {
-  await backend?.end();
-  folder[Symbol.dispose]();
-});
-
 function example(language: string): string {
   const blocks = [...page.matchAll(/^```(\w+)\n([^]*?)^```$/gm)].filter((block) => block[1] === language);
   expect(blocks).toHaveLength(1);
@@ -42,13 +26,13 @@ test.each([
   ["javascript", process.execPath, "example.mjs", "javascript"],
 ])("the %s example's sample, log record and span are stored for the key's tenant", async (language, program, file, name) => {
   if (spawnSync(program, ["--version"]).error) throw new Error(`${program} is not on this machine: install it, the page promises it`);
-  const script = join(folder.path, file);
+  const script = join(backend.folder, file);
   writeFileSync(script, example(language));
-  const env = { PATH: process.env["PATH"], HOME: process.env["HOME"], BACKEND_URL: place.apiUrl, API_KEY: tenant.apiKey };
+  const env = { PATH: process.env["PATH"], HOME: process.env["HOME"], BACKEND_URL: backend.apiUrl, API_KEY: tenant.apiKey };
   const run = spawnSync(program, [script], { env, encoding: "utf8", timeout: 60_000 });
   expect([run.status, run.stdout, run.stderr]).toEqual([0, "", ""]);
 
-  const get = async (path: string) => (await call("GET", `${place.apiUrl}${path}`, { bearer: tenant.token })).json;
+  const get = async (path: string) => (await call("GET", `${backend.apiUrl}${path}`, { bearer: tenant.token })).json;
   await eventually("the log record", async () => {
     const [row] = await get(`/query/logs?source=${name}`);
     return row?.level === "warn" && row.message.startsWith("hello from") && row.node === "direct-key";
@@ -65,13 +49,13 @@ test.each([
 });
 
 test("a refusal is told by every example, with the backend's words, and is not taken for success", () => {
-  const env = { PATH: process.env["PATH"], BACKEND_URL: place.apiUrl, API_KEY: "ak_nobody-has-this-key" };
+  const env = { PATH: process.env["PATH"], BACKEND_URL: backend.apiUrl, API_KEY: "ak_nobody-has-this-key" };
   for (const [program, file, words] of [
     ["bash", "example.sh", "unknown_key"],
     ["python3", "example.py", "401"],
     [process.execPath, "example.mjs", "unknown_key"],
   ] as const) {
-    const run = spawnSync(program, [join(folder.path, file)], { env, encoding: "utf8", timeout: 60_000 });
+    const run = spawnSync(program, [join(backend.folder, file)], { env, encoding: "utf8", timeout: 60_000 });
     expect([run.status === 0, `${run.stdout}${run.stderr}`.includes(words)], program).toEqual([false, true]);
   }
 });

@@ -4,22 +4,13 @@ import { createHash, createHmac, randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync, zstdCompressSync } from "node:zlib";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { sign } from "../../agent/protocol/signature.ts";
-import {
-  adminPassword,
-  backendPlace,
-  login,
-  makeTenant,
-  startBackend,
-  type BackendPlace,
-  type Tenant,
-} from "../fixtures/backend-process.ts";
-import { call, eventually, ROOT, temporaryFolder, type Answer, type TestProcess } from "../fixtures/processes.ts";
+import { login, type Tenant } from "../fixtures/backend-process.ts";
+import { backendOfFile } from "../fixtures/backend-of-file.ts";
+import { call, eventually, ROOT, type Answer } from "../fixtures/processes.ts";
 
-const folder = temporaryFolder();
-let place: BackendPlace;
-let backend: TestProcess;
+const backend = backendOfFile({ JWT_TTL: "2h", EVALUATION_INTERVAL: "1s" });
 let operator: string;
 let red: Tenant;
 let blue: Tenant;
@@ -28,30 +19,23 @@ let cluster: { id: string; key: string };
 let host: { id: string; key: string };
 
 beforeAll(async () => {
-  place = await backendPlace(folder.path, { JWT_TTL: "2h", EVALUATION_INTERVAL: "1s" });
-  backend = await startBackend(place);
-  operator = await login(place.apiUrl, "admin@localhost", adminPassword(place));
-  red = await makeTenant(place.apiUrl, operator, "red");
-  blue = await makeTenant(place.apiUrl, operator, "blue");
+  operator = await backend.operator();
+  red = await backend.tenant("red");
+  blue = await backend.tenant("blue");
   const reader = { email: "viewer@red.example", password: randomUUID(), role: "viewer" };
-  await call("POST", `${place.apiUrl}/api/users`, { bearer: red.token, body: reader });
-  viewer = await login(place.apiUrl, reader.email, reader.password);
+  await call("POST", `${backend.apiUrl}/api/users`, { bearer: red.token, body: reader });
+  viewer = await login(backend.apiUrl, reader.email, reader.password);
   cluster = await enrol("/api/clusters/register", { cluster_name: "north", cluster_uid: randomUUID(), agent_version: "1" }, "cluster_id");
   host = await enrol("/api/v1/agents/register", { hostname: "db-1", machine_id: randomUUID(), agent_version: "1" }, "agent_id");
 });
 
-afterAll(async () => {
-  await backend?.end();
-  folder[Symbol.dispose]();
-});
-
 async function installToken(tenant = red): Promise<string> {
-  return (await call("POST", `${place.apiUrl}/api/install-tokens`, { bearer: tenant.token, body: {} })).json.token;
+  return await backend.installToken(tenant.token);
 }
 
 async function enrol(path: string, body: object, idField: string): Promise<{ id: string; key: string }> {
   const headers = { "idempotency-key": randomUUID() };
-  const answer = await call("POST", `${place.apiUrl}${path}`, { bearer: await installToken(), body, headers });
+  const answer = await call("POST", `${backend.apiUrl}${path}`, { bearer: await installToken(), body, headers });
   if (answer.status !== 201) throw new Error(`${path}: ${answer.status} ${answer.text}`);
   return { id: answer.json[idField], key: answer.json.api_key };
 }
@@ -100,7 +84,7 @@ const asUser = (
   path?: string,
 ): Case => ({
   name,
-  send: (url) => call(method, path === undefined ? url : `${place.apiUrl}${path}`, { bearer: bearer(), body }),
+  send: (url) => call(method, path === undefined ? url : `${backend.apiUrl}${path}`, { bearer: bearer(), body }),
   status,
   error,
 });
@@ -157,14 +141,14 @@ const missing = (method: string, path: string, body?: unknown): Case[] => [
 ];
 const rule = (): object => ({ name: `rule ${randomUUID()}`, severity: "warning", expr: "up == 0", for: "1m", enabled: false });
 async function made(tenant: Tenant, path: string, body: object, idField: string): Promise<string> {
-  const answer = await call("POST", `${place.apiUrl}${path}`, { bearer: tenant.token, body });
+  const answer = await call("POST", `${backend.apiUrl}${path}`, { bearer: tenant.token, body });
   if (answer.status !== 201) throw new Error(`${path}: ${answer.status} ${answer.text}`);
   return answer.json[idField];
 }
 /** The other tenant's thing is not there: 404, and it is still there for its owner. */
 const foreign = (method: string, path: string, create: () => Promise<string>, body?: unknown): Case => ({
   name: "another tenant's id",
-  send: async () => call(method, `${place.apiUrl}${path.replace("{id}", await create())}`, { bearer: red.token, body }),
+  send: async () => call(method, `${backend.apiUrl}${path.replace("{id}", await create())}`, { bearer: red.token, body }),
   status: 404,
   error: "not_found",
 });
@@ -200,7 +184,7 @@ function alertingRows(prefix: string): Row[] {
         foreign("PUT", "/alerting/rules/{id}", () => newRule(blue), rule()),
         {
           name: "replaced",
-          send: async () => call("PUT", `${place.apiUrl}/alerting/rules/${await newRule(red)}`, { bearer: red.token, body: rule() }),
+          send: async () => call("PUT", `${backend.apiUrl}/alerting/rules/${await newRule(red)}`, { bearer: red.token, body: rule() }),
           status: 200,
         },
       ],
@@ -214,7 +198,7 @@ function alertingRows(prefix: string): Row[] {
         foreign("DELETE", "/alerting/rules/{id}", () => newRule(blue)),
         {
           name: "deleted",
-          send: async () => call("DELETE", `${place.apiUrl}/alerting/rules/${await newRule(red)}`, { bearer: red.token }),
+          send: async () => call("DELETE", `${backend.apiUrl}/alerting/rules/${await newRule(red)}`, { bearer: red.token }),
           status: 204,
         },
       ],
@@ -228,7 +212,7 @@ function alertingRows(prefix: string): Row[] {
         foreign("GET", "/alerting/rules/{id}/status", () => newRule(blue)),
         {
           name: "a disabled rule",
-          send: async () => call("GET", `${place.apiUrl}/alerting/rules/${await newRule(red)}/status`, { bearer: red.token }),
+          send: async () => call("GET", `${backend.apiUrl}/alerting/rules/${await newRule(red)}/status`, { bearer: red.token }),
           status: 200,
         },
       ],
@@ -391,18 +375,18 @@ const MATRIX: Row[] = [
       ...missing("PUT", "/api/v1/agents/{id}/config", {}),
       {
         name: "written",
-        send: () => call("PUT", `${place.apiUrl}/api/v1/agents/${host.id}/config`, { bearer: red.token, body: { log_level: "warn" } }),
+        send: () => call("PUT", `${backend.apiUrl}/api/v1/agents/${host.id}/config`, { bearer: red.token, body: { log_level: "warn" } }),
         status: 200,
       },
       {
         name: "an unknown field",
-        send: () => call("PUT", `${place.apiUrl}/api/v1/agents/${host.id}/config`, { bearer: red.token, body: { exporters: {} } }),
+        send: () => call("PUT", `${backend.apiUrl}/api/v1/agents/${host.id}/config`, { bearer: red.token, body: { exporters: {} } }),
         status: 400,
         error: "invalid_field",
       },
       {
         name: "by another tenant",
-        send: () => call("PUT", `${place.apiUrl}/api/v1/agents/${host.id}/config`, { bearer: blue.token, body: {} }),
+        send: () => call("PUT", `${backend.apiUrl}/api/v1/agents/${host.id}/config`, { bearer: blue.token, body: {} }),
         status: 404,
         error: "not_found",
       },
@@ -538,10 +522,10 @@ const MATRIX: Row[] = [
       {
         name: "added",
         send: async () => {
-          const orgs = (await call("GET", `${place.apiUrl}/api/orgs`, { bearer: operator })).json as { org_id: string; name: string }[];
+          const orgs = (await call("GET", `${backend.apiUrl}/api/orgs`, { bearer: operator })).json as { org_id: string; name: string }[];
           const id = orgs.find(({ name }) => name === "blue")?.org_id;
           const body = { email: `${randomUUID()}@blue.example`, password: randomUUID() };
-          return await call("POST", `${place.apiUrl}/api/orgs/${id}/admins`, { bearer: operator, body });
+          return await call("POST", `${backend.apiUrl}/api/orgs/${id}/admins`, { bearer: operator, body });
         },
         status: 201,
       },
@@ -568,7 +552,7 @@ const MATRIX: Row[] = [
         send: async () => {
           const body = { email: `${randomUUID()}@blue.example`, password: randomUUID(), role: "viewer" };
           const id = await made(blue, "/api/users", body, "user_id");
-          return await call("DELETE", `${place.apiUrl}/api/accounts/${id}`, { bearer: operator });
+          return await call("DELETE", `${backend.apiUrl}/api/accounts/${id}`, { bearer: operator });
         },
         status: 204,
       },
@@ -579,11 +563,11 @@ const MATRIX: Row[] = [
 ];
 
 async function blueUser(): Promise<string> {
-  return (await call("GET", `${place.apiUrl}/api/users`, { bearer: blue.token })).json[0].user_id;
+  return (await call("GET", `${backend.apiUrl}/api/users`, { bearer: blue.token })).json[0].user_id;
 }
 
 function signedGet(path: string, key: string): Promise<Answer> {
-  return call("GET", `${place.apiUrl}${path}`, { headers: sign(key, "GET", path, Date.now() / 1000) });
+  return call("GET", `${backend.apiUrl}${path}`, { headers: sign(key, "GET", path, Date.now() / 1000) });
 }
 
 function heartbeatCases(path: string, key: () => string): Case[] {
@@ -689,7 +673,7 @@ function signatureCases(row: Row): Case[] {
   const key = (): string => (row.kinds?.includes("direct") ? red.apiKey : row.kinds?.includes("host") ? host.key : cluster.key);
   const send = (name: string, headers: () => Record<string, string>, error: string, status = 401): Case => ({
     name,
-    send: () => call(row.method, `${place.apiUrl}${path}`, { headers: headers() }),
+    send: () => call(row.method, `${backend.apiUrl}${path}`, { headers: headers() }),
     status,
     error,
   });
@@ -729,7 +713,7 @@ describe.each(MATRIX.map((row) => [`${row.method} ${row.path}`, row] as const))(
   test.each([...authCases(row), ...row.cases()].map((item) => [item.name, item.status, item] as const))(
     "%s: %i",
     async (_name, status, item) => {
-      const answer = await item.send(`${place.apiUrl}${withId(row.path)}`);
+      const answer = await item.send(`${backend.apiUrl}${withId(row.path)}`);
       expect([answer.status, answer.json?.error], answer.text).toEqual([status, item.error]);
       expect(status < 400 || /\w/.test(answer.json.message)).toBe(true);
       expect(status !== 204 || answer.text === "").toBe(true);
@@ -740,7 +724,10 @@ describe.each(MATRIX.map((row) => [`${row.method} ${row.path}`, row] as const))(
 
 test("a refusal in the middle of a large body is seen by its sender, not a reset", async () => {
   const body = Buffer.alloc(20 * 1024 * 1024, 0x20);
-  const answer = await call("POST", `${place.apiUrl}/ingest`, { body, headers: sign("ak_unknown", "POST", "/ingest", Date.now() / 1000) });
+  const answer = await call("POST", `${backend.apiUrl}/ingest`, {
+    body,
+    headers: sign("ak_unknown", "POST", "/ingest", Date.now() / 1000),
+  });
   expect([answer.status, answer.json.error]).toEqual([401, "unknown_key"]);
 });
 
@@ -760,26 +747,27 @@ test("methods that are not listed are 405 with Allow, on every path of both port
       }
     }
   };
-  await check(place.apiUrl, MATRIX);
-  await check(place.alertingUrl, alertingRows(""));
+  await check(backend.apiUrl, MATRIX);
+  await check(backend.alertingUrl, alertingRows(""));
 });
 
 test("what one tenant sent is read by that tenant alone", async () => {
   const secret = `only-red-${randomUUID()}`;
   const path = "/ingest/logs/otlp";
-  const sent = await call("POST", `${place.apiUrl}${path}`, {
+  const sent = await call("POST", `${backend.apiUrl}${path}`, {
     body: JSON.stringify(logsBody(secret)),
     headers: sign(red.apiKey, "POST", path, Date.now() / 1000),
   });
   expect(sent.status).toBe(204);
-  const read = async (bearer: string): Promise<unknown[]> => (await call("GET", `${place.apiUrl}/query/logs?q=${secret}`, { bearer })).json;
+  const read = async (bearer: string): Promise<unknown[]> =>
+    (await call("GET", `${backend.apiUrl}/query/logs?q=${secret}`, { bearer })).json;
   await eventually("red reads it", async () => (await read(red.token)).length === 1);
   expect(await read(blue.token)).toEqual([]);
   expect(await read(operator)).toEqual([]);
 });
 
 test("every route that exists is in the matrix, and the other way round", async () => {
-  const document = (await call("GET", `${place.apiUrl}/openapi.json`)).json;
+  const document = (await call("GET", `${backend.apiUrl}/openapi.json`)).json;
   const served = Object.entries(document.paths as Record<string, object>).flatMap(([path, methods]) =>
     Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
   );
@@ -793,20 +781,20 @@ test("every route that exists is in the matrix, and the other way round", async 
 
 test("what is served is what docs/openapi.json and docs/openapi-alerting.json say", async () => {
   const page = (name: string) => JSON.parse(readFileSync(join(ROOT, "docs", name), "utf8"));
-  expect((await call("GET", `${place.apiUrl}/openapi.json`)).json).toEqual(page("openapi.json"));
-  expect((await call("GET", `${place.alertingUrl}/openapi.json`)).json).toEqual(page("openapi-alerting.json"));
+  expect((await call("GET", `${backend.apiUrl}/openapi.json`)).json).toEqual(page("openapi.json"));
+  expect((await call("GET", `${backend.alertingUrl}/openapi.json`)).json).toEqual(page("openapi-alerting.json"));
 });
 
 test("what a backend tells of itself is what docs/reference/backend-metrics.md says", async () => {
   const page = readFileSync(join(ROOT, "docs/reference/backend-metrics.md"), "utf8");
   const told = [...page.matchAll(/^\| `(atherops_\w+)` \| (\w+) /gm)].map(([, name, type]) => `${name} ${type}`);
   const counted = (text: string) => [...text.matchAll(/^# TYPE (atherops_\w+ \w+)$/gm)].map(([, line = ""]) => line);
-  const { text } = await call("GET", `${place.healthUrl}/metrics`);
+  const { text } = await call("GET", `${backend.healthUrl}/metrics`);
   expect(counted(text).sort()).toEqual(told.sort());
 });
 
 test("the alerting service describes on its own port what it serves there", async () => {
-  const document = (await call("GET", `${place.alertingUrl}/openapi.json`)).json;
+  const document = (await call("GET", `${backend.alertingUrl}/openapi.json`)).json;
   const served = Object.entries(document.paths as Record<string, object>).flatMap(([path, methods]) =>
     Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
   );
@@ -818,8 +806,8 @@ test("the alerting service on its own port answers as under the prefix", async (
     const path = withId(row.path);
     for (const bearer of [red.token, viewer, "abc"]) {
       const body = row.method === "GET" || row.method === "DELETE" ? undefined : {};
-      const direct = await call(row.method, `${place.alertingUrl}${path}`, { bearer, body });
-      const forwarded = await call(row.method, `${place.apiUrl}/alerting${path}`, { bearer, body });
+      const direct = await call(row.method, `${backend.alertingUrl}${path}`, { bearer, body });
+      const forwarded = await call(row.method, `${backend.apiUrl}/alerting${path}`, { bearer, body });
       expect([row.method, path, forwarded.status, forwarded.text]).toEqual([row.method, path, direct.status, direct.text]);
     }
   }

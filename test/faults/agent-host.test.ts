@@ -5,13 +5,11 @@ import { appendFileSync, mkdirSync, readdirSync, readFileSync, statSync, symlink
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { adminPassword, type BackendPlace, backendPlace, login, startBackend } from "../fixtures/backend-process.ts";
+import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { type AgentPlace, hostAgentPlace, startHostAgent } from "../fixtures/host-agent-process.ts";
-import { call, eventually, ROOT, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
+import { call, eventually, ROOT, TestProcess } from "../fixtures/processes.ts";
 
-const folder = temporaryFolder();
-let backend: BackendPlace;
-let backendProcess: TestProcess;
+const backend = backendOfFile();
 let place: AgentPlace;
 let agent: TestProcess;
 let token: string;
@@ -19,11 +17,9 @@ let installToken: string;
 let agentId: string;
 
 beforeAll(async () => {
-  backend = await backendPlace(folder.path);
-  backendProcess = await startBackend(backend);
-  token = await login(backend.apiUrl, "admin@localhost", adminPassword(backend));
-  installToken = (await call("POST", `${backend.apiUrl}/api/install-tokens`, { bearer: token, body: { ttl: "1h" } })).json.token as string;
-  place = await hostAgentPlace(folder.path, backend.apiUrl, {
+  token = await backend.operator();
+  installToken = await backend.installToken(token, { ttl: "1h" });
+  place = await hostAgentPlace(backend.folder, backend.apiUrl, {
     INSTALL_TOKEN: installToken,
     REMOTE_CONFIG_INTERVAL: "1s",
     HEARTBEAT_INTERVAL: "1s",
@@ -32,8 +28,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await agent?.end();
-  await backendProcess?.end();
-  folder[Symbol.dispose]();
 });
 
 async function status(): Promise<Awaited<ReturnType<typeof call>>["json"]> {
@@ -51,14 +45,14 @@ async function logged(message: string): Promise<boolean> {
 
 describe("a host agent", () => {
   test("that starts while the backend is away keeps trying, says why, and enrols when it is there", async () => {
-    await backendProcess.end();
+    await backend.end();
     agent = new TestProcess(["agent/bin/atherops-otel-agent.ts", "run"], place.env, place.logFile);
     await eventually("it tells why it is not ready", async () =>
       (await call("GET", `${place.healthUrl}/readyz`)).text.includes("ECONNREFUSED"),
     );
     appendFileSync(`${place.logFolder}/early.log`, "written before enrolment\n");
     expect((await call("GET", `${place.healthUrl}/healthz`)).status).toBe(200);
-    backendProcess = await startBackend(backend);
+    await backend.start();
     await eventually("it is ready", async () => (await call("GET", `${place.healthUrl}/readyz`)).status === 200);
     await eventually("the early line is there", () => logged("written before enrolment"));
     agentId = (await status()).identity.id as string;
@@ -98,17 +92,17 @@ describe("a host agent", () => {
 
   test("keeps its remote configuration when it is restarted while the backend is away", async () => {
     const { version } = (await status()).remoteConfig as { version: string };
-    await backendProcess.end();
+    await backend.end();
     await agent.end();
     agent = await startHostAgent(place);
     expect((await status()).remoteConfig.version).toBe(version);
     expect(readFileSync(join(place.stateDir, "collector", "config.yaml"), "utf8")).toContain("more/*.txt");
-    backendProcess = await startBackend(backend);
+    await backend.start();
   });
 
   test("shows no secret in its log, status, metrics, bundle, command lines or state", async () => {
     const { api_key: key } = JSON.parse(readFileSync(join(place.stateDir, "credentials.json"), "utf8")) as { api_key: string };
-    const bundle = join(folder.path, "bundle.json.gz");
+    const bundle = join(backend.folder, "bundle.json.gz");
     const args = ["agent/bin/atherops-otel-agent.ts", "diagnose", "--bundle", bundle];
     const env = { PATH: process.env["PATH"], HOME: process.env["HOME"], ...place.env };
     const report = execFileSync(process.execPath, args, { cwd: ROOT, env, encoding: "utf8" });
@@ -138,10 +132,10 @@ describe("a host agent", () => {
     expect(agent.ended).toBe(false);
     await agent.end();
     const fresh = (await call("POST", `${backend.apiUrl}/api/install-tokens`, { bearer: token, body: { ttl: "1h" } })).json.token as string;
-    writeFileSync(join(folder.path, "token"), fresh);
+    writeFileSync(join(backend.folder, "token"), fresh);
     agent = await startHostAgent({
       ...place,
-      env: { ...place.env, INSTALL_TOKEN: undefined, INSTALL_TOKEN_FILE: join(folder.path, "token") },
+      env: { ...place.env, INSTALL_TOKEN: undefined, INSTALL_TOKEN_FILE: join(backend.folder, "token") },
     });
     await eventually(
       "it is enrolled again",

@@ -2,28 +2,17 @@
 // agent; a second agent of one identity leaves the first one's files alone. Host agents, real collector, real backend.
 import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { adminPassword, type BackendPlace, backendPlace, login, makeTenant, startBackend } from "../fixtures/backend-process.ts";
+import { afterEach, expect, test } from "vitest";
+import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { type AgentPlace, hostAgentPlace, startHostAgent } from "../fixtures/host-agent-process.ts";
-import { call, eventually, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
+import { call, eventually, TestProcess } from "../fixtures/processes.ts";
 
-const folder = temporaryFolder();
-let place: BackendPlace;
-let backend: TestProcess;
-let stateDir: string;
+const backend = backendOfFile();
+const stateDir = join(backend.folder, "shared-state");
 const running: TestProcess[] = [];
 
-beforeAll(async () => {
-  place = await backendPlace(folder.path);
-  backend = await startBackend(place);
-  stateDir = join(folder.path, "shared-state");
-});
 afterEach(async () => {
   for (const agent of running.splice(0)) await agent.end();
-});
-afterAll(async () => {
-  await backend?.end();
-  folder[Symbol.dispose]();
 });
 
 interface Org {
@@ -32,20 +21,15 @@ interface Org {
 }
 
 async function org(name: string): Promise<Org> {
-  const operator = await login(place.apiUrl, "admin@localhost", adminPassword(place));
-  const { token } = await makeTenant(place.apiUrl, operator, name);
-  return { token, installToken: await installToken(token) };
-}
-
-async function installToken(bearer: string): Promise<string> {
-  return (await call("POST", `${place.apiUrl}/api/install-tokens`, { bearer, body: {} })).json.token as string;
+  const { token } = await backend.tenant(name);
+  return { token, installToken: await backend.installToken(token) };
 }
 
 /** An agent of its own credentials and ports, on the state directory that all share. */
 async function agentPlace(name: string, env: NodeJS.ProcessEnv): Promise<AgentPlace> {
-  const own = join(folder.path, name);
+  const own = join(backend.folder, name);
   mkdirSync(own, { recursive: true });
-  const made = await hostAgentPlace(own, place.apiUrl, { CREDENTIALS_FILE: join(own, "credentials.json"), SIGNALS: "logs", ...env });
+  const made = await hostAgentPlace(own, backend.apiUrl, { CREDENTIALS_FILE: join(own, "credentials.json"), SIGNALS: "logs", ...env });
   return { ...made, stateDir, env: { ...made.env, STATE_DIR: stateDir } };
 }
 
@@ -63,7 +47,7 @@ async function log(of: AgentPlace, text: string): Promise<void> {
 }
 
 async function stored(bearer: string, text: string): Promise<boolean> {
-  return (await call("GET", `${place.apiUrl}/query/logs?q=${encodeURIComponent(text)}`, { bearer })).json.length > 0;
+  return (await call("GET", `${backend.apiUrl}/query/logs?q=${encodeURIComponent(text)}`, { bearer })).json.length > 0;
 }
 
 async function status(of: AgentPlace): Promise<Awaited<ReturnType<typeof call>>["json"]> {
@@ -78,7 +62,7 @@ test("what one organisation has not delivered is not sent for the next, is told,
   await backend.end();
   await log(placeOfA, "a secret of organisation A");
   await first.end();
-  backend = await startBackend(place);
+  await backend.start();
 
   const second = await start(placeOfB);
   await log(placeOfB, "a line of organisation B");
@@ -106,7 +90,7 @@ test("a second agent of the same identity waits, says for whom, and touches noth
   const before = files();
   const { HEALTH_LISTEN, OTLP_GRPC_LISTEN, OTLP_HTTP_LISTEN, PROXY_LISTEN } = (await agentPlace("c", {})).env;
   const env = { ...placeOfC.env, HEALTH_LISTEN, OTLP_GRPC_LISTEN, OTLP_HTTP_LISTEN, PROXY_LISTEN };
-  const second = new TestProcess(["agent/bin/atherops-otel-agent.ts", "run"], env, join(folder.path, "second.out"));
+  const second = new TestProcess(["agent/bin/atherops-otel-agent.ts", "run"], env, join(backend.folder, "second.out"));
   running.push(second);
   const readyz = () => call("GET", `http://${HEALTH_LISTEN}/readyz`);
   await eventually("it says who has it", async () =>

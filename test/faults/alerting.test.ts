@@ -1,54 +1,35 @@
 // Alert rules on the real backend, metrics engine and evaluator: the time line of an alert from signed samples, tenants that try to see
 // each other, and what is left of an alert when the evaluator, the backend or the database goes away.
 import { existsSync, readFileSync } from "node:fs";
-import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import {
-  adminPassword,
-  backendPlace,
-  engineAuthorization,
-  login,
-  makeTenant,
-  startBackend,
-  type BackendPlace,
-  type Tenant,
-} from "../fixtures/backend-process.ts";
-import { call, eventually, signedPost, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
+import { beforeAll, describe, expect, test } from "vitest";
+import { engineAuthorization, type Tenant } from "../fixtures/backend-process.ts";
+import { backendOfFile } from "../fixtures/backend-of-file.ts";
+import { call, eventually, signedPost } from "../fixtures/processes.ts";
 import { isAlive } from "../fixtures/process-state.ts";
 
-const folder = temporaryFolder();
-let place: BackendPlace;
-let backend: TestProcess;
+const backend = backendOfFile({ EVALUATION_INTERVAL: "1s", JWT_TTL: "2h", LEAK_ME: "the-environment-leaked" });
 let red: Tenant;
 let blue: Tenant;
 
 beforeAll(async () => {
-  place = await backendPlace(folder.path, { EVALUATION_INTERVAL: "1s", JWT_TTL: "2h", LEAK_ME: "the-environment-leaked" });
-  backend = await startBackend(place);
-  const operator = await login(place.apiUrl, "admin@localhost", adminPassword(place));
-  red = await makeTenant(place.apiUrl, operator, "red");
-  blue = await makeTenant(place.apiUrl, operator, "blue");
-});
-
-afterAll(async () => {
-  await backend?.end();
-  folder[Symbol.dispose]();
+  red = await backend.tenant("red");
+  blue = await backend.tenant("blue");
 });
 
 /** Sends samples of now through the signed ingest endpoint. */
 async function push(tenant: Tenant, lines: string): Promise<void> {
-  const answer = await signedPost(place.apiUrl, "/ingest", tenant.apiKey, `${lines}\n`);
+  const answer = await signedPost(backend.apiUrl, "/ingest", tenant.apiKey, `${lines}\n`);
   expect([answer.status, answer.text]).toEqual([204, ""]);
 }
 
 async function createRule(tenant: Tenant, body: object): Promise<string> {
-  const answer = await call("POST", `${place.alertingUrl}/rules`, { bearer: tenant.token, body });
+  const answer = await call("POST", `${backend.alertingUrl}/rules`, { bearer: tenant.token, body });
   expect([answer.status, answer.text]).toEqual([201, answer.text]);
   return answer.json.id as string;
 }
 
 async function status(tenant: Tenant, id: string): Promise<{ state: string; active_alerts: number; last_eval?: string }> {
-  const answer = await call("GET", `${place.alertingUrl}/rules/${id}/status`, { bearer: tenant.token });
+  const answer = await call("GET", `${backend.alertingUrl}/rules/${id}/status`, { bearer: tenant.token });
   expect([answer.status, answer.text]).toEqual([200, answer.text]);
   return answer.json;
 }
@@ -76,13 +57,13 @@ const rule = (name: string, expr: string, more: object = {}): object => ({
 });
 /** Asks the evaluator itself, which tells nobody anything without its password. */
 async function ofEvaluator(path: string): Promise<string> {
-  const url = `http://${place.env["EVALUATOR_LISTEN"]}${path}`;
+  const url = `http://${backend.place.env["EVALUATOR_LISTEN"]}${path}`;
   expect((await call("GET", url)).status).toBe(401);
-  const answer = await call("GET", url, { headers: { authorization: engineAuthorization(place) } });
+  const answer = await call("GET", url, { headers: { authorization: engineAuthorization(backend.place) } });
   expect(answer.status).toBe(200);
   return answer.text;
 }
-const evaluatorPid = (): number => (JSON.parse(readFileSync(join(place.dataDir, "vmalert.pid"), "utf8")) as { pid: number }).pid;
+const evaluatorPid = (): number => backend.enginePid("vmalert");
 
 describe("the time line of an alert", () => {
   test("samples over a threshold make a rule pending, then after `for` firing, then inactive, instance by instance", async () => {
@@ -105,7 +86,7 @@ describe("the time line of an alert", () => {
 
     await push(blue, `ALERTS{rule_id="${id}",alertstate="firing",q="forged"} 1`);
     const history = await eventually("the history has it", async () => {
-      const answer = await call("GET", `${place.alertingUrl}/rules/${id}/history`, { bearer: red.token });
+      const answer = await call("GET", `${backend.alertingUrl}/rules/${id}/history`, { bearer: red.token });
       return answer.status === 200 && answer.json.length >= 4 && answer.json;
     });
     expect(history.map((one: { state: string; labels: { q: string } }) => `${one.labels.q} ${one.state}`).sort()).toEqual([
@@ -122,10 +103,10 @@ describe("the time line of an alert", () => {
     const id = await createRule(red, { ...body, enabled: false });
     expect(await status(red, id)).toEqual({ state: "inactive", active_alerts: 0 });
     expect(await ofEvaluator("/api/v1/rules")).not.toContain(id);
-    await call("PUT", `${place.alertingUrl}/rules/${id}`, { bearer: red.token, body });
+    await call("PUT", `${backend.alertingUrl}/rules/${id}`, { bearer: red.token, body });
     await eventually("the evaluator has it", async () => (await status(red, id)).last_eval, 5000);
     await becomes(red, id, "firing", "disk_full 1");
-    await call("PUT", `${place.alertingUrl}/rules/${id}`, { bearer: red.token, body: { ...body, enabled: false } });
+    await call("PUT", `${backend.alertingUrl}/rules/${id}`, { bearer: red.token, body: { ...body, enabled: false } });
     expect(await status(red, id)).toEqual({ state: "inactive", active_alerts: 0 });
     await eventually("gone from the evaluator", async () => !(await ofEvaluator("/api/v1/rules")).includes(id), 5000);
   });
@@ -139,7 +120,7 @@ describe("the time line of an alert", () => {
       const other = await createRule(red, rule(`passing ${n}`, "steady > 5"));
       await becomes(red, other, "inactive", "steady 1");
       seen.add((await status(red, steady)).state);
-      await call("DELETE", `${place.alertingUrl}/rules/${other}`, { bearer: red.token });
+      await call("DELETE", `${backend.alertingUrl}/rules/${other}`, { bearer: red.token });
     }
     expect([...seen]).toEqual(["firing"]);
   });
@@ -178,9 +159,9 @@ describe("tenants that try to see each other", () => {
         return now.active_alerts >= own && { alerts: now.active_alerts };
       });
       expect([expr, alerts.alerts]).toEqual([expr, own]);
-      const validated = await call("POST", `${place.alertingUrl}/rules/validate`, { bearer: blue.token, body: { expr } });
+      const validated = await call("POST", `${backend.alertingUrl}/rules/validate`, { bearer: blue.token, body: { expr } });
       expect([expr, validated.status, validated.json]).toEqual([expr, 200, { valid: true, matching_series: own }]);
-      const history = await call("GET", `${place.alertingUrl}/rules/${ids[at]}/history`, { bearer: blue.token });
+      const history = await call("GET", `${backend.alertingUrl}/rules/${ids[at]}/history`, { bearer: blue.token });
       expect([expr, history.status, history.text.includes("in-red")]).toEqual([expr, 200, false]);
     }
     for (const id of ids) {
@@ -189,11 +170,11 @@ describe("tenants that try to see each other", () => {
         ["GET", `/rules/${id}/history`],
         ["DELETE", `/rules/${id}`],
       ] as const) {
-        expect((await call(method, `${place.alertingUrl}${path}`, { bearer: red.token })).status).toBe(404);
+        expect((await call(method, `${backend.alertingUrl}${path}`, { bearer: red.token })).status).toBe(404);
       }
-      const stolen = await call("PUT", `${place.alertingUrl}/rules/${id}`, { bearer: red.token, body: rule("mine now", "up == 0") });
+      const stolen = await call("PUT", `${backend.alertingUrl}/rules/${id}`, { bearer: red.token, body: rule("mine now", "up == 0") });
       expect(stolen.status).toBe(404);
-      await call("DELETE", `${place.alertingUrl}/rules/${id}`, { bearer: blue.token });
+      await call("DELETE", `${backend.alertingUrl}/rules/${id}`, { bearer: blue.token });
     }
   });
 
@@ -208,7 +189,7 @@ describe("tenants that try to see each other", () => {
     expect(alerts).toContain("%{LEAK_ME}");
     expect(alerts).not.toContain("the-environment-leaked");
     expect(readFileSync(`/proc/${evaluatorPid()}/environ`, "latin1")).toBe("");
-    await call("DELETE", `${place.alertingUrl}/rules/${id}`, { bearer: blue.token });
+    await call("DELETE", `${backend.alertingUrl}/rules/${id}`, { bearer: blue.token });
   });
 });
 
@@ -222,18 +203,18 @@ describe("what goes away comes back", () => {
 
   test("a killed evaluator is started again and restores the firing state without waiting `for` anew", async () => {
     await eventually("the state is written", async () => {
-      const query = `${place.apiUrl}/query/prometheus/api/v1/query?query=${encodeURIComponent(`ALERTS_FOR_STATE{rule_id="${firing}"}`)}`;
+      const query = `${backend.apiUrl}/query/prometheus/api/v1/query?query=${encodeURIComponent(`ALERTS_FOR_STATE{rule_id="${firing}"}`)}`;
       return (await call("GET", query, { bearer: red.token })).json.data.result.length === 1;
     });
     process.kill(evaluatorPid(), "SIGSTOP");
-    const hung = await call("GET", `${place.alertingUrl}/rules/${firing}/status`, { bearer: red.token });
+    const hung = await call("GET", `${backend.alertingUrl}/rules/${firing}/status`, { bearer: red.token });
     expect([hung.status, hung.json.error]).toEqual([500, "internal"]);
     process.kill(evaluatorPid(), "SIGKILL");
-    const created = await call("POST", `${place.alertingUrl}/rules`, { bearer: red.token, body: rule("made meanwhile", "outage == 1") });
+    const created = await call("POST", `${backend.alertingUrl}/rules`, { bearer: red.token, body: rule("made meanwhile", "outage == 1") });
     expect(created.status).toBe(201);
     const back = await eventually("the evaluator is back", async () => {
       await push(red, "outage 1");
-      const answer = await call("GET", `${place.alertingUrl}/rules/${firing}/status`, { bearer: red.token });
+      const answer = await call("GET", `${backend.alertingUrl}/rules/${firing}/status`, { bearer: red.token });
       return answer.status === 200 && answer.json.last_eval !== undefined && Date.now();
     });
     const again = await becomes(red, firing, "firing", "outage 1", 15_000);
@@ -246,16 +227,16 @@ describe("what goes away comes back", () => {
     const before = evaluatorPid();
     await backend.end("SIGKILL");
     expect(existsSync(`/proc/${before}`)).toBe(true);
-    backend = await startBackend(place);
+    await backend.start();
     await eventually("the orphan is gone", async () => !isAlive(before));
     await becomes(red, firing, "firing", "outage 1", 15_000);
   });
 
   test("after a restart in order the rules are all there and the alert fires", async () => {
-    const listed = (await call("GET", `${place.alertingUrl}/rules`, { bearer: red.token })).json;
+    const listed = (await call("GET", `${backend.alertingUrl}/rules`, { bearer: red.token })).json;
     await backend.end("SIGTERM");
-    backend = await startBackend(place);
-    expect((await call("GET", `${place.alertingUrl}/rules`, { bearer: red.token })).json).toEqual(listed);
+    await backend.start();
+    expect((await call("GET", `${backend.alertingUrl}/rules`, { bearer: red.token })).json).toEqual(listed);
     await becomes(red, firing, "firing", "outage 1", 15_000);
   });
 });
@@ -289,9 +270,9 @@ test("direct and under /alerting/ the answers are identical, errors and odd path
   ];
   for (const [method, path, body, bearer = red.token] of asked) {
     const headers: Record<string, string> = body === undefined ? {} : { "content-type": "application/json" };
-    const direct = await call(method, `${place.alertingUrl}${path}`, { bearer, body, headers });
+    const direct = await call(method, `${backend.alertingUrl}${path}`, { bearer, body, headers });
     if (method === "DELETE" && direct.status === 204) continue;
-    const forwarded = await call(method, `${place.apiUrl}/alerting${path}`, { bearer, body, headers });
+    const forwarded = await call(method, `${backend.apiUrl}/alerting${path}`, { bearer, body, headers });
     const shown = (answer: typeof direct): unknown[] => [
       method,
       path,
@@ -302,12 +283,12 @@ test("direct and under /alerting/ the answers are identical, errors and odd path
     ];
     expect(shown(forwarded)).toEqual(shown(direct));
   }
-  const created = await call("POST", `${place.apiUrl}/alerting/rules`, {
+  const created = await call("POST", `${backend.apiUrl}/alerting/rules`, {
     bearer: red.token,
     body: rule("by the prefix", "up == 0", { enabled: false }),
   });
   expect(created.status).toBe(201);
-  expect((await call("DELETE", `${place.apiUrl}/alerting/rules/${created.json.id}`, { bearer: red.token })).status).toBe(204);
+  expect((await call("DELETE", `${backend.apiUrl}/alerting/rules/${created.json.id}`, { bearer: red.token })).status).toBe(204);
 });
 
 test.each([
@@ -318,6 +299,6 @@ test.each([
   "/alerting/-/reload",
   "/alerting/",
 ])("nothing but the service's routes is reached under the prefix: %s", async (path) => {
-  const answer = await call("GET", `${place.apiUrl}${path}`, { bearer: red.token });
+  const answer = await call("GET", `${backend.apiUrl}${path}`, { bearer: red.token });
   expect([answer.status, answer.json.error]).toEqual([404, "not_found"]);
 });

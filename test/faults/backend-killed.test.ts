@@ -1,18 +1,9 @@
 // The backend killed with SIGKILL under load, again and again: what was answered 204 is there afterwards, once, whatever was sent again
 // in between. (Its engines killed alone: metrics-engine.test.ts, backend-engines.test.ts.)
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import {
-  adminPassword,
-  backendPlace,
-  login,
-  makeTenant,
-  startBackend,
-  type BackendPlace,
-  type Tenant,
-} from "../fixtures/backend-process.ts";
-import { eventually, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
+import { beforeAll, expect, test } from "vitest";
+import { type Tenant } from "../fixtures/backend-process.ts";
+import { backendOfFile } from "../fixtures/backend-of-file.ts";
+import { eventually } from "../fixtures/processes.ts";
 import { isAlive } from "../fixtures/process-state.ts";
 import { lossesOf, NOTHING_LOST, Senders, SIGNALS } from "../fixtures/senders.ts";
 
@@ -20,24 +11,15 @@ const KILLS = 10;
 /** Each kill is a whole start of the backend: seconds, but tens of them on a machine that is busy with something else. */
 const TIMEOUT_MS = 600_000;
 
-const folder = temporaryFolder();
-let place: BackendPlace;
-let backend: TestProcess;
+const backend = backendOfFile({ JWT_TTL: "2h" });
 let tenant: Tenant;
 
 beforeAll(async () => {
-  place = await backendPlace(folder.path, { JWT_TTL: "2h" });
-  backend = await startBackend(place);
-  tenant = await makeTenant(place.apiUrl, await login(place.apiUrl, "admin@localhost", adminPassword(place)), "load");
-});
-
-afterAll(async () => {
-  await backend?.end();
-  folder[Symbol.dispose]();
+  tenant = await backend.tenant("load");
 });
 
 function enginePid(): number {
-  return (JSON.parse(readFileSync(join(place.dataDir, "victoria-metrics.pid"), "utf8")) as { pid: number }).pid;
+  return backend.enginePid("victoria-metrics");
 }
 
 /** Waits until some more bodies of each signal are acknowledged. */
@@ -51,13 +33,13 @@ async function moreOf(senders: Senders, bodies: number): Promise<void> {
 test(
   `after ${KILLS} times kill -9 under load everything answered 204 is readable exactly once, and no engine is left over`,
   async () => {
-    await using senders = new Senders({ apiUrl: place.apiUrl, tenant });
+    await using senders = new Senders({ apiUrl: backend.apiUrl, tenant });
     for (let kill = 0; kill < KILLS; kill += 1) {
       await moreOf(senders, 2 + kill);
       const orphan = enginePid();
       await backend.end("SIGKILL");
       expect(isAlive(orphan)).toBe(true);
-      backend = await startBackend(place);
+      await backend.start();
       expect(enginePid()).not.toBe(orphan);
       expect(isAlive(orphan)).toBe(false);
     }
@@ -69,7 +51,7 @@ test(
     expect([...senders.answers.keys()].filter((answer) => !/^(204|no answer|50[23] .*again after)/.test(answer))).toEqual([]);
     for (const signal of SIGNALS) {
       await eventually(`every acknowledged record of ${signal} is readable once`, async () => {
-        expect(await lossesOf(place.apiUrl, tenant.token, signal, senders.sent)).toEqual(NOTHING_LOST);
+        expect(await lossesOf(backend.apiUrl, tenant.token, signal, senders.sent)).toEqual(NOTHING_LOST);
         return true;
       });
     }

@@ -4,18 +4,11 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { residentMib } from "../fixtures/process-state.ts";
-import {
-  adminPassword,
-  backendPlace,
-  login,
-  makeTenant,
-  startBackend,
-  type BackendPlace,
-  type Tenant,
-} from "../fixtures/backend-process.ts";
-import { signedPost, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
+import { type Tenant } from "../fixtures/backend-process.ts";
+import { backendOfFile } from "../fixtures/backend-of-file.ts";
+import { signedPost } from "../fixtures/processes.ts";
 import { nameOf } from "../fixtures/senders.ts";
 
 const MIB = 1024 * 1024;
@@ -25,24 +18,14 @@ const ALLOWANCE_MIB = 1300;
 const WAVES = 3;
 const SLOW = 500;
 
-const folder = temporaryFolder();
-let place: BackendPlace;
-let backend: TestProcess;
+const backend = backendOfFile({ INGEST_MEMORY_MIB: String(BUDGET_MIB) });
 let tenants: Tenant[];
 
 beforeAll(async () => {
-  place = await backendPlace(folder.path, { INGEST_MEMORY_MIB: String(BUDGET_MIB) });
-  backend = await startBackend(place);
-  const operator = await login(place.apiUrl, "admin@localhost", adminPassword(place));
-  tenants = await Promise.all(["one", "two"].map((name) => makeTenant(place.apiUrl, operator, name)));
+  tenants = await Promise.all(["one", "two"].map((name) => backend.tenant(name)));
 });
 
-afterAll(async () => {
-  await backend?.end();
-  folder[Symbol.dispose]();
-});
-
-const resident = (field: "VmRSS" | "VmHWM"): number => residentMib(backend.child.pid ?? 0, field);
+const resident = (field: "VmRSS" | "VmHWM"): number => residentMib(backend.pid, field);
 
 /** As near to 32 MiB as whole spans get; of another wave other bytes, so that none is known already. */
 function largestSpans(wave: number): Buffer {
@@ -64,8 +47,8 @@ test(`${WAVES} waves of 64 of the largest trace bodies are stored or told to com
       Array.from({ length: 64 }, (_, index) => {
         const { apiKey } = tenants[index % 2] as Tenant;
         return index % 4 < 2
-          ? signedPost(place.apiUrl, "/ingest/traces", apiKey, plain)
-          : signedPost(place.apiUrl, "/ingest/traces", apiKey, compressed, { "content-encoding": "gzip" });
+          ? signedPost(backend.apiUrl, "/ingest/traces", apiKey, plain)
+          : signedPost(backend.apiUrl, "/ingest/traces", apiKey, compressed, { "content-encoding": "gzip" });
       }),
     );
     const names = Object.groupBy(answers.map(nameOf), (name) => name);
@@ -80,7 +63,7 @@ test(`${WAVES} waves of 64 of the largest trace bodies are stored or told to com
 
 test(`${SLOW} connections that send a byte of their headers a second cost little, and others are served meanwhile`, async () => {
   const before = resident("VmRSS");
-  const { hostname, port } = new URL(place.apiUrl);
+  const { hostname, port } = new URL(backend.apiUrl);
   const sockets = await Promise.all(
     Array.from({ length: SLOW }, async () => {
       const socket = connect(Number(port), hostname).on("error", () => undefined);
@@ -94,7 +77,7 @@ test(`${SLOW} connections that send a byte of their headers a second cost little
   for (let second = 0; second < 10; second += 1) {
     for (const socket of sockets) socket.write("x");
     const startedAt = Date.now();
-    expect((await signedPost(place.apiUrl, "/ingest", (tenants[0] as Tenant).apiKey, "meanwhile 1\n")).status).toBe(204);
+    expect((await signedPost(backend.apiUrl, "/ingest", (tenants[0] as Tenant).apiKey, "meanwhile 1\n")).status).toBe(204);
     slowestMs = Math.max(slowestMs, Date.now() - startedAt);
     peak = Math.max(peak, resident("VmRSS"));
     await sleep(1000);

@@ -1,49 +1,33 @@
 // How the backend ends and who may start: SIGTERM under load stores what was answered and leaves nothing running; a data directory has
 // one user at a time.
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import {
-  adminPassword,
-  backendPlace,
-  login,
-  makeTenant,
-  startBackend,
-  type BackendPlace,
-  type Tenant,
-} from "../fixtures/backend-process.ts";
+import { beforeAll, expect, test } from "vitest";
+import { backendPlace, type Tenant } from "../fixtures/backend-process.ts";
+import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { call, eventually, readIfThere, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
 import { isAlive } from "../fixtures/process-state.ts";
 import { lossesOf, nameOf, NOTHING_LOST, Senders, SIGNALS } from "../fixtures/senders.ts";
 
 const ENGINES = ["victoria-metrics", "vmalert"] as const;
 
-const folder = temporaryFolder();
-let place: BackendPlace;
-let backend: TestProcess;
+const backend = backendOfFile({ JWT_TTL: "2h" });
 let tenant: Tenant;
 
 beforeAll(async () => {
-  place = await backendPlace(folder.path, { JWT_TTL: "2h" });
-  backend = await startBackend(place);
-  tenant = await makeTenant(place.apiUrl, await login(place.apiUrl, "admin@localhost", adminPassword(place)), "stop");
-});
-
-afterAll(async () => {
-  await backend?.end();
-  folder[Symbol.dispose]();
+  tenant = await backend.tenant("stop");
 });
 
 function enginePids(): number[] {
-  return ENGINES.map((name) => (JSON.parse(readFileSync(join(place.dataDir, `${name}.pid`), "utf8")) as { pid: number }).pid);
+  return ENGINES.map((name) => backend.enginePid(name));
 }
 
 /** What /readyz says, each time something new, until nothing listens any more. */
 async function readinessUntilGone(): Promise<string[]> {
   const seen: string[] = [];
   for (;;) {
-    const answer = await call("GET", `${place.healthUrl}/readyz`).catch(() => undefined);
+    const answer = await call("GET", `${backend.healthUrl}/readyz`).catch(() => undefined);
     const shown = answer ? nameOf(answer) : "gone";
     if (seen.at(-1) !== shown) seen.push(shown);
     if (!answer) return seen;
@@ -52,21 +36,21 @@ async function readinessUntilGone(): Promise<string[]> {
 }
 
 test("SIGTERM under load: readiness turns 503, the exit code is 0, no engine is left, and all that was answered 204 is stored", async () => {
-  await using senders = new Senders({ apiUrl: place.apiUrl, tenant, perSignal: { logs: 4, spans: 4, metrics: 4 }, pauseMs: 5 });
+  await using senders = new Senders({ apiUrl: backend.apiUrl, tenant, perSignal: { logs: 4, spans: 4, metrics: 4 }, pauseMs: 5 });
   for (let stop = 0; stop < 3; stop += 1) {
     const before = senders.acknowledged().length;
     await eventually("load", async () => senders.acknowledged().length > before + 60);
     const pids = enginePids();
     const readiness = readinessUntilGone();
-    await eventually("readiness is watched", async () => (await call("GET", `${place.healthUrl}/readyz`)).status === 200);
+    await eventually("readiness is watched", async () => (await call("GET", `${backend.healthUrl}/readyz`)).status === 200);
     const startedAt = Date.now();
     expect(await backend.end("SIGTERM")).toBe(0);
     console.log(`stopped in ${Date.now() - startedAt} ms; readiness ${(await readiness).join(", ")}`);
     // Before that it was ready, which the watcher may have come too late to see.
     expect((await readiness).filter((shown) => shown !== "200")).toEqual(["503 draining", "gone"]);
     for (const pid of pids) expect(isAlive(pid)).toBe(false);
-    for (const name of ENGINES) expect(existsSync(join(place.dataDir, `${name}.pid`))).toBe(false);
-    backend = await startBackend(place);
+    for (const name of ENGINES) expect(existsSync(join(backend.dataDir, `${name}.pid`))).toBe(false);
+    await backend.start();
   }
   await senders.finish();
   console.log(`answers: ${JSON.stringify(Object.fromEntries(senders.answers))}`);
@@ -74,15 +58,15 @@ test("SIGTERM under load: readiness turns 503, the exit code is 0, no engine is 
   expect([...senders.answers.keys()].filter((answer) => !allowed.test(answer))).toEqual([]);
   for (const signal of SIGNALS) {
     await eventually(`every acknowledged record of ${signal} is readable once`, async () => {
-      expect(await lossesOf(place.apiUrl, tenant.token, signal, senders.sent)).toEqual(NOTHING_LOST);
+      expect(await lossesOf(backend.apiUrl, tenant.token, signal, senders.sent)).toEqual(NOTHING_LOST);
       return true;
     });
   }
 });
 
 test("a second start on the same data directory is refused with one sentence and exit code 2, and the first one does not notice", async () => {
-  const elsewhere = await backendPlace(folder.path, { DATA_DIR: place.dataDir });
-  const logFile = join(folder.path, "second.out");
+  const elsewhere = await backendPlace(backend.folder, { DATA_DIR: backend.dataDir });
+  const logFile = join(backend.folder, "second.out");
   await using second = new TestProcess(["backend/main.ts", "serve"], elsewhere.env, logFile);
   await eventually("it ends", async () => second.ended);
   expect(second.child.exitCode).toBe(2);
@@ -92,14 +76,14 @@ test("a second start on the same data directory is refused with one sentence and
   expect(said[0]).toMatch(/^atherops-backend: .*is used by process \d+ on .*: stop it, or give this one its own DATA_DIR/);
   expect(said[0]).toContain(`process ${backend.child.pid} `);
   for (const pid of enginePids()) expect(isAlive(pid)).toBe(true);
-  expect((await call("GET", `${place.healthUrl}/readyz`)).status).toBe(200);
+  expect((await call("GET", `${backend.healthUrl}/readyz`)).status).toBe(200);
 });
 
 test("a backend killed with SIGKILL leaves its engines behind, and the next start ends them before it starts its own", async () => {
   const orphans = enginePids();
   await backend.end("SIGKILL");
   expect(orphans.map(isAlive)).toEqual([true, true]);
-  backend = await startBackend(place);
+  await backend.start();
   expect(orphans.map(isAlive)).toEqual([false, false]);
   expect(enginePids().map(isAlive)).toEqual([true, true]);
   expect(backend.log).toContain("ended the engine of a backend that was killed");

@@ -9,32 +9,26 @@ import { CROWD_TIMING, type IdentityAgent } from "../fixtures/identity-agents.ts
 import { IdentityCluster } from "../fixtures/identity-cluster.ts";
 import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
 import { Relay } from "../fixtures/relay.ts";
-import { adminPassword, backendPlace, login, makeTenant, startBackend, type BackendPlace } from "../fixtures/backend-process.ts";
-import { call, eventually, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
+import { backendOfFile } from "../fixtures/backend-of-file.ts";
+import { call, eventually } from "../fixtures/processes.ts";
 
 const RECORDS_PER_BATCH = 20;
-const folder = temporaryFolder();
+const backend = backendOfFile();
 let kube: KubeApiServer;
-let place: BackendPlace;
-let backend: TestProcess;
 let token: string;
 let cluster: IdentityCluster;
 let installToken: string;
 
 beforeAll(async () => {
-  kube = await KubeApiServer.start(folder.path);
-  place = await backendPlace(folder.path);
-  backend = await startBackend(place);
-  token = await login(place.apiUrl, "admin@localhost", adminPassword(place));
-  installToken = (await call("POST", `${place.apiUrl}/api/install-tokens`, { bearer: token, body: {} })).json.token;
-  cluster = await IdentityCluster.start(kube, folder.path, place.apiUrl);
+  kube = await KubeApiServer.start(backend.folder);
+  token = await backend.operator();
+  installToken = await backend.installToken(token);
+  cluster = await IdentityCluster.start(kube, backend.folder, backend.apiUrl);
 });
 
 afterAll(async () => {
   await cluster?.[Symbol.asyncDispose]();
-  await backend?.end();
   await kube?.[Symbol.asyncDispose]();
-  folder[Symbol.dispose]();
 });
 
 interface ClusterView {
@@ -48,7 +42,7 @@ it("twenty agents with one install token are one cluster, online with twenty nod
   expect(new Set(hashes).size).toBe(1);
   expect(agents.flatMap((agent) => agent.steps).filter((step) => step === "registered")).toHaveLength(1);
   const clusters = await eventually("all nodes have sent a heartbeat", async () => {
-    const answer = await call("GET", `${place.apiUrl}/api/clusters`, { bearer: token });
+    const answer = await call("GET", `${backend.apiUrl}/api/clusters`, { bearer: token });
     const found = answer.json as ClusterView[];
     return found[0]?.nodes.length === 20 && found;
   });
@@ -69,9 +63,9 @@ it("a rotation under load with five agents loses and doubles no record, and show
 });
 
 it("neither does one in which the API server is away before the new key is stored, and two watches have died without a word", async () => {
-  const tenant = await makeTenant(place.apiUrl, token, "rotating");
-  const own = (await call("POST", `${place.apiUrl}/api/install-tokens`, { bearer: tenant.token, body: {} })).json.token as string;
-  await using rotating = await IdentityCluster.start(kube, folder.path, place.apiUrl);
+  const tenant = await backend.tenant("rotating");
+  const own = await backend.installToken(tenant.token);
+  await using rotating = await IdentityCluster.start(kube, backend.folder, backend.apiUrl);
   await using relay = await Relay.start(Number(new URL(kube.url).port));
   const options = { installToken: own, proxy: true, waitAfter: "rotated" } as const;
   const deaf = { kubernetes: { ...rotating.access, server: `https://127.0.0.1:${relay.port}` } };
@@ -98,9 +92,9 @@ it.for<{ step: Step; of: string }>([
   { step: "registered", of: "enrolment" },
   { step: "rotated", of: "rotation" },
 ])("an agent that is killed when the backend has answered, and nothing is stored, costs no token and no key: $of", async ({ step, of }) => {
-  const tenant = await makeTenant(place.apiUrl, token, `killed-in-${of}`);
-  const own = (await call("POST", `${place.apiUrl}/api/install-tokens`, { bearer: tenant.token, body: {} })).json.token as string;
-  await using crashing = await IdentityCluster.start(kube, folder.path, place.apiUrl);
+  const tenant = await backend.tenant(`killed-in-${of}`);
+  const own = await backend.installToken(tenant.token);
+  await using crashing = await IdentityCluster.start(kube, backend.folder, backend.apiUrl);
   const first = crashing.agent("first", { installToken: own, killAfter: step });
   if (of === "rotation") {
     await first.signing();
@@ -110,15 +104,15 @@ it.for<{ step: Step; of: string }>([
   const next = crashing.agent("next", { installToken: own });
   expect(await next.signing((hash) => hash !== first.signsWith)).not.toBe(first.signsWith);
   expect(next.refusals).toEqual([]);
-  expect((await call("GET", `${place.apiUrl}/api/clusters`, { bearer: tenant.token })).json).toMatchObject([{ online: true }]);
+  expect((await call("GET", `${backend.apiUrl}/api/clusters`, { bearer: tenant.token })).json).toMatchObject([{ online: true }]);
   await eventually("the Secret is in order", async () => (await crashing.secret()).pendingRotation === undefined);
 });
 
 it("no key and no token is in any log", () => {
-  const logs = readdirSync(folder.path).filter((name) => /\.(log|out)$/.test(name) && name !== "kube.log");
+  const logs = readdirSync(backend.folder).filter((name) => /\.(log|out)$/.test(name) && name !== "kube.log");
   expect(logs.length).toBeGreaterThan(20);
-  for (const name of logs) expect(readFileSync(join(folder.path, name), "utf8"), name).not.toMatch(/\bak_[\w-]{8}|\bit_[\w-]{8}/);
-  const texts = logs.map((name) => readFileSync(join(folder.path, name), "utf8")).join("");
+  for (const name of logs) expect(readFileSync(join(backend.folder, name), "utf8"), name).not.toMatch(/\bak_[\w-]{8}|\bit_[\w-]{8}/);
+  const texts = logs.map((name) => readFileSync(join(backend.folder, name), "utf8")).join("");
   expect(texts.includes(installToken)).toBe(false);
 });
 
@@ -162,12 +156,12 @@ function otlpLogs(messages: string[]): object {
 
 async function storedMessages(bearer: string): Promise<string[]> {
   const messages: string[] = [];
-  let url: string | undefined = `${place.apiUrl}/query/logs?source=load&limit=500`;
+  let url: string | undefined = `${backend.apiUrl}/query/logs?source=load&limit=500`;
   while (url !== undefined) {
     const answer = await call("GET", url, { bearer });
     messages.push(...(answer.json as { message: string }[]).map(({ message }) => message));
     const next = /<([^>]+)>; rel="next"/.exec(answer.headers.get("link") ?? "")?.[1];
-    url = next === undefined ? undefined : new URL(next, place.apiUrl).href;
+    url = next === undefined ? undefined : new URL(next, backend.apiUrl).href;
   }
   return messages;
 }

@@ -3,35 +3,27 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { IdentityCluster } from "../fixtures/identity-cluster.ts";
 import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
-import { adminPassword, type BackendPlace, backendPlace, login, startBackend } from "../fixtures/backend-process.ts";
-import { call, eventually, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
+import { backendOfFile } from "../fixtures/backend-of-file.ts";
+import { call, eventually } from "../fixtures/processes.ts";
 
-const folder = temporaryFolder();
+const backend = backendOfFile();
 let kube: KubeApiServer;
-let place: BackendPlace;
-let backend: TestProcess;
 let session: string;
 
 beforeAll(async () => {
-  kube = await KubeApiServer.start(folder.path);
-  place = await backendPlace(folder.path);
-  backend = await startBackend(place);
-  session = await login(place.apiUrl, "admin@localhost", adminPassword(place));
+  kube = await KubeApiServer.start(backend.folder);
+  session = await backend.operator();
 });
 
 afterAll(async () => {
-  await backend?.end();
   await kube?.[Symbol.asyncDispose]();
-  folder[Symbol.dispose]();
 });
 
-async function installToken(): Promise<string> {
-  return (await call("POST", `${place.apiUrl}/api/install-tokens`, { bearer: session, body: {} })).json.token as string;
-}
+const installToken = () => backend.installToken(session);
 
 it("is refused by name, spends no token, leaves the first one's key alone, and enrols by itself when the first is gone", async () => {
-  await using north = await IdentityCluster.start(kube, folder.path, place.apiUrl);
-  await using second = await IdentityCluster.start(kube, folder.path, place.apiUrl);
+  await using north = await IdentityCluster.start(kube, backend.folder, backend.apiUrl);
+  await using second = await IdentityCluster.start(kube, backend.folder, backend.apiUrl);
   const first = north.agent("first", { installToken: await installToken(), intervalS: 5 });
   const key = await first.signing();
   const late = second.agent("late", { installToken: await installToken(), intervalS: 5 });
@@ -45,5 +37,5 @@ it("is refused by name, spends no token, leaves the first one's key alone, and e
   const taken = await late.signing(() => true, 60_000);
   expect(taken).not.toBe(key);
   await eventually("it says that all is well", async () => late.log.includes("the cluster's identity has recovered"));
-  expect((await call("GET", `${place.apiUrl}/api/clusters`, { bearer: session })).json).toHaveLength(1);
+  expect((await call("GET", `${backend.apiUrl}/api/clusters`, { bearer: session })).json).toHaveLength(1);
 });

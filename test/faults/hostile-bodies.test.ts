@@ -2,20 +2,13 @@
 // of every dense shape. Shows that the backend's memory stays within what README promises, that another tenant's ordinary bodies are
 // stored within seconds meanwhile, and that each body has an answer that ends it. Prints the figures.
 import { gzipSync } from "node:zlib";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { HOSTILE_BODIES } from "../../backend/ingest/hostile-bodies.fixture.ts";
 import { logRecord, logsBody, nanosecondsOf } from "../../backend/ingest/otlp-body.fixture.ts";
 import { residentMib } from "../fixtures/process-state.ts";
-import {
-  adminPassword,
-  type BackendPlace,
-  backendPlace,
-  login,
-  makeTenant,
-  startBackend,
-  type Tenant,
-} from "../fixtures/backend-process.ts";
-import { call, eventually, signedPost, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
+import { type Tenant } from "../fixtures/backend-process.ts";
+import { backendOfFile } from "../fixtures/backend-of-file.ts";
+import { call, eventually, signedPost } from "../fixtures/processes.ts";
 import { nameOf } from "../fixtures/senders.ts";
 
 const PATHS = { logs: "/ingest/logs/otlp", traces: "/ingest/traces" };
@@ -26,22 +19,12 @@ const ROUNDS = 1;
 /** Alone it is milliseconds; a body of others that is being decoded is waited for. */
 const SECONDS_FOR_OTHERS = 20;
 
-const folder = temporaryFolder();
-let place: BackendPlace;
-let backend: TestProcess;
+const backend = backendOfFile();
 let tenants: Tenant[];
 
 beforeAll(async () => {
-  place = await backendPlace(folder.path);
-  backend = await startBackend(place);
-  const operator = await login(place.apiUrl, "admin@localhost", adminPassword(place));
-  tenants = await Promise.all(["hostile", "good"].map((name) => makeTenant(place.apiUrl, operator, name)));
+  tenants = await Promise.all(["hostile", "good"].map((name) => backend.tenant(name)));
 });
-afterAll(async () => {
-  await backend?.end();
-  folder[Symbol.dispose]();
-});
-
 /** A body as an agent sends it, some 100 kB. */
 function ordinary(): Buffer {
   const now = nanosecondsOf(new Date());
@@ -50,7 +33,7 @@ function ordinary(): Buffer {
 
 test("bodies that cost most for their size do not hurt others, whoever sends how many of them", async () => {
   const [hostile, good] = tenants as [Tenant, Tenant];
-  const before = residentMib(backend.child.pid ?? 0, "VmRSS");
+  const before = residentMib(backend.pid, "VmRSS");
   const attacks = HOSTILE_BODIES.map(({ name, signal, answer, make }) => ({ name, path: PATHS[signal], answer, body: gzipSync(make()) }));
   const answers = new Map<string, Set<string>>(attacks.map(({ name }) => [name, new Set()]));
   const queue = Array.from({ length: ROUNDS * SENDERS }, () => attacks).flat();
@@ -62,7 +45,7 @@ test("bodies that cost most for their size do not hurt others, whoever sends how
       const body = ordinary();
       await eventually(
         "another tenant's body is stored",
-        async () => (await signedPost(place.apiUrl, "/ingest/logs/otlp", good.apiKey, body)).status === 204,
+        async () => (await signedPost(backend.apiUrl, "/ingest/logs/otlp", good.apiKey, body)).status === 204,
       );
       waits.push(Date.now() - startedAt);
     }
@@ -70,14 +53,14 @@ test("bodies that cost most for their size do not hurt others, whoever sends how
   const startedAt = Date.now();
   const send = async (): Promise<void> => {
     for (let attack = queue.shift(); attack; attack = queue.shift()) {
-      const answer = await signedPost(place.apiUrl, attack.path, hostile.apiKey, attack.body, { "content-encoding": "gzip" });
+      const answer = await signedPost(backend.apiUrl, attack.path, hostile.apiKey, attack.body, { "content-encoding": "gzip" });
       answers.get(attack.name)?.add(nameOf(answer));
     }
   };
   await Promise.all(Array.from({ length: SENDERS }, send));
   over.abort();
   await others;
-  const peak = residentMib(backend.child.pid ?? 0, "VmHWM");
+  const peak = residentMib(backend.pid, "VmHWM");
   waits.sort((a, b) => a - b);
   console.log(
     `${attacks.length * ROUNDS * SENDERS} hostile bodies in ${Math.round((Date.now() - startedAt) / 1000)} s; another tenant's ${waits.length} bodies: median ${waits[waits.length >> 1]} ms, longest ${waits.at(-1)} ms; resident ${before} MiB before, peak ${peak} MiB`,
@@ -88,7 +71,7 @@ test("bodies that cost most for their size do not hurt others, whoever sends how
   }
   expect(peak).toBeLessThan(LIMIT_MIB);
   expect(waits.at(-1)).toBeLessThan(SECONDS_FOR_OTHERS * 1000);
-  const health = await call("GET", `${place.healthUrl}/readyz`);
+  const health = await call("GET", `${backend.healthUrl}/readyz`);
   expect(health.status).toBe(200);
 }, 600_000);
 
@@ -97,7 +80,7 @@ test("each of them has an answer that ends it, so that a sender which obeys neve
   for (const { name, signal, answer: final, make } of HOSTILE_BODIES) {
     const body = gzipSync(make());
     const last = await eventually(`${name} is answered`, async () => {
-      const answer = nameOf(await signedPost(place.apiUrl, PATHS[signal], apiKey, body, { "content-encoding": "gzip" }));
+      const answer = nameOf(await signedPost(backend.apiUrl, PATHS[signal], apiKey, body, { "content-encoding": "gzip" }));
       return answer.startsWith("503") ? undefined : answer;
     });
     expect([name, last]).toEqual([name, final]);

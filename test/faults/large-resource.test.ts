@@ -1,42 +1,26 @@
 // An ordinary Java service whose `process.command_args` are 64 kB: 27,000 of its lines are 4 MB as the collector sends them, and 1.7 GB as
 // they are stored. Through the agent's proxy and a real backend, sent again as the collector does until it is taken.
 import { pino } from "pino";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { startProxy } from "../../agent/proxy/server.ts";
 import { createUpstream } from "../../agent/upstream/pool.ts";
 import { logRecord, logsBody, nanosecondsOf, stringAttribute } from "../../backend/ingest/otlp-body.fixture.ts";
 import { residentMib } from "../fixtures/process-state.ts";
-import {
-  adminPassword,
-  type BackendPlace,
-  backendPlace,
-  login,
-  makeTenant,
-  startBackend,
-  type Tenant,
-} from "../fixtures/backend-process.ts";
-import { call, eventually, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
+import { type Tenant } from "../fixtures/backend-process.ts";
+import { backendOfFile } from "../fixtures/backend-of-file.ts";
+import { call, eventually } from "../fixtures/processes.ts";
 
 const RECORDS = 27_000;
 const LIMIT_MIB = 2048;
 
-const folder = temporaryFolder();
-let place: BackendPlace;
-let backend: TestProcess;
+const backend = backendOfFile();
 let tenant: Tenant;
 
 beforeAll(async () => {
-  place = await backendPlace(folder.path);
-  backend = await startBackend(place);
-  tenant = await makeTenant(place.apiUrl, await login(place.apiUrl, "admin@localhost", adminPassword(place)), "java");
+  tenant = await backend.tenant("java");
 });
-afterAll(async () => {
-  await backend?.end();
-  folder[Symbol.dispose]();
-});
-
 test("is stored whole and once, in parts, within a bounded memory", { timeout: 600_000 }, async () => {
-  await using upstream = createUpstream({ backendUrl: place.apiUrl });
+  await using upstream = createUpstream({ backendUrl: backend.apiUrl });
   const credential = { id: tenant.keyId, apiKey: tenant.apiKey, keyCreatedAt: new Date().toISOString() };
   await using proxy = await startProxy({
     listen: { host: "127.0.0.1", port: 0 },
@@ -66,14 +50,14 @@ test("is stored whole and once, in parts, within a bounded memory", { timeout: 6
     },
     400_000,
   );
-  const peak = residentMib(backend.child.pid ?? 0, "VmHWM");
+  const peak = residentMib(backend.pid, "VmHWM");
   console.log(
     `${body.length} bytes taken after ${Math.round((Date.now() - startedAt) / 1000)} s, answers ${statuses.join(", ")}; peak ${peak} MiB`,
   );
   // Asked to come again is allowed, dropped is not.
   expect(new Set(statuses).isSubsetOf(new Set([200, 503]))).toBe(true);
   for (const index of [0, 1, 500, RECORDS / 2, RECORDS - 2, RECORDS - 1]) {
-    const found = await call("GET", `${place.apiUrl}/query/logs?source=java&limit=3&q=line%20${index}%20end`, { bearer: tenant.token });
+    const found = await call("GET", `${backend.apiUrl}/query/logs?source=java&limit=3&q=line%20${index}%20end`, { bearer: tenant.token });
     expect((found.json as { message: string }[]).map(({ message }) => message)).toEqual([`line ${index} end`]);
   }
   expect(proxy.status().logs).toMatchObject({ accepted: 1, refused: 0, droppedPoints: {} });

@@ -4,47 +4,30 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { connect } from "node:net";
 import { gzipSync } from "node:zlib";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { sign } from "../../agent/protocol/signature.ts";
-import {
-  adminPassword,
-  backendPlace,
-  login,
-  makeTenant,
-  startBackend,
-  type BackendPlace,
-  type Tenant,
-} from "../fixtures/backend-process.ts";
-import { signedPost, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
+import { type Tenant } from "../fixtures/backend-process.ts";
+import { backendOfFile } from "../fixtures/backend-of-file.ts";
+import { signedPost } from "../fixtures/processes.ts";
 
 const MIB = 1024 * 1024;
 const BUDGET_MIB = 256;
 /** Above the budget: two documents of 32 MiB as objects on the decoder's threads, and what the allocator keeps of bodies that are gone. */
 const ALLOWANCE_MIB = 700;
 
-const folder = temporaryFolder();
-let place: BackendPlace;
-let backend: TestProcess;
+const backend = backendOfFile({ INGEST_MEMORY_MIB: String(BUDGET_MIB) });
 let tenants: Tenant[];
 
 beforeAll(async () => {
-  place = await backendPlace(folder.path, { INGEST_MEMORY_MIB: String(BUDGET_MIB) });
-  backend = await startBackend(place);
-  const operator = await login(place.apiUrl, "admin@localhost", adminPassword(place));
-  tenants = await Promise.all(["one", "two"].map((name) => makeTenant(place.apiUrl, operator, name)));
+  tenants = await Promise.all(["one", "two"].map((name) => backend.tenant(name)));
 });
-afterAll(async () => {
-  await backend[Symbol.asyncDispose]();
-  folder[Symbol.dispose]();
-});
-
 function residentMib(field: "VmRSS" | "VmHWM"): number {
   const status = readFileSync(`/proc/${backend.child.pid}/status`, "utf8");
   return Math.round(Number(new RegExp(`${field}:\\s+(\\d+)`).exec(status)?.[1]) / 1024);
 }
 
 async function ownMetric(name: string): Promise<number> {
-  const text = await (await fetch(`${place.healthUrl}/metrics`)).text();
+  const text = await (await fetch(`${backend.healthUrl}/metrics`)).text();
   return Number(
     text
       .split("\n")
@@ -80,7 +63,7 @@ test("64 of the largest bodies at once: each is stored or asked to come again, a
     Array.from({ length: 64 }, async (_, index) => {
       const { path, body, headers } = kinds[index % kinds.length] as (typeof kinds)[0];
       const tenant = tenants[index % tenants.length] as Tenant;
-      return signedPost(place.apiUrl, path, tenant.apiKey, body, headers);
+      return signedPost(backend.apiUrl, path, tenant.apiKey, body, headers);
     }),
   );
   const counts = Object.groupBy(answers, ({ status }) => String(status));
@@ -98,7 +81,7 @@ test("64 of the largest bodies at once: each is stored or asked to come again, a
 test("500 senders of a byte a second: others are served meanwhile, memory stays, and the slow ones are ended", async () => {
   const before = residentMib("VmRSS");
   const { apiKey } = tenants[0] as Tenant;
-  const { hostname, port } = new URL(place.apiUrl);
+  const { hostname, port } = new URL(backend.apiUrl);
   const headers = Object.entries(sign(apiKey, "POST", "/ingest", Date.now() / 1000)).map(([name, value]) => `${name}: ${value}\r\n`);
   const answers: string[] = [];
   const sockets = await Promise.all(
@@ -121,7 +104,7 @@ test("500 senders of a byte a second: others are served meanwhile, memory stays,
   const allClosed = Promise.all(closed).then(() => true);
   while (!(await Promise.race([allClosed, new Promise<false>((resolve) => setTimeout(resolve, 250, false))]))) {
     const sentAt = Date.now();
-    const answer = await signedPost(place.apiUrl, "/ingest", (tenants[1] as Tenant).apiKey, "meanwhile 1\n");
+    const answer = await signedPost(backend.apiUrl, "/ingest", (tenants[1] as Tenant).apiKey, "meanwhile 1\n");
     expect(answer.status).toBe(204);
     slowest = Math.max(slowest, Date.now() - sentAt);
     peak = Math.max(peak, residentMib("VmRSS"));

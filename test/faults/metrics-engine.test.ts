@@ -1,44 +1,25 @@
 // The metrics engine of a real backend killed under load, again and again: 502 with Retry-After while it is down, recovery without a
 // restart of the backend, and nothing missing of what was answered 204, not even of the engine's last second.
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import {
-  adminPassword,
-  backendPlace,
-  login,
-  makeTenant,
-  startBackend,
-  type BackendPlace,
-  type Tenant,
-} from "../fixtures/backend-process.ts";
-import { call, eventually, signedPost, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
+import { beforeAll, expect, test } from "vitest";
+import { type Tenant } from "../fixtures/backend-process.ts";
+import { backendOfFile } from "../fixtures/backend-of-file.ts";
+import { call, eventually, signedPost } from "../fixtures/processes.ts";
 
 const KILLS = 3;
 const SAMPLES_A_BODY = 20;
 
-const folder = temporaryFolder();
-let place: BackendPlace;
-let backend: TestProcess;
+const backend = backendOfFile();
 let tenant: Tenant;
 
 beforeAll(async () => {
-  place = await backendPlace(folder.path);
-  backend = await startBackend(place);
-  const operator = await login(place.apiUrl, "admin@localhost", adminPassword(place));
-  tenant = await makeTenant(place.apiUrl, operator, "numbered");
+  tenant = await backend.tenant("numbered");
 });
-afterAll(async () => {
-  await backend[Symbol.asyncDispose]();
-  folder[Symbol.dispose]();
-});
-
 function enginePid(): number {
-  return (JSON.parse(readFileSync(join(place.dataDir, "victoria-metrics.pid"), "utf8")) as { pid: number }).pid;
+  return backend.enginePid("victoria-metrics");
 }
 
 async function storedNumbers(): Promise<Set<string>> {
-  const answer = await call("GET", `${place.apiUrl}/query/prometheus/api/v1/label/n/values?match[]=numbered`, { bearer: tenant.token });
+  const answer = await call("GET", `${backend.apiUrl}/query/prometheus/api/v1/label/n/values?match[]=numbered`, { bearer: tenant.token });
   return new Set(answer.json.data as string[]);
 }
 
@@ -49,7 +30,7 @@ test("killed under load, the engine is 502 until it is back, and every acknowled
   async function send(): Promise<number> {
     const numbers = Array.from({ length: SAMPLES_A_BODY }, () => String(next++));
     const body = numbers.map((n) => `numbered{n="${n}"} 1 ${Date.now()}\n`).join("");
-    const { status, headers } = await signedPost(place.apiUrl, "/ingest", tenant.apiKey, body);
+    const { status, headers } = await signedPost(backend.apiUrl, "/ingest", tenant.apiKey, body);
     if (status === 204) acknowledged.push(...numbers);
     const kind = `${status} ${headers.has("retry-after") ? "Retry-After" : ""}`.trim();
     answers[kind] = (answers[kind] ?? 0) + 1;
@@ -78,7 +59,7 @@ test("killed under load, the engine is 502 until it is back, and every acknowled
     `engine killed ${KILLS} times: back after ${downMs.join(", ")} ms; ${acknowledged.length} samples acknowledged, none missing`,
   );
   expect(backend.ended).toBe(false);
-  expect(await fetch(`${place.healthUrl}/metrics`).then((answer) => answer.text())).toContain(
+  expect(await fetch(`${backend.healthUrl}/metrics`).then((answer) => answer.text())).toContain(
     `atherops_engine_restarts_total{engine="victoria-metrics"} ${KILLS}`,
   );
 });
@@ -86,12 +67,12 @@ test("killed under load, the engine is 502 until it is back, and every acknowled
 test("backend and engine killed together lose nothing that was acknowledged", async () => {
   const numbers = Array.from({ length: 500 }, (_, index) => String(1_000_000 + index));
   const body = numbers.map((n) => `numbered{n="${n}"} 1 ${Date.now()}\n`).join("");
-  expect((await signedPost(place.apiUrl, "/ingest", tenant.apiKey, body)).status).toBe(204);
+  expect((await signedPost(backend.apiUrl, "/ingest", tenant.apiKey, body)).status).toBe(204);
   const engine = enginePid();
   backend.child.kill("SIGKILL");
   process.kill(engine, "SIGKILL");
   await backend.end();
-  backend = await startBackend(place);
+  await backend.start();
   await eventually(
     "every acknowledged sample is stored",
     async () => {

@@ -1,72 +1,55 @@
 // README's promise to tenants about each other's viewers: one organisation's viewer asks slow log queries and PromQL that computes without
 // any data, more than may wait, and leaves; another's queries, ingest, rules and the pod's readiness go on as if nothing were. What is
 // asserted is statuses and order, not times.
-import { afterAll, beforeAll, expect, test } from "vitest";
-import {
-  adminPassword,
-  backendPlace,
-  type BackendPlace,
-  login,
-  makeTenant,
-  startBackend,
-  type Tenant,
-} from "../fixtures/backend-process.ts";
-import { type Answer, call, eventually, signedPost, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
+import { beforeAll, expect, test } from "vitest";
+import { type Tenant } from "../fixtures/backend-process.ts";
+import { backendOfFile } from "../fixtures/backend-of-file.ts";
+import { type Answer, call, eventually, signedPost } from "../fixtures/processes.ts";
 import { nameOf } from "../fixtures/senders.ts";
 
 const LABELS = 100;
 const RECORDS = 30_000;
 const BODIES = 3;
 
-const folder = temporaryFolder();
-let place: BackendPlace;
-let backend: TestProcess;
+const backend = backendOfFile({ UV_THREADPOOL_SIZE: "16", EVALUATION_INTERVAL: "1s", JWT_TTL: "1h" });
 let loud: Tenant;
 let calm: Tenant;
 let ruleId: string;
 
 beforeAll(async () => {
-  place = await backendPlace(folder.path, { UV_THREADPOOL_SIZE: "16", EVALUATION_INTERVAL: "1s", JWT_TTL: "1h" });
-  backend = await startBackend(place);
-  const operator = await login(place.apiUrl, "admin@localhost", adminPassword(place));
-  loud = await makeTenant(place.apiUrl, operator, "loud");
-  calm = await makeTenant(place.apiUrl, operator, "calm");
+  loud = await backend.tenant("loud");
+  calm = await backend.tenant("calm");
   // Labels of the resource are those of each record.
   const attributes = Array.from({ length: LABELS }, (_, index) => ({ key: `k${index}`, value: { stringValue: "v" } }));
   for (let body = 0; body < BODIES; body += 1) {
     const timeUnixNano = `${Date.now()}000000`;
     const logRecords = Array.from({ length: RECORDS }, () => ({ timeUnixNano, body: { stringValue: "x" } }));
     const logs = { resourceLogs: [{ resource: { attributes }, scopeLogs: [{ logRecords }] }] };
-    expect((await signedPost(place.apiUrl, "/ingest/logs/otlp", loud.apiKey, JSON.stringify(logs))).status).toBe(204);
+    expect((await signedPost(backend.apiUrl, "/ingest/logs/otlp", loud.apiKey, JSON.stringify(logs))).status).toBe(204);
   }
   expect((await sendLine()).status).toBe(204);
-  expect((await signedPost(place.apiUrl, "/ingest", calm.apiKey, "mine 7\n")).status).toBe(204);
+  expect((await signedPost(backend.apiUrl, "/ingest", calm.apiKey, "mine 7\n")).status).toBe(204);
   const rule = { name: "mine", severity: "critical", expr: "mine > 0", enabled: true };
-  ruleId = (await call("POST", `${place.alertingUrl}/rules`, { bearer: calm.token, body: rule })).json.id;
+  ruleId = (await call("POST", `${backend.alertingUrl}/rules`, { bearer: calm.token, body: rule })).json.id;
   const seen = async () => (await ask(calm, "/query/prometheus/api/v1/query?query=mine")).json.data.result.length === 1;
   await eventually("the sample can be read", seen, 30_000);
   await eventually("the rule is evaluated", async () => (await lastEvaluation()) > 0, 30_000);
 });
 
-afterAll(async () => {
-  await backend?.end();
-  folder[Symbol.dispose]();
-});
-
 const sendLine = () => {
   const record = { timeUnixNano: `${Date.now()}000000`, body: { stringValue: "mine" } };
   const logs = { resourceLogs: [{ scopeLogs: [{ logRecords: [record] }] }] };
-  return signedPost(place.apiUrl, "/ingest/logs/otlp", calm.apiKey, JSON.stringify(logs));
+  return signedPost(backend.apiUrl, "/ingest/logs/otlp", calm.apiKey, JSON.stringify(logs));
 };
 const ask = (tenant: Tenant, path: string, signal?: AbortSignal): Promise<Answer> =>
-  signal ? abortable(tenant, path, signal) : call("GET", `${place.apiUrl}${path}`, { bearer: tenant.token });
+  signal ? abortable(tenant, path, signal) : call("GET", `${backend.apiUrl}${path}`, { bearer: tenant.token });
 const lastEvaluation = async (): Promise<number> => {
-  const { json } = await call("GET", `${place.alertingUrl}/rules/${ruleId}/status`, { bearer: calm.token });
+  const { json } = await call("GET", `${backend.alertingUrl}/rules/${ruleId}/status`, { bearer: calm.token });
   return Date.parse(json.last_eval ?? "") || 0;
 };
 
 async function abortable(tenant: Tenant, path: string, signal: AbortSignal): Promise<Answer> {
-  const answer = await fetch(`${place.apiUrl}${path}`, { headers: { authorization: `Bearer ${tenant.token}` }, signal });
+  const answer = await fetch(`${backend.apiUrl}${path}`, { headers: { authorization: `Bearer ${tenant.token}` }, signal });
   const text = await answer.text();
   return { status: answer.status, headers: answer.headers, text, json: JSON.parse(text) as unknown };
 }
@@ -84,8 +67,8 @@ async function calmRound(): Promise<Record<string, string>> {
     ask(calm, "/query/traces?limit=1"),
     ask(calm, "/query/prometheus/api/v1/query?query=mine"),
     sendLine(),
-    signedPost(place.apiUrl, "/ingest", calm.apiKey, "mine 7\n"),
-    call("GET", `${place.healthUrl}/readyz`),
+    signedPost(backend.apiUrl, "/ingest", calm.apiKey, "mine 7\n"),
+    call("GET", `${backend.healthUrl}/readyz`),
   ]);
   expect(logs.json).toHaveLength(1);
   expect(metrics.json.data.result).toHaveLength(1);
@@ -139,7 +122,7 @@ test("a viewer's slow queries, more than may wait, hold up nobody else's, and en
   // Its queue is empty again, and so is the engine.
   expect(nameOf(await ask(loud, "/query/logs?limit=1"))).toBe("200");
   const idle = async () => {
-    const text = await (await fetch(`${place.healthUrl}/metrics`)).text();
+    const text = await (await fetch(`${backend.healthUrl}/metrics`)).text();
     const found = text.match(/^atherops_queries_(?:running|waiting)\{store="logs"\} 0$/gm);
     return found?.length === 2;
   };

@@ -1,5 +1,5 @@
 // The spine of the product, on real processes and real engines: this machine's telemetry from the collector to the query, and what
-// survives when a process on the way is killed. Fixtures: test/fixtures/{backend,host-agent}-process.ts.
+// survives when a process on the way is killed. Fixtures: test/fixtures/{backend-of-file,host-agent-process}.ts.
 import { appendFileSync, readdirSync, readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
@@ -11,36 +11,32 @@ import { OTLPTraceExporter as HttpExporter } from "@opentelemetry/exporter-trace
 import { resourceFromAttributes } from "@opentelemetry/resources";
 import { BasicTracerProvider, SimpleSpanProcessor, type SpanExporter } from "@opentelemetry/sdk-trace-base";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { adminPassword, backendPlace, engineAuthorization, login, startBackend, type BackendPlace } from "../fixtures/backend-process.ts";
+import { adminPassword, engineAuthorization } from "../fixtures/backend-process.ts";
+import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { collectorPid, hostAgentPlace, startHostAgent, type AgentPlace } from "../fixtures/host-agent-process.ts";
-import { call, eventually, readIfThere, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
+import { call, eventually, readIfThere, type TestProcess } from "../fixtures/processes.ts";
 
 const SEQUENCE = 10_000;
-const folder = temporaryFolder();
-let place: BackendPlace;
+const backend = backendOfFile({ JWT_TTL: "2h" });
 let agentPlace: AgentPlace;
-let backend: TestProcess;
 let agent: TestProcess;
 let token: string;
 
 beforeAll(async () => {
-  place = await backendPlace(folder.path, { JWT_TTL: "2h" });
-  backend = await startBackend(place);
-  token = await login(place.apiUrl, "admin@localhost", adminPassword(place));
-  const made = await call("POST", `${place.apiUrl}/api/install-tokens`, { bearer: token, body: {} });
-  expect(made.status).toBe(201);
-  agentPlace = await hostAgentPlace(folder.path, place.apiUrl, { INSTALL_TOKEN: made.json.token, HEARTBEAT_INTERVAL: "1s" });
+  token = await backend.operator();
+  agentPlace = await hostAgentPlace(backend.folder, backend.apiUrl, {
+    INSTALL_TOKEN: await backend.installToken(token),
+    HEARTBEAT_INTERVAL: "1s",
+  });
   agent = await startHostAgent(agentPlace);
 });
 
 afterAll(async () => {
   await agent?.end();
-  await backend?.end();
-  folder[Symbol.dispose]();
 });
 
 async function instant(query: string): Promise<{ metric: Record<string, string>; value: [number, string] }[]> {
-  const answer = await call("GET", `${place.apiUrl}/query/prometheus/api/v1/query?query=${encodeURIComponent(query)}`, { bearer: token });
+  const answer = await call("GET", `${backend.apiUrl}/query/prometheus/api/v1/query?query=${encodeURIComponent(query)}`, { bearer: token });
   expect(answer.status, answer.text).toBe(200);
   return answer.json.data.result;
 }
@@ -50,7 +46,7 @@ async function logs(
 ): Promise<
   { message: string; level: string; source: string; labels: Record<string, string>; timestamp: string; host_id: string; node: string }[]
 > {
-  const answer = await call("GET", `${place.apiUrl}/query/logs?${parameters}`, { bearer: token });
+  const answer = await call("GET", `${backend.apiUrl}/query/logs?${parameters}`, { bearer: token });
   expect(answer.status, answer.text).toBe(200);
   return answer.json;
 }
@@ -58,7 +54,7 @@ async function logs(
 /** How often each number of a sequence is stored: walks all pages of the log query. */
 async function stored(sequence: string): Promise<Map<number, number>> {
   const seen = new Map<number, number>();
-  let url: string | undefined = `${place.apiUrl}/query/logs?limit=500&q=${sequence}`;
+  let url: string | undefined = `${backend.apiUrl}/query/logs?limit=500&q=${sequence}`;
   while (url) {
     const answer = await call("GET", url, { bearer: token });
     expect(answer.status, answer.text).toBe(200);
@@ -67,7 +63,7 @@ async function stored(sequence: string): Promise<Map<number, number>> {
       seen.set(number, (seen.get(number) ?? 0) + 1);
     }
     const next = /<([^>]+)>; rel="next"/.exec(answer.headers.get("link") ?? "")?.[1];
-    url = next && new URL(next, place.apiUrl).href;
+    url = next && new URL(next, backend.apiUrl).href;
   }
   return seen;
 }
@@ -96,7 +92,7 @@ async function writeWhile(sequence: string, meanwhile: () => Promise<void>): Pro
 }
 
 test("host metrics of this machine carry the tenant's and the host's labels", async () => {
-  const agents = await call("GET", `${place.apiUrl}/api/v1/agents`, { bearer: token });
+  const agents = await call("GET", `${backend.apiUrl}/api/v1/agents`, { bearer: token });
   const [series] = await eventually("memory usage", async () => {
     const found = await instant("system_memory_usage_bytes");
     return found.length > 0 && found;
@@ -146,7 +142,7 @@ test.each([
     const sent = performance.now();
     await provider.forceFlush();
     const [span] = await eventually("the span", async () => {
-      const answer = await call("GET", `${place.apiUrl}/query/traces?trace_id=${root.spanContext().traceId.toUpperCase()}`, {
+      const answer = await call("GET", `${backend.apiUrl}/query/traces?trace_id=${root.spanContext().traceId.toUpperCase()}`, {
         bearer: token,
       });
       return answer.json?.length > 0 && answer.json;
@@ -191,7 +187,7 @@ test("the backend away while 10,000 lines are written: no line is missing or dou
     await sleep(500);
     await backend.end("SIGKILL");
     await sleep(awayMs);
-    backend = await startBackend(place);
+    await backend.start();
   });
   console.log("backend away:", outcome);
   expect(outcome).toEqual({ missing: 0, doubled: 0 });
@@ -213,7 +209,7 @@ test("the agent killed with the backend away: its orphaned collector is replaced
     await agent.end("SIGKILL");
     const started = startHostAgent(agentPlace).catch((error: unknown) => error);
     await sleep(3000);
-    backend = await startBackend(place);
+    await backend.start();
     const result = await started;
     if (result instanceof Error) throw result;
     agent = result as TestProcess;
@@ -223,9 +219,9 @@ test("the agent killed with the backend away: its orphaned collector is replaced
 });
 
 test("the real collector's metrics are accepted line by line by VictoriaMetrics", async () => {
-  const { pid } = JSON.parse(readFileSync(join(place.dataDir, "victoria-metrics.pid"), "utf8")) as { pid: number };
+  const { pid } = JSON.parse(readFileSync(join(backend.dataDir, "victoria-metrics.pid"), "utf8")) as { pid: number };
   const listen = /-httpListenAddr=([^\0]+)/.exec(readFileSync(`/proc/${pid}/cmdline`, "utf8"))?.[1];
-  const counters = (await call("GET", `http://${listen}/metrics`, { headers: { authorization: engineAuthorization(place) } })).text;
+  const counters = (await call("GET", `http://${listen}/metrics`, { headers: { authorization: engineAuthorization(backend.place) } })).text;
   const invalid = [...counters.matchAll(/^vm_rows_invalid_total\{type="prometheus"\} (\d+)$/gm)].map((match) => Number(match[1]));
   expect(invalid).toEqual([0]);
 });
@@ -233,7 +229,7 @@ test("the real collector's metrics are accepted line by line by VictoriaMetrics"
 test("no secret is in any log or process argument", async () => {
   const key = JSON.parse(readFileSync(join(agentPlace.stateDir, "credentials.json"), "utf8")).api_key ?? "";
   expect(key).toMatch(/^ak_/);
-  const secrets = [key, agentPlace.env["INSTALL_TOKEN"], adminPassword(place), token].filter(Boolean) as string[];
+  const secrets = [key, agentPlace.env["INSTALL_TOKEN"], adminPassword(backend.place), token].filter(Boolean) as string[];
   expect(secrets.length).toBe(4);
   for (const secret of secrets) {
     expect(agent.log).not.toContain(secret);
