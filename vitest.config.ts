@@ -30,14 +30,14 @@ export default defineConfig({
     projects: [
       { test: { name: "unit", include: [`${BESIDE}.test.ts`], exclude: [...configDefaults.exclude, ENGINE], ...beside } },
       { test: { name: "engine", include: [ENGINE], ...beside } },
-      // Most of it waits for other processes.
+      // Most of it waits for other processes, or for intervals.
       {
         test: {
           name: "system",
           include: [SYSTEM],
           exclude: ALONE,
           ...limits,
-          maxWorkers: Math.max(2, workers),
+          maxWorkers: workers + 1,
           sequence: { groupOrder: 1 },
         },
       },

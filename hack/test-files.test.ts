@@ -1,7 +1,7 @@
 import { existsSync, globSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { ENGINES, reaches, testFiles } from "./test-files.ts";
+import { ENGINES, pathsAmong, reaches, testFiles } from "./test-files.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 
@@ -21,6 +21,7 @@ describe("the words of a command line", () => {
     expect(testFiles(ROOT, ["--project=unit"])).toEqual([]);
     expect(testFiles(ROOT, ["--project", "unit", "-t", "lock"])).toEqual([]);
     expect(testFiles(ROOT, [])).toEqual([]);
+    expect(pathsAmong(["--project", "unit", "-t", "lock", "-u", "hack/lock"])).toEqual(["hack/lock"]);
   });
 });
 

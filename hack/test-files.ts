@@ -1,5 +1,5 @@
-// Which test files the words of a command line name, and what they import. Invariant: a word that names no file or folder with tests
-// names nothing here, and is left to vitest.
+// Which test files the words of a command line name, and what they import. Invariant: what is found here is what vitest would run for
+// the same words.
 import { existsSync, globSync, readFileSync, statSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 
@@ -15,9 +15,14 @@ export const ENGINES = [
 /** Options of vitest whose value is the next word. */
 const WITH_VALUE = new Set(["-t", "--testNamePattern", "--project", "--reporter", "--testTimeout", "--maxWorkers"]);
 
+/** The words that are meant to name files: neither options nor their values. */
+export function pathsAmong(words: readonly string[]): string[] {
+  return words.filter((word, at) => !word.startsWith("-") && !WITH_VALUE.has(words[at - 1] ?? ""));
+}
+
 /** The test files that `words` name, relative to `root`: files, folders, or a part of a path (as vitest reads them). */
 export function testFiles(root: string, words: readonly string[]): string[] {
-  const named = words.filter((word, at) => !word.startsWith("-") && !WITH_VALUE.has(words[at - 1] ?? ""));
+  const named = pathsAmong(words);
   if (named.length === 0) return [];
   const all = globSync("{agent,backend,hack,test}/**/*.test.ts", { cwd: root });
   return all.filter((file) => named.some((word) => file.includes(relative(root, resolve(root, word)))));

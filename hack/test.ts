@@ -3,7 +3,7 @@
 // all of it was right.
 //
 //   npm test                       everything but the end-to-end suite, which needs a cluster (npm run test:e2e, hack/e2e.ts)
-//   npm test -- FILE …             these tests alone, e.g. `npm test -- agent/proxy/forward.test.ts`, or of a folder: no checks of the
+//   npm test -- FILE …             these tests alone, e.g. `npm test -- agent/proxy/server.test.ts`, or of a folder: no checks of the
 //                                  whole tree, and third-party programs are fetched only when one of them runs some
 //   npm test -- <vitest arguments> the checks, then these tests, e.g. `npm test -- --project unit`
 //   npm run test:fast | test:watch every test that needs no engine, once | again after each change; no checks, and nothing is fetched
@@ -15,7 +15,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { fetchTools, TEST_TOOLS } from "./fetch-tools.ts";
-import { reaches, testFiles } from "./test-files.ts";
+import { pathsAmong, reaches, testFiles } from "./test-files.ts";
 import { progressOn } from "./tools/progress.ts";
 import { ToolError } from "./tools/tool-error.ts";
 
@@ -45,6 +45,7 @@ const CHECKS: [string, string, string[]][] = [
 
 async function main(args: string[]): Promise<void> {
   const named = testFiles(ROOT, args);
+  if (named.length === 0 && pathsAmong(args).length > 0) throw new NoSuchTest(pathsAmong(args).join(" "));
   if (named.length === 0 || named.some((file) => reaches(join(ROOT, file), FETCHES))) {
     await fetchTools(TEST_TOOLS, { progress: progressOn(process.stdout) });
   }
@@ -100,10 +101,16 @@ async function run(program: string, args: string[]): Promise<number> {
   return code ?? 1;
 }
 
+class NoSuchTest extends Error {
+  constructor(words: string) {
+    super(`No test file has ${words} in its path: tests of x.ts are in x.test.ts, x.engine.test.ts or the test of what uses it.`);
+  }
+}
+
 try {
   await main(process.argv.slice(2));
 } catch (error) {
-  if (!(error instanceof ToolError)) throw error;
+  if (!(error instanceof ToolError || error instanceof NoSuchTest)) throw error;
   console.error(error.message);
   console.log("0 passed, 1 failed");
   process.exitCode = 1;
