@@ -56,7 +56,7 @@ export async function bootstrap(options: BootstrapOptions): Promise<void> {
   const { database, settings, log, masterKeys, now = Date.now } = options;
   const db = database.tables<AccountTables & EnrolmentTables>();
   await db.transaction().execute(async (trx) => {
-    await advisoryLock(trx, "bootstrap");
+    await advisoryLock(database, trx, "bootstrap");
     const moved = await reencryptKeys(trx, masterKeys);
     if (moved > 0)
       log.info({ keys: moved }, "stored API keys moved to the new MASTER_KEY; MASTER_PREVIOUS_KEY can go once all replicas run with it");

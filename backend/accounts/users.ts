@@ -124,7 +124,7 @@ export function registerUserRoutes(app: FastifyInstance, deps: AccountDeps): voi
 
 async function insertedWithRoom(db: AccountDeps["db"], row: Parameters<typeof insertUser>[1], now: Date): Promise<UserRow> {
   return await db.transaction().execute(async (trx) => {
-    await requireRoom(trx, row.org_id, "users", sql`SELECT count(*)::int AS count FROM users WHERE org_id = ${row.org_id}`);
+    await requireRoom(trx, row.org_id, "users", sql`SELECT count(*) AS count FROM users WHERE org_id = ${row.org_id}`);
     return await insertUser(trx, row, now);
   });
 }

@@ -149,7 +149,7 @@ export function notFound(): never {
 }
 
 async function sizeOf(trx: Transaction<AlertingTables>, orgId: string): Promise<{ readonly count: number; readonly bytes: number }> {
-  const text = sql`octet_length(name) + octet_length(expr) + octet_length(labels::text) + octet_length(annotations::text)`;
+  const text = sql`octet_length(name) + octet_length(expr) + octet_length(CAST(labels AS text)) + octet_length(CAST(annotations AS text))`;
   const { count, bytes } = await trx
     .selectFrom("rules")
     .select(({ fn }) => [fn.countAll<string>().as("count"), sql<string | null>`sum(${text})`.as("bytes")])

@@ -60,7 +60,7 @@ export function registerHostAdministration(app: FastifyInstance, { db, guards, k
     const { orgId } = callerOf(request);
     const [hostname, id] = readCursor(request, 2) ?? [];
     let query = db.selectFrom("hosts").selectAll().where("org_id", "=", orgId);
-    if (hostname !== undefined && id !== undefined) query = query.where(sql<boolean>`(hostname, id) > (${hostname}, ${id}::uuid)`);
+    if (hostname !== undefined && id !== undefined) query = query.where(sql<boolean>`(hostname, id) > (${hostname}, ${id})`);
     const rows = await query
       .orderBy("hostname")
       .orderBy("id")

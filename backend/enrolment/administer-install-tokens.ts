@@ -5,7 +5,7 @@ import type { FastifyInstance } from "fastify";
 import { sql } from "kysely";
 import { durationWithin } from "../../agent/common/duration.ts";
 import { audit } from "../auth/audit-log.ts";
-import { requireRoom } from "../accounts/room.ts";
+import { type Counted, requireRoom } from "../accounts/room.ts";
 import { ApiError } from "../errors.ts";
 import { callerOf } from "../auth/request-identity.ts";
 import { bodyIsOptional, idOf, ID_PARAMS, missing, NOTHING, OPTIONAL_TIME_SCHEMA, TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
@@ -62,8 +62,8 @@ export function registerInstallTokenAdministration(app: FastifyInstance, { db, g
       const { token, hash } = newInstallToken();
       const row = { id: randomUUID(), org_id: callerOf(request).orgId, token_hash: hash, created_at: new Date(at), expires_at: expires };
       await db.transaction().execute(async (trx) => {
-        const unused = sql<{ count: number }>`
-          SELECT count(*)::int AS count FROM install_tokens WHERE org_id = ${row.org_id} AND used_at IS NULL`;
+        const unused = sql<Counted>`
+          SELECT count(*) AS count FROM install_tokens WHERE org_id = ${row.org_id} AND used_at IS NULL`;
         await requireRoom(trx, row.org_id, "unused install tokens", unused);
         await trx
           .insertInto("install_tokens")

@@ -3,7 +3,7 @@
 import type { FastifyInstance } from "fastify";
 import { sql } from "kysely";
 import { audit } from "../auth/audit-log.ts";
-import { requireRoom } from "../accounts/room.ts";
+import { type Counted, requireRoom } from "../accounts/room.ts";
 import { callerOf } from "../auth/request-identity.ts";
 import { idOf, ID_PARAMS, missing, nameSchema, NOTHING, OPTIONAL_TIME_SCHEMA, TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
 import { mintKey, revokeKeysOf } from "./key-table.ts";
@@ -42,8 +42,8 @@ export function registerKeyAdministration(app: FastifyInstance, { db, guards, ke
     const { name } = request.body;
     const { orgId } = callerOf(request);
     const { row, rawKey } = await db.transaction().execute(async (trx) => {
-      const kept = sql<{ count: number }>`
-        SELECT count(*)::int AS count FROM api_keys WHERE org_id = ${orgId} AND kind = 'direct' AND revoked_at IS NULL`;
+      const kept = sql<Counted>`
+        SELECT count(*) AS count FROM api_keys WHERE org_id = ${orgId} AND kind = 'direct' AND revoked_at IS NULL`;
       await requireRoom(trx, orgId, "keys", kept);
       return await mintKey(trx, masterKeys, { orgId, kind: "direct", node: name }, new Date(now()));
     });

@@ -18,9 +18,7 @@ export async function clusterPage(
   const [name, id, afterNode = ""] = cursor ?? [];
   let query = db.selectFrom("clusters").selectAll().where("org_id", "=", orgId);
   if (name !== undefined && id !== undefined)
-    query = query.where(
-      afterNode === "" ? sql<boolean>`(name, id) > (${name}, ${id}::uuid)` : sql<boolean>`(name, id) >= (${name}, ${id}::uuid)`,
-    );
+    query = query.where(afterNode === "" ? sql<boolean>`(name, id) > (${name}, ${id})` : sql<boolean>`(name, id) >= (${name}, ${id})`);
   const rows = await query
     .orderBy("name")
     .orderBy("id")
@@ -69,6 +67,6 @@ async function nodesOf(db: Kysely<EnrolmentTables>, clusters: readonly { id: str
 /** Nodes of these clusters; only the first can be one that the page before has cut. */
 function isOf(clusters: readonly { id: string }[], after: After) {
   const [first, ...others] = clusters as [{ id: string }, ...{ id: string }[]];
-  const rest = others.length === 0 ? sql`false` : sql`cluster_id IN (${sql.join(others.map((one) => sql`${one.id}::uuid`))})`;
-  return sql<boolean>`((cluster_id = ${first.id}::uuid AND name > ${after(first)}) OR ${rest})`;
+  const rest = others.length === 0 ? sql`false` : sql`cluster_id IN (${sql.join(others.map((one) => sql`${one.id}`))})`;
+  return sql<boolean>`((cluster_id = ${first.id} AND name > ${after(first)}) OR ${rest})`;
 }

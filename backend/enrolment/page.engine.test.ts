@@ -1,6 +1,5 @@
-// Lists in pages and bounded numbers, over HTTP, on both engines of the relational store.
+// Lists in pages and bounded numbers, over HTTP, on the engines of the relational store.
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   accountsApp,
@@ -11,7 +10,9 @@ import {
   type Org,
   type RegisteredCluster,
 } from "../../test/fixtures/accounts-app.ts";
+import type { AccountTables } from "../accounts/table.ts";
 import { NO_POSTGRES, relationalEngines, type OpenedEngine } from "../../test/fixtures/postgres.ts";
+import type { EnrolmentTables } from "./table.ts";
 
 const PAGE = 5;
 const MOST_NODES = 12;
@@ -95,19 +96,27 @@ for (const engine of relationalEngines) {
       const post = (path: string, body: object) => backend.call("POST", path, { bearer: token, body });
       const id = (await post("/api/keys", { name: "first" })).json().key_id as string;
       expect((await post("/api/install-tokens", { ttl: "1h" })).statusCode).toBe(201);
-      const db = (opened as OpenedEngine).database.tables();
-      await sql`
-        INSERT INTO users (id, org_id, email, password_hash, role, session_epoch, created_at)
-        SELECT gen_random_uuid(), ${orgId}::uuid, gen_random_uuid()::text, 'x', 'viewer', 0, now() FROM generate_series(1, 4999)`.execute(
-        db,
-      );
-      await sql`
-        INSERT INTO install_tokens (id, org_id, token_hash, created_at, expires_at)
-        SELECT gen_random_uuid(), ${orgId}::uuid, gen_random_uuid()::text, now(), now() FROM generate_series(1, 4999)`.execute(db);
-      await sql`
-        INSERT INTO api_keys (id, org_id, kind, owner_id, node, key_hash, ciphertext, master_key_id, created_at)
-        SELECT new, org_id, kind, new, node, new::text, ciphertext, master_key_id, created_at
-        FROM api_keys, (SELECT gen_random_uuid() AS new FROM generate_series(1, 4999)) AS made WHERE id = ${id}`.execute(db);
+      const db = (opened as OpenedEngine).database.tables<AccountTables & EnrolmentTables>();
+      const at = new Date();
+      const key = await db.selectFrom("api_keys").selectAll().where("id", "=", id).executeTakeFirstOrThrow();
+      const unused = await db.selectFrom("install_tokens").selectAll().where("org_id", "=", orgId).executeTakeFirstOrThrow();
+      const user = { org_id: orgId, password_hash: "x", role: "viewer", session_epoch: 0, created_at: at } as const;
+      // PostgreSQL and SQLite take some thousand values in a statement.
+      for (let made = 0; made < 4999; made += 1000) {
+        const ids = Array.from({ length: Math.min(1000, 4999 - made) }, () => randomUUID());
+        await db
+          .insertInto("users")
+          .values(ids.map((one) => ({ ...user, id: one, email: one })))
+          .execute();
+        await db
+          .insertInto("install_tokens")
+          .values(ids.map((one) => ({ ...unused, id: one, token_hash: one })))
+          .execute();
+        await db
+          .insertInto("api_keys")
+          .values(ids.map((one) => ({ ...key, id: one, owner_id: one, key_hash: one })))
+          .execute();
+      }
       for (const [path, body] of [
         ["/api/users", { email: `late-${randomUUID()}@example.com`, password: "long enough", role: "viewer" }],
         ["/api/keys", { name: "late" }],

@@ -20,5 +20,6 @@ export async function currentKeyTimes(
     .where("revoked_at", "is", null)
     .groupBy("owner_id")
     .execute();
-  return new Map(rows.map((row) => [row.owner_id, row.created_at]));
+  // SQLite tells no type of what it computes.
+  return new Map(rows.map((row) => [row.owner_id, new Date(row.created_at)]));
 }

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { sql } from "kysely";
+import { sql, type TableMetadata } from "kysely";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { NO_POSTGRES, postgresBinaries, PostgresServer, relationalEngines, type OpenedEngine } from "../../../test/fixtures/postgres.ts";
 import { createLog } from "../../observability/log.ts";
@@ -17,8 +17,8 @@ function migrationsFolder(files: Record<string, string>): string {
 }
 
 async function count(database: Database, table: string): Promise<number> {
-  const { rows } = await sql<{ count: number }>`SELECT count(*)::int AS count FROM ${sql.table(table)}`.execute(database.tables());
-  return rows[0]?.count ?? -1;
+  const { rows } = await sql<{ count: number | string }>`SELECT count(*) AS count FROM ${sql.table(table)}`.execute(database.tables());
+  return Number(rows[0]?.count ?? -1);
 }
 
 for (const engine of relationalEngines) {
@@ -58,6 +58,13 @@ for (const engine of relationalEngines) {
       await expect(migrate(database, folder)).rejects.toThrow("migration 200-once.sql was applied in another form");
     });
 
+    test("a second row with the same key is a unique violation, by PostgreSQL's code", async () => {
+      await sql`CREATE TABLE sole (id int PRIMARY KEY, name text UNIQUE)`.execute(database.tables());
+      await sql`INSERT INTO sole VALUES (1, 'a')`.execute(database.tables());
+      for (const values of [sql`(1, 'b')`, sql`(2, 'a')`])
+        await expect(sql`INSERT INTO sole VALUES ${values}`.execute(database.tables())).rejects.toMatchObject({ code: "23505" });
+    });
+
     test("a transaction that throws is rolled back, and statements of others wait instead of joining it", async () => {
       await sql`CREATE TABLE isolation (id int)`.execute(database.tables());
       const inside = Promise.withResolvers<void>();
@@ -76,6 +83,31 @@ for (const engine of relationalEngines) {
       await outside;
       expect(await count(database, "isolation")).toBe(1);
     });
+  });
+}
+
+test("the engines have the same tables with the same columns", async () => {
+  const seen: string[][] = [];
+  for (const engine of relationalEngines.filter(({ available }) => available)) {
+    const opened = await engine.open();
+    await migrate(opened.database);
+    seen.push((await opened.database.tables().introspection.getTables()).flatMap(columnsOf).sort());
+    await opened.end();
+  }
+  expect(seen[0]).toContain("rules.labels jsonb false");
+  for (const columns of seen) expect(columns).toEqual(seen[0]);
+});
+
+/** PostgreSQL's own names of types → those that the migrations use. */
+const SQL_NAMES: Record<string, string> = { int4: "integer", bool: "boolean" };
+/** SQLite does not call the column of a primary key NOT NULL, where PostgreSQL does. */
+const KEYS = /^(\w+\.id|cluster_nodes\.(cluster_id|name)|rule_sets\.org_id|schema_migrations\.name)$/;
+
+function columnsOf({ name, columns }: TableMetadata): string[] {
+  return columns.map((column) => {
+    const path = `${name}.${column.name}`;
+    const type = column.dataType.toLowerCase();
+    return `${path} ${SQL_NAMES[type] ?? type} ${column.isNullable && !KEYS.test(path)}`;
   });
 }
 

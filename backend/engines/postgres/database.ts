@@ -7,10 +7,12 @@ import { Kysely, PGliteDialect, PostgresDialect, type Dialect } from "kysely";
 import { Pool } from "pg";
 import { Outage } from "../../../agent/common/outage.ts";
 import type { Log } from "../../observability/log.ts";
+import { SqliteThreadDialect } from "../sqlite/dialect.ts";
+import { openSqlite } from "../sqlite/open.ts";
 import { ReportingDialect } from "./unreachable.ts";
 
 export interface Database extends AsyncDisposable {
-  readonly engine: "pglite" | "postgresql";
+  readonly engine: "sqlite" | "pglite" | "postgresql";
   /** The same connections, seen with a domain's tables. */
   tables<T>(): Kysely<T>;
 }
@@ -18,8 +20,10 @@ export interface Database extends AsyncDisposable {
 export interface DatabaseOptions {
   /** `postgres://…`; unset: embedded. May hold a password: never logged. */
   url?: string | undefined;
-  /** The embedded store lives in `<dataDir>/postgres`. */
+  /** The embedded store lives in `<dataDir>/postgres`, or with SQLite in `<dataDir>/accounts.sqlite`. */
   dataDir: string;
+  /** Which one is embedded. */
+  embedded?: "pglite" | "sqlite";
   log: Log;
   /** Connections of one replica; further statements wait for one. */
   poolSize?: number;
@@ -32,12 +36,21 @@ const SHARED_BUFFERS = "16MB";
 
 /** Opens the store. The embedded one is opened here and now; PostgreSQL connects, and connects again, with each statement. */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
-  const dialect = options.url ? postgresql(options.url, options) : await pglite(options.dataDir);
+  if (options.url) return databaseOf("postgresql", postgresql(options.url, options));
+  if (options.embedded !== "sqlite") return databaseOf("pglite", await pglite(options.dataDir));
+  const thread = await openSqlite(options.dataDir, options.log);
+  return databaseOf("sqlite", new SqliteThreadDialect(thread), thread);
+}
+
+function databaseOf(engine: Database["engine"], dialect: Dialect, opened?: AsyncDisposable): Database {
   const db = new Kysely<unknown>({ dialect: new ReportingDialect(dialect) });
   return {
-    engine: options.url ? "postgresql" : "pglite",
+    engine,
     tables: <T>() => db as Kysely<T>,
-    [Symbol.asyncDispose]: () => db.destroy(),
+    async [Symbol.asyncDispose]() {
+      await db.destroy();
+      await opened?.[Symbol.asyncDispose]();
+    },
   };
 }
 

@@ -1,6 +1,6 @@
 // Brings the tables up to date: numbered plain SQL files, each applied once, in order, however many replicas start together. Invariant: a
 // file that was applied is never applied again and must never be changed; all pending files are applied in one transaction under an
-// advisory lock, or none.
+// advisory lock, or none. They are written in what PostgreSQL and SQLite both take: SQLite keeps the names of types as they stand.
 import { createHash } from "node:crypto";
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -20,9 +20,9 @@ export async function migrate(database: Database, folder = FOLDER): Promise<stri
     .tables<MigrationTables>()
     .transaction()
     .execute(async (trx) => {
-      await advisoryLock(trx, "migrate");
+      await advisoryLock(database, trx, "migrate");
       await sql`CREATE TABLE IF NOT EXISTS schema_migrations (
-      name text PRIMARY KEY, sha256 text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`.execute(trx);
+      name text PRIMARY KEY, sha256 text NOT NULL, applied_at timestamptz NOT NULL)`.execute(trx);
       const applied = new Map((await trx.selectFrom("schema_migrations").selectAll().execute()).map((row) => [row.name, row.sha256]));
       const done: string[] = [];
       for (const migration of readMigrations(folder)) {
@@ -49,7 +49,7 @@ function readMigrations(folder: string): { name: string; sha256: string; stateme
   });
 }
 
-/** Statements end with `;` at the end of a line; comments stand on lines of their own. (PGlite prepares one statement at a time.) */
+/** Statements end with `;` at the end of a line; comments stand on lines of their own. (The embedded stores prepare one statement at a time.) */
 function splitStatements(text: string): string[] {
   const code = text.replace(/^\s*--.*$/gm, "");
   return code

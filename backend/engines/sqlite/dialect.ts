@@ -1,0 +1,162 @@
+// SQLite on its thread as kysely sees it. Invariants: statements of a transaction stand together, others wait for its end, not longer
+// than for a connection of PostgreSQL; a statement that PostgreSQL takes is taken here, row locks apart, which one connection needs not.
+import {
+  CompiledQuery,
+  SqliteAdapter,
+  SqliteIntrospector,
+  SqliteQueryCompiler,
+  type DatabaseConnection,
+  type Dialect,
+  type Driver,
+  type Kysely,
+  type QueryResult,
+  type SelectModifierNode,
+} from "kysely";
+import { SqliteFailure, THREAD_LOST } from "./failure.ts";
+import type { Life, StoreThread } from "./store-thread.ts";
+
+const TURN_TIMEOUT_MS = 5_000;
+
+export class SqliteThreadDialect implements Dialect {
+  readonly #thread: StoreThread;
+  readonly #turnTimeoutMs: number;
+  constructor(thread: StoreThread, turnTimeoutMs = TURN_TIMEOUT_MS) {
+    this.#thread = thread;
+    this.#turnTimeoutMs = turnTimeoutMs;
+  }
+  createDriver(): Driver {
+    return new ThreadDriver(this.#thread, this.#turnTimeoutMs);
+  }
+  createAdapter() {
+    return new OneTurnAdapter();
+  }
+  createQueryCompiler() {
+    return new LocklessCompiler();
+  }
+  // oxlint-disable-next-line typescript/no-explicit-any -- kysely's own signature
+  createIntrospector(db: Kysely<any>) {
+    return new SqliteIntrospector(db);
+  }
+}
+
+/** The driver's own turns have a bound in time; kysely's have none. */
+class OneTurnAdapter extends SqliteAdapter {
+  override get supportsMultipleConnections(): boolean {
+    return true;
+  }
+  override get supportsTransactionalDdl(): boolean {
+    return true;
+  }
+}
+
+class LocklessCompiler extends SqliteQueryCompiler {
+  protected override visitSelectModifier(node: SelectModifierNode): void {
+    if (node.modifier === "Distinct") super.visitSelectModifier(node);
+  }
+}
+
+class ThreadDriver implements Driver {
+  readonly #thread: StoreThread;
+  readonly #turns: Turns;
+
+  constructor(thread: StoreThread, turnTimeoutMs: number) {
+    this.#thread = thread;
+    this.#turns = new Turns(turnTimeoutMs);
+  }
+
+  async init(): Promise<void> {}
+
+  async acquireConnection(): Promise<DatabaseConnection> {
+    await this.#turns.take();
+    try {
+      return new ThreadConnection(await this.#thread.life());
+    } catch (error) {
+      this.#turns.give();
+      throw error;
+    }
+  }
+
+  async releaseConnection(): Promise<void> {
+    this.#turns.give();
+  }
+
+  async beginTransaction(connection: DatabaseConnection): Promise<void> {
+    await connection.executeQuery(CompiledQuery.raw("begin immediate"));
+  }
+
+  async commitTransaction(connection: DatabaseConnection): Promise<void> {
+    await connection.executeQuery(CompiledQuery.raw("commit"));
+  }
+
+  async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
+    try {
+      await connection.executeQuery(CompiledQuery.raw("rollback"));
+    } catch (error) {
+      (connection as ThreadConnection).abandon();
+      throw error;
+    }
+  }
+
+  async destroy(): Promise<void> {}
+}
+
+class ThreadConnection implements DatabaseConnection {
+  readonly #life: Life;
+  constructor(life: Life) {
+    this.#life = life;
+  }
+
+  async executeQuery<R>({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
+    const result = await this.#life.run(sql, parameters);
+    return "rows" in result ? { rows: result.rows as R[] } : { rows: [], numAffectedRows: result.changes };
+  }
+
+  /** What could not be rolled back ends with its thread: nobody else's statement may become part of it. */
+  abandon(): void {
+    this.#life.end("a transaction could not be rolled back");
+  }
+
+  // oxlint-disable-next-line require-yield -- kysely's own signature
+  async *streamQuery(): AsyncIterableIterator<never> {
+    throw new Error("the accounts store has no streams");
+  }
+}
+
+/** One at a time, in order; whoever waited too long is refused. */
+class Turns {
+  readonly #timeoutMs: number;
+  readonly #waiting = new Set<() => void>();
+  #taken = false;
+
+  constructor(timeoutMs: number) {
+    this.#timeoutMs = timeoutMs;
+  }
+
+  async take(): Promise<void> {
+    if (!this.#taken) {
+      this.#taken = true;
+      return;
+    }
+    await new Promise<void>((resolve, reject) => {
+      const mine = (): void => {
+        clearTimeout(timer);
+        resolve();
+      };
+      const timer = setTimeout(() => {
+        this.#waiting.delete(mine);
+        reject(new SqliteFailure("the accounts store was busy for too long", THREAD_LOST));
+      }, this.#timeoutMs);
+      this.#waiting.add(mine);
+    });
+  }
+
+  give(): void {
+    const [next] = this.#waiting;
+    if (!next) {
+      this.#taken = false;
+      return;
+    }
+    this.#waiting.delete(next);
+    next();
+  }
+}

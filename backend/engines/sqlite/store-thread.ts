@@ -1,0 +1,154 @@
+// One life after the other of the store's thread. Invariants: every statement is answered, once, also when the thread ends or hangs;
+// what was begun in one life fails in the next; there is never more than one thread on the file.
+import { Worker } from "node:worker_threads";
+import type { Log } from "../../observability/log.ts";
+import { isDiskFailure, SqliteFailure, sqlstateOf, THREAD_LOST } from "./failure.ts";
+import type { Answer, Statement } from "./thread.ts";
+
+/** As PostgreSQL's `statement_timeout` and more: only a disk that hangs takes as long. */
+const STATEMENT_TIMEOUT_MS = 30_000;
+const CLOSE_TIMEOUT_MS = 10_000;
+
+export type Result = Extract<Answer, { rows: unknown }> | Extract<Answer, { changes: unknown }>;
+
+interface Waiting {
+  readonly resolve: (result: Result) => void;
+  readonly reject: (error: SqliteFailure) => void;
+  readonly timer: NodeJS.Timeout;
+}
+
+export class StoreThread implements AsyncDisposable {
+  readonly #file: string;
+  readonly #log: Log;
+  readonly #script: URL;
+  readonly #statementTimeoutMs: number;
+  #life: Life | undefined;
+  #closed = false;
+
+  constructor(options: { file: string; log: Log; script?: URL; statementTimeoutMs?: number }) {
+    const { file, log, script = new URL("./thread.ts", import.meta.url), statementTimeoutMs = STATEMENT_TIMEOUT_MS } = options;
+    this.#file = file;
+    this.#log = log;
+    this.#script = script;
+    this.#statementTimeoutMs = statementTimeoutMs;
+  }
+
+  /** The thread that is alive, started where there is none. Throws SqliteFailure when the file cannot be opened, or one is ending. */
+  async life(): Promise<Life> {
+    if (this.#closed) throw lost("the store is closed");
+    this.#life ??= this.#begin();
+    const life = this.#life;
+    await life.opened;
+    return life;
+  }
+
+  #begin(): Life {
+    const life = new Life(this.#script, this.#file, this.#statementTimeoutMs);
+    void this.#followed(life);
+    return life;
+  }
+
+  async #followed(life: Life): Promise<void> {
+    const reason = await life.ended;
+    this.#life = undefined;
+    if (this.#closed || !life.wasOpened) return;
+    this.#log.error({ reason }, "the thread of the accounts store ended; the next statement starts it again");
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closed = true;
+    await this.#life?.close();
+  }
+}
+
+/** One thread, from its start to its end. */
+export class Life {
+  readonly #worker: Worker;
+  readonly #waiting = new Map<number, Waiting>();
+  readonly #statementTimeoutMs: number;
+  #number = 0;
+  #over: string | undefined;
+  readonly opened: Promise<void>;
+  wasOpened = false;
+  /** Why. */
+  readonly ended: Promise<string>;
+
+  constructor(script: URL, file: string, statementTimeoutMs: number) {
+    this.#statementTimeoutMs = statementTimeoutMs;
+    this.#worker = new Worker(script, {
+      workerData: { file },
+      env: {},
+      execArgv: [],
+    });
+    const opened = Promise.withResolvers<void>();
+    this.opened = opened.promise;
+    this.#worker.on("message", (answer: Answer) => {
+      if ("opened" in answer) {
+        this.wasOpened = true;
+        opened.resolve();
+      }
+      if ("fatal" in answer) opened.reject(new SqliteFailure(answer.fatal, sqlstateOf(answer.errcode)));
+      if ("id" in answer) this.#settle(answer);
+    });
+    this.#worker.on("error", (error) => this.end((error as Error).message));
+    this.ended = this.#exit(opened.reject);
+    // Whoever awaits `opened` is told; a life that nobody waits for must not end the process.
+    this.opened.catch(() => undefined);
+  }
+
+  async #exit(rejectOpened: (error: SqliteFailure) => void): Promise<string> {
+    await new Promise((resolve) => this.#worker.once("exit", resolve));
+    this.end("the thread ended");
+    rejectOpened(lost(this.#over ?? ""));
+    return this.#over ?? "";
+  }
+
+  /** Throws SqliteFailure. */
+  async run(sql: string, parameters: readonly unknown[]): Promise<Result> {
+    if (this.#over !== undefined) throw lost(this.#over);
+    const id = ++this.#number;
+    return await new Promise<Result>((resolve, reject) => {
+      this.#post({ id, sql, parameters });
+      const timer = setTimeout(() => this.end("a statement was not answered in time"), this.#statementTimeoutMs);
+      this.#waiting.set(id, { resolve, reject, timer });
+    });
+  }
+
+  /** Lets it finish what it has, and close the file. */
+  async close(): Promise<void> {
+    const timer = setTimeout(() => this.end("it did not close in time"), CLOSE_TIMEOUT_MS);
+    this.#post("close");
+    await this.ended;
+    clearTimeout(timer);
+  }
+
+  #post(message: Statement | "close"): void {
+    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
+    this.#worker.postMessage(message);
+  }
+
+  #settle(answer: Extract<Answer, { id: number }>): void {
+    const waiting = this.#waiting.get(answer.id);
+    this.#waiting.delete(answer.id);
+    clearTimeout(waiting?.timer);
+    if (!("message" in answer)) return waiting?.resolve(answer);
+    waiting?.reject(new SqliteFailure(answer.message, sqlstateOf(answer.errcode)));
+    if (isDiskFailure(answer.errcode)) this.end(answer.message);
+  }
+
+  /** What waits for it is refused, what comes later too. */
+  end(reason: string): void {
+    if (this.#over !== undefined) return;
+    this.#over = reason;
+    for (const { reject, timer } of this.#waiting.values()) {
+      clearTimeout(timer);
+      reject(lost(reason));
+    }
+    this.#waiting.clear();
+    void this.#worker.terminate();
+  }
+}
+
+function lost(reason: string): SqliteFailure {
+  return new SqliteFailure(`the thread of the accounts store is gone: ${reason}`, THREAD_LOST);
+}

@@ -1,0 +1,206 @@
+// The embedded relational store itself: its thread, its file, its failures. What it shares with PostgreSQL: ../postgres/database.engine.test.ts.
+import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { Kysely, sql } from "kysely";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { createLog } from "../../observability/log.ts";
+import { ReportingDialect } from "../postgres/unreachable.ts";
+import { SqliteThreadDialect } from "./dialect.ts";
+import { ACCOUNTS_FILE, openSqlite } from "./open.ts";
+import { StoreThread } from "./store-thread.ts";
+
+interface Tables {
+  kept: { id: number; text: string };
+}
+
+let dataDir: string;
+beforeEach(() => {
+  dataDir = mkdtempSync(join(tmpdir(), "atherops-sqlite-"));
+});
+afterEach(() => rmSync(dataDir, { recursive: true, force: true }));
+
+const away = { code: "storage_unavailable", status: 502, retryAfterS: 2 };
+
+class Store implements AsyncDisposable {
+  readonly db: Kysely<Tables>;
+  readonly #thread: StoreThread;
+  readonly lines: string[];
+
+  private constructor(thread: StoreThread, lines: string[], turnTimeoutMs?: number) {
+    this.#thread = thread;
+    this.lines = lines;
+    this.db = new Kysely<Tables>({ dialect: new ReportingDialect(new SqliteThreadDialect(thread, turnTimeoutMs)) });
+  }
+
+  static async open(options: { statementTimeoutMs?: number; turnTimeoutMs?: number } = {}): Promise<Store> {
+    const lines: string[] = [];
+    const log = createLog("info", "test", { write: (line) => void lines.push(line) });
+    {
+      await using unbounded = new Store(await openSqlite(dataDir, log), lines);
+      await sql`CREATE TABLE IF NOT EXISTS kept (id integer PRIMARY KEY, text text NOT NULL)`.execute(unbounded.db);
+    }
+    const { turnTimeoutMs, ...bounds } = options;
+    return new Store(new StoreThread({ file: join(dataDir, ACCOUNTS_FILE), log, ...bounds }), lines, turnTimeoutMs);
+  }
+
+  async ids(): Promise<number[]> {
+    return (await this.db.selectFrom("kept").select("id").orderBy("id").execute()).map((row) => row.id);
+  }
+
+  async add(id: number): Promise<void> {
+    await this.db.insertInto("kept").values({ id, text: "x" }).execute();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.db.destroy();
+    await this.#thread[Symbol.asyncDispose]();
+  }
+}
+
+/** A statement of some `rows` steps, which answers one row, or as many. */
+const long = (rows: number, answer: "one" | "all") =>
+  sql`WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < ${rows}) SELECT ${sql.raw(answer === "one" ? "count(*)" : "*")} FROM c`;
+
+describe("the file", () => {
+  test("is its user's alone, its log too, and one file after a close", async () => {
+    {
+      await using store = await Store.open();
+      await store.add(1);
+      for (const name of readdirSync(dataDir)) expect([name, statSync(join(dataDir, name)).mode & 0o777]).toEqual([name, 0o600]);
+      expect(readdirSync(dataDir).sort()).toEqual(["accounts.sqlite", "accounts.sqlite-shm", "accounts.sqlite-wal"]);
+    }
+    expect(readdirSync(dataDir)).toEqual(["accounts.sqlite"]);
+    await using again = await Store.open();
+    expect(await again.ids()).toEqual([1]);
+  });
+
+  test.each([
+    ["that is no database", (file: string) => writeFileSync(file, "x".repeat(8192))],
+    ["that has lost its first page", (file: string) => writeFileSync(file, Buffer.alloc(8192))],
+  ])("%s stops the start with one sentence that names it", async (_which, damage) => {
+    const file = join(dataDir, ACCOUNTS_FILE);
+    damage(file);
+    await expect(openSqlite(dataDir, createLog("silent"))).rejects.toThrow(`DATA_DIR: ${file} cannot be opened`);
+  });
+
+  test("reaches the disk with every commit, and can be read by another process meanwhile", async () => {
+    await using store = await Store.open();
+    const { rows } = await sql<{ synchronous: number }>`PRAGMA synchronous`.execute(store.db);
+    expect(rows).toEqual([{ synchronous: 2 }]);
+    await store.add(1);
+    using other = new DatabaseSync(join(dataDir, ACCOUNTS_FILE), { readOnly: true });
+    expect(other.prepare("SELECT id FROM kept").all()).toEqual([{ id: 1 }]);
+  });
+});
+
+describe("a statement", () => {
+  test("takes times, truths, nothing and JSON, and gives them back as such, from RETURNING too", async () => {
+    await using store = await Store.open();
+    await sql`CREATE TABLE typed (at timestamptz, yes boolean, doc jsonb, none jsonb)`.execute(store.db);
+    const at = new Date("2026-11-22T03:04:05.678Z");
+    const expected = [{ at, yes: true, doc: { a: [1, null] }, none: null }];
+    const { rows } = await sql`INSERT INTO typed VALUES (${at}, ${true}, ${'{"a":[1,null]}'}, ${null}) RETURNING *`.execute(store.db);
+    expect(rows).toEqual(expected);
+    expect((await sql`SELECT * FROM typed WHERE yes = ${true} AND at <= ${at}`.execute(store.db)).rows).toEqual(expected);
+  });
+
+  test("sees the columns of now, not those of when it was first asked", async () => {
+    await using store = await Store.open();
+    const all = async () => (await store.db.selectFrom("kept").selectAll().execute()) as object[];
+    await store.add(1);
+    await all();
+    await sql`ALTER TABLE kept ADD COLUMN at timestamptz`.execute(store.db);
+    await sql`UPDATE kept SET at = ${new Date(0)}`.execute(store.db);
+    expect(await all()).toEqual([{ id: 1, text: "x", at: new Date(0) }]);
+  });
+
+  test("that fails tells the engine's words and none of its values", async () => {
+    await using store = await Store.open();
+    const secret = "$argon2id$v=19$c2VjcmV0";
+    const insert = () => store.db.insertInto("kept").values({ id: 1, text: secret }).execute();
+    await insert();
+    const error = (await insert().catch((failure: unknown) => failure)) as Error;
+    expect(error).toMatchObject({ code: "23505", message: "UNIQUE constraint failed: kept.id" });
+    expect([error.message, error.stack, JSON.stringify(error)].join("")).not.toContain(secret);
+  });
+
+  test("that takes too long, as on a disk that hangs, is refused, nothing of its transaction is kept, and then all works again", async () => {
+    await using store = await Store.open({ statementTimeoutMs: 1000 });
+    const transaction = store.db.transaction().execute(async (trx) => {
+      await trx.insertInto("kept").values({ id: 7, text: "x" }).execute();
+      await long(20_000_000, "one").execute(trx);
+    });
+    await expect(transaction).rejects.toMatchObject(away);
+    await expect(store.ids()).rejects.toMatchObject(away);
+    await expect.poll(() => store.ids().catch(String), { timeout: 50_000 }).toEqual([]);
+    expect(store.lines.join("")).toContain("a statement was not answered in time");
+  });
+
+  test("that answers without end is refused before it takes the process along", async () => {
+    await using store = await Store.open();
+    await expect(long(1_000_000_000, "all").execute(store.db)).rejects.toThrow("at most 100000 rows");
+    expect(await store.ids()).toEqual([]);
+  });
+
+  test("that finds no room on the disk is refused as such, its transaction is undone, and later ones work", async () => {
+    await using store = await Store.open();
+    await store.add(1);
+    await sql`PRAGMA max_page_count = 10`.execute(store.db);
+    const full = store.db.transaction().execute(async (trx) => {
+      await trx.insertInto("kept").values({ id: 2, text: "x" }).execute();
+      await trx
+        .insertInto("kept")
+        .values({ id: 3, text: "x".repeat(100_000) })
+        .execute();
+    });
+    await expect(full).rejects.toMatchObject(away);
+    await store.add(4);
+    expect(await store.ids()).toEqual([1, 4]);
+  });
+});
+
+describe("a transaction", () => {
+  test("that holds the store keeps others waiting so long and no longer", async () => {
+    await using store = await Store.open({ turnTimeoutMs: 50 });
+    const finish = Promise.withResolvers<void>();
+    const begun = Promise.withResolvers<void>();
+    const transaction = store.db.transaction().execute(async (trx) => {
+      await trx.insertInto("kept").values({ id: 1, text: "x" }).execute();
+      begun.resolve();
+      await finish.promise;
+    });
+    await begun.promise;
+    await expect(store.ids()).rejects.toMatchObject(away);
+    finish.resolve();
+    await transaction;
+    expect(await store.ids()).toEqual([1]);
+  });
+
+  test("is one after the other, however many are begun at once", async () => {
+    await using store = await Store.open();
+    await sql`CREATE TABLE counter (value integer NOT NULL)`.execute(store.db);
+    await sql`INSERT INTO counter VALUES (0)`.execute(store.db);
+    const counters = store.db.withTables<{ counter: { value: number } }>();
+    const increment = () =>
+      counters.transaction().execute(async (trx) => {
+        const { value } = await trx.selectFrom("counter").select("value").forUpdate().executeTakeFirstOrThrow();
+        await trx
+          .updateTable("counter")
+          .set({ value: value + 1 })
+          .execute();
+      });
+    await Promise.all(Array.from({ length: 100 }, increment));
+    expect(await counters.selectFrom("counter").select("value").execute()).toEqual([{ value: 100 }]);
+  });
+
+  test("that was begun before the store was closed is finished; a statement after it is refused", async () => {
+    const store = await Store.open();
+    const last = store.add(1);
+    await last;
+    await store[Symbol.asyncDispose]();
+    await expect(store.add(2)).rejects.toThrow("driver has already been destroyed");
+    expect(existsSync(join(dataDir, `${ACCOUNTS_FILE}-wal`))).toBe(false);
+  });
+});
