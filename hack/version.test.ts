@@ -13,7 +13,7 @@ let root: string;
 beforeEach(() => {
   root = mkdtempSync(join(tmpdir(), "atherops-version-"));
   const files = globSync(
-    ["package*.json", "{agent,backend,backend/*}/package.json", "charts/*/{Chart.yaml,README.md,ci/golden/*}", "docs/reference/openapi*"],
+    ["package*.json", "{agent,backend,backend/*}/package.json", "charts/*/{Chart.yaml,README.md,ci/golden/*}", "docs/openapi*"],
     { cwd: ROOT },
   );
   for (const file of files) cpSync(join(ROOT, file), join(root, file));

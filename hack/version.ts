@@ -17,7 +17,7 @@ const COPIES: readonly (readonly [glob: string, before: string, after: string])[
   ["charts/*/Chart.yaml", "^(?:version|appVersion): ", "$"],
   ["charts/*/README.md", "atherops-(?:agent|backend):", ""],
   ["charts/*/ci/golden/*.yaml", String.raw`(?:atherops-(?:agent|backend):|app\.kubernetes\.io/version: "|helm\.sh/chart: [a-z-]+-)`, ""],
-  ["docs/reference/openapi*.json", String.raw`^ {4}"version": "`, '"'],
+  ["docs/openapi*.json", String.raw`^ {4}"version": "`, '"'],
   // The newest that is released.
   ["CHANGELOG.md", String.raw`(?<!## \[\d[^]*)## \[`, String.raw`\]`],
 ];
