@@ -41,6 +41,8 @@ export async function bundleFile(entry: string, name: string, folder: string): P
     inject: ["hack/stack-traces.ts"],
     platform: "node",
     target: "node24",
+    // In an image there is no tsconfig.json, and nothing of it matters here.
+    tsconfigRaw: {},
     format: "esm",
     banner: { js: REQUIRE },
     sourcemap: "linked",

@@ -18,7 +18,20 @@
 //
 // Packages with programs inside are made for the processor of this machine; run it on each. Deb and rpm: nfpm, hack/packaging/nfpm.yaml.
 import { createHash } from "node:crypto";
-import { chmodSync, copyFileSync, cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  existsSync,
+  globSync,
+  chmodSync,
+  copyFileSync,
+  cpSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { execa } from "execa";
@@ -29,6 +42,8 @@ import { setVersion, taggedRelease, untaggedRelease, type Release, VersionError 
 const DIST = join(ROOT, "dist");
 const WORK = join(DIST, ".work");
 const PACKAGING = join(ROOT, "hack", "packaging");
+/** The npm package that brings the Node that everything runs on. */
+const NODE = join(ROOT, "node_modules", "node");
 const ARCH = { x64: "amd64", arm64: "arm64" }[process.arch as string] ?? process.arch;
 
 class ReleaseError extends Error {}
@@ -67,9 +82,9 @@ function tellWritten(version: string): void {
 
 /** Bundles as npm packages: what `npm install -g FILE` takes. */
 async function npmTarballs({ version }: Release): Promise<void> {
-  for (const [program, name, description] of [
-    ["atherops", "atherops", "Administers an AtherOps backend over its HTTP API, and reads telemetry"],
-    ["host-agent", "atherops-otel-agent", "Sends the telemetry of this Linux host to an AtherOps backend"],
+  for (const [program, name, systems, description] of [
+    ["atherops", "atherops", ["linux", "darwin"], "Administers an AtherOps backend over its HTTP API, and reads telemetry"],
+    ["host-agent", "atherops-otel-agent", ["linux"], "Sends the telemetry of this Linux host to an AtherOps backend"],
   ] as const) {
     const folder = join(WORK, "npm", name);
     mkdirSync(folder, { recursive: true });
@@ -83,7 +98,7 @@ async function npmTarballs({ version }: Release): Promise<void> {
       type: "module",
       bin: { [name]: file },
       engines: { node: ">=24" },
-      os: ["linux", "darwin"],
+      os: systems,
     };
     writeFileSync(join(folder, "package.json"), `${JSON.stringify(manifest, undefined, 2)}\n`);
     await execa("npm", ["pack", "--silent", "--pack-destination", DIST], { cwd: folder });
@@ -94,12 +109,16 @@ async function npmTarballs({ version }: Release): Promise<void> {
 async function hostAgent(release: Release): Promise<void> {
   const tree = join(WORK, "host", "tree");
   const lib = join(tree, "usr/lib/atherops-otel-agent");
-  for (const folder of [lib, join(tree, "usr/bin"), join(tree, "usr/lib/systemd/system")]) mkdirSync(folder, { recursive: true });
+  const doc = join(tree, "usr/share/doc/atherops-otel-agent");
+  for (const folder of [lib, doc, join(tree, "usr/bin"), join(tree, "usr/lib/systemd/system")]) mkdirSync(folder, { recursive: true });
   await bundle("host-agent", lib);
-  copyFileSync(process.execPath, join(lib, "node"));
+  renameSync(join(lib, "LICENSES.txt"), join(doc, "copyright"));
+  appendFileSync(join(doc, "copyright"), programLicences());
+  copyFileSync(join(ROOT, "docs/reference/agent-settings.md"), join(doc, "settings.md"));
+  copyFileSync(await pinnedNode(), join(lib, "node"));
   copyFileSync(await toolPath("otelcol-contrib"), join(lib, "otelcol-contrib"));
   copyFileSync(join(PACKAGING, "atherops-otel-agent.sh"), join(tree, "usr/bin/atherops-otel-agent"));
-  writeFileSync(join(tree, "usr/lib/systemd/system/atherops-otel-agent.service"), packagedUnit());
+  copyFileSync(join(ROOT, "agent/systemd/atherops-otel-agent.service"), join(tree, "usr/lib/systemd/system/atherops-otel-agent.service"));
   copyFileSync(join(PACKAGING, "agent.env"), join(WORK, "host", "agent.env"));
   for (const program of [
     "usr/lib/atherops-otel-agent/node",
@@ -118,16 +137,28 @@ async function hostAgent(release: Release): Promise<void> {
   }
 }
 
-/** The unit of a checkout, with the installed command: everything else about the service stands in one place. */
-function packagedUnit(): string {
-  const unit = readFileSync(join(ROOT, "agent/systemd/atherops-otel-agent.service"), "utf8");
-  const intro = "# The host agent as a systemd service. Settings: /etc/atherops/agent.env.\n";
-  const packaged = (intro + unit.slice(unit.indexOf("[Unit]"))).replace(
-    /^ExecStart=.* run$/m,
-    "ExecStart=/usr/bin/atherops-otel-agent run",
-  );
-  if (packaged.includes("/opt/")) throw new ReleaseError("agent/systemd: a line besides ExecStart names the checkout");
-  return packaged;
+/** Of the programs beside the bundle. Node's names all that is inside it; the collector's program comes without, so this says where it is. */
+function programLicences(): string {
+  const [ofNode = ""] = globSync("node_modules/node-*/LICENSE", { cwd: NODE });
+  const collector = CATALOGUE.find(({ name }) => name === "otelcol-contrib")?.version;
+  const ofCollector = `https://github.com/open-telemetry/opentelemetry-collector-contrib/blob/v${collector}/LICENSE`;
+  return [
+    [`node@${nodeVersion()} (MIT, and those below)`, readFileSync(join(NODE, ofNode), "utf8")],
+    [`otelcol-contrib@${collector} (Apache-2.0)`, ofCollector],
+  ]
+    .map((section) => `\n${"=".repeat(80)}\n${section.join("\n\n")}\n`)
+    .join("");
+}
+
+/** The pinned Node, whichever runs this. Its package was told not to run its script when it was installed. */
+async function pinnedNode(): Promise<string> {
+  const program = join(NODE, "bin/node");
+  if (!existsSync(program)) await execa(process.execPath, ["installArchSpecificPackage"], { cwd: NODE });
+  return program;
+}
+
+function nodeVersion(): string {
+  return (JSON.parse(readFileSync(join(NODE, "package.json"), "utf8")) as { version: string }).version;
 }
 
 async function archive({ version, epoch }: Release, tree: string): Promise<void> {
@@ -196,7 +227,7 @@ async function sboms({ epoch }: Release): Promise<void> {
     // npm names it after the folder of the checkout.
     sbom.metadata.component.name = `atherops-${workspace}`;
     sbom.metadata.timestamp = new Date(Number(epoch) * 1000).toISOString();
-    const node = { name: "node", version: process.versions.node, purl: `pkg:generic/node@${process.versions.node}` };
+    const node = { name: "node", version: nodeVersion(), purl: `pkg:generic/node@${nodeVersion()}` };
     const tools = added.map(([name = "", repository]) => {
       const version = CATALOGUE.find((tool) => tool.name === name)?.version ?? "";
       return { name, version, purl: `pkg:github/${repository}@v${version}#${name}` };

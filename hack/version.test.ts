@@ -13,7 +13,12 @@ let root: string;
 beforeEach(() => {
   root = mkdtempSync(join(tmpdir(), "atherops-version-"));
   const files = globSync(
-    ["package*.json", "{agent,backend,backend/*}/package.json", "charts/*/{Chart.yaml,README.md,ci/golden/*}", "docs/openapi*"],
+    [
+      "package*.json",
+      "{agent,backend,backend/*}/package.json",
+      "charts/*/{Chart.yaml,README.md,ci/golden/*}",
+      "docs/{openapi*,install-host.md}",
+    ],
     { cwd: ROOT },
   );
   for (const file of files) cpSync(join(ROOT, file), join(root, file));
@@ -44,6 +49,7 @@ test("every copy of the version is the one of the root's package.json", () => {
       "charts/cluster-agent/Chart.yaml",
       "charts/backend/README.md",
       "charts/cluster-agent/ci/golden/default-values.yaml",
+      "docs/openapi.json",
     ]),
   );
 });

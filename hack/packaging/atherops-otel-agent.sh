@@ -1,10 +1,19 @@
 #!/bin/sh
-# The host agent's command, with the Node.js and the collector that came with it. Settings for a call by hand: /etc/atherops/agent.env.
-if [ -r /etc/atherops/agent.env ]; then
-  set -a
-  . /etc/atherops/agent.env
-  set +a
+# The host agent's command, with the Node.js and the collector that came with it. Its settings are in /etc/atherops/agent.env: systemd
+# hands them over; a call by hand reads them here, as text, because systemd's format is not a shell's. What is set already stays.
+settings=/etc/atherops/agent.env
+if [ -r "$settings" ]; then
+  while IFS= read -r line || [ -n "$line" ]; do
+    name=${line%%=*} value=${line#*=}
+    case $name in '' | [0-9]* | *[!A-Z0-9_]*) continue ;; esac
+    case $value in \"*\" | \'*\') value=${value#?} value=${value%?} ;; esac
+    eval "known=\${$name+yes}"
+    [ "$known" ] || export "$name=$value"
+  done <"$settings"
+elif [ "$(id -u)" != 0 ]; then
+  echo "atherops-otel-agent: $settings is root's alone, and was not read: try sudo" >&2
 fi
 lib=/usr/lib/atherops-otel-agent
-export NODE_ENV=production MALLOC_ARENA_MAX=1 OTELCOL_PATH="${OTELCOL_PATH:-$lib/otelcol-contrib}"
-exec "$lib/node" --enable-source-maps --max-semi-space-size=2 "$lib/atherops-otel-agent.js" "$@"
+export NODE_ENV=production MALLOC_ARENA_MAX=1
+export OTELCOL_PATH="${OTELCOL_PATH:-$lib/otelcol-contrib}" HEALTH_LISTEN="${HEALTH_LISTEN:-127.0.0.1:9598}"
+exec "$lib/node" --max-semi-space-size=2 "$lib/atherops-otel-agent.js" "$@"

@@ -1,11 +1,11 @@
 // `npm run bench -- agent [--rounds 3] [--seconds 12] [--kb-per-second 1000] [--compression gzip]`: the whole host agent under mixed telemetry
 // (lines of a log file, OTLP spans and metrics), against the collector alone with the same configuration exporting straight to the same
-// sink, in turns within one run. Reach: Node process ≤ 130 MB resident (stretch 100) and ≤ 0.5 of the lone collector's CPU.
-// The agent is the plain JavaScript of the image, with the flags and variables of Dockerfile.agent. Load and sink are this process.
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+// sink, in turns within one run. Reach: Node process ≤ 130 MB resident (stretch 100) and ≤ 0.5 of the lone collector's CPU (issue 8).
+// The agent is bundled as in the image, with the flags and variables of Dockerfile.agent. Load and sink are this process.
+import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes, randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { appendFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -14,6 +14,7 @@ import { parseArgs } from "node:util";
 import { collectorEnvironment, FEATURE_GATES } from "../../agent/collector/process.ts";
 import { configFromSettings } from "../../agent/collector/config-from-settings.ts";
 import { readSettings } from "../../agent/settings.ts";
+import { bundle } from "../../hack/bundle.ts";
 import { toolPath } from "../../hack/fetch-tools.ts";
 import { cpuMs, report, residentMb, shown } from "../fixtures/measure.ts";
 import { LoadBody, metricsBody } from "../fixtures/otlp-load.ts";
@@ -75,9 +76,8 @@ async function startSink(): Promise<{ url: string; listen: string } & AsyncDispo
 }
 
 /** The host agent as the image runs its sister; they differ in identity and credential store alone. */
-async function startCompiledAgent(place: AgentPlace, app: string): Promise<TestProcess> {
-  execFileSync(process.execPath, ["--no-warnings", join(ROOT, "hack/compile.ts"), join(ROOT, "agent"), join(app, "agent")]);
-  symlinkSync(join(ROOT, "node_modules"), join(app, "node_modules"));
+async function startBundledAgent(place: AgentPlace, app: string): Promise<TestProcess> {
+  await bundle("host-agent", app);
   const dockerfile = readFileSync(join(ROOT, "Dockerfile.agent"), "utf8");
   const [, ...entrypoint] = JSON.parse(/^ENTRYPOINT (.*)$/m.exec(dockerfile)?.[1] ?? "[]") as string[];
   const variables = /^ENV (.*)$/m
@@ -85,7 +85,7 @@ async function startCompiledAgent(place: AgentPlace, app: string): Promise<TestP
     ?.split(" ")
     .map((pair) => pair.split("="));
   const env = { ...(Object.fromEntries(variables ?? []) as NodeJS.ProcessEnv), ...place.env };
-  const args = [...entrypoint.slice(0, -1), join(app, "agent/bin/atherops-otel-agent.js"), "run"];
+  const args = [...entrypoint.slice(0, -1), join(app, "atherops-otel-agent.js"), "run"];
   const started = new TestProcess(args, env, place.logFile);
   await started.ready(`${place.healthUrl}/readyz`);
   return started;
@@ -164,7 +164,7 @@ await measure();
 print();
 
 async function measure(): Promise<void> {
-  await using agent = await startCompiledAgent(place, folder.path);
+  await using agent = await startBundledAgent(place, folder.path);
   await using lone = await startLoneCollector(lonePlace, sink.listen);
   const whole = { "agent: Node": agent.child.pid ?? 0, "agent: its collector": collectorPid(place) ?? 0 };
   const ways = {

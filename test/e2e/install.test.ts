@@ -140,7 +140,7 @@ async function agentRestarts(): Promise<number> {
 /** Where the node is this machine (not kind), its processes are seen here: kills the agent's, as the kernel would. False elsewhere. */
 function killAgentProcess(): boolean {
   const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
-  const agent = pids.find((pid) => readIfThere(`/proc/${pid}/cmdline`).includes("/app/agent/bin/atherops-k8s-otel-agent.js\0run"));
+  const agent = pids.find((pid) => readIfThere(`/proc/${pid}/cmdline`).includes("/app/atherops-k8s-otel-agent.js\0run"));
   if (!agent) console.warn("NOT SHOWN: the node is not this machine, so the agent's process was not killed by itself");
   return agent !== undefined && process.kill(Number(agent), "SIGKILL");
 }

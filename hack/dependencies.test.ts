@@ -1,0 +1,25 @@
+// What a workspace ships with is what it imports: a package that nothing imports would be carried, licensed and patched for nothing, and
+// one that is missing would be found by chance, through another workspace.
+import { globSync, readFileSync } from "node:fs";
+import { isBuiltin } from "node:module";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import packageFile from "../package.json" with { type: "json" };
+import { ROOT } from "./bundle.ts";
+
+const PACKAGE = /(?:from|import\(?|resolve\(|require\()\s*"((?:@[^/"\s]+\/)?[^./"@\s][^/"\s]*)["/]/g;
+
+test.each(packageFile.workspaces)("%s depends on the packages that its programs import, and on no others", (workspace) => {
+  const { dependencies } = JSON.parse(readFileSync(join(ROOT, workspace, "package.json"), "utf8")) as {
+    dependencies: Record<string, string>;
+  };
+  const inner = packageFile.workspaces.filter((other) => other.startsWith(`${workspace}/`));
+  const files = globSync(`${workspace}/**/*.ts`, { cwd: ROOT, exclude: ["**/node_modules/**"] }).filter(
+    (file) => !/\.(?:test|fixture|d)\.ts$/.test(file) && !inner.some((other) => file.startsWith(`${other}/`)),
+  );
+  expect(files.length).toBeGreaterThan(5);
+  const imported = new Set(
+    files.flatMap((file) => [...readFileSync(join(ROOT, file), "utf8").matchAll(PACKAGE)].map(([, name = ""]) => name)),
+  );
+  expect([...imported].filter((name) => !isBuiltin(name)).sort()).toEqual(Object.keys(dependencies).sort());
+});
