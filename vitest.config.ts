@@ -8,8 +8,10 @@ const BESIDE = "{agent,backend,hack}/**/*";
 const ENGINE = `${BESIDE}.engine.test.ts`;
 const SYSTEM = "test/{contract,faults,start}/**/*.test.ts";
 
-/** Files of test/ that measure memory, pace or load, or make so much of it that others would measure it: one at a time, after all others. */
+/** What measures memory, pace or load, or makes so much of it that others would measure it: one file at a time, after all others. */
 const ALONE = [
+  // What two bodies take in a process that does nothing else, of the bodies that cost most: seconds of both cores.
+  "backend/ingest/otlp-decoder-memory.test.ts",
   // What the backend takes at its peak, under senders that fill both cores.
   "test/faults/{memory,backend-memory,large-resource,hostile-bodies}.test.ts",
   // How long others wait while one tenant takes all it can.
@@ -28,7 +30,7 @@ export default defineConfig({
   test: {
     maxWorkers: workers,
     projects: [
-      { test: { name: "unit", include: [`${BESIDE}.test.ts`], exclude: [...configDefaults.exclude, ENGINE], ...beside } },
+      { test: { name: "unit", include: [`${BESIDE}.test.ts`], exclude: [...configDefaults.exclude, ENGINE, ...ALONE], ...beside } },
       { test: { name: "engine", include: [ENGINE], ...beside } },
       // Most of it waits for other processes, or for intervals.
       {

@@ -1,6 +1,7 @@
 import { existsSync, globSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import config from "../vitest.config.ts";
 import { ENGINES, pathsAmong, reaches, testFiles } from "./test-files.ts";
 
 const ROOT = join(import.meta.dirname, "..");
@@ -50,4 +51,12 @@ describe("the name of a test beside its file", () => {
     expect(named.length).toBeGreaterThan(30);
     expect(named.filter((file) => !needsEngine(file))).toEqual([]);
   });
+});
+
+test("every test file is of one project, and of no other", () => {
+  const projects = (config.test?.projects ?? []) as { test: { include: string[]; exclude?: string[] } }[];
+  const run = projects.flatMap(({ test: { include, exclude = [] } }) => globSync(include, { cwd: ROOT, exclude }));
+  const all = globSync("{agent,backend,charts,hack,test}/**/*.test.ts", { cwd: ROOT });
+  expect(projects.length).toBeGreaterThan(3);
+  expect(run.toSorted()).toEqual(all.toSorted());
 });

@@ -3,11 +3,12 @@
 import { existsSync, globSync, readFileSync, statSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 
-/** Whoever loads one of these runs third-party programs or a database in its own process: *.engine.test.ts and test/ may, no other test. */
+/** Whoever loads one of these runs third-party programs or a database: *.engine.test.ts and test/ may, no other test. */
 export const ENGINES = [
   "hack/fetch-tools.ts",
   "test/fixtures/postgres.ts",
   "backend/engines/postgres/database.ts",
+  "backend/engines/sqlite/open.ts",
   "backend/engines/clickhouse/embedded.ts",
   "backend/engines/clickhouse/http-front.fixture.ts",
 ];
