@@ -1,5 +1,5 @@
 // Structured logs of the agent: JSON lines on stdout, one per event, the supervised collector's lines among them.
-// Invariant: secrets never reach a log; the redaction list below is the second line of defence, not the first. Made by main.ts.
+// Invariant: secrets never reach a log; the redaction list below is the second line of defence, not the first.
 import { pino, type DestinationStream, type Logger } from "pino";
 import type { LogLevel } from "./settings.ts";
 

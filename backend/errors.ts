@@ -1,5 +1,5 @@
 // The closed list of error codes and their HTTP statuses; the body is always {"error": code, "message": what is wrong and what to
-// do}. Invariant: no answer of 400 or above carries a code that is not in this table. Thrown anywhere, answered in server.ts.
+// do}. Invariant: no answer of 400 or above carries a code that is not in this table. Thrown anywhere, answered in http/error-answer.ts.
 
 /** code → [HTTP status, when it is answered]. */
 export const ERROR_CODES = {

@@ -1,4 +1,4 @@
-// Writes the pages that the sources decide: settings from the manuals at the top of both settings.ts, error codes from errors.ts, the
+// Writes the pages that the sources decide: settings from the manuals at the top of {agent,backend}/settings.ts, error codes from errors.ts, the
 // own metrics and the HTTP APIs from the code that makes them. Invariant: what is written depends on the sources alone; reference.test.ts fails when a page differs.
 //
 //   npm run reference     writes the pages
@@ -19,7 +19,7 @@ export interface Setting {
   readonly meaning: string;
 }
 
-/** The settings in the first comment of a settings.ts. Throws when a line of the manual cannot be read. */
+/** The settings in the first comment of `file`. Throws when a line of the manual cannot be read. */
 export function manualOf(file: string): Setting[] {
   const [comment = ""] = readFileSync(join(ROOT, file), "utf8").split("\nimport ");
   const settings: Setting[] = [];

@@ -1,6 +1,6 @@
 // Remote configuration of a host: polled, judged here whatever the server checked, applied, remembered, reported. Invariants: only
 // intervals, log paths, signals and log level can change; what is refused leaves the old one in force and is named in the heartbeat;
-// the one in force survives a restart while the backend is away. Host agent only; started by run.ts.
+// the one in force survives a restart while the backend is away. Host agent only.
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { type LogPathRules, whyRefused } from "./log-paths.ts";
 import { CollectorConfigError } from "./render.ts";

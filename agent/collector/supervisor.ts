@@ -2,11 +2,9 @@
 // before the running one is touched, and one that does not become ready gives way to the one before; at most one collector of ours
 // lives; restarts after crashes back off exponentially with jitter and start over after a healthy minute; one that says nothing any more
 // is ended; a disk that is full or read-only keeps nothing that runs from running, and a damaged file of a store not the rest from starting.
-import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { backoffOf, Loop, pause } from "../common/loop.ts";
 import { reportEmptied, setAsideDamaged } from "./damaged-stores.ts";
-import { stateDirError } from "../state/state-dir-error.ts";
+import { ConfigFiles } from "./config-files.ts";
 import { endOrphan, forgetChild, noteChild } from "./orphan.ts";
 import { CollectorProcess, type CollectorProcessOptions } from "./process.ts";
 import { CollectorConfigError } from "./render.ts";
@@ -65,7 +63,7 @@ type Readiness = PromiseWithResolvers<boolean>;
 export class Supervisor implements AsyncDisposable {
   readonly #options: SupervisorOptions;
   readonly #timing: SupervisorTiming;
-  readonly #folder: string;
+  readonly #files: ConfigFiles;
   #config: string | undefined;
   #process: CollectorProcess | undefined;
   #loop: Loop | undefined;
@@ -77,8 +75,7 @@ export class Supervisor implements AsyncDisposable {
   constructor(options: SupervisorOptions) {
     this.#options = options;
     this.#timing = { ...SUPERVISOR_TIMING, ...options.timing };
-    this.#folder = join(options.stateDir, "collector");
-    this.#onDisk(() => mkdirSync(this.#folder, { recursive: true, mode: 0o700 }));
+    this.#files = new ConfigFiles(options.stateDir);
   }
 
   status(): CollectorStatus {
@@ -101,21 +98,23 @@ export class Supervisor implements AsyncDisposable {
    * it cannot be written.
    */
   async start(config: () => string | Promise<string>): Promise<void> {
-    await endOrphan(this.#noteFile, this.#configFile, this.#options.stopGraceMs, this.#options.log);
-    // Empty after a power failure: as good as none.
-    const lastGood = read(this.#lastGoodFile) || undefined;
+    await endOrphan(this.#files.noteFile, this.#files.path, this.#options.stopGraceMs, this.#options.log);
+    const lastGood = this.#files.lastGood();
     try {
       await this.#adopt(await config());
     } catch (error) {
       if (!(error instanceof CollectorConfigError) || lastGood === undefined) throw error;
       this.#refuse(error, "starting with the configuration that last ran");
-      this.#write(this.#configFile, lastGood);
+      this.#files.putBack(lastGood);
       this.#config = lastGood;
     }
     if (this.#config !== undefined) reportEmptied(this.#config, this.#options.log);
     this.#loop = new Loop({
       step: (signal) => this.#live(signal),
-      failed: (error) => this.#options.log.error({ err: error }, "supervising the collector failed; retrying"),
+      failed: (error) => {
+        this.#options.log.error({ err: error }, "supervising the collector failed; retrying");
+        this.#readiness.resolve(false);
+      },
     });
   }
 
@@ -137,7 +136,7 @@ export class Supervisor implements AsyncDisposable {
       if (!(error instanceof CollectorConfigError)) throw error;
       this.#refuse(error, "keeping the configuration before it");
       if (previous !== undefined && this.#config !== previous) {
-        this.#putBack(previous);
+        this.#files.putBack(previous);
         this.#config = previous;
         await this.#restartWith();
       }
@@ -154,65 +153,24 @@ export class Supervisor implements AsyncDisposable {
 
   // ---- configuration
 
-  get #configFile(): string {
-    return join(this.#folder, "config.yaml");
-  }
-
-  get #lastGoodFile(): string {
-    return join(this.#folder, "last-good.yaml");
-  }
-
-  get #noteFile(): string {
-    return join(this.#folder, "child.json");
-  }
-
   async #adopt(config: string): Promise<void> {
-    const candidate = join(this.#folder, "candidate.yaml");
-    // What is there already needs no room: an agent on a full disk can be restarted.
-    const isThere = read(this.#configFile) === config;
-    if (!isThere) this.#write(candidate, config);
+    await this.#files.adopt(config, (file) => this.#judge(file));
+    this.#config = config;
+  }
+
+  async #judge(file: string): Promise<void> {
     try {
-      await validateCollectorConfig(this.#options.program, isThere ? this.#configFile : candidate, this.#options);
+      await validateCollectorConfig(this.#options.program, file, this.#options);
     } catch (error) {
       // Safe: nothing runs yet that it could harm, and a collector that does not take it says so when it starts.
       if (!(error instanceof NoVerdictError) || this.#loop) throw error;
       this.#options.log.warn({ err: error.message }, "starting the collector with an unchecked configuration");
     }
-    if (!isThere) renameSync(candidate, this.#configFile);
-    this.#config = config;
   }
 
   #refuse(error: CollectorConfigError, consequence: string): void {
     this.#set({ configError: error.message });
     this.#options.log.error({ err: error.message }, `the new collector configuration is not used; ${consequence}`);
-  }
-
-  /** What last ran is on the disk already: a second name for it needs no room. Neither changes with the other: all writes replace. */
-  #putBack(config: string): void {
-    if (read(this.#lastGoodFile) !== config) return this.#write(this.#configFile, config);
-    this.#onDisk(() => {
-      const next = `${this.#configFile}.new`;
-      rmSync(next, { force: true });
-      linkSync(this.#lastGoodFile, next);
-      renameSync(next, this.#configFile);
-    });
-  }
-
-  #write(file: string, text: string): void {
-    this.#onDisk(() => {
-      // What a killed agent left may be a second name of a file in use.
-      rmSync(`${file}.new`, { force: true });
-      writeFileSync(`${file}.new`, text, { mode: 0o600 });
-      renameSync(`${file}.new`, file);
-    });
-  }
-
-  #onDisk(write: () => void): void {
-    try {
-      write();
-    } catch (error) {
-      throw stateDirError(this.#options.stateDir, error as Error);
-    }
   }
 
   /** Safe: a running collector is worth more than what only a start after a kill would read. */
@@ -240,17 +198,18 @@ export class Supervisor implements AsyncDisposable {
   /** One life of the collector. Answers how long to wait before the next. */
   async #live(signal: AbortSignal): Promise<number> {
     this.#set({ state: "starting", pid: null });
-    const child = await CollectorProcess.start({ ...this.#options, configFile: this.#configFile });
+    const child = await CollectorProcess.start({ ...this.#options, configFile: this.#files.path });
     this.#process = child;
     const readiness = this.#readiness;
+    const files = this.#files;
     if (signal.aborted) await child.stop();
-    else this.#noteIfPossible("which process is the collector", () => this.#onDisk(() => noteChild(this.#noteFile, child.pid)));
+    else this.#noteIfPossible("which process is the collector", () => files.onDisk(() => noteChild(files.noteFile, child.pid)));
     this.#set({ pid: child.pid });
     const { ended, wasHealthy } = await this.#watch(child, readiness);
     const exit = await child.exited;
     this.#process = undefined;
     // Safe when it stays: it names a process that is gone.
-    this.#noteIfPossible("that the collector ended", () => this.#onDisk(() => forgetChild(this.#noteFile)));
+    this.#noteIfPossible("that the collector ended", () => files.onDisk(() => forgetChild(files.noteFile)));
     const isOver = (): boolean => signal.aborted || this.#readiness !== readiness;
     if (isOver() || (exit.wasAsked && ended === undefined)) return 0;
     this.#set({ state: "waiting", pid: null });
@@ -278,8 +237,7 @@ export class Supervisor implements AsyncDisposable {
     this.#set({ state: "running" });
     this.#options.log.info({ collector_pid: child.pid }, "the collector has started");
     const config = this.#config;
-    if (config !== undefined && read(this.#lastGoodFile) !== config)
-      this.#noteIfPossible("the configuration that runs", () => this.#write(this.#lastGoodFile, config));
+    if (config !== undefined) this.#noteIfPossible("the configuration that runs", () => this.#files.noteGood(config));
     readiness.resolve(true);
     const ended = await this.#untilHung(child);
     return { ended, wasHealthy: performance.now() - readyAt >= this.#timing.healthyAfterMs };
@@ -312,15 +270,6 @@ export class Supervisor implements AsyncDisposable {
   #set(change: Partial<CollectorStatus>): void {
     const since = change.state !== undefined && change.state !== this.#status.state ? now() : this.#status.since;
     this.#status = { ...this.#status, ...change, since };
-  }
-}
-
-/** Undefined when there is none. */
-function read(file: string): string | undefined {
-  try {
-    return readFileSync(file, "utf8");
-  } catch {
-    return undefined;
   }
 }
 

@@ -1,5 +1,5 @@
-// What main.ts, the heartbeat and health.ts need of an identity, whichever kind it is. Implementations: register.ts (host),
-// cluster-identity.ts (cluster). Invariant: it holds no secret but through CredentialSource.
+// What the rest of the agent needs of an identity, whichever kind it is. Implementations: host-identity.ts, cluster-identity.ts.
+// Invariant: it holds no secret but through CredentialSource.
 import type { Credential, CredentialSource } from "../credentials/store.ts";
 
 export interface AgentIdentity extends CredentialSource, AsyncDisposable {

@@ -1,6 +1,6 @@
 // The wire contract of signed requests: what is signed, how, and what a verifier accepts. Invariant: nothing here depends on
 // anything but node:, so that agent, backend and a reader of the contract share one definition. Source: docs/contract.md,
-// "Ingest: HMAC-SHA256", and docs/decisions.md, "HTTP".
+// "Signed requests", and docs/decisions.md, "HTTP".
 import { createHash, createHmac, timingSafeEqual } from "node:crypto";
 
 export const TIMESTAMP_HEADER = "x-timestamp";

@@ -1,5 +1,5 @@
 // The one door for the three signals: who may send, how much at once, in which encoding; then the signal's own ingest. Invariant: an
-// answer of 204 means stored; nothing of a body is read before its sender is authenticated. Wired by serve.ts.
+// answer of 204 means stored; nothing of a body is read before its sender is authenticated.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
 import { giveBack } from "../engines/free-buffer.ts";

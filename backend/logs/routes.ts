@@ -1,4 +1,4 @@
-// GET /query/logs: the caller's organisation's log records, newest first (docs/decisions.md, "Query"). Wired by serve.ts.
+// GET /query/logs: the caller's organisation's log records, newest first (docs/decisions.md, "Query").
 import type { FastifyInstance } from "fastify";
 import type { Answers } from "../query/answers.ts";
 import { answerPage, refuseUnknown } from "../query/page-route.ts";

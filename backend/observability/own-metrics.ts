@@ -1,5 +1,5 @@
 // What the backend counts about itself, in one registry that health.ts serves as /metrics. Invariant: labels have few values (signal,
-// reason, route, engine), never an org, a key or anything from a payload. Made once in serve.ts and given to the parts that count.
+// reason, route, engine), never an org, a key or anything from a payload.
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
 
 export type Signal = "metrics" | "logs" | "traces";
@@ -22,7 +22,7 @@ export interface Observations {
   dropped(signal: Signal, reason: string, records: number): void;
   /** A body that was refused whole, by error code. */
   rejected(signal: Signal, code: string): void;
-  /** A finished HTTP request; `route` is the pattern, not the path. Fits `onFinished` of server.ts. */
+  /** A finished HTTP request; `route` is the pattern, not the path. Fits `onFinished` of http/app.ts. */
   finished(route: string, method: string, status: number, seconds: number): void;
   /** An engine child came up again after it had died. */
   restarted(engine: string): void;

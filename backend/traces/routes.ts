@@ -1,4 +1,4 @@
-// GET /query/traces: the caller's organisation's spans, newest first (docs/contract.md, "Query"). Wired by serve.ts.
+// GET /query/traces: the caller's organisation's spans, newest first (docs/contract.md, "Query").
 import type { FastifyInstance } from "fastify";
 import type { Answers } from "../query/answers.ts";
 import { answerPage } from "../query/page-route.ts";

@@ -1,4 +1,4 @@
-// Bench: OTLP/JSON metrics → exposition text, against JSON.parse alone over the same bodies. Reach: ≤ 2.5 × its time (issue 8).
+// Bench: OTLP/JSON metrics → exposition text, against JSON.parse alone over the same bodies. Reach: ≤ 2.5 × its time.
 // Usage: node test/bench/exposition.ts [--rounds 41] [--json]. CPU time, interleaved in one process, medians with quartiles.
 import { parseArgs } from "node:util";
 import { MetricsConverter } from "../../agent/proxy/exposition.ts";

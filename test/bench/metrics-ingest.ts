@@ -1,6 +1,6 @@
-// `npm run bench -- metrics-ingest [--rounds 6] [--seconds 4] [--clients 4]`: exposition text of 10,000 lines a body through the signed
-// door of the real backend, against the same bodies posted straight to the same VictoriaMetrics, in turns within one run. Reach: ≥ 0.5 of
-// its rows/s, stretch 0.85 (issue 8). What the door adds: signature, one pass of validation, the journal, a second hop. Prints a table of
+// `npm run bench -- metrics-ingest [--rounds 6] [--seconds 4] [--clients 4]`: exposition text of 10,000 lines a body through the
+// ingest of the real backend, against the same bodies posted straight to the same VictoriaMetrics, in turns within one run. Reach: ≥ 0.5 of
+// its rows/s, stretch 0.85. What the backend adds: signature, one pass of validation, the journal, a second hop. Prints a table of
 // medians with their spread, CPU of both programs per body, and the same as JSON.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

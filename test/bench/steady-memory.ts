@@ -1,7 +1,7 @@
 // `npm run bench -- steady-memory [--requests 1000000 | --minutes 60] [--rate 1000] [--clients 64] [--agent-share 0.1]`: small signed
 // requests of all three signals (10, 20 or 50 records) at a steady rate to the whole backend with embedded engines, a share of them
 // through a host agent's proxy, and how much memory each process has over time. Reach: the median resident memory of the last minute
-// within 5 % of minute 5's, for the backend's and the agent's own process (issue 8). In a run of less than 10 minutes the minutes of an
+// within 5 % of minute 5's, for the backend's and the agent's own process. In a run of less than 10 minutes the minutes of an
 // hour are shares of the run: minute 5 is a twelfth, and still warming up. Bounded: by requests or minutes, and by MAX_DISK_MB; disk
 // used is printed.
 import { execFile } from "node:child_process";

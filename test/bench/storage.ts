@@ -2,7 +2,7 @@
 // grow. Each size has an engine in a process of its own with the shipped tables: one day of 50 organisations, inserted in the order of
 // time by commits of 20,000 rows, and left until its merges have ended. The queries of the API then go through the stores in turns,
 // each repetition for another organisation, to every size in turn. p50 with least and most; the ratio is to the first size. Reach: ≤
-// 1.3 (issue 8). --layouts adds the sort keys and indexes that were not chosen. The same file is the process of a size.
+// 1.3. --layouts adds the sort keys and indexes that were not chosen. The same file is the process of a size.
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -31,7 +31,7 @@ type ClientConnection = NonNullable<NonNullable<Parameters<typeof createClient>[
 /** Of each read: what tenants ask leaves half of the processor to those that send and to the other engines. */
 const READ_THREADS = Math.max(1, Math.floor(availableParallelism() / 2));
 
-/** Opens the engine under `dataDir`, which no other process may use (data-dir-lock.ts). `threads`: the size of libuv's pool. */
+/** Opens the engine under `dataDir`, which no other process may use (data-dir/lock.ts). `threads`: the size of libuv's pool. */
 export async function openEmbedded(dataDir: string, threads = DEFAULT_THREADS): Promise<Engine> {
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
   // What a killed process left behind was never acknowledged.

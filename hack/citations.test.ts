@@ -1,0 +1,60 @@
+// Comments and pages name what there is: files, sections of pages, links. No comment names its callers, which the imports tell.
+import { describe, expect, test } from "vitest";
+import { filesOfRepository, proseOf, wrongLinks, wrongNames, wrongSections, type Problem } from "./citations.ts";
+
+const FILES = new Set(filesOfRepository());
+const WITH_PROSE = [...FILES].filter(
+  (file) => /\.(?:ts|mjs|md|yaml|sh|sql|service|tpl)$|Dockerfile/.test(file) && !/\/golden\/|^hack\/tools\/[^/]+\//.test(file),
+);
+
+/** Of other repositories, and what programs here make. */
+const ELSEWHERE = new Set([
+  "compatibility/prometheus_and_openmetrics.md",
+  "metrics/data-model.md",
+  "compiled/systemd/atherops-otel-agent.service",
+  "build-images.sh",
+  "RELEASE_NOTES.md",
+]);
+const isOurs = ({ what }: Problem): boolean => !ELSEWHERE.has(what);
+
+describe("what is named exists", () => {
+  test("files, in comments and pages", () => {
+    expect(WITH_PROSE.length).toBeGreaterThan(400);
+    expect(WITH_PROSE.flatMap((file) => wrongNames(file, FILES)).filter(isOurs)).toEqual([]);
+  });
+
+  test("links of pages, with their headings", () => {
+    const pages = WITH_PROSE.filter((file) => file.endsWith(".md"));
+    expect(pages.length).toBeGreaterThan(15);
+    expect(pages.flatMap((page) => wrongLinks(page, FILES))).toEqual([]);
+  });
+
+  test("sections of pages, in quotes after their page", () => {
+    expect(WITH_PROSE.flatMap((file) => wrongSections(file, FILES))).toEqual([]);
+  });
+});
+
+test("no comment names its callers, or an issue of a tracker", () => {
+  const callers = /\b(?:called|used|started|wired|thrown) (?:once |only )*(?:by|in|from) `?[\w/.-]+\.ts\b|\b(?:Called|Used) by\b/i;
+  const issue = /\bissues? #?\d+\b/i;
+  const programs = WITH_PROSE.filter((file) => /\.(?:ts|mjs)$/.test(file) && !file.startsWith("hack/citations"));
+  const found = programs.flatMap((file) =>
+    [...proseOf(file)].filter(([, text]) => callers.test(text) || issue.test(text)).map(([line, text]) => `${file}:${line}: ${text}`),
+  );
+  expect(found).toEqual([]);
+});
+
+describe("the search itself", () => {
+  test("finds a page that is gone, and who names it", () => {
+    const without = new Set([...FILES].filter((file) => file !== "docs/decisions.md"));
+    const names = wrongNames("agent/protocol/signature.ts", without).map(({ what }) => what);
+    expect(names).toEqual(["docs/decisions.md"]);
+    expect(wrongLinks("CONTRIBUTING.md", new Set(["CONTRIBUTING.md"])).map(({ what }) => what)).toContain("ARCHITECTURE.md");
+  });
+
+  test("reads comments, not code", () => {
+    const prose = [...proseOf("agent/protocol/signature.ts").values()].join(" ");
+    expect(prose).toContain("Timing-safe");
+    expect(prose).not.toContain("import {");
+  });
+});

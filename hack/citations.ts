@@ -1,0 +1,138 @@
+// What comments and pages of this repository name: files, sections of pages, links. Invariant: a name that is found here and leads
+// nowhere is wrong; what cannot be told from other words is not taken for a name.
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { basename, dirname, join, normalize } from "node:path";
+
+const ROOT = join(import.meta.dirname, "..");
+
+/** Every file of the repository, relative to its root; with `git`, as it is committed or will be. */
+export function filesOfRepository(): string[] {
+  const list = execFileSync("git", ["ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate"], {
+    cwd: ROOT,
+    encoding: "utf8",
+  });
+  return list.split("\n").filter((file) => file !== "");
+}
+
+/** The prose of a file, line by line: of a page all, of a program its comments; 1-based line → text. */
+export function proseOf(file: string): Map<number, string> {
+  const lines = readFileSync(join(ROOT, file), "utf8").split("\n");
+  const prose = new Map<number, string>();
+  const comment = /\.(?:ts|mjs|mts)$/.test(file) ? commentOfCode() : file.endsWith(".md") ? (line: string) => line : commentAfterHash;
+  for (const [at, line] of lines.entries()) {
+    const text = comment(line);
+    if (text) prose.set(at + 1, text);
+  }
+  return prose;
+}
+
+function commentOfCode(): (line: string) => string | undefined {
+  let inBlock = false;
+  return (line) => {
+    const start = /^\s*\/\*/.test(line);
+    const text = inBlock || start ? line : /(?:^|\s)\/\/ (?<text>.*)$/.exec(line)?.groups?.["text"];
+    if (start) inBlock = true;
+    if (line.includes("*/")) inBlock = false;
+    return text;
+  };
+}
+
+function commentAfterHash(line: string): string | undefined {
+  return /(?:^|\s)#(?<text>.*)$/.exec(line)?.groups?.["text"] ?? /^\s*-- (?<text>.*)$/.exec(line)?.groups?.["text"];
+}
+
+export interface Problem {
+  readonly at: string;
+  readonly what: string;
+}
+
+/** Programs and pages by their names; data only where a folder of this repository is named too, because programs make such files. */
+const NAME =
+  /(?<![\w./@{}<>*$-])(?:\.{0,2}\/)?(?:[\w.@-]+\/|\{[\w,.-]+\}\/)*(?:[\w.-]*\{[\w,.-]+\}[\w.-]*|[\w.-]+)\.(?:ts|mjs|md|sh|sql|service|tpl|json|yaml)\b(?![\w/*(]|\.\w)/g;
+const DATA = /\.(?:json|yaml)$/;
+const FOLDER = /^(?:agent|backend|bin|charts|docs|hack|test)\//;
+/** A name that stands for any: FILE.json, x.test.ts. */
+const PLACEHOLDER = /(?:^|\/)(?:[A-Z]{4,}|[a-z])\.|^\.test\.ts$/;
+
+/** Names of files that are no file of this repository and of nothing else that has files. */
+export function wrongNames(file: string, files: ReadonlySet<string>): Problem[] {
+  const byBase = Map.groupBy(files, (each) => basename(each));
+  const problems: Problem[] = [];
+  for (const [line, text] of proseOf(file)) {
+    for (const [name] of text.replaceAll(/https?:\/\/\S+/g, "").matchAll(NAME)) {
+      if (name.startsWith("/") || PLACEHOLDER.test(name) || (DATA.test(name) && !FOLDER.test(name))) continue;
+      const wrong = expand(name).filter((one) => !leadsToFile(one, file, files, byBase));
+      if (wrong.length > 0) problems.push({ at: `${file}:${line}`, what: name });
+    }
+  }
+  return problems;
+}
+
+/** Each name that the braces stand for. */
+function expand(name: string): string[] {
+  const braces = /^(?<before>[^{]*)\{(?<of>[^}]*)\}(?<after>.*)$/.exec(name)?.groups;
+  if (!braces) return [name];
+  return (braces["of"] ?? "").split(",").flatMap((one) => expand(`${braces["before"]}${one}${braces["after"]}`));
+}
+
+function leadsToFile(name: string, from: string, files: ReadonlySet<string>, byBase: ReadonlyMap<string, readonly string[]>): boolean {
+  const beside = normalize(join(dirname(from), name));
+  if (files.has(beside) || files.has(normalize(name))) return true;
+  // A bare name, or the end of a path: of a file above it, of the only one of its program, or of the only one there is.
+  const named = (byBase.get(basename(name)) ?? []).filter((each) => `/${each}`.endsWith(`/${name}`));
+  const [program] = from.split("/");
+  const ofProgram = named.filter((each) => each.startsWith(`${program}/`));
+  const isAbove = named.some((each) => from.startsWith(`${dirname(each)}/`));
+  if (isAbove || ofProgram.length === 1 || (from.endsWith(".md") && named.length > 0)) return true;
+  // The two programs know little of each other: there a bare name is one of their own.
+  return named.length === 1 && (name.includes("/") || (program !== "agent" && program !== "backend"));
+}
+
+/** Links of a page that lead to no file, or to no heading of it. */
+export function wrongLinks(file: string, files: ReadonlySet<string>): Problem[] {
+  const text = readFileSync(join(ROOT, file), "utf8");
+  const folders = new Set([...files].flatMap((each) => foldersOf(each)));
+  return [...text.matchAll(/\]\((?<to>[^)\s]+)\)/g)].flatMap(({ groups }): Problem[] => {
+    const to = groups?.["to"] ?? "";
+    if (/^\w+:/.test(to)) return [];
+    const [path = "", anchor] = to.split("#");
+    const target = path === "" ? file : normalize(join(dirname(file), path)).replace(/\/$/, "");
+    if (!files.has(target) && !folders.has(target)) return [{ at: file, what: to }];
+    const known = anchor === undefined || headingsOf(target).some((heading) => slug(heading) === anchor);
+    return known ? [] : [{ at: file, what: to }];
+  });
+}
+
+function foldersOf(file: string): string[] {
+  const folder = dirname(file);
+  return folder === "." ? [] : [folder, ...foldersOf(folder)];
+}
+
+/** `docs/decisions.md, "Enrolment"`: pages whose section is not there. */
+export function wrongSections(file: string, files: ReadonlySet<string>): Problem[] {
+  const problems: Problem[] = [];
+  const text = [...proseOf(file).values()].join(" ").replaceAll(/\s+\*?\s*/g, " ");
+  for (const { groups } of text.matchAll(/(?<page>[\w./-]+\.md),? (?:\(|section )?"(?<section>[^"]+)"/g)) {
+    const { page = "", section = "" } = groups ?? {};
+    const target = [...foldersOf(file).map((folder) => `${folder}/${page}`), page]
+      .map((each) => normalize(each))
+      .find((each) => files.has(each));
+    if (target && !headingsOf(target).some((heading) => heading.includes(section)))
+      problems.push({ at: file, what: `${page}, "${section}"` });
+  }
+  return problems;
+}
+
+function headingsOf(file: string): string[] {
+  return [...readFileSync(join(ROOT, file), "utf8").matchAll(/^#+ (?<heading>.*)$/gm)].map(({ groups }) => groups?.["heading"] ?? "");
+}
+
+/** As GitHub makes an anchor of a heading. */
+function slug(heading: string): string {
+  return heading
+    .toLowerCase()
+    .replaceAll(/[^\w\s-]/g, "")
+    .trim()
+    .replaceAll(" ", "-");
+}
