@@ -38,10 +38,11 @@ export class EffectiveConfig implements AsyncDisposable {
   readonly #stop = new AbortController();
   /** Of putting a configuration in force, for other reasons than that the collector refuses it. */
   readonly #outage: Outage<string>;
+  /** Of the Kubernetes API: while it lasts, pods are unknown. */
+  readonly #unknownPods: Outage<string>;
   #adjustment: Adjustment;
   #refused: string | undefined;
   #strays = "";
-  #waitsFor: string | undefined;
   #loop: Loop | undefined;
   #lastChange: Promise<unknown> = Promise.resolve();
 
@@ -55,6 +56,10 @@ export class EffectiveConfig implements AsyncDisposable {
     this.#outage = new Outage({
       began: (message) => log.error({ err: message }, "cannot put a new collector configuration in force; the one before stays; retrying"),
       ended: () => log.info("putting a collector configuration in force has recovered"),
+    });
+    this.#unknownPods = new Outage({
+      began: (why) => log.warn(why),
+      ended: () => log.info("the Kubernetes API answers: pods are known, their logs are read"),
     });
   }
 
@@ -73,7 +78,7 @@ export class EffectiveConfig implements AsyncDisposable {
 
   /** What it does without for now, and why; undefined when nothing is missing. */
   get waitsFor(): string | undefined {
-    return this.#waitsFor;
+    return this.#unknownPods.cause;
   }
 
   /** Throws CollectorConfigError when the collector refuses; what was before is then in force again. */
@@ -105,12 +110,11 @@ export class EffectiveConfig implements AsyncDisposable {
    * known and an API server that is away never gets there.
    */
   async #askForPods(): Promise<void> {
-    if (!this.#knownPods || (this.#waitsFor === undefined && this.#supervisor.status().state === "running")) return;
-    const before = this.#waitsFor;
-    this.#waitsFor = await this.#knownPods.whyUnknown(this.#stop.signal);
-    if (this.#stop.signal.aborted || (before === undefined) === (this.#waitsFor === undefined)) return;
-    if (this.#waitsFor === undefined) this.#log.info("the Kubernetes API answers: pods are known, their logs are read");
-    else this.#log.warn(this.#waitsFor);
+    if (!this.#knownPods || (this.waitsFor === undefined && this.#supervisor.status().state === "running")) return;
+    const why = await this.#knownPods.whyUnknown(this.#stop.signal);
+    if (this.#stop.signal.aborted) return;
+    if (why === undefined) this.#unknownPods.recovered();
+    else this.#unknownPods.failed(why);
   }
 
   /** Answers how long the looking alone took, milliseconds. */
@@ -142,7 +146,7 @@ export class EffectiveConfig implements AsyncDisposable {
 
   async #render(adjustment: Adjustment): Promise<string> {
     const { host } = this.#settings;
-    if (!host) return configFromSettings(this.#settings, { knowsPods: this.#waitsFor === undefined });
+    if (!host) return configFromSettings(this.#settings, { knowsPods: this.waitsFor === undefined });
     const strays = await strayLinks(adjustment.logPaths ?? host.logPaths, logPathRules(this.#settings, host));
     if (strays.length > 0 && strays.join() !== this.#strays)
       this.#log.warn({ strays }, "links that lead outside of LOG_PATHS_ALLOWED are not read");

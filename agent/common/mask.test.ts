@@ -19,10 +19,15 @@ test.each([
   expect(maskSecrets(masked)).toBe(masked);
 });
 
-test("a JSON line stays JSON, also one within another", () => {
-  const line = JSON.stringify({ password: "a\\b", text: JSON.stringify({ api_key: "hunter22", n: 1 }), url: "http://u:p@h/x" });
-  expect(() => void JSON.parse(maskSecrets(line))).not.toThrow();
-  expect(maskSecrets(line)).not.toMatch(/hunter22|u:p/);
+test.each([
+  { password: "a\\b", text: JSON.stringify({ api_key: "hunter22", n: 1 }), url: "http://u:p@h/x" },
+  { token: 5, secret: true, password: null, tokens: [1, 2] },
+  { token: { name: "credentials" }, secret: [], authorization: ["x"] },
+  [{ secret: 1 }],
+])("a line that is JSON stays JSON, and a value that cannot be a secret stays: %j", (value) => {
+  const masked = maskSecrets(JSON.stringify(value));
+  expect(() => void JSON.parse(masked)).not.toThrow();
+  expect(masked).not.toMatch(/hunter22|u:p/);
 });
 
 test.each([

@@ -9,9 +9,19 @@ const SECRETS: readonly (readonly [pattern: RegExp, replacement: string])[] = [
   [/\b(Bearer|Basic) +[A-Za-z0-9._~+/=-]+/g, "$1 [redacted]"],
   // User and password in a URL; a password may hold an @.
   [/:\/\/[^\s/"]+@/g, "://[redacted]@"],
-  [/((?:password|passwd|secret|token|api_?key|authkey|authorization)\\?["']?\s*[:=]\s*\\?["']?)[^\s"',\\}]+/gi, "$1[redacted]"],
 ];
 
+/** `name: value`, `name=value`, `"name":"value"`, quoted once more within JSON. */
+const NAMED = /((?:password|passwd|secret|token|api_?key|authkey|authorization)(\\?["'])?\s*[:=]\s*(\\?["'])?)([^\s"',\\}]+)/gi;
+
 export function maskSecrets(text: string): string {
-  return SECRETS.reduce((masked, [pattern, replacement]) => masked.replace(pattern, replacement), text);
+  const masked = SECRETS.reduce((sofar, [pattern, replacement]) => sofar.replace(pattern, replacement), text);
+  return masked.replace(NAMED, (all: string, before: string, nameQuote?: string, valueQuote?: string, value = "") =>
+    nameQuote !== undefined && valueQuote === undefined && isJson(value) ? all : `${before}[redacted]`,
+  );
+}
+
+/** A number, a literal, or the beginning of an object or a list: no secret, and its place takes no text. */
+function isJson(value: string): boolean {
+  return /^(?:[[{].*|(?:true|false|null|-?\d[\d.eE+-]*)\]*)$/.test(value);
 }

@@ -2,6 +2,7 @@
 // not found out by a 403 in the middle of a rotation. Invariant: the tables are docs/decisions.md, "What an agent may touch in a cluster",
 // and the chart grants them (test/faults/cluster-diagnose.test.ts).
 import { Loop } from "../common/loop.ts";
+import { Outage } from "../common/outage.ts";
 import type { KubernetesApi } from "../kubernetes/api.ts";
 import type { Log } from "../log.ts";
 import type { Signal } from "../settings.ts";
@@ -68,31 +69,36 @@ const CHECK_EVERY_MS = 60_000;
 export class PermissionCheck {
   /** Resolves when `signal` has aborted. */
   readonly done: Promise<void>;
-  readonly #options: { readonly api: KubernetesApi; readonly wanted: readonly Permission[]; readonly log: Log };
-  #missing: string | undefined;
+  readonly #options: { readonly api: KubernetesApi; readonly wanted: readonly Permission[] };
+  /** Its cause: the rules that would grant what is missing. */
+  readonly #lack: Outage<string[]>;
 
   constructor(options: { api: KubernetesApi; wanted: readonly Permission[]; log: Log; signal: AbortSignal }) {
+    const { log } = options;
     this.#options = options;
+    this.#lack = new Outage({
+      began: (missing) => log.error({ missing }, "the service account lacks permissions; grant these"),
+      ended: () => log.info("the service account has all permissions now"),
+    });
     // Safe: what could not be checked shows again when it is needed.
-    const failed = (error: unknown): void => options.log.warn({ err: error }, "cannot check the service account's permissions");
+    const failed = (error: unknown): void => log.warn({ err: error }, "cannot check the service account's permissions");
     const step = async (signal: AbortSignal): Promise<number | undefined> => {
       await this.#check(signal).catch((error: unknown) => signal.aborted || failed(error));
-      return this.#missing === undefined ? undefined : CHECK_EVERY_MS;
+      return this.#lack.cause && CHECK_EVERY_MS;
     };
     this.done = new Loop({ signal: options.signal, step, failed }).done;
   }
 
   /** What to grant; undefined while nothing is known to be missing. */
   get missing(): string | undefined {
-    return this.#missing;
+    const rules = this.#lack.cause;
+    return rules && `the service account lacks permissions; grant:\n${rules.join("\n")}`;
   }
 
   async #check(signal: AbortSignal): Promise<void> {
-    const { api, wanted, log } = this.#options;
+    const { api, wanted } = this.#options;
     const missing = (await missingPermissions(api, wanted, signal)).map((permission) => grantingRule(permission));
-    const message = missing.length > 0 ? `the service account lacks permissions; grant:\n${missing.join("\n")}` : undefined;
-    if (message !== undefined && message !== this.#missing) log.error({ missing }, "the service account lacks permissions; grant these");
-    if (message === undefined && this.#missing !== undefined) log.info("the service account has all permissions now");
-    this.#missing = message;
+    if (missing.length > 0) this.#lack.failed(missing, missing.join("\n"));
+    else this.#lack.recovered();
   }
 }
