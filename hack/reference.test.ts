@@ -51,3 +51,10 @@ describe("a manual", () => {
     expect(read.filter((name) => !told.has(name) && !told.has(name.replace(/_FILE$/, "")))).toEqual([]);
   });
 });
+
+test("every operation of the HTTP APIs tells what it answers when all is well", async () => {
+  const written = Object.entries(await pages()).filter(([path]) => path.includes("openapi"));
+  const untold = written.flatMap(([, text]) => text.match(/"description": "success"|"schema": \{\}/g) ?? []);
+  expect(written).toHaveLength(2);
+  expect(untold).toEqual([]);
+});

@@ -7,6 +7,7 @@ import { onBehalfOf } from "../http/client-gone.ts";
 import { ApiError } from "../errors.ts";
 import type { Guards } from "../auth/request-identity.ts";
 import { SMALL_BODY_BYTES } from "../http/small-bodies.ts";
+import { answerOf } from "./api-description.ts";
 import { HISTORY_QUERY, RULE_ROUTES, withContractStatus } from "./routes.ts";
 import { DRAFT_SCHEMA, RULE_BODY_SCHEMA } from "./rule.ts";
 
@@ -46,7 +47,6 @@ export async function forwardAlerting(app: FastifyInstance, { target, guards }: 
     scope.addContentTypeParser("*", async (request: FastifyRequest) => await app.smallBodies.read(request, SMALL_BODY_BYTES));
     for (const [path, methods] of Object.entries(RULE_ROUTES)) {
       for (const method of methods) {
-        const success = method === "DELETE" ? 204 : method === "POST" && path === "/rules" ? 201 : 200;
         scope.route({
           method,
           url: `${PREFIX}${path}`,
@@ -55,8 +55,7 @@ export async function forwardAlerting(app: FastifyInstance, { target, guards }: 
             tags: ["alerting"],
             security: [{ session: [] }],
             summary: `The alerting service's ${path}`,
-            response: { [success]: {} },
-            described: toldOf(method, path),
+            described: { ...toldOf(method, path), response: answerOf(`${method} ${path}`) },
           },
           errorHandler: (error) => {
             throw withContractStatus(error);

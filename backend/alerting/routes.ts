@@ -12,6 +12,7 @@ import type { MetricsStore } from "../metrics/store.ts";
 import { callerOf, type Guards } from "../auth/request-identity.ts";
 import { alertHistory } from "./history.ts";
 import type { RuleCheck } from "./rule-check.ts";
+import { answerOf } from "./api-description.ts";
 import { DRAFT_SCHEMA, RULE_BODY_SCHEMA, ruleObject, type Rule, type RuleBody } from "./rule.ts";
 import { statusOf } from "./status.ts";
 import { notFound, type RuleTable } from "./table.ts";
@@ -56,38 +57,34 @@ export const HISTORY_QUERY = {
 
 export function registerRuleRoutes(app: FastifyInstance, options: RuleRoutesOptions): void {
   const { rules, check, evaluator, changed } = options;
-  const route = (role: "viewer" | "admin", summary: string, schema: object = {}): RouteShorthandOptions => ({
-    onRequest: options.guards.user(role),
-    schema: { tags: ["alerting"], security: [{ session: [] }], summary, ...schema },
-    errorHandler: (error, _request, reply) => {
-      // Nobody is there to be answered, and it is no failure to log.
-      if (error instanceof ClientGoneError) return void reply.code(499).send();
-      throw withContractStatus(error);
-    },
-  });
+  const route = routeFor(options.guards);
 
-  app.get("/rules", route("viewer", "All rules of the organisation, oldest first"), async (request) =>
+  app.get("/rules", route("viewer", "GET /rules", "All rules of the organisation, oldest first"), async (request) =>
     (await rules.list(callerOf(request).orgId)).map(ruleObject),
   );
 
-  app.post<{ Body: RuleBody }>("/rules", route("admin", "Creates a rule", { body: RULE_BODY_SCHEMA }), async (request, reply) => {
-    const { orgId } = callerOf(request);
-    const tried = await check.check(orgId, request.body, goneSignal(reply));
-    const rule = await rules.create(orgId, tried.rule);
-    changed();
-    audit(request, "rule.create", { rule_id: rule.id });
-    return await reply.code(201).send(ruleObject(rule));
-  });
+  app.post<{ Body: RuleBody }>(
+    "/rules",
+    route("admin", "POST /rules", "Creates a rule", { body: RULE_BODY_SCHEMA }),
+    async (request, reply) => {
+      const { orgId } = callerOf(request);
+      const tried = await check.check(orgId, request.body, goneSignal(reply));
+      const rule = await rules.create(orgId, tried.rule);
+      changed();
+      audit(request, "rule.create", { rule_id: rule.id });
+      return await reply.code(201).send(ruleObject(rule));
+    },
+  );
 
   app.post<{ Body: RuleBody }>(
     "/rules/validate",
-    route("viewer", "Would this rule be taken, and how many series does it match now?", { body: DRAFT_SCHEMA }),
+    route("viewer", "POST /rules/validate", "Would this rule be taken, and how many series does it match now?", { body: DRAFT_SCHEMA }),
     async (request, reply) => await validate(check, callerOf(request).orgId, request.body, goneSignal(reply)),
   );
 
   app.put<OfRule & { Body: RuleBody }>(
     "/rules/:id",
-    route("admin", "Replaces a rule in full", { body: RULE_BODY_SCHEMA }),
+    route("admin", "PUT /rules/:id", "Replaces a rule in full", { body: RULE_BODY_SCHEMA }),
     async (request, reply) => {
       const { id, orgId } = await ruleOf(request, rules);
       const tried = await check.check(orgId, request.body, goneSignal(reply));
@@ -98,7 +95,7 @@ export function registerRuleRoutes(app: FastifyInstance, options: RuleRoutesOpti
     },
   );
 
-  app.delete<OfRule>("/rules/:id", route("admin", "Deletes a rule"), async (request, reply) => {
+  app.delete<OfRule>("/rules/:id", route("admin", "DELETE /rules/:id", "Deletes a rule"), async (request, reply) => {
     await rules.delete(callerOf(request).orgId, idOf(request));
     changed();
     audit(request, "rule.delete", { rule_id: idOf(request) });
@@ -106,7 +103,7 @@ export function registerRuleRoutes(app: FastifyInstance, options: RuleRoutesOpti
   });
 
   const statusTurns = new FairTurns(STATUS_TURNS);
-  app.get<OfRule>("/rules/:id/status", route("viewer", "The live state of a rule"), async (request, reply) => {
+  app.get<OfRule>("/rules/:id/status", route("viewer", "GET /rules/:id/status", "The live state of a rule"), async (request, reply) => {
     const rule = await ruleOf(request, rules);
     return await statusTurns
       .run(rule.orgId, goneSignal(reply), async () => await statusOf(rule, evaluator))
@@ -118,9 +115,22 @@ export function registerRuleRoutes(app: FastifyInstance, options: RuleRoutesOpti
 
   app.get<HistoryRoute>(
     "/rules/:id/history",
-    route("viewer", "When the rule was pending or firing, newest first", { querystring: HISTORY_QUERY }),
+    route("viewer", "GET /rules/:id/history", "When the rule was pending or firing, newest first", { querystring: HISTORY_QUERY }),
     async (request) => await history(await ruleOf(request, rules), request, options),
   );
+}
+
+/** What all routes here have: who may, what is told of it, how its errors are answered. */
+function routeFor(guards: Guards) {
+  return (role: "viewer" | "admin", operation: string, summary: string, schema: object = {}): RouteShorthandOptions => ({
+    onRequest: guards.user(role),
+    schema: { tags: ["alerting"], security: [{ session: [] }], summary, ...schema, described: { response: answerOf(operation) } },
+    errorHandler: (error, _request, reply) => {
+      // Nobody is there to be answered, and it is no failure to log.
+      if (error instanceof ClientGoneError) return void reply.code(499).send();
+      throw withContractStatus(error);
+    },
+  });
 }
 
 /** `{valid: true, matching_series}` or `{valid: false, message}`; a body that is no rule at all is 400 as for create. */

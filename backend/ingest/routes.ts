@@ -1,6 +1,6 @@
 // The one door for the three signals: who may send, how much at once, in which encoding; then the signal's own ingest. Invariant: an
 // answer of 204 means stored; nothing of a body is read before its sender is authenticated.
-import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } from "fastify";
 import { ApiError } from "../errors.ts";
 import { giveBack } from "../engines/free-buffer.ts";
 import type { Observations, Signal } from "../observability/own-metrics.ts";
@@ -61,7 +61,7 @@ export function registerIngestRoutes(app: FastifyInstance, options: IngestRoutes
     });
     const add = (url: string, signal: Signal, ingest: IngestSignal, summary: string): void => {
       scope.post(url, {
-        schema: { tags: ["ingest"], security: [{ signature: [] }], summary },
+        schema: { tags: ["ingest"], security: [{ signature: [] }], summary, ...told(signal) },
         config: { signal },
         onRequest: [forgetContentType, options.guards.signed("cluster", "host", "direct")],
         handler: (request, reply) => door.take(signal, ingest, request, reply),
@@ -71,6 +71,13 @@ export function registerIngestRoutes(app: FastifyInstance, options: IngestRoutes
     add("/ingest/traces", "traces", options.traces, "OTLP/JSON ExportTraceServiceRequest");
     add("/ingest/logs/otlp", "logs", options.logs, "OTLP/JSON ExportLogsServiceRequest");
   });
+}
+
+/** For /openapi.json; nothing of it is checked. */
+function told(signal: Signal): FastifySchema {
+  const body = { description: "compressed with gzip or zstd, or as it is", type: signal === "metrics" ? "string" : "object" };
+  const response = { 204: { description: "durable: the engine has acknowledged", type: "null" } };
+  return { ...(signal === "metrics" && { consumes: ["text/plain"] }), described: { body, bodyIsOptional: true, response } };
 }
 
 /** The type is ignored, so it must not be able to be malformed either. */
