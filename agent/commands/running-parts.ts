@@ -1,0 +1,80 @@
+// The parts that run now, and what is told of them by /status and by heartbeats. Invariant: a part that does not run is undefined, and nothing
+// of it is told.
+import { hostname } from "node:os";
+import type { EffectiveConfig } from "../collector/effective-config.ts";
+import type { Adjustment, RemoteConfigLoop } from "../collector/remote-config.ts";
+import type { Supervisor } from "../collector/supervisor.ts";
+import type { AgentIdentity } from "../identity/identity.ts";
+import { installationOf } from "../identity/installation.ts";
+import type { Log } from "../log.ts";
+import { CLUSTER_HEARTBEAT_PATH, type Heartbeat, HOST_HEARTBEAT_PATH } from "../protocol/enrolment.ts";
+import type { Proxy } from "../proxy/server.ts";
+import type { Settings } from "../settings.ts";
+import type { ClaimedState, StateStatus } from "../state/state-dir.ts";
+import { HeartbeatLoop } from "../status/heartbeat.ts";
+import type { HealthSource } from "../status/status.ts";
+import type { BackendApi } from "../upstream/backend-api.ts";
+import type { BackendClock } from "../upstream/clock.ts";
+import type { Program } from "./program.ts";
+
+export interface Parts {
+  identity?: AgentIdentity;
+  heartbeat?: HeartbeatLoop;
+  /** These five are of one identity, and there is none of them while it is not known whose the state on this node is. */
+  state?: ClaimedState | undefined;
+  proxy?: Proxy | undefined;
+  supervisor?: Supervisor | undefined;
+  effectiveConfig?: EffectiveConfig | undefined;
+  remote?: RemoteConfigLoop | undefined;
+  stateStatus?: StateStatus;
+  /** What remote configuration has in force. */
+  adjustment: Adjustment;
+}
+
+export function healthSource({ program, version }: Program, settings: Settings, clock: BackendClock, parts: Parts): HealthSource {
+  const startedAt = new Date().toISOString();
+  return {
+    status: () => ({
+      program,
+      version,
+      startedAt,
+      signals: parts.adjustment.signals ?? settings.signals,
+      clockSkewS: clock.skewS(),
+      identity: parts.identity?.status(),
+      state: parts.stateStatus && { ...parts.stateStatus, owner: parts.state?.owner },
+      heartbeat: parts.heartbeat?.status(),
+      collector: parts.supervisor?.status(),
+      waitsFor: parts.effectiveConfig?.waitsFor,
+      telemetry: parts.proxy?.status(),
+      remoteConfig: parts.remote?.status(),
+    }),
+    collectorHealthy: async () => (await parts.supervisor?.healthy()) ?? false,
+    collectorMetricsUrl: () => parts.supervisor?.metricsUrl,
+  };
+}
+
+export function startHeartbeat(
+  settings: Settings,
+  version: string,
+  identity: AgentIdentity,
+  backend: BackendApi,
+  parts: Parts,
+  log: Log,
+): HeartbeatLoop {
+  const intervalMs = (): number => parts.adjustment.heartbeatIntervalMs ?? settings.heartbeatIntervalMs;
+  const body = (): Heartbeat => {
+    const collector = parts.supervisor?.status();
+    const last_error = (collector?.configError ?? parts.effectiveConfig?.waitsFor ?? collector?.lastError)?.slice(0, 1000);
+    return {
+      node: settings.cluster?.nodeName ?? hostname(),
+      agent_version: version,
+      interval_s: Math.ceil(intervalMs() / 1000),
+      ...(settings.cluster && { installation: installationOf(settings.cluster) }),
+      ...(collector && { collector: { state: collector.state, restarts: collector.restarts, last_error } }),
+      ...(parts.remote && { config: parts.remote.status() }),
+    };
+  };
+  const path = settings.cluster ? CLUSTER_HEARTBEAT_PATH : HOST_HEARTBEAT_PATH;
+  const onOrg = (id: string, org: string): void => parts.state?.noteOrg(id, org);
+  return new HeartbeatLoop({ path, identity, backend, intervalMs, body, onOrg, log });
+}
