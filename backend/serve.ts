@@ -33,6 +33,7 @@ import { createObservations, type Observations } from "./observability/own-metri
 import { Answers } from "./query/answers.ts";
 import type { Guards } from "./auth/request-identity.ts";
 import { closeRoutes, createApp } from "./http/app.ts";
+import { listenMore, sharing } from "./http/listeners.ts";
 import { loggable, type ListenAddress, type Secrets, type Settings } from "./settings.ts";
 import { cannotListen } from "./startup-error.ts";
 import { createTraceIngest } from "./traces/ingest.ts";
@@ -263,11 +264,19 @@ function appOptions({ settings, log, observations }: Running) {
 async function listen({ stack }: Running, app: FastifyInstance, at: ListenAddress, what: string): Promise<string> {
   await closeRoutes(app);
   // Of many that come at once none is dropped, to come again seconds later; the kernel's own bound (somaxconn) is often this.
-  const options = { host: at.host, port: at.port, backlog: 4096, listenTextResolver: (url: string) => `${what} listens at ${url}` };
-  const address = await app.listen(options).catch((cause: NodeJS.ErrnoException) => {
+  const where = { host: at.host, port: at.port, backlog: 4096 };
+  const options = { ...where, listenTextResolver: (url: string) => `${what} listens at ${url}` };
+  const refuse = (cause: NodeJS.ErrnoException): never => {
     throw cannotListen(`${what.toUpperCase()}_LISTEN`, at, cause);
+  };
+  const shared = await sharing(where).catch(refuse);
+  const address = await app.listen({ ...options, ...shared }).catch(refuse);
+  const more = shared.reusePort ? await listenMore(app.server, where).catch(refuse) : undefined;
+  stack.defer(async () => {
+    const ended = more?.close();
+    await app.close();
+    await ended;
   });
-  stack.defer(() => app.close());
   return address;
 }
 
