@@ -10,6 +10,9 @@ import { temporaryFolder } from "../../test/fixtures/processes.ts";
 import { createLog } from "../observability/log.ts";
 import { ServedCertificate } from "./served-certificate.ts";
 
+/** A machine with much else to do takes its time. */
+const PATIENTLY = { timeout: 30_000 };
+
 let folder: ReturnType<typeof temporaryFolder>;
 let server: Server;
 let certificate: ServedCertificate;
@@ -58,7 +61,7 @@ test("a renewed certificate is served without a restart, when the mounted Secret
   await serving();
   expect(await servedName()).toBe("first");
   publish("second", (certFile, keyFile) => makeCertificate(certFile, keyFile, "second"));
-  await expect.poll(servedName).toBe("second");
+  await expect.poll(servedName, PATIENTLY).toBe("second");
 });
 
 test("a new pair that does not fit is told once and the old one stays, until one comes that fits", async () => {
@@ -69,12 +72,12 @@ test("a new pair that does not fit is told once and the old one stays, until one
     makeCertificate(path("other.crt"), keyFile, "other");
   });
   const told = () => logged.filter((line) => line.includes("the old one stays")).length;
-  await expect.poll(told).toBe(1);
+  await expect.poll(told, PATIENTLY).toBe(1);
   expect(await servedName()).toBe("first");
   rmSync(path("broken", "tls.crt"));
   writeFileSync(path("broken", "tls.crt"), "no certificate");
   publish("second", (certFile, keyFile) => makeCertificate(certFile, keyFile, "second"));
-  await expect.poll(servedName).toBe("second");
+  await expect.poll(servedName, PATIENTLY).toBe("second");
   expect(told()).toBe(1);
 });
 
@@ -85,7 +88,7 @@ test("a certificate that ends within 14 days is told once a day", async () => {
   const told = () => logged.filter((line) => line.includes("expires in")).length;
   expect(told()).toBe(0);
   now += 17 * 86_400_000;
-  await expect.poll(told).toBe(1);
+  await expect.poll(told, PATIENTLY).toBe(1);
   now += 86_400_000;
-  await expect.poll(told).toBe(2);
+  await expect.poll(told, PATIENTLY).toBe(2);
 });
