@@ -1,4 +1,6 @@
 // Comments and pages name what there is: files, sections of pages, links. No comment names its callers, which the imports tell.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { filesOfRepository, proseOf, wrongLinks, wrongNames, wrongSections, type Problem } from "./citations.ts";
 
@@ -32,6 +34,20 @@ describe("what is named exists", () => {
   test("sections of pages, in quotes after their page", () => {
     expect(WITH_PROSE.flatMap((file) => wrongSections(file, FILES))).toEqual([]);
   });
+});
+
+test("each folder of agent/ and backend/ is told in ARCHITECTURE.md", () => {
+  const rows = readFileSync(join(import.meta.dirname, "..", "ARCHITECTURE.md"), "utf8").match(/^\| `(?:agent|backend)\/.*$/gm) ?? [];
+  const told = rows.flatMap((row) => {
+    const [names = ""] = row.slice(2).split(" | ");
+    return names.split(", ").map((name) => `${row.slice(3).split("/")[0]}/${name.replaceAll("`", "").split("/").at(-1)}`);
+  });
+  const folders = [...FILES]
+    .filter((file) => /^(?:agent|backend)\/[^/]+\/.*\.ts$/.test(file))
+    .map((file) => file.split("/").slice(0, 2).join("/"));
+  const rooms = new Set(folders.filter((folder) => !["agent/bin", "agent/systemd"].includes(folder)));
+  expect([...rooms].filter((folder) => !told.includes(folder))).toEqual([]);
+  expect(told.filter((folder) => !rooms.has(folder))).toEqual([]);
 });
 
 test("no comment names its callers, or an issue of a tracker", () => {

@@ -80,7 +80,8 @@ function leadsToFile(name: string, from: string, files: ReadonlySet<string>, byB
   const beside = normalize(join(dirname(from), name));
   if (files.has(beside) || files.has(normalize(name))) return true;
   // A bare name, or the end of a path: of a file above it, of the only one of its program, or of the only one there is.
-  const named = (byBase.get(basename(name)) ?? []).filter((each) => `/${each}`.endsWith(`/${name}`));
+  const end = name.replace(/^(?:\.\.?\/)+/, "");
+  const named = (byBase.get(basename(name)) ?? []).filter((each) => `/${each}`.endsWith(`/${end}`));
   const [program] = from.split("/");
   const ofProgram = named.filter((each) => each.startsWith(`${program}/`));
   const isAbove = named.some((each) => from.startsWith(`${dirname(each)}/`));
