@@ -2,9 +2,10 @@
 // starts, also where the agent was killed before it could note its id. Invariant: no process is ended but one that runs with our
 // configuration, by its command line and by the folder that this names for it; a noted one besides has the noted id and start time.
 // Linux only (/proc), as both agents are.
-import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { pause } from "../common/loop.ts";
+import { commandLineOf, processIds, startTimeOf } from "../common/process-table.ts";
 import type { Log } from "../log.ts";
 
 interface Note {
@@ -20,9 +21,9 @@ export class StateInUseError extends Error {
 }
 
 export function noteChild(noteFile: string, pid: number): void {
-  const startTicks = startTicksOf(pid);
+  const startTicks = startTimeOf(pid);
   if (startTicks === undefined) return;
-  const note: Note = { pid, startTicks, agentPid: process.pid, agentStartTicks: startTicksOf(process.pid) ?? "" };
+  const note: Note = { pid, startTicks, agentPid: process.pid, agentStartTicks: startTimeOf(process.pid) ?? "" };
   writeFileSync(noteFile, JSON.stringify(note), { mode: 0o600 });
 }
 
@@ -33,10 +34,10 @@ export function forgetChild(noteFile: string): void {
 /** Ends the collectors that run with this configuration, noted or not. Throws StateInUseError when the agent of the noted one lives. */
 export async function endOrphan(noteFile: string, configFile: string, graceMs: number, log: Log): Promise<void> {
   const note = readNote(noteFile);
-  if (note && note.agentPid !== process.pid && startTicksOf(note.agentPid) === note.agentStartTicks) {
+  if (note && note.agentPid !== process.pid && startTimeOf(note.agentPid) === note.agentStartTicks) {
     throw new StateInUseError(`another agent (pid ${note.agentPid}) uses this STATE_DIR: stop it, or give this one its own`);
   }
-  if (note && commandLine(note.pid).includes(configFile)) await end(note, graceMs, log);
+  if (note && argumentsOf(note.pid).includes(configFile)) await end(note, graceMs, log);
   await Promise.all(runningWith(configFile).map((process) => end(process, graceMs, log)));
   forgetChild(noteFile);
 }
@@ -44,7 +45,7 @@ export async function endOrphan(noteFile: string, configFile: string, graceMs: n
 type Identified = Pick<Note, "pid" | "startTicks">;
 
 async function end({ pid, startTicks }: Identified, graceMs: number, log: Log): Promise<void> {
-  const lives = (): boolean => startTicksOf(pid) === startTicks;
+  const lives = (): boolean => startTimeOf(pid) === startTicks;
   if (!lives()) return;
   log.warn({ collector_pid: pid }, "ending the collector of an agent that was killed");
   process.kill(pid, "SIGTERM");
@@ -57,11 +58,10 @@ async function end({ pid, startTicks }: Identified, graceMs: number, log: Log): 
 
 /** Whose state this is holds its lock, so whatever runs with this configuration is an orphan. */
 function runningWith(configFile: string): Identified[] {
-  const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
-  return pids.map(Number).flatMap((pid) => {
-    const args = commandLine(pid);
+  return processIds().flatMap((pid) => {
+    const args = argumentsOf(pid);
     const config = args.indexOf(configFile);
-    const startTicks = startTicksOf(pid);
+    const startTicks = startTimeOf(pid);
     const isCollector = args[config - 1] === "--config" && !args.includes("validate") && pid !== process.pid;
     return isCollector && startTicks !== undefined && isSameFolder(pid, dirname(configFile)) ? [{ pid, startTicks }] : [];
   });
@@ -85,21 +85,6 @@ function readNote(noteFile: string): Note | undefined {
   }
 }
 
-/** Field 22 of /proc/<pid>/stat: with the id it names a process for ever. Undefined when there is none, or it is a zombie. */
-function startTicksOf(pid: number): string | undefined {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-    return fields[0] === "Z" ? undefined : fields[19];
-  } catch {
-    return undefined;
-  }
-}
-
-function commandLine(pid: number): string[] {
-  try {
-    return readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
-  } catch {
-    return [];
-  }
+function argumentsOf(pid: number): string[] {
+  return commandLineOf(pid).toString("utf8").split("\0");
 }

@@ -2,8 +2,9 @@
 // can be found again; a process is ended only if its start time and command line are the recorded ones, so that a reused process id
 // never hits a stranger. A backend that dies, or has a full disk, before it knows the id leaves a note without one: then it is the
 // process with exactly that command line in the same working directory.
-import { readdirSync, readFileSync, readlinkSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { readFileSync, readlinkSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { pollUntil } from "../../agent/common/loop.ts";
+import { commandLineOf, processIds, startTimeOf } from "../../agent/common/process-table.ts";
 
 interface Recorded {
   readonly pid: number;
@@ -15,7 +16,7 @@ const POLL_MS = 20;
 
 /** Before the child is started. Throws when nothing can be written: then it must not be started. */
 export function announceChild(pidFile: string, program: string, args: readonly string[]): void {
-  note(pidFile, { commandLine: commandLineOf(program, args) });
+  note(pidFile, { commandLine: joined(program, args) });
 }
 
 /**
@@ -27,7 +28,7 @@ export function recordChild(pidFile: string, pid: number, program: string, args:
   if (!identity) return;
   try {
     // Not the command line that /proc shows at this moment: right after the start it is still empty.
-    note(pidFile, { ...identity, commandLine: commandLineOf(program, args) });
+    note(pidFile, { ...identity, commandLine: joined(program, args) });
   } catch {
     rmSync(`${pidFile}.new`, { force: true });
   }
@@ -39,7 +40,8 @@ function note(pidFile: string, recorded: Partial<Recorded>): void {
   renameSync(`${pidFile}.new`, pidFile);
 }
 
-function commandLineOf(program: string, args: readonly string[]): string {
+/** As /proc shows it. */
+function joined(program: string, args: readonly string[]): string {
   return Buffer.from([program, ...args].map((part) => `${part}\0`).join("")).toString("latin1");
 }
 
@@ -70,15 +72,8 @@ function isAlive(recorded: Recorded): boolean {
 }
 
 function identify(pid: number): Recorded | undefined {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
-    // Fields after the program's name, which is in parentheses and may hold anything; see proc(5): state is 3, starttime 22.
-    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-    if (fields[0] === "Z") return undefined;
-    return { pid, startTime: fields[19] ?? "", commandLine: readFileSync(`/proc/${pid}/cmdline`, "latin1") };
-  } catch {
-    return undefined;
-  }
+  const startTime = startTimeOf(pid);
+  return startTime === undefined ? undefined : { pid, startTime, commandLine: commandLineOf(pid).toString("latin1") };
 }
 
 function readRecorded(pidFile: string): Recorded | undefined {
@@ -93,8 +88,8 @@ function readRecorded(pidFile: string): Recorded | undefined {
 }
 
 function findByCommandLine(commandLine: string): Recorded | undefined {
-  for (const name of readdirSync("/proc")) {
-    const found = /^\d+$/.test(name) && Number(name) !== process.pid ? identify(Number(name)) : undefined;
+  for (const pid of processIds()) {
+    const found = pid === process.pid ? undefined : identify(pid);
     if (found?.commandLine === commandLine && worksHere(found.pid)) return found;
   }
   return undefined;
