@@ -31,7 +31,7 @@ interface Report {
   testResults: { status: string; assertionResults: unknown[] }[];
 }
 
-/** Whoever imports it runs third-party programs. */
+/** Whoever imports it runs third-party programs, and so do the tests of several processes. */
 const FETCHES = join(ROOT, "hack", "fetch-tools.ts");
 
 /** In the order in which they run; not the end-to-end suite. */
@@ -46,7 +46,7 @@ const CHECKS: [string, string, string[]][] = [
 async function main(args: string[]): Promise<void> {
   const named = testFiles(ROOT, args);
   if (named.length === 0 && pathsAmong(args).length > 0) throw new NoSuchTest(pathsAmong(args).join(" "));
-  if (named.length === 0 || named.some((file) => reaches(join(ROOT, file), FETCHES))) {
+  if (named.length === 0 || named.some((file) => file.startsWith("test/") || reaches(join(ROOT, file), FETCHES))) {
     await fetchTools(TEST_TOOLS, { progress: progressOn(process.stdout) });
   }
   const failedChecks: string[] = [];
