@@ -18,8 +18,6 @@ const ALONE = [
   "test/faults/{viewers,neighbours,alerting-fuzz}.test.ts",
   // Five and twenty agents that send as fast as they can.
   "test/faults/cluster-load.test.ts",
-  // As many requests as fit into a time.
-  "test/contract/schemathesis.test.ts",
 ];
 
 const workers = availableParallelism();
