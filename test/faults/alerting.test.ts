@@ -277,7 +277,8 @@ test("direct and under /alerting/ the answers are identical, errors and odd path
       method,
       path,
       answer.status,
-      answer.text,
+      // The engine tells the second at which it was asked.
+      answer.text.replace(/\btime=\d+/, "time"),
       answer.headers.get("content-type"),
       answer.headers.get("allow"),
     ];
