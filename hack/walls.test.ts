@@ -54,6 +54,8 @@ const REFUSED: [wall: string, file: string, text: string][] = [
   ["only settings.ts reads the environment", "backend/a/env.ts", 'export const home = process["env"].HOME;'],
   ["only settings.ts reads the environment", "backend/engines/env.ts", "export const read = (env = process.env) => env;"],
   ["only settings.ts reads the environment", "backend/cli/env.ts", 'import { env } from "node:process"; export const home = env.HOME;'],
+  ["no circle, type imports counted", "backend/circle/a.ts", type("./b.ts")],
+  ["no circle, type imports counted", "backend/circle/b.ts", 'import type { Y } from "./a.ts"; export type X = Y;'],
 ];
 
 const ALLOWED: [file: string, text: string][] = [
