@@ -14,8 +14,8 @@ import { readSettings, SettingsError, type Secrets, type Settings } from "../set
 const MANIFEST = "manifest.json";
 const FORMAT = 1;
 const ORPHAN_GRACE_MS = 10_000;
-/** What belongs to a running process and not to the data. */
-const TRANSIENT = /^(compiled|lock|lock-journal|lock\.holder|.*\.pid|\.restoring)$/;
+/** What belongs to a running process and not to the data; a killed one leaves `accounts.sqlite-wal`, which is data, and its index. */
+const TRANSIENT = /^(compiled|lock|lock-journal|lock\.holder|.*\.pid|.*-shm|\.restoring)$/;
 
 interface Manifest {
   format: number;

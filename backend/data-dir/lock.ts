@@ -1,4 +1,4 @@
-// Lets one process at a time use a DATA_DIR: PGlite corrupts silently, and chDB refuses obscurely, when two do. Invariant: the lock is the
+// Lets one process at a time use a DATA_DIR: chDB refuses obscurely when two do, and an agent's key is known to one of them alone. Invariant: the lock is the
 // kernel's (an exclusive SQLite transaction), so it ends with its process however that dies, is never stale, and holds across containers
 // that share a volume.
 import { accessSync, constants, existsSync, statSync } from "node:fs";

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { expect, test } from "vitest";
 import { temporaryFolder } from "../../test/fixtures/processes.ts";
-import { openDatabase } from "../engines/postgres/database.ts";
+import { openPglite } from "../engines/postgres/database.ts";
 import { ApiError } from "../errors.ts";
 import { createLog } from "./log.ts";
 import { createApp } from "../http/app.ts";
@@ -15,7 +15,7 @@ function lines() {
 test("values of a failed statement are not logged, whichever way its error gets there", async () => {
   using folder = temporaryFolder();
   const { log, written } = lines();
-  const database = await openDatabase({ url: undefined, dataDir: folder.path, log });
+  const database = await openPglite(folder.path);
   const secret = "$argon2id$v=19$m=19456,t=2,p=1$c2VjcmV0$aGFzaA";
   const error = await sql`SELECT ${secret} FROM no_such_table`.execute(database.tables()).catch((failure: unknown) => failure);
   // PGlite hangs the statement and its values on the error.

@@ -1,14 +1,16 @@
-// Opens the relational store: PGlite under DATA_DIR when no URL is set, else PostgreSQL through a connection pool; one code path
+// Opens the relational store: SQLite under DATA_DIR when no URL is set, else PostgreSQL through a connection pool; one code path
 // for both. Invariant: it knows no domain's tables, and a store that cannot be reached is always ApiError `storage_unavailable`, so
 // that no route has to tell a lost connection from a wrong statement. Opened by serve.ts and by tests.
-import { mkdir } from "node:fs/promises";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { Kysely, PGliteDialect, PostgresDialect, type Dialect } from "kysely";
 import { Pool } from "pg";
 import { Outage } from "../../../agent/common/outage.ts";
 import type { Log } from "../../observability/log.ts";
 import { SqliteThreadDialect } from "../sqlite/dialect.ts";
-import { openSqlite } from "../sqlite/open.ts";
+import { hasPgliteFolder, moveFromPglite } from "../sqlite/move-pglite.ts";
+import { ACCOUNTS_FILE, openSqlite, requireNewFolder } from "../sqlite/open.ts";
+import { migrate } from "./migrate.ts";
 import { ReportingDialect } from "./unreachable.ts";
 
 export interface Database extends AsyncDisposable {
@@ -20,10 +22,8 @@ export interface Database extends AsyncDisposable {
 export interface DatabaseOptions {
   /** `postgres://…`; unset: embedded. May hold a password: never logged. */
   url?: string | undefined;
-  /** The embedded store lives in `<dataDir>/postgres`, or with SQLite in `<dataDir>/accounts.sqlite`. */
+  /** The embedded store is `<dataDir>/accounts.sqlite`. */
   dataDir: string;
-  /** Which one is embedded. */
-  embedded?: "pglite" | "sqlite";
   log: Log;
   /** Connections of one replica; further statements wait for one. */
   poolSize?: number;
@@ -37,9 +37,33 @@ const SHARED_BUFFERS = "16MB";
 /** Opens the store. The embedded one is opened here and now; PostgreSQL connects, and connects again, with each statement. */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
   if (options.url) return databaseOf("postgresql", postgresql(options.url, options));
-  if (options.embedded !== "sqlite") return databaseOf("pglite", await pglite(options.dataDir));
-  const thread = await openSqlite(options.dataDir, options.log);
+  const { dataDir, log } = options;
+  const file = join(dataDir, ACCOUNTS_FILE);
+  if (!existsSync(file)) {
+    if (hasPgliteFolder(dataDir)) await move(dataDir, file, log);
+    else requireNewFolder(dataDir);
+  }
+  return await embedded(file, log);
+}
+
+async function embedded(file: string, log: Log): Promise<Database> {
+  const thread = await openSqlite(file, log);
   return databaseOf("sqlite", new SqliteThreadDialect(thread), thread);
+}
+
+async function move(dataDir: string, file: string, log: Log): Promise<void> {
+  const rows = await moveFromPglite({
+    dataDir,
+    file,
+    openOld: async (folder) => await upToDate(await openPglite(folder)),
+    openNew: async (draft) => await upToDate(await embedded(draft, log)),
+  });
+  log.info({ rows, file }, "accounts moved from postgres/, each row compared; that folder is kept and no longer read");
+}
+
+async function upToDate(database: Database): Promise<Database> {
+  await migrate(database);
+  return database;
 }
 
 function databaseOf(engine: Database["engine"], dialect: Dialect, opened?: AsyncDisposable): Database {
@@ -54,13 +78,11 @@ function databaseOf(engine: Database["engine"], dialect: Dialect, opened?: Async
   };
 }
 
-/** Imported only where it is used: the lean image has no PGlite. */
-async function pglite(dataDir: string): Promise<Dialect> {
+/** What earlier versions kept accounts in. Imported only where it is used: the lean image has no PGlite. */
+export async function openPglite(folder: string): Promise<Database> {
   const { PGlite } = await import("@electric-sql/pglite");
-  const folder = join(dataDir, "postgres");
-  await mkdir(folder, { recursive: true, mode: 0o700 });
   const opened = await PGlite.create(folder, { startParams: [...PGlite.defaultStartParams, "-c", `shared_buffers=${SHARED_BUFFERS}`] });
-  return new PGliteDialect({ pglite: opened });
+  return databaseOf("pglite", new PGliteDialect({ pglite: opened }));
 }
 
 function postgresql(url: string, { log, poolSize = 10 }: DatabaseOptions): Dialect {

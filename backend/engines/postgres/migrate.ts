@@ -4,18 +4,23 @@
 import { createHash } from "node:crypto";
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { sql } from "kysely";
-import type { Database } from "./database.ts";
+import { sql, type Kysely } from "kysely";
 import { advisoryLock } from "./lock.ts";
 
 const FOLDER = join(import.meta.dirname, "migrations");
+
+/** An opened store, whichever engine it is. */
+interface Migrated {
+  readonly engine: string;
+  tables<T>(): Kysely<T>;
+}
 
 interface MigrationTables {
   schema_migrations: { name: string; sha256: string; applied_at: Date };
 }
 
 /** Applies what is pending and answers the names of what it applied. Throws when an applied file differs from the one at hand. */
-export async function migrate(database: Database, folder = FOLDER): Promise<string[]> {
+export async function migrate(database: Migrated, folder = FOLDER): Promise<string[]> {
   return await database
     .tables<MigrationTables>()
     .transaction()

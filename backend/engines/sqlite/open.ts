@@ -1,7 +1,8 @@
 // Opens the embedded relational store, `accounts.sqlite` in DATA_DIR. Invariant: the file belongs to its user alone (0600; SQLite gives
 // its log and its shared memory the same mode), and its name is on the disk before anything is in it.
-import { closeSync, existsSync, fsyncSync, openSync } from "node:fs";
+import { closeSync, existsSync, fsyncSync, openSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { makeFolder } from "../../../agent/common/make-folder.ts";
 import type { Log } from "../../observability/log.ts";
 import { StartError } from "../../startup-error.ts";
 import { SqliteFailure } from "./failure.ts";
@@ -11,8 +12,7 @@ import { StoreThread } from "./store-thread.ts";
 export const ACCOUNTS_FILE = "accounts.sqlite";
 
 /** Throws StartError for a file that is no database, is damaged, or cannot be opened. */
-export async function openSqlite(dataDir: string, log: Log): Promise<StoreThread> {
-  const file = join(dataDir, ACCOUNTS_FILE);
+export async function openSqlite(file: string, log: Log): Promise<StoreThread> {
   if (!existsSync(file)) makeFile(file);
   const thread = new StoreThread({ file, log });
   try {
@@ -26,7 +26,28 @@ export async function openSqlite(dataDir: string, log: Log): Promise<StoreThread
   }
 }
 
+/** What a start makes only when the accounts have their file. */
+const LATER = ["clickhouse", "metrics", "metrics-journal", "postgres", join("secrets", "admin-password")];
+
+/** Throws StartError where there must have been accounts before: new ones would know no agent's key and own no log line. */
+export function requireNewFolder(dataDir: string): void {
+  const trace = LATER.find((name) => holdsSomething(join(dataDir, name)));
+  if (trace === undefined) return;
+  throw new StartError(
+    `DATA_DIR: ${dataDir} has ${trace} but no ${ACCOUNTS_FILE}, which held its accounts: restore a backup (docs/backup.md), set DATABASE_URL if they are in PostgreSQL, or, to begin with new accounts, name an empty folder`,
+  );
+}
+
+function holdsSomething(path: string): boolean {
+  try {
+    return readdirSync(path).length > 0;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "ENOTDIR" && existsSync(path);
+  }
+}
+
 function makeFile(file: string): void {
+  makeFolder(dirname(file), 0o700);
   closeSync(openSync(file, "wx", 0o600));
   const folder = openSync(dirname(file), "r");
   try {

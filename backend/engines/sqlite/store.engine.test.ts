@@ -38,7 +38,7 @@ class Store implements AsyncDisposable {
     const lines: string[] = [];
     const log = createLog("info", "test", { write: (line) => void lines.push(line) });
     {
-      await using unbounded = new Store(await openSqlite(dataDir, log), lines);
+      await using unbounded = new Store(await openSqlite(join(dataDir, ACCOUNTS_FILE), log), lines);
       await sql`CREATE TABLE IF NOT EXISTS kept (id integer PRIMARY KEY, text text NOT NULL)`.execute(unbounded.db);
     }
     const { turnTimeoutMs, ...bounds } = options;
@@ -82,7 +82,7 @@ describe("the file", () => {
   ])("%s stops the start with one sentence that names it", async (_which, damage) => {
     const file = join(dataDir, ACCOUNTS_FILE);
     damage(file);
-    await expect(openSqlite(dataDir, createLog("silent"))).rejects.toThrow(`DATA_DIR: ${file} cannot be opened`);
+    await expect(openSqlite(file, createLog("silent"))).rejects.toThrow(`DATA_DIR: ${file} cannot be opened`);
   });
 
   test("reaches the disk with every commit, and can be read by another process meanwhile", async () => {
@@ -124,6 +124,23 @@ describe("a statement", () => {
     const error = (await insert().catch((failure: unknown) => failure)) as Error;
     expect(error).toMatchObject({ code: "23505", message: "UNIQUE constraint failed: kept.id" });
     expect([error.message, error.stack, JSON.stringify(error)].join("")).not.toContain(secret);
+  });
+
+  test("that failed does not fail again with other values, whether it answers rows or not", async () => {
+    await using store = await Store.open();
+    const insert = (id: number) => store.db.insertInto("kept").values({ id, text: "x" });
+    for (const id of [1, 3]) {
+      await insert(id).returning("id").execute();
+      await expect(insert(id).returning("id").execute()).rejects.toMatchObject({ code: "23505" });
+      await expect(insert(id).execute()).rejects.toMatchObject({ code: "23505" });
+      expect(
+        await insert(id + 1)
+          .returning("id")
+          .execute(),
+      ).toEqual([{ id: id + 1 }]);
+    }
+    await insert(5).execute();
+    expect(await store.ids()).toEqual([1, 2, 3, 4, 5]);
   });
 
   test("that takes too long, as on a disk that hangs, is refused, nothing of its transaction is kept, and then all works again", async () => {

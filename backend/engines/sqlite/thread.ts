@@ -117,6 +117,8 @@ try {
     try {
       answer = run(database, message);
     } catch (error) {
+      // What has failed once would tell the same failure again at its next use (sqlite3_reset).
+      prepared.delete(message.sql);
       answer = { id: message.id, ...failureOf(error) };
     }
     port.postMessage(answer);
