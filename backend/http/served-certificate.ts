@@ -44,6 +44,7 @@ export class ServedCertificate implements Disposable {
   #misfits = 0;
   #warnedMs = Number.NEGATIVE_INFINITY;
   #timer: NodeJS.Timeout | undefined;
+  #looking: Promise<void> | undefined;
 
   /** Throws when the files cannot be read; whether the pair fits, the listener says. */
   constructor(files: CertificateFiles, options: ServedCertificateOptions) {
@@ -64,7 +65,9 @@ export class ServedCertificate implements Disposable {
   /** Keeps `server` on the newest pair that fits, until disposed. */
   keep(server: Serving): void {
     this.#warnOfExpiry();
-    this.#timer = setInterval(() => void this.#look(server), this.#options.lookMs ?? LOOK_MS).unref();
+    // One look at a time: an older one that ends late would tell that all is well, and the same misfit were told again.
+    const look = (): void => void (this.#looking ??= this.#look(server).finally(() => (this.#looking = undefined)));
+    this.#timer = setInterval(look, this.#options.lookMs ?? LOOK_MS).unref();
   }
 
   [Symbol.dispose](): void {
