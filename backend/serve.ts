@@ -22,21 +22,20 @@ import { type EmbeddedEvaluator, startEvaluator } from "./engines/vmalert/embedd
 import { startHealth } from "./observability/health.ts";
 import { registerIngestRoutes } from "./ingest/routes.ts";
 import { openOtlpDecoder } from "./ingest/otlp-decoder.ts";
+import { createOtlpIngest } from "./ingest/otlp-ingest.ts";
 import { createLog, type Log } from "./observability/log.ts";
-import { createLogIngest } from "./logs/ingest.ts";
 import { registerLogRoutes } from "./logs/routes.ts";
 import { ClickHouseLogStore } from "./logs/store.ts";
-import { createMetricsIngest } from "./metrics/ingest.ts";
+import { createExpositionIngest } from "./ingest/exposition-ingest.ts";
 import { registerMetricsRoutes } from "./metrics/routes.ts";
 import { VictoriaMetricsStore } from "./metrics/store.ts";
 import { createObservations, type Observations } from "./observability/own-metrics.ts";
-import { Answers } from "./query/answers.ts";
+import { Answers } from "./http/answers.ts";
 import type { Guards } from "./auth/request-identity.ts";
 import { closeRoutes, createApp } from "./http/app.ts";
 import { listenMore, sharing } from "./http/listeners.ts";
 import { loggable, type ListenAddress, type Secrets, type Settings } from "./settings.ts";
 import { cannotListen } from "./startup-error.ts";
-import { createTraceIngest } from "./traces/ingest.ts";
 import { registerTraceRoutes } from "./traces/routes.ts";
 import { ClickHouseSpanStore } from "./traces/store.ts";
 
@@ -206,9 +205,9 @@ async function openApi(
   registerIngestRoutes(app, {
     guards,
     observations,
-    metrics: createMetricsIngest(metrics, { retentionMs: settings.metricsRetention.ms }),
-    logs: createLogIngest({ store: logStore, decoder, retentionDays: settings.logsRetentionDays }),
-    traces: createTraceIngest({ store: spanStore, decoder, retentionDays: settings.tracesRetentionDays }),
+    metrics: createExpositionIngest(metrics, { retentionMs: settings.metricsRetention.ms }),
+    logs: createOtlpIngest({ signal: "logs", store: logStore, decoder, retentionDays: settings.logsRetentionDays }),
+    traces: createOtlpIngest({ signal: "traces", store: spanStore, decoder, retentionDays: settings.tracesRetentionDays }),
     memoryBytes: settings.ingestMemoryBytes,
     quota: { bytesPerSecond: settings.quotaBytesPerSecond, recordsPerSecond: settings.quotaRecordsPerSecond },
     draining: () => stopping.aborted,

@@ -54,7 +54,7 @@ test("two rooms that import each other are found, with the imports", () => {
   expect(circlesOf(rooms)).toEqual(["a/x.ts -> b/y.ts", "b/y.ts -> a/z.ts"]);
 });
 
-test.each(["agent"])("no two rooms of %s/ import each other, straight or round others", (program) => {
+test.each(["agent", "backend"])("no two rooms of %s/ import each other, straight or round others", (program) => {
   const rooms = roomsOf(program);
   expect(rooms.size).toBeGreaterThan(10);
   expect(circlesOf(rooms)).toEqual([]);

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
 const ROOT = join(import.meta.dirname, "..");
 /** What engines may use of backend/, besides their own. */
-const UNDER_THE_ENGINES = ["engines", "observability", "turns"];
+const UNDER_THE_ENGINES = ["engines", "observability", "admission"];
 const FOLDERS = readdirSync(join(ROOT, "backend"), { withFileTypes: true })
   .filter((each) => each.isDirectory() && each.name !== "node_modules")
   .map(({ name }) => name);

@@ -4,8 +4,8 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { orgOf } from "../auth/request-identity.ts";
 import { ApiError } from "../errors.ts";
-import { FairTurns, QueueFullError } from "../turns/fair-turns.ts";
-import { networkOf } from "./login-backoff.ts";
+import { FairTurns, QueueFullError } from "../admission/fair-turns.ts";
+import { networkOf } from "../http/client-network.ts";
 
 const AT_ONCE = 2;
 const WAITING = 256;

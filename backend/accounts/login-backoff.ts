@@ -1,6 +1,6 @@
 // Slows down guessing: after a few failures of one account from one address, that pair has to wait, twice as long each time. Invariant:
 // only the pair's own failures count, so that nobody is refused for what others tried; memory is bounded. Each replica counts for itself.
-import { isIPv6 } from "node:net";
+import { networkOf } from "../http/client-network.ts";
 
 const FREE_FAILURES = 5;
 const FIRST_WAIT_MS = 1_000;
@@ -70,18 +70,4 @@ function waitAfter(pair: Pair, nowMs: number): number {
 
 function pairKey(email: string, address: string): string {
   return `${networkOf(address)} ${email}`;
-}
-
-/** One IPv6 customer has a whole /64: its addresses count as one. */
-export function networkOf(address: string): string {
-  if (!isIPv6(address) || address.includes(".")) return address;
-  const [head = "", tail = ""] = address.split("%", 1)[0]?.split("::") ?? [];
-  const left = head.split(":").filter(Boolean);
-  const right = tail.split(":").filter(Boolean);
-  const zeros = Array.from({ length: Math.max(0, 8 - left.length - right.length) }, () => "0");
-  const groups = [...left, ...(address.includes("::") ? zeros : []), ...right];
-  return groups
-    .slice(0, 4)
-    .map((group) => Number.parseInt(group, 16).toString(16))
-    .join(":");
 }

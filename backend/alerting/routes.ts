@@ -7,7 +7,7 @@ import type { VmalertClient } from "../engines/vmalert/client.ts";
 import { ClientGoneError, goneSignal } from "../http/client-gone.ts";
 import { uuidOf } from "../http/schemas.ts";
 import { ApiError } from "../errors.ts";
-import { FairTurns, QueueFullError } from "../turns/fair-turns.ts";
+import { FairTurns, QueueFullError } from "../admission/fair-turns.ts";
 import type { MetricsStore } from "../metrics/store.ts";
 import { callerOf, type Guards } from "../auth/request-identity.ts";
 import { alertHistory } from "./history.ts";

@@ -5,7 +5,7 @@
 import type { DryRun } from "../engines/vmalert/dry-run.ts";
 import type { MetricsStore } from "../metrics/store.ts";
 import { ApiError } from "../errors.ts";
-import { FairTurns, QueueFullError } from "../turns/fair-turns.ts";
+import { FairTurns, QueueFullError } from "../admission/fair-turns.ts";
 import { whyNoAlert } from "./expression.ts";
 import { draftGroup } from "./rule-groups.ts";
 import { checked, invalid, type CheckedRule, type RuleBody } from "./rule.ts";

@@ -10,7 +10,7 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { Outage } from "../../agent/common/outage.ts";
 import { ruleFileParts } from "../engines/vmalert/rule-file.ts";
-import { keepNewestConnections } from "../turns/newest-connections.ts";
+import { keepNewestConnections } from "../admission/newest-connections.ts";
 import type { Log } from "../observability/log.ts";
 import { cannotListen } from "../startup-error.ts";
 import type { RuleSets } from "./rule-set.ts";

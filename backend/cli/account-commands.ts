@@ -2,7 +2,7 @@
 import { Argument, Option, type Command } from "commander";
 import { readPassword } from "./password-input.ts";
 import { Problem } from "./cli-error.ts";
-import type { Console } from "./program.ts";
+import type { Console } from "./output.ts";
 
 const ROLES = ["viewer", "admin", "operator"];
 const USER_COLUMNS = ["email", "role", "user_id", "created_at"];

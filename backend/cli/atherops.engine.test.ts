@@ -13,7 +13,8 @@ import { createLog } from "../observability/log.ts";
 import { createApp } from "../http/app.ts";
 import { follow } from "./follow.ts";
 import { Client } from "./client.ts";
-import { run, type World } from "./program.ts";
+import type { World } from "./io.ts";
+import { run } from "./program.ts";
 import { table, visible, type Row } from "./table.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "atherops-client-"));

@@ -3,43 +3,13 @@
 import { Command, CommanderError } from "commander";
 import packageFile from "../package.json" with { type: "json" };
 import { addAccountCommands } from "./account-commands.ts";
-import { Client } from "./client.ts";
+import { type Console, consoleOf, type GlobalOptions } from "./output.ts";
 import { addEnrolmentCommands } from "./enrolment-commands.ts";
 import { readPassword } from "./password-input.ts";
 import { Problem } from "./cli-error.ts";
 import { addQueryCommands } from "./query-commands.ts";
 import { checkSessionPlace, removeSession } from "./session-file.ts";
-import type { ClientSettings } from "./settings.ts";
-import { table, type Row } from "./table.ts";
-
-/** What a run of the client touches. */
-export interface World {
-  settings: ClientSettings;
-  stdin: NodeJS.ReadStream;
-  stdout: NodeJS.WritableStream;
-  stderr: NodeJS.WritableStream;
-  /** Ends a live tail. */
-  signal?: AbortSignal;
-  fetch?: typeof fetch;
-}
-
-/** What every command gets: the client of the global options, and how to print. */
-export interface Console {
-  readonly world: World;
-  client(): Client;
-  /** Rows as a table, or as one JSON array with --json. */
-  print(rows: readonly Row[], columns: readonly string[]): void;
-  /** A result that another program may take: plain on stdout, with its explanation on stderr; or the object with --json. */
-  result(plain: string, explanation: string, object: Row): void;
-  note(text: string): void;
-  readonly json: boolean;
-}
-
-interface GlobalOptions {
-  url?: string;
-  json?: boolean;
-  allowPlainHttp?: boolean;
-}
+import type { World } from "./io.ts";
 
 const EXAMPLES = `
 Examples:
@@ -126,21 +96,4 @@ Examples:
       removeSession(world.settings.sessionFile);
       console.note("logged out");
     });
-}
-
-function consoleOf(world: World, options: () => GlobalOptions): Console {
-  const line = (text: string) => void world.stdout.write(`${text}\n`);
-  return {
-    world,
-    client: () => new Client(world, options()),
-    get json() {
-      return options().json ?? false;
-    },
-    print: (rows, columns) => line(options().json ? JSON.stringify(rows) : rows.length > 0 ? table(rows, columns) : "none"),
-    result: (plain, explanation, object) => {
-      if (!options().json) world.stderr.write(`${explanation}\n`);
-      line(options().json ? JSON.stringify(object) : plain);
-    },
-    note: (text) => void world.stderr.write(`${text}\n`),
-  };
 }

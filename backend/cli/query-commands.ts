@@ -3,7 +3,7 @@ import { Option, type Command } from "commander";
 import { durationWithin } from "../../agent/common/duration.ts";
 import { follow } from "./follow.ts";
 import { Problem } from "./cli-error.ts";
-import type { Console } from "./program.ts";
+import type { Console } from "./output.ts";
 import { table, visible, type Row } from "./table.ts";
 
 /** The backend's own maximum for one page. */

@@ -3,7 +3,7 @@
 // key's heartbeats hold up another organisation's; a heartbeat is answered when it is written, or refused.
 import { setTimeout as sleep } from "node:timers/promises";
 import { ApiError } from "../errors.ts";
-import { FairTurns } from "../turns/fair-turns.ts";
+import { FairTurns } from "../admission/fair-turns.ts";
 
 export interface GatheredOptions<Beat> {
   /** Writes the newest heartbeat of each node or host; answers those that are refused, and why. */

@@ -14,7 +14,7 @@ import { OutageLog } from "./outage-log.ts";
 import { linger } from "./linger.ts";
 import type { Log } from "../observability/log.ts";
 import { describeApi } from "./openapi.ts";
-import { Answers, type AnswersOptions } from "../query/answers.ts";
+import { Answers, type AnswersOptions } from "./answers.ts";
 import { ServedCertificate } from "./served-certificate.ts";
 import { SMALL_BODY_BYTES, SmallBodies } from "./small-bodies.ts";
 import { answerClientError, answerForServer, notAllowed, refuseUnroutable } from "./unroutable.ts";

@@ -4,10 +4,10 @@
 // so is one whose sender has gone.
 import type { IncomingMessage } from "node:http";
 import type { FastifyRequest } from "fastify";
-import { networkOf } from "../accounts/login-backoff.ts";
+import { networkOf } from "./client-network.ts";
 import { orgOf } from "../auth/request-identity.ts";
 import { ApiError } from "../errors.ts";
-import { ByteBudget, type Reservation } from "../ingest/byte-budget.ts";
+import { ByteBudget, type Reservation } from "../admission/byte-budget.ts";
 
 /** Of one body; the largest that is meant is a rule with its annotations. */
 export const SMALL_BODY_BYTES = 256 * 1024;

@@ -4,7 +4,7 @@ import type { IncomingMessage } from "node:http";
 import { constants, createGunzip, createZstdDecompress } from "node:zlib";
 import { ApiError } from "../errors.ts";
 import { giveBack } from "../engines/free-buffer.ts";
-import type { Reservation } from "./byte-budget.ts";
+import type { Reservation } from "../admission/byte-budget.ts";
 
 /** The contract's limit, compressed and decompressed. */
 export const MAX_BODY_BYTES = 32 * 1024 * 1024;

@@ -4,7 +4,7 @@ import { getPriority, setPriority } from "node:os";
 import { parentPort } from "node:worker_threads";
 import { ApiError } from "../errors.ts";
 import { giveBack } from "../engines/free-buffer.ts";
-import type { BatchPlan } from "./otlp-batch.ts";
+import type { BatchPlan } from "../otlp/batch.ts";
 import { type DecodeAnswer, decodePlanned, type DecodeTask, type Go, planNow } from "./otlp-decoder.ts";
 
 const NICER = 5;

@@ -4,11 +4,11 @@
 import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";
 import { ApiError, type ErrorCode } from "../errors.ts";
-import { FairTurns, QueueFullError } from "../turns/fair-turns.ts";
+import { FairTurns, QueueFullError } from "../admission/fair-turns.ts";
 import { decodeLogs, LOG_SHAPE } from "../logs/decode.ts";
 import { decodeTraces, SPAN_SHAPE } from "../traces/decode.ts";
-import { ByteBudget, type Reservation } from "./byte-budget.ts";
-import { type BatchPlan, estimateRows, planBatch, tooLarge } from "./otlp-batch.ts";
+import { ByteBudget, type Reservation } from "../admission/byte-budget.ts";
+import { type BatchPlan, estimateRows, planBatch, tooLarge } from "../otlp/batch.ts";
 import { type DecodedBody, MOST_ROWS_BYTES, ROW_BYTES, type RowContext } from "../otlp/rows.ts";
 
 export type OtlpSignal = "logs" | "traces";

@@ -1,10 +1,9 @@
 // From an authenticated, decompressed OTLP body to stored rows: hash, decode, insert. Invariant: it resolves only when every accepted
-// record is stored; what it answers is counted, never partial. logs/ingest.ts and traces/ingest.ts make one each; the ingest door
-// calls it.
+// record is stored; what it answers is counted, never partial.
 import { createHash, randomInt } from "node:crypto";
 import type { SigningKey } from "../auth/request-identity.ts";
 import { type OtlpDecoder, type OtlpSignal, rowsBytes } from "./otlp-decoder.ts";
-import type { DecodedBody } from "../otlp/rows.ts";
+import type { OtlpBatch } from "../otlp/rows.ts";
 
 export interface Ingested {
   readonly accepted: number;
@@ -19,12 +18,6 @@ export interface Ingested {
  * storage_unavailable, unavailable.
  */
 export type IngestOtlp = (key: SigningKey, body: Buffer, context: { receivedAt: Date }) => Promise<Ingested>;
-
-/** A decoded body and the sender it came from: what a store takes. */
-export interface OtlpBatch extends DecodedBody {
-  readonly orgId: string;
-  readonly hostId: string;
-}
 
 export interface OtlpIngestOptions {
   readonly signal: OtlpSignal;

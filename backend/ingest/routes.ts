@@ -6,7 +6,7 @@ import { giveBack } from "../engines/free-buffer.ts";
 import type { Observations, Signal } from "../observability/own-metrics.ts";
 import { type Guards, signerOf, type SigningKey } from "../auth/request-identity.ts";
 import { MAX_BODY_BYTES, readBody, type BodyPace } from "./body.ts";
-import { ByteBudget } from "./byte-budget.ts";
+import { ByteBudget } from "../admission/byte-budget.ts";
 import { Quota, type QuotaLimits } from "./quota.ts";
 
 /** Records stored and, by reason, well-formed records that could not be kept. */

@@ -3,7 +3,7 @@
 // ingest/otlp-decoder.ts.
 import type { NativeColumns } from "../engines/clickhouse/native-block.ts";
 import { encodedString } from "../engines/clickhouse/native-columns.ts";
-import { type BatchPlan, type BatchShape, readBatch } from "../ingest/otlp-batch.ts";
+import { type BatchPlan, type BatchShape, readBatch } from "../otlp/batch.ts";
 import { checkUint32, enumeration, hexId, type Json, text, uint64 } from "../otlp/json.ts";
 import { addLabels, type ResourceLabels, resourceLabels } from "../otlp/labels.ts";
 import { COMMON_COLUMNS, type DecodedBody, RowCollector, type RowContext } from "../otlp/rows.ts";

@@ -3,10 +3,10 @@
 import type { ClickHouse } from "../engines/clickhouse/client.ts";
 import { OnceWriter } from "../engines/clickhouse/once-writer.ts";
 import { type Sql, sql } from "../engines/clickhouse/sql.ts";
-import type { OtlpBatch } from "../ingest/otlp-ingest.ts";
-import type { QueryOptions } from "../turns/in-turn.ts";
-import { type Found, readPageOf } from "../query/page.ts";
-import type { Page } from "../query/time-and-cursor.ts";
+import type { OtlpBatch } from "../otlp/rows.ts";
+import type { QueryOptions } from "../admission/in-turn.ts";
+import { foundPage } from "../query/found-page.ts";
+import type { Found, Page } from "../query/page.ts";
 import { LOG_COLUMNS } from "./decode.ts";
 
 /** Unset fields do not filter. */
@@ -58,7 +58,7 @@ export class ClickHouseLogStore implements LogStore, AsyncDisposable {
   }
 
   query(orgId: string, filter: LogFilter, options: QueryOptions = {}): Promise<Found> {
-    return readPageOf(this.#clickhouse, orgId, {
+    return foundPage(this.#clickhouse, orgId, {
       table: "logs",
       columns: sql`time AS timestamp, level, source, message, labels, host_id, node`,
       sizes: sql`level, source, message, labels, host_id, node`,

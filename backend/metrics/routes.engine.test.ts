@@ -5,7 +5,7 @@ import { ApiError } from "../errors.ts";
 import { createLog } from "../observability/log.ts";
 import type { Guards } from "../auth/request-identity.ts";
 import { closeRoutes, createApp } from "../http/app.ts";
-import { Answers } from "../query/answers.ts";
+import { Answers } from "../http/answers.ts";
 import { registerMetricsRoutes } from "./routes.ts";
 import { VictoriaMetricsStore } from "./store.ts";
 

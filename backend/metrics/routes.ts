@@ -3,8 +3,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { expressionDurationMs } from "../../agent/common/duration.ts";
 import { ApiError } from "../errors.ts";
-import type { Answers } from "../query/answers.ts";
-import { goneSignal } from "../query/page-route.ts";
+import type { Answers } from "../http/answers.ts";
+import { goneSignal } from "../http/client-gone.ts";
 import { callerOf, type Guards } from "../auth/request-identity.ts";
 import { prometheusSchema } from "./api-description.ts";
 import type { MetricsStore, QueryEndpoint } from "./store.ts";

@@ -4,8 +4,8 @@
 import { Pool } from "undici";
 import { JournalFullError } from "../engines/victoria-metrics/journal.ts";
 import { ApiError } from "../errors.ts";
-import { FairTurns } from "../turns/fair-turns.ts";
-import { inTurn, type QueryOptions } from "../turns/in-turn.ts";
+import { FairTurns } from "../admission/fair-turns.ts";
+import { inTurn, type QueryOptions } from "../admission/in-turn.ts";
 import { evaluationOf, refuseCostly } from "./query-cost.ts";
 
 export interface SampleIdentity {

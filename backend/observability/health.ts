@@ -5,7 +5,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import type { Registry } from "prom-client";
 import { Outage } from "../../agent/common/outage.ts";
-import { keepNewestConnections } from "../turns/newest-connections.ts";
+import { keepNewestConnections } from "../admission/newest-connections.ts";
 import type { Log } from "./log.ts";
 import type { ListenAddress } from "../settings.ts";
 import { cannotListen } from "../startup-error.ts";

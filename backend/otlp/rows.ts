@@ -9,7 +9,7 @@ import {
   encodedUint64,
   Int64Column,
 } from "../engines/clickhouse/native-columns.ts";
-import { tooLarge } from "../ingest/otlp-batch.ts";
+import { tooLarge } from "./batch.ts";
 
 /** What the rows of a body carry beside the records: from the key and the receipt, never from the payload. */
 export interface RowContext {
@@ -38,6 +38,12 @@ export interface DecodedBody {
   readonly dropped: Record<string, number>;
   /** Set when every record carries its own time: the body is then stored once however often it comes. */
   readonly bodyHash: string | undefined;
+}
+
+/** A decoded body and the sender it came from: what a store takes. */
+export interface OtlpBatch extends DecodedBody {
+  readonly orgId: string;
+  readonly hostId: string;
 }
 
 /** The first columns of every table; `RowCollector` fills them. */

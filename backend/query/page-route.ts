@@ -2,11 +2,12 @@
 // has left is no failure, and its query does not go on without it.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
+import { goneSignal } from "../http/client-gone.ts";
 import { callerOf } from "../auth/request-identity.ts";
-import type { QueryOptions } from "../turns/in-turn.ts";
-import type { Answers } from "./answers.ts";
+import type { QueryOptions } from "../admission/in-turn.ts";
+import type { Answers } from "../http/answers.ts";
 import type { Found } from "./page.ts";
-import { nextLink, type Page } from "./time-and-cursor.ts";
+import { nextLink, type Page } from "./page.ts";
 
 /** Answers with the page that `ask` finds, and a Link to the next one. */
 export async function answerPage(
@@ -25,13 +26,6 @@ export async function answerPage(
     if (signal.aborted) return reply.code(499).send();
     throw error;
   }
-}
-
-/** Aborts when the client has gone before it was answered. */
-export function goneSignal(reply: FastifyReply): AbortSignal {
-  const gone = new AbortController();
-  reply.raw.once("close", () => gone.abort());
-  return gone.signal;
 }
 
 /** A filter that is not understood would answer everything. Throws ApiError invalid_parameter naming the first unknown parameter. */

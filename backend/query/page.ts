@@ -1,13 +1,33 @@
-// One page of a tenant's rows as the JSON that is answered. Invariant: a page is cut by rows and by bytes, has at least one row if there
-// is any, and its memory stays that of the engine's own result: rows are handed on as the engine wrote them, never parsed.
-import { type Ask, type ClickHouse, TooLargeError } from "../engines/clickhouse/client.ts";
-import { and, Sql, sql } from "../engines/clickhouse/sql.ts";
-import type { QueryOptions } from "../turns/in-turn.ts";
-import { type Cursor, type Page, pageConditions, nanoseconds } from "./time-and-cursor.ts";
+// The query parameters that logs and traces have in common: range, limit, cursor, and the Link to the next page. Invariant: a page starts
+// exactly after the last row of the one before, over (time, id); nanoseconds are digits or bigint, never doubles.
+import type { FastifyRequest } from "fastify";
+import { and, type Sql, sql } from "../engines/clickhouse/sql.ts";
+import { ApiError } from "../errors.ts";
 
-/** A page ends with the row that reaches this. */
-const MAX_PAGE_BYTES = 16 * 1024 * 1024;
+export const DEFAULT_LIMIT = 100;
+export const MAX_LIMIT = 500;
+const DEFAULT_WINDOW_NS = 3_600_000_000_000n;
 
+/** Both ends inclusive, nanoseconds since 1970; undefined: unbounded. */
+export interface TimeRange {
+  readonly start: bigint | undefined;
+  readonly end: bigint | undefined;
+}
+
+/** The position of a row in the order newest first. */
+export interface Cursor {
+  readonly time: bigint;
+  readonly id: bigint;
+}
+
+export interface Page {
+  readonly range: TimeRange;
+  readonly limit: number;
+  /** Rows come after this one. */
+  readonly after: Cursor | undefined;
+}
+
+/** A page that was found. */
 export interface Found {
   /** An array of rows in JSON. */
   readonly json: Buffer;
@@ -15,99 +35,111 @@ export interface Found {
   readonly next: Cursor | undefined;
 }
 
-/** What is read: `columns` as they are answered, `sizes` the columns whose bytes are large. */
-export interface Selection {
-  readonly table: "logs" | "spans";
-  readonly columns: Sql;
-  readonly sizes: Sql;
-  readonly conditions: readonly Sql[];
+/** The parameters as they come in a query string. */
+export interface PageParameters {
+  start?: string;
+  end?: string;
+  limit?: number;
+  cursor?: string;
 }
 
-/** Newest first. Throws ApiError as ClickHouse.read does. */
-export function readPageOf(
-  clickhouse: ClickHouse,
-  orgId: string,
-  { page, options, maxPageBytes = MAX_PAGE_BYTES, ...selection }: Selection & { page: Page; options: QueryOptions; maxPageBytes?: number },
-): Promise<Found> {
-  const where = and([sql`org_id = ${orgId}`, ...pageConditions(page), ...selection.conditions]);
-  return clickhouse.read(orgId, options, async (ask) => {
-    try {
-      return toPage(await ask(selectRows(selection, where, page.limit + 1), maxPageBytes), page.limit, maxPageBytes);
-    } catch (error) {
-      if (!(error instanceof TooLargeError)) throw error;
-      return readLargeRows(ask, selection, where, { orgId, limit: page.limit, maxPageBytes });
-    }
-  });
+/** Their schemas; `readPage` checks what a schema cannot say. */
+export const PAGE_PARAMETERS = {
+  start: { type: "string", description: "RFC 3339, inclusive; default 1 hour before now", examples: ["2026-01-31T12:00:00Z"] },
+  end: { type: "string", description: "RFC 3339, inclusive; default now" },
+  limit: { type: "integer", minimum: 1, default: DEFAULT_LIMIT, description: `rows of a page; above ${MAX_LIMIT} counts as ${MAX_LIMIT}` },
+  cursor: { type: "string", description: 'opaque; from the Link header with rel="next"' },
+} as const;
+
+/** Throws ApiError invalid_parameter naming the parameter. `unbounded`: without start and end, everything is searched. */
+export function readPage(request: FastifyRequest<{ Querystring: PageParameters }>, now: Date, unbounded = false): Page {
+  const parameters = request.query;
+  const limit = new URLSearchParams(request.url.split("?", 2)[1]).get("limit");
+  // The schema takes whatever JavaScript takes for a number.
+  if (limit !== null && !/^\d+$/.test(limit)) throw new ApiError("invalid_parameter", "limit: must be digits");
+  const whole = unbounded && parameters.start === undefined && parameters.end === undefined;
+  const nowNs = BigInt(now.getTime()) * 1_000_000n + 999_999n;
+  return {
+    range: whole
+      ? { start: undefined, end: undefined }
+      : {
+          start: parameters.start === undefined ? nowNs - DEFAULT_WINDOW_NS : readTime("start", parameters.start),
+          end: parameters.end === undefined ? nowNs : readTime("end", parameters.end),
+        },
+    limit: Math.min(parameters.limit ?? DEFAULT_LIMIT, MAX_LIMIT),
+    after: parameters.cursor === undefined ? undefined : readCursor(parameters.cursor),
+  };
 }
 
-function selectRows({ table, columns }: Selection, where: Sql, limit: number): Sql {
-  return sql`SELECT toUnixTimestamp64Nano(time) AS time_ns, id, ${columns} FROM ${new Sql(table)}
-    WHERE ${where} ORDER BY ${new Sql(table)}.time DESC, id DESC LIMIT ${limit}`;
-}
-
-interface Position {
-  readonly time_ns: string;
-  readonly id: string;
-  readonly bytes: string;
-}
-
-/** Asks where the rows are and how large, then for as many as fit. */
-async function readLargeRows(
-  ask: Ask,
-  selection: Selection,
-  where: Sql,
-  { orgId, limit, maxPageBytes }: { orgId: string; limit: number; maxPageBytes: number },
-): Promise<Found> {
-  const text = await ask(
-    sql`SELECT toUnixTimestamp64Nano(time) AS time_ns, id, byteSize(${selection.sizes}) AS bytes FROM ${new Sql(selection.table)}
-        WHERE ${where} ORDER BY time DESC, id DESC LIMIT ${limit + 1}`,
-  );
-  const positions = text
-    .toString("latin1")
-    .split("\n", limit + 1)
-    .filter(Boolean)
-    .map((line) => JSON.parse(line) as Position);
-  let bytes = 0;
-  let count = 0;
-  while (count < Math.min(limit, positions.length) && bytes < maxPageBytes) bytes += Number(positions[count++]?.bytes);
-  // The row that passes the limit waits for the next page, unless it is alone.
-  if (bytes > maxPageBytes && count > 1) count -= 1;
-  const chosen = positions.slice(0, count);
-  if (chosen.length === 0) return toPage(Buffer.alloc(0), limit, maxPageBytes);
-  const tuples = chosen.map(({ time_ns, id }) => sql`(${nanoseconds(BigInt(time_ns))}, ${BigInt(id)})`.text).join(", ");
-  const exactly = and([sql`org_id = ${orgId}`, sql`(time, id) IN (${new Sql(tuples)})`]);
-  const page = toPage(await ask(selectRows(selection, exactly, count)), count, maxPageBytes);
-  const last = chosen.at(-1) as Position;
-  const more = positions.length > count ? { time: BigInt(last.time_ns), id: BigInt(last.id) } : undefined;
-  return { json: page.json, next: page.next ?? more };
-}
-
-const COMMA = 0x2c;
-const LINE_END = 0x0a;
-const OPEN = 0x7b;
-const [OPEN_ARRAY, CLOSE_ARRAY] = [0x5b, 0x5d];
-const POSITION = /^\{"time_ns":"(\d+)","id":"(\d+)",/;
-const POSITION_MAX_BYTES = 80;
-
-/** `lines` holds one more row than `limit` when there is a next page; it is written over. */
-export function toPage(lines: Buffer, limit: number, maxBytes: number): Found {
-  if (lines.length === 0) return { json: Buffer.from("[]"), next: undefined };
-  let [from, to, rows] = [0, 0, 0];
-  let last: Cursor | undefined;
-  while (from < lines.length && rows < limit && (rows === 0 || to < maxBytes)) {
-    const [prefix, time, id] = POSITION.exec(lines.toString("latin1", from, from + POSITION_MAX_BYTES)) ?? [];
-    if (prefix === undefined || time === undefined || id === undefined) throw new Error("the engine answered something other than rows");
-    const end = lines.indexOf(LINE_END, from);
-    const lineEnd = end === -1 ? lines.length : end;
-    // What is written is always behind what is read: the position is left out of each row.
-    lines[to] = rows === 0 ? OPEN_ARRAY : COMMA;
-    lines[to + 1] = OPEN;
-    lines.copyWithin(to + 2, from + prefix.length, lineEnd);
-    to += 2 + lineEnd - from - prefix.length;
-    last = { time: BigInt(time), id: BigInt(id) };
-    from = lineEnd + 1;
-    rows += 1;
+/** The conditions of a page on the columns `time` and `id`. `time <= …` repeats the cursor so that partitions are left out. */
+export function pageConditions({ range, after }: Pick<Page, "range" | "after">): Sql[] {
+  const conditions: Sql[] = [];
+  if (range.start !== undefined) conditions.push(sql`time >= ${nanoseconds(range.start)}`);
+  if (range.end !== undefined) conditions.push(sql`time <= ${nanoseconds(range.end)}`);
+  if (after) {
+    const at = nanoseconds(after.time);
+    conditions.push(and([sql`time <= ${at}`, sql`time < ${at} OR id < ${after.id}`]));
   }
-  lines[to] = CLOSE_ARRAY;
-  return { json: lines.subarray(0, to + 1), next: from < lines.length ? last : undefined };
+  return conditions;
+}
+
+/** The column's type, from nanoseconds since 1970. */
+export function nanoseconds(time: bigint): Sql {
+  return sql`fromUnixTimestamp64Nano(toInt64(${time}), 'UTC')`;
+}
+
+/** The value of the Link header for the page after `last`. The range is written out, so that "now" stays where it was. */
+export function nextLink(request: FastifyRequest, page: Page, last: Cursor): string {
+  const [path = "", query = ""] = request.url.split("?", 2);
+  const parameters = new URLSearchParams(query);
+  if (page.range.start !== undefined) parameters.set("start", formatTime(page.range.start));
+  if (page.range.end !== undefined) parameters.set("end", formatTime(page.range.end));
+  parameters.set("cursor", Buffer.from(`${last.time}.${last.id}`).toString("base64url"));
+  return `<${path}?${parameters.toString()}>; rel="next"`;
+}
+
+function readCursor(text: string): Cursor {
+  const match = /^(\d{1,19})\.(\d{1,20})$/.exec(Buffer.from(text, "base64url").toString("latin1"));
+  if (!match || BigInt(match[1] as string) > MAX_TIME_NS || BigInt(match[2] as string) > MAX_ID) {
+    throw new ApiError("invalid_parameter", 'cursor: not one of ours; take it from the Link header with rel="next"');
+  }
+  return { time: BigInt(match[1] as string), id: BigInt(match[2] as string) };
+}
+
+const MAX_ID = 18_446_744_073_709_551_615n;
+/** The last second that DateTime64(9) holds, in 2262. */
+const MAX_TIME_NS = 9_223_372_036_000_000_000n;
+
+const RFC_3339 = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+ -])(\d\d):(\d\d))$/;
+
+/**
+ * RFC 3339 to nanoseconds since 1970, clamped to what the store holds; digits beyond nanoseconds are cut. A blank before the offset is
+ * a "+" that somebody forgot to encode.
+ */
+function readTime(name: string, text: string): bigint {
+  const match = RFC_3339.exec(text);
+  const [, year, month, day, hour, minute, second, fraction = "", sign, offsetHour = "0", offsetMinute = "0"] = match ?? [];
+  // A leap second is the second after 59.
+  const wholeMs = Date.UTC(Number(year), Number(month) - 1, Number(day), Number(hour), Number(minute), Number(second));
+  const valid =
+    match &&
+    new Date(Date.UTC(Number(year), Number(month) - 1, Number(day))).getUTCDate() === Number(day) &&
+    Number(month) >= 1 &&
+    Number(month) <= 12 &&
+    Number(hour) <= 23 &&
+    Number(minute) <= 59 &&
+    Number(second) <= 60 &&
+    Number(offsetHour) <= 23 &&
+    Number(offsetMinute) <= 59;
+  if (!valid) throw new ApiError("invalid_parameter", `${name}: must be RFC 3339, such as 2026-01-31T12:00:00Z`);
+  const offsetMs = (Number(offsetHour) * 60 + Number(offsetMinute)) * 60_000 * (sign === "-" ? -1 : 1);
+  const time = BigInt(wholeMs - offsetMs) * 1_000_000n + BigInt(fraction.slice(0, 9).padEnd(9, "0"));
+  if (time < 0n) return 0n;
+  return time > MAX_TIME_NS ? MAX_TIME_NS : time;
+}
+
+/** RFC 3339, UTC, always 9 fraction digits. */
+export function formatTime(time: bigint): string {
+  const second = new Date(Number(time / 1_000_000_000n) * 1000).toISOString().slice(0, 19);
+  return `${second}.${String(time % 1_000_000_000n).padStart(9, "0")}Z`;
 }

@@ -6,7 +6,7 @@ import { registerLogRoutes } from "../logs/routes.ts";
 import type { LogFilter, LogRow } from "../logs/store.ts";
 import type { Guards } from "../auth/request-identity.ts";
 import { closeRoutes, createApp } from "../http/app.ts";
-import { Answers } from "./answers.ts";
+import { Answers } from "../http/answers.ts";
 import { registerTraceRoutes } from "../traces/routes.ts";
 import type { SpanFilter } from "../traces/store.ts";
 

@@ -2,7 +2,7 @@
 // ApiError that names the field. Called on any thread, by ingest/otlp-decoder.ts.
 import type { NativeColumns } from "../engines/clickhouse/native-block.ts";
 import { encodedString, type Int64Column } from "../engines/clickhouse/native-columns.ts";
-import { type BatchPlan, type BatchShape, readBatch } from "../ingest/otlp-batch.ts";
+import { type BatchPlan, type BatchShape, readBatch } from "../otlp/batch.ts";
 import { checkUint32, each, enumeration, hexId, type Json, text, uint64, within } from "../otlp/json.ts";
 import { addLabels, type ResourceLabels, resourceLabels } from "../otlp/labels.ts";
 import { COMMON_COLUMNS, type DecodedBody, RowCollector, type RowContext } from "../otlp/rows.ts";

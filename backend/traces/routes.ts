@@ -1,8 +1,8 @@
 // GET /query/traces: the caller's organisation's spans, newest first (docs/contract.md, "Query").
 import type { FastifyInstance } from "fastify";
-import type { Answers } from "../query/answers.ts";
+import type { Answers } from "../http/answers.ts";
 import { answerPage } from "../query/page-route.ts";
-import { PAGE_PARAMETERS, type PageParameters, readPage } from "../query/time-and-cursor.ts";
+import { PAGE_PARAMETERS, type PageParameters, readPage } from "../query/page.ts";
 import type { Guards } from "../auth/request-identity.ts";
 import type { SpanStore } from "./store.ts";
 

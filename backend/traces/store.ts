@@ -3,10 +3,10 @@
 import type { ClickHouse } from "../engines/clickhouse/client.ts";
 import { OnceWriter } from "../engines/clickhouse/once-writer.ts";
 import { type Sql, sql } from "../engines/clickhouse/sql.ts";
-import type { OtlpBatch } from "../ingest/otlp-ingest.ts";
-import type { QueryOptions } from "../turns/in-turn.ts";
-import { type Found, readPageOf } from "../query/page.ts";
-import type { Page } from "../query/time-and-cursor.ts";
+import type { OtlpBatch } from "../otlp/rows.ts";
+import type { QueryOptions } from "../admission/in-turn.ts";
+import { foundPage } from "../query/found-page.ts";
+import type { Found, Page } from "../query/page.ts";
 import { SPAN_COLUMNS } from "./decode.ts";
 
 /** Unset fields do not filter. */
@@ -61,7 +61,7 @@ export class ClickHouseSpanStore implements SpanStore, AsyncDisposable {
   }
 
   query(orgId: string, filter: SpanFilter, options: QueryOptions = {}): Promise<Found> {
-    return readPageOf(this.#clickhouse, orgId, {
+    return foundPage(this.#clickhouse, orgId, {
       table: "spans",
       columns: SPAN_FIELDS,
       sizes: sql`trace_id, span_id, parent_span_id, service, operation, attributes`,

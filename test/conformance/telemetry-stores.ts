@@ -17,10 +17,9 @@ import {
 import { openOtlpDecoder } from "../../backend/ingest/otlp-decoder.ts";
 import type { Ingested } from "../../backend/ingest/otlp-ingest.ts";
 import type { Found } from "../../backend/query/page.ts";
-import type { Cursor } from "../../backend/query/time-and-cursor.ts";
-import { createTraceIngest } from "../../backend/traces/ingest.ts";
+import type { Cursor } from "../../backend/query/page.ts";
+import { createOtlpIngest } from "../../backend/ingest/otlp-ingest.ts";
 import { ClickHouseSpanStore, type SpanFilter, type SpanRow } from "../../backend/traces/store.ts";
-import { createLogIngest } from "../../backend/logs/ingest.ts";
 import { ClickHouseLogStore, type LogFilter, type LogRow } from "../../backend/logs/store.ts";
 
 const DAY_NS = 86_400_000_000_000n;
@@ -32,8 +31,8 @@ export async function openStores(clickhouse: ClickHouse) {
   const decoder = stack.use(openOtlpDecoder(1));
   const logs = stack.use(await ClickHouseLogStore.open(clickhouse));
   const spans = stack.use(await ClickHouseSpanStore.open(clickhouse));
-  const ingestLogs = createLogIngest({ store: logs, decoder, retentionDays: 30 });
-  const ingestTraces = createTraceIngest({ store: spans, decoder, retentionDays: 30 });
+  const ingestLogs = createOtlpIngest({ signal: "logs", store: logs, decoder, retentionDays: 30 });
+  const ingestTraces = createOtlpIngest({ signal: "traces", store: spans, decoder, retentionDays: 30 });
   const owned = stack.move();
   return { logs, spans, ingestLogs, ingestTraces, [Symbol.asyncDispose]: () => owned[Symbol.asyncDispose]() };
 }

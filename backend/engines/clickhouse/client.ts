@@ -2,41 +2,13 @@
 // both. Invariant: every failure leaves as an ApiError that tells "cannot be reached" (502, try again) from "refuses this content" and
 // "this query costs too much" (400, trying again is useless), and no tenant's queries hold up another's, or inserts.
 import { ApiError } from "../../errors.ts";
-import { FairTurns } from "../../turns/fair-turns.ts";
-import { inTurn, type QueryOptions } from "../../turns/in-turn.ts";
+import { FairTurns } from "../../admission/fair-turns.ts";
+import { inTurn, type QueryOptions } from "../../admission/in-turn.ts";
 import type { Log } from "../../observability/log.ts";
 import { openEmbedded } from "./embedded.ts";
+import type { Engine, Insert } from "./engine.ts";
 import { openRemote } from "./remote.ts";
-import type { NativeColumns, NativeRows } from "./native-block.ts";
 import type { Sql } from "./sql.ts";
-
-export interface Insert {
-  readonly table: string;
-  readonly columns: NativeColumns;
-  /** They become one block: per partition, all of them are stored or none. */
-  readonly rows: readonly NativeRows[];
-  /** The engine stores rows under one token once per partition, also across replicas. */
-  readonly deduplicationToken?: string;
-}
-
-export interface ReadLimits {
-  /** A whole number. */
-  readonly maxSeconds: number;
-  /** Of the rows as the engine holds them; 0: no limit. */
-  readonly maxResultBytes: number;
-}
-
-/** What an engine can do; embedded.ts and remote.ts. Failures are the engine's own. */
-export interface Engine extends AsyncDisposable {
-  /** Tenants' queries that can run at once. */
-  readonly reads: number;
-  query(statement: string): Promise<unknown[]>;
-  /** Lines of JSON. Settles only when the engine has let go of the query, also when `signal` aborts. */
-  read(statement: string, limits: ReadLimits, signal: AbortSignal): Promise<Buffer>;
-  ping(): Promise<void>;
-  command(statement: string): Promise<void>;
-  insert(insert: Insert): Promise<void>;
-}
 
 export interface ClickHouse extends AsyncDisposable {
   /** True when other processes may write to the same tables. */

@@ -9,7 +9,7 @@ import { mkdir, rm, unlink, writeFile } from "node:fs/promises";
 import { type ClickHouseClient, createClient } from "@clickhouse/client";
 import { giveBack } from "../free-buffer.ts";
 import { untilAborted } from "./cancel.ts";
-import type { Engine, Insert } from "./client.ts";
+import type { Engine, Insert } from "./engine.ts";
 import { columnNames, nativeBlock, nativeStructure } from "./native-block.ts";
 import { Sql, sql } from "./sql.ts";
 import { insertSettings, killStatement, QUERY_SETTINGS, readSettings } from "./statement-settings.ts";

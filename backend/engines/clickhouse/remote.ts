@@ -6,7 +6,7 @@ import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { type ClickHouseClient, createClient } from "@clickhouse/client";
 import { untilAborted } from "./cancel.ts";
-import type { Engine, ReadLimits } from "./client.ts";
+import type { Engine, ReadLimits } from "./engine.ts";
 import { columnNames, nativeBlock } from "./native-block.ts";
 import { insertSettings, killStatement, QUERY_SETTINGS, readSettings } from "./statement-settings.ts";
 

@@ -1,6 +1,6 @@
 // The settings that every statement carries, embedded or remote, so that neither a server's profile nor a version's default changes what a
 // statement means.
-import type { Insert, ReadLimits } from "./client.ts";
+import type { Insert, ReadLimits } from "./engine.ts";
 import { Sql, sql } from "./sql.ts";
 
 /** A query of our own is bounded in time and memory; 64-bit integers arrive as strings, because a double would round them. */

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startTestEngine, type TestEngine } from "../../test/fixtures/metrics-engine.ts";
 import type { SigningKey } from "../auth/request-identity.ts";
-import { createMetricsIngest } from "./ingest.ts";
-import { VictoriaMetricsStore } from "./store.ts";
+import { createExpositionIngest } from "./exposition-ingest.ts";
+import { VictoriaMetricsStore } from "../metrics/store.ts";
 
 let engine: TestEngine;
 let store: VictoriaMetricsStore;
@@ -21,7 +21,7 @@ function keyOf(orgId: string, more: Partial<SigningKey> = {}): SigningKey {
 
 const KEPT = { retentionMs: 30 * 86_400_000 };
 const ingest = (orgId: string, text: string, receivedAt = new Date()) =>
-  createMetricsIngest(store, KEPT)(keyOf(orgId), Buffer.from(text), { receivedAt });
+  createExpositionIngest(store, KEPT)(keyOf(orgId), Buffer.from(text), { receivedAt });
 
 type Series = Record<string, string>;
 
@@ -70,7 +70,7 @@ test("no spelling of another tenant's labels gets a sample anywhere but into the
 
 test("a key without a node name cannot be given one by the body, and an org is never empty", async () => {
   const withKey = (key: SigningKey) =>
-    createMetricsIngest(store, KEPT)(key, Buffer.from('nameless{node="other"} 1\n'), { receivedAt: new Date() });
+    createExpositionIngest(store, KEPT)(key, Buffer.from('nameless{node="other"} 1\n'), { receivedAt: new Date() });
   await withKey(keyOf("nameless", { node: "" }));
   expect(await series("nameless")).toMatchObject([{ node: "host-of-nameless" }]);
   await expect(withKey(keyOf(""))).rejects.toThrow("without org_id");
@@ -78,7 +78,7 @@ test("a key without a node name cannot be given one by the body, and an org is n
 
 test("names that look like flags of the request stay names", async () => {
   await ingest("odd", 'up{extra_label="org_id=victim",timestamp="5"} 1\n');
-  await createMetricsIngest(store, KEPT)(keyOf("odd", { node: "a=b&extra_label=org_id=victim" }), Buffer.from("other 1\n"), {
+  await createExpositionIngest(store, KEPT)(keyOf("odd", { node: "a=b&extra_label=org_id=victim" }), Buffer.from("other 1\n"), {
     receivedAt: new Date(),
   });
   expect(await series("odd", "other")).toMatchObject([{ org_id: "odd", node: "a=b&extra_label=org_id=victim" }]);
@@ -148,7 +148,7 @@ test("the same body again is the same samples: lines without a time get the time
 
 test("a store that cannot be reached is 502 with Retry-After; a body it refuses is not sent again", async () => {
   await using away = new VictoriaMetricsStore({ writeUrl: "http://127.0.0.1:1", queryUrl: "http://127.0.0.1:1" });
-  const write = createMetricsIngest(away, KEPT)(keyOf("o"), Buffer.from("up 1\n"), { receivedAt: new Date() });
+  const write = createExpositionIngest(away, KEPT)(keyOf("o"), Buffer.from("up 1\n"), { receivedAt: new Date() });
   await expect(write).rejects.toMatchObject({ code: "storage_unavailable", status: 502, retryAfterS: 2 });
   await expect(away.query("o", "query", new URLSearchParams({ query: "up" }))).rejects.toMatchObject({ code: "storage_unavailable" });
   await expect(away.check()).rejects.toThrow("ECONNREFUSED");
@@ -163,7 +163,7 @@ test("large bodies of one organisation wait for each other, and nobody else's fo
       await new Promise<void>((resolve) => ends.push(resolve));
     },
   } as unknown as VictoriaMetricsStore;
-  const ingestHeld = createMetricsIngest(held, KEPT);
+  const ingestHeld = createExpositionIngest(held, KEPT);
   const large = () => Buffer.from("up 1\n".repeat(250_000));
   const send = (orgId: string, body: Buffer) => ingestHeld(keyOf(orgId), body, { receivedAt: new Date() });
   const flood = [send("red", large()), send("red", large()), send("red", large())];

@@ -2,10 +2,10 @@
 // judged good and the whole body went to the engine, or nothing of it did. Large bodies take turns, by organisation: together they would
 // hold the event loop and every place of the engine's for many seconds.
 import { ApiError } from "../errors.ts";
-import { FairTurns, QueueFullError } from "../turns/fair-turns.ts";
-import type { IngestSignal } from "../ingest/routes.ts";
-import { checkExposition, ExpositionError, type ExpositionLimits, type ExpositionVerdict } from "./exposition.ts";
-import type { MetricsStore } from "./store.ts";
+import { FairTurns, QueueFullError } from "../admission/fair-turns.ts";
+import type { IngestSignal } from "./routes.ts";
+import { checkExposition, ExpositionError, type ExpositionLimits, type ExpositionVerdict } from "../metrics/exposition.ts";
+import type { MetricsStore } from "../metrics/store.ts";
 
 export interface MetricsIngestOptions {
   /** The engine drops older samples, which are counted here. */
@@ -27,7 +27,7 @@ const FUTURE_MS = 2 * 86_400_000;
  * `body` is corrected in place, see exposition.ts. Throws ApiError `invalid_payload` naming the first bad line, with nothing stored;
  * `storage_unavailable` and `unstorable` as the store does.
  */
-export function createMetricsIngest(store: MetricsStore, { retentionMs }: MetricsIngestOptions): IngestSignal {
+export function createExpositionIngest(store: MetricsStore, { retentionMs }: MetricsIngestOptions): IngestSignal {
   const turns = new FairTurns(TURNS);
   const ingest: IngestSignal = async (key, body, { receivedAt }) => {
     const now = receivedAt.getTime();

@@ -4,7 +4,7 @@
 import { isUtf8 } from "node:buffer";
 import { ApiError } from "../errors.ts";
 import { JsonScanner, utf8 } from "./json-scanner.ts";
-import { asObject, EXACT_INTEGER, FieldError, type Json } from "../otlp/json.ts";
+import { asObject, EXACT_INTEGER, FieldError, type Json } from "./json.ts";
 
 /** The names of the three nested lists of a signal's document. */
 export interface BatchShape {

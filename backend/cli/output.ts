@@ -1,0 +1,39 @@
+// How commands print. Invariant: results go to stdout, everything else to stderr.
+import { Client } from "./client.ts";
+import type { World } from "./io.ts";
+import { table, type Row } from "./table.ts";
+
+export interface GlobalOptions {
+  url?: string;
+  json?: boolean;
+  allowPlainHttp?: boolean;
+}
+
+/** What every command gets: the client of the global options, and how to print. */
+export interface Console {
+  readonly world: World;
+  client(): Client;
+  /** Rows as a table, or as one JSON array with --json. */
+  print(rows: readonly Row[], columns: readonly string[]): void;
+  /** A result that another program may take: plain on stdout, with its explanation on stderr; or the object with --json. */
+  result(plain: string, explanation: string, object: Row): void;
+  note(text: string): void;
+  readonly json: boolean;
+}
+
+export function consoleOf(world: World, options: () => GlobalOptions): Console {
+  const line = (text: string) => void world.stdout.write(`${text}\n`);
+  return {
+    world,
+    client: () => new Client(world, options()),
+    get json() {
+      return options().json ?? false;
+    },
+    print: (rows, columns) => line(options().json ? JSON.stringify(rows) : rows.length > 0 ? table(rows, columns) : "none"),
+    result: (plain, explanation, object) => {
+      if (!options().json) world.stderr.write(`${explanation}\n`);
+      line(options().json ? JSON.stringify(object) : plain);
+    },
+    note: (text) => void world.stderr.write(`${text}\n`),
+  };
+}

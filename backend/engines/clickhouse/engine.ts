@@ -1,0 +1,30 @@
+// What embedded ClickHouse and a server of it have in common. Invariant: failures are the engine's own, and are classified in client.ts.
+import type { NativeColumns, NativeRows } from "./native-block.ts";
+
+export interface Insert {
+  readonly table: string;
+  readonly columns: NativeColumns;
+  /** They become one block: per partition, all of them are stored or none. */
+  readonly rows: readonly NativeRows[];
+  /** The engine stores rows under one token once per partition, also across replicas. */
+  readonly deduplicationToken?: string;
+}
+
+export interface ReadLimits {
+  /** A whole number. */
+  readonly maxSeconds: number;
+  /** Of the rows as the engine holds them; 0: no limit. */
+  readonly maxResultBytes: number;
+}
+
+/** What an engine can do. */
+export interface Engine extends AsyncDisposable {
+  /** Tenants' queries that can run at once. */
+  readonly reads: number;
+  query(statement: string): Promise<unknown[]>;
+  /** Lines of JSON. Settles only when the engine has let go of the query, also when `signal` aborts. */
+  read(statement: string, limits: ReadLimits, signal: AbortSignal): Promise<Buffer>;
+  ping(): Promise<void>;
+  command(statement: string): Promise<void>;
+  insert(insert: Insert): Promise<void>;
+}

@@ -1,0 +1,106 @@
+// One page of a tenant's rows as the JSON that is answered. Invariant: a page is cut by rows and by bytes, has at least one row if there
+// is any, and its memory stays that of the engine's own result: rows are handed on as the engine wrote them, never parsed.
+import { type Ask, type ClickHouse, TooLargeError } from "../engines/clickhouse/client.ts";
+import { and, Sql, sql } from "../engines/clickhouse/sql.ts";
+import type { QueryOptions } from "../admission/in-turn.ts";
+import { type Cursor, type Found, type Page, pageConditions, nanoseconds } from "./page.ts";
+
+/** A page ends with the row that reaches this. */
+const MAX_PAGE_BYTES = 16 * 1024 * 1024;
+
+/** What is read: `columns` as they are answered, `sizes` the columns whose bytes are large. */
+export interface Selection {
+  readonly table: "logs" | "spans";
+  readonly columns: Sql;
+  readonly sizes: Sql;
+  readonly conditions: readonly Sql[];
+}
+
+/** Newest first. Throws ApiError as ClickHouse.read does. */
+export function foundPage(
+  clickhouse: ClickHouse,
+  orgId: string,
+  { page, options, maxPageBytes = MAX_PAGE_BYTES, ...selection }: Selection & { page: Page; options: QueryOptions; maxPageBytes?: number },
+): Promise<Found> {
+  const where = and([sql`org_id = ${orgId}`, ...pageConditions(page), ...selection.conditions]);
+  return clickhouse.read(orgId, options, async (ask) => {
+    try {
+      return toPage(await ask(selectRows(selection, where, page.limit + 1), maxPageBytes), page.limit, maxPageBytes);
+    } catch (error) {
+      if (!(error instanceof TooLargeError)) throw error;
+      return readLargeRows(ask, selection, where, { orgId, limit: page.limit, maxPageBytes });
+    }
+  });
+}
+
+function selectRows({ table, columns }: Selection, where: Sql, limit: number): Sql {
+  return sql`SELECT toUnixTimestamp64Nano(time) AS time_ns, id, ${columns} FROM ${new Sql(table)}
+    WHERE ${where} ORDER BY ${new Sql(table)}.time DESC, id DESC LIMIT ${limit}`;
+}
+
+interface Position {
+  readonly time_ns: string;
+  readonly id: string;
+  readonly bytes: string;
+}
+
+/** Asks where the rows are and how large, then for as many as fit. */
+async function readLargeRows(
+  ask: Ask,
+  selection: Selection,
+  where: Sql,
+  { orgId, limit, maxPageBytes }: { orgId: string; limit: number; maxPageBytes: number },
+): Promise<Found> {
+  const text = await ask(
+    sql`SELECT toUnixTimestamp64Nano(time) AS time_ns, id, byteSize(${selection.sizes}) AS bytes FROM ${new Sql(selection.table)}
+        WHERE ${where} ORDER BY time DESC, id DESC LIMIT ${limit + 1}`,
+  );
+  const positions = text
+    .toString("latin1")
+    .split("\n", limit + 1)
+    .filter(Boolean)
+    .map((line) => JSON.parse(line) as Position);
+  let bytes = 0;
+  let count = 0;
+  while (count < Math.min(limit, positions.length) && bytes < maxPageBytes) bytes += Number(positions[count++]?.bytes);
+  // The row that passes the limit waits for the next page, unless it is alone.
+  if (bytes > maxPageBytes && count > 1) count -= 1;
+  const chosen = positions.slice(0, count);
+  if (chosen.length === 0) return toPage(Buffer.alloc(0), limit, maxPageBytes);
+  const tuples = chosen.map(({ time_ns, id }) => sql`(${nanoseconds(BigInt(time_ns))}, ${BigInt(id)})`.text).join(", ");
+  const exactly = and([sql`org_id = ${orgId}`, sql`(time, id) IN (${new Sql(tuples)})`]);
+  const page = toPage(await ask(selectRows(selection, exactly, count)), count, maxPageBytes);
+  const last = chosen.at(-1) as Position;
+  const more = positions.length > count ? { time: BigInt(last.time_ns), id: BigInt(last.id) } : undefined;
+  return { json: page.json, next: page.next ?? more };
+}
+
+const COMMA = 0x2c;
+const LINE_END = 0x0a;
+const OPEN = 0x7b;
+const [OPEN_ARRAY, CLOSE_ARRAY] = [0x5b, 0x5d];
+const POSITION = /^\{"time_ns":"(\d+)","id":"(\d+)",/;
+const POSITION_MAX_BYTES = 80;
+
+/** `lines` holds one more row than `limit` when there is a next page; it is written over. */
+export function toPage(lines: Buffer, limit: number, maxBytes: number): Found {
+  if (lines.length === 0) return { json: Buffer.from("[]"), next: undefined };
+  let [from, to, rows] = [0, 0, 0];
+  let last: Cursor | undefined;
+  while (from < lines.length && rows < limit && (rows === 0 || to < maxBytes)) {
+    const [prefix, time, id] = POSITION.exec(lines.toString("latin1", from, from + POSITION_MAX_BYTES)) ?? [];
+    if (prefix === undefined || time === undefined || id === undefined) throw new Error("the engine answered something other than rows");
+    const end = lines.indexOf(LINE_END, from);
+    const lineEnd = end === -1 ? lines.length : end;
+    // What is written is always behind what is read: the position is left out of each row.
+    lines[to] = rows === 0 ? OPEN_ARRAY : COMMA;
+    lines[to + 1] = OPEN;
+    lines.copyWithin(to + 2, from + prefix.length, lineEnd);
+    to += 2 + lineEnd - from - prefix.length;
+    last = { time: BigInt(time), id: BigInt(id) };
+    from = lineEnd + 1;
+    rows += 1;
+  }
+  lines[to] = CLOSE_ARRAY;
+  return { json: lines.subarray(0, to + 1), next: from < lines.length ? last : undefined };
+}
