@@ -7,11 +7,8 @@ import { Command } from "commander";
 import { addBackupCommands } from "./data-dir/backup.ts";
 import { DataDirInUseError, lockDataDir } from "./data-dir/lock.ts";
 import packageFile from "./package.json" with { type: "json" };
-import { readSettings, SettingsError } from "./settings.ts";
+import { readSettings, type Role, ROLES, SettingsError } from "./settings.ts";
 import { StartError } from "./startup-error.ts";
-import type { Role } from "./serve.ts";
-
-const ROLES: readonly Role[] = ["api", "alerting"];
 
 async function start(roles: readonly Role[]): Promise<void> {
   const { settings, secrets } = readSettings();

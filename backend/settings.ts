@@ -43,6 +43,10 @@ import { type ListenAddress, SettingsReader } from "../agent/common/settings-rea
 
 export { type ListenAddress, SettingsError } from "../agent/common/settings-reader.ts";
 
+/** What one process does of the whole: `--roles`. */
+export const ROLES = ["api", "alerting"] as const;
+export type Role = (typeof ROLES)[number];
+
 /** How long the metrics engine keeps samples. */
 export interface Retention {
   /** As VictoriaMetrics takes it, e.g. `30d`. */

@@ -44,6 +44,7 @@ const REFUSED: [wall: string, file: string, text: string][] = [
     [`engines know no ${name}`, `backend/engines/a/${name}.ts`, type(`../../${name}/x.ts`)],
   ]),
   ["engines know no wiring", "backend/engines/a/serve.ts", type("../../serve.ts")],
+  ["engines know no wiring", "backend/engines/a/stores.ts", type("../../stores.ts")],
   ["engines know no settings", "backend/engines/a/settings-of.ts", type("../../settings.ts")],
   ["engines know no protocol", "backend/engines/a/protocol.ts", type("../../../agent/protocol/signature.ts")],
   ["the program atherops talks HTTP", "backend/cli/errors.ts", type("../errors.ts")],

@@ -1,6 +1,6 @@
 // Opens the relational store: SQLite under DATA_DIR when no URL is set, else PostgreSQL through a connection pool; one code path
 // for both. Invariant: it knows no domain's tables, and a store that cannot be reached is always ApiError `storage_unavailable`, so
-// that no route has to tell a lost connection from a wrong statement. Opened by serve.ts and by tests.
+// that no route has to tell a lost connection from a wrong statement.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { Kysely, PGliteDialect, PostgresDialect, type Dialect } from "kysely";

@@ -1,0 +1,138 @@
+// Opens the stores of one backend, and the engines of those that are embedded. Invariant: a store that is answered can be used, its schema
+// and retention those of this version; whatever was opened closes with `stack`.
+import { availableParallelism } from "node:os";
+import { join } from "node:path";
+import { sql } from "kysely";
+import { bootstrap } from "./bootstrap.ts";
+import { type ClickHouse, openClickHouse } from "./engines/clickhouse/client.ts";
+import { applyRetention, migrate as migrateClickHouse } from "./engines/clickhouse/migrate.ts";
+import { openDatabase, type Database } from "./engines/postgres/database.ts";
+import { migrate as migrateDatabase } from "./engines/postgres/migrate.ts";
+import { type EmbeddedVictoriaMetrics, startVictoriaMetrics } from "./engines/victoria-metrics/embedded.ts";
+import { type EmbeddedEvaluator, startEvaluator } from "./engines/vmalert/embedded.ts";
+import type { MasterKeys } from "./enrolment/master-key.ts";
+import { ClickHouseLogStore } from "./logs/store.ts";
+import { VictoriaMetricsStore } from "./metrics/store.ts";
+import type { Log } from "./observability/log.ts";
+import type { Observations } from "./observability/own-metrics.ts";
+import type { Role, Secrets, Settings } from "./settings.ts";
+import { ClickHouseSpanStore } from "./traces/store.ts";
+
+export interface Opening {
+  readonly settings: Settings;
+  readonly secrets: Secrets;
+  readonly roles: readonly Role[];
+  readonly masterKeys: MasterKeys;
+  readonly observations: Observations;
+  readonly log: Log;
+  /** Closes what was opened, in reverse order. */
+  readonly stack: AsyncDisposableStack;
+  readonly stopping: AbortSignal;
+}
+
+export interface Stores {
+  readonly database: Database;
+  readonly metrics: VictoriaMetricsStore;
+  /** vmalert, when it is a child of this process. */
+  readonly evaluator: EmbeddedEvaluator | undefined;
+  /** Of the role `api`. */
+  readonly telemetry: Telemetry | undefined;
+  /** One per engine, for /readyz. */
+  readonly checks: Readonly<Record<string, () => Promise<void>>>;
+}
+
+export interface Telemetry {
+  readonly clickhouse: ClickHouse;
+  readonly logStore: ClickHouseLogStore;
+  readonly spanStore: ClickHouseSpanStore;
+}
+
+/** Rejects with the first failure, in the order of this list, and everything open closed by `stack`. */
+export async function openStores(opening: Opening): Promise<Stores> {
+  const [database, { metrics, evaluator }, telemetry] = await sideBySide(opening, [
+    openAccounts,
+    openMetrics,
+    async (own) => (own.roles.includes("api") ? openTelemetry(own) : undefined),
+  ]);
+  const checks = {
+    metrics: () => metrics.check(),
+    database: async () => void (await sql`SELECT 1`.execute(database.tables())),
+    ...(telemetry && { clickhouse: () => telemetry.clickhouse.ping() }),
+  };
+  return { database, metrics, evaluator, telemetry, checks };
+}
+
+/**
+ * Opens all at once: each waits for another core or another process. Stopped in reverse order, whichever was ready first. One that fails
+ * is told when all have settled, so that there is nothing that cannot be closed; of several, the first in order.
+ */
+async function sideBySide<T extends unknown[]>(
+  opening: Opening,
+  parts: [...{ [K in keyof T]: (own: Opening) => Promise<T[K]> }],
+): Promise<T> {
+  const settled = await Promise.allSettled(parts.map((open) => open({ ...opening, stack: opening.stack.use(new AsyncDisposableStack()) })));
+  const failed = settled.find((one) => one.status === "rejected");
+  if (failed) throw failed.reason;
+  return settled.map((one) => (one as PromiseFulfilledResult<unknown>).value) as T;
+}
+
+async function openAccounts({ settings, secrets, masterKeys, log, stack }: Opening): Promise<Database> {
+  const database = stack.use(await openDatabase({ url: secrets.databaseUrl, dataDir: settings.dataDir, log }));
+  for (const name of await migrateDatabase(database)) log.info({ migration: name }, "schema migrated");
+  await bootstrap({ database, settings, secrets, masterKeys, log });
+  return database;
+}
+
+async function openMetrics(opening: Opening): Promise<Pick<Stores, "metrics" | "evaluator">> {
+  const { settings, observations, log, stack, stopping, roles } = opening;
+  const { metricsWriteUrl: writeUrl, metricsQueryUrl: queryUrl } = settings;
+  if (writeUrl && queryUrl) return { metrics: stack.use(new VictoriaMetricsStore({ writeUrl, queryUrl, stopping })), evaluator: undefined };
+  const engine = await startVictoriaMetrics({
+    candidates: settings.victoriaMetricsPath,
+    dataDir: settings.dataDir,
+    retention: settings.metricsRetention.text,
+    passwordFile: join(settings.dataDir, "secrets", "engine-password"),
+    log,
+    onRestart: () => observations.restarted("victoria-metrics"),
+  });
+  stack.use(engine);
+  // One organisation's queries leave a core to all others, where there are several.
+  const queriesPerOrg = Math.max(1, Math.min(2, availableParallelism() - 1));
+  const metrics = stack.use(new VictoriaMetricsStore({ ...engine, queriesPerOrg, stopping }));
+  const isOurs = roles.includes("alerting") && !settings.evaluatorQueryUrl;
+  return { metrics, evaluator: isOurs ? stack.use(await openEvaluator(opening, engine)) : undefined };
+}
+
+function openEvaluator({ settings, observations, log }: Opening, engine: EmbeddedVictoriaMetrics): Promise<EmbeddedEvaluator> {
+  return startEvaluator({
+    candidates: settings.vmalertPath,
+    dataDir: settings.dataDir,
+    listen: settings.evaluatorListen,
+    passwordFile: join(settings.dataDir, "secrets", "engine-password"),
+    intervalMs: settings.evaluationIntervalMs,
+    delayMs: settings.evaluationDelayMs,
+    metricsQueryUrl: engine.queryUrl,
+    metricsWriteUrl: engine.writeUrl,
+    alertmanagerUrl: settings.alertmanagerUrl,
+    log,
+    onRestart: () => observations.restarted("vmalert"),
+  });
+}
+
+async function openTelemetry({ settings, secrets, log, stack, stopping }: Opening): Promise<Telemetry> {
+  const clickhouse = stack.use(
+    await openClickHouse({
+      url: secrets.clickhouseUrl,
+      dataDir: join(settings.dataDir, "clickhouse"),
+      cluster: settings.clickhouseCluster,
+      threads: settings.threadPoolSize,
+      log,
+      stopping,
+    }),
+  );
+  await migrateClickHouse(clickhouse, log);
+  await applyRetention(clickhouse, { logs: settings.logsRetentionDays, spans: settings.tracesRetentionDays }, log);
+  const logStore = stack.use(await ClickHouseLogStore.open(clickhouse));
+  const spanStore = stack.use(await ClickHouseSpanStore.open(clickhouse));
+  return { clickhouse, logStore, spanStore };
+}
