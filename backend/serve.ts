@@ -18,7 +18,7 @@ import { createLog } from "./observability/log.ts";
 import { registerLogRoutes } from "./logs/routes.ts";
 import { createExpositionIngest } from "./ingest/exposition-ingest.ts";
 import { registerMetricsRoutes } from "./metrics/routes.ts";
-import { createObservations, type Observations } from "./observability/own-metrics.ts";
+import { createOwnMetrics, type OwnMetrics } from "./observability/own-metrics.ts";
 import { Answers } from "./http/answers.ts";
 import type { Guards } from "./auth/request-identity.ts";
 import { closeRoutes, createApp } from "./http/app.ts";
@@ -48,8 +48,8 @@ export async function serve({ settings, secrets, roles }: Pick<Opening, "setting
   await using _health = await startHealth({
     listen: settings.health,
     checks: running.checks,
-    registry: running.observations.registry,
-    onChecked: (engine, isUp) => running.observations.engineUp(engine, isUp),
+    registry: running.ownMetrics.registry,
+    onChecked: (engine, isUp) => running.ownMetrics.engineUp(engine, isUp),
     draining: () => stopping.signal.aborted,
     log,
   });
@@ -60,10 +60,10 @@ export async function serve({ settings, secrets, roles }: Pick<Opening, "setting
   await stack.disposeAsync();
 }
 
-async function open(given: Omit<Opening, "masterKeys" | "observations">): Promise<Running> {
+async function open(given: Omit<Opening, "masterKeys" | "ownMetrics">): Promise<Running> {
   const { settings, secrets } = given;
   const { masterKeys, jwtSecret, jwtPreviousSecret } = loadSecrets(settings, secrets);
-  const opening = { ...given, masterKeys, observations: createObservations() };
+  const opening = { ...given, masterKeys, ownMetrics: createOwnMetrics() };
   const stores = await openStores(opening);
   const db = stores.database.tables();
   const sessions = new Sessions({ db, jwtSecret, jwtPreviousSecret, ttlMs: settings.jwtTtlMs });
@@ -78,12 +78,12 @@ async function openApi(
   { clickhouse, logStore, spanStore }: Telemetry,
   alerting: string | FastifyInstance | undefined,
 ): Promise<void> {
-  const { settings, stack, observations, guards, metrics, stopping } = running;
+  const { settings, stack, ownMetrics, guards, metrics, stopping } = running;
   const decoder = stack.use(openOtlpDecoder());
   const app = await createApp({ ...appOptions(running), openApiTitle: "AtherOps telemetry API" });
   registerIngestRoutes(app, {
     guards,
-    observations,
+    ownMetrics,
     metrics: createExpositionIngest(metrics, { retentionMs: settings.metricsRetention.ms }),
     logs: createOtlpIngest({ signal: "logs", store: logStore, decoder, retentionDays: settings.logsRetentionDays }),
     traces: createOtlpIngest({ signal: "traces", store: spanStore, decoder, retentionDays: settings.tracesRetentionDays }),
@@ -94,9 +94,9 @@ async function openApi(
   registerAccountRoutes(app, { db: running.database.tables(), sessions: running.sessions, guards });
   registerEnrolmentRoutes(app, { db: running.database.tables(), masterKeys: running.masterKeys, keys: running.keyCache, guards });
   const answers = new Answers();
-  observations.gauge("query_answers_held_bytes", () => answers.heldBytes);
-  observations.queries("logs", () => clickhouse.reads);
-  observations.queries("metrics", () => metrics.queries);
+  ownMetrics.gauge("query_answers_held_bytes", () => answers.heldBytes);
+  ownMetrics.queries("logs", () => clickhouse.reads);
+  ownMetrics.queries("metrics", () => metrics.queries);
   registerLogRoutes(app, { store: logStore, answers, guards });
   registerTraceRoutes(app, { store: spanStore, answers, guards });
   registerMetricsRoutes(app, { store: metrics, answers, guards });
@@ -123,18 +123,18 @@ async function openAlerting(running: Running): Promise<FastifyInstance> {
   );
   const app = await createApp({ ...appOptions(running), openApiTitle: "AtherOps alerting API" });
   alerting.addRoutes(app, guards);
-  running.observations.gauge("evaluator_in_step", () => Number(alerting.inStep));
+  running.ownMetrics.gauge("evaluator_in_step", () => Number(alerting.inStep));
   await listen(running, app, settings.alerting, "alerting");
   return app;
 }
 
-function appOptions({ settings, log, observations }: Running) {
+function appOptions({ settings, log, ownMetrics }: Running) {
   return {
     log,
     tls: settings.tls,
     trustedProxies: settings.trustedProxies,
     maxConnections: settings.maxConnections,
-    onFinished: (...seen: Parameters<Observations["finished"]>) => observations.finished(...seen),
+    onFinished: (...seen: Parameters<OwnMetrics["finished"]>) => ownMetrics.finished(...seen),
   };
 }
 

@@ -14,7 +14,7 @@ import type { MasterKeys } from "./enrolment/master-key.ts";
 import { ClickHouseLogStore } from "./logs/store.ts";
 import { VictoriaMetricsStore } from "./metrics/store.ts";
 import type { Log } from "./observability/log.ts";
-import type { Observations } from "./observability/own-metrics.ts";
+import type { OwnMetrics } from "./observability/own-metrics.ts";
 import type { Role, Secrets, Settings } from "./settings.ts";
 import { ClickHouseSpanStore } from "./traces/store.ts";
 
@@ -23,7 +23,7 @@ export interface Opening {
   readonly secrets: Secrets;
   readonly roles: readonly Role[];
   readonly masterKeys: MasterKeys;
-  readonly observations: Observations;
+  readonly ownMetrics: OwnMetrics;
   readonly log: Log;
   /** Closes what was opened, in reverse order. */
   readonly stack: AsyncDisposableStack;
@@ -84,7 +84,7 @@ async function openAccounts({ settings, secrets, masterKeys, log, stack }: Openi
 }
 
 async function openMetrics(opening: Opening): Promise<Pick<Stores, "metrics" | "evaluator">> {
-  const { settings, observations, log, stack, stopping, roles } = opening;
+  const { settings, ownMetrics, log, stack, stopping, roles } = opening;
   const { metricsWriteUrl: writeUrl, metricsQueryUrl: queryUrl } = settings;
   if (writeUrl && queryUrl) return { metrics: stack.use(new VictoriaMetricsStore({ writeUrl, queryUrl, stopping })), evaluator: undefined };
   const engine = await startVictoriaMetrics({
@@ -93,7 +93,7 @@ async function openMetrics(opening: Opening): Promise<Pick<Stores, "metrics" | "
     retention: settings.metricsRetention.text,
     passwordFile: join(settings.dataDir, "secrets", "engine-password"),
     log,
-    onRestart: () => observations.restarted("victoria-metrics"),
+    onRestart: () => ownMetrics.restarted("victoria-metrics"),
   });
   stack.use(engine);
   // One organisation's queries leave a core to all others, where there are several.
@@ -103,7 +103,7 @@ async function openMetrics(opening: Opening): Promise<Pick<Stores, "metrics" | "
   return { metrics, evaluator: isOurs ? stack.use(await openEvaluator(opening, engine)) : undefined };
 }
 
-function openEvaluator({ settings, observations, log }: Opening, engine: EmbeddedVictoriaMetrics): Promise<EmbeddedEvaluator> {
+function openEvaluator({ settings, ownMetrics, log }: Opening, engine: EmbeddedVictoriaMetrics): Promise<EmbeddedEvaluator> {
   return startEvaluator({
     candidates: settings.vmalertPath,
     dataDir: settings.dataDir,
@@ -115,7 +115,7 @@ function openEvaluator({ settings, observations, log }: Opening, engine: Embedde
     metricsWriteUrl: engine.writeUrl,
     alertmanagerUrl: settings.alertmanagerUrl,
     log,
-    onRestart: () => observations.restarted("vmalert"),
+    onRestart: () => ownMetrics.restarted("vmalert"),
   });
 }
 

@@ -2,7 +2,7 @@
 // counts (backend/observability/own-metrics.ts, agent/status/metrics.ts), never from a list of its own.
 import type { AgentStatus } from "../agent/status/status.ts";
 import { ownMetrics as agentRows } from "../agent/status/metrics.ts";
-import { createObservations, READ_AT_SCRAPE } from "../backend/observability/own-metrics.ts";
+import { createOwnMetrics, READ_AT_SCRAPE } from "../backend/observability/own-metrics.ts";
 
 export interface OwnMetric {
   readonly name: string;
@@ -13,9 +13,9 @@ export interface OwnMetric {
 }
 
 export function backendMetrics(): OwnMetric[] {
-  const observations = createObservations({ defaults: false });
-  for (const name of Object.keys(READ_AT_SCRAPE)) observations.gauge(name as keyof typeof READ_AT_SCRAPE, () => 0);
-  const declared = observations.registry.getMetricsAsArray() as unknown as {
+  const ownMetrics = createOwnMetrics({ defaults: false });
+  for (const name of Object.keys(READ_AT_SCRAPE)) ownMetrics.gauge(name as keyof typeof READ_AT_SCRAPE, () => 0);
+  const declared = ownMetrics.registry.getMetricsAsArray() as unknown as {
     name: string;
     help: string;
     type: string;

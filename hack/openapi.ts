@@ -10,7 +10,7 @@ import { registerIngestRoutes } from "../backend/ingest/routes.ts";
 import { registerLogRoutes } from "../backend/logs/routes.ts";
 import { registerMetricsRoutes } from "../backend/metrics/routes.ts";
 import { createLog } from "../backend/observability/log.ts";
-import { createObservations } from "../backend/observability/own-metrics.ts";
+import { createOwnMetrics } from "../backend/observability/own-metrics.ts";
 import { registerTraceRoutes } from "../backend/traces/routes.ts";
 
 /** The page of each service: path → text, pretty-printed, paths in order. */
@@ -24,7 +24,7 @@ const guards = { user: () => nobody, signed: () => nobody };
 async function apiRoutes(): Promise<FastifyInstance> {
   const app = await createApp({ log: createLog("silent"), openApiTitle: "AtherOps telemetry API" });
   // No handler ever runs, so that none misses its store.
-  const parts = { guards, observations: createObservations({ defaults: false }), quota: {}, memoryBytes: 0 } as never;
+  const parts = { guards, ownMetrics: createOwnMetrics({ defaults: false }), quota: {}, memoryBytes: 0 } as never;
   registerIngestRoutes(app, parts);
   registerAccountRoutes(app, parts);
   registerEnrolmentRoutes(app, parts);

@@ -22,7 +22,7 @@ beforeEach(() => {
     { cwd: ROOT },
   );
   for (const file of files) cpSync(join(ROOT, file), join(root, file));
-  writeFileSync(join(root, "CHANGELOG.md"), "# Changelog\n\n## [Unreleased]\n\n- A door.\n");
+  writeFileSync(join(root, "CHANGELOG.md"), "# Changelog\n\n## [Unreleased]\n\n- A feature.\n");
   onTestFinished(() => rmSync(root, { recursive: true }));
 });
 
@@ -74,7 +74,7 @@ test("another version is written everywhere, and has what was unreleased", () =>
   expect(versionOf(root)).toBe("7.8.9-rc.1");
   expect(copies(root).map((copy) => copy.version)).toEqual(Array.from({ length: before + 1 }, () => "7.8.9-rc.1"));
   expect(readFileSync(join(root, "CHANGELOG.md"), "utf8")).toBe(
-    "# Changelog\n\n## [Unreleased]\n\n## [7.8.9-rc.1] - 2030-01-31\n\n- A door.\n",
+    "# Changelog\n\n## [Unreleased]\n\n## [7.8.9-rc.1] - 2030-01-31\n\n- A feature.\n",
   );
   // What is written is read again, from one that is no release to one that is.
   writeFileSync(join(root, "CHANGELOG.md"), readFileSync(join(root, "CHANGELOG.md"), "utf8").replace("## [7", "- A window.\n\n## [7"));

@@ -118,7 +118,7 @@ export class Lease {
       [Symbol.asyncDispose]: async () => {
         over.abort(new LeaseLostError("given back"));
         await renewing;
-        await this.#giveBack(held.lease);
+        await this.#release(held.lease);
       },
     };
   }
@@ -153,7 +153,7 @@ export class Lease {
     return second;
   }
 
-  async #giveBack(lease: LeaseObject): Promise<void> {
+  async #release(lease: LeaseObject): Promise<void> {
     const { holderIdentity: _, ...rest } = lease.spec ?? {};
     try {
       await this.#write(

@@ -34,7 +34,7 @@ export class MemoryBudget {
     return true;
   }
 
-  giveBack(bytes: number): void {
+  release(bytes: number): void {
     this.#usedBytes -= bytes;
   }
 }
@@ -63,7 +63,7 @@ export class Reservation implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.#budget.giveBack(this.#bytes);
+    this.#budget.release(this.#bytes);
     this.#bytes = 0;
   }
 }

@@ -59,7 +59,7 @@ export class FairTurns {
     try {
       return await work();
     } finally {
-      this.#giveBack(orgId);
+      this.#release(orgId);
     }
   }
 
@@ -116,7 +116,7 @@ export class FairTurns {
     this.#moveToEnd(orgId, org);
   }
 
-  #giveBack(orgId: string): void {
+  #release(orgId: string): void {
     const org = this.#orgs.get(orgId) as Org;
     this.#running -= 1;
     org.running -= 1;

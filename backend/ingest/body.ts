@@ -3,7 +3,7 @@
 import type { IncomingMessage } from "node:http";
 import { constants, createGunzip, createZstdDecompress } from "node:zlib";
 import { ApiError } from "../errors.ts";
-import { giveBack } from "../engines/free-buffer.ts";
+import { freeBuffer } from "../engines/free-buffer.ts";
 import type { Reservation } from "../admission/byte-budget.ts";
 
 /** The contract's limit, compressed and decompressed. */
@@ -52,7 +52,7 @@ export async function readBody(
   const keep = (chunk: Buffer): void => {
     try {
       body.add(chunk);
-      if (!decompressor) giveBack(chunk);
+      if (!decompressor) freeBuffer(chunk);
     } catch (error) {
       decoded.off("data", keep);
       reject(error);
@@ -134,7 +134,7 @@ class GrowingBuffer {
 
   /** Gives the memory back at once; nothing may refer to it. */
   discard(): void {
-    giveBack(this.#bytes);
+    freeBuffer(this.#bytes);
     this.#bytes = new Uint8Array(0);
     this.#length = 0;
   }
@@ -147,7 +147,7 @@ class GrowingBuffer {
     this.#reservation.add(size);
     const grown = new Uint8Array(Buffer.allocUnsafeSlow(size).buffer);
     grown.set(this.#bytes);
-    giveBack(this.#bytes);
+    freeBuffer(this.#bytes);
     this.#bytes = grown;
     this.#reservation.add(-before);
   }

@@ -3,7 +3,7 @@
 import { getPriority, setPriority } from "node:os";
 import { parentPort } from "node:worker_threads";
 import { ApiError } from "../errors.ts";
-import { giveBack } from "../engines/free-buffer.ts";
+import { freeBuffer } from "../engines/free-buffer.ts";
 import type { BatchPlan } from "../otlp/batch.ts";
 import { type DecodeAnswer, decodePlanned, type DecodeTask, type Go, planNow } from "./otlp-decoder.ts";
 
@@ -33,7 +33,7 @@ function decode({ go }: Go): DecodeAnswer {
   waiting = undefined;
   return answering(task, () => {
     const answer: DecodeAnswer = go ? { decoded: decodePlanned(task, plan) } : { stopped: true };
-    giveBack(task.body);
+    freeBuffer(task.body);
     return answer;
   });
 }
@@ -42,7 +42,7 @@ function answering({ body }: DecodeTask, work: () => DecodeAnswer): DecodeAnswer
   try {
     return work();
   } catch (error) {
-    giveBack(body);
+    freeBuffer(body);
     if (error instanceof ApiError) return { code: error.code, message: error.message };
     return { failure: error instanceof Error ? (error.stack ?? error.message) : String(error) };
   }

@@ -6,7 +6,7 @@ import { gzipSync, zstdCompressSync } from "node:zlib";
 import { expect, test, vi } from "vitest";
 import { ApiError } from "../errors.ts";
 import { createLog } from "../observability/log.ts";
-import { createObservations } from "../observability/own-metrics.ts";
+import { createOwnMetrics } from "../observability/own-metrics.ts";
 import type { SigningKey } from "../auth/request-identity.ts";
 import { closeRoutes, createApp } from "../http/app.ts";
 import { registerIngestRoutes, type IngestRoutesOptions, type IngestSignal } from "./routes.ts";
@@ -17,8 +17,8 @@ const refuse: IngestSignal = async () => {
   throw new ApiError("invalid_payload", "line 1: something about bytes");
 };
 
-/** A door whose guard takes `x-org` for the tenant, and whose signals keep what they get. */
-async function openDoor(options: Partial<IngestRoutesOptions> = {}, bounds: { headMs?: number } = {}) {
+/** The routes, with a guard that takes `x-org` for the tenant, and signals that keep what they get. */
+async function openRoutes(options: Partial<IngestRoutesOptions> = {}, bounds: { headMs?: number } = {}) {
   const taken: { signal: string; org: string; body: Buffer }[] = [];
   const into =
     (signal: string): IngestSignal =>
@@ -26,7 +26,7 @@ async function openDoor(options: Partial<IngestRoutesOptions> = {}, bounds: { he
       taken.push({ signal, org: key.orgId, body: Buffer.from(body) });
       return { accepted: 1, dropped: { too_old: 2 } };
     };
-  const observations = createObservations({ defaults: false });
+  const ownMetrics = createOwnMetrics({ defaults: false });
   const app = await createApp({ log: createLog("silent"), lingerMs: 200, ...bounds });
   registerIngestRoutes(app, {
     guards: {
@@ -47,7 +47,7 @@ async function openDoor(options: Partial<IngestRoutesOptions> = {}, bounds: { he
     metrics: into("metrics"),
     logs: into("logs"),
     traces: into("traces"),
-    observations,
+    ownMetrics,
     memoryBytes: 128 * MIB,
     quota: { bytesPerSecond: 0, recordsPerSecond: 0 },
     draining: () => false,
@@ -66,7 +66,7 @@ async function openDoor(options: Partial<IngestRoutesOptions> = {}, bounds: { he
     };
   };
   const metric = async (line: string) =>
-    (await observations.registry.metrics())
+    (await ownMetrics.registry.metrics())
       .split("\n")
       .find((each) => each.startsWith(line))
       ?.split(" ")[1];
@@ -84,91 +84,91 @@ async function rawRequest(port: number, head: string): Promise<{ socket: Socket;
 }
 
 test("each of the three paths has its signal; success is 204 without a body, and is counted", async () => {
-  await using door = await openDoor();
+  await using routes = await openRoutes();
   for (const [path, signal] of [
     ["/ingest", "metrics"],
     ["/ingest/traces", "traces"],
     ["/ingest/logs/otlp", "logs"],
   ] as const) {
-    expect(await door.post("body", {}, path)).toEqual({ status: 204, code: undefined, message: "", retryAfter: null });
-    expect(door.taken.at(-1)).toMatchObject({ signal, org: "acme", body: Buffer.from("body") });
-    expect(await door.metric(`atherops_ingest_records_accepted_total{signal="${signal}"}`)).toBe("1");
-    expect(await door.metric(`atherops_ingest_records_dropped_total{signal="${signal}",reason="too_old"}`)).toBe("2");
+    expect(await routes.post("body", {}, path)).toEqual({ status: 204, code: undefined, message: "", retryAfter: null });
+    expect(routes.taken.at(-1)).toMatchObject({ signal, org: "acme", body: Buffer.from("body") });
+    expect(await routes.metric(`atherops_ingest_records_accepted_total{signal="${signal}"}`)).toBe("1");
+    expect(await routes.metric(`atherops_ingest_records_dropped_total{signal="${signal}",reason="too_old"}`)).toBe("2");
   }
 });
 
 test("the Content-Type is ignored, also a malformed one, and so is a query string", async () => {
-  await using door = await openDoor();
+  await using routes = await openRoutes();
   for (const type of ["application/json", "application/x-protobuf", "text/plain; charset=utf-8", "nonsense", ";;", "multipart/form-data"]) {
-    expect(await door.post("body", { "content-type": type }, "/ingest?x=%zz")).toMatchObject({ status: 204 });
+    expect(await routes.post("body", { "content-type": type }, "/ingest?x=%zz")).toMatchObject({ status: 204 });
   }
-  expect(door.taken.map(({ body }) => body.toString())).toEqual(Array.from({ length: 6 }, () => "body"));
+  expect(routes.taken.map(({ body }) => body.toString())).toEqual(Array.from({ length: 6 }, () => "body"));
 });
 
 test("gzip, zstd and identity are decompressed, in any case of letters; another encoding is 415", async () => {
-  await using door = await openDoor();
+  await using routes = await openRoutes();
   const body = Buffer.from("up 1\n".repeat(100_000));
-  expect(await door.post(gzipSync(body), { "content-encoding": "GZIP" })).toMatchObject({ status: 204 });
-  expect(await door.post(zstdCompressSync(body), { "content-encoding": "zstd" })).toMatchObject({ status: 204 });
-  expect(await door.post(body, { "content-encoding": "identity" })).toMatchObject({ status: 204 });
-  expect(door.taken.map((each) => each.body.equals(body))).toEqual([true, true, true]);
+  expect(await routes.post(gzipSync(body), { "content-encoding": "GZIP" })).toMatchObject({ status: 204 });
+  expect(await routes.post(zstdCompressSync(body), { "content-encoding": "zstd" })).toMatchObject({ status: 204 });
+  expect(await routes.post(body, { "content-encoding": "identity" })).toMatchObject({ status: 204 });
+  expect(routes.taken.map((each) => each.body.equals(body))).toEqual([true, true, true]);
   for (const encoding of ["br", "deflate", "gzip, gzip", "snappy"]) {
-    expect(await door.post("x", { "content-encoding": encoding })).toMatchObject({ status: 415, code: "unsupported_encoding" });
+    expect(await routes.post("x", { "content-encoding": encoding })).toMatchObject({ status: 415, code: "unsupported_encoding" });
   }
 });
 
 test("broken or cut compression is 400, and nothing is stored", async () => {
-  await using door = await openDoor();
+  await using routes = await openRoutes();
   const whole = gzipSync(Buffer.from("up 1\n".repeat(1000)));
   for (const body of [Buffer.from("not gzip"), whole.subarray(0, whole.length - 12)]) {
-    expect(await door.post(body, { "content-encoding": "gzip" })).toMatchObject({ status: 400, code: "malformed_body" });
+    expect(await routes.post(body, { "content-encoding": "gzip" })).toMatchObject({ status: 400, code: "malformed_body" });
   }
-  expect(await door.post("not zstd", { "content-encoding": "zstd" })).toMatchObject({ status: 400, code: "malformed_body" });
-  expect(door.taken).toEqual([]);
+  expect(await routes.post("not zstd", { "content-encoding": "zstd" })).toMatchObject({ status: 400, code: "malformed_body" });
+  expect(routes.taken).toEqual([]);
 });
 
 test("an empty body is 204 and stores nothing, whatever its encoding", async () => {
-  await using door = await openDoor();
+  await using routes = await openRoutes();
   for (const encoding of ["identity", "gzip", "zstd"])
-    expect(await door.post("", { "content-encoding": encoding })).toMatchObject({ status: 204 });
-  expect(await door.post(undefined)).toMatchObject({ status: 204 });
-  expect(await door.post(gzipSync(""), { "content-encoding": "gzip" })).toMatchObject({ status: 204 });
-  expect(door.taken).toEqual([]);
+    expect(await routes.post("", { "content-encoding": encoding })).toMatchObject({ status: 204 });
+  expect(await routes.post(undefined)).toMatchObject({ status: 204 });
+  expect(await routes.post(gzipSync(""), { "content-encoding": "gzip" })).toMatchObject({ status: 204 });
+  expect(routes.taken).toEqual([]);
 });
 
 test("32 MiB is taken and a byte more is not, compressed or not, declared or not", async () => {
-  await using door = await openDoor();
+  await using routes = await openRoutes();
   const exact = Buffer.alloc(32 * MIB, "x");
-  expect(await door.post(exact)).toMatchObject({ status: 204 });
+  expect(await routes.post(exact)).toMatchObject({ status: 204 });
   const over = Buffer.alloc(32 * MIB + 1, "x");
-  expect(await door.post(gzipSync(over), { "content-encoding": "gzip" })).toMatchObject({ status: 413, code: "body_too_large" });
-  expect(await door.post(zstdCompressSync(over), { "content-encoding": "zstd" })).toMatchObject({ status: 413, code: "body_too_large" });
-  const { socket, answer } = await rawRequest(door.port, `x-org: acme\r\nContent-Length: ${over.length}`);
+  expect(await routes.post(gzipSync(over), { "content-encoding": "gzip" })).toMatchObject({ status: 413, code: "body_too_large" });
+  expect(await routes.post(zstdCompressSync(over), { "content-encoding": "zstd" })).toMatchObject({ status: 413, code: "body_too_large" });
+  const { socket, answer } = await rawRequest(routes.port, `x-org: acme\r\nContent-Length: ${over.length}`);
   await once(socket, "close");
   expect(answer()).toMatch(/^HTTP\/1.1 413 [^]*body_too_large/i);
-  const undeclared = httpRequest(`${door.url}/ingest`, { method: "POST", headers: { "x-org": "acme" } });
+  const undeclared = httpRequest(`${routes.url}/ingest`, { method: "POST", headers: { "x-org": "acme" } });
   undeclared.on("error", () => undefined);
   for (let at = 0; at < over.length; at += MIB) undeclared.write(over.subarray(at, at + MIB));
   undeclared.end();
   const [response] = (await once(undeclared, "response")) as [IncomingMessage];
   response.resume();
   expect(response.statusCode).toBe(413);
-  expect(door.taken).toHaveLength(1);
-  expect(await door.metric("atherops_ingest_held_bytes")).toBe("0");
+  expect(routes.taken).toHaveLength(1);
+  expect(await routes.metric("atherops_ingest_held_bytes")).toBe("0");
 });
 
 test("an unknown sender is refused from the headers alone: the body is not waited for, and the connection closes", async () => {
-  await using door = await openDoor();
-  const { socket, answer } = await rawRequest(door.port, `Content-Length: ${32 * MIB}`);
+  await using routes = await openRoutes();
+  const { socket, answer } = await rawRequest(routes.port, `Content-Length: ${32 * MIB}`);
   socket.write(Buffer.alloc(100_000));
   await once(socket, "close");
   expect(answer()).toMatch(/^HTTP\/1.1 401 [^]*missing_header/i);
-  expect(await door.metric('atherops_ingest_requests_rejected_total{signal="metrics",reason="missing_header"}')).toBe("1");
+  expect(await routes.metric('atherops_ingest_requests_rejected_total{signal="metrics",reason="missing_header"}')).toBe("1");
 });
 
 test("after a refusal whose body was short, the connection is kept for the next request", async () => {
-  await using door = await openDoor();
-  const { socket, answer } = await rawRequest(door.port, "Content-Length: 5");
+  await using routes = await openRoutes();
+  const { socket, answer } = await rawRequest(routes.port, "Content-Length: 5");
   socket.write("hello");
   await vi.waitFor(() => expect(answer()).toContain("missing_header"));
   socket.write("POST /ingest HTTP/1.1\r\nHost: x\r\nx-org: acme\r\nContent-Length: 5\r\n\r\nhello");
@@ -177,38 +177,38 @@ test("after a refusal whose body was short, the connection is kept for the next 
 });
 
 test("a body that keeps its pace may take longer than anything else is waited for", async () => {
-  await using door = await openDoor({ pace: { graceMs: 100, leastBytesPerSecond: 10 } }, { headMs: 200 });
-  const { socket, answer } = await rawRequest(door.port, "x-org: acme\r\nContent-Length: 4000");
+  await using routes = await openRoutes({ pace: { graceMs: 100, leastBytesPerSecond: 10 } }, { headMs: 200 });
+  const { socket, answer } = await rawRequest(routes.port, "x-org: acme\r\nContent-Length: 4000");
   for (let sent = 0; sent < 40; sent += 1) {
     expect(answer()).toBe("");
     socket.write("x".repeat(100));
     await sleep(25);
   }
   await vi.waitFor(() => expect(answer()).toContain("HTTP/1.1 204"));
-  expect(door.app.server.requestTimeout).toBe(0);
+  expect(routes.app.server.requestTimeout).toBe(0);
   socket.destroy();
 });
 
 test("a body slower than its pace is 503 and its connection closes; what it held is given back", async () => {
-  await using door = await openDoor({ pace: { graceMs: 200, leastBytesPerSecond: 10_000 } });
-  const { socket, answer } = await rawRequest(door.port, `x-org: acme\r\nContent-Length: 1000000`);
+  await using routes = await openRoutes({ pace: { graceMs: 200, leastBytesPerSecond: 10_000 } });
+  const { socket, answer } = await rawRequest(routes.port, `x-org: acme\r\nContent-Length: 1000000`);
   const dripping = setInterval(() => socket.write("x"), 20);
   // Cut off in the middle of a write: a reset, or an end.
   await new Promise((resolve) => socket.on("error", () => undefined).once("close", resolve));
   clearInterval(dripping);
   expect(answer()).toMatch(/^HTTP\/1.1 503 [^]*retry-after: 1[^]*slower/i);
-  expect(await door.metric("atherops_ingest_held_bytes")).toBe("0");
+  expect(await routes.metric("atherops_ingest_held_bytes")).toBe("0");
 });
 
 test("a sender that goes away in the middle leaves nothing behind", async () => {
-  await using door = await openDoor();
-  const { socket } = await rawRequest(door.port, "x-org: acme\r\nContent-Length: 1000");
+  await using routes = await openRoutes();
+  const { socket } = await rawRequest(routes.port, "x-org: acme\r\nContent-Length: 1000");
   socket.write("x".repeat(500));
-  await vi.waitFor(async () => expect(await door.metric("atherops_ingest_requests_in_flight")).toBe("1"));
+  await vi.waitFor(async () => expect(await routes.metric("atherops_ingest_requests_in_flight")).toBe("1"));
   socket.destroy();
-  await vi.waitFor(async () => expect(await door.metric("atherops_ingest_requests_in_flight")).toBe("0"));
-  expect(await door.metric("atherops_ingest_held_bytes")).toBe("0");
-  expect(door.taken).toEqual([]);
+  await vi.waitFor(async () => expect(await routes.metric("atherops_ingest_requests_in_flight")).toBe("0"));
+  expect(await routes.metric("atherops_ingest_held_bytes")).toBe("0");
+  expect(routes.taken).toEqual([]);
 });
 
 test("bodies held at once stay within the budget, compressed ones by their real size, and 503 says when to come again", async () => {
@@ -219,72 +219,72 @@ test("bodies held at once stay within the budget, compressed ones by their real 
     await released;
     return { accepted: 1, dropped: {} };
   };
-  await using door = await openDoor({ metrics: slow, memoryBytes: 8 * MIB });
+  await using routes = await openRoutes({ metrics: slow, memoryBytes: 8 * MIB });
   using _ = { [Symbol.dispose]: release };
   const body = Buffer.alloc(2 * MIB, "x");
-  const held = [door.post(body), door.post(body, { "x-org": "other" })];
+  const held = [routes.post(body), routes.post(body, { "x-org": "other" })];
   await vi.waitFor(() => expect(storing).toBe(2));
-  expect(await door.metric("atherops_ingest_held_bytes")).toBe(String(4 * MIB));
-  expect(await door.post(Buffer.alloc(5 * MIB))).toMatchObject({ status: 503, code: "unavailable", retryAfter: "1" });
-  expect(await door.post(gzipSync(Buffer.alloc(20 * MIB)), { "content-encoding": "gzip" })).toMatchObject({ status: 503 });
-  expect(await door.metric("atherops_ingest_held_bytes")).toBe(String(4 * MIB));
-  held.push(door.post(body));
+  expect(await routes.metric("atherops_ingest_held_bytes")).toBe(String(4 * MIB));
+  expect(await routes.post(Buffer.alloc(5 * MIB))).toMatchObject({ status: 503, code: "unavailable", retryAfter: "1" });
+  expect(await routes.post(gzipSync(Buffer.alloc(20 * MIB)), { "content-encoding": "gzip" })).toMatchObject({ status: 503 });
+  expect(await routes.metric("atherops_ingest_held_bytes")).toBe(String(4 * MIB));
+  held.push(routes.post(body));
   await vi.waitFor(() => expect(storing).toBe(3));
   release();
   expect((await Promise.all(held)).map(({ status }) => status)).toEqual([204, 204, 204]);
-  expect(await door.metric("atherops_ingest_held_bytes")).toBe("0");
+  expect(await routes.metric("atherops_ingest_held_bytes")).toBe("0");
 });
 
 test("an organisation over its quota waits, another does not", async () => {
-  await using door = await openDoor({ quota: { bytesPerSecond: 1000, recordsPerSecond: 0 } });
-  expect(await door.post("x".repeat(30_000))).toMatchObject({ status: 204 });
-  const refused = await door.post("x");
+  await using routes = await openRoutes({ quota: { bytesPerSecond: 1000, recordsPerSecond: 0 } });
+  expect(await routes.post("x".repeat(30_000))).toMatchObject({ status: 204 });
+  const refused = await routes.post("x");
   expect(refused).toMatchObject({ status: 429, code: "over_quota" });
   expect(Number(refused.retryAfter)).toBeGreaterThanOrEqual(19);
-  expect(await door.post("x", { "x-org": "other" })).toMatchObject({ status: 204 });
+  expect(await routes.post("x", { "x-org": "other" })).toMatchObject({ status: 204 });
 });
 
 test("a refused body is charged like a stored one, and what is stored counts where it is more than what was sent", async () => {
   const quota = { bytesPerSecond: 1000, recordsPerSecond: 0 };
   const logs: IngestSignal = async () => ({ accepted: 1, dropped: {}, storedBytes: 30_000 });
-  await using door = await openDoor({ quota, metrics: refuse, logs });
-  expect(await door.post("x".repeat(30_000))).toMatchObject({ status: 400 });
-  expect(await door.post("x")).toMatchObject({ status: 429 });
-  expect(await door.post("x", { "x-org": "other" }, "/ingest/logs/otlp")).toMatchObject({ status: 204 });
-  expect(await door.post("x", { "x-org": "other" }, "/ingest/logs/otlp")).toMatchObject({ status: 429 });
+  await using routes = await openRoutes({ quota, metrics: refuse, logs });
+  expect(await routes.post("x".repeat(30_000))).toMatchObject({ status: 400 });
+  expect(await routes.post("x")).toMatchObject({ status: 429 });
+  expect(await routes.post("x", { "x-org": "other" }, "/ingest/logs/otlp")).toMatchObject({ status: 204 });
+  expect(await routes.post("x", { "x-org": "other" }, "/ingest/logs/otlp")).toMatchObject({ status: 429 });
   const bomb = gzipSync(Buffer.alloc(33 * MIB));
-  expect(await door.post(bomb, { "x-org": "bomber", "content-encoding": "gzip" })).toMatchObject({ status: 413 });
-  expect(await door.post("x", { "x-org": "bomber" })).toMatchObject({ status: 429 });
+  expect(await routes.post(bomb, { "x-org": "bomber", "content-encoding": "gzip" })).toMatchObject({ status: 413 });
+  expect(await routes.post("x", { "x-org": "bomber" })).toMatchObject({ status: 429 });
 });
 
 test("while draining, new bodies are 503 with Retry-After", async () => {
-  await using door = await openDoor({ draining: () => true });
-  expect(await door.post("x")).toMatchObject({ status: 503, code: "unavailable", retryAfter: "2" });
+  await using routes = await openRoutes({ draining: () => true });
+  expect(await routes.post("x")).toMatchObject({ status: 503, code: "unavailable", retryAfter: "2" });
 });
 
 test("protobuf is refused by name, whatever the Content-Type says", async () => {
-  await using door = await openDoor({ metrics: refuse, logs: refuse, traces: refuse });
+  await using routes = await openRoutes({ metrics: refuse, logs: refuse, traces: refuse });
   const protobuf = Buffer.from([0x0a, 0x7b, 0x0a, 0x1c, 0x0a, 0x0c, 0x73, 0x65, 0x72, 0x76, 0x69, 0x63, 0x65]);
   for (const path of ["/ingest", "/ingest/traces", "/ingest/logs/otlp"]) {
     for (const type of ["application/x-protobuf", "application/json"]) {
-      expect(await door.post(protobuf, { "content-type": type }, path)).toMatchObject({
+      expect(await routes.post(protobuf, { "content-type": type }, path)).toMatchObject({
         status: 400,
         message: expect.stringContaining("protobuf"),
       });
     }
     // Text that has a control character stays named by its line as well.
-    expect(await door.post('ok{a="x\u0000"} 1', {}, path)).toMatchObject({ status: 400, message: expect.stringContaining("line 1") });
-    expect(await door.post("words", {}, path)).toMatchObject({ status: 400, message: expect.stringContaining("line 1") });
+    expect(await routes.post('ok{a="x\u0000"} 1', {}, path)).toMatchObject({ status: 400, message: expect.stringContaining("line 1") });
+    expect(await routes.post("words", {}, path)).toMatchObject({ status: 400, message: expect.stringContaining("line 1") });
   }
 });
 
 test("a body in a million tiny pieces costs no more memory than its bytes", async () => {
-  await using door = await openDoor({ memoryBytes: 4 * MIB });
-  const { socket, answer } = await rawRequest(door.port, "x-org: acme\r\nTransfer-Encoding: chunked");
+  await using routes = await openRoutes({ memoryBytes: 4 * MIB });
+  const { socket, answer } = await rawRequest(routes.port, "x-org: acme\r\nTransfer-Encoding: chunked");
   const piece = "1\r\nx\r\n".repeat(10_000);
   for (let sent = 0; sent < 100; sent += 1) if (!socket.write(piece)) await once(socket, "drain");
   socket.write("0\r\n\r\n");
   await vi.waitFor(() => expect(answer()).toContain("HTTP/1.1 204"), { timeout: 20_000 });
-  expect(door.taken[0]?.body.length).toBe(1_000_000);
+  expect(routes.taken[0]?.body.length).toBe(1_000_000);
   socket.destroy();
 });

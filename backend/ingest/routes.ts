@@ -1,9 +1,9 @@
-// The one door for the three signals: who may send, how much at once, in which encoding; then the signal's own ingest. Invariant: an
+// The routes of the three signals: who may send, how much at once, in which encoding; then the signal's own ingest. Invariant: an
 // answer of 204 means stored; nothing of a body is read before its sender is authenticated.
 import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } from "fastify";
 import { ApiError } from "../errors.ts";
-import { giveBack } from "../engines/free-buffer.ts";
-import type { Observations, Signal } from "../observability/own-metrics.ts";
+import { freeBuffer } from "../engines/free-buffer.ts";
+import type { OwnMetrics, Signal } from "../observability/own-metrics.ts";
 import { type Guards, signerOf, type SigningKey } from "../auth/request-identity.ts";
 import { MAX_BODY_BYTES, readBody, type BodyPace } from "./body.ts";
 import { ByteBudget } from "../admission/byte-budget.ts";
@@ -28,7 +28,7 @@ export interface IngestRoutesOptions {
   readonly metrics: IngestSignal;
   readonly logs: IngestSignal;
   readonly traces: IngestSignal;
-  readonly observations: Observations;
+  readonly ownMetrics: OwnMetrics;
   /** `settings.ingestMemoryBytes`. */
   readonly memoryBytes: number;
   readonly quota: QuotaLimits;
@@ -48,23 +48,23 @@ const RETRY_AFTER_DRAINING_S = 2;
 
 /** Adds POST /ingest, /ingest/traces and /ingest/logs/otlp. */
 export function registerIngestRoutes(app: FastifyInstance, options: IngestRoutesOptions): void {
-  const door = new Door(options);
-  options.observations.gauge("ingest_held_bytes", () => door.budget.heldBytes);
-  options.observations.gauge("ingest_requests_in_flight", () => door.inFlight);
+  const handler = new IngestHandler(options);
+  options.ownMetrics.gauge("ingest_held_bytes", () => handler.budget.heldBytes);
+  options.ownMetrics.gauge("ingest_requests_in_flight", () => handler.inFlight);
   void app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
     // Hands the body through as a stream, whatever its type.
     scope.addContentTypeParser("*", (_request, payload, done) => done(null, payload));
     scope.addHook("onError", async (request, _reply, error) => {
       const { signal } = request.routeOptions.config;
-      if (signal) options.observations.rejected(signal, error instanceof ApiError ? error.code : "internal");
+      if (signal) options.ownMetrics.rejected(signal, error instanceof ApiError ? error.code : "internal");
     });
     const add = (url: string, signal: Signal, ingest: IngestSignal, summary: string): void => {
       scope.post(url, {
         schema: { tags: ["ingest"], security: [{ signature: [] }], summary, ...told(signal) },
         config: { signal },
         onRequest: [forgetContentType, options.guards.signed("cluster", "host", "direct")],
-        handler: (request, reply) => door.take(signal, ingest, request, reply),
+        handler: (request, reply) => handler.take(signal, ingest, request, reply),
       });
     };
     add("/ingest", "metrics", options.metrics, "Prometheus exposition text");
@@ -85,7 +85,7 @@ async function forgetContentType(request: FastifyRequest): Promise<void> {
   request.raw.headers["content-type"] = "application/octet-stream";
 }
 
-class Door {
+class IngestHandler {
   readonly budget: ByteBudget;
   readonly #quota: Quota;
   readonly #options: IngestRoutesOptions;
@@ -121,7 +121,7 @@ class Door {
       const bytes = body.length;
       const result = await ingestNamingBinary(ingest, key, body, receivedAt);
       // Not after a failure: a write may still be under way.
-      giveBack(body);
+      freeBuffer(body);
       this.#quota.charge(key.orgId, Math.max(bytes, result.storedBytes ?? 0), this.#count(signal, result));
     } catch (error) {
       // What is refused for its content has cost its reading; what is to come again is charged then.
@@ -132,9 +132,9 @@ class Door {
 
   /** The records of the body, kept or dropped. */
   #count(signal: Signal, { accepted, dropped }: IngestResult): number {
-    const { observations } = this.#options;
-    observations.accepted(signal, accepted);
-    for (const [reason, count] of Object.entries(dropped)) observations.dropped(signal, reason, count);
+    const { ownMetrics } = this.#options;
+    ownMetrics.accepted(signal, accepted);
+    for (const [reason, count] of Object.entries(dropped)) ownMetrics.dropped(signal, reason, count);
     return Object.values(dropped).reduce((sum, count) => sum + count, accepted);
   }
 }

@@ -4,17 +4,17 @@ import { once } from "node:events";
 import { expect, test } from "vitest";
 import { startHealth, type HealthOptions } from "./health.ts";
 import { createLog } from "./log.ts";
-import { createObservations } from "./own-metrics.ts";
+import { createOwnMetrics } from "./own-metrics.ts";
 
 const LOOPBACK = { host: "127.0.0.1", port: 0 };
 
 async function healthWith(options: Partial<HealthOptions> = {}) {
-  const observations = createObservations({ defaults: false });
+  const ownMetrics = createOwnMetrics({ defaults: false });
   const health = await startHealth({
     listen: LOOPBACK,
     checks: {},
-    registry: observations.registry,
-    onChecked: (engine, isUp) => observations.engineUp(engine, isUp),
+    registry: ownMetrics.registry,
+    onChecked: (engine, isUp) => ownMetrics.engineUp(engine, isUp),
     draining: () => false,
     log: createLog("silent"),
     ...options,
@@ -23,7 +23,7 @@ async function healthWith(options: Partial<HealthOptions> = {}) {
     const answer = await fetch(`http://127.0.0.1:${health.port}${path}`, { method });
     return { status: answer.status, type: answer.headers.get("content-type"), text: await answer.text() };
   };
-  return { observations, get, port: health.port, [Symbol.asyncDispose]: () => health[Symbol.asyncDispose]() };
+  return { ownMetrics, get, port: health.port, [Symbol.asyncDispose]: () => health[Symbol.asyncDispose]() };
 }
 
 const failing = async () => {
@@ -80,13 +80,13 @@ test("ready while every engine answers, not while draining", async () => {
 
 test("/metrics is Prometheus text with what was counted", async () => {
   await using health = await healthWith();
-  const { observations } = health;
-  observations.accepted("logs", 7);
-  observations.dropped("metrics", "before_retention", 2);
-  observations.rejected("traces", "over_quota");
-  observations.finished("/ingest", "POST", 204, 0.02);
-  observations.restarted("victoria-metrics");
-  observations.gauge("ingest_held_bytes", () => 42);
+  const { ownMetrics } = health;
+  ownMetrics.accepted("logs", 7);
+  ownMetrics.dropped("metrics", "before_retention", 2);
+  ownMetrics.rejected("traces", "over_quota");
+  ownMetrics.finished("/ingest", "POST", 204, 0.02);
+  ownMetrics.restarted("victoria-metrics");
+  ownMetrics.gauge("ingest_held_bytes", () => 42);
   const { status, type, text } = await health.get("/metrics");
   expect([status, type]).toEqual([200, expect.stringContaining("text/plain")]);
   for (const line of [
@@ -101,8 +101,8 @@ test("/metrics is Prometheus text with what was counted", async () => {
 });
 
 test("event-loop lag and memory of the process are there by default", async () => {
-  const observations = createObservations();
-  const text = await observations.registry.metrics();
+  const ownMetrics = createOwnMetrics();
+  const text = await ownMetrics.registry.metrics();
   expect(text).toContain("nodejs_eventloop_lag_p99_seconds");
   expect(text).toContain("process_resident_memory_bytes");
 });

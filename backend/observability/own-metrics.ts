@@ -14,7 +14,7 @@ export const READ_AT_SCRAPE = {
   evaluator_in_step: "1 while no rule change waits for the evaluator longer than 5 s.",
 } as const;
 
-export interface Observations {
+export interface OwnMetrics {
   readonly registry: Registry;
   /** Records of a body that was answered 204 and stored. */
   accepted(signal: Signal, records: number): void;
@@ -35,7 +35,7 @@ export interface Observations {
 }
 
 /** `defaults` false leaves out process and event-loop metrics, whose timers live as long as the process. */
-export function createObservations({ defaults = true }: { defaults?: boolean } = {}): Observations {
+export function createOwnMetrics({ defaults = true }: { defaults?: boolean } = {}): OwnMetrics {
   const registry = new Registry();
   if (defaults) collectDefaultMetrics({ register: registry });
   const registers = [registry];
@@ -91,7 +91,7 @@ export function createObservations({ defaults = true }: { defaults?: boolean } =
   };
 }
 
-function queryGauges(registry: Registry): Observations["queries"] {
+function queryGauges(registry: Registry): OwnMetrics["queries"] {
   const readers = new Map<string, () => { running: number; waiting: number }>();
   for (const state of ["running", "waiting"] as const) {
     void new Gauge({
@@ -107,7 +107,7 @@ function queryGauges(registry: Registry): Observations["queries"] {
   return (store, read) => void readers.set(store, read);
 }
 
-function engineGauge(registry: Registry): Observations["engineUp"] {
+function engineGauge(registry: Registry): OwnMetrics["engineUp"] {
   const up = new Gauge({
     name: "atherops_engine_up",
     help: "1 when the engine answered the last check of /readyz, by engine.",

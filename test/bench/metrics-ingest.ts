@@ -58,7 +58,7 @@ const labels = ["org_id=direct", "host_id=h", "node=n"].map((label) => `extra_la
 const straight = way("straight to VictoriaMetrics", engineUrl, `/api/v1/import/prometheus?${labels}`, () => ({
   authorization: engineAuthorization(place),
 }));
-const door = way("through the signed door", place.apiUrl, "/ingest", () => ({
+const route = way("through the signed route", place.apiUrl, "/ingest", () => ({
   ...sign(tenant.apiKey, "POST", "/ingest", Date.now() / 1000),
 }));
 
@@ -97,11 +97,11 @@ async function round(through: Way): Promise<void> {
   for (const program of ["backend", "engine"] as const) through.cpuMs[program].push((cpuMs(programs[program]) - before[program]) / sent);
 }
 
-for (const through of [straight, door]) await send(through, 1500);
+for (const through of [straight, route]) await send(through, 1500);
 const ratios: number[] = [];
 for (let n = 0; n < rounds; n += 1) {
-  for (const through of n % 2 === 0 ? [straight, door] : [door, straight]) await round(through);
-  ratios.push((door.rowsPerSecond.at(-1) ?? 0) / (straight.rowsPerSecond.at(-1) ?? 1));
+  for (const through of n % 2 === 0 ? [straight, route] : [route, straight]) await round(through);
+  ratios.push((route.rowsPerSecond.at(-1) ?? 0) / (straight.rowsPerSecond.at(-1) ?? 1));
 }
 
 function summary(numbers: readonly number[]): { median: number; least: number; most: number } {
@@ -124,12 +124,12 @@ const result = {
   rounds,
   seconds,
   straight: table(straight),
-  door: table(door),
+  route: table(route),
   ratio: summary(ratios),
 };
 console.table(
   Object.fromEntries(
-    [straight, door].map((through) => {
+    [straight, route].map((through) => {
       const { rows_per_second: rows, ...cpu } = table(through);
       return [
         through.name,
@@ -145,4 +145,4 @@ console.table(
 );
 console.log(`ratio ${result.ratio.median.toFixed(2)} (${result.ratio.least.toFixed(2)}–${result.ratio.most.toFixed(2)})`);
 console.log(JSON.stringify(result));
-await Promise.all([straight.pool.close(), door.pool.close()]);
+await Promise.all([straight.pool.close(), route.pool.close()]);

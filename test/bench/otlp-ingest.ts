@@ -45,10 +45,10 @@ interface Round {
 using folder = temporaryFolder();
 const place = await backendPlace(folder.path, { UV_THREADPOOL_SIZE: "16" });
 mkdirSync(join(folder.path, "lone"));
-type Way = "door" | StatementRows;
+type Way = "route" | StatementRows;
 const results: Record<LoadSignal, Record<Way, Round[]>> = {
-  logs: { door: [], 10_000: [], 100_000: [] },
-  spans: { door: [], 10_000: [], 100_000: [] },
+  logs: { route: [], 10_000: [], 100_000: [] },
+  spans: { route: [], 10_000: [], 100_000: [] },
 };
 await measure();
 await checkNothingLost();
@@ -63,12 +63,12 @@ async function measure(): Promise<void> {
   const pid = backend.child.pid ?? 0;
   for (const signal of LOAD_SIGNALS) {
     const bodies = Array.from({ length: clients }, () => new LoadBody(signal, records));
-    const door = (ms: number) => throughTheDoor(pool, apiKey, signal, bodies, ms);
-    await door(2000);
+    const route = (ms: number) => throughTheRoute(pool, apiKey, signal, bodies, ms);
+    await route(2000);
     await engine.insert(signal, STATEMENT_ROWS[0], 1000);
     for (let round = 0; round < rounds; round += 1) {
       const ways = [
-        async () => void results[signal].door.push(await measured(pid, () => door(seconds * 1000))),
+        async () => void results[signal].route.push(await measured(pid, () => route(seconds * 1000))),
         ...STATEMENT_ROWS.map((rows) => async () => void results[signal][rows].push(await alone(engine, signal, rows))),
       ];
       for (const way of round % 2 === 0 ? ways : ways.toReversed()) {
@@ -95,7 +95,7 @@ async function measured(pid: number, work: () => Promise<{ rows: number; ms: num
 }
 
 /** Each client sends the next body when the last one is answered: what is not answered 204 ends the run. */
-async function throughTheDoor(pool: Pool, apiKey: string, signal: LoadSignal, bodies: readonly LoadBody[], ms: number) {
+async function throughTheRoute(pool: Pool, apiKey: string, signal: LoadSignal, bodies: readonly LoadBody[], ms: number) {
   const path = INGEST_PATHS[signal];
   const startedAt = performance.now();
   let rows = 0;
@@ -124,25 +124,25 @@ async function checkNothingLost(): Promise<void> {
 function print(): void {
   const table: Record<string, Record<string, string>> = {};
   for (const signal of LOAD_SIGNALS) {
-    const { door } = results[signal];
-    for (const way of ["door", ...STATEMENT_ROWS] as const) {
+    const { route } = results[signal];
+    for (const way of ["route", ...STATEMENT_ROWS] as const) {
       const own = results[signal][way];
-      const ratios = door.map((round, index) => round.rowsPerSecond / (own[index]?.rowsPerSecond ?? Number.NaN));
-      const isDoor = way === "door";
-      table[`${signal}, ${isDoor ? "through the signed door" : `bulk insert, statements of ${way} rows`}`] = {
+      const ratios = route.map((round, index) => round.rowsPerSecond / (own[index]?.rowsPerSecond ?? Number.NaN));
+      const isRoute = way === "route";
+      table[`${signal}, ${isRoute ? "through the signed route" : `bulk insert, statements of ${way} rows`}`] = {
         "rows/s": shown(own.map((round) => round.rowsPerSecond)),
         "CPU µs/row": shown(
           own.map((round) => round.cpuUsPerRow),
           1,
         ),
-        "senders CPU µs/row": isDoor
+        "senders CPU µs/row": isRoute
           ? shown(
               own.map((round) => round.sendersCpuUsPerRow),
               1,
             )
           : "",
-        "door ÷ this": isDoor ? "" : shown(ratios, 2),
-        "read back": isDoor ? `all ${stored[signal]}` : "",
+        "route ÷ this": isRoute ? "" : shown(ratios, 2),
+        "read back": isRoute ? `all ${stored[signal]}` : "",
       };
     }
   }

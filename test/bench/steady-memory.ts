@@ -74,16 +74,16 @@ async function measure(): Promise<Record<string, number>> {
     collector: collectorPid(at) ?? 0,
   });
   const ofAgent = Math.round(clients * agentShare);
-  const door = new Pool(place.apiUrl, { connections: clients });
+  const route = new Pool(place.apiUrl, { connections: clients });
   const proxy = new Pool(at.proxyUrl, { connections: Math.max(1, ofAgent) });
   const startedAt = performance.now();
   const ended = new AbortController();
   const load = Array.from({ length: clients }, (_, client) =>
-    client < ofAgent ? throughTheAgent(proxy, client, startedAt) : throughTheDoor(door, tenant.apiKey, client, startedAt),
+    client < ofAgent ? throughTheAgent(proxy, client, startedAt) : throughTheRoute(route, tenant.apiKey, client, startedAt),
   );
   const over = Promise.all(load).finally(() => ended.abort());
   await Promise.all([over, watchMemory(pids, startedAt, ended.signal), watchDisk(startedAt, ended.signal)]);
-  await Promise.all([door.close(), proxy.close()]);
+  await Promise.all([route.close(), proxy.close()]);
   return Object.fromEntries(Object.entries(pids()).map(([name, pid]) => [name, cpuMs(pid)]));
 }
 
@@ -104,7 +104,7 @@ async function paced(client: number, startedAt: number, post: (turn: number) => 
   }
 }
 
-async function throughTheDoor(pool: Pool, apiKey: string, client: number, startedAt: number): Promise<void> {
+async function throughTheRoute(pool: Pool, apiKey: string, client: number, startedAt: number): Promise<void> {
   const bodies = new Bodies(client, expositionBody);
   await paced(client, startedAt, async (turn) => {
     const { signal, body } = bodies.next(turn);

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { mkdir, rm, unlink, writeFile } from "node:fs/promises";
 import { type ClickHouseClient, createClient } from "@clickhouse/client";
-import { giveBack } from "../free-buffer.ts";
+import { freeBuffer } from "../free-buffer.ts";
 import { untilAborted } from "./cancel.ts";
 import type { Engine, Insert } from "./engine.ts";
 import { columnNames, nativeBlock, nativeStructure } from "./native-block.ts";
@@ -91,7 +91,7 @@ async function insertRows(client: ClickHouseClient, folder: string, insert: Inse
   try {
     const block = Buffer.concat(nativeBlock(insert.columns, insert.rows));
     await writeFile(file, block, { mode: 0o600 });
-    giveBack(block);
+    freeBuffer(block);
     const names = columnNames(insert.columns);
     const source = sql`file(${file}, 'Native', ${nativeStructure(insert.columns)})`;
     const settings = Object.entries(insertSettings(insert)).map(([name, value]) => sql`${new Sql(name)} = ${value}`.text);

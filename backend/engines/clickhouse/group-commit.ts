@@ -2,7 +2,7 @@
 // Invariant: nobody is answered before the commit, one refused row fails nobody else's, and large rows of one sender never hold both
 // inserts, so that small ones are never behind two of them. Rows that are stored are used up.
 import { ApiError } from "../../errors.ts";
-import { giveBack } from "../free-buffer.ts";
+import { freeBuffer } from "../free-buffer.ts";
 import type { ClickHouse } from "./client.ts";
 import type { NativeColumns, NativeRows } from "./native-block.ts";
 
@@ -111,7 +111,7 @@ export class GroupCommit implements AsyncDisposable {
       return;
     }
     for (const { rows, resolve } of group) {
-      giveBack(rows.bytes);
+      freeBuffer(rows.bytes);
       resolve();
     }
   }
