@@ -3,7 +3,7 @@
 // all of it was right.
 //
 //   npm test                       everything but the end-to-end suite, which needs a cluster (npm run test:e2e, hack/e2e.ts)
-//   npm test -- FILE …             these tests alone, e.g. `npm test -- agent/proxy/server.test.ts`, or of a folder: no checks of the
+//   npm test -- FILE …             these tests alone, e.g. `npm test -- agent/proxy/forward.test.ts`, or of a folder: no checks of the
 //                                  whole tree, and third-party programs are fetched only when one of them runs some
 //   npm test -- <vitest arguments> the checks, then these tests, e.g. `npm test -- --project unit`
 //   npm run test:fast | test:watch every test that needs no engine, once | again after each change; no checks, and nothing is fetched
