@@ -1,8 +1,10 @@
 // The first start: secrets, the first organisation, its operator. Invariant: each is made once, however many replicas start and wherever a
 // start is interrupted; a generated secret is on disk before anything depends on it, mode 0600, and never logged.
 import { randomBytes } from "node:crypto";
-import { linkSync, mkdirSync, openSync, closeSync, fsyncSync, readFileSync, rmSync, writeSync } from "node:fs";
+import { linkSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { syncFolder } from "../agent/common/durable-file.ts";
+import { makeFolder } from "../agent/common/make-folder.ts";
 import type { Database } from "./engines/postgres/database.ts";
 import { advisoryLock } from "./engines/postgres/lock.ts";
 import { reencryptKeys } from "./enrolment/key-table.ts";
@@ -87,13 +89,10 @@ function generatedOnce(folder: string, name: string, generate: () => string): st
   const path = join(folder, name);
   const existing = readIfThere(path);
   if (existing !== undefined) return existing;
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  makeFolder(folder, 0o700);
   const draft = join(folder, `.${name}.${process.pid}.${randomBytes(4).toString("hex")}`);
-  const file = openSync(draft, "wx", 0o600);
   try {
-    writeSync(file, `${generate()}\n`);
-    fsyncSync(file);
-    closeSync(file);
+    writeFileSync(draft, `${generate()}\n`, { mode: 0o600, flag: "wx", flush: true });
     linkSync(draft, path);
     syncFolder(folder);
   } catch (error) {
@@ -111,10 +110,4 @@ function readIfThere(path: string): string | undefined {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
     throw error;
   }
-}
-
-function syncFolder(folder: string): void {
-  const handle = openSync(folder, "r");
-  fsyncSync(handle);
-  closeSync(handle);
 }

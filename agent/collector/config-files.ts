@@ -1,7 +1,10 @@
 // The collector's configuration on the disk: the one in force and the one that last ran. Invariants: a file is replaced whole or left as it
-// is; what is on the disk already is not written again, so that an agent on a full disk can be restarted and can go back.
-import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+// is, also by a power cut; what is on the disk already is not written again, so that an agent on a full disk can be restarted and can go
+// back.
+import { linkSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { renameDurably, writeDurably } from "../common/durable-file.ts";
+import { makeFolder } from "../common/make-folder.ts";
 import { stateDirError } from "../state/state-dir-error.ts";
 
 /** What cannot be written throws StateDirError. */
@@ -21,10 +24,10 @@ export class ConfigFiles {
     this.noteFile = join(folder, "child.json");
     this.#candidate = join(folder, "candidate.yaml");
     this.#lastGood = join(folder, "last-good.yaml");
-    this.onDisk(() => mkdirSync(folder, { recursive: true, mode: 0o700 }));
+    this.onDisk(() => makeFolder(folder, 0o700));
   }
 
-  /** The one that last ran; undefined when there is none, or an empty one, as a power failure leaves it. */
+  /** The one that last ran; undefined when there is none, or an empty one, as a power failure left it of an earlier version. */
   lastGood(): string | undefined {
     return read(this.#lastGood) || undefined;
   }
@@ -34,7 +37,7 @@ export class ConfigFiles {
     const isThere = read(this.path) === config;
     if (!isThere) this.#write(this.#candidate, config);
     await judge(isThere ? this.path : this.#candidate);
-    if (!isThere) renameSync(this.#candidate, this.path);
+    if (!isThere) renameDurably(this.#candidate, this.path);
   }
 
   /** Puts it in force unjudged. What last ran is on the disk already: a second name for it needs no room, and all writes replace. */
@@ -44,7 +47,7 @@ export class ConfigFiles {
       const next = `${this.path}.new`;
       rmSync(next, { force: true });
       linkSync(this.#lastGood, next);
-      renameSync(next, this.path);
+      renameDurably(next, this.path);
     });
   }
 
@@ -61,12 +64,7 @@ export class ConfigFiles {
   }
 
   #write(file: string, text: string): void {
-    this.onDisk(() => {
-      // What a killed agent left may be a second name of a file in use.
-      rmSync(`${file}.new`, { force: true });
-      writeFileSync(`${file}.new`, text, { mode: 0o600 });
-      renameSync(`${file}.new`, file);
-    });
+    this.onDisk(() => writeDurably(file, text));
   }
 }
 

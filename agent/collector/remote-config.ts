@@ -1,9 +1,10 @@
 // Remote configuration of a host: polled, judged here whatever the server checked, applied, remembered, reported. Invariants: only
 // intervals, log paths, signals and log level can change; what is refused leaves the old one in force and is named in the heartbeat;
 // the one in force survives a restart while the backend is away. Host agent only.
-import { readFileSync, renameSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { type LogPathRules, whyRefused } from "./log-paths.ts";
 import { CollectorConfigError } from "./render.ts";
+import { writeDurably } from "../common/durable-file.ts";
 import { Loop, spread } from "../common/loop.ts";
 import type { Credential, CredentialSource } from "../credentials/store.ts";
 import type { Log } from "../log.ts";
@@ -138,8 +139,7 @@ export class RemoteConfigLoop implements AsyncDisposable {
   }
 
   #remember(remembered: Remembered): void {
-    writeFileSync(`${this.#options.stateFile}.new`, JSON.stringify(remembered), { mode: 0o600 });
-    renameSync(`${this.#options.stateFile}.new`, this.#options.stateFile);
+    writeDurably(this.#options.stateFile, JSON.stringify(remembered));
   }
 }
 

@@ -1,8 +1,9 @@
 // The host agent's credentials file: its key, and what it must remember to enrol without ever burning an install token. Invariants:
-// mode 0600; replaced atomically and synced, so that a crash leaves the old content or the new. Read
-// and written by identity/host-identity.ts.
-import { chmodSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
+// mode 0600; replaced atomically and synced, so that a crash or a power cut leaves the old content or the new.
+import { chmodSync, readFileSync, statSync } from "node:fs";
 import { dirname } from "node:path";
+import { writeDurably } from "../common/durable-file.ts";
+import { makeFolder } from "../common/make-folder.ts";
 import type { RegisterHostRequest } from "../protocol/enrolment.ts";
 import type { Credential } from "./store.ts";
 
@@ -65,11 +66,8 @@ export class CredentialsFile {
       ...(pending && { pending }),
     };
     try {
-      mkdirSync(dirname(this.path), { recursive: true, mode: 0o700 });
-      const temporary = `${this.path}.new`;
-      // All of it or an error: a write that a full disk cuts short must not take the place of the file.
-      writeFileSync(temporary, `${JSON.stringify(document, undefined, 2)}\n`, { mode: 0o600, flush: true });
-      renameSync(temporary, this.path);
+      makeFolder(dirname(this.path), 0o700);
+      writeDurably(this.path, `${JSON.stringify(document, undefined, 2)}\n`);
     } catch (error) {
       const advice = "set CREDENTIALS_FILE to a place that this user may write, or run as another user";
       throw new CredentialsFileError(`cannot write ${this.path}: ${(error as Error).message}; ${advice}`, { cause: error });

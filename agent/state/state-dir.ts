@@ -3,8 +3,10 @@
 // names, and by one agent at a time (lock.ts); what belongs to another is neither sent, changed nor removed, and is said; a mark
 // is only written under the folder's lock.
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { writeDurably } from "../common/durable-file.ts";
+import { makeFolder } from "../common/make-folder.ts";
 import type { Credential } from "../credentials/store.ts";
 import type { Log } from "../log.ts";
 import { holderOf, tryLock } from "./lock.ts";
@@ -70,7 +72,7 @@ export class StateDir {
   claim(who: Knowledge): ClaimedState | string {
     const { root } = this.#options;
     return onDisk(root, () => {
-      mkdirSync(root, { recursive: true, mode: 0o700 });
+      makeFolder(root, 0o700);
       const found = this.#find(who);
       if (found !== undefined) return this.#take(found, who, (mark) => mark !== undefined && this.#belongs(mark, who));
       if (this.#mayTakeUnmarked(who)) return this.#take(root, who, (mark) => mark === undefined);
@@ -140,7 +142,7 @@ export class StateDir {
 
   /** Locks `folder` and marks it, if its mark is still one that `isRight`. */
   #take(folder: string, { credential }: Knowledge, isRight: (mark: Mark | undefined) => boolean): ClaimedState | string {
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    makeFolder(folder, 0o700);
     const lock = tryLock(folder, this.#options.holder);
     if (!lock)
       return `another agent uses ${folder} (${holderOf(folder)}): stop it, or give this one a STATE_DIR (chart: stateHostPath) of its own`;
@@ -215,9 +217,7 @@ export class ClaimedState implements Disposable {
   }
 
   #write(): void {
-    const file = join(this.folder, MARK);
-    writeFileSync(`${file}.new`, `${JSON.stringify(this.#mark)}\n`, { mode: 0o600, flush: true });
-    renameSync(`${file}.new`, file);
+    writeDurably(join(this.folder, MARK), `${JSON.stringify(this.#mark)}\n`);
   }
 
   /** Safe where there is state already, and a full disk must keep no queue from being sent: the next start decides the same. */

@@ -2,8 +2,10 @@
 // loopback, reads and writes nothing. Invariant: the password is made once and is only ever in its file, which its owner alone may read,
 // and in this process: engines are given the file's name, never the password in an argument or a variable.
 import { randomBytes } from "node:crypto";
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
+import { writeDurably } from "../../agent/common/durable-file.ts";
+import { makeFolder } from "../../agent/common/make-folder.ts";
 
 const USER = "atherops";
 const PASSWORD = /^[\w-]{20,}$/;
@@ -42,13 +44,12 @@ export function loginOf(urlWithLogin: string): LoginOfUrl {
   return { url: url.href.replace(/\/+$/, ""), user, password, headers: user || password ? { authorization } : {} };
 }
 
-/** A file that holds none, as a machine leaves it that lost power, is written anew. */
+/** A file that holds none, as a machine that lost power left it of an earlier version, is written anew. */
 function readOrMake(file: string): string {
   const kept = existsSync(file) ? readFileSync(file, "utf8").trim() : "";
   if (PASSWORD.test(kept)) return kept;
-  mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  makeFolder(dirname(file), 0o700);
   const password = randomBytes(32).toString("base64url");
-  writeFileSync(`${file}.new`, password, { mode: 0o600 });
-  renameSync(`${file}.new`, file);
+  writeDurably(file, password);
   return password;
 }

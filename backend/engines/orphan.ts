@@ -34,7 +34,7 @@ export function recordChild(pidFile: string, pid: number, program: string, args:
   }
 }
 
-/** In one step, so that a full disk leaves the note that was there. */
+/** In one step, so that a full disk leaves the note that was there. Not synced: no process outlives the power of its machine. */
 function note(pidFile: string, recorded: Partial<Recorded>): void {
   writeFileSync(`${pidFile}.new`, JSON.stringify(recorded), { mode: 0o600 });
   renameSync(`${pidFile}.new`, pidFile);

@@ -1,10 +1,11 @@
 // Moves the accounts of a `postgres/` folder, which earlier versions kept with PGlite, into the embedded SQLite store, once. Invariants:
 // the new store has its name only when every row was read back from it and is the same; until then, and after, `postgres/` stays as it
 // is; a start that is interrupted begins the move again; a folder that cannot be read whole is never taken for an empty one.
-import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync } from "node:fs";
+import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { sql, type Kysely } from "kysely";
+import { renameDurably, syncFile } from "../../../agent/common/durable-file.ts";
 import { StartError } from "../../startup-error.ts";
 
 const BATCH_ROWS = 500;
@@ -49,9 +50,8 @@ export async function moveFromPglite({ dataDir, file, openOld, openNew }: Move):
       cause: error,
     });
   }
-  sync(draft);
-  renameSync(draft, file);
-  sync(dataDir);
+  syncFile(draft);
+  renameDurably(draft, file);
   return rows;
 }
 
@@ -116,13 +116,4 @@ function isJson(value: unknown): boolean {
 /** SQLite's rows have no prototype. */
 function plain(row: Row | undefined): Row | undefined {
   return row && { ...row };
-}
-
-function sync(path: string): void {
-  const handle = openSync(path, "r");
-  try {
-    fsyncSync(handle);
-  } finally {
-    closeSync(handle);
-  }
 }

@@ -1,7 +1,8 @@
 // Opens the embedded relational store, `accounts.sqlite` in DATA_DIR. Invariant: the file belongs to its user alone (0600; SQLite gives
 // its log and its shared memory the same mode), and its name is on the disk before anything is in it.
-import { closeSync, existsSync, fsyncSync, openSync, readdirSync } from "node:fs";
+import { closeSync, existsSync, openSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { syncFolder } from "../../../agent/common/durable-file.ts";
 import { makeFolder } from "../../../agent/common/make-folder.ts";
 import type { Log } from "../../observability/log.ts";
 import { StartError } from "../../startup-error.ts";
@@ -49,10 +50,5 @@ function holdsSomething(path: string): boolean {
 function makeFile(file: string): void {
   makeFolder(dirname(file), 0o700);
   closeSync(openSync(file, "wx", 0o600));
-  const folder = openSync(dirname(file), "r");
-  try {
-    fsyncSync(folder);
-  } finally {
-    closeSync(folder);
-  }
+  syncFolder(dirname(file));
 }

@@ -88,7 +88,7 @@ async function divide(formerFile: string, path: string): Promise<void> {
   await rm(formerFile);
 }
 
-/** A reader sees the old or the new text, never a part. */
+/** A reader sees the old or the new text, never a part. Not synced: each start writes the files again, from the accounts. */
 export async function replaceFile(file: string, text: string): Promise<void> {
   await writeFile(`${file}.new`, text, { mode: 0o600 });
   await rename(`${file}.new`, file);

@@ -1,0 +1,44 @@
+// Files that a power cut leaves whole. Invariant: when a call returns, the new content has the file's name on the disk, not only in the
+// kernel's memory; until then the old content has it. Nothing here is for files that are written many times a second.
+import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
+
+/** Replaces `file` by a new one with `mode`. Throws what the system says; then `file` is as it was, and no draft is left. */
+export function writeDurably(file: string, text: string, mode = 0o600): void {
+  const draft = `${file}.new`;
+  // What a killed process left may be a second name of a file in use.
+  rmSync(draft, { force: true });
+  try {
+    writeFileSync(draft, text, { mode, flag: "wx", flush: true });
+    renameSync(draft, file);
+  } catch (error) {
+    rmSync(draft, { force: true });
+    throw error;
+  }
+  syncFolder(dirname(file));
+}
+
+/** Gives a file whose content is on the disk already another name, in the same folder. */
+export function renameDurably(from: string, to: string): void {
+  renameSync(from, to);
+  syncFolder(dirname(to));
+}
+
+/** Puts the names in `folder` on the disk. Some file systems sync no folders, and some folders can be written and not read: both pass. */
+export function syncFolder(folder: string): void {
+  try {
+    syncFile(folder);
+  } catch (error) {
+    if (!["EINVAL", "ENOTSUP", "EACCES", "EISDIR"].includes(String((error as NodeJS.ErrnoException).code))) throw error;
+  }
+}
+
+/** Puts what a file holds on the disk. */
+export function syncFile(path: string): void {
+  const handle = openSync(path, "r");
+  try {
+    fsyncSync(handle);
+  } finally {
+    closeSync(handle);
+  }
+}
