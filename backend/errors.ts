@@ -1,5 +1,5 @@
-// The closed list of error codes and their HTTP statuses; the body is always {"error": code, "message": what is wrong and what to
-// do}. Invariant: no answer of 400 or above carries a code that is not in this table. Thrown anywhere, answered in http/error-answer.ts.
+// The closed list of error codes and their HTTP statuses; the body is {"error": code, "message": what is wrong and what to do}, but on
+// the Prometheus routes. What stands here is for pages and /openapi.json; the message of an answer is written where it is thrown. Invariant: no answer of 400 or above carries a code that is not in this table. Thrown anywhere, answered in http/error-answer.ts.
 
 /** code → [HTTP status, when it is answered]. */
 export const ERROR_CODES = {
@@ -40,7 +40,10 @@ export const ERROR_CODES = {
   head_too_large: [431, "path, query and headers exceed 16 KiB"],
   internal: [500, "unexpected failure; the cause is logged under the request id"],
   storage_unavailable: [502, "a storage engine cannot be reached; see Retry-After"],
-  unavailable: [503, "draining, or too many bodies or connections at once; see Retry-After"],
+  unavailable: [
+    503,
+    "the backend drains, a bound of memory or turns is met, or a service that it asks is away; the message says which, see Retry-After",
+  ],
 } as const satisfies Record<string, readonly [number, string]>;
 
 export type ErrorCode = keyof typeof ERROR_CODES;

@@ -6,7 +6,7 @@
 //   HEALTH_LISTEN           127.0.0.1:9090   /healthz, /readyz, /metrics (no authentication: keep it inside)
 //   TLS_CERT_FILE, TLS_KEY_FILE              serve API and alerting over TLS; read again when they change
 //   TRUSTED_PROXIES                          comma-separated addresses or CIDRs whose X-Forwarded-For is believed
-//   MAX_CONNECTIONS         8192             of each of API and alerting; above it idle ones and strangers make room, see connections.ts
+//   MAX_CONNECTIONS         8192             of each of API and alerting; above it idle ones and those without a credential make room
 //   DATA_DIR                ./data           everything of the embedded engines
 //   DATABASE_URL                             PostgreSQL; unset: embedded
 //   CLICKHOUSE_URL                           ClickHouse over HTTP; unset: embedded
