@@ -4,6 +4,7 @@ import { text } from "node:stream/consumers";
 import type { Command } from "commander";
 import { Problem } from "./cli-error.ts";
 import type { Console } from "./output.ts";
+import { addRemoval } from "./removal.ts";
 import type { Row } from "./table.ts";
 
 export function addEnrolmentCommands(program: Command, console: Console): void {
@@ -36,7 +37,7 @@ Examples:
       const made = await console.client().call<{ token: string; expires_at: string }>("POST", "/api/install-tokens", { body: { ttl } });
       console.result(made.token, `usable once, until ${made.expires_at}; it is not shown again`, { ...made });
     });
-  removal(tokens, console, "withdraw a token that was not used", (id) => `/api/install-tokens/${id}`);
+  addRemoval(tokens, console, "withdraw a token that was not used", (id) => `/api/install-tokens/${id}`);
 }
 
 function addClusters(program: Command, console: Console): void {
@@ -57,7 +58,7 @@ function addClusters(program: Command, console: Console): void {
       if (!found) throw new Problem(`there is no cluster ${cluster} in your organisation: \`atherops clusters\` lists them`);
       console.print(found.nodes, ["name", "agent_version", "last_heartbeat", "collector"]);
     });
-  removal(clusters, console, "remove a cluster and revoke its keys at once", (id) => `/api/clusters/${id}`);
+  addRemoval(clusters, console, "remove a cluster and revoke its keys at once", (id) => `/api/clusters/${id}`);
 }
 
 type Cluster = Row & { nodes: Row[] };
@@ -112,7 +113,7 @@ It may set intervals, log_paths, signals and log_level, and nothing else. Exampl
         .call<{ version: string }>("PUT", `/api/v1/agents/${encodeURIComponent(id)}/config`, { body });
       console.note(`version ${version} written; the host applies it at its next poll, and \`atherops hosts\` shows when it has`);
     });
-  removal(hosts, console, "remove a host and revoke its keys at once", (id) => `/api/v1/agents/${id}`);
+  addRemoval(hosts, console, "remove a host and revoke its keys at once", (id) => `/api/v1/agents/${id}`);
 }
 
 function addKeys(program: Command, console: Console): void {
@@ -128,17 +129,7 @@ function addKeys(program: Command, console: Console): void {
       const made = await console.client().call<{ api_key: string; key_id: string }>("POST", "/api/keys", { body: { name } });
       console.result(made.api_key, `key ${name} (${made.key_id}) minted; it is not shown again`, { ...made });
     });
-  removal(keys, console, "revoke a key; refused everywhere within 5 seconds", (id) => `/api/keys/${id}`);
-}
-
-function removal(parent: Command, console: Console, description: string, path: (id: string) => string): void {
-  parent
-    .command("remove <id>")
-    .description(description)
-    .action(async (id: string) => {
-      await console.client().call("DELETE", path(encodeURIComponent(id)));
-      console.note(`${id} removed`);
-    });
+  addRemoval(keys, console, "revoke a key; refused everywhere within 5 seconds", (id) => `/api/keys/${id}`);
 }
 
 function fileText(file: string): string {

@@ -7,7 +7,7 @@ import { idOf, ID_PARAMS, missing, NOTHING, OPTIONAL_TIME_SCHEMA, UUID_SCHEMA } 
 import { clusterPage } from "./cluster-page.ts";
 import { isOnline } from "./heartbeat.ts";
 import { revokeKeysOf } from "./key-table.ts";
-import { CURSOR_QUERY, linkNext, PAGE_ROWS, readCursor, type CursorQuery } from "./page.ts";
+import { CURSOR_QUERY, linkNext, PAGE_ROWS, readCursor, type CursorQuery } from "../http/list-page.ts";
 import { currentKeyTimes } from "./registry.ts";
 import type { EnrolmentDeps } from "./deps.ts";
 import { COLLECTOR_SCHEMA } from "./schema.ts";

@@ -6,7 +6,8 @@ import type { Database } from "../engines/postgres/database.ts";
 import { migrate } from "../engines/postgres/migrate.ts";
 import { relationalEngines, type OpenedEngine } from "../../test/fixtures/postgres.ts";
 import type { AccountTables } from "../accounts/table.ts";
-import { KEY_CACHE_MS, KeyCache } from "./key-cache.ts";
+import { LOOKUP_CACHE_MS } from "../auth/lookup-cache.ts";
+import { KeyCache } from "./key-cache.ts";
 import { mintKey, revokeKeysOf } from "./key-table.ts";
 import { MasterKeys } from "./master-key.ts";
 import type { EnrolmentTables } from "./table.ts";
@@ -57,7 +58,7 @@ test("a thousand requests with one key at once ask once, and later ones do not w
 test("a busy key is looked up again in the background, so that it never waits and never gets old", async () => {
   const { id, hash } = await minted();
   await cache.find(hash);
-  now += KEY_CACHE_MS / 2;
+  now += LOOKUP_CACHE_MS / 2;
   await revokeKeysOf(database.tables(), orgId, id, new Date(now));
   expect(cache.find(hash)).toMatchObject({ revoked: false });
   await expect.poll(() => cache.find(hash)).toMatchObject({ revoked: true });
@@ -68,7 +69,7 @@ test("a key that was idle for the whole bound is not used before it was looked u
   const { id, hash } = await minted();
   await cache.find(hash);
   await revokeKeysOf(database.tables(), orgId, id, new Date(now));
-  now += KEY_CACHE_MS;
+  now += LOOKUP_CACHE_MS;
   expect(await cache.find(hash)).toMatchObject({ revoked: true });
 });
 

@@ -1,55 +1,30 @@
-// What this replica knows of keys, so that a signature is verified without a question to the database. Invariant: nothing known is older
-// than KEY_CACHE_MS, so that a revocation anywhere is in force everywhere within 5 s; memory is bounded; a hash is looked up once however
-// many requests carry it.
+// What this replica knows of keys, so that a signature is verified without a question to the database. Invariant: that of
+// auth/lookup-cache.ts: a revocation anywhere is in force everywhere within 5 s, and strangers' hashes push no key out.
 import type { Kysely } from "kysely";
+import { LookupCache } from "../auth/lookup-cache.ts";
 import type { KeySource, VerifyingKey } from "../auth/signed-requests.ts";
 import { findKeyByHash, recordFirstUse } from "./key-table.ts";
 import type { MasterKeys } from "./master-key.ts";
 import type { EnrolmentTables, KeyRow } from "./table.ts";
 
-/** Oldest knowledge that is used. With the time of a query it stays below the promised 5 s. */
-export const KEY_CACHE_MS = 4_000;
-/** From this age on a key in use is looked up again in the background, so that busy keys never wait. */
-const REFRESH_MS = 2_000;
-const MAX_KNOWN = 50_000;
-/** Unknown hashes are kept apart and for less long, so that nobody can push real keys out. */
-const MAX_UNKNOWN = 5_000;
-const UNKNOWN_MS = 1_000;
-
-interface Known {
-  key: VerifyingKey;
-  loadedMs: number;
-}
-
 export class KeyCache implements KeySource {
   readonly #db: Kysely<EnrolmentTables>;
   readonly #masterKeys: MasterKeys;
   readonly #now: () => number;
-  readonly #known = new Map<string, Known>();
-  readonly #unknown = new Map<string, number>();
-  readonly #loading = new Map<string, Promise<VerifyingKey | undefined>>();
+  readonly #keys: LookupCache<VerifyingKey>;
 
   constructor(db: Kysely<EnrolmentTables>, masterKeys: MasterKeys, now: () => number = Date.now) {
     this.#db = db;
     this.#masterKeys = masterKeys;
     this.#now = now;
+    this.#keys = new LookupCache(async (hash) => {
+      const row = await findKeyByHash(this.#db, hash);
+      return row && this.#verifying(row);
+    }, now);
   }
 
   find(hash: string): VerifyingKey | undefined | Promise<VerifyingKey | undefined> {
-    const nowMs = this.#now();
-    const known = this.#known.get(hash);
-    if (known) {
-      const ageMs = Math.abs(nowMs - known.loadedMs);
-      if (ageMs < REFRESH_MS) return known.key;
-      const loading = this.#load(hash);
-      if (ageMs >= KEY_CACHE_MS) return loading;
-      // Safe to go on: the entry is young enough, and at KEY_CACHE_MS the request itself waits and fails.
-      loading.catch(() => undefined);
-      return known.key;
-    }
-    const refusedMs = this.#unknown.get(hash);
-    if (refusedMs !== undefined && nowMs - refusedMs < UNKNOWN_MS) return undefined;
-    return this.#load(hash);
+    return this.#keys.find(hash);
   }
 
   async used(key: VerifyingKey): Promise<void> {
@@ -59,39 +34,7 @@ export class KeyCache implements KeySource {
 
   /** A change made by this replica is in force here at once. */
   forget(...hashes: string[]): void {
-    for (const hash of hashes) {
-      this.#known.delete(hash);
-      this.#unknown.delete(hash);
-      this.#loading.delete(hash);
-    }
-  }
-
-  #load(hash: string): Promise<VerifyingKey | undefined> {
-    const underway = this.#loading.get(hash);
-    if (underway) return underway;
-    const askedMs = this.#now();
-    // An answer that was asked for before `forget` may be older than the change: it is given, and not remembered.
-    const current = () => this.#loading.get(hash) === loading;
-    const loading = this.#fetch(hash)
-      .then((key) => {
-        if (current()) this.#remember(hash, key, askedMs);
-        return key;
-      })
-      .finally(() => current() && this.#loading.delete(hash));
-    this.#loading.set(hash, loading);
-    return loading;
-  }
-
-  async #fetch(hash: string): Promise<VerifyingKey | undefined> {
-    const row = await findKeyByHash(this.#db, hash);
-    return row && this.#verifying(row);
-  }
-
-  #remember(hash: string, key: VerifyingKey | undefined, loadedMs: number): void {
-    this.#known.delete(hash);
-    this.#unknown.delete(hash);
-    if (key) bounded(this.#known, MAX_KNOWN).set(hash, { key, loadedMs });
-    else bounded(this.#unknown, MAX_UNKNOWN).set(hash, loadedMs);
+    this.#keys.forget(...hashes);
   }
 
   #verifying(row: KeyRow): VerifyingKey {
@@ -103,9 +46,4 @@ export class KeyCache implements KeySource {
       used: row.first_used_at !== null,
     };
   }
-}
-
-function bounded<K, V>(map: Map<K, V>, max: number): Map<K, V> {
-  if (map.size >= max) map.delete(map.keys().next().value as K);
-  return map;
 }

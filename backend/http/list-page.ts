@@ -1,4 +1,4 @@
-// Pages of the lists of clusters and hosts. Invariant: a page is bounded in rows; the next one begins exactly after the last row of the
+// Pages of lists of clusters, hosts and read tokens. Invariant: a page is bounded in rows; the next one begins exactly after the last row of the
 // one before, whatever was added or removed meanwhile, and is named by a Link header (RFC 8288) like those of the queries.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
