@@ -3,7 +3,10 @@
 import { once } from "node:events";
 import type { FastifyInstance } from "fastify";
 import { registerAccountRoutes } from "./accounts/routes.ts";
-import { createUserGuard, Sessions } from "./accounts/session.ts";
+import { createUserGuards } from "./accounts/guards.ts";
+import { ReadTokens } from "./accounts/read-token.ts";
+import { Sessions } from "./accounts/session.ts";
+import type { AccountTables } from "./accounts/table.ts";
 import { loadSecrets } from "./bootstrap.ts";
 import { forwardAlerting } from "./alerting/forward.ts";
 import { startAlerting } from "./alerting/start.ts";
@@ -32,6 +35,7 @@ import { registerTraceRoutes } from "./traces/routes.ts";
 interface Running extends Opening, Stores {
   readonly keyCache: KeyCache;
   readonly sessions: Sessions;
+  readonly readTokens: ReadTokens;
   readonly guards: Guards;
 }
 
@@ -65,11 +69,12 @@ async function open(given: Omit<Opening, "masterKeys" | "ownMetrics">): Promise<
   const { masterKeys, jwtSecret, jwtPreviousSecret } = loadSecrets(settings, secrets);
   const opening = { ...given, masterKeys, ownMetrics: createOwnMetrics() };
   const stores = await openStores(opening);
-  const db = stores.database.tables();
-  const sessions = new Sessions({ db, jwtSecret, jwtPreviousSecret, ttlMs: settings.jwtTtlMs });
-  const keyCache = new KeyCache(db, masterKeys);
-  const guards = { signed: createSignedGuard({ keys: keyCache }), user: createUserGuard(sessions) };
-  return { ...opening, ...stores, keyCache, sessions, guards };
+  const signing = { db: stores.database.tables<AccountTables>(), jwtSecret, jwtPreviousSecret };
+  const sessions = new Sessions({ ...signing, ttlMs: settings.jwtTtlMs });
+  const readTokens = new ReadTokens(signing);
+  const keyCache = new KeyCache(stores.database.tables(), masterKeys);
+  const guards = { signed: createSignedGuard({ keys: keyCache }), ...createUserGuards(sessions, readTokens) };
+  return { ...opening, ...stores, keyCache, sessions, readTokens, guards };
 }
 
 /** `alerting`: where /alerting/ is forwarded, when this installation has the role anywhere. */
@@ -91,7 +96,7 @@ async function openApi(
     quota: { bytesPerSecond: settings.quotaBytesPerSecond, recordsPerSecond: settings.quotaRecordsPerSecond },
     draining: () => stopping.aborted,
   });
-  registerAccountRoutes(app, { db: running.database.tables(), sessions: running.sessions, guards });
+  registerAccountRoutes(app, { db: running.database.tables(), sessions: running.sessions, readTokens: running.readTokens, guards });
   registerEnrolmentRoutes(app, { db: running.database.tables(), masterKeys: running.masterKeys, keys: running.keyCache, guards });
   const answers = new Answers();
   ownMetrics.gauge("query_answers_held_bytes", () => answers.heldBytes);

@@ -22,7 +22,7 @@
 //   ALERTMANAGER_URL                         where the embedded vmalert sends alerts; unset: nowhere
 //   ALERTING_URL                             where the API forwards /alerting/; default this process's alerting listener
 //   MASTER_KEY, MASTER_PREVIOUS_KEY          32 bytes, base64: encrypts API keys at rest; previous: still decrypts
-//   JWT_SECRET, JWT_PREVIOUS_SECRET          at least 32 bytes: signs sessions; previous: still verifies
+//   JWT_SECRET, JWT_PREVIOUS_SECRET          at least 32 bytes: signs sessions and read tokens; previous: still verifies
 //   JWT_TTL                 15m              how long a session lasts
 //   LOGS_RETENTION_DAYS, TRACES_RETENTION_DAYS   30   whole days, of the record's own time
 //   METRICS_RETENTION       30d              as VictoriaMetrics takes it: h, d, w, y

@@ -19,7 +19,7 @@ export async function openApiPages(): Promise<Record<string, string>> {
 }
 
 const nobody = async () => undefined;
-const guards = { user: () => nobody, signed: () => nobody };
+const guards = { user: () => nobody, reader: () => nobody, signed: () => nobody };
 
 async function apiRoutes(): Promise<FastifyInstance> {
   const app = await createApp({ log: createLog("silent"), openApiTitle: "AtherOps telemetry API" });

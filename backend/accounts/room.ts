@@ -1,4 +1,4 @@
-// Bounds how many users, keys and install tokens an organisation has, so that their lists are bounded too. Invariant: of two that are
+// Bounds how many users, keys, install tokens and read tokens an organisation has, so that their lists are bounded too. Invariant: of two that are
 // made at once for the last place, one is refused.
 import type { RawBuilder, Transaction } from "kysely";
 import { ApiError } from "../errors.ts";

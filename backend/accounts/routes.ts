@@ -1,6 +1,7 @@
-// The routes of accounts: login, organisations, users, and what operators may do across organisations.
+// The routes of accounts: login, organisations, users, read tokens, and what operators may do across organisations.
 import type { FastifyInstance } from "fastify";
 import { registerAccountAdministration } from "./administer-accounts.ts";
+import { registerReadTokenAdministration } from "./administer-read-tokens.ts";
 import type { AccountDeps } from "./deps.ts";
 import { HashTurns } from "./hash-turns.ts";
 import { registerLogin } from "./login.ts";
@@ -12,5 +13,6 @@ export function registerAccountRoutes(app: FastifyInstance, options: Omit<Accoun
   registerLogin(app, deps);
   registerOrgRoutes(app, deps);
   registerUserRoutes(app, deps);
+  registerReadTokenAdministration(app, deps);
   registerAccountAdministration(app, deps);
 }

@@ -1,27 +1,21 @@
 // Session JWTs: issued at login, verified on every request of a user. Invariant: algorithm, issuer and audience are fixed; the claims say
 // who it is, the database says what that user may do now, and is asked again at most USER_CACHE_MS later, so that a deleted or demoted user
-// is refused within 5 seconds in every replica. A token is verified on the spot: jose's own way is a job for the threads that inflate
-// bodies and hash passwords, and whoever keeps those busy would keep every user waiting.
-import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from "node:crypto";
+// is refused within 5 seconds in every replica.
+import type { KeyObject } from "node:crypto";
 import { type JWTPayload, jwtVerify, SignJWT } from "jose";
 import { ApiError } from "../errors.ts";
-import type { Guards, Role, SessionUser } from "../auth/request-identity.ts";
+import type { SessionUser } from "../auth/request-identity.ts";
+import { ALGORITHM, isSignedWith, ISSUER, type SigningSecrets, verifyingSecrets } from "./signed-token.ts";
 import type { AccountDb, UserRow } from "./table.ts";
 
-const ALGORITHM = "HS256";
-const ISSUER = "atherops";
 const AUDIENCE = "atherops-api";
 /** How old what is known of a user may be. With the time of the query it stays below the promised 5 s. */
 const USER_CACHE_MS = 3_000;
 const MAX_CACHED_USERS = 10_000;
 const MAX_CACHED_TOKENS = 10_000;
-const RANK: Record<Role, number> = { viewer: 0, admin: 1, operator: 2 };
 
-export interface SessionOptions {
+export interface SessionOptions extends SigningSecrets {
   db: AccountDb;
-  jwtSecret: Buffer;
-  /** Still verifies, never signs. */
-  jwtPreviousSecret?: Buffer | undefined;
   ttlMs: number;
   now?: () => number;
 }
@@ -29,16 +23,16 @@ export interface SessionOptions {
 /** Issues and verifies sessions; holds the bounded cache of users. */
 export class Sessions {
   readonly #db: AccountDb;
-  readonly #secrets: KeyObject[];
+  readonly #secrets: readonly [KeyObject, ...KeyObject[]];
   readonly #ttlMs: number;
   readonly #now: () => number;
   readonly #users = new Map<string, { row: Promise<UserRow | undefined>; loadedMs: number }>();
   /** Claims of tokens that were verified; only their end is still to be looked at. */
   readonly #tokens = new Map<string, JWTPayload>();
 
-  constructor({ db, jwtSecret, jwtPreviousSecret, ttlMs, now = Date.now }: SessionOptions) {
+  constructor({ db, ttlMs, now = Date.now, ...secrets }: SessionOptions) {
     this.#db = db;
-    this.#secrets = [jwtSecret, jwtPreviousSecret].filter((secret) => secret !== undefined).map((secret) => createSecretKey(secret));
+    this.#secrets = verifyingSecrets(secrets);
     this.#ttlMs = ttlMs;
     this.#now = now;
   }
@@ -53,7 +47,7 @@ export class Sessions {
       .setAudience(AUDIENCE)
       .setIssuedAt(nowS)
       .setExpirationTime(nowS + Math.ceil(this.#ttlMs / 1000))
-      .sign(this.#secrets[0] as KeyObject);
+      .sign(this.#secrets[0]);
   }
 
   /** Who this bearer token belongs to, with the role of now. Throws `invalid_token`. */
@@ -102,23 +96,6 @@ export class Sessions {
   }
 }
 
-/** Whether the third part is the HMAC-SHA256 of the first two under this secret, whatever algorithm the first one names. */
-function isSignedWith(secret: KeyObject, token: string): boolean {
-  const at = token.lastIndexOf(".");
-  const expected = createHmac("sha256", secret).update(token.slice(0, at)).digest();
-  const signature = Buffer.from(token.slice(at + 1), "base64url");
-  return signature.length === expected.length && timingSafeEqual(signature, expected);
-}
-
 function ended(): ApiError {
   return new ApiError("invalid_token", "the session has expired or is not valid: log in again");
-}
-
-/** Routes put `guards.user("viewer")` before their handlers; less than `minimum` is 403. */
-export function createUserGuard(sessions: Sessions): Guards["user"] {
-  return (minimum) => async (request) => {
-    const user = await sessions.userOf(request.headers.authorization);
-    if (RANK[user.role] < RANK[minimum]) throw new ApiError("forbidden", `this needs the role ${minimum}; yours is ${user.role}`);
-    request.user = user;
-  };
 }

@@ -1,4 +1,4 @@
-// Organisations and users in the database. Invariant: every statement about a user of an organisation is bound to its org_id, so
+// Organisations, users and read tokens in the database. Invariant: every statement about a user of an organisation is bound to its org_id, so
 // that a user of another organisation is the same as none; an e-mail address is unique over all, because a login names none.
 import { randomUUID } from "node:crypto";
 import type { Kysely, Transaction } from "kysely";
@@ -24,9 +24,21 @@ export interface UserRow {
   created_at: Date;
 }
 
+export interface ReadTokenRow {
+  id: string;
+  org_id: string;
+  name: string;
+  /** The e-mail address of whoever made it, as it was then. */
+  created_by: string;
+  created_at: Date;
+  /** Whole seconds, as in the token. */
+  expires_at: Date;
+}
+
 export interface AccountTables {
   orgs: OrgRow;
   users: UserRow;
+  read_tokens: ReadTokenRow;
 }
 
 export type AccountDb = Kysely<AccountTables> | Transaction<AccountTables>;

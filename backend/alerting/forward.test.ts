@@ -26,11 +26,10 @@ async function echo(): Promise<FastifyInstance> {
   return service;
 }
 
-const guards: Pick<Guards, "user"> = {
-  user: () => async (request) => {
-    if (request.headers.authorization === undefined) throw new ApiError("invalid_token", "log in");
-  },
+const loggedIn: ReturnType<Guards["reader"]> = async (request) => {
+  if (request.headers.authorization === undefined) throw new ApiError("invalid_token", "log in");
 };
+const guards: Pick<Guards, "user" | "reader"> = { user: () => loggedIn, reader: () => loggedIn };
 
 async function front(target: string | FastifyInstance): Promise<FastifyInstance> {
   const app = await createApp({ log: createLog("silent") });

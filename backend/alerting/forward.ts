@@ -6,6 +6,7 @@ import { Pool } from "undici";
 import { onBehalfOf } from "../http/client-gone.ts";
 import { ApiError } from "../errors.ts";
 import type { Guards } from "../auth/request-identity.ts";
+import { READERS } from "../http/openapi.ts";
 import { SMALL_BODY_BYTES } from "../http/small-bodies.ts";
 import { answerOf } from "./api-description.ts";
 import { HISTORY_QUERY, RULE_ROUTES, withContractStatus } from "./routes.ts";
@@ -15,7 +16,7 @@ export interface ForwardOptions {
   /** The alerting service: its address, or its application when it lives in this process. */
   readonly target: string | FastifyInstance;
   /** The service asks again, and knows which role a route needs. */
-  readonly guards: Pick<Guards, "user">;
+  readonly guards: Pick<Guards, "user" | "reader">;
 }
 
 /** One request to the service and its answer. */
@@ -50,10 +51,10 @@ export async function forwardAlerting(app: FastifyInstance, { target, guards }: 
         scope.route({
           method,
           url: `${PREFIX}${path}`,
-          onRequest: [guards.user("viewer"), refuseOddPath],
+          onRequest: [method === "GET" ? guards.reader() : guards.user("viewer"), refuseOddPath],
           schema: {
             tags: ["alerting"],
-            security: [{ session: [] }],
+            security: method === "GET" ? READERS : [{ session: [] }],
             summary: `The alerting service's ${path}`,
             described: { ...toldOf(method, path), response: answerOf(`${method} ${path}`) },
           },

@@ -1,15 +1,16 @@
-// The routes of the alerting service, the same wherever they are mounted. Invariant: the organisation is the session's; a write answers
+// The routes of the alerting service, the same wherever they are mounted. Invariant: the organisation is that of the session or the read token; a write answers
 // once the rule is stored, whether the evaluator is up or not; a database that is away is 500 here, as the contract says; nothing is
 // begun for a client that has left.
 import type { FastifyInstance, FastifyRequest, RouteShorthandOptions } from "fastify";
 import { audit } from "../auth/audit-log.ts";
 import type { VmalertClient } from "../engines/vmalert/client.ts";
 import { ClientGoneError, goneSignal } from "../http/client-gone.ts";
+import { READERS } from "../http/openapi.ts";
 import { uuidOf } from "../http/schemas.ts";
 import { ApiError } from "../errors.ts";
 import { FairTurns, QueueFullError } from "../admission/fair-turns.ts";
 import type { MetricsStore } from "../metrics/store.ts";
-import { callerOf, type Guards } from "../auth/request-identity.ts";
+import { callerOf, type Guards, readerOf } from "../auth/request-identity.ts";
 import { alertHistory } from "./history.ts";
 import type { RuleCheck } from "./rule-check.ts";
 import { answerOf } from "./api-description.ts";
@@ -59,8 +60,8 @@ export function registerRuleRoutes(app: FastifyInstance, options: RuleRoutesOpti
   const { rules, check, evaluator, changed } = options;
   const route = routeFor(options.guards);
 
-  app.get("/rules", route("viewer", "GET /rules", "All rules of the organisation, oldest first"), async (request) =>
-    (await rules.list(callerOf(request).orgId)).map(ruleObject),
+  app.get("/rules", route("reader", "GET /rules", "All rules of the organisation, oldest first"), async (request) =>
+    (await rules.list(readerOf(request).orgId)).map(ruleObject),
   );
 
   app.post<{ Body: RuleBody }>(
@@ -103,7 +104,7 @@ export function registerRuleRoutes(app: FastifyInstance, options: RuleRoutesOpti
   });
 
   const statusTurns = new FairTurns(STATUS_TURNS);
-  app.get<OfRule>("/rules/:id/status", route("viewer", "GET /rules/:id/status", "The live state of a rule"), async (request, reply) => {
+  app.get<OfRule>("/rules/:id/status", route("reader", "GET /rules/:id/status", "The live state of a rule"), async (request, reply) => {
     const rule = await ruleOf(request, rules);
     return await statusTurns
       .run(rule.orgId, goneSignal(reply), async () => await statusOf(rule, evaluator))
@@ -115,16 +116,22 @@ export function registerRuleRoutes(app: FastifyInstance, options: RuleRoutesOpti
 
   app.get<HistoryRoute>(
     "/rules/:id/history",
-    route("viewer", "GET /rules/:id/history", "When the rule was pending or firing, newest first", { querystring: HISTORY_QUERY }),
+    route("reader", "GET /rules/:id/history", "When the rule was pending or firing, newest first", { querystring: HISTORY_QUERY }),
     async (request) => await history(await ruleOf(request, rules), request, options),
   );
 }
 
 /** What all routes here have: who may, what is told of it, how its errors are answered. */
 function routeFor(guards: Guards) {
-  return (role: "viewer" | "admin", operation: string, summary: string, schema: object = {}): RouteShorthandOptions => ({
-    onRequest: guards.user(role),
-    schema: { tags: ["alerting"], security: [{ session: [] }], summary, ...schema, described: { response: answerOf(operation) } },
+  return (who: "reader" | "viewer" | "admin", operation: string, summary: string, schema: object = {}): RouteShorthandOptions => ({
+    onRequest: who === "reader" ? guards.reader() : guards.user(who),
+    schema: {
+      tags: ["alerting"],
+      security: who === "reader" ? READERS : [{ session: [] }],
+      summary,
+      ...schema,
+      described: { response: answerOf(operation) },
+    },
     errorHandler: (error, _request, reply) => {
       // Nobody is there to be answered, and it is no failure to log.
       if (error instanceof ClientGoneError) return void reply.code(499).send();
@@ -155,7 +162,7 @@ async function history(rule: Rule, request: FastifyRequest<HistoryRoute>, option
 }
 
 async function ruleOf(request: FastifyRequest<OfRule>, rules: RuleTable): Promise<Rule> {
-  return (await rules.find(callerOf(request).orgId, idOf(request))) ?? notFound();
+  return (await rules.find(readerOf(request).orgId, idOf(request))) ?? notFound();
 }
 
 /** A malformed id is that of no rule. */

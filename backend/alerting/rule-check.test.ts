@@ -53,6 +53,7 @@ test.each(["over a connection", "from within the process"])("a client that leave
   const dryRun = heldDryRun();
   const guards: Guards = {
     signed: () => async () => undefined,
+    reader: () => async () => undefined,
     user: () => async (request) => void (request.user = { userId: "u", orgId: "org", email: "e", role: "admin" }),
   };
   const app = await createApp({ log: createLog("silent") });

@@ -213,7 +213,17 @@ test("wrong usage is exit code 2 with a suggestion, help is 0 and shows examples
   const typo = await atherops("cluster");
   expect([typo.code, typo.err]).toEqual([2, expect.stringContaining("Did you mean clusters?")]);
   expect((await atherops("users role a@b king")).code).toBe(2);
-  for (const command of ["", "login ", "orgs create ", "tokens create ", "hosts configure ", "logs ", "traces ", "metrics "]) {
+  for (const command of [
+    "",
+    "login ",
+    "orgs create ",
+    "tokens create ",
+    "read-tokens create ",
+    "hosts configure ",
+    "logs ",
+    "traces ",
+    "metrics ",
+  ]) {
     const help = await atherops(`${command}--help`);
     expect(help.code, command).toBe(0);
     expect(help.out, command).toMatch(/Example/);
@@ -240,6 +250,7 @@ test("tokens and keys: the secret alone is on stdout, and the lists do not show 
   for (const [create, list, form] of [
     ["tokens create --ttl 1h", "tokens --json", /^it_[\w-]{43}\n$/],
     ["keys create loader", "keys --json", /^ak_[\w-]{43}\n$/],
+    ["read-tokens create grafana --ttl 1y", "read-tokens --json", /^eyJ[\w-]+\.[\w-]+\.[\w-]{43}\n$/],
   ] as const) {
     const made = await atherops(create);
     expect(made.out).toMatch(form);
@@ -251,6 +262,17 @@ test("tokens and keys: the secret alone is on stdout, and the lists do not show 
   }
   expect(JSON.parse((await atherops("tokens create --json")).out)).toMatchObject({ token: expect.stringMatching(/^it_/) });
   expect((await atherops("tokens create --ttl soon")).err).toContain("ttl");
+});
+
+test("a read token comes with what to enter into Grafana, and the list tells who made it", async () => {
+  await loggedIn();
+  const made = await atherops("read-tokens create grafana");
+  expect(made.err).toContain(`  Prometheus server URL   ${url}/query/prometheus\n`);
+  expect(made.err).toMatch(/Basic authentication\n +User +any, .*\n +Password +the token\n$/);
+  expect(made.err).not.toContain(made.out.trim());
+  expect((await atherops("read-tokens")).out).toMatch(new RegExp(`^NAME +EXPIRES_AT [^]*grafana +\\S+Z +${OPERATOR.email} `));
+  expect((await atherops("read-tokens create grafana --ttl 2y")).err).toContain("ttl: must be a duration from 1m to 365d");
+  expect((await atherops("read-tokens remove x")).err).toContain("[404 not_found]");
 });
 
 test("clusters, their nodes, hosts and their configuration", async () => {

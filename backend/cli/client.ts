@@ -63,6 +63,11 @@ export class Client {
     return all;
   }
 
+  /** Where the backend is, without a slash at the end. Throws Problem for an address that may not be used. */
+  get address(): string {
+    return this.#url();
+  }
+
   async #authorized(method: string, url: string, options: CallOptions): Promise<Response> {
     if (!this.#session) throw new Problem("not logged in: run `atherops login --url <address of the backend>`");
     if (new URL(url).origin !== new URL(this.#session.url).origin)

@@ -6,6 +6,7 @@ import { addAccountCommands } from "./account-commands.ts";
 import { type Console, consoleOf, type GlobalOptions } from "./output.ts";
 import { addEnrolmentCommands } from "./enrolment-commands.ts";
 import { readPassword } from "./password-input.ts";
+import { addReadTokenCommands } from "./read-token-commands.ts";
 import { Problem } from "./cli-error.ts";
 import { addQueryCommands } from "./query-commands.ts";
 import { checkSessionPlace, removeSession } from "./session-file.ts";
@@ -21,6 +22,7 @@ Examples:
   atherops traces --service checkout --error --json | jq .TraceID
   atherops metrics 'sum(system_memory_usage_bytes)'
   atherops keys create ci-loader                  a key for sending telemetry without an agent
+  atherops read-tokens create grafana             a token for Grafana, and what to enter there
 
 The password is asked for, or read from a pipe or from the file that ATHEROPS_PASSWORD_FILE names; never from an argument.
 Other variables: ATHEROPS_URL, XDG_CONFIG_HOME, NODE_EXTRA_CA_CERTS (a private CA).`;
@@ -60,6 +62,7 @@ function buildProgram(world: World): Command {
   addLogin(program, console);
   addAccountCommands(program, console);
   addEnrolmentCommands(program, console);
+  addReadTokenCommands(program, console);
   addQueryCommands(program, console);
   for (const command of descendants(program)) command.exitOverride().copyInheritedSettings(program);
   return program;

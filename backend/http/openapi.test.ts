@@ -24,7 +24,7 @@ let shared: Record<string, ErrorAnswer>;
 
 beforeAll(async () => {
   const nobody = async () => undefined;
-  const guards = { user: () => nobody, signed: () => nobody };
+  const guards = { user: () => nobody, reader: () => nobody, signed: () => nobody };
   app = await createApp({ log: createLog("silent"), openApiTitle: "test" });
   const parts = { guards } as never;
   registerMetricsRoutes(app, parts);

@@ -22,6 +22,9 @@ declare module "fastify" {
 
 type Described = FastifySchema & { security?: Record<string, unknown>[]; response?: Record<string, unknown> };
 
+/** `security` of what reads telemetry and rules: one of these. */
+export const READERS: Record<string, string[]>[] = [{ session: [] }, { readToken: [] }, { readTokenAsPassword: [] }];
+
 /** Marks an operation between the two transformations. */
 const BODY_IS_OPTIONAL = "x-body-is-optional";
 
@@ -34,6 +37,8 @@ export async function describeApi(app: FastifyInstance, title: string): Promise<
       components: {
         securitySchemes: {
           session: { type: "http", scheme: "bearer", bearerFormat: "JWT", description: "a token of POST /api/auth/login" },
+          readToken: { type: "http", scheme: "bearer", bearerFormat: "JWT", description: "a token of POST /api/read-tokens" },
+          readTokenAsPassword: { type: "http", scheme: "basic", description: "any user name; the password is a read token" },
           signature: {
             type: "apiKey",
             in: "header",

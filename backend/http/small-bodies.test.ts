@@ -26,7 +26,7 @@ async function listening(options: ConstructorParameters<typeof SmallBodies>[0] =
   };
   app.post<{ Body: { text?: string } }>("/echo", { onRequest: authenticate }, async ({ body }) => ({ length: body.text?.length }));
   app.post<{ Body: { text?: string } }>("/login", async ({ body }) => ({ length: body.text?.length }));
-  await forwardAlerting(app, { target: "http://127.0.0.1:1", guards: { user: () => authenticate } });
+  await forwardAlerting(app, { target: "http://127.0.0.1:1", guards: { user: () => authenticate, reader: () => authenticate } });
   await closeRoutes(app);
   await app.listen({ host: "127.0.0.1", port: 0 });
 }

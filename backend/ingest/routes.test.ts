@@ -42,6 +42,7 @@ async function openRoutes(options: Partial<IngestRoutesOptions> = {}, bounds: { 
           createdAt: new Date(),
         } satisfies SigningKey;
       },
+      reader: () => async () => undefined,
       user: () => async () => undefined,
     },
     metrics: into("metrics"),

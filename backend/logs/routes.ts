@@ -4,12 +4,13 @@ import type { Answers } from "../http/answers.ts";
 import { answerPage, refuseUnknown } from "../query/page-route.ts";
 import { PAGE_PARAMETERS, type PageParameters, readPage } from "../query/page.ts";
 import type { Guards } from "../auth/request-identity.ts";
+import { READERS } from "../http/openapi.ts";
 import type { LogStore } from "./store.ts";
 
 export interface LogRouteOptions {
   store: Pick<LogStore, "query">;
   answers: Answers;
-  guards: Pick<Guards, "user">;
+  guards: Pick<Guards, "reader">;
   now?: () => Date;
 }
 
@@ -54,11 +55,11 @@ export function registerLogRoutes(app: FastifyInstance, { store, answers, guards
   app.get<{ Querystring: LogParameters }>(
     "/query/logs",
     {
-      onRequest: guards.user("viewer"),
+      onRequest: guards.reader(),
       schema: {
         summary: "Log records, newest first",
         description: 'Filter by label with label.<key>=<value> (repeatable). A Link header with rel="next" leads to the next page.',
-        security: [{ session: [] }],
+        security: READERS,
         querystring: QUERY_SCHEMA,
         response: { 200: { type: "array", items: LOG_SCHEMA } },
       },

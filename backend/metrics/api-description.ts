@@ -1,6 +1,7 @@
 // What /openapi.json says of the Prometheus HTTP API: parameters, form, and the two forms of its errors. Invariant: it only describes;
 // the engine judges the parameters, so that its words reach the caller.
 import type { FastifySchema } from "fastify";
+import { READERS } from "../http/openapi.ts";
 import type { QueryEndpoint } from "./store.ts";
 
 const text = (description: string) => ({ type: "string", description });
@@ -41,7 +42,7 @@ export function prometheusSchema(endpoint: QueryEndpoint, form = false): Fastify
   const parameters = { type: "object", ...PARAMETERS[endpoint] };
   return {
     tags: ["metrics"],
-    security: [{ session: [] }],
+    security: READERS,
     summary: `Prometheus HTTP API: ${endpoint}, over the tenant's own metrics`,
     description: "Answers as Prometheus does; parameters other than those of this endpoint are ignored.",
     ...(form && { consumes: ["application/x-www-form-urlencoded"] }),

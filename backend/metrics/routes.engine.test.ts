@@ -17,7 +17,8 @@ let app: FastifyInstance;
 
 const guards: Guards = {
   signed: () => async () => undefined,
-  user: () => async (request) => {
+  user: () => async () => undefined,
+  reader: () => async (request) => {
     const orgId = request.headers["x-org"];
     if (typeof orgId !== "string") throw new ApiError("invalid_token", "log in");
     request.user = { userId: "u", orgId, email: "u@example.org", role: "viewer" };

@@ -1,11 +1,11 @@
 // The Prometheus HTTP API over the tenant's own metrics, for Grafana and scripts with a bearer token. Invariant: only the parameters
-// listed here reach the engine, none of the caller's headers do, and the tenant comes from the session.
+// listed here reach the engine, none of the caller's headers do, and the tenant comes from the session or the read token.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { expressionDurationMs } from "../../agent/common/duration.ts";
 import { ApiError } from "../errors.ts";
 import type { Answers } from "../http/answers.ts";
 import { goneSignal } from "../http/client-gone.ts";
-import { callerOf, type Guards } from "../auth/request-identity.ts";
+import { type Guards, readerOf } from "../auth/request-identity.ts";
 import { prometheusSchema } from "./api-description.ts";
 import type { MetricsStore, QueryEndpoint } from "./store.ts";
 
@@ -21,14 +21,14 @@ const MAX_TIMEOUT_MS = 30_000;
 const MAX_FORM_BYTES = 256 * 1024;
 const MAX_LABEL_LENGTH = 256;
 
-/** Adds GET and POST of query, query_range, series, labels, and GET of label/<name>/values; each needs a viewer's session. */
+/** Adds GET and POST of query, query_range, series, labels, and GET of label/<name>/values; each needs a session or a read token. */
 export function registerMetricsRoutes(app: FastifyInstance, { store, answers, guards }: MetricsRoutesOptions): void {
   void app.register(async (scope) => {
     scope.addContentTypeParser(
       "application/x-www-form-urlencoded",
       async (request: FastifyRequest) => new URLSearchParams((await app.smallBodies.read(request, MAX_FORM_BYTES)).toString("utf8")),
     );
-    const onRequest = guards.user("viewer");
+    const onRequest = guards.reader();
     for (const endpoint of ["query", "query_range", "series", "labels"] as const) {
       const handler = (request: FastifyRequest, reply: FastifyReply) => answer({ store, answers }, endpoint, request, reply);
       scope.get(`${BASE}/${endpoint}`, { onRequest, schema: prometheusSchema(endpoint), handler });
@@ -53,7 +53,7 @@ async function answer(
   reply: FastifyReply,
   label?: string,
 ): Promise<FastifyReply> {
-  const { orgId } = callerOf(request);
+  const { orgId } = readerOf(request);
   const signal = goneSignal(reply);
   const params = forwardedParams(request);
   try {

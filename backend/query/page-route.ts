@@ -3,7 +3,7 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
 import { goneSignal } from "../http/client-gone.ts";
-import { callerOf } from "../auth/request-identity.ts";
+import { readerOf } from "../auth/request-identity.ts";
 import type { QueryOptions } from "../admission/in-turn.ts";
 import type { Answers } from "../http/answers.ts";
 import type { Found } from "./page.ts";
@@ -15,7 +15,7 @@ export async function answerPage(
   reply: FastifyReply,
   { answers, page, ask }: { answers: Answers; page: Page; ask: (orgId: string, options: QueryOptions) => Promise<Found> },
 ): Promise<FastifyReply> {
-  const { orgId } = callerOf(request);
+  const { orgId } = readerOf(request);
   const signal = goneSignal(reply);
   try {
     const found = await ask(orgId, { signal, admit: () => answers.admit(orgId) });

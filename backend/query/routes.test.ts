@@ -23,8 +23,8 @@ describe("the query routes", () => {
   beforeEach(async () => {
     asked = [];
     next = undefined;
-    const guards: Pick<Guards, "user"> = {
-      user: () => async (request) => {
+    const guards: Pick<Guards, "reader"> = {
+      reader: () => async (request) => {
         request.user = { userId: "u", orgId: "org-1", email: "e", role: "viewer" };
       },
     };

@@ -4,12 +4,13 @@ import type { Answers } from "../http/answers.ts";
 import { answerPage } from "../query/page-route.ts";
 import { PAGE_PARAMETERS, type PageParameters, readPage } from "../query/page.ts";
 import type { Guards } from "../auth/request-identity.ts";
+import { READERS } from "../http/openapi.ts";
 import type { SpanStore } from "./store.ts";
 
 export interface TraceRouteOptions {
   store: Pick<SpanStore, "query">;
   answers: Answers;
-  guards: Pick<Guards, "user">;
+  guards: Pick<Guards, "reader">;
   now?: () => Date;
 }
 
@@ -54,11 +55,11 @@ export function registerTraceRoutes(app: FastifyInstance, { store, answers, guar
   app.get<{ Querystring: TraceParameters }>(
     "/query/traces",
     {
-      onRequest: guards.user("viewer"),
+      onRequest: guards.reader(),
       schema: {
         summary: "Spans, newest first",
         description: 'A Link header with rel="next" leads to the next page.',
-        security: [{ session: [] }],
+        security: READERS,
         querystring: QUERY_SCHEMA,
         response: { 200: { type: "array", items: SPAN_SCHEMA } },
       },

@@ -15,6 +15,8 @@ let operator: string;
 let red: Tenant;
 let blue: Tenant;
 let viewer: string;
+/** Of red and of blue. */
+let readTokens: [string, string];
 let cluster: { id: string; key: string };
 let host: { id: string; key: string };
 
@@ -25,6 +27,7 @@ beforeAll(async () => {
   const reader = { email: "viewer@red.example", password: randomUUID(), role: "viewer" };
   await call("POST", `${backend.apiUrl}/api/users`, { bearer: red.token, body: reader });
   viewer = await login(backend.apiUrl, reader.email, reader.password);
+  readTokens = [await newReadToken(red), await newReadToken(blue)];
   cluster = await enrol("/api/clusters/register", { cluster_name: "north", cluster_uid: randomUUID(), agent_version: "1" }, "cluster_id");
   host = await enrol("/api/v1/agents/register", { hostname: "db-1", machine_id: randomUUID(), agent_version: "1" }, "agent_id");
 });
@@ -42,7 +45,8 @@ async function enrol(path: string, body: object, idField: string): Promise<{ id:
 
 // ── the matrix ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-type Auth = "none" | "signed" | "viewer" | "admin" | "operator" | "install token";
+/** `reader`: a session of any role, or a read token; a read token is 403 on what asks for a role. */
+type Auth = "none" | "signed" | "reader" | "viewer" | "admin" | "operator" | "install token";
 interface Case {
   name: string;
   send: (url: string) => Promise<Answer>;
@@ -153,13 +157,17 @@ const foreign = (method: string, path: string, create: () => Promise<string>, bo
   error: "not_found",
 });
 
+function newReadToken(tenant: Tenant, idField = "token"): Promise<string> {
+  return made(tenant, "/api/read-tokens", { name: "matrix" }, idField);
+}
+
 function newRule(tenant: Tenant): Promise<string> {
   return made(tenant, "/alerting/rules", rule(), "id");
 }
 
 function alertingRows(prefix: string): Row[] {
   return [
-    { method: "GET", path: `${prefix}/rules`, auth: "viewer", cases: () => [asUser("the org's rules", "GET", () => red.token, 200)] },
+    { method: "GET", path: `${prefix}/rules`, auth: "reader", cases: () => [asUser("the org's rules", "GET", () => red.token, 200)] },
     {
       method: "POST",
       path: `${prefix}/rules`,
@@ -206,7 +214,7 @@ function alertingRows(prefix: string): Row[] {
     {
       method: "GET",
       path: `${prefix}/rules/{id}/status`,
-      auth: "viewer",
+      auth: "reader",
       cases: () => [
         ...missing("GET", `/alerting/rules/{id}/status`),
         foreign("GET", "/alerting/rules/{id}/status", () => newRule(blue)),
@@ -220,7 +228,7 @@ function alertingRows(prefix: string): Row[] {
     {
       method: "GET",
       path: `${prefix}/rules/{id}/history`,
-      auth: "viewer",
+      auth: "reader",
       cases: () => [...missing("GET", `/alerting/rules/{id}/history`), foreign("GET", "/alerting/rules/{id}/history", () => newRule(blue))],
     },
     {
@@ -271,13 +279,13 @@ const MATRIX: Row[] = [
   {
     method: "GET",
     path: "/query/traces",
-    auth: "viewer",
+    auth: "reader",
     cases: () => [
       ...queryCases("/query/traces"),
       asUser("trace_id not hex", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/traces?trace_id=xyz"),
     ],
   },
-  { method: "GET", path: "/query/logs", auth: "viewer", cases: () => queryCases("/query/logs") },
+  { method: "GET", path: "/query/logs", auth: "reader", cases: () => queryCases("/query/logs") },
   ...(["GET", "POST"] as const).flatMap((method): Row[] =>
     [
       ["query", "query=up"],
@@ -287,7 +295,7 @@ const MATRIX: Row[] = [
     ].map(([endpoint = "", query = ""]) => ({
       method,
       path: `/query/prometheus/api/v1/${endpoint}`,
-      auth: "viewer",
+      auth: "reader",
       cases: () =>
         method === "GET"
           ? prometheus(endpoint, query)
@@ -301,7 +309,7 @@ const MATRIX: Row[] = [
             ],
     })),
   ),
-  { method: "GET", path: "/query/prometheus/api/v1/label/{name}/values", auth: "viewer", cases: () => prometheus("label/job/values", "") },
+  { method: "GET", path: "/query/prometheus/api/v1/label/{name}/values", auth: "reader", cases: () => prometheus("label/job/values", "") },
   {
     method: "POST",
     path: "/api/auth/login",
@@ -410,6 +418,33 @@ const MATRIX: Row[] = [
     cases: () => [
       ...missing("DELETE", "/api/install-tokens/{id}"),
       foreign("DELETE", "/api/install-tokens/{id}", () => made(blue, "/api/install-tokens", {}, "id")),
+    ],
+  },
+  { method: "GET", path: "/api/read-tokens", auth: "viewer", cases: () => [asUser("listed", "GET", () => red.token, 200)] },
+  {
+    method: "POST",
+    path: "/api/read-tokens",
+    auth: "admin",
+    cases: () => [
+      asUser("default lifetime", "POST", () => red.token, 201, { name: "grafana" }),
+      asUser("a year", "POST", () => red.token, 201, { name: "grafana", ttl: "1y" }),
+      asUser("more than a year", "POST", () => red.token, 400, { name: "grafana", ttl: "366d" }, "invalid_field"),
+      asUser("no name", "POST", () => red.token, 400, {}, "invalid_field"),
+      asUser("an unknown field", "POST", () => red.token, 400, { name: "x", role: "admin" }, "invalid_field"),
+    ],
+  },
+  {
+    method: "DELETE",
+    path: "/api/read-tokens/{id}",
+    auth: "admin",
+    cases: () => [
+      ...missing("DELETE", "/api/read-tokens/{id}"),
+      foreign("DELETE", "/api/read-tokens/{id}", () => newReadToken(blue, "id")),
+      {
+        name: "removed",
+        send: async () => call("DELETE", `${backend.apiUrl}/api/read-tokens/${await newReadToken(red, "id")}`, { bearer: red.token }),
+        status: 204,
+      },
     ],
   },
   { method: "GET", path: "/api/clusters", auth: "viewer", cases: () => [asUser("listed", "GET", () => red.token, 200)] },
@@ -722,6 +757,26 @@ describe.each(MATRIX.map((row) => [`${row.method} ${row.path}`, row] as const))(
   );
 });
 
+const withToken = (token: string): string[] => [`Bearer ${token}`, `Basic ${Buffer.from(`grafana:${token}`).toString("base64")}`];
+
+test("a read token, as a bearer or as a password, gets what a session gets where it may read, and 403 where a role is asked for", async () => {
+  const check = async (origin: string, rows: readonly Row[]): Promise<void> => {
+    for (const row of rows.filter(({ auth }) => !["none", "signed", "install token"].includes(auth))) {
+      const path = withId(row.path);
+      const body = row.method === "GET" || row.method === "DELETE" || row.auth === "reader" ? undefined : {};
+      const session = row.auth === "reader" ? await call(row.method, `${origin}${path}`, { bearer: red.token }) : undefined;
+      for (const authorization of withToken(readTokens[0])) {
+        const answer = await call(row.method, `${origin}${path}`, { body, headers: { authorization } });
+        const expected = session ? [session.status, session.json?.error] : [403, "forbidden"];
+        expect([row.method, path, answer.status, answer.json?.error]).toEqual([row.method, path, ...expected]);
+      }
+      expect(session?.status).not.toBe(401);
+    }
+  };
+  await check(backend.apiUrl, MATRIX);
+  await check(backend.alertingUrl, alertingRows(""));
+});
+
 test("a refusal in the middle of a large body is seen by its sender, not a reset", async () => {
   const body = Buffer.alloc(20 * 1024 * 1024, 0x20);
   const answer = await call("POST", `${backend.apiUrl}/ingest`, {
@@ -764,6 +819,11 @@ test("what one tenant sent is read by that tenant alone", async () => {
   await eventually("red reads it", async () => (await read(red.token)).length === 1);
   expect(await read(blue.token)).toEqual([]);
   expect(await read(operator)).toEqual([]);
+  const [ofRed = [], ofBlue = []] = readTokens.map(withToken);
+  for (const authorization of [...ofRed, ...ofBlue]) {
+    const rows = (await call("GET", `${backend.apiUrl}/query/logs?q=${secret}`, { headers: { authorization } })).json;
+    expect(rows).toHaveLength(ofRed.includes(authorization) ? 1 : 0);
+  }
 });
 
 test("every route that exists is in the matrix, and the other way round", async () => {
@@ -804,7 +864,7 @@ test("the alerting service describes on its own port what it serves there", asyn
 test("the alerting service on its own port answers as under the prefix", async () => {
   for (const row of alertingRows("")) {
     const path = withId(row.path);
-    for (const bearer of [red.token, viewer, "abc"]) {
+    for (const bearer of [red.token, viewer, readTokens[0], "abc"]) {
       const body = row.method === "GET" || row.method === "DELETE" ? undefined : {};
       const direct = await call(row.method, `${backend.alertingUrl}${path}`, { bearer, body });
       const forwarded = await call(row.method, `${backend.apiUrl}/alerting${path}`, { bearer, body });

@@ -1,0 +1,136 @@
+// Administration of read tokens: make, list, remove. Invariant: the token itself is shown once, to whoever made it; it belongs to the
+// organisation, and outlives the user who made it.
+import { randomUUID } from "node:crypto";
+import type { FastifyInstance } from "fastify";
+import { sql, type Transaction } from "kysely";
+import { durationWanted, durationWithin } from "../../agent/common/duration.ts";
+import { audit } from "../auth/audit-log.ts";
+import { callerOf } from "../auth/request-identity.ts";
+import { ApiError } from "../errors.ts";
+import { CURSOR_QUERY, linkNext, PAGE_ROWS, readCursor, type CursorQuery } from "../http/list-page.ts";
+import { idOf, ID_PARAMS, missing, nameSchema, NOTHING, TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
+import type { AccountDeps } from "./deps.ts";
+import { type Counted, requireRoom } from "./room.ts";
+import type { AccountTables, ReadTokenRow } from "./table.ts";
+
+const MAX_TTL_MS = 365 * 86_400_000;
+/** How long an expired one stays in the list, so that somebody sees why a data source has stopped. */
+const KEPT_EXPIRED_MS = 30 * 86_400_000;
+const common = { tags: ["accounts"], security: [{ session: [] }] };
+
+const schemas = {
+  create: {
+    ...common,
+    summary: "Make a read token, for Grafana and programs; 5,000 at most",
+    description: "It reads /query/ and GETs alert rules, as a bearer or as the password of Basic auth. It outlives the user who made it.",
+    body: {
+      type: "object",
+      additionalProperties: false,
+      required: ["name"],
+      properties: {
+        name: nameSchema(200),
+        ttl: { type: "string", maxLength: 40, default: "90d", description: "a duration such as 12h, 90d or 1y; 365 days at most" },
+      },
+    },
+    response: {
+      201: {
+        type: "object",
+        required: ["id", "name", "token", "expires_at"],
+        properties: { id: UUID_SCHEMA, name: { type: "string" }, token: { type: "string" }, expires_at: TIME_SCHEMA },
+      },
+    },
+  },
+  list: {
+    ...common,
+    summary: "Read tokens of your organisation, by name; expired ones for 30 days",
+    description: "In pages of 500: the header Link names the next one.",
+    querystring: CURSOR_QUERY,
+    response: {
+      200: {
+        type: "array",
+        items: {
+          type: "object",
+          required: ["id", "name", "created_by", "created_at", "expires_at"],
+          properties: {
+            id: UUID_SCHEMA,
+            name: { type: "string" },
+            created_by: { type: "string", description: "the e-mail address of whoever made it, as it was then" },
+            created_at: TIME_SCHEMA,
+            expires_at: TIME_SCHEMA,
+          },
+        },
+      },
+    },
+  },
+  remove: { ...common, summary: "Remove a read token; refused everywhere within 5 seconds", params: ID_PARAMS, response: NOTHING },
+};
+
+export function registerReadTokenAdministration(app: FastifyInstance, deps: AccountDeps): void {
+  const { db, guards, readTokens, now = Date.now, pageRows = PAGE_ROWS } = deps;
+
+  app.post<{ Body: { name: string; ttl: string } }>(
+    "/api/read-tokens",
+    { schema: schemas.create, onRequest: guards.user("admin") },
+    async (request, reply) => {
+      const { orgId, email } = callerOf(request);
+      const { name, ttl } = request.body;
+      const at = now();
+      const expires = new Date(Math.floor((at + ttlMs(ttl)) / 1000) * 1000);
+      const row = { id: randomUUID(), org_id: orgId, name, created_by: email, created_at: new Date(at), expires_at: expires };
+      await db.transaction().execute(async (trx) => await insertWithRoom(trx, row));
+      audit(request, "read_token.create", { read_token_id: row.id, name, expires_at: expires.toISOString() });
+      const token = await readTokens.issue(row);
+      return await reply.code(201).send({ id: row.id, name, token, expires_at: expires.toISOString() });
+    },
+  );
+
+  app.get<CursorQuery>("/api/read-tokens", { schema: schemas.list, onRequest: guards.user("viewer") }, async (request, reply) => {
+    const [name, id] = readCursor(request, 2) ?? [];
+    let query = db.selectFrom("read_tokens").selectAll().where("org_id", "=", callerOf(request).orgId);
+    query = query.where("expires_at", ">", new Date(now() - KEPT_EXPIRED_MS));
+    if (name !== undefined && id !== undefined) query = query.where(sql<boolean>`(name, id) > (${name}, ${id})`);
+    const rows = await query
+      .orderBy("name")
+      .orderBy("id")
+      .limit(pageRows + 1)
+      .execute();
+    const page = rows.slice(0, pageRows);
+    const last = page.at(-1);
+    if (rows.length > pageRows && last) linkNext(request, reply, [last.name, last.id]);
+    return page.map(shown);
+  });
+
+  app.delete("/api/read-tokens/:id", { schema: schemas.remove, onRequest: guards.user("admin") }, async (request, reply) => {
+    const id = idOf(request, "read token");
+    const removed = await db
+      .deleteFrom("read_tokens")
+      .where("id", "=", id)
+      .where("org_id", "=", callerOf(request).orgId)
+      .returning("name")
+      .executeTakeFirst();
+    if (!removed) throw missing("read token");
+    readTokens.forget(id);
+    audit(request, "read_token.delete", { read_token_id: id, name: removed.name });
+    return await reply.code(204).send();
+  });
+}
+
+/** Those that expired long ago make room by themselves. */
+async function insertWithRoom(trx: Transaction<AccountTables>, row: ReadTokenRow): Promise<void> {
+  const longAgo = new Date(row.created_at.getTime() - KEPT_EXPIRED_MS);
+  await trx.deleteFrom("read_tokens").where("org_id", "=", row.org_id).where("expires_at", "<=", longAgo).execute();
+  const kept = sql<Counted>`SELECT count(*) AS count FROM read_tokens WHERE org_id = ${row.org_id}`;
+  await requireRoom(trx, row.org_id, "read tokens", kept);
+  await trx.insertInto("read_tokens").values(row).execute();
+}
+
+function shown({ id, name, created_by, created_at, expires_at }: ReadTokenRow) {
+  return { id, name, created_by, created_at: created_at.toISOString(), expires_at: expires_at.toISOString() };
+}
+
+function ttlMs(text: string): number {
+  const bounds = { minMs: 60_000, maxMs: MAX_TTL_MS };
+  const ms = durationWithin(text, bounds);
+  if (ms === undefined) throw new ApiError("invalid_field", `ttl: must be ${durationWanted(bounds, "12h or 90d")}`);
+  return ms;
+}

@@ -1,0 +1,97 @@
+// Read tokens: JWTs of an audience of their own, which live for months and read, for Grafana and programs that cannot log in. Invariant: the
+// signature is judged before anything is looked up, so that a forged token costs no statement; the row says whether it is in force, and is
+// asked again at most 4 s later, so that a removed token is refused within 5 s in every replica.
+import type { KeyObject } from "node:crypto";
+import { SignJWT } from "jose";
+import { LookupCache } from "../auth/lookup-cache.ts";
+import type { ReadToken } from "../auth/request-identity.ts";
+import { ApiError } from "../errors.ts";
+import { uuidOf } from "../http/schemas.ts";
+import { ALGORITHM, isSignedWith, ISSUER, type SigningSecrets, verifyingSecrets } from "./signed-token.ts";
+import type { AccountDb, ReadTokenRow } from "./table.ts";
+
+const AUDIENCE = "atherops-read";
+const HEADER = { alg: ALGORITHM, typ: "JWT" };
+/** The only first part that is ours. */
+const ENCODED_HEADER = Buffer.from(JSON.stringify(HEADER)).toString("base64url");
+const TOKEN = new RegExp(`^${ENCODED_HEADER}\\.([\\w-]+)\\.[\\w-]+$`);
+/** Ours have some 350 characters; of the name in Basic auth the rest. */
+const MAX_AUTHORIZATION_LENGTH = 2048;
+
+export interface ReadTokensOptions extends SigningSecrets {
+  db: AccountDb;
+  now?: () => number;
+}
+
+/** Issues and verifies read tokens; holds the bounded cache of their rows. */
+export class ReadTokens {
+  readonly #secrets: readonly [KeyObject, ...KeyObject[]];
+  readonly #now: () => number;
+  readonly #rows: LookupCache<ReadToken>;
+
+  constructor({ db, now = Date.now, ...secrets }: ReadTokensOptions) {
+    this.#secrets = verifyingSecrets(secrets);
+    this.#now = now;
+    this.#rows = new LookupCache(async (id) => {
+      const row = await db.selectFrom("read_tokens").select(["id", "org_id"]).where("id", "=", id).executeTakeFirst();
+      return row && { tokenId: row.id, orgId: row.org_id };
+    }, now);
+  }
+
+  /** The token of this row: claims `jti`, `org_id`, `role`, `iat`, `exp`, `iss`, `aud`. */
+  async issue(row: ReadTokenRow): Promise<string> {
+    return await new SignJWT({ org_id: row.org_id, role: "viewer" })
+      .setProtectedHeader(HEADER)
+      .setJti(row.id)
+      .setIssuer(ISSUER)
+      .setAudience(AUDIENCE)
+      .setIssuedAt(Math.floor(row.created_at.getTime() / 1000))
+      .setExpirationTime(Math.floor(row.expires_at.getTime() / 1000))
+      .sign(this.#secrets[0]);
+  }
+
+  /** The read token in force of this header; undefined where there is none. Throws `invalid_token` for one that is not in force. */
+  async find(authorization: string | undefined): Promise<ReadToken | undefined> {
+    const token = tokenIn(authorization ?? "");
+    const claims = token === undefined ? undefined : claimsOf(token);
+    if (token === undefined || claims?.["aud"] !== AUDIENCE) return undefined;
+    if (!this.#secrets.some((secret) => isSignedWith(secret, token))) throw refused();
+    const { jti, exp, iss } = claims;
+    const id = typeof jti === "string" ? uuidOf(jti) : undefined;
+    if (id === undefined || iss !== ISSUER || typeof exp !== "number" || exp <= Math.floor(this.#now() / 1000)) throw refused();
+    const row = await this.#rows.find(id);
+    if (!row || row.orgId !== claims["org_id"]) throw refused();
+    return row;
+  }
+
+  /** What this replica itself removed is refused at once. */
+  forget(id: string): void {
+    this.#rows.forget(id);
+  }
+}
+
+/** The bearer, or the password of Basic auth: its user name is nobody's business. */
+function tokenIn(authorization: string): string | undefined {
+  if (authorization.length > MAX_AUTHORIZATION_LENGTH) return undefined;
+  const [, scheme = "", credential = ""] = /^(Bearer|Basic) +(\S+)$/i.exec(authorization) ?? [];
+  if (scheme.toLowerCase() !== "basic") return credential || undefined;
+  const pair = Buffer.from(credential, "base64").toString("utf8");
+  const colon = pair.indexOf(":");
+  return colon < 0 ? undefined : pair.slice(colon + 1);
+}
+
+/** The claims of a JWT that may be ours, before its signature is looked at. */
+function claimsOf(token: string): Record<string, unknown> | undefined {
+  const [, payload] = TOKEN.exec(token) ?? [];
+  if (payload === undefined) return undefined;
+  try {
+    const claims: unknown = JSON.parse(Buffer.from(payload, "base64url").toString("utf8"));
+    return typeof claims === "object" && claims !== null ? (claims as Record<string, unknown>) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function refused(): ApiError {
+  return new ApiError("invalid_token", "the read token has expired, was removed, or is not valid: ask an administrator for a new one");
+}
