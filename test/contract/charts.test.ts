@@ -23,6 +23,10 @@ async function rendered(chart: string, values: string, ...more: string[]): Promi
   return run.stdout;
 }
 
+function withoutSecrets(text: string): string {
+  return text.replaceAll(/^( {2}(?:MASTER_KEY|JWT_SECRET|ADMIN_PASSWORD): ).+$/gm, "$1<generated>");
+}
+
 interface Manifest {
   kind: string;
   metadata: { name: string; annotations?: Record<string, string> };
@@ -43,8 +47,7 @@ test.each(SETS)("helm lint --strict passes for %s with %s", async (chart, values
 });
 
 test.each(SETS)("what %s renders with %s is what the golden file holds", async (chart, values) => {
-  const text = (await rendered(chart, values)).replaceAll(/^( {2}(?:MASTER_KEY|JWT_SECRET|ADMIN_PASSWORD): ).+$/gm, "$1<generated>");
-  await expect(text).toMatchFileSnapshot(join(ROOT, "charts", chart, "ci", "golden", values));
+  await expect(withoutSecrets(await rendered(chart, values))).toMatchFileSnapshot(join(ROOT, "charts", chart, "ci", "golden", values));
 });
 
 test.each(CHARTS)("%s refuses an unknown value with its name", async (chart) => {
@@ -122,8 +125,10 @@ test.each(CHARTS)("%s takes an image by its digest, beside the repository or in 
 test.each(CHARTS)("every variable that %s sets is one that it refuses in extraEnv", async (chart) => {
   const helpers = readFileSync(join(ROOT, "charts", chart, "templates", "_helpers.tpl"), "utf8");
   for (const values of valuesOf(chart)) {
+    const { extraEnv = {} } = (valuesIn(chart, "ci", values) ?? {}) as { extraEnv?: object };
     const pods = (await manifests(chart, values)).filter(({ kind }) => ["DaemonSet", "Deployment"].includes(kind));
     for (const { name } of pods.flatMap(({ spec }) => spec.template.spec.containers[0].env as { name: string }[])) {
+      if (Object.hasOwn(extraEnv, name)) continue;
       const plain = name.replace(/_FILE$/, "");
       expect(helpers).toMatch(new RegExp(`^(${name}|${plain}): |\\(list[^)]*"${plain}"`, "m"));
     }
@@ -145,15 +150,60 @@ test.each(CHARTS)("%s lets its pods out of a namespace that denies it, when aske
   expect(ports).toEqual(expect.arrayContaining(chart === "backend" ? [53, 8082, 5432] : [53, 443, 6443, 10250, 5432]));
 });
 
-test.each(CHARTS)("every value of %s is in its README's table, and nothing else", (chart) => {
-  const values = parse(readFileSync(join(ROOT, "charts", chart, "values.yaml"), "utf8")) as Record<string, unknown>;
+type Values = Record<string, unknown>;
+
+const isMap = (value: unknown): value is Values =>
+  typeof value === "object" && value !== null && !Array.isArray(value) && Object.keys(value).length > 0;
+/** `["retention", "metrics"]` and so on: what is no map, or an empty one. */
+const leavesOf = (values: Values, under: string[] = []): string[][] =>
+  Object.entries(values).flatMap(([name, value]) => (isMap(value) ? leavesOf(value, [...under, name]) : [[...under, name]]));
+const isOf = (leaf: string[], name: string): boolean => `${leaf.join(".")}.`.startsWith(`${name.replace(/\.\*$/, "")}.`);
+
+function valuesIn(...path: string[]): Values {
+  return parse(readFileSync(join(ROOT, "charts", ...path), "utf8")) as Values;
+}
+
+/** The names in the first column of the README's table; `.b` after `a.c` is `a.b`, and one of a map stands for all in it. */
+function documentedValues(chart: string): string[] {
   const readme = readFileSync(join(ROOT, "charts", chart, "README.md"), "utf8");
-  const documented = new Set(
-    [...readme.matchAll(/^\| (`[^|]+) \|/gm)]
-      .flatMap((row) => [...(row[1] ?? "").matchAll(/`([\w.*]+)`/g)].map((name) => (name[1] ?? "").split(".")[0] ?? ""))
-      .filter(Boolean),
-  );
-  expect([...documented].sort()).toEqual(Object.keys(values).sort());
+  return [...readme.matchAll(/^\| (?<names>`[^|]+) \|/gm)].flatMap(({ groups }) => {
+    const [first = "", ...others] = [...(groups?.["names"] ?? "").matchAll(/`([\w.*]+)`/g)].map(([, name = ""]) => name);
+    const parent = first.replace(/\.[^.]*$/, "");
+    return [first, ...others.map((name) => (name.startsWith(".") ? parent + name : name))];
+  });
+}
+
+test.each(CHARTS)("every value of %s is in its README's table, and nothing else", (chart) => {
+  const leaves = leavesOf(valuesIn(chart, "values.yaml"));
+  const documented = documentedValues(chart);
+  expect(leaves.filter((leaf) => !documented.some((name) => isOf(leaf, name)))).toEqual([]);
+  expect(documented.filter((name) => !leaves.some((leaf) => isOf(leaf, name)))).toEqual([]);
+});
+
+function without(values: Values, [name = "", ...rest]: readonly string[]): Values {
+  const { [name]: value, ...others } = values;
+  return rest.length === 0 || !isMap(value) ? others : { ...others, [name]: without(value, rest) };
+}
+
+async function renderedOf(chart: string, values: Values): Promise<string> {
+  const flags = ["template", "t", chart, "--namespace", "telemetry", "-f", "-"];
+  const run = await execa(await toolPath("helm"), flags, { cwd: join(ROOT, "charts"), reject: false, input: JSON.stringify(values) });
+  return run.exitCode === 0 ? withoutSecrets(run.stdout) : run.stderr;
+}
+
+/** A template that forgets a value, or a value that no golden file shows, would be found by an installation. */
+test.each(CHARTS)("every value that %s documents changes what a set of values renders", { timeout: 120_000 }, async (chart) => {
+  const untold = new Set(documentedValues(chart));
+  for (const set of valuesOf(chart)) {
+    const values = valuesIn(chart, "ci", set);
+    const whole = await renderedOf(chart, values);
+    for (const leaf of leavesOf(values)) {
+      const names = [...untold].filter((name) => isOf(leaf, name));
+      if (names.length === 0 || (await renderedOf(chart, without(values, leaf))) === whole) continue;
+      for (const name of names) untold.delete(name);
+    }
+  }
+  expect([...untold]).toEqual([]);
 });
 
 test.each([
