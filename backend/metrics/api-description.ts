@@ -37,6 +37,20 @@ const ANSWER = {
   additionalProperties: true,
 };
 
+const FORM = ["application/x-www-form-urlencoded"];
+
+/** The schema of an endpoint that always answers `data`, and takes any parameters. */
+export function constantSchema(summary: string, data: object, form: boolean): FastifySchema {
+  const answer = { ...ANSWER, properties: { ...ANSWER.properties, data: { const: data } } };
+  return {
+    tags: ["metrics"],
+    security: READERS,
+    summary: `Prometheus HTTP API: ${summary}`,
+    ...(form && { consumes: FORM }),
+    described: { ...(form && { body: { type: "object" }, bodyIsOptional: true }), response: { 200: answer } },
+  };
+}
+
 /** The schema of one endpoint; `form`: its parameters come in a body, in the query, or in both. */
 export function prometheusSchema(endpoint: QueryEndpoint, form = false): FastifySchema {
   const parameters = { type: "object", ...PARAMETERS[endpoint] };
@@ -45,7 +59,7 @@ export function prometheusSchema(endpoint: QueryEndpoint, form = false): Fastify
     security: READERS,
     summary: `Prometheus HTTP API: ${endpoint}, over the tenant's own metrics`,
     description: "Answers as Prometheus does; parameters other than those of this endpoint are ignored.",
-    ...(form && { consumes: ["application/x-www-form-urlencoded"] }),
+    ...(form && { consumes: FORM }),
     described: {
       querystring: form ? { ...parameters, required: [] } : parameters,
       ...(form && { body: { ...parameters, required: [] }, bodyIsOptional: true }),

@@ -191,19 +191,29 @@ describe("hostile callers", () => {
     },
   );
 
-  test.each([
-    "/status/tsdb",
-    "/export",
-    "/metadata",
-    "/series/count",
-    "/status/active_queries",
-    "/admin/tsdb/delete_series",
-    "/import",
-    "/rules",
-  ])("%s, which the engine does not scope or a tenant does not need, is not offered", async (path) => {
-    expect((await get(path)).statusCode).toBe(404);
-    expect((await post(path, [])).statusCode).toBe(404);
-  });
+  test.each(["/status/tsdb", "/export", "/series/count", "/status/active_queries", "/admin/tsdb/delete_series", "/import", "/rules"])(
+    "%s, which the engine does not scope or a tenant does not need, is not offered",
+    async (path) => {
+      expect((await get(path)).statusCode).toBe(404);
+      expect((await post(path, [])).statusCode).toBe(404);
+    },
+  );
+});
+
+test("what Grafana asks besides queries is answered without the engine, which would tell of all tenants", async () => {
+  const form: [string, string][] = [["query", "up"]];
+  for (const [answer, data] of [
+    [await get("/status/buildinfo"), { version: "2.24.0" }],
+    [await get("/metadata", [["limit", "100"]]), {}],
+    [await get("/query_exemplars", form), []],
+    [await post("/query_exemplars", form), []],
+    [await app.inject({ method: "POST", url: `${BASE}/query_exemplars`, headers: { "x-org": "mine" } }), []],
+  ] as const) {
+    expect([answer.statusCode, answer.json()]).toEqual([200, { status: "success", data }]);
+    expect(answer.headers["content-type"]).toMatch(/^application\/json/);
+  }
+  for (const path of ["/status/buildinfo", "/metadata", "/query_exemplars"])
+    expect((await app.inject({ method: "GET", url: `${BASE}${path}` })).statusCode).toBe(401);
 });
 
 test("a wrong expression is the engine's own answer, which Grafana shows", async () => {

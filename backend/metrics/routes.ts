@@ -7,6 +7,7 @@ import type { Answers } from "../http/answers.ts";
 import { goneSignal } from "../http/client-gone.ts";
 import { type Guards, readerOf } from "../auth/request-identity.ts";
 import { prometheusSchema } from "./api-description.ts";
+import { registerConstantRoutes } from "./constant-routes.ts";
 import type { MetricsStore, QueryEndpoint } from "./store.ts";
 
 export interface MetricsRoutesOptions {
@@ -21,7 +22,7 @@ const MAX_TIMEOUT_MS = 30_000;
 const MAX_FORM_BYTES = 256 * 1024;
 const MAX_LABEL_LENGTH = 256;
 
-/** Adds GET and POST of query, query_range, series, labels, and GET of label/<name>/values; each needs a session or a read token. */
+/** Adds GET and POST of query, query_range, series, labels, GET of label/<name>/values, and the constant answers; each needs a session or a read token. */
 export function registerMetricsRoutes(app: FastifyInstance, { store, answers, guards }: MetricsRoutesOptions): void {
   void app.register(async (scope) => {
     scope.addContentTypeParser(
@@ -29,6 +30,7 @@ export function registerMetricsRoutes(app: FastifyInstance, { store, answers, gu
       async (request: FastifyRequest) => new URLSearchParams((await app.smallBodies.read(request, MAX_FORM_BYTES)).toString("utf8")),
     );
     const onRequest = guards.reader();
+    registerConstantRoutes(scope, BASE, onRequest);
     for (const endpoint of ["query", "query_range", "series", "labels"] as const) {
       const handler = (request: FastifyRequest, reply: FastifyReply) => answer({ store, answers }, endpoint, request, reply);
       scope.get(`${BASE}/${endpoint}`, { onRequest, schema: prometheusSchema(endpoint), handler });

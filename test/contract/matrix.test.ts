@@ -309,6 +309,11 @@ const MATRIX: Row[] = [
             ],
     })),
   ),
+  ...["GET status/buildinfo", "GET metadata", "GET query_exemplars", "POST query_exemplars"].map((operation): Row => {
+    const [method = "", endpoint] = operation.split(" ");
+    const path = `/query/prometheus/api/v1/${endpoint}`;
+    return { method, path, auth: "reader", cases: () => [asUser("answered", method, () => red.token, 200)] };
+  }),
   { method: "GET", path: "/query/prometheus/api/v1/label/{name}/values", auth: "reader", cases: () => prometheus("label/job/values", "") },
   {
     method: "POST",

@@ -1,0 +1,31 @@
+// What Grafana asks besides queries, answered without the engine. Invariant: the answers are constants: the engine's own metadata is that
+// of all tenants, whatever label it is asked with, and it keeps no exemplars.
+import type { FastifyInstance, onRequestAsyncHookHandler } from "fastify";
+import { constantSchema } from "./api-description.ts";
+
+/** Grafana chooses by the version how it asks for label values; from this one on, by `match[]`. The engine names it for the same reason. */
+const COMPATIBLE_VERSION = "2.24.0";
+
+const ANSWERS = [
+  {
+    methods: ["GET"],
+    path: "status/buildinfo",
+    data: { version: COMPATIBLE_VERSION },
+    summary: "status/buildinfo, the version of Prometheus whose API this is like",
+  },
+  { methods: ["GET"], path: "metadata", data: {}, summary: "metadata, always empty" },
+  { methods: ["GET", "POST"], path: "query_exemplars", data: [], summary: "query_exemplars, always empty" },
+] as const;
+
+/** Adds status/buildinfo and metadata (GET) and query_exemplars (GET and POST form) under `base`. */
+export function registerConstantRoutes(app: FastifyInstance, base: string, onRequest: onRequestAsyncHookHandler): void {
+  for (const { methods, path, data, summary } of ANSWERS)
+    for (const method of methods)
+      app.route({
+        method,
+        url: `${base}/${path}`,
+        onRequest,
+        schema: constantSchema(summary, data, method === "POST"),
+        handler: async (_request, reply) => await reply.type("application/json").send(JSON.stringify({ status: "success", data })),
+      });
+}
