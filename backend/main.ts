@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { Command } from "commander";
 import { addBackupCommands } from "./data-dir/backup.ts";
 import { DataDirInUseError, lockDataDir } from "./data-dir/lock.ts";
+import { addMoveCommand } from "./data-dir/move-command.ts";
 import packageFile from "./package.json" with { type: "json" };
 import { readSettings, type Role, ROLES, SettingsError } from "./settings.ts";
 import { StartError } from "./startup-error.ts";
@@ -40,6 +41,7 @@ program
   });
 
 addBackupCommands(program);
+addMoveCommand(program);
 
 try {
   await program.parseAsync();

@@ -115,6 +115,20 @@ export function readSettings(env: NodeJS.ProcessEnv = process.env): { settings: 
   return { settings, secrets };
 }
 
+/** What a move of the accounts reads: both places, and nothing of the rest, which belongs to a running backend. */
+export function readAccountPlaces(env: NodeJS.ProcessEnv = process.env): { dataDir: string; databaseUrl: string } {
+  const read = new Reader(env);
+  const databaseUrl = read.url("DATABASE_URL", ["postgres", "postgresql"]);
+  if (databaseUrl === undefined) read.problem("DATABASE_URL: set it, or DATABASE_URL_FILE, to the URL of PostgreSQL, postgres://…");
+  const dataDir = dataDirOf(read);
+  read.finish();
+  return { dataDir, databaseUrl: databaseUrl ?? "" };
+}
+
+function dataDirOf(read: Reader): string {
+  return resolve(read.text("DATA_DIR") ?? "./data");
+}
+
 /** The settings for a log line: the addresses of engines may hold passwords, which are masked. */
 export function loggable(settings: Settings): unknown {
   return JSON.parse(JSON.stringify(settings, (_name, value: unknown) => (typeof value === "string" ? maskSecrets(value) : value)));
@@ -131,7 +145,7 @@ function readPlain(read: Reader): Settings {
     tls: tlsCert && tlsKey ? { certFile: tlsCert, keyFile: tlsKey } : undefined,
     trustedProxies: read.addresses("TRUSTED_PROXIES"),
     maxConnections: read.integer("MAX_CONNECTIONS", 8192, 64),
-    dataDir: resolve(read.text("DATA_DIR") ?? "./data"),
+    dataDir: dataDirOf(read),
     clickhouseCluster: read.text("CLICKHOUSE_CLUSTER"),
     metricsWriteUrl: read.url("METRICS_WRITE_URL"),
     metricsQueryUrl: read.url("METRICS_QUERY_URL"),

@@ -27,8 +27,12 @@ export interface DatabaseOptions {
   log: Log;
   /** Connections of one replica; further statements wait for one. */
   poolSize?: number;
+  /** As PostgreSQL lists its connections. */
+  applicationName?: string;
 }
 
+/** What PostgreSQL lists the connections of a running backend as. */
+export const APPLICATION_NAME = "atherops-backend";
 const CONNECT_TIMEOUT_MS = 5_000;
 const STATEMENT_TIMEOUT_MS = 30_000;
 /** Accounts, keys and rules are small. PostgreSQL's own 128 MB are resident from the start, and zeroing them is a fifth of it. */
@@ -43,10 +47,11 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
     if (hasPgliteFolder(dataDir)) await move(dataDir, file, log);
     else requireNewFolder(dataDir);
   }
-  return await embedded(file, log);
+  return await openAccountsFile(file, log);
 }
 
-async function embedded(file: string, log: Log): Promise<Database> {
+/** The embedded store of one file, which is made where there is none. */
+export async function openAccountsFile(file: string, log: Log): Promise<Database> {
   const thread = await openSqlite(file, log);
   return databaseOf("sqlite", new SqliteThreadDialect(thread), thread);
 }
@@ -56,7 +61,7 @@ async function move(dataDir: string, file: string, log: Log): Promise<void> {
     dataDir,
     file,
     openOld: async (folder) => await upToDate(await openPglite(folder)),
-    openNew: async (draft) => await upToDate(await embedded(draft, log)),
+    openNew: async (draft) => await upToDate(await openAccountsFile(draft, log)),
   });
   log.info({ rows, file }, "accounts moved from postgres/, each row compared; that folder is kept and no longer read");
 }
@@ -85,7 +90,7 @@ export async function openPglite(folder: string): Promise<Database> {
   return databaseOf("pglite", new PGliteDialect({ pglite: opened }));
 }
 
-function postgresql(url: string, { log, poolSize = 10 }: DatabaseOptions): Dialect {
+function postgresql(url: string, { log, poolSize = 10, applicationName = APPLICATION_NAME }: DatabaseOptions): Dialect {
   const pool = new Pool({
     connectionString: url,
     max: poolSize,
@@ -93,7 +98,7 @@ function postgresql(url: string, { log, poolSize = 10 }: DatabaseOptions): Diale
     statement_timeout: STATEMENT_TIMEOUT_MS,
     query_timeout: STATEMENT_TIMEOUT_MS + 5_000,
     keepAlive: true,
-    application_name: "atherops-backend",
+    application_name: applicationName,
   });
   // A connection that breaks is replaced by the next statement; without listeners it would end the process: the pool's for one that
   // idles, the client's own for one that is lent out, between the statements of a transaction too.

@@ -1,0 +1,160 @@
+// Copies the rows of all tables from one relational store into an empty one with the same tables, and compares them. Invariants: a row
+// comes after every row that it refers to; nothing is called the same that was not read back; each store keeps its own list of migrations.
+import { isDeepStrictEqual } from "node:util";
+import { sql, type Kysely } from "kysely";
+
+const BATCH_ROWS = 500;
+/** Each store has its own. */
+const NOT_COPIED = "schema_migrations";
+
+type Row = Record<string, unknown>;
+export type AnyTables = Record<string, Row>;
+export type Tables = Kysely<AnyTables>;
+
+export interface Table {
+  readonly name: string;
+  /** The columns of the primary key, in order. */
+  readonly key: readonly string[];
+  /** The column that refers to another row of the same table, by its key. */
+  readonly parent: string | undefined;
+}
+
+/** What was to be the same is not. */
+export class RowsDiffer extends Error {
+  override readonly name = "RowsDiffer";
+}
+
+/** `rows` of `table` so far. */
+export type Progress = (step: "copied" | "compared", table: string, rows: number) => void;
+
+/** The tables in an order in which each comes after those that it refers to. `sqlite`: whichever of the two stores is SQLite. */
+export async function tablesInOrder(sqlite: Tables): Promise<Table[]> {
+  let left = (await sqlite.introspection.getTables()).map(({ name }) => name).filter((name) => name !== NOT_COPIED);
+  const ordered: Table[] = [];
+  while (left.length > 0) {
+    const later: string[] = [];
+    for (const name of left) {
+      const { rows: references } = await sql<{ table: string; from: string }>`
+        SELECT "table", "from" FROM pragma_foreign_key_list(${name})`.execute(sqlite);
+      const isReady = references.every(({ table }) => table === name || ordered.some((one) => one.name === table));
+      if (isReady)
+        ordered.push({ name, key: await keyColumns(sqlite, name), parent: references.find(({ table }) => table === name)?.from });
+      else later.push(name);
+    }
+    if (later.length === left.length) throw new Error(`tables refer to each other in a circle: ${left.join(", ")}`);
+    left = later;
+  }
+  return ordered;
+}
+
+async function keyColumns(sqlite: Tables, table: string): Promise<string[]> {
+  const { rows } = await sql<{ name: string }>`SELECT name FROM pragma_table_info(${table}) WHERE pk > 0 ORDER BY pk`.execute(sqlite);
+  return rows.map(({ name }) => name);
+}
+
+/** The first of `tables` that holds rows. */
+export async function firstWithRows(store: Tables, tables: readonly Table[]): Promise<string | undefined> {
+  for (const { name } of tables) if (await store.selectFrom(name).selectAll().limit(1).executeTakeFirst()) return name;
+  return undefined;
+}
+
+/** Inserts every row of `from` into `to`. Throws an error that names the table; whoever calls holds a transaction on `to`. */
+export async function copyRows(from: Tables, to: Tables, tables: readonly Table[], progress?: Progress): Promise<void> {
+  for (const table of tables) {
+    let copied = 0;
+    for await (const rows of inOrder(from, table)) {
+      await to.insertInto(table.name).values(rows.map(storable)).execute().catch(naming(table));
+      copied += rows.length;
+      progress?.("copied", table.name, copied);
+    }
+  }
+}
+
+/** Finds every row of `from` in `to`, the same, and no others. Answers how many there are. Throws where that is not so. */
+export async function compareRows(from: Tables, to: Tables, tables: readonly Table[], progress?: Progress): Promise<number> {
+  let all = 0;
+  for (const table of tables) {
+    let same = 0;
+    for await (const rows of batches(from, table)) {
+      const found = await sameKeys(to, table, rows);
+      for (const row of rows)
+        if (!isDeepStrictEqual(found.get(keyOf(table, row)), { ...row }))
+          throw new RowsDiffer(`a row of ${table.name} was read back as another`);
+      same += rows.length;
+      progress?.("compared", table.name, same);
+    }
+    const { count } = await to
+      .selectFrom(table.name)
+      .select(({ fn }) => fn.countAll().as("count"))
+      .executeTakeFirstOrThrow();
+    if (Number(count) !== same) throw new RowsDiffer(`${table.name} has ${same} rows there and ${String(count)} here`);
+    all += same;
+  }
+  return all;
+}
+
+async function* batches(from: Tables, { name, key }: Table): AsyncGenerator<Row[]> {
+  for (let offset = 0; ; offset += BATCH_ROWS) {
+    let query = from.selectFrom(name).selectAll().limit(BATCH_ROWS).offset(offset);
+    for (const column of key) query = query.orderBy(column);
+    const rows = await query.execute().catch(naming({ name }));
+    if (rows.length > 0) yield rows;
+    if (rows.length < BATCH_ROWS) return;
+  }
+}
+
+function inOrder(from: Tables, table: Table): AsyncGenerator<Row[]> {
+  const all = batches(from, table);
+  return table.parent === undefined ? all : parentsFirst(table, table.parent, all);
+}
+
+/** The same rows, none before the one that it refers to: those whose parent is still to come wait for it. */
+async function* parentsFirst(table: Table, parent: string, all: AsyncGenerator<Row[]>): AsyncGenerator<Row[]> {
+  const given = new Set<string>();
+  let waiting: Row[] = [];
+  for await (const rows of all) {
+    waiting.push(...rows);
+    for (;;) {
+      const { ready = [], later = [] } = Object.groupBy(waiting, (row) => (hasParent(row[parent], given) ? "ready" : "later"));
+      if (ready.length === 0) break;
+      for (const row of ready) given.add(keyOf(table, row));
+      waiting = later;
+      for (let at = 0; at < ready.length; at += BATCH_ROWS) yield ready.slice(at, at + BATCH_ROWS);
+    }
+  }
+  // Rows that refer to each other, or to none: the store refuses what is not so.
+  if (waiting.length > 0) yield waiting;
+}
+
+function hasParent(parent: unknown, given: ReadonlySet<string>): boolean {
+  return parent === null || given.has(JSON.stringify([parent]));
+}
+
+async function sameKeys(to: Tables, table: Table, rows: readonly Row[]): Promise<Map<string, Row>> {
+  const found = await to
+    .selectFrom(table.name)
+    .selectAll()
+    .where((eb) => eb.or(rows.map((row) => eb.and(table.key.map((column) => eb(column, "=", row[column]))))))
+    .execute();
+  // SQLite's rows have no prototype.
+  return new Map(found.map((row) => [keyOf(table, row), { ...row }]));
+}
+
+function keyOf({ key }: Table, row: Row): string {
+  return JSON.stringify(key.map((column) => row[column]));
+}
+
+function naming({ name }: Pick<Table, "name">): (error: Error) => never {
+  return (error) => {
+    throw new Error(`${name}: ${error.message}`, { cause: error });
+  };
+}
+
+/** JSON goes in as text, as from everywhere else. */
+function storable(row: Row): Row {
+  return Object.fromEntries(Object.entries(row).map(([name, value]) => [name, isJson(value) ? JSON.stringify(value) : value]));
+}
+
+function isJson(value: unknown): boolean {
+  return typeof value === "object" && value !== null && !(value instanceof Date);
+}
