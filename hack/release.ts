@@ -216,7 +216,7 @@ async function sboms({ epoch }: Release): Promise<void> {
     backend: ["victoria-metrics", "vmalert"].map((name) => [name, "VictoriaMetrics/VictoriaMetrics"]),
   };
   for (const [workspace, added] of Object.entries(programs)) {
-    const args = ["sbom", "--sbom-format", "cyclonedx", "--omit", "dev", "--workspace", workspace, "--package-lock-only"];
+    const args = ["sbom", "--sbom-format", "cyclonedx", "--omit", "dev", "--workspace", `@atherops/${workspace}`, "--package-lock-only"];
     const { stdout } = await execa("npm", args, { cwd: ROOT });
     const sbom = JSON.parse(stdout) as {
       serialNumber?: string;

@@ -44,6 +44,7 @@ test("every copy of the version is the one of the root's package.json", () => {
     expect.arrayContaining([
       "agent/package.json",
       "backend/package.json",
+      "backend/cli/package.json",
       "package-lock.json",
       "charts/backend/Chart.yaml",
       "charts/cluster-agent/Chart.yaml",

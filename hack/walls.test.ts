@@ -50,6 +50,7 @@ const REFUSED: [wall: string, file: string, text: string][] = [
   ["the program atherops talks HTTP", "backend/cli/errors.ts", type("../errors.ts")],
   ["the program atherops talks HTTP", "backend/cli/lock.ts", type("../data-dir/lock.ts")],
   ["the program atherops talks HTTP", "backend/cli/package.ts", type("pino")],
+  ["the program atherops talks HTTP", "backend/cli/version.ts", 'export { version } from "../package.json";'],
   ["the program atherops talks HTTP", "backend/cli/bin/errors.ts", type("../../errors.ts")],
   ["only settings.ts reads the environment", "agent/a/env.ts", 'export const home = process.env["HOME"];'],
   ["only settings.ts reads the environment", "backend/a/env.ts", 'export const home = process["env"].HOME;'],

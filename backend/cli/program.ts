@@ -1,7 +1,7 @@
 // The admin client `atherops`: its commands, its help, its exit codes (0 done, 1 refused or failed, 2 wrong usage). Invariant: it talks to
 // the backend's HTTP API only; results go to stdout, everything else to stderr.
 import { Command, CommanderError } from "commander";
-import packageFile from "../package.json" with { type: "json" };
+import packageFile from "./package.json" with { type: "json" };
 import { addAccountCommands } from "./account-commands.ts";
 import { type Console, consoleOf, type GlobalOptions } from "./output.ts";
 import { addEnrolmentCommands } from "./enrolment-commands.ts";
