@@ -1,6 +1,7 @@
-import { mkdtempSync, readFileSync, readdirSync, rmSync, statSync } from "node:fs";
+import { mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { Writable } from "node:stream";
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -45,6 +46,42 @@ test("all embedded: secrets are generated once, mode 0600, the first password wi
   expect(await passwordMatches(users[0]?.password_hash, contents["admin-password"] ?? "")).toBe(true);
   for (const secret of Object.values(contents)) expect(lines.join("")).not.toContain(secret);
 });
+
+describe("accounts that are not there", () => {
+  async function start(dataDir: string): Promise<void> {
+    const { settings, secrets } = readSettings({ DATA_DIR: dataDir });
+    await using database = await openDatabase({ dataDir, log: silent });
+    await migrate(database);
+    await bootstrap({ database, settings, secrets, masterKeys: loadSecrets(settings, secrets).masterKeys, log: silent });
+  }
+
+  test("are made by the start after a first one that was cut off, wherever that was", async () => {
+    const dataDir = join(folder, "cut-off");
+    await (await openDatabase({ dataDir, log: silent }))[Symbol.asyncDispose]();
+    await start(dataDir);
+    // Its end: the accounts were made, and that they were was not yet written.
+    rmSync(join(dataDir, "accounts.made"));
+    await start(dataDir);
+    expect(readFileSync(join(dataDir, "accounts.made"), "utf8")).toContain("no start begins with new ones");
+  });
+
+  test.each([
+    ["its file was emptied", (file: string) => writeFileSync(file, ""), "the accounts are gone"],
+    ["its rows were deleted", (file: string) => deleteRows(file), "the accounts are gone"],
+    ["its file was deleted", (file: string) => rmSync(file), "has accounts.made but no accounts.sqlite"],
+  ])("are never begun anew when %s", async (what, empty, message) => {
+    const dataDir = join(folder, what);
+    await start(dataDir);
+    empty(join(dataDir, "accounts.sqlite"));
+    for (const _start of ["first", "second"])
+      await expect(start(dataDir)).rejects.toMatchObject({ name: "StartError", message: expect.stringContaining(message) });
+  });
+});
+
+function deleteRows(file: string): void {
+  using database = new DatabaseSync(file);
+  database.exec("DELETE FROM users; DELETE FROM orgs");
+}
 
 test("with an external engine nothing is generated: MASTER_KEY and JWT_SECRET are demanded", () => {
   const dataDir = join(folder, "external");

@@ -1,9 +1,9 @@
 // The first start: secrets, the first organisation, its operator. Invariant: each is made once, however many replicas start and wherever a
 // start is interrupted; a generated secret is on disk before anything depends on it, mode 0600, and never logged.
 import { randomBytes } from "node:crypto";
-import { linkSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, linkSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { syncFolder } from "../agent/common/durable-file.ts";
+import { syncFolder, writeDurably } from "../agent/common/durable-file.ts";
 import { makeFolder } from "../agent/common/make-folder.ts";
 import type { Database } from "./engines/postgres/database.ts";
 import { advisoryLock } from "./engines/postgres/lock.ts";
@@ -12,6 +12,7 @@ import { MasterKeys } from "./enrolment/master-key.ts";
 import type { EnrolmentTables } from "./enrolment/table.ts";
 import type { Log } from "./observability/log.ts";
 import { hasExternalEngine, SettingsError, type Secrets, type Settings } from "./settings.ts";
+import { StartError } from "./startup-error.ts";
 import { hashPassword } from "./accounts/password.ts";
 import { insertOrg, insertUser, type AccountTables } from "./accounts/table.ts";
 
@@ -63,6 +64,7 @@ export async function bootstrap(options: BootstrapOptions): Promise<void> {
     if (moved > 0)
       log.info({ keys: moved }, "stored API keys moved to the new MASTER_KEY; MASTER_PREVIOUS_KEY can go once all replicas run with it");
     if (await trx.selectFrom("orgs").select("id").limit(1).executeTakeFirst()) return;
+    requireFirstStart(database);
     const password = firstPassword(options);
     const org = await insertOrg(trx, FIRST_ORG, new Date(now()));
     const operator = { org_id: org.id, email: settings.adminEmail, role: "operator" as const, password_hash: await hashPassword(password) };
@@ -72,6 +74,17 @@ export async function bootstrap(options: BootstrapOptions): Promise<void> {
       "first organisation and operator made",
     );
   });
+  if (database.madeFile && !existsSync(database.madeFile)) writeDurably(database.madeFile, MADE);
+}
+
+const MADE = "The accounts of this DATA_DIR were made. While this file is here, no start begins with new ones.\n";
+
+/** A first start that was cut off begins again; accounts that somebody emptied are not begun anew. */
+function requireFirstStart({ madeFile }: Database): void {
+  if (madeFile === undefined || !existsSync(madeFile)) return;
+  throw new StartError(
+    `DATA_DIR: the accounts are gone: there is no organisation, and ${madeFile} says that there was one: restore a backup (docs/backup.md), or, to begin with new accounts, name an empty folder`,
+  );
 }
 
 function firstPassword({ settings, secrets }: BootstrapOptions): string {

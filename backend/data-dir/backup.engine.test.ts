@@ -50,8 +50,8 @@ test("accounts, keys and secrets are there again in another DATA_DIR after the f
     apiKey = (await directKey(backend, await backend.login())).api_key;
   }
   const taken = await backup(settings, secrets, join(folder, "backup"));
-  // The accounts and what signs and encrypts; the first password came from the environment.
-  expect(taken.files).toBe(3);
+  // The accounts, that they were made, and what signs and encrypts; the first password came from the environment.
+  expect(taken.files).toBe(4);
   rmSync(dataDir, { recursive: true });
 
   const second = installation("second");

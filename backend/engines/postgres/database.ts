@@ -9,12 +9,14 @@ import { Outage } from "../../../agent/common/outage.ts";
 import type { Log } from "../../observability/log.ts";
 import { SqliteThreadDialect } from "../sqlite/dialect.ts";
 import { hasPgliteFolder, moveFromPglite } from "../sqlite/move-pglite.ts";
-import { ACCOUNTS_FILE, openSqlite, requireNewFolder } from "../sqlite/open.ts";
+import { ACCOUNTS_FILE, ACCOUNTS_MADE, openSqlite, requireNewFolder } from "../sqlite/open.ts";
 import { migrate } from "./migrate.ts";
 import { ReportingDialect } from "./unreachable.ts";
 
 export interface Database extends AsyncDisposable {
   readonly engine: "sqlite" | "pglite" | "postgresql";
+  /** Of the embedded store: the file that is there once it has held accounts. */
+  readonly madeFile?: string;
   /** The same connections, seen with a domain's tables. */
   tables<T>(): Kysely<T>;
 }
@@ -47,7 +49,7 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
     if (hasPgliteFolder(dataDir)) await move(dataDir, file, log);
     else requireNewFolder(dataDir);
   }
-  return await openAccountsFile(file, log);
+  return { ...(await openAccountsFile(file, log)), madeFile: join(dataDir, ACCOUNTS_MADE) };
 }
 
 /** The embedded store of one file, which is made where there is none. */

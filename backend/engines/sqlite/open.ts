@@ -11,6 +11,8 @@ import { StoreThread } from "./store-thread.ts";
 
 /** Beside it, while the backend runs: `-wal` and `-shm`. */
 export const ACCOUNTS_FILE = "accounts.sqlite";
+/** Beside it, from the end of the first start: whoever finds it knows that accounts that are missing were there. */
+export const ACCOUNTS_MADE = "accounts.made";
 
 /** Throws StartError for a file that is no database, is damaged, or cannot be opened. */
 export async function openSqlite(file: string, log: Log): Promise<StoreThread> {
@@ -28,7 +30,7 @@ export async function openSqlite(file: string, log: Log): Promise<StoreThread> {
 }
 
 /** What a start makes only when the accounts have their file. */
-const LATER = ["clickhouse", "metrics", "metrics-journal", "postgres", join("secrets", "admin-password")];
+const LATER = [ACCOUNTS_MADE, "clickhouse", "metrics", "metrics-journal", "postgres", join("secrets", "admin-password")];
 
 /** Throws StartError where there must have been accounts before: new ones would know no agent's key and own no log line. */
 export function requireNewFolder(dataDir: string): void {
