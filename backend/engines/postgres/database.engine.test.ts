@@ -3,7 +3,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { sql, type TableMetadata } from "kysely";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { NO_POSTGRES, postgresBinaries, PostgresServer, relationalEngines, type OpenedEngine } from "../../../test/fixtures/postgres.ts";
+import {
+  NO_POSTGRES,
+  postgresBinaries,
+  PostgresServer,
+  relationalEngines,
+  required,
+  type OpenedEngine,
+} from "../../../test/fixtures/postgres.ts";
 import { createLog } from "../../observability/log.ts";
 import { openDatabase, type Database } from "./database.ts";
 import { migrate } from "./migrate.ts";
@@ -85,6 +92,12 @@ for (const engine of relationalEngines) {
     });
   });
 }
+
+test("where PostgreSQL is not installed its tests are left out, but never in CI", () => {
+  expect(() => required(undefined, "true")).toThrow("CI leaves out no engine: no PostgreSQL");
+  expect(required(undefined, undefined)).toBeUndefined();
+  expect(required("/usr/bin", "true")).toBe("/usr/bin");
+});
 
 test("the engines have the same tables with the same columns", async () => {
   const seen: string[][] = [];
