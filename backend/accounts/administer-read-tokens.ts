@@ -118,9 +118,9 @@ export function registerReadTokenAdministration(app: FastifyInstance, deps: Acco
 /** Those that expired long ago make room by themselves. */
 async function insertWithRoom(trx: Transaction<AccountTables>, row: ReadTokenRow): Promise<void> {
   const longAgo = new Date(row.created_at.getTime() - KEPT_EXPIRED_MS);
-  await trx.deleteFrom("read_tokens").where("org_id", "=", row.org_id).where("expires_at", "<=", longAgo).execute();
-  const kept = sql<Counted>`SELECT count(*) AS count FROM read_tokens WHERE org_id = ${row.org_id}`;
+  const kept = sql<Counted>`SELECT count(*) AS count FROM read_tokens WHERE org_id = ${row.org_id} AND expires_at > ${longAgo}`;
   await requireRoom(trx, row.org_id, "read tokens", kept);
+  await trx.deleteFrom("read_tokens").where("org_id", "=", row.org_id).where("expires_at", "<=", longAgo).execute();
   await trx.insertInto("read_tokens").values(row).execute();
 }
 

@@ -328,6 +328,7 @@ for (const engine of relationalEngines) {
       clock.ms += MINUTE_MS;
       const both = await Promise.all([make({ name: "late" }, org.token), make({ name: "later" }, org.token)]);
       expect(both.map(({ statusCode }) => statusCode).sort((a, b) => a - b)).toEqual([201, 409]);
+      expect(await db.selectFrom("read_tokens").select("id").where("org_id", "=", org.orgId).execute()).toHaveLength(5000);
     });
 
     test("making and removing leave audit lines, and no log line holds a token", async () => {
