@@ -6,8 +6,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import packageFile from "../package.json" with { type: "json" };
 import { ROOT } from "./bundle.ts";
-
-const PACKAGE = /(?:from|import\(?|resolve\(|require\()\s*"((?:@[^/"\s]+\/)?[^./"@\s][^/"\s]*)["/]/g;
+import { importsIn, packageOf } from "./imports.ts";
 
 test.each(packageFile.workspaces)("%s depends on the packages that its programs import, and on no others", (workspace) => {
   const { dependencies } = JSON.parse(readFileSync(join(ROOT, workspace, "package.json"), "utf8")) as {
@@ -19,7 +18,7 @@ test.each(packageFile.workspaces)("%s depends on the packages that its programs 
   );
   expect(files.length).toBeGreaterThan(5);
   const imported = new Set(
-    files.flatMap((file) => [...readFileSync(join(ROOT, file), "utf8").matchAll(PACKAGE)].map(([, name = ""]) => name)),
+    files.flatMap((file) => importsIn(readFileSync(join(ROOT, file), "utf8")).flatMap(({ path }) => packageOf(path) ?? [])),
   );
   expect([...imported].filter((name) => !isBuiltin(name)).sort()).toEqual(Object.keys(dependencies).sort());
 });

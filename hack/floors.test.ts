@@ -4,9 +4,9 @@ import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import { importsIn } from "./imports.ts";
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
-const IMPORT = /(?:\bfrom|\bimport)\s*\(?\s*"(\.[^"]+\.ts)"/g;
 
 /** Room → rooms that it imports, with one import of each as `file -> file`. */
 function roomsOf(program: string): Map<string, Map<string, string>> {
@@ -17,7 +17,8 @@ function roomsOf(program: string): Map<string, Map<string, string>> {
     if (!file.endsWith(".ts") || /\.(test|fixture)\.ts$/.test(file) || file.includes("node_modules")) continue;
     const imports = rooms.get(roomOf(file)) ?? new Map<string, string>();
     rooms.set(roomOf(file), imports);
-    for (const [, path = ""] of readFileSync(join(ROOT, file), "utf8").matchAll(IMPORT)) {
+    for (const { path } of importsIn(readFileSync(join(ROOT, file), "utf8"))) {
+      if (!path.startsWith(".") || !path.endsWith(".ts")) continue;
       const target = normalize(join(dirname(file), path));
       if (target.startsWith(`${program}/`) && roomOf(target) !== roomOf(file)) imports.set(roomOf(target), `${file} -> ${target}`);
     }

@@ -2,6 +2,7 @@
 // the same words.
 import { existsSync, globSync, readFileSync, statSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
+import { importsIn } from "./imports.ts";
 
 /** Whoever loads one of these runs third-party programs or a database: *.engine.test.ts and test/ may, no other test. */
 export const ENGINES = [
@@ -40,9 +41,8 @@ export function reaches(file: string, target: string): boolean {
 }
 
 function importsOf(file: string): string[] {
-  const source = readFileSync(file, "utf8");
-  return [...source.matchAll(/((?:import|export) type [^;"]*)?(?:from|import)\s*\(?\s*"(\.{1,2}\/[^"]+)"/g)]
-    .filter(([, typesOnly]) => typesOnly === undefined)
-    .map(([, , path = ""]) => join(dirname(file), path))
+  return importsIn(readFileSync(file, "utf8"))
+    .filter(({ path, isType }) => path.startsWith(".") && !isType)
+    .map(({ path }) => join(dirname(file), path))
     .filter((path) => path.endsWith(".ts") && existsSync(path) && statSync(path).isFile());
 }
