@@ -92,6 +92,7 @@ async function openMetrics(opening: Opening): Promise<Pick<Stores, "metrics" | "
     dataDir: settings.dataDir,
     retention: settings.metricsRetention.text,
     passwordFile: join(settings.dataDir, "secrets", "engine-password"),
+    isJournalSynced: settings.isMetricsJournalSynced,
     log,
     onRestart: () => ownMetrics.restarted("victoria-metrics"),
   });

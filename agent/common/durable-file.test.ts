@@ -3,7 +3,7 @@ import { chmodSync, linkSync, mkdirSync, mkdtempSync, readdirSync, readFileSync,
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { renameDurably, syncFolder, writeDurably } from "./durable-file.ts";
+import { folderSynced, renameDurably, syncFolder, writeDurably } from "./durable-file.ts";
 
 function place(): string {
   const folder = mkdtempSync(join(tmpdir(), "atherops-durable-"));
@@ -47,7 +47,10 @@ test("a file gets another name", () => {
   expect(readdirSync(folder)).toEqual(["config"]);
 });
 
-test("a folder that cannot be synced is passed by, one that is not there is not", () => {
+test("a folder that cannot be synced is passed by, one that is not there is not", async () => {
+  const none = join(place(), "none");
   expect(() => syncFolder("/proc/self")).not.toThrow();
-  expect(() => syncFolder(join(place(), "none"))).toThrow("ENOENT");
+  expect(() => syncFolder(none)).toThrow("ENOENT");
+  await expect(folderSynced("/proc/self")).resolves.toBeUndefined();
+  await expect(folderSynced(none)).rejects.toThrow("ENOENT");
 });

@@ -1,6 +1,7 @@
 // Files that a power cut leaves whole. Invariant: when a call returns, the new content has the file's name on the disk, not only in the
 // kernel's memory; until then the old content has it. Nothing here is for files that are written many times a second.
 import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { open } from "node:fs/promises";
 import { dirname } from "node:path";
 
 /** Replaces `file` by a new one with `mode`. Throws what the system says; then `file` is as it was, and no draft is left. */
@@ -29,8 +30,22 @@ export function syncFolder(folder: string): void {
   try {
     syncFile(folder);
   } catch (error) {
-    if (!["EINVAL", "ENOTSUP", "EACCES", "EISDIR"].includes(String((error as NodeJS.ErrnoException).code))) throw error;
+    if (!isUnsyncable(error)) throw error;
   }
+}
+
+/** As `syncFolder`, while the event loop goes on. */
+export async function folderSynced(folder: string): Promise<void> {
+  try {
+    await using handle = await open(folder, "r");
+    await handle.sync();
+  } catch (error) {
+    if (!isUnsyncable(error)) throw error;
+  }
+}
+
+function isUnsyncable(error: unknown): boolean {
+  return ["EINVAL", "ENOTSUP", "EACCES", "EISDIR"].includes(String((error as NodeJS.ErrnoException).code));
 }
 
 /** Puts what a file holds on the disk. */

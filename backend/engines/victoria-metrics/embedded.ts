@@ -18,6 +18,8 @@ export interface EmbeddedVictoriaMetricsOptions {
   readonly retention: string;
   /** Holds the password that the port asks for, made at the first start; undefined: it asks for none. */
   readonly passwordFile: string | undefined;
+  /** False: what was acknowledged outlives processes, not the machine's power. Default true. */
+  readonly isJournalSynced?: boolean;
   readonly log: Log;
   readonly onRestart?: () => void;
   readonly timing?: Partial<ChildTiming>;
@@ -38,7 +40,7 @@ const PORT_ATTEMPTS = 3;
 
 /** Resolves once the engine answers and was given what a killed one had not written. Rejects with its last words if it cannot start. */
 export async function startVictoriaMetrics(options: EmbeddedVictoriaMetricsOptions): Promise<EmbeddedVictoriaMetrics> {
-  const journal = new WriteJournal(join(options.dataDir, "metrics-journal"));
+  const journal = new WriteJournal(join(options.dataDir, "metrics-journal"), { isSynced: options.isJournalSynced ?? true });
   const login = engineLogin(options.passwordFile);
   const replay = new Replay(journal, options.log, options.firstRetryMs);
   const { child, url } = await startOnFreePort(options, login, {

@@ -123,6 +123,53 @@ test("above its bound writes are refused and nothing is forgotten; when the engi
   expect((await replayed(journal)).map((write) => write.at(-1))).toEqual(["z"]);
 });
 
+test("a write is answered when an fsync that began after it is over, not earlier", async () => {
+  using folder = temporaryFolder();
+  const fsyncs: PromiseWithResolvers<void>[] = [];
+  const sync = () => {
+    const fsync = Promise.withResolvers<void>();
+    fsyncs.push(fsync);
+    return fsync.promise;
+  };
+  const journal = new WriteJournal(folder.path, { sync });
+  let isAnswered = false;
+  const first = append(journal, "first");
+  await vi.waitFor(() => expect(fsyncs).toHaveLength(1));
+  const meanwhile = append(journal, "meanwhile").then(() => (isAnswered = true));
+  fsyncs[0]?.resolve();
+  await first;
+  await vi.waitFor(() => expect(fsyncs).toHaveLength(2));
+  expect(isAnswered).toBe(false);
+  fsyncs[1]?.resolve();
+  await meanwhile;
+});
+
+test("a write that a disk could not sync fails, with those that came meanwhile; the next one begins a new file", async () => {
+  using folder = temporaryFolder();
+  let fails = false;
+  const sync = async () => {
+    if (fails) throw new Error("EIO");
+  };
+  const journal = new WriteJournal(folder.path, { sync });
+  await append(journal, "before");
+  fails = true;
+  const outcomes = await Promise.allSettled([append(journal, "lost"), append(journal, "lost as well")]);
+  expect(outcomes.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+  fails = false;
+  await append(journal, "after");
+  expect(readdirSync(folder.path)).toHaveLength(2);
+  const kept = await replayed(new WriteJournal(folder.path));
+  expect([kept.at(0), kept.at(-1)]).toEqual(["/import?x=ü before", "/import?x=ü after"]);
+});
+
+test("told not to, it waits for no fsync", async () => {
+  using folder = temporaryFolder();
+  const sync = () => Promise.reject(new Error("there is none"));
+  const journal = new WriteJournal(folder.path, { sync, isSynced: false });
+  await append(journal, "one");
+  expect(await replayed(journal)).toEqual(["/import?x=ü one"]);
+});
+
 test("a write that is under way when the replay starts is part of it", async () => {
   using folder = temporaryFolder();
   const journal = new WriteJournal(folder.path);

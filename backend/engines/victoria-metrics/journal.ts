@@ -2,12 +2,15 @@
 // what it has acknowledged in memory for up to about six seconds, whatever its flush interval (two to sort, two to keep, two to notice).
 // Invariant: a write whose `append` has resolved is kept until the engine has run for KEEP_MS after it, or after it was given again; what
 // an engine that died is owed is never removed, however long it takes to give it; giving a write twice is harmless, because its times are
-// fixed and the engine removes duplicates. Above `maxBytes` new writes are refused. Not fsynced: it outlives processes, not the
-// machine's power.
-import { closeSync, mkdirSync, openSync, readdirSync, statSync, writev } from "node:fs";
+// fixed and the engine removes duplicates. Above `maxBytes` new writes are refused. What `append` resolved for outlives the machine's
+// power, unless `isSynced` says otherwise: then it outlives processes only.
+import { closeSync, fdatasync, openSync, readdirSync, statSync, writev } from "node:fs";
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { folderSynced } from "../../../agent/common/durable-file.ts";
+import { makeFolder } from "../../../agent/common/make-folder.ts";
+import { GroupSync } from "./group-sync.ts";
 
 /** Twice what the engine may need, and some. */
 const KEEP_MS = 15_000;
@@ -36,12 +39,17 @@ interface OpenSegment extends Segment {
   open: boolean;
   /** Everything written so far: reading back ends at a gap, so what comes after one that failed has failed as well. */
   whole: Promise<unknown>;
+  readonly group: GroupSync;
 }
 
 const writeBuffers = promisify(writev);
+const syncData = promisify(fdatasync);
 
 /** As `fs.writev`; a full disk makes it fail, or write less than it was given. */
 type WriteBuffers = (fd: number, buffers: readonly Uint8Array[], position: number) => Promise<{ bytesWritten: number }>;
+
+/** As `fs.fdatasync`. */
+type SyncData = (fd: number) => Promise<void>;
 
 /** Sends one kept write to the engine again; rejects if it cannot. */
 export type Resend = (path: string, body: Buffer) => Promise<void>;
@@ -55,6 +63,9 @@ export interface WriteJournalOptions {
   /** Of a clock that never jumps. */
   readonly now?: () => number;
   readonly write?: WriteBuffers;
+  readonly sync?: SyncData;
+  /** Default true. */
+  readonly isSynced?: boolean;
   readonly maxBytes?: number;
 }
 
@@ -62,6 +73,8 @@ export class WriteJournal implements AsyncDisposable {
   readonly #folder: string;
   readonly #now: () => number;
   readonly #writeBuffers: WriteBuffers;
+  readonly #syncData: SyncData;
+  readonly #isSynced: boolean;
   readonly #maxBytes: number;
   readonly #pending = new Set<Promise<unknown>>();
   #closed: Segment[] = [];
@@ -71,12 +84,14 @@ export class WriteJournal implements AsyncDisposable {
 
   /** What an earlier process left in the folder is owed to the engine. */
   constructor(folder: string, options: WriteJournalOptions = {}) {
-    const { now = () => performance.now(), write = writeBuffers, maxBytes = MAX_BYTES } = options;
+    const { now = () => performance.now(), write = writeBuffers, sync = syncData, isSynced = true, maxBytes = MAX_BYTES } = options;
     this.#folder = folder;
     this.#now = now;
     this.#writeBuffers = write;
+    this.#syncData = sync;
+    this.#isSynced = isSynced;
     this.#maxBytes = maxBytes;
-    mkdirSync(folder, { recursive: true });
+    makeFolder(folder, 0o700);
     for (const name of readdirSync(folder)
       .filter((entry) => NAME.test(entry))
       .sort()) {
@@ -91,7 +106,7 @@ export class WriteJournal implements AsyncDisposable {
     return this.#closed.some(({ owed }) => owed);
   }
 
-  /** Resolves once the write is in the file. `path` is the request target it is to be sent to again. Throws JournalFullError. */
+  /** Resolves once the write is on the disk. `path` is the request target it is to be sent to again. Throws JournalFullError. */
   async append(path: string, body: Buffer): Promise<void> {
     const writing = this.#write(path, body);
     this.#pending.add(writing);
@@ -157,25 +172,26 @@ export class WriteJournal implements AsyncDisposable {
     const position = segment.bytes;
     segment.bytes += bytes;
     segment.writes += 1;
-    segment.whole = Promise.all([segment.whole, this.#writeAt(segment, position, [header, body])]);
+    const writing = this.#writeAt(segment, position, [header, body]);
+    segment.whole = Promise.all([segment.whole, writing]);
     try {
       await segment.whole;
+      if (this.#isSynced) await segment.group.synced();
     } catch (error) {
       // The next write begins a file without a gap.
       if (this.#current === segment) this.#closeCurrent();
       throw error;
+    } finally {
+      await writing.catch(() => undefined);
+      segment.writes -= 1;
+      closeIfDone(segment);
     }
   }
 
   async #writeAt(segment: OpenSegment, position: number, buffers: readonly Buffer[]): Promise<void> {
     const bytes = buffers.reduce((sum, buffer) => sum + buffer.length, 0);
-    try {
-      const { bytesWritten } = await this.#writeBuffers(segment.fd, buffers, position);
-      if (bytesWritten !== bytes) throw new Error(`only ${bytesWritten} of ${bytes} bytes could be written to ${segment.path}`);
-    } finally {
-      segment.writes -= 1;
-      closeIfDone(segment);
-    }
+    const { bytesWritten } = await this.#writeBuffers(segment.fd, buffers, position);
+    if (bytesWritten !== bytes) throw new Error(`only ${bytesWritten} of ${bytes} bytes could be written to ${segment.path}`);
   }
 
   #segmentFor(bytes: number): OpenSegment {
@@ -186,8 +202,19 @@ export class WriteJournal implements AsyncDisposable {
     const path = join(this.#folder, `${String(this.#number++).padStart(10, "0")}.journal`);
     const now = this.#now();
     const fd = openSync(path, "wx", 0o600);
-    this.#current = { path, fd, openedAtMs: now, settledAtMs: now, owed: false, bytes: 0, writes: 0, open: true, whole: Promise.resolve() };
+    const group = this.#groupFor(fd);
+    const fresh = { bytes: 0, writes: 0, open: true, owed: false, whole: Promise.resolve() };
+    this.#current = { path, fd, group, openedAtMs: now, settledAtMs: now, ...fresh };
     return this.#current;
+  }
+
+  /** Its first fsync is also of the folder: a file without its name would be lost whole. */
+  #groupFor(fd: number): GroupSync {
+    let isNamed = false;
+    return new GroupSync(async () => {
+      await Promise.all([this.#syncData(fd), isNamed || folderSynced(this.#folder)]);
+      isNamed = true;
+    });
   }
 
   #closeCurrent(): void {
