@@ -13,7 +13,16 @@ const PROGRAM = `
   const [port, manner] = process.argv.slice(1);
   if (manner === "broken") { console.error("cannot open the store: http://me:hunter2@db/ password=hunter3"); process.exit(3); }
   process.on("SIGTERM", () => manner === "stubborn" || process.exit(0));
-  require("node:http").createServer((_, answer) => answer.end(JSON.stringify(process.env))).listen(port, "127.0.0.1", () => console.log("listening"));
+  let logins = 0;
+  const asked = (request) => {
+    if (request.url === "/logins") return [200, logins];
+    if (request.url !== "/login" || manner !== "refuses-the-first-login") return [200, process.env];
+    return [request.headers.authorization && ++logins > 1 ? 200 : 401, {}];
+  };
+  require("node:http").createServer((request, answer) => {
+    const [status, body] = asked(request);
+    answer.writeHead(status).end(JSON.stringify(body));
+  }).listen(port, "127.0.0.1", () => console.log("listening"));
 `;
 const TIMING: Partial<ChildTiming> = { graceMs: 300, firstBackoffMs: 20, readyTimeoutMs: 10_000 };
 
@@ -42,6 +51,13 @@ test("the child has only the environment it was given", async () => {
   await using child = await superviseChild(options);
   expect(child.running).toBe(true);
   expect(await (await fetch(options.readyUrl)).json()).toEqual({ ONLY: "this" });
+});
+
+test("a child that refuses its first login is not ready until it has let one in", async () => {
+  using folder = temporaryFolder();
+  const { port, ...options } = await optionsIn(folder.path, "refuses-the-first-login");
+  await using _child = await superviseChild({ ...options, loginUrl: `http://user:password@127.0.0.1:${port}/login` });
+  expect(await (await fetch(`http://127.0.0.1:${port}/logins`)).json()).toBe(2);
 });
 
 test("a crashed child comes back by itself and is counted; a stopped one does not", async () => {

@@ -7,6 +7,7 @@ import { Loop, pause, pollUntil } from "../../agent/common/loop.ts";
 import { maskSecrets } from "../../agent/common/mask.ts";
 import { Outage } from "../../agent/common/outage.ts";
 import type { Log } from "../observability/log.ts";
+import { loginOf } from "./engine-login.ts";
 import { announceChild, endOrphan, forgetChild, recordChild } from "./orphan.ts";
 import { findProgram } from "./program.ts";
 
@@ -21,6 +22,11 @@ export interface ChildOptions {
   readonly pidFile: string;
   /** Answers 2xx once the child can work. */
   readonly readyUrl: string;
+  /**
+   * With the login in it: answers 2xx too before the child counts as ready. An engine of VictoriaMetrics reads its password file while it
+   * answers the first request that needs it, and refuses those that come meanwhile (lib/flagutil/password.go).
+   */
+  readonly loginUrl?: string;
   readonly log: Log;
   /** The child has ended without being asked to; at once, before it is started again. */
   readonly onExit?: () => void;
@@ -226,9 +232,14 @@ class SupervisedChild implements EngineChild {
 
   async #answers(signal: AbortSignal): Promise<boolean> {
     const within = AbortSignal.any([signal, AbortSignal.timeout(2000)]);
-    const answer = await fetch(this.#options.readyUrl, { signal: within }).catch(() => undefined);
-    await answer?.body?.cancel();
-    return answer?.ok === true;
+    const { readyUrl, loginUrl } = this.#options;
+    for (const asked of loginUrl === undefined ? [readyUrl] : [readyUrl, loginUrl]) {
+      const { url, headers } = loginOf(asked);
+      const answer = await fetch(url, { signal: within, headers }).catch(() => undefined);
+      await answer?.body?.cancel();
+      if (!answer?.ok) return false;
+    }
+    return true;
   }
 
   #failure(what: string): Error {

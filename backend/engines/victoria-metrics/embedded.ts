@@ -86,6 +86,7 @@ async function startOnFreePort(
         args: [...flags(options, port), ...login.flags],
         pidFile: join(options.dataDir, "victoria-metrics.pid"),
         readyUrl: `${address}/health`,
+        loginUrl: `${url}/metrics`,
         log: options.log,
         onExit: events.onExit,
         onRestart: () => events.onRestart(url),

@@ -59,6 +59,7 @@ export async function startEvaluator(options: EvaluatorOptions): Promise<Embedde
     env: {},
     pidFile: join(options.dataDir, "vmalert.pid"),
     readyUrl: `${address}/health`,
+    loginUrl: `${login.in(address)}/metrics`,
     log: options.log,
     onRestart: options.onRestart,
     timing: options.timing,
