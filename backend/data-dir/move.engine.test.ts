@@ -1,7 +1,7 @@
 // The accounts of an installation on their way to PostgreSQL and back, with the command as an operator runs it, on a real server.
 import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -10,7 +10,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { accountsApp, directKey } from "../../test/fixtures/accounts-app.ts";
 import { everything, fillAccounts, type AllTables } from "../../test/fixtures/filled-accounts.ts";
 import { NO_POSTGRES, postgresBinaries, PostgresServer } from "../../test/fixtures/postgres.ts";
-import { openDatabase, type Database } from "../engines/postgres/database.ts";
+import { openDatabase } from "../engines/postgres/database.ts";
 import { migrate } from "../engines/postgres/migrate.ts";
 import { createLog } from "../observability/log.ts";
 import { lockDataDir } from "./lock.ts";
@@ -98,20 +98,36 @@ describe.skipIf(!postgresBinaries)(`accounts are moved${postgresBinaries ? "" : 
     expect(await rowsOf({ url })).toEqual(expected);
   });
 
-  test("keys sign, users log in and rotated keys stay what they are, on the other side", async () => {
+  test("keys sign and sessions last on the other side, with the secrets that were generated here", async () => {
     const home = join(root, "home");
-    const app = async (database: Database) => await accountsApp(database, { env: { DATA_DIR: home } });
     dataDir = home;
+    const generated = { MASTER_KEY: undefined, JWT_SECRET: undefined };
     let key: string;
+    let session: string;
     {
       await using database = await openDatabase({ dataDir: home, log });
-      await using backend = await app(database);
-      key = (await directKey(backend, await backend.login())).api_key;
+      await using backend = await accountsApp(database, { env: { ...generated, DATA_DIR: home } });
+      session = await backend.login();
+      key = (await directKey(backend, session)).api_key;
     }
-    expect((await move(to)).code).toBe(0);
+    const { code, output } = await move(to);
+    expect(code).toBe(0);
+    const [masterKey, jwtSecret] = ["master-key", "jwt-secret"].map((name) => join(home, "secrets", name)) as [string, string];
+    for (const file of [masterKey, jwtSecret]) {
+      expect(output).toContain(file);
+      expect(output).not.toContain(readFileSync(file, "utf8").trim());
+    }
     await using database = await openDatabase({ url, dataDir: "unused", log });
-    await using backend = await app(database);
+    const env = {
+      ...generated,
+      DATABASE_URL: url,
+      MASTER_KEY_FILE: masterKey,
+      JWT_SECRET_FILE: jwtSecret,
+      DATA_DIR: join(root, "elsewhere"),
+    };
+    await using backend = await accountsApp(database, { env });
     await backend.login();
+    expect((await backend.call("GET", "/api/keys", { bearer: session })).statusCode).toBe(200);
     expect((await backend.call("POST", "/ingest", { key })).statusCode).toBe(204);
   });
 

@@ -1,0 +1,155 @@
+// docs/from-one-to-many.md is done as it stands, as far as engines are to be had; what is not done is read by ClickHouse's own parser.
+import { mkdirSync, readdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { execa } from "execa";
+import { describe, expect, test } from "vitest";
+import type { ClickHouse } from "../backend/engines/clickhouse/client.ts";
+import { applyRetention, migrate } from "../backend/engines/clickhouse/migrate.ts";
+import { startVictoriaMetrics } from "../backend/engines/victoria-metrics/embedded.ts";
+import { createLog } from "../backend/observability/log.ts";
+import { startTestEngine } from "../test/fixtures/metrics-engine.ts";
+import { freePorts, ROOT, temporaryFolder } from "../test/fixtures/processes.ts";
+import { toolPath } from "./fetch-tools.ts";
+
+const PAGE = readFileSync(join(ROOT, "docs", "from-one-to-many.md"), "utf8");
+const log = createLog("silent");
+
+/** The code of a section, in blocks of `language`. */
+function blocks(heading: string, language: string): string[] {
+  const section = PAGE.split(/^## /m).find((one) => one.startsWith(`${heading}\n`)) ?? "";
+  return [...section.matchAll(new RegExp(`^\`\`\`${language}\\n([^]*?)^\`\`\``, "gm"))].map(([, code = ""]) => code);
+}
+
+const statementsOf = (code: string): string[] =>
+  code
+    .split(/;\s*$/m)
+    .map((one) => one.trim())
+    .filter(Boolean);
+const SQL = blocks("Logs and spans", "sql").map(statementsOf);
+
+type Answer = Record<string, unknown>[] | { refused: string };
+
+async function clickhouse(folder: string, statements: readonly string[]): Promise<Answer[]> {
+  mkdirSync(folder, { recursive: true });
+  const program = "test/fixtures/clickhouse-statements.ts";
+  const { stdout } = await execa(process.execPath, [program, folder], { cwd: ROOT, input: JSON.stringify(statements) });
+  return JSON.parse(stdout) as Answer[];
+}
+
+const rows = (table: string, count: number, name: string): string =>
+  `INSERT INTO ${table} (org_id, time, id, ${table === "logs" ? "message" : "operation"}) SELECT 'org', now64(9) - number * 3600, number, '${name}' FROM numbers(${count})`;
+
+test("parts of the embedded engine are carried over once, leftovers of merges do not double them, and what came meanwhile stays", async () => {
+  using folder = temporaryFolder();
+  const [dataDir, server] = [join(folder.path, "data"), join(folder.path, "server")];
+  const merged = ["logs", "spans"].flatMap((table) => [rows(table, 100, "old"), rows(table, 100, "old"), `OPTIMIZE TABLE ${table} FINAL`]);
+  const before = await clickhouse(join(dataDir, "clickhouse"), [...merged, rows("logs", 50, "old")]);
+  expect(before.filter((answer) => "refused" in answer)).toEqual([]);
+  await clickhouse(server, [rows("logs", 10, "new")]);
+  const [copy = ""] = blocks("Logs and spans", "sh");
+  await execa("bash", ["-euo", "pipefail", "-c", copy], { env: { DATA_DIR: dataDir, CLICKHOUSE_DATA: server } });
+  const [version] = /\(\d+\.\d+\)/.exec(PAGE) ?? [];
+  const counts = "SELECT message, count() AS n FROM logs GROUP BY message ORDER BY message";
+  const spans = "SELECT operation, count() AS n FROM spans GROUP BY operation";
+  const [attach = []] = SQL;
+  // The second time there is nothing to attach.
+  const answers = await clickhouse(server, [...attach, ...attach, "SELECT version() AS version", counts, spans]);
+  expect(answers.filter((answer) => "refused" in answer)).toEqual([]);
+  const leftovers = readdirSync(join(server, "data", "default", "logs", "detached")).filter((name) => name.startsWith("inactive_"));
+  expect(leftovers.length).toBeGreaterThan(0);
+  expect(answers.slice(-3)).toEqual([
+    [{ version: expect.stringMatching(`^${version?.slice(1, -1)}[.]`) }],
+    [
+      { message: "new", n: "10" },
+      { message: "old", n: "250" },
+    ],
+    [{ operation: "old", n: "200" }],
+  ]);
+});
+
+describe("what cannot be run here is a statement", () => {
+  test("each one of the page", async () => {
+    using folder = temporaryFolder();
+    const statements = SQL.flat();
+    expect(statements.length).toBeGreaterThan(10);
+    for (const kind of ["BACKUP", "RESTORE", "INSERT INTO", "SYSTEM SYNC REPLICA", "ALTER USER"])
+      expect(
+        statements.some((one) => one.startsWith(kind)),
+        kind,
+      ).toBe(true);
+    const answers = await clickhouse(
+      folder.path,
+      [...statements, "BACKUP TABLE logs TOO S3('x')"].map((one) => `EXPLAIN AST ${one}`),
+    );
+    const wrong = answers.pop();
+    expect(wrong).toEqual({ refused: expect.stringContaining("Syntax error") });
+    expect(answers.flatMap((answer, at) => ("refused" in answer ? [`${statements[at]}: ${answer.refused}`] : []))).toEqual([]);
+  });
+
+  test("each one that makes the tables of a cluster, and sets their retention", async () => {
+    using folder = temporaryFolder();
+    const statements = await clusterStatements();
+    expect(statements.filter((one) => one.includes("ON CLUSTER `many`")).length).toBeGreaterThan(4);
+    expect(statements.filter((one) => one.includes("ENGINE = ReplicatedMergeTree")).length).toBeGreaterThan(2);
+    const answers = await clickhouse(
+      folder.path,
+      statements.map((one) => `EXPLAIN AST ${one}`),
+    );
+    expect(answers.flatMap((answer, at) => ("refused" in answer ? [`${statements[at]}: ${answer.refused}`] : []))).toEqual([]);
+  });
+});
+
+/** What the backend tells a cluster that has nothing yet. */
+async function clusterStatements(): Promise<string[]> {
+  const told: string[] = [];
+  const applied: { number: number }[] = [];
+  const cluster = {
+    shared: true,
+    cluster: "many",
+    query: async ({ text }: { text: string }) => (text.includes("schema_migrations") ? applied : []),
+    command: async ({ text }: { text: string }) => {
+      told.push(text);
+      const [, number] = /^INSERT INTO schema_migrations SELECT (\d+)/.exec(text) ?? [];
+      if (number !== undefined) applied.push({ number: Number(number) });
+    },
+  } as unknown as ClickHouse;
+  await migrate(cluster, log);
+  await applyRetention(cluster, { logs: 30, spans: 30 }, log);
+  return told;
+}
+
+test("samples of the embedded engine are exported and imported, with their organisation", async () => {
+  using folder = temporaryFolder();
+  const program = await toolPath("victoria-metrics");
+  const options = { candidates: [program], dataDir: folder.path, retention: "30d", passwordFile: join(folder.path, "password"), log };
+  const at = Date.now() - 60_000;
+  {
+    await using old = await startVictoriaMetrics(options);
+    const lines = ["a", "b"].map((org) => `carried{org_id="${org}"} 42 ${at}\n`);
+    await ask(old.writeUrl, "/api/v1/import/prometheus", { method: "POST", body: lines.join("") });
+  }
+  await using target = await startTestEngine();
+  const [port] = await freePorts(1);
+  const [code = ""] = blocks("Metrics", "sh");
+  const script = code.replaceAll("127.0.0.1:8428", `127.0.0.1:${port}`);
+  const env = { DATA_DIR: folder.path, METRICS_WRITE_URL: target.writeUrl, PATH: `${dirname(program)}:${process.env["PATH"]}` };
+  // Whatever fails, nothing is left running.
+  const guarded = `trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n${script}`;
+  await execa("bash", ["-euo", "pipefail", "-c", guarded], { env, timeout: 45_000 });
+  await target.flush();
+  const exported = await (await ask(target.queryUrl, `/api/v1/export?match[]=carried`)).text();
+  const series = exported
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line) as { metric: object; values: number[]; timestamps: number[] });
+  const expected = ["a", "b"].map((org) => ({ metric: { __name__: "carried", org_id: org }, values: [42], timestamps: [at] }));
+  expect(series.toSorted((one, other) => JSON.stringify(one).localeCompare(JSON.stringify(other)))).toEqual(expected);
+});
+
+async function ask(base: string, path: string, init: RequestInit = {}): Promise<Response> {
+  const { username, password, origin } = new URL(base);
+  const login = username ? { authorization: `Basic ${Buffer.from(`${username}:${password}`).toString("base64")}` } : {};
+  const answer = await fetch(`${origin}${path}`, { ...init, headers: login });
+  if (!answer.ok) throw new Error(`${path}: ${answer.status}`);
+  return answer;
+}
