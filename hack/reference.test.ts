@@ -1,5 +1,5 @@
 // The reference pages say what the code does: a page that differs fails, and so does a setting that is read and not in its manual.
-import { readFileSync } from "node:fs";
+import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { readSettings as readAgentSettings } from "../agent/settings.ts";
@@ -11,6 +11,34 @@ const ROOT = join(import.meta.dirname, "..");
 describe("a page made from the sources", async () => {
   test.each(Object.entries(await pages()))("%s is up to date (else: npm run reference)", (path, text) => {
     expect(readFileSync(join(ROOT, path), "utf8")).toBe(text);
+  });
+});
+
+/** Messages of `unavailable`, straight or by one of the functions that make it. */
+const THROWN =
+  /(?:"unavailable", |\bunavailable\(|storeError\(error, |const message = (?=.*;\s*throw new ApiError\("unavailable"))(["`])(?<text>[^"`\n]+)\1/g;
+
+describe("what docs/contract.md tells of 503", () => {
+  const [, section = ""] = readFileSync(join(ROOT, "docs/contract.md"), "utf8").split("\n## 503 `unavailable`\n");
+  const told = [...section.matchAll(/^\| (?<messages>`[^|]+) \|/gm)].flatMap(({ groups }) =>
+    [...(groups?.["messages"] ?? "").matchAll(/`([^`]+)`/g)].map(([, message = ""]) => message),
+  );
+  /** Beginnings of messages; a value in one stands as `…`. */
+  const thrown = globSync("backend/**/*.ts", { cwd: ROOT, exclude: ["**/*.test.ts", "**/node_modules/**"] })
+    .flatMap((file) => [...readFileSync(join(ROOT, file), "utf8").matchAll(THROWN)])
+    .map(({ groups }) => groups?.["text"]?.replaceAll(/\$\{[^}]*\}/g, "…") ?? "")
+    // Nobody is there to read it.
+    .filter((text) => text !== "the client went away");
+  const isOf = (text: string, message: string) => (message.startsWith("…") ? text.includes(message.slice(1)) : text.startsWith(message));
+
+  test("is what the backend says", () => {
+    expect(told.length).toBeGreaterThan(12);
+    expect(told.filter((message) => !thrown.some((text) => isOf(text, message)))).toEqual([]);
+  });
+
+  test("is all that it says", () => {
+    expect(thrown.length).toBeGreaterThan(12);
+    expect(thrown.filter((text) => !told.some((message) => isOf(text, message)))).toEqual([]);
   });
 });
 
