@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { sql } from "kysely";
 import { bootstrap } from "./bootstrap.ts";
 import { type ClickHouse, openClickHouse } from "./engines/clickhouse/client.ts";
-import { applyRetention, migrate as migrateClickHouse } from "./engines/clickhouse/migrate.ts";
+import { applyMergeSync, applyRetention, migrate as migrateClickHouse } from "./engines/clickhouse/migrate.ts";
 import { openDatabase, type Database } from "./engines/postgres/database.ts";
 import { migrate as migrateDatabase } from "./engines/postgres/migrate.ts";
 import { type EmbeddedVictoriaMetrics, startVictoriaMetrics } from "./engines/victoria-metrics/embedded.ts";
@@ -132,6 +132,7 @@ async function openTelemetry({ settings, secrets, log, stack, stopping }: Openin
     }),
   );
   await migrateClickHouse(clickhouse, log);
+  await applyMergeSync(clickhouse, ["logs", "spans"], log);
   await applyRetention(clickhouse, { logs: settings.logsRetentionDays, spans: settings.tracesRetentionDays }, log);
   const logStore = stack.use(await ClickHouseLogStore.open(clickhouse));
   const spanStore = stack.use(await ClickHouseSpanStore.open(clickhouse));

@@ -6,7 +6,7 @@ import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type ClickHouse, openClickHouse } from "./client.ts";
 import { type HttpFront, startHttpFront } from "./http-front.fixture.ts";
-import { applyRetention, migrate } from "./migrate.ts";
+import { applyMergeSync, applyRetention, migrate } from "./migrate.ts";
 import { type NativeColumns, nativeRows } from "./native-block.ts";
 import { Int64Column, StringColumn } from "./native-columns.ts";
 import { sql, Sql } from "./sql.ts";
@@ -55,6 +55,20 @@ describe("ClickHouse, embedded and over HTTP", () => {
     await clients.http.command(sql`CREATE TABLE schema_migration_lock (held UInt8) ENGINE = Memory`);
     await migrate(clients.http, log, { lockExpiryS: -1 });
     expect(await clients.http.query(sql`SELECT number FROM schema_migrations ORDER BY number`)).toEqual([{ number: 1 }, { number: 2 }]);
+  });
+
+  it("have merges synced, of new tables and of those that an earlier version made", async () => {
+    const isSynced = async (name: string) => {
+      const [row] = await clients.http.query<{ engine_full: string }>(sql`SELECT engine_full FROM system.tables WHERE name = ${name}`);
+      return row?.engine_full.includes("min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1");
+    };
+    await clients.http.command(
+      sql`CREATE TABLE of_an_earlier_version (n UInt8) ENGINE = MergeTree ORDER BY n SETTINGS fsync_after_insert = 1`,
+    );
+    expect([await isSynced("logs"), await isSynced("spans"), await isSynced("of_an_earlier_version")]).toEqual([true, true, false]);
+    for (let start = 0; start < 2; start++) await applyMergeSync(clients.http, ["logs", "of_an_earlier_version"], log);
+    expect(await isSynced("of_an_earlier_version")).toBe(true);
+    await clients.http.command(sql`DROP TABLE of_an_earlier_version`);
   });
 
   it("set the retention of a table, and only when it differs", async () => {

@@ -51,6 +51,20 @@ export async function applyRetention(clickhouse: ClickHouse, daysOf: Readonly<Re
   }
 }
 
+const MERGES_SYNCED = "min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1";
+
+/** Has merges of tables that earlier versions made fsynced as well; costs nothing when it is so already. */
+export async function applyMergeSync(clickhouse: ClickHouse, tables: readonly string[], log: Log): Promise<void> {
+  for (const table of tables) {
+    const rows = await clickhouse.query<{ engine_full: string }>(
+      sql`SELECT engine_full FROM system.tables WHERE database = currentDatabase() AND name = ${table}`,
+    );
+    if (rows[0]?.engine_full.includes(MERGES_SYNCED)) continue;
+    await clickhouse.command(filled(clickhouse, `ALTER TABLE ${table} {{on_cluster}} MODIFY SETTING ${MERGES_SYNCED}`));
+    log.info({ table }, "merges are synced from now on");
+  }
+}
+
 async function pending(clickhouse: ClickHouse): Promise<string[]> {
   const names = (await readdir(MIGRATIONS)).filter((name) => /^\d{3}-.*\.sql$/.test(name)).sort();
   const applied = await clickhouse.query<{ number: number }>(sql`SELECT DISTINCT number FROM schema_migrations`);

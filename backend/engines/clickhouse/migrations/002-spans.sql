@@ -37,5 +37,6 @@ CREATE TABLE IF NOT EXISTS spans {{on_cluster}}
 ENGINE = {{engine}}
 PARTITION BY toDate(time)
 ORDER BY (org_id, time, id)
-SETTINGS ttl_only_drop_parts = 1, fsync_after_insert = 1, fsync_part_directory = 1, merge_selector_base = 10, index_granularity = 2048,
+SETTINGS ttl_only_drop_parts = 1, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1,
+    min_compressed_bytes_to_fsync_after_merge = 1, merge_selector_base = 10, index_granularity = 2048,
     {{statistics}}{{deduplication_window}};
