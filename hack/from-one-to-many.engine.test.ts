@@ -8,24 +8,14 @@ import { applyRetention, migrate } from "../backend/engines/clickhouse/migrate.t
 import { startVictoriaMetrics } from "../backend/engines/victoria-metrics/embedded.ts";
 import { createLog } from "../backend/observability/log.ts";
 import { startTestEngine } from "../test/fixtures/metrics-engine.ts";
+import { pageCode, runShell, statementsOf } from "../test/fixtures/page-code.ts";
 import { freePorts, ROOT, temporaryFolder } from "../test/fixtures/processes.ts";
 import { toolPath } from "./fetch-tools.ts";
 
-const PAGE = readFileSync(join(ROOT, "docs", "from-one-to-many.md"), "utf8");
+const PAGE = "docs/from-one-to-many.md";
 const log = createLog("silent");
 
-/** The code of a section, in blocks of `language`. */
-function blocks(heading: string, language: string): string[] {
-  const section = PAGE.split(/^## /m).find((one) => one.startsWith(`${heading}\n`)) ?? "";
-  return [...section.matchAll(new RegExp(`^\`\`\`${language}\\n([^]*?)^\`\`\``, "gm"))].map(([, code = ""]) => code);
-}
-
-const statementsOf = (code: string): string[] =>
-  code
-    .split(/;\s*$/m)
-    .map((one) => one.trim())
-    .filter(Boolean);
-const SQL = blocks("Logs and spans", "sql").map(statementsOf);
+const SQL = pageCode(PAGE, "Logs and spans", "sql").map(statementsOf);
 
 type Answer = Record<string, unknown>[] | { refused: string };
 
@@ -46,9 +36,9 @@ test("parts of the embedded engine are carried over once, leftovers of merges do
   const before = await clickhouse(join(dataDir, "clickhouse"), [...merged, rows("logs", 50, "old")]);
   expect(before.filter((answer) => "refused" in answer)).toEqual([]);
   await clickhouse(server, [rows("logs", 10, "new")]);
-  const [copy = ""] = blocks("Logs and spans", "sh");
-  await execa("bash", ["-euo", "pipefail", "-c", copy], { env: { DATA_DIR: dataDir, CLICKHOUSE_DATA: server } });
-  const [version] = /\(\d+\.\d+\)/.exec(PAGE) ?? [];
+  const [copy] = pageCode(PAGE, "Logs and spans", "sh");
+  await runShell(copy, { DATA_DIR: dataDir, CLICKHOUSE_DATA: server });
+  const [version] = /\(\d+\.\d+\)/.exec(readFileSync(join(ROOT, PAGE), "utf8")) ?? [];
   const counts = "SELECT message, count() AS n FROM logs GROUP BY message ORDER BY message";
   const spans = "SELECT operation, count() AS n FROM spans GROUP BY operation";
   const [attach = []] = SQL;
@@ -130,12 +120,10 @@ test("samples of the embedded engine are exported and imported, with their organ
   }
   await using target = await startTestEngine();
   const [port] = await freePorts(1);
-  const [code = ""] = blocks("Metrics", "sh");
+  const [code] = pageCode(PAGE, "Metrics", "sh");
   const script = code.replaceAll("127.0.0.1:8428", `127.0.0.1:${port}`);
   const env = { DATA_DIR: folder.path, METRICS_WRITE_URL: target.writeUrl, PATH: `${dirname(program)}:${process.env["PATH"]}` };
-  // Whatever fails, nothing is left running.
-  const guarded = `trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n${script}`;
-  await execa("bash", ["-euo", "pipefail", "-c", guarded], { env, timeout: 45_000 });
+  await runShell(script, env);
   await target.flush();
   const exported = await (await ask(target.queryUrl, `/api/v1/export?match[]=carried`)).text();
   const series = exported

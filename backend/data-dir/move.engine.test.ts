@@ -4,7 +4,9 @@ import { once } from "node:events";
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { promisify } from "node:util";
+import { sql } from "kysely";
 import { Client } from "pg";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { accountsApp, directKey } from "../../test/fixtures/accounts-app.ts";
@@ -198,7 +200,14 @@ describe.skipIf(!postgresBinaries)(`accounts are moved${postgresBinaries ? "" : 
       await using replica = await openDatabase({ url, dataDir: "unused", log });
       await migrate(replica);
       rmSync(join(dataDir, "accounts.sqlite"));
-      expect(await refused(from)).toContain("stop all replicas");
+      // A connection that idles is closed after a while.
+      await replica
+        .tables()
+        .transaction()
+        .execute(async (trx) => {
+          await sql`SELECT 1`.execute(trx);
+          expect(await refused(from)).toContain("stop all replicas");
+        });
     });
 
     test("where there are other accounts, which stay as they are", async () => {
@@ -252,6 +261,23 @@ describe.skipIf(!postgresBinaries)(`accounts are moved${postgresBinaries ? "" : 
     });
   });
 
+  test("a table that takes long tells how far it is, and the log of another store is never taken along", async () => {
+    {
+      using store = new DatabaseSync(join(dataDir, "accounts.sqlite"));
+      store.exec(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12000)
+        INSERT INTO read_tokens SELECT printf('00000000-0000-4000-8000-%012x', i), org.id, 'many', 'a@x', created_at, created_at FROM n, orgs org`);
+    }
+    expect((await move(to)).output).toMatch(/read_tokens: 10000 rows copied\n[^]*read_tokens: 10000 rows compared\n/);
+    const all = await rowsOf({ dataDir });
+    rmSync(join(dataDir, "accounts.sqlite"));
+    writeFileSync(join(dataDir, "accounts.sqlite-wal"), "of another store");
+    expect(await move(from)).toMatchObject({ code: 2, output: expect.stringContaining("is the log of another store") });
+    expect(existsSync(join(dataDir, "accounts.sqlite"))).toBe(false);
+    rmSync(join(dataDir, "accounts.sqlite-wal"));
+    expect((await move(from)).code).toBe(0);
+    expect(await rowsOf({ dataDir })).toEqual(all);
+  });
+
   test("the URL is read from a file too", async () => {
     const file = join(dataDir, "url");
     writeFileSync(file, `${url}\n`);
@@ -290,5 +316,5 @@ async function guardWithPasswords(to: string): Promise<void> {
   const unknown = new URL(to);
   unknown.username = "guarded";
   const enter = async () => await (await connection(unknown.href))[Symbol.asyncDispose]();
-  await expect.poll(async () => await enter().catch(() => "refused")).toBe("refused");
+  await expect.poll(async () => await enter().catch(() => "refused"), { timeout: 10_000 }).toBe("refused");
 }

@@ -165,9 +165,12 @@ async function inWords({ databaseUrl }: Move, run: () => Promise<Moved>): Promis
     return await run();
   } catch (error) {
     if (error instanceof StartError || error instanceof DataDirInUseError) throw error;
-    throw new StartError(`${sentenceOf(error, placeOf(databaseUrl))}; what was begun is undone, and the same command may be repeated`, {
-      cause: error,
-    });
+    throw new StartError(
+      `${sentenceOf(error, placeOf(databaseUrl))}; the other side has all or nothing of it, and the same command may be repeated`,
+      {
+        cause: error,
+      },
+    );
   }
 }
 

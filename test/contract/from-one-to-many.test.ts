@@ -1,0 +1,96 @@
+// An installation with embedded engines becomes one over PostgreSQL, ClickHouse's HTTP interface and VictoriaMetrics, as its page says:
+// keys, sessions, users, logs, spans and samples of before are those of after.
+import { dirname, join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { openClickHouse } from "../../backend/engines/clickhouse/client.ts";
+import { startHttpFront } from "../../backend/engines/clickhouse/http-front.fixture.ts";
+import { Sql } from "../../backend/engines/clickhouse/sql.ts";
+import { createLog } from "../../backend/observability/log.ts";
+import { toolPath } from "../../hack/fetch-tools.ts";
+import { adminPassword, backendPlace, login, startBackend, type BackendPlace } from "../fixtures/backend-process.ts";
+import { startTestEngine } from "../fixtures/metrics-engine.ts";
+import { pageCode, runShell, statementsOf } from "../fixtures/page-code.ts";
+import { NO_POSTGRES, postgresBinaries, PostgresServer } from "../fixtures/postgres.ts";
+import { call, eventually, freePorts, signedPost, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
+
+const PAGE = "docs/from-one-to-many.md";
+
+async function send(place: BackendPlace, key: string, name: string): Promise<void> {
+  const nowNs = `${Date.now()}000000`;
+  const logs = { resourceLogs: [{ scopeLogs: [{ logRecords: [{ timeUnixNano: nowNs, body: { stringValue: name } }] }] }] };
+  const span = {
+    traceId: "0af7651916cd43dd8448eb211c80319c",
+    spanId: "b7ad6b7169203331",
+    name,
+    startTimeUnixNano: nowNs,
+    endTimeUnixNano: nowNs,
+  };
+  for (const [path, body] of [
+    ["/ingest/logs/otlp", JSON.stringify(logs)],
+    ["/ingest/traces", JSON.stringify({ resourceSpans: [{ scopeSpans: [{ spans: [span] }] }] })],
+    ["/ingest", `carried{of="${name}"} 42\n`],
+  ] as const)
+    expect((await signedPost(place.apiUrl, path, key, body)).status).toBe(204);
+}
+
+/** The names of all that can be read, sorted. */
+async function readable(place: BackendPlace, bearer: string): Promise<unknown> {
+  const get = async (path: string) => (await call("GET", `${place.apiUrl}${path}`, { bearer })).json;
+  const logs = ((await get("/query/logs")) as { message: string }[]).map((row) => row.message);
+  const spans = ((await get("/query/traces")) as { Operation: string }[]).map((row) => row.Operation);
+  const found = (await get("/query/prometheus/api/v1/query?query=last_over_time(carried[1h])")).data.result;
+  const samples = (found as { metric: { of: string } }[]).map(({ metric }) => metric.of);
+  return { logs: logs.sort(), spans: spans.sort(), samples: samples.sort() };
+}
+
+const all = (...names: string[]) => ({ logs: names, spans: names, samples: names });
+
+describe.skipIf(!postgresBinaries)(`from one machine to many${postgresBinaries ? "" : `: ${NO_POSTGRES}`}`, () => {
+  test("keys sign, sessions last, and telemetry of before joins what came meanwhile", async () => {
+    using folder = temporaryFolder();
+    using secondFolder = temporaryFolder();
+    const place = await backendPlace(folder.path);
+    await using old = await startBackend(place);
+    const session = await login(place.apiUrl, "admin@localhost", adminPassword(place));
+    const { api_key: key } = (await call("POST", `${place.apiUrl}/api/keys`, { bearer: session, body: { name: "loader" } })).json;
+    await send(place, key, "before");
+    await expect.poll(() => readable(place, session), { timeout: 60_000 }).toEqual(all("before"));
+    await old.end("SIGTERM");
+
+    await using postgres = await PostgresServer.start();
+    const DATABASE_URL = await postgres.newDatabase();
+    await using moving = new TestProcess(
+      ["backend/main.ts", "move", "--to", "DATABASE_URL"],
+      { ...place.env, DATABASE_URL },
+      join(folder.path, "move.out"),
+    );
+    await eventually("the move ends", async () => moving.ended);
+    expect([moving.child.exitCode, moving.log]).toEqual([0, expect.stringContaining("each read back and compared")]);
+
+    const clickhouseData = join(folder.path, "server");
+    await using clickhouse = await startHttpFront(clickhouseData);
+    await using metrics = await startTestEngine();
+    const second = await backendPlace(secondFolder.path, {
+      DATABASE_URL,
+      CLICKHOUSE_URL: clickhouse.url,
+      METRICS_WRITE_URL: metrics.writeUrl,
+      METRICS_QUERY_URL: metrics.queryUrl,
+      MASTER_KEY_FILE: join(place.dataDir, "secrets", "master-key"),
+      JWT_SECRET_FILE: join(place.dataDir, "secrets", "jwt-secret"),
+    });
+    await using _new = await startBackend(second);
+    await send(second, key, "later");
+    await expect.poll(() => readable(second, session), { timeout: 60_000 }).toEqual(all("later"));
+
+    await runShell(pageCode(PAGE, "Logs and spans", "sh")[0], { DATA_DIR: place.dataDir, CLICKHOUSE_DATA: clickhouseData });
+    await using server = await openClickHouse({ url: clickhouse.url, dataDir: "unused", log: createLog("silent") });
+    const [attach] = pageCode(PAGE, "Logs and spans", "sql");
+    for (const statement of statementsOf(attach).filter((one) => one.startsWith("ALTER"))) await server.command(new Sql(statement));
+    const [port] = await freePorts(1);
+    const path = `${dirname(await toolPath("victoria-metrics"))}:${process.env["PATH"]}`;
+    const carry = pageCode(PAGE, "Metrics", "sh")[0].replaceAll("127.0.0.1:8428", `127.0.0.1:${port}`);
+    await runShell(carry, { DATA_DIR: place.dataDir, METRICS_WRITE_URL: metrics.writeUrl, PATH: path });
+    await expect.poll(() => readable(second, session), { timeout: 60_000 }).toEqual(all("before", "later"));
+    await login(second.apiUrl, "admin@localhost", adminPassword(place));
+  });
+});
