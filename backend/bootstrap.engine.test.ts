@@ -11,7 +11,9 @@ import { openDatabase } from "./engines/postgres/database.ts";
 import { migrate } from "./engines/postgres/migrate.ts";
 import { createLog } from "./observability/log.ts";
 import { readSettings } from "./settings.ts";
-import { bootstrap, loadSecrets } from "./bootstrap.ts";
+import { bootstrap } from "./bootstrap.ts";
+import { loadSecrets } from "./data-dir/secrets.ts";
+import { MasterKeys } from "./enrolment/master-key.ts";
 import { passwordMatches } from "./accounts/password.ts";
 import type { AccountTables } from "./accounts/table.ts";
 
@@ -30,8 +32,7 @@ test("all embedded: secrets are generated once, mode 0600, the first password wi
   await using database = await openDatabase({ dataDir, log });
   await migrate(database);
   for (const start of ["first", "second"]) {
-    const loaded = loadSecrets(settings, secrets);
-    await bootstrap({ database, settings, secrets, masterKeys: loaded.masterKeys, log });
+    await bootstrap({ database, settings, secrets, masterKeys: masterKeysOf(settings, secrets), log });
     expect(readdirSync(join(dataDir, "secrets")).sort(), start).toEqual(["admin-password", "jwt-secret", "master-key"]);
   }
   const contents = Object.fromEntries(
@@ -47,12 +48,17 @@ test("all embedded: secrets are generated once, mode 0600, the first password wi
   for (const secret of Object.values(contents)) expect(lines.join("")).not.toContain(secret);
 });
 
+function masterKeysOf(...given: Parameters<typeof loadSecrets>): MasterKeys {
+  const { masterKey, masterPreviousKey } = loadSecrets(...given);
+  return new MasterKeys(masterKey, masterPreviousKey);
+}
+
 describe("accounts that are not there", () => {
   async function start(dataDir: string): Promise<void> {
     const { settings, secrets } = readSettings({ DATA_DIR: dataDir });
     await using database = await openDatabase({ dataDir, log: silent });
     await migrate(database);
-    await bootstrap({ database, settings, secrets, masterKeys: loadSecrets(settings, secrets).masterKeys, log: silent });
+    await bootstrap({ database, settings, secrets, masterKeys: masterKeysOf(settings, secrets), log: silent });
   }
 
   test("are made by the start after a first one that was cut off, wherever that was", async () => {
@@ -111,7 +117,7 @@ describe.skipIf(!postgresBinaries)(`with PostgreSQL outside${postgresBinaries ? 
     await migrate(database);
     const start = async (extra: NodeJS.ProcessEnv) => {
       const { settings, secrets } = readSettings({ ...env(url), ...extra });
-      await bootstrap({ database, settings, secrets, masterKeys: loadSecrets(settings, secrets).masterKeys, log: silent });
+      await bootstrap({ database, settings, secrets, masterKeys: masterKeysOf(settings, secrets), log: silent });
     };
     await expect(start({})).rejects.toThrow("ADMIN_PASSWORD is required on the first start with DATABASE_URL");
     await start({ ADMIN_PASSWORD: "first password" });

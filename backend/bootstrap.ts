@@ -1,47 +1,19 @@
-// The first start: secrets, the first organisation, its operator. Invariant: each is made once, however many replicas start and wherever a
-// start is interrupted; a generated secret is on disk before anything depends on it, mode 0600, and never logged.
+// The first start: the first organisation and its operator. Invariant: each is made once, however many replicas start and wherever a start
+// is interrupted.
 import { randomBytes } from "node:crypto";
-import { existsSync, linkSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
-import { syncFolder, writeDurably } from "../agent/common/durable-file.ts";
-import { makeFolder } from "../agent/common/make-folder.ts";
+import { existsSync } from "node:fs";
+import { writeDurably } from "../agent/common/durable-file.ts";
+import { generatedOnce, secretsFolder } from "./data-dir/secrets.ts";
 import type { Database } from "./engines/postgres/database.ts";
 import { advisoryLock } from "./engines/postgres/lock.ts";
 import { reencryptKeys } from "./enrolment/key-table.ts";
-import { MasterKeys } from "./enrolment/master-key.ts";
+import type { MasterKeys } from "./enrolment/master-key.ts";
 import type { EnrolmentTables } from "./enrolment/table.ts";
 import type { Log } from "./observability/log.ts";
-import { hasExternalEngine, SettingsError, type Secrets, type Settings } from "./settings.ts";
+import { SettingsError, type Secrets, type Settings } from "./settings.ts";
 import { StartError } from "./startup-error.ts";
 import { hashPassword } from "./accounts/password.ts";
 import { insertOrg, insertUser, type AccountTables } from "./accounts/table.ts";
-
-/** What the backend signs and encrypts with. Never logged. */
-export interface LoadedSecrets {
-  masterKeys: MasterKeys;
-  jwtSecret: Buffer;
-  jwtPreviousSecret: Buffer | undefined;
-}
-
-/** Secrets from the settings; what is missing there is, with embedded engines only, generated once into DATA_DIR/secrets. */
-export function loadSecrets(settings: Settings, secrets: Secrets): LoadedSecrets {
-  if (hasExternalEngine(settings, secrets) && (!secrets.masterKey || !secrets.jwtSecret))
-    throw new SettingsError("MASTER_KEY and JWT_SECRET are required with an external engine");
-  const folder = secretsFolder(settings);
-  const masterKey =
-    secrets.masterKey ??
-    Buffer.from(
-      generatedOnce(folder, "master-key", () => randomBytes(32).toString("base64")),
-      "base64",
-    );
-  const jwtSecret =
-    secrets.jwtSecret ??
-    Buffer.from(
-      generatedOnce(folder, "jwt-secret", () => randomBytes(48).toString("base64")),
-      "utf8",
-    );
-  return { masterKeys: new MasterKeys(masterKey, secrets.masterPreviousKey), jwtSecret, jwtPreviousSecret: secrets.jwtPreviousSecret };
-}
 
 export interface BootstrapOptions {
   database: Database;
@@ -91,36 +63,4 @@ function firstPassword({ settings, secrets }: BootstrapOptions): string {
   if (secrets.adminPassword) return secrets.adminPassword;
   if (secrets.databaseUrl) throw new SettingsError("ADMIN_PASSWORD is required on the first start with DATABASE_URL");
   return generatedOnce(secretsFolder(settings), "admin-password", () => randomBytes(18).toString("base64url"));
-}
-
-function secretsFolder(settings: Settings): string {
-  return join(settings.dataDir, "secrets");
-}
-
-/** The file's content; written first, whole and synced, when there is no such file. Two writers end with the same content. */
-function generatedOnce(folder: string, name: string, generate: () => string): string {
-  const path = join(folder, name);
-  const existing = readIfThere(path);
-  if (existing !== undefined) return existing;
-  makeFolder(folder, 0o700);
-  const draft = join(folder, `.${name}.${process.pid}.${randomBytes(4).toString("hex")}`);
-  try {
-    writeFileSync(draft, `${generate()}\n`, { mode: 0o600, flag: "wx", flush: true });
-    linkSync(draft, path);
-    syncFolder(folder);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
-  } finally {
-    rmSync(draft, { force: true });
-  }
-  return readFileSync(path, "utf8").trim();
-}
-
-function readIfThere(path: string): string | undefined {
-  try {
-    return readFileSync(path, "utf8").trim();
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
-    throw error;
-  }
 }

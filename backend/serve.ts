@@ -7,11 +7,12 @@ import { createUserGuards } from "./accounts/guards.ts";
 import { ReadTokens } from "./accounts/read-token.ts";
 import { Sessions } from "./accounts/session.ts";
 import type { AccountTables } from "./accounts/table.ts";
-import { loadSecrets } from "./bootstrap.ts";
+import { loadSecrets } from "./data-dir/secrets.ts";
 import { forwardAlerting } from "./alerting/forward.ts";
 import { startAlerting } from "./alerting/start.ts";
 import { createSignedGuard } from "./auth/signed-requests.ts";
 import { KeyCache } from "./enrolment/key-cache.ts";
+import { MasterKeys } from "./enrolment/master-key.ts";
 import { registerEnrolmentRoutes } from "./enrolment/routes.ts";
 import { startHealth } from "./observability/health.ts";
 import { registerIngestRoutes } from "./ingest/routes.ts";
@@ -66,7 +67,8 @@ export async function serve({ settings, secrets, roles }: Pick<Opening, "setting
 
 async function open(given: Omit<Opening, "masterKeys" | "ownMetrics">): Promise<Running> {
   const { settings, secrets } = given;
-  const { masterKeys, jwtSecret, jwtPreviousSecret } = loadSecrets(settings, secrets);
+  const { masterKey, masterPreviousKey, jwtSecret, jwtPreviousSecret } = loadSecrets(settings, secrets);
+  const masterKeys = new MasterKeys(masterKey, masterPreviousKey);
   const opening = { ...given, masterKeys, ownMetrics: createOwnMetrics() };
   const stores = await openStores(opening);
   const signing = { db: stores.database.tables<AccountTables>(), jwtSecret, jwtPreviousSecret };
