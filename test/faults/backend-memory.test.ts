@@ -8,7 +8,7 @@ import { beforeAll, expect, test } from "vitest";
 import { residentMib } from "../fixtures/process-state.ts";
 import { type Tenant } from "../fixtures/backend-process.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
-import { signedPost } from "../fixtures/processes.ts";
+import { signedPost, signedPostUntilAnswered } from "../fixtures/processes.ts";
 import { nameOf } from "../fixtures/senders.ts";
 
 const MIB = 1024 * 1024;
@@ -47,8 +47,8 @@ test(`${WAVES} waves of 64 of the largest trace bodies are stored or told to com
       Array.from({ length: 64 }, (_, index) => {
         const { apiKey } = tenants[index % 2] as Tenant;
         return index % 4 < 2
-          ? signedPost(backend.apiUrl, "/ingest/traces", apiKey, plain)
-          : signedPost(backend.apiUrl, "/ingest/traces", apiKey, compressed, { "content-encoding": "gzip" });
+          ? signedPostUntilAnswered(backend.apiUrl, "/ingest/traces", apiKey, plain)
+          : signedPostUntilAnswered(backend.apiUrl, "/ingest/traces", apiKey, compressed, { "content-encoding": "gzip" });
       }),
     );
     const names = Object.groupBy(answers.map(nameOf), (name) => name);

@@ -8,7 +8,7 @@ import { beforeAll, expect, test } from "vitest";
 import { sign } from "../../agent/protocol/signature.ts";
 import { type Tenant } from "../fixtures/backend-process.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
-import { signedPost } from "../fixtures/processes.ts";
+import { signedPost, signedPostUntilAnswered } from "../fixtures/processes.ts";
 
 const MIB = 1024 * 1024;
 const BUDGET_MIB = 256;
@@ -63,7 +63,7 @@ test("64 of the largest bodies at once: each is stored or asked to come again, a
     Array.from({ length: 64 }, async (_, index) => {
       const { path, body, headers } = kinds[index % kinds.length] as (typeof kinds)[0];
       const tenant = tenants[index % tenants.length] as Tenant;
-      return signedPost(backend.apiUrl, path, tenant.apiKey, body, headers);
+      return signedPostUntilAnswered(backend.apiUrl, path, tenant.apiKey, body, headers);
     }),
   );
   const counts = Object.groupBy(answers, ({ status }) => String(status));
