@@ -8,7 +8,7 @@ import { importsIn } from "./imports.ts";
 export const ENGINES = [
   "hack/fetch-tools.ts",
   "test/fixtures/postgres.ts",
-  "backend/engines/postgres/database.ts",
+  "backend/engines/relational/database.ts",
   "backend/engines/sqlite/open.ts",
   "backend/engines/clickhouse/embedded.ts",
   "backend/engines/clickhouse/http-front.fixture.ts",

@@ -6,7 +6,7 @@ import { afterAll, beforeEach, expect, test } from "vitest";
 import { accountsApp, directKey } from "../../test/fixtures/accounts-app.ts";
 import { backup, restore } from "./backup.ts";
 import { lockDataDir } from "./lock.ts";
-import { openDatabase } from "../engines/postgres/database.ts";
+import { openDatabase } from "../engines/relational/database.ts";
 import { createLog } from "../observability/log.ts";
 import { readSettings, type Secrets, type Settings } from "../settings.ts";
 

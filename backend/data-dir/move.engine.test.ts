@@ -12,8 +12,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { accountsApp, directKey } from "../../test/fixtures/accounts-app.ts";
 import { everything, fillAccounts, type AllTables } from "../../test/fixtures/filled-accounts.ts";
 import { NO_POSTGRES, postgresBinaries, PostgresServer } from "../../test/fixtures/postgres.ts";
-import { openDatabase } from "../engines/postgres/database.ts";
-import { migrate } from "../engines/postgres/migrate.ts";
+import { openDatabase } from "../engines/relational/database.ts";
+import { migrate } from "../engines/relational/migrate.ts";
 import { createLog } from "../observability/log.ts";
 import { lockDataDir } from "./lock.ts";
 

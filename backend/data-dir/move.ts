@@ -13,12 +13,13 @@ import {
   type Progress,
   type Table,
   type Tables,
-} from "../engines/copy-tables.ts";
-import { APPLICATION_NAME, openAccountsFile, openDatabase, type Database } from "../engines/postgres/database.ts";
-import { advisoryLock } from "../engines/postgres/lock.ts";
-import { migrate } from "../engines/postgres/migrate.ts";
+} from "../engines/relational/copy-tables.ts";
+import { APPLICATION_NAME } from "../engines/postgres/dialect.ts";
+import { openAccountsFile, openDatabase, type Database } from "../engines/relational/database.ts";
+import { advisoryLock } from "../engines/relational/lock.ts";
+import { migrate } from "../engines/relational/migrate.ts";
 import { underDraftName } from "../engines/sqlite/draft.ts";
-import { hasPgliteFolder } from "../engines/sqlite/move-pglite.ts";
+import { hasPgliteFolder } from "../engines/relational/move-pglite.ts";
 import { ACCOUNTS_FILE } from "../engines/sqlite/open.ts";
 import type { Log } from "../observability/log.ts";
 import { StartError } from "../startup-error.ts";

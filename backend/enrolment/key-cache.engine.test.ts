@@ -2,8 +2,8 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { keyHash } from "../../agent/protocol/signature.ts";
-import type { Database } from "../engines/postgres/database.ts";
-import { migrate } from "../engines/postgres/migrate.ts";
+import type { Database } from "../engines/relational/database.ts";
+import { migrate } from "../engines/relational/migrate.ts";
 import { relationalEngines, type OpenedEngine } from "../../test/fixtures/postgres.ts";
 import type { AccountTables } from "../accounts/table.ts";
 import { LOOKUP_CACHE_MS } from "../auth/lookup-cache.ts";

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { accountsApp, directKey, makeOrg, registerCluster, type AccountsApp, type Org } from "../../test/fixtures/accounts-app.ts";
 import { NO_POSTGRES, postgresBinaries, PostgresServer } from "../../test/fixtures/postgres.ts";
-import { openDatabase, type Database } from "../engines/postgres/database.ts";
+import { openDatabase, type Database } from "../engines/relational/database.ts";
 import { createLog } from "../observability/log.ts";
 
 /** The promise of docs/decisions.md: a revocation or demotion is in force everywhere within 5 seconds. */

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { expect, test } from "vitest";
 import { temporaryFolder } from "../../test/fixtures/processes.ts";
-import { openPglite } from "../engines/postgres/database.ts";
+import { openPglite } from "../engines/relational/database.ts";
 import { ApiError } from "../errors.ts";
 import { createLog } from "./log.ts";
 import { createApp } from "../http/app.ts";

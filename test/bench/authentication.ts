@@ -6,7 +6,7 @@ import { parseArgs } from "node:util";
 import type { onRequestAsyncHookHandler } from "fastify";
 import { canonicalMessage, sign } from "../../agent/protocol/signature.ts";
 import { createSignedGuard } from "../../backend/auth/signed-requests.ts";
-import { openDatabase } from "../../backend/engines/postgres/database.ts";
+import { openDatabase } from "../../backend/engines/relational/database.ts";
 import { createLog } from "../../backend/observability/log.ts";
 import { accountsApp, registerHost } from "../fixtures/accounts-app.ts";
 import { report, shown } from "../fixtures/measure.ts";

@@ -75,7 +75,7 @@ async function ran(args: string[]): Promise<Start> {
 const OPENING = {
   clickhouse: `const { openClickHouse } = await import("./backend/engines/clickhouse/client.ts");
     await (await openClickHouse({ dataDir: process.argv[1], log: { debug() {} } })).ping();`,
-  postgres: `const { openDatabase } = await import("./backend/engines/postgres/database.ts");
+  postgres: `const { openDatabase } = await import("./backend/engines/relational/database.ts");
     await openDatabase({ dataDir: process.argv[1], log: { debug() {}, info() {}, warn() {} } });`,
 };
 

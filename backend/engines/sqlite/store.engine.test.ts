@@ -1,4 +1,4 @@
-// The embedded relational store itself: its thread, its file, its failures. What it shares with PostgreSQL: ../postgres/database.engine.test.ts.
+// The embedded relational store itself: its thread, its file, its failures. What it shares with PostgreSQL: ../relational/database.engine.test.ts.
 import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -6,7 +6,7 @@ import { DatabaseSync } from "node:sqlite";
 import { Kysely, sql } from "kysely";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createLog } from "../../observability/log.ts";
-import { ReportingDialect } from "../postgres/unreachable.ts";
+import { ReportingDialect } from "../relational/unreachable.ts";
 import { SqliteThreadDialect } from "./dialect.ts";
 import { ACCOUNTS_FILE, openSqlite } from "./open.ts";
 import { StoreThread } from "./store-thread.ts";

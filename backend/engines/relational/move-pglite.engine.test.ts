@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { everything, fillAccounts, type AllTables } from "../../../test/fixtures/filled-accounts.ts";
 import { createLog } from "../../observability/log.ts";
-import { openDatabase, openPglite } from "../postgres/database.ts";
-import { migrate } from "../postgres/migrate.ts";
+import { openDatabase, openPglite } from "./database.ts";
+import { migrate } from "./migrate.ts";
 
 const log = createLog("silent");
 const root = mkdtempSync(join(tmpdir(), "atherops-move-"));

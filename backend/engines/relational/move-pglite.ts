@@ -5,8 +5,8 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { Kysely } from "kysely";
 import { StartError } from "../../startup-error.ts";
-import { type AnyTables, compareRows, copyRows, tablesInOrder } from "../copy-tables.ts";
-import { underDraftName } from "./draft.ts";
+import { underDraftName } from "../sqlite/draft.ts";
+import { type AnyTables, compareRows, copyRows, tablesInOrder } from "./copy-tables.ts";
 
 interface Store extends AsyncDisposable {
   tables<T>(): Kysely<T>;

@@ -3,14 +3,13 @@
 // that no route has to tell a lost connection from a wrong statement.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { Kysely, PGliteDialect, PostgresDialect, type Dialect } from "kysely";
-import { Pool } from "pg";
-import { Outage } from "../../../agent/common/outage.ts";
+import { Kysely, PGliteDialect, type Dialect } from "kysely";
 import type { Log } from "../../observability/log.ts";
+import { postgresDialect, type PoolOptions } from "../postgres/dialect.ts";
 import { SqliteThreadDialect } from "../sqlite/dialect.ts";
-import { hasPgliteFolder, moveFromPglite } from "../sqlite/move-pglite.ts";
 import { ACCOUNTS_FILE, ACCOUNTS_MADE, openSqlite, requireNewFolder } from "../sqlite/open.ts";
 import { migrate } from "./migrate.ts";
+import { hasPgliteFolder, moveFromPglite } from "./move-pglite.ts";
 import { ReportingDialect } from "./unreachable.ts";
 
 export interface Database extends AsyncDisposable {
@@ -21,28 +20,19 @@ export interface Database extends AsyncDisposable {
   tables<T>(): Kysely<T>;
 }
 
-export interface DatabaseOptions {
+export interface DatabaseOptions extends PoolOptions {
   /** `postgres://…`; unset: embedded. May hold a password: never logged. */
   url?: string | undefined;
   /** The embedded store is `<dataDir>/accounts.sqlite`. */
   dataDir: string;
-  log: Log;
-  /** Connections of one replica; further statements wait for one. */
-  poolSize?: number;
-  /** As PostgreSQL lists its connections. */
-  applicationName?: string;
 }
 
-/** What PostgreSQL lists the connections of a running backend as. */
-export const APPLICATION_NAME = "atherops-backend";
-const CONNECT_TIMEOUT_MS = 5_000;
-const STATEMENT_TIMEOUT_MS = 30_000;
 /** Accounts, keys and rules are small. PostgreSQL's own 128 MB are resident from the start, and zeroing them is a fifth of it. */
 const SHARED_BUFFERS = "16MB";
 
 /** Opens the store. The embedded one is opened here and now; PostgreSQL connects, and connects again, with each statement. */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
-  if (options.url) return databaseOf("postgresql", postgresql(options.url, options));
+  if (options.url) return databaseOf("postgresql", postgresDialect(options.url, options));
   const { dataDir, log } = options;
   const file = join(dataDir, ACCOUNTS_FILE);
   if (!existsSync(file)) {
@@ -90,29 +80,4 @@ export async function openPglite(folder: string): Promise<Database> {
   const { PGlite } = await import("@electric-sql/pglite");
   const opened = await PGlite.create(folder, { startParams: [...PGlite.defaultStartParams, "-c", `shared_buffers=${SHARED_BUFFERS}`] });
   return databaseOf("pglite", new PGliteDialect({ pglite: opened }));
-}
-
-function postgresql(url: string, { log, poolSize = 10, applicationName = APPLICATION_NAME }: DatabaseOptions): Dialect {
-  const pool = new Pool({
-    connectionString: url,
-    max: poolSize,
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-    statement_timeout: STATEMENT_TIMEOUT_MS,
-    query_timeout: STATEMENT_TIMEOUT_MS + 5_000,
-    keepAlive: true,
-    application_name: applicationName,
-  });
-  // A connection that breaks is replaced by the next statement; without listeners it would end the process: the pool's for one that
-  // idles, the client's own for one that is lent out, between the statements of a transaction too.
-  const outage = new Outage<NodeJS.ErrnoException>({
-    began: ({ code }) => log.warn({ code }, "a database connection was lost; retrying with the next statement"),
-    ended: ({ failures, seconds }) => log.info({ connections: failures, seconds }, "recovered: connected to the database"),
-  });
-  const lost = (error: Error) => outage.failed(error);
-  pool.on("error", lost);
-  pool.on("connect", (client) => {
-    outage.recovered();
-    client.on("error", lost);
-  });
-  return new PostgresDialect({ pool });
 }

@@ -1,0 +1,45 @@
+// PostgreSQL outside, as kysely speaks to it: a pool of connections. Invariant: it connects, and connects again, with each statement; a
+// connection that breaks, lent out or idle, never ends the process.
+import { PostgresDialect } from "kysely";
+import { Pool } from "pg";
+import { Outage } from "../../../agent/common/outage.ts";
+import type { Log } from "../../observability/log.ts";
+
+export interface PoolOptions {
+  log: Log;
+  /** Connections of one replica; further statements wait for one. */
+  poolSize?: number;
+  /** As PostgreSQL lists its connections. */
+  applicationName?: string;
+}
+
+/** What PostgreSQL lists the connections of a running backend as. */
+export const APPLICATION_NAME = "atherops-backend";
+const CONNECT_TIMEOUT_MS = 5_000;
+const STATEMENT_TIMEOUT_MS = 30_000;
+
+/** `url` may hold a password: never logged. */
+export function postgresDialect(url: string, { log, poolSize = 10, applicationName = APPLICATION_NAME }: PoolOptions): PostgresDialect {
+  const pool = new Pool({
+    connectionString: url,
+    max: poolSize,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    statement_timeout: STATEMENT_TIMEOUT_MS,
+    query_timeout: STATEMENT_TIMEOUT_MS + 5_000,
+    keepAlive: true,
+    application_name: applicationName,
+  });
+  // A connection that breaks is replaced by the next statement; without listeners it would end the process: the pool's for one that
+  // idles, the client's own for one that is lent out, between the statements of a transaction too.
+  const outage = new Outage<NodeJS.ErrnoException>({
+    began: ({ code }) => log.warn({ code }, "a database connection was lost; retrying with the next statement"),
+    ended: ({ failures, seconds }) => log.info({ connections: failures, seconds }, "recovered: connected to the database"),
+  });
+  const lost = (error: Error) => outage.failed(error);
+  pool.on("error", lost);
+  pool.on("connect", (client) => {
+    outage.recovered();
+    client.on("error", lost);
+  });
+  return new PostgresDialect({ pool });
+}
