@@ -122,7 +122,7 @@ describe("a line of the collector", () => {
     "it_0123456789abcdef",
     "Bearer eyJhbGciOi.J9.x-y_z",
     "eyJhbGciOi.J9eyJz.x-y_z",
-    "http://user:hunter22@proxy:3128",
+    "http://user:hunter22@proxy:8080",
     'password: "hunter22"',
     '{"api_key":"hunter22"}',
     "TOKEN=hunter22",
