@@ -1,6 +1,6 @@
 // The collector as a program of this machine: where it is, and which variables it is given. Invariant: nothing of the agent's own environment
 // reaches it but what is named here.
-import { accessSync, constants } from "node:fs";
+import { isExecutable } from "../common/file-access.ts";
 import { COLLECTOR_VERSION, type Settings, SettingsError } from "../settings.ts";
 
 /** Variables of the collector's allow-list environment that settings decide. */
@@ -12,18 +12,9 @@ export function collectorVariables({ cluster }: Settings): Record<string, string
 
 /** The collector's program. Throws SettingsError when there is none. */
 export function collectorProgram({ otelcolPath }: Settings): string {
-  const found = otelcolPath.find((path) => isExecutable(path));
+  const found = otelcolPath.find(isExecutable);
   if (found !== undefined) return found;
   const [named, ...others] = otelcolPath;
   const where = others.length === 0 ? `${named} cannot be executed` : "there is no collector on PATH or in the tool cache";
   throw new SettingsError(`OTELCOL_PATH: ${where}; install otelcol-contrib ${COLLECTOR_VERSION} and name it here`);
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }

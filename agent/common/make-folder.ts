@@ -1,5 +1,5 @@
-// Makes a folder and what is missing above it. Invariants: what was made has its name on the disk; it ends. Node's own `recursive` spins for ever where a parent exists and yet
-// answers ENOENT, such as /proc.
+// Makes a folder and what is missing above it. Invariants: what was made has its name on the disk; it ends. Node's own `recursive` spins for
+// ever where a parent exists and yet answers ENOENT, such as /proc.
 import { existsSync, mkdirSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { syncFolder } from "./durable-file.ts";

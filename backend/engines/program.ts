@@ -1,7 +1,7 @@
 // Finds a third-party program among the places where it may be. Invariant: what is answered can be executed.
 import { spawnSync } from "node:child_process";
-import { accessSync, constants } from "node:fs";
 import { isAbsolute } from "node:path";
+import { isExecutable } from "../../agent/common/file-access.ts";
 import { StartError } from "../startup-error.ts";
 
 /** The first candidate that can be executed. Throws one sentence that names the variable and the tool fetcher. */
@@ -20,13 +20,4 @@ export function findProgram(name: string, candidates: readonly string[]): string
 function onPath(name: string): string | undefined {
   const found = spawnSync("/bin/sh", ["-c", 'command -v -- "$1"', "sh", name], { encoding: "utf8" });
   return found.status === 0 ? found.stdout.trim() : undefined;
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }

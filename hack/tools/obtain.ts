@@ -2,10 +2,11 @@
 // module. Invariant: what stands at its place in the cache is complete, runs, and says the pinned version; it comes there by one rename.
 // Two runs at once share the work; a run that was killed leaves nothing that the next one would trust.
 import { execFile } from "node:child_process";
-import { accessSync, constants, existsSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { chmod, mkdir, rename, rm } from "node:fs/promises";
 import { delimiter, dirname, join } from "node:path";
 import { promisify } from "node:util";
+import { isExecutable } from "../../agent/common/file-access.ts";
 import { acquireLock } from "../lock.mjs";
 import { buildModule, type GoModule } from "./go-module.ts";
 import { downloadRelease, type Release } from "./release.ts";
@@ -53,15 +54,6 @@ async function findOnPath(tool: Tool, path: string): Promise<string | undefined>
     if (file !== undefined && (await saysVersion(tool, file))) return file;
   }
   return undefined;
-}
-
-function isExecutable(file: string): boolean {
-  try {
-    accessSync(file, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 async function bring(tool: Tool, kept: string, progress: Progress): Promise<void> {

@@ -9,6 +9,7 @@ import { collectorProgram, collectorVariables } from "../../collector/program.ts
 import { strayLinks } from "../../collector/log-paths.ts";
 import { adviceForLink, linkToNowhere, POD_LOGS } from "../../collector/pod-log-links.ts";
 import { validateCollectorConfig } from "../../collector/validate.ts";
+import { isReadable } from "../../common/file-access.ts";
 import { COLLECTOR_VERSION, type HostSettings, type Settings } from "../../settings.ts";
 import type { StateStatus } from "../../state/state-dir.ts";
 import { codeOf, type Finding, messageOf } from "./check.ts";
@@ -101,15 +102,6 @@ async function checkFiles(settings: Settings, host: HostSettings): Promise<Findi
   if (files.length === 0)
     findings.push({ name, verdict: "warn", detail: `nothing matches ${host.logPaths.join(", ")}`, advice: "set LOG_PATHS" });
   return findings.length > 0 ? findings : [{ name, verdict: "ok", detail: `${files.length} match ${host.logPaths.join(", ")}` }];
-}
-
-function isReadable(file: string): boolean {
-  try {
-    accessSync(file, constants.R_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 const SIGNS = "telemetry is signed and sent all the same; the agent's log has more";
