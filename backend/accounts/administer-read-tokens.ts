@@ -7,8 +7,8 @@ import { durationWanted, durationWithin } from "../../agent/common/duration.ts";
 import { audit } from "../auth/audit-log.ts";
 import { callerOf } from "../auth/request-identity.ts";
 import { ApiError } from "../errors.ts";
-import { CURSOR_QUERY, linkNext, PAGE_ROWS, readCursor, type CursorQuery } from "../http/list-page.ts";
-import { idOf, ID_PARAMS, missing, nameSchema, NOTHING, TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
+import { CURSOR_QUERY, cutPage, PAGE_ROWS, readCursor, type CursorQuery } from "../http/list-page.ts";
+import { idOf, ID_PARAMS, listOf, missing, nameSchema, NOTHING, objectOf, TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
 import type { AccountDeps } from "./deps.ts";
 import { type Counted, requireRoom } from "./room.ts";
 import type { AccountTables, ReadTokenRow } from "./table.ts";
@@ -32,35 +32,20 @@ const schemas = {
         ttl: { type: "string", maxLength: 40, default: "90d", description: "a duration such as 12h, 90d or 1y; 365 days at most" },
       },
     },
-    response: {
-      201: {
-        type: "object",
-        required: ["id", "name", "token", "expires_at"],
-        properties: { id: UUID_SCHEMA, name: { type: "string" }, token: { type: "string" }, expires_at: TIME_SCHEMA },
-      },
-    },
+    response: { 201: objectOf({ id: UUID_SCHEMA, name: { type: "string" }, token: { type: "string" }, expires_at: TIME_SCHEMA }) },
   },
   list: {
     ...common,
     summary: "Read tokens of your organisation, by name; expired ones for 30 days",
     description: "In pages of 500: the header Link names the next one.",
     querystring: CURSOR_QUERY,
-    response: {
-      200: {
-        type: "array",
-        items: {
-          type: "object",
-          required: ["id", "name", "created_by", "created_at", "expires_at"],
-          properties: {
-            id: UUID_SCHEMA,
-            name: { type: "string" },
-            created_by: { type: "string", description: "the e-mail address of whoever made it, as it was then" },
-            created_at: TIME_SCHEMA,
-            expires_at: TIME_SCHEMA,
-          },
-        },
-      },
-    },
+    response: listOf({
+      id: UUID_SCHEMA,
+      name: { type: "string" },
+      created_by: { type: "string", description: "the e-mail address of whoever made it, as it was then" },
+      created_at: TIME_SCHEMA,
+      expires_at: TIME_SCHEMA,
+    }),
   },
   remove: { ...common, summary: "Remove a read token; refused everywhere within 5 seconds", params: ID_PARAMS, response: NOTHING },
 };
@@ -94,10 +79,7 @@ export function registerReadTokenAdministration(app: FastifyInstance, deps: Acco
       .orderBy("id")
       .limit(pageRows + 1)
       .execute();
-    const page = rows.slice(0, pageRows);
-    const last = page.at(-1);
-    if (rows.length > pageRows && last) linkNext(request, reply, [last.name, last.id]);
-    return page.map(shown);
+    return cutPage([request, reply], rows, pageRows, (row) => [row.name, row.id]).map(shown);
   });
 
   app.delete("/api/read-tokens/:id", { schema: schemas.remove, onRequest: guards.user("admin") }, async (request, reply) => {

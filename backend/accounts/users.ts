@@ -5,7 +5,7 @@ import { sql, type Transaction } from "kysely";
 import { ApiError } from "../errors.ts";
 import { callerOf, type Role, type SessionUser } from "../auth/request-identity.ts";
 import { audit } from "../auth/audit-log.ts";
-import { idOf, ID_PARAMS, missing, NOTHING, TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
+import { idOf, ID_PARAMS, missing, NOTHING, objectOf, TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "./password.ts";
 import { requireRoom } from "./room.ts";
 import type { AccountDeps } from "./deps.ts";
@@ -13,16 +13,12 @@ import { EMAIL_SCHEMA, insertUser, requireFreeEmail, type AccountDb, type Accoun
 
 const ROLE_SCHEMA = { type: "string", enum: ["viewer", "admin", "operator"] } as const;
 
-export const USER_SCHEMA = {
-  type: "object",
-  required: ["user_id", "email", "role", "created_at"],
-  properties: {
-    user_id: UUID_SCHEMA,
-    email: { type: "string" },
-    role: ROLE_SCHEMA,
-    created_at: TIME_SCHEMA,
-  },
-} as const;
+export const USER_SCHEMA = objectOf({
+  user_id: UUID_SCHEMA,
+  email: { type: "string" },
+  role: ROLE_SCHEMA,
+  created_at: TIME_SCHEMA,
+});
 
 const common = { tags: ["accounts"], security: [{ session: [] }] };
 

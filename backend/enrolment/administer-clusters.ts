@@ -3,7 +3,7 @@
 import type { FastifyInstance } from "fastify";
 import { audit } from "../auth/audit-log.ts";
 import { callerOf } from "../auth/request-identity.ts";
-import { idOf, ID_PARAMS, missing, NOTHING, OPTIONAL_TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
+import { idOf, ID_PARAMS, listOf, missing, NOTHING, objectOf, OPTIONAL_TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
 import { clusterPage } from "./cluster-page.ts";
 import { isOnline } from "./heartbeat.ts";
 import { revokeKeysOf } from "./key-table.ts";
@@ -20,35 +20,22 @@ const schemas = {
     summary: "Clusters of your organisation, by name, with their nodes, by name",
     description: "In pages of 500 nodes: the header Link names the next one, which goes on with the same cluster where it was cut.",
     querystring: CURSOR_QUERY,
-    response: {
-      200: {
+    response: listOf({
+      cluster_id: UUID_SCHEMA,
+      name: { type: "string" },
+      online: { type: "boolean" },
+      last_heartbeat: OPTIONAL_TIME_SCHEMA,
+      key_created_at: OPTIONAL_TIME_SCHEMA,
+      nodes: {
         type: "array",
-        items: {
-          type: "object",
-          required: ["cluster_id", "name", "online", "last_heartbeat", "key_created_at", "nodes"],
-          properties: {
-            cluster_id: UUID_SCHEMA,
-            name: { type: "string" },
-            online: { type: "boolean" },
-            last_heartbeat: OPTIONAL_TIME_SCHEMA,
-            key_created_at: OPTIONAL_TIME_SCHEMA,
-            nodes: {
-              type: "array",
-              items: {
-                type: "object",
-                required: ["name", "agent_version", "last_heartbeat", "collector"],
-                properties: {
-                  name: { type: "string" },
-                  agent_version: text,
-                  last_heartbeat: OPTIONAL_TIME_SCHEMA,
-                  collector: COLLECTOR_SCHEMA,
-                },
-              },
-            },
-          },
-        },
+        items: objectOf({
+          name: { type: "string" },
+          agent_version: text,
+          last_heartbeat: OPTIONAL_TIME_SCHEMA,
+          collector: COLLECTOR_SCHEMA,
+        }),
       },
-    },
+    }),
   },
   remove: { ...common, summary: "Remove a cluster and revoke its keys", params: ID_PARAMS, response: NOTHING },
 };

@@ -5,11 +5,11 @@ import { sql } from "kysely";
 import type { HostConfig } from "../../agent/protocol/enrolment.ts";
 import { audit } from "../auth/audit-log.ts";
 import { callerOf } from "../auth/request-identity.ts";
-import { idOf, ID_PARAMS, missing, NOTHING, OPTIONAL_TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
+import { idOf, ID_PARAMS, listOf, missing, NOTHING, OPTIONAL_TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
 import { isOnline } from "./heartbeat.ts";
 import { HOST_CONFIG_RESPONSE_SCHEMA, HOST_CONFIG_SCHEMA } from "./host-config-schema.ts";
 import { revokeKeysOf } from "./key-table.ts";
-import { CURSOR_QUERY, linkNext, PAGE_ROWS, readCursor, type CursorQuery } from "../http/list-page.ts";
+import { CURSOR_QUERY, cutPage, PAGE_ROWS, readCursor, type CursorQuery } from "../http/list-page.ts";
 import { currentKeyTimes } from "./registry.ts";
 import type { EnrolmentDeps } from "./deps.ts";
 import { COLLECTOR_SCHEMA } from "./schema.ts";
@@ -22,28 +22,16 @@ const schemas = {
     summary: "Hosts of your organisation, by name",
     description: "In pages of 500: the header Link names the next one.",
     querystring: CURSOR_QUERY,
-    response: {
-      200: {
-        type: "array",
-        items: {
-          type: "object",
-          required: ["agent_id", "hostname", "online", "last_heartbeat", "key_created_at", "agent_version", "collector", "config"],
-          properties: {
-            agent_id: UUID_SCHEMA,
-            hostname: { type: "string" },
-            online: { type: "boolean" },
-            last_heartbeat: OPTIONAL_TIME_SCHEMA,
-            key_created_at: OPTIONAL_TIME_SCHEMA,
-            agent_version: text,
-            collector: COLLECTOR_SCHEMA,
-            config: {
-              type: "object",
-              properties: { version: { type: "string" }, in_force: text, error: text, config: HOST_CONFIG_SCHEMA },
-            },
-          },
-        },
-      },
-    },
+    response: listOf({
+      agent_id: UUID_SCHEMA,
+      hostname: { type: "string" },
+      online: { type: "boolean" },
+      last_heartbeat: OPTIONAL_TIME_SCHEMA,
+      key_created_at: OPTIONAL_TIME_SCHEMA,
+      agent_version: text,
+      collector: COLLECTOR_SCHEMA,
+      config: { type: "object", properties: { version: { type: "string" }, in_force: text, error: text, config: HOST_CONFIG_SCHEMA } },
+    }),
   },
   config: {
     ...common,
@@ -66,9 +54,7 @@ export function registerHostAdministration(app: FastifyInstance, { db, guards, k
       .orderBy("id")
       .limit(pageRows + 1)
       .execute();
-    const hosts = rows.slice(0, pageRows);
-    const last = hosts.at(-1);
-    if (rows.length > pageRows && last) linkNext(request, reply, [last.hostname, last.id]);
+    const hosts = cutPage([request, reply], rows, pageRows, (row) => [row.hostname, row.id]);
     const ids = hosts.map((host) => host.id);
     const keyTimes = await currentKeyTimes(db, orgId, "host", ids);
     return hosts.map((host) => ({

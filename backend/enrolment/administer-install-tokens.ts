@@ -8,7 +8,18 @@ import { audit } from "../auth/audit-log.ts";
 import { type Counted, requireRoom } from "../accounts/room.ts";
 import { ApiError } from "../errors.ts";
 import { callerOf } from "../auth/request-identity.ts";
-import { bodyIsOptional, idOf, ID_PARAMS, missing, NOTHING, OPTIONAL_TIME_SCHEMA, TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
+import {
+  bodyIsOptional,
+  idOf,
+  ID_PARAMS,
+  listOf,
+  missing,
+  NOTHING,
+  objectOf,
+  OPTIONAL_TIME_SCHEMA,
+  TIME_SCHEMA,
+  UUID_SCHEMA,
+} from "../http/schemas.ts";
 import { newInstallToken } from "./install-token.ts";
 import type { EnrolmentDeps } from "./deps.ts";
 
@@ -27,27 +38,12 @@ const schemas = {
         ttl: { type: "string", pattern: "^[1-9][0-9]{0,7}[smhd]$", default: "24h", description: "a duration such as 30m, 24h or 7d" },
       },
     },
-    response: {
-      201: {
-        type: "object",
-        required: ["id", "token", "expires_at"],
-        properties: { id: UUID_SCHEMA, token: { type: "string" }, expires_at: TIME_SCHEMA },
-      },
-    },
+    response: { 201: objectOf({ id: UUID_SCHEMA, token: { type: "string" }, expires_at: TIME_SCHEMA }) },
   },
   list: {
     ...common,
     summary: "Install tokens of your organisation, newest first",
-    response: {
-      200: {
-        type: "array",
-        items: {
-          type: "object",
-          required: ["id", "created_at", "expires_at", "used_at"],
-          properties: { id: UUID_SCHEMA, created_at: TIME_SCHEMA, expires_at: TIME_SCHEMA, used_at: OPTIONAL_TIME_SCHEMA },
-        },
-      },
-    },
+    response: listOf({ id: UUID_SCHEMA, created_at: TIME_SCHEMA, expires_at: TIME_SCHEMA, used_at: OPTIONAL_TIME_SCHEMA }),
   },
   remove: { ...common, summary: "Withdraw an install token", params: ID_PARAMS, response: NOTHING },
 };

@@ -5,7 +5,7 @@ import { sql } from "kysely";
 import { audit } from "../auth/audit-log.ts";
 import { type Counted, requireRoom } from "../accounts/room.ts";
 import { callerOf } from "../auth/request-identity.ts";
-import { idOf, ID_PARAMS, missing, nameSchema, NOTHING, OPTIONAL_TIME_SCHEMA, TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
+import { idOf, ID_PARAMS, listOf, missing, nameSchema, NOTHING, OPTIONAL_TIME_SCHEMA, TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
 import { mintKey, revokeKeysOf } from "./key-table.ts";
 import type { EnrolmentDeps } from "./deps.ts";
 
@@ -23,16 +23,7 @@ const schemas = {
   list: {
     ...common,
     summary: "Keys for direct ingest of your organisation",
-    response: {
-      200: {
-        type: "array",
-        items: {
-          type: "object",
-          required: ["key_id", "name", "created_at", "first_used_at"],
-          properties: { ...key, first_used_at: OPTIONAL_TIME_SCHEMA },
-        },
-      },
-    },
+    response: listOf({ ...key, first_used_at: OPTIONAL_TIME_SCHEMA }),
   },
   remove: { ...common, summary: "Revoke a key; refused everywhere within 5 seconds", params: ID_PARAMS, response: NOTHING },
 };

@@ -32,6 +32,19 @@ export function linkNext(request: FastifyRequest, reply: FastifyReply, after: re
   void reply.header("link", `<${path}?cursor=${cursor}>; rel="next"`);
 }
 
+/** At most `most` of these rows, of which one more was asked for: where it came, the next page is named, after `keyOf` of the last row. */
+export function cutPage<T>(
+  [request, reply]: [FastifyRequest, FastifyReply],
+  rows: readonly T[],
+  most: number,
+  keyOf: (row: T) => readonly string[],
+): readonly T[] {
+  const page = rows.slice(0, most);
+  const last = page.at(-1);
+  if (rows.length > most && last) linkNext(request, reply, keyOf(last));
+  return page;
+}
+
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text);

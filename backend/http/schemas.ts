@@ -20,6 +20,16 @@ export function nameSchema(maxLength: number) {
   return { type: "string", minLength: 1, maxLength, pattern: `^[^${UNFIT_CHARACTERS}]+$`, description } as const;
 }
 
+/** An object that has all of these. */
+export function objectOf<T extends Record<string, object>>(properties: T) {
+  return { type: "object", required: Object.keys(properties), properties } as const;
+}
+
+/** A 200 with a list of objects that have all of these. */
+export function listOf(properties: Record<string, object>) {
+  return { 200: { type: "array", items: objectOf(properties) } } as const;
+}
+
 /** A `preValidation` hook: no body is the same as `{}`. */
 export async function bodyIsOptional(request: FastifyRequest): Promise<void> {
   request.body ??= {};
