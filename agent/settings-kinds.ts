@@ -1,7 +1,8 @@
-// The kinds of settings that only the agent has: addresses of a backend and of proxies, paths, programs, what Kubernetes sets. Invariant: each
-// problem names its variable and what to write instead.
+// The kinds of settings that only the agent has: addresses of a backend and of proxies, paths, programs, what Kubernetes sets. Invariant:
+// each problem names its variable and what to write instead.
 import { homedir } from "node:os";
 import { join } from "node:path";
+import { isLoopback } from "./common/host-name.ts";
 import { type ListenAddress, SettingsReader } from "./common/settings-reader.ts";
 
 export class AgentSettingsReader extends SettingsReader {
@@ -100,8 +101,4 @@ function isEncoded(text: string): boolean {
   } catch {
     return false;
   }
-}
-
-function isLoopback(host: string): boolean {
-  return host === "localhost" || host === "::1" || host === "[::1]" || /^127(\.\d{1,3}){3}$/.test(host);
 }

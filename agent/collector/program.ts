@@ -1,13 +1,14 @@
 // The collector as a program of this machine: where it is, and which variables it is given. Invariant: nothing of the agent's own environment
 // reaches it but what is named here.
 import { isExecutable } from "../common/file-access.ts";
+import { bareHost } from "../common/host-name.ts";
 import { COLLECTOR_VERSION, type Settings, SettingsError } from "../settings.ts";
 
 /** Variables of the collector's allow-list environment that settings decide. */
 export function collectorVariables({ cluster }: Settings): Record<string, string> {
   if (!cluster) return {};
   const { hostname, port } = new URL(cluster.kubernetesServer);
-  return { KUBERNETES_SERVICE_HOST: hostname.replace(/^\[|\]$/g, ""), KUBERNETES_SERVICE_PORT: port || "443" };
+  return { KUBERNETES_SERVICE_HOST: bareHost(hostname), KUBERNETES_SERVICE_PORT: port || "443" };
 }
 
 /** The collector's program. Throws SettingsError when there is none. */

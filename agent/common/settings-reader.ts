@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { durationWanted, durationWithin } from "./duration.ts";
+import { bareHost } from "./host-name.ts";
 
 /** Wrong settings: one line per problem. Told without a stack; the process ends with 2. */
 export class SettingsError extends Error {
@@ -99,7 +100,7 @@ export class SettingsReader {
     const match = /^(\[[0-9a-fA-F:]+\]|[^:]*):(\d{1,5})$/.exec(text);
     const port = Number(match?.[2]);
     if (!match || port > 65_535) this.problem(`${name}: "${text}" is not host:port`);
-    return { host: match?.[1]?.replace(/^\[|\]$/g, "") ?? "", port };
+    return { host: bareHost(match?.[1] ?? ""), port };
   }
 
   /** The absolute path of a file that can be read now. */

@@ -5,9 +5,10 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Logger } from "pino";
+import { bareHost, isLoopback } from "../common/host-name.ts";
 import type { CredentialSource } from "../credentials/store.ts";
 import type { Compression, ListenAddress, Signal } from "../settings.ts";
-import { isLoopback, type Upstream } from "../upstream/pool.ts";
+import type { Upstream } from "../upstream/pool.ts";
 import { BodyError, compress, contentEncoding, decompress, type Encoding, HeldBody, MemoryBudget, Reservation } from "./body.ts";
 import { forward, NO_KEY_YET, type Post, type SigningClock, type Verdict } from "./forward.ts";
 import { MetricsConverter } from "./exposition.ts";
@@ -96,7 +97,7 @@ class LoopbackProxy implements Proxy {
   }
 
   async listen({ host, port }: ListenAddress): Promise<void> {
-    this.#server.listen(port, host.replace(/^\[(.*)\]$/, "$1"));
+    this.#server.listen(port, bareHost(host));
     try {
       await once(this.#server, "listening");
     } catch (cause) {

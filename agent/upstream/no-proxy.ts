@@ -1,6 +1,7 @@
 // Which hosts NO_PROXY leaves out, as curl reads it. Invariants: names are compared as written and never resolved; what is no address, no
 // network and no name matches nothing.
 import { BlockList, isIP } from "node:net";
+import { bareHost } from "../common/host-name.ts";
 
 /**
  * True when `origin` is reached without a proxy. `noProxy`: entries apart by comma or blank, each `*`, a name (its subdomains too), an
@@ -47,8 +48,5 @@ function withoutPort(entry: string): [name: string, port: string | undefined] {
 
 /** Without the brackets of an IPv6 address and the dot that ends a full name. */
 function bare(host: string): string {
-  return host
-    .toLowerCase()
-    .replace(/^\[(.*)\]$/, "$1")
-    .replace(/(.)\.$/, "$1");
+  return bareHost(host.toLowerCase()).replace(/(.)\.$/, "$1");
 }

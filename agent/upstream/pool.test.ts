@@ -12,7 +12,7 @@ import { promisify } from "node:util";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { bundleFile } from "../../hack/bundle.ts";
 import { type Authority, authority, listening, type OutgoingProxy, outgoingProxy } from "./outgoing-proxy.fixture.ts";
-import { createUpstream, isLoopback, type Upstream, UpstreamError, type UpstreamOptions } from "./pool.ts";
+import { createUpstream, type Upstream, UpstreamError, type UpstreamOptions } from "./pool.ts";
 
 const AGENT = dirname(dirname(fileURLToPath(import.meta.url)));
 const folder = { path: mkdtempSync(join(tmpdir(), "atherops-upstream-test-")) };
@@ -221,19 +221,4 @@ describe("an outgoing proxy", () => {
     expect(error.message).toContain("407");
     expect(error.message).not.toContain("secret");
   });
-});
-
-it.each([
-  ["localhost", true],
-  ["127.0.0.1", true],
-  ["127.9.9.9", true],
-  ["[::1]", true],
-  ["::1", true],
-  ["127.0.0.1.example", false],
-  ["localhost.example", false],
-  ["0.0.0.0", false],
-  ["10.0.0.1", false],
-  ["", false],
-])("%j is loopback: %s", (host, expected) => {
-  expect(isLoopback(host)).toBe(expected);
 });

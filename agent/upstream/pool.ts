@@ -5,6 +5,7 @@ import { readFileSync, statSync } from "node:fs";
 import { isIP } from "node:net";
 import type { Readable } from "node:stream";
 import { createSecureContext, getCACertificates, type SecureContext } from "node:tls";
+import { bareHost, isLoopback } from "../common/host-name.ts";
 import { isExempt } from "./no-proxy.ts";
 import { Agent, type Dispatcher, Pool, ProxyAgent } from "../http-pool.ts";
 
@@ -149,16 +150,6 @@ function openPool(options: UpstreamOptions): Dispatcher {
 function trusting(caFile: string | undefined): SecureContext {
   const own = caFile === undefined ? [] : [readFileSync(caFile, "utf8")];
   return createSecureContext({ ca: [...new Set([...getCACertificates("default"), ...getCACertificates("system"), ...own])] });
-}
-
-/** True for `localhost`, 127.0.0.0/8 and ::1, with or without brackets. */
-export function isLoopback(hostname: string): boolean {
-  const host = bareHost(hostname).toLowerCase();
-  return host === "localhost" || host === "::1" || (isIP(host) === 4 && host.startsWith("127."));
-}
-
-function bareHost(hostname: string): string {
-  return hostname.replace(/^\[(.*)\]$/, "$1");
 }
 
 /** Changes when the file's content does; undefined while it cannot be read, in the middle of a replacement. */

@@ -1,5 +1,6 @@
 // Is the backend there: its name, the way to it, its certificate, its clock, and does it take our key.
 import { lookup } from "node:dns/promises";
+import { bareHost } from "../../common/host-name.ts";
 import type { Clock } from "../../upstream/clock.ts";
 import type { Credential } from "../../credentials/store.ts";
 import { BackendError, type BackendApi } from "../../upstream/backend-api.ts";
@@ -19,7 +20,7 @@ export async function checkName(
 ): Promise<Finding[]> {
   const name = "DNS";
   const { hostname, protocol } = new URL(backendUrl);
-  const host = hostname.replace(/^\[|\]$/g, "");
+  const host = bareHost(hostname);
   try {
     const addresses = await lookup(host, { all: true });
     return [{ name, verdict: "ok", detail: `${host} is ${addresses.map(({ address }) => address).join(", ")}` }];
