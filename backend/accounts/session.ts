@@ -2,17 +2,16 @@
 // who it is, the database says what that user may do now, and is asked again at most USER_CACHE_MS later, so that a deleted or demoted user
 // is refused within 5 seconds in every replica.
 import type { KeyObject } from "node:crypto";
-import { type JWTPayload, jwtVerify, SignJWT } from "jose";
+import { type JWTPayload, SignJWT } from "jose";
 import { ApiError } from "../errors.ts";
 import type { SessionUser } from "../auth/request-identity.ts";
-import { ALGORITHM, isSignedWith, ISSUER, type SigningSecrets, verifyingSecrets } from "./signed-token.ts";
+import { ALGORITHM, claimsIn, isInForce, isSigned, ISSUER, type SigningSecrets, verifyingSecrets } from "./signed-token.ts";
 import type { AccountDb, UserRow } from "./table.ts";
 
 const AUDIENCE = "atherops-api";
 /** How old what is known of a user may be. With the time of the query it stays below the promised 5 s. */
 const USER_CACHE_MS = 3_000;
 const MAX_CACHED_USERS = 10_000;
-const MAX_CACHED_TOKENS = 10_000;
 
 export interface SessionOptions extends SigningSecrets {
   db: AccountDb;
@@ -27,8 +26,6 @@ export class Sessions {
   readonly #ttlMs: number;
   readonly #now: () => number;
   readonly #users = new Map<string, { row: Promise<UserRow | undefined>; loadedMs: number }>();
-  /** Claims of tokens that were verified; only their end is still to be looked at. */
-  readonly #tokens = new Map<string, JWTPayload>();
 
   constructor({ db, ttlMs, now = Date.now, ...secrets }: SessionOptions) {
     this.#db = db;
@@ -54,8 +51,8 @@ export class Sessions {
   async userOf(authorization: string | undefined): Promise<SessionUser> {
     const token = /^Bearer +([\w-]+\.[\w-]+\.[\w-]+)$/i.exec(authorization ?? "")?.[1];
     if (!token) throw new ApiError("invalid_token", "send `Authorization: Bearer <token>` with a token of POST /api/auth/login");
-    const claims = await this.#verified(token);
-    const row = await this.#user(claims.sub ?? "");
+    const claims = this.#verified(token);
+    const row = claims.sub === undefined ? undefined : await this.#user(claims.sub);
     if (!row || row.org_id !== claims["org_id"] || row.session_epoch !== claims["epoch"]) throw ended();
     return { userId: row.id, orgId: row.org_id, email: row.email, role: row.role };
   }
@@ -65,22 +62,10 @@ export class Sessions {
     this.#users.delete(userId);
   }
 
-  async #verified(token: string): Promise<JWTPayload> {
-    const known = this.#tokens.get(token);
-    if (known) {
-      if ((known.exp ?? 0) > Math.floor(this.#now() / 1000)) return known;
-      this.#tokens.delete(token);
-      throw ended();
-    }
-    const secret = this.#secrets.find((one) => isSignedWith(one, token));
-    if (!secret) throw ended();
-    const currentDate = new Date(this.#now());
-    const checks = { algorithms: [ALGORITHM], issuer: ISSUER, audience: AUDIENCE, requiredClaims: ["sub", "exp"], currentDate };
-    const verified = await jwtVerify(token, secret, checks).catch(() => undefined);
-    if (!verified) throw ended();
-    if (this.#tokens.size >= MAX_CACHED_TOKENS) this.#tokens.delete(this.#tokens.keys().next().value ?? "");
-    this.#tokens.set(token, verified.payload);
-    return verified.payload;
+  #verified(token: string): JWTPayload {
+    const claims = isSigned(token, this.#secrets) ? claimsIn(token) : undefined;
+    if (claims?.aud !== AUDIENCE || !isInForce(claims, this.#now())) throw ended();
+    return claims;
   }
 
   async #user(userId: string): Promise<UserRow | undefined> {

@@ -1,6 +1,8 @@
-// The signature that sessions and read tokens have in common. Invariant: algorithm and issuer are fixed; a signature is verified on the spot.
-// jose's own way is a job for the threads that inflate bodies and hash passwords: whoever kept those busy would keep every reader waiting.
+// What sessions and read tokens have in common: JWTs, made by jose, judged here. Invariant: algorithm and issuer are fixed; a signature is
+// verified on the spot. jose's own way is a job for the threads that inflate bodies and hash passwords: whoever kept those busy would keep
+// every reader waiting.
 import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from "node:crypto";
+import { decodeJwt, decodeProtectedHeader, type JWTPayload } from "jose";
 
 export const ALGORITHM = "HS256";
 export const ISSUER = "atherops";
@@ -16,10 +18,27 @@ export function verifyingSecrets({ jwtSecret, jwtPreviousSecret }: SigningSecret
   return [createSecretKey(jwtSecret), ...(jwtPreviousSecret ? [createSecretKey(jwtPreviousSecret)] : [])];
 }
 
-/** Whether the third part is the HMAC-SHA256 of the first two under this secret, whatever algorithm the first one names. */
-export function isSignedWith(secret: KeyObject, token: string): boolean {
+/** What a JWT of this algorithm says, whoever signed it; undefined for any other text. */
+export function claimsIn(token: string): JWTPayload | undefined {
+  try {
+    const { alg, crit } = decodeProtectedHeader(token);
+    return alg === ALGORITHM && crit === undefined ? decodeJwt(token) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether the third part is the HMAC-SHA256 of the first two under one of these secrets, whatever algorithm the first one names. */
+export function isSigned(token: string, secrets: readonly KeyObject[]): boolean {
   const at = token.lastIndexOf(".");
-  const expected = createHmac("sha256", secret).update(token.slice(0, at)).digest();
   const signature = Buffer.from(token.slice(at + 1), "base64url");
-  return signature.length === expected.length && timingSafeEqual(signature, expected);
+  return secrets.some((secret) => {
+    const expected = createHmac("sha256", secret).update(token.slice(0, at)).digest();
+    return signature.length === expected.length && timingSafeEqual(signature, expected);
+  });
+}
+
+/** Of claims whose signature was verified: whether they are our own, and last. */
+export function isInForce({ iss, exp }: JWTPayload, nowMs: number): boolean {
+  return iss === ISSUER && typeof exp === "number" && exp > Math.floor(nowMs / 1000);
 }
