@@ -1,25 +1,10 @@
 // Holds signature.ts against vectors made with OpenSSL (test/vectors/make.sh), which any other implementation can be held against too.
-import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { type SignatureVector, vectors } from "../../test/fixtures/signature-vectors.ts";
 import { KEY_HASH_HEADER, keyHash, sign, signedPath, SIGNATURE_HEADER, TIMESTAMP_HEADER, verify } from "./signature.ts";
 
-interface Vector {
-  name: string;
-  valid: boolean;
-  key: string;
-  keyHash: string;
-  timestamp: string;
-  method: string;
-  /** As received, one character per byte. */
-  target: string;
-  signature: string;
-}
-
-const file = new URL("../../test/vectors/signature.json", import.meta.url);
-const { vectors } = JSON.parse(readFileSync(file, "utf8")) as { vectors: Vector[] };
-
 /** What a verifier does with the three headers and the request line; the key has been looked up by its hash. */
-function accepts(vector: Vector): boolean {
+function accepts(vector: SignatureVector): boolean {
   if (keyHash(vector.key) !== vector.keyHash) return false;
   return verify(vector.key, vector.timestamp, vector.method, signedPath(vector.target), vector.signature);
 }

@@ -1,12 +1,12 @@
 import { createHmac } from "node:crypto";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
 import { request as httpRequest } from "node:http";
 import type { AddressInfo } from "node:net";
 import { json } from "node:stream/consumers";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { keyHash, sign } from "../../agent/protocol/signature.ts";
+import { vectors } from "../../test/fixtures/signature-vectors.ts";
 import { createSignedGuard, type KeySource, type VerifyingKey } from "./signed-requests.ts";
 import { ApiError } from "../errors.ts";
 import { createLog } from "../observability/log.ts";
@@ -66,20 +66,6 @@ beforeEach(() => {
   bodiesRead = 0;
   keys.add(KEY, "cluster");
 });
-
-interface Vector {
-  name: string;
-  valid: boolean;
-  key: string;
-  keyHash: string;
-  timestamp: string;
-  method: string;
-  target: string;
-  signature: string;
-}
-
-const vectorsFile = new URL("../../test/vectors/signature.json", import.meta.url);
-const { vectors } = JSON.parse(readFileSync(vectorsFile, "utf8")) as { vectors: Vector[] };
 
 type HeaderList = [string, string][];
 
