@@ -3,14 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { sql, type TableMetadata } from "kysely";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import {
-  NO_POSTGRES,
-  postgresBinaries,
-  PostgresServer,
-  relationalEngines,
-  required,
-  type OpenedEngine,
-} from "../../../test/fixtures/postgres.ts";
+import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
+import { NO_POSTGRES, postgresBinaries, PostgresServer, relationalEngines, required } from "../../../test/fixtures/postgres.ts";
 import { createLog } from "../../observability/log.ts";
 import { openDatabase, type Database } from "./database.ts";
 import { migrate } from "./migrate.ts";
@@ -28,70 +22,65 @@ async function count(database: Database, table: string): Promise<number> {
   return Number(rows[0]?.count ?? -1);
 }
 
-for (const engine of relationalEngines) {
-  describe.skipIf(!engine.available)(`${engine.name}${engine.available ? "" : `: ${NO_POSTGRES}`}`, () => {
-    let database: Database;
-    let opened: OpenedEngine | undefined;
+describeOnEachStore((store) => {
+  let database: Database;
 
-    beforeAll(async () => {
-      opened = await engine.open();
-      database = opened.database;
-    });
-    afterAll(async () => await opened?.end());
-
-    test("the product's migrations are applied in order, once", async () => {
-      const applied = await migrate(database);
-      expect(applied).toEqual([...applied].sort());
-      expect(applied.slice(0, 2)).toEqual(["001-accounts.sql", "010-enrolment.sql"]);
-      expect(await migrate(database)).toEqual([]);
-    });
-
-    test("a migration that fails leaves nothing behind, of itself or of those before it", async () => {
-      const folder = migrationsFolder({
-        "100-good.sql": "-- a comment; with a semicolon\nCREATE TABLE good (id int);\nINSERT INTO good VALUES (1);\n",
-        "101-bad.sql": "CREATE TABLE bad (id int);\nINSERT INTO nowhere VALUES (1);\n",
-      });
-      await expect(migrate(database, folder)).rejects.toThrow("nowhere");
-      await expect(count(database, "good")).rejects.toThrow("good");
-      writeFileSync(join(folder, "101-bad.sql"), "CREATE TABLE bad (id int);\n");
-      expect(await migrate(database, folder)).toEqual(["100-good.sql", "101-bad.sql"]);
-      expect(await count(database, "good")).toBe(1);
-    });
-
-    test("an applied migration that was changed afterwards stops the start with a sentence that names it", async () => {
-      const folder = migrationsFolder({ "200-once.sql": "CREATE TABLE once (id int);\n" });
-      await migrate(database, folder);
-      writeFileSync(join(folder, "200-once.sql"), "CREATE TABLE once (id bigint);\n");
-      await expect(migrate(database, folder)).rejects.toThrow("migration 200-once.sql was applied in another form");
-    });
-
-    test("a second row with the same key is a unique violation, by PostgreSQL's code", async () => {
-      await sql`CREATE TABLE sole (id int PRIMARY KEY, name text UNIQUE)`.execute(database.tables());
-      await sql`INSERT INTO sole VALUES (1, 'a')`.execute(database.tables());
-      for (const values of [sql`(1, 'b')`, sql`(2, 'a')`])
-        await expect(sql`INSERT INTO sole VALUES ${values}`.execute(database.tables())).rejects.toMatchObject({ code: "23505" });
-    });
-
-    test("a transaction that throws is rolled back, and statements of others wait instead of joining it", async () => {
-      await sql`CREATE TABLE isolation (id int)`.execute(database.tables());
-      const inside = Promise.withResolvers<void>();
-      const transaction = database
-        .tables()
-        .transaction()
-        .execute(async (trx) => {
-          await sql`INSERT INTO isolation VALUES (1)`.execute(trx);
-          inside.resolve();
-          await new Promise((resolve) => setImmediate(resolve));
-          throw new Error("rolled back on purpose");
-        });
-      await inside.promise;
-      const outside = sql`INSERT INTO isolation VALUES (2)`.execute(database.tables());
-      await expect(transaction).rejects.toThrow("rolled back on purpose");
-      await outside;
-      expect(await count(database, "isolation")).toBe(1);
-    });
+  beforeAll(() => {
+    ({ database } = store);
   });
-}
+
+  test("the product's migrations are applied in order, once", async () => {
+    const applied = await migrate(database);
+    expect(applied).toEqual([...applied].sort());
+    expect(applied.slice(0, 2)).toEqual(["001-accounts.sql", "010-enrolment.sql"]);
+    expect(await migrate(database)).toEqual([]);
+  });
+
+  test("a migration that fails leaves nothing behind, of itself or of those before it", async () => {
+    const folder = migrationsFolder({
+      "100-good.sql": "-- a comment; with a semicolon\nCREATE TABLE good (id int);\nINSERT INTO good VALUES (1);\n",
+      "101-bad.sql": "CREATE TABLE bad (id int);\nINSERT INTO nowhere VALUES (1);\n",
+    });
+    await expect(migrate(database, folder)).rejects.toThrow("nowhere");
+    await expect(count(database, "good")).rejects.toThrow("good");
+    writeFileSync(join(folder, "101-bad.sql"), "CREATE TABLE bad (id int);\n");
+    expect(await migrate(database, folder)).toEqual(["100-good.sql", "101-bad.sql"]);
+    expect(await count(database, "good")).toBe(1);
+  });
+
+  test("an applied migration that was changed afterwards stops the start with a sentence that names it", async () => {
+    const folder = migrationsFolder({ "200-once.sql": "CREATE TABLE once (id int);\n" });
+    await migrate(database, folder);
+    writeFileSync(join(folder, "200-once.sql"), "CREATE TABLE once (id bigint);\n");
+    await expect(migrate(database, folder)).rejects.toThrow("migration 200-once.sql was applied in another form");
+  });
+
+  test("a second row with the same key is a unique violation, by PostgreSQL's code", async () => {
+    await sql`CREATE TABLE sole (id int PRIMARY KEY, name text UNIQUE)`.execute(database.tables());
+    await sql`INSERT INTO sole VALUES (1, 'a')`.execute(database.tables());
+    for (const values of [sql`(1, 'b')`, sql`(2, 'a')`])
+      await expect(sql`INSERT INTO sole VALUES ${values}`.execute(database.tables())).rejects.toMatchObject({ code: "23505" });
+  });
+
+  test("a transaction that throws is rolled back, and statements of others wait instead of joining it", async () => {
+    await sql`CREATE TABLE isolation (id int)`.execute(database.tables());
+    const inside = Promise.withResolvers<void>();
+    const transaction = database
+      .tables()
+      .transaction()
+      .execute(async (trx) => {
+        await sql`INSERT INTO isolation VALUES (1)`.execute(trx);
+        inside.resolve();
+        await new Promise((resolve) => setImmediate(resolve));
+        throw new Error("rolled back on purpose");
+      });
+    await inside.promise;
+    const outside = sql`INSERT INTO isolation VALUES (2)`.execute(database.tables());
+    await expect(transaction).rejects.toThrow("rolled back on purpose");
+    await outside;
+    expect(await count(database, "isolation")).toBe(1);
+  });
+});
 
 test("where PostgreSQL is not installed its tests are left out, but never in CI", () => {
   expect(() => required(undefined, "true")).toThrow("CI leaves out no engine: no PostgreSQL");
