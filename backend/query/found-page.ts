@@ -3,10 +3,12 @@
 import { type Ask, type ClickHouse, TooLargeError } from "../engines/clickhouse/client.ts";
 import { and, Sql, sql } from "../engines/clickhouse/sql.ts";
 import type { QueryOptions } from "../admission/in-turn.ts";
-import { type Cursor, type Found, type Page, pageConditions, nanoseconds } from "./page.ts";
+import { type Cursor, type Found, MAX_LIMIT, type Page, pageConditions, nanoseconds } from "./page.ts";
 
 /** A page ends with the row that reaches this. */
 const MAX_PAGE_BYTES = 16 * 1024 * 1024;
+/** Rows are large where a page is cut by bytes: as many are looked for, and named in the statement that reads them. */
+const MAX_LARGE_ROWS = MAX_LIMIT;
 
 /** What is read: `columns` as they are answered, `sizes` the columns whose bytes are large. */
 export interface Selection {
@@ -16,26 +18,39 @@ export interface Selection {
   readonly conditions: readonly Sql[];
 }
 
-/** Newest first. Throws ApiError as ClickHouse.read does. */
+interface Wanted extends Selection {
+  readonly page: Page;
+  readonly maxPageBytes?: number;
+}
+
+/** In the order of the page. Throws ApiError as ClickHouse.read does. */
 export function foundPage(
   clickhouse: ClickHouse,
   orgId: string,
-  { page, options, maxPageBytes = MAX_PAGE_BYTES, ...selection }: Selection & { page: Page; options: QueryOptions; maxPageBytes?: number },
+  { options, ...wanted }: Wanted & { readonly options: QueryOptions },
 ): Promise<Found> {
-  const where = and([sql`org_id = ${orgId}`, ...pageConditions(page), ...selection.conditions]);
-  return clickhouse.read(orgId, options, async (ask) => {
-    try {
-      return toPage(await ask(selectRows(selection, where, page.limit + 1), maxPageBytes), page.limit, maxPageBytes);
-    } catch (error) {
-      if (!(error instanceof TooLargeError)) throw error;
-      return readLargeRows(ask, selection, where, { orgId, limit: page.limit, maxPageBytes });
-    }
-  });
+  return clickhouse.read(orgId, options, (ask) => askPage(ask, orgId, wanted));
 }
 
-function selectRows({ table, columns }: Selection, where: Sql, limit: number): Sql {
+/** The same within a turn. */
+export async function askPage(ask: Ask, orgId: string, { page, maxPageBytes = MAX_PAGE_BYTES, ...selection }: Wanted): Promise<Found> {
+  const where = and([sql`org_id = ${orgId}`, ...pageConditions(page), ...selection.conditions]);
+  const ordered = { ...selection, order: page.oldestFirst ? sql`ASC` : sql`DESC` };
+  try {
+    return toPage(await ask(selectRows(ordered, where, page.limit + 1), maxPageBytes), page.limit, maxPageBytes);
+  } catch (error) {
+    if (!(error instanceof TooLargeError)) throw error;
+    return readLargeRows(ask, ordered, where, { orgId, limit: Math.min(page.limit, MAX_LARGE_ROWS), maxPageBytes });
+  }
+}
+
+interface Ordered extends Selection {
+  readonly order: Sql;
+}
+
+function selectRows({ table, columns, order }: Ordered, where: Sql, limit: number): Sql {
   return sql`SELECT toUnixTimestamp64Nano(time) AS time_ns, id, ${columns} FROM ${new Sql(table)}
-    WHERE ${where} ORDER BY ${new Sql(table)}.time DESC, id DESC LIMIT ${limit}`;
+    WHERE ${where} ORDER BY ${new Sql(table)}.time ${order}, id ${order} LIMIT ${limit}`;
 }
 
 interface Position {
@@ -47,13 +62,13 @@ interface Position {
 /** Asks where the rows are and how large, then for as many as fit. */
 async function readLargeRows(
   ask: Ask,
-  selection: Selection,
+  selection: Ordered,
   where: Sql,
   { orgId, limit, maxPageBytes }: { orgId: string; limit: number; maxPageBytes: number },
 ): Promise<Found> {
   const text = await ask(
     sql`SELECT toUnixTimestamp64Nano(time) AS time_ns, id, byteSize(${selection.sizes}) AS bytes FROM ${new Sql(selection.table)}
-        WHERE ${where} ORDER BY time DESC, id DESC LIMIT ${limit + 1}`,
+        WHERE ${where} ORDER BY time ${selection.order}, id ${selection.order} LIMIT ${limit + 1}`,
   );
   const positions = text
     .toString("latin1")
@@ -84,7 +99,7 @@ const POSITION_MAX_BYTES = 80;
 
 /** `lines` holds one more row than `limit` when there is a next page; it is written over. */
 export function toPage(lines: Buffer, limit: number, maxBytes: number): Found {
-  if (lines.length === 0) return { json: Buffer.from("[]"), next: undefined };
+  if (lines.length === 0) return { json: Buffer.from("[]"), next: undefined, isEmpty: true };
   let [from, to, rows] = [0, 0, 0];
   let last: Cursor | undefined;
   while (from < lines.length && rows < limit && (rows === 0 || to < maxBytes)) {

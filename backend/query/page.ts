@@ -14,7 +14,7 @@ export interface TimeRange {
   readonly end: bigint | undefined;
 }
 
-/** The position of a row in the order newest first. */
+/** The position of a row in the order of its page. */
 export interface Cursor {
   readonly time: bigint;
   readonly id: bigint;
@@ -25,6 +25,8 @@ export interface Page {
   readonly limit: number;
   /** Rows come after this one. */
   readonly after: Cursor | undefined;
+  /** Unset: newest first. */
+  readonly oldestFirst?: boolean;
 }
 
 /** A page that was found. */
@@ -33,6 +35,8 @@ export interface Found {
   readonly json: Buffer;
   /** The last row's position, when there are more. */
   readonly next: Cursor | undefined;
+  /** No row was found. */
+  readonly isEmpty?: boolean;
 }
 
 /** The parameters as they come in a query string. */
@@ -71,14 +75,18 @@ export function readPage(request: FastifyRequest<{ Querystring: PageParameters }
   };
 }
 
-/** The conditions of a page on the columns `time` and `id`. `time <= …` repeats the cursor so that partitions are left out. */
-export function pageConditions({ range, after }: Pick<Page, "range" | "after">): Sql[] {
+/** The conditions of a page on the columns `time` and `id`. The cursor's time is repeated so that partitions are left out. */
+export function pageConditions({ range, after, oldestFirst = false }: Pick<Page, "range" | "after" | "oldestFirst">): Sql[] {
   const conditions: Sql[] = [];
   if (range.start !== undefined) conditions.push(sql`time >= ${nanoseconds(range.start)}`);
   if (range.end !== undefined) conditions.push(sql`time <= ${nanoseconds(range.end)}`);
   if (after) {
     const at = nanoseconds(after.time);
-    conditions.push(and([sql`time <= ${at}`, sql`time < ${at} OR id < ${after.id}`]));
+    conditions.push(
+      oldestFirst
+        ? and([sql`time >= ${at}`, sql`time > ${at} OR id > ${after.id}`])
+        : and([sql`time <= ${at}`, sql`time < ${at} OR id < ${after.id}`]),
+    );
   }
   return conditions;
 }
@@ -98,7 +106,8 @@ export function nextLink(request: FastifyRequest, page: Page, last: Cursor): str
   return `<${path}?${parameters.toString()}>; rel="next"`;
 }
 
-function readCursor(text: string): Cursor {
+/** Throws ApiError invalid_parameter naming the parameter. */
+export function readCursor(text: string): Cursor {
   const match = /^(\d{1,19})\.(\d{1,20})$/.exec(Buffer.from(text, "base64url").toString("latin1"));
   if (!match || BigInt(match[1] as string) > MAX_TIME_NS || BigInt(match[2] as string) > MAX_ID) {
     throw new ApiError("invalid_parameter", 'cursor: not one of ours; take it from the Link header with rel="next"');

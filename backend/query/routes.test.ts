@@ -14,6 +14,10 @@ const NOW = new Date("2026-11-21T12:00:00.000Z");
 const NOW_NS = BigInt(NOW.getTime()) * 1_000_000n + 999_999n;
 const HOUR_NS = 3_600_000_000_000n;
 
+const neverAsked = async (): Promise<never> => {
+  throw new Error("not asked here");
+};
+
 describe("the query routes", () => {
   let app: FastifyInstance;
   let asked: { orgId: string; filter: LogFilter | SpanFilter }[];
@@ -37,7 +41,7 @@ describe("the query routes", () => {
     });
     const answers = new Answers();
     registerLogRoutes(app, { store: remember([row]), answers, guards, now: () => NOW });
-    registerTraceRoutes(app, { store: remember([]), answers, guards, now: () => NOW });
+    registerTraceRoutes(app, { store: { ...remember([]), trace: neverAsked }, answers, guards, now: () => NOW });
     await closeRoutes(app);
   });
 

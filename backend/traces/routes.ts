@@ -1,18 +1,10 @@
-// GET /query/traces: the caller's organisation's spans, newest first (docs/contract.md, "Query").
+// GET /query/traces: the caller's organisation's spans, newest first (docs/contract.md, "Query"); and the other routes of traces.
 import type { FastifyInstance } from "fastify";
-import type { Answers } from "../http/answers.ts";
 import { answerPage } from "../query/page-route.ts";
 import { PAGE_PARAMETERS, type PageParameters, readPage } from "../query/page.ts";
-import type { Guards } from "../auth/request-identity.ts";
 import { READERS } from "../http/openapi.ts";
-import type { SpanStore } from "./store.ts";
-
-export interface TraceRouteOptions {
-  store: Pick<SpanStore, "query">;
-  answers: Answers;
-  guards: Pick<Guards, "reader">;
-  now?: () => Date;
-}
+import { SPAN_SCHEMA, TRACE_ID, type TraceRouteOptions } from "./route-parts.ts";
+import { registerWholeTraceRoute } from "./whole-trace-route.ts";
 
 interface TraceParameters extends PageParameters {
   service?: string;
@@ -25,33 +17,14 @@ const QUERY_SCHEMA = {
   properties: {
     service: { type: "string", description: "service.name of the sender" },
     error: { type: "boolean", default: false, description: "true: only spans whose status is ERROR" },
-    trace_id: {
-      type: "string",
-      pattern: "^[0-9a-fA-F]{32}$",
-      description: "32 hex digits of any case; without start and end, the whole retention is searched",
-    },
+    trace_id: { ...TRACE_ID, description: `${TRACE_ID.description}; without start and end, the whole retention is searched` },
     ...PAGE_PARAMETERS,
   },
 };
 
-const SPAN_SCHEMA = {
-  type: "object",
-  required: ["Timestamp", "TraceID", "SpanID", "ParentSpanID", "Service", "Operation", "DurationMs", "StatusCode", "Error", "Attributes"],
-  properties: {
-    Timestamp: { type: "string", format: "date-time" },
-    TraceID: { type: "string" },
-    SpanID: { type: "string" },
-    ParentSpanID: { type: "string" },
-    Service: { type: "string" },
-    Operation: { type: "string" },
-    DurationMs: { type: "number" },
-    StatusCode: { type: "string", enum: ["UNSET", "OK", "ERROR"] },
-    Error: { type: "boolean" },
-    Attributes: { type: "object", additionalProperties: { type: "string" } },
-  },
-};
-
-export function registerTraceRoutes(app: FastifyInstance, { store, answers, guards, now = () => new Date() }: TraceRouteOptions): void {
+export function registerTraceRoutes(app: FastifyInstance, options: TraceRouteOptions): void {
+  const { store, answers, guards, now = () => new Date() } = options;
+  registerWholeTraceRoute(app, options);
   app.get<{ Querystring: TraceParameters }>(
     "/query/traces",
     {

@@ -6,8 +6,9 @@ import { type Sql, sql } from "../engines/clickhouse/sql.ts";
 import type { OtlpBatch } from "../otlp/rows.ts";
 import type { QueryOptions } from "../admission/in-turn.ts";
 import { foundPage } from "../query/found-page.ts";
-import type { Found, Page } from "../query/page.ts";
+import type { Cursor, Found, Page } from "../query/page.ts";
 import { SPAN_COLUMNS } from "./decode.ts";
+import { SPAN_FIELDS, wholeTrace } from "./span-fields.ts";
 
 /** Unset fields do not filter. */
 export interface SpanFilter extends Page {
@@ -36,11 +37,9 @@ export interface SpanStore {
   insert(batch: OtlpBatch): Promise<void>;
   /** SpanRows, newest first. Throws ApiError as ClickHouse.read does. */
   query(orgId: string, filter: SpanFilter, options?: QueryOptions): Promise<Found>;
+  /** WholeSpanRows of one trace (lowercase hex), oldest first, a page of them. Throws as `query` does. */
+  trace(orgId: string, traceId: string, after: Cursor | undefined, options?: QueryOptions): Promise<Found>;
 }
-
-const SPAN_FIELDS = sql`time AS Timestamp, trace_id AS TraceID, span_id AS SpanID, parent_span_id AS ParentSpanID, service AS Service,
-  operation AS Operation, duration_ns / 1e6 AS DurationMs, status_code AS StatusCode, toBool(status_code = 'ERROR') AS Error,
-  attributes AS Attributes`;
 
 export class ClickHouseSpanStore implements SpanStore, AsyncDisposable {
   readonly #clickhouse: ClickHouse;
@@ -69,6 +68,10 @@ export class ClickHouseSpanStore implements SpanStore, AsyncDisposable {
       page: filter,
       options,
     });
+  }
+
+  trace(orgId: string, traceId: string, after: Cursor | undefined, options: QueryOptions = {}): Promise<Found> {
+    return foundPage(this.#clickhouse, orgId, { ...wholeTrace(traceId, after), options });
   }
 
   /** Commits what is under way. */

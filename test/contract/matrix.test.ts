@@ -285,6 +285,27 @@ const MATRIX: Row[] = [
       asUser("trace_id not hex", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/traces?trace_id=xyz"),
     ],
   },
+  {
+    method: "GET",
+    path: "/query/traces/{trace_id}",
+    auth: "reader",
+    cases: () => [
+      {
+        name: "its own, for its own organisation alone",
+        send: async (url) => {
+          const path = "/ingest/traces";
+          const headers = sign(red.apiKey, "POST", path, Date.now() / 1000);
+          await call("POST", `${backend.apiUrl}${path}`, { body: JSON.stringify(spansBody()), headers });
+          const own = await call("GET", url.replace("{trace_id}", "A".repeat(32)), { bearer: red.token });
+          expect(own.json).toContainEqual(expect.objectContaining({ SpanID: "b".repeat(16), Kind: "UNSPECIFIED", Events: [] }));
+          return await call("GET", url.replace("{trace_id}", "a".repeat(32)), { bearer: blue.token });
+        },
+        status: 404,
+        error: "not_found",
+      },
+      asUser("not hex", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/traces/xyz"),
+    ],
+  },
   { method: "GET", path: "/query/logs", auth: "reader", cases: () => queryCases("/query/logs") },
   ...(["GET", "POST"] as const).flatMap((method): Row[] =>
     [
