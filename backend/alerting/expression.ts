@@ -2,7 +2,7 @@
 // such, or `absent…()`. Invariant: operators bind as in the engine (metricsql v0.87, binary_op.go); what is not understood is refused,
 // never let through; each token is read once and each operator placed once, because anyone who may read may ask, on the thread that
 // serves everybody. Whether functions and arguments exist is for the engine to say.
-import { ExpressionError, tokenize, type Token } from "./expression-tokens.ts";
+import { ExpressionError, tokenize, type Token } from "../engines/victoria-metrics/expression-tokens.ts";
 
 /** Why a part of an expression is no alert, for the user; undefined when it is one. */
 type Objection = string | undefined;

@@ -165,6 +165,20 @@ describe("hostile callers", () => {
     }
   });
 
+  test.each(['"s" + (a)', "- bool[5m]", '{""="c"} + 1', "max{} and 1"])("%s, which would end the engine, is refused", async (query) => {
+    for (const [path, name] of [["/query", "query"] as const, ["/query_range", "query"] as const, ["/series", "match[]"] as const]) {
+      const answer = await get(path, [
+        ["match[]", "up"],
+        [name, query],
+      ]);
+      expect([answer.statusCode, answer.json()]).toMatchObject([
+        400,
+        { error: "invalid_parameter", message: expect.stringContaining(`${name}: `) },
+      ]);
+    }
+    expect((await get("/query", [["query", "1 + (1)"]])).statusCode).toBe(200);
+  });
+
   test("an extra scope of the caller changes nothing, wherever it is written", async () => {
     const plain = (await get("/series", [["match[]", "requests"]])).json().data;
     expect((await get("/series", [["match[]", "requests"], ...EXTRA])).json().data).toEqual(plain);

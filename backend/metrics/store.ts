@@ -2,6 +2,7 @@
 // tenant as `extra_label=org_id=…`, which the engine puts over whatever the body says and adds to every selector of an expression;
 // nothing of a caller's own extra_label or extra_filters ever gets here; and tenants' queries leave the engine room for the evaluator.
 import { Pool } from "undici";
+import { whyNotAsked } from "../engines/victoria-metrics/expression-guard.ts";
 import { JournalFullError } from "../engines/victoria-metrics/journal.ts";
 import { ApiError } from "../errors.ts";
 import { FairTurns } from "../admission/fair-turns.ts";
@@ -132,6 +133,7 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
     const foreign = /^extra_/;
     const scoped = new URLSearchParams([...params].filter(([name]) => !foreign.test(name)));
     if (endpoint === "query" || endpoint === "query_range") refuseCostly(scoped.get("query") ?? "", evaluationOf(endpoint, scoped));
+    for (const name of ["query", "match[]"]) for (const expression of scoped.getAll(name)) refuseDeadly(name, expression);
     scoped.append("extra_label", `org_id=${orgId}`);
     const headers = { "content-type": "application/x-www-form-urlencoded" };
     const path = pathOf(endpoint, options.label);
@@ -174,6 +176,11 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all([this.#write.close(), this.#query.destroy()]);
   }
+}
+
+function refuseDeadly(parameter: string, expression: string): void {
+  const reason = whyNotAsked(expression);
+  if (reason !== undefined) throw new ApiError("invalid_parameter", `${parameter}: ${reason}`);
 }
 
 function forcedLabels({ orgId, hostId, node }: SampleIdentity): [name: string, value: string][] {

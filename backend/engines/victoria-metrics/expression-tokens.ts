@@ -26,7 +26,9 @@ const KINDS: readonly Kind[] = [
   {
     kind: "number",
     begins: "0123456789.$",
-    pattern: /(?:0[xX][0-9a-fA-F]+|(?:\d|\.\d)[\d_.]*(?:[eE][+-]?\d+)?[a-zA-Z]*)|\$__(?:rate_)?interval/y,
+    // A letter after it that is none of its own would be a word of its own to the engine: `1or` is refused.
+    pattern:
+      /(?:0[xX][0-9a-fA-F]+|(?:\d|\.\d)[\d_.]*(?:[eE][+-]?\d+|(?:ms|[smhdwyi])(?:\d[\d.]*(?:ms|[smhdwyi]))*|[kmgt](?:i?b|i)?)?)(?![\p{L}\d_.\\])|\$__(?:rate_)?interval/iuy,
   },
   { kind: "text", begins: "\"'`", pattern: /"(?:[^"\\]|\\[\s\S])*"|'(?:[^'\\]|\\[\s\S])*'|`(?:[^`\\]|\\[\s\S])*`/y },
 ];

@@ -1,0 +1,229 @@
+// Keeps expressions away that would end the engine. Before it evaluates operators, the engine prints what it has read and reads that
+// again; where its own print is no expression, it panics, and every tenant's metrics are away until it is back (metricsql v0.87,
+// optimizer.go, Clone). Such prints come from words of the language that stand as names, strings beside operators, unusual names and
+// braces. Invariant: what passes prints as an expression, because all of that is refused; there is another way to write each of it.
+import { ExpressionError, tokenize, type Token } from "./expression-tokens.ts";
+
+/** Words of the language; each has its place, and is a name nowhere. */
+const OPERATORS = new Set(["default", "if", "ifnot", "or", "and", "unless", "atan2"]);
+const MATCHING = new Set(["on", "ignoring"]);
+const JOINING = new Set(["group_left", "group_right"]);
+const GROUPING = new Set(["by", "without"]);
+const OTHER_WORDS = ["bool", "prefix", "fill", "fill_left", "fill_right", "offset", "keep_metric_names", "limit", "with"];
+const WORDS = new Set([...OPERATORS, ...MATCHING, ...JOINING, ...GROUPING, ...OTHER_WORDS]);
+/** Numbers to the engine, unless in quotes; and quotes are lost in print. */
+const NUMBERS = new Set(["inf", "nan"]);
+/** Before a word, the engine takes such a name for the aggregation (aggr.go). */
+const AGGREGATIONS = new Set(
+  [
+    [
+      "any",
+      "avg",
+      "bottomk",
+      "count",
+      "count_values",
+      "distinct",
+      "geomean",
+      "group",
+      "histogram",
+      "limitk",
+      "mad",
+      "max",
+      "median",
+      "min",
+    ],
+    ["mode", "outliers_iqr", "outliers_mad", "outliersk", "quantile", "quantiles", "share", "stddev", "stdvar", "sum", "sum2", "topk"],
+    ["topk", "bottomk"].flatMap((name) => ["avg", "max", "median", "last", "min"].map((of) => `${name}_${of}`)),
+    ["zscore"],
+  ].flat(),
+);
+const COMPARISONS = new Set(["==", "!=", "<", ">", "<=", ">="]);
+const LABEL_OPERATORS = new Set(["=", "!=", "=~", "!~"]);
+/** The engine's own limit for a query; selectors have none there. */
+const MAX_BYTES = 16 * 1024;
+/** A name that the engine's escapes carry through: its print has no quotes. */
+const PLAIN_NAME = /^[\p{L}\p{N}_:.\-/ ]+$/u;
+
+/** Parentheses: of an expression, a call's arguments, the labels of `on`, other labels. */
+type Open = "expression" | "arguments" | "matching" | "labels" | "window";
+
+/** Undefined when the engine can be asked; else why not, for the user. Each token is read once. */
+export function whyNotAsked(expression: string): string | undefined {
+  if (Buffer.byteLength(expression) > MAX_BYTES) return `is longer than ${MAX_BYTES} bytes`;
+  try {
+    new Guard(tokenize(expression, () => {})).read();
+    return undefined;
+  } catch (error) {
+    if (error instanceof ExpressionError) return error.message;
+    throw error;
+  }
+}
+
+class Guard {
+  readonly #tokens: readonly Token[];
+  readonly #open: Open[] = [];
+  #at = 0;
+  /** A metric with the name of an aggregation, and a word that may come to stand after it in print. */
+  #aggregation: string | undefined;
+  #operator: string | undefined;
+  /** What the parentheses were that end with the token before this one. */
+  #closed: Open | undefined;
+
+  constructor(tokens: readonly Token[]) {
+    this.#tokens = tokens;
+  }
+
+  read(): void {
+    while (this.#at < this.#tokens.length) {
+      const token = this.#token(0);
+      const closed = this.#step(token);
+      this.#closed = closed;
+      this.#at += 1;
+    }
+    if (this.#aggregation !== undefined && this.#operator !== undefined) throw onlyMatched(this.#aggregation, ` beside ${this.#operator}`);
+  }
+
+  /** Looks at one token; answers what it closed. */
+  #step(token: Token): Open | undefined {
+    const inside = this.#open.at(-1);
+    if (token.kind === "name") this.#name(token, inside);
+    if (token.kind === "text") this.#string(inside);
+    if (token.kind !== "symbol") return undefined;
+    if (token.text === "{") this.#braces();
+    else if (token.text === "@") this.#moment();
+    else if (token.text === "[") this.#open.push("window");
+    else if (token.text === "(") this.#open.push(this.#parentheses());
+    else if (token.text === ")" || token.text === "]") return this.#open.pop();
+    return undefined;
+  }
+
+  #parentheses(): Open {
+    const before = this.#word(-1);
+    if (before === undefined || before.kind !== "name") return "expression";
+    if (MATCHING.has(before.word)) return "matching";
+    if (JOINING.has(before.word) || GROUPING.has(before.word)) return "labels";
+    return WORDS.has(before.word) ? "expression" : "arguments";
+  }
+
+  #name({ text }: Token, inside: Open | undefined): void {
+    if (text.includes("\\")) throw new ExpressionError(`takes names without escapes, not ${quoted(text)}`);
+    const word = text.toLowerCase();
+    const isLabel = inside === "labels" || inside === "matching";
+    if (isLabel || inside === "window") return;
+    if (AGGREGATIONS.has(word) && this.#word(1)?.text !== "(" && !GROUPING.has(this.#word(1)?.word ?? "")) this.#aggregation ??= word;
+    if (OPERATORS.has(word) || word === "keep_metric_names") this.#operator ??= word;
+    if (WORDS.has(word) && !this.#isInPlace(word)) throw onlyMatched(text, " there");
+  }
+
+  /** Whether a word of the language stands where it has its meaning, so that the engine never takes it for a name. */
+  #isInPlace(word: string): boolean {
+    const [before, after] = [this.#word(-1), this.#word(1)];
+    if (OPERATORS.has(word)) return this.#endsOperand();
+    if (word === "bool")
+      return before !== undefined && COMPARISONS.has(before.text) && after !== undefined && !/^[)\],[]$/.test(after.text);
+    if (MATCHING.has(word)) return after?.text === "(" && before !== undefined && (before.word === "bool" || isOperator(before));
+    if (JOINING.has(word)) return this.#closed === "matching";
+    if (GROUPING.has(word))
+      return after?.text === "(" && (this.#closed === "arguments" || (before?.kind === "name" && !WORDS.has(before.word)));
+    if (word === "offset") return this.#endsOperand() && (after?.kind === "number" || after?.text === "-");
+    if (word === "keep_metric_names") return this.#closed === "arguments" || this.#closed === "expression";
+    if (word === "limit") return (this.#closed === "arguments" || this.#closed === "labels") && after?.kind === "number";
+    return false;
+  }
+
+  /** Whether an operand may end with the token before this one. */
+  #endsOperand(): boolean {
+    const before = this.#word(-1);
+    if (before === undefined) return false;
+    if (before.text === ")") return this.#closed !== "matching";
+    if (before.kind === "name") return !WORDS.has(before.word) || before.word === "keep_metric_names";
+    return before.kind === "number" || before.text === "}" || before.text === "]";
+  }
+
+  /** A string is an argument, whole, or a label in quotes: beside an operator the engine takes the name after it for a template. */
+  #string(inside: Open | undefined): void {
+    const [before, after] = [this.#word(-1)?.text, this.#word(1)?.text];
+    if (inside === "labels" || inside === "matching") plainName(this.#token(0));
+    else if (inside !== "arguments" || (before !== "(" && before !== ",") || (after !== ")" && after !== ","))
+      throw new ExpressionError("takes strings as arguments of functions and as values of labels only");
+  }
+
+  /** `@` takes a number, start() or end(): the print of anything else may end elsewhere. */
+  #moment(): void {
+    const after = this.#word(1);
+    const isEdge = (after?.word === "start" || after?.word === "end") && this.#word(2)?.text === "(" && this.#word(3)?.text === ")";
+    if (after?.kind !== "number" && !isEdge) throw new ExpressionError("takes a time in seconds, start() or end() after @");
+  }
+
+  /** `{name="value", … or …}`, up to the brace that closes it. */
+  #braces(): void {
+    let names = this.#word(-1)?.kind === "name" ? 1 : 0;
+    let [isOfNames, hasAlternatives] = [false, false];
+    for (this.#at += 1; this.#word(0)?.text !== "}";) {
+      const about = this.#filter();
+      if (about !== "label") isOfNames = true;
+      if (about === "name" && ++names > 1) throw new ExpressionError("takes one name of a metric");
+      const after = this.#word(0);
+      if (after?.word === "or") hasAlternatives = true;
+      else if (after?.text !== ",") break;
+      this.#at += 1;
+      if (after.word === "or" && this.#word(0)?.text === "}") throw new ExpressionError('takes a filter after "or" in braces');
+    }
+    if (this.#word(0)?.text !== "}") throw new ExpressionError('takes filters such as name="value" between braces, with commas');
+    if (hasAlternatives && isOfNames) throw new ExpressionError('takes the name of the metric before the braces where these hold "or"');
+  }
+
+  /** `label="value"` or `"metric name"`; answers whether it names the metric, or matches its name. */
+  #filter(): "name" | "names" | "label" {
+    const label = this.#word(0);
+    if (label === undefined || (label.kind !== "name" && label.kind !== "text") || label.word === "or")
+      throw new ExpressionError('takes filters such as name="value" between braces, with commas');
+    const name = label.kind === "text" ? plainName(label) : label.text;
+    const operator = this.#word(1)?.text ?? "";
+    if (!LABEL_OPERATORS.has(operator)) {
+      if (label.kind === "name") throw new ExpressionError(`takes an operator after the label ${quoted(name)}`);
+      this.#metric(name);
+      this.#at += 1;
+      return "name";
+    }
+    const value = this.#word(2);
+    if (value?.kind !== "text") throw new ExpressionError(`takes one string as the value of the label ${quoted(name)}`);
+    if (name === "__name__" && operator === "=" && value.text.length > 2) this.#metric(plainName(value));
+    this.#at += 3;
+    return name !== "__name__" ? "label" : operator === "=" ? "name" : "names";
+  }
+
+  /** A metric's name that stands in quotes, and will not in print. */
+  #metric(name: string): void {
+    const word = name.toLowerCase();
+    if (WORDS.has(word) || NUMBERS.has(word)) throw onlyMatched(name, "");
+    if (AGGREGATIONS.has(word)) this.#aggregation ??= name;
+  }
+
+  #token(offset: number): Token {
+    return this.#tokens[this.#at + offset] as Token;
+  }
+
+  #word(offset: number): (Token & { readonly word: string }) | undefined {
+    const token = this.#tokens[this.#at + offset];
+    return token && { ...token, word: token.kind === "name" ? token.text.toLowerCase() : "" };
+  }
+}
+
+function isOperator({ kind, text }: Token): boolean {
+  return kind === "name" ? OPERATORS.has(text.toLowerCase()) : /^(?:[-+*/%^<>]|[=!<>]=)$/.test(text);
+}
+
+function onlyMatched(name: string, where: string): ExpressionError {
+  return new ExpressionError(`does not take ${quoted(name)}${where}; a metric of that name is {__name__=~${quoted(name)}}`);
+}
+
+function plainName({ text }: Token): string {
+  const name = text.slice(1, -1);
+  if (!PLAIN_NAME.test(name)) throw new ExpressionError(`takes letters, digits and _ : . - / in a name, not ${quoted(text)}`);
+  return name;
+}
+
+function quoted(text: string): string {
+  return JSON.stringify(text.slice(0, 50));
+}
