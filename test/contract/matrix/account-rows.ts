@@ -1,0 +1,184 @@
+// The rows of logins, users, organisations, accounts and read tokens.
+import { randomUUID } from "node:crypto";
+import { call } from "../../fixtures/processes.ts";
+import { asUser, foreign, missing, type Row, withId } from "./case.ts";
+import { backend, blue, made, newReadToken, operator, red } from "./tenants.ts";
+
+const JSON_TYPE = { "content-type": "application/json" };
+
+export const ACCOUNT_ROWS: Row[] = [
+  {
+    method: "POST",
+    path: "/api/auth/login",
+    auth: "none",
+    cases: () => [
+      {
+        name: "wrong password",
+        send: (url) => call("POST", url, { body: { email: "admin@red.example", password: "wrong-password" } }),
+        status: 401,
+        error: "invalid_credentials",
+      },
+      {
+        name: "unknown user",
+        send: (url) => call("POST", url, { body: { email: "nobody@red.example", password: "wrong-password" } }),
+        status: 401,
+        error: "invalid_credentials",
+      },
+      { name: "no password", send: (url) => call("POST", url, { body: { email: "a@b" } }), status: 400, error: "invalid_field" },
+      { name: "not JSON", send: (url) => call("POST", url, { body: "{", headers: JSON_TYPE }), status: 400, error: "malformed_body" },
+    ],
+  },
+  { method: "GET", path: "/api/read-tokens", auth: "viewer", cases: () => [asUser("listed", "GET", () => red.token, 200)] },
+  {
+    method: "POST",
+    path: "/api/read-tokens",
+    auth: "admin",
+    cases: () => [
+      asUser("default lifetime", "POST", () => red.token, 201, { name: "grafana" }),
+      asUser("a year", "POST", () => red.token, 201, { name: "grafana", ttl: "1y" }),
+      asUser("more than a year", "POST", () => red.token, 400, { name: "grafana", ttl: "366d" }, "invalid_field"),
+      asUser("no name", "POST", () => red.token, 400, {}, "invalid_field"),
+      asUser("an unknown field", "POST", () => red.token, 400, { name: "x", role: "admin" }, "invalid_field"),
+    ],
+  },
+  {
+    method: "DELETE",
+    path: "/api/read-tokens/{id}",
+    auth: "admin",
+    cases: () => [
+      ...missing("DELETE", "/api/read-tokens/{id}"),
+      foreign("DELETE", "/api/read-tokens/{id}", () => newReadToken(blue, "id")),
+      {
+        name: "removed",
+        send: async () => call("DELETE", `${backend.apiUrl}/api/read-tokens/${await newReadToken(red, "id")}`, { bearer: red.token }),
+        status: 204,
+      },
+    ],
+  },
+  { method: "GET", path: "/api/users", auth: "viewer", cases: () => [asUser("listed", "GET", () => red.token, 200)] },
+  {
+    method: "POST",
+    path: "/api/users",
+    auth: "admin",
+    cases: () => [
+      asUser("made", "POST", () => red.token, 201, { email: `${randomUUID()}@red.example`, password: randomUUID(), role: "admin" }),
+      asUser(
+        "an admin grants operator",
+        "POST",
+        () => red.token,
+        403,
+        { email: `${randomUUID()}@red.example`, password: randomUUID(), role: "operator" },
+        "forbidden",
+      ),
+      asUser("taken", "POST", () => red.token, 409, { email: "viewer@red.example", password: randomUUID(), role: "viewer" }, "conflict"),
+      asUser(
+        "a short password",
+        "POST",
+        () => red.token,
+        400,
+        { email: "x@red.example", password: "short", role: "viewer" },
+        "invalid_field",
+      ),
+      asUser(
+        "an unknown role",
+        "POST",
+        () => red.token,
+        400,
+        { email: "x@red.example", password: randomUUID(), role: "root" },
+        "invalid_field",
+      ),
+    ],
+  },
+  {
+    method: "PUT",
+    path: "/api/users/{id}/password",
+    auth: "admin",
+    cases: () => [
+      ...missing("PUT", "/api/users/{id}/password", { password: randomUUID() }),
+      foreign("PUT", "/api/users/{id}/password", blueUser, { password: randomUUID() }),
+    ],
+  },
+  {
+    method: "PUT",
+    path: "/api/users/{id}/role",
+    auth: "admin",
+    cases: () => [
+      ...missing("PUT", "/api/users/{id}/role", { role: "viewer" }),
+      foreign("PUT", "/api/users/{id}/role", blueUser, { role: "viewer" }),
+    ],
+  },
+  {
+    method: "DELETE",
+    path: "/api/users/{id}",
+    auth: "admin",
+    cases: () => [...missing("DELETE", "/api/users/{id}"), foreign("DELETE", "/api/users/{id}", blueUser)],
+  },
+  { method: "GET", path: "/api/orgs", auth: "operator", cases: () => [asUser("listed", "GET", () => operator, 200)] },
+  {
+    method: "POST",
+    path: "/api/orgs",
+    auth: "operator",
+    cases: () => [
+      asUser("taken", "POST", () => operator, 409, { name: "red", admin: { email: "z@z.example", password: randomUUID() } }, "conflict"),
+      asUser("no administrator", "POST", () => operator, 400, { name: "green" }, "invalid_field"),
+    ],
+  },
+  {
+    method: "POST",
+    path: "/api/orgs/{id}/admins",
+    auth: "operator",
+    cases: () => [
+      asUser(
+        "unknown id",
+        "POST",
+        () => operator,
+        404,
+        { email: "x@x.example", password: randomUUID() },
+        "not_found",
+        withId("/api/orgs/{id}/admins"),
+      ),
+      asUser("no password", "POST", () => operator, 400, { email: "x@x.example" }, "invalid_field"),
+      {
+        name: "added",
+        send: async () => {
+          const orgs = (await call("GET", `${backend.apiUrl}/api/orgs`, { bearer: operator })).json as { org_id: string; name: string }[];
+          const id = orgs.find(({ name }) => name === "blue")?.org_id;
+          const body = { email: `${randomUUID()}@blue.example`, password: randomUUID() };
+          return await call("POST", `${backend.apiUrl}/api/orgs/${id}/admins`, { bearer: operator, body });
+        },
+        status: 201,
+      },
+    ],
+  },
+  {
+    method: "GET",
+    path: "/api/accounts",
+    auth: "operator",
+    cases: () => [
+      asUser("found", "GET", () => operator, 200, undefined, undefined, "/api/accounts?email=viewer@red.example"),
+      asUser("no address", "GET", () => operator, 400, undefined, "invalid_parameter"),
+    ],
+  },
+  {
+    method: "DELETE",
+    path: "/api/accounts/{id}",
+    auth: "operator",
+    cases: () => [
+      asUser("unknown id", "DELETE", () => operator, 404, undefined, "not_found", withId("/api/accounts/{id}")),
+      asUser("malformed id", "DELETE", () => operator, 404, undefined, "not_found", "/api/accounts/not-a-uuid"),
+      {
+        name: "removed",
+        send: async () => {
+          const body = { email: `${randomUUID()}@blue.example`, password: randomUUID(), role: "viewer" };
+          const id = await made(blue, "/api/users", body, "user_id");
+          return await call("DELETE", `${backend.apiUrl}/api/accounts/${id}`, { bearer: operator });
+        },
+        status: 204,
+      },
+    ],
+  },
+];
+
+async function blueUser(): Promise<string> {
+  return (await call("GET", `${backend.apiUrl}/api/users`, { bearer: blue.token })).json[0].user_id;
+}

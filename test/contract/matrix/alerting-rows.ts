@@ -1,0 +1,88 @@
+// The rows of the alert rules.
+import { randomUUID } from "node:crypto";
+import type { Tenant } from "../../fixtures/backend-process.ts";
+import { call } from "../../fixtures/processes.ts";
+import { asUser, foreign, missing, type Row } from "./case.ts";
+import { backend, blue, made, red } from "./tenants.ts";
+
+const rule = (): object => ({ name: `rule ${randomUUID()}`, severity: "warning", expr: "up == 0", for: "1m", enabled: false });
+
+function newRule(tenant: Tenant): Promise<string> {
+  return made(tenant, "/alerting/rules", rule(), "id");
+}
+
+/** `prefix`: where they are served; empty on the port of the alerting service. */
+export function alertingRows(prefix: string): Row[] {
+  return [
+    { method: "GET", path: `${prefix}/rules`, auth: "reader", cases: () => [asUser("the org's rules", "GET", () => red.token, 200)] },
+    {
+      method: "POST",
+      path: `${prefix}/rules`,
+      auth: "admin",
+      cases: () => [
+        asUser("a good rule", "POST", () => red.token, 201, rule()),
+        asUser("no name", "POST", () => red.token, 400, { ...rule(), name: undefined }, "invalid_field"),
+        asUser("unknown severity", "POST", () => red.token, 400, { ...rule(), severity: "loud" }, "invalid_field"),
+        asUser("unknown field", "POST", () => red.token, 400, { ...rule(), nmae: "x" }, "invalid_field"),
+        asUser("not a comparison", "POST", () => red.token, 400, { ...rule(), expr: "up" }, "invalid_field"),
+        asUser("not an expression", "POST", () => red.token, 400, { ...rule(), expr: "up == (" }, "invalid_field"),
+        asUser("an unknown function", "POST", () => red.token, 400, { ...rule(), expr: "nosuchfunc(up) > 1" }, "invalid_field"),
+        asUser("a negative duration", "POST", () => red.token, 400, { ...rule(), for: "-1m" }, "invalid_field"),
+      ],
+    },
+    {
+      method: "PUT",
+      path: `${prefix}/rules/{id}`,
+      auth: "admin",
+      cases: () => [
+        ...missing("PUT", `/alerting/rules/{id}`, rule()),
+        foreign("PUT", "/alerting/rules/{id}", () => newRule(blue), rule()),
+        {
+          name: "replaced",
+          send: async () => call("PUT", `${backend.apiUrl}/alerting/rules/${await newRule(red)}`, { bearer: red.token, body: rule() }),
+          status: 200,
+        },
+      ],
+    },
+    {
+      method: "DELETE",
+      path: `${prefix}/rules/{id}`,
+      auth: "admin",
+      cases: () => [
+        ...missing("DELETE", `/alerting/rules/{id}`),
+        foreign("DELETE", "/alerting/rules/{id}", () => newRule(blue)),
+        {
+          name: "deleted",
+          send: async () => call("DELETE", `${backend.apiUrl}/alerting/rules/${await newRule(red)}`, { bearer: red.token }),
+          status: 204,
+        },
+      ],
+    },
+    {
+      method: "GET",
+      path: `${prefix}/rules/{id}/status`,
+      auth: "reader",
+      cases: () => [
+        ...missing("GET", `/alerting/rules/{id}/status`),
+        foreign("GET", "/alerting/rules/{id}/status", () => newRule(blue)),
+        {
+          name: "a disabled rule",
+          send: async () => call("GET", `${backend.apiUrl}/alerting/rules/${await newRule(red)}/status`, { bearer: red.token }),
+          status: 200,
+        },
+      ],
+    },
+    {
+      method: "GET",
+      path: `${prefix}/rules/{id}/history`,
+      auth: "reader",
+      cases: () => [...missing("GET", `/alerting/rules/{id}/history`), foreign("GET", "/alerting/rules/{id}/history", () => newRule(blue))],
+    },
+    {
+      method: "POST",
+      path: `${prefix}/rules/validate`,
+      auth: "viewer",
+      cases: () => [asUser("a good expression", "POST", () => red.token, 200, rule())],
+    },
+  ];
+}

@@ -1,0 +1,52 @@
+// What the matrix is made of: a row for each endpoint and method, and the cases that most rows have. Invariant: a case names the status and
+// the error code of its answer, and nothing else is right.
+import { randomUUID } from "node:crypto";
+import { call, type Answer } from "../../fixtures/processes.ts";
+import { backend, red } from "./tenants.ts";
+
+/** `reader`: a session of any role, or a read token; a read token is 403 on what asks for a role. */
+export type Auth = "none" | "signed" | "reader" | "viewer" | "admin" | "operator" | "install token";
+export interface Case {
+  name: string;
+  send: (url: string) => Promise<Answer>;
+  status: number;
+  error?: string;
+}
+export interface Row {
+  method: string;
+  /** As in /openapi.json; `{id}` is filled by the cases, and by a random UUID in the generic ones. */
+  path: string;
+  auth: Auth;
+  /** Of a signed route: keys it takes. */
+  kinds?: ("cluster" | "host" | "direct")[];
+  cases: () => Case[];
+}
+
+export const asUser = (
+  name: string,
+  method: string,
+  bearer: () => string,
+  status: number,
+  body?: unknown,
+  error?: string,
+  path?: string,
+): Case => ({
+  name,
+  send: (url) => call(method, path === undefined ? url : `${backend.apiUrl}${path}`, { bearer: bearer(), body }),
+  status,
+  error,
+});
+
+export const withId = (path: string) => path.replace("{id}", randomUUID());
+export const missing = (method: string, path: string, body?: unknown): Case[] => [
+  asUser("unknown id", method, () => red.token, 404, body, "not_found", withId(path)),
+  asUser("malformed id", method, () => red.token, 404, body, "not_found", path.replace("{id}", "not-a-uuid")),
+];
+
+/** The other tenant's thing is not there: 404, and it is still there for its owner. */
+export const foreign = (method: string, path: string, create: () => Promise<string>, body?: unknown): Case => ({
+  name: "another tenant's id",
+  send: async () => call(method, `${backend.apiUrl}${path.replace("{id}", await create())}`, { bearer: red.token, body }),
+  status: 404,
+  error: "not_found",
+});

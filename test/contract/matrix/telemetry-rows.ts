@@ -1,0 +1,165 @@
+// The rows of what telemetry goes in by, and of what it is read by.
+import { gzipSync, zstdCompressSync } from "node:zlib";
+import { expect } from "vitest";
+import { sign } from "../../../agent/protocol/signature.ts";
+import { call } from "../../fixtures/processes.ts";
+import { asUser, type Case, type Row } from "./case.ts";
+import { backend, blue, red } from "./tenants.ts";
+
+const nowNs = (): string => `${Date.now()}000000`;
+export const logsBody = (message: string): object => ({
+  resourceLogs: [{ scopeLogs: [{ logRecords: [{ timeUnixNano: nowNs(), body: { stringValue: message } }] }] }],
+});
+const spansBody = (): object => ({
+  resourceSpans: [
+    {
+      scopeSpans: [
+        { spans: [{ traceId: "a".repeat(32), spanId: "b".repeat(16), name: "x", startTimeUnixNano: nowNs(), endTimeUnixNano: nowNs() }] },
+      ],
+    },
+  ],
+});
+
+/** A body to a signed path by a key of red. */
+const signedCase = (
+  name: string,
+  path: string,
+  body: string | Uint8Array,
+  status: number,
+  error?: string,
+  headers: Record<string, string> = {},
+): Case => ({
+  name,
+  send: (url) => call("POST", url, { body, headers: { ...sign(red.apiKey, "POST", path, Date.now() / 1000), ...headers } }),
+  status,
+  error,
+});
+
+function ingestCases(path: string, good: () => string, malformed: string, malformedCode: string): Case[] {
+  const huge = Buffer.alloc(32 * 1024 * 1024 + 1, 0x20);
+  return [
+    signedCase("a good body", path, good(), 204),
+    signedCase("an empty body", path, "", 204),
+    signedCase("gzip", path, gzipSync(good()), 204, undefined, { "content-encoding": "gzip" }),
+    signedCase("zstd", path, zstdCompressSync(Buffer.from(good())), 204, undefined, { "content-encoding": "zstd" }),
+    signedCase("any content type", path, good(), 204, undefined, { "content-type": "application/x-protobuf" }),
+    signedCase("a query string is ignored", path, good(), 204),
+    signedCase("an unknown encoding", path, good(), 415, "unsupported_encoding", { "content-encoding": "br" }),
+    signedCase("broken gzip", path, "not gzip", 400, "malformed_body", { "content-encoding": "gzip" }),
+    signedCase("a malformed body", path, malformed, 400, malformedCode),
+    signedCase("protobuf", path, Buffer.from([0x0a, 0x02, 0x12, 0x00, 0x01]), 400, "invalid_payload"),
+    signedCase("more than 32 MiB", path, huge, 413, "body_too_large"),
+    signedCase("more than 32 MiB decompressed", path, gzipSync(huge), 413, "body_too_large", { "content-encoding": "gzip" }),
+  ];
+}
+
+const queryCases = (path: string): Case[] => [
+  asUser("nothing stored yet, or something: an array", "GET", () => red.token, 200),
+  asUser("limit above the cap", "GET", () => red.token, 200, undefined, undefined, `${path}?limit=100000`),
+  asUser("limit 0", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?limit=0`),
+  asUser("limit not a number", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?limit=ten`),
+  asUser("start not a time", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?start=yesterday`),
+  asUser("end not a time", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?end=1`),
+];
+
+const prometheus = (endpoint: string, query: string): Case[] => [
+  asUser("a query", "GET", () => red.token, 200, undefined, undefined, `/query/prometheus/api/v1/${endpoint}?${query}`),
+];
+
+export const TELEMETRY_ROWS: Row[] = [
+  {
+    method: "POST",
+    path: "/ingest",
+    auth: "signed",
+    kinds: ["cluster", "host", "direct"],
+    cases: () => ingestCases("/ingest", () => `matrix_metric{a="b"} 1 ${Date.now()}\n`, "ok 1\nnot exposition text {\n", "invalid_payload"),
+  },
+  {
+    method: "POST",
+    path: "/ingest/traces",
+    auth: "signed",
+    kinds: ["cluster", "host", "direct"],
+    cases: () => [
+      ...ingestCases("/ingest/traces", () => JSON.stringify(spansBody()), "{", "malformed_body"),
+      signedCase("zero records", "/ingest/traces", "{}", 204),
+      signedCase(
+        "a mistyped field",
+        "/ingest/traces",
+        '{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":7}]}]}]}',
+        400,
+        "invalid_payload",
+      ),
+    ],
+  },
+  {
+    method: "POST",
+    path: "/ingest/logs/otlp",
+    auth: "signed",
+    kinds: ["cluster", "host", "direct"],
+    cases: () => [
+      ...ingestCases("/ingest/logs/otlp", () => JSON.stringify(logsBody("matrix")), "[]]", "malformed_body"),
+      signedCase("zero records", "/ingest/logs/otlp", '{"resourceLogs":[]}', 204),
+      signedCase("a mistyped field", "/ingest/logs/otlp", '{"resourceLogs":{}}', 400, "invalid_payload"),
+    ],
+  },
+  {
+    method: "GET",
+    path: "/query/traces",
+    auth: "reader",
+    cases: () => [
+      ...queryCases("/query/traces"),
+      asUser("trace_id not hex", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/traces?trace_id=xyz"),
+    ],
+  },
+  {
+    method: "GET",
+    path: "/query/traces/{trace_id}",
+    auth: "reader",
+    cases: () => [
+      {
+        name: "its own, for its own organisation alone",
+        send: async (url) => {
+          const path = "/ingest/traces";
+          const headers = sign(red.apiKey, "POST", path, Date.now() / 1000);
+          await call("POST", `${backend.apiUrl}${path}`, { body: JSON.stringify(spansBody()), headers });
+          const own = await call("GET", url.replace("{trace_id}", "A".repeat(32)), { bearer: red.token });
+          expect(own.json).toContainEqual(expect.objectContaining({ SpanID: "b".repeat(16), Kind: "UNSPECIFIED", Events: [] }));
+          return await call("GET", url.replace("{trace_id}", "a".repeat(32)), { bearer: blue.token });
+        },
+        status: 404,
+        error: "not_found",
+      },
+      asUser("not hex", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/traces/xyz"),
+    ],
+  },
+  { method: "GET", path: "/query/logs", auth: "reader", cases: () => queryCases("/query/logs") },
+  ...(["GET", "POST"] as const).flatMap((method): Row[] =>
+    [
+      ["query", "query=up"],
+      ["query_range", "query=up&start=1&end=2&step=1"],
+      ["series", "match[]=up"],
+      ["labels", ""],
+    ].map(([endpoint = "", query = ""]) => ({
+      method,
+      path: `/query/prometheus/api/v1/${endpoint}`,
+      auth: "reader",
+      cases: () =>
+        method === "GET"
+          ? prometheus(endpoint, query)
+          : [
+              {
+                name: "a form",
+                send: (url) =>
+                  call("POST", url, { bearer: red.token, body: query, headers: { "content-type": "application/x-www-form-urlencoded" } }),
+                status: 200,
+              },
+            ],
+    })),
+  ),
+  ...["GET status/buildinfo", "GET metadata", "GET query_exemplars", "POST query_exemplars"].map((operation): Row => {
+    const [method = "", endpoint] = operation.split(" ");
+    const path = `/query/prometheus/api/v1/${endpoint}`;
+    return { method, path, auth: "reader", cases: () => [asUser("answered", method, () => red.token, 200)] };
+  }),
+  { method: "GET", path: "/query/prometheus/api/v1/label/{name}/values", auth: "reader", cases: () => prometheus("label/job/values", "") },
+];

@@ -1,0 +1,50 @@
+// Who asks in the matrix: one backend with its embedded engines, two tenants, and everything that they ask with. Invariant: all of it is
+// there before the file's first test, and no value before that: a case takes it when it is sent.
+import { randomUUID } from "node:crypto";
+import { beforeAll } from "vitest";
+import { backendOfFile } from "../../fixtures/backend-of-file.ts";
+import { login, type Tenant } from "../../fixtures/backend-process.ts";
+import { call } from "../../fixtures/processes.ts";
+
+export const backend = backendOfFile({ JWT_TTL: "2h", EVALUATION_INTERVAL: "1s" });
+export let operator: string;
+export let red: Tenant;
+export let blue: Tenant;
+export let viewer: string;
+/** Of red and of blue. */
+export let readTokens: [string, string];
+export let cluster: { id: string; key: string };
+export let host: { id: string; key: string };
+
+beforeAll(async () => {
+  operator = await backend.operator();
+  red = await backend.tenant("red");
+  blue = await backend.tenant("blue");
+  const reader = { email: "viewer@red.example", password: randomUUID(), role: "viewer" };
+  await call("POST", `${backend.apiUrl}/api/users`, { bearer: red.token, body: reader });
+  viewer = await login(backend.apiUrl, reader.email, reader.password);
+  readTokens = [await newReadToken(red), await newReadToken(blue)];
+  cluster = await enrol("/api/clusters/register", { cluster_name: "north", cluster_uid: randomUUID(), agent_version: "1" }, "cluster_id");
+  host = await enrol("/api/v1/agents/register", { hostname: "db-1", machine_id: randomUUID(), agent_version: "1" }, "agent_id");
+});
+
+export async function installToken(tenant = red): Promise<string> {
+  return await backend.installToken(tenant.token);
+}
+
+async function enrol(path: string, body: object, idField: string): Promise<{ id: string; key: string }> {
+  const headers = { "idempotency-key": randomUUID() };
+  const answer = await call("POST", `${backend.apiUrl}${path}`, { bearer: await installToken(), body, headers });
+  if (answer.status !== 201) throw new Error(`${path}: ${answer.status} ${answer.text}`);
+  return { id: answer.json[idField], key: answer.json.api_key };
+}
+
+export async function made(tenant: Tenant, path: string, body: object, idField: string): Promise<string> {
+  const answer = await call("POST", `${backend.apiUrl}${path}`, { bearer: tenant.token, body });
+  if (answer.status !== 201) throw new Error(`${path}: ${answer.status} ${answer.text}`);
+  return answer.json[idField];
+}
+
+export function newReadToken(tenant: Tenant, idField = "token"): Promise<string> {
+  return made(tenant, "/api/read-tokens", { name: "matrix" }, idField);
+}
