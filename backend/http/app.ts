@@ -148,10 +148,11 @@ function boundRequests(app: FastifyInstance, options: AppOptions): void {
     if (request.raw.headers.expect !== undefined) reply.raw.writeContinue();
   });
   app.addHook("onSend", async (request, reply, payload) => {
-    const orgId = request.user?.orgId;
-    if (orgId === undefined || typeof payload !== "string" || payload.length < LARGE_ANSWER_BYTES || reply.raw.closed) return payload;
+    const orgId = orgOf(request);
+    const isWhole = typeof payload === "string" || Buffer.isBuffer(payload);
+    if (orgId === undefined || !isWhole || payload.length < LARGE_ANSWER_BYTES || reply.raw.closed) return payload;
     answers.admit(orgId);
-    return answers.stream(orgId, reply, [Buffer.from(payload)]);
+    return answers.stream(orgId, reply, [typeof payload === "string" ? Buffer.from(payload) : payload]);
   });
   app.addHook("onResponse", async (request) => linger(request.raw, orgOf(request), options.lingerMs));
 }

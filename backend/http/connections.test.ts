@@ -25,7 +25,7 @@ afterEach(async () => {
   await app.close();
 });
 
-/** `x-org` authenticates; /held answers when the test lets it. */
+/** `x-org` authenticates a user, `x-reader` a read token; /held answers when the test lets it. */
 async function listening(overTls = false): Promise<void> {
   tls = overTls ? certificate : undefined;
   held = Promise.withResolvers();
@@ -40,11 +40,14 @@ async function listening(overTls = false): Promise<void> {
     begun += 1;
     const org = request.headers["x-org"];
     if (typeof org === "string") request.user = { userId: "u", orgId: org, email: "e", role: "viewer" };
+    const reader = request.headers["x-reader"];
+    if (typeof reader === "string") request.readToken = { tokenId: "t", orgId: reader };
   });
   app.get("/", async () => ({ ok: true }));
   app.post("/", async () => ({ ok: true }));
   // More than the kernel takes for a connection by itself.
   app.get("/large", async () => ({ text: "x".repeat(64 * 1024 * 1024) }));
+  app.get("/passed-on", async (_request, reply) => await reply.type("application/json").send(Buffer.alloc(64 * 1024 * 1024, "x")));
   app.get("/small", async () => ({ text: "x".repeat(32 * 1024) }));
   app.get("/held", async () => await held.promise.then(() => ({ ok: true })));
   await closeRoutes(app);
@@ -166,11 +169,15 @@ test("a stranger's connection is told that it will not be kept long", async () =
   expect((await known?.send(ask("red")).answer())?.headers["keep-alive"]).toBe("timeout=75");
 });
 
-test("large answers that nobody takes are bounded for an organisation", async () => {
+test.each([
+  ["a user", ask("red", "/large")],
+  ["a read token", ask("red", "/large").replace("X-Org", "X-Reader")],
+  ["a user, passed on as bytes", ask("red", "/passed-on")],
+])("large answers that nobody takes are bounded for an organisation: %s", async (_whose, asked) => {
   await listening();
   const [reader, other] = [...(await connections(1, "red")), ...(await connections(1, "blue"))];
   reader?.socket.pause();
-  reader?.send(ask("red", "/large"));
+  reader?.send(asked);
   await expect.poll(() => begun).toBe(2 + 1);
   const second = await newcomer();
   const refused = await second.send(ask("red", "/small")).answer();
