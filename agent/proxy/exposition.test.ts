@@ -1,7 +1,8 @@
 // Tables made from the OpenTelemetry specification, compatibility/prometheus_and_openmetrics.md, "OTLP Metric points to Prometheus",
 // and from the name tables of prometheus/otlptranslator, whose strategy UnderscoreEscapingWithSuffixes is followed.
 import { describe, expect, it } from "vitest";
-import { type DropReason, MetricsConverter } from "./exposition.ts";
+import { MetricsConverter } from "./exposition.ts";
+import type { DropReason } from "./series-writer.ts";
 import type { AnyValue, KeyValue, Metric } from "./otlp-metrics.ts";
 import { labelName, metricName, plainDecimal } from "./prometheus-names.ts";
 import { MAX_LABELS } from "./series-labels.ts";

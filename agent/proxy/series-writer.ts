@@ -1,0 +1,157 @@
+// Points of one resource's metrics as lines of exposition text. Invariants: a line has its point's own time; what cannot be kept is counted
+// by reason and never becomes a wrong number.
+import { type BoundsText, type Bucket, explicitBuckets, exponentialBuckets } from "./histogram-buckets.ts";
+import {
+  type ExponentialHistogramPoint,
+  type HistogramPoint,
+  type Int64,
+  type KeyValue,
+  type NumberPoint,
+  type Point,
+  type SummaryPoint,
+  toDigits,
+  toDouble,
+} from "./otlp-metrics.ts";
+import type { Posts } from "./posts.ts";
+import { plainDecimal, sampleValue } from "./prometheus-names.ts";
+import { PointLabels, type ResourceLabels } from "./series-labels.ts";
+
+/** Why a point was left out. `delta`: the collector makes delta cumulative, so this is what it could not. */
+export type DropReason = "delta" | "unspecified_temporality" | "unusable_name" | "malformed_point" | "bad_time" | "too_many_labels";
+
+export type OnDrop = (reason: DropReason, points: number) => void;
+
+export const NO_ATTRIBUTES: readonly KeyValue[] = [];
+
+/** The store reads a smaller time as seconds. */
+const FIRST_MILLISECOND = 2 ** 31;
+
+/** Writes the points of one resource's metrics. */
+export class SeriesWriter {
+  readonly #resource: ResourceLabels;
+  readonly #posts: Posts;
+  readonly #drop: OnDrop;
+  readonly #plain: PointLabels;
+  #timeNano: Int64 | undefined;
+  #time: string | undefined = "";
+  /** Of the last point written: ` <ms>`, or "" for a point without time; undefined before the first. */
+  lastTime: string | undefined;
+
+  constructor(resource: ResourceLabels, posts: Posts, drop: OnDrop) {
+    this.#resource = resource;
+    this.#posts = posts;
+    this.#drop = drop;
+    this.#plain = new PointLabels(resource);
+  }
+
+  numbers(name: string, points: readonly NumberPoint[]): void {
+    const open = `${name}{`;
+    const posts = this.#posts;
+    for (const point of points) {
+      const place = this.#place(point, this.#plain);
+      if (place === undefined) continue;
+      const value = typeof point.asDouble === "number" ? sampleValue(point.asDouble) : otherNumber(point);
+      if (value === undefined) this.#drop("malformed_point", 1);
+      else posts.text += place === "" ? `${name} ${value}${this.#time}\n` : `${open}${place}} ${value}${this.#time}\n`;
+    }
+  }
+
+  histograms(name: string, points: readonly HistogramPoint[], bounds: BoundsText): void {
+    const labels = new PointLabels(this.#resource, "le");
+    for (const point of points) this.#histogram(name, point, labels, () => explicitBuckets(point, bounds));
+  }
+
+  exponentialHistograms(name: string, points: readonly ExponentialHistogramPoint[]): void {
+    const labels = new PointLabels(this.#resource, "le");
+    for (const point of points) this.#histogram(name, point, labels, () => exponentialBuckets(point));
+  }
+
+  #histogram(
+    name: string,
+    point: HistogramPoint | ExponentialHistogramPoint,
+    labels: PointLabels,
+    buckets: () => readonly Bucket[] | undefined,
+  ): void {
+    const place = this.#place(point, labels);
+    if (place === undefined) return;
+    const found = buckets();
+    const count = toDigits(point.count ?? 0);
+    if (found === undefined || count === undefined) return this.#drop("malformed_point", 1);
+    const open = flat(`${name}_bucket{${place}${place === "" ? "" : ","}`);
+    const end = `${this.#time}\n`;
+    for (const bucket of found) {
+      this.#posts.text += open + bucket.le + bucket.count + end;
+      this.#posts.writeIfLarge();
+    }
+    this.#posts.text += `${open}le="+Inf"} ${count}${end}${this.#sumAndCount(name, place, toDouble(point.sum), count)}`;
+  }
+
+  summaries(name: string, points: readonly SummaryPoint[]): void {
+    const labels = new PointLabels(this.#resource, "quantile");
+    for (const point of points) {
+      const place = this.#place(point, labels);
+      if (place === undefined) continue;
+      const count = toDigits(point.count ?? 0);
+      const quantiles = (point.quantileValues ?? []).map(({ quantile, value }) => [toDouble(quantile ?? 0), toDouble(value ?? 0)] as const);
+      if (count === undefined || quantiles.some(([quantile]) => !(quantile !== undefined && quantile >= 0 && quantile <= 1))) {
+        this.#drop("malformed_point", 1);
+        continue;
+      }
+      const open = `${name}{${place}${place === "" ? "" : ","}quantile="`;
+      for (const [quantile = 0, value = Number.NaN] of quantiles) {
+        this.#posts.text += `${open}${plainDecimal(quantile)}"} ${sampleValue(value)}${this.#time}\n`;
+        this.#posts.writeIfLarge();
+      }
+      this.#posts.text += this.#sumAndCount(name, place, toDouble(point.sum ?? 0), count);
+    }
+  }
+
+  #sumAndCount(name: string, place: string, sum: number | undefined, count: string): string {
+    const braced = place === "" ? "" : `{${place}}`;
+    const sumLine = sum === undefined ? "" : `${name}_sum${braced} ${sampleValue(sum)}${this.#time}\n`;
+    return `${sumLine}${name}_count${braced} ${count}${this.#time}\n`;
+  }
+
+  /** The point's labels, its time in #time; undefined when the point is not written. */
+  #place(point: Point, labels: PointLabels): string | undefined {
+    // NoRecordedValue: the series ended. The text format cannot say so, and a number would be wrong.
+    if (((point.flags ?? 0) & 1) === 1) return undefined;
+    if (point.timeUnixNano !== this.#timeNano) {
+      this.#timeNano = point.timeUnixNano;
+      this.#time = timeText(point.timeUnixNano);
+    }
+    const place = labels.text(point.attributes ?? NO_ATTRIBUTES);
+    if (this.#time === undefined || place === undefined) {
+      this.#drop(place === undefined ? "too_many_labels" : "bad_time", 1);
+      return undefined;
+    }
+    this.lastTime = this.#time;
+    this.#posts.writeIfLarge();
+    return place;
+  }
+}
+
+/** ` <milliseconds>`; "" for no time, which the store reads as now; undefined for a time that the store would misread. */
+function timeText(nano: Int64 | undefined): string | undefined {
+  if (nano === undefined) return "";
+  const digits = toDigits(nano);
+  if (digits === undefined) return undefined;
+  if (Number(digits) === 0) return "";
+  const milliseconds = digits.slice(0, -6);
+  return Number(milliseconds) < FIRST_MILLISECOND ? undefined : ` ${milliseconds}`;
+}
+
+/**
+ * The same text in one piece: one put together of many would be walked through again for each line that it begins. Reading a character
+ * is what makes V8 join the pieces, and only where the character is used.
+ */
+function flat(text: string): string {
+  return text.charCodeAt(0) === 0 ? "" : text;
+}
+
+/** An integer with all its digits, or a double that came as text. */
+function otherNumber(point: NumberPoint): string | undefined {
+  if (point.asInt !== undefined) return toDigits(point.asInt);
+  const value = toDouble(point.asDouble);
+  return value === undefined ? undefined : sampleValue(value);
+}
