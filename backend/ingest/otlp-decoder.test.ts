@@ -1,5 +1,6 @@
 /* oxlint-disable unicorn/consistent-function-scoping, vitest/no-conditional-expect -- builders stand beside the table they serve; a property has two outcomes */
 import { isUtf8 } from "node:buffer";
+import { createHash } from "node:crypto";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { NativeColumns, NativeType } from "../engines/clickhouse/native-block.ts";
@@ -482,10 +483,13 @@ describe("the decoder's threads", () => {
   const large = (count: number) =>
     logsBody(Array.from({ length: count }, (_, index) => logRecord(BigInt(T) + BigInt(index), `line ${index}`)));
 
-  it("decode large bodies to the same rows as this thread does", async () => {
+  it("decode large bodies, and a small one, to the same rows as this thread does, under the hash of the body", async () => {
     await using decoder = openOtlpDecoder(2);
-    const bodies = [500, 501, 502, 503].map(large);
-    const expected = bodies.map((body) => decodeNow({ signal: "logs", body: Buffer.from(body), context: CONTEXT }));
+    const bodies = [500, 501, 502, 503, 1].map(large);
+    const expected = bodies.map((body) => {
+      const bodyHash = String(createHash("sha256").update(body).digest().readBigUInt64BE());
+      return decodeNow({ signal: "logs", body: Buffer.from(body), context: { ...CONTEXT, bodyHash } });
+    });
     expect(await Promise.all(bodies.map((body) => decodeWith(decoder, body)))).toEqual(expected);
     expect(decoder.heldBytes).toBe(0);
   });

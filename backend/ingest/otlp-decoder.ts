@@ -1,6 +1,7 @@
 // Decodes OTLP bodies: small ones on this thread, the others on worker threads, so that the event loop stays free and both cores work.
 // Invariants: a body is answered exactly once, also when decoding it kills its worker; the rows of a body are reserved before they are
 // made; however many bodies of one organisation wait, another's is next.
+import { createHash } from "node:crypto";
 import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";
 import { ApiError, type ErrorCode } from "../errors.ts";
@@ -16,7 +17,8 @@ export type OtlpSignal = "logs" | "traces";
 export interface DecodeTask {
   readonly signal: OtlpSignal;
   readonly body: Uint8Array;
-  readonly context: RowContext;
+  /** The hash is made on the thread that decodes. */
+  readonly context: Omit<RowContext, "bodyHash">;
 }
 
 /** What a worker answers: first what it will need, and after `Go` the rows. */
@@ -71,13 +73,18 @@ export function planNow({ signal, body, context }: DecodeTask): { plan: BatchPla
 }
 
 /** Decodes what was judged. Throws invalid_payload or batch_too_large. */
-export function decodePlanned({ signal, context }: DecodeTask, plan: BatchPlan): DecodedBody {
-  return DECODERS[signal].decode(plan, context);
+export function decodePlanned({ signal, body, context }: DecodeTask, plan: BatchPlan): DecodedBody {
+  return DECODERS[signal].decode(plan, { ...context, bodyHash: hashOf(body) });
 }
 
-/** Both at once, callable on any thread. */
-export function decodeNow(task: DecodeTask): DecodedBody {
-  return decodePlanned(task, planNow(task).plan);
+/** Both at once, callable on any thread, with a hash that is given. */
+export function decodeNow(task: DecodeTask & { readonly context: RowContext }): DecodedBody {
+  return DECODERS[task.signal].decode(planNow(task).plan, task.context);
+}
+
+/** First 8 bytes of the SHA-256, as digits. */
+function hashOf(body: Uint8Array): string {
+  return createHash("sha256").update(body).digest().readBigUInt64BE().toString();
 }
 
 export function openOtlpDecoder(threads = Math.min(MOST_THREADS, availableParallelism())): OtlpDecoder {

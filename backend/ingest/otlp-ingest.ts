@@ -1,6 +1,6 @@
-// From an authenticated, decompressed OTLP body to stored rows: hash, decode, insert. Invariant: it resolves only when every accepted
+// From an authenticated, decompressed OTLP body to stored rows: decode, insert. Invariant: it resolves only when every accepted
 // record is stored; what it answers is counted, never partial.
-import { createHash, randomInt } from "node:crypto";
+import { randomInt } from "node:crypto";
 import type { SigningKey } from "../auth/request-identity.ts";
 import { type OtlpDecoder, type OtlpSignal, rowsBytes } from "./otlp-decoder.ts";
 import type { OtlpBatch } from "../otlp/rows.ts";
@@ -29,11 +29,10 @@ export interface OtlpIngestOptions {
 export function createOtlpIngest({ signal, decoder, store, retentionDays }: OtlpIngestOptions): IngestOtlp {
   const nextId = createIds();
   return async (key, body, { receivedAt }) => {
-    const bodyHash = createHash("sha256").update(body).digest().readBigUInt64BE().toString();
     const { orgId, hostId, node } = key;
     const receivedAtMs = receivedAt.getTime();
     const firstId = nextId(receivedAtMs, body.byteLength);
-    const context = { orgId, hostId, node, receivedAtMs, firstId, bodyHash, retentionDays };
+    const context = { orgId, hostId, node, receivedAtMs, firstId, retentionDays };
     using held = decoder.open(orgId);
     const decoded = await decoder.decode({ signal, body, context }, held);
     const storedBytes = rowsBytes(decoded);
