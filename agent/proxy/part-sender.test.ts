@@ -1,9 +1,13 @@
-// Batches that the backend refuses for their size, judged by the backend's own decoder.
-import { expect, test } from "vitest";
+// Batches that the backend refuses for their size: judged by the backend's own decoder, and through the proxy as it runs.
+import { gunzipSync, gzipSync } from "node:zlib";
+import { afterEach, describe, expect, it, test } from "vitest";
 import { ApiError } from "../../backend/errors.ts";
 import { decodeNow } from "../../backend/ingest/otlp-decoder.ts";
 import type { Verdict } from "./forward.ts";
 import { PartSender } from "./part-sender.ts";
+import { accept, closeAll, errorAnswer, isSignedWith, post, type Received, startBackend, startWith } from "./proxy.fixture.ts";
+
+afterEach(closeAll);
 
 const TOO_LARGE: Verdict = { kind: "refused", status: 413, code: "batch_too_large", message: "send smaller batches" };
 const ACCEPTED: Verdict = { kind: "accepted" };
@@ -101,4 +105,40 @@ test("a part refused for its content is final, and told when the rest is stored"
 test("where there is nothing to be cut, the refusal of the whole stands", async () => {
   const { send } = backend();
   expect(await sender().parts.send("logs", Buffer.from("{}"), TOO_LARGE, send)).toEqual(TOO_LARGE);
+});
+
+describe("batches through the proxy", () => {
+  it.each(["logs", "traces"])("of a size that is too large: %s are sent in parts, in the same compression, each signed", async (signal) => {
+    const backend = await startBackend(({ body }, response) =>
+      gunzipSync(body).length > 3000 ? errorAnswer(413, "batch_too_large")({ body } as Received, response) : response.writeHead(204).end(),
+    );
+    const proxy = await startWith(backend.url, { compression: "zstd" });
+    const [resources, scopes, list] =
+      signal === "logs" ? (["resourceLogs", "scopeLogs", "logRecords"] as const) : (["resourceSpans", "scopeSpans", "spans"] as const);
+    const records = Array.from({ length: 100 }, (_, index) => ({ name: `${index} ${"x".repeat(60)}` }));
+    const json = JSON.stringify({ [resources]: [{ [scopes]: [{ [list]: records }] }] });
+    const answer = await post(proxy, `/v1/${signal}`, gzipSync(json), { "content-encoding": "gzip" });
+    expect(answer).toMatchObject({ status: 200, body: "{}" });
+    const stored = backend.received.map(({ body }) => gunzipSync(body).toString()).filter((text) => text.length <= 3000);
+    const names = stored.flatMap((text) => {
+      const document = JSON.parse(text) as Record<string, Record<string, Record<string, object[]>[]>[]>;
+      return document[resources]?.[0]?.[scopes]?.[0]?.[list] ?? [];
+    });
+    expect(names).toEqual(records);
+    for (const each of backend.received) expect(isSignedWith("ak_first", each)).toBe(true);
+    expect(proxy.status()[signal as "logs"]).toMatchObject({ accepted: 1, retried: 0, refused: 0 });
+  });
+
+  it("of a record that is too large by itself: it is left out, counted and told, and holds up nothing", async () => {
+    const backend = await startBackend((received, response) =>
+      received.body.includes("huge") ? errorAnswer(413, "batch_too_large")(received, response) : accept(received, response),
+    );
+    const proxy = await startWith(backend.url);
+    const logRecords = ["a", "huge", "b"].map((stringValue) => ({ body: { stringValue } }));
+    expect(await post(proxy, "/v1/logs", JSON.stringify({ resourceLogs: [{ scopeLogs: [{ logRecords }] }] }))).toMatchObject({
+      status: 200,
+    });
+    expect(proxy.status().logs).toMatchObject({ accepted: 1, refused: 0, droppedPoints: { too_large: 1 } });
+    expect(proxy.logged()).toContain("records of logs are left out: too_large: batch_too_large: why");
+  });
 });

@@ -2,7 +2,7 @@
 // this folder; each closes what was opened with `afterEach(closeAll)`.
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, connect } from "node:net";
 import { pino } from "pino";
 import { request as httpRequest } from "undici";
 import type { Credential, CredentialSource } from "../credentials/store.ts";
@@ -98,6 +98,17 @@ export async function post(proxy: Proxy, path: string, body: string | Buffer = "
     headers: { "content-type": "application/json", ...headers },
   });
   return { status: answer.statusCode, headers: answer.headers, body: await answer.body.text() };
+}
+
+/** Sends bytes as they are and answers all that comes back until the proxy ends the connection. */
+export async function sendRaw(proxy: Proxy, text: string): Promise<string> {
+  const socket = connect(proxy.port, "127.0.0.1");
+  let received = "";
+  socket.on("data", (chunk: Buffer) => (received += chunk.toString("latin1")));
+  socket.on("error", () => {});
+  socket.write(text);
+  await once(socket, "close");
+  return received;
 }
 
 export function isSignedWith(key: string, { headers, method, url }: Received): boolean {

@@ -1,8 +1,5 @@
 // The proxy against a real HTTP backend on loopback: what reaches it, under which signature, and what the collector is told.
 import { createHash } from "node:crypto";
-import { once } from "node:events";
-import { connect } from "node:net";
-import { gunzipSync, gzipSync, zstdDecompressSync } from "node:zlib";
 import { pino } from "pino";
 import { Agent, request as httpRequest } from "undici";
 import { afterEach, describe, expect, it, vi } from "vitest";
@@ -18,24 +15,13 @@ import {
   NOW_UNIX_S,
   open,
   post,
-  type Received,
+  sendRaw,
   startBackend,
   startWith,
 } from "./proxy.fixture.ts";
-import { type Proxy, startProxy } from "./server.ts";
+import { startProxy } from "./server.ts";
 
 afterEach(closeAll);
-
-/** Sends bytes as they are and answers all that comes back until the proxy ends the connection. */
-async function sendRaw(proxy: Proxy, text: string): Promise<string> {
-  const socket = connect(proxy.port, "127.0.0.1");
-  let received = "";
-  socket.on("data", (chunk: Buffer) => (received += chunk.toString("latin1")));
-  socket.on("error", () => {});
-  socket.write(text);
-  await once(socket, "close");
-  return received;
-}
 
 describe("routes", () => {
   it.each([
@@ -234,178 +220,6 @@ describe("it is no signing oracle", () => {
       `POST /v1/logs HTTP/1.1\r\n${host}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nPOST /heartbeat HTTP/1.1\r\n${host}\r\n`,
     );
     expect(backend.received.filter(({ url }) => url !== "/ingest/logs/otlp")).toEqual([]);
-  });
-});
-
-describe("batches", () => {
-  it.each(["logs", "traces"])("of a size that is too large: %s are sent in parts, in the same compression, each signed", async (signal) => {
-    const backend = await startBackend(({ body }, response) =>
-      gunzipSync(body).length > 3000 ? errorAnswer(413, "batch_too_large")({ body } as Received, response) : response.writeHead(204).end(),
-    );
-    const proxy = await startWith(backend.url, { compression: "zstd" });
-    const [resources, scopes, list] =
-      signal === "logs" ? (["resourceLogs", "scopeLogs", "logRecords"] as const) : (["resourceSpans", "scopeSpans", "spans"] as const);
-    const records = Array.from({ length: 100 }, (_, index) => ({ name: `${index} ${"x".repeat(60)}` }));
-    const json = JSON.stringify({ [resources]: [{ [scopes]: [{ [list]: records }] }] });
-    const answer = await post(proxy, `/v1/${signal}`, gzipSync(json), { "content-encoding": "gzip" });
-    expect(answer).toMatchObject({ status: 200, body: "{}" });
-    const stored = backend.received.map(({ body }) => gunzipSync(body).toString()).filter((text) => text.length <= 3000);
-    const names = stored.flatMap((text) => {
-      const document = JSON.parse(text) as Record<string, Record<string, Record<string, object[]>[]>[]>;
-      return document[resources]?.[0]?.[scopes]?.[0]?.[list] ?? [];
-    });
-    expect(names).toEqual(records);
-    for (const each of backend.received) expect(isSignedWith("ak_first", each)).toBe(true);
-    expect(proxy.status()[signal as "logs"]).toMatchObject({ accepted: 1, retried: 0, refused: 0 });
-  });
-
-  it("of a record that is too large by itself: it is left out, counted and told, and holds up nothing", async () => {
-    const backend = await startBackend((received, response) =>
-      received.body.includes("huge") ? errorAnswer(413, "batch_too_large")(received, response) : accept(received, response),
-    );
-    const proxy = await startWith(backend.url);
-    const logRecords = ["a", "huge", "b"].map((stringValue) => ({ body: { stringValue } }));
-    expect(await post(proxy, "/v1/logs", JSON.stringify({ resourceLogs: [{ scopeLogs: [{ logRecords }] }] }))).toMatchObject({
-      status: 200,
-    });
-    expect(proxy.status().logs).toMatchObject({ accepted: 1, refused: 0, droppedPoints: { too_large: 1 } });
-    expect(proxy.logged()).toContain("records of logs are left out: too_large: batch_too_large: why");
-  });
-});
-
-describe("an outage", () => {
-  it("is told when it begins and when it ends, not for each request", async () => {
-    let nowMs = 0;
-    const backend = await startBackend((_, response) => response.writeHead(500).end());
-    const proxy = await startWith(backend.url, { nowMs: () => nowMs });
-    for (let request = 0; request < 5; request++) await post(proxy, "/v1/logs");
-    nowMs = 90_000;
-    backend.answer = accept;
-    for (let request = 0; request < 3; request++) await post(proxy, "/v1/logs");
-    const lines = proxy
-      .logged()
-      .trim()
-      .split("\n")
-      .map((line) => JSON.parse(line) as { msg: string; retried: number });
-    expect(lines.map(({ msg }) => msg)).toEqual([
-      expect.stringMatching(/logs do not get through.*500/),
-      "logs have recovered: they get through again after 90 s",
-    ]);
-    expect(lines[1]?.retried).toBe(5);
-    expect(proxy.status().logs).toMatchObject({
-      accepted: 3,
-      retried: 5,
-      refused: 0,
-      failingSince: null,
-      lastSuccess: "1970-01-01T00:01:30.000Z",
-    });
-  });
-});
-
-describe("bodies", () => {
-  it("passes a gzip body on as it came", async () => {
-    const backend = await startBackend();
-    const proxy = await startWith(backend.url, { compression: "zstd" });
-    const body = gzipSync('{"resourceLogs":[]}');
-    expect(await post(proxy, "/v1/logs", body, { "content-encoding": "gzip" })).toMatchObject({ status: 200 });
-    expect(backend.received[0]?.headers["content-encoding"]).toBe("gzip");
-    expect(backend.received[0]?.body.equals(body)).toBe(true);
-  });
-
-  it("takes the next request on a connection whose body was refused half-way", async () => {
-    const backend = await startBackend();
-    const proxy = await startWith(backend.url, { credentials: credentialSource(undefined, "ak_first") });
-    const head = `POST /v1/logs HTTP/1.1\r\nHost: 127.0.0.1:${proxy.port}\r\nContent-Length: 1000000\r\n`;
-    const socket = connect(proxy.port, "127.0.0.1");
-    open.push({ [Symbol.asyncDispose]: async () => void socket.destroy() });
-    let answers = "";
-    socket.on("data", (chunk: Buffer) => (answers += chunk.toString()));
-    socket.write(`${head}\r\n${" ".repeat(400_000)}`);
-    await vi.waitFor(() => expect(answers).toMatch(/ 503 /));
-    socket.write(" ".repeat(600_000));
-    answers = "";
-    socket.write(`${head}Connection: close\r\n\r\n${" ".repeat(1_000_000)}`);
-    await once(socket, "close");
-    expect(answers).toMatch(/^HTTP\/1\.1 503 /);
-  });
-
-  it("that come in unannounced pieces are passed on whole", async () => {
-    const backend = await startBackend();
-    const proxy = await startWith(backend.url);
-    const chunks = '4\r\n{"a"\r\n3\r\n:1}\r\n0\r\n\r\n';
-    const head = `POST /v1/logs HTTP/1.1\r\nHost: 127.0.0.1:${proxy.port}\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n`;
-    expect(await sendRaw(proxy, head + chunks)).toMatch(/^HTTP\/1\.1 200 /);
-    expect(backend.received[0]?.body.toString()).toBe('{"a":1}');
-  });
-
-  it("that break off are given up and reach the backend as no success", async () => {
-    const backend = await startBackend();
-    const proxy = await startWith(backend.url);
-    const socket = connect(proxy.port, "127.0.0.1");
-    socket.write(`POST /v1/logs HTTP/1.1\r\nHost: 127.0.0.1:${proxy.port}\r\nContent-Length: 1000000\r\n\r\n${" ".repeat(200_000)}`);
-    await vi.waitFor(() => expect(socket.bytesWritten).toBeGreaterThan(200_000));
-    socket.destroy();
-    expect(await post(proxy, "/v1/logs", "{}")).toMatchObject({ status: 200 });
-    expect(backend.received.map(({ body }) => body.toString())).toEqual(["{}"]);
-    expect(proxy.status().logs).toMatchObject({ accepted: 1, retried: 0, refused: 0 });
-  });
-
-  it("reads gzip metrics", async () => {
-    const backend = await startBackend();
-    const proxy = await startWith(backend.url);
-    expect(await post(proxy, "/v1/metrics", gzipSync(METRICS), { "content-encoding": "gzip" })).toMatchObject({ status: 200 });
-    expect(backend.received[0]?.body.toString()).toBe("up 1 1763714400000\n");
-  });
-
-  it.each([
-    ["gzip", gunzipSync],
-    ["zstd", zstdDecompressSync],
-  ] as const)("compresses with %s towards the backend", async (compression, decompress) => {
-    const backend = await startBackend();
-    const proxy = await startWith(backend.url, { compression });
-    await post(proxy, "/v1/logs", '{"resourceLogs":[]}');
-    await post(proxy, "/v1/metrics", METRICS);
-    expect(backend.received.map(({ headers }) => headers["content-encoding"])).toEqual([compression, compression]);
-    expect(backend.received.map(({ body }) => decompress(body).toString())).toEqual(['{"resourceLogs":[]}', "up 1 1763714400000\n"]);
-  });
-
-  it.each([
-    ["metrics that are not JSON", "/v1/metrics", "{", {}, 400],
-    ["metrics that are not gzip", "/v1/metrics", "{}", { "content-encoding": "gzip" }, 400],
-    ["an encoding that the backend does not take", "/v1/logs", "{}", { "content-encoding": "snappy" }, 503],
-    ["protobuf, which is kept until the exporter is set right", "/v1/logs", "{}", { "content-type": "application/x-protobuf" }, 503],
-  ])("sends nothing for %s", async (_, path, body, headers, status) => {
-    const backend = await startBackend();
-    const proxy = await startWith(backend.url);
-    expect(await post(proxy, path, body, headers as Record<string, string>)).toMatchObject({ status });
-    expect(backend.received).toHaveLength(0);
-  });
-
-  it("refuses a body over 32 MiB as the backend would, before and while reading it", async () => {
-    const backend = await startBackend();
-    const proxy = await startWith(backend.url);
-    const announced = await sendRaw(
-      proxy,
-      `POST /v1/logs HTTP/1.1\r\nHost: localhost:${proxy.port}\r\nContent-Length: ${33 << 20}\r\n\r\n{`,
-    );
-    expect(announced).toMatch(/^HTTP\/1\.1 413 [^]*body_too_large/);
-    const bomb = gzipSync(Buffer.alloc(65 << 20));
-    expect(await post(proxy, "/v1/metrics", bomb, { "content-encoding": "gzip" })).toMatchObject({ status: 413 });
-    expect(backend.received).toHaveLength(0);
-  });
-
-  it("holds no more than its budget and asks the others to wait", async () => {
-    const answers: (() => void)[] = [];
-    const backend = await startBackend((received, response) => void answers.push(() => accept(received, response)));
-    const proxy = await startWith(backend.url, { maxHeldBytes: 250_000 });
-    const body = Buffer.alloc(100_000, 32);
-    const held = [post(proxy, "/v1/logs", body), post(proxy, "/v1/traces", body)];
-    await vi.waitFor(() => expect(answers).toHaveLength(2));
-    expect(await post(proxy, "/v1/logs", body)).toMatchObject({ status: 503, headers: { "retry-after": "1" } });
-    for (const answer of answers) answer();
-    expect((await Promise.all(held)).map(({ status }) => status)).toEqual([200, 200]);
-    backend.answer = accept;
-    expect(await post(proxy, "/v1/logs", Buffer.alloc(400_000, 32)), "one body alone always gets in").toMatchObject({ status: 200 });
   });
 });
 

@@ -1,0 +1,115 @@
+// Bodies through the proxy as it runs: encodings, sizes, pieces, senders that break off, and how much is held at once.
+import { once } from "node:events";
+import { connect } from "node:net";
+import { gunzipSync, gzipSync, zstdDecompressSync } from "node:zlib";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { accept, closeAll, credentialSource, METRICS, open, post, sendRaw, startBackend, startWith } from "./proxy.fixture.ts";
+
+afterEach(closeAll);
+
+describe("bodies", () => {
+  it("passes a gzip body on as it came", async () => {
+    const backend = await startBackend();
+    const proxy = await startWith(backend.url, { compression: "zstd" });
+    const body = gzipSync('{"resourceLogs":[]}');
+    expect(await post(proxy, "/v1/logs", body, { "content-encoding": "gzip" })).toMatchObject({ status: 200 });
+    expect(backend.received[0]?.headers["content-encoding"]).toBe("gzip");
+    expect(backend.received[0]?.body.equals(body)).toBe(true);
+  });
+
+  it("takes the next request on a connection whose body was refused half-way", async () => {
+    const backend = await startBackend();
+    const proxy = await startWith(backend.url, { credentials: credentialSource(undefined, "ak_first") });
+    const head = `POST /v1/logs HTTP/1.1\r\nHost: 127.0.0.1:${proxy.port}\r\nContent-Length: 1000000\r\n`;
+    const socket = connect(proxy.port, "127.0.0.1");
+    open.push({ [Symbol.asyncDispose]: async () => void socket.destroy() });
+    let answers = "";
+    socket.on("data", (chunk: Buffer) => (answers += chunk.toString()));
+    socket.write(`${head}\r\n${" ".repeat(400_000)}`);
+    await vi.waitFor(() => expect(answers).toMatch(/ 503 /));
+    socket.write(" ".repeat(600_000));
+    answers = "";
+    socket.write(`${head}Connection: close\r\n\r\n${" ".repeat(1_000_000)}`);
+    await once(socket, "close");
+    expect(answers).toMatch(/^HTTP\/1\.1 503 /);
+  });
+
+  it("that come in unannounced pieces are passed on whole", async () => {
+    const backend = await startBackend();
+    const proxy = await startWith(backend.url);
+    const chunks = '4\r\n{"a"\r\n3\r\n:1}\r\n0\r\n\r\n';
+    const head = `POST /v1/logs HTTP/1.1\r\nHost: 127.0.0.1:${proxy.port}\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n`;
+    expect(await sendRaw(proxy, head + chunks)).toMatch(/^HTTP\/1\.1 200 /);
+    expect(backend.received[0]?.body.toString()).toBe('{"a":1}');
+  });
+
+  it("that break off are given up and reach the backend as no success", async () => {
+    const backend = await startBackend();
+    const proxy = await startWith(backend.url);
+    const socket = connect(proxy.port, "127.0.0.1");
+    socket.write(`POST /v1/logs HTTP/1.1\r\nHost: 127.0.0.1:${proxy.port}\r\nContent-Length: 1000000\r\n\r\n${" ".repeat(200_000)}`);
+    await vi.waitFor(() => expect(socket.bytesWritten).toBeGreaterThan(200_000));
+    socket.destroy();
+    expect(await post(proxy, "/v1/logs", "{}")).toMatchObject({ status: 200 });
+    expect(backend.received.map(({ body }) => body.toString())).toEqual(["{}"]);
+    expect(proxy.status().logs).toMatchObject({ accepted: 1, retried: 0, refused: 0 });
+  });
+
+  it("reads gzip metrics", async () => {
+    const backend = await startBackend();
+    const proxy = await startWith(backend.url);
+    expect(await post(proxy, "/v1/metrics", gzipSync(METRICS), { "content-encoding": "gzip" })).toMatchObject({ status: 200 });
+    expect(backend.received[0]?.body.toString()).toBe("up 1 1763714400000\n");
+  });
+
+  it.each([
+    ["gzip", gunzipSync],
+    ["zstd", zstdDecompressSync],
+  ] as const)("compresses with %s towards the backend", async (compression, decompress) => {
+    const backend = await startBackend();
+    const proxy = await startWith(backend.url, { compression });
+    await post(proxy, "/v1/logs", '{"resourceLogs":[]}');
+    await post(proxy, "/v1/metrics", METRICS);
+    expect(backend.received.map(({ headers }) => headers["content-encoding"])).toEqual([compression, compression]);
+    expect(backend.received.map(({ body }) => decompress(body).toString())).toEqual(['{"resourceLogs":[]}', "up 1 1763714400000\n"]);
+  });
+
+  it.each([
+    ["metrics that are not JSON", "/v1/metrics", "{", {}, 400],
+    ["metrics that are not gzip", "/v1/metrics", "{}", { "content-encoding": "gzip" }, 400],
+    ["an encoding that the backend does not take", "/v1/logs", "{}", { "content-encoding": "snappy" }, 503],
+    ["protobuf, which is kept until the exporter is set right", "/v1/logs", "{}", { "content-type": "application/x-protobuf" }, 503],
+  ])("sends nothing for %s", async (_, path, body, headers, status) => {
+    const backend = await startBackend();
+    const proxy = await startWith(backend.url);
+    expect(await post(proxy, path, body, headers as Record<string, string>)).toMatchObject({ status });
+    expect(backend.received).toHaveLength(0);
+  });
+
+  it("refuses a body over 32 MiB as the backend would, before and while reading it", async () => {
+    const backend = await startBackend();
+    const proxy = await startWith(backend.url);
+    const announced = await sendRaw(
+      proxy,
+      `POST /v1/logs HTTP/1.1\r\nHost: localhost:${proxy.port}\r\nContent-Length: ${33 << 20}\r\n\r\n{`,
+    );
+    expect(announced).toMatch(/^HTTP\/1\.1 413 [^]*body_too_large/);
+    const bomb = gzipSync(Buffer.alloc(65 << 20));
+    expect(await post(proxy, "/v1/metrics", bomb, { "content-encoding": "gzip" })).toMatchObject({ status: 413 });
+    expect(backend.received).toHaveLength(0);
+  });
+
+  it("holds no more than its budget and asks the others to wait", async () => {
+    const answers: (() => void)[] = [];
+    const backend = await startBackend((received, response) => void answers.push(() => accept(received, response)));
+    const proxy = await startWith(backend.url, { maxHeldBytes: 250_000 });
+    const body = Buffer.alloc(100_000, 32);
+    const held = [post(proxy, "/v1/logs", body), post(proxy, "/v1/traces", body)];
+    await vi.waitFor(() => expect(answers).toHaveLength(2));
+    expect(await post(proxy, "/v1/logs", body)).toMatchObject({ status: 503, headers: { "retry-after": "1" } });
+    for (const answer of answers) answer();
+    expect((await Promise.all(held)).map(({ status }) => status)).toEqual([200, 200]);
+    backend.answer = accept;
+    expect(await post(proxy, "/v1/logs", Buffer.alloc(400_000, 32)), "one body alone always gets in").toMatchObject({ status: 200 });
+  });
+});

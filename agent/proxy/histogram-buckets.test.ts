@@ -1,0 +1,122 @@
+// Histograms as exposition text, from the OpenTelemetry specification, compatibility/prometheus_and_openmetrics.md.
+import { describe, expect, it } from "vitest";
+import { attributes, convert, exponential, exponentialBounds, histogram, series } from "./exposition.fixture.ts";
+
+describe("histograms", () => {
+  it("have cumulative buckets, +Inf, sum and count", () => {
+    const point = {
+      attributes: attributes({ a: "x" }),
+      count: "10",
+      sum: 12.5,
+      min: 0,
+      max: 9,
+      bucketCounts: ["1", "2", "0", "7"],
+      explicitBounds: [0.5, 1, 2.5],
+    };
+    expect(convert([histogram(point)]).lines).toEqual(
+      [
+        'h_seconds_bucket{a="x",le="0.5"} 1',
+        'h_seconds_bucket{a="x",le="1"} 3',
+        'h_seconds_bucket{a="x",le="2.5"} 3',
+        'h_seconds_bucket{a="x",le="+Inf"} 10',
+        'h_seconds_sum{a="x"} 12.5',
+        'h_seconds_count{a="x"} 10',
+      ].map((line) => `${line} 1763714400123`),
+    );
+  });
+
+  it("without a sum have none, without buckets only +Inf", () => {
+    expect(series([histogram({ count: "3" })])).toEqual(['h_seconds_bucket{le="+Inf"}', "h_seconds_count"]);
+  });
+
+  it("keep counts beyond 2^53 exact", () => {
+    const { lines } = convert([
+      histogram({ count: "18446744073709551615", bucketCounts: ["9007199254740993", "9223372036854775807"], explicitBounds: [1] }),
+    ]);
+    expect(lines[0]).toBe('h_seconds_bucket{le="1"} 9007199254740993 1763714400123');
+    expect(lines[1]).toContain("18446744073709551615");
+  });
+
+  it.each([
+    ["too few counts", { bucketCounts: ["1", "2"], explicitBounds: [1, 2] }],
+    ["falling bounds", { bucketCounts: ["1", "2", "3"], explicitBounds: [2, 1] }],
+    ["equal bounds", { bucketCounts: ["1", "2", "3"], explicitBounds: [2, 2] }],
+    ["a bound that is no number", { bucketCounts: ["1", "2"], explicitBounds: ["NaN"] }],
+    ["a negative count", { bucketCounts: ["-1", "2"], explicitBounds: [1] }],
+  ])("with %s are counted and left out", (_, point) => {
+    expect(convert([histogram({ count: "3", ...point })])).toEqual({ lines: [], dropped: { malformed_point: 1 } });
+  });
+
+  it("rename a point's own `le`", () => {
+    expect(series([histogram({ count: "1", attributes: attributes({ le: "mine" }) })])[0]).toBe(
+      'h_seconds_bucket{exported_le="mine",le="+Inf"}',
+    );
+  });
+});
+
+describe("exponential histograms", () => {
+  it("have the upper bounds of their scale", () => {
+    const point = { scale: 0, count: "6", sum: 9, positive: { offset: -1, bucketCounts: ["1", "2", "3"] } };
+    expect(exponentialBounds(point)).toEqual({ "1": 1, "2": 3, "4": 6, "+Inf": 6 });
+    expect(series([exponential(point)]).slice(-2)).toEqual(["e_sum", "e_count"]);
+  });
+
+  it("put the negative side first and the zero bucket between", () => {
+    const point = {
+      scale: 0,
+      count: "10",
+      zeroCount: "4",
+      zeroThreshold: 0.25,
+      negative: { offset: 0, bucketCounts: ["1", "2"] },
+      positive: { offset: 0, bucketCounts: ["3"] },
+    };
+    expect(Object.entries(exponentialBounds(point))).toEqual(
+      expect.arrayContaining([
+        ["-2", 2],
+        ["-1", 3],
+        ["0.25", 7],
+        ["2", 10],
+        ["+Inf", 10],
+      ]),
+    );
+  });
+
+  it("write no empty buckets beyond those in use, which would stand still once the sender leaves them out", () => {
+    const positive = { offset: 0, bucketCounts: ["0", "1", "0", 2, 0, "0"] };
+    const negative = { offset: 0, bucketCounts: ["0", "0"] };
+    expect(exponentialBounds({ scale: 0, count: "3", positive, negative })).toEqual({ "4": 1, "8": 1, "16": 3, "+Inf": 3 });
+    const wide = { offset: 0, bucketCounts: ["1", ...Array.from({ length: 400 }, () => "0")] };
+    expect(exponentialBounds({ scale: 2, count: "1", positive: wide })).toEqual({ "1.189207115002721": 1, "+Inf": 1 });
+    expect(exponentialBounds({ scale: 0, count: "0", positive: { bucketCounts: ["0"] } })).toEqual({ "+Inf": 0 });
+  });
+
+  it("of a fine scale use bounds that a coarser scale has too", () => {
+    const bucketCounts = Array.from({ length: 64 }, () => "1");
+    const fine = exponentialBounds({ scale: 5, count: "64", positive: { offset: 0, bucketCounts } });
+    const coarse = exponentialBounds({ scale: 1, count: "64", positive: { offset: 0, bucketCounts: ["16", "16", "16", "16"] } });
+    expect(Object.keys(fine)).toEqual(expect.arrayContaining(Object.keys(coarse)));
+    expect(Object.keys(fine)).toHaveLength(8 + 1);
+    for (const [le, count] of Object.entries(coarse)) expect(fine[le]).toBe(count);
+  });
+
+  it("never have more than 160 bounds, whatever their width", () => {
+    const bucketCounts = Array.from({ length: 1000 }, () => "1");
+    const found = exponentialBounds({ scale: 2, count: "1000", positive: { offset: -500, bucketCounts } });
+    expect(Object.keys(found).length).toBeLessThanOrEqual(161);
+    expect(Object.values(found).at(-1)).toBe(1000);
+  });
+
+  it.each([
+    [{ scale: -11, positive: { offset: 0, bucketCounts: ["1"] } }, { "+Inf": 1 }],
+    [
+      { scale: 0, positive: { offset: -2000, bucketCounts: ["1"] } },
+      { "0": 1, "+Inf": 1 },
+    ],
+    [
+      { scale: 20, positive: { offset: 1 << 20, bucketCounts: ["1"] } },
+      { "2.378414230005442": 1, "+Inf": 1 },
+    ],
+  ])("stay within what a number holds: %j", (point, expected) => {
+    expect(exponentialBounds({ count: "1", ...point })).toEqual(expected);
+  });
+});

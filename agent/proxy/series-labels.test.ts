@@ -1,0 +1,101 @@
+// Labels of a resource and its points as exposition text, from the OpenTelemetry specification,
+// compatibility/prometheus_and_openmetrics.md.
+import { describe, expect, it } from "vitest";
+import { convert, gauge, labelled, many, series } from "./exposition.fixture.ts";
+import { MAX_LABELS } from "./series-labels.ts";
+
+describe("labels", () => {
+  it("keep two nodes, pods and processes apart without any service.name", () => {
+    const node = { "k8s.node.name": "n1", "host.name": "h1" };
+    const places = [
+      node,
+      { ...node, "k8s.node.name": "n2" },
+      { ...node, "k8s.pod.uid": "p1" },
+      { ...node, "process.pid": { intValue: "7" } },
+    ];
+    expect(new Set(places.map((place) => series([gauge("m", { cpu: "0" })], place)[0])).size).toBe(places.length);
+    expect(series([gauge("m", { cpu: "0" })], node)).toEqual(['m{k8s_node_name="n1",host_name="h1",cpu="0"}']);
+  });
+
+  it("make job and instance of the service, and target_info of what else the resource says", () => {
+    const resource = { "service.name": "shop", "service.namespace": "eu", "service.instance.id": "i-1", "telemetry.sdk.name": "otel" };
+    const place = 'job="eu/shop",instance="i-1",service_name="shop",service_instance_id="i-1",service_namespace="eu"';
+    const metrics = [gauge("m"), gauge("n")];
+    expect(series(metrics, resource)).toEqual([`m{${place}}`, `n{${place}}`, `target_info{${place},telemetry_sdk_name="otel"}`]);
+    expect(series(metrics, { "service.name": "shop" }), "nothing else to say").toHaveLength(2);
+    expect(convert([], resource).lines, "no points").toEqual([]);
+  });
+
+  it("rename what the server sets, and a point's own job and instance", () => {
+    const resource = { "service.name": "shop", "host.id": "h", org_id: "o" };
+    expect(series([gauge("m", { node: "n", host_id: "x", job: "j", instance: "i" })], resource)[0]).toBe(
+      'm{job="shop",service_name="shop",exported_org_id="o",exported_node="n",exported_host_id="x",exported_job="j",instance="i"}',
+    );
+  });
+
+  it("let the point's attribute win over the resource's", () => {
+    expect(series([gauge("m", { zone: "point" })], { zone: "resource" })).toEqual(['m{zone="point"}']);
+  });
+
+  it("join keys that become one name with `;`, in the order of the keys", () => {
+    expect(series([gauge("m", { a_b: "2", "a.b": "1", "a-b": "0" })])).toEqual(['m{a_b="0;1;2"}']);
+  });
+
+  it("leave empty values out, since an empty label is no label", () => {
+    expect(series([gauge("m", { a: "", b: "1", c: {} })], { d: "" })).toEqual(['m{b="1"}']);
+    expect(series([gauge("m", { a: "" })])).toEqual(["m"]);
+  });
+
+  it("escape quotes, backslashes and line ends, and leave everything else", () => {
+    expect(series([gauge("m", { a: 'q"b\\s\nl\tü{},=' })])).toEqual([String.raw`m{a="q\"b\\s\nl${"\t"}ü{},="}`]);
+  });
+
+  it("write other values as JSON does", () => {
+    const labels = {
+      a: { boolValue: true },
+      b: { intValue: "9007199254740993" },
+      c: { doubleValue: 1.5 },
+      d: { arrayValue: { values: [{ stringValue: "x" }, { intValue: "1" }] } },
+      e: { kvlistValue: { values: [{ key: "k", value: { boolValue: false } }] } },
+      f: { bytesValue: "AQI=" },
+    };
+    expect(series([gauge("m", labels)])).toEqual([
+      String.raw`m{a="true",b="9007199254740993",c="1.5",d="[\"x\",1]",e="{\"k\":false}",f="AQI="}`,
+    ]);
+  });
+
+  it("follow a change of keys from point to point", () => {
+    const dataPoints = [
+      labelled({ a: "1", b: "2" }),
+      labelled({ b: "2", a: "1" }),
+      labelled({ a: "1" }),
+      labelled({}),
+      labelled({ a: "1", b: "" }),
+      labelled({ a: "3", b: "4" }),
+    ];
+    expect(series([{ name: "m", gauge: { dataPoints } }], { r: "x" })).toEqual([
+      'm{r="x",a="1",b="2"}',
+      'm{r="x",b="2",a="1"}',
+      'm{r="x",a="1"}',
+      'm{r="x"}',
+      'm{r="x",a="1"}',
+      'm{r="x",a="3",b="4"}',
+    ]);
+  });
+
+  it("are never more than the store takes: the least telling of the resource go first", () => {
+    const [line = ""] = series([gauge("m", many("p", 10))], { ...many("a", 40), "k8s.pod.uid": "u", "service.name": "s" });
+    expect(line.match(/="/g)).toHaveLength(MAX_LABELS);
+    expect(line).toMatch(/^m\{job="s",k8s_pod_uid="u",service_name="s",a0="1".*p9="1"\}$/);
+    expect(convert([gauge("m", many("p", MAX_LABELS + 1))])).toEqual({ lines: [], dropped: { too_many_labels: 1 } });
+  });
+
+  it("are cut to the length that the store takes, between two characters", () => {
+    const [line = ""] = series([gauge("m", { a: "ü".repeat(3000) })]);
+    expect(line).toBe(`m{a="${"ü".repeat(512)}"}`);
+  });
+
+  it("say nothing of the scope", () => {
+    expect(series([gauge("m")])).toEqual(["m"]);
+  });
+});

@@ -1,0 +1,33 @@
+import { afterEach, describe, expect, it } from "vitest";
+import { accept, closeAll, post, startBackend, startWith } from "./proxy.fixture.ts";
+
+afterEach(closeAll);
+
+describe("an outage", () => {
+  it("is told when it begins and when it ends, not for each request", async () => {
+    let nowMs = 0;
+    const backend = await startBackend((_, response) => response.writeHead(500).end());
+    const proxy = await startWith(backend.url, { nowMs: () => nowMs });
+    for (let request = 0; request < 5; request++) await post(proxy, "/v1/logs");
+    nowMs = 90_000;
+    backend.answer = accept;
+    for (let request = 0; request < 3; request++) await post(proxy, "/v1/logs");
+    const lines = proxy
+      .logged()
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as { msg: string; retried: number });
+    expect(lines.map(({ msg }) => msg)).toEqual([
+      expect.stringMatching(/logs do not get through.*500/),
+      "logs have recovered: they get through again after 90 s",
+    ]);
+    expect(lines[1]?.retried).toBe(5);
+    expect(proxy.status().logs).toMatchObject({
+      accepted: 3,
+      retried: 5,
+      refused: 0,
+      failingSince: null,
+      lastSuccess: "1970-01-01T00:01:30.000Z",
+    });
+  });
+});
