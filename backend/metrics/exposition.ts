@@ -4,6 +4,9 @@
 // The grammar is the text format (names without quotes are ASCII, quoted names any UTF-8), plus OpenMetrics' exemplars, `# EOF` and
 // seconds. Three spellings that the format allows and the engine misreads are corrected in place, without moving a byte: a `+` before a
 // number, a comment or exemplar after the value (which the engine would search for labels), and a time of 0.
+//
+// It is long because a line is read in two ways, quickly in its usual spelling and fully in any: what one lets through the other has to,
+// so both stand here, with what they share.
 import { isUtf8 } from "node:buffer";
 import { setImmediate as nextTurn } from "node:timers/promises";
 
