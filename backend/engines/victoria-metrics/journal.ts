@@ -52,7 +52,7 @@ type WriteBuffers = (fd: number, buffers: readonly Uint8Array[], position: numbe
 type SyncData = (fd: number) => Promise<void>;
 
 /** Sends one kept write to the engine again; rejects if it cannot. */
-export type Resend = (path: string, body: Buffer) => Promise<void>;
+export type Resend = (path: string, body: NonSharedBuffer) => Promise<void>;
 
 /** There is no room in the journal until the engine takes what it is owed; the write is not kept. */
 export class JournalFullError extends Error {
@@ -237,7 +237,7 @@ export class WriteJournal implements AsyncDisposable {
 }
 
 /** One that somebody has removed is empty. */
-async function readSegment(path: string): Promise<Buffer> {
+async function readSegment(path: string): Promise<NonSharedBuffer> {
   return await readFile(path).catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT") return Buffer.alloc(0);
     throw error;
@@ -249,7 +249,7 @@ function closeIfDone(segment: OpenSegment): void {
 }
 
 /** The whole records of a segment; one cut off by a crash ends it, and was never answered. */
-function* records(content: Buffer): Generator<{ path: string; body: Buffer }> {
+function* records(content: NonSharedBuffer): Generator<{ path: string; body: NonSharedBuffer }> {
   let at = 0;
   while (at < content.length) {
     const headerEnd = content.indexOf(10, at);

@@ -59,10 +59,10 @@ export class Replay implements AsyncDisposable {
     return this.#journal.owes ? 0 : undefined;
   }
 
-  async #send(path: string, body: Buffer, stopping: AbortSignal): Promise<void> {
+  async #send(path: string, body: NonSharedBuffer, stopping: AbortSignal): Promise<void> {
     const signal = AbortSignal.any([stopping, AbortSignal.timeout(TIMEOUT_MS)]);
     const { url, headers } = loginOf(this.#url);
-    const answer = await fetch(url + path, { method: "POST", body: new Uint8Array(body), headers, signal });
+    const answer = await fetch(url + path, { method: "POST", body, headers, signal });
     await answer.body?.cancel();
     // 400: what the engine refuses for its content it refused then as well, and nobody was told that it was taken.
     if (answer.status >= 300 && answer.status !== 400) throw new Error(`the engine answered ${answer.status}`);
