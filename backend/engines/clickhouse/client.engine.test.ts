@@ -1,11 +1,7 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import * as fc from "fast-check";
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type ClickHouse, openClickHouse } from "./client.ts";
-import { type HttpFront, startHttpFront } from "./http-front.fixture.ts";
+import { type BothWays, openBothWays } from "./both-ways.fixture.ts";
 import { applyMergeSync, applyRetention, migrate } from "./migrate.ts";
 import { type NativeColumns, nativeRows } from "./native-block.ts";
 import { Int64Column, StringColumn } from "./native-columns.ts";
@@ -16,26 +12,15 @@ const COLUMNS = [
   ["d", "String"],
 ] as const satisfies NativeColumns;
 
-// chDB binds one folder per process: the embedded client and the HTTP front share it.
 describe("ClickHouse, embedded and over HTTP", () => {
   const log = pino({ level: "silent" });
-  let dir: string;
-  let front: HttpFront;
-  const clients: Record<"embedded" | "http", ClickHouse> = {} as never;
+  let clients: BothWays;
 
   beforeAll(async () => {
-    dir = await mkdtemp(join(tmpdir(), "atherops-clickhouse-"));
-    front = await startHttpFront(dir);
-    clients.embedded = await openClickHouse({ dataDir: dir, log });
-    clients.http = await openClickHouse({ url: front.url, dataDir: dir, log });
+    clients = await openBothWays();
   });
 
-  afterAll(async () => {
-    await clients.http[Symbol.asyncDispose]();
-    await clients.embedded[Symbol.asyncDispose]();
-    await front[Symbol.asyncDispose]();
-    await rm(dir, { recursive: true, force: true });
-  });
+  afterAll(async () => await clients[Symbol.asyncDispose]());
 
   it("run every migration once when several replicas start together", async () => {
     await Promise.all([clients.embedded, clients.http, clients.http, clients.embedded].map((client) => migrate(client, log)));

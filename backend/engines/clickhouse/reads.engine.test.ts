@@ -1,12 +1,7 @@
 // Tenants' queries on the real engine, embedded and over HTTP: turns, cancellation, limits. What is slow here never ends by itself in the
 // time of a test, so that an end shows the cancellation.
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type ClickHouse, openClickHouse } from "./client.ts";
-import { type HttpFront, startHttpFront } from "./http-front.fixture.ts";
+import { type BothWays, openBothWays } from "./both-ways.fixture.ts";
 import { sql, Sql } from "./sql.ts";
 
 const SLOW = sql`SELECT count() AS n FROM numbers(1000000000000) WHERE sipHash64(number) = 5`;
@@ -15,25 +10,14 @@ const QUICK = sql`SELECT 1 AS n`;
 const [RUN, WAIT] = [2, 16];
 
 describe("tenants' queries", () => {
-  const log = pino({ level: "silent" });
-  let dir: string;
-  let front: HttpFront;
   const stopping = new AbortController();
-  const clients: Record<"embedded" | "http", ClickHouse> = {} as never;
+  let clients: BothWays;
 
   beforeAll(async () => {
-    dir = await mkdtemp(join(tmpdir(), "atherops-reads-"));
-    front = await startHttpFront(dir);
-    clients.embedded = await openClickHouse({ dataDir: dir, threads: 8, log, stopping: stopping.signal });
-    clients.http = await openClickHouse({ url: front.url, dataDir: dir, log });
+    clients = await openBothWays({ threads: 8, stopping: stopping.signal });
   });
 
-  afterAll(async () => {
-    await clients.http[Symbol.asyncDispose]();
-    await clients.embedded[Symbol.asyncDispose]();
-    await front[Symbol.asyncDispose]();
-    await rm(dir, { recursive: true, force: true });
-  });
+  afterAll(async () => await clients[Symbol.asyncDispose]());
 
   const underWay = async (): Promise<number> => {
     const [row] = await clients.embedded.query<{ n: string }>(

@@ -1,0 +1,32 @@
+// The engine both ways, embedded and over its HTTP interface, for tests of what must be the same. Invariant: both see the same tables,
+// because chDB binds one folder per process: the embedded client and the HTTP front share it.
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pino } from "pino";
+import { type ClickHouse, openClickHouse } from "./client.ts";
+import { startHttpFront } from "./http-front.fixture.ts";
+
+export interface BothWays extends AsyncDisposable {
+  /** A test that closes it puts the other in its place. */
+  embedded: ClickHouse;
+  readonly http: ClickHouse;
+}
+
+/** In an empty folder, which goes with it. `options`: of the embedded one. */
+export async function openBothWays(options: { threads?: number; stopping?: AbortSignal } = {}): Promise<BothWays> {
+  const log = pino({ level: "silent" });
+  const dataDir = await mkdtemp(join(tmpdir(), "atherops-clickhouse-"));
+  const front = await startHttpFront(dataDir);
+  const both: BothWays = {
+    embedded: await openClickHouse({ dataDir, log, ...options }),
+    http: await openClickHouse({ url: front.url, dataDir, log }),
+    async [Symbol.asyncDispose]() {
+      await both.http[Symbol.asyncDispose]();
+      await both.embedded[Symbol.asyncDispose]();
+      await front[Symbol.asyncDispose]();
+      await rm(dataDir, { recursive: true, force: true });
+    },
+  };
+  return both;
+}
