@@ -1,7 +1,7 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { temporaryFolder } from "../../test/fixtures/processes.ts";
 import { SettingsError, SettingsReader } from "./settings-reader.ts";
 
 /** What the reader finds wrong, a line each. */
@@ -58,18 +58,14 @@ test("what is not set, or empty, is the default", () => {
 });
 
 test("X_FILE reads X from a file without its last line break; both is a problem, and so is a file that is not there", () => {
-  const folder = mkdtempSync(join(tmpdir(), "atherops-settings-"));
-  try {
-    const file = join(folder, "token");
-    writeFileSync(file, "secret\n");
-    expect(new SettingsReader({ TOKEN_FILE: file }).text("TOKEN")).toBe("secret");
-    expect(problemsOf({ TOKEN_FILE: file, TOKEN: "x" }, (read) => read.text("TOKEN"))).toEqual([
-      "TOKEN and TOKEN_FILE are both set: set one",
-    ]);
-    const gone = { TOKEN_FILE: `${file}-gone` };
-    expect(problemsOf(gone, (read) => read.text("TOKEN"))).toEqual([`TOKEN_FILE: cannot read ${file}-gone: ENOENT`]);
-    expect(problemsOf(gone, (read) => read.text("TOKEN", { mayBeGone: true }))).toEqual([]);
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
+  using folder = temporaryFolder();
+  const file = join(folder.path, "token");
+  writeFileSync(file, "secret\n");
+  expect(new SettingsReader({ TOKEN_FILE: file }).text("TOKEN")).toBe("secret");
+  expect(problemsOf({ TOKEN_FILE: file, TOKEN: "x" }, (read) => read.text("TOKEN"))).toEqual([
+    "TOKEN and TOKEN_FILE are both set: set one",
+  ]);
+  const gone = { TOKEN_FILE: `${file}-gone` };
+  expect(problemsOf(gone, (read) => read.text("TOKEN"))).toEqual([`TOKEN_FILE: cannot read ${file}-gone: ENOENT`]);
+  expect(problemsOf(gone, (read) => read.text("TOKEN", { mayBeGone: true }))).toEqual([]);
 });

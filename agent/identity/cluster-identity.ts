@@ -18,7 +18,7 @@ import { LeaderSession, type OnStep } from "./leader-session.ts";
 import { Lease, LEASE_TIMING, LeaseLostError, type LeaseTerm, type LeaseTiming } from "./lease.ts";
 import { identityPermissions, PermissionCheck } from "./permissions.ts";
 import { advice, decidePlan, type Plan } from "./plan.ts";
-import { ProblemReport } from "./problem.ts";
+import { problemWords, ProblemReport } from "./problem.ts";
 
 export interface IdentityTiming {
   readonly lease: LeaseTiming;
@@ -274,20 +274,12 @@ export class ClusterIdentity implements AgentIdentity {
   #tellFailure(error: unknown): void {
     if (this.#stop.signal.aborted || isOvertaken(error)) return;
     const code = error instanceof BackendError && error.code === "cluster_in_use" ? "other_installation" : "failing";
-    this.#problem.tell({ code, message: wordsOf(error) });
+    this.#problem.tell({ code, message: problemWords(error) });
   }
 }
 
 function askedWaitMs(error: unknown): number {
   return error instanceof BackendError ? (error.retryAfterS ?? 0) * 1000 : 0;
-}
-
-/** What the Kubernetes API or the backend answered says so itself; a connection that there is none of is the API's. */
-function wordsOf(error: unknown): string {
-  const { code, message } = error as { code?: unknown; message?: unknown };
-  const isConnection = !(error instanceof BackendError) && /^(E[A-Z]+|UND_ERR_\w+)$/.test(String(code)) && code !== "ENOENT";
-  const text = String(message || code || error);
-  return isConnection ? `the Kubernetes API does not answer: ${text}` : text;
 }
 
 /** Another agent was quicker: nothing is wrong. */

@@ -1,6 +1,7 @@
 // What keeps an identity from working, said once. Invariant: the same words are written once for each time that the problem comes.
 import type { Logger } from "pino";
 import { Outage } from "../common/outage.ts";
+import { BackendError } from "../upstream/backend-api.ts";
 import type { AgentIdentityStatus } from "./identity.ts";
 
 export type Problem = NonNullable<AgentIdentityStatus["problem"]>;
@@ -25,4 +26,12 @@ export class ProblemReport {
     if (problem) this.#outage.failed(problem, problem.message);
     else this.#outage.recovered();
   }
+}
+
+/** What the Kubernetes API or the backend answered says so itself; a connection that there is none of is the API's. */
+export function problemWords(error: unknown): string {
+  const { code, message } = error as { code?: unknown; message?: unknown };
+  const isConnection = !(error instanceof BackendError) && /^(E[A-Z]+|UND_ERR_\w+)$/.test(String(code)) && code !== "ENOENT";
+  const text = String(message || code || error);
+  return isConnection ? `the Kubernetes API does not answer: ${text}` : text;
 }

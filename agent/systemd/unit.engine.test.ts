@@ -9,7 +9,7 @@ import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { toolPath } from "../../hack/fetch-tools.ts";
-import { freePorts } from "../../test/fixtures/processes.ts";
+import { freeAddresses } from "../../test/fixtures/processes.ts";
 
 const BIN = fileURLToPath(new URL("../bin/atherops-otel-agent.ts", import.meta.url));
 
@@ -18,7 +18,7 @@ beforeEach(() => void (folder = mkdtempSync(join(tmpdir(), "atherops-unit-"))));
 afterEach(() => rmSync(folder, { recursive: true, maxRetries: 3 }));
 
 async function environment(more: NodeJS.ProcessEnv): Promise<NodeJS.ProcessEnv> {
-  const [health, proxy, grpc, http] = (await freePorts(4)).map((port) => `127.0.0.1:${port}`);
+  const [health, proxy, grpc, http] = await freeAddresses(4);
   return {
     PATH: process.env["PATH"],
     BACKEND_URL: "http://127.0.0.1:1",

@@ -10,7 +10,7 @@ import { judge, Sink } from "../../agent/collector/sink.fixture.ts";
 import { Supervisor } from "../../agent/collector/supervisor.ts";
 import { readSettings } from "../../agent/settings.ts";
 import { toolPath } from "../../hack/fetch-tools.ts";
-import { eventually, freePorts, temporaryFolder } from "../fixtures/processes.ts";
+import { eventually, freeAddresses, temporaryFolder } from "../fixtures/processes.ts";
 
 const POD = "shop_checkout-7d9c5b6f4d-abcde_0b5a3c1e-0000-4000-8000-000000000001/server";
 const KILLS = 8;
@@ -24,7 +24,7 @@ beforeEach(async () => {
   sink = await Sink.start();
   mkdirSync(join(folder.path, "pods", POD), { recursive: true });
   writeFileSync(join(folder.path, "overlay.yaml"), "processors: {k8s_attributes/files: null, k8s_attributes: null}\n");
-  const [grpc, http] = (await freePorts(2)).map((port) => `127.0.0.1:${port}`);
+  const [grpc, http] = await freeAddresses(2);
   const { settings } = readSettings("cluster", {
     BACKEND_URL: sink.url,
     CLUSTER_NAME: "test",

@@ -11,7 +11,7 @@ import { toolPath } from "../../hack/fetch-tools.ts";
 import { FIRST_PASSWORD, startDistributedEngines, type DistributedEngines } from "../fixtures/distributed.ts";
 import { NO_POSTGRES, postgresBinaries } from "../fixtures/postgres.ts";
 import { login, makeTenant, startBackend, type BackendPlace, type Tenant } from "../fixtures/backend-process.ts";
-import { call, eventually, freePorts, ROOT, signedPost, type TestProcess } from "../fixtures/processes.ts";
+import { call, eventually, freeAddresses, ROOT, signedPost, type TestProcess } from "../fixtures/processes.ts";
 
 /** The promised bound for a revocation, and the time of the request that finds out. */
 const BOUND_MS = 5000 + 1000;
@@ -169,7 +169,7 @@ describe.skipIf(!postgresBinaries)(`a distributed installation${postgresBinaries
   });
 
   test("the roles apart: rules through the API's /alerting/ reach a vmalert outside, and its state comes back", async () => {
-    const [rules, evaluator, ...listen] = (await freePorts(5)).map((port) => `127.0.0.1:${port}`);
+    const [rules, evaluator, ...listen] = await freeAddresses(5);
     const alertingPlace = await engines.place("alerting", {
       RULES_LISTEN: rules,
       RULES_PASSWORD: "of-the-rules",

@@ -17,7 +17,7 @@ import { toolPath } from "../../hack/fetch-tools.ts";
 import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
 import { freshAddress, Kubelet, makeCertificate } from "../fixtures/kubelet.ts";
 import { adminPassword, type BackendPlace, backendPlace, login, startBackend } from "../fixtures/backend-process.ts";
-import { call, eventually, freePorts, readIfThere, ROOT, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
+import { call, eventually, freeAddresses, readIfThere, ROOT, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
 
 const PROGRAM = "agent/bin/atherops-k8s-otel-agent.ts";
 const WITHIN = () => AbortSignal.timeout(5_000);
@@ -103,7 +103,7 @@ async function newPod(namespace: string, values: string[] = []): Promise<NodeJS.
 
 /** What no two pods share, on whatever node they are. */
 async function ownOfPod(): Promise<NodeJS.ProcessEnv> {
-  const [health, grpc, http, proxy] = (await freePorts(4)).map((port) => `127.0.0.1:${port}`);
+  const [health, grpc, http, proxy] = await freeAddresses(4);
   const uid = randomUUID();
   return {
     POD_UID: uid,
