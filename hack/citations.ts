@@ -6,7 +6,7 @@ import { basename, dirname, join, normalize } from "node:path";
 
 const ROOT = join(import.meta.dirname, "..");
 
-/** Every file of the repository, relative to its root; with `git`, as it is committed or will be. */
+/** Every file of the repository, relative to its root, as it is committed or will be. */
 export function filesOfRepository(): string[] {
   const list = execFileSync("git", ["ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate"], {
     cwd: ROOT,

@@ -1,5 +1,6 @@
-// Writes the pages that the sources decide: settings from the manuals at the top of {agent,backend}/settings.ts, error codes from errors.ts, the
-// own metrics and the HTTP APIs from the code that makes them. Invariant: what is written depends on the sources alone; reference.test.ts fails when a page differs.
+// Writes the pages that the sources decide: settings from the manuals at the top of {agent,backend}/settings.ts, error codes from
+// errors.ts, the own metrics and the HTTP APIs from the code that makes them. Invariant: what is written depends on the sources alone;
+// reference.test.ts fails when a page differs.
 //
 //   npm run reference     writes the pages
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";

@@ -1,5 +1,6 @@
-// Whether the Kubernetes API tells which pods run on this node: without it nobody knows which of them keep their logs to themselves. Invariant:
-// asked only when the answer decides something, so that an outage costs an API server that comes back one small list of each node.
+// Whether the Kubernetes API tells which pods run on this node: without it nobody knows which of them keep their logs to themselves.
+// Invariant: asked only when the answer decides something, so that an outage costs an API server that comes back one small list of each
+// node.
 import { type KubernetesApi, KubernetesError } from "../kubernetes/api.ts";
 
 const WITHIN_MS = 5_000;

@@ -1,5 +1,5 @@
-// The parts that run now, and what is told of them by /status and by heartbeats. Invariant: a part that does not run is undefined, and nothing
-// of it is told.
+// The parts that run now, and what is told of them by /status and by heartbeats. Invariant: a part that does not run is undefined, and
+// nothing of it is told.
 import { hostname } from "node:os";
 import type { EffectiveConfig } from "../collector/effective-config.ts";
 import type { Adjustment, RemoteConfigLoop } from "../collector/remote-config.ts";

@@ -1,6 +1,6 @@
-// The loopback proxy between collector and backend. Invariants: it signs nothing but its three routes, asked for on its own loopback
-// name; it answers success only after the backend's 204; nothing of the caller's headers but Content-Encoding travels on. It
-// starts before the collector and stops after it; without a key yet it answers 503. Routes and answers: docs/decisions.md, "The agent's proxy".
+// The loopback proxy between collector and backend. Invariants: it signs nothing but its three routes, asked for on its own loopback name;
+// it answers success only after the backend's 204; nothing of the caller's headers but Content-Encoding travels on. It starts before the
+// collector and stops after it; without a key yet it answers 503. Routes and answers: docs/decisions.md, "The agent's proxy".
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";

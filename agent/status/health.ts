@@ -1,6 +1,6 @@
-// What an operator and a kubelet ask the agent: /healthz (the process answers), /readyz (telemetry can be signed, and the collector runs), /status (all
-// of it as JSON), /metrics (for Prometheus, the collector's own among them). Invariant: no secret is in any answer, and none depends
-// on the backend being reachable, so that an outage of the backend restarts no agent.
+// What an operator and a kubelet ask the agent: /healthz (the process answers), /readyz (telemetry can be signed, and the collector runs),
+// /status (all of it as JSON), /metrics (for Prometheus, the collector's own among them). Invariant: no secret is in any answer, and none
+// depends on the backend being reachable, so that an outage of the backend restarts no agent.
 import { once } from "node:events";
 import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";

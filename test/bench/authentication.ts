@@ -1,6 +1,6 @@
-// `npm run bench -- authentication [--rounds 41] [--requests 10000]`: the guard of signed requests (backend/auth/signed-requests.ts) with a key that
-// the cache knows, against the least that verification can be: `createHmac` and `timingSafeEqual` over the same message. Reach: ≤ 3 × (issue
-// 8). CPU time, interleaved in one process. The guard's part: headers, their forms, the clock, the cache, revocation and kind, key age.
+// `npm run bench -- authentication [--rounds 41] [--requests 10000]`: the guard of signed requests (backend/auth/signed-requests.ts) with a
+// key that the cache knows, against the least that verification can be: `createHmac` and `timingSafeEqual` over the same message. Reach:
+// ≤ 3 ×. CPU time, interleaved in one process. The guard's part: headers, their forms, the clock, the cache, revocation and kind, key age.
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { parseArgs } from "node:util";
 import type { onRequestAsyncHookHandler } from "fastify";

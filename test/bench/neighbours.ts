@@ -1,9 +1,10 @@
-// `npm run bench -- neighbours [--seconds 600] [--attacks a,b,c | --calm | --each] [--checkout DIR] [--limit-mib 4096] [--out FILE] [--cpu-prof DIR]`: one
-// tenant attacks by every row of the findings at once, another sends, queries, is alerted, logs in and creates rules, all to one real
-// backend with embedded engines in a pod's limit of memory, which is started again when it is killed. Prints how the good tenant fares,
-// late evaluations, memory, kills, probes, and how each attack was answered. `--calm`: nobody attacks. `--each`: each attack alone, one
-// after the other, a line each. `--checkout`: the backend of another checkout, measured by this program. `--out`: the table also to
-// FILE, everything to FILE.json. `--cpu-prof`: profiles of the backend's threads. Bounded: by seconds, and each attack by itself.
+// `npm run bench -- neighbours [--seconds 600] [--attacks a,b,c | --calm | --each] [--checkout DIR] [--limit-mib 4096] [--out FILE]
+// [--cpu-prof DIR]`: one tenant attacks in every known way at once, another sends, queries, is alerted, logs in and creates
+// rules, all to one real backend with embedded engines in a pod's limit of memory, which is started again when it is killed. Prints how the
+// good tenant fares, late evaluations, memory, kills, probes, and how each attack was answered. `--calm`: nobody attacks. `--each`: each
+// attack alone, one after the other, a line each. `--checkout`: the backend of another checkout, measured by this program. `--out`: the
+// table also to FILE, everything to FILE.json. `--cpu-prof`: profiles of the backend's threads. Bounded: by seconds, and each attack by
+// itself.
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { loadavg } from "node:os";

@@ -1,8 +1,8 @@
-// `npm run bench -- otlp-ingest [--rounds 3] [--seconds 4] [--clients 8] [--records 1000]`: logs and spans as OTLP/JSON over HTTP, signed, to
-// the whole backend as one process, against the engine's own bulk insert of the same rows (test/fixtures/engine-insert.ts), in turns within
-// one run, each with the machine to itself. The senders run beside the backend and share its cores; the bulk insert has no senders. Reach:
-// ≥ 0.8 of the rows/s of statements of 10,000 rows, stretch 1.0; statements of 100,000 beside it. Nothing lost: the rows are
-// counted in the end.
+// `npm run bench -- otlp-ingest [--rounds 3] [--seconds 4] [--clients 8] [--records 1000]`: logs and spans as OTLP/JSON over HTTP, signed,
+// to the whole backend as one process, against the engine's own bulk insert of the same rows (test/fixtures/engine-insert.ts), in turns
+// within one run, each with the machine to itself. The senders run beside the backend and share its cores; the bulk insert has no senders.
+// Reach: ≥ 0.8 of the rows/s of statements of 10,000 rows, stretch 1.0; statements of 100,000 beside it. Nothing lost: the rows are counted
+// in the end.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -1,5 +1,5 @@
-// `npm run bench -- small-requests [--seconds 20] [--clients 200] [--records 10]`: many small signed requests of logs to the whole backend as
-// one process, then as many rows through the engine's own bulk insert. Reach: ≥ 1,000 requests/s sustained (--seconds 120), no 5xx,
+// `npm run bench -- small-requests [--seconds 20] [--clients 200] [--records 10]`: many small signed requests of logs to the whole backend
+// as one process, then as many rows through the engine's own bulk insert. Reach: ≥ 1,000 requests/s sustained (--seconds 120), no 5xx,
 // nothing lost, the number of active parts bounded. Every answer is counted by its status; the rows are read back in the end.
 import { globSync, mkdirSync } from "node:fs";
 import { join } from "node:path";

@@ -1,7 +1,7 @@
 // `npm run bench -- start [--rounds 7] [--first FOLDER]`: from spawn to ready, of the host agent and of the backend with embedded engines,
 // beside `node -e 0` and beside the engines' own start, in turns within one run. Both are enrolled and have data: what is measured is a
-// restart; the very first start of the backend (it makes schema, secrets and the first user) is told once. FOLDER is a checkout of an earlier
-// commit, whose agent and backend take part in the same turns. To be stated, and halved from the first measurement:
+// restart; the very first start of the backend (it makes schema, secrets and the first user) is told once. FOLDER is a checkout of an
+// earlier commit, whose agent and backend take part in the same turns. To be stated, and halved from the first measurement:
 //   git worktree add --detach FOLDER d86e2c9 && ln -s "$PWD/node_modules" FOLDER/
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
