@@ -1,5 +1,5 @@
 // `npm run bench -- neighbours [--seconds 600] [--attacks a,b,c | --calm | --each] [--checkout DIR] [--limit-mib 4096] [--out FILE]
-// [--cpu-prof DIR]`: one tenant attacks in every known way at once, another sends, queries, is alerted, logs in and creates
+// [--cpu-prof DIR]`: one tenant attacks in one way of each kind at once, another sends, queries, is alerted, logs in and creates
 // rules, all to one real backend with embedded engines in a pod's limit of memory, which is started again when it is killed. Prints how the
 // good tenant fares, late evaluations, memory, kills, probes, and how each attack was answered. `--calm`: nobody attacks. `--each`: each
 // attack alone, one after the other, a line each. `--checkout`: the backend of another checkout, measured by this program. `--out`: the
@@ -11,14 +11,14 @@ import { loadavg } from "node:os";
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { ROOT } from "../fixtures/processes.ts";
-import { ATTACKS, ROWS } from "./neighbours/attacks.ts";
+import { ATTACKS, FIRST_ATTACKS } from "./neighbours/attacks.ts";
 import { run, type RunResult } from "./neighbours/run.ts";
 import { shownRun, shownRuns } from "./neighbours/show.ts";
 
 const { values } = parseArgs({
   options: {
     seconds: { type: "string", default: "600" },
-    attacks: { type: "string", default: ROWS.join(",") },
+    attacks: { type: "string", default: FIRST_ATTACKS.join(",") },
     calm: { type: "boolean", default: false },
     each: { type: "boolean", default: false },
     checkout: { type: "string", default: ROOT },

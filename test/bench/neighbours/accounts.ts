@@ -1,9 +1,9 @@
-// Attacks on accounts and enrolment: passwords of nobody, nodes that do not exist. Findings, items 13 and 16.
+// Attacks on accounts and enrolment: passwords of nobody, nodes that do not exist.
 import { randomUUID } from "node:crypto";
 import type { Attack } from "./attack.ts";
 
 export const nobodysPasswords: Attack = {
-  row: "13",
+  group: "first",
   what: "600 passwords for a user who is not there, fifty at once; 50 users who are there already",
   everyMs: 15_000,
   async wave(attacker) {
@@ -17,7 +17,7 @@ export const nobodysPasswords: Attack = {
 };
 
 export const inventedNodes: Attack = {
-  row: "16",
+  group: "first",
   what: "a thousand heartbeats of nodes that do not exist, twenty at once; then the list of clusters ten times",
   everyMs: 5000,
   async wave(attacker) {

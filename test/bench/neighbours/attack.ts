@@ -18,8 +18,8 @@ export interface Target {
 }
 
 export interface Attack {
-  /** The row of the findings, or "more" for neighbours of them. */
-  readonly row: string;
+  /** "first": one of each kind, which run together by default. "more": what is near to them. */
+  readonly group: "first" | "more";
   /** In the words of what is sent, for people. */
   readonly what: string;
   /** Between the beginnings of two waves; a longer wave is followed by the next at once. */

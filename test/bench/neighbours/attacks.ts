@@ -1,4 +1,4 @@
-// Every attack by its name. Invariant: `ROWS` are those of the findings, the attacks that run together by default.
+// Every attack by its name. Invariant: `FIRST_ATTACKS` are one of each kind, which run together by default.
 import { inventedNodes, nobodysPasswords } from "./accounts.ts";
 import type { Attack } from "./attack.ts";
 import { amplified, denseJson } from "./bodies.ts";
@@ -42,7 +42,6 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
   "rule-churn": ruleChurn,
 };
 
-/** Those of the findings. */
-export const ROWS: readonly string[] = Object.entries(ATTACKS)
-  .filter(([, { row }]) => row !== "more")
+export const FIRST_ATTACKS: readonly string[] = Object.entries(ATTACKS)
+  .filter(([, { group }]) => group === "first")
   .map(([name]) => name);

@@ -1,4 +1,4 @@
-// Attacks with bodies: small on the wire, large when decoded. Findings, items 1 and 7.
+// Attacks with bodies: small on the wire, large when decoded.
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import type { Attack, Attacker } from "./attack.ts";
@@ -30,7 +30,7 @@ function heavyTraceResource(attacker: Attacker, attributeBytes: number, spans: n
 
 /** A resource that is copied into each of its records. */
 export const amplified: Attack = {
-  row: "1",
+  group: "first",
   what: "6 kB gzipped: a resource of 6 MB over 2,000 empty records; the same for spans; 64 kB over 27,000 records; 31 kB decoded inline",
   everyMs: 5000,
   async wave(attacker, turn) {
@@ -63,7 +63,7 @@ const name = (index: number): string => index.toString(36).padStart(5, "0");
 
 /** Much work and memory for JSON.parse, few brackets. */
 export const denseJson: Attack = {
-  row: "7",
+  group: "first",
   what: "two bodies at once of 32 kB gzipped: 32 MiB of `1.5,` or of keys that are all different, and one rounded integer",
   everyMs: 15_000,
   async wave(attacker, turn) {

@@ -1,4 +1,4 @@
-// Attacks by nobody: connections without a credential. Findings, item 2.
+// Attacks by nobody: connections without a credential.
 import type { Attack, Attacker } from "./attack.ts";
 
 const ANNOUNCED_BYTES = 1_048_570;
@@ -19,7 +19,7 @@ export async function heldBodies(attacker: Attacker, path: string, count: number
 }
 
 export const unauthenticated: Attack = {
-  row: "2",
+  group: "first",
   what: "without a key: 1,200 connections to /alerting/rules, 500 to an unknown path, 500 to a wrong method, a megabyte each, then silence",
   everyMs: 50_000,
   async wave(attacker) {

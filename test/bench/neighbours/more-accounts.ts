@@ -1,9 +1,9 @@
-// Neighbours of the findings, with an administrator's session or a cluster's key: things made without end, and beats without a pause.
+// More attacks, with an administrator's session or a cluster's key: things made without end, and beats without a pause.
 import { randomUUID } from "node:crypto";
 import type { Attack } from "./attack.ts";
 
 export const mintedCredentials: Attack = {
-  row: "more",
+  group: "more",
   what: "200 install tokens, 200 keys and 50 users at a time, up to some thousands; then their lists",
   everyMs: 5000,
   async wave(attacker) {
@@ -22,7 +22,7 @@ export const mintedCredentials: Attack = {
 };
 
 export const heartbeatFlood: Attack = {
-  row: "more",
+  group: "more",
   what: "1,000 heartbeats of one node, 100 at once; rotations with a new idempotency key each, 50 at once",
   everyMs: 2000,
   async wave(attacker) {
@@ -37,7 +37,7 @@ export const heartbeatFlood: Attack = {
 };
 
 export const ruleChurn: Attack = {
-  row: "more",
+  group: "more",
   what: "rules made, changed and deleted without a pause, eight at once: the file of rules, its reloads, lines of audit",
   everyMs: 0,
   async wave(attacker) {

@@ -1,4 +1,4 @@
-// Neighbours of the findings, with an ingest key: bodies that are many, wide, deep or unlike what they announce.
+// More attacks, with an ingest key: bodies that are many, wide, deep or unlike what they announce.
 import { promisify } from "node:util";
 import { constants, gzip, zstdCompress } from "node:zlib";
 import { sign } from "../../../agent/protocol/signature.ts";
@@ -27,7 +27,7 @@ const spanOf = (rest: string): string =>
 const logsOf = (records: string): string => `{"resourceLogs":[{"scopeLogs":[{"logRecords":[${records}]}]}]}`;
 
 export const largestBodies: Attack = {
-  row: "more",
+  group: "more",
   what: "24 metric bodies of 31 MiB at once, uncompressed, again and again: the memory for bodies",
   everyMs: 2000,
   async wave(attacker) {
@@ -38,7 +38,7 @@ export const largestBodies: Attack = {
 };
 
 export const logFlood: Attack = {
-  row: "more",
+  group: "more",
   what: "16 senders of ordinary log bodies of 4 MB, each sends the next at once",
   everyMs: 0,
   async wave(attacker) {
@@ -55,7 +55,7 @@ export const logFlood: Attack = {
 };
 
 export const wideDays: Attack = {
-  row: "more",
+  group: "more",
   what: "forty small bodies at once whose records spread over thirty days: a part of a table for each day and body",
   everyMs: 1000,
   async wave(attacker) {
@@ -69,7 +69,7 @@ export const wideDays: Attack = {
 };
 
 export const newSeries: Attack = {
-  row: "more",
+  group: "more",
   what: "metric bodies of 200,000 series that have never been seen, two at once",
   everyMs: 2000,
   async wave(attacker) {
@@ -82,7 +82,7 @@ export const newSeries: Attack = {
 };
 
 export const deepAndWide: Attack = {
-  row: "more",
+  group: "more",
   what: "one span of 100,000 links, events or attributes; values nested 5,000 deep; 50,000 different keys; a source for each record",
   everyMs: 3000,
   async wave(attacker, turn) {
@@ -106,7 +106,7 @@ export const deepAndWide: Attack = {
 };
 
 export const bombs: Attack = {
-  row: "more",
+  group: "more",
   what: "gzip and zstd that unpack to 512 MiB of spaces, zstd with a window of 128 MiB, a hundred empty members, all at once",
   everyMs: 5000,
   async wave(attacker) {
@@ -130,7 +130,7 @@ export const bombs: Attack = {
 const EMPTY = Buffer.from("1f8b08000000000000ff03000000000000000000", "hex");
 
 export const drippingBodies: Attack = {
-  row: "more",
+  group: "more",
   what: "800 connections that are signed, announce 32 MiB, send 300 kB and fall silent",
   everyMs: 20_000,
   async wave(attacker) {

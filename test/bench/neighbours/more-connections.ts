@@ -1,4 +1,4 @@
-// Neighbours of the findings, without a key: connections that say little or nothing, or everything at once.
+// More attacks, without a key: connections that say little or nothing, or everything at once.
 import { randomUUID } from "node:crypto";
 import { sign } from "../../../agent/protocol/signature.ts";
 import type { Attack, Attacker } from "./attack.ts";
@@ -11,7 +11,7 @@ async function opened(attacker: Attacker, count: number, perSecond: number, part
 }
 
 export const silentConnections: Attack = {
-  row: "more",
+  group: "more",
   what: "4,000 connections that say nothing, or half a header, or ask once and are kept",
   everyMs: 60_000,
   async wave(attacker) {
@@ -24,7 +24,7 @@ export const silentConnections: Attack = {
 };
 
 export const pipelined: Attack = {
-  row: "more",
+  group: "more",
   what: "forty connections that each send 2,000 requests without reading: unknown paths, /openapi.json, log queries of a viewer",
   everyMs: 15_000,
   async wave(attacker) {
@@ -38,7 +38,7 @@ export const pipelined: Attack = {
 };
 
 export const loginFlood: Attack = {
-  row: "more",
+  group: "more",
   what: "without a key, from 50 addresses: 900 logins at once in bodies of 8 kB; 200 unknown keys; 100 bad install tokens",
   everyMs: 3000,
   async wave(attacker) {
@@ -63,7 +63,7 @@ export const loginFlood: Attack = {
 };
 
 export const allConnections: Attack = {
-  row: "more",
+  group: "more",
   what: "9,000 connections that are signed, each with a body that never comes: every place there is, at work",
   everyMs: 30_000,
   async wave(attacker) {

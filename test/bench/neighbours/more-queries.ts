@@ -1,4 +1,4 @@
-// Neighbours of the findings, with a viewer's or an administrator's session: queries and rules that cost the engines more than they say.
+// More attacks, with a viewer's or an administrator's session: queries and rules that cost the engines more than they say.
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import type { Attack, Attacker } from "./attack.ts";
@@ -33,7 +33,7 @@ async function inTurn(attacker: Attacker, calls: readonly (() => Promise<unknown
 }
 
 export const wideLabels: Attack = {
-  row: "more",
+  group: "more",
   what: "series, labels and values over 200,000 series, eight at once; instant queries that answer all of them",
   everyMs: 3000,
   prepare: (attacker) => storeSeries(attacker, "wide", 200_000),
@@ -58,7 +58,7 @@ export function doubling(depth: number): string {
 }
 
 export const costlyExpressions: Attack = {
-  row: "more",
+  group: "more",
   what: "WITH templates that double 26 times; ranges of a year by the second; nested subqueries; long alternations; as queries and as drafts of rules",
   everyMs: 2000,
   async wave(attacker) {
@@ -84,7 +84,7 @@ export const costlyExpressions: Attack = {
 };
 
 export const costlyRules: Attack = {
-  row: "more",
+  group: "more",
   what: "60 rules over 5,000 series each, all firing, and 40 whose expression computes for seconds",
   everyMs: 5000,
   prepare: (attacker) => storeSeries(attacker, "storm", 5000),
@@ -103,7 +103,7 @@ export const costlyRules: Attack = {
 };
 
 export const longHistories: Attack = {
-  row: "more",
+  group: "more",
   what: "status and history of a rule over a year, fifty at once; log and trace queries over the whole retention for what is not there",
   everyMs: 3000,
   async wave(attacker) {

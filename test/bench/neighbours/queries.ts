@@ -1,4 +1,4 @@
-// Attacks by a viewer's queries: large answers, slow conditions, PromQL that computes for minutes over nothing. Findings, items 3 to 5.
+// Attacks by a viewer's queries: large answers, slow conditions, PromQL that computes for minutes over nothing.
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import type { Attack, Attacker } from "./attack.ts";
@@ -29,7 +29,7 @@ async function storeLarge(attacker: Attacker): Promise<void> {
 }
 
 export const largeAnswers: Attack = {
-  row: "3",
+  group: "first",
   what: "six log queries at once over 500 records of 500 kB; three more that never read their answer",
   everyMs: 3000,
   prepare: storeLarge,
@@ -44,7 +44,7 @@ export const largeAnswers: Attack = {
 };
 
 export const slowLogQueries: Attack = {
-  row: "4",
+  group: "first",
   what: "log queries with 100 conditions over 360,000 rows: twelve waited for, 24 left after a second",
   everyMs: 5000,
   async prepare(attacker) {
@@ -67,7 +67,7 @@ export const slowLogQueries: Attack = {
 };
 
 export const costlyPromql: Attack = {
-  row: "5",
+  group: "first",
   what: "six at once: count(mode_over_time((rand(1)+rand(2))[6h:1s])) over six hours by the second, which needs no data",
   everyMs: 1000,
   async wave(attacker) {

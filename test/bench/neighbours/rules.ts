@@ -1,5 +1,4 @@
-// Attacks through alert rules: expressions for a quadratic parser, rules that fill the evaluator, drafts that nobody waits for. Findings,
-// items 6, 8 and 10.
+// Attacks through alert rules: expressions for a quadratic parser, rules that fill the evaluator, drafts that nobody waits for.
 import type { Attack, Attacker } from "./attack.ts";
 
 const VALIDATE = "/alerting/rules/validate";
@@ -10,7 +9,7 @@ const HUGE_RULES = 150;
 const HUGE_RULES_A_WAVE = 30;
 
 export const longExpressions: Attack = {
-  row: "6",
+  group: "first",
   what: "thirty expressions of 10 kB at once to validate: 1^1^1…, 1-1-1…, ((((1…",
   everyMs: 10_000,
   async wave(attacker, turn) {
@@ -32,7 +31,7 @@ export function hugeRule(attacker: Attacker): object {
 }
 
 export const hugeRules: Attack = {
-  row: "8",
+  group: "first",
   what: "150 rules of 20 annotations of 4,000 characters each, two at once; then two more every three seconds",
   everyMs: 3000,
   async wave(attacker, turn) {
@@ -43,7 +42,7 @@ export const hugeRules: Attack = {
 };
 
 export const abandonedDrafts: Attack = {
-  row: "10",
+  group: "first",
   what: "300 drafts to validate that the evaluator refuses, left after half a second",
   everyMs: 15_000,
   async wave(attacker) {

@@ -18,8 +18,8 @@ export function shownRun(result: RunResult): string {
     `ends: ${pod.ends.length} (${pod.ends.join(", ")}), ${pod.oomKills} processes killed for memory, ${pod.livenessKills} by liveness, ${pod.engineRestarts} starts of engines; away ${(pod.awayMs / 1000).toFixed(0)} s`,
     `probes failed: readiness ${pod.readinessFailures} of ${pod.readinessProbes}, liveness ${pod.livenessFailures} of ${pod.livenessProbes}`,
     table(
-      ["attack", "row", "answers"],
-      Object.entries(result.answers).map(([name, answers]) => [name, ATTACKS[name]?.row ?? "", tallyOf(Object.entries(answers))]),
+      ["attack", "group", "answers"],
+      Object.entries(result.answers).map(([name, answers]) => [name, ATTACKS[name]?.group ?? "", tallyOf(Object.entries(answers))]),
     ),
   ].join("\n\n");
 }
