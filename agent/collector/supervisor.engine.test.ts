@@ -1,3 +1,5 @@
+// The supervisor with the real collector, and with scripts in its place where a collector cannot be made to fail in that way. One file,
+// because a case is a few lines around one way to start it.
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";

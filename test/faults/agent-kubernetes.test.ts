@@ -1,5 +1,6 @@
 // The cluster agent's collector and the Kubernetes API: what it takes while the API is away, whose logs it reads when it is there, and what
-// an application can make the agent believe about itself. Real collector; the API's two calls are a stand-in that can be away.
+// an application can make the agent believe about itself. Real collector; the API's two calls are a stand-in that can be away. One file,
+// because all of it needs the same stand-in and the same agent around it.
 import { appendFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
 import { join } from "node:path";
