@@ -1,5 +1,5 @@
-// Bounds the memory of what ingest holds at once: bodies, compressed and decompressed, or the rows that they become. Invariant: what is
-// reserved never exceeds the limit, nor the share of one tenant, and every reservation is given back exactly once.
+// Bounds the memory of what is held at once: bodies, and what they become (decompressed, parsed, rows). Invariant: what is reserved never
+// exceeds the limit, nor the share of one tenant, or of one network where it is strangers'; every reservation is given back exactly once.
 import { ApiError } from "../errors.ts";
 
 const RETRY_AFTER_S = 1;

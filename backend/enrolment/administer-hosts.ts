@@ -6,13 +6,12 @@ import type { HostConfig } from "../../agent/protocol/enrolment.ts";
 import { audit } from "../auth/audit-log.ts";
 import { callerOf } from "../auth/request-identity.ts";
 import { idOf, ID_PARAMS, listOf, missing, NOTHING, OPTIONAL_TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
-import { isOnline } from "./heartbeat.ts";
+import { COLLECTOR_SCHEMA, isOnline } from "./heartbeat.ts";
 import { HOST_CONFIG_RESPONSE_SCHEMA, HOST_CONFIG_SCHEMA } from "./host-config-schema.ts";
 import { revokeKeysOf } from "./key-table.ts";
 import { CURSOR_QUERY, cutPage, PAGE_ROWS, readCursor, type CursorQuery } from "../http/list-page.ts";
 import { currentKeyTimes } from "./registry.ts";
 import type { EnrolmentDeps } from "./deps.ts";
-import { COLLECTOR_SCHEMA } from "./schema.ts";
 
 const common = { tags: ["enrolment"], security: [{ session: [] }] };
 const text = { type: ["string", "null"] } as const;

@@ -1,5 +1,4 @@
 // Administration of install tokens: mint, list, withdraw. Invariant: the token itself is shown once, to whoever minted it.
-// Registered by routes.ts.
 import { randomUUID } from "node:crypto";
 import type { FastifyInstance } from "fastify";
 import { sql } from "kysely";

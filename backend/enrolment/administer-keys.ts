@@ -1,5 +1,5 @@
 // Administration of keys for direct ingest: mint, list, revoke. Invariant: the key itself is shown once, to whoever minted it; a
-// revoked key stays in the list as nothing. Registered by routes.ts.
+// revoked key stays in the list as nothing.
 import type { FastifyInstance } from "fastify";
 import { sql } from "kysely";
 import { audit } from "../auth/audit-log.ts";

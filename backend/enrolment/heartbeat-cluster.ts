@@ -6,9 +6,8 @@ import { signerOf } from "../auth/request-identity.ts";
 import { bodyIsOptional, NOTHING } from "../http/schemas.ts";
 import { type ClusterBeat, MAX_NODES, writeClusterBeats } from "./cluster-beats.ts";
 import { Gathered } from "./gathered.ts";
-import { clipped, collectorOf, HEARTBEAT_BYTES, HEARTBEAT_SCHEMA, intervalOf } from "./heartbeat.ts";
+import { clipped, collectorOf, HEARTBEAT_BYTES, HEARTBEAT_SCHEMA, intervalOf, MAX_INSTALLATION } from "./heartbeat.ts";
 import type { EnrolmentDeps } from "./deps.ts";
-import { MAX_INSTALLATION } from "./schema.ts";
 
 const schema = {
   summary: "A cluster's agent is alive",

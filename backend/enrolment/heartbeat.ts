@@ -9,6 +9,9 @@ const MAX_INTERVAL_S = 3600;
 const ONLINE_INTERVALS = 3;
 const MAX_TEXT = 1000;
 
+/** Of the name of an installation: `<namespace>/<Secret>`. */
+export const MAX_INSTALLATION = 400;
+
 /** Far more than an agent reports. */
 export const HEARTBEAT_BYTES = 64 * 1024;
 
@@ -23,6 +26,12 @@ export const HEARTBEAT_SCHEMA = {
     installation: text,
     config: { type: "object", properties: { version: text, error: text } },
   },
+} as const;
+
+/** What lists show of it. */
+export const COLLECTOR_SCHEMA = {
+  type: ["object", "null"],
+  properties: { state: text, restarts: { type: "number" }, last_error: text },
 } as const;
 
 export function intervalOf(heartbeat: Heartbeat): number {

@@ -1,5 +1,5 @@
 // GET /api/v1/agents/{id}/config: a host asks for its own remote configuration. Invariant: another host's id is 404, whatever key
-// signs. Registered by routes.ts.
+// signs.
 import type { FastifyInstance } from "fastify";
 import type { HostConfigResponse } from "../../agent/protocol/enrolment.ts";
 import { signerOf } from "../auth/request-identity.ts";

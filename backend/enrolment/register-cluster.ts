@@ -1,5 +1,5 @@
 // POST /api/clusters/register: a cluster's agent trades an install token for an API key. Invariant: a cluster_uid that the
-// organisation already has keeps its cluster_id, and its older keys end within the overlap; an installation that is alive is not driven out by another. Registered by routes.ts.
+// organisation already has keeps its cluster_id, and its older keys end within the overlap; an installation that is alive is not driven out by another.
 import { randomUUID } from "node:crypto";
 import type { FastifyInstance } from "fastify";
 import { ORG_ID_HEADER, REGISTER_CLUSTER_PATH, ROTATION_OVERLAP_MS, type RegisterClusterRequest } from "../../agent/protocol/enrolment.ts";
@@ -8,11 +8,10 @@ import { audit } from "../auth/audit-log.ts";
 import { ApiError } from "../errors.ts";
 import { nameSchema, TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
 import { installTokenGuard, spendInstallToken, type Enrol } from "./install-token.ts";
-import { offlineAfterMs } from "./heartbeat.ts";
+import { MAX_INSTALLATION, offlineAfterMs } from "./heartbeat.ts";
 import { mintKey, retireOtherKeys } from "./key-table.ts";
 import { currentKeyTimes } from "./registry.ts";
 import type { EnrolmentDeps } from "./deps.ts";
-import { MAX_INSTALLATION } from "./schema.ts";
 import type { ClusterTable, EnrolmentTables } from "./table.ts";
 
 const schema = {

@@ -1,5 +1,5 @@
 // POST /api/v1/agents/register: a host's agent trades an install token for an API key. Invariant: a machine_id that the organisation
-// already has keeps its agent_id and its remote configuration. Registered by routes.ts.
+// already has keeps its agent_id and its remote configuration.
 import { randomUUID } from "node:crypto";
 import type { FastifyInstance } from "fastify";
 import { ORG_ID_HEADER, REGISTER_HOST_PATH, ROTATION_OVERLAP_MS, type RegisterHostRequest } from "../../agent/protocol/enrolment.ts";

@@ -1,6 +1,6 @@
 // POST /api/clusters/rotate-key: a cluster's agent replaces its key; old and new overlap for 5 minutes. Invariant: a lost answer can
 // be asked for again with the same Idempotency-Key, during the overlap and, until the new key has signed (24 hours at most), after
-// it; a cluster has one current key and at most those in overlap. Registered by routes.ts. Source: docs/decisions.md, "Enrolment".
+// it; a cluster has one current key and at most those in overlap. Source: docs/decisions.md, "Enrolment".
 import type { FastifyInstance } from "fastify";
 import type { Transaction } from "kysely";
 import { ROTATE_KEY_PATH, ROTATION_OVERLAP_MS, type RotateKeyResponse } from "../../agent/protocol/enrolment.ts";

@@ -1,4 +1,4 @@
-// The tables of enrolment as kysely sees them; made by engines/relational/migrations/010-enrolment.sql. Used within enrolment/.
+// The tables of enrolment as kysely sees them; made by engines/relational/migrations/010-enrolment.sql.
 import type { ColumnType, Generated } from "kysely";
 import type { HostConfig } from "../../agent/protocol/enrolment.ts";
 import type { KeyKind } from "../auth/request-identity.ts";
