@@ -1,6 +1,6 @@
-// `npm run test:e2e`: the end-to-end suite on a real cluster. Where a container engine runs: a kind cluster, both images built and
-// loaded (hack/kind-up). Else the cluster that KUBECONFIG names, whose nodes have the images atherops-agent:VERSION and
-// atherops-backend:VERSION of package.json already. Else it says what is missing.
+// `npm run test:e2e`: the end-to-end suite on a real cluster. Where a container engine runs: a kind cluster, the images built and
+// loaded (hack/kind-up). Else the cluster that KUBECONFIG names, whose nodes have the images atherops-agent:VERSION,
+// atherops-backend:VERSION and atherops-backend:VERSION-lean of package.json already. Else it says what is missing.
 import { spawnSync } from "node:child_process";
 import packageFile from "../package.json" with { type: "json" };
 
@@ -10,7 +10,7 @@ if (!process.env["KUBECONFIG"]) {
   if (spawnSync("docker", ["info"], { stdio: "ignore" }).status !== 0) {
     console.error(
       "npm run test:e2e: there is neither a running container engine (docker info) nor KUBECONFIG.\n" +
-        `Start Docker, or set KUBECONFIG to a cluster whose nodes have the images atherops-agent:${version} and atherops-backend:${version}.`,
+        `Start Docker, or set KUBECONFIG to a cluster whose nodes have the images atherops-agent:${version}, atherops-backend:${version} and atherops-backend:${version}-lean.`,
     );
     process.exit(1);
   }

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { mkdir, rm, unlink, writeFile } from "node:fs/promises";
 import { type ClickHouseClient, createClient } from "@clickhouse/client";
+import { StartError } from "../../startup-error.ts";
 import { freeBuffer } from "../free-buffer.ts";
 import { untilAborted } from "./cancel.ts";
 import type { Engine, Insert } from "./engine.ts";
@@ -31,6 +32,20 @@ type ClientConnection = NonNullable<NonNullable<Parameters<typeof createClient>[
 /** Of each read: what tenants ask leaves half of the processor to those that send and to the other engines. */
 const READ_THREADS = Math.max(1, Math.floor(availableParallelism() / 2));
 
+/** Required here, not imported above: a backend with an external engine runs without chDB being installed, as in the lean image. */
+function installedEngine() {
+  const require = createRequire(import.meta.url);
+  try {
+    const { createChdbConnection } = require("chdb/connection") as typeof import("chdb/connection");
+    const { drainPending } = require("chdb") as typeof import("chdb");
+    return { createChdbConnection, drainPending };
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== "MODULE_NOT_FOUND") throw cause;
+    const what = "the embedded ClickHouse (chDB) is not installed here";
+    throw new StartError(`${what}: set CLICKHOUSE_URL, or use the image with embedded engines`, { cause });
+  }
+}
+
 /** Opens the engine under `dataDir`, which no other process may use (data-dir/lock.ts). `threads`: the size of libuv's pool. */
 export async function openEmbedded(dataDir: string, threads = DEFAULT_THREADS): Promise<Engine> {
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
@@ -38,10 +53,7 @@ export async function openEmbedded(dataDir: string, threads = DEFAULT_THREADS): 
   const folder = join(dataDir, "inserts");
   await rm(folder, { recursive: true, force: true });
   await mkdir(folder, { mode: 0o700 });
-  // Required here, not imported above: a backend with an external engine runs without chDB being installed.
-  const require = createRequire(import.meta.url);
-  const { createChdbConnection } = require("chdb/connection") as typeof import("chdb/connection");
-  const { drainPending } = require("chdb") as typeof import("chdb");
+  const { createChdbConnection, drainPending } = installedEngine();
   // chDB's declarations are CommonJS, the client's are not: the same interface, told apart by the compiler.
   const connect = (): ClientConnection => createChdbConnection({ path: dataDir }) as unknown as ClientConnection;
   const open = (): ClickHouseClient => createClient({ connection: connect() });

@@ -1,0 +1,64 @@
+// What the Dockerfiles promise of the images, as far as reading them tells. How large the images are, test/e2e/images.test.ts holds.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { ROOT } from "./bundle.ts";
+
+/** Instructions that bring nothing into an image but their own words. */
+const WORDS = ["ENV", "WORKDIR", "USER", "EXPOSE", "ENTRYPOINT", "CMD", "VOLUME"];
+
+interface Stage {
+  readonly base: string;
+  readonly name: string | undefined;
+  readonly instructions: string[];
+}
+
+function stagesOf(dockerfile: string): Stage[] {
+  const lines = readFileSync(join(ROOT, dockerfile), "utf8").replaceAll("\\\n", " ").split("\n");
+  const stages: Stage[] = [];
+  for (const line of lines.filter((text) => /^[A-Z]/.test(text))) {
+    const [, base, name] = /^FROM (\S+)(?: AS (\S+))?$/.exec(line) ?? [];
+    if (base) stages.push({ base, name, instructions: [] });
+    else stages.at(-1)?.instructions.push(line);
+  }
+  return stages;
+}
+
+/** All that ends up in the image of a target, the last stage by default: its stage's, and those of the stages that it is built on. */
+function shipped(dockerfile: string, target?: string): string[] {
+  const stages = stagesOf(dockerfile);
+  const all: string[] = [];
+  for (let stage = target ? stages.find(({ name }) => name === target) : stages.at(-1); ;) {
+    if (!stage) throw new Error(`${dockerfile}: no stage ${target}`);
+    const { base, instructions } = stage;
+    all.unshift(...instructions);
+    stage = stages.find(({ name }) => name === base);
+    if (!stage) return [`FROM ${base}`, ...all];
+  }
+}
+
+describe.each([
+  ["Dockerfile.agent", undefined],
+  ["Dockerfile.backend", "lean"],
+  ["Dockerfile.backend", "embedded"],
+  ["Dockerfile.backend", undefined],
+])("the image of %s, target %s", (dockerfile, target) => {
+  test("starts from nothing and only takes what other stages laid out: no file lies unseen in a lower layer", () => {
+    const [from, ...instructions] = shipped(dockerfile, target);
+    expect(from).toBe("FROM scratch");
+    const files = instructions.filter((line) => !WORDS.includes(line.split(" ")[0] ?? ""));
+    expect(files.length).toBeGreaterThan(2);
+    for (const line of files) expect(line).toMatch(/^COPY --from=[a-z-]+ \/\S+ \S+$/);
+    expect(files.filter((line) => line.endsWith(" /"))).toEqual(["COPY --from=system /image /"]);
+  });
+
+  test("runs as user 1000, and finds its programs", () => {
+    const instructions = shipped(dockerfile, target);
+    expect(instructions).toContain("USER 1000:1000");
+    expect(instructions).toContainEqual(expect.stringMatching(/^ENV PATH=\S*\/usr\/local\/bin:/));
+  });
+});
+
+test("without a target the backend is the one with embedded engines", () => {
+  expect(shipped("Dockerfile.backend")).toEqual(shipped("Dockerfile.backend", "embedded"));
+});
