@@ -8,7 +8,7 @@ const NAMES =
   "a up http.rate bool on ignoring group_left prefix fill by without offset limit default or and inf nan start ru ttf max sum é".split(" ");
 const STRINGS = ['"s"', '""', "'a b'", '"bool"', '"inf"', '"sum"', '"\\""', "`x`", '"__name__"'];
 const name = fc.constantFrom(...NAMES);
-const number = fc.constantFrom("1", "0", "5m", "1e5", ".5", "0x1f", "1Mi", "inf", "1i", "1e400", "$__interval");
+const number = fc.constantFrom("1", "0", "5m", "1e5", ".5", "0x1f", "1Mi", "inf", "1i", "1e400", "9999999999999999999", "$__interval");
 const text = fc.constantFrom(...STRINGS);
 const filter = fc.oneof(
   fc.tuple(fc.oneof(name, text, fc.constant("__name__")), fc.constantFrom("=", "!=", "=~", "!~"), text).map((parts) => parts.join("")),
@@ -46,7 +46,7 @@ const { expression } = fc.letrec<{ expression: string }>((tie) => ({
     tie("expression").map((inner) => `${inner} keep_metric_names`),
     fc
       .tuple(
-        fc.constantFrom("sum", "max", "rate", "label_set", "ru", "alias", "on", "union"),
+        fc.constantFrom("sum", "max", "rate", "label_set", "ru", "alias", "on", "union", "limit_offset"),
         fc.array(tie("expression"), { maxLength: 2 }),
       )
       .chain(([call, list]) =>

@@ -1,7 +1,9 @@
 // Keeps expressions away that would end the engine. Before it evaluates operators, the engine prints what it has read and reads that
 // again; where its own print is no expression, it panics, and every tenant's metrics are away until it is back (metricsql v0.87,
 // optimizer.go, Clone). Such prints come from words of the language that stand as names, strings beside operators, unusual names and
-// braces. Invariant: what passes prints as an expression, because all of that is refused; there is another way to write each of it.
+// braces. It panics as well where a moment overflows. Invariant: what passes prints as an expression and stays near our time, because all
+// of that is refused; there is another way to write each of it.
+import { expressionDurationMs } from "../../../agent/common/duration.ts";
 import { ExpressionError, tokenize, type Token } from "./expression-tokens.ts";
 
 /** Words of the language; each has its place, and is a name nowhere. */
@@ -41,6 +43,13 @@ const COMPARISONS = new Set(["==", "!=", "<", ">", "<=", ">="]);
 const LABEL_OPERATORS = new Set(["=", "!=", "=~", "!~"]);
 /** The engine's own limit for a query; selectors have none there. */
 const MAX_BYTES = 16 * 1024;
+/** Of a window and an offset: 100 years. */
+const MAX_DURATION_MS = 100 * 365 * 86_400_000;
+/** What a step is taken for. */
+const STEP_MS = 300_000;
+const COUNT = /^\d{1,9}$/;
+/** After `@`. */
+const SECONDS = /^\d{1,11}(?:\.\d*)?$/;
 /** A name that the engine's escapes carry through: its print has no quotes. */
 const PLAIN_NAME = /^[\p{L}\p{N}_:.\-/ ]+$/u;
 
@@ -88,6 +97,8 @@ class Guard {
     const inside = this.#open.at(-1);
     if (token.kind === "name") this.#name(token, inside);
     if (token.kind === "text") this.#string(inside);
+    if (inside === "window") withinReach(token.text.replace(":", ""));
+    else if (token.kind === "number" && this.#isOffset()) withinReach(token.text);
     if (token.kind !== "symbol") return undefined;
     if (token.text === "{") this.#braces();
     else if (token.text === "@") this.#moment();
@@ -95,6 +106,11 @@ class Guard {
     else if (token.text === "(") this.#open.push(this.#parentheses());
     else if (token.text === ")" || token.text === "]") return this.#open.pop();
     return undefined;
+  }
+
+  #isOffset(): boolean {
+    const before = this.#word(-1);
+    return before?.word === "offset" || (before?.text === "-" && this.#word(-2)?.word === "offset");
   }
 
   #parentheses(): Open {
@@ -110,9 +126,16 @@ class Guard {
     const word = text.toLowerCase();
     const isLabel = inside === "labels" || inside === "matching";
     if (isLabel || inside === "window") return;
+    if (word === "limit_offset" && !this.#hasPlainLimits()) throw new ExpressionError("takes two numbers first in limit_offset(5, 10, q)");
     if (AGGREGATIONS.has(word) && this.#word(1)?.text !== "(" && !GROUPING.has(this.#word(1)?.word ?? "")) this.#aggregation ??= word;
     if (OPERATORS.has(word) || word === "keep_metric_names") this.#operator ??= word;
     if (WORDS.has(word) && !this.#isInPlace(word)) throw onlyMatched(text, " there");
+  }
+
+  /** The engine slices by these without looking at them (promql/transform.go). */
+  #hasPlainLimits(): boolean {
+    const [open, limit, comma, offset, end] = [1, 2, 3, 4, 5].map((at) => this.#word(at)?.text ?? "");
+    return open === "(" && COUNT.test(limit ?? "") && comma === "," && COUNT.test(offset ?? "") && end === ",";
   }
 
   /** Whether a word of the language stands where it has its meaning, so that the engine never takes it for a name. */
@@ -148,11 +171,12 @@ class Guard {
       throw new ExpressionError("takes strings as arguments of functions and as values of labels only");
   }
 
-  /** `@` takes a number, start() or end(): the print of anything else may end elsewhere. */
+  /** `@` takes a time of this age, start() or end(): the print of others may end elsewhere, and far times overflow in the engine. */
   #moment(): void {
     const after = this.#word(1);
     const isEdge = (after?.word === "start" || after?.word === "end") && this.#word(2)?.text === "(" && this.#word(3)?.text === ")";
-    if (after?.kind !== "number" && !isEdge) throw new ExpressionError("takes a time in seconds, start() or end() after @");
+    if (!isEdge && !(after?.kind === "number" && SECONDS.test(after.text)))
+      throw new ExpressionError("takes a time in seconds, start() or end() after @");
   }
 
   /** `{name="value", … or …}`, up to the brace that closes it. */
@@ -216,6 +240,14 @@ function isOperator({ kind, text }: Token): boolean {
 
 function onlyMatched(name: string, where: string): ExpressionError {
   return new ExpressionError(`does not take ${quoted(name)}${where}; a metric of that name is {__name__=~${quoted(name)}}`);
+}
+
+/** Of a window's part or an offset. */
+function withinReach(text: string): void {
+  if (/^(?:[-\]]?|\$.*)$/.test(text)) return;
+  const ms = expressionDurationMs(text, STEP_MS);
+  if (ms === undefined || ms > MAX_DURATION_MS)
+    throw new ExpressionError(`takes durations such as 5m or 1h30m up to 100y, not ${quoted(text)}`);
 }
 
 function plainName({ text }: Token): string {
