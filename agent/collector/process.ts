@@ -8,6 +8,7 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
+import { ask } from "../common/ask.ts";
 import type { Log } from "../log.ts";
 import { FILES_EXPORTER, HEALTH_PORT_VARIABLE, METRICS_PORT_VARIABLE } from "./config.ts";
 import { LastLines, reemit } from "./child-log.ts";
@@ -91,7 +92,7 @@ export class CollectorProcess {
   /** True when the queue of the files has no room for another batch, as far as can be told. */
   async #filesWait(): Promise<boolean> {
     try {
-      const text = await (await fetch(this.metricsUrl, { signal: AbortSignal.timeout(1000) })).text();
+      const { text } = await ask(this.metricsUrl, { signal: AbortSignal.timeout(1000) });
       const value = (name: string): number =>
         Number(
           text
@@ -117,9 +118,7 @@ export class CollectorProcess {
 
   async #ask(withinMs: number): Promise<number | undefined> {
     try {
-      const answer = await fetch(this.#healthUrl, { signal: AbortSignal.timeout(withinMs) });
-      await answer.arrayBuffer();
-      return answer.status;
+      return (await ask(this.#healthUrl, { signal: AbortSignal.timeout(withinMs) })).status;
     } catch {
       return undefined;
     }

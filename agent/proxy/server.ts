@@ -2,10 +2,11 @@
 // it answers success only after the backend's 204; nothing of the caller's headers but Content-Encoding travels on. It starts before the
 // collector and stops after it; without a key yet it answers 503. Routes and answers: docs/decisions.md, "The agent's proxy".
 import { once } from "node:events";
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Logger } from "pino";
 import { bareHost, isLoopback } from "../common/host-name.ts";
+import { createServer } from "../common/node-http.ts";
 import type { CredentialSource } from "../credentials/store.ts";
 import type { Compression, ListenAddress, Signal } from "../settings.ts";
 import type { Upstream } from "../upstream/pool.ts";

@@ -2,8 +2,9 @@
 // /status (all of it as JSON), /metrics (for Prometheus, the collector's own among them). Invariant: no secret is in any answer, and none
 // depends on the backend being reachable, so that an outage of the backend restarts no agent.
 import { once } from "node:events";
-import { createServer, type Server, type ServerResponse } from "node:http";
+import type { Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { createServer } from "../common/node-http.ts";
 import { renderMetrics } from "./metrics.ts";
 import { inValueNames, type ListenAddress } from "../settings.ts";
 import type { AgentStatus, HealthSource } from "./status.ts";

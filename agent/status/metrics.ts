@@ -1,6 +1,7 @@
 // The agent's own metrics as exposition text, made from its status at each scrape, followed by what the collector says of itself (its
 // queue, what it refused, its memory).
 import { Counter, Gauge, Registry } from "prom-client";
+import { ask } from "../common/ask.ts";
 import type { AgentStatus, HealthSource } from "./status.ts";
 
 const COLLECTOR_SCRAPE_MS = 2000;
@@ -89,8 +90,7 @@ function seconds(rfc3339: string | null | undefined): number | undefined {
 async function collectorMetrics(url: string | undefined): Promise<string> {
   if (url === undefined) return "";
   try {
-    const answer = await fetch(url, { signal: AbortSignal.timeout(COLLECTOR_SCRAPE_MS) });
-    return await answer.text();
+    return (await ask(url, { signal: AbortSignal.timeout(COLLECTOR_SCRAPE_MS) })).text;
   } catch {
     // Safe: `atherops_agent_collector_running` tells, and a scrape must not fail because the collector restarts.
     return "";

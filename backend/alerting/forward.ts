@@ -2,7 +2,7 @@
 // forwarded, to paths that are put together here and never taken from the request; nothing is read or forwarded for who is not logged
 // in; answers are those of the service, byte for byte.
 import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema, InjectOptions } from "fastify";
-import { Pool } from "undici";
+import { Pool } from "../engines/http-pool.ts";
 import { onBehalfOf } from "../http/client-gone.ts";
 import { ApiError } from "../errors.ts";
 import type { Guards } from "../auth/request-identity.ts";

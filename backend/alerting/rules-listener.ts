@@ -3,11 +3,12 @@
 // with the last rules it knows, because a vmalert that starts without rules forgets its alerts. They are sent group by group: all of
 // them in one piece could be more than fits in one.
 import { createHash, timingSafeEqual } from "node:crypto";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
+import { createServer } from "../../agent/common/node-http.ts";
 import { Outage } from "../../agent/common/outage.ts";
 import { ruleFileParts } from "../engines/vmalert/rule-file.ts";
 import { keepNewestConnections } from "../admission/newest-connections.ts";

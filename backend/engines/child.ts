@@ -3,6 +3,7 @@
 import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import { execa } from "execa";
+import { ask } from "../../agent/common/ask.ts";
 import { Loop, pause, pollUntil } from "../../agent/common/loop.ts";
 import { maskSecrets } from "../../agent/common/mask.ts";
 import { Outage } from "../../agent/common/outage.ts";
@@ -235,8 +236,7 @@ class SupervisedChild implements EngineChild {
     const { readyUrl, loginUrl } = this.#options;
     for (const asked of loginUrl === undefined ? [readyUrl] : [readyUrl, loginUrl]) {
       const { url, headers } = loginOf(asked);
-      const answer = await fetch(url, { signal: within, headers }).catch(() => undefined);
-      await answer?.body?.cancel();
+      const answer = await ask(url, { signal: within, headers }).catch(() => undefined);
       if (!answer?.ok) return false;
     }
     return true;

@@ -1,8 +1,8 @@
 // How an error becomes an answer, for requests that have a route and for those that never get one. Invariant: the body is always
 // {"error": code, "message"} with a code of errors.ts; no 5xx body tells its cause; no message quotes a regular expression.
 import { randomUUID } from "node:crypto";
-import { STATUS_CODES } from "node:http";
 import type { FastifyError, FastifyReply, FastifyRequest } from "fastify";
+import { STATUS_CODES } from "../../agent/common/node-http.ts";
 import { ApiError, ERROR_CODES } from "../errors.ts";
 
 /** Logs what is the operator's to know, and answers. */

@@ -1,8 +1,9 @@
 // Answers requests that reach no handler: not HTTP, too slow, too large a head, no such path, another method. Invariant: all of it is
 // decided from the head of a request, before anything of its body is read, and is answered in our own form.
-import { METHODS, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { METHODS } from "../../agent/common/node-http.ts";
 import { rawAnswer } from "./error-answer.ts";
 import { ApiError } from "../errors.ts";
 

@@ -1,7 +1,7 @@
 // Samples in and out of VictoriaMetrics, single node or cluster, embedded or not. Invariant: every write and every query carries the
 // tenant as `extra_label=org_id=…`, which the engine puts over whatever the body says and adds to every selector of an expression;
 // nothing of a caller's own extra_label or extra_filters ever gets here; and tenants' queries leave the engine room for the evaluator.
-import { Pool } from "undici";
+import { Pool } from "../engines/http-pool.ts";
 import { whyNotAsked } from "../engines/victoria-metrics/expression-guard.ts";
 import { JournalFullError } from "../engines/victoria-metrics/journal.ts";
 import { ApiError } from "../errors.ts";

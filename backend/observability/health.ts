@@ -1,9 +1,10 @@
 // The listener for operators and orchestrators: /healthz (the process answers), /readyz (it can serve something; each engine by name; 503
 // when none answers or the process is draining), /metrics. Invariant: no authentication, so nothing of a tenant or a secret is in it; and
 // one engine that is slow or away does not take the replica out of service, because the others still serve.
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Registry } from "prom-client";
+import { createServer } from "../../agent/common/node-http.ts";
 import { Outage } from "../../agent/common/outage.ts";
 import { keepNewestConnections } from "../admission/newest-connections.ts";
 import type { Log } from "./log.ts";

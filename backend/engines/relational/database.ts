@@ -5,7 +5,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { Kysely, PGliteDialect, type Dialect } from "kysely";
 import type { Log } from "../../observability/log.ts";
-import { postgresDialect, type PoolOptions } from "../postgres/dialect.ts";
+import type { PoolOptions } from "../postgres/dialect.ts";
 import { SqliteThreadDialect } from "../sqlite/dialect.ts";
 import { ACCOUNTS_FILE, ACCOUNTS_MADE, openSqlite, requireNewFolder } from "../sqlite/open.ts";
 import { migrate } from "./migrate.ts";
@@ -32,7 +32,11 @@ const SHARED_BUFFERS = "16MB";
 
 /** Opens the store. The embedded one is opened here and now; PostgreSQL connects, and connects again, with each statement. */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
-  if (options.url) return databaseOf("postgresql", postgresDialect(options.url, options));
+  if (options.url) {
+    // Imported only where it is used: its driver is a hundred files.
+    const { postgresDialect } = await import("../postgres/dialect.ts");
+    return databaseOf("postgresql", postgresDialect(options.url, options));
+  }
   const { dataDir, log } = options;
   const file = join(dataDir, ACCOUNTS_FILE);
   if (!existsSync(file)) {

@@ -4,10 +4,11 @@
 import { createHash } from "node:crypto";
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { sql, type Kysely } from "kysely";
 import { advisoryLock } from "./lock.ts";
 
-const FOLDER = join(import.meta.dirname, "migrations");
+const FOLDER = fileURLToPath(new URL("./migrations/", import.meta.url));
 
 /** An opened store, whichever engine it is. */
 interface Migrated {

@@ -1,6 +1,6 @@
 // Talks to a vmalert over HTTP, embedded or not: what it has loaded and how that stands, and "load again". Invariant: read-only but
 // for the reload; a vmalert that cannot be reached or answers nonsense is an EvaluatorError. Knows no domain.
-import { Pool } from "undici";
+import { Pool } from "../http-pool.ts";
 
 /** A rule as vmalert has it loaded (`/api/v1/rules`); only what is used here. */
 export interface LoadedRule {
