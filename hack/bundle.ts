@@ -7,7 +7,8 @@ import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "
 import { isBuiltin } from "node:module";
 import { basename, dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
-import { build } from "esbuild";
+import { build, type BuildOptions, type BuildResult } from "esbuild";
+import { packageOf } from "./imports.ts";
 
 export const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 
@@ -20,8 +21,26 @@ export const PROGRAMS = {
 
 export type ProgramName = keyof typeof PROGRAMS;
 
-/** CommonJS packages ask for `require`, which a module does not have. */
-const REQUIRE = 'import { createRequire as __createRequire } from "node:module"; const require = __createRequire(import.meta.url);';
+/** What every bundle is made with. */
+export const COMMON = {
+  absWorkingDir: ROOT,
+  write: false,
+  bundle: true,
+  inject: ["hack/stack-traces.ts"],
+  platform: "node",
+  target: "node24",
+  // In an image there is no tsconfig.json, and nothing of it matters here.
+  tsconfigRaw: {},
+  format: "esm",
+  // CommonJS packages ask for `require`, which a module does not have.
+  banner: { js: 'import { createRequire as __createRequire } from "node:module"; const require = __createRequire(import.meta.url);' },
+  sourcemap: "linked",
+  // A source map names the sources; their text is in the repository, at the release's tag.
+  sourcesContent: false,
+  metafile: true,
+  legalComments: "none",
+  logLevel: "warning",
+} as const satisfies BuildOptions;
 
 /** Writes the bundle into `folder` and answers the packages that are inside, `name@version`, sorted. */
 export async function bundle(program: ProgramName, folder: string): Promise<string[]> {
@@ -31,37 +50,24 @@ export async function bundle(program: ProgramName, folder: string): Promise<stri
 
 /** The same of any file of the tree: `entry` is relative to its root. */
 export async function bundleFile(entry: string, name: string, folder: string): Promise<string[]> {
-  const { metafile, outputFiles } = await build({
-    absWorkingDir: ROOT,
-    entryPoints: [entry],
-    // Not where it is written: the map names its sources relative to this.
-    outfile: join(ROOT, `${name}.js`),
-    write: false,
-    bundle: true,
-    inject: ["hack/stack-traces.ts"],
-    platform: "node",
-    target: "node24",
-    // In an image there is no tsconfig.json, and nothing of it matters here.
-    tsconfigRaw: {},
-    format: "esm",
-    banner: { js: REQUIRE },
-    sourcemap: "linked",
-    // A source map names the sources; their text is in the repository, at the release's tag.
-    sourcesContent: false,
-    metafile: true,
-    legalComments: "none",
-    logLevel: "warning",
-  });
+  // Not where it is written: the map names its sources relative to this.
+  const built = await build({ ...COMMON, entryPoints: [entry], outfile: join(ROOT, `${name}.js`) });
+  const packages = writeBundle(built, [], folder);
+  chmodSync(join(folder, `${name}.js`), 0o755);
+  return packages;
+}
+
+/** Writes what was built, and the licences; nothing but node: and `outside` may be left to be found at run time. Answers as `bundle`. */
+export function writeBundle({ metafile, outputFiles }: BuildResult<typeof COMMON>, outside: readonly string[], folder: string): string[] {
   const inputs = Object.keys(metafile.inputs);
   const strays = inputs.filter((file) => /\.(test|fixture)\.ts$|(^|\/)test\//.test(file) && !file.includes("node_modules/"));
   if (strays.length > 0) throw new Error(`tests are no part of a program: ${strays.join(", ")}`);
-  const loadedLater = Object.values(metafile.outputs).flatMap(({ imports }) => imports.map(({ path }) => path));
-  const absent = loadedLater.filter((path) => !isBuiltin(path));
+  const loadedLater = Object.values(metafile.outputs).flatMap(({ imports }) => imports.filter(({ external }) => external));
+  const absent = loadedLater.map(({ path }) => path).filter((path) => !isBuiltin(path) && !outside.includes(packageOf(path) ?? ""));
   if (absent.length > 0) throw new Error(`not in the bundle: ${absent.join(", ")}`);
   const packages = packagesOf(inputs);
   mkdirSync(folder, { recursive: true });
   for (const { path, contents } of outputFiles) writeFileSync(join(folder, basename(path)), contents);
-  chmodSync(join(folder, `${name}.js`), 0o755);
   writeFileSync(join(folder, "LICENSES.txt"), packages.map(licence).join("\n"));
   return packages.map(({ id }) => id);
 }

@@ -6,12 +6,12 @@ import { closeSync, openSync, readSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-const BUNDLE = fileURLToPath(import.meta.url);
+const FOLDER = dirname(fileURLToPath(import.meta.url));
 const MOST_KNOWN = 1000;
 const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const VALUE_OF = Int8Array.from({ length: 256 }, (_, code) => DIGITS.indexOf(String.fromCharCode(code)));
 const [COMMA, SEMICOLON] = [",", ";"].map((character) => character.charCodeAt(0));
-/** `line:column` in the bundle → `path:line:column` in the sources. */
+/** `file:line:column` in the bundle → `path:line:column` in the sources. */
 const known = new Map<string, string>();
 
 Error.prepareStackTrace = (error, frames) => {
@@ -30,21 +30,20 @@ function headOf(error: Error): string {
 /** A frame such as `run (file:///app/agent.js:7:12)` with its place in the sources. */
 function named(frame: string): string {
   const place = /(?:file:\/\/)?(\/[^()]*):(\d+):(\d+)/.exec(frame);
-  if (place?.[1] !== BUNDLE) return frame;
-  const [text, , line = "", column = ""] = place;
-  const key = `${line}:${column}`;
+  const [text = "", file = "", line = "", column = ""] = place ?? [];
+  if (dirname(file) !== FOLDER) return frame;
   try {
-    const source = known.get(key) ?? sourceOf(Number(line), Number(column)) ?? text;
-    if (known.size < MOST_KNOWN) known.set(key, source);
+    const source = known.get(text) ?? sourceOf(file, Number(line), Number(column)) ?? text;
+    if (known.size < MOST_KNOWN) known.set(text, source);
     return frame.replace(text, source);
   } catch {
     return frame;
   }
 }
 
-/** What stands at `line:column` (from 1) of the bundle. A map is a text of differences, so all before it is read, and nothing kept. */
-function sourceOf(line: number, column: number): string | undefined {
-  const map = openSync(`${BUNDLE}.map`, "r");
+/** What stands at `line:column` (from 1) of a file. A map is a text of differences, so all before it is read, and nothing kept. */
+function sourceOf(file: string, line: number, column: number): string | undefined {
+  const map = openSync(`${file}.map`, "r");
   try {
     const chunk = Buffer.allocUnsafeSlow(64 * 1024);
     let head = "";
@@ -68,7 +67,7 @@ function sourceOf(line: number, column: number): string | undefined {
 
 function placeIn(head: string, [source = 0, line = 0, column = 0]: readonly number[]): string {
   const { sources } = JSON.parse(head) as { sources: readonly string[] };
-  return `${join(dirname(BUNDLE), sources[source] ?? "")}:${line + 1}:${column + 1}`;
+  return `${join(FOLDER, sources[source] ?? "")}:${line + 1}:${column + 1}`;
 }
 
 /** Reads mappings up to one place of the bundle; `found` is then its source's number, line and column. */
