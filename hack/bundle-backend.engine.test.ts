@@ -80,9 +80,11 @@ test("a trace names the sources, also of what lies in a chunk", async () => {
       env: { DATA_DIR: join(folder.path, "unused") },
     },
   );
-  const { stderr } = (await run.catch((error: { stderr: string }) => error)) as { stderr: string };
+  const { stderr } = await run.catch((error: { stderr: string }) => error);
   const [, line = ""] = /Error: no signals\n[^]*at serve \(.*backend\/serve\.ts:(\d+):\d+\)/.exec(stderr) ?? [];
-  expect(readFileSync(join(ROOT, "backend/serve.ts"), "utf8").split("\n")[Number(line) - 1], stderr).toContain("createLog(settings.logLevel)");
+  expect(readFileSync(join(ROOT, "backend/serve.ts"), "utf8").split("\n")[Number(line) - 1], stderr).toContain(
+    "createLog(settings.logLevel)",
+  );
   expect(stderr).toMatch(/at .*backend\/main\.ts:\d+:\d+/);
   expect(stderr).not.toContain(`${to}/atherops-backend.js:`);
 });
