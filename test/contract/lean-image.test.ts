@@ -1,38 +1,29 @@
 // What the lean image's program is, as Dockerfile.backend puts it together: the backend without the packages of the embedded engines.
 // Invariant: over engines outside it lacks nothing, and where one of those packages is needed it says what to set.
-import { cpSync, existsSync, mkdirSync, readFileSync } from "node:fs";
+import { cpSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { bundleBackend, OUTSIDE } from "../../hack/bundle-backend.ts";
 import { login, makeTenant, startBackend, type BackendPlace } from "../fixtures/backend-process.ts";
 import { FIRST_PASSWORD, startDistributedEngines, type DistributedEngines } from "../fixtures/distributed.ts";
 import { NO_POSTGRES, postgresBinaries } from "../fixtures/postgres.ts";
 import { call, eventually, ROOT, signedPost, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
 
-/** The packages that Dockerfile.backend takes out for the lean image. */
-const ENGINES = (
-  /mv (node_modules\S+(?: node_modules\S+)*) \/engines/.exec(readFileSync(join(ROOT, "Dockerfile.backend"), "utf8"))?.[1] ?? ""
-)
-  .split(" ")
-  .filter(Boolean);
+const DOCKERFILE = readFileSync(join(ROOT, "Dockerfile.backend"), "utf8");
 
-/** Copies, not links: Node looks for packages where a link leads to. Answers the program. */
-function layOut(folder: string): string {
-  const { packages } = JSON.parse(readFileSync(join(ROOT, "package-lock.json"), "utf8")) as {
-    packages: Record<string, { dev?: boolean; link?: boolean }>;
-  };
-  const installed = Object.entries(packages).filter(
-    ([path, { dev, link }]) =>
-      path.startsWith("node_modules/") &&
-      !dev &&
-      !link &&
-      !ENGINES.some((engine) => `${path}/`.startsWith(`${engine}/`)) &&
-      existsSync(join(ROOT, path)),
+/** The packages that Dockerfile.backend lays into a folder, relative to node_modules: those of all images, those of the embedded engines. */
+function laidInto(folder: string): string[] {
+  const moves = [...DOCKERFILE.matchAll(/mv (node_modules\S+(?: node_modules\S+)*) (\S+)/g)].filter(([, , to = ""]) =>
+    to.startsWith(folder),
   );
-  for (const path of ["package.json", "agent/package.json", "agent/protocol", "agent/common", "backend", ...installed.map(([of]) => of)]) {
-    mkdirSync(dirname(join(folder, path)), { recursive: true });
-    cpSync(join(ROOT, path), join(folder, path), { recursive: true });
-  }
-  return join(folder, "backend/main.ts");
+  return moves.flatMap(([, from = ""]) => from.split(" ")).map((path) => path.replace("node_modules/", ""));
+}
+
+/** The bundle and its packages; copies, not links: Node looks for packages where a link leads to. Answers the program. */
+async function layOut(folder: string): Promise<string> {
+  await bundleBackend(join(folder, "backend"));
+  for (const path of laidInto("/all")) cpSync(join(ROOT, "node_modules", path), join(folder, "node_modules", path), { recursive: true });
+  return join(folder, "backend/atherops-backend.js");
 }
 
 describe.skipIf(!postgresBinaries)(`the lean image's program${postgresBinaries ? "" : `: ${NO_POSTGRES}`}`, () => {
@@ -42,7 +33,7 @@ describe.skipIf(!postgresBinaries)(`the lean image's program${postgresBinaries ?
   let place: BackendPlace;
 
   beforeAll(async () => {
-    program = layOut(app.path);
+    program = await layOut(app.path);
     engines = await startDistributedEngines();
     place = await engines.place("lean");
   });
@@ -52,9 +43,12 @@ describe.skipIf(!postgresBinaries)(`the lean image's program${postgresBinaries ?
     app[Symbol.dispose]();
   });
 
-  test("has no embedded ClickHouse and no PGlite", () => {
-    expect(ENGINES.map((path) => path.replace("node_modules/", ""))).toEqual(["chdb", "@chdb", "@electric-sql"]);
-    expect(ENGINES.filter((path) => existsSync(join(app.path, path)))).toEqual([]);
+  test("starts the bundle, has no embedded ClickHouse and no PGlite, and with the engines all that stays outside the bundle", () => {
+    expect(/ENTRYPOINT \["node", "(.*)"\]/.exec(DOCKERFILE)?.[1]).toBe("/app/backend/atherops-backend.js");
+    expect(laidInto("/engines")).toEqual(["chdb", "@chdb", "@electric-sql", "@clickhouse/client-common"]);
+    expect(readdirSync(join(app.path, "node_modules"))).toEqual(["@node-rs"]);
+    const all = [...laidInto("/all"), ...laidInto("/engines")];
+    for (const name of OUTSIDE) expect(all).toContain(all.includes(name) ? name : dirname(name));
   });
 
   test("over engines outside it stores and answers metrics, logs and spans, and takes a rule", async () => {
