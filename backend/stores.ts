@@ -133,7 +133,8 @@ async function openTelemetry({ settings, secrets, log, stack, stopping }: Openin
   );
   await migrateClickHouse(clickhouse, log);
   await applyMergeSync(clickhouse, ["logs", "spans"], log);
-  await applyRetention(clickhouse, { logs: settings.logsRetentionDays, spans: settings.tracesRetentionDays }, log);
+  const { logsRetentionDays: logs, tracesRetentionDays: spans } = settings;
+  await applyRetention(clickhouse, { logs, spans, span_operations: spans }, log);
   const logStore = stack.use(await ClickHouseLogStore.open(clickhouse));
   const spanStore = stack.use(await ClickHouseSpanStore.open(clickhouse));
   return { clickhouse, logStore, spanStore };

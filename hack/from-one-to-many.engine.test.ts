@@ -41,19 +41,21 @@ test("parts of the embedded engine are carried over once, leftovers of merges do
   const [version] = /\(\d+\.\d+\)/.exec(readFileSync(join(ROOT, PAGE), "utf8")) ?? [];
   const counts = "SELECT message, count() AS n FROM logs GROUP BY message ORDER BY message";
   const spans = "SELECT operation, count() AS n FROM spans GROUP BY operation";
+  const operations = "SELECT org_id, operation, count() AS n FROM span_operations FINAL GROUP BY org_id, operation";
   const [attach = []] = SQL;
   // The second time there is nothing to attach.
-  const answers = await clickhouse(server, [...attach, ...attach, "SELECT version() AS version", counts, spans]);
+  const answers = await clickhouse(server, [...attach, ...attach, "SELECT version() AS version", counts, spans, operations]);
   expect(answers.filter((answer) => "refused" in answer)).toEqual([]);
   const leftovers = readdirSync(join(server, "data", "default", "logs", "detached")).filter((name) => name.startsWith("inactive_"));
   expect(leftovers.length).toBeGreaterThan(0);
-  expect(answers.slice(-3)).toEqual([
+  expect(answers.slice(-4)).toEqual([
     [{ version: expect.stringMatching(`^${version?.slice(1, -1)}[.]`) }],
     [
       { message: "new", n: "10" },
       { message: "old", n: "250" },
     ],
     [{ operation: "old", n: "200" }],
+    [{ org_id: "org", operation: "old", n: "1" }],
   ]);
 });
 
@@ -104,7 +106,7 @@ async function clusterStatements(): Promise<string[]> {
     },
   } as unknown as ClickHouse;
   await migrate(cluster, log);
-  await applyRetention(cluster, { logs: 30, spans: 30 }, log);
+  await applyRetention(cluster, { logs: 30, spans: 30, span_operations: 30 }, log);
   return told;
 }
 

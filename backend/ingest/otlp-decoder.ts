@@ -8,6 +8,7 @@ import { ApiError, type ErrorCode } from "../errors.ts";
 import { FairTurns, QueueFullError } from "../admission/fair-turns.ts";
 import { decodeLogs, LOG_SHAPE } from "../logs/decode.ts";
 import { decodeTraces, SPAN_SHAPE } from "../traces/decode.ts";
+import { operationsOf } from "../traces/operations-of.ts";
 import { ByteBudget, type Reservation } from "../admission/byte-budget.ts";
 import { type BatchPlan, estimateRows, planBatch, tooLarge } from "../otlp/batch.ts";
 import { type DecodedBody, MOST_ROWS_BYTES, ROW_BYTES, type RowContext } from "../otlp/rows.ts";
@@ -74,12 +75,17 @@ export function planNow({ signal, body, context }: DecodeTask): { plan: BatchPla
 
 /** Decodes what was judged. Throws invalid_payload or batch_too_large. */
 export function decodePlanned({ signal, body, context }: DecodeTask, plan: BatchPlan): DecodedBody {
-  return DECODERS[signal].decode(plan, { ...context, bodyHash: hashOf(body) });
+  return decodeRows(signal, plan, { ...context, bodyHash: hashOf(body) });
 }
 
 /** Both at once, callable on any thread, with a hash that is given. */
 export function decodeNow(task: DecodeTask & { readonly context: RowContext }): DecodedBody {
-  return DECODERS[task.signal].decode(planNow(task).plan, task.context);
+  return decodeRows(task.signal, planNow(task).plan, task.context);
+}
+
+function decodeRows(signal: OtlpSignal, plan: BatchPlan, context: RowContext): DecodedBody {
+  const decoded = DECODERS[signal].decode(plan, context);
+  return signal === "traces" ? { ...decoded, operations: operationsOf(decoded.sections) } : decoded;
 }
 
 /** First 8 bytes of the SHA-256, as digits. */

@@ -38,6 +38,21 @@ export interface DecodedBody {
   readonly dropped: Record<string, number>;
   /** Set when every record carries its own time: the body is then stored once however often it comes. */
   readonly bodyHash: string | undefined;
+  /** Of spans, where it is known. */
+  readonly operations?: readonly DayOperations[];
+}
+
+/** What spans of one day are of. */
+export interface DayOperations {
+  /** Days since 1970-01-01. */
+  readonly day: number;
+  readonly operations: readonly Operation[];
+}
+
+export interface Operation {
+  readonly service: string;
+  readonly operation: string;
+  readonly kind: string;
 }
 
 /** A decoded body and the sender it came from: what a store takes. */

@@ -97,6 +97,15 @@ const [OPEN_ARRAY, CLOSE_ARRAY] = [0x5b, 0x5d];
 const POSITION = /^\{"time_ns":"(\d+)","id":"(\d+)",/;
 const POSITION_MAX_BYTES = 80;
 
+/** Lines of JSON as one array; they are written over. */
+export function arrayOfLines(lines: Buffer): Buffer {
+  if (lines.length === 0) return Buffer.from("[]");
+  // Within JSON a line end is always escaped.
+  for (let at = lines.indexOf(LINE_END); at !== -1; at = lines.indexOf(LINE_END, at)) lines[at] = COMMA;
+  lines[lines.length - 1] = CLOSE_ARRAY;
+  return Buffer.concat([Buffer.from("["), lines]);
+}
+
 /** `lines` holds one more row than `limit` when there is a next page; it is written over. */
 export function toPage(lines: Buffer, limit: number, maxBytes: number): Found {
   if (lines.length === 0) return { json: Buffer.from("[]"), next: undefined, isEmpty: true };

@@ -15,13 +15,28 @@ export async function answerPage(
   reply: FastifyReply,
   { answers, page, ask }: { answers: Answers; page: Page; ask: (orgId: string, options: QueryOptions) => Promise<Found> },
 ): Promise<FastifyReply> {
+  return answerJson(request, reply, {
+    answers,
+    ask: async (orgId, options) => {
+      const found = await ask(orgId, options);
+      if (found.next) void reply.header("link", nextLink(request, page, found.next));
+      return [found.json];
+    },
+  });
+}
+
+/** Answers with the JSON that `ask` finds, in pieces. */
+export async function answerJson(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { answers, ask }: { answers: Answers; ask: (orgId: string, options: QueryOptions) => Promise<readonly Buffer[]> },
+): Promise<FastifyReply> {
   const { orgId } = readerOf(request);
   const signal = goneSignal(reply);
   try {
-    const found = await ask(orgId, { signal, admit: () => answers.admit(orgId) });
-    if (found.next) void reply.header("link", nextLink(request, page, found.next));
+    const pieces = await ask(orgId, { signal, admit: () => answers.admit(orgId) });
     void reply.type("application/json; charset=utf-8");
-    return answers.send(orgId, reply, [found.json]);
+    return answers.send(orgId, reply, pieces);
   } catch (error) {
     if (signal.aborted) return reply.code(499).send();
     throw error;

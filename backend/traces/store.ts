@@ -5,10 +5,12 @@ import { OnceWriter } from "../engines/clickhouse/once-writer.ts";
 import { type Sql, sql } from "../engines/clickhouse/sql.ts";
 import type { OtlpBatch } from "../otlp/rows.ts";
 import type { QueryOptions } from "../admission/in-turn.ts";
-import { foundPage } from "../query/found-page.ts";
+import { arrayOfLines, foundPage } from "../query/found-page.ts";
 import type { Cursor, Found, Page } from "../query/page.ts";
 import { SPAN_COLUMNS } from "./decode.ts";
+import { operationsOf } from "./operations-of.ts";
 import { SPAN_FIELDS, wholeTrace } from "./span-fields.ts";
+import { SpanOperations } from "./span-operations.ts";
 
 /** Unset fields do not filter. */
 export interface SpanFilter extends Page {
@@ -39,15 +41,25 @@ export interface SpanStore {
   query(orgId: string, filter: SpanFilter, options?: QueryOptions): Promise<Found>;
   /** WholeSpanRows of one trace (lowercase hex), oldest first, a page of them. Throws as `query` does. */
   trace(orgId: string, traceId: string, after: Cursor | undefined, options?: QueryOptions): Promise<Found>;
+  /** Services, with their operations and kinds, by name: ServiceRows as JSON. Throws as `query` does. */
+  services(orgId: string, options?: QueryOptions): Promise<Buffer>;
+}
+
+/** An element of GET /query/services. */
+export interface ServiceRow {
+  readonly service: string;
+  readonly operations: readonly { readonly operation: string; readonly kinds: readonly string[] }[];
 }
 
 export class ClickHouseSpanStore implements SpanStore, AsyncDisposable {
   readonly #clickhouse: ClickHouse;
   readonly #writer: OnceWriter;
+  readonly #operations: SpanOperations;
 
   private constructor(clickhouse: ClickHouse, writer: OnceWriter) {
     this.#clickhouse = clickhouse;
     this.#writer = writer;
+    this.#operations = new SpanOperations(clickhouse);
   }
 
   /** After migrate(). */
@@ -56,6 +68,8 @@ export class ClickHouseSpanStore implements SpanStore, AsyncDisposable {
   }
 
   async insert(batch: OtlpBatch): Promise<void> {
+    // First: what fails or dies in between leaves a name without spans, never spans without their name.
+    await this.#operations.see(batch.orgId, batch.operations ?? operationsOf(batch.sections));
     await this.#writer.write(batch);
   }
 
@@ -74,8 +88,13 @@ export class ClickHouseSpanStore implements SpanStore, AsyncDisposable {
     return foundPage(this.#clickhouse, orgId, { ...wholeTrace(traceId, after), options });
   }
 
+  services(orgId: string, options: QueryOptions = {}): Promise<Buffer> {
+    return this.#clickhouse.read(orgId, options, async (ask) => arrayOfLines(await ask(servicesOf(orgId))));
+  }
+
   /** Commits what is under way. */
   async [Symbol.asyncDispose](): Promise<void> {
+    await this.#operations[Symbol.asyncDispose]();
     await this.#writer[Symbol.asyncDispose]();
   }
 }
@@ -86,4 +105,11 @@ function spanConditions(filter: SpanFilter): Sql[] {
   if (filter.service !== undefined) conditions.push(sql`service = ${filter.service}`);
   if (filter.error) conditions.push(sql`status_code = 'ERROR'`);
   return conditions;
+}
+
+function servicesOf(orgId: string): Sql {
+  return sql`SELECT service, CAST(arraySort(groupArray((operation, kinds))), 'Array(Tuple(operation String, kinds Array(String)))') AS operations
+    FROM (SELECT service, operation, arraySort(groupUniqArray(toString(kind))) AS kinds FROM span_operations WHERE org_id = ${orgId}
+      GROUP BY service, operation)
+    GROUP BY service ORDER BY service`;
 }

@@ -114,6 +114,7 @@ function filled(clickhouse: ClickHouse, text: string): Sql {
   return new Sql(
     text
       .replaceAll("{{on_cluster}}", cluster === undefined ? "" : `ON CLUSTER \`${cluster.replaceAll(/[`\\]/g, "\\$&")}\``)
+      .replaceAll("{{replacing_engine}}", cluster === undefined ? "ReplacingMergeTree" : "ReplicatedReplacingMergeTree")
       .replaceAll("{{engine}}", cluster === undefined ? "MergeTree" : "ReplicatedMergeTree")
       .replaceAll("{{statistics}}", clickhouse.shared ? "" : NO_STATISTICS)
       .replaceAll("{{deduplication_window}}", deduplicationWindow(clickhouse)),

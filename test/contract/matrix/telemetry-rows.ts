@@ -132,6 +132,7 @@ export const TELEMETRY_ROWS: Row[] = [
       asUser("not hex", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/traces/xyz"),
     ],
   },
+  { method: "GET", path: "/query/services", auth: "reader", cases: () => [asUser("listed", "GET", () => red.token, 200)] },
   { method: "GET", path: "/query/logs", auth: "reader", cases: () => queryCases("/query/logs") },
   ...(["GET", "POST"] as const).flatMap((method): Row[] =>
     [
