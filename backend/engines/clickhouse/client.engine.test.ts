@@ -2,6 +2,7 @@ import * as fc from "fast-check";
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type BothWays, openBothWays } from "./both-ways.fixture.ts";
+import type { ClickHouse } from "./client.ts";
 import { applyMergeSync, applyRetention, migrate } from "./migrate.ts";
 import { type NativeColumns, nativeRows } from "./native-block.ts";
 import { Int64Column, StringColumn } from "./native-columns.ts";
@@ -34,6 +35,23 @@ describe("ClickHouse, embedded and over HTTP", () => {
       { number: 3, times: "1" },
     ]);
     expect(await clients.http.query(sql`SELECT name FROM system.tables WHERE name = 'schema_migration_lock'`)).toEqual([]);
+  });
+
+  it("wait for a replica that takes its time", async () => {
+    await clients.http.command(sql`TRUNCATE TABLE schema_migrations`);
+    const [row] = await clients.http.query<{ now: number }>(sql`SELECT toUnixTimestamp(now()) AS now`);
+    await clients.http.command(sql`CREATE TABLE schema_migration_lock (held UInt8) ENGINE = Memory COMMENT ${String(row?.now)}`);
+    let looks = 0;
+    const query: ClickHouse["query"] = async (statement) => {
+      if (statement.text.includes("system.tables")) looks += 1;
+      return await clients.http.query(statement);
+    };
+    const migrated = migrate({ ...clients.http, query }, log);
+    await expect.poll(() => looks, { timeout: 30_000 }).toBeGreaterThan(2);
+    expect(await clients.http.query(sql`SELECT number FROM schema_migrations`)).toEqual([]);
+    await clients.http.command(sql`DROP TABLE schema_migration_lock`);
+    await migrated;
+    expect(await clients.http.query(sql`SELECT number FROM schema_migrations ORDER BY number`)).toHaveLength(3);
   });
 
   it("take over the lock of a replica that died while migrating", async () => {

@@ -79,10 +79,13 @@ async function apply(clickhouse: ClickHouse, name: string, log: Log): Promise<vo
   log.info({ migration: name }, "schema migrated");
 }
 
-/** CREATE without IF NOT EXISTS succeeds for one only. */
+/** CREATE without IF NOT EXISTS succeeds for one only. Its comment is the time: the engine knows none of a table in memory. */
 async function takeLock(clickhouse: ClickHouse): Promise<boolean> {
+  const [{ now = 0 } = {}] = await clickhouse.query<{ now?: number }>(sql`SELECT toUnixTimestamp(now()) AS now`);
   try {
-    await clickhouse.command(filled(clickhouse, `CREATE TABLE schema_migration_lock {{on_cluster}} (held UInt8) ENGINE = Memory`));
+    await clickhouse.command(
+      filled(clickhouse, `CREATE TABLE schema_migration_lock {{on_cluster}} (held UInt8) ENGINE = Memory COMMENT '${now}'`),
+    );
     return true;
   } catch (error) {
     if (/TABLE_ALREADY_EXISTS|already exists/i.test(String((error as Error).cause))) return false;
@@ -97,7 +100,7 @@ async function dropLock(clickhouse: ClickHouse): Promise<void> {
 async function breakExpiredLock(clickhouse: ClickHouse, expiryS: number): Promise<void> {
   const expired = await clickhouse.query(
     sql`SELECT name FROM system.tables WHERE database = currentDatabase() AND name = 'schema_migration_lock'
-        AND metadata_modification_time < now() - ${expiryS}`,
+        AND toUInt64OrZero(comment) < toUnixTimestamp(now()) - ${expiryS}`,
   );
   if (expired.length > 0) await dropLock(clickhouse);
 }
