@@ -27,6 +27,9 @@ paths | sed -E 's,^/(bin|sbin|lib[0-9x]*)/,/usr&,' | sort -u | while read -r pat
   if [ "$path" != /. ] && { [ -e "$path" ] || [ -L "$path" ]; }; then echo ".$path"; fi
 done | tar -C / --create --no-recursion --files-from=- | tar -C "$root" --extract --preserve-permissions
 mkdir -p "$root/var/lib/dpkg" "$root/etc/ssl/certs"
+# For vmalert, which tells an Alertmanager over TLS: the official base has no authorities but those inside Node.
+authorities=$root/etc/ssl/certs/ca-certificates.crt
+[ -e "$authorities" ] || node -p 'require("node:tls").rootCertificates.join("\n")' >"$authorities"
 dpkg-query --status $packages >"$root/var/lib/dpkg/status"
 ldconfig -r "$root"
 rm -rf "$root/var/cache/ldconfig"
