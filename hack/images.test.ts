@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { ROOT } from "./bundle.ts";
+import { importsIn } from "./imports.ts";
 
 /** Instructions that bring nothing into an image but their own words. */
 const WORDS = ["ENV", "WORKDIR", "USER", "EXPOSE", "ENTRYPOINT", "CMD", "VOLUME"];
@@ -57,6 +58,19 @@ describe.each([
     expect(instructions).toContain("USER 1000:1000");
     expect(instructions).toContainEqual(expect.stringMatching(/^ENV PATH=\S*\/usr\/local\/bin:/));
   });
+});
+
+test("what a build runs of hack/, and what that loads, is let in by .dockerignore", () => {
+  const stages = ["Dockerfile.agent", "Dockerfile.backend"].flatMap(stagesOf).flatMap(({ instructions }) => instructions);
+  const run = new Set(stages.flatMap((line) => [...line.matchAll(/\bhack\/[\w-]+\.(?:ts|sh)/g)].map(([file]) => file)));
+  // esbuild loads it, not an import.
+  run.add("hack/stack-traces.ts");
+  for (const file of run) {
+    const loaded = importsIn(readFileSync(join(ROOT, file), "utf8")).filter(({ path, isType }) => path.startsWith("./") && !isType);
+    for (const { path } of loaded) run.add(join("hack", path));
+  }
+  const letIn = readFileSync(join(ROOT, ".dockerignore"), "utf8").matchAll(/^!(hack\/.*)$/gm);
+  expect([...run].sort()).toEqual([...letIn].map(([, file = ""]) => file).sort());
 });
 
 test("without a target the backend is the one with embedded engines", () => {
