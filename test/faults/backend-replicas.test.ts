@@ -61,13 +61,13 @@ describe.skipIf(!postgresBinaries)(`a distributed installation${postgresBinaries
 
   test("started at the same time on an empty database, they apply each migration once and bootstrap once", async () => {
     const applied = await rows("SELECT name FROM schema_migrations ORDER BY name");
-    expect(applied.map(({ name }) => name)).toEqual(migrationsIn("postgres"));
+    expect(applied.map(({ name }) => name)).toEqual(migrationsIn("relational"));
     const inClickHouse = await clickhouseRows("SELECT name FROM schema_migrations ORDER BY name");
     expect(inClickHouse.map(({ name }) => name)).toEqual(migrationsIn("clickhouse"));
     expect(await rows("SELECT name FROM orgs WHERE name <> 'shared'")).toEqual([{ name: "default" }]);
     expect(await rows("SELECT email, role FROM users WHERE role = 'operator'")).toEqual([{ email: "admin@localhost", role: "operator" }]);
     const lines = running.flatMap(({ log }) => log.split("\n"));
-    for (const name of [...migrationsIn("postgres"), ...migrationsIn("clickhouse")])
+    for (const name of [...migrationsIn("relational"), ...migrationsIn("clickhouse")])
       expect([name, lines.filter((line) => line.includes("schema migrated") && line.includes(name)).length]).toEqual([name, 1]);
     expect(lines.filter((line) => line.includes('"action":"bootstrap"'))).toHaveLength(1);
   });
