@@ -26,6 +26,8 @@ const limits = { testTimeout: 300_000, hookTimeout: 300_000, pool: "forks" } as 
 
 export default defineConfig({
   test: {
+    // The decoders' kernel is compiled when it is not, or no more what its sources say.
+    globalSetup: "hack/kernel.mjs",
     maxWorkers: workers,
     projects: [
       { test: { name: "unit", include: [`${BESIDE}.test.ts`], exclude: [...configDefaults.exclude, ENGINE, ...ALONE], ...beside } },

@@ -19,6 +19,7 @@ import { registerIngestRoutes } from "./ingest/routes.ts";
 import { openOtlpDecoder } from "./ingest/otlp-decoder.ts";
 import { createOtlpIngest } from "./ingest/otlp-ingest.ts";
 import { createLog } from "./observability/log.ts";
+import { threadKernel } from "./otlp/fast-decode.ts";
 import { registerLogRoutes } from "./logs/routes.ts";
 import { createExpositionIngest } from "./ingest/exposition-ingest.ts";
 import { registerMetricsRoutes } from "./metrics/routes.ts";
@@ -85,7 +86,9 @@ async function openApi(
   { clickhouse, logStore, spanStore }: Telemetry,
   alerting: string | FastifyInstance | undefined,
 ): Promise<void> {
-  const { settings, stack, ownMetrics, guards, metrics, stopping } = running;
+  const { settings, log, stack, ownMetrics, guards, metrics, stopping } = running;
+  if (!threadKernel())
+    log.warn("the decoders' kernel is not there, logs and traces cost several times as much: node hack/kernel.mjs makes it");
   const decoder = stack.use(openOtlpDecoder());
   const app = await createApp({ ...appOptions(running), openApiTitle: "AtherOps telemetry API" });
   registerIngestRoutes(app, {

@@ -27,6 +27,9 @@ async function main() {
   const [script, ...args] = process.argv.slice(2);
   if (script === undefined) fail("usage: node hack/bootstrap.mjs SCRIPT.ts [ARGUMENTS]");
   await install();
+  // Not imported above: it needs what was installed.
+  const { buildKernel } = await import("./kernel.mjs");
+  await buildKernel();
   runScript(await node24(), [script, ...args]);
 }
 

@@ -4,35 +4,34 @@ import { getPriority, setPriority } from "node:os";
 import { parentPort } from "node:worker_threads";
 import { ApiError } from "../errors.ts";
 import { freeBuffer } from "../engines/free-buffer.ts";
-import type { BatchPlan } from "../otlp/batch.ts";
-import { type DecodeAnswer, decodePlanned, type DecodeTask, type Go, planNow } from "./otlp-decoder.ts";
+import { type DecodeAnswer, type DecodeTask, type Go, judge, type Judged } from "./otlp-decoder.ts";
 
 const NICER = 5;
 
-let waiting: { task: DecodeTask; plan: BatchPlan } | undefined;
+let waiting: { task: DecodeTask; judged: Judged } | undefined;
 
 // Of this thread alone; elsewhere it would be the whole process.
 if (process.platform === "linux") setPriority(Math.min(19, getPriority() + NICER));
 parentPort?.on("message", (message: DecodeTask | Go) => {
-  const answer = "go" in message ? decode(message) : judge(message);
+  const answer = "go" in message ? decode(message) : need(message);
   const memory = "decoded" in answer ? answer.decoded.sections.map(({ bytes }) => bytes.buffer as ArrayBuffer) : [];
   parentPort?.postMessage(answer, memory);
 });
 
-function judge(task: DecodeTask): DecodeAnswer {
+function need(task: DecodeTask): DecodeAnswer {
   return answering(task, () => {
-    const { plan, neededBytes } = planNow(task);
-    waiting = { task, plan };
-    return { neededBytes };
+    const judged = judge(task);
+    waiting = { task, judged };
+    return { neededBytes: judged.neededBytes };
   });
 }
 
 function decode({ go }: Go): DecodeAnswer {
   if (!waiting) return { failure: "told to go on with nothing" };
-  const { task, plan } = waiting;
+  const { task, judged } = waiting;
   waiting = undefined;
   return answering(task, () => {
-    const answer: DecodeAnswer = go ? { decoded: decodePlanned(task, plan) } : { stopped: true };
+    const answer: DecodeAnswer = go ? { decoded: judged.rows() } : { stopped: true };
     freeBuffer(task.body);
     return answer;
   });

@@ -11,6 +11,7 @@ import { decodeTraces, SPAN_SHAPE } from "../traces/decode.ts";
 import { operationsOf } from "../traces/operations-of.ts";
 import { ByteBudget, type Reservation } from "../admission/byte-budget.ts";
 import { type BatchPlan, estimateRows, planBatch, tooLarge } from "../otlp/batch.ts";
+import { type KernelLimits, threadKernel } from "../otlp/fast-decode.ts";
 import { type DecodedBody, MOST_ROWS_BYTES, ROW_BYTES, type RowContext } from "../otlp/rows.ts";
 
 export type OtlpSignal = "logs" | "traces";
@@ -54,6 +55,9 @@ const INLINE_BYTES = 32 * 1024;
 const INLINE_ROWS_BYTES = 1024 * 1024;
 /** Larger than what agents send: decoded one at a time, so that they leave a worker to the others. */
 const LARGE_BYTES = 5 * 1024 * 1024;
+const INLINE_LIMITS: KernelLimits = { mostBodyBytes: INLINE_BYTES, mostRowsBytes: INLINE_ROWS_BYTES };
+/** Of a thread's kernel, whose memory stays: 40 MiB at most. */
+export const KERNEL_LIMITS: KernelLimits = { mostBodyBytes: LARGE_BYTES, mostRowsBytes: 24 * 1024 * 1024 };
 const MOST_THREADS = 2;
 /** Bodies of one organisation that wait for a worker. */
 const MOST_WAITING = 256;
@@ -78,13 +82,38 @@ export function decodePlanned({ signal, body, context }: DecodeTask, plan: Batch
   return decodeRows(signal, plan, { ...context, bodyHash: hashOf(body) });
 }
 
+/** A judged body: what its rows need, and the rows. */
+export interface Judged {
+  readonly neededBytes: number;
+  readonly rows: () => DecodedBody;
+}
+
+/** The fast way where it takes the body, else the way that has words for every refusal. Throws as `planNow` does, and `rows` as `decodePlanned`. */
+export function judge(task: DecodeTask, limits = KERNEL_LIMITS): Judged {
+  const { signal, body, context } = task;
+  const fast = threadKernel()?.read(signal, body, context, limits);
+  if (fast) return { neededBytes: fast.byteLength, rows: () => withOperations(signal, fast.take(hashOf(body))) };
+  const { plan, neededBytes } = planNow(task);
+  return { neededBytes, rows: () => decodePlanned(task, plan) };
+}
+
 /** Both at once, callable on any thread, with a hash that is given. */
 export function decodeNow(task: DecodeTask & { readonly context: RowContext }): DecodedBody {
+  const { signal, body, context } = task;
+  const fast = threadKernel()?.read(signal, body, context, KERNEL_LIMITS);
+  return fast ? withOperations(signal, fast.take(context.bodyHash)) : decodeInWords(task);
+}
+
+/** The same without the kernel, which must make the same of every body. */
+export function decodeInWords(task: DecodeTask & { readonly context: RowContext }): DecodedBody {
   return decodeRows(task.signal, planNow(task).plan, task.context);
 }
 
 function decodeRows(signal: OtlpSignal, plan: BatchPlan, context: RowContext): DecodedBody {
-  const decoded = DECODERS[signal].decode(plan, context);
+  return withOperations(signal, DECODERS[signal].decode(plan, context));
+}
+
+function withOperations(signal: OtlpSignal, decoded: DecodedBody): DecodedBody {
   return signal === "traces" ? { ...decoded, operations: operationsOf(decoded.sections) } : decoded;
 }
 
@@ -134,10 +163,10 @@ class DecoderPool implements OtlpDecoder {
 
   async decode(task: DecodeTask, held: Reservation): Promise<DecodedBody> {
     if (task.body.byteLength <= INLINE_BYTES) {
-      const { plan, neededBytes } = planNow(task);
+      const { neededBytes, rows } = judge(task, INLINE_LIMITS);
       if (neededBytes <= INLINE_ROWS_BYTES) {
         held.add(neededBytes);
-        const decoded = decodePlanned(task, plan);
+        const decoded = rows();
         held.add(rowsBytes(decoded) - neededBytes);
         return decoded;
       }

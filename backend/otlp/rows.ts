@@ -72,6 +72,26 @@ export const COMMON_COLUMNS = [
   ["id", "UInt64"],
 ] as const satisfies NativeColumns;
 
+/** The cells that are the same in every row of a body, in the order of COMMON_COLUMNS. */
+export function senderCells({ orgId, hostId, node, receivedAtMs, bodyHash }: RowContext): Uint8Array[] {
+  return [
+    encodedString(orgId),
+    encodedString(hostId),
+    encodedString(node),
+    encodedUint32(Math.floor(receivedAtMs / 1000)),
+    encodedUint64(BigInt(bodyHash)),
+  ];
+}
+
+/** A record of an earlier or a later second is dropped. */
+export function keptTimes({ receivedAtMs, retentionDays }: Pick<RowContext, "receivedAtMs" | "retentionDays">): {
+  oldestS: number;
+  newestS: number;
+} {
+  const nowS = receivedAtMs / 1000;
+  return { oldestS: nowS - retentionDays * DAY_S, newestS: nowS + DAY_S };
+}
+
 const DAY_S = 86_400;
 const TWO_32 = 0x1_00_00_00_00;
 
@@ -128,18 +148,12 @@ export class RowCollector<Cells extends NativeColumns> {
   /** `cells` are the columns of the signal, after the common ones. */
   constructor(context: RowContext, cells: Cells) {
     this.#cells = cells;
-    this.#constants = [
-      encodedString(context.orgId),
-      encodedString(context.hostId),
-      encodedString(context.node),
-      encodedUint32(Math.floor(context.receivedAtMs / 1000)),
-      encodedUint64(BigInt(context.bodyHash)),
-    ];
+    this.#constants = senderCells(context);
     this.#receivedAtMs = context.receivedAtMs;
     this.#bodyHash = context.bodyHash;
-    const nowS = context.receivedAtMs / 1000;
-    this.#oldestS = nowS - context.retentionDays * DAY_S;
-    this.#newestS = nowS + DAY_S;
+    const { oldestS, newestS } = keptTimes(context);
+    this.#oldestS = oldestS;
+    this.#newestS = newestS;
     const firstId = BigInt(context.firstId);
     this.#idLow = Number(firstId % BigInt(TWO_32));
     this.#idHigh = Number(firstId / BigInt(TWO_32));

@@ -1,0 +1,223 @@
+// The fast way from an OTLP/JSON body to rows: the kernel in WebAssembly (backend/otlp/kernel) takes what collectors write, and gives up
+// on all else. Invariants: what it takes becomes the very bytes that the TypeScript decoder makes of it, and what it gives up on is
+// decided there; its memory is bounded, and what rows take is known before they leave it. One kernel a thread, one body at a time.
+import { isUtf8 } from "node:buffer";
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { type DaySection, type DecodedBody, keptTimes, ROW_BYTES, type RowContext, senderCells } from "./rows.ts";
+
+/** Made by hack/kernel.mjs; not there in a checkout that was never started. */
+export const KERNEL_FILE = fileURLToPath(new URL("./kernel.wasm", import.meta.url));
+
+export type KernelSignal = "logs" | "traces";
+
+export interface KernelLimits {
+  /** Larger bodies are not tried. */
+  readonly mostBodyBytes: number;
+  /** Bodies whose rows would take more, without the columns of the sender, are given up on. */
+  readonly mostRowsBytes: number;
+}
+
+/** Rows that are decoded and still in the kernel's memory, until it is asked for another body. */
+export interface KernelRows {
+  /** What `take` will make. */
+  readonly byteLength: number;
+  take(bodyHash: string): DecodedBody;
+}
+
+/** The hash comes with `take`: a body that is refused needs none. */
+type Context = Omit<RowContext, "bodyHash">;
+
+interface Exports {
+  inputAt(): number;
+  rowsAt(): number;
+  streamLengthsAt(): number;
+  decode(
+    signal: number,
+    length: number,
+    indexBytes: number,
+    most: number,
+    rowBytes: number,
+    receivedAtMs: number,
+    oldestS: number,
+    newestS: number,
+  ): void;
+  sections(): number;
+  sectionDay(section: number): number;
+  sectionRows(section: number): number;
+  droppedRows(reason: number): number;
+  untimedRows(): number;
+  rowsBytes(): number;
+  write(signal: number, section: number, at: number, firstId: bigint): number;
+}
+
+/** What is used of the global, of which Node's types say nothing. */
+interface Memory {
+  readonly buffer: ArrayBuffer;
+  grow(pages: number): number;
+}
+interface WebAssemblyApi {
+  Memory: new (size: { initial: number; maximum: number }) => Memory;
+  Module: new (bytes: Uint8Array) => object;
+  Instance: new (module: object, imports: object) => { readonly exports: unknown };
+  RuntimeError: new () => Error;
+  CompileError: new () => Error;
+}
+const api = (globalThis as unknown as { WebAssembly: WebAssemblyApi }).WebAssembly;
+
+const SIGNALS: Record<KernelSignal, number> = { logs: 0, traces: 1 };
+const DROP_REASONS = ["too_old", "too_far_ahead", "empty_ids"] as const;
+/** Of a signal, behind the cells of the sender. */
+const STREAMS: Record<KernelSignal, number> = { logs: 12, traces: 19 };
+const PAGE_BYTES = 65_536;
+const FIRST_PAGES = 4;
+const MOST_PAGES = 640;
+/** Zeros behind the body. */
+const GUARD_BYTES = 64;
+/** A row's entry in the index is shorter than what collectors write for a record. */
+const INDEX_OF_BODY = 1.5;
+const LEAST_INDEX_BYTES = 64 * 1024;
+/** `String` makes no number longer than this much more than its text. */
+const MOST_LONGER = 12;
+
+/** Thrown through the kernel: it has no words for what it does not take. */
+class GaveUp extends Error {
+  static readonly instance = new GaveUp("the kernel gave up");
+}
+
+export class Kernel {
+  readonly #memory: Memory;
+  readonly #exports: Exports;
+  #traps = 0;
+
+  constructor(bytes: Uint8Array) {
+    const memory = new api.Memory({ initial: FIRST_PAGES, maximum: MOST_PAGES });
+    const host = {
+      giveUp: () => {
+        throw GaveUp.instance;
+      },
+      number: (at: number, length: number) => writeNumber(memory, at, length),
+    };
+    this.#exports = new api.Instance(new api.Module(bytes), { env: { memory }, host }).exports as Exports;
+    this.#memory = memory;
+  }
+
+  /** How often it came to an end that it did not choose. None is known. */
+  get traps(): number {
+    return this.#traps;
+  }
+
+  /** What it holds, and keeps. */
+  get memoryBytes(): number {
+    return this.#memory.buffer.byteLength;
+  }
+
+  /** Undefined when the body is not what the kernel takes. */
+  read(signal: KernelSignal, body: Uint8Array, context: Context, limits: KernelLimits): KernelRows | undefined {
+    const length = body.byteLength;
+    if (length > limits.mostBodyBytes || !isUtf8(body)) return undefined;
+    try {
+      this.#decode(signal, body, context, limits.mostRowsBytes);
+      return this.#rows(signal, context);
+    } catch (error) {
+      if (error instanceof GaveUp || error instanceof RangeError) return undefined;
+      if (!(error instanceof api.RuntimeError)) throw error;
+      // A trap ends nothing: the kernel begins anew with each body.
+      this.#traps += 1;
+      return undefined;
+    }
+  }
+
+  #decode(signal: KernelSignal, body: Uint8Array, context: Context, mostRowsBytes: number): void {
+    const { length } = body;
+    const exports = this.#exports;
+    const inputAt = exports.inputAt();
+    const indexBytes = Math.max(LEAST_INDEX_BYTES, Math.floor(length * INDEX_OF_BODY));
+    this.#needs(inputAt + length + GUARD_BYTES + indexBytes + 32);
+    new Uint8Array(this.#memory.buffer, inputAt, length).set(body);
+    const rowBytes = ROW_BYTES + context.orgId.length + context.hostId.length + context.node.length;
+    const { oldestS, newestS } = keptTimes(context);
+    exports.decode(SIGNALS[signal], length, indexBytes, mostRowsBytes, rowBytes, context.receivedAtMs, oldestS, newestS);
+  }
+
+  #rows(signal: KernelSignal, context: Context): KernelRows {
+    const exports = this.#exports;
+    const senderBytes = bytesOf(senderCells({ ...context, bodyHash: "0" }));
+    let accepted = 0;
+    for (let section = 0; section < exports.sections(); section += 1) accepted += exports.sectionRows(section);
+    return {
+      byteLength: exports.rowsBytes() + accepted * senderBytes,
+      take: (bodyHash) => {
+        const sender = senderCells({ ...context, bodyHash });
+        const firstId = BigInt.asIntN(64, BigInt(context.firstId));
+        const sections = Array.from({ length: exports.sections() }, (_, section) => this.#section(signal, section, firstId, sender));
+        const dropped = Object.fromEntries(
+          DROP_REASONS.map((reason, index) => [reason, exports.droppedRows(index)] as const).filter(([, count]) => count > 0),
+        );
+        return { sections, accepted, dropped, bodyHash: exports.untimedRows() === 0 ? bodyHash : undefined };
+      },
+    };
+  }
+
+  /** One day's rows: the cells of the sender, then what the kernel writes. */
+  #section(signal: KernelSignal, section: number, firstId: bigint, sender: readonly Uint8Array[]): DaySection {
+    const exports = this.#exports;
+    const count = exports.sectionRows(section);
+    const at = exports.rowsAt();
+    this.#needs(at + exports.rowsBytes());
+    const length = exports.write(SIGNALS[signal], section, at, firstId);
+    const bytes = new Uint8Array(bytesOf(sender) * count + length);
+    const streamLengths: number[] = [];
+    let to = 0;
+    for (const cell of sender) {
+      repeat(bytes.subarray(to, to + cell.length * count), cell);
+      to += cell.length * count;
+      streamLengths.push(cell.length * count);
+    }
+    bytes.set(new Uint8Array(this.#memory.buffer, at, length), to);
+    streamLengths.push(...new Uint32Array(this.#memory.buffer, exports.streamLengthsAt(), STREAMS[signal]));
+    return { day: exports.sectionDay(section), count, bytes, streamLengths };
+  }
+
+  /** Throws RangeError when it is more than the kernel may ever have: it gives up. */
+  #needs(bytes: number): void {
+    const missing = bytes - this.#memory.buffer.byteLength;
+    if (missing > 0) this.#memory.grow(Math.ceil(missing / PAGE_BYTES));
+  }
+}
+
+function bytesOf(cells: readonly Uint8Array[]): number {
+  return cells.reduce((sum, { length }) => sum + length, 0);
+}
+
+/** Writes a JSON number as JavaScript does, its end where it was; the length. */
+function writeNumber(memory: Memory, at: number, length: number): number {
+  const bytes = Buffer.from(memory.buffer);
+  const text = String(Number(bytes.toString("latin1", at, at + length)));
+  if (text.length > length + MOST_LONGER) throw GaveUp.instance;
+  bytes.write(text, at + length - text.length, "latin1");
+  return text.length;
+}
+
+/** Fills `bytes` with `cell`, again and again. */
+function repeat(bytes: Uint8Array, cell: Uint8Array): void {
+  bytes.set(cell.subarray(0, bytes.length));
+  for (let filled = cell.length; filled > 0 && filled < bytes.length; filled *= 2) {
+    bytes.copyWithin(filled, 0, Math.min(filled, bytes.length - filled));
+  }
+}
+
+let ofThread: Kernel | undefined;
+let isTried = false;
+
+/** This thread's kernel; undefined where it was not compiled, or the processor cannot run it. */
+export function threadKernel(): Kernel | undefined {
+  if (isTried) return ofThread;
+  isTried = true;
+  try {
+    ofThread = new Kernel(readFileSync(KERNEL_FILE));
+  } catch (error) {
+    if ((error as { code?: string }).code !== "ENOENT" && !(error instanceof api.CompileError)) throw error;
+  }
+  return ofThread;
+}

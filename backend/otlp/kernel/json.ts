@@ -1,0 +1,343 @@
+// JSON (RFC 8259) as collectors write it, read where it lies. Invariants: strict, and anything unusual gives up; a function gets the
+// place where its value begins and returns the place behind it; strings are unescaped in place, which never takes more room.
+import { refuse, SYNTAX, UNUSUAL } from "./memory";
+
+export const QUOTE: u8 = 0x22;
+export const COMMA: u8 = 0x2c;
+export const COLON: u8 = 0x3a;
+export const OPEN_ARRAY: u8 = 0x5b;
+export const BACKSLASH: u8 = 0x5c;
+export const CLOSE_ARRAY: u8 = 0x5d;
+export const OPEN_OBJECT: u8 = 0x7b;
+export const CLOSE_OBJECT: u8 = 0x7d;
+const ZERO: u8 = 0x30;
+const MINUS: u8 = 0x2d;
+const DOT: u8 = 0x2e;
+const NULL: u32 = 0x6c6c756e;
+const TRUE: u32 = 0x65757274;
+const ALSE: u32 = 0x65736c61;
+/** Deeper documents are no collector's. */
+const MOST_DEPTH: i32 = 32;
+
+/** The string that was read last, unescaped. */
+export let textAt: usize = 0;
+export let textLength: u32 = 0;
+/** The member's name that was read last. */
+export let nameAt: usize = 0;
+export let nameLength: u32 = 0;
+/** The integer that was read last. */
+export let integer: u64 = 0;
+
+export function setText(at: usize, length: u32): void {
+  textAt = at;
+  textLength = length;
+}
+
+export function blanks(at: usize): usize {
+  return load<u8>(at) > 0x20 ? at : skipBlanks(at);
+}
+
+function skipBlanks(at: usize): usize {
+  while (true) {
+    const byte = load<u8>(at);
+    if (byte != 0x20 && byte != 0x0a && byte != 0x0d && byte != 0x09) return at;
+    at++;
+  }
+}
+
+/** Into an object or an array: returns its first member, or its end. */
+export function open(at: usize, bracket: u8): usize {
+  if (load<u8>(at) != bracket) refuse(UNUSUAL);
+  return blanks(at + 1);
+}
+
+/** Behind a member: returns the next one, or the end `close`. */
+export function next(at: usize, close: u8): usize {
+  at = blanks(at);
+  const byte = load<u8>(at);
+  if (byte == close) return at;
+  if (byte != COMMA) refuse(SYNTAX);
+  at = blanks(at + 1);
+  if (load<u8>(at) == close) refuse(SYNTAX);
+  return at;
+}
+
+/** A member's name, then its colon: returns where its value begins. A name with an escape gives up: it may be another's. */
+export function name(at: usize): usize {
+  if (load<u8>(at) != QUOTE) refuse(SYNTAX);
+  nameAt = at + 1;
+  at = stringStop(at + 1);
+  if (load<u8>(at) != QUOTE) refuse(UNUSUAL);
+  nameLength = <u32>(at - nameAt);
+  at = blanks(at + 1);
+  if (load<u8>(at) != COLON) refuse(SYNTAX);
+  return blanks(at + 1);
+}
+
+/** Marks a member as seen; the second of one name gives up. */
+export function once(seen: u32, bit: u32): u32 {
+  if (seen & bit) refuse(UNUSUAL);
+  return seen | bit;
+}
+
+export function isNull(at: usize): bool {
+  return load<u32>(at) == NULL;
+}
+
+/** Where a string ends, escapes, or has what may not stand in it. */
+export function stringStop(at: usize): usize {
+  while (true) {
+    const block = v128.load(at);
+    const ends = v128.or(i8x16.eq(block, i8x16.splat(QUOTE)), i8x16.eq(block, i8x16.splat(BACKSLASH)));
+    const mask = i8x16.bitmask(v128.or(ends, i8x16.lt_u(block, i8x16.splat(0x20))));
+    if (mask != 0) return at + ctz(mask);
+    at += 16;
+  }
+}
+
+/** From behind the opening quote. */
+export function stringBody(at: usize): usize {
+  const stop = stringStop(at);
+  if (load<u8>(stop) != QUOTE) return unescaped(at, stop);
+  setText(at, <u32>(stop - at));
+  return stop + 1;
+}
+
+/** A string, or null, which is "". */
+export function optionalString(at: usize): usize {
+  if (load<u8>(at) == QUOTE) return stringBody(at + 1);
+  if (!isNull(at)) refuse(UNUSUAL);
+  setText(at, 0);
+  return at + 4;
+}
+
+function unescaped(start: usize, at: usize): usize {
+  let to = at;
+  while (true) {
+    const byte = load<u8>(at);
+    if (byte == QUOTE) break;
+    if (byte == BACKSLASH) {
+      at = escape(at, to);
+      to = escapedTo;
+    } else if (byte < 0x20) refuse(SYNTAX);
+    else {
+      const stop = stringStop(at);
+      memory.copy(to, at, stop - at);
+      to += stop - at;
+      at = stop;
+    }
+  }
+  setText(start, <u32>(to - start));
+  return at + 1;
+}
+
+/** Behind the character that `escape` wrote. */
+export let escapedTo: usize = 0;
+
+/** Writes the character of the escape at `at` to `to`. A lone surrogate gives up. */
+export function escape(at: usize, to: usize): usize {
+  const code = escapedCode(at);
+  at += load<u8>(at + 1) == 0x75 ? 6 : 2;
+  if (code < 0x80) {
+    store<u8>(to, <u8>code);
+    escapedTo = to + 1;
+  } else if (code < 0x800) {
+    store<u8>(to, <u8>(0xc0 | (code >> 6)));
+    store<u8>(to + 1, <u8>(0x80 | (code & 0x3f)));
+    escapedTo = to + 2;
+  } else if (code < 0xd800 || code > 0xdfff) {
+    store<u8>(to, <u8>(0xe0 | (code >> 12)));
+    store<u8>(to + 1, <u8>(0x80 | ((code >> 6) & 0x3f)));
+    store<u8>(to + 2, <u8>(0x80 | (code & 0x3f)));
+    escapedTo = to + 3;
+  } else {
+    if (code > 0xdbff || load<u16>(at) != 0x755c) refuse(UNUSUAL);
+    const low = escapedCode(at);
+    if (low < 0xdc00 || low > 0xdfff) refuse(UNUSUAL);
+    const point = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+    store<u8>(to, <u8>(0xf0 | (point >> 18)));
+    store<u8>(to + 1, <u8>(0x80 | ((point >> 12) & 0x3f)));
+    store<u8>(to + 2, <u8>(0x80 | ((point >> 6) & 0x3f)));
+    store<u8>(to + 3, <u8>(0x80 | (point & 0x3f)));
+    escapedTo = to + 4;
+    at += 6;
+  }
+  return at;
+}
+
+/** The UTF-16 unit that the escape at `at` names. */
+export function escapedCode(at: usize): u32 {
+  switch (load<u8>(at + 1)) {
+    case 0x22:
+      return 0x22;
+    case 0x5c:
+      return 0x5c;
+    case 0x2f:
+      return 0x2f;
+    case 0x62:
+      return 8;
+    case 0x66:
+      return 12;
+    case 0x6e:
+      return 10;
+    case 0x72:
+      return 13;
+    case 0x74:
+      return 9;
+    case 0x75:
+      return (hexDigit(at + 2) << 12) | (hexDigit(at + 3) << 8) | (hexDigit(at + 4) << 4) | hexDigit(at + 5);
+    default:
+      refuse(SYNTAX);
+      return 0;
+  }
+}
+
+function hexDigit(at: usize): u32 {
+  const byte = load<u8>(at);
+  const digit: u32 = byte - ZERO;
+  if (digit < 10) return digit;
+  const letter: u32 = (byte | 0x20) - 0x61;
+  if (letter > 5) refuse(SYNTAX);
+  return letter + 10;
+}
+
+export function isDigit(byte: u8): bool {
+  return <u8>(byte - ZERO) < 10;
+}
+
+/** Any value, checked and left. */
+export function skip(at: usize, depth: i32): usize {
+  const byte = load<u8>(at);
+  if (byte == QUOTE) return skipString(at + 1);
+  if (byte == OPEN_OBJECT || byte == OPEN_ARRAY) {
+    if (depth >= MOST_DEPTH) refuse(UNUSUAL);
+    const close: u8 = byte + 2;
+    for (at = blanks(at + 1); load<u8>(at) != close; at = next(at, close)) {
+      if (byte == OPEN_OBJECT) {
+        if (load<u8>(at) != QUOTE) refuse(SYNTAX);
+        at = blanks(skipString(at + 1));
+        if (load<u8>(at) != COLON) refuse(SYNTAX);
+        at = blanks(at + 1);
+      }
+      at = skip(at, depth + 1);
+    }
+    return at + 1;
+  }
+  const word = load<u32>(at);
+  if (word == NULL || word == TRUE) return at + 4;
+  if (byte == 0x66 && load<u32>(at + 1) == ALSE) return at + 5;
+  return numberEnd(at);
+}
+
+function skipString(at: usize): usize {
+  while (true) {
+    at = stringStop(at);
+    const byte = load<u8>(at);
+    if (byte == QUOTE) return at + 1;
+    if (byte != BACKSLASH) refuse(SYNTAX);
+    escapedCode(at);
+    at += load<u8>(at + 1) == 0x75 ? 6 : 2;
+  }
+}
+
+/** Behind a number of any shape. */
+export function numberEnd(at: usize): usize {
+  if (load<u8>(at) == MINUS) at++;
+  const whole = at;
+  at = digitsEnd(at);
+  if (at == whole || (load<u8>(whole) == ZERO && at > whole + 1)) refuse(SYNTAX);
+  if (load<u8>(at) == DOT) {
+    const fraction = at + 1;
+    at = digitsEnd(fraction);
+    if (at == fraction) refuse(SYNTAX);
+  }
+  if ((load<u8>(at) | 0x20) == 0x65) {
+    at++;
+    const sign = load<u8>(at);
+    if (sign == 0x2b || sign == MINUS) at++;
+    const exponent = at;
+    at = digitsEnd(at);
+    if (at == exponent) refuse(SYNTAX);
+  }
+  return at;
+}
+
+function digitsEnd(at: usize): usize {
+  while (isDigit(load<u8>(at))) at++;
+  return at;
+}
+
+/** An unsigned integer of at most 19 digits, as a number or a string; null is 0. Its digits are the text. */
+export function unsigned(at: usize): usize {
+  if (isNull(at)) {
+    integer = 0;
+    setText(at, 0);
+    return at + 4;
+  }
+  const isText = load<u8>(at) == QUOTE;
+  if (isText) at++;
+  const start = at;
+  let value: u64 = 0;
+  while (areDigits(load<u64>(at)) && at - start < 16) {
+    value = value * 100000000 + eightDigits(load<u64>(at));
+    at += 8;
+  }
+  for (; isDigit(load<u8>(at)); at++) {
+    value = value * 10 + (load<u8>(at) - ZERO);
+    if (at - start >= 19) refuse(UNUSUAL);
+  }
+  if (at == start || (load<u8>(start) == ZERO && at > start + 1)) refuse(UNUSUAL);
+  integer = value;
+  setText(start, <u32>(at - start));
+  if (!isText) return at;
+  if (load<u8>(at) != QUOTE) refuse(UNUSUAL);
+  return at + 1;
+}
+
+function areDigits(word: u64): bool {
+  return (
+    (((word & 0xf0f0f0f0f0f0f0f0) ^ 0x3030303030303030) | (((word + 0x0606060606060606) & 0xf0f0f0f0f0f0f0f0) ^ 0x3030303030303030)) == 0
+  );
+}
+
+function eightDigits(word: u64): u64 {
+  word -= 0x3030303030303030;
+  word = word * 10 + (word >> 8);
+  const low = (word & 0x000000ff000000ff) * 0x000f424000000064;
+  const high = ((word >> 16) & 0x000000ff000000ff) * 0x0000271000000001;
+  return ((low + high) >> 32) & 0xffffffff;
+}
+
+/** What is checked and not stored. */
+export function unsigned32(at: usize): usize {
+  at = unsigned(at);
+  if (integer > 0xffffffff) refuse(UNUSUAL);
+  return at;
+}
+
+/** An enum's number, not negative; null is 0. */
+export function enumeration(at: usize): usize {
+  if (load<u8>(at) == QUOTE) refuse(UNUSUAL);
+  at = unsigned(at);
+  if (integer > 999999999) refuse(UNUSUAL);
+  return at;
+}
+
+/** An id of `length` hex digits, lowercased in place; `textLength` 0 when it is null, empty or zeros. */
+export function hexId(at: usize, length: u32): usize {
+  at = optionalString(at);
+  if (textLength == 0) return at;
+  if (textLength != length) refuse(UNUSUAL);
+  let all = i8x16.splat(0);
+  for (let index: u32 = 0; index < length; index += 16) {
+    const block = v128.load(textAt + index);
+    const lower = v128.or(block, i8x16.splat(0x20));
+    const digits = i8x16.lt_u(i8x16.sub(block, i8x16.splat(0x30)), i8x16.splat(10));
+    const letters = i8x16.lt_u(i8x16.sub(lower, i8x16.splat(0x61)), i8x16.splat(6));
+    if (!i8x16.all_true(v128.or(digits, letters))) refuse(UNUSUAL);
+    v128.store(textAt + index, lower);
+    all = v128.or(all, v128.xor(lower, i8x16.splat(0x30)));
+  }
+  if (!v128.any_true(all)) textLength = 0;
+  return at;
+}

@@ -1,0 +1,110 @@
+// Where things are in the kernel's memory, and how it gives up. Invariants: nothing is allocated; the order is tables, input, guard,
+// index, rows; a byte is read only where the input or its guard is, because a byte of the guard (0) ends whatever reads it.
+import { giveUp } from "./host";
+
+/** Not JSON, as far as the kernel can tell. */
+export const SYNTAX: i32 = 1;
+/** Perhaps valid, and not what collectors send. */
+export const UNUSUAL: i32 = 2;
+/** More than the memory that this call may use. */
+export const TOO_LARGE: i32 = 3;
+
+export function refuse(reason: i32): void {
+  giveUp(reason);
+  unreachable();
+}
+
+/** Zeros behind the input: more than any one step reads ahead. */
+export const GUARD: u32 = 64;
+
+/** Each slot: the generation that it belongs to, the address of an entry. */
+export const SLOTS: u32 = 512;
+const BASE: usize = (__heap_base + 63) & ~63;
+export const RECORD_KEYS: usize = BASE;
+export const RESOURCE_KEYS: usize = BASE + 4096;
+/** Keys of the maps around a place, as (address, length). */
+export const KEY_STACK: usize = BASE + 8192;
+export const KEY_STACK_END: usize = BASE + 16384;
+export const INPUT: usize = BASE + 16384;
+
+/** Where the index is written next, and where it must end. */
+export let top: usize = 0;
+let indexEnd: usize = 0;
+
+export function startIndex(length: u32, indexBytes: u32): void {
+  memory.fill(INPUT + length, 0, GUARD);
+  top = (INPUT + length + GUARD + 15) & ~15;
+  indexEnd = top + indexBytes;
+}
+
+/** Takes `bytes` of the index. */
+export function take(bytes: u32): usize {
+  const at = top;
+  top = at + bytes;
+  if (top > indexEnd) refuse(TOO_LARGE);
+  return at;
+}
+
+/** Gives back what was taken since. */
+export function giveBack(at: usize): void {
+  top = at;
+}
+
+/** Copies exactly `length` bytes that do not overlap. */
+export function copy(to: usize, from: usize, length: u32): void {
+  if (length >= 16) copyLong(to, from, length);
+  else if (length >= 8) {
+    const last = load<u64>(from + length - 8);
+    store<u64>(to, load<u64>(from));
+    store<u64>(to + length - 8, last);
+  } else if (length >= 4) {
+    const last = load<u32>(from + length - 4);
+    store<u32>(to, load<u32>(from));
+    store<u32>(to + length - 4, last);
+  } else {
+    for (let index: u32 = 0; index < length; index++) store<u8>(to + index, load<u8>(from + index));
+  }
+}
+
+function copyLong(to: usize, from: usize, length: u32): void {
+  if (length > 1024) {
+    memory.copy(to, from, length);
+    return;
+  }
+  const last = length - 16;
+  for (let index: u32 = 0; index < last; index += 16) v128.store(to + index, v128.load(from + index));
+  v128.store(to + last, v128.load(from + last));
+}
+
+export function same(a: usize, b: usize, length: u32): bool {
+  let index: u32 = 0;
+  for (; index + 8 <= length; index += 8) if (load<u64>(a + index) != load<u64>(b + index)) return false;
+  for (; index < length; index++) if (load<u8>(a + index) != load<u8>(b + index)) return false;
+  return true;
+}
+
+export function varintLength(value: u32): u32 {
+  return value < 0x80 ? 1 : value < 0x4000 ? 2 : value < 0x200000 ? 3 : value < 0x10000000 ? 4 : 5;
+}
+
+export function putVarint(to: usize, value: u32): usize {
+  while (value > 0x7f) {
+    store<u8>(to, <u8>(value | 0x80));
+    value >>= 7;
+    to++;
+  }
+  store<u8>(to, <u8>value);
+  return to + 1;
+}
+
+/** A string as a column holds it; returns behind it. */
+export function putString(to: usize, from: usize, length: u32): usize {
+  to = putVarint(to, length);
+  copy(to, from, length);
+  return to + length;
+}
+
+/** What `putString` writes. */
+export function stringBytes(length: u32): u32 {
+  return varintLength(length) + length;
+}

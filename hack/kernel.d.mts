@@ -1,0 +1,2 @@
+export function buildKernel(): Promise<boolean>;
+export function setup(): Promise<void>;
