@@ -1,7 +1,7 @@
 // GET /query/logs: the caller's organisation's log records, newest first (docs/decisions.md, "Query").
 import type { FastifyInstance } from "fastify";
 import type { Answers } from "../http/answers.ts";
-import { answerPage, refuseUnknown } from "../query/page-route.ts";
+import { answerPage, readPrefixed, refuseUnknown } from "../query/page-route.ts";
 import { PAGE_PARAMETERS, type PageParameters, readPage } from "../query/page.ts";
 import type { Guards } from "../auth/request-identity.ts";
 import { READERS } from "../http/openapi.ts";
@@ -68,14 +68,8 @@ export function registerLogRoutes(app: FastifyInstance, { store, answers, guards
       refuseUnknown(request, QUERY_SCHEMA.properties, "label.");
       const { source, level, q, host_id: hostId, node } = request.query;
       const page = readPage(request, now());
-      const filter = { ...page, source, level, q, hostId, node, labels: readLabels(request.query) };
+      const filter = { ...page, source, level, q, hostId, node, labels: readPrefixed(request.query, "label.") };
       return answerPage(request, reply, { answers, page, ask: (orgId, options) => store.query(orgId, filter, options) });
     },
   );
-}
-
-function readLabels(parameters: LogParameters): [string, string][] {
-  return Object.entries(parameters)
-    .filter(([name]) => name.startsWith("label."))
-    .flatMap(([name, values]) => [values as string | string[]].flat().map((value): [string, string] => [name.slice(6), value]));
 }

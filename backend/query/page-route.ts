@@ -51,3 +51,10 @@ export function refuseUnknown(request: FastifyRequest, known: Readonly<Record<st
     throw new ApiError("invalid_parameter", `${name.slice(0, 100)}: no such parameter; there is ${names}`);
   }
 }
+
+/** Parameters of one name each, such as label.<key>=<value>: key and value of each. */
+export function readPrefixed(parameters: object, prefix: string): [key: string, value: string][] {
+  return Object.entries(parameters)
+    .filter(([name]) => name.startsWith(prefix))
+    .flatMap(([name, values]) => [values as string | string[]].flat().map((value): [string, string] => [name.slice(prefix.length), value]));
+}

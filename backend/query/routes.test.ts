@@ -41,7 +41,12 @@ describe("the query routes", () => {
     });
     const answers = new Answers();
     registerLogRoutes(app, { store: remember([row]), answers, guards, now: () => NOW });
-    registerTraceRoutes(app, { store: { ...remember([]), trace: neverAsked, services: neverAsked }, answers, guards, now: () => NOW });
+    registerTraceRoutes(app, {
+      store: { ...remember([]), trace: neverAsked, search: neverAsked, services: neverAsked },
+      answers,
+      guards,
+      now: () => NOW,
+    });
     await closeRoutes(app);
   });
 

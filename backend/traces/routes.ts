@@ -4,6 +4,7 @@ import { answerPage } from "../query/page-route.ts";
 import { PAGE_PARAMETERS, type PageParameters, readPage } from "../query/page.ts";
 import { READERS } from "../http/openapi.ts";
 import { SPAN_SCHEMA, TRACE_ID, type TraceRouteOptions } from "./route-parts.ts";
+import { registerSearchRoute } from "./search-route.ts";
 import { registerServicesRoute } from "./services-route.ts";
 import { registerWholeTraceRoute } from "./whole-trace-route.ts";
 
@@ -25,6 +26,7 @@ const QUERY_SCHEMA = {
 
 export function registerTraceRoutes(app: FastifyInstance, options: TraceRouteOptions): void {
   const { store, answers, guards, now = () => new Date() } = options;
+  registerSearchRoute(app, options);
   registerWholeTraceRoute(app, options);
   registerServicesRoute(app, options);
   app.get<{ Querystring: TraceParameters }>(

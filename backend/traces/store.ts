@@ -9,6 +9,7 @@ import { arrayOfLines, foundPage } from "../query/found-page.ts";
 import type { Cursor, Found, Page } from "../query/page.ts";
 import { SPAN_COLUMNS } from "./decode.ts";
 import { operationsOf } from "./operations-of.ts";
+import { searchTraces, type TraceFilter } from "./search.ts";
 import { SPAN_FIELDS, wholeTrace } from "./span-fields.ts";
 import { SpanOperations } from "./span-operations.ts";
 
@@ -41,6 +42,8 @@ export interface SpanStore {
   query(orgId: string, filter: SpanFilter, options?: QueryOptions): Promise<Found>;
   /** WholeSpanRows of one trace (lowercase hex), oldest first, a page of them. Throws as `query` does. */
   trace(orgId: string, traceId: string, after: Cursor | undefined, options?: QueryOptions): Promise<Found>;
+  /** TraceRows, newest first. Throws as `query` does. */
+  search(orgId: string, filter: TraceFilter, options?: QueryOptions): Promise<Found>;
   /** Services, with their operations and kinds, by name: ServiceRows as JSON. Throws as `query` does. */
   services(orgId: string, options?: QueryOptions): Promise<Buffer>;
 }
@@ -86,6 +89,10 @@ export class ClickHouseSpanStore implements SpanStore, AsyncDisposable {
 
   trace(orgId: string, traceId: string, after: Cursor | undefined, options: QueryOptions = {}): Promise<Found> {
     return foundPage(this.#clickhouse, orgId, { ...wholeTrace(traceId, after), options });
+  }
+
+  search(orgId: string, filter: TraceFilter, options: QueryOptions = {}): Promise<Found> {
+    return this.#clickhouse.read(orgId, options, (ask) => searchTraces(ask, orgId, filter));
   }
 
   services(orgId: string, options: QueryOptions = {}): Promise<Buffer> {

@@ -132,6 +132,15 @@ export const TELEMETRY_ROWS: Row[] = [
       asUser("not hex", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/traces/xyz"),
     ],
   },
+  {
+    method: "GET",
+    path: "/query/traces/search",
+    auth: "reader",
+    cases: () => [
+      ...queryCases("/query/traces/search"),
+      asUser("an unknown filter", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/traces/search?servcie=x"),
+    ],
+  },
   { method: "GET", path: "/query/services", auth: "reader", cases: () => [asUser("listed", "GET", () => red.token, 200)] },
   { method: "GET", path: "/query/logs", auth: "reader", cases: () => queryCases("/query/logs") },
   ...(["GET", "POST"] as const).flatMap((method): Row[] =>
