@@ -4,7 +4,7 @@
 import { enableCompileCache } from "node:module";
 import { join } from "node:path";
 import { Command } from "commander";
-import { addBackupCommands } from "./data-dir/backup.ts";
+import { addBackupCommands } from "./data-dir/backup-command.ts";
 import { DataDirInUseError, lockDataDir } from "./data-dir/lock.ts";
 import { addMoveCommand } from "./data-dir/move-command.ts";
 import packageFile from "./package.json" with { type: "json" };

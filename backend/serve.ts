@@ -7,6 +7,11 @@ import { createUserGuards } from "./accounts/guards.ts";
 import { ReadTokens } from "./accounts/read-token.ts";
 import { Sessions } from "./accounts/session.ts";
 import type { AccountTables } from "./accounts/table.ts";
+import { scheduleBackups } from "./data-dir/backup-schedule.ts";
+import { newestMs } from "./data-dir/backup-series.ts";
+import { removeLeftovers } from "./data-dir/held.ts";
+import { serveHolds } from "./data-dir/hold-server.ts";
+import { outsideOf } from "./data-dir/outside.ts";
 import { loadSecrets } from "./data-dir/secrets.ts";
 import { forwardAlerting } from "./alerting/forward.ts";
 import { startAlerting } from "./alerting/start.ts";
@@ -51,6 +56,7 @@ export async function serve({ settings, secrets, roles }: Pick<Opening, "setting
   const running = await open({ settings, secrets, log, stack, stopping: stopping.signal, roles });
   const alerting = roles.includes("alerting") ? await openAlerting(running) : undefined;
   if (running.telemetry) await openApi(running, running.telemetry, settings.alertingUrl ?? alerting);
+  await openBackups(running);
   await using _health = await startHealth({
     listen: settings.health,
     checks: running.checks,
@@ -71,6 +77,7 @@ async function open(given: Omit<Opening, "masterKeys" | "ownMetrics">): Promise<
   const { masterKey, masterPreviousKey, jwtSecret, jwtPreviousSecret } = loadSecrets(settings, secrets);
   const masterKeys = new MasterKeys(masterKey, masterPreviousKey);
   const opening = { ...given, masterKeys, ownMetrics: createOwnMetrics() };
+  await removeLeftovers(settings.dataDir);
   const stores = await openStores(opening);
   const signing = { db: stores.database.tables<AccountTables>(), jwtSecret, jwtPreviousSecret };
   const sessions = new Sessions({ ...signing, ttlMs: settings.jwtTtlMs });
@@ -78,6 +85,17 @@ async function open(given: Omit<Opening, "masterKeys" | "ownMetrics">): Promise<
   const keyCache = new KeyCache(stores.database.tables(), masterKeys);
   const guards = { signed: createSignedGuard({ keys: keyCache }), ...createUserGuards(sessions, readTokens) };
   return { ...opening, ...stores, keyCache, sessions, readTokens, guards };
+}
+
+/** Of the engines of this DATA_DIR; none where all are outside. */
+async function openBackups({ settings, secrets, stack, database, holdable, ownMetrics, log }: Running): Promise<void> {
+  const hasAccounts = database.engine === "sqlite";
+  if (!hasAccounts && Object.keys(holdable).length === 0) return;
+  const { dataDir, backups } = settings;
+  stack.use(await serveHolds({ dataDir, engines: { ...holdable, hasAccounts, outside: outsideOf(settings, secrets) }, log }));
+  if (!backups) return;
+  ownMetrics.gauge("backup_last_timestamp_seconds", () => (newestMs(backups.folder) ?? 0) / 1000);
+  stack.use(scheduleBackups(backups, { command: [process.execPath, process.argv[1] ?? ""], log }));
 }
 
 /** `alerting`: where /alerting/ is forwarded, when this installation has the role anywhere. */

@@ -64,3 +64,21 @@ test("a log line of the settings shows no password of a URL", () => {
   expect(line).toContain("https://[redacted]@alerts.example/x");
   expect(line).not.toMatch(/s3cret|p@ss/);
 });
+
+test("backups need a folder and an interval, of which the folder is none of DATA_DIR, and an engine that is embedded", () => {
+  const DATA_DIR = "/var/lib/atherops";
+  const backups = { DATA_DIR, BACKUP_EVERY: "6h", BACKUP_FOLDER: "/backup" };
+  expect(readSettings(backups).settings.backups).toEqual({ folder: "/backup", everyMs: 6 * 3_600_000, keep: 7 });
+  expect(readSettings({}).settings.backups).toBeUndefined();
+  for (const [wrong, message] of [
+    [{ BACKUP_EVERY: "6h" }, "BACKUP_EVERY and BACKUP_FOLDER go together"],
+    [{ ...backups, BACKUP_FOLDER: `${DATA_DIR}/backups` }, "BACKUP_FOLDER: is inside DATA_DIR"],
+    [{ ...backups, BACKUP_EVERY: "5s" }, "BACKUP_EVERY"],
+    [{ ...backups, BACKUP_KEEP: "0" }, "BACKUP_KEEP"],
+    [
+      { ...backups, DATABASE_URL: "postgres://db/a", CLICKHOUSE_URL: "http://ch", METRICS_WRITE_URL: "http://vm" },
+      "BACKUP_EVERY: every engine is outside",
+    ],
+  ] as const)
+    expect(problemsOf(wrong)).toContain(message);
+});

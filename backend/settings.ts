@@ -28,6 +28,9 @@
 //   METRICS_RETENTION       30d              as VictoriaMetrics takes it: h, d, w, y
 //   METRICS_JOURNAL_FSYNC   always           embedded metrics: always: on the disk before 204, one fsync for all that wait; never: a power
 //                                            cut takes some 30 seconds along, and 204 comes one fsync earlier
+//   BACKUP_EVERY                             how often the backend backs up its DATA_DIR while it runs, such as 6h or 1d; unset: never
+//   BACKUP_FOLDER                            where to, a folder of this installation alone, on another disk; required with BACKUP_EVERY
+//   BACKUP_KEEP             7                how many of them are kept; while one is made, there is one more
 //   QUOTA_BYTES_PER_SECOND, QUOTA_RECORDS_PER_SECOND   0   per organisation and replica; 0: unlimited; bytes: as
 //                                            decompressed or as stored, whichever is more; refused bodies count
 //   INGEST_MEMORY_MIB       512              bodies held at once, compressed and decompressed; above it: 503
@@ -84,6 +87,8 @@ export interface Settings {
   readonly tracesRetentionDays: number;
   readonly metricsRetention: Retention;
   readonly isMetricsJournalSynced: boolean;
+  /** Of DATA_DIR, while it runs. */
+  readonly backups: { readonly folder: string; readonly everyMs: number; readonly keep: number } | undefined;
   readonly quotaBytesPerSecond: number;
   readonly quotaRecordsPerSecond: number;
   readonly ingestMemoryBytes: number;
@@ -166,6 +171,7 @@ function readPlain(read: Reader): Settings {
     tracesRetentionDays: read.integer("TRACES_RETENTION_DAYS", 30, 1),
     metricsRetention: read.retention("METRICS_RETENTION", "30d"),
     isMetricsJournalSynced: read.oneOf("METRICS_JOURNAL_FSYNC", ["always", "never"]) === "always",
+    backups: backupsOf(read),
     quotaBytesPerSecond: read.integer("QUOTA_BYTES_PER_SECOND", 0, 0),
     quotaRecordsPerSecond: read.integer("QUOTA_RECORDS_PER_SECOND", 0, 0),
     ingestMemoryBytes: read.integer("INGEST_MEMORY_MIB", 512, 64) * 1024 * 1024,
@@ -173,6 +179,20 @@ function readPlain(read: Reader): Settings {
     adminEmail: read.text("ADMIN_EMAIL") ?? "admin@localhost",
     logLevel: read.oneOf("LOG_LEVEL", ["info", "debug", "warn", "error"]),
   };
+}
+
+function backupsOf(read: Reader): Settings["backups"] {
+  const [every, folder] = [read.text("BACKUP_EVERY"), read.text("BACKUP_FOLDER")];
+  const keep = read.integer("BACKUP_KEEP", 7, 1);
+  if (every === undefined && folder === undefined) return undefined;
+  if (every === undefined || folder === undefined) {
+    read.problem("BACKUP_EVERY and BACKUP_FOLDER go together");
+    return undefined;
+  }
+  const place = resolve(folder);
+  if (`${place}/`.startsWith(`${dataDirOf(read)}/`))
+    read.problem("BACKUP_FOLDER: is inside DATA_DIR: name a folder elsewhere, on another disk");
+  return { folder: place, everyMs: read.duration("BACKUP_EVERY", "1d", 60_000), keep };
 }
 
 function readSecrets(read: Reader): Secrets {
@@ -195,6 +215,8 @@ function checkTogether(read: Reader, settings: Settings, secrets: Secrets): void
   if (settings.clickhouseCluster && !secrets.clickhouseUrl)
     read.problem("CLICKHOUSE_CLUSTER needs CLICKHOUSE_URL: the embedded engine has no cluster");
   if (settings.rulesListen && !secrets.rulesPassword) read.problem("RULES_PASSWORD is required with RULES_LISTEN");
+  if (settings.backups && settings.metricsWriteUrl && secrets.databaseUrl && secrets.clickhouseUrl)
+    read.problem("BACKUP_EVERY: every engine is outside, where it is backed up too (docs/backup.md)");
   if (!hasExternalEngine(settings, secrets)) return;
   if (!secrets.masterKey) read.problem("MASTER_KEY is required with an external engine: make one with `openssl rand -base64 32`");
   if (!secrets.jwtSecret) read.problem("JWT_SECRET is required with an external engine: make one with `openssl rand -base64 48`");

@@ -4,7 +4,9 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { sql } from "kysely";
 import { bootstrap } from "./bootstrap.ts";
+import type { Holdable } from "./data-dir/hold-server.ts";
 import { type ClickHouse, openClickHouse } from "./engines/clickhouse/client.ts";
+import { freezeTables } from "./engines/clickhouse/freeze.ts";
 import { applyMergeSync, applyRetention, migrate as migrateClickHouse } from "./engines/clickhouse/migrate.ts";
 import { openDatabase, type Database } from "./engines/relational/database.ts";
 import { migrate as migrateDatabase } from "./engines/relational/migrate.ts";
@@ -37,6 +39,8 @@ export interface Stores {
   readonly evaluator: EmbeddedEvaluator | undefined;
   /** Of the role `api`. */
   readonly telemetry: Telemetry | undefined;
+  /** What a backup holds for a moment while all goes on; those of the engines that are embedded. */
+  readonly holdable: Pick<Holdable, "freezeTables" | "holdMetrics">;
   /** One per engine, for /readyz. */
   readonly checks: Readonly<Record<string, () => Promise<void>>>;
 }
@@ -49,7 +53,7 @@ export interface Telemetry {
 
 /** Rejects with the first failure, in the order of this list, and everything open closed by `stack`. */
 export async function openStores(opening: Opening): Promise<Stores> {
-  const [database, { metrics, evaluator }, telemetry] = await sideBySide(opening, [
+  const [database, { metrics, evaluator, holdMetrics }, telemetry] = await sideBySide(opening, [
     openAccounts,
     openMetrics,
     async (own) => (own.roles.includes("api") ? openTelemetry(own) : undefined),
@@ -59,7 +63,13 @@ export async function openStores(opening: Opening): Promise<Stores> {
     database: async () => void (await sql`SELECT 1`.execute(database.tables())),
     ...(telemetry && { clickhouse: () => telemetry.clickhouse.ping() }),
   };
-  return { database, metrics, evaluator, telemetry, checks };
+  const holdable = { ...freezing(telemetry), ...(holdMetrics && { holdMetrics }) };
+  return { database, metrics, evaluator, telemetry, holdable, checks };
+}
+
+function freezing(telemetry: Telemetry | undefined): Pick<Holdable, "freezeTables"> {
+  const clickhouse = telemetry?.clickhouse;
+  return clickhouse && !clickhouse.shared ? { freezeTables: (name) => freezeTables(clickhouse, name) } : {};
 }
 
 /**
@@ -83,7 +93,9 @@ async function openAccounts({ settings, secrets, masterKeys, log, stack }: Openi
   return database;
 }
 
-async function openMetrics(opening: Opening): Promise<Pick<Stores, "metrics" | "evaluator">> {
+type OpenedMetrics = Pick<Stores, "metrics" | "evaluator"> & Pick<Holdable, "holdMetrics">;
+
+async function openMetrics(opening: Opening): Promise<OpenedMetrics> {
   const { settings, ownMetrics, log, stack, stopping, roles } = opening;
   const { metricsWriteUrl: writeUrl, metricsQueryUrl: queryUrl } = settings;
   if (writeUrl && queryUrl) return { metrics: stack.use(new VictoriaMetricsStore({ writeUrl, queryUrl, stopping })), evaluator: undefined };
@@ -101,7 +113,8 @@ async function openMetrics(opening: Opening): Promise<Pick<Stores, "metrics" | "
   const queriesPerOrg = Math.max(1, Math.min(2, availableParallelism() - 1));
   const metrics = stack.use(new VictoriaMetricsStore({ ...engine, queriesPerOrg, stopping }));
   const isOurs = roles.includes("alerting") && !settings.evaluatorQueryUrl;
-  return { metrics, evaluator: isOurs ? stack.use(await openEvaluator(opening, engine)) : undefined };
+  const evaluator = isOurs ? stack.use(await openEvaluator(opening, engine)) : undefined;
+  return { metrics, evaluator, holdMetrics: (journalFolder) => engine.hold(journalFolder) };
 }
 
 function openEvaluator({ settings, ownMetrics, log }: Opening, engine: EmbeddedVictoriaMetrics): Promise<EmbeddedEvaluator> {

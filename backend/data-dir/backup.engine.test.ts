@@ -2,15 +2,19 @@
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeEach, expect, test } from "vitest";
+import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { accountsApp, directKey } from "../../test/fixtures/accounts-app.ts";
-import { backup, restore } from "./backup.ts";
+import { CuttableDisk, whyNoCuts } from "../../test/fixtures/power-cut.ts";
+import { backup } from "./backup.ts";
+import { newestMs, newName, prune, removeCutOff } from "./backup-series.ts";
 import { lockDataDir } from "./lock.ts";
+import { restore } from "./restore.ts";
 import { openDatabase } from "../engines/relational/database.ts";
 import { createLog } from "../observability/log.ts";
 import { readSettings, type Secrets, type Settings } from "../settings.ts";
 
 const log = createLog("silent");
+const noDisk = await whyNoCuts();
 const root = mkdtempSync(join(tmpdir(), "atherops-backup-"));
 afterAll(() => rmSync(root, { recursive: true, force: true, maxRetries: 5 }));
 
@@ -131,4 +135,58 @@ test("an interrupted backup has no final name, and the next one starts over", as
   await backup(settings, secrets, join(folder, "backup"));
   expect(readdirSync(folder).sort()).toEqual(["backup", "data"]);
   expect(readFileSync(join(folder, "backup", "data", "a file"), "utf8")).toBe("content");
+});
+
+describe("a disk without room", () => {
+  /** 24 MiB and some. */
+  function largeDataDir(): ReturnType<typeof installation> {
+    const made = smallDataDir();
+    writeFileSync(join(made.settings.dataDir, "large"), Buffer.alloc(24 * 1024 * 1024, "x"));
+    return made;
+  }
+
+  test("is refused with both numbers, before anything is written", async () => {
+    const { settings, secrets } = largeDataDir();
+    const freeBytes = async (): Promise<number> => 3.5 * 1024 * 1024;
+    const refused = backup(settings, secrets, join(folder, "backup"), { freeBytes });
+    await expect(refused).rejects.toThrow(`it takes 24.0 MiB, and where ${folder} is 3.5 MiB are free; nothing was written`);
+    expect(readdirSync(folder)).toEqual(["data"]);
+    await backup(settings, secrets, join(folder, "backup"));
+    const { settings: second } = installation("second");
+    await expect(restore(second, join(folder, "backup"), { freeBytes })).rejects.toThrow(
+      "this backup takes 24.0 MiB, and 3.5 MiB are free",
+    );
+    expect(readdirSync(second.dataDir).filter((name) => name !== "lock")).toEqual([]);
+  });
+
+  test.skipIf(noDisk !== undefined)(
+    `of its own${noDisk === undefined ? "" : ` (${noDisk})`}: told in advance, and nothing left when it fills up meanwhile`,
+    async () => {
+      const { settings, secrets } = largeDataDir();
+      await using disk = new CuttableDisk(join(folder, "disk"), 20);
+      const target = join(disk.path, "backup");
+      await expect(backup(settings, secrets, target)).rejects.toThrow(/it takes 24\.0 MiB, and where .* is 1\d\.\d MiB are free/);
+      // Others fill it after it was asked.
+      await expect(backup(settings, secrets, target, { freeBytes: async () => Infinity })).rejects.toThrow(
+        `${target} cannot be written (ENOSPC: no space left on device`,
+      );
+      expect(readdirSync(disk.path)).toEqual(["lost+found"]);
+    },
+  );
+});
+
+test("of backups that are named by the time the newest are kept, and what is cut off is not counted", async () => {
+  const into = join(folder, "into");
+  const names = ["2026-11-20T060000Z", "2026-11-21T060000Z", "2026-11-22T060000Z"].map((time) => `atherops-${time}`);
+  const { settings, secrets } = smallDataDir();
+  for (const name of names) await backup(settings, secrets, join(into, name));
+  mkdirSync(join(into, "atherops-2026-11-23T060000Z"));
+  mkdirSync(join(into, ".atherops-2026-11-23T060000Z.partial", "data"), { recursive: true });
+  mkdirSync(join(into, "somebody's"));
+  expect(newestMs(into)).toBe(Date.parse("2026-11-22T06:00:00Z"));
+  expect(await prune(into, 3)).toEqual([]);
+  expect(await prune(into, 1)).toEqual(names.slice(0, 2));
+  await removeCutOff(into);
+  expect(readdirSync(into).sort()).toEqual([names[2], "atherops-2026-11-23T060000Z", "somebody's"]);
+  expect(newName(new Date("2026-11-22T06:00:00.123Z"))).toBe(names[2]);
 });

@@ -11,6 +11,7 @@ export const READ_AT_SCRAPE = {
   ingest_held_bytes: "Bytes of ingest bodies held in memory.",
   ingest_requests_in_flight: "Ingest requests being read or stored.",
   query_answers_held_bytes: "Bytes of answers that clients have not taken yet.",
+  backup_last_timestamp_seconds: "When the newest complete backup of BACKUP_FOLDER was begun; 0: there is none. Only with BACKUP_EVERY.",
   evaluator_in_step: "1 while no rule change waits for the evaluator longer than 5 s.",
 } as const;
 

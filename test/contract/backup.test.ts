@@ -1,5 +1,5 @@
 // Backup and restore as an operator does it, with every embedded engine: what was stored before is there in another DATA_DIR after
-// the first one is gone, and the agents' keys still sign.
+// the first one is gone, and the agents' keys still sign. While the backend runs, under load: test/faults/backup-while-running.test.ts.
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -52,7 +52,9 @@ test("a backup restores logs, spans, samples, accounts and keys into another DAT
   const expected = { logs: ["kept line"], spans: ["kept span"], metric: "42" };
   await eventually("all is readable", async () => JSON.stringify(await readable(place, token)) === JSON.stringify(expected));
 
-  const refused = await command(place, "backup", backupFolder);
+  const early = await command(place, "backup", join(folder.path, "while-it-runs"));
+  expect([early.code, early.output]).toEqual([0, expect.stringContaining("the backend went on")]);
+  const refused = await command(place, "restore", join(folder.path, "while-it-runs"));
   expect([refused.code, refused.output]).toEqual([2, expect.stringContaining("stop it")]);
   // Killed, not stopped: its engines are left behind, and the backup ends them.
   await backend.end("SIGKILL");

@@ -92,6 +92,8 @@ test.each([
   ["backend", "--set retention.metrics=0d", "retention.metrics:", "such as 30d"],
   ["backend", "--set admin.email=admin", "admin.email:", "is not an e-mail address"],
   ["backend", "--set evaluation.interval=0s", "evaluation.interval: must be a duration of at least 1s", ""],
+  ["backend", "--set backup.every=6h", "backup.existingClaim is required", "a claim for the backups"],
+  ["backend", "--set backup.every=often,backup.existingClaim=b", "backup.every:", "such as 6h or 1d"],
   ["backend", "--set alertmanagerUrl=alertmanager:9093", "alertmanagerUrl: must be a URL", ""],
   ["backend", "--set extraEnv.MASTER_KEY_FILE=/x", "set the value secrets.existingSecret instead", ""],
   ["backend", "--set extraEnv.API_LISTEN=x", "extraEnv.API_LISTEN: the chart sets this variable itself", ""],
@@ -139,6 +141,11 @@ test.each(CHARTS)("%s takes the values of a release that knew no egress rules (h
   const flags = ["--set", "networkPolicy.enabled=true,networkPolicy.egress=null"];
   const policy = (await manifests(chart, "default-values.yaml", ...flags)).find(({ kind }) => kind === "NetworkPolicy");
   expect(policy?.spec.policyTypes).toEqual(["Ingress"]);
+});
+
+test("backend takes the values of a release that knew no backups", async () => {
+  const pod = (await manifests("backend", "default-values.yaml", "--set", "backup=null")).find(({ kind }) => kind === "Deployment");
+  expect(JSON.stringify(pod)).not.toContain("BACKUP_");
 });
 
 test.each(CHARTS)("%s lets its pods out of a namespace that denies it, when asked to", async (chart) => {

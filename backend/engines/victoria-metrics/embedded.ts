@@ -8,6 +8,7 @@ import { superviseChild, type ChildTiming, type EngineChild } from "../child.ts"
 import { engineLogin, type EngineLogin } from "../engine-login.ts";
 import { WriteJournal } from "./journal.ts";
 import { Replay } from "./replay.ts";
+import { countSeries, createSnapshot } from "./snapshot.ts";
 
 export interface EmbeddedVictoriaMetricsOptions {
   /** Program paths or names, as `settings.victoriaMetricsPath`. */
@@ -34,6 +35,11 @@ export interface EmbeddedVictoriaMetrics extends AsyncDisposable {
   readonly child: EngineChild;
   /** For the store: what it appends survives the engine's death. Rejects while the engine is down, so that nothing piles up then. */
   readonly journal: { append(path: string, body: Buffer): Promise<void> };
+  /**
+   * One moment of it, kept by hard links: the journal in `journalFolder`, the samples in a snapshot of the engine. Every write that was
+   * acknowledged before the call is in one of them. Rejects while the engine is down.
+   */
+  hold(journalFolder: string): Promise<{ readonly snapshot: string; readonly series: number | undefined }>;
 }
 
 const PORT_ATTEMPTS = 3;
@@ -60,6 +66,15 @@ export async function startVictoriaMetrics(options: EmbeddedVictoriaMetricsOptio
         if (!child.running) throw new Error("victoria-metrics is not running");
         await journal.append(path, body);
       },
+    },
+    async hold(journalFolder) {
+      if (!child.running) throw new Error("victoria-metrics is not running");
+      // Before: what leaves the journal from now on, the engine has had for long enough to have it in its snapshot.
+      await journal.linkInto(journalFolder);
+      const snapshot = await createSnapshot(url);
+      // And after: a write that the snapshot has in part is there as a whole.
+      await journal.linkInto(journalFolder);
+      return { snapshot, series: await countSeries(url) };
     },
     async [Symbol.asyncDispose]() {
       await replay[Symbol.asyncDispose]();

@@ -5,8 +5,8 @@
 // fixed and the engine removes duplicates. Above `maxBytes` new writes are refused. What `append` resolved for outlives the machine's
 // power, unless `isSynced` says otherwise: then it outlives processes only.
 import { closeSync, fdatasync, openSync, readdirSync, statSync, writev } from "node:fs";
-import { readFile, rm } from "node:fs/promises";
-import { join } from "node:path";
+import { link, readFile, rm } from "node:fs/promises";
+import { basename, join } from "node:path";
 import { promisify } from "node:util";
 import { folderSynced } from "../../../agent/common/durable-file.ts";
 import { makeFolder } from "../../../agent/common/make-folder.ts";
@@ -149,6 +149,20 @@ export class WriteJournal implements AsyncDisposable {
     }
     if (unreadable.length > 0) throw unreadable[0];
     return count;
+  }
+
+  /**
+   * Gives what is kept a second name in `folder`, on the same file system: every write that `append` was called for before is there, or the
+   * engine has it on the disk. May be called again for what came since. A file that is still written grows there too, and may end within
+   * a write.
+   */
+  async linkInto(folder: string): Promise<void> {
+    await Promise.allSettled(this.#pending);
+    for (const { path } of [...this.#closed, ...(this.#current ? [this.#current] : [])])
+      await link(path, join(folder, basename(path))).catch((error: NodeJS.ErrnoException) => {
+        // Removed a moment ago, the engine has run for KEEP_MS after it; or linked before.
+        if (error.code !== "ENOENT" && error.code !== "EEXIST") throw error;
+      });
   }
 
   /** Forgets everything: the engine has stopped in order, and so has written everything itself. */

@@ -38,6 +38,9 @@ deployment/{{ include "backend.name" . }}{{ if eq .Values.mode "distributed" }}-
 ADMIN_EMAIL: admin.email
 ADMIN_PASSWORD: secrets.existingSecret
 ALERTMANAGER_URL: alertmanagerUrl
+BACKUP_EVERY: backup.every
+BACKUP_FOLDER: backup.existingClaim
+BACKUP_KEEP: backup.keep
 CLICKHOUSE_CLUSTER: distributed.clickhouseCluster
 CLICKHOUSE_URL: distributed.connectionSecret
 DATABASE_URL: distributed.connectionSecret
@@ -71,6 +74,11 @@ TRUSTED_PROXIES: trustedProxies
 {{- end }}{{ end -}}
 {{- include "backend.checkDuration" (dict "name" "evaluation.interval" "text" .Values.evaluation.interval) -}}
 {{- include "backend.checkDuration" (dict "name" "jwtTtl" "text" .Values.jwtTtl) -}}
+{{- with (.Values.backup).every }}
+{{- if not (regexMatch "^([0-9]+(y|w|d|h|m))+$" .) | or (regexMatch "^0+[a-z]$" .) }}{{ fail (printf "backup.every: %q is not a duration such as 6h or 1d" .) }}{{ end -}}
+{{- if not ($.Values.backup).existingClaim }}{{ fail "backup.existingClaim is required with backup.every: a claim for the backups" }}{{ end -}}
+{{- end -}}
+{{- if and (eq .Values.mode "distributed") (or (.Values.backup).every (.Values.backup).existingClaim) }}{{ fail "backup: in the distributed form every engine is outside, where it is backed up too (docs/backup.md)" }}{{ end -}}
 {{- if not (regexMatch "^[0-9]+(\\.[0-9]+)?[hdwMy]?$" .Values.retention.metrics) | or (regexMatch "^0+(\\.0+)?[hdwMy]?$" .Values.retention.metrics) }}{{ fail (printf "retention.metrics: %q is not a retention such as 30d, 8w or 1y" .Values.retention.metrics) }}{{ end -}}
 {{- if not (regexMatch "^[^@[:space:]]+@[^@[:space:]]+$" .Values.admin.email) }}{{ fail (printf "admin.email: %q is not an e-mail address, such as admin@example.com" .Values.admin.email) }}{{ end -}}
 {{- include "backend.checkUrl" (dict "name" "alertmanagerUrl" "url" .Values.alertmanagerUrl) -}}
@@ -135,6 +143,11 @@ TRUSTED_PROXIES: trustedProxies
 - { name: DATA_DIR, value: /tmp/atherops }
 {{- else }}
 - { name: DATA_DIR, value: /data }
+{{- with (.Values.backup).every }}
+- { name: BACKUP_EVERY, value: {{ . | quote }} }
+- { name: BACKUP_FOLDER, value: /backup }
+- { name: BACKUP_KEEP, value: {{ $.Values.backup.keep | int64 | quote }} }
+{{- end }}
 {{- end }}
 {{- range $name, $value := .Values.extraEnv }}
 - { name: {{ $name }}, value: {{ $value | quote }} }
@@ -151,6 +164,9 @@ TRUSTED_PROXIES: trustedProxies
 - { name: connections, mountPath: /run/secrets/connections, readOnly: true }
 {{- else }}
 - { name: data, mountPath: /data }
+{{- if (.Values.backup).existingClaim }}
+- { name: backup, mountPath: /backup }
+{{- end }}
 {{- end }}
 {{- end }}
 
@@ -170,6 +186,10 @@ TRUSTED_PROXIES: trustedProxies
 {{- else }}
 - name: data
   persistentVolumeClaim: { claimName: {{ .Values.persistence.existingClaim | default (printf "%s-data" (include "backend.name" .)) }} }
+{{- with (.Values.backup).existingClaim }}
+- name: backup
+  persistentVolumeClaim: { claimName: {{ . }} }
+{{- end }}
 {{- end }}
 {{- end }}
 

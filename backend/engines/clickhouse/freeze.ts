@@ -1,0 +1,80 @@
+// One moment of the embedded engine's tables, kept by hard links while inserts and merges go on (`ALTER TABLE … FREEZE`). The embedded
+// engine refuses `BACKUP … TO File` and `TO Disk`: both need a server's configuration, which it has none of. Invariant: what is frozen is a
+// folder of the file system and nothing else; with the tables' definitions it is a folder that the engine opens.
+import { existsSync, lstatSync, readdirSync, readFileSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import type { ClickHouse } from "./client.ts";
+import { sql, Sql } from "./sql.ts";
+
+/** Of letters that the engine takes for a folder's name as they are. */
+const NAME = /^backup_\w{1,64}$/;
+/** In a table's folder, and in no other. */
+const TABLE_MARK = "format_version.txt";
+/** Blocks that are being stored, what is frozen, and what a query has put aside. */
+const TRANSIENT = /^(?:inserts|shadow|tmp)(?:\/|$)/;
+const PART = /^(?<partition>\w+?)_(?<first>\d+)_(?<last>\d+)_(?<level>\d+)(?:_\d+)?$/;
+
+/**
+ * Freezes every table under `name`. Answers table → when: what was acknowledged before is in it. Of a body that was not, each day is there
+ * whole or not at all, as after a crash: a day is a partition, and has a part or none.
+ */
+export async function freezeTables(clickhouse: Pick<ClickHouse, "query" | "command">, name: string): Promise<Record<string, string>> {
+  const tables = await clickhouse.query<{ name: string }>(
+    sql`SELECT name FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree' ORDER BY name`,
+  );
+  const moments: Record<string, string> = {};
+  for (const table of tables) {
+    moments[table.name] = new Date().toISOString();
+    await clickhouse.command(sql`ALTER TABLE ${new Sql(quoted(table.name))} FREEZE WITH NAME ${checkedName(name)}`);
+  }
+  return moments;
+}
+
+/** Where the parts of a frozen moment are, laid out as in the engine's own `store`. Throws for what is no name of one. */
+export function frozenStore(engineFolder: string, name: unknown): string {
+  return join(engineFolder, "shadow", checkedName(name), "store");
+}
+
+/** Of the engine's folder: all but the tables' parts and what is transient. `path` is relative to it. */
+export function isDefinition(engineFolder: string, path: string): boolean {
+  if (TRANSIENT.test(path)) return false;
+  const isInTable = existsSync(join(engineFolder, dirname(path), TABLE_MARK));
+  // Its log of inserts is left out too: an insert that it names may not be in the parts, and would be taken for stored.
+  return !isInTable || path.endsWith(`/${TABLE_MARK}`);
+}
+
+/** Removes every frozen moment. Only backups make any, one at a time. */
+export async function removeFrozen(engineFolder: string): Promise<void> {
+  const folder = join(engineFolder, "shadow");
+  const names = existsSync(folder) ? readdirSync(folder).filter((name) => NAME.test(name)) : [];
+  for (const name of names) await rm(join(folder, name), { recursive: true, force: true });
+}
+
+/** Rows of a table as the parts in the folder tell, without the engine. Undefined: there is no such table. */
+export function countRows(engineFolder: string, table: string): number | undefined {
+  const folder = join(engineFolder, "data", "default", table);
+  if (!existsSync(folder)) return undefined;
+  const parts = readdirSync(folder).flatMap((name) => {
+    const { partition = "", first, last, level } = PART.exec(name)?.groups ?? {};
+    const isPart = partition !== "" && lstatSync(join(folder, name)).isDirectory();
+    return isPart ? [{ name, partition, first: Number(first), last: Number(last), level: Number(level) }] : [];
+  });
+  // What was merged into another part stays for some minutes.
+  const current = parts.filter(
+    (part) =>
+      !parts.some(
+        (other) => other.partition === part.partition && other.first <= part.first && other.last >= part.last && other.level > part.level,
+      ),
+  );
+  return current.reduce((sum, { name }) => sum + Number(readFileSync(join(folder, name, "count.txt"), "utf8")), 0);
+}
+
+function checkedName(name: unknown): string {
+  if (typeof name === "string" && NAME.test(name)) return name;
+  throw new Error(`not the name of a frozen moment: ${JSON.stringify(name)}`);
+}
+
+function quoted(identifier: string): string {
+  return `\`${identifier.replace(/[\\`]/g, "\\$&")}\``;
+}

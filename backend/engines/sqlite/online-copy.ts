@@ -1,0 +1,42 @@
+// A copy of the embedded relational store while its backend writes (SQLite's own online backup), made by another process. Invariants: the
+// copy is the store at one moment; no writer waits for it; a copy that SQLite finds damage in is refused.
+import { backup, DatabaseSync } from "node:sqlite";
+
+const BUSY_TIMEOUT_MS = 5_000;
+/** Of 4 KiB, between two looks at the rest of the process. */
+const PAGES_A_STEP = 1000;
+
+/** `target` must not exist. Answers when (RFC 3339): what was committed before is in it. */
+export async function copyOnline(file: string, target: string): Promise<string> {
+  const source = new DatabaseSync(file, { readOnly: true, timeout: BUSY_TIMEOUT_MS });
+  const moment = new Date().toISOString();
+  try {
+    // A transaction that has read sees no later commit, so that the copy need not begin anew after each.
+    source.exec("BEGIN");
+    source.prepare("SELECT count(*) FROM sqlite_schema").get();
+    await backup(source, target, { rate: PAGES_A_STEP });
+    source.exec("ROLLBACK");
+  } finally {
+    source.close();
+  }
+  const copy = new DatabaseSync(target);
+  try {
+    const found = copy.prepare("PRAGMA quick_check(1)").get()?.["quick_check"];
+    if (found !== "ok") throw new Error(`${file} is damaged (${String(found)})`);
+  } finally {
+    copy.close();
+  }
+  return moment;
+}
+
+/** Rows of each table; undefined for one that is not there. No other process may have it open. */
+export function countTables(file: string, tables: readonly string[]): Map<string, number | undefined> {
+  const database = new DatabaseSync(file);
+  try {
+    const isThere = database.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?");
+    const count = (table: string): number => Number(database.prepare(`SELECT count(*) AS count FROM "${table}"`).get()?.["count"]);
+    return new Map(tables.map((table) => [table, isThere.get(table) === undefined ? undefined : count(table)]));
+  } finally {
+    database.close();
+  }
+}

@@ -1,0 +1,66 @@
+// One moment of the embedded metrics engine, kept by hard links while the engine goes on (its `/snapshot/create`). Invariant: a snapshot is
+// a folder of the file system and nothing else, so what is left of one can be removed whether or not the engine runs.
+import { existsSync, globSync, readdirSync, readFileSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { loginOf } from "../engine-login.ts";
+
+const NAME = /^\d{14}-[0-9A-F]{1,16}$/;
+/** It writes what it has in memory first. */
+const CREATE_TIMEOUT_MS = 120_000;
+const COUNT_TIMEOUT_MS = 10_000;
+
+/** Answers its name. All that the engine had acknowledged is in it. */
+export async function createSnapshot(engineUrl: string): Promise<string> {
+  const answer = (await ask(engineUrl, "/snapshot/create", CREATE_TIMEOUT_MS)) as { snapshot?: unknown };
+  return checkedName(answer.snapshot);
+}
+
+/** How many series the engine knows; undefined where that takes it too long. */
+export async function countSeries(engineUrl: string): Promise<number | undefined> {
+  try {
+    const answer = (await ask(engineUrl, "/api/v1/series/count", COUNT_TIMEOUT_MS)) as { data?: unknown[] };
+    const count = answer.data?.[0];
+    return typeof count === "number" ? count : undefined;
+  } catch {
+    // Safe: it is told to people only.
+    return undefined;
+  }
+}
+
+/** Where a snapshot is, in the engine's folder. Its links lead to other places in that folder. Throws for what is no name of one. */
+export function snapshotFolder(engineFolder: string, name: unknown): string {
+  return join(engineFolder, "snapshots", checkedName(name));
+}
+
+/** Removes all that there are. Only backups make any, one at a time. */
+export async function removeSnapshots(engineFolder: string): Promise<void> {
+  // The links first: what has none is no snapshot any more.
+  for (const place of ["snapshots", ...["small", "big", "indexdb"].map((part) => join("data", part, "snapshots"))]) {
+    const folder = join(engineFolder, place);
+    const names = existsSync(folder) ? readdirSync(folder).filter((name) => NAME.test(name)) : [];
+    for (const name of names) await rm(join(folder, name), { recursive: true, force: true });
+  }
+}
+
+function checkedName(name: unknown): string {
+  if (typeof name === "string" && NAME.test(name)) return name;
+  throw new Error(`not the name of a snapshot: ${JSON.stringify(name)}`);
+}
+
+async function ask(engineUrl: string, path: string, timeoutMs: number): Promise<unknown> {
+  const { url, headers } = loginOf(engineUrl);
+  const answer = await fetch(url + path, { headers, signal: AbortSignal.timeout(timeoutMs) });
+  if (!answer.ok) throw new Error(`victoria-metrics answered ${answer.status} to ${path}`);
+  return await answer.json();
+}
+
+/** Samples as the parts in the engine's folder tell, without the engine. Undefined: there is no such folder. */
+export function countSamples(engineFolder: string): number | undefined {
+  const data = join(engineFolder, "data");
+  if (!existsSync(data)) return undefined;
+  const files = ["small", "big"].flatMap((size) =>
+    globSync(join("*", "*", "metadata.json"), { cwd: join(data, size) }).map((file) => join(data, size, file)),
+  );
+  return files.reduce((sum, file) => sum + ((JSON.parse(readFileSync(file, "utf8")) as { RowsCount?: number }).RowsCount ?? 0), 0);
+}
