@@ -2,6 +2,7 @@
 // two exporters to the signing proxy and no other way; whatever was acknowledged to an application or passed in a file lies in a disk queue
 // that is never given up; components are named once and for ever, because queue and checkpoint files carry their ids (renaming one orphans
 // its data).
+import { FILES_HEADER } from "../reread/file-batch.ts";
 import type { Compression, ListenAddress, LogLevel, Signal } from "../settings.ts";
 import { CHECKPOINT_STORAGE, type Component } from "./fragments/fragment.ts";
 import { cadvisor, type CadvisorInput } from "./fragments/cadvisor.ts";
@@ -37,7 +38,7 @@ export interface CollectorInput {
   readonly queueBytes: number;
   readonly memoryMib: number;
   readonly logLevel: LogLevel;
-  /** As the backend gets it: the proxy passes logs and traces on as they come. */
+  /** As the backend gets it: the proxy passes logs and traces of applications on as they come. */
   readonly compression: Compression;
   /** Put on every resource that lacks them, so that the series of two nodes stay apart. */
   readonly resource: Readonly<Record<string, string>>;
@@ -52,8 +53,10 @@ export interface CollectorInput {
 /** Set by the supervisor for each start of the collector: free ports of loopback, so that nothing collides and the bytes stay equal. */
 export const HEALTH_PORT_VARIABLE = "ATHEROPS_COLLECTOR_HEALTH_PORT";
 export const METRICS_PORT_VARIABLE = "ATHEROPS_COLLECTOR_METRICS_PORT";
+/** What tells the proxy that a request is of the collector's files, and of nobody else on this machine. */
+export const FILES_TOKEN_VARIABLE = "ATHEROPS_FILES_TOKEN";
 /** Needed by the collector's own expansion, so it must survive escaping. */
-export const EXPANDED = [HEALTH_PORT_VARIABLE, METRICS_PORT_VARIABLE].map((name) => `\${env:${name}}`);
+export const EXPANDED = [HEALTH_PORT_VARIABLE, METRICS_PORT_VARIABLE, FILES_TOKEN_VARIABLE].map((name) => `\${env:${name}}`);
 
 /** Applications are refused when its queue is full, and try again. */
 export const EXPORTER = "otlp_http/atherops";
@@ -120,13 +123,19 @@ function extensions({ stateDir }: CollectorInput): Record<string, Component> {
   };
 }
 
+/** Telemetry shrinks tenfold at the lowest level, and the node's CPU is not ours. */
+function compressed(compression: Compression): Component {
+  return { compression, ...(compression !== "none" && { compression_params: { level: 1 } }) };
+}
+
+/** The proxy takes the place of each line out (agent/reread/file-batch.ts), and compresses what is left. */
+const OF_FILES: Component = { compression: "none", headers: { [FILES_HEADER]: `\${env:${FILES_TOKEN_VARIABLE}}` } };
+
 function exporter({ proxy, queueBytes, compression }: CollectorInput, blocks: boolean): Component {
   return {
     endpoint: proxyUrl(proxy),
     encoding: "json",
-    compression,
-    // Telemetry shrinks tenfold already here, and the node's CPU is not ours.
-    ...(compression !== "none" && { compression_params: { level: 1 } }),
+    ...(blocks ? OF_FILES : compressed(compression)),
     timeout: "30s",
     // 0: never given up, however long the backend is away.
     retry_on_failure: { enabled: true, initial_interval: "1s", max_interval: "30s", max_elapsed_time: "0s" },

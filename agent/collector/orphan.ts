@@ -5,8 +5,10 @@
 import { readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { pause } from "../common/loop.ts";
-import { commandLineOf, processIds, startTimeOf } from "../common/process-table.ts";
+import { commandLineOf, environmentOf, processIds, startTimeOf } from "../common/process-table.ts";
 import type { Log } from "../log.ts";
+import { METRICS_PORT_VARIABLE } from "./config.ts";
+import { filesWait } from "./files-wait.ts";
 
 interface Note {
   readonly pid: number;
@@ -48,12 +50,18 @@ async function end({ pid, startTicks }: Identified, graceMs: number, log: Log): 
   const lives = (): boolean => startTimeOf(pid) === startTicks;
   if (!lives()) return;
   log.warn({ collector_pid: pid }, "ending the collector of an agent that was killed");
-  process.kill(pid, "SIGTERM");
+  process.kill(pid, (await waitsForRoom(pid)) ? "SIGKILL" : "SIGTERM");
   const killAt = Date.now() + graceMs;
   while (lives()) {
     if (Date.now() > killAt) process.kill(pid, "SIGKILL");
     await pause(50);
   }
+}
+
+/** Where it offers its metrics is in the environment that its agent gave it. */
+async function waitsForRoom(pid: number): Promise<boolean> {
+  const port = new RegExp(`\\0${METRICS_PORT_VARIABLE}=(\\d+)\\0`).exec(`\0${environmentOf(pid).toString("latin1")}`)?.[1];
+  return port !== undefined && (await filesWait(`http://127.0.0.1:${port}/metrics`));
 }
 
 /** Whose state this is holds its lock, so whatever runs with this configuration is an orphan. */

@@ -10,8 +10,9 @@ import type { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ask } from "../common/ask.ts";
 import type { Log } from "../log.ts";
-import { FILES_EXPORTER, HEALTH_PORT_VARIABLE, METRICS_PORT_VARIABLE } from "./config.ts";
+import { FILES_TOKEN_VARIABLE, HEALTH_PORT_VARIABLE, METRICS_PORT_VARIABLE } from "./config.ts";
 import { LastLines, reemit } from "./child-log.ts";
+import { filesWait } from "./files-wait.ts";
 import { Outages } from "./outages.ts";
 import { blamesStore } from "./damaged-stores.ts";
 
@@ -38,8 +39,6 @@ export interface Exit {
 }
 
 const READY_POLL_MS = 50;
-/** A batch of a file is at most 100 lines; one larger than the rest of the queue is not expected. */
-const FULL_QUEUE = 0.8;
 
 export class CollectorProcess {
   readonly pid: number;
@@ -89,24 +88,6 @@ export class CollectorProcess {
     return false;
   }
 
-  /** True when the queue of the files has no room for another batch, as far as can be told. */
-  async #filesWait(): Promise<boolean> {
-    try {
-      const { text } = await ask(this.metricsUrl, { signal: AbortSignal.timeout(1000) });
-      const value = (name: string): number =>
-        Number(
-          text
-            .split("\n")
-            .find((line) => line.startsWith(`otelcol_exporter_queue_${name}{`) && line.includes(`"${FILES_EXPORTER}"`))
-            ?.split(" ")[1],
-        );
-      return value("size") > value("capacity") * FULL_QUEUE;
-    } catch {
-      // Safe: a collector that does not answer is not reading either.
-      return false;
-    }
-  }
-
   async healthy(): Promise<boolean> {
     return (await this.#ask(1000)) === 200;
   }
@@ -133,7 +114,7 @@ export class CollectorProcess {
   async stop(): Promise<void> {
     if (!this.#stopping && !this.#hasExited) {
       this.#stopping = true;
-      this.#child?.kill((await this.#filesWait()) ? "SIGKILL" : "SIGTERM");
+      this.#child?.kill((await filesWait(this.metricsUrl)) ? "SIGKILL" : "SIGTERM");
     }
     const kill = setTimeout(() => this.#child?.kill("SIGKILL"), this.#stopGraceMs);
     await this.exited;
@@ -176,6 +157,7 @@ export function collectorEnvironment(
   metricsPort: number,
 ): Record<string, string> {
   return {
+    [FILES_TOKEN_VARIABLE]: "",
     ...env,
     GOMEMLIMIT: `${Math.floor(memoryMib * 0.8)}MiB`,
     [HEALTH_PORT_VARIABLE]: String(healthPort),

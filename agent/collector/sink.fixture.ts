@@ -64,7 +64,9 @@ export class Sink implements AsyncDisposable {
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const raw = await buffer(request);
+    // A sender that is killed breaks off.
+    const raw = await buffer(request).catch(() => undefined);
+    if (!raw) return;
     const encoding = request.headers["content-encoding"];
     const body = encoding === "zstd" ? zstdDecompressSync(raw) : encoding === "gzip" ? gunzipSync(raw) : raw;
     const path = request.url ?? "";

@@ -12,6 +12,8 @@ import { NoVerdictError, validateCollectorConfig } from "./validate.ts";
 
 export interface SupervisorOptions extends Omit<CollectorProcessOptions, "configFile"> {
   readonly stateDir: string;
+  /** Called before each start, when no collector runs. */
+  readonly onStart?: () => void;
   readonly timing?: Partial<SupervisorTiming>;
   readonly random?: () => number;
 }
@@ -198,6 +200,7 @@ export class Supervisor implements AsyncDisposable {
   /** One life of the collector. Answers how long to wait before the next. */
   async #live(signal: AbortSignal): Promise<number> {
     this.#set({ state: "starting", pid: null });
+    this.#options.onStart?.();
     const child = await CollectorProcess.start({ ...this.#options, configFile: this.#files.path });
     this.#process = child;
     const readiness = this.#readiness;

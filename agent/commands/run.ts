@@ -5,6 +5,7 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { logPathRules } from "../collector/config-from-settings.ts";
 import { EffectiveConfig } from "../collector/effective-config.ts";
+import { FILES_TOKEN_VARIABLE } from "../collector/config.ts";
 import { type KnownPods, knownPods } from "../collector/known-pods.ts";
 import { collectorProgram, collectorVariables } from "../collector/program.ts";
 import { type Adjustment, RemoteConfigLoop } from "../collector/remote-config.ts";
@@ -14,6 +15,7 @@ import type { AgentIdentity } from "../identity/identity.ts";
 import { installationOf } from "../identity/installation.ts";
 import { createLog, type Log, type LogControl } from "../log.ts";
 import { startProxy } from "../proxy/server.ts";
+import { StoredBatches } from "../reread/stored-batches.ts";
 import { type ClusterSettings, readSettings, type Settings } from "../settings.ts";
 import { claimState, credentialsFor, untilAnother } from "../state/claim.ts";
 import { type ClaimedState, StateDir, type StateStatus } from "../state/state-dir.ts";
@@ -88,12 +90,14 @@ async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal
   );
   parts.state = state;
   const credentials = credentialsFor(state, identity);
-  parts.proxy = started.use(
-    await startProxy({ listen: settings.proxy, upstream, credentials, clock, compression: settings.compression, log }),
-  );
+  const storedBatches = started.use(new StoredBatches({ folder: state.folder, log }));
+  const { compression } = settings;
+  parts.proxy = started.use(await startProxy({ listen: settings.proxy, upstream, credentials, clock, compression, storedBatches, log }));
   const { collectorMemoryMib: memoryMib, collectorStopGraceMs: stopGraceMs } = settings;
   const stateDir = state.folder;
-  const supervisor = new Supervisor({ program: otelcol, stateDir, memoryMib, stopGraceMs, env: collectorVariables(settings), log });
+  const env = { ...collectorVariables(settings), [FILES_TOKEN_VARIABLE]: storedBatches.token };
+  const onStart = (): void => storedBatches.collectorStarts();
+  const supervisor = new Supervisor({ program: otelcol, stateDir, memoryMib, stopGraceMs, env, onStart, log });
   parts.supervisor = started.use(supervisor);
   const enforce = (adjustment: Adjustment): void => {
     parts.adjustment = adjustment;

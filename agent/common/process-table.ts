@@ -16,8 +16,17 @@ export function startTimeOf(pid: number): string | undefined {
 
 /** Each argument with a zero byte behind it, the program first. Empty when there is no such process, and right after its start. */
 export function commandLineOf(pid: number): Buffer {
+  return listOf(pid, "cmdline");
+}
+
+/** Each variable as `name=value` with a zero byte behind it, as the process was given them. Empty when it is not ours to know. */
+export function environmentOf(pid: number): Buffer {
+  return listOf(pid, "environ");
+}
+
+function listOf(pid: number, file: string): Buffer {
   try {
-    return readFileSync(`/proc/${pid}/cmdline`);
+    return readFileSync(`/proc/${pid}/${file}`);
   } catch {
     return Buffer.alloc(0);
   }

@@ -8,11 +8,14 @@ import type { Logger } from "pino";
 import { bareHost, isLoopback } from "../common/host-name.ts";
 import { createServer } from "../common/node-http.ts";
 import type { CredentialSource } from "../credentials/store.ts";
+import { fileBatch, FILES_HEADER } from "../reread/file-batch.ts";
+import type { StoredBatches } from "../reread/stored-batches.ts";
 import type { Compression, ListenAddress, Signal } from "../settings.ts";
 import type { Upstream } from "../upstream/pool.ts";
 import { BodyError, compress, contentEncoding, decompress, type Encoding, HeldBody, MemoryBudget, Reservation } from "./body.ts";
 import { forward, NO_KEY_YET, type Post, type SigningClock, type Verdict } from "./forward.ts";
 import { MetricsConverter } from "./exposition.ts";
+import { FileLines } from "./file-lines.ts";
 import { PartSender } from "./part-sender.ts";
 import { SignalRecord, type SignalStatus } from "./signal-status.ts";
 
@@ -23,6 +26,8 @@ export interface ProxyOptions {
   readonly credentials: CredentialSource;
   readonly clock: SigningClock;
   readonly compression: Compression;
+  /** Which lines of files the backend has; without it each request is sent as often as it comes. */
+  readonly storedBatches?: StoredBatches | undefined;
   readonly log: Logger;
   readonly maxHeldBytes?: number;
   readonly nowMs?: () => number;
@@ -74,6 +79,7 @@ class LoopbackProxy implements Proxy {
   readonly #converter: MetricsConverter;
   readonly #records: Readonly<Record<Signal, SignalRecord>>;
   readonly #parts: PartSender;
+  readonly #fileLines: FileLines;
   readonly #underWay = new Set<Promise<void>>();
   #port = 0;
   /** Resolves when no body is being inflated. */
@@ -86,6 +92,7 @@ class LoopbackProxy implements Proxy {
     this.#budget = new MemoryBudget(options.maxHeldBytes ?? 2 * MAX_BODY_BYTES);
     this.#records = { metrics: record("metrics"), logs: record("logs"), traces: record("traces") };
     this.#parts = new PartSender((signal, records, why) => this.#records[signal].dropped("too_large", records, why));
+    this.#fileLines = new FileLines(options.storedBatches, options.log);
     this.#converter = new MetricsConverter((reason, points) => this.#records.metrics.dropped(reason, points));
     this.#server = createServer({ keepAliveTimeout: 120_000, requestTimeout: 60_000 }, (request, response) => {
       const answered = this.#answer(request, response).finally(() => this.#underWay.delete(answered));
@@ -156,11 +163,30 @@ class LoopbackProxy implements Proxy {
       const json = await this.#inflate(await body.whole(), encoding, reservation);
       return this.#sendMetrics(json, path, reservation, abort);
     }
+    if (signal === "logs" && request.headers[FILES_HEADER] !== undefined) {
+      const batch = fileBatch(await this.#inflate(await body.whole(), encoding, reservation));
+      return this.#fileLines.once(request, batch, async () => {
+        const verdict = await this.#compressAndSend({ path, headers: JSON_CONTENT, body: batch.body }, abort);
+        return this.#inParts({ signal, path }, batch.body, verdict, reservation, abort);
+      });
+    }
     const verdict = await this.#sendWhole(body, encoding, path, abort);
-    if (verdict.kind !== "refused" || verdict.status !== 413) return verdict;
+    if (!isTooLarge(verdict)) return verdict;
     const json = await this.#inflate(await body.whole(), encoding, reservation);
+    return this.#inParts({ signal, path }, json, verdict, reservation, abort, encoding === "identity" ? undefined : encoding);
+  }
+
+  /** `verdict`: on the whole. */
+  async #inParts(
+    { signal, path }: Route & { signal: "logs" | "traces" },
+    json: Buffer,
+    verdict: Verdict,
+    reservation: Reservation,
+    abort: AbortSignal,
+    compression?: Compression,
+  ): Promise<Verdict> {
+    if (!isTooLarge(verdict)) return verdict;
     reservation.growTo(PARSED_FACTOR * json.length);
-    const compression = encoding === "identity" ? this.#options.compression : encoding;
     return this.#parts.send(signal, json, verdict, (part) =>
       this.#compressAndSend({ path, headers: JSON_CONTENT, body: part }, abort, compression),
     );
@@ -240,6 +266,10 @@ class LoopbackProxy implements Proxy {
 
 const JSON_CONTENT = { "content-type": "application/json" };
 const TEXT_CONTENT = { "content-type": "text/plain; version=0.0.4; charset=utf-8" };
+
+function isTooLarge(verdict: Verdict): boolean {
+  return verdict.kind === "refused" && verdict.status === 413;
+}
 
 /** What to answer when the proxy could not even ask the backend. */
 function verdictOf(error: unknown): Verdict {

@@ -18,7 +18,7 @@ export interface SignalStatus {
   readonly refused: number;
   /** Metric points left out by reason (series-writer.ts, DropReason), records as `too_large`; the rest of their request went through. */
   readonly droppedPoints: Readonly<Record<string, number>>;
-  /** Size of the accepted requests: logs and traces as the collector compressed them, metrics as they were inflated. */
+  /** Size of the accepted requests: of applications' logs and traces as the collector compressed them, of the rest uncompressed. */
   readonly acceptedBytes: number;
 }
 

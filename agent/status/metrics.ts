@@ -68,7 +68,7 @@ function signalRows({ telemetry }: AgentStatus): Row[] {
     ["atherops_agent_requests_refused_total", "Requests that the backend refused for good; their data is lost.", of.refused, { signal }],
     [
       "atherops_agent_accepted_bytes_total",
-      "Body bytes of the requests that the backend took: logs and traces as the collector compressed them, metrics as they were inflated.",
+      "Body bytes of the requests that the backend took: of applications' logs and traces as the collector compressed them, of metrics and lines of files uncompressed.",
       of.acceptedBytes,
       { signal },
     ],

@@ -68,9 +68,8 @@ describe("10,000 numbered lines", () => {
     const { missing, doubled } = verdict();
     console.log({ killed: 3, written, missing, doubled, bodiesSentTwice: sink.repeatedBodies });
     expect(missing).toBe(0);
-    // Only what a killed collector had queued without having noted its place in the file, which it does at the end of a look at it; at
-    // worst it never came to that, and read the file from its beginning each time.
-    expect(doubled).toBeLessThanOrEqual(2500 + 5000 + 7500);
+    // The last batch of the look at the file that a kill ended: read again, it is longer.
+    expect(doubled).toBeLessThanOrEqual(3 * 100);
   });
 
   test("all arrive when the backend is away and the agent is killed and restarted meanwhile", async () => {
@@ -91,7 +90,10 @@ describe("10,000 numbered lines", () => {
     sink.away = false;
     await nothingMissing();
     expect(written).toBe(10_000);
-    expect(verdict().missing).toBe(0);
+    const { missing, doubled } = verdict();
+    console.log({ written, missing, doubled });
+    expect(missing).toBe(0);
+    expect(doubled).toBeLessThanOrEqual(2 * 100);
   });
 
   test("all arrive when the disk queue is full and the agent is stopped and started", async () => {
@@ -109,5 +111,6 @@ describe("10,000 numbered lines", () => {
     const { missing, doubled } = verdict();
     console.log({ written, missing, doubled });
     expect(missing).toBe(0);
+    expect(doubled).toBeLessThanOrEqual(100);
   });
 });

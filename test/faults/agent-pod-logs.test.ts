@@ -98,7 +98,9 @@ test("a line of containerd, of CRI-O or of Docker is the line that the container
     ["10:00:05.000", "stderr", "from Docker\n"],
   ]);
   for (const { attributes, resource } of records) {
-    expect(Object.keys(attributes).filter((name) => name !== "log.iostream")).toEqual(["log.file.path"]);
+    // The second goes to the proxy and no further.
+    const names = Object.keys(attributes).filter((name) => name !== "log.iostream");
+    expect(names.toSorted()).toEqual(["log.file.path", "log.file.record_offset"]);
     expect(resource).toMatchObject({
       "k8s.namespace.name": "shop",
       "k8s.pod.name": "checkout-7d9c5b6f4d-abcde",

@@ -35,6 +35,8 @@ export function reading(maxAgeMs: number): Component {
     start_at: "beginning",
     exclude_older_than: `${Math.round(maxAgeMs / 1000)}s`,
     poll_interval: "200ms",
+    // What tells a line that is read again from another; it stays on the node.
+    include_file_record_offset: true,
     storage: CHECKPOINT_STORAGE,
     // A refusal must not drop lines.
     retry_on_failure: { enabled: true, initial_interval: "100ms", max_interval: "5s", max_elapsed_time: "0s" },

@@ -1,0 +1,147 @@
+// Requests with lines of files, through the proxy to a backend that keeps what reaches it. When the collector begins, and what it reads
+// again, is told by hand here; it does so by itself in test/faults/agent-killed.test.ts.
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { gunzipSync, gzipSync } from "node:zlib";
+import { pino } from "pino";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { FILES_HEADER } from "../reread/file-batch.ts";
+import { StoredBatches } from "../reread/stored-batches.ts";
+import { accept, closeAll, errorAnswer, post, type Received, startBackend, startWith } from "./proxy.fixture.ts";
+import type { Proxy } from "./server.ts";
+
+let folder: string;
+let nowMs: number;
+let storedBatches: StoredBatches;
+let backend: Awaited<ReturnType<typeof startBackend>>;
+let proxy: Proxy;
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), "atherops-file-lines-"));
+  nowMs = 1_763_714_400_000;
+  storedBatches = new StoredBatches({ folder, log: pino({ level: "silent" }), nowMs: () => nowMs });
+  storedBatches.collectorStarts();
+  nowMs += 1000;
+  backend = await startBackend();
+  proxy = await startWith(backend.url, { storedBatches, compression: "gzip" });
+});
+afterEach(async () => {
+  await closeAll();
+  storedBatches[Symbol.dispose]();
+  rmSync(folder, { recursive: true });
+});
+
+/** Lines of one file, as the collector tells them that reads them now. */
+function lines(...texts: string[]): string {
+  const logRecords = texts.map((text, i) => ({
+    observedTimeUnixNano: `${nowMs}000000`,
+    body: { stringValue: text },
+    attributes: [
+      { key: "log.file.record_offset", value: { intValue: String(i * 100) } },
+      { key: "log.file.path", value: { stringValue: "/var/log/x.log" } },
+    ],
+  }));
+  return JSON.stringify({ resourceLogs: [{ resource: {}, scopeLogs: [{ scope: {}, logRecords }] }] });
+}
+
+function send(body: string | Buffer, headers: Record<string, string> = {}): ReturnType<typeof post> {
+  return post(proxy, "/v1/logs", body, { [FILES_HEADER]: storedBatches.token, ...headers });
+}
+
+function killCollector(): void {
+  nowMs += 1000;
+  storedBatches.collectorStarts();
+  nowMs += 1000;
+}
+
+function textOf({ body }: Received): string {
+  return gunzipSync(body).toString();
+}
+
+describe("lines of files", () => {
+  it("reach the backend without their places, compressed as set, and nothing tells their source", async () => {
+    const body = lines('a "b"', "ü");
+    expect(await send(body)).toMatchObject({ status: 200, body: "{}" });
+    expect(await send(gzipSync(lines("c")), { "content-encoding": "gzip" })).toMatchObject({ status: 200 });
+    const [first, second] = backend.received as [Received, Received];
+    expect(first.url).toBe("/ingest/logs/otlp");
+    expect(first.headers).toMatchObject({ "content-encoding": "gzip" });
+    expect(first.headers[FILES_HEADER]).toBeUndefined();
+    expect(textOf(first)).toBe(body.replaceAll(/\{"key":"log.file.record_offset","value":\{"intValue":"\d+"\}\},/g, ""));
+    expect(textOf(second)).toContain('"stringValue":"c"');
+  });
+
+  it("are the same bytes when the same request comes again, so that the backend stores it once", async () => {
+    backend.answer = errorAnswer(503, "unavailable");
+    const body = lines("a");
+    expect(await send(body)).toMatchObject({ status: 503 });
+    backend.answer = accept;
+    expect(await send(body)).toMatchObject({ status: 200 });
+    expect(backend.received[1]?.body).toEqual(backend.received[0]?.body);
+  });
+
+  it("that a killed collector reads again are not sent again", async () => {
+    await send(lines("a", "b"));
+    killCollector();
+    expect(await send(lines("a", "b"))).toMatchObject({ status: 200, body: "{}" });
+    expect(backend.received).toHaveLength(1);
+    await send(lines("a", "b", "c"));
+    expect(backend.received).toHaveLength(2);
+  });
+
+  it.each([
+    ["has no room", errorAnswer(503, "unavailable")],
+    ["asks to wait", errorAnswer(429, "over_quota")],
+    ["refuses them", errorAnswer(400, "malformed_body")],
+    ["breaks off", (_: Received, response: { destroy(): void }) => response.destroy()],
+  ])("are sent again when the backend %s: only what it took is left out", async (_, answer) => {
+    backend.answer = answer;
+    await send(lines("a"));
+    backend.answer = accept;
+    killCollector();
+    await send(lines("a"));
+    expect(backend.received).toHaveLength(2);
+  });
+
+  it("that are read twice go one after the other, and once", async () => {
+    const body = lines("a");
+    killCollector();
+    const answered = Promise.withResolvers<void>();
+    backend.answer = (received, response) => void answered.promise.then(() => accept(received, response));
+    const both = [send(body), send(lines("a"))];
+    while (backend.received.length === 0) await new Promise((done) => setImmediate(done));
+    answered.resolve();
+    expect((await Promise.all(both)).map(({ status }) => status)).toEqual([200, 200]);
+    expect(backend.received).toHaveLength(1);
+  });
+
+  it("are left out on the collector's word only", async () => {
+    await send(lines("a"));
+    killCollector();
+    for (const token of ["", "x", "x".repeat(storedBatches.token.length)]) await send(lines("a"), { [FILES_HEADER]: token });
+    await post(proxy, "/v1/logs", lines("a"));
+    expect(backend.received).toHaveLength(5);
+    expect(textOf(backend.received[4] as Received)).toContain("log.file.record_offset");
+  });
+
+  it("cannot be made known by anyone else", async () => {
+    await send(lines("a"), { [FILES_HEADER]: "x".repeat(storedBatches.token.length) });
+    killCollector();
+    await send(lines("a"));
+    expect(backend.received).toHaveLength(2);
+  });
+
+  it("go in parts where they are too many for one body, and are known after it", async () => {
+    const whole = lines("a", "b");
+    backend.answer = (received, response) =>
+      textOf(received).includes('"stringValue":"a"') && textOf(received).includes('"stringValue":"b"')
+        ? errorAnswer(413, "batch_too_large")(received, response)
+        : accept(received, response);
+    expect(await send(whole)).toMatchObject({ status: 200 });
+    const { length } = backend.received;
+    killCollector();
+    await send(lines("a", "b"));
+    expect(backend.received).toHaveLength(length);
+  });
+});

@@ -1,0 +1,108 @@
+import { describe, expect, test } from "vitest";
+import { fileBatch } from "./file-batch.ts";
+
+interface Line {
+  readonly text?: string;
+  readonly path?: string;
+  readonly place?: number | undefined;
+  readonly readAt?: string;
+  readonly time?: string;
+  readonly body?: object;
+  /** Attributes the other way round. */
+  readonly turned?: boolean;
+}
+
+/** As the collector writes it. */
+function request(...lines: Line[]): Buffer {
+  const logRecords = lines.map(
+    ({ text = "a line", path = "/var/log/x.log", place, readAt = "1763714400123456789", time, body, turned }) => {
+      const attributes: object[] = [
+        { key: "log.file.name", value: { stringValue: path.split("/").at(-1) } },
+        ...(place === undefined ? [] : [{ key: "log.file.record_offset", value: { intValue: String(place) } }]),
+        { key: "log.file.path", value: { stringValue: path } },
+      ];
+      if (turned) attributes.reverse();
+      return { ...(time && { timeUnixNano: time }), observedTimeUnixNano: readAt, body: body ?? { stringValue: text }, attributes };
+    },
+  );
+  return Buffer.from(JSON.stringify({ resourceLogs: [{ resource: {}, scopeLogs: [{ scope: {}, logRecords }] }] }));
+}
+
+function keyOf(...lines: Line[]): string | undefined {
+  return fileBatch(request(...lines)).key;
+}
+
+describe("what leaves the node", () => {
+  const TEXTS = [
+    'of "quotes" and \\',
+    "ünï 𝄞 cödé",
+    '{"key":"log.file.record_offset","value":{"intValue":"7"}}',
+    '\\"body":{"stringValue":"',
+    "",
+  ];
+
+  test("has no places of lines, and everything else byte for byte", () => {
+    const lines = TEXTS.map((text, i): Line => ({ text, turned: i % 2 === 0 }));
+    const placed = lines.map((line, i): Line => ({ ...line, place: i * 100 }));
+    expect(fileBatch(request(...placed)).body.toString()).toBe(request(...lines).toString());
+  });
+
+  test.each([
+    ["first", "[P,A]", "[A]"],
+    ["last", "[A,P]", "[A]"],
+    ["between others", "[A,P,B]", "[A,B]"],
+    ["alone", "[P]", "[]"],
+    ["twice in a row", "[A,P,P]", "[A]"],
+    ["twice and nothing else", "[P,P]", "[]"],
+  ])("is JSON where the place is %s", (_, before, after) => {
+    const filled = (list: string): string =>
+      `{"attributes":${list.replaceAll("P", '{"key":"log.file.record_offset","value":{"intValue":"12"}}').replaceAll(/[AB]/g, '{"key":"$&"}')}}`;
+    expect(fileBatch(Buffer.from(filled(before))).body.toString()).toBe(filled(after));
+  });
+
+  test.each(["", "{}", "no JSON", '{"key":"log.file.record_offset","value":{"intValue":"', '"observedTimeUnixNano":"'])(
+    "is as it came, and known by nothing, where it is %j",
+    (text) => {
+      const { key, body } = fileBatch(Buffer.from(text));
+      expect(key).toBeUndefined();
+      expect(text.startsWith(body.toString())).toBe(true);
+    },
+  );
+});
+
+describe("lines are known again", () => {
+  const LINES: Line[] = [
+    { text: 'one "quoted"', place: 0 },
+    { text: "two", place: 14 },
+  ];
+
+  test("when they are read at another time, with their attributes in another order", () => {
+    const again = LINES.map((line): Line => ({ ...line, readAt: "1763714999000000000", turned: true }));
+    expect(keyOf(...again)).toBe(keyOf(...LINES));
+    expect(fileBatch(request(...again)).readAtMs).toBe(1_763_714_999_000);
+  });
+
+  test.each(["/var/log/x.log.1", "/var/log/x.log.20261122-070000"])("when their file is renamed to %s", (path) => {
+    expect(keyOf(...LINES.map((line): Line => ({ ...line, path })))).toBe(keyOf(...LINES));
+  });
+
+  const OTHERS: [string, Line][] = [
+    ["another place", { text: "two", place: 15 }],
+    ["another text", { text: "twO", place: 14 }],
+    ["another file", { text: "two", place: 14, path: "/var/log/y.log" }],
+    ["a time of its own", { text: "two", place: 14, time: "1763714400000000000" }],
+  ];
+  test.each(OTHERS)("but not with %s", (_, other) => {
+    expect(keyOf(LINES[0] ?? {}, other)).not.toBe(keyOf(...LINES));
+  });
+
+  test("but not when one is missing, or one more is there", () => {
+    const keys = [keyOf(...LINES), keyOf(LINES[0] ?? {}), keyOf(...LINES, { text: "three", place: 18 })];
+    expect(new Set(keys).size).toBe(3);
+  });
+
+  test("and not at all when one has no place, or is no text", () => {
+    expect(keyOf(...LINES, { text: "three" })).toBeUndefined();
+    expect(keyOf(...LINES, { place: 18, body: { kvlistValue: { values: [] } } })).toBeUndefined();
+  });
+});

@@ -1,0 +1,228 @@
+// The collector's store of places is a file here that is written when the test says so; its content does not matter. The real one:
+// test/faults/agent-killed.test.ts.
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pino } from "pino";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import type { FileBatch } from "./file-batch.ts";
+import { StoredBatches } from "./stored-batches.ts";
+
+let folder: string;
+let nowMs: number;
+let stored: StoredBatches;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  folder = mkdtempSync(join(tmpdir(), "atherops-stored-"));
+  mkdirSync(join(folder, "checkpoints"));
+  nowMs = 1_763_714_400_000;
+  stored = open();
+});
+afterEach(() => {
+  stored[Symbol.dispose]();
+  rmSync(folder, { recursive: true, force: true });
+  vi.useRealTimers();
+});
+
+function open(): StoredBatches {
+  return new StoredBatches({ folder, log: pino({ level: "silent" }), nowMs: () => nowMs, watchEveryMs: 100 });
+}
+
+/** The agent is killed, and starts again. */
+function reopen(): void {
+  stored[Symbol.dispose]();
+  stored = open();
+}
+
+/** The collector writes its places. */
+function remembers(receiver = "files"): void {
+  const file = join(folder, "checkpoints", `receiver_filelog_${receiver}`);
+  writeFileSync(file, "");
+  utimesSync(file, nowMs / 1000, nowMs / 1000);
+}
+
+/** A collector starts, opens its store, and looks at no file yet. */
+function starts(): void {
+  stored.collectorStarts();
+  pass(300);
+  remembers();
+  pass(100);
+}
+
+/** A collector starts, and has looked at all files once. */
+function runs(): void {
+  starts();
+  pass(200);
+  remembers();
+  pass(200);
+}
+
+function pass(ms: number): void {
+  nowMs += ms;
+  vi.advanceTimersByTime(ms);
+}
+
+function read(key: string | null = "a"): FileBatch {
+  return { key: key ?? undefined, readAtMs: nowMs, body: Buffer.alloc(0) };
+}
+
+describe("lines that the backend has", () => {
+  beforeEach(() => {
+    runs();
+    pass(60_000);
+    remembers();
+  });
+
+  test("are known when the next collector reads them again, also after the agent was killed too, and after one more kill", () => {
+    pass(10_000);
+    stored.add(read());
+    for (let kill = 0; kill < 3; kill++) {
+      reopen();
+      starts();
+      const again = read();
+      expect(stored.has(again)).toBe(true);
+      stored.add(again);
+    }
+  });
+
+  test("are known when they come from the queue only after the collector was killed", () => {
+    pass(10_000);
+    const [first, sameAgain] = [read(), read()];
+    pass(10_000);
+    starts();
+    const again = read();
+    pass(3_600_000);
+    expect(stored.has(first)).toBe(false);
+    stored.add(first);
+    expect(stored.has(again)).toBe(true);
+    expect(stored.has(sameAgain)).toBe(true);
+  });
+
+  test("are known when what was read again overtakes them", () => {
+    pass(10_000);
+    const first = read();
+    starts();
+    stored.add(read());
+    expect(stored.has(first)).toBe(true);
+  });
+
+  test("are new when the same collector reads them at the same place: the file is written anew", () => {
+    pass(10_000);
+    stored.add(read());
+    pass(500);
+    expect(stored.has(read())).toBe(false);
+    starts();
+    const again = read();
+    expect(stored.has(again)).toBe(true);
+    stored.add(again);
+    pass(20);
+    expect(stored.has(read())).toBe(false);
+  });
+
+  test("are new when their place was remembered before the kill", () => {
+    pass(10_000);
+    stored.add(read());
+    pass(5000);
+    remembers();
+    stored.add(read("b"));
+    starts();
+    expect(stored.has(read())).toBe(false);
+    expect(stored.has(read("b"))).toBe(true);
+  });
+
+  test("are new once the next collector has looked at all files: what it reads then it never read", () => {
+    pass(10_000);
+    stored.add(read());
+    runs();
+    pass(10);
+    expect(stored.has(read())).toBe(false);
+  });
+
+  test("stay in doubt while one of two receivers still looks", () => {
+    remembers("audit");
+    pass(10_000);
+    stored.add(read());
+    starts();
+    remembers("audit");
+    pass(1000);
+    remembers();
+    pass(1000);
+    expect(stored.has(read())).toBe(true);
+    remembers("audit");
+    pass(1000);
+    expect(stored.has(read())).toBe(false);
+  });
+
+  test("are never known where they have no key", () => {
+    pass(10_000);
+    stored.add(read(null));
+    starts();
+    expect(stored.has(read(null))).toBe(false);
+  });
+});
+
+describe("what is kept", () => {
+  test("is forgotten when no collector can read it again, in memory and on disk", () => {
+    runs();
+    for (let i = 0; i < 25_000; i++) {
+      stored.add(read(`k${i}`));
+      nowMs += 10;
+      if (i % 100 === 0) remembers();
+    }
+    const lines = readFileSync(join(folder, "stored-batches"), "utf8").split("\n").length;
+    expect(lines).toBeLessThan(12_000);
+  });
+
+  test("is bounded, also while the collector remembers nothing for hours", () => {
+    runs();
+    for (let i = 0; i < 60_000; i++) stored.add(read(`k${i}`));
+    pass(10_000);
+    stored.add(read("last"));
+    const lines = readFileSync(join(folder, "stored-batches"), "utf8").split("\n").length;
+    expect(lines).toBeLessThan(60_100);
+    starts();
+    expect(stored.has(read("k50000"))).toBe(true);
+    expect(stored.has(read("k1"))).toBe(false);
+  });
+
+  test("is forgotten ten minutes after the queue has come to what was read later", () => {
+    runs();
+    pass(10_000);
+    stored.add(read());
+    starts();
+    const again = read();
+    pass(500);
+    remembers();
+    pass(500);
+    stored.add(read("later"));
+    expect(stored.has(again)).toBe(true);
+    pass(601_000);
+    remembers();
+    stored.add(read("much later"));
+    expect(stored.has(again)).toBe(false);
+    reopen();
+    expect(stored.has(again)).toBe(false);
+  });
+
+  test("has one token for all runs of the agent, for its own eyes", () => {
+    const { token } = stored;
+    reopen();
+    expect(stored.token).toBe(token);
+    expect(statSync(join(folder, "stored-batches")).mode & 0o777).toBe(0o600);
+  });
+
+  test("is nothing where its file is damaged or cannot be written, and nothing breaks", () => {
+    runs();
+    stored[Symbol.dispose]();
+    writeFileSync(join(folder, "stored-batches"), "batch x y\nstart\n\0\0\0doubt 1e999\nbatch 5");
+    stored = open();
+    starts();
+    expect(stored.has(read())).toBe(false);
+    rmSync(folder, { recursive: true });
+    reopen();
+    stored.collectorStarts();
+    stored.add(read());
+    expect(existsSync(folder)).toBe(false);
+  });
+});

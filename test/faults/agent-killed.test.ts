@@ -1,0 +1,145 @@
+// Lines of two files through the whole host agent, ended in the middle of its work again and again, in three ways: each line arrives, and at
+// most one batch of a file arrives twice for each end. Real collector; the sink stores a body that comes twice byte for byte once, as the
+// backend does.
+import { appendFileSync, renameSync } from "node:fs";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { Sink } from "../../agent/collector/sink.fixture.ts";
+import { type AgentPlace, collectorPid, hostAgentPlace, startHostAgent } from "../fixtures/host-agent-process.ts";
+import { call, eventually, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
+
+/** KILLS=10 for more of each kind. */
+const KILLS = Number(process.env["KILLS"] ?? 2);
+const FILES = ["one", "two"];
+/** What the collector hands over at once, at most. */
+const BATCH_LINES = 100;
+const QUEUE_MIB = 16;
+/** Of each file, before each end. */
+const LINES = 20_000;
+
+let folder: ReturnType<typeof temporaryFolder>;
+let sink: Sink;
+let place: AgentPlace;
+let agent: TestProcess;
+/** Of each file. */
+let written: number;
+
+beforeEach(async () => {
+  folder = temporaryFolder();
+  sink = await Sink.start();
+  written = 0;
+  place = await hostAgentPlace(folder.path, sink.url, { INSTALL_TOKEN: "it_of_the_sink", SIGNALS: "logs", QUEUE_MIB: String(QUEUE_MIB) });
+  agent = await startHostAgent(place);
+});
+afterEach(async () => {
+  await agent.end();
+  await sink[Symbol.asyncDispose]();
+  folder[Symbol.dispose]();
+});
+
+/** To each file. */
+function write(count: number, lengthBytes = 0): void {
+  for (const file of FILES) {
+    const lines = Array.from({ length: count }, (_, i) => `${file} ${written + i} ${"x".repeat(lengthBytes)}\n`);
+    appendFileSync(`${place.logFolder}/${file}.log`, lines.join(""));
+  }
+  written += count;
+}
+
+/** Of a file: how many lines never came, and how many came again. */
+function verdict(file: string): { missing: number; doubled: number } {
+  const came = sink.lines.filter((line) => line.startsWith(`${file} `)).map((line) => line.split(" ")[1]);
+  const different = new Set(came).size;
+  return { missing: written - different, doubled: came.length - different };
+}
+
+async function allThere(): Promise<void> {
+  const isThere = (): boolean => FILES.every((file) => verdict(file).missing === 0);
+  await eventually("every line is there", async () => Promise.resolve(isThere()), 200_000);
+  // What was read again lies in the queue behind it, and goes the same way: a line behind that is the last of all.
+  write(1);
+  await eventually("and nothing is under way", async () => isThere() && (await queuedBytes()) === 0, 200_000);
+}
+
+async function queuedBytes(): Promise<number> {
+  const { text } = await call("GET", `${place.healthUrl}/metrics`);
+  return Number(/otelcol_exporter_queue_size\{[^}]*files[^}]*\} (\S+)/.exec(text)?.[1]);
+}
+
+async function untilReady(): Promise<void> {
+  await eventually("it runs again", async () => (await call("GET", `${place.healthUrl}/readyz`)).status === 200);
+}
+
+/** Writes, and waits until the collector reads it, at another moment each time: it queues faster than what it queued arrives. */
+async function inTheMiddle(): Promise<void> {
+  const upTo = sink.lines.length + Math.random() * LINES * 0.2;
+  write(LINES, 300);
+  while (sink.lines.length <= upTo) await nextTurn();
+}
+
+const KINDS: Record<string, () => Promise<void>> = {
+  "the collector is killed": async () => {
+    await inTheMiddle();
+    process.kill(collectorPid(place) ?? 0, "SIGKILL");
+    await eventually("it is seen", async () => (await call("GET", `${place.healthUrl}/readyz`)).status !== 200);
+    await untilReady();
+  },
+  "agent and collector are killed, as with their container": async () => {
+    await inTheMiddle();
+    process.kill(collectorPid(place) ?? 0, "SIGKILL");
+    await agent.end("SIGKILL");
+    agent = await startHostAgent(place);
+  },
+  "agent and collector are killed, and the files rotated before they run again": async () => {
+    await inTheMiddle();
+    process.kill(collectorPid(place) ?? 0, "SIGKILL");
+    await agent.end("SIGKILL");
+    for (const file of FILES) renameSync(`${place.logFolder}/${file}.log`, `${place.logFolder}/${file}.log.1`);
+    write(10);
+    agent = await startHostAgent(place);
+  },
+  "the agent alone is killed": async () => {
+    await inTheMiddle();
+    await agent.end("SIGKILL");
+    agent = await startHostAgent(place);
+  },
+  "the agent is stopped while its queue is full": async () => {
+    await fillQueue();
+    await agent.end("SIGTERM");
+    agent = await startHostAgent(place);
+    sink.away = false;
+  },
+  "the agent alone is killed while its queue is full": async () => {
+    await fillQueue();
+    await agent.end("SIGKILL");
+    agent = await startHostAgent(place);
+    sink.away = false;
+  },
+};
+
+async function fillQueue(): Promise<void> {
+  sink.away = true;
+  write(6000, 2000);
+  await eventually("the queue is full", async () => (await queuedBytes()) > 0.95 * QUEUE_MIB * 2 ** 20);
+}
+
+test.each(Object.keys(KINDS))(
+  `no line is missing, and at most a batch of a file is doubled, when %s (${KILLS} times)`,
+  async (kind) => {
+    for (let kill = 1; kill <= KILLS; kill++) {
+      const before = FILES.map((file) => verdict(file).doubled);
+      await KINDS[kind]?.();
+      await allThere();
+      const after = FILES.map((file) => verdict(file));
+      const doubled = after.map((each, i) => each.doubled - (before[i] ?? 0));
+      console.log(
+        `${kind}, ${kill}: ${written} lines of each file written, ${after.map((each) => each.missing).join(" and ")} missing, ${doubled.join(" and ")} doubled`,
+      );
+      expect(after.map((each) => each.missing)).toEqual([0, 0]);
+      expect(Math.max(...doubled)).toBeLessThanOrEqual(BATCH_LINES);
+    }
+    const names = new Set(sink.records.flatMap(({ attributes }) => Object.keys(attributes)));
+    expect([...names].toSorted(), "a line's place stays on the node").toEqual(["log.file.name", "log.file.path"]);
+  },
+  200_000 * KILLS,
+);
