@@ -1,5 +1,5 @@
 // One run of the collector as a child process: spawn, readiness, log lines, end. Invariants: its environment is an allow-list without
-// secrets; a stop is TERM, a grace, then KILL, and is never taken for a crash; every line it writes is re-emitted with its level and
+// credentials; a stop is TERM, a grace, then KILL, and is never taken for a crash; every line it writes is re-emitted with its level and
 // secrets masked. A collector whose files wait for a full queue is killed instead of asked: asked, it would drop the lines in its hands and
 // remember them as read.
 import { type ChildProcessByStdio, spawn } from "node:child_process";
