@@ -485,7 +485,7 @@ describe("the decoder's threads", () => {
 
   it("decode large bodies, and a small one, to the same rows as this thread does, under the hash of the body", async () => {
     await using decoder = openOtlpDecoder(2);
-    const bodies = [500, 501, 502, 503, 1].map(large);
+    const bodies = [500, 501, 5002, 5003, 1].map(large);
     const expected = bodies.map((body) => {
       const bodyHash = String(createHash("sha256").update(body).digest().readBigUInt64BE());
       return decodeNow({ signal: "logs", body: Buffer.from(body), context: { ...CONTEXT, bodyHash } });
@@ -534,6 +534,39 @@ describe("the decoder's threads", () => {
     const refused = flood.flatMap((each) => (each.status === "rejected" ? [each.reason as ApiError] : []));
     expect(refused.length).toBeGreaterThan(0);
     expect(refused[0]).toMatchObject({ code: "unavailable", retryAfterS: 1 });
+  });
+});
+
+describe("this thread", () => {
+  const body = (count: number) =>
+    logsBody(Array.from({ length: count }, (_, index) => logRecord(BigInt(T), `line ${index} ${"x".repeat(200)}`)));
+
+  it("decodes one larger body in a turn of the event loop, another organisation's next", async () => {
+    await using decoder = openOtlpDecoder(1);
+    const done: string[] = [];
+    const decode = (orgId: string) => decodeWith(decoder, body(900), orgId).then(() => done.push(orgId));
+    const all = [...Array.from({ length: 8 }, () => decode("greedy")), decode("other")];
+    const perTurn: number[] = [];
+    while (done.length < all.length) {
+      const before = done.length;
+      await new Promise((next) => setImmediate(next));
+      perTurn.push(done.length - before);
+    }
+    await Promise.all(all);
+    expect(Math.max(...perTurn)).toBe(1);
+    expect(done.indexOf("other")).toBeLessThanOrEqual(1);
+  });
+
+  it("leaves to the threads what the kernel does not take", async () => {
+    await using decoder = openOtlpDecoder(1);
+    const odd = Buffer.from(body(300).toString().replace('"body"', '"\\u0062ody"'));
+    const cut = Buffer.from(odd.subarray(0, -1));
+    const even = await decodeWith(decoder, body(300));
+    expect((await decodeWith(decoder, odd)).sections.map(({ bytes }) => bytes.length)).toEqual(
+      even.sections.map(({ bytes }) => bytes.length),
+    );
+    await expect(decodeWith(decoder, cut)).rejects.toMatchObject({ code: "malformed_body" });
+    expect(decoder.heldBytes).toBe(0);
   });
 });
 

@@ -1,9 +1,11 @@
-// Decodes OTLP bodies: small ones on this thread, the others on worker threads, so that the event loop stays free and both cores work.
-// Invariants: a body is answered exactly once, also when decoding it kills its worker; the rows of a body are reserved before they are
-// made; however many bodies of one organisation wait, another's is next.
+// Decodes OTLP bodies: small ones on this thread, larger ones too where the kernel takes them, one a turn of the event loop; the others on
+// worker threads. So the event loop stays free, and both cores work. Invariants: a body is answered exactly once, also when decoding it
+// kills its worker; the rows of a body are reserved before they are made; however many bodies of one organisation wait, another's is next.
 import { createHash } from "node:crypto";
 import { availableParallelism } from "node:os";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
+import { freeBuffer } from "../engines/free-buffer.ts";
 import { ApiError, type ErrorCode } from "../errors.ts";
 import { FairTurns, QueueFullError } from "../admission/fair-turns.ts";
 import { decodeLogs, LOG_SHAPE } from "../logs/decode.ts";
@@ -53,9 +55,12 @@ export interface OtlpDecoder extends AsyncDisposable {
 /** Below this, handing a body to a thread costs more than decoding it, unless its rows are far larger. */
 const INLINE_BYTES = 32 * 1024;
 const INLINE_ROWS_BYTES = 1024 * 1024;
+/** Below this the kernel decodes a body in less than a millisecond, so a thread would be no gain; spans are also listed by operation. */
+const KERNEL_BYTES_HERE: Record<OtlpSignal, number> = { logs: 384 * 1024, traces: 256 * 1024 };
 /** Larger than what agents send: decoded one at a time, so that they leave a worker to the others. */
 const LARGE_BYTES = 5 * 1024 * 1024;
-const INLINE_LIMITS: KernelLimits = { mostBodyBytes: INLINE_BYTES, mostRowsBytes: INLINE_ROWS_BYTES };
+/** Of the kernel on this thread. */
+const INLINE_LIMITS: KernelLimits = { mostBodyBytes: KERNEL_BYTES_HERE.logs, mostRowsBytes: INLINE_ROWS_BYTES };
 /** Of a thread's kernel, whose memory stays: 40 MiB at most. */
 export const KERNEL_LIMITS: KernelLimits = { mostBodyBytes: LARGE_BYTES, mostRowsBytes: 24 * 1024 * 1024 };
 const MOST_THREADS = 2;
@@ -90,11 +95,16 @@ export interface Judged {
 
 /** The fast way where it takes the body, else the way that has words for every refusal. Throws as `planNow` does, and `rows` as `decodePlanned`. */
 export function judge(task: DecodeTask, limits = KERNEL_LIMITS): Judged {
-  const { signal, body, context } = task;
-  const fast = threadKernel()?.read(signal, body, context, limits);
-  if (fast) return { neededBytes: fast.byteLength, rows: () => withOperations(signal, fast.take(hashOf(body))) };
+  const fast = judgeFast(task, limits);
+  if (fast) return fast;
   const { plan, neededBytes } = planNow(task);
   return { neededBytes, rows: () => decodePlanned(task, plan) };
+}
+
+/** Undefined where the kernel does not take the body. */
+function judgeFast({ signal, body, context }: DecodeTask, limits: KernelLimits): Judged | undefined {
+  const fast = threadKernel()?.read(signal, body, context, limits);
+  return fast && { neededBytes: fast.byteLength, rows: () => withOperations(signal, fast.take(hashOf(body))) };
 }
 
 /** Both at once, callable on any thread, with a hash that is given. */
@@ -140,6 +150,7 @@ class DecoderPool implements OtlpDecoder {
   /** Two of the largest at once, each of another organisation. */
   readonly #rows = new ByteBudget(2 * MOST_ROWS_BYTES, MOST_ROWS_BYTES / 2);
   readonly #turns: FairTurns;
+  readonly #turnsHere = new FairTurns({ running: 1, perOrg: 1, waitingPerOrg: MOST_WAITING });
   readonly #largeTurns = new FairTurns({ running: 1, perOrg: 1, waitingPerOrg: MOST_WAITING });
   readonly #idle: Worker[] = [];
   readonly #running = new Map<Worker, Job>();
@@ -150,7 +161,7 @@ class DecoderPool implements OtlpDecoder {
   }
 
   get queued(): number {
-    return this.#turns.waiting + this.#largeTurns.waiting;
+    return this.#turnsHere.waiting + this.#turns.waiting + this.#largeTurns.waiting;
   }
 
   get heldBytes(): number {
@@ -175,6 +186,8 @@ class DecoderPool implements OtlpDecoder {
     await this.#rows.whenRoom(orgId, MOST_WAITING);
     const run = () => this.#turns.run(orgId, undefined, () => this.#decodeOnWorker(task, held));
     try {
+      const decoded = task.body.byteLength <= KERNEL_BYTES_HERE[task.signal] ? await this.#decodeHere(task, held) : undefined;
+      if (decoded) return decoded;
       return await (task.body.byteLength > LARGE_BYTES ? this.#largeTurns.run(orgId, undefined, run) : run());
     } catch (error) {
       if (error instanceof QueueFullError) throw unavailable("too many bodies are waiting to be decoded; send it again later", error);
@@ -185,6 +198,25 @@ class DecoderPool implements OtlpDecoder {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closed = true;
     await Promise.all([...this.#idle, ...this.#running.keys()].map((worker) => worker.terminate()));
+  }
+
+  /** What the kernel takes, on this thread. The turn ends with that of the event loop, so that between two bodies everybody is served. */
+  async #decodeHere(task: DecodeTask, held: Reservation): Promise<DecodedBody | undefined> {
+    const { promise, resolve, reject } = Promise.withResolvers<DecodedBody | undefined>();
+    const turn = this.#turnsHere.run(task.context.orgId, undefined, async () => {
+      try {
+        const judged = judgeFast(task, INLINE_LIMITS);
+        if (judged) held.add(judged.neededBytes);
+        const decoded = judged?.rows();
+        if (decoded) freeBuffer(task.body);
+        resolve(decoded);
+      } catch (error) {
+        reject(error);
+      }
+      await nextTurn();
+    });
+    turn.catch(reject);
+    return promise;
   }
 
   async #decodeOnWorker(task: DecodeTask, held: Reservation): Promise<DecodedBody> {
