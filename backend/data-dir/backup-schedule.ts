@@ -32,8 +32,9 @@ export function scheduleBackups(
   const [program, ...args] = command;
   return new Loop({
     async step(signal) {
-      const dueMs = (newestMs(folder) ?? -Infinity) + everyMs - now();
-      if (dueMs > 0) return Math.min(dueMs, everyMs);
+      const ageMs = now() - (newestMs(folder) ?? -Infinity);
+      // One of the future was named by a wrong clock.
+      if (ageMs >= 0 && ageMs < everyMs) return everyMs - ageMs;
       const { stderr } = await run(program, [...args, "backup", "--into", folder, "--keep", String(keep)], { signal });
       log.info({ folder, told: stderr.trim().split("\n") }, "backup made");
       outage.recovered();

@@ -14,10 +14,20 @@ export function newName(now: Date): string {
   return `atherops-${now.toISOString().replace(/\.\d+/, "").replaceAll(":", "")}`;
 }
 
-/** Those that are complete, the oldest first. */
+/** Those that are complete, the oldest first; none where the folder cannot be read. */
 export function finished(into: string): string[] {
-  const names = existsSync(into) ? readdirSync(into) : [];
-  return names.filter((name) => NAME.test(name) && existsSync(join(into, name, MANIFEST))).sort();
+  return namesIn(into)
+    .filter((name) => NAME.test(name) && existsSync(join(into, name, MANIFEST)))
+    .sort();
+}
+
+function namesIn(into: string): string[] {
+  try {
+    return readdirSync(into);
+  } catch {
+    // Safe: whoever writes there next is told why it cannot.
+    return [];
+  }
 }
 
 /** When the newest was begun, Unix milliseconds; undefined: there is none. */
@@ -26,9 +36,10 @@ export function newestMs(into: string): number | undefined {
   return day === undefined ? undefined : Date.parse(`${day}T${hours}:${minutes}:${seconds}Z`);
 }
 
-/** Removes the oldest above `keep`, and answers their names. */
-export async function prune(into: string, keep: number): Promise<string[]> {
-  const removed = finished(into).slice(0, -keep);
+/** Removes the oldest above `keep`, of which one is `made`, whatever a wrong clock has named it. Answers their names. */
+export async function prune(into: string, keep: number, made: string): Promise<string[]> {
+  const others = finished(into).filter((name) => name !== made);
+  const removed = others.slice(0, Math.max(0, others.length - (keep - 1)));
   for (const name of removed) {
     const gone = join(into, `.${name}.removed`);
     await rename(join(into, name), gone);
@@ -40,6 +51,6 @@ export async function prune(into: string, keep: number): Promise<string[]> {
 
 /** Removes what killed commands have left. Only while no other backup of this installation is under way. */
 export async function removeCutOff(into: string): Promise<void> {
-  const names = existsSync(into) ? readdirSync(into).filter((name) => CUT_OFF.test(name)) : [];
+  const names = namesIn(into).filter((name) => CUT_OFF.test(name));
   for (const name of names) await rm(join(into, name), { recursive: true, force: true });
 }

@@ -184,8 +184,9 @@ test("of backups that are named by the time the newest are kept, and what is cut
   mkdirSync(join(into, ".atherops-2026-11-23T060000Z.partial", "data"), { recursive: true });
   mkdirSync(join(into, "somebody's"));
   expect(newestMs(into)).toBe(Date.parse("2026-11-22T06:00:00Z"));
-  expect(await prune(into, 3)).toEqual([]);
-  expect(await prune(into, 1)).toEqual(names.slice(0, 2));
+  expect(await prune(into, 3, names[2] ?? "")).toEqual([]);
+  expect(await prune(into, 2, names[0] ?? "")).toEqual([names[1]]);
+  expect(await prune(into, 1, names[2] ?? "")).toEqual([names[0]]);
   await removeCutOff(into);
   expect(readdirSync(into).sort()).toEqual([names[2], "atherops-2026-11-23T060000Z", "somebody's"]);
   expect(newName(new Date("2026-11-22T06:00:00.123Z"))).toBe(names[2]);

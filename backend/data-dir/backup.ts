@@ -124,9 +124,9 @@ async function otherPieces(dataDir: string, { frozen, snapshot, hasAccounts }: H
 
 async function write(folder: string, source: Source, options: BackupOptions): Promise<Omit<Backup, "outside">> {
   const draft = join(dirname(folder), `.${basename(folder)}.partial`);
-  await options.onAlone?.();
-  await rm(draft, { recursive: true, force: true });
   try {
+    await options.onAlone?.();
+    await rm(draft, { recursive: true, force: true });
     await mkdir(draft, { recursive: true, mode: 0o700 });
     await requireRoom(draft, source, options);
     const createdAt = new Date().toISOString();
@@ -140,7 +140,7 @@ async function write(folder: string, source: Source, options: BackupOptions): Pr
     await folderSynced(dirname(folder));
     return { folder, moments, ...totalOf(entries) };
   } catch (error) {
-    await rm(draft, { recursive: true, force: true });
+    await rm(draft, { recursive: true, force: true }).catch(() => undefined);
     // What is missing is so because the backend let go.
     source.signal?.throwIfAborted();
     throw inWords(error, folder);
@@ -178,7 +178,7 @@ async function requireRoom(
 
 function inWords(error: unknown, folder: string): unknown {
   const { code, message } = error as NodeJS.ErrnoException;
-  if (!["ENOSPC", "EDQUOT", "EACCES", "EPERM", "EROFS"].includes(String(code))) return error;
+  if (!["ENOSPC", "EDQUOT", "EACCES", "EPERM", "EROFS", "ENOTDIR", "EEXIST", "EIO", "ENAMETOOLONG"].includes(String(code))) return error;
   return new StartError(`${folder} cannot be written (${message}): nothing is left of this backup`, { cause: error });
 }
 

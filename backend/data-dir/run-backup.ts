@@ -1,6 +1,6 @@
 // Runs `backup` and `restore`, and tells the operator what they did. Invariant: SIGINT and SIGTERM end a backup with nothing left behind.
 import { constants, setPriority } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import type { Secrets, Settings } from "../settings.ts";
 import { StartError } from "../startup-error.ts";
 import { type Backup, backup } from "./backup.ts";
@@ -25,7 +25,7 @@ export async function runBackup(settings: Settings, secrets: Secrets, place: Bac
   });
   for (const line of backupLines(made)) tell(line);
   if (!("into" in place) || place.keep === undefined) return;
-  const removed = await prune(place.into, place.keep);
+  const removed = await prune(place.into, place.keep, basename(folder));
   if (removed.length > 0) tell(`removed ${removed.join(", ")}: the newest ${place.keep} are kept`);
 }
 

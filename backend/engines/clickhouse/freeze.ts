@@ -21,7 +21,8 @@ const PART = /^(?<partition>\w+?)_(?<first>\d+)_(?<last>\d+)_(?<level>\d+)(?:_\d
  */
 export async function freezeTables(clickhouse: Pick<ClickHouse, "query" | "command">, name: string): Promise<Record<string, string>> {
   const tables = await clickhouse.query<{ name: string }>(
-    sql`SELECT name FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree' ORDER BY name`,
+    // `spans` before `span_operations`, where the names of a span are before it is: no span without its name.
+    sql`SELECT name FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree' ORDER BY name DESC`,
   );
   const moments: Record<string, string> = {};
   for (const table of tables) {
