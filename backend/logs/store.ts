@@ -2,24 +2,15 @@
 // LogStore is the role; ClickHouseLogStore the engine, embedded or a server.
 import type { ClickHouse } from "../engines/clickhouse/client.ts";
 import { OnceWriter } from "../engines/clickhouse/once-writer.ts";
-import { type Sql, sql } from "../engines/clickhouse/sql.ts";
+import { sql } from "../engines/clickhouse/sql.ts";
 import type { OtlpBatch } from "../otlp/rows.ts";
 import type { QueryOptions } from "../admission/in-turn.ts";
 import { foundPage } from "../query/found-page.ts";
 import type { Found, Page } from "../query/page.ts";
 import { LOG_COLUMNS } from "./decode.ts";
+import { blockRowsOf, type RecordFilter, recordConditions, refusePattern } from "./filter.ts";
 
-/** Unset fields do not filter. */
-export interface LogFilter extends Page {
-  readonly source?: string;
-  readonly level?: string;
-  /** Substring of the message, any case. */
-  readonly q?: string;
-  readonly hostId?: string;
-  readonly node?: string;
-  /** Each key has this value. */
-  readonly labels: readonly (readonly [key: string, value: string])[];
-}
+export interface LogFilter extends Page, RecordFilter {}
 
 /** An element of GET /query/logs. */
 export interface LogRow {
@@ -30,14 +21,22 @@ export interface LogRow {
   readonly labels: Record<string, string>;
   readonly host_id: string;
   readonly node: string;
+  readonly trace_id: string;
+  readonly span_id: string;
+  /** 1 to 24; 0: not said. */
+  readonly severity_number: number;
+  readonly scope: string;
 }
 
 export interface LogStore {
   /** Resolves when every row is stored. Throws ApiError storage_unavailable or unstorable. */
   insert(batch: OtlpBatch): Promise<void>;
-  /** LogRows, newest first. Throws ApiError as ClickHouse.read does. */
+  /** LogRows, newest first. Throws ApiError as ClickHouse.read does, and invalid_parameter naming a regular expression that is none. */
   query(orgId: string, filter: LogFilter, options?: QueryOptions): Promise<Found>;
 }
+
+const LOG_FIELDS = sql`time AS timestamp, level, source, message, labels, host_id, node, trace_id, span_id, severity_number, scope_name AS scope`;
+const LOG_SIZES = sql`level, source, message, labels, host_id, node, scope_name`;
 
 export class ClickHouseLogStore implements LogStore, AsyncDisposable {
   readonly #clickhouse: ClickHouse;
@@ -57,30 +56,21 @@ export class ClickHouseLogStore implements LogStore, AsyncDisposable {
     await this.#writer.write(batch);
   }
 
-  query(orgId: string, filter: LogFilter, options: QueryOptions = {}): Promise<Found> {
-    return foundPage(this.#clickhouse, orgId, {
-      table: "logs",
-      columns: sql`time AS timestamp, level, source, message, labels, host_id, node`,
-      sizes: sql`level, source, message, labels, host_id, node`,
-      conditions: logConditions(filter),
-      page: filter,
-      options,
-    });
+  async query(orgId: string, filter: LogFilter, options: QueryOptions = {}): Promise<Found> {
+    const selection = {
+      table: "logs" as const,
+      columns: LOG_FIELDS,
+      sizes: LOG_SIZES,
+      conditions: recordConditions(filter),
+      blockRows: blockRowsOf(filter),
+    };
+    return await foundPage(this.#clickhouse, orgId, { ...selection, page: filter, options }).catch((error: unknown) =>
+      refusePattern(error, filter),
+    );
   }
 
   /** Commits what is under way. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#writer[Symbol.asyncDispose]();
   }
-}
-
-function logConditions(filter: LogFilter): Sql[] {
-  const conditions: Sql[] = [];
-  if (filter.source !== undefined) conditions.push(sql`source = ${filter.source}`);
-  if (filter.level !== undefined) conditions.push(sql`level = ${filter.level.toLowerCase()}`);
-  if (filter.hostId !== undefined) conditions.push(sql`host_id = ${filter.hostId}`);
-  if (filter.node !== undefined) conditions.push(sql`node = ${filter.node}`);
-  if (filter.q) conditions.push(sql`positionCaseInsensitiveUTF8(message, ${filter.q}) > 0`);
-  for (const [key, value] of filter.labels) conditions.push(sql`mapContains(labels, ${key}) AND labels[${key}] = ${value}`);
-  return conditions;
 }

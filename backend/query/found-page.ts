@@ -16,6 +16,8 @@ export interface Selection {
   readonly columns: Sql;
   readonly sizes: Sql;
   readonly conditions: readonly Sql[];
+  /** Set where the conditions cost much for each row, as of Ask. */
+  readonly blockRows?: number | undefined;
 }
 
 interface Wanted extends Selection {
@@ -37,7 +39,7 @@ export async function askPage(ask: Ask, orgId: string, { page, maxPageBytes = MA
   const where = and([sql`org_id = ${orgId}`, ...pageConditions(page), ...selection.conditions]);
   const ordered = { ...selection, order: page.oldestFirst ? sql`ASC` : sql`DESC` };
   try {
-    return toPage(await ask(selectRows(ordered, where, page.limit + 1), maxPageBytes), page.limit, maxPageBytes);
+    return toPage(await ask(selectRows(ordered, where, page.limit + 1), maxPageBytes, selection.blockRows), page.limit, maxPageBytes);
   } catch (error) {
     if (!(error instanceof TooLargeError)) throw error;
     return readLargeRows(ask, ordered, where, { orgId, limit: Math.min(page.limit, MAX_LARGE_ROWS), maxPageBytes });
@@ -69,6 +71,8 @@ async function readLargeRows(
   const text = await ask(
     sql`SELECT toUnixTimestamp64Nano(time) AS time_ns, id, byteSize(${selection.sizes}) AS bytes FROM ${new Sql(selection.table)}
         WHERE ${where} ORDER BY time ${selection.order}, id ${selection.order} LIMIT ${limit + 1}`,
+    undefined,
+    selection.blockRows,
   );
   const positions = text
     .toString("latin1")

@@ -44,10 +44,10 @@ export async function answerJson(
 }
 
 /** A filter that is not understood would answer everything. Throws ApiError invalid_parameter naming the first unknown parameter. */
-export function refuseUnknown(request: FastifyRequest, known: Readonly<Record<string, unknown>>, prefix: string): void {
+export function refuseUnknown(request: FastifyRequest, known: Readonly<Record<string, unknown>>, prefixes: readonly string[]): void {
   for (const name of Object.keys(request.query as object)) {
-    if (Object.hasOwn(known, name) || (name.startsWith(prefix) && name.length > prefix.length)) continue;
-    const names = [...Object.keys(known), `${prefix}<key>`].join(", ");
+    if (Object.hasOwn(known, name) || prefixes.some((prefix) => name.startsWith(prefix) && name.length > prefix.length)) continue;
+    const names = [...Object.keys(known), ...prefixes.map((prefix) => `${prefix}<key>`)].join(", ");
     throw new ApiError("invalid_parameter", `${name.slice(0, 100)}: no such parameter; there is ${names}`);
   }
 }

@@ -22,7 +22,19 @@ describe("the query routes", () => {
   let app: FastifyInstance;
   let asked: { orgId: string; filter: LogFilter | SpanFilter }[];
   let next: { time: bigint; id: bigint } | undefined;
-  const row: LogRow = { timestamp: "t", level: "info", source: "s", message: "m", labels: { a: "b" }, host_id: "h", node: "n" };
+  const row: LogRow = {
+    timestamp: "t",
+    level: "info",
+    source: "s",
+    message: "m",
+    labels: { a: "b" },
+    host_id: "h",
+    node: "n",
+    trace_id: "",
+    span_id: "",
+    severity_number: 9,
+    scope: "",
+  };
 
   beforeEach(async () => {
     asked = [];
@@ -66,7 +78,7 @@ describe("the query routes", () => {
 
   it("read every parameter of logs", async () => {
     await get(
-      "/query/logs?source=s&level=Error&q=%25x'&host_id=h&node=n&limit=7&label.a=1&label.b.c=x%3Dy&label.b.c=z&start=2026-11-21T10:00:00.5%2B02:00&end=2026-11-21t11:59:60.1234567891Z",
+      "/query/logs?source=s&level=Error&q=%25x'&not_q=y&not_q=z&regex=a%2Bb&regex=c&not_regex=d&not_label.n=%26&host_id=h&node=n&limit=7&label.a=1&label.b.c=x%3Dy&label.b.c=z&start=2026-11-21T10:00:00.5%2B02:00&end=2026-11-21t11:59:60.1234567891Z",
     );
     expect(asked).toEqual([
       {
@@ -74,7 +86,12 @@ describe("the query routes", () => {
         filter: {
           source: "s",
           level: "Error",
-          q: "%x'",
+          q: ["%x'"],
+          notQ: ["y", "z"],
+          regex: ["a+b", "c"],
+          notRegex: ["d"],
+          notLabels: [["n", "&"]],
+          traceId: undefined,
           hostId: "h",
           node: "n",
           limit: 7,
@@ -94,6 +111,9 @@ describe("the query routes", () => {
   });
 
   it("search the whole retention for a trace id, in any case, unless a range is given", async () => {
+    await get("/query/logs?trace_id=0AF7651916CD43DD8448EB211C80319C");
+    const range = { start: undefined, end: undefined };
+    expect(asked.splice(0)).toMatchObject([{ filter: { traceId: "0af7651916cd43dd8448eb211c80319c", range } }]);
     await get("/query/traces?trace_id=0AF7651916CD43DD8448EB211C80319C&error=true&service=shop&limit=9999");
     await get("/query/traces?trace_id=0AF7651916CD43DD8448EB211C80319C&start=2026-11-21T00:00:00Z");
     expect(asked.map(({ filter }) => filter)).toMatchObject([
@@ -118,7 +138,13 @@ describe("the query routes", () => {
     ["/query/logs?limit=+5", "limit"],
     ["/query/logs?limit=%2B5", "limit"],
     ["/query/logs?service=shop", "service: no such parameter; there is source,"],
-    ["/query/logs?trace_id=0af7651916cd43dd8448eb211c80319c", "trace_id"],
+    ["/query/logs?trace_id=0af7651916cd43dd8448eb211c80319", "trace_id"],
+    ["/query/logs?trace_id=%27%20OR%201=1--", "trace_id"],
+    [`/query/logs?regex=${"a".repeat(1001)}`, "regex: the regular expressions of a query have at most 1000 characters in all"],
+    ["/query/logs?regex=x&regex=((a%7B10%7D)%7B10%7D)%7B10%7D", "regex"],
+    ["/query/logs?not_regex=%5CpL%7B3%7D", "not_regex"],
+    ["/query/logs?not_label.=x", "not_label."],
+    ["/query/logs?not_level=x", "not_level: no such parameter"],
     ["/query/logs?org_id=org-2", "org_id"],
     ["/query/logs?label.=x", "label."],
     ["/query/logs?label=x", "label"],
@@ -152,7 +178,7 @@ describe("the query routes", () => {
     await get(url ?? "");
     expect(asked[1]?.filter).toMatchObject({
       labels: [["a", "&"]],
-      q: "a b",
+      q: ["a b"],
       limit: 2,
       range: { start: NOW_NS - HOUR_NS, end: NOW_NS },
       after: next,

@@ -66,7 +66,7 @@ export function registerSearchRoute(app: FastifyInstance, { store, answers, guar
       },
     },
     async (request, reply) => {
-      refuseUnknown(request, QUERY_SCHEMA.properties, LABELS);
+      refuseUnknown(request, QUERY_SCHEMA.properties, [LABELS]);
       const { service, operation, error, min_duration_ms: min, max_duration_ms: max } = request.query;
       const page = readPage(request, now());
       const span = { service, operation, error: error || undefined, attributes: readPrefixed(request.query, LABELS) };

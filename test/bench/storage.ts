@@ -211,9 +211,9 @@ async function queriesOf(clickhouse: ClickHouse, logs: ClickHouseLogStore, spans
     "another's trace": (orgId, org) => rowsOf(spans.query(`${orgId}0x`, { ...page, range: whole, traceId: ids[org] })),
     "newest 100 logs": (orgId) => rowsOf(logs.query(orgId, { ...page, range: hour })),
     "newest 100 logs of a source": (orgId) => rowsOf(logs.query(orgId, { ...page, range: hour, source: "service-3" })),
-    "newest 100 logs with a text": (orgId) => rowsOf(logs.query(orgId, { ...page, range: hour, q: "served" })),
-    "rare text in an hour's logs": (orgId) => rowsOf(logs.query(orgId, { ...page, range: hour, q: "needle" })),
-    "rare text in a day's logs": (orgId) => rowsOf(logs.query(orgId, { ...page, range: whole, q: "needle" })),
+    "newest 100 logs with a text": (orgId) => rowsOf(logs.query(orgId, { ...page, range: hour, q: ["served"] })),
+    "rare text in an hour's logs": (orgId) => rowsOf(logs.query(orgId, { ...page, range: hour, q: ["needle"] })),
+    "rare text in a day's logs": (orgId) => rowsOf(logs.query(orgId, { ...page, range: whole, q: ["needle"] })),
   };
   for (const layout of options.layouts ? LAYOUTS : []) {
     for (const [name, statement] of Object.entries(layout.queries)) {

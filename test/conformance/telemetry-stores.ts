@@ -67,6 +67,9 @@ export function describeStores(subject: () => Subject): void {
       const orgId = org();
       const record = logRecord(nowNs + 1n, "disk \t'full'\n\\ ü 😀 \0 end", {
         severityText: "WARN",
+        severityNumber: 13,
+        traceId: "0AF7651916CD43DD8448EB211C80319C",
+        spanId: "B7AD6B7169203331",
         attributes: [
           stringAttribute("org_id", "forged"),
           stringAttribute("k'e\ty", "v\\'"),
@@ -87,6 +90,10 @@ export function describeStores(subject: () => Subject): void {
           labels: { "k'e\ty": "v\\'", n: "9007199254740993" },
           host_id: `host-of-${orgId}`,
           node: `node-of-host-of-${orgId}`,
+          trace_id: "0af7651916cd43dd8448eb211c80319c",
+          span_id: "b7ad6b7169203331",
+          severity_number: 13,
+          scope: "",
         },
       ]);
     });
@@ -96,12 +103,13 @@ export function describeStores(subject: () => Subject): void {
       const labelled = {
         severityText: "Error",
         attributes: [stringAttribute("a", "1"), stringAttribute("b", "it's"), stringAttribute("empty", "")],
+        traceId: "0af7651916cd43dd8448eb211c80319c",
       };
       await sendLogs(orgId, logsBody([logRecord(nowNs, "Größe ÜBER limit %_", labelled), logRecord(nowNs - 1n, "other")]));
       const filters: Partial<LogFilter>[] = [
         { source: "shop", level: "ERROR" },
-        { q: "grösse über".replace("ss", "ß") },
-        { q: "LIMIT %_" },
+        { q: ["grösse über".replace("ss", "ß")] },
+        { q: ["LIMIT %_", "", "größe"] },
         {
           labels: [
             ["a", "1"],
@@ -111,6 +119,11 @@ export function describeStores(subject: () => Subject): void {
         { labels: [["empty", ""]] },
         { range: { start: nowNs, end: nowNs } },
         { hostId: `host-of-${orgId}`, node: `node-of-host-of-${orgId}`, level: "error" },
+        { notQ: ["OTHER", "nowhere"] },
+        { regex: ["^Gr.{2}e", "(?i)über LIMIT"] },
+        { notRegex: ["^other$"] },
+        { notLabels: [["missing", ""]], level: "error" },
+        { traceId: "0af7651916cd43dd8448eb211c80319c" },
       ];
       for (const filter of filters) expect((await readLogs(orgId, filter)).map((row) => row.message)).toEqual(["Größe ÜBER limit %_"]);
       for (const none of [
@@ -121,12 +134,50 @@ export function describeStores(subject: () => Subject): void {
             ["a", "2"],
           ],
         },
-        { q: "\\" },
+        { q: ["\\"] },
+        { q: ["LIMIT", "nowhere"] },
         { source: "sho" },
+        { q: ["limit"], notQ: ["größe"] },
+        { regex: ["LIMIT"] },
+        { regex: ["^", "'; DROP TABLE logs"] },
+        { notRegex: ["[a-z]"] },
+        {
+          level: "error",
+          notLabels: [
+            ["a", "2"],
+            ["a", "1"],
+          ],
+        },
+        { traceId: "f".repeat(32) },
       ]) {
         expect(await readLogs(orgId, none as Partial<LogFilter>)).toEqual([]);
       }
       expect(await readLogs(org())).toEqual([]);
+    });
+
+    it("is not looked for by what is no regular expression, which is told by the parameter, also where there is no record", async () => {
+      for (const [filter, told] of [
+        [{ regex: ["a", "(b"] }, "regex: not a regular expression of RE2: missing ): (b"],
+        [{ regex: ["a"], notRegex: ["b**"] }, "not_regex: not a regular expression of RE2: bad repetition operator: **"],
+        [{ regex: ["(?=a)"] }, "regex: not a regular expression of RE2: invalid perl operator: (?="],
+        [{ regex: ["a{1001}"] }, "regex: not a regular expression of RE2: invalid repetition size: {1001}"],
+      ] as const) {
+        await expect(readLogs(org(), filter)).rejects.toMatchObject({ code: "invalid_parameter", message: told });
+      }
+    });
+
+    it("is looked at for a regular expression in its first 64 KiB, line breaks and zeros included", async () => {
+      const orgId = org();
+      const filler = "x".repeat(64 * 1024 - 10);
+      await sendLogs(orgId, logsBody([logRecord(nowNs, `one\ntwo\0${filler}`), logRecord(nowNs, `${filler}          three`)]));
+      for (const [regex, found] of [
+        ["one.two", 1],
+        ["o\\x00x", 1],
+        ["^x.*three$", 0],
+        ["^x", 1],
+      ] as const) {
+        expect([regex, (await readLogs(orgId, { regex: [regex] })).length]).toEqual([regex, found]);
+      }
     });
 
     it("of any day of the retention is stored; one outside is dropped and counted", async () => {

@@ -31,8 +31,11 @@ export interface ClickHouse extends AsyncDisposable {
   ping(): Promise<void>;
 }
 
-/** A SELECT without FORMAT and SETTINGS; answers its rows as lines of JSON. Throws TooLargeError when they exceed `maxResultBytes`. */
-export type Ask = (statement: Sql, maxResultBytes?: number) => Promise<Buffer>;
+/**
+ * A SELECT without FORMAT and SETTINGS; answers its rows as lines of JSON. Throws TooLargeError when they exceed `maxResultBytes`.
+ * `blockRows`: for conditions that cost much for each row, the rows between two looks at the clock.
+ */
+export type Ask = (statement: Sql, maxResultBytes?: number, blockRows?: number) => Promise<Buffer>;
 
 export interface ClickHouseOptions {
   /** `http(s)://user:password@host:port/database`; unset: embedded. */
@@ -84,10 +87,10 @@ function signalOf({ signal }: QueryOptions): AbortSignal[] {
 /** One turn's queries, which share its time. */
 function asker(engine: Engine, signal: AbortSignal): Ask {
   const end = performance.now() + MAX_READ_SECONDS * 1000;
-  return async (statement, maxResultBytes = 0) => {
+  return async (statement, maxResultBytes = 0, blockRows?) => {
     const maxSeconds = Math.max(1, Math.ceil((end - performance.now()) / 1000));
     try {
-      return await engine.read(statement.text, { maxSeconds, maxResultBytes }, signal);
+      return await engine.read(statement.text, { maxSeconds, maxResultBytes, blockRows }, signal);
     } catch (error) {
       signal.throwIfAborted();
       throw readFailure(error);

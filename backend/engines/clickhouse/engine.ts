@@ -15,6 +15,8 @@ export interface ReadLimits {
   readonly maxSeconds: number;
   /** Of the rows as the engine holds them; 0: no limit. */
   readonly maxResultBytes: number;
+  /** Rows between two looks at the clock; unset: as many as the engine likes. */
+  readonly blockRows?: number | undefined;
 }
 
 /** What an engine can do. */

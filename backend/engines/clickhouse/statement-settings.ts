@@ -14,12 +14,19 @@ const MAX_READ_MEMORY_BYTES = 400_000_000;
  * A tenant's query: bounded in time, memory and the bytes of its result, and found by its comment when it is to be cancelled. Its rows
  * are the JSON of the answer: times in RFC 3339, 64-bit integers in quotes. `threads`: where the engine shares the processor with us.
  */
-export function readSettings(comment: string, { maxSeconds, maxResultBytes, threads }: ReadLimits & { threads?: number }): string {
+export function readSettings(
+  comment: string,
+  { maxSeconds, maxResultBytes, blockRows, threads }: ReadLimits & { threads?: number },
+): string {
   return sql`
-SETTINGS ${new Sql(threads === undefined ? "" : `max_threads = ${threads}, `)}max_execution_time = ${maxSeconds}, max_memory_usage = ${MAX_READ_MEMORY_BYTES},
+SETTINGS ${optional("max_threads", threads)}${optional("max_block_size", blockRows)}max_execution_time = ${maxSeconds}, max_memory_usage = ${MAX_READ_MEMORY_BYTES},
   max_result_bytes = ${maxResultBytes}, result_overflow_mode = 'throw', log_comment = ${comment}, date_time_output_format = 'iso',
   output_format_json_quote_64bit_integers = 1, output_format_json_escape_forward_slashes = 0
 FORMAT JSONEachRow`.text;
+}
+
+function optional(name: string, value: number | undefined): Sql {
+  return new Sql(value === undefined ? "" : `${name} = ${value}, `);
 }
 
 /** The query that carries this comment, and no other. */

@@ -62,6 +62,16 @@ const queryCases = (path: string): Case[] => [
   asUser("end not a time", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?end=1`),
 ];
 
+/** Of what takes the filters of logs. */
+const filterCases = (path: string): Case[] => [
+  asUser("every filter", "GET", () => red.token, 200, undefined, undefined, `${path}?${EVERY_FILTER}`),
+  asUser("no regular expression", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?regex=(`),
+  asUser("too costly a one", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?not_regex=(%5CpL)%7B4%7D`),
+  asUser("trace_id not hex", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?trace_id=xyz`),
+  asUser("an unknown parameter", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?org_id=x`),
+];
+const EVERY_FILTER = `source=s&level=info&host_id=h&node=n&trace_id=${"a".repeat(32)}&q=a&q=b&not_q=c&regex=d&not_regex=e&label.f=g&not_label.h=i`;
+
 const prometheus = (endpoint: string, query: string): Case[] => [
   asUser("a query", "GET", () => red.token, 200, undefined, undefined, `/query/prometheus/api/v1/${endpoint}?${query}`),
 ];
@@ -142,7 +152,7 @@ export const TELEMETRY_ROWS: Row[] = [
     ],
   },
   { method: "GET", path: "/query/services", auth: "reader", cases: () => [asUser("listed", "GET", () => red.token, 200)] },
-  { method: "GET", path: "/query/logs", auth: "reader", cases: () => queryCases("/query/logs") },
+  { method: "GET", path: "/query/logs", auth: "reader", cases: () => [...queryCases("/query/logs"), ...filterCases("/query/logs")] },
   ...(["GET", "POST"] as const).flatMap((method): Row[] =>
     [
       ["query", "query=up"],

@@ -1,0 +1,63 @@
+// What a regular expression may have of parts that cost: what bounds its time.
+import { describe, expect, it } from "vitest";
+import { checkPatterns, stepsOf } from "./pattern.ts";
+
+describe("a regular expression", () => {
+  it.each([
+    ["timeout after (an hour|a day)", 0],
+    ["timeout after \\d+ms", 1],
+    ["a*", 1],
+    ["ab+?c", 1],
+    ["(?:ab)?c", 3],
+    ["a{20}", 20],
+    ["a{2,20}", 20],
+    ["a{20,}", 20],
+    [".{20}", 20],
+    ["x(ab){10}", 20],
+    ["(a[bc]){10}", 20],
+    ["((a{10}){10}){5}", 500],
+    ["[a-z]{30}", 30],
+    ["[]{9}]{30}", 30],
+    ["[\\]{9}]{30}", 30],
+    ["[[:alpha:]{9}]{30}", 30],
+    ["\\Q(a){50}\\E", 0],
+    ["\\{50}", 0],
+    ["\\({50}", 100],
+    ["\\x{10FFFF}", 0],
+    ["\\pL\\p{Greek}[^\\PN]", 150],
+    ["a{1000000000}", 1000],
+    ["[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}", 35],
+    ["\\b(?:[0-9]{1,3}\\.){3}[0-9]{1,3}\\b", 21],
+    ["{3}", 0],
+    ["(((", 0],
+    [")){9}", 0],
+    ["", 0],
+  ])("%s has %i of them", (pattern, steps) => {
+    expect(stepsOf(pattern)).toBe(steps);
+  });
+
+  it.each([
+    "(?:a?b?c?){0,1000}z",
+    "[ab].{999}z",
+    "\\pL{3}",
+    "(\\p{Greek}|a){3}",
+    "(?:[\\PL]?){9}",
+    "((((a{9}){9}){9}){9}){9}",
+    ".".repeat(101),
+    "a".repeat(1001),
+  ])("%s costs too much, alone or as a part", (pattern) => {
+    for (const patterns of [
+      { regex: [], not_regex: [pattern] },
+      { regex: ["a"], not_regex: ["b", `x|${pattern}`] },
+    ])
+      expect(() => checkPatterns(patterns)).toThrow(/^not_regex: the regular expressions of a query have at most 100/);
+  });
+
+  it.each([
+    ["characters", "a".repeat(500), "a"],
+    ["parts that cost", ".".repeat(50), "."],
+  ])("shares its bound of %s with all others of the query", (_what, half, one) => {
+    expect(() => checkPatterns({ regex: [half, half], not_regex: [] })).not.toThrow();
+    expect(() => checkPatterns({ regex: [half, half], not_regex: [one] })).toThrow(/^not_regex: /);
+  });
+});

@@ -1,0 +1,87 @@
+// What a regular expression of a query may cost. The engine looks at the clock between granules of rows only, which may have 10 MiB of
+// messages, and RE2 may take time for each byte that grows with the expression: 4 µs where a hundred of its parts stand for several
+// characters, 30 µs for three thousand repeated ones. Invariant: what is let through takes less than a minute for a granule, and sees no
+// more than MATCHED_BYTES of a message, of which one may have 32 MiB.
+import { ApiError } from "../errors.ts";
+
+/** Of a message, what regular expressions see. */
+export const MATCHED_BYTES = 64 * 1024;
+/** Rows that the engine looks at between two looks at the clock: one granule. */
+export const MATCHED_ROWS = 2048;
+/** Characters of all expressions of a query together. */
+export const MOST_CHARACTERS = 1000;
+/** Of all together: their parts that stand for several characters or are repeated, each as often as it is repeated. */
+export const MOST_STEPS = 100;
+/** A class of Unicode is as many ranges of bytes. */
+const UNICODE_CLASS = 50;
+/** As the engine repeats. */
+const MOST_REPEATS = 1000;
+
+/** `patterns` by the parameter they came in. Throws ApiError invalid_parameter naming the first that makes it too much. */
+export function checkPatterns(patterns: Readonly<Record<string, readonly string[]>>): void {
+  let [characters, steps] = [0, 0];
+  for (const [name, texts] of Object.entries(patterns)) {
+    for (const text of texts) {
+      characters += text.length;
+      if (characters > MOST_CHARACTERS) throw tooMuch(name, `${MOST_CHARACTERS} characters in all`);
+      steps += stepsOf(text);
+      const such = `parts that stand for several characters or are repeated, as often as they are repeated (.{20} is 20, a*\\d is 2)`;
+      if (steps > MOST_STEPS) throw tooMuch(name, `${MOST_STEPS} ${such}`);
+    }
+  }
+}
+
+function tooMuch(name: string, most: string): ApiError {
+  return new ApiError("invalid_parameter", `${name}: the regular expressions of a query have at most ${most}`);
+}
+
+// A quotation, a character by number, a class of Unicode, an escape, a class, how often, the ends of a group, any other character.
+const TOKEN = /\\Q.*?(?:\\E|$)|\\x\{\w*\}|\\[pP](?:\{\^?\w*\}|.)|\\.|\[\^?\]?(?:\[:\^?\w*:\]|\\.|[^\]\\])*\]|\{\d+(?:,\d*)?\}|./gsu;
+const SEVERAL = /^(?:\.$|\[|\\[dDsSwWpPCX])/;
+
+interface Part {
+  /** Characters that it stands for at least, one for a class. */
+  readonly length: number;
+  readonly steps: number;
+}
+
+const NOTHING: Part = { length: 0, steps: 0 };
+
+/** At least as many as it has. What is no regular expression is left to the engine. */
+export function stepsOf(pattern: string): number {
+  const open: Part[] = [];
+  let [sum, last] = [NOTHING, NOTHING];
+  for (const [token] of pattern.matchAll(TOKEN)) {
+    const times = repeats(token);
+    if (times !== undefined) {
+      const steps = Math.max(last.length, last.steps) * times;
+      const repeated = { length: last.length * times, steps };
+      sum = plus(minus(sum, last), repeated);
+      last = repeated;
+    } else if (token === "(") {
+      open.push(sum);
+      last = NOTHING;
+    } else if (token === ")") {
+      last = minus(sum, open.pop() ?? NOTHING);
+    } else {
+      const unicode = UNICODE_CLASS * (token.match(/\\[pP]/g)?.length ?? 0);
+      last = SEVERAL.test(token) ? { length: 1, steps: Math.max(1, unicode) } : { length: token.length, steps: 0 };
+      sum = plus(sum, last);
+    }
+  }
+  return sum.steps;
+}
+
+function repeats(token: string): number | undefined {
+  if (token === "*" || token === "+" || token === "?") return 1;
+  const [counted, least = "", most = ""] = /^\{(\d+)(?:,(\d*))?\}$/.exec(token) ?? [];
+  return counted === undefined ? undefined : Math.min(MOST_REPEATS, Math.max(1, Number(least), Number(most)));
+}
+
+function plus(one: Part, other: Part): Part {
+  return { length: one.length + other.length, steps: one.steps + other.steps };
+}
+
+function minus(one: Part, other: Part): Part {
+  return { length: one.length - other.length, steps: one.steps - other.steps };
+}
