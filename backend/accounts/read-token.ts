@@ -3,12 +3,12 @@
 // asked again at most 4 s later, so that a removed token is refused within 5 s in every replica.
 import type { KeyObject } from "node:crypto";
 import { SignJWT } from "jose";
-import { LookupCache } from "../auth/lookup-cache.ts";
+import { LookupCache, type LookupSource } from "../auth/lookup-cache.ts";
 import type { ReadToken } from "../auth/request-identity.ts";
 import { ApiError } from "../errors.ts";
 import { uuidOf } from "../http/schemas.ts";
 import { ALGORITHM, claimsIn, isInForce, isSigned, ISSUER, type SigningSecrets, verifyingSecrets } from "./signed-token.ts";
-import type { AccountDb, ReadTokenRow } from "./table.ts";
+import { type AccountDb, changedReadTokens, findReadTokens, type ReadTokenRow } from "./table.ts";
 
 const AUDIENCE = "atherops-read";
 const HEADER = { alg: ALGORITHM, typ: "JWT" };
@@ -29,13 +29,14 @@ export class ReadTokens {
   readonly #now: () => number;
   readonly #rows: LookupCache<ReadToken>;
 
-  constructor({ db, now = Date.now, ...secrets }: ReadTokensOptions) {
+  constructor({ db, now, ...secrets }: ReadTokensOptions) {
     this.#secrets = verifyingSecrets(secrets);
-    this.#now = now;
-    this.#rows = new LookupCache(async (id) => {
-      const row = await db.selectFrom("read_tokens").select(["id", "org_id"]).where("id", "=", id).executeTakeFirst();
-      return row && { tokenId: row.id, orgId: row.org_id };
-    }, now);
+    this.#now = now ?? Date.now;
+    const source: LookupSource<ReadToken> = {
+      find: async (ids) => (await findReadTokens(db, ids)).map((row) => ({ id: row.tokenId, state: row.orgId, read: () => row })),
+      changed: async (states) => await changedReadTokens(db, states),
+    };
+    this.#rows = new LookupCache(source, { now });
   }
 
   /** The token of this row: claims `jti`, `org_id`, `role`, `iat`, `exp`, `iss`, `aud`. */

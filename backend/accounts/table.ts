@@ -1,9 +1,10 @@
 // Organisations, users and read tokens in the database. Invariant: every statement about a user of an organisation is bound to its org_id, so
 // that a user of another organisation is the same as none; an e-mail address is unique over all, because a login names none.
 import { randomUUID } from "node:crypto";
-import type { Kysely, Transaction } from "kysely";
+import { type Kysely, sql, type Transaction } from "kysely";
 import { ApiError } from "../errors.ts";
-import type { Role } from "../auth/request-identity.ts";
+import type { ReadToken, Role } from "../auth/request-identity.ts";
+import { changedRows, type Watched } from "../engines/relational/changed-rows.ts";
 import { UNFIT_CHARACTERS } from "../http/schemas.ts";
 
 export interface OrgRow {
@@ -58,6 +59,36 @@ export function normalEmail(email: string): string {
 
 export async function findUserByEmail(db: AccountDb, email: string): Promise<UserRow | undefined> {
   return await db.selectFrom("users").selectAll().where("email", "=", normalEmail(email)).executeTakeFirst();
+}
+
+/** What of a user can change and decides what the sessions may do, as text. */
+const USERS: Watched = {
+  table: "users",
+  column: "id",
+  type: "uuid",
+  state: sql<string>`role || ' ' || session_epoch || ' ' || CAST(org_id AS text) || ' ' || email`,
+};
+const READ_TOKENS: Watched = { table: "read_tokens", column: "id", type: "uuid", state: sql<string>`CAST(org_id AS text)` };
+
+/** Those of these ids that there are. */
+export async function findUsers(db: AccountDb, ids: readonly string[]): Promise<(UserRow & { state: string })[]> {
+  return await db.selectFrom("users").selectAll().select(USERS.state.as("state")).where("id", "in", ids).execute();
+}
+
+/** `states`: id → the `state` that it was found with. Answers those that have another one now, or are gone. */
+export async function changedUsers(db: AccountDb, states: Readonly<Record<string, string>>): Promise<string[]> {
+  return await changedRows(db, USERS, states);
+}
+
+/** Those of these ids that there are. */
+export async function findReadTokens(db: AccountDb, ids: readonly string[]): Promise<ReadToken[]> {
+  const rows = await db.selectFrom("read_tokens").select(["id", "org_id"]).where("id", "in", ids).execute();
+  return rows.map((row) => ({ tokenId: row.id, orgId: row.org_id }));
+}
+
+/** `states`: id → org_id. Answers those that are gone. */
+export async function changedReadTokens(db: AccountDb, states: Readonly<Record<string, string>>): Promise<string[]> {
+  return await changedRows(db, READ_TOKENS, states);
 }
 
 export async function insertOrg(db: AccountDb, name: string, now: Date): Promise<OrgRow> {

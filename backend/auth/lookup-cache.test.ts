@@ -2,22 +2,38 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { LOOKUP_CACHE_MS, LookupCache } from "./lookup-cache.ts";
 
+function fail(why: string): never {
+  throw new Error(why);
+}
+
 describe("a cache of looked-up rows", () => {
   let nowMs: number;
   let rows: Map<string, string>;
   let isAway: boolean;
   let lookups: number;
+  let checks: number;
   let cache: LookupCache<string>;
 
   beforeEach(() => {
     [nowMs, rows, isAway, lookups] = [1_000_000, new Map([["id", "row"]]), false, 0];
+    checks = 0;
+    const found = (id: string) => ({
+      id,
+      state: rows.get(id) ?? "",
+      read: () => (id === "damaged" ? fail("damaged") : (rows.get(id) ?? "")),
+    });
     cache = new LookupCache(
-      async (id) => {
-        lookups += 1;
-        if (isAway) throw new Error("away");
-        return rows.get(id);
+      {
+        find: async (ids) => {
+          lookups += 1;
+          return isAway ? fail("away") : ids.filter((id) => rows.has(id)).map(found);
+        },
+        changed: async (states) => {
+          checks += 1;
+          return isAway ? fail("away") : Object.keys(states).filter((id) => rows.get(id) !== states[id]);
+        },
       },
-      () => nowMs,
+      { now: () => nowMs },
     );
   });
 
@@ -53,5 +69,59 @@ describe("a cache of looked-up rows", () => {
     rows.delete("id");
     nowMs += LOOKUP_CACHE_MS;
     expect(await cache.find("id")).toBeUndefined();
+  });
+
+  test("asks once what has changed of all that are in use, and finds each of them without a wait", async () => {
+    const ids = Array.from({ length: 1000 }, (_, index) => `id ${index}`);
+    for (const id of ids) rows.set(id, "row");
+    await Promise.all(ids.map(async (id) => await cache.find(id)));
+    expect(lookups).toBeLessThanOrEqual(ids.length / 500);
+    lookups = 0;
+    for (let second = 1; second <= 20; second += 1) {
+      nowMs += 1_000;
+      if (second === 10) rows.set("id 7", "changed");
+      // Those that send more seldom than what is known may be old are asked about as well.
+      for (const id of second % 10 === 0 ? ids : ids.slice(0, 10)) expect(cache.find(id), id).not.toBeInstanceOf(Promise);
+      await new Promise(setImmediate);
+    }
+    expect(cache.find("id 7")).toBe("changed");
+    expect([checks, lookups]).toEqual([10, 1]);
+  });
+
+  test("forgets what nobody has asked for in five minutes", async () => {
+    rows.set("busy", "row");
+    await cache.find("id");
+    for (let minute = 0; minute < 5; minute += 1) {
+      nowMs += 60_000;
+      await cache.find("busy");
+    }
+    rows.delete("id");
+    lookups = 0;
+    expect(cache.find("id")).toBeInstanceOf(Promise);
+    await new Promise(setImmediate);
+    expect(lookups).toBe(1);
+  });
+
+  test("a damaged row fails whoever asks for it, and nobody who asks at the same time", async () => {
+    rows.set("damaged", "row");
+    const [damaged, well] = await Promise.allSettled([cache.find("damaged"), cache.find("id")]);
+    expect([damaged.status, well]).toEqual(["rejected", { status: "fulfilled", value: "row" }]);
+    expect(lookups).toBe(1);
+  });
+
+  test("goes on asking what has changed when the database is back", async () => {
+    await cache.find("id");
+    isAway = true;
+    nowMs += LOOKUP_CACHE_MS / 2;
+    expect(cache.find("id")).toBe("row");
+    await new Promise(setImmediate);
+    isAway = false;
+    nowMs += LOOKUP_CACHE_MS;
+    expect(await cache.find("id")).toBe("row");
+    rows.set("id", "changed");
+    nowMs += LOOKUP_CACHE_MS / 2;
+    void cache.find("id");
+    await new Promise(setImmediate);
+    expect(cache.find("id")).toBe("changed");
   });
 });

@@ -1,44 +1,66 @@
 // What this replica knows of the rows that requests name, so that a request costs no question to the database. Invariant: nothing known is
 // older than LOOKUP_CACHE_MS, so that a change anywhere is in force everywhere within 5 s; memory is bounded; an id is looked up once
-// however many requests carry it.
+// however many requests carry it; of all that is in use, one statement in REFRESH_MS asks what has changed, however many they are.
+import { ageClock } from "./age-clock.ts";
+import { type Found, GatheredLookUps, type Looked } from "./gathered-lookups.ts";
 
 /** Oldest knowledge that is used. With the time of a query it stays below the promised 5 s. */
 export const LOOKUP_CACHE_MS = 4_000;
-/** From this age on what is in use is looked up again in the background, so that busy ids never wait. */
+/** From this age on it is asked in the background what has changed, so that ids in use never wait. */
 const REFRESH_MS = 2_000;
+/** What nobody has asked for that long is forgotten: several heartbeats of an agent. */
+const IDLE_MS = 5 * 60_000;
 const MAX_KNOWN = 50_000;
+/** Ids of one statement: some 10 ms of the database. */
+const MAX_ASKED = 10_000;
 /** Unknown ids are kept apart and for less long, so that nobody can push real ones out. */
 const MAX_UNKNOWN = 5_000;
 const UNKNOWN_MS = 1_000;
 
+/** Where the rows are. */
+export interface LookupSource<T> {
+  /** Those of these ids that there are; at most a few hundred. */
+  find(ids: readonly string[]): Promise<readonly Found<T>[]>;
+  /** Of rows that were found, id → state: those that are gone or have another state now. */
+  changed(states: Readonly<Record<string, string>>): Promise<readonly string[]>;
+}
+
+export interface LookupOptions {
+  readonly maxKnown?: number;
+  /** The only clock, Unix milliseconds. Without: that of the machine, and what `ageClock` says of it. */
+  readonly now?: (() => number) | undefined;
+}
+
+interface Known<T> extends Looked<T> {
+  /** When it was asked for, not when it was answered. */
+  loadedMs: number;
+  usedMs: number;
+}
+
 export class LookupCache<T> {
-  readonly #lookUp: (id: string) => Promise<T | undefined>;
+  readonly #source: LookupSource<T>;
+  readonly #lookUps: GatheredLookUps<T>;
+  readonly #maxKnown: number;
   readonly #now: () => number;
-  readonly #known = new Map<string, { found: T; loadedMs: number }>();
+  readonly #known = new Map<string, Known<T>>();
   readonly #unknown = new Map<string, number>();
   readonly #loading = new Map<string, Promise<T | undefined>>();
+  #checkedMs = Number.NEGATIVE_INFINITY;
+  #isChecking = false;
 
-  constructor(lookUp: (id: string) => Promise<T | undefined>, now: () => number = Date.now) {
-    this.#lookUp = lookUp;
-    this.#now = now;
+  constructor(source: LookupSource<T>, { maxKnown = MAX_KNOWN, now }: LookupOptions = {}) {
+    this.#source = source;
+    this.#lookUps = new GatheredLookUps((ids) => source.find(ids));
+    this.#maxKnown = maxKnown;
+    this.#now = now ? ageClock(now, () => 0) : ageClock();
   }
 
   /** Undefined where there is no such row; an answer that is not a promise costs no wait. */
   find(id: string): T | undefined | Promise<T | undefined> {
     const nowMs = this.#now();
-    const known = this.#known.get(id);
-    if (known) {
-      const ageMs = Math.abs(nowMs - known.loadedMs);
-      if (ageMs < REFRESH_MS) return known.found;
-      const loading = this.#load(id);
-      if (ageMs >= LOOKUP_CACHE_MS) return loading;
-      // Safe to go on: the entry is young enough, and at LOOKUP_CACHE_MS the request itself waits and fails.
-      loading.catch(() => undefined);
-      return known.found;
-    }
-    const refusedMs = this.#unknown.get(id);
-    if (refusedMs !== undefined && nowMs - refusedMs < UNKNOWN_MS) return undefined;
-    return this.#load(id);
+    const answer = this.#answer(id, nowMs);
+    if (!this.#isChecking && nowMs - this.#checkedMs >= REFRESH_MS) void this.#check(nowMs);
+    return answer;
   }
 
   /** A change made by this replica is in force here at once. */
@@ -50,27 +72,72 @@ export class LookupCache<T> {
     }
   }
 
+  #answer(id: string, nowMs: number): T | undefined | Promise<T | undefined> {
+    const known = this.#known.get(id);
+    if (known) {
+      known.usedMs = nowMs;
+      return nowMs - known.loadedMs < LOOKUP_CACHE_MS ? known.value : this.#load(id);
+    }
+    const refusedMs = this.#unknown.get(id);
+    if (refusedMs !== undefined && nowMs - refusedMs < UNKNOWN_MS) return undefined;
+    return this.#load(id);
+  }
+
   #load(id: string): Promise<T | undefined> {
     const underway = this.#loading.get(id);
     if (underway) return underway;
     const askedMs = this.#now();
     // An answer that was asked for before `forget` may be older than the change: it is given, and not remembered.
     const current = () => this.#loading.get(id) === loading;
-    const loading = this.#lookUp(id)
+    const loading = this.#lookUps
+      .find(id)
       .then((found) => {
         if (current()) this.#remember(id, found, askedMs);
-        return found;
+        return found?.value;
       })
       .finally(() => current() && this.#loading.delete(id));
     this.#loading.set(id, loading);
     return loading;
   }
 
-  #remember(id: string, found: T | undefined, loadedMs: number): void {
+  #remember(id: string, found: Looked<T> | undefined, askedMs: number): void {
     this.#known.delete(id);
     this.#unknown.delete(id);
-    if (found !== undefined) bounded(this.#known, MAX_KNOWN).set(id, { found, loadedMs });
-    else bounded(this.#unknown, MAX_UNKNOWN).set(id, loadedMs);
+    if (found) bounded(this.#known, this.#maxKnown).set(id, { ...found, loadedMs: askedMs, usedMs: askedMs });
+    else bounded(this.#unknown, MAX_UNKNOWN).set(id, askedMs);
+  }
+
+  /** Asks what has changed of all that is in use. Never throws. */
+  async #check(nowMs: number): Promise<void> {
+    this.#isChecking = true;
+    this.#checkedMs = nowMs;
+    try {
+      for (const some of this.#inUse(nowMs)) await this.#checkSome(some);
+    } catch {
+      // Safe to go on: what is known gets no younger, and at LOOKUP_CACHE_MS each request itself waits and fails.
+    }
+    this.#isChecking = false;
+  }
+
+  async #checkSome(some: ReadonlyMap<string, Known<T>>): Promise<void> {
+    const askedMs = this.#now();
+    const changed = new Set(await this.#source.changed(Object.fromEntries([...some].map(([id, { state }]) => [id, state]))));
+    // What was forgotten or loaded meanwhile is another entry, which this answer says nothing about.
+    for (const [id, known] of some) if (!changed.has(id)) known.loadedMs = askedMs;
+    for (const id of changed) if (this.#known.has(id)) this.#load(id).catch(() => undefined);
+  }
+
+  /** In portions of a statement, each as it is when its turn has come. What is idle is forgotten. */
+  *#inUse(nowMs: number): Generator<ReadonlyMap<string, Known<T>>> {
+    let some = new Map<string, Known<T>>();
+    for (const [id, known] of this.#known) {
+      if (nowMs - known.usedMs >= IDLE_MS) this.#known.delete(id);
+      else if (known.loadedMs < nowMs && !this.#loading.has(id)) some.set(id, known);
+      if (some.size < MAX_ASKED) continue;
+      yield some;
+      some = new Map();
+    }
+    if (some.size > 0) yield some;
   }
 }
 

@@ -1,9 +1,9 @@
 // What this replica knows of keys, so that a signature is verified without a question to the database. Invariant: that of
 // auth/lookup-cache.ts: a revocation anywhere is in force everywhere within 5 s, and strangers' hashes push no key out.
 import type { Kysely } from "kysely";
-import { LookupCache } from "../auth/lookup-cache.ts";
+import { LookupCache, type LookupSource } from "../auth/lookup-cache.ts";
 import type { KeySource, VerifyingKey } from "../auth/signed-requests.ts";
-import { findKeyByHash, recordFirstUse } from "./key-table.ts";
+import { changedKeys, findKeys, recordFirstUse } from "./key-table.ts";
 import type { MasterKeys } from "./master-key.ts";
 import type { EnrolmentTables, KeyRow } from "./table.ts";
 
@@ -13,14 +13,17 @@ export class KeyCache implements KeySource {
   readonly #now: () => number;
   readonly #keys: LookupCache<VerifyingKey>;
 
-  constructor(db: Kysely<EnrolmentTables>, masterKeys: MasterKeys, now: () => number = Date.now) {
+  /** `now`: the only clock, instead of the machine's. */
+  constructor(db: Kysely<EnrolmentTables>, masterKeys: MasterKeys, now?: () => number) {
     this.#db = db;
     this.#masterKeys = masterKeys;
-    this.#now = now;
-    this.#keys = new LookupCache(async (hash) => {
-      const row = await findKeyByHash(this.#db, hash);
-      return row && this.#verifying(row);
-    }, now);
+    this.#now = now ?? Date.now;
+    const source: LookupSource<VerifyingKey> = {
+      find: async (hashes) =>
+        (await findKeys(db, hashes)).map((row) => ({ id: row.key_hash, state: row.state, read: () => this.#verifying(row) })),
+      changed: async (states) => await changedKeys(db, states),
+    };
+    this.#keys = new LookupCache(source, { now });
   }
 
   find(hash: string): VerifyingKey | undefined | Promise<VerifyingKey | undefined> {

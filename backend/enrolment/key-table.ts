@@ -2,9 +2,10 @@
 // minted it and to the cache that verifies signatures; revocation is forever.
 import { StartError } from "../startup-error.ts";
 import { randomBytes, randomUUID } from "node:crypto";
-import type { Kysely, Transaction } from "kysely";
+import { type Kysely, sql, type Transaction } from "kysely";
 import { keyHash } from "../../agent/protocol/signature.ts";
 import type { KeyKind } from "../auth/request-identity.ts";
+import { changedRows, type Watched } from "../engines/relational/changed-rows.ts";
 import type { MasterKeys } from "./master-key.ts";
 import type { EnrolmentTables, KeyRow } from "./table.ts";
 
@@ -43,8 +44,22 @@ export async function mintKey(db: Db, masterKeys: MasterKeys, key: NewKey, now: 
   return { row, rawKey };
 }
 
-export async function findKeyByHash(db: Db, hash: string): Promise<KeyRow | undefined> {
-  return await db.selectFrom("api_keys").selectAll().where("key_hash", "=", hash).executeTakeFirst();
+/** What of a key can change and decides what it may do, as text. Its first use and its encryption are not part of it. */
+const KEYS: Watched = {
+  table: "api_keys",
+  column: "key_hash",
+  type: "text",
+  state: sql<string>`coalesce(CAST(revoked_at AS text), '-') || ' ' || coalesce(CAST(expires_at AS text), '-') || ' ' || node`,
+};
+
+/** Those of these hashes that there are. */
+export async function findKeys(db: Db, hashes: readonly string[]): Promise<(KeyRow & { state: string })[]> {
+  return await db.selectFrom("api_keys").selectAll().select(KEYS.state.as("state")).where("key_hash", "in", hashes).execute();
+}
+
+/** `states`: hash → the `state` that it was found with. Answers those that have another one now. */
+export async function changedKeys(db: Db, states: Readonly<Record<string, string>>): Promise<string[]> {
+  return await changedRows(db, KEYS, states);
 }
 
 /** All other keys of the owner end at `end` at the latest. */
