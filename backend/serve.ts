@@ -35,7 +35,8 @@ import { closeRoutes, createApp } from "./http/app.ts";
 import { listenMore, sharing } from "./http/listeners.ts";
 import { loggable, type ListenAddress } from "./settings.ts";
 import { cannotListen } from "./startup-error.ts";
-import { openStores, type Opening, type Stores, type Telemetry } from "./stores.ts";
+import { openStores, type Opening, type Stores } from "./stores.ts";
+import type { Telemetry } from "./telemetry.ts";
 import { registerTraceRoutes } from "./traces/routes.ts";
 
 /** What every part of one running backend shares. */

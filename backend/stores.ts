@@ -1,11 +1,13 @@
 // Opens the stores of one backend, and the engines of those that are embedded. Invariant: a store that is answered can be used, its schema
 // and retention those of this version; whatever was opened closes with `stack`.
+import { existsSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { sql } from "kysely";
 import { bootstrap } from "./bootstrap.ts";
 import type { Holdable } from "./data-dir/hold-server.ts";
-import { type ClickHouse, openClickHouse } from "./engines/clickhouse/client.ts";
+import { openClickHouse } from "./engines/clickhouse/client.ts";
+import { requireEmbedded } from "./engines/clickhouse/embedded.ts";
 import { freezeTables } from "./engines/clickhouse/freeze.ts";
 import { applyMergeSync, applyRetention, migrate as migrateClickHouse } from "./engines/clickhouse/migrate.ts";
 import { openDatabase, type Database } from "./engines/relational/database.ts";
@@ -18,6 +20,7 @@ import { VictoriaMetricsStore } from "./metrics/store.ts";
 import type { Log } from "./observability/log.ts";
 import type { OwnMetrics } from "./observability/own-metrics.ts";
 import type { Role, Secrets, Settings } from "./settings.ts";
+import { type OpenTelemetry, type Telemetry, TelemetryAtFirstUse } from "./telemetry.ts";
 import { ClickHouseSpanStore } from "./traces/store.ts";
 
 export interface Opening {
@@ -45,12 +48,6 @@ export interface Stores {
   readonly checks: Readonly<Record<string, () => Promise<void>>>;
 }
 
-export interface Telemetry {
-  readonly clickhouse: ClickHouse;
-  readonly logStore: ClickHouseLogStore;
-  readonly spanStore: ClickHouseSpanStore;
-}
-
 /** Rejects with the first failure, in the order of this list, and everything open closed by `stack`. */
 export async function openStores(opening: Opening): Promise<Stores> {
   const [database, { metrics, evaluator, holdMetrics }, telemetry] = await sideBySide(opening, [
@@ -68,8 +65,8 @@ export async function openStores(opening: Opening): Promise<Stores> {
 }
 
 function freezing(telemetry: Telemetry | undefined): Pick<Holdable, "freezeTables"> {
-  const clickhouse = telemetry?.clickhouse;
-  return clickhouse && !clickhouse.shared ? { freezeTables: (name) => freezeTables(clickhouse, name) } : {};
+  if (!telemetry || telemetry.clickhouse.shared) return {};
+  return { freezeTables: async (name) => (telemetry.isUnused ? {} : await freezeTables(telemetry.clickhouse, name)) };
 }
 
 /**
@@ -133,11 +130,30 @@ function openEvaluator({ settings, ownMetrics, log }: Opening, engine: EmbeddedV
   });
 }
 
-async function openTelemetry({ settings, secrets, log, stack, stopping }: Opening): Promise<Telemetry> {
+/** An embedded store that was never used is opened by who uses it first: its library alone is 170 MB resident, and a third of a start. */
+async function openTelemetry(opening: Opening): Promise<Telemetry> {
+  const { settings, secrets, log, stack } = opening;
+  if (secrets.clickhouseUrl || existsSync(clickhouseFolder(settings))) return await openTelemetryNow(opening);
+  requireEmbedded();
+  const atFirstUse = async (): Promise<OpenTelemetry> => {
+    await using own = new AsyncDisposableStack();
+    const opened = await openTelemetryNow({ ...opening, stack: own });
+    log.info("log and trace store opened, at its first use");
+    const kept = own.move();
+    return { ...opened, [Symbol.asyncDispose]: () => kept.disposeAsync() };
+  };
+  return stack.use(new TelemetryAtFirstUse(atFirstUse));
+}
+
+function clickhouseFolder({ dataDir }: Settings): string {
+  return join(dataDir, "clickhouse");
+}
+
+async function openTelemetryNow({ settings, secrets, log, stack, stopping }: Opening): Promise<Telemetry> {
   const clickhouse = stack.use(
     await openClickHouse({
       url: secrets.clickhouseUrl,
-      dataDir: join(settings.dataDir, "clickhouse"),
+      dataDir: clickhouseFolder(settings),
       cluster: settings.clickhouseCluster,
       threads: settings.threadPoolSize,
       log,

@@ -98,7 +98,8 @@ async function heldSource(dataDir: string, hold: Hold, stop: AbortSignal | undef
   };
 }
 
-function heldPieces(dataDir: string, { frozen, snapshot }: Held): Piece[] {
+/** Where logs and spans were never stored, there is no table at that moment, whatever has come since. */
+function heldPieces(dataDir: string, { frozen, snapshot, moments }: Held): Piece[] {
   const [clickhouse, metrics] = [join(dataDir, "clickhouse"), join(dataDir, "metrics")];
   const tables: Piece[] = [
     { from: clickhouse, to: "clickhouse", isWanted: (path) => isDefinition(clickhouse, path) },
@@ -108,7 +109,7 @@ function heldPieces(dataDir: string, { frozen, snapshot }: Held): Piece[] {
     { from: snapshot === undefined ? "" : snapshotFolder(metrics, snapshot), to: "metrics", followWithin: metrics },
     { from: join(dataDir, HOLD_FOLDER, HELD_JOURNAL), to: "metrics-journal" },
   ];
-  return [...(frozen === undefined ? [] : tables), ...(snapshot === undefined ? [] : samples)];
+  return [...(frozen === undefined || moments["logs"] === undefined ? [] : tables), ...(snapshot === undefined ? [] : samples)];
 }
 
 /** All that no running engine writes, the secrets among it. They come last: they are never changed, and older than what needs them. */

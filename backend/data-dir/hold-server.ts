@@ -17,7 +17,7 @@ const MOST_CONNECTIONS = 8;
 
 /** Each is absent where the engine is outside. */
 export interface Holdable {
-  /** Freezes the tables under a name. Answers table → when. */
+  /** Freezes the tables under a name. Answers table → when; of none, where nothing was ever stored. */
   readonly freezeTables?: (name: string) => Promise<Readonly<Record<string, string>>>;
   readonly holdMetrics?: (journalFolder: string) => Promise<{ readonly snapshot: string; readonly series: number | undefined }>;
   readonly hasAccounts: boolean;

@@ -23,6 +23,7 @@ let tenants: Tenant[];
 
 beforeAll(async () => {
   tenants = await Promise.all(["one", "two"].map((name) => backend.tenant(name)));
+  await backend.loadLogs(tenants[0] as Tenant);
 });
 
 const resident = (field: "VmRSS" | "VmHWM"): number => residentMib(backend.pid, field);

@@ -24,6 +24,7 @@ let tenants: Tenant[];
 
 beforeAll(async () => {
   tenants = await Promise.all(["hostile", "good"].map((name) => backend.tenant(name)));
+  await backend.loadLogs(tenants[1] as Tenant);
 });
 /** A body as an agent sends it, some 100 kB. */
 function ordinary(): Buffer {

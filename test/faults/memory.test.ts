@@ -20,6 +20,7 @@ let tenants: Tenant[];
 
 beforeAll(async () => {
   tenants = await Promise.all(["one", "two"].map((name) => backend.tenant(name)));
+  await backend.loadLogs(tenants[0] as Tenant);
 });
 function residentMib(field: "VmRSS" | "VmHWM"): number {
   const status = readFileSync(`/proc/${backend.child.pid}/status`, "utf8");

@@ -35,10 +35,22 @@ const READ_THREADS = Math.max(1, Math.floor(availableParallelism() / 2));
 /** Required here, not imported above: a backend with an external engine runs without chDB being installed, as in the lean image. */
 function installedEngine() {
   const require = createRequire(import.meta.url);
-  try {
+  return orNotInstalled(() => {
     const { createChdbConnection } = require("chdb/connection") as typeof import("chdb/connection");
     const { drainPending } = require("chdb") as typeof import("chdb");
     return { createChdbConnection, drainPending };
+  });
+}
+
+/** Says what to set when the engine is not installed, and loads nothing of it. Throws StartError. */
+export function requireEmbedded(): void {
+  const require = createRequire(import.meta.url);
+  orNotInstalled(() => require.resolve("chdb/connection"));
+}
+
+function orNotInstalled<T>(work: () => T): T {
+  try {
+    return work();
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== "MODULE_NOT_FOUND") throw cause;
     const what = "the embedded ClickHouse (chDB) is not installed here";

@@ -1,0 +1,72 @@
+// When the engine of logs and spans is opened. The engine is a fake here, for one that cannot be opened: with the real one see
+// test/contract/unused-engine.test.ts.
+import { expect, test } from "vitest";
+import type { OtlpBatch } from "./otlp/rows.ts";
+import { type OpenTelemetry, TelemetryAtFirstUse } from "./telemetry.ts";
+
+const BATCH = {} as OtlpBatch;
+
+const notAsked = async (): Promise<never> => await Promise.reject(new Error("not asked here"));
+
+function telemetry() {
+  const calls: string[] = [];
+  let isBroken = false;
+  let nowMs = 0;
+  const engine: OpenTelemetry = {
+    clickhouse: { ping: async () => void calls.push("ping"), reads: { running: 1, waiting: 2 } } as unknown as OpenTelemetry["clickhouse"],
+    logStore: { insert: async () => void calls.push("logs"), query: notAsked },
+    spanStore: { insert: async () => void calls.push("spans"), query: notAsked, trace: notAsked, search: notAsked, services: notAsked },
+    [Symbol.asyncDispose]: async () => void calls.push("closed"),
+  };
+  const opened = new TelemetryAtFirstUse(
+    async () => {
+      calls.push("opened");
+      if (isBroken) throw new Error("no room");
+      return engine;
+    },
+    () => nowMs,
+  );
+  return { opened, calls, break: (broken: boolean) => (isBroken = broken), pass: (ms: number) => (nowMs += ms) };
+}
+
+test("until something needs it, nothing is opened, it counts no query, and it is not away", async () => {
+  const { opened, calls } = telemetry();
+  await opened.clickhouse.ping();
+  expect(opened.clickhouse.reads).toEqual({ running: 0, waiting: 0 });
+  await opened[Symbol.asyncDispose]();
+  expect(calls).toEqual([]);
+});
+
+test("many requests at once open it once, and it closes with the backend", async () => {
+  const { opened, calls } = telemetry();
+  await Promise.all([opened.logStore.insert(BATCH), opened.spanStore.insert(BATCH), opened.logStore.insert(BATCH)]);
+  await opened.clickhouse.ping();
+  expect(calls).toEqual(["opened", "logs", "spans", "logs", "ping"]);
+  expect(opened.clickhouse.reads).toEqual({ running: 1, waiting: 2 });
+  await opened[Symbol.asyncDispose]();
+  expect(calls.at(-1)).toBe("closed");
+});
+
+test("what cannot be opened is storage_unavailable, for readiness too, and is tried again after five seconds and not before", async () => {
+  const { opened, calls, ...world } = telemetry();
+  world.break(true);
+  const refusal = { code: "storage_unavailable", retryAfterS: 5, cause: new Error("no room") };
+  await expect(opened.logStore.insert(BATCH)).rejects.toMatchObject(refusal);
+  await expect(opened.spanStore.insert(BATCH)).rejects.toMatchObject(refusal);
+  await expect(opened.clickhouse.ping()).rejects.toMatchObject(refusal);
+  expect(calls).toEqual(["opened"]);
+  world.break(false);
+  world.pass(4999);
+  await expect(opened.clickhouse.ping()).rejects.toMatchObject(refusal);
+  world.pass(1);
+  await opened.clickhouse.ping();
+  await opened.logStore.insert(BATCH);
+  expect(calls).toEqual(["opened", "opened", "ping", "logs"]);
+});
+
+test("a backend that is stopping opens nothing any more", async () => {
+  const { opened, calls } = telemetry();
+  await opened[Symbol.asyncDispose]();
+  await expect(opened.logStore.insert(BATCH)).rejects.toMatchObject({ code: "unavailable" });
+  expect(calls).toEqual([]);
+});

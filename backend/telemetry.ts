@@ -1,0 +1,107 @@
+// Logs and spans, and the engine that keeps them; opened by the first request that needs it, where nothing was ever stored. Invariants: it
+// is opened once; a request that it cannot be opened for fails as with any engine that is away, and it is tried again after a pause; once
+// it closes, nothing is opened any more.
+import type { ClickHouse } from "./engines/clickhouse/client.ts";
+import { ApiError } from "./errors.ts";
+import type { LogStore } from "./logs/store.ts";
+import type { SpanStore } from "./traces/store.ts";
+
+export interface Telemetry {
+  readonly clickhouse: ClickHouse;
+  readonly logStore: LogStore;
+  readonly spanStore: SpanStore;
+  /** Nothing was ever stored, and the engine is not loaded. */
+  readonly isUnused?: boolean;
+}
+
+export interface OpenTelemetry extends Telemetry, AsyncDisposable {}
+
+const RETRY_AFTER_S = 5;
+const NONE = { running: 0, waiting: 0 };
+
+export class TelemetryAtFirstUse implements Telemetry, AsyncDisposable {
+  readonly #open: () => Promise<OpenTelemetry>;
+  readonly #nowMs: () => number;
+  #opening: Promise<OpenTelemetry> | undefined;
+  #opened: OpenTelemetry | undefined;
+  #failed: { readonly error: ApiError; readonly untilMs: number } | undefined;
+  #closed = false;
+
+  /** `open` leaves nothing behind when it rejects. */
+  constructor(open: () => Promise<OpenTelemetry>, nowMs: () => number = () => performance.now()) {
+    this.#open = open;
+    this.#nowMs = nowMs;
+  }
+
+  get isUnused(): boolean {
+    return !this.#opened && !this.#opening;
+  }
+
+  readonly logStore: LogStore = {
+    insert: async (batch) => (await this.#get()).logStore.insert(batch),
+    query: async (...asked) => (await this.#get()).logStore.query(...asked),
+  };
+
+  readonly spanStore: SpanStore = {
+    insert: async (batch) => (await this.#get()).spanStore.insert(batch),
+    query: async (...asked) => (await this.#get()).spanStore.query(...asked),
+    trace: async (...asked) => (await this.#get()).spanStore.trace(...asked),
+    search: async (...asked) => (await this.#get()).spanStore.search(...asked),
+    services: async (...asked) => (await this.#get()).spanStore.services(...asked),
+  };
+
+  readonly clickhouse: ClickHouse = this.#clickhouse();
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closed = true;
+    await this.#opening?.catch(() => undefined);
+    await this.#opened?.[Symbol.asyncDispose]();
+  }
+
+  #clickhouse(): ClickHouse {
+    const reads = (): ClickHouse["reads"] => this.#opened?.clickhouse.reads ?? NONE;
+    return {
+      shared: false,
+      cluster: undefined,
+      get reads() {
+        return reads();
+      },
+      query: async (statement) => (await this.#get()).clickhouse.query(statement),
+      read: async (...asked) => (await this.#get()).clickhouse.read(...asked),
+      command: async (statement) => (await this.#get()).clickhouse.command(statement),
+      insert: async (insert) => (await this.#get()).clickhouse.insert(insert),
+      // What nobody has needed yet is not away; what could not be opened is, until it can be.
+      ping: async () => {
+        if (this.#opened || this.#failed) await (await this.#get()).clickhouse.ping();
+      },
+      // With the whole.
+      [Symbol.asyncDispose]: async () => undefined,
+    };
+  }
+
+  async #get(): Promise<OpenTelemetry> {
+    if (this.#opened) return this.#opened;
+    if (this.#closed) throw new ApiError("unavailable", "the backend is stopping", { retryAfterS: RETRY_AFTER_S });
+    if (this.#failed && this.#nowMs() < this.#failed.untilMs) throw this.#failed.error;
+    this.#opening ??= this.#begin();
+    return await this.#opening;
+  }
+
+  async #begin(): Promise<OpenTelemetry> {
+    try {
+      this.#opened = await this.#open();
+      this.#failed = undefined;
+      return this.#opened;
+    } catch (cause) {
+      const error = cause instanceof ApiError ? cause : cannotBeOpened(cause);
+      this.#failed = { error, untilMs: this.#nowMs() + RETRY_AFTER_S * 1000 };
+      throw error;
+    } finally {
+      this.#opening = undefined;
+    }
+  }
+}
+
+function cannotBeOpened(cause: unknown): ApiError {
+  return new ApiError("storage_unavailable", "the log and trace store did not answer; try again", { cause, retryAfterS: RETRY_AFTER_S });
+}
