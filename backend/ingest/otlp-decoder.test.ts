@@ -494,6 +494,17 @@ describe("the decoder's threads", () => {
     expect(decoder.heldBytes).toBe(0);
   });
 
+  it("are started by the first body that needs one, end when they idle, and are started again", async () => {
+    await using decoder = openOtlpDecoder(2, { idleMs: 20 });
+    await decodeWith(decoder, large(1));
+    expect(decoder.threads).toBe(0);
+    for (let turn = 0; turn < 2; turn += 1) {
+      expect((await decodeWith(decoder, large(20_000))).accepted).toBe(20_000);
+      expect(decoder.threads).toBe(1);
+      await expect.poll(() => decoder.threads, { timeout: 30_000 }).toBe(0);
+    }
+  });
+
   it("answer a refusal with its code and field, and go on", async () => {
     await using decoder = openOtlpDecoder(1);
     const broken = Buffer.from(large(500).toString().replace(`"${T}"`, '"x"'));

@@ -50,6 +50,8 @@ export interface OtlpDecoder extends AsyncDisposable {
   readonly queued: number;
   /** Bytes of decoded rows that are not stored yet. */
   readonly heldBytes: number;
+  /** That live now: none before the first body that needs one, and none any more a minute after the last. */
+  readonly threads: number;
 }
 
 /** Below this, handing a body to a thread costs more than decoding it, unless its rows are far larger. */
@@ -64,6 +66,8 @@ const INLINE_LIMITS: KernelLimits = { mostBodyBytes: KERNEL_BYTES_HERE.logs, mos
 /** Of a thread's kernel, whose memory stays: 40 MiB at most. */
 export const KERNEL_LIMITS: KernelLimits = { mostBodyBytes: LARGE_BYTES, mostRowsBytes: 24 * 1024 * 1024 };
 const MOST_THREADS = 2;
+/** A thread keeps up to 60 MiB, and is started within a twentieth of a second. */
+const IDLE_MS = 60_000;
 /** Bodies of one organisation that wait for a worker. */
 const MOST_WAITING = 256;
 /** Twice what the worst body needs at once, which is a record of 32 MiB: JSON.parse over the limit would end the process, not the thread. */
@@ -132,8 +136,8 @@ function hashOf(body: Uint8Array): string {
   return createHash("sha256").update(body).digest().readBigUInt64BE().toString();
 }
 
-export function openOtlpDecoder(threads = Math.min(MOST_THREADS, availableParallelism())): OtlpDecoder {
-  return new DecoderPool(threads);
+export function openOtlpDecoder(threads = Math.min(MOST_THREADS, availableParallelism()), { idleMs = IDLE_MS } = {}): OtlpDecoder {
+  return new DecoderPool(threads, idleMs);
 }
 
 interface Job {
@@ -152,11 +156,14 @@ class DecoderPool implements OtlpDecoder {
   readonly #turns: FairTurns;
   readonly #turnsHere = new FairTurns({ running: 1, perOrg: 1, waitingPerOrg: MOST_WAITING });
   readonly #largeTurns = new FairTurns({ running: 1, perOrg: 1, waitingPerOrg: MOST_WAITING });
-  readonly #idle: Worker[] = [];
+  readonly #idleMs: number;
+  /** Each with the timer that ends it. */
+  readonly #idle = new Map<Worker, NodeJS.Timeout>();
   readonly #running = new Map<Worker, Job>();
   #closed = false;
 
-  constructor(threads: number) {
+  constructor(threads: number, idleMs: number) {
+    this.#idleMs = idleMs;
     this.#turns = new FairTurns({ running: threads, perOrg: threads, waitingPerOrg: MOST_WAITING });
   }
 
@@ -166,6 +173,10 @@ class DecoderPool implements OtlpDecoder {
 
   get heldBytes(): number {
     return this.#rows.heldBytes;
+  }
+
+  get threads(): number {
+    return this.#idle.size + this.#running.size;
   }
 
   open(orgId: string): Reservation {
@@ -197,7 +208,7 @@ class DecoderPool implements OtlpDecoder {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closed = true;
-    await Promise.all([...this.#idle, ...this.#running.keys()].map((worker) => worker.terminate()));
+    await Promise.all([...this.#idle.keys(), ...this.#running.keys()].map((worker) => worker.terminate()));
   }
 
   /** What the kernel takes, on this thread. The turn ends with that of the event loop, so that between two bodies everybody is served. */
@@ -221,7 +232,7 @@ class DecoderPool implements OtlpDecoder {
 
   async #decodeOnWorker(task: DecodeTask, held: Reservation): Promise<DecodedBody> {
     if (this.#closed) throw unavailable("shutting down; try again");
-    const worker = this.#idle.pop() ?? this.#spawn();
+    const worker = this.#wake() ?? this.#spawn();
     const { promise, resolve, reject } = Promise.withResolvers<DecodedBody>();
     this.#running.set(worker, { task, held, resolve, reject, reservedBytes: 0 });
     worker.ref();
@@ -241,9 +252,7 @@ class DecoderPool implements OtlpDecoder {
       if (!job) return;
       if ("neededBytes" in answer) return worker.postMessage(reserve(job, answer.neededBytes), []);
       this.#running.delete(worker);
-      // An idle worker keeps no process alive.
-      worker.unref();
-      this.#idle.push(worker);
+      this.#rest(worker);
       settle(job, answer);
     });
     worker.on("error", (cause) => this.#lost(worker, cause));
@@ -251,11 +260,29 @@ class DecoderPool implements OtlpDecoder {
     return worker;
   }
 
+  /** An idle worker keeps no process alive, and ends after a while. */
+  #rest(worker: Worker): void {
+    worker.unref();
+    const end = (): void => {
+      if (this.#idle.delete(worker)) void worker.terminate();
+    };
+    this.#idle.set(worker, setTimeout(end, this.#idleMs).unref());
+  }
+
+  /** The one that rested last, so that others can end. */
+  #wake(): Worker | undefined {
+    const [worker, timer] = [...this.#idle].at(-1) ?? [];
+    if (!worker) return undefined;
+    clearTimeout(timer);
+    this.#idle.delete(worker);
+    return worker;
+  }
+
   #lost(worker: Worker, cause: unknown): void {
     const job = this.#running.get(worker);
     this.#running.delete(worker);
-    const idle = this.#idle.indexOf(worker);
-    if (idle >= 0) this.#idle.splice(idle, 1);
+    clearTimeout(this.#idle.get(worker));
+    this.#idle.delete(worker);
     job?.reject(whyLost(cause));
   }
 }
