@@ -88,6 +88,8 @@ class GaveUp extends Error {
 export class Kernel {
   readonly #memory: Memory;
   readonly #exports: Exports;
+  /** All of the memory, until it grows. */
+  #bytes = Buffer.alloc(0);
   #traps = 0;
 
   constructor(bytes: Uint8Array) {
@@ -96,7 +98,7 @@ export class Kernel {
       giveUp: () => {
         throw GaveUp.instance;
       },
-      number: (at: number, length: number) => writeNumber(memory, at, length),
+      number: (at: number, length: number) => this.#writeNumber(at, length),
     };
     this.#exports = new api.Instance(new api.Module(bytes), { env: { memory }, host }).exports as Exports;
     this.#memory = memory;
@@ -179,6 +181,17 @@ export class Kernel {
     return { day: exports.sectionDay(section), count, bytes, streamLengths };
   }
 
+  /** Writes a JSON number as JavaScript does, its end where it was; the length. */
+  #writeNumber(at: number, length: number): number {
+    const { buffer } = this.#memory;
+    if (this.#bytes.buffer !== buffer) this.#bytes = Buffer.from(buffer);
+    const read = this.#bytes.toString("latin1", at, at + length);
+    const text = String(Number(read));
+    if (text.length > length + MOST_LONGER) throw GaveUp.instance;
+    if (text !== read) this.#bytes.write(text, at + length - text.length, "latin1");
+    return text.length;
+  }
+
   /** Throws RangeError when it is more than the kernel may ever have: it gives up. */
   #needs(bytes: number): void {
     const missing = bytes - this.#memory.buffer.byteLength;
@@ -188,15 +201,6 @@ export class Kernel {
 
 function bytesOf(cells: readonly Uint8Array[]): number {
   return cells.reduce((sum, { length }) => sum + length, 0);
-}
-
-/** Writes a JSON number as JavaScript does, its end where it was; the length. */
-function writeNumber(memory: Memory, at: number, length: number): number {
-  const bytes = Buffer.from(memory.buffer);
-  const text = String(Number(bytes.toString("latin1", at, at + length)));
-  if (text.length > length + MOST_LONGER) throw GaveUp.instance;
-  bytes.write(text, at + length - text.length, "latin1");
-  return text.length;
 }
 
 /** Fills `bytes` with `cell`, again and again. */

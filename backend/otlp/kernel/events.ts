@@ -37,7 +37,7 @@ import {
   isValue,
 } from "./names";
 import { ARRAY, kindOf, MAP, scalar, STRING } from "./value";
-import { keyJson, startWriting, write, writeString, writeText, written } from "./writer";
+import { KEY_BYTES, keyJson, startWriting, write, writeString, writeText, written } from "./writer";
 
 /** Two strings or ids, then the attributes; each an address and a length. */
 const PART_BYTES: u32 = 24;
@@ -180,7 +180,7 @@ function attributesJson(at: usize, part: usize): usize {
   for (; load<u8>(at) != CLOSE_ARRAY; at = next(at, CLOSE_ARRAY)) {
     if (keys != KEY_STACK) write(COMMA, at);
     at = pairJson(at, keys);
-    keys += 8;
+    keys += KEY_BYTES;
   }
   at++;
   write(CLOSE_OBJECT, at);

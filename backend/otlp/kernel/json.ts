@@ -1,6 +1,6 @@
 // JSON (RFC 8259) as collectors write it, read where it lies. Invariants: strict, and anything unusual gives up; a function gets the
 // place where its value begins and returns the place behind it; strings are unescaped in place, which never takes more room.
-import { refuse, SYNTAX, UNUSUAL } from "./memory";
+import { moveDown, refuse, SYNTAX, UNUSUAL } from "./memory";
 
 export const QUOTE: u8 = 0x22;
 export const COMMA: u8 = 0x2c;
@@ -122,7 +122,7 @@ function unescaped(start: usize, at: usize): usize {
     } else if (byte < 0x20) refuse(SYNTAX);
     else {
       const stop = stringStop(at);
-      memory.copy(to, at, stop - at);
+      moveDown(to, at, <u32>(stop - at));
       to += stop - at;
       at = stop;
     }

@@ -20,7 +20,7 @@ import {
   textAt,
   textLength,
 } from "./json";
-import { putString, RECORD_KEYS, refuse, RESOURCE_KEYS, same, SLOTS, stringBytes, take, top, UNUSUAL } from "./memory";
+import { hashOf, putString, RECORD_KEYS, refuse, RESOURCE_KEYS, same, SLOTS, stringBytes, take, top, UNUSUAL } from "./memory";
 import { isAttributes, isHostId, isInstance, isKey, isNode, isOrgId, isServiceName, isValue } from "./names";
 import { value } from "./value";
 
@@ -167,13 +167,6 @@ function find(table: usize, generation: u32, hash: u32, at: usize, length: u32):
     index++;
   }
   refuse(UNUSUAL);
-}
-
-function hashOf(at: usize, length: u32): u32 {
-  const first = length >= 8 ? load<u64>(at) : length == 0 ? 0 : load<u64>(at) << (64 - 8 * length);
-  const last = length >= 8 ? load<u64>(at + length - 8) : 0;
-  const mixed = (first ^ rotl<u64>(last, 31) ^ length) * 0x9e3779b97f4a7c15;
-  return <u32>(mixed >> 40);
 }
 
 export function startBody(): void {

@@ -22,7 +22,7 @@ export const SLOTS: u32 = 512;
 const BASE: usize = (__heap_base + 63) & ~63;
 export const RECORD_KEYS: usize = BASE;
 export const RESOURCE_KEYS: usize = BASE + 4096;
-/** Keys of the maps around a place, as (address, length). */
+/** Keys of the maps around a place, KEY_BYTES each. */
 export const KEY_STACK: usize = BASE + 8192;
 export const KEY_STACK_END: usize = BASE + 16384;
 export const INPUT: usize = BASE + 16384;
@@ -66,6 +66,14 @@ export function copy(to: usize, from: usize, length: u32): void {
   }
 }
 
+/** Copies `length` bytes to a lower address; they may overlap. */
+export function moveDown(to: usize, from: usize, length: u32): void {
+  let index: u32 = 0;
+  // What a block overwrites is in a register by then.
+  for (; index + 16 <= length; index += 16) v128.store(to + index, v128.load(from + index));
+  for (; index < length; index++) store<u8>(to + index, load<u8>(from + index));
+}
+
 function copyLong(to: usize, from: usize, length: u32): void {
   if (length > 1024) {
     memory.copy(to, from, length);
@@ -107,4 +115,12 @@ export function putString(to: usize, from: usize, length: u32): usize {
 /** What `putString` writes. */
 export function stringBytes(length: u32): u32 {
   return varintLength(length) + length;
+}
+
+/** Of the ends and the length of a key. */
+export function hashOf(at: usize, length: u32): u32 {
+  const first = length >= 8 ? load<u64>(at) : length == 0 ? 0 : load<u64>(at) << (64 - 8 * length);
+  const last = length >= 8 ? load<u64>(at + length - 8) : 0;
+  const mixed = (first ^ rotl<u64>(last, 31) ^ length) * 0x9e3779b97f4a7c15;
+  return <u32>(mixed >> 40);
 }

@@ -38,7 +38,7 @@ import {
   isValue,
   isValues,
 } from "./names";
-import { keyJson, startWriting, write, writeNull, writeString, writeText, written } from "./writer";
+import { KEY_BYTES, keyJson, startWriting, write, writeNull, writeString, writeText, written } from "./writer";
 
 /** `{"stringValue":"`: how nearly every value begins. */
 const STRING_VALUE: v128 = i8x16(0x7b, 0x22, 0x73, 0x74, 0x72, 0x69, 0x6e, 0x67, 0x56, 0x61, 0x6c, 0x75, 0x65, 0x22, 0x3a, 0x22);
@@ -286,7 +286,7 @@ function mapJson(at: usize, depth: i32, keys: usize): usize {
       for (at = open(at, OPEN_ARRAY); load<u8>(at) != CLOSE_ARRAY; at = next(at, CLOSE_ARRAY)) {
         if (keys != first) write(COMMA, at);
         at = pairJson(at, depth, first, keys);
-        keys += 8;
+        keys += KEY_BYTES;
       }
       at++;
     }
@@ -312,7 +312,7 @@ function pairJson(at: usize, depth: i32, first: usize, keys: usize): usize {
       if (isNull(at)) {
         at += 4;
         writeNull(at);
-      } else at = anyJson(at, depth, keys + 8);
+      } else at = anyJson(at, depth, keys + KEY_BYTES);
     } else at = skip(at, 0);
   }
   at++;

@@ -1,7 +1,7 @@
 // JSON text written over the document that it is made of. Invariants: it is never longer than what was read, or it gives up, so nothing
 // is overwritten that is still to be read; strings are spelled as JSON.stringify spells them.
 import { BACKSLASH, escape, escapedCode, escapedTo, QUOTE, stringStop } from "./json";
-import { KEY_STACK_END, refuse, same, SYNTAX, UNUSUAL } from "./memory";
+import { hashOf, KEY_STACK_END, moveDown, refuse, same, SYNTAX, UNUSUAL } from "./memory";
 
 /** Where JSON is written next: never behind the place that is read next. */
 export let written: usize = 0;
@@ -48,7 +48,7 @@ export function writeString(at: usize): usize {
     const byte = load<u8>(at);
     if (byte == QUOTE) break;
     if (byte != BACKSLASH) refuse(SYNTAX);
-    memory.copy(to, from, at - from);
+    moveDown(to, from, <u32>(at - from));
     to += at - from;
     const code = escapedCode(at);
     const isLong = load<u8>(at + 1) == 0x75;
@@ -70,7 +70,7 @@ export function writeString(at: usize): usize {
     }
     from = at;
   }
-  memory.copy(to, from, at - from);
+  moveDown(to, from, <u32>(at - from));
   to += at - from;
   store<u8>(to, QUOTE);
   written = to + 1;
@@ -86,16 +86,21 @@ function shortEscape(code: u32): u8 {
   return <u8>code;
 }
 
+/** A key of a map on the stack: length and hash, then its address. */
+export const KEY_BYTES: u32 = 16;
+const MOST_KEYS: u32 = 64;
+
 /** A key of the map whose keys begin at `first`; one that is there already gives up. */
 export function keyJson(at: usize, first: usize, keys: usize): usize {
-  if (keys + 8 > KEY_STACK_END || keys - first > 64 * 8) refuse(UNUSUAL);
+  if (keys + KEY_BYTES > KEY_STACK_END || keys - first > MOST_KEYS * KEY_BYTES) refuse(UNUSUAL);
   const start = written;
   at = writeString(at);
   const length = <u32>(written - start);
-  for (let one = first; one < keys; one += 8) {
-    if (load<u32>(one, 4) == length && same(load<u32>(one), start, length)) refuse(UNUSUAL);
+  const mark = ((<u64>hashOf(start, length)) << 32) | length;
+  for (let one = first; one < keys; one += KEY_BYTES) {
+    if (load<u64>(one) == mark && same(load<u32>(one, 8), start, length)) refuse(UNUSUAL);
   }
-  store<u32>(keys, start);
-  store<u32>(keys, length, 4);
+  store<u64>(keys, mark);
+  store<u32>(keys, start, 8);
   return at;
 }
