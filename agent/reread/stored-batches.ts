@@ -16,6 +16,7 @@ export interface StoredBatchesOptions {
   readonly log: Log;
   readonly nowMs?: () => number;
   readonly watchEveryMs?: number;
+  readonly mostBatches?: number;
 }
 
 /** Lines read in it may be read twice. Unix milliseconds; without `to`: until places are remembered again. */
@@ -34,6 +35,8 @@ const FORGET_EVERY_MS = 5000;
 /** The queue is first in, first out but for what is tried again: then all that was read in a doubt has come by. */
 const SETTLED_AFTER_MS = 600_000;
 const WATCH_EVERY_MS = 500;
+/** A collector that has opened no store of places by then reads no files. */
+const OPENS_WITHIN_MS = 300_000;
 /** The writes of opening a store; the first look at files comes 200 ms later. */
 const OPENED_WITHIN_MS = 100;
 /** Rewritten when it has so many lines more than it needs. */
@@ -94,7 +97,7 @@ export class StoredBatches implements Disposable {
       this.#stored.delete(key);
       this.#stored.set(key, lastReadMs);
       const [oldest] = this.#stored.keys();
-      if (this.#stored.size > MOST_BATCHES && oldest !== undefined) this.#stored.delete(oldest);
+      if (this.#stored.size > (this.#options.mostBatches ?? MOST_BATCHES) && oldest !== undefined) this.#stored.delete(oldest);
       this.#note(`batch ${lastReadMs} ${key}`);
     }
     const last = this.#doubts.at(-1);
@@ -132,6 +135,7 @@ export class StoredBatches implements Disposable {
     const opened = new Map<string, number>();
     this.#watch = setInterval(() => {
       const stores = this.#stores();
+      if (stores.length === 0 && this.#nowMs() - this.#startedMs > OPENS_WITHIN_MS) clearInterval(this.#watch);
       for (const [name, atMs] of stores) if (!opened.has(name)) opened.set(name, atMs);
       if (stores.length === 0 || !stores.every(([name, atMs]) => atMs > (opened.get(name) ?? 0) + OPENED_WITHIN_MS)) return;
       clearInterval(this.#watch);
