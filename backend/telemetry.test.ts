@@ -8,6 +8,17 @@ const BATCH = {} as OtlpBatch;
 
 const notAsked = async (): Promise<never> => await Promise.reject(new Error("not asked here"));
 
+const NOTHING_ASKED = {
+  query: notAsked,
+  trace: notAsked,
+  search: notAsked,
+  services: notAsked,
+  serviceNames: notAsked,
+  operationNames: notAsked,
+  jaegerTrace: notAsked,
+  jaegerSearch: notAsked,
+};
+
 function telemetry() {
   const calls: string[] = [];
   let isBroken = false;
@@ -15,7 +26,7 @@ function telemetry() {
   const engine: OpenTelemetry = {
     clickhouse: { ping: async () => void calls.push("ping"), reads: { running: 1, waiting: 2 } } as unknown as OpenTelemetry["clickhouse"],
     logStore: { insert: async () => void calls.push("logs"), query: notAsked },
-    spanStore: { insert: async () => void calls.push("spans"), query: notAsked, trace: notAsked, search: notAsked, services: notAsked },
+    spanStore: { ...NOTHING_ASKED, insert: async () => void calls.push("spans") },
     [Symbol.asyncDispose]: async () => void calls.push("closed"),
   };
   const opened = new TelemetryAtFirstUse(

@@ -48,6 +48,10 @@ export class TelemetryAtFirstUse implements Telemetry, AsyncDisposable {
     trace: async (...asked) => (await this.#get()).spanStore.trace(...asked),
     search: async (...asked) => (await this.#get()).spanStore.search(...asked),
     services: async (...asked) => (await this.#get()).spanStore.services(...asked),
+    serviceNames: async (...asked) => (await this.#get()).spanStore.serviceNames(...asked),
+    operationNames: async (...asked) => (await this.#get()).spanStore.operationNames(...asked),
+    jaegerTrace: async (...asked) => (await this.#get()).spanStore.jaegerTrace(...asked),
+    jaegerSearch: async (...asked) => (await this.#get()).spanStore.jaegerSearch(...asked),
   };
 
   readonly clickhouse: ClickHouse = this.#clickhouse();

@@ -17,6 +17,15 @@ const HOUR_NS = 3_600_000_000_000n;
 const neverAsked = async (): Promise<never> => {
   throw new Error("not asked here");
 };
+const OTHER_QUESTIONS = {
+  trace: neverAsked,
+  search: neverAsked,
+  services: neverAsked,
+  serviceNames: neverAsked,
+  operationNames: neverAsked,
+  jaegerTrace: neverAsked,
+  jaegerSearch: neverAsked,
+};
 
 describe("the query routes", () => {
   let app: FastifyInstance;
@@ -54,7 +63,7 @@ describe("the query routes", () => {
     const answers = new Answers();
     registerLogRoutes(app, { store: remember([row]), answers, guards, now: () => NOW });
     registerTraceRoutes(app, {
-      store: { ...remember([]), trace: neverAsked, search: neverAsked, services: neverAsked },
+      store: { ...remember([]), ...OTHER_QUESTIONS },
       answers,
       guards,
       now: () => NOW,

@@ -3,6 +3,7 @@ import type { FastifyInstance } from "fastify";
 import { answerPage } from "../query/page-route.ts";
 import { PAGE_PARAMETERS, type PageParameters, readPage } from "../query/page.ts";
 import { READERS } from "../http/openapi.ts";
+import { registerJaegerRoutes } from "./jaeger-routes.ts";
 import { SPAN_SCHEMA, TRACE_ID, type TraceRouteOptions } from "./route-parts.ts";
 import { registerSearchRoute } from "./search-route.ts";
 import { registerServicesRoute } from "./services-route.ts";
@@ -29,6 +30,7 @@ export function registerTraceRoutes(app: FastifyInstance, options: TraceRouteOpt
   registerSearchRoute(app, options);
   registerWholeTraceRoute(app, options);
   registerServicesRoute(app, options);
+  registerJaegerRoutes(app, options);
   app.get<{ Querystring: TraceParameters }>(
     "/query/traces",
     {

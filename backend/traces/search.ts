@@ -18,13 +18,15 @@ export interface SpanConditions {
   readonly service?: string;
   readonly operation?: string;
   readonly error?: boolean;
-  /** SERVER, CLIENT, … */
-  readonly kind?: string;
+  /** What else it has to be. */
+  readonly columns?: readonly (readonly [column: SpanColumn, value: string])[];
   readonly minDurationNs?: bigint;
   readonly maxDurationNs?: bigint;
   /** Each key has this value. */
   readonly attributes: readonly (readonly [key: string, value: string])[];
 }
+
+export type SpanColumn = "kind" | "status_code" | "status_message" | "scope_name" | "scope_version" | "trace_state";
 
 /** An element of GET /query/traces/search. */
 export interface TraceRow {
@@ -39,7 +41,7 @@ export interface TraceRow {
 }
 
 /** A trace's place in the order, and what it is called. */
-interface Place {
+export interface Place {
   readonly start_ns: string;
   readonly tie: string;
   readonly trace_id: string;
@@ -107,12 +109,12 @@ function tracePlaces(orgId: string, { span, minDurationNs, maxDurationNs, range,
 const END_NS = sql`max(toUnixTimestamp64Nano(time) + toInt64(least(duration_ns, 4000000000000000000)))`;
 const DURATION_NS = sql`${END_NS} - min(toUnixTimestamp64Nano(time))`;
 
-function spanConditions({ service, operation, error, kind, minDurationNs, maxDurationNs, attributes }: SpanConditions): Sql[] {
+function spanConditions({ service, operation, error, columns = [], minDurationNs, maxDurationNs, attributes }: SpanConditions): Sql[] {
   const conditions: Sql[] = [];
   if (service !== undefined) conditions.push(sql`service = ${service}`);
   if (operation !== undefined) conditions.push(sql`operation = ${operation}`);
   if (error !== undefined) conditions.push(error ? sql`status_code = 'ERROR'` : sql`status_code != 'ERROR'`);
-  if (kind !== undefined) conditions.push(sql`kind = ${kind}`);
+  for (const [column, value] of columns) conditions.push(sql`${new Sql(column)} = ${value}`);
   if (minDurationNs !== undefined) conditions.push(sql`duration_ns >= ${minDurationNs}`);
   if (maxDurationNs !== undefined) conditions.push(sql`duration_ns <= ${maxDurationNs}`);
   for (const [key, value] of attributes) conditions.push(sql`mapContains(attributes, ${key}) AND attributes[${key}] = ${value}`);

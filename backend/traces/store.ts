@@ -8,6 +8,7 @@ import type { QueryOptions } from "../admission/in-turn.ts";
 import { arrayOfLines, foundPage } from "../query/found-page.ts";
 import type { Cursor, Found, Page } from "../query/page.ts";
 import { SPAN_COLUMNS } from "./decode.ts";
+import { jaegerSearch, jaegerTrace } from "./jaeger-spans.ts";
 import { operationsOf } from "./operations-of.ts";
 import { searchTraces, type TraceFilter } from "./search.ts";
 import { SPAN_FIELDS, wholeTrace } from "./span-fields.ts";
@@ -46,6 +47,12 @@ export interface SpanStore {
   search(orgId: string, filter: TraceFilter, options?: QueryOptions): Promise<Found>;
   /** Services, with their operations and kinds, by name: ServiceRows as JSON. Throws as `query` does. */
   services(orgId: string, options?: QueryOptions): Promise<Buffer>;
+  /** An array of names as JSON. */
+  serviceNames(orgId: string, options?: QueryOptions): Promise<Buffer>;
+  operationNames(orgId: string, service: string, options?: QueryOptions): Promise<Buffer>;
+  /** Jaeger's array of traces as JSON in pieces; undefined where there is no span. */
+  jaegerTrace(orgId: string, traceId: string, options?: QueryOptions): Promise<Buffer[] | undefined>;
+  jaegerSearch(orgId: string, filter: TraceFilter, options?: QueryOptions): Promise<Buffer[]>;
 }
 
 /** An element of GET /query/services. */
@@ -97,6 +104,29 @@ export class ClickHouseSpanStore implements SpanStore, AsyncDisposable {
 
   services(orgId: string, options: QueryOptions = {}): Promise<Buffer> {
     return this.#clickhouse.read(orgId, options, async (ask) => arrayOfLines(await ask(servicesOf(orgId))));
+  }
+
+  serviceNames(orgId: string, options: QueryOptions = {}): Promise<Buffer> {
+    return this.#names(orgId, sql`toString(service)`, sql`org_id = ${orgId}`, options);
+  }
+
+  operationNames(orgId: string, service: string, options: QueryOptions = {}): Promise<Buffer> {
+    return this.#names(orgId, sql`operation`, sql`org_id = ${orgId} AND service = ${service}`, options);
+  }
+
+  jaegerTrace(orgId: string, traceId: string, options: QueryOptions = {}): Promise<Buffer[] | undefined> {
+    return this.#clickhouse.read(orgId, options, (ask) => jaegerTrace(ask, orgId, traceId));
+  }
+
+  jaegerSearch(orgId: string, filter: TraceFilter, options: QueryOptions = {}): Promise<Buffer[]> {
+    return this.#clickhouse.read(orgId, options, (ask) => jaegerSearch(ask, orgId, filter));
+  }
+
+  #names(orgId: string, name: Sql, where: Sql, options: QueryOptions): Promise<Buffer> {
+    return this.#clickhouse.read(orgId, options, async (ask) => {
+      const line = await ask(sql`SELECT arraySort(groupUniqArray(${name})) AS names FROM span_operations WHERE ${where}`);
+      return Buffer.from(JSON.stringify((JSON.parse(line.toString("utf8")) as { names: string[] }).names));
+    });
   }
 
   /** Commits what is under way. */

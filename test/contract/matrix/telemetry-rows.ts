@@ -151,6 +151,19 @@ export const TELEMETRY_ROWS: Row[] = [
       asUser("an unknown filter", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/traces/search?servcie=x"),
     ],
   },
+  ...["services", "services/{service}/operations", "traces", "dependencies"].map((endpoint): Row => {
+    const path = `/query/jaeger/api/${endpoint}`;
+    return { method: "GET", path, auth: "reader", cases: () => [asUser("answered", "GET", () => red.token, 200)] };
+  }),
+  {
+    method: "GET",
+    path: "/query/jaeger/api/traces/{trace_id}",
+    auth: "reader",
+    cases: () => [
+      asUser("no such trace", "GET", () => red.token, 404, undefined, "not_found", "/query/jaeger/api/traces/1234"),
+      asUser("not hex", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/jaeger/api/traces/xyz"),
+    ],
+  },
   { method: "GET", path: "/query/services", auth: "reader", cases: () => [asUser("listed", "GET", () => red.token, 200)] },
   { method: "GET", path: "/query/logs", auth: "reader", cases: () => [...queryCases("/query/logs"), ...filterCases("/query/logs")] },
   ...(["GET", "POST"] as const).flatMap((method): Row[] =>
