@@ -57,12 +57,12 @@ export interface OtlpDecoder extends AsyncDisposable {
 /** Below this, handing a body to a thread costs more than decoding it, unless its rows are far larger. */
 const INLINE_BYTES = 32 * 1024;
 const INLINE_ROWS_BYTES = 1024 * 1024;
-/** Below this the kernel decodes a body in less than a millisecond, so a thread would be no gain; spans are also listed by operation. */
-const KERNEL_BYTES_HERE: Record<OtlpSignal, number> = { logs: 384 * 1024, traces: 256 * 1024 };
+/** Below this the kernel decodes a body in less than a millisecond; a thread would cost half as much again. */
+const KERNEL_BYTES_HERE = 384 * 1024;
 /** Larger than what agents send: decoded one at a time, so that they leave a worker to the others. */
 const LARGE_BYTES = 5 * 1024 * 1024;
 /** Of the kernel on this thread. */
-const INLINE_LIMITS: KernelLimits = { mostBodyBytes: KERNEL_BYTES_HERE.logs, mostRowsBytes: INLINE_ROWS_BYTES };
+const INLINE_LIMITS: KernelLimits = { mostBodyBytes: KERNEL_BYTES_HERE, mostRowsBytes: INLINE_ROWS_BYTES };
 /** Of a thread's kernel, whose memory stays: 40 MiB at most. */
 export const KERNEL_LIMITS: KernelLimits = { mostBodyBytes: LARGE_BYTES, mostRowsBytes: 24 * 1024 * 1024 };
 const MOST_THREADS = 2;
@@ -128,7 +128,7 @@ function decodeRows(signal: OtlpSignal, plan: BatchPlan, context: RowContext): D
 }
 
 function withOperations(signal: OtlpSignal, decoded: DecodedBody): DecodedBody {
-  return signal === "traces" ? { ...decoded, operations: operationsOf(decoded.sections) } : decoded;
+  return signal === "traces" && !decoded.operations ? { ...decoded, operations: operationsOf(decoded.sections) } : decoded;
 }
 
 /** First 8 bytes of the SHA-256, as digits. */
@@ -197,7 +197,7 @@ class DecoderPool implements OtlpDecoder {
     await this.#rows.whenRoom(orgId, MOST_WAITING);
     const run = () => this.#turns.run(orgId, undefined, () => this.#decodeOnWorker(task, held));
     try {
-      const decoded = task.body.byteLength <= KERNEL_BYTES_HERE[task.signal] ? await this.#decodeHere(task, held) : undefined;
+      const decoded = task.body.byteLength <= KERNEL_BYTES_HERE ? await this.#decodeHere(task, held) : undefined;
       if (decoded) return decoded;
       return await (task.body.byteLength > LARGE_BYTES ? this.#largeTurns.run(orgId, undefined, run) : run());
     } catch (error) {

@@ -4,7 +4,16 @@
 import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { type DaySection, type DecodedBody, keptTimes, ROW_BYTES, type RowContext, senderCells } from "./rows.ts";
+import {
+  type DayOperations,
+  type DaySection,
+  type DecodedBody,
+  keptTimes,
+  type Operation,
+  ROW_BYTES,
+  type RowContext,
+  senderCells,
+} from "./rows.ts";
 
 /** Made by hack/kernel.mjs; not there in a checkout that was never started. */
 export const KERNEL_FILE = fileURLToPath(new URL("./kernel.wasm", import.meta.url));
@@ -48,6 +57,8 @@ interface Exports {
   droppedRows(reason: number): number;
   untimedRows(): number;
   rowsBytes(): number;
+  operations(): number;
+  operation(index: number): number;
   write(signal: number, section: number, at: number, firstId: bigint): number;
 }
 
@@ -69,6 +80,8 @@ const SIGNALS: Record<KernelSignal, number> = { logs: 0, traces: 1 };
 const DROP_REASONS = ["too_old", "too_far_ahead", "empty_ids"] as const;
 /** Of a signal, behind the cells of the sender. */
 const STREAMS: Record<KernelSignal, number> = { logs: 12, traces: 19 };
+/** In the order of the kernel's numbers, which are OTLP's. */
+const SPAN_KINDS = ["UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER"] as const;
 const PAGE_BYTES = 65_536;
 const FIRST_PAGES = 4;
 const MOST_PAGES = 640;
@@ -156,9 +169,42 @@ export class Kernel {
         const dropped = Object.fromEntries(
           DROP_REASONS.map((reason, index) => [reason, exports.droppedRows(index)] as const).filter(([, count]) => count > 0),
         );
-        return { sections, accepted, dropped, bodyHash: exports.untimedRows() === 0 ? bodyHash : undefined };
+        const operations = signal === "traces" ? this.#operations(sections.map(({ day }) => day)) : undefined;
+        return {
+          sections,
+          accepted,
+          dropped,
+          bodyHash: exports.untimedRows() === 0 ? bodyHash : undefined,
+          ...(operations && { operations }),
+        };
       },
     };
+  }
+
+  /** What the spans name; undefined when it is more than the kernel lists. */
+  #operations(days: readonly number[]): DayOperations[] | undefined {
+    const exports = this.#exports;
+    const count = exports.operations();
+    if (count < 0) return undefined;
+    const lists = days.map((day) => ({ day, operations: [] as Operation[] }));
+    const memory = Buffer.from(this.#memory.buffer);
+    for (let index = 0; index < count; index += 1) {
+      const parts = new Uint32Array(memory.buffer, exports.operation(index), 6) as unknown as [
+        number,
+        number,
+        number,
+        number,
+        number,
+        number,
+      ];
+      const [section, serviceAt, serviceLength, nameAt, nameLength, kind] = parts;
+      lists[section]?.operations.push({
+        service: memory.toString("utf8", serviceAt, serviceAt + serviceLength),
+        operation: memory.toString("utf8", nameAt, nameAt + nameLength),
+        kind: SPAN_KINDS[kind] as string,
+      });
+    }
+    return lists;
   }
 
   /** One day's rows: the cells of the sender, then what the kernel writes. */

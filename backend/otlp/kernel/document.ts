@@ -35,7 +35,7 @@ import {
   isVersion,
 } from "./names";
 import { estimate } from "./rows";
-import { spanRecord } from "./spans";
+import { spanRecord, startSpans } from "./spans";
 
 export const LOGS: i32 = 0;
 export const SPANS: i32 = 1;
@@ -55,6 +55,7 @@ export function readDocument(length: u32, ofSignal: i32, bytesOfRow: u32): void 
   signal = ofSignal;
   rowBytes = bytesOfRow;
   parts = 0;
+  if (signal == SPANS) startSpans();
   let seen: u32 = 0;
   let at = open(blanks(INPUT), OPEN_OBJECT);
   for (; load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {

@@ -7,6 +7,7 @@ import { INPUT, startIndex, top } from "./memory";
 import { sectionRows, startRows, startWrite, STREAM_LENGTHS } from "./rows";
 import { writeSpans } from "./spans";
 
+export { operation, operations } from "./operations";
 export { droppedRows, rowsBytes, sectionDay, sectionRows, sections, untimedRows } from "./rows";
 
 /** Where the body begins. */

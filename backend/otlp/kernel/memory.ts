@@ -25,7 +25,11 @@ export const RESOURCE_KEYS: usize = BASE + 4096;
 /** Keys of the maps around a place, KEY_BYTES each. */
 export const KEY_STACK: usize = BASE + 8192;
 export const KEY_STACK_END: usize = BASE + 16384;
-export const INPUT: usize = BASE + 16384;
+/** Rows by what they name, and the first row of each. */
+export const OPERATION_SLOTS: u32 = 4096;
+export const OPERATION_TABLE: usize = BASE + 16384;
+export const OPERATION_LIST: usize = BASE + 32768;
+export const INPUT: usize = BASE + 40960;
 
 /** Where the index is written next, and where it must end. */
 export let top: usize = 0;

@@ -123,6 +123,15 @@ function sectionOf(day: i32): usize {
   return section;
 }
 
+/** The day that the row belongs to. */
+export function rowSection(row: usize): u32 {
+  return load<u32>(row, SECTION);
+}
+
+export function sectionIndex(row: usize): u32 {
+  return (rowSection(row) - <u32>SECTIONS) / SECTION_BYTES;
+}
+
 /** Adds to a column of the row's day. */
 export function count(row: usize, column: u32, bytes: u32): void {
   const total = load<u32>(row, SECTION) + TOTALS + column * 4;

@@ -57,6 +57,7 @@ import {
   isTraceId,
   isTraceState,
 } from "./names";
+import { addOperation, startOperations } from "./operations";
 import {
   addRow,
   count,
@@ -126,6 +127,11 @@ const KINDS = memory.data<u8>([
 const STATUSES = memory.data<u8>([
   0x55, 0x4e, 0x53, 0x45, 0x54, 0, 0, 5, 0x4f, 0x4b, 0, 0, 0, 0, 0, 2, 0x45, 0x52, 0x52, 0x4f, 0x52, 0, 0, 5,
 ]);
+
+/** Before the first span of a body. */
+export function startSpans(): void {
+  startOperations(NAME, KIND);
+}
 
 export function spanRecord(at: usize, resource: usize, scope: usize): usize {
   const row = take(SPAN_ROW_BYTES);
@@ -202,7 +208,8 @@ export function spanRecord(at: usize, resource: usize, scope: usize): usize {
   if (load<u32>(row + TRACE) == 0 || load<u32>(row + SPAN) == 0) dropEmptyIds();
   else isKept = addRow(row, start != 0 ? start : end);
   measure(row, resource, scope, keysLength, valuesLength, isKept);
-  if (!isKept) giveBack(row);
+  if (isKept) addOperation(row);
+  else giveBack(row);
   return at + 1;
 }
 
