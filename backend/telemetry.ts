@@ -40,6 +40,8 @@ export class TelemetryAtFirstUse implements Telemetry, AsyncDisposable {
   readonly logStore: LogStore = {
     insert: async (batch) => (await this.#get()).logStore.insert(batch),
     query: async (...asked) => (await this.#get()).logStore.query(...asked),
+    histogram: async (...asked) => (await this.#get()).logStore.histogram(...asked),
+    fields: async (...asked) => (await this.#get()).logStore.fields(...asked),
   };
 
   readonly spanStore: SpanStore = {

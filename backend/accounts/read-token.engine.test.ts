@@ -59,7 +59,7 @@ describeOnEachStore((store) => {
       pageRows: 3,
       routes: (app, guards) => {
         const store = { query: async (orgId: string) => ({ json: Buffer.from(JSON.stringify([{ node: orgId }])), next: undefined }) };
-        registerLogRoutes(app, { store, answers: new Answers(), guards });
+        registerLogRoutes(app, { store, answers: new Answers(), guards } as never);
         registerRuleRoutes(app, { rules, guards, changed: () => undefined } as never);
       },
     };

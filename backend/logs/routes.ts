@@ -1,41 +1,17 @@
-// GET /query/logs: the caller's organisation's log records, newest first (docs/decisions.md, "Query").
+// GET /query/logs: the caller's organisation's log records, newest first (docs/contract.md, "Query"); and the other routes of logs.
 import type { FastifyInstance } from "fastify";
-import type { Answers } from "../http/answers.ts";
 import { answerPage } from "../query/page-route.ts";
 import { PAGE_PARAMETERS, type PageParameters, readPage } from "../query/page.ts";
-import type { Guards } from "../auth/request-identity.ts";
 import { READERS } from "../http/openapi.ts";
+import { registerCountRoutes } from "./counts-routes.ts";
 import { filterSchema, readFilter } from "./filter-parameters.ts";
-import type { LogStore } from "./store.ts";
-
-export interface LogRouteOptions {
-  store: Pick<LogStore, "query">;
-  answers: Answers;
-  guards: Pick<Guards, "reader">;
-  now?: () => Date;
-}
+import { LOG_SCHEMA, type LogRouteOptions } from "./route-parts.ts";
 
 const QUERY_SCHEMA = filterSchema(PAGE_PARAMETERS);
 
-const LOG_SCHEMA = {
-  type: "object",
-  required: ["timestamp", "level", "source", "message", "labels", "host_id", "node", "trace_id", "span_id", "severity_number", "scope"],
-  properties: {
-    timestamp: { type: "string", format: "date-time" },
-    level: { type: "string" },
-    source: { type: "string" },
-    message: { type: "string" },
-    labels: { type: "object", additionalProperties: { type: "string" } },
-    host_id: { type: "string" },
-    node: { type: "string" },
-    trace_id: { type: "string", description: "32 hex digits, or empty" },
-    span_id: { type: "string", description: "16 hex digits, or empty" },
-    severity_number: { type: "integer", minimum: 0, maximum: 24, description: "of OpenTelemetry; 0: not said" },
-    scope: { type: "string", description: "name of the instrumentation scope" },
-  },
-};
-
-export function registerLogRoutes(app: FastifyInstance, { store, answers, guards, now = () => new Date() }: LogRouteOptions): void {
+export function registerLogRoutes(app: FastifyInstance, options: LogRouteOptions): void {
+  const { store, answers, guards, now = () => new Date() } = options;
+  registerCountRoutes(app, options);
   app.get<{ Querystring: PageParameters }>(
     "/query/logs",
     {

@@ -1,12 +1,13 @@
 // Where log records live. Invariant: rows of one organisation are never seen by another; what `insert` resolved is stored, once.
 // LogStore is the role; ClickHouseLogStore the engine, embedded or a server.
-import type { ClickHouse } from "../engines/clickhouse/client.ts";
+import type { Ask, ClickHouse } from "../engines/clickhouse/client.ts";
 import { OnceWriter } from "../engines/clickhouse/once-writer.ts";
 import { sql } from "../engines/clickhouse/sql.ts";
 import type { OtlpBatch } from "../otlp/rows.ts";
 import type { QueryOptions } from "../admission/in-turn.ts";
-import { foundPage } from "../query/found-page.ts";
+import { askPage } from "../query/found-page.ts";
 import type { Found, Page } from "../query/page.ts";
+import { fields, histogram, type RangeFilter } from "./counts.ts";
 import { LOG_COLUMNS } from "./decode.ts";
 import { blockRowsOf, type RecordFilter, recordConditions, refusePattern } from "./filter.ts";
 
@@ -33,6 +34,10 @@ export interface LogStore {
   insert(batch: OtlpBatch): Promise<void>;
   /** LogRows, newest first. Throws ApiError as ClickHouse.read does, and invalid_parameter naming a regular expression that is none. */
   query(orgId: string, filter: LogFilter, options?: QueryOptions): Promise<Found>;
+  /** JSON of how many records there are, by time and level. Throws as `query` does. */
+  histogram(orgId: string, filter: RangeFilter, buckets: number, options?: QueryOptions): Promise<Buffer>;
+  /** JSON of the fields and values of the newest records. Throws as `query` does. */
+  fields(orgId: string, filter: RangeFilter, options?: QueryOptions): Promise<Buffer>;
 }
 
 const LOG_FIELDS = sql`time AS timestamp, level, source, message, labels, host_id, node, trace_id, span_id, severity_number, scope_name AS scope`;
@@ -64,9 +69,19 @@ export class ClickHouseLogStore implements LogStore, AsyncDisposable {
       conditions: recordConditions(filter),
       blockRows: blockRowsOf(filter),
     };
-    return await foundPage(this.#clickhouse, orgId, { ...selection, page: filter, options }).catch((error: unknown) =>
-      refusePattern(error, filter),
-    );
+    return await this.#read(orgId, filter, options, (ask) => askPage(ask, orgId, { ...selection, page: filter }));
+  }
+
+  histogram(orgId: string, filter: RangeFilter, buckets: number, options: QueryOptions = {}): Promise<Buffer> {
+    return this.#read(orgId, filter, options, (ask) => histogram(ask, orgId, filter, buckets));
+  }
+
+  fields(orgId: string, filter: RangeFilter, options: QueryOptions = {}): Promise<Buffer> {
+    return this.#read(orgId, filter, options, (ask) => fields(ask, orgId, filter));
+  }
+
+  async #read<T>(orgId: string, filter: RecordFilter, options: QueryOptions, work: (ask: Ask) => Promise<T>): Promise<T> {
+    return await this.#clickhouse.read(orgId, options, work).catch((error: unknown) => refusePattern(error, filter));
   }
 
   /** Commits what is under way. */

@@ -165,6 +165,16 @@ export const TELEMETRY_ROWS: Row[] = [
     ],
   },
   { method: "GET", path: "/query/services", auth: "reader", cases: () => [asUser("listed", "GET", () => red.token, 200)] },
+  ...["/query/logs/histogram", "/query/logs/fields"].map((path): Row => ({
+    method: "GET",
+    path,
+    auth: "reader",
+    cases: () => [
+      asUser("answered", "GET", () => red.token, 200),
+      asUser("start not a time", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?start=yesterday`),
+      ...filterCases(path),
+    ],
+  })),
   { method: "GET", path: "/query/logs", auth: "reader", cases: () => [...queryCases("/query/logs"), ...filterCases("/query/logs")] },
   ...(["GET", "POST"] as const).flatMap((method): Row[] =>
     [
