@@ -1,11 +1,13 @@
-// `npm run bench -- start [--rounds 7] [--first FOLDER]`: from spawn to ready, of the host agent and of the backend with embedded engines,
-// beside `node -e 0` and beside the engines' own start, in turns within one run. Both are enrolled and have data: what is measured is a
-// restart; the very first start of the backend (it makes schema, secrets and the first user) is told once. FOLDER is a checkout of an
-// earlier commit, whose agent and backend take part in the same turns. To be stated, and halved from the first measurement:
+// `npm run bench -- start [--rounds 7] [--only PART] [--first FOLDER]`: from spawn to ready, of the host agent and of the backend with
+// embedded engines, beside `node -e 0` and beside the engines' own start, in turns within one run; and what the backend keeps resident 8 s
+// later, without load: as its image runs it (bundled) and from the sources, before anything was stored and with an engine of logs and
+// spans. All are enrolled and were started before: what is measured is a restart; the very first start of the backend (it makes schema,
+// secrets and the first user) is told once. `--only` leaves those whose names have PART in them. FOLDER is a checkout of an earlier
+// commit, whose agent and backend take part in the same turns. To be stated, and halved from the first measurement:
 //   git worktree add --detach FOLDER d86e2c9 && ln -s "$PWD/node_modules" FOLDER/
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -14,6 +16,7 @@ import { CollectorProcess } from "../../agent/collector/process.ts";
 import { configFromSettings } from "../../agent/collector/config-from-settings.ts";
 import { createLog as createAgentLog } from "../../agent/log.ts";
 import { readSettings } from "../../agent/settings.ts";
+import { bundleBackend } from "../../hack/bundle-backend.ts";
 import { toolPath } from "../../hack/fetch-tools.ts";
 import { cpuMs, report, residentMb, shown } from "../fixtures/measure.ts";
 import { Sink } from "../../agent/collector/sink.fixture.ts";
@@ -21,9 +24,13 @@ import { backendPlace } from "../fixtures/backend-process.ts";
 import { hostAgentPlace } from "../fixtures/host-agent-process.ts";
 import { freePorts, ROOT, temporaryFolder } from "../fixtures/processes.ts";
 
-const { values } = parseArgs({ options: { rounds: { type: "string", default: "7" }, first: { type: "string" } } });
+const { values } = parseArgs({
+  options: { rounds: { type: "string", default: "7" }, only: { type: "string", default: "" }, first: { type: "string" } },
+});
 const POLL_MS = 3;
 const DEADLINE_MS = 60_000;
+/** What the start has taken is given back by then. */
+const REST_MS = 8000;
 
 /** Milliseconds from spawn to each moment; CPU time until the last of them, and memory then. */
 type Start = Record<string, number>;
@@ -49,8 +56,13 @@ async function listens(url: string): Promise<boolean> {
   }
 }
 
-/** Starts a program, waits for each moment in its order, ends it. */
-async function started(program: () => ChildProcess, moments: Record<string, () => Promise<boolean>>): Promise<Start> {
+/** Of one process, its part of what it shares with others included; in millions of bytes. */
+function proportionalMb(pid: number): number {
+  return (Number(/^Pss:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, "utf8"))?.[1]) * 1024) / 1e6;
+}
+
+/** Starts a program, waits for each moment in its order, and for `restMs`; ends it. */
+async function started(program: () => ChildProcess, moments: Record<string, () => Promise<boolean>>, restMs = 0): Promise<Start> {
   const startedAt = performance.now();
   const child = program();
   const start: Start = {};
@@ -60,6 +72,11 @@ async function started(program: () => ChildProcess, moments: Record<string, () =
   }
   start["CPU"] = cpuMs(child.pid ?? 0);
   start["MB"] = residentMb(child.pid ?? 0);
+  if (restMs > 0) {
+    await sleep(restMs);
+    start["MB at rest"] = residentMb(child.pid ?? 0);
+    start["PSS at rest"] = proportionalMb(child.pid ?? 0);
+  }
   child.kill("SIGTERM");
   await once(child, "exit");
   return start;
@@ -75,7 +92,7 @@ async function ran(args: string[]): Promise<Start> {
 const OPENING = {
   clickhouse: `const { openClickHouse } = await import("./backend/engines/clickhouse/client.ts");
     await (await openClickHouse({ dataDir: process.argv[1], log: { debug() {} } })).ping();`,
-  postgres: `const { openDatabase } = await import("./backend/engines/relational/database.ts");
+  sqlite: `const { openDatabase } = await import("./backend/engines/relational/database.ts");
     await openDatabase({ dataDir: process.argv[1], log: { debug() {}, info() {}, warn() {} } });`,
 };
 
@@ -104,27 +121,40 @@ async function collector(folder: string, env: NodeJS.ProcessEnv): Promise<Start>
   return start;
 }
 
-/** The agent and the backend of a checkout, each in a place of its own. */
-async function products(root: string, folder: string, sinkUrl: string): Promise<Record<"agent" | "backend", () => Promise<Start>>> {
+const { PATH, HOME } = process.env;
+
+function run(root: string, args: string[], env: NodeJS.ProcessEnv): () => ChildProcess {
+  return () => spawn(process.execPath, args, { cwd: root, stdio: "ignore", env: { PATH, HOME, ...env } });
+}
+
+/** The agent of a checkout, in a place of its own. */
+async function agentOf(root: string, folder: string, sinkUrl: string): Promise<() => Promise<Start>> {
   const agent = await hostAgentPlace(folder, sinkUrl, { INSTALL_TOKEN: "it_of_the_sink" });
+  return () =>
+    started(run(root, ["--max-semi-space-size=1", "agent/bin/atherops-otel-agent.ts", "run"], agent.env), {
+      "its first port": answers(`${agent.healthUrl}/healthz`),
+      "its last port": () => listens(agent.proxyUrl),
+      ready: answers(`${agent.healthUrl}/readyz`),
+    });
+}
+
+/** A backend, in a place of its own. `hasLogs`: as where logs or spans were stored once, with their engine. */
+async function backendOf(root: string, program: string, folder: string, hasLogs = true): Promise<() => Promise<Start>> {
   const backend = await backendPlace(folder, { UV_THREADPOOL_SIZE: "16" });
-  const { PATH, HOME } = process.env;
-  const run = (args: string[], env: NodeJS.ProcessEnv) => () =>
-    spawn(process.execPath, args, { cwd: root, stdio: "ignore", env: { PATH, HOME, ...env } });
-  return {
-    agent: () =>
-      started(run(["--max-semi-space-size=1", "agent/bin/atherops-otel-agent.ts", "run"], agent.env), {
-        "its first port": answers(`${agent.healthUrl}/healthz`),
-        "its last port": () => listens(agent.proxyUrl),
-        ready: answers(`${agent.healthUrl}/readyz`),
-      }),
-    backend: () =>
-      started(run(["backend/main.ts", "serve"], backend.env), {
-        "its first port": answers(`${backend.healthUrl}/healthz`),
-        "its last port": () => listens(backend.apiUrl),
-        ready: answers(`${backend.healthUrl}/readyz`),
-      }),
+  if (hasLogs) mkdirSync(join(backend.dataDir, "clickhouse"), { mode: 0o700 });
+  const moments = {
+    "its first port": answers(`${backend.healthUrl}/healthz`),
+    "its last port": () => listens(backend.apiUrl),
+    ready: answers(`${backend.healthUrl}/readyz`),
   };
+  return () => started(run(root, [program, "serve"], backend.env), moments, REST_MS);
+}
+
+/** The backend's bundle, which finds the packages outside as it does in the image. */
+async function bundled(folder: string): Promise<string> {
+  await bundleBackend(join(folder, "backend"));
+  symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"));
+  return join(folder, "backend", "atherops-backend.js");
 }
 
 async function main(): Promise<void> {
@@ -140,17 +170,20 @@ async function main(): Promise<void> {
   const [victoriaMetrics, vmalert] = [await toolPath("victoria-metrics"), await toolPath("vmalert")];
   const program = (path: string, args: string[]) => () => spawn(path, args, { stdio: "ignore", env: {} });
   const evaluatorFlags = [`-rule=${join(folder.path, "rules.yml")}`, "-datasource.url=http://127.0.0.1:9", "-notifier.blackhole"];
-  const now = await products(ROOT, at("now"), sink.url);
-  const then = values.first === undefined ? undefined : await products(resolve(values.first), at("then"), sink.url);
-  const starts: Record<string, () => Promise<Start>> = {
+  const first = values.first === undefined ? undefined : resolve(values.first);
+  const bundle = await bundled(at("image"));
+  const all: Record<string, () => Promise<Start>> = {
     "node -e 0": () => ran(["-e", "0"]),
-    "agent (whole)": now.agent,
-    ...(then && { "agent of --first": then.agent }),
+    "agent (whole)": await agentOf(ROOT, at("agent"), sink.url),
+    ...(first !== undefined && { "agent of --first": await agentOf(first, at("first-agent"), sink.url) }),
     "collector alone": () => collector(at("lone"), lone.env),
-    "backend (whole, embedded)": now.backend,
-    ...(then && { "backend of --first": then.backend }),
+    "backend, bundled": await backendOf(ROOT, bundle, at("bundled")),
+    "backend, bundled, nothing stored": await backendOf(ROOT, bundle, at("bundled-new"), false),
+    "backend, sources": await backendOf(ROOT, "backend/main.ts", at("sources")),
+    "backend, sources, nothing stored": await backendOf(ROOT, "backend/main.ts", at("sources-new"), false),
+    ...(first !== undefined && { "backend of --first": await backendOf(first, "backend/main.ts", at("first-backend")) }),
     "ClickHouse's engine alone, in Node": () => opened("clickhouse", at("clickhouse")),
-    "PostgreSQL's engine alone, in Node": () => opened("postgres", at("postgres")),
+    "SQLite's engine alone, in Node": () => opened("sqlite", at("sqlite")),
     "victoria-metrics alone": () =>
       started(program(victoriaMetrics, [`-storageDataPath=${at("metrics")}`, `-httpListenAddr=127.0.0.1:${metrics}`]), {
         ready: answers(`http://127.0.0.1:${metrics}/health`),
@@ -160,13 +193,14 @@ async function main(): Promise<void> {
         ready: answers(`http://127.0.0.1:${evaluator}/health`),
       }),
   };
+  const starts = Object.fromEntries(Object.entries(all).filter(([name]) => name.includes(values.only)));
   const measured: Record<string, Start[]> = {};
-  const first: Record<string, number> = {};
-  for (const [name, start] of Object.entries(starts)) first[name] = (await start())["ready"] ?? Number.NaN;
+  const veryFirst: Record<string, number> = {};
+  for (const [name, start] of Object.entries(starts)) veryFirst[name] = (await start())["ready"] ?? Number.NaN;
   for (let round = 0; round < Number(values.rounds); round += 1) {
     for (const [name, start] of Object.entries(starts)) (measured[name] ??= []).push(await start());
   }
-  report("start", values, tableOf(measured, first));
+  report("start", values, tableOf(measured, veryFirst));
 }
 
 function tableOf(measured: Record<string, Start[]>, first: Record<string, number>): Record<string, Record<string, string>> {
@@ -180,6 +214,8 @@ function tableOf(measured: Record<string, Start[]>, first: Record<string, number
         "last port ms": of("its last port"),
         "CPU ms": of("CPU"),
         "MB resident": of("MB"),
+        "8 s later": of("MB at rest"),
+        "PSS 8 s later": of("PSS at rest"),
         "very first ms": (first[name] ?? Number.NaN).toFixed(0),
       },
     ];
