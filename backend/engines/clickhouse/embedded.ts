@@ -9,6 +9,7 @@ import { mkdir, rm, unlink, writeFile } from "node:fs/promises";
 import { type ClickHouseClient, createClient } from "@clickhouse/client";
 import { StartError } from "../../startup-error.ts";
 import { freeBuffer } from "../free-buffer.ts";
+import { cacheArguments, memoryLimitBytes } from "./caches.ts";
 import { untilAborted } from "./cancel.ts";
 import type { Engine, Insert } from "./engine.ts";
 import { columnNames, nativeBlock, nativeStructure } from "./native-block.ts";
@@ -37,8 +38,8 @@ function installedEngine() {
   const require = createRequire(import.meta.url);
   return orNotInstalled(() => {
     const { createChdbConnection } = require("chdb/connection") as typeof import("chdb/connection");
-    const { drainPending } = require("chdb") as typeof import("chdb");
-    return { createChdbConnection, drainPending };
+    const { drainPending, Session } = require("chdb") as typeof import("chdb");
+    return { createChdbConnection, drainPending, Session };
   });
 }
 
@@ -59,13 +60,15 @@ function orNotInstalled<T>(work: () => T): T {
 }
 
 /** Opens the engine under `dataDir`, which no other process may use (data-dir/lock.ts). `threads`: the size of libuv's pool. */
-export async function openEmbedded(dataDir: string, threads = DEFAULT_THREADS): Promise<Engine> {
+export async function openEmbedded(dataDir: string, threads = DEFAULT_THREADS, limitBytes = memoryLimitBytes()): Promise<Engine> {
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
   // What a killed process left behind was never acknowledged.
   const folder = join(dataDir, "inserts");
   await rm(folder, { recursive: true, force: true });
   await mkdir(folder, { mode: 0o700 });
-  const { createChdbConnection, drainPending } = installedEngine();
+  const { createChdbConnection, drainPending, Session } = installedEngine();
+  // The first connection to a folder starts the engine, by its arguments; the client's own connections take none.
+  const first = new Session(dataDir, { connectionArgs: cacheArguments(limitBytes) });
   // chDB's declarations are CommonJS, the client's are not: the same interface, told apart by the compiler.
   const connect = (): ClientConnection => createChdbConnection({ path: dataDir }) as unknown as ClientConnection;
   const open = (): ClickHouseClient => createClient({ connection: connect() });
@@ -91,6 +94,7 @@ export async function openEmbedded(dataDir: string, threads = DEFAULT_THREADS): 
       await Promise.all([inserts.close(), reads.close()]);
       // Last: what is under way may have to be cancelled.
       await control.close();
+      first.close();
       await drainPending();
     },
   };
