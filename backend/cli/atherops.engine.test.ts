@@ -35,6 +35,16 @@ beforeAll(async () => {
   await backend.app.listen({ host: "127.0.0.1", port: 0 });
   url = `http://127.0.0.1:${(backend.app.server.address() as AddressInfo).port}`;
   queries = await createApp({ log: createLog("silent") });
+  queries.get<{ Params: { id: string } }>("/query/traces/:id", async (request, reply) => {
+    asked.push(request.url);
+    if (stored.length === 0) return await reply.code(404).send({ error: "not_found", message: "there is no span of this trace" });
+    if (!request.url.includes("cursor")) void reply.header("link", `<${request.url}?cursor=2>; rel="next"`);
+    return request.url.includes("cursor") ? stored.slice(2) : stored.slice(0, 2);
+  });
+  queries.get("/query/traces/search", async (request) => {
+    asked.push(request.url);
+    return stored;
+  });
   for (const path of ["/query/logs", "/query/traces"])
     queries.get<{ Querystring: { start?: string; limit: string; cursor?: string } }>(path, async (request, reply) => {
       asked.push(request.url);
@@ -430,4 +440,80 @@ test("a table is as wide as its cells, and shows what is missing as a dash", () 
     ),
   ).toBe('A       B\nx       -\nlonger  {"c":1}');
   expect(visible("é✓ \u0007\u009b\u2066")).toBe("é✓ \\u0007\\u009b\\u2066");
+});
+
+test("a trace is drawn from all its pages, as far as is wanted, or is lines of JSON", async () => {
+  sessionAtQueries();
+  const id = "5B8aa5a2d2c872e8321cf37308d69df2";
+  const none = await atherops(`trace ${id}`, { url: queryUrl });
+  expect([none.code, none.err]).toEqual([1, "atherops: there is no span of this trace [404 not_found]\n"]);
+  stored = [1, 2, 3].map((n) => ({
+    Timestamp: `2026-11-21T10:00:0${n}.000000000Z`,
+    TraceID: id.toLowerCase(),
+    SpanID: `${n}`,
+    ParentSpanID: n === 1 ? "" : "1",
+    Service: "shop",
+    Operation: `op ${n}`,
+    DurationMs: 1000,
+    Error: n === 3,
+    StatusMessage: n === 3 ? "boom" : "",
+  }));
+  const drawn = await atherops(`trace ${id}`, { url: queryUrl });
+  expect([drawn.code, drawn.err]).toEqual([0, ""]);
+  expect(drawn.out.split("\n").map((line) => line.replace(/ {2,}.*/, ""))).toEqual([
+    id.toLowerCase(),
+    "shop: op 1",
+    "└ shop: op 2",
+    "└ shop: op 3",
+    "",
+    "",
+  ]);
+  expect(drawn.out).toContain("ERROR\n  ! boom\n");
+  const some = await atherops(`trace ${id} --limit 2 --json`, { url: queryUrl });
+  expect(
+    some.out
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line).SpanID),
+  ).toEqual(["1", "2"]);
+  expect(some.err).toBe("only the first 2 spans; --limit shows more\n");
+  const wrong = await atherops("trace 1234", { url: queryUrl });
+  expect([wrong.code, wrong.err]).toEqual([1, "atherops: 1234: a trace has 32 hex digits; `atherops traces search` finds some\n"]);
+});
+
+test("traces are searched by what is given", async () => {
+  sessionAtQueries();
+  stored = [
+    { trace_id: "a", root_service: "shop", root_operation: "GET /", start: "t", duration_ms: 5, spans: 2, errors: 1, services: ["shop"] },
+  ];
+  const found = await atherops(
+    "traces search --service shop --error --label k=v --min-ms 2.5 --max-ms 9 --end 2026-11-21T10:00:00Z --limit 7",
+    {
+      url: queryUrl,
+    },
+  );
+  expect(found.out).toBe(
+    "START  DURATION_MS  SPANS  ERRORS  ROOT_SERVICE  ROOT_OPERATION  TRACE_ID\nt      5            2      1       shop          GET /           a\n",
+  );
+  const { pathname, searchParams } = new URL(asked[0] ?? "", queryUrl);
+  expect([pathname, Object.fromEntries(searchParams)]).toEqual([
+    "/query/traces/search",
+    {
+      service: "shop",
+      error: "true",
+      "label.k": "v",
+      min_duration_ms: "2.5",
+      max_duration_ms: "9",
+      end: "2026-11-21T10:00:00Z",
+      limit: "7",
+    },
+  ]);
+  expect(JSON.parse((await atherops("traces search --json", { url: queryUrl })).out)).toEqual(stored[0]);
+  expect((await atherops("traces search --follow", { url: queryUrl })).err).toContain("--follow: a search is not followed");
+  expect((await atherops("traces search --min-ms 1 --bogus", { url: queryUrl })).code).toBe(2);
+  stored = [];
+  expect((await atherops("traces search", { url: queryUrl })).err).toBe("nothing in this range; --since 24h looks further back\n");
+  // The command above it still lists spans.
+  await atherops("traces --service x", { url: queryUrl });
+  expect(asked.at(-1)).toMatch(/^\/query\/traces\?service=x&/);
 });

@@ -1,13 +1,10 @@
 // `atherops logs` and `atherops traces`: the newest rows of a query, or a live tail; `atherops metrics`: the value of an expression now.
 import { Option, type Command } from "commander";
-import { durationWithin } from "../../agent/common/duration.ts";
 import { follow } from "./follow.ts";
-import { Problem } from "./cli-error.ts";
 import type { Console } from "./output.ts";
+import { addTraceCommands } from "./trace-commands.ts";
+import { labels, newest, type Query, rowLimit, sinceStart } from "./query-range.ts";
 import { table, visible, type Row } from "./table.ts";
-
-/** The backend's own maximum for one page. */
-const PAGE_ROWS = 500;
 
 interface RangeOptions {
   since?: string;
@@ -16,8 +13,6 @@ interface RangeOptions {
   limit: string;
   follow?: boolean;
 }
-
-type Query = Record<string, string | string[] | undefined>;
 
 export function addQueryCommands(program: Command, console: Console): void {
   const logs = withRange(program.command("logs").description("the newest logs of your organisation, in the order of their times"))
@@ -48,6 +43,7 @@ export function addQueryCommands(program: Command, console: Console): void {
     const query = { service: options.service, error: options.error ? "true" : undefined, trace_id: options.traceId };
     await read(console, { path: "/query/traces", time: "Timestamp", columns: SPAN_COLUMNS }, query, options);
   });
+  addTraceCommands(program, traces, console);
 }
 
 interface Sample {
@@ -116,19 +112,6 @@ async function read(console: Console, shape: Shape, filters: Query, options: Ran
     });
 }
 
-/** The newest `limit` rows, newest first, over as many pages as it takes. */
-async function newest(console: Console, path: string, query: Query, limit: number): Promise<Row[]> {
-  const client = console.client();
-  const rows: Row[] = [];
-  let page = await client.page(path, { ...query, limit: String(Math.min(limit, PAGE_ROWS)) });
-  rows.push(...page.rows);
-  while (page.next && rows.length < limit) {
-    page = await client.page(page.next);
-    rows.push(...page.rows);
-  }
-  return rows.slice(0, limit);
-}
-
 function printRows(console: Console, { line, columns = [] }: Shape, rows: readonly Row[], first: boolean): void {
   const { stdout } = console.world;
   if (console.json) for (const row of rows) stdout.write(`${JSON.stringify(row)}\n`);
@@ -144,28 +127,4 @@ function logLine({ timestamp, level, source, node, message }: Row): string {
     visible(`${String(node)}/${String(source)}`),
   ];
   return `${fields.join("  ")}  ${visible(String(message))}`;
-}
-
-function labels(pairs: readonly string[]): Query {
-  const query: Record<string, string[]> = {};
-  for (const pair of pairs) {
-    const [, key, value] = /^([^=]+)=(.*)$/s.exec(pair) ?? [];
-    if (key === undefined || value === undefined) throw new Problem(`--label ${pair}: write it as key=value`);
-    (query[`label.${key}`] ??= []).push(value);
-  }
-  return query;
-}
-
-function sinceStart(since: string | undefined): string | undefined {
-  if (since === undefined) return undefined;
-  const nowMs = Date.now();
-  const ms = durationWithin(since, { maxMs: nowMs });
-  if (ms === undefined) throw new Problem(`--since ${since}: write it as 15m, 24h or 7d`);
-  return new Date(nowMs - ms).toISOString();
-}
-
-function rowLimit(text: string): number {
-  const limit = Number(text);
-  if (!Number.isSafeInteger(limit) || limit < 1) throw new Problem(`--limit ${text}: must be a whole number of at least 1`);
-  return limit;
 }

@@ -1,0 +1,96 @@
+// `atherops trace ID`: one trace as a waterfall; `atherops traces search`: which traces there are.
+import { Option, type Command } from "commander";
+import { Problem } from "./cli-error.ts";
+import type { Console } from "./output.ts";
+import { labels, newest, rowLimit, sinceStart } from "./query-range.ts";
+import { type TraceSpan, waterfall } from "./waterfall.ts";
+
+const DEFAULT_SPANS = "5000";
+const DEFAULT_COLUMNS = 100;
+const TRACE_COLUMNS = ["start", "duration_ms", "spans", "errors", "root_service", "root_operation", "trace_id"];
+
+/** `traces`: the command that lists spans, under which the search is. */
+export function addTraceCommands(program: Command, traces: Command, console: Console): void {
+  program
+    .command("trace <id>")
+    .description("one trace: its spans, each where it lies in the time of the whole")
+    .addOption(new Option("--limit <spans>", "how many of the first").default(DEFAULT_SPANS, DEFAULT_SPANS))
+    .addHelpText(
+      "after",
+      "\nExamples:\n  atherops trace 5b8aa5a2d2c872e8321cf37308d69df2\n  atherops trace 5b8aa5a2d2c872e8321cf37308d69df2 --json | jq .Events",
+    )
+    .action(async (id: string, { limit }: { limit: string }) => showTrace(console, id, rowLimit(limit)));
+
+  traces
+    .command("search")
+    .description("the newest traces of your organisation that have such a span")
+    .option("--service <name>", "service.name of the sender")
+    .option("--operation <name>", "name of the span")
+    .option("--error", "only with an error")
+    .option("--label <key=value>", "an attribute, exactly; repeatable", (value: string, all: string[]) => [...all, value], [])
+    .option("--min-ms <milliseconds>", "traces that took at least so long")
+    .option("--max-ms <milliseconds>", "traces that took at most so long")
+    .addOption(new Option("--since <duration>", "how far back, such as 15m, 24h, 7d (default 1h)").conflicts(["start"]))
+    .option("--start <time>", "RFC 3339, instead of --since")
+    .option("--end <time>", "RFC 3339 (default now)")
+    .addOption(new Option("--limit <traces>", "how many of the newest").default("100", "100"))
+    .addHelpText(
+      "after",
+      "\nExamples:\n  atherops traces search --service checkout --min-ms 500 --since 24h\n  atherops traces search --error --label http.route=/pay",
+    )
+    // commander gives an option that both have to the command above.
+    .action(async (_options: object, command: Command) => search(console, command.optsWithGlobals<SearchOptions>()));
+}
+
+interface SearchOptions {
+  service?: string;
+  operation?: string;
+  error?: boolean;
+  label: string[];
+  minMs?: string;
+  maxMs?: string;
+  since?: string;
+  start?: string;
+  end?: string;
+  limit: string;
+  /** Of the command above. */
+  follow?: boolean;
+  traceId?: string;
+}
+
+async function search(console: Console, options: SearchOptions): Promise<void> {
+  if (options.follow) throw new Problem("--follow: a search is not followed; `atherops traces --follow` prints spans as they arrive");
+  if (options.traceId !== undefined) throw new Problem(`--trace-id: \`atherops trace ${options.traceId}\` shows one trace`);
+  const { service, operation, error, minMs, maxMs, end } = options;
+  const query = {
+    service,
+    operation,
+    error: error ? "true" : undefined,
+    min_duration_ms: minMs,
+    max_duration_ms: maxMs,
+    start: options.start ?? sinceStart(options.since),
+    end,
+    ...labels(options.label),
+  };
+  const rows = await newest(console, "/query/traces/search", query, rowLimit(options.limit));
+  if (rows.length === 0) console.note("nothing in this range; --since 24h looks further back");
+  if (console.json) for (const row of rows) console.world.stdout.write(`${JSON.stringify(row)}\n`);
+  else if (rows.length > 0) console.print(rows, TRACE_COLUMNS);
+}
+
+async function showTrace(console: Console, id: string, limit: number): Promise<void> {
+  if (!/^[0-9a-f]{32}$/i.test(id)) throw new Problem(`${id}: a trace has 32 hex digits; \`atherops traces search\` finds some`);
+  const { stdout } = console.world;
+  const client = console.client();
+  const spans: TraceSpan[] = [];
+  let next: string | undefined = `/query/traces/${id}`;
+  while (next !== undefined && spans.length < limit) {
+    const page: Awaited<ReturnType<typeof client.page>> = await client.page(next);
+    spans.push(...(page.rows as unknown as TraceSpan[]));
+    next = page.next;
+  }
+  const shown = spans.slice(0, limit);
+  if (console.json) for (const span of shown) stdout.write(`${JSON.stringify(span)}\n`);
+  else stdout.write(`${waterfall(shown, (stdout as { columns?: number }).columns ?? DEFAULT_COLUMNS).join("\n")}\n`);
+  if (next !== undefined || spans.length > limit) console.note(`only the first ${limit} spans; --limit shows more`);
+}
