@@ -1,0 +1,61 @@
+// Loaded into a backend before its program (`node --import`): counts the statements that it makes on its accounts store, by what they are
+// for, and writes the counts to the file FLEET_STATEMENTS, twice a second. It changes nothing of them. Both drivers are wrapped where a
+// statement leaves: SQLite's where it is told to the store's thread, PostgreSQL's where a client is asked.
+import { renameSync, writeFileSync } from "node:fs";
+import { isMainThread, Worker } from "node:worker_threads";
+
+export interface StatementCounts {
+  /** When they were written, of a clock that counts from no particular time. */
+  readonly ms: number;
+  readonly counts: Readonly<Record<string, number>>;
+}
+
+const WRITE_MS = 500;
+/** The first that fits. */
+const KINDS: readonly [kind: string, words: RegExp][] = [
+  ["begin and commit", /^\s*(begin|commit|rollback|start transaction)/i],
+  ["what has changed", /\bknown\.key\b/],
+  ["look-ups", /select .* from "(api_keys|users|read_tokens)" where "(key_hash|id)" in/i],
+  ["first uses", /update "api_keys" set "first_used_at"/],
+  ["keys, users and tokens, else", /\b(api_keys|users|read_tokens|install_tokens|orgs)\b/],
+  ["heartbeats", /\b(clusters|cluster_nodes|hosts)\b/],
+  ["rules", /\b(rules|rule_sets)\b/],
+  ["else", /./],
+];
+const counts: Record<string, number> = {};
+
+function count(text: unknown): void {
+  if (typeof text !== "string") return;
+  const kind = KINDS.find(([, words]) => words.test(text))?.[0] ?? "else";
+  counts[kind] = (counts[kind] ?? 0) + 1;
+}
+
+type Call = (this: unknown, ...args: unknown[]) => unknown;
+
+function counted(prototype: object, name: string, textOf: (first: unknown) => unknown): void {
+  const made = Reflect.get(prototype, name) as Call;
+  Reflect.set(prototype, name, function (this: unknown, ...args: unknown[]): unknown {
+    count(textOf(args[0]));
+    return made.apply(this, args);
+  });
+}
+
+function sqlOf(message: unknown): unknown {
+  return (message as { sql?: unknown } | undefined)?.sql;
+}
+
+function textOf(query: unknown): unknown {
+  return typeof query === "string" ? query : (query as { text?: unknown } | undefined)?.text;
+}
+
+const file = process.env["FLEET_STATEMENTS"];
+if (isMainThread && file !== undefined) {
+  counted(Worker.prototype, "postMessage", sqlOf);
+  if (process.env["DATABASE_URL"]) counted((await import("pg")).default.Client.prototype, "query", textOf);
+  const write = (): void => {
+    writeFileSync(`${file}.draft`, JSON.stringify({ ms: performance.now(), counts } satisfies StatementCounts));
+    renameSync(`${file}.draft`, file);
+  };
+  write();
+  setInterval(write, WRITE_MS).unref();
+}
