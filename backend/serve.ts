@@ -24,7 +24,7 @@ import { registerIngestRoutes } from "./ingest/routes.ts";
 import { openOtlpDecoder } from "./ingest/otlp-decoder.ts";
 import { createOtlpIngest } from "./ingest/otlp-ingest.ts";
 import { createLog } from "./observability/log.ts";
-import { threadKernel } from "./otlp/fast-decode.ts";
+import { kernelProblem, threadKernel } from "./otlp/fast-decode.ts";
 import { registerLogRoutes } from "./logs/routes.ts";
 import { createExpositionIngest } from "./ingest/exposition-ingest.ts";
 import { registerMetricsRoutes } from "./metrics/routes.ts";
@@ -107,7 +107,10 @@ async function openApi(
 ): Promise<void> {
   const { settings, log, stack, ownMetrics, guards, metrics, stopping } = running;
   if (!threadKernel())
-    log.warn("the decoders' kernel is not there, logs and traces cost several times as much: node hack/kernel.mjs makes it");
+    log.warn(
+      { err: kernelProblem() },
+      "the decoders' kernel is not there, logs and traces cost several times as much: node hack/kernel.mjs makes it",
+    );
   const decoder = stack.use(openOtlpDecoder());
   const app = await createApp({ ...appOptions(running), openApiTitle: "AtherOps telemetry API" });
   registerIngestRoutes(app, {

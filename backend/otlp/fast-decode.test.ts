@@ -269,3 +269,8 @@ it("what is not UTF-8 is left to the other decoder, and refused there", () => {
   expect(fast("logs", body)).toBeUndefined();
   expect(() => decodeNow({ signal: "logs", body, context: CONTEXT })).toThrow(ApiError);
 });
+
+it("a kernel of other sources is refused when it is opened, not by a sender's body", () => {
+  const empty = Buffer.from([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0]);
+  expect(() => new Kernel(empty)).toThrow("the kernel was compiled of other sources: it has no decode");
+});

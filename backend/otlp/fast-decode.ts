@@ -62,6 +62,22 @@ interface Exports {
   write(signal: number, section: number, at: number, firstId: bigint): number;
 }
 
+const EXPORTS = [
+  "decode",
+  "droppedRows",
+  "inputAt",
+  "operation",
+  "operations",
+  "rowsAt",
+  "rowsBytes",
+  "sectionDay",
+  "sectionRows",
+  "sections",
+  "streamLengthsAt",
+  "untimedRows",
+  "write",
+] as const satisfies readonly (keyof Exports)[];
+
 /** What is used of the global, of which Node's types say nothing. */
 interface Memory {
   readonly buffer: ArrayBuffer;
@@ -72,7 +88,6 @@ interface WebAssemblyApi {
   Module: new (bytes: Uint8Array) => object;
   Instance: new (module: object, imports: object) => { readonly exports: unknown };
   RuntimeError: new () => Error;
-  CompileError: new () => Error;
 }
 const api = (globalThis as unknown as { WebAssembly: WebAssemblyApi }).WebAssembly;
 
@@ -114,6 +129,8 @@ export class Kernel {
       number: (at: number, length: number) => this.#writeNumber(at, length),
     };
     this.#exports = new api.Instance(new api.Module(bytes), { env: { memory }, host }).exports as Exports;
+    const missing = EXPORTS.find((name) => typeof this.#exports[name] !== "function");
+    if (missing) throw new Error(`the kernel was compiled of other sources: it has no ${missing}`);
     this.#memory = memory;
   }
 
@@ -158,6 +175,8 @@ export class Kernel {
   #rows(signal: KernelSignal, context: Context): KernelRows {
     const exports = this.#exports;
     const senderBytes = bytesOf(senderCells({ ...context, bodyHash: "0" }));
+    // Now, when there is another way: `take` needs no more.
+    this.#needs(exports.rowsAt() + exports.rowsBytes());
     let accepted = 0;
     for (let section = 0; section < exports.sections(); section += 1) accepted += exports.sectionRows(section);
     return {
@@ -212,7 +231,6 @@ export class Kernel {
     const exports = this.#exports;
     const count = exports.sectionRows(section);
     const at = exports.rowsAt();
-    this.#needs(at + exports.rowsBytes());
     const length = exports.write(SIGNALS[signal], section, at, firstId);
     const bytes = new Uint8Array(bytesOf(sender) * count + length);
     const streamLengths: number[] = [];
@@ -259,15 +277,22 @@ function repeat(bytes: Uint8Array, cell: Uint8Array): void {
 
 let ofThread: Kernel | undefined;
 let isTried = false;
+let problem: unknown;
 
-/** This thread's kernel; undefined where it was not compiled, or the processor cannot run it. */
+/** This thread's kernel; undefined where it cannot be had: it was not compiled, or the processor or the memory do not allow it. */
 export function threadKernel(): Kernel | undefined {
   if (isTried) return ofThread;
   isTried = true;
   try {
     ofThread = new Kernel(readFileSync(KERNEL_FILE));
   } catch (error) {
-    if ((error as { code?: string }).code !== "ENOENT" && !(error instanceof api.CompileError)) throw error;
+    // Safe: the TypeScript decoder takes every body, and the program tells of it when it starts.
+    problem = error;
   }
   return ofThread;
+}
+
+/** Why this thread has none. */
+export function kernelProblem(): unknown {
+  return problem;
 }
