@@ -115,6 +115,7 @@ test("a damaged backup is refused by the name of the file, and DATA_DIR stays em
     ["lost", (at) => rmSync(join(at, "data", "secrets", "master-key")), "secrets/master-key is missing"],
     ["added", (at) => writeFileSync(join(at, "data", "more"), ""), "more was not part of it"],
     ["manifest", (at) => writeFileSync(join(at, "manifest.json"), "{"), "cannot be read by this version"],
+    ["list", (at) => writeFileSync(join(at, "manifest.json"), '{"format":1}'), "cannot be read by this version"],
   ];
   for (const [name, damage, message] of damages) {
     const at = join(folder, name);
@@ -183,6 +184,9 @@ test("of backups that are named by the time the newest are kept, and what is cut
   mkdirSync(join(into, "atherops-2026-11-23T060000Z"));
   mkdirSync(join(into, ".atherops-2026-11-23T060000Z.partial", "data"), { recursive: true });
   mkdirSync(join(into, "somebody's"));
+  await expect(restore(installation("second").settings, into)).rejects.toThrow(
+    `name one, such as the newest, ${join(into, names[2] ?? "")}`,
+  );
   expect(newestMs(into)).toBe(Date.parse("2026-11-22T06:00:00Z"));
   expect(await prune(into, 3, names[2] ?? "")).toEqual([]);
   expect(await prune(into, 2, names[0] ?? "")).toEqual([names[1]]);

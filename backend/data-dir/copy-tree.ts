@@ -1,11 +1,12 @@
 // Copies folders, files and symbolic links as they are, and tells what was written. Invariant: what it has answered for is on the disk,
 // names included, and was read back; memory does not grow with what is copied, its list of names apart.
 import { createHash } from "node:crypto";
-import { constants, createReadStream, type Stats } from "node:fs";
+import { constants, type Stats } from "node:fs";
 import { chmod, copyFile, lstat, mkdir, open, readdir, readlink, realpath, rm, statfs, symlink, utimes } from "node:fs/promises";
 import { dirname, join, sep } from "node:path";
-import { pipeline } from "node:stream/promises";
 import { folderSynced } from "../../agent/common/durable-file.ts";
+
+const BUFFER_BYTES = 1024 * 1024;
 
 export type Entry = { folder: true; mode: number } | { link: string } | { bytes: number; sha256: string; mode: number };
 
@@ -54,9 +55,12 @@ export async function sizeOf(pieces: readonly Piece[]): Promise<Size> {
 export async function copyPieces(pieces: readonly Piece[], target: string, signal?: AbortSignal): Promise<Entries> {
   const entries: Entries = {};
   const folders = new Map<string, number>();
+  // One for all files: those of a stream each would be more than all else that this process has.
+  const buffer = Buffer.allocUnsafeSlow(BUFFER_BYTES);
   await mkdir(target, { recursive: true });
   for (const piece of pieces)
-    for await (const { source, path, stat } of walk(piece)) {
+    for await (const found of walk(piece)) {
+      const { path, stat } = found;
       signal?.throwIfAborted();
       const to = join(target, path);
       if (stat.isDirectory()) {
@@ -66,7 +70,7 @@ export async function copyPieces(pieces: readonly Piece[], target: string, signa
         continue;
       }
       await mkdir(dirname(to), { recursive: true });
-      const entry = await unlessGone(() => copyOne(source, to, stat, piece.mode ?? stat.mode & 0o777));
+      const entry = await unlessGone(() => copyOne(found, to, { mode: piece.mode ?? stat.mode & 0o777, buffer }));
       if (entry) entries[path] = entry;
     }
   // Last, and from below: one that cannot be written could not be filled.
@@ -129,7 +133,7 @@ async function* below(piece: Piece, source: string, path: string): AsyncGenerato
   }
 }
 
-async function copyOne(source: string, target: string, stat: Stats, mode: number): Promise<Entry> {
+async function copyOne({ source, stat }: Found, target: string, { mode, buffer }: { mode: number; buffer: Buffer }): Promise<Entry> {
   if (stat.isSymbolicLink()) {
     const link = await readlink(source);
     await symlink(link, target);
@@ -138,15 +142,21 @@ async function copyOne(source: string, target: string, stat: Stats, mode: number
   await copyFile(source, target, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
   await chmod(target, mode);
   await utimes(target, stat.atime, stat.mtime);
-  return { ...(await syncedHash(target)), mode };
+  return { ...(await syncedHash(target, buffer)), mode };
 }
 
-async function syncedHash(path: string): Promise<{ bytes: number; sha256: string }> {
+async function syncedHash(path: string, buffer: Buffer): Promise<{ bytes: number; sha256: string }> {
   const hash = createHash("sha256");
-  await pipeline(createReadStream(path), hash);
   await using handle = await open(path, "r");
+  let bytes = 0;
+  for (;;) {
+    const { bytesRead } = await handle.read(buffer, 0, buffer.length, bytes);
+    if (bytesRead === 0) break;
+    hash.update(buffer.subarray(0, bytesRead));
+    bytes += bytesRead;
+  }
   await handle.sync();
-  return { bytes: (await handle.stat()).size, sha256: hash.digest("hex") };
+  return { bytes, sha256: hash.digest("hex") };
 }
 
 async function unlessGone<T>(look: () => Promise<T>): Promise<T | undefined> {

@@ -43,7 +43,9 @@ export async function askForHold(dataDir: string): Promise<Hold | undefined> {
 }
 
 async function connected(dataDir: string): Promise<Socket | undefined> {
-  await using place = await socketIn(dataDir);
+  // A folder that this user cannot read is told of by whoever locks it.
+  await using place = await socketIn(dataDir).catch(() => undefined);
+  if (!place) return undefined;
   const socket = connect(place.path);
   try {
     await once(socket, "connect");

@@ -29,7 +29,7 @@ export async function readManifest(folder: string): Promise<Manifest> {
   });
   try {
     const manifest = JSON.parse(text) as Manifest;
-    if (manifest.format === FORMAT) return manifest;
+    if (manifest.format === FORMAT && typeof manifest.entries === "object") return manifest;
   } catch {
     // Told below, like an unknown format.
   }

@@ -7,6 +7,7 @@ import { folderSynced } from "../../agent/common/durable-file.ts";
 import { SettingsError, type Settings } from "../settings.ts";
 import { StartError } from "../startup-error.ts";
 import { isData } from "./backup.ts";
+import { finished } from "./backup-series.ts";
 import { copyPieces, freeBytes, sharesBlocks } from "./copy-tree.ts";
 import { lockDataDir } from "./lock.ts";
 import { checkSame, type Manifest, readManifest, totalOf } from "./manifest.ts";
@@ -30,6 +31,8 @@ export async function restore(
   { freeBytes: ask = freeBytes }: { freeBytes?: typeof freeBytes } = {},
 ): Promise<Restored> {
   const { dataDir } = settings;
+  const newest = finished(folder).at(-1);
+  if (newest !== undefined) throw new SettingsError(`${folder} has several backups: name one, such as the newest, ${join(folder, newest)}`);
   const manifest = await readManifest(folder);
   await using _lock = await lockDataDir(dataDir);
   const draft = join(dataDir, ".restoring");
