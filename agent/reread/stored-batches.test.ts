@@ -224,5 +224,11 @@ describe("what is kept", () => {
     stored.collectorStarts();
     stored.add(read());
     expect(existsSync(folder)).toBe(false);
+    mkdirSync(join(folder, "checkpoints"), { recursive: true });
+    pass(10_000);
+    stored.add(read());
+    reopen();
+    starts();
+    expect(stored.has(read())).toBe(true);
   });
 });

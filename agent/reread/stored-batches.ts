@@ -210,7 +210,7 @@ export class StoredBatches implements Disposable {
     }
     const rememberedMs = this.#rememberedMs();
     for (const [key, readAtMs] of this.#stored) if (!this.#mayBeReadAgain(readAtMs, rememberedMs)) this.#stored.delete(key);
-    if (isSettled || this.#lines > this.#stored.size + SPARE_LINES) this.#rewrite();
+    if (isSettled || this.#file === undefined || this.#lines > this.#stored.size + SPARE_LINES) this.#rewrite();
   }
 
   #rewrite(): void {
