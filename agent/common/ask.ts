@@ -18,11 +18,17 @@ export async function ask(
   signal.throwIfAborted();
   const { promise, resolve, reject } = Promise.withResolvers<Asked>();
   const failed = (error: unknown): void => reject(signal.aborted ? signal.reason : error);
-  request(url, { signal, headers: { ...headers }, agent: false }, (answer) => {
+  const asked = request(url, { headers: { ...headers }, agent: false }, (answer) => {
     const status = answer.statusCode ?? 0;
     text(answer).then((all) => resolve({ status, ok: status >= 200 && status < 300, text: all }), failed);
-  })
-    .on("error", failed)
-    .end();
-  return await promise;
+  });
+  asked.on("error", failed).end();
+  // Not as an option of the request: a signal that aborts after the answer would make an error, and its trace, of each.
+  const abort = (): void => void asked.destroy();
+  signal.addEventListener("abort", abort);
+  try {
+    return await promise;
+  } finally {
+    signal.removeEventListener("abort", abort);
+  }
 }
