@@ -42,6 +42,7 @@ export class TelemetryAtFirstUse implements Telemetry, AsyncDisposable {
     query: async (...asked) => (await this.#get()).logStore.query(...asked),
     histogram: async (...asked) => (await this.#get()).logStore.histogram(...asked),
     fields: async (...asked) => (await this.#get()).logStore.fields(...asked),
+    tail: async (...asked) => (await this.#get()).logStore.tail(...asked),
   };
 
   readonly spanStore: SpanStore = {

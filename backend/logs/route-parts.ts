@@ -2,12 +2,15 @@
 import type { Guards } from "../auth/request-identity.ts";
 import type { Answers } from "../http/answers.ts";
 import type { LogStore } from "./store.ts";
+import type { TailTimes } from "./tail-stream.ts";
 
 export interface LogRouteOptions {
   store: Omit<LogStore, "insert">;
   answers: Answers;
   guards: Pick<Guards, "reader">;
   now?: () => Date;
+  /** Bounds of tails that are not those of production. */
+  tails?: Partial<TailTimes> & { perOrg?: number; inAll?: number };
 }
 
 /** Of a record, as it is answered. */

@@ -5,6 +5,7 @@ import { PAGE_PARAMETERS, type PageParameters, readPage } from "../query/page.ts
 import { READERS } from "../http/openapi.ts";
 import { registerCountRoutes } from "./counts-routes.ts";
 import { filterSchema, readFilter } from "./filter-parameters.ts";
+import { registerTailRoute } from "./tail-routes.ts";
 import { LOG_SCHEMA, type LogRouteOptions } from "./route-parts.ts";
 
 const QUERY_SCHEMA = filterSchema(PAGE_PARAMETERS);
@@ -12,6 +13,7 @@ const QUERY_SCHEMA = filterSchema(PAGE_PARAMETERS);
 export function registerLogRoutes(app: FastifyInstance, options: LogRouteOptions): void {
   const { store, answers, guards, now = () => new Date() } = options;
   registerCountRoutes(app, options);
+  registerTailRoute(app, options);
   app.get<{ Querystring: PageParameters }>(
     "/query/logs",
     {

@@ -7,9 +7,11 @@ import type { OtlpBatch } from "../otlp/rows.ts";
 import type { QueryOptions } from "../admission/in-turn.ts";
 import { askPage } from "../query/found-page.ts";
 import type { Found, Page } from "../query/page.ts";
+import { Arrivals } from "./arrivals.ts";
 import { fields, histogram, type RangeFilter } from "./counts.ts";
 import { LOG_COLUMNS } from "./decode.ts";
 import { blockRowsOf, type RecordFilter, recordConditions, refusePattern } from "./filter.ts";
+import { type Arrived, Tail } from "./tail.ts";
 
 export interface LogFilter extends Page, RecordFilter {}
 
@@ -38,6 +40,17 @@ export interface LogStore {
   histogram(orgId: string, filter: RangeFilter, buckets: number, options?: QueryOptions): Promise<Buffer>;
   /** JSON of the fields and values of the newest records. Throws as `query` does. */
   fields(orgId: string, filter: RangeFilter, options?: QueryOptions): Promise<Buffer>;
+  /** What arrives after this id, or from now on. */
+  tail(orgId: string, filter: RecordFilter, after: bigint | undefined, nowMs: number): Promise<LogTail>;
+}
+
+export interface LogTail {
+  /** True: other processes may store records that nobody tells of here. */
+  readonly isShared: boolean;
+  /** Calls back after each insert of this process. */
+  readonly listen: (told: () => void) => Disposable;
+  /** Throws as `query` does. */
+  readonly next: (options: QueryOptions, nowMs: number) => Promise<Arrived>;
 }
 
 const LOG_FIELDS = sql`time AS timestamp, level, source, message, labels, host_id, node, trace_id, span_id, severity_number, scope_name AS scope`;
@@ -46,6 +59,7 @@ const LOG_SIZES = sql`level, source, message, labels, host_id, node, scope_name`
 export class ClickHouseLogStore implements LogStore, AsyncDisposable {
   readonly #clickhouse: ClickHouse;
   readonly #writer: OnceWriter;
+  readonly #arrivals = new Arrivals();
 
   private constructor(clickhouse: ClickHouse, writer: OnceWriter) {
     this.#clickhouse = clickhouse;
@@ -59,6 +73,7 @@ export class ClickHouseLogStore implements LogStore, AsyncDisposable {
 
   async insert(batch: OtlpBatch): Promise<void> {
     await this.#writer.write(batch);
+    this.#arrivals.tell(batch.orgId);
   }
 
   async query(orgId: string, filter: LogFilter, options: QueryOptions = {}): Promise<Found> {
@@ -78,6 +93,15 @@ export class ClickHouseLogStore implements LogStore, AsyncDisposable {
 
   fields(orgId: string, filter: RangeFilter, options: QueryOptions = {}): Promise<Buffer> {
     return this.#read(orgId, filter, options, (ask) => fields(ask, orgId, filter));
+  }
+
+  async tail(orgId: string, filter: RecordFilter, after: bigint | undefined, nowMs: number): Promise<LogTail> {
+    const tail = new Tail(orgId, filter, LOG_FIELDS, after, nowMs);
+    return {
+      isShared: this.#clickhouse.shared,
+      listen: (told) => this.#arrivals.listen(orgId, told),
+      next: (options, atMs) => this.#read(orgId, filter, options, (ask) => tail.next(ask, atMs)),
+    };
   }
 
   async #read<T>(orgId: string, filter: RecordFilter, options: QueryOptions, work: (ask: Ask) => Promise<T>): Promise<T> {

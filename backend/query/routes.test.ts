@@ -61,7 +61,12 @@ describe("the query routes", () => {
       },
     });
     const answers = new Answers();
-    registerLogRoutes(app, { store: { ...remember([row]), histogram: neverAsked, fields: neverAsked }, answers, guards, now: () => NOW });
+    registerLogRoutes(app, {
+      store: { ...remember([row]), histogram: neverAsked, fields: neverAsked, tail: neverAsked },
+      answers,
+      guards,
+      now: () => NOW,
+    });
     registerTraceRoutes(app, {
       store: { ...remember([]), ...OTHER_QUESTIONS },
       answers,

@@ -41,7 +41,7 @@ const withToken = (token: string): string[] => [`Bearer ${token}`, `Basic ${Buff
 test("a read token, as a bearer or as a password, gets what a session gets where it may read, and 403 where a role is asked for", async () => {
   const check = async (origin: string, rows: readonly Row[]): Promise<void> => {
     for (const row of rows.filter(({ auth }) => !["none", "signed", "install token"].includes(auth))) {
-      const path = withId(row.path);
+      const path = `${withId(row.path)}${row.neverEnds ? "?no=parameter" : ""}`;
       const body = row.method === "GET" || row.method === "DELETE" || row.auth === "reader" ? undefined : {};
       const session = row.auth === "reader" ? await call(row.method, `${origin}${path}`, { bearer: red.token }) : undefined;
       for (const authorization of withToken(readTokens[0])) {

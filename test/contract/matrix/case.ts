@@ -19,6 +19,8 @@ export interface Row {
   auth: Auth;
   /** Of a signed route: keys it takes. */
   kinds?: ("cluster" | "host" | "direct")[];
+  /** Its answer is a stream: where only its status counts, it is asked for what it refuses. */
+  neverEnds?: boolean;
   cases: () => Case[];
 }
 

@@ -175,6 +175,16 @@ export const TELEMETRY_ROWS: Row[] = [
       ...filterCases(path),
     ],
   })),
+  {
+    method: "GET",
+    path: "/query/logs/tail",
+    auth: "reader",
+    neverEnds: true,
+    cases: () => [
+      asUser("an unknown parameter", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/logs/tail?limit=1"),
+      asUser("no regular expression", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/logs/tail?regex=("),
+    ],
+  },
   { method: "GET", path: "/query/logs", auth: "reader", cases: () => [...queryCases("/query/logs"), ...filterCases("/query/logs")] },
   ...(["GET", "POST"] as const).flatMap((method): Row[] =>
     [
