@@ -1,6 +1,6 @@
 // What a regular expression of a query may cost. The engine looks at the clock between granules of rows only, which may have 10 MiB of
 // messages, and RE2 may take time for each byte that grows with the expression: 4 µs where a hundred of its parts stand for several
-// characters, 30 µs for three thousand repeated ones. Invariant: what is let through takes less than a minute for a granule, and sees no
+// characters, 30 µs for three thousand repeated ones. Invariant: what is let through takes some 20 s for a granule at most, and sees no
 // more than MATCHED_BYTES of a message, of which one may have 32 MiB.
 import { ApiError } from "../errors.ts";
 
@@ -11,7 +11,7 @@ export const MATCHED_ROWS = 2048;
 /** Characters of all expressions of a query together. */
 export const MOST_CHARACTERS = 1000;
 /** Of all together: their parts that stand for several characters or are repeated, each as often as it is repeated. */
-export const MOST_STEPS = 100;
+export const MOST_STEPS = 50;
 /** A class of Unicode is as many ranges of bytes. */
 const UNICODE_CLASS = 50;
 /** As the engine repeats. */
