@@ -157,7 +157,7 @@ describe("against the engine's own parser", () => {
         taken += 1;
         expect([expression, text, whyNoAlert(expression) !== undefined || canAlert(text, folded)]).toEqual([expression, text, true]);
       }),
-      { numRuns: 1000 },
+      { numRuns: 4000 },
     );
     expect(taken).toBeGreaterThan(50);
   });
