@@ -1,5 +1,6 @@
 // An OTLP/JSON document: resources, their scopes, their records. Invariant: a resource stands before its scopes and a scope before its
 // records, or the kernel gives up; each part is bounded, so that whatever the host's decoder would call too large is left to it.
+import { textInto } from "./fields";
 import {
   blanks,
   CLOSE_ARRAY,
@@ -13,10 +14,7 @@ import {
   open,
   OPEN_ARRAY,
   OPEN_OBJECT,
-  optionalString,
   skip,
-  textAt,
-  textLength,
 } from "./json";
 import { attributes, endResource, OF_SCOPE, readResource, startResource } from "./labels";
 import { logRecord } from "./logs";
@@ -44,7 +42,7 @@ export const SPANS: i32 = 1;
 const MOST_BYTES: usize = 256 * 1024;
 /** Resources and scopes; the host's decoder takes more. */
 const MOST_PARTS: u32 = 10000;
-/** A scope: name and version, each an address and a length. */
+/** A scope: the places of its name and its version. */
 const SCOPE_BYTES: u32 = 16;
 
 let signal: i32 = 0;
@@ -138,14 +136,10 @@ function readScope(at: usize, scope: usize): usize {
     at = name(at);
     if (isName(nameAt, nameLength)) {
       seen = once(seen, 1);
-      at = optionalString(at);
-      store<u32>(scope, textAt);
-      store<u32>(scope, textLength, 4);
+      at = textInto(at, scope);
     } else if (isVersion(nameAt, nameLength)) {
       seen = once(seen, 2);
-      at = optionalString(at);
-      store<u32>(scope, textAt, 8);
-      store<u32>(scope, textLength, 12);
+      at = textInto(at, scope + 8);
     } else if (isAttributes(nameAt, nameLength)) {
       seen = once(seen, 4);
       at = attributes(at, OF_SCOPE);

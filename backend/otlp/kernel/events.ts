@@ -1,11 +1,11 @@
 // Events and links of a span as JSON, as backend/traces/decode.ts makes them. An entry of the index holds the parts, each where the
 // document had it; `putEvents` and `putLinks` put them together. Invariant: lengths are known before anything is put.
+import { idInto, idLength, placeText, SPAN_DIGITS, TRACE_DIGITS } from "./fields";
 import {
   CLOSE_ARRAY,
   CLOSE_OBJECT,
   COLON,
   COMMA,
-  hexId,
   integer,
   isNull,
   name,
@@ -23,7 +23,7 @@ import {
   unsigned,
   unsigned32,
 } from "./json";
-import { copy, KEY_STACK, refuse, take, UNUSUAL } from "./memory";
+import { KEY_STACK, putBytes, refuse, take, UNUSUAL } from "./memory";
 import {
   isAttributes,
   isDroppedAttributesCount,
@@ -39,7 +39,7 @@ import {
 import { ARRAY, kindOf, MAP, scalar, STRING } from "./value";
 import { KEY_BYTES, keyJson, startWriting, write, writeString, writeText, written } from "./writer";
 
-/** Two strings or ids, then the attributes; each an address and a length. */
+/** The places of two texts, or of two ids and a text, then that of the attributes. */
 const PART_BYTES: u32 = 24;
 
 /** `""`, `{}`, `0` */
@@ -86,22 +86,17 @@ function countPart(bytes: u32): void {
   parts++;
 }
 
-function setPart(entry: usize, at: usize, length: u32): void {
-  store<u32>(entry, at);
-  store<u32>(entry, length, 4);
-}
-
 function event(at: usize, entry: usize): usize {
   let seen: u32 = 0;
-  setPart(entry, NO_TIME, 1);
-  setPart(entry + 8, EMPTY_TEXT, 2);
-  setPart(entry + 16, EMPTY_MAP, 2);
+  placeText(entry, NO_TIME, 1);
+  placeText(entry + 8, EMPTY_TEXT, 2);
+  placeText(entry + 16, EMPTY_MAP, 2);
   for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
     at = name(at);
     if (isTimeUnixNano(nameAt, nameLength)) {
       seen = once(seen, 1);
       at = unsigned(at);
-      if (integer != 0) setPart(entry, textAt, textLength);
+      if (integer != 0) placeText(entry, textAt, textLength);
     } else if (isName(nameAt, nameLength)) {
       seen = once(seen, 2);
       at = textJson(at, entry + 8);
@@ -121,18 +116,16 @@ function link(at: usize, entry: usize): usize {
   let seen: u32 = 0;
   store<u32>(entry, 0);
   store<u32>(entry, 0, 4);
-  setPart(entry + 8, EMPTY_TEXT, 2);
-  setPart(entry + 16, EMPTY_MAP, 2);
+  placeText(entry + 8, EMPTY_TEXT, 2);
+  placeText(entry + 16, EMPTY_MAP, 2);
   for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
     at = name(at);
     if (isTraceId(nameAt, nameLength)) {
       seen = once(seen, 1);
-      at = hexId(at, 32);
-      if (textLength != 0) store<u32>(entry, textAt);
+      at = idInto(at, TRACE_DIGITS, entry);
     } else if (isSpanId(nameAt, nameLength)) {
       seen = once(seen, 2);
-      at = hexId(at, 16);
-      if (textLength != 0) store<u32>(entry, textAt, 4);
+      at = idInto(at, SPAN_DIGITS, entry + 4);
     } else if (isTraceState(nameAt, nameLength)) {
       seen = once(seen, 4);
       at = textJson(at, entry + 8);
@@ -147,16 +140,10 @@ function link(at: usize, entry: usize): usize {
       at = unsigned32(at);
     } else at = skip(at, 0);
   }
-  countPart(13 + traceLength(entry) + 13 + spanLength(entry) + 16 + load<u32>(entry, 12) + 14 + load<u32>(entry, 20) + 1);
+  countPart(
+    13 + idLength(entry, TRACE_DIGITS) + 13 + idLength(entry + 4, SPAN_DIGITS) + 16 + load<u32>(entry, 12) + 14 + load<u32>(entry, 20) + 1,
+  );
   return at + 1;
-}
-
-function traceLength(entry: usize): u32 {
-  return load<u32>(entry) == 0 ? 0 : 32;
-}
-
-function spanLength(entry: usize): u32 {
-  return load<u32>(entry, 4) == 0 ? 0 : 16;
 }
 
 /** A string, or null, as JSON. */
@@ -165,7 +152,7 @@ function textJson(at: usize, part: usize): usize {
   if (load<u8>(at) != QUOTE) refuse(UNUSUAL);
   startWriting(at);
   const end = writeString(at + 1);
-  setPart(part, at, <u32>(written - at));
+  placeText(part, at, <u32>(written - at));
   return end;
 }
 
@@ -184,7 +171,7 @@ function attributesJson(at: usize, part: usize): usize {
   }
   at++;
   write(CLOSE_OBJECT, at);
-  setPart(part, start, <u32>(written - start));
+  placeText(part, start, <u32>(written - start));
   return at;
 }
 
@@ -247,20 +234,15 @@ function valueJson(at: usize): usize {
   return at;
 }
 
-function put(to: usize, from: usize, length: u32): usize {
-  copy(to, from, length);
-  return to + length;
-}
-
 /** The JSON list of `count` events; `count` is not 0. */
 export function putEvents(to: usize, entry: usize, count: u32): usize {
   store<u8>(to, OPEN_ARRAY);
   for (let index: u32 = 0; index < count; index++) {
     if (index != 0) store<u8>(to, COMMA);
-    to = put(to + 1, TIME, 9);
-    to = put(to, load<u32>(entry), load<u32>(entry, 4));
-    to = put(to, NAME, 9);
-    to = put(to, load<u32>(entry, 8), load<u32>(entry, 12));
+    to = putBytes(to + 1, TIME, 9);
+    to = putBytes(to, load<u32>(entry), load<u32>(entry, 4));
+    to = putBytes(to, NAME, 9);
+    to = putBytes(to, load<u32>(entry, 8), load<u32>(entry, 12));
     to = putAttributes(to, entry);
     entry += PART_BYTES;
   }
@@ -273,12 +255,12 @@ export function putLinks(to: usize, entry: usize, count: u32): usize {
   store<u8>(to, OPEN_ARRAY);
   for (let index: u32 = 0; index < count; index++) {
     if (index != 0) store<u8>(to, COMMA);
-    to = put(to + 1, TRACE_ID, 13);
-    to = put(to, load<u32>(entry), traceLength(entry));
-    to = put(to, SPAN_ID, 13);
-    to = put(to, load<u32>(entry, 4), spanLength(entry));
-    to = put(to, TRACE_STATE, 16);
-    to = put(to, load<u32>(entry, 8), load<u32>(entry, 12));
+    to = putBytes(to + 1, TRACE_ID, 13);
+    to = putBytes(to, load<u32>(entry), idLength(entry, TRACE_DIGITS));
+    to = putBytes(to, SPAN_ID, 13);
+    to = putBytes(to, load<u32>(entry, 4), idLength(entry + 4, SPAN_DIGITS));
+    to = putBytes(to, TRACE_STATE, 16);
+    to = putBytes(to, load<u32>(entry, 8), load<u32>(entry, 12));
     to = putAttributes(to, entry);
     entry += PART_BYTES;
   }
@@ -287,8 +269,8 @@ export function putLinks(to: usize, entry: usize, count: u32): usize {
 }
 
 function putAttributes(to: usize, entry: usize): usize {
-  to = put(to, ATTRIBUTES, 14);
-  to = put(to, load<u32>(entry, 16), load<u32>(entry, 20));
+  to = putBytes(to, ATTRIBUTES, 14);
+  to = putBytes(to, load<u32>(entry, 16), load<u32>(entry, 20));
   store<u8>(to, CLOSE_OBJECT);
   return to + 1;
 }

@@ -1,7 +1,7 @@
-// The attributes of a resource and of its records, as backend/otlp/labels.ts joins them: entries of the index, (key, value), each an
-// address and a length. Invariants: reserved keys are no labels; a key that comes twice, or in resource and record, gives up.
+// The attributes of a resource and of its records, as backend/otlp/labels.ts joins them: entries of the index, (key, value).
+// Invariants: reserved keys are no labels; a key that comes twice, or in resource and record, gives up.
+import { placeText, putText } from "./fields";
 import {
-  blanks,
   CLOSE_ARRAY,
   CLOSE_OBJECT,
   COLON,
@@ -29,11 +29,11 @@ const KEY_START: u64 = 0x223a2279656b227b;
 const VALUE_START: u64 = 0x2265756c6176222c;
 const MOST_PROBES: u32 = 32;
 
-/** An entry of the index. */
+/** An entry of the index: the places of a key and its value. */
 export const ENTRY_BYTES: u32 = 16;
 
 /** Whose attributes are read. */
-export const OF_RESOURCE: i32 = 0;
+const OF_RESOURCE: i32 = 0;
 export const OF_RECORD: i32 = 1;
 /** Of a record whose `service.name` is no label. */
 export const OF_SPAN: i32 = 2;
@@ -41,10 +41,10 @@ export const OF_SPAN: i32 = 2;
 export const OF_SCOPE: i32 = 3;
 
 /** The attribute that was read last. */
-export let keyAt: usize = 0;
-export let keyLength: u32 = 0;
-export let valueAt: usize = 0;
-export let valueLength: u32 = 0;
+let keyAt: usize = 0;
+let keyLength: u32 = 0;
+let valueAt: usize = 0;
+let valueLength: u32 = 0;
 
 /** Slots of an older generation are empty. */
 let recordGeneration: u32 = 0;
@@ -141,10 +141,8 @@ function keep(owner: i32): void {
   const resourceSlot = slot;
   if (owner != OF_RESOURCE) find(RECORD_KEYS, recordGeneration, hash, keyAt, keyLength);
   const entry = take(ENTRY_BYTES);
-  store<u32>(entry, keyAt);
-  store<u32>(entry, keyLength, 4);
-  store<u32>(entry, valueAt, 8);
-  store<u32>(entry, valueLength, 12);
+  placeText(entry, keyAt, keyLength);
+  placeText(entry + 8, valueAt, valueLength);
   const free = owner == OF_RESOURCE ? resourceSlot : slot;
   store<u32>(free, owner == OF_RESOURCE ? resourceGeneration : recordGeneration);
   store<u32>(free, entry, 4);
@@ -187,7 +185,7 @@ export function mustBeNew(at: usize, length: u32): void {
 }
 
 // What is made of a resource: the bytes that each of its rows takes.
-export const RESOURCE_BYTES: u32 = 32;
+const RESOURCE_BYTES: u32 = 32;
 
 /** `service.name` as a column holds it, keys, values, and how many they are. */
 export function resourceService(resource: usize): usize {
@@ -257,8 +255,8 @@ export function endResource(): usize {
   let toValues = values;
   for (let index: u32 = 0; index < kept; index++) {
     const entry = entries + index * ENTRY_BYTES;
-    toKeys = putString(toKeys, load<u32>(entry), load<u32>(entry, 4));
-    toValues = putString(toValues, load<u32>(entry, 8), load<u32>(entry, 12));
+    toKeys = putText(toKeys, entry);
+    toValues = putText(toValues, entry + 8);
   }
   store<u32>(resource, service);
   store<u32>(resource, stringBytes(serviceLength), 4);

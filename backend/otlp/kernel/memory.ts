@@ -15,7 +15,7 @@ export function refuse(reason: i32): void {
 }
 
 /** Zeros behind the input: more than any one step reads ahead. */
-export const GUARD: u32 = 64;
+const GUARD: u32 = 64;
 
 /** Each slot: the generation that it belongs to, the address of an entry. */
 export const SLOTS: u32 = 512;
@@ -55,7 +55,7 @@ export function giveBack(at: usize): void {
 }
 
 /** Copies exactly `length` bytes that do not overlap. */
-export function copy(to: usize, from: usize, length: u32): void {
+function copy(to: usize, from: usize, length: u32): void {
   if (length >= 16) copyLong(to, from, length);
   else if (length >= 8) {
     const last = load<u64>(from + length - 8);
@@ -95,7 +95,7 @@ export function same(a: usize, b: usize, length: u32): bool {
   return true;
 }
 
-export function varintLength(value: u32): u32 {
+function varintLength(value: u32): u32 {
   return value < 0x80 ? 1 : value < 0x4000 ? 2 : value < 0x200000 ? 3 : value < 0x10000000 ? 4 : 5;
 }
 
@@ -109,11 +109,15 @@ export function putVarint(to: usize, value: u32): usize {
   return to + 1;
 }
 
-/** A string as a column holds it; returns behind it. */
-export function putString(to: usize, from: usize, length: u32): usize {
-  to = putVarint(to, length);
+/** Bytes as they are; returns behind them. */
+export function putBytes(to: usize, from: usize, length: u32): usize {
   copy(to, from, length);
   return to + length;
+}
+
+/** A string as a column holds it; returns behind it. */
+export function putString(to: usize, from: usize, length: u32): usize {
+  return putBytes(putVarint(to, length), from, length);
 }
 
 /** What `putString` writes. */

@@ -13,9 +13,6 @@ export const ROW_LABELS: usize = 28;
 export const ROW_LABEL_COUNT: usize = 32;
 export const ROW_BYTES: usize = 36;
 
-/** Labels of a record beyond so many stand behind those of its resource. */
-export const MOST_LABELS_FIRST: u32 = 16;
-
 /** The host's decoder refuses four times as much. */
 const MOST_ESTIMATED: u64 = 256 * 1024 * 1024;
 const DAY_S: u64 = 86400;
@@ -31,11 +28,11 @@ let streams: usize = 0;
 let sectionCount: u32 = 0;
 let firstRow: usize = 0;
 let lastRow: usize = 0;
-export let accepted: u32 = 0;
-export let tooOld: u32 = 0;
-export let tooFarAhead: u32 = 0;
-export let emptyIds: u32 = 0;
-export let untimed: u32 = 0;
+let accepted: u32 = 0;
+let tooOld: u32 = 0;
+let tooFarAhead: u32 = 0;
+let emptyIds: u32 = 0;
+let untimed: u32 = 0;
 
 let oldestS: f64 = 0;
 let newestS: f64 = 0;

@@ -1,9 +1,9 @@
 // A span → a row of the table spans, as backend/traces/decode.ts maps it; its columns are SPAN_COLUMNS behind those of the sender.
 import { events, links, parts, partsBytes, putEvents, putLinks } from "./events";
+import { idBytes, idInto, putId, putText, SPAN_DIGITS, textBytes, textInto, TRACE_DIGITS } from "./fields";
 import {
   CLOSE_OBJECT,
   enumeration,
-  hexId,
   integer,
   isNull,
   name,
@@ -13,30 +13,21 @@ import {
   once,
   open,
   OPEN_OBJECT,
-  optionalString,
   skip,
-  textAt,
-  textLength,
   unsigned,
   unsigned32,
 } from "./json";
 import {
-  attributes,
-  ENTRY_BYTES,
-  kept,
   keysBytes,
   OF_SPAN,
-  resourceKeys,
   resourceKeysBytes,
-  resourceLabels,
   resourceService,
   resourceServiceBytes,
-  resourceValues,
   resourceValuesBytes,
   startRecord,
   valuesBytes,
 } from "./labels";
-import { copy, giveBack, putString, putVarint, stringBytes, take, top } from "./memory";
+import { giveBack, putBytes, putString, putVarint, stringBytes, take, top } from "./memory";
 import {
   isAttributes,
   isCode,
@@ -58,37 +49,20 @@ import {
   isTraceState,
 } from "./names";
 import { addOperation, startOperations } from "./operations";
-import {
-  addRow,
-  count,
-  dropEmptyIds,
-  make,
-  MOST_LABELS_FIRST,
-  nextRow,
-  ROW_BYTES,
-  ROW_LABEL_COUNT,
-  ROW_LABELS,
-  ROW_RESOURCE,
-  ROW_SCOPE,
-  rowOrdinal,
-  rowTime,
-  stream,
-  total,
-} from "./rows";
+import { labelsInto, putLabels, startLabels } from "./row-labels";
+import { addRow, count, dropEmptyIds, make, nextRow, ROW_BYTES, ROW_RESOURCE, ROW_SCOPE, rowOrdinal, rowTime, stream, total } from "./rows";
+import { kindWord, statusWord, wordLength } from "./words";
 
 // A row goes on with addresses and lengths; no address where there is no id.
 const TRACE = ROW_BYTES;
 const SPAN = ROW_BYTES + 4;
 const PARENT = ROW_BYTES + 8;
 const NAME = ROW_BYTES + 12;
-const NAME_LENGTH = ROW_BYTES + 16;
 const KIND = ROW_BYTES + 20;
 const STATUS = ROW_BYTES + 24;
 const DURATION = ROW_BYTES + 28;
 const MESSAGE = ROW_BYTES + 36;
-const MESSAGE_LENGTH = ROW_BYTES + 40;
 const STATE = ROW_BYTES + 44;
-const STATE_LENGTH = ROW_BYTES + 48;
 const EVENTS = ROW_BYTES + 52;
 const EVENT_COUNT = ROW_BYTES + 56;
 const EVENTS_BYTES = ROW_BYTES + 60;
@@ -116,18 +90,6 @@ const ALL_LINKS = 14;
 /** Time, id, duration and number of attributes. */
 const FIXED_BYTES: u32 = 8 + 8 + 8 + 4;
 
-/** UNSPECIFIED, INTERNAL, SERVER, CLIENT, PRODUCER, CONSUMER, each in sixteen bytes with its length in the last. */
-const KINDS = memory.data<u8>([
-  0x55, 0x4e, 0x53, 0x50, 0x45, 0x43, 0x49, 0x46, 0x49, 0x45, 0x44, 0, 0, 0, 0, 11, 0x49, 0x4e, 0x54, 0x45, 0x52, 0x4e, 0x41, 0x4c, 0, 0, 0,
-  0, 0, 0, 0, 8, 0x53, 0x45, 0x52, 0x56, 0x45, 0x52, 0, 0, 0, 0, 0, 0, 0, 0, 0, 6, 0x43, 0x4c, 0x49, 0x45, 0x4e, 0x54, 0, 0, 0, 0, 0, 0, 0,
-  0, 0, 6, 0x50, 0x52, 0x4f, 0x44, 0x55, 0x43, 0x45, 0x52, 0, 0, 0, 0, 0, 0, 0, 8, 0x43, 0x4f, 0x4e, 0x53, 0x55, 0x4d, 0x45, 0x52, 0, 0, 0,
-  0, 0, 0, 0, 8,
-]);
-/** UNSET, OK, ERROR, each in eight bytes with its length in the last. */
-const STATUSES = memory.data<u8>([
-  0x55, 0x4e, 0x53, 0x45, 0x54, 0, 0, 5, 0x4f, 0x4b, 0, 0, 0, 0, 0, 2, 0x45, 0x52, 0x52, 0x4f, 0x52, 0, 0, 5,
-]);
-
 /** Before the first span of a body. */
 export function startSpans(): void {
   startOperations(NAME, KIND);
@@ -148,13 +110,13 @@ export function spanRecord(at: usize, resource: usize, scope: usize): usize {
     const length = nameLength;
     if (isTraceId(n, length)) {
       seen = once(seen, 1);
-      at = idInto(at, 32, row + TRACE);
+      at = idInto(at, TRACE_DIGITS, row + TRACE);
     } else if (isSpanId(n, length)) {
       seen = once(seen, 2);
-      at = idInto(at, 16, row + SPAN);
+      at = idInto(at, SPAN_DIGITS, row + SPAN);
     } else if (isParentSpanId(n, length)) {
       seen = once(seen, 4);
-      at = idInto(at, 16, row + PARENT);
+      at = idInto(at, SPAN_DIGITS, row + PARENT);
     } else if (isName(n, length)) {
       seen = once(seen, 8);
       at = textInto(at, row + NAME);
@@ -172,9 +134,7 @@ export function spanRecord(at: usize, resource: usize, scope: usize): usize {
       end = integer;
     } else if (isAttributes(n, length)) {
       seen = once(seen, 128);
-      store<u32>(row, top, ROW_LABELS);
-      at = attributes(at, OF_SPAN);
-      store<u32>(row, kept, ROW_LABEL_COUNT);
+      at = labelsInto(at, OF_SPAN, row);
       keysLength = keysBytes;
       valuesLength = valuesBytes;
     } else if (isStatus(n, length)) {
@@ -221,19 +181,6 @@ function counterOf(at: usize, length: u32): u32 {
   return isDroppedLinksCount(at, length) ? 32768 : 0;
 }
 
-function idInto(at: usize, length: u32, to: usize): usize {
-  at = hexId(at, length);
-  if (textLength != 0) store<u32>(to, textAt);
-  return at;
-}
-
-function textInto(at: usize, to: usize): usize {
-  at = optionalString(at);
-  store<u32>(to, textAt);
-  store<u32>(to, textLength, 4);
-  return at;
-}
-
 /** A status message, or null. */
 function status(at: usize, row: usize): usize {
   if (isNull(at)) return at + 4;
@@ -253,27 +200,27 @@ function status(at: usize, row: usize): usize {
 }
 
 function kindOf(row: usize): usize {
-  return KINDS + 16 * load<u32>(row + KIND);
+  return kindWord(load<u32>(row + KIND));
 }
 
 function statusOf(row: usize): usize {
-  return STATUSES + 8 * load<u32>(row + STATUS);
+  return statusWord(load<u32>(row + STATUS));
 }
 
 function measure(row: usize, resource: usize, scope: usize, keysLength: u32, valuesLength: u32, isKept: bool): void {
-  const trace: u32 = load<u32>(row + TRACE) == 0 ? 1 : 33;
-  const span: u32 = load<u32>(row + SPAN) == 0 ? 1 : 17;
-  const parent: u32 = load<u32>(row + PARENT) == 0 ? 1 : 17;
+  const trace = idBytes(row + TRACE, TRACE_DIGITS);
+  const span = idBytes(row + SPAN, SPAN_DIGITS);
+  const parent = idBytes(row + PARENT, SPAN_DIGITS);
   const service = resourceServiceBytes(resource);
-  const operation = stringBytes(load<u32>(row + NAME_LENGTH));
-  const kind: u32 = 1 + load<u8>(kindOf(row), 15);
-  const code: u32 = 1 + load<u8>(statusOf(row), 7);
-  const message = stringBytes(load<u32>(row + MESSAGE_LENGTH));
+  const operation = textBytes(row + NAME);
+  const kind = stringBytes(wordLength(kindOf(row)));
+  const code = stringBytes(wordLength(statusOf(row)));
+  const message = textBytes(row + MESSAGE);
   const keys = keysLength + resourceKeysBytes(resource);
   const values = valuesLength + resourceValuesBytes(resource);
-  const scopeName = stringBytes(load<u32>(scope, 4));
-  const scopeVersion = stringBytes(load<u32>(scope, 12));
-  const state = stringBytes(load<u32>(row + STATE_LENGTH));
+  const scopeName = textBytes(scope);
+  const scopeVersion = textBytes(scope + 8);
+  const state = textBytes(row + STATE);
   const ofEvents = stringBytes(load<u32>(row + EVENTS_BYTES));
   const ofLinks = stringBytes(load<u32>(row + LINKS_BYTES));
   const identity = trace + span + parent + service + operation + kind + code + message;
@@ -309,59 +256,41 @@ export function writeSpans(at: usize, rows: u32, firstId: u64): usize {
   let duration = (at = stream(at, total(KINDS_OF)));
   let code = (at = stream(at, rows * 8));
   let message = (at = stream(at, total(STATUSES_OF)));
-  let labels = (at = stream(at, total(MESSAGES)));
-  let keys = (at = stream(at, rows * 4));
-  let values = (at = stream(at, total(KEYS)));
+  const labels = (at = stream(at, total(MESSAGES)));
+  const keys = (at = stream(at, rows * 4));
+  const values = (at = stream(at, total(KEYS)));
   let scopeName = (at = stream(at, total(VALUES)));
   let scopeVersion = (at = stream(at, total(SCOPE_NAMES)));
   let state = (at = stream(at, total(SCOPE_VERSIONS)));
   let ofEvents = (at = stream(at, total(STATES)));
   let ofLinks = (at = stream(at, total(ALL_EVENTS)));
   const end = stream(at, total(ALL_LINKS));
+  startLabels(labels, keys, values);
   for (let row = nextRow(0); row != 0; row = nextRow(row)) {
     store<u64>(time, rowTime(row));
     time += 8;
     store<u64>(id, firstId + rowOrdinal(row));
     id += 8;
-    trace = putString(trace, load<u32>(row + TRACE), 32);
-    span = putString(span, load<u32>(row + SPAN), 16);
-    parent = putString(parent, load<u32>(row + PARENT), load<u32>(row + PARENT) == 0 ? 0 : 16);
-    operation = putString(operation, load<u32>(row + NAME), load<u32>(row + NAME_LENGTH));
-    kind = putString(kind, kindOf(row), load<u8>(kindOf(row), 15));
+    trace = putId(trace, row + TRACE, TRACE_DIGITS);
+    span = putId(span, row + SPAN, SPAN_DIGITS);
+    parent = putId(parent, row + PARENT, SPAN_DIGITS);
+    operation = putText(operation, row + NAME);
+    kind = putString(kind, kindOf(row), wordLength(kindOf(row)));
     store<u64>(duration, load<u64>(row + DURATION));
     duration += 8;
-    code = putString(code, statusOf(row), load<u8>(statusOf(row), 7));
-    message = putString(message, load<u32>(row + MESSAGE), load<u32>(row + MESSAGE_LENGTH));
+    code = putString(code, statusOf(row), wordLength(statusOf(row)));
+    message = putText(message, row + MESSAGE);
     const scope = load<u32>(row, ROW_SCOPE);
-    scopeName = putString(scopeName, load<u32>(scope), load<u32>(scope, 4));
-    scopeVersion = putString(scopeVersion, load<u32>(scope, 8), load<u32>(scope, 12));
-    state = putString(state, load<u32>(row + STATE), load<u32>(row + STATE_LENGTH));
+    scopeName = putText(scopeName, scope);
+    scopeVersion = putText(scopeVersion, scope + 8);
+    state = putText(state, row + STATE);
     ofEvents = putVarint(ofEvents, load<u32>(row + EVENTS_BYTES));
     if (load<u32>(row + EVENT_COUNT) != 0) ofEvents = putEvents(ofEvents, load<u32>(row + EVENTS), load<u32>(row + EVENT_COUNT));
     ofLinks = putVarint(ofLinks, load<u32>(row + LINKS_BYTES));
     if (load<u32>(row + LINK_COUNT) != 0) ofLinks = putLinks(ofLinks, load<u32>(row + LINKS), load<u32>(row + LINK_COUNT));
     const resource = load<u32>(row, ROW_RESOURCE);
-    copy(service, resourceService(resource), resourceServiceBytes(resource));
-    service += resourceServiceBytes(resource);
-
-    const own = load<u32>(row, ROW_LABEL_COUNT);
-    store<u32>(labels, own + resourceLabels(resource));
-    labels += 4;
-    // Those of the resource stand before many of the record, and behind few.
-    const resourceAt = own > MOST_LABELS_FIRST ? 0 : own;
-    let entry = load<u32>(row, ROW_LABELS);
-    for (let index: u32 = 0; index <= own; index++) {
-      if (index == resourceAt) {
-        copy(keys, resourceKeys(resource), resourceKeysBytes(resource));
-        keys += resourceKeysBytes(resource);
-        copy(values, resourceValues(resource), resourceValuesBytes(resource));
-        values += resourceValuesBytes(resource);
-      }
-      if (index == own) break;
-      keys = putString(keys, load<u32>(entry), load<u32>(entry, 4));
-      values = putString(values, load<u32>(entry, 8), load<u32>(entry, 12));
-      entry += ENTRY_BYTES;
-    }
+    service = putBytes(service, resourceService(resource), resourceServiceBytes(resource));
+    putLabels(row, 0);
   }
   return end;
 }
