@@ -26,7 +26,7 @@ const limits = { testTimeout: 300_000, hookTimeout: 300_000, pool: "forks" } as 
 
 export default defineConfig({
   test: {
-    // The decoders' kernel is compiled when it is not, or no more what its sources say.
+    // Kernels are compiled when they are not, or no more what their sources say.
     globalSetup: "hack/kernel.mjs",
     maxWorkers: workers,
     projects: [

@@ -24,6 +24,7 @@ import { registerIngestRoutes } from "./ingest/routes.ts";
 import { openOtlpDecoder } from "./ingest/otlp-decoder.ts";
 import { createOtlpIngest } from "./ingest/otlp-ingest.ts";
 import { createLog } from "./observability/log.ts";
+import { plainLines, plainLinesProblem } from "./metrics/plain-lines.ts";
 import { kernelProblem, threadKernel } from "./otlp/fast-decode.ts";
 import { registerLogRoutes } from "./logs/routes.ts";
 import { createExpositionIngest } from "./ingest/exposition-ingest.ts";
@@ -99,6 +100,18 @@ async function openBackups({ settings, secrets, stack, database, holdable, ownMe
   stack.use(scheduleBackups(backups, { command: [process.execPath, process.argv[1] ?? ""], log }));
 }
 
+/** Safe: what a kernel would do is done all the same. */
+function tellMissingKernels(log: Running["log"]): void {
+  const made = "node hack/kernel.mjs makes it";
+  if (!threadKernel())
+    log.warn({ err: kernelProblem() }, `the decoders' kernel is not there, logs and traces cost several times as much: ${made}`);
+  if (!plainLines())
+    log.warn(
+      { err: plainLinesProblem() },
+      `the kernel for exposition text is not there, judging metrics costs several times as much: ${made}`,
+    );
+}
+
 /** `alerting`: where /alerting/ is forwarded, when this installation has the role anywhere. */
 async function openApi(
   running: Running,
@@ -106,11 +119,7 @@ async function openApi(
   alerting: string | FastifyInstance | undefined,
 ): Promise<void> {
   const { settings, log, stack, ownMetrics, guards, metrics, stopping } = running;
-  if (!threadKernel())
-    log.warn(
-      { err: kernelProblem() },
-      "the decoders' kernel is not there, logs and traces cost several times as much: node hack/kernel.mjs makes it",
-    );
+  tellMissingKernels(log);
   const decoder = stack.use(openOtlpDecoder());
   const app = await createApp({ ...appOptions(running), openApiTitle: "AtherOps telemetry API" });
   registerIngestRoutes(app, {

@@ -28,8 +28,8 @@ async function main() {
   if (script === undefined) fail("usage: node hack/bootstrap.mjs SCRIPT.ts [ARGUMENTS]");
   await install();
   // Not imported above: it needs what was installed.
-  const { buildKernel } = await import("./kernel.mjs");
-  await buildKernel();
+  const { buildKernels } = await import("./kernel.mjs");
+  await buildKernels();
   runScript(await node24(), [script, ...args]);
 }
 

@@ -1,2 +1,4 @@
-export function buildKernel(): Promise<boolean>;
+/** Folders with sources, from the root. */
+export const KERNELS: readonly string[];
+export function buildKernels(): Promise<boolean>;
 export function setup(): Promise<void>;

@@ -1,7 +1,7 @@
-// Compiles the decoders' kernel, backend/otlp/kernel (AssemblyScript), to kernel.wasm beside that folder. Invariants: it is compiled when
-// its sources, its compiler or the flags are others than last time, and then within seconds; a half-written file never takes its place.
-// Plain JavaScript, for any Node >= 20: hack/bootstrap.mjs calls it before anything runs, vitest.config.ts before the tests, and
-// hack/bundle-backend.ts for the image.
+// Compiles the kernels (AssemblyScript), each folder to a .wasm of its name beside it. Invariants: one is compiled when its sources, its
+// compiler or the flags are others than last time, and then within seconds; a half-written file never takes its place.
+// Plain JavaScript, for any Node >= 20: hack/bootstrap.mjs calls it before anything runs, vitest.config.ts before the tests, and the
+// bundles before they are made.
 //
 //   node hack/kernel.mjs
 import { createHash } from "node:crypto";
@@ -10,49 +10,58 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
-const SOURCES = join(ROOT, "backend", "otlp", "kernel");
-const TARGET = `${SOURCES}.wasm`;
+/** Folders of sources. */
+export const KERNELS = ["backend/otlp/kernel", "backend/metrics/kernel"];
 const COMPILER = join(ROOT, "node_modules", "assemblyscript", "package.json");
 const FLAGS = ["-O3", "--runtime", "stub", "--enable", "simd", "--importMemory", "--initialMemory", "2"];
 
 /** Resolves to whether there was something to do. Rejects with the compiler's words. */
-export async function buildKernel() {
-  if (!existsSync(SOURCES)) return false;
-  const origin = originSection();
-  if (existsSync(TARGET) && readFileSync(TARGET).subarray(-origin.length).equals(origin)) return false;
-  const compiled = await compile();
-  const draft = `${TARGET}.${process.pid}`;
+export async function buildKernels() {
+  let isMade = false;
+  // One after the other: the compiler is one and busy.
+  for (const folder of KERNELS) isMade = (await buildKernel(folder)) || isMade;
+  return isMade;
+}
+
+async function buildKernel(folder) {
+  const target = join(ROOT, `${folder}.wasm`);
+  if (!existsSync(join(ROOT, folder))) return false;
+  const origin = originSection(folder);
+  if (existsSync(target) && readFileSync(target).subarray(-origin.length).equals(origin)) return false;
+  const compiled = await compile(folder);
+  const draft = `${target}.${process.pid}`;
   writeFileSync(draft, Buffer.concat([compiled, origin]));
-  renameSync(draft, TARGET);
+  renameSync(draft, target);
   return true;
 }
 
 /** A custom section that ends the file: what it was made of. */
-function originSection() {
+function originSection(folder) {
   const hash = createHash("sha256")
     .update(JSON.parse(readFileSync(COMPILER, "utf8")).version)
     .update(FLAGS.join(" "));
-  for (const name of readdirSync(SOURCES).sort()) if (name.endsWith(".ts")) hash.update(name).update(readFileSync(join(SOURCES, name)));
+  const sources = readdirSync(join(ROOT, folder)).filter((name) => name.endsWith(".ts"));
+  for (const name of sources.sort()) hash.update(name).update(readFileSync(join(ROOT, folder, name)));
   const digest = hash.digest();
   const name = Buffer.from("origin");
   return Buffer.from([0, 1 + name.length + digest.length, name.length, ...name, ...digest]);
 }
 
-async function compile() {
+async function compile(folder) {
   const { main } = await import("assemblyscript/asc");
   let compiled;
   let words = "";
-  const { error } = await main(["index.ts", "--baseDir", SOURCES, "--outFile", "kernel.wasm", ...FLAGS], {
+  const { error } = await main([`${folder}/index.ts`, "--baseDir", ROOT, "--outFile", "kernel.wasm", ...FLAGS], {
     writeFile: (_name, contents) => void (compiled = contents),
     stderr: { write: (text) => void (words += String(text)) },
   });
-  if (error || !compiled) throw new Error(`the kernel does not compile:\n${words}`, { cause: error });
+  if (error || !compiled) throw new Error(`${folder} does not compile:\n${words}`, { cause: error });
   return compiled;
 }
 
 /** For vitest. */
 export async function setup() {
-  await buildKernel();
+  await buildKernels();
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) await buildKernel();
+if (process.argv[1] === fileURLToPath(import.meta.url)) await buildKernels();

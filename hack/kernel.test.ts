@@ -1,4 +1,4 @@
-// The kernel's compilation, as a process in a tree of its own that has this one's packages.
+// The kernels' compilation, as a process in a tree of its own that has this one's packages.
 import {
   copyFileSync,
   cpSync,
@@ -16,14 +16,16 @@ import { join } from "node:path";
 import { execa } from "execa";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { ROOT } from "./bundle.ts";
+import { KERNELS } from "./kernel.mjs";
 
+/** The one that is changed. */
 const FOLDER = "backend/otlp/kernel";
 let tree: string;
 beforeAll(() => {
   tree = mkdtempSync(join(tmpdir(), "atherops-kernel-"));
   mkdirSync(join(tree, "hack"));
   copyFileSync(join(ROOT, "hack/kernel.mjs"), join(tree, "hack/kernel.mjs"));
-  cpSync(join(ROOT, FOLDER), join(tree, FOLDER), { recursive: true });
+  for (const folder of KERNELS) cpSync(join(ROOT, folder), join(tree, folder), { recursive: true });
   symlinkSync(join(ROOT, "node_modules"), join(tree, "node_modules"));
 });
 afterAll(() => rmSync(tree, { recursive: true, force: true }));
@@ -31,10 +33,10 @@ afterAll(() => rmSync(tree, { recursive: true, force: true }));
 const kernel = (): string => join(tree, `${FOLDER}.wasm`);
 const build = () => execa(process.execPath, ["hack/kernel.mjs"], { cwd: tree, reject: false });
 
-test("the kernel is compiled once, again when a source changes, and not at all when it is wrong", { timeout: 240_000 }, async () => {
+test("kernels are compiled once, again when a source changes, and not at all when it is wrong", { timeout: 240_000 }, async () => {
   expect(await build()).toMatchObject({ exitCode: 0, stderr: "" });
   // The same bytes in any folder.
-  expect(readFileSync(kernel()).equals(readFileSync(join(ROOT, `${FOLDER}.wasm`)))).toBe(true);
+  for (const folder of KERNELS) expect(readFileSync(join(tree, `${folder}.wasm`))).toEqual(readFileSync(join(ROOT, `${folder}.wasm`)));
   const first = statSync(kernel());
   await build();
   expect(statSync(kernel()).ino).toBe(first.ino);
@@ -42,7 +44,7 @@ test("the kernel is compiled once, again when a source changes, and not at all w
   const source = join(tree, FOLDER, "index.ts");
   const text = readFileSync(source, "utf8");
   writeFileSync(source, `${text}\nexport function more(): i32 {\n  return "no number";\n}\n`);
-  expect(await build()).toMatchObject({ exitCode: 1, stderr: expect.stringMatching(/the kernel does not compile:[^]*TS2322/) });
+  expect(await build()).toMatchObject({ exitCode: 1, stderr: expect.stringMatching(/backend\/otlp\/kernel does not compile:[^]*TS2322/) });
   expect(statSync(kernel()).ino).toBe(first.ino);
   expect(readdirSync(join(tree, "backend/otlp"))).toEqual(["kernel", "kernel.wasm"]);
 

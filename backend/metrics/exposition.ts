@@ -5,22 +5,12 @@
 // seconds. Three spellings that the format allows and the engine misreads are corrected in place, without moving a byte: a `+` before a
 // number, a comment or exemplar after the value (which the engine would search for labels), and a time of 0.
 //
-// It is long because a line is read in two ways, quickly in its usual spelling and fully in any: what one lets through the other has to,
-// so both stand here, with what they share.
+// Lines in their usual spelling are passed over by a kernel, many at once (plain-lines.ts); every other line is read here.
 import { isUtf8 } from "node:buffer";
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { type LineLimits, type PlainLines, plainLines } from "./plain-lines.ts";
 
-/** What the engine takes; its defaults (`-maxLabelsPerTimeseries` and so on), less the labels that the server adds. */
-export interface ExpositionLimits {
-  /** The name counts as one. */
-  readonly maxLabels: number;
-  readonly maxNameBytes: number;
-  readonly maxValueBytes: number;
-  /** Samples before are dropped. */
-  readonly oldestMs: number;
-  /** Samples after are dropped. */
-  readonly newestMs: number;
-}
+export type ExpositionLimits = LineLimits;
 
 export type DropReason =
   | "too_many_labels"
@@ -70,12 +60,17 @@ const CLOSE = 125;
 
 /** 1 at bytes that a name without quotes may start with, 2 at those it may go on with. */
 const NAME = nameTable();
-/** 1 at bytes that end or escape within a quoted text. */
-const QUOTED_STOP = stopTable();
 
-/** Throws ExpositionError for the first bad line; the body may have been corrected in place up to there. */
-export async function checkExposition(body: Buffer, limits: ExpositionLimits): Promise<ExpositionVerdict> {
-  const pass = new Pass(body, limits);
+/**
+ * Throws ExpositionError for the first bad line; the body may have been corrected in place up to there. Without `kernel` each line is read
+ * here, to the same verdict.
+ */
+export async function checkExposition(
+  body: Buffer,
+  limits: ExpositionLimits,
+  kernel: PlainLines | "none" | undefined = plainLines(),
+): Promise<ExpositionVerdict> {
+  const pass = new Pass(body, limits, kernel === "none" ? undefined : kernel);
   while (!pass.advance(SLICE_BYTES)) await nextTurn();
   return pass.verdict();
 }
@@ -94,15 +89,14 @@ class Pass {
   #named = false;
   #tooLong: DropReason | undefined;
   #isNaN = false;
-  /** Up to here a line break is ahead. */
-  readonly #plainEnd: number;
   readonly #utf8: boolean;
+  readonly #kernel: PlainLines | undefined;
 
-  constructor(bytes: Buffer, limits: ExpositionLimits) {
+  constructor(bytes: Buffer, limits: ExpositionLimits, kernel: PlainLines | undefined) {
     this.#bytes = bytes;
     this.#limits = limits;
     this.#utf8 = isUtf8(bytes);
-    this.#plainEnd = this.#utf8 ? bytes.lastIndexOf(NEWLINE) : 0;
+    this.#kernel = this.#utf8 ? kernel : undefined;
   }
 
   verdict(): ExpositionVerdict {
@@ -111,81 +105,43 @@ class Pass {
 
   /** Judges lines until `budget` bytes are used. True at the end of the body. */
   advance(budget: number): boolean {
-    const bytes = this.#bytes;
-    const stop = this.#at + budget;
-    while (this.#at < bytes.length) {
+    const { length } = this.#bytes;
+    const from = this.#at;
+    const stop = from + budget;
+    const end = this.#kernel ? this.#openLines(stop) : from;
+    while (this.#at < length) {
       if (this.#at >= stop) return false;
-      this.#line += 1;
-      const next = this.#at < this.#plainEnd ? this.#skipPlainLine(this.#at) : -1;
-      if (next >= 0) {
-        this.#at = next;
-        continue;
-      }
-      const found = bytes.indexOf(NEWLINE, this.#at);
-      const lineEnd = found < 0 ? bytes.length : found;
-      if (lineEnd - this.#at > MAX_LINE_BYTES) this.#fail(`longer than ${MAX_LINE_BYTES} bytes`);
-      if (!this.#utf8 && !isUtf8(bytes.subarray(this.#at, lineEnd))) this.#fail("not UTF-8");
-      this.#end = lineEnd > this.#at && bytes[lineEnd - 1] === RETURN ? lineEnd - 1 : lineEnd;
-      this.#judgeLine();
-      this.#at = lineEnd + 1;
+      if (this.#at < end) this.#passPlainLines(from);
+      if (this.#at < Math.min(length, stop)) this.#judgeNextLine();
     }
     return true;
   }
 
-  /**
-   * The start of the next line if the one at `from` is a sample to be kept in its usual spelling: `name{label="value",…} 1.5 1700000000000`
-   * without escapes, comments or extra blanks. Else -1, and the full reading decides. Needs a line break ahead, which ends every loop.
-   */
-  #skipPlainLine(from: number): number {
-    const bytes = this.#bytes;
-    const { maxLabels, maxNameBytes, maxValueBytes, oldestMs, newestMs } = this.#limits;
-    let at = from;
-    if (NAME[bytes[at] as number] !== 1) return -1;
-    while (NAME[bytes[at] as number] !== 0) at += 1;
-    if (at - from > maxValueBytes) return -1;
-    if (bytes[at] === OPEN) {
-      let labels = 1;
-      do {
-        const name = at + 1;
-        at = name;
-        if (NAME[bytes[at] as number] !== 1) return -1;
-        while (NAME[bytes[at] as number] !== 0) at += 1;
-        if (bytes[at] !== EQUALS || bytes[at + 1] !== QUOTE || at - name > maxNameBytes) return -1;
-        at += 2;
-        const value = at;
-        while (QUOTED_STOP[bytes[at] as number] === 0) at += 1;
-        if (bytes[at] !== QUOTE || at - value > maxValueBytes) return -1;
-        at += 1;
-        labels += 1;
-      } while (bytes[at] === COMMA);
-      if (bytes[at] !== CLOSE || labels > maxLabels) return -1;
-      at += 1;
-    }
-    if (bytes[at] !== SPACE) return -1;
-    at = this.#skipPlainNumber(at + 1);
-    if (at < 0) return -1;
-    if (bytes[at] === SPACE) {
-      const time = at + 1;
-      let timeMs = 0;
-      for (at = time; isDigit(bytes[at] as number); at += 1) timeMs = timeMs * 10 + ((bytes[at] as number) - ZERO);
-      if (at - time < 11 || timeMs < oldestMs || timeMs > newestMs) return -1;
-    }
-    if (bytes[at] !== NEWLINE) return -1;
-    this.#samples += 1;
-    return at + 1;
+  /** Gives the kernel whole lines from here to `stop`; the end of them. */
+  #openLines(stop: number): number {
+    const end = this.#bytes.lastIndexOf(NEWLINE, stop - 1) + 1;
+    if (end <= this.#at) return this.#at;
+    return this.#kernel?.open(this.#bytes.subarray(this.#at, end), this.#limits) ? end : this.#at;
   }
 
-  #skipPlainNumber(from: number): number {
+  /** `from`: where the kernel's lines begin. */
+  #passPlainLines(from: number): void {
+    const kernel = this.#kernel as PlainLines;
+    this.#at = from + kernel.skip(this.#at - from);
+    this.#line += kernel.lines;
+    this.#samples += kernel.samples;
+  }
+
+  #judgeNextLine(): void {
     const bytes = this.#bytes;
-    let at = bytes[from] === MINUS ? from + 1 : from;
-    const whole = at;
-    while (isDigit(bytes[at] as number)) at += 1;
-    if (at === whole) return -1;
-    if (bytes[at] === DOT) {
-      at += 1;
-      while (isDigit(bytes[at] as number)) at += 1;
-    }
-    return ((bytes[at] as number) | 0x20) === 0x65 ? this.#skipExponent(at + 1) : at;
+    this.#line += 1;
+    const found = bytes.indexOf(NEWLINE, this.#at);
+    const lineEnd = found < 0 ? bytes.length : found;
+    if (lineEnd - this.#at > MAX_LINE_BYTES) this.#fail(`longer than ${MAX_LINE_BYTES} bytes`);
+    if (!this.#utf8 && !isUtf8(bytes.subarray(this.#at, lineEnd))) this.#fail("not UTF-8");
+    this.#end = lineEnd > this.#at && bytes[lineEnd - 1] === RETURN ? lineEnd - 1 : lineEnd;
+    this.#judgeLine();
+    this.#at = lineEnd + 1;
   }
 
   #judgeLine(): void {
@@ -418,12 +374,6 @@ class Pass {
 
 function isDigit(byte: number): boolean {
   return byte >= ZERO && byte <= ZERO + 9;
-}
-
-function stopTable(): Uint8Array {
-  const table = new Uint8Array(256);
-  for (const byte of [NEWLINE, QUOTE, BACKSLASH]) table[byte] = 1;
-  return table;
 }
 
 function nameTable(): Uint8Array {

@@ -4,6 +4,7 @@
 import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { growTo, LazyKernel, startKernel, type WasmMemory, webAssembly } from "../../agent/common/web-assembly.ts";
 import {
   type DayOperations,
   type DaySection,
@@ -78,26 +79,12 @@ const EXPORTS = [
   "write",
 ] as const satisfies readonly (keyof Exports)[];
 
-/** What is used of the global, of which Node's types say nothing. */
-interface Memory {
-  readonly buffer: ArrayBuffer;
-  grow(pages: number): number;
-}
-interface WebAssemblyApi {
-  Memory: new (size: { initial: number; maximum: number }) => Memory;
-  Module: new (bytes: Uint8Array) => object;
-  Instance: new (module: object, imports: object) => { readonly exports: unknown };
-  RuntimeError: new () => Error;
-}
-const api = (globalThis as unknown as { WebAssembly: WebAssemblyApi }).WebAssembly;
-
 const SIGNALS: Record<KernelSignal, number> = { logs: 0, traces: 1 };
 const DROP_REASONS = ["too_old", "too_far_ahead", "empty_ids"] as const;
 /** Of a signal, behind the cells of the sender. */
 const STREAMS: Record<KernelSignal, number> = { logs: 12, traces: 19 };
 /** In the order of the kernel's numbers, which are OTLP's. */
 const SPAN_KINDS = ["UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER"] as const;
-const PAGE_BYTES = 65_536;
 const FIRST_PAGES = 4;
 const MOST_PAGES = 640;
 /** Zeros behind the body. */
@@ -114,23 +101,21 @@ class GaveUp extends Error {
 }
 
 export class Kernel {
-  readonly #memory: Memory;
+  readonly #memory: WasmMemory;
   readonly #exports: Exports;
   /** All of the memory, until it grows. */
   #bytes = Buffer.alloc(0);
   #traps = 0;
 
   constructor(bytes: Uint8Array) {
-    const memory = new api.Memory({ initial: FIRST_PAGES, maximum: MOST_PAGES });
+    const memory = new webAssembly.Memory({ initial: FIRST_PAGES, maximum: MOST_PAGES });
     const host = {
       giveUp: () => {
         throw GaveUp.instance;
       },
       number: (at: number, length: number) => this.#writeNumber(at, length),
     };
-    this.#exports = new api.Instance(new api.Module(bytes), { env: { memory }, host }).exports as Exports;
-    const missing = EXPORTS.find((name) => typeof this.#exports[name] !== "function");
-    if (missing) throw new Error(`the kernel was compiled of other sources: it has no ${missing}`);
+    this.#exports = startKernel<Exports>(bytes, EXPORTS, { env: { memory }, host });
     this.#memory = memory;
   }
 
@@ -153,7 +138,7 @@ export class Kernel {
       return this.#rows(signal, context);
     } catch (error) {
       if (error instanceof GaveUp || error instanceof RangeError) return undefined;
-      if (!(error instanceof api.RuntimeError)) throw error;
+      if (!(error instanceof webAssembly.RuntimeError)) throw error;
       // A trap ends nothing: the kernel begins anew with each body.
       this.#traps += 1;
       return undefined;
@@ -258,8 +243,7 @@ export class Kernel {
 
   /** Throws RangeError when it is more than the kernel may ever have: it gives up. */
   #needs(bytes: number): void {
-    const missing = bytes - this.#memory.buffer.byteLength;
-    if (missing > 0) this.#memory.grow(Math.ceil(missing / PAGE_BYTES));
+    growTo(this.#memory, bytes);
   }
 }
 
@@ -275,24 +259,14 @@ function repeat(bytes: Uint8Array, cell: Uint8Array): void {
   }
 }
 
-let ofThread: Kernel | undefined;
-let isTried = false;
-let problem: unknown;
+const ofThread = new LazyKernel(() => new Kernel(readFileSync(KERNEL_FILE)));
 
-/** This thread's kernel; undefined where it cannot be had: it was not compiled, or the processor or the memory do not allow it. */
+/** This thread's kernel; undefined where it cannot be had. */
 export function threadKernel(): Kernel | undefined {
-  if (isTried) return ofThread;
-  isTried = true;
-  try {
-    ofThread = new Kernel(readFileSync(KERNEL_FILE));
-  } catch (error) {
-    // Safe: the TypeScript decoder takes every body, and the program tells of it when it starts.
-    problem = error;
-  }
-  return ofThread;
+  return ofThread.get();
 }
 
 /** Why this thread has none. */
 export function kernelProblem(): unknown {
-  return problem;
+  return ofThread.problem;
 }
