@@ -7,7 +7,7 @@
 //   git worktree add --detach FOLDER d86e2c9 && ln -s "$PWD/node_modules" FOLDER/
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -16,11 +16,10 @@ import { CollectorProcess } from "../../agent/collector/process.ts";
 import { configFromSettings } from "../../agent/collector/config-from-settings.ts";
 import { createLog as createAgentLog } from "../../agent/log.ts";
 import { readSettings } from "../../agent/settings.ts";
-import { bundleBackend } from "../../hack/bundle-backend.ts";
 import { toolPath } from "../../hack/fetch-tools.ts";
-import { cpuMs, report, residentMb, shown } from "../fixtures/measure.ts";
+import { cpuMs, proportionalMb, report, residentMb, shown } from "../fixtures/measure.ts";
 import { Sink } from "../../agent/collector/sink.fixture.ts";
-import { backendPlace } from "../fixtures/backend-process.ts";
+import { backendPlace, bundledBackend } from "../fixtures/backend-process.ts";
 import { hostAgentPlace } from "../fixtures/host-agent-process.ts";
 import { freePorts, ROOT, temporaryFolder } from "../fixtures/processes.ts";
 
@@ -54,11 +53,6 @@ async function listens(url: string): Promise<boolean> {
   } finally {
     socket.destroy();
   }
-}
-
-/** Of one process, its part of what it shares with others included; in millions of bytes. */
-function proportionalMb(pid: number): number {
-  return (Number(/^Pss:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, "utf8"))?.[1]) * 1024) / 1e6;
 }
 
 /** Starts a program, waits for each moment in its order, and for `restMs`; ends it. */
@@ -150,13 +144,6 @@ async function backendOf(root: string, program: string, folder: string, hasLogs 
   return () => started(run(root, [program, "serve"], backend.env), moments, REST_MS);
 }
 
-/** The backend's bundle, which finds the packages outside as it does in the image. */
-async function bundled(folder: string): Promise<string> {
-  await bundleBackend(join(folder, "backend"));
-  symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"));
-  return join(folder, "backend", "atherops-backend.js");
-}
-
 async function main(): Promise<void> {
   using folder = temporaryFolder();
   await using sink = await Sink.start();
@@ -171,7 +158,7 @@ async function main(): Promise<void> {
   const program = (path: string, args: string[]) => () => spawn(path, args, { stdio: "ignore", env: {} });
   const evaluatorFlags = [`-rule=${join(folder.path, "rules.yml")}`, "-datasource.url=http://127.0.0.1:9", "-notifier.blackhole"];
   const first = values.first === undefined ? undefined : resolve(values.first);
-  const bundle = await bundled(at("image"));
+  const bundle = await bundledBackend(at("image"));
   const all: Record<string, () => Promise<Start>> = {
     "node -e 0": () => ran(["-e", "0"]),
     "agent (whole)": await agentOf(ROOT, at("agent"), sink.url),
