@@ -2,64 +2,95 @@
 // are the accounts that it belongs to. (The accounts alone, under many more writes: accounts-power-cut.test.ts.)
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { BackendOfFile } from "../fixtures/backend-of-file.ts";
+import type { Tenant } from "../fixtures/backend-process.ts";
 import { CuttableDisk, whyNoCuts } from "../fixtures/power-cut.ts";
 import { eventually, temporaryFolder } from "../fixtures/processes.ts";
-import { lossesOf, NOTHING_LOST, type Sent, Senders, SIGNALS } from "../fixtures/senders.ts";
+import { type Losses, lossesOf, NOTHING_LOST, type Sent, Senders, SIGNALS } from "../fixtures/senders.ts";
 
-/** POWER_CUTS=20 for more. */
-const CUTS = Number(process.env["POWER_CUTS"] ?? 3);
+/** POWER_CUTS=20: so many of either kind. */
+const OF_NEW_STORES = Number(process.env["POWER_CUTS"] ?? 1);
+const OF_ONE_STORE = Number(process.env["POWER_CUTS"] ?? 2);
 const DISK_MIB = 1024;
+/** Within this time after the first answers. */
+const MOMENTS_MS = 2000;
 /** Before the last one: the journal has forgotten by then what it keeps for the metrics engine only at first. */
 const LAST_AFTER_MS = 22_000;
+/** Every acknowledged record, once. */
+const NO_LOSSES = SIGNALS.map(() => NOTHING_LOST);
+const READABLE_WITHIN = { timeout: 60_000, interval: 100 };
+
+/** A backend whose data is on a disk of its own. */
+class CuttableBackend implements AsyncDisposable {
+  readonly #folder = temporaryFolder();
+  readonly #disk = new CuttableDisk(join(this.#folder.path, "backend"), DISK_MIB);
+  readonly #backend = new BackendOfFile(this.#folder.path);
+  readonly #sent: Sent[] = [];
+  #tenant: Tenant | undefined;
+
+  async prepare(): Promise<void> {
+    await this.#backend.prepare({ JWT_TTL: "2h" });
+    this.#tenant = await this.#backend.tenant("cut");
+  }
+
+  /** Under load, some time after each signal was answered; starts the backend again on what is on the disk. Answers what was taken. */
+  async cut(number: number, afterMs: number): Promise<string> {
+    const { apiUrl } = this.#backend;
+    const senders = new Senders({ apiUrl, tenant: this.#tenant as Tenant, firstNumber: number * 100_000 });
+    for (const signal of SIGNALS) await eventually(`${signal} are taken`, async () => senders.acknowledged(signal).length > 0);
+    await sleep(afterMs);
+    const pids = [this.#backend.enginePid("victoria-metrics"), this.#backend.enginePid("vmalert"), this.#backend.pid];
+    await this.#disk.cut(pids, () => this.#killAll(pids));
+    await senders[Symbol.asyncDispose]();
+    this.#sent.push(...senders.sent);
+    await this.#backend.start();
+    return SIGNALS.map((signal) => `${senders.acknowledged(signal).length} bodies of ${signal}`).join(", ");
+  }
+
+  /** Of all cuts, by signal. */
+  async losses(): Promise<Losses[]> {
+    const { apiUrl } = this.#backend;
+    return Promise.all(SIGNALS.map((signal) => lossesOf(apiUrl, this.#tenant?.token ?? "", signal, this.#sent)));
+  }
+
+  async #killAll(pids: readonly number[]): Promise<void> {
+    for (const pid of pids) process.kill(pid, "SIGKILL");
+    await this.#backend.end("SIGKILL");
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#backend.end();
+    await this.#disk[Symbol.asyncDispose]();
+    this.#folder[Symbol.dispose]();
+  }
+}
 
 const why = await whyNoCuts();
 describe.skipIf(why !== undefined)(`after power cuts${why === undefined ? "" : `: ${why}`}`, () => {
-  const folder = temporaryFolder();
-  let disk: CuttableDisk;
-  let backend: BackendOfFile;
+  test.each(Array.from({ length: OF_NEW_STORES }, (_, at) => at + 1))(
+    "everything answered by stores made moments before is readable once (cut %i)",
+    async (number) => {
+      await using backend = new CuttableBackend();
+      await backend.prepare();
+      const taken = await backend.cut(number, Math.random() * MOMENTS_MS);
+      console.log(`cut ${number} of new stores: ${taken} were answered`);
+      await vi.waitFor(async () => expect(await backend.losses()).toEqual(NO_LOSSES), READABLE_WITHIN);
+    },
+    240_000,
+  );
 
-  beforeAll(async () => {
-    disk = new CuttableDisk(join(folder.path, "backend"), DISK_MIB);
-    backend = new BackendOfFile(folder.path);
-    await backend.prepare({ JWT_TTL: "2h" });
-  });
-  afterAll(async () => {
-    await backend.end();
-    await disk[Symbol.asyncDispose]();
-    folder[Symbol.dispose]();
-  });
-
-  const killAll = async (pids: readonly number[]): Promise<void> => {
-    for (const pid of pids) process.kill(pid, "SIGKILL");
-    await backend.end("SIGKILL");
-  };
-
-  /** The first one is of a store made moments before, the others of one that was on the disk already. */
   test(
-    `everything answered is readable once (${CUTS} cuts)`,
+    `everything answered by the same stores is readable once (${OF_ONE_STORE} cuts)`,
     async () => {
-      const tenant = await backend.tenant("cut");
-      const sent: Sent[] = [];
-      for (let cut = 1; cut <= CUTS; cut += 1) {
-        const senders = new Senders({ apiUrl: backend.apiUrl, tenant, firstNumber: cut * 100_000 });
-        for (const signal of SIGNALS) await eventually(`${signal} are taken`, async () => senders.acknowledged(signal).length > 0);
-        await sleep(Math.random() * 2000 + (cut === CUTS ? LAST_AFTER_MS : 0));
-        const pids = [backend.enginePid("victoria-metrics"), backend.enginePid("vmalert"), backend.pid];
-        await disk.cut(pids, () => killAll(pids));
-        await senders[Symbol.asyncDispose]();
-        sent.push(...senders.sent);
-        await backend.start();
-        const answered = SIGNALS.map((signal) => `${senders.acknowledged(signal).length} bodies of ${signal}`);
-        console.log(`cut ${cut}: ${answered.join(", ")} were answered`);
-        for (const signal of SIGNALS)
-          await eventually(`every acknowledged record of ${signal} is readable once`, async () => {
-            expect(await lossesOf(backend.apiUrl, tenant.token, signal, sent)).toEqual(NOTHING_LOST);
-            return true;
-          });
+      await using backend = new CuttableBackend();
+      await backend.prepare();
+      for (let number = 1; number <= OF_ONE_STORE; number += 1) {
+        const taken = await backend.cut(number, Math.random() * MOMENTS_MS + (number === OF_ONE_STORE ? LAST_AFTER_MS : 0));
+        console.log(`cut ${number}: ${taken} were answered`);
+        await vi.waitFor(async () => expect(await backend.losses()).toEqual(NO_LOSSES), READABLE_WITHIN);
       }
     },
-    120_000 * CUTS,
+    240_000 * OF_ONE_STORE,
   );
 });
