@@ -61,7 +61,7 @@ export class SpanOperations implements AsyncDisposable {
     for (const day of days) {
       const operations = org.unwritten(day);
       if (operations.length === 0) continue;
-      await this.#commit.add(rowsOf(orgId, day.day, operations));
+      await this.#commit.add(orgId, rowsOf(orgId, day.day, operations));
       this.#remember(orgId, org, operations, day.day);
     }
   }

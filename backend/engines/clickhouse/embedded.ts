@@ -5,14 +5,13 @@ import { createRequire } from "node:module";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
-import { mkdir, rm, unlink, writeFile } from "node:fs/promises";
+import { mkdir, open, rm, unlink } from "node:fs/promises";
 import { type ClickHouseClient, createClient } from "@clickhouse/client";
 import { StartError } from "../../startup-error.ts";
-import { freeBuffer } from "../free-buffer.ts";
 import { cacheArguments, memoryLimitBytes } from "./caches.ts";
 import { untilAborted } from "./cancel.ts";
 import type { Engine, Insert } from "./engine.ts";
-import { columnNames, nativeBlock, nativeStructure } from "./native-block.ts";
+import { columnNames, gathered, nativeBlock, nativeStructure } from "./native-block.ts";
 import { Sql, sql } from "./sql.ts";
 import { insertSettings, killStatement, QUERY_SETTINGS, readSettings } from "./statement-settings.ts";
 
@@ -71,12 +70,12 @@ export async function openEmbedded(dataDir: string, threads = DEFAULT_THREADS, l
   const first = new Session(dataDir, { connectionArgs: cacheArguments(limitBytes) });
   // chDB's declarations are CommonJS, the client's are not: the same interface, told apart by the compiler.
   const connect = (): ClientConnection => createChdbConnection({ path: dataDir }) as unknown as ClientConnection;
-  const open = (): ClickHouseClient => createClient({ connection: connect() });
+  const connected = (): ClickHouseClient => createClient({ connection: connect() });
   const lanes = lanesFor(threads);
-  const inserts = new Pool(Array.from({ length: lanes.inserts }, open));
-  const reads = new Pool(Array.from({ length: lanes.reads }, open));
+  const inserts = new Pool(Array.from({ length: lanes.inserts }, connected));
+  const reads = new Pool(Array.from({ length: lanes.reads }, connected));
   // Pings and cancellations: a few milliseconds each.
-  const control = new Pool([open()]);
+  const control = new Pool([connected()]);
   return {
     reads: lanes.reads,
     query: (statement) =>
@@ -117,9 +116,7 @@ async function readRows(client: ClickHouseClient, query: string): Promise<Buffer
 async function insertRows(client: ClickHouseClient, folder: string, insert: Insert): Promise<void> {
   const file = join(folder, randomUUID());
   try {
-    const block = Buffer.concat(nativeBlock(insert.columns, insert.rows));
-    await writeFile(file, block, { mode: 0o600 });
-    freeBuffer(block);
+    await writePieces(file, [...gathered(nativeBlock(insert.columns, insert.rows))]);
     const names = columnNames(insert.columns);
     const source = sql`file(${file}, 'Native', ${nativeStructure(insert.columns)})`;
     const settings = Object.entries(insertSettings(insert)).map(([name, value]) => sql`${new Sql(name)} = ${value}`.text);
@@ -130,6 +127,22 @@ async function insertRows(client: ClickHouseClient, folder: string, insert: Inse
     // Not `rm`, which looks twice first: each look is a turn of a busy event loop. It is not there when it could not be written.
     await unlink(file).catch(() => undefined);
   }
+}
+
+/** As they lie: a copy of a group's rows would hold the event loop for many milliseconds. */
+async function writePieces(file: string, pieces: readonly Uint8Array[]): Promise<void> {
+  await using handle = await open(file, "wx", 0o600);
+  for (let left = pieces; left.length > 0;) left = without((await handle.writev(left)).bytesWritten, left);
+}
+
+/** What is left of `pieces` after so many bytes. */
+function without(bytes: number, pieces: readonly Uint8Array[]): readonly Uint8Array[] {
+  let skipped = 0;
+  for (const [index, piece] of pieces.entries()) {
+    if (skipped + piece.length > bytes) return [piece.subarray(bytes - skipped), ...pieces.slice(index + 1)];
+    skipped += piece.length;
+  }
+  return [];
 }
 
 /** Hands each piece of work a free connection, which runs one statement at a time; the rest waits in order. */

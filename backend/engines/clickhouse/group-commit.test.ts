@@ -1,5 +1,6 @@
 import { setImmediate } from "node:timers/promises";
-import { describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { ApiError } from "../../errors.ts";
 import type { ClickHouse } from "./client.ts";
 import { GroupCommit } from "./group-commit.ts";
 import type { NativeRows } from "./native-block.ts";
@@ -9,62 +10,150 @@ const MIB = 1024 * 1024;
 /** Inserts run until they are ended; `inserts` are their sizes in MiB, one list of rows each, in the order of their start. */
 function committer() {
   const inserts: number[][] = [];
-  const ends: (() => void)[] = [];
+  const ends: { resolve: () => void; reject: (error: unknown) => void }[] = [];
   const clickhouse = {
     insert: async ({ rows }: { rows: readonly NativeRows[] }) => {
       inserts.push(rows.map(({ bytes }) => bytes.byteLength / MIB));
-      await new Promise<void>((resolve) => ends.push(resolve));
+      await new Promise<void>((resolve, reject) => ends.push({ resolve, reject }));
     },
   } as unknown as ClickHouse;
   const commit = new GroupCommit(clickhouse, "logs", []);
-  const add = (mib: number) => commit.add({ rows: 1, bytes: new Uint8Array(mib * MIB) } as unknown as NativeRows);
-  const end = async (index: number) => {
-    ends[index]?.();
+  const add = (mib: number, orgId = "org", count = 1) => commit.add(orgId, { count, bytes: new Uint8Array(mib * MIB), streamLengths: [] });
+  const end = async (index: number, error?: ApiError) => {
+    if (error) ends[index]?.reject(error);
+    else ends[index]?.resolve();
     await setImmediate();
   };
-  return { inserts, add, end };
+  return { inserts, add, end, commit };
 }
 
+beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] }));
+afterEach(() => void vi.useRealTimers());
+
 describe("group commit", () => {
-  it("keeps one insert for small rows while large ones of another sender run and wait", async () => {
+  it("runs one insert at a time, and the next one takes what came meanwhile, in order of arrival", async () => {
+    const { inserts, add, end } = committer();
+    const all = [add(1), add(2), add(3), add(4)];
+    expect(inserts).toEqual([[1]]);
+    await end(0);
+    expect(inserts).toEqual([[1], [2, 3, 4]]);
+    await end(1);
+    await Promise.all(all);
+    expect(inserts).toHaveLength(2);
+  });
+
+  it("inserts small rows beside large ones of another sender, which take turns", async () => {
     const { inserts, add, end } = committer();
     const large = [add(40), add(40), add(40)];
-    await setImmediate();
-    expect(inserts).toEqual([[40]]);
     const small = add(1);
-    await setImmediate();
     expect(inserts).toEqual([[40], [1]]);
     await end(1);
     await small;
-    const next = add(2);
-    await setImmediate();
-    expect(inserts.at(-1)).toEqual([2]);
+    const next = add(8);
+    expect(inserts.at(-1)).toEqual([8]);
     await end(2);
     await next;
     for (const index of [0, 3, 4]) await end(index);
     await Promise.all(large);
-    expect(inserts).toEqual([[40], [1], [2], [40], [40]]);
+    expect(inserts).toEqual([[40], [1], [8], [40], [40]]);
   });
 
-  it("takes what waits together, in order of arrival, large rows with small ones", async () => {
+  it("starts at once when it is idle, and gives those who were just answered a moment to come back together", async () => {
     const { inserts, add, end } = committer();
-    const all = [add(2), add(3), add(20), add(5), add(60)];
-    await setImmediate();
-    expect(inserts).toEqual([[2], [3]]);
+    const first = add(1);
+    expect(inserts).toEqual([[1]]);
     await end(0);
-    expect(inserts.at(-1)).toEqual([20, 5]);
+    await first;
+    const some = [add(1), add(2)];
+    vi.advanceTimersByTime(19);
+    expect(inserts).toHaveLength(1);
+    vi.advanceTimersByTime(1);
+    expect(inserts).toEqual([[1], [1, 2]]);
     await end(1);
-    for (const index of [2, 3]) await end(index);
-    await Promise.all(all);
-    expect(inserts).toEqual([[2], [3], [20, 5], [60]]);
+    await Promise.all(some);
+    vi.advanceTimersByTime(20);
+    const later = add(1);
+    expect(inserts).toHaveLength(3);
+    await end(2);
+    await later;
   });
 
-  it("inserts rows above the bound of an insert alone", async () => {
+  it("lets nobody wait for company once there is enough of it", async () => {
     const { inserts, add, end } = committer();
-    const all = [add(1), add(100)];
-    await setImmediate();
-    for (const index of [0, 1]) await end(index);
+    const first = add(1);
+    await end(0);
+    const rest = [add(4), add(3)];
+    expect(inserts).toEqual([[1]]);
+    rest.push(add(2));
+    expect(inserts).toEqual([[1], [4, 3, 2]]);
+    await end(1);
+    await Promise.all([first, ...rest]);
+  });
+
+  it("puts no more into one insert than its bounds of bytes and rows", async () => {
+    const { inserts, add, end } = committer();
+    const all = [add(1), ...Array.from({ length: 5 }, () => add(8)), add(2, "org", 100_000), add(1, "org", 1)];
+    await end(0);
+    expect(inserts.at(-1)).toEqual([8, 8, 8, 8]);
+    await end(1);
+    expect(inserts.at(-1)).toEqual([8, 1]);
+    vi.advanceTimersByTime(20);
+    await end(2);
+    vi.advanceTimersByTime(20);
+    expect(inserts.at(-1)).toEqual([2]);
+    await end(3);
     await Promise.all(all);
-    expect(inserts).toEqual([[1], [100]]);
+  });
+
+  it("takes rows of an organisation that has few of them waiting before the many of another one", async () => {
+    const { inserts, add, end } = committer();
+    const flood = Array.from({ length: 60 }, () => add(2, "flood"));
+    const small = [add(1, "neighbour"), add(3, "other")];
+    await end(0);
+    expect(inserts.at(-1)).toEqual([2, 1, 3, ...Array.from({ length: 13 }, () => 2)]);
+    await end(1);
+    await Promise.all(small);
+    const largeOfFlood = [add(20, "flood"), add(20, "flood"), add(30, "neighbour")];
+    for (let index = 2; index < inserts.length; index += 1) await end(index);
+    expect(inserts.filter(([size = 0]) => size > 8)).toEqual([[20], [30], [20]]);
+    await Promise.all([...flood, ...largeOfFlood]);
+  });
+
+  it("refuses only the rows that the engine refuses, and finds them in few inserts", async () => {
+    const refused = new ApiError("unstorable", "no");
+    const sizes: number[][] = [];
+    const clickhouse = {
+      insert: async ({ rows }: { rows: readonly NativeRows[] }) => {
+        sizes.push(rows.map(({ count }) => count));
+        await setImmediate();
+        if (rows.some(({ count }) => count === 13)) throw refused;
+      },
+    } as unknown as ClickHouse;
+    const commit = new GroupCommit(clickhouse, "logs", []);
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 65 }, (_, count) => commit.add("org", { count, bytes: new Uint8Array(MIB / 4), streamLengths: [] })),
+    );
+    expect(outcomes.flatMap((outcome, index) => (outcome.status === "rejected" ? [[index, outcome.reason]] : []))).toEqual([[13, refused]]);
+    expect(sizes.length).toBeLessThanOrEqual(2 + 2 * 6);
+  });
+
+  it("fails all rows of an insert whose outcome is unknown, and none of the next", async () => {
+    const { add, end } = committer();
+    const first = add(8);
+    const second = add(8);
+    const away = new ApiError("storage_unavailable", "away");
+    await Promise.all([expect(first).rejects.toBe(away), end(0, away)]);
+    await end(1);
+    await expect(second).resolves.toBeUndefined();
+  });
+
+  it("commits what was added before it is closed, without waiting for company", async () => {
+    const { inserts, add, end, commit } = committer();
+    const all = [add(1), add(1), add(20)];
+    const closed = commit[Symbol.asyncDispose]();
+    for (const index of [0, 1, 2]) await end(index);
+    await closed;
+    await Promise.all(all);
+    expect(inserts).toEqual([[1], [20], [1]]);
   });
 });

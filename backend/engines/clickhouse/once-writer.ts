@@ -66,7 +66,7 @@ export class OnceWriter implements AsyncDisposable {
   }
 
   async #writeDay(batch: WriterBatch, section: WriterBatch["sections"][number]): Promise<void> {
-    if (batch.bodyHash === undefined) return this.#commit.add(section);
+    if (batch.bodyHash === undefined) return this.#commit.add(batch.orgId, section);
     const body = dayOfBody(batch, batch.bodyHash, section.day);
     const { token } = body;
     // The same body may be under way: a sender that timed out sends again while the first one still waits.
@@ -84,7 +84,7 @@ export class OnceWriter implements AsyncDisposable {
   async #writeNew(batch: WriterBatch, section: WriterBatch["sections"][number], { sender, hash, token }: DayOfBody): Promise<void> {
     if (!this.#uncertain.has(sender, hash) || !(await this.#isStored(batch, section.day))) {
       try {
-        await this.#insert(section, token);
+        await this.#insert(batch.orgId, section, token);
       } catch (error) {
         this.#uncertain.add(sender, hash);
         throw error;
@@ -93,8 +93,8 @@ export class OnceWriter implements AsyncDisposable {
     this.#stored.add(sender, hash);
   }
 
-  async #insert(section: WriterBatch["sections"][number], token: string): Promise<void> {
-    if (!this.#clickhouse.shared || section.count < TOKEN_ROWS) return this.#commit.add(section);
+  async #insert(orgId: string, section: WriterBatch["sections"][number], token: string): Promise<void> {
+    if (!this.#clickhouse.shared || section.count < TOKEN_ROWS) return this.#commit.add(orgId, section);
     await this.#clickhouse.insert({ table: this.#table, columns: this.#columns, rows: [section], deduplicationToken: token });
   }
 

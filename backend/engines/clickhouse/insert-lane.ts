@@ -1,0 +1,153 @@
+// Rows of many senders on their way into one table, one insert at a time: what comes while one runs is the next one's. Invariant: nobody is
+// answered before the commit, one refused row fails nobody else's, and where more waits than an insert may hold, whoever has least
+// waiting is next. Rows that are stored are used up.
+import { ApiError } from "../../errors.ts";
+import { freeBuffer } from "../free-buffer.ts";
+import type { NativeRows } from "./native-block.ts";
+
+export interface LaneOptions {
+  /** An insert holds no more than these, or one sender's rows alone. */
+  readonly mostBytes: number;
+  readonly mostRows: number;
+  /** From so many bytes on, nothing waits for company. */
+  readonly fullBytes: number;
+  /** How long after an insert the next one waits for company: those who were answered come back. */
+  readonly lingerMs: number;
+}
+
+interface Waiting {
+  readonly orgId: string;
+  readonly rows: NativeRows;
+  readonly resolve: () => void;
+  readonly reject: (error: unknown) => void;
+}
+
+export class InsertLane implements AsyncDisposable {
+  readonly #options: LaneOptions;
+  readonly #insert: (rows: readonly NativeRows[]) => Promise<void>;
+  /** In order of arrival. */
+  #waiting: Waiting[] = [];
+  #waitingBytes = 0;
+  #waitingRows = 0;
+  #running: Promise<void> | undefined;
+  /** When organisations had their turn last, as far as it matters: those that wait, and those of the last insert. */
+  #servedAt = new Map<string, number>();
+  #inserts = 0;
+  #endedMs = Number.NEGATIVE_INFINITY;
+  #timer: NodeJS.Timeout | undefined;
+  #closing = false;
+
+  constructor(options: LaneOptions, insert: (rows: readonly NativeRows[]) => Promise<void>) {
+    this.#options = options;
+    this.#insert = insert;
+  }
+
+  /** Resolves when the rows are committed. Rejects with what the insert threw. */
+  add(orgId: string, rows: NativeRows): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    this.#waiting.push({ orgId, rows, resolve, reject });
+    this.#count([{ rows }], 1);
+    this.#next();
+    return promise;
+  }
+
+  /** Commits what was added. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closing = true;
+    for (this.#next(); this.#running; this.#next()) await this.#running;
+  }
+
+  #next(): void {
+    if (this.#running || this.#waiting.length === 0) return;
+    const { fullBytes, lingerMs } = this.#options;
+    const waitMs = this.#closing || this.#waitingBytes >= fullBytes ? 0 : this.#endedMs + lingerMs - performance.now();
+    if (waitMs > 0) {
+      this.#timer ??= setTimeout(() => this.#wake(), waitMs);
+      return;
+    }
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#running = this.#commit(this.#take()).finally(() => {
+      this.#running = undefined;
+      this.#endedMs = performance.now();
+      this.#next();
+    });
+  }
+
+  #wake(): void {
+    this.#timer = undefined;
+    this.#next();
+  }
+
+  /** All that waits, or as much of it as an insert may hold. What does not fit is passed over. */
+  #take(): Waiting[] {
+    const { mostBytes, mostRows } = this.#options;
+    const all = this.#waiting;
+    this.#waiting = [];
+    if (this.#waitingBytes <= mostBytes && this.#waitingRows <= mostRows) {
+      this.#waitingBytes = 0;
+      this.#waitingRows = 0;
+      return all;
+    }
+    const taken = new Set<Waiting>();
+    let bytes = 0;
+    let count = 0;
+    for (const one of this.#inTurns(all)) {
+      const size = one.rows.bytes.byteLength;
+      if (taken.size > 0 && (bytes + size > mostBytes || count + one.rows.count > mostRows)) continue;
+      taken.add(one);
+      bytes += size;
+      count += one.rows.count;
+    }
+    this.#count(taken, -1);
+    this.#waiting = all.filter((one) => !taken.has(one));
+    this.#remember(taken);
+    return [...taken];
+  }
+
+  /** Whoever has least of its organisation's ahead of it, then whose organisation's last turn is longest ago, then who came first. */
+  #inTurns(all: readonly Waiting[]): readonly Waiting[] {
+    const aheadOf = new Map<string, number>();
+    const placed = all.map((one) => {
+      const ahead = aheadOf.get(one.orgId) ?? 0;
+      aheadOf.set(one.orgId, ahead + one.rows.bytes.byteLength);
+      return { one, ahead, servedAt: this.#servedAt.get(one.orgId) ?? 0 };
+    });
+    return placed.toSorted((a, b) => a.ahead - b.ahead || a.servedAt - b.servedAt).map(({ one }) => one);
+  }
+
+  #remember(taken: Iterable<Waiting>): void {
+    const served = new Map<string, number>();
+    for (const { orgId } of this.#waiting) served.set(orgId, this.#servedAt.get(orgId) ?? 0);
+    this.#inserts += 1;
+    for (const { orgId } of taken) served.set(orgId, this.#inserts);
+    this.#servedAt = served;
+  }
+
+  #count(some: Iterable<Pick<Waiting, "rows">>, sign: 1 | -1): void {
+    for (const { rows } of some) {
+      this.#waitingBytes += sign * rows.bytes.byteLength;
+      this.#waitingRows += sign * rows.count;
+    }
+  }
+
+  /** Never rejects. Rows that the engine refuses are found by halves, and refused alone. */
+  async #commit(group: readonly Waiting[]): Promise<void> {
+    try {
+      await this.#insert(group.map(({ rows }) => rows));
+    } catch (error) {
+      if (group.length > 1 && error instanceof ApiError && error.code === "unstorable") {
+        const half = group.length >> 1;
+        await this.#commit(group.slice(0, half));
+        await this.#commit(group.slice(half));
+      } else {
+        for (const { reject } of group) reject(error);
+      }
+      return;
+    }
+    for (const { rows, resolve } of group) {
+      freeBuffer(rows.bytes);
+      resolve();
+    }
+  }
+}
