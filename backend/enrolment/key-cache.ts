@@ -3,21 +3,20 @@
 import type { Kysely } from "kysely";
 import { LookupCache, type LookupSource } from "../auth/lookup-cache.ts";
 import type { KeySource, VerifyingKey } from "../auth/signed-requests.ts";
-import { changedKeys, findKeys, recordFirstUse } from "./key-table.ts";
+import { FirstUses } from "./first-uses.ts";
+import { changedKeys, findKeys, recordFirstUses } from "./key-table.ts";
 import type { MasterKeys } from "./master-key.ts";
 import type { EnrolmentTables, KeyRow } from "./table.ts";
 
 export class KeyCache implements KeySource {
-  readonly #db: Kysely<EnrolmentTables>;
   readonly #masterKeys: MasterKeys;
-  readonly #now: () => number;
+  readonly #firstUses: FirstUses;
   readonly #keys: LookupCache<VerifyingKey>;
 
   /** `now`: the only clock, instead of the machine's. */
   constructor(db: Kysely<EnrolmentTables>, masterKeys: MasterKeys, now?: () => number) {
-    this.#db = db;
     this.#masterKeys = masterKeys;
-    this.#now = now ?? Date.now;
+    this.#firstUses = new FirstUses({ write: (keyIds) => recordFirstUses(db, keyIds, new Date(now?.() ?? Date.now())) });
     const source: LookupSource<VerifyingKey> = {
       find: async (hashes) =>
         (await findKeys(db, hashes)).map((row) => ({ id: row.key_hash, state: row.state, read: () => this.#verifying(row) })),
@@ -31,7 +30,7 @@ export class KeyCache implements KeySource {
   }
 
   async used(key: VerifyingKey): Promise<void> {
-    await recordFirstUse(this.#db, key.signing.keyId, new Date(this.#now()));
+    await this.#firstUses.add(key.signing.keyId);
     key.used = true;
   }
 

@@ -21,8 +21,19 @@ export interface NewKey {
   rotationIdempotencyKey?: string;
 }
 
-/** `ak_` and 32 random bytes (docs/decisions.md, "Enrolment"). */
-export async function mintKey(db: Db, masterKeys: MasterKeys, key: NewKey, now: Date): Promise<{ row: KeyRow; rawKey: string }> {
+export interface MintedKey {
+  readonly row: KeyRow;
+  readonly rawKey: string;
+}
+
+export async function mintKey(db: Db, masterKeys: MasterKeys, key: NewKey, now: Date): Promise<MintedKey> {
+  const minted = newKey(masterKeys, key, now);
+  await db.insertInto("api_keys").values(minted.row).execute();
+  return minted;
+}
+
+/** `ak_` and 32 random bytes (docs/decisions.md, "Enrolment"); not in the database yet. */
+export function newKey(masterKeys: MasterKeys, key: NewKey, now: Date): MintedKey {
   const rawKey = `ak_${randomBytes(32).toString("base64url")}`;
   const id = randomUUID();
   const row: KeyRow = {
@@ -40,7 +51,6 @@ export async function mintKey(db: Db, masterKeys: MasterKeys, key: NewKey, now: 
     rotated_from: key.rotatedFrom ?? null,
     rotation_idempotency_key: key.rotationIdempotencyKey ?? null,
   };
-  await db.insertInto("api_keys").values(row).execute();
   return { row, rawKey };
 }
 
@@ -87,8 +97,15 @@ export async function revokeKeysOf(db: Db, orgId: string, ownerId: string, now: 
   return revoked.map((row) => row.key_hash);
 }
 
-export async function recordFirstUse(db: Db, keyId: string, now: Date): Promise<void> {
-  await db.updateTable("api_keys").set({ first_used_at: now }).where("id", "=", keyId).where("first_used_at", "is", null).execute();
+/** Of those that were never used before. Locked in one order, so that two replicas never wait for each other. */
+export async function recordFirstUses(db: Db, keyIds: readonly string[], now: Date): Promise<void> {
+  await db
+    .updateTable("api_keys")
+    .set({ first_used_at: now })
+    .where("id", "in", (unused) =>
+      unused.selectFrom("api_keys").select("id").where("id", "in", keyIds).where("first_used_at", "is", null).orderBy("id").forUpdate(),
+    )
+    .execute();
 }
 
 const REENCRYPTION_BATCH = 500;

@@ -83,6 +83,46 @@ describeOnEachStore((store) => {
     expect(waited).toBe(0);
   });
 
+  test("ten thousand keys that are used for the first time at once are a few statements, and each is recorded once", async () => {
+    const db = database.tables<EnrolmentTables>();
+    const keys = await Promise.all(rows.map(async ({ key_hash: hash }) => (await cache.find(hash)) as VerifyingKey));
+    const before = statements.made;
+    await Promise.all(keys.map(async (key) => await cache.used(key)));
+    expect(statements.made - before).toBeLessThanOrEqual(KEYS / 500);
+    const unused = db
+      .selectFrom("api_keys")
+      .select((select) => select.fn.countAll().as("count"))
+      .where("first_used_at", "is", null);
+    expect(Number((await unused.executeTakeFirstOrThrow()).count)).toBe(0);
+    const first = db.selectFrom("api_keys").select("first_used_at").distinct().orderBy("first_used_at");
+    const times = await first.execute();
+    now += 60_000;
+    await Promise.all(keys.map(async (key) => await cache.used(key)));
+    expect(await first.execute()).toEqual(times);
+  });
+
+  test("two replicas that meet the same fresh keys at once both record them", async () => {
+    const fresh = Array.from({ length: 200 }, (_, index) => keyRow(2 * KEYS + index));
+    const db = database.tables<EnrolmentTables>();
+    await db.insertInto("api_keys").values(fresh).execute();
+    const other = new KeyCache(db, masterKeys, () => now);
+    const used = async (replica: KeyCache, those: readonly KeyRow[]): Promise<void> => {
+      const keys = await Promise.all(those.map(async ({ key_hash: hash }) => (await replica.find(hash)) as VerifyingKey));
+      await Promise.all(keys.map(async (key) => await replica.used(key)));
+    };
+    await Promise.all([used(cache, fresh), used(other, fresh.toReversed())]);
+    const rows = await db
+      .selectFrom("api_keys")
+      .select("first_used_at")
+      .where(
+        "key_hash",
+        "in",
+        fresh.map((key) => key.key_hash),
+      )
+      .execute();
+    expect(rows.filter((row) => row.first_used_at === null)).toEqual([]);
+  });
+
   test("a key that another replica revokes or replaces is seen among them", async () => {
     const end = new Date(now + 60_000);
     await retireOtherKeys(database.tables(), { ...other, id: randomUUID() }, end);
