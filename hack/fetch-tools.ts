@@ -106,6 +106,19 @@ export const CATALOGUE: readonly Tool[] = [
       takes: "1 minute",
     },
   },
+  {
+    // For `npm run bench -- peers` alone. Its releases are .zip files, which are not read here.
+    name: "loki",
+    version: "3.7.8",
+    versionArgs: ["-version"],
+    release: undefined,
+    module: {
+      folder: "loki",
+      package: "github.com/grafana/loki/v3/cmd/loki",
+      variables: ["github.com/grafana/loki/v3/pkg/util/build.Version=3.7.8"],
+      takes: "5 minutes",
+    },
+  },
 ];
 
 /** Where programs are kept between runs. */

@@ -19,7 +19,7 @@ export interface Tool {
   alsoNamed?: string[];
   /** What makes it print its version. */
   versionArgs: string[];
-  /** Absent: the project publishes none for this platform. */
+  /** Absent: the project publishes none for this platform, or none of a form that release.ts reads. */
   release: Release | undefined;
   module: GoModule;
 }

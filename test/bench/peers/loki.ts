@@ -1,0 +1,57 @@
+// Loki, as a process of its own on a fresh folder: the log store that a user would otherwise pick. It takes the same OTLP/JSON bodies as
+// the backend. Its program is built from its Go module and kept (hack/fetch-tools.ts), its settings are in loki.yaml.
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, openSync } from "node:fs";
+import { join } from "node:path";
+import { toolPath } from "../../../hack/fetch-tools.ts";
+import { call, eventually, freePorts, readIfThere } from "../../fixtures/processes.ts";
+
+export const LOKI_PATH = "/otlp/v1/logs";
+const READY_WITHIN_MS = 120_000;
+/** Of the service that all records of otlp-load.ts are of. */
+const COUNT = 'sum(count_over_time({service_name="checkout"}[1h]))';
+
+export interface Loki extends AsyncDisposable {
+  readonly pid: number;
+  readonly url: string;
+  /** Records of the last hour, as its own query tells. */
+  count(): Promise<number>;
+}
+
+/** Keeps everything in `folder`, which the caller removes; resolves when it is ready. */
+export async function startLoki(folder: string): Promise<Loki> {
+  const [http = 0, grpc = 0] = await freePorts(2);
+  mkdirSync(folder);
+  const url = `http://127.0.0.1:${http}`;
+  const out = openSync(join(folder, "loki.out"), "a");
+  const child = spawn(await toolPath("loki"), [`-config.file=${join(import.meta.dirname, "loki.yaml")}`, "-config.expand-env=true"], {
+    env: { PATH: process.env["PATH"], LOKI_HTTP_PORT: String(http), LOKI_GRPC_PORT: String(grpc), LOKI_FOLDER: folder },
+    stdio: ["ignore", out, out],
+  });
+  const ended = once(child, "exit");
+  const loki: Loki = {
+    pid: child.pid ?? 0,
+    url,
+    count: () => count(url),
+    // What it has not written yet is of no use to anybody.
+    async [Symbol.asyncDispose]() {
+      child.kill("SIGKILL");
+      await ended;
+    },
+  };
+  const isReady = async (): Promise<boolean> => child.exitCode !== null || (await fetch(`${url}/ready`)).ok;
+  await eventually("Loki is ready", isReady, READY_WITHIN_MS).catch(async (error: unknown) => {
+    await loki[Symbol.asyncDispose]();
+    throw error;
+  });
+  if (child.exitCode === null) return loki;
+  throw new Error(`Loki ended with ${child.exitCode}:\n${readIfThere(join(folder, "loki.out")).slice(-4000)}`);
+}
+
+async function count(url: string): Promise<number> {
+  const { status, json, text } = await call("GET", `${url}/loki/api/v1/query?${new URLSearchParams({ query: COUNT }).toString()}`);
+  if (status !== 200) throw new Error(`Loki's query: ${status} ${text}`);
+  const [found] = json.data.result as { value: [number, string] }[];
+  return Number(found?.value[1] ?? 0);
+}

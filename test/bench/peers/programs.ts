@@ -1,0 +1,116 @@
+// The programs that are compared, each as a process of its own on its own fresh folder, and how the same bodies go to each. Invariant: what
+// the backend has acknowledged is counted, so that it can be read back.
+import { mkdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { sign } from "../../../agent/protocol/signature.ts";
+import { adminPassword, type BackendPlace, engineAuthorization, login, makeTenant, startBackend } from "../../fixtures/backend-process.ts";
+import { type LoneEngine, startEngine } from "../../fixtures/engine-insert.ts";
+import { INGEST_PATHS, type LoadSignal } from "../../fixtures/otlp-load.ts";
+import { eventually, type TestProcess } from "../../fixtures/processes.ts";
+import { BULK, LOKI, OURS, STRAIGHT } from "./lines.ts";
+import { type Body, send, type Sent, type Target } from "./load.ts";
+import { type Loki, LOKI_PATH, startLoki } from "./loki.ts";
+import type { Way } from "./turns.ts";
+
+export const PEERS = ["loki", "bulk", "metrics"] as const;
+export type Peer = (typeof PEERS)[number];
+
+const METRICS_PATH = "/ingest";
+const BULK_ROWS = 10_000;
+const COUNTED_WITHIN_MS = 60_000;
+
+interface Started {
+  readonly place: BackendPlace;
+  readonly backend: TestProcess;
+  readonly apiKey: string;
+  readonly loki: Loki | undefined;
+  readonly engine: LoneEngine | undefined;
+}
+
+export class Programs implements AsyncDisposable {
+  readonly acknowledged: Record<LoadSignal, number> = { logs: 0, spans: 0 };
+  readonly #started: Started;
+  readonly #stack: AsyncDisposableStack;
+  #lokiRecords = 0;
+
+  private constructor(started: Started, stack: AsyncDisposableStack) {
+    this.#started = started;
+    this.#stack = stack;
+  }
+
+  /** Those that `peers` need. */
+  static async start(place: BackendPlace, folder: string, peers: readonly Peer[]): Promise<Programs> {
+    await using stack = new AsyncDisposableStack();
+    const backend = stack.use(await startBackend(place));
+    const operator = await login(place.apiUrl, "admin@localhost", adminPassword(place));
+    const { apiKey } = await makeTenant(place.apiUrl, operator, "bench");
+    const lone = join(folder, "lone");
+    mkdirSync(lone);
+    const loki = peers.includes("loki") ? stack.use(await startLoki(join(folder, "loki"))) : undefined;
+    const engine = peers.includes("bulk") ? stack.use(await startEngine(lone)) : undefined;
+    return new Programs({ place, backend, apiKey, loki, engine }, stack.move());
+  }
+
+  otlp(signal: LoadSignal, bodies: readonly Body[]): Way[] {
+    const { loki, engine } = this.#started;
+    const ours = async (ms: number): Promise<Sent> => {
+      const sent = await send(this.#signed(INGEST_PATHS[signal], "application/json"), bodies, ms);
+      this.acknowledged[signal] += sent.records;
+      return sent;
+    };
+    const ways: Way[] = [{ name: OURS, pid: this.#pid, run: ours }];
+    if (loki && signal === "logs") ways.push({ name: LOKI, pid: loki.pid, run: (ms) => this.#toLoki(loki, bodies, ms) });
+    if (engine) {
+      const bulk = async (ms: number): Promise<Sent> => {
+        const { rows, ms: tookMs } = await engine.insert(signal, BULK_ROWS, ms);
+        return { records: rows, ms: tookMs, answeredMs: [] };
+      };
+      ways.push({ name: BULK, pid: engine.pid, run: bulk });
+    }
+    return ways;
+  }
+
+  /** Through the backend, and to the engine below it. */
+  metrics(bodies: readonly Body[]): Way[] {
+    const { place } = this.#started;
+    const engine = JSON.parse(readFileSync(join(place.dataDir, "victoria-metrics.pid"), "utf8")) as { pid: number; commandLine: string };
+    const labels = ["org_id=direct", "host_id=h", "node=n"].map((label) => `extra_label=${label}`).join("&");
+    const straight: Target = {
+      url: `http://${/-httpListenAddr=([\d.:]+)/.exec(engine.commandLine)?.[1]}`,
+      path: `/api/v1/import/prometheus?${labels}`,
+      headers: () => ({ authorization: engineAuthorization(place) }),
+    };
+    const ours = this.#signed(METRICS_PATH, "text/plain");
+    return [
+      { name: OURS, pid: this.#pid, run: (ms) => send(ours, bodies, ms) },
+      { name: STRAIGHT, pid: engine.pid, run: (ms) => send(straight, bodies, ms) },
+    ];
+  }
+
+  /** A peer that drops what it answers with success is none. */
+  async checkLoki(): Promise<void> {
+    const { loki } = this.#started;
+    if (!loki) return;
+    const sent = this.#lokiRecords;
+    await eventually(`Loki has the ${sent} records that it took`, async () => (await loki.count()) === sent, COUNTED_WITHIN_MS);
+  }
+
+  get #pid(): number {
+    return this.#started.backend.child.pid ?? 0;
+  }
+
+  #signed(path: string, type: string): Target {
+    const { place, apiKey } = this.#started;
+    return { url: place.apiUrl, path, headers: () => ({ ...sign(apiKey, "POST", path, Date.now() / 1000), "content-type": type }) };
+  }
+
+  async #toLoki({ url }: Loki, bodies: readonly Body[], ms: number): Promise<Sent> {
+    const sent = await send({ url, path: LOKI_PATH, headers: () => ({ "content-type": "application/json" }) }, bodies, ms);
+    this.#lokiRecords += sent.records;
+    return sent;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#stack.disposeAsync();
+  }
+}
