@@ -2,7 +2,7 @@
 import { gunzipSync, gzipSync } from "node:zlib";
 import { afterEach, describe, expect, it, test } from "vitest";
 import { ApiError } from "../../backend/errors.ts";
-import { decodeNow } from "../../backend/ingest/otlp-decoder.ts";
+import { decodeNow } from "../../backend/ingest/decode-body.ts";
 import type { Verdict } from "./forward.ts";
 import { PartSender } from "./part-sender.ts";
 import { accept, closeAll, errorAnswer, isSignedWith, post, type Received, startBackend, startWith } from "./proxy.fixture.ts";

@@ -7,7 +7,8 @@ import { LOG_COLUMNS } from "../logs/decode.ts";
 import type { DaySection, DecodedBody, RowContext } from "../otlp/rows.ts";
 import { SPAN_COLUMNS } from "../traces/decode.ts";
 import { logsBody } from "./otlp-body.fixture.ts";
-import { decodeNow, type OtlpDecoder, type OtlpSignal } from "./otlp-decoder.ts";
+import { decodeNow, type OtlpSignal } from "./decode-body.ts";
+import type { OtlpDecoder } from "./otlp-decoder.ts";
 
 export const NOW_MS = Date.UTC(2026, 10, 21, 12);
 export const T = "1795262400123456789";

@@ -1,7 +1,7 @@
 // Bodies of logs and traces that cost most for their size, for tests: resources copied into thousands of records, and JSON of every dense
 // shape. `answer`: how each ends when it is let in.
 import { logsBody, stringAttribute, tracesBody } from "./otlp-body.fixture.ts";
-import type { OtlpSignal } from "./otlp-decoder.ts";
+import type { OtlpSignal } from "./decode-body.ts";
 
 const MIB = 1024 * 1024;
 

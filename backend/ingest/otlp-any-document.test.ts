@@ -4,7 +4,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { ApiError } from "../errors.ts";
 import { CONTEXT, mapOf, onlyLog, readRows, rowsOf, T } from "./decoded-rows.fixture.ts";
-import { decodeNow } from "./otlp-decoder.ts";
+import { decodeNow } from "./decode-body.ts";
 
 describe("any document", () => {
   const anyText = fc.string({ unit: "binary", maxLength: 20 });

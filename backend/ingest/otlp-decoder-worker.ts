@@ -4,7 +4,8 @@ import { getPriority, setPriority } from "node:os";
 import { parentPort } from "node:worker_threads";
 import { ApiError } from "../errors.ts";
 import { freeBuffer } from "../engines/free-buffer.ts";
-import { type DecodeAnswer, type DecodeTask, type Go, judge, type Judged } from "./otlp-decoder.ts";
+import { type DecodeTask, judge, type Judged } from "./decode-body.ts";
+import type { DecodeAnswer, Go } from "./otlp-decoder.ts";
 
 const NICER = 5;
 

@@ -4,7 +4,8 @@ import { describe, expect, it } from "vitest";
 import type { ApiError } from "../errors.ts";
 import { CONTEXT, decodeWith, T } from "./decoded-rows.fixture.ts";
 import { logRecord, logsBody, stringAttribute, tracesBody } from "./otlp-body.fixture.ts";
-import { decodeNow, openOtlpDecoder } from "./otlp-decoder.ts";
+import { decodeNow } from "./decode-body.ts";
+import { openOtlpDecoder } from "./otlp-decoder.ts";
 
 const MIB = 1024 * 1024;
 

@@ -1,29 +1,16 @@
 // Decodes OTLP bodies: small ones on this thread, larger ones too where the kernel takes them, one a turn of the event loop; the others on
 // worker threads. So the event loop stays free, and both cores work. Invariants: a body is answered exactly once, also when decoding it
 // kills its worker; the rows of a body are reserved before they are made; however many bodies of one organisation wait, another's is next.
-import { createHash } from "node:crypto";
 import { availableParallelism } from "node:os";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
 import { freeBuffer } from "../engines/free-buffer.ts";
 import { ApiError, type ErrorCode } from "../errors.ts";
 import { FairTurns, QueueFullError } from "../admission/fair-turns.ts";
-import { decodeLogs, LOG_SHAPE } from "../logs/decode.ts";
-import { decodeTraces, SPAN_SHAPE } from "../traces/decode.ts";
-import { operationsOf } from "../traces/operations-of.ts";
 import { ByteBudget, type Reservation } from "../admission/byte-budget.ts";
-import { type BatchPlan, estimateRows, planBatch, tooLarge } from "../otlp/batch.ts";
-import { type KernelLimits, threadKernel } from "../otlp/fast-decode.ts";
-import { type DecodedBody, MOST_ROWS_BYTES, ROW_BYTES, type RowContext } from "../otlp/rows.ts";
-
-export type OtlpSignal = "logs" | "traces";
-
-export interface DecodeTask {
-  readonly signal: OtlpSignal;
-  readonly body: Uint8Array;
-  /** The hash is made on the thread that decodes. */
-  readonly context: Omit<RowContext, "bodyHash">;
-}
+import type { KernelLimits } from "../otlp/fast-decode.ts";
+import { type DecodedBody, MOST_ROWS_BYTES } from "../otlp/rows.ts";
+import { type DecodeTask, judge, judgeFast, LARGE_BYTES, rowsBytes } from "./decode-body.ts";
 
 /** What a worker answers: first what it will need, and after `Go` the rows. */
 export type DecodeAnswer =
@@ -59,12 +46,8 @@ const INLINE_BYTES = 32 * 1024;
 const INLINE_ROWS_BYTES = 1024 * 1024;
 /** Below this the kernel decodes a body in less than a millisecond; a thread would cost half as much again. */
 const KERNEL_BYTES_HERE = 384 * 1024;
-/** Larger than what agents send: decoded one at a time, so that they leave a worker to the others. */
-const LARGE_BYTES = 5 * 1024 * 1024;
 /** Of the kernel on this thread. */
 const INLINE_LIMITS: KernelLimits = { mostBodyBytes: KERNEL_BYTES_HERE, mostRowsBytes: INLINE_ROWS_BYTES };
-/** Of a thread's kernel, whose memory stays: 40 MiB at most. */
-export const KERNEL_LIMITS: KernelLimits = { mostBodyBytes: LARGE_BYTES, mostRowsBytes: 24 * 1024 * 1024 };
 const MOST_THREADS = 2;
 /** A thread keeps up to 60 MiB, and is started within a twentieth of a second. */
 const IDLE_MS = 60_000;
@@ -72,69 +55,6 @@ const IDLE_MS = 60_000;
 const MOST_WAITING = 256;
 /** Twice what the worst body needs at once, which is a record of 32 MiB: JSON.parse over the limit would end the process, not the thread. */
 const WORKER_HEAP_MIB = 512;
-/** An estimate may be too large by so much. */
-const HOPELESS = 8 * MOST_ROWS_BYTES;
-
-const DECODERS = { logs: { shape: LOG_SHAPE, decode: decodeLogs }, traces: { shape: SPAN_SHAPE, decode: decodeTraces } };
-
-/** Judges a body, and tells what its rows will need. Throws malformed_body, invalid_payload, batch_too_large. */
-export function planNow({ signal, body, context }: DecodeTask): { plan: BatchPlan; neededBytes: number } {
-  const plan = planBatch(body, DECODERS[signal].shape);
-  const rowBytes = ROW_BYTES + context.orgId.length + context.hostId.length + context.node.length;
-  const estimate = estimateRows(plan, rowBytes);
-  if (estimate > HOPELESS) throw tooLarge(`some ${Math.round(estimate / 1024 / 1024)} MiB, of which each record takes its resource's part`);
-  return { plan, neededBytes: Math.min(estimate, MOST_ROWS_BYTES) };
-}
-
-/** Decodes what was judged. Throws invalid_payload or batch_too_large. */
-export function decodePlanned({ signal, body, context }: DecodeTask, plan: BatchPlan): DecodedBody {
-  return decodeRows(signal, plan, { ...context, bodyHash: hashOf(body) });
-}
-
-/** A judged body: what its rows need, and the rows. */
-export interface Judged {
-  readonly neededBytes: number;
-  readonly rows: () => DecodedBody;
-}
-
-/** The fast way where it takes the body, else the way that has words for every refusal. Throws as `planNow` does, and `rows` as `decodePlanned`. */
-export function judge(task: DecodeTask, limits = KERNEL_LIMITS): Judged {
-  const fast = judgeFast(task, limits);
-  if (fast) return fast;
-  const { plan, neededBytes } = planNow(task);
-  return { neededBytes, rows: () => decodePlanned(task, plan) };
-}
-
-/** Undefined where the kernel does not take the body. */
-function judgeFast({ signal, body, context }: DecodeTask, limits: KernelLimits): Judged | undefined {
-  const fast = threadKernel()?.read(signal, body, context, limits);
-  return fast && { neededBytes: fast.byteLength, rows: () => withOperations(signal, fast.take(hashOf(body))) };
-}
-
-/** Both at once, callable on any thread, with a hash that is given. */
-export function decodeNow(task: DecodeTask & { readonly context: RowContext }): DecodedBody {
-  const { signal, body, context } = task;
-  const fast = threadKernel()?.read(signal, body, context, KERNEL_LIMITS);
-  return fast ? withOperations(signal, fast.take(context.bodyHash)) : decodeInWords(task);
-}
-
-/** The same without the kernel, which must make the same of every body. */
-export function decodeInWords(task: DecodeTask & { readonly context: RowContext }): DecodedBody {
-  return decodeRows(task.signal, planNow(task).plan, task.context);
-}
-
-function decodeRows(signal: OtlpSignal, plan: BatchPlan, context: RowContext): DecodedBody {
-  return withOperations(signal, DECODERS[signal].decode(plan, context));
-}
-
-function withOperations(signal: OtlpSignal, decoded: DecodedBody): DecodedBody {
-  return signal === "traces" && !decoded.operations ? { ...decoded, operations: operationsOf(decoded.sections) } : decoded;
-}
-
-/** First 8 bytes of the SHA-256, as digits. */
-function hashOf(body: Uint8Array): string {
-  return createHash("sha256").update(body).digest().readBigUInt64BE().toString();
-}
 
 export function openOtlpDecoder(threads = Math.min(MOST_THREADS, availableParallelism()), { idleMs = IDLE_MS } = {}): OtlpDecoder {
   return new DecoderPool(threads, idleMs);
@@ -312,10 +232,6 @@ function settle(job: Job, answer: Exclude<DecodeAnswer, { neededBytes: number }>
   } catch (error) {
     job.reject(error);
   }
-}
-
-export function rowsBytes({ sections }: DecodedBody): number {
-  return sections.reduce((sum, { bytes }) => sum + bytes.byteLength, 0);
 }
 
 function whyLost(cause: unknown): ApiError {

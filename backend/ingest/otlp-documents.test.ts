@@ -3,7 +3,8 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { decodeWith, refusal, rowsOf, T } from "./decoded-rows.fixture.ts";
-import { openOtlpDecoder, type OtlpSignal } from "./otlp-decoder.ts";
+import type { OtlpSignal } from "./decode-body.ts";
+import { openOtlpDecoder } from "./otlp-decoder.ts";
 
 const MIB = 1024 * 1024;
 

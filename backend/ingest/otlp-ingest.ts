@@ -1,7 +1,8 @@
 // From an authenticated, decompressed OTLP body to stored rows: decode, insert. Invariant: it resolves only when every accepted
 // record is stored; what it answers is counted, never partial.
 import type { SigningKey } from "../auth/request-identity.ts";
-import { type OtlpDecoder, type OtlpSignal, rowsBytes } from "./otlp-decoder.ts";
+import { type OtlpSignal, rowsBytes } from "./decode-body.ts";
+import type { OtlpDecoder } from "./otlp-decoder.ts";
 import { createIds } from "../otlp/ids.ts";
 import type { OtlpBatch } from "../otlp/rows.ts";
 

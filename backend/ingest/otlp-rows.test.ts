@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { CONTEXT, mapOf, NOW_MS, onlyLog, rowsOf, T, TRACE } from "./decoded-rows.fixture.ts";
 import { logRecord, logsBody, span, stringAttribute, tracesBody } from "./otlp-body.fixture.ts";
-import { decodeNow } from "./otlp-decoder.ts";
+import { decodeNow } from "./decode-body.ts";
 
 describe("the level of a log record", () => {
   it.each([

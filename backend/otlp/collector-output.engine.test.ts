@@ -14,7 +14,7 @@ import { BasicTracerProvider, BatchSpanProcessor, type SpanExporter } from "@ope
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { toolPath } from "../../hack/fetch-tools.ts";
 import { eventually, freePorts, temporaryFolder } from "../../test/fixtures/processes.ts";
-import { decodeInWords, KERNEL_LIMITS } from "../ingest/otlp-decoder.ts";
+import { decodeInWords, KERNEL_LIMITS } from "../ingest/decode-body.ts";
 import { Kernel, KERNEL_FILE } from "./fast-decode.ts";
 
 const CONTEXT = { orgId: "org", hostId: "host", node: "", receivedAtMs: Date.now(), firstId: "1", bodyHash: "42", retentionDays: 30 };

@@ -5,7 +5,7 @@
 import { readFileSync } from "node:fs";
 import { beforeAll, describe, expect, it } from "vitest";
 import { ApiError } from "../errors.ts";
-import { decodeInWords, decodeNow, KERNEL_LIMITS } from "../ingest/otlp-decoder.ts";
+import { decodeInWords, decodeNow, KERNEL_LIMITS } from "../ingest/decode-body.ts";
 import { logRecord, logsBody, span, stringAttribute, tracesBody } from "../ingest/otlp-body.fixture.ts";
 import { Kernel, KERNEL_FILE } from "./fast-decode.ts";
 import { damaged, DIGITS, document, number, NUMBERS, Random, type Signal } from "./random-documents.fixture.ts";

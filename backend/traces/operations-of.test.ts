@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { nanosecondsOf, span, stringAttribute } from "../ingest/otlp-body.fixture.ts";
-import { decodeNow } from "../ingest/otlp-decoder.ts";
+import { decodeNow } from "../ingest/decode-body.ts";
 
 const now = new Date();
 const nowNs = nanosecondsOf(now);

@@ -3,7 +3,7 @@
 // both decoders are compared first.
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
-import { decodeInWords, KERNEL_LIMITS } from "../../backend/ingest/otlp-decoder.ts";
+import { decodeInWords, KERNEL_LIMITS } from "../../backend/ingest/decode-body.ts";
 import { Kernel, KERNEL_FILE } from "../../backend/otlp/fast-decode.ts";
 import { report, shown } from "../fixtures/measure.ts";
 import { LOAD_SIGNALS, LoadBody, type LoadSignal } from "../fixtures/otlp-load.ts";
