@@ -3,6 +3,7 @@
 // never let through; each token is read once and each operator placed once, because anyone who may read may ask, on the thread that
 // serves everybody. Whether functions and arguments exist is for the engine to say.
 import { ExpressionError, tokenize, type Token } from "../engines/victoria-metrics/expression-tokens.ts";
+import { bindsTighter, COMPARISONS, isOperator, SET_OPERATORS } from "./operators.ts";
 
 /** Why a part of an expression is no alert, for the user; undefined when it is one. */
 type Objection = string | undefined;
@@ -12,21 +13,6 @@ interface PendingOperator {
   readonly bool: boolean;
 }
 
-/** From loosest to tightest; only `^` groups to the right. */
-const PRIORITY: ReadonlyMap<string, number> = new Map(
-  [
-    ["default"],
-    ["if", "ifnot"],
-    ["or"],
-    ["and", "unless"],
-    ["==", "!=", "<", ">", "<=", ">="],
-    ["+", "-"],
-    ["*", "/", "%", "atan2"],
-    ["^"],
-  ].flatMap((ops, priority) => ops.map((op) => [op, priority] as const)),
-);
-const COMPARISONS = new Set(["==", "!=", "<", ">", "<=", ">="]);
-const SET_OPERATORS = new Set(["and", "or", "unless"]);
 const ABSENT = new Set(["absent", "absent_over_time"]);
 /** Aggregations that are empty where what they aggregate is, and how many arguments stand before that. */
 const AGGREGATIONS: ReadonlyMap<string, number> = new Map([
@@ -281,15 +267,6 @@ class Parser {
     this.#at += 1;
     return token;
   }
-}
-
-function isOperator({ kind, text }: Token): boolean {
-  return kind !== "text" && PRIORITY.has(text.toLowerCase());
-}
-
-function bindsTighter(op: string, than: string): boolean {
-  const difference = (PRIORITY.get(op) ?? 0) - (PRIORITY.get(than) ?? 0);
-  return difference > 0 || (difference === 0 && op === "^");
 }
 
 function unexpected(token: Token | undefined): ExpressionError {
