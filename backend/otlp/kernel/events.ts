@@ -36,7 +36,7 @@ import {
   isTraceState,
   isValue,
 } from "./names";
-import { ARRAY, kindOf, MAP, scalar, STRING } from "./value";
+import { ARRAY, kindOf, MAP, scalar, STRING } from "./scalar";
 import { KEY_BYTES, keyJson, startWriting, write, writeString, writeText, written } from "./writer";
 
 /** The places of two texts, or of two ids and a text, then that of the attributes. */
