@@ -1,6 +1,5 @@
 // OTLP/JSON logs → rows of the table logs, by the mapping table of the contract (docs/contract.md, "Logs"; docs/decisions.md,
-// "Mapping"). Invariant: pure; the whole body is decoded or it throws an ApiError that names the field. Called on any thread, by
-// ingest/otlp-decoder.ts.
+// "Mapping"). Invariant: pure; the whole body is decoded or it throws an ApiError that names the field; on any thread.
 import type { NativeColumns } from "../engines/clickhouse/native-block.ts";
 import { encodedString } from "../engines/clickhouse/native-columns.ts";
 import { type BatchPlan, type BatchShape, readBatch } from "../otlp/batch.ts";

@@ -1,6 +1,5 @@
 // Which log records are meant, and as conditions on the table logs. Invariant: every value is a literal; a regular expression sees only the
-// first part of a message, because the engine looks at the clock between
-// granules of rows and not within one.
+// first part of a message, because the engine looks at the clock between granules of rows and not within one.
 import { ApiError } from "../errors.ts";
 import { type Sql, sql } from "../engines/clickhouse/sql.ts";
 import { MATCHED_BYTES, MATCHED_ROWS } from "./pattern.ts";

@@ -1,5 +1,5 @@
 // OTLP/JSON spans → rows of the table spans, by docs/decisions.md, "Mapping". Invariant: pure; the whole body is decoded or it throws an
-// ApiError that names the field. Called on any thread, by ingest/otlp-decoder.ts.
+// ApiError that names the field; on any thread.
 import type { NativeColumns } from "../engines/clickhouse/native-block.ts";
 import { encodedString, type Int64Column } from "../engines/clickhouse/native-columns.ts";
 import { type BatchPlan, type BatchShape, readBatch } from "../otlp/batch.ts";

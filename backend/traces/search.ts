@@ -77,9 +77,8 @@ export async function findTraces(
 
 /** Where a trace is, from its place: conditions on the columns `org_id`, `time` and `trace_id`. */
 export function spansOf(orgId: string, places: readonly Place[]): Sql {
-  const starts = places.map(({ start_ns }) => BigInt(start_ns));
-  const [first = 0n] = starts.toSorted((one, other) => (one < other ? -1 : 1));
-  const [last = 0n] = starts.toSorted((one, other) => (one < other ? 1 : -1));
+  const starts = places.map(({ start_ns }) => BigInt(start_ns)).toSorted((one, other) => (one < other ? -1 : 1));
+  const [first = 0n, last = 0n] = [starts[0], starts.at(-1)];
   const range = { start: first > DAY_NS ? first - DAY_NS : 0n, end: last + DAY_NS };
   return and([
     sql`org_id = ${orgId}`,
