@@ -1,0 +1,288 @@
+// The admin client's queries as its users run them: over HTTP, against a store in memory that pages as the contract says.
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { createLog } from "../observability/log.ts";
+import { createApp } from "../http/app.ts";
+import { follow } from "./follow.ts";
+import { Client } from "./client.ts";
+import type { World } from "./io.ts";
+import { type Ran, runClient, type RunOptions } from "./run-client.fixture.ts";
+import { table, visible, type Row } from "./table.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "atherops-client-"));
+const sessionFile = join(folder, "config", "atherops", "session.json");
+/** Newest first, as the query answers. */
+let stored: Row[] = [];
+let asked: string[] = [];
+let queries: Awaited<ReturnType<typeof createApp>>;
+let queryUrl: string;
+
+beforeAll(async () => {
+  queries = await createApp({ log: createLog("silent") });
+  queries.get<{ Params: { id: string } }>("/query/traces/:id", async (request, reply) => {
+    asked.push(request.url);
+    if (stored.length === 0) return await reply.code(404).send({ error: "not_found", message: "there is no span of this trace" });
+    if (!request.url.includes("cursor")) void reply.header("link", `<${request.url}?cursor=2>; rel="next"`);
+    return request.url.includes("cursor") ? stored.slice(2) : stored.slice(0, 2);
+  });
+  queries.get("/query/traces/search", async (request) => {
+    asked.push(request.url);
+    return stored;
+  });
+  for (const path of ["/query/logs", "/query/traces"])
+    queries.get<{ Querystring: { start?: string; limit: string; cursor?: string } }>(path, async (request, reply) => {
+      asked.push(request.url);
+      const { start = "", limit, cursor = "0" } = request.query;
+      const rows = stored.filter((row) => String(row["timestamp"] ?? row["Timestamp"]) >= start);
+      const end = Number(cursor) + Number(limit);
+      if (end < rows.length) void reply.header("link", `<${path}?start=${start}&limit=${limit}&cursor=${end}>; rel="next"`);
+      return rows.slice(Number(cursor), end);
+    });
+  queries.get<{ Querystring: { query: string } }>("/query/prometheus/api/v1/query", async (request, reply) => {
+    if (request.query.query === "(") return await reply.code(422).send({ status: "error", errorType: "422", error: "missing )" });
+    return {
+      status: "success",
+      data: {
+        resultType: "vector",
+        result: request.query.query === "none" ? [] : [{ metric: { __name__: "up", job: "a" }, value: [1, "0.5"] }],
+      },
+    };
+  });
+  await queries.listen({ host: "127.0.0.1", port: 0 });
+  queryUrl = `http://127.0.0.1:${(queries.server.address() as AddressInfo).port}`;
+});
+afterAll(async () => {
+  await queries?.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+beforeEach(() => {
+  stored = [];
+  asked = [];
+});
+
+async function atherops(args: string, options: Partial<RunOptions> = {}): Promise<Ran> {
+  return await runClient(args, { url: queryUrl, sessionFile, ...options });
+}
+
+/** A session at the query server, whose routes ask for none. */
+function sessionAtQueries(): void {
+  mkdirSync(dirname(sessionFile), { recursive: true });
+  writeFileSync(sessionFile, JSON.stringify({ url: queryUrl, email: "a@b", token: "none" }));
+}
+
+const logRow = (second: number, message: string, change: Row = {}): Row => ({
+  timestamp: `2026-11-21T09:00:${String(second).padStart(2, "0")}.123456789Z`,
+  level: "info",
+  source: "checkout",
+  message,
+  labels: {},
+  host_id: "h",
+  node: "web-1",
+  ...change,
+});
+
+test("logs are printed in the order of their times, over as many pages as the limit takes, and cannot steer the terminal", async () => {
+  sessionAtQueries();
+  stored = Array.from({ length: 1200 }, (_, index) => logRow(0, `line ${1200 - index}`));
+  const many = await atherops("logs --limit 1100 --level error --label a=b=c --label a=d", { url: queryUrl });
+  const lines = many.out.trim().split("\n");
+  expect([lines.length, lines[0], lines.at(-1)]).toEqual([
+    1100,
+    "2026-11-21T09:00:00.123Z  info   web-1/checkout  line 101",
+    "2026-11-21T09:00:00.123Z  info   web-1/checkout  line 1200",
+  ]);
+  expect(asked[0]).toContain("level=error&label.a=b%3Dc&label.a=d");
+  stored = [logRow(1, "\u001b[2J\u202egone\nnext")];
+  expect((await atherops("logs", { url: queryUrl })).out).toContain("\\u001b[2J\\u202egone\\nnext");
+  expect(JSON.parse((await atherops("logs --json", { url: queryUrl })).out)).toEqual(stored[0]);
+  stored = [];
+  expect(await atherops("logs", { url: queryUrl })).toMatchObject({
+    code: 0,
+    out: "",
+    err: expect.stringContaining("nothing in this range"),
+  });
+  for (const wrong of ["--since yesterday", "--limit 0", "--label nonsense"])
+    expect((await atherops(`logs ${wrong}`, { url: queryUrl })).code, wrong).toBe(1);
+});
+
+test("spans are a table, or one object a line", async () => {
+  sessionAtQueries();
+  stored = [
+    {
+      Timestamp: "2026-11-21T09:00:00.000000000Z",
+      Service: "shop",
+      Operation: "POST /pay",
+      DurationMs: 12.5,
+      StatusCode: "ERROR",
+      TraceID: "aa",
+      SpanID: "bb",
+    },
+  ];
+  const shown = await atherops("traces --error --trace-id AA", { url: queryUrl });
+  expect(shown.out.split("\n")[1]).toBe("2026-11-21T09:00:00.000000000Z  shop     POST /pay  12.5        ERROR       aa       bb");
+  expect(asked[0]).toContain("trace_id=AA");
+  expect(asked[0]).toContain("error=true");
+});
+
+test("an expression's value now is a table, or an array", async () => {
+  sessionAtQueries();
+  expect((await atherops("metrics up{job='a'}", { url: queryUrl })).out).toBe('NAME  VALUE  LABELS\nup    0.5    {"job":"a"}\n');
+  expect(JSON.parse((await atherops("metrics up --json", { url: queryUrl })).out)).toEqual([
+    { name: "up", value: "0.5", labels: { job: "a" } },
+  ]);
+  expect((await atherops("metrics none", { url: queryUrl })).out).toBe("none\n");
+  expect((await atherops("metrics (", { url: queryUrl })).err).toBe("atherops: missing ) [422 422]\n");
+});
+
+test("a live tail prints late rows and equal rows, each as often as it is stored, and ends quietly", async () => {
+  sessionAtQueries();
+  const stopping = new AbortController();
+  const printed: string[] = [];
+  const settings = { url: queryUrl, passwordFile: undefined, sessionFile };
+  const world = { settings, signal: stopping.signal } as World;
+  stored = [logRow(10, "before")];
+  const tail = follow({
+    client: new Client(world, {}),
+    path: "/query/logs",
+    time: "timestamp",
+    filters: { level: "info" },
+    seen: stored,
+    print: (rows) => printed.push(...rows.map((row) => String(row["message"]))),
+    signal: stopping.signal,
+    now: () => Date.parse("2026-11-21T09:00:20Z"),
+    pollMs: 5,
+  });
+  const arrives = async (rows: Row[], expected: string[]) => {
+    stored = [...rows, ...stored].sort((one, two) => String(two["timestamp"]).localeCompare(String(one["timestamp"])));
+    await expect.poll(() => printed).toEqual(expected);
+  };
+  await arrives([logRow(12, "new")], ["new"]);
+  await arrives([logRow(5, "late")], ["new", "late"]);
+  await arrives([logRow(12, "new"), logRow(12, "new")], ["new", "late", "new", "new"]);
+  await arrives(Array.from({ length: 600 }, (_, index) => logRow(13, `${index}`)).toReversed(), [
+    "new",
+    "late",
+    "new",
+    "new",
+    ...Array.from({ length: 600 }, (_, index) => `${index}`),
+  ]);
+  stopping.abort();
+  await tail;
+  expect(asked.every((one) => one.includes("start=2026-11-21T08%3A59%3A50") || one.includes("cursor="))).toBe(true);
+});
+
+test("a live tail that began later than its overlap does not print what was there before its beginning", async () => {
+  sessionAtQueries();
+  const stopping = new AbortController();
+  const printed: string[] = [];
+  const settings = { url: queryUrl, passwordFile: undefined, sessionFile };
+  stored = [logRow(19, "between"), logRow(1, "old")];
+  const tail = follow({
+    client: new Client({ settings, signal: stopping.signal } as World, {}),
+    path: "/query/logs",
+    time: "timestamp",
+    filters: {},
+    seen: [],
+    start: "2026-11-21T11:00:19+02:00",
+    print: (rows) => printed.push(...rows.map((row) => String(row["message"]))),
+    signal: stopping.signal,
+    now: () => Date.parse("2026-11-21T09:00:20Z"),
+    pollMs: 5,
+  });
+  await expect.poll(() => asked.length).toBeGreaterThan(2);
+  stopping.abort();
+  await tail;
+  expect(printed).toEqual(["between"]);
+});
+
+test("a table is as wide as its cells, and shows what is missing as a dash", () => {
+  expect(
+    table(
+      [
+        { a: "x", b: null },
+        { a: "longer", b: { c: 1 } },
+      ],
+      ["a", "b"],
+    ),
+  ).toBe('A       B\nx       -\nlonger  {"c":1}');
+  expect(visible("é✓ \u0007\u009b\u2066")).toBe("é✓ \\u0007\\u009b\\u2066");
+});
+
+test("a trace is drawn from all its pages, as far as is wanted, or is lines of JSON", async () => {
+  sessionAtQueries();
+  const id = "5B8aa5a2d2c872e8321cf37308d69df2";
+  const none = await atherops(`trace ${id}`, { url: queryUrl });
+  expect([none.code, none.err]).toEqual([1, "atherops: there is no span of this trace [404 not_found]\n"]);
+  stored = [1, 2, 3].map((n) => ({
+    Timestamp: `2026-11-21T10:00:0${n}.000000000Z`,
+    TraceID: id.toLowerCase(),
+    SpanID: `${n}`,
+    ParentSpanID: n === 1 ? "" : "1",
+    Service: "shop",
+    Operation: `op ${n}`,
+    DurationMs: 1000,
+    Error: n === 3,
+    StatusMessage: n === 3 ? "boom" : "",
+  }));
+  const drawn = await atherops(`trace ${id}`, { url: queryUrl });
+  expect([drawn.code, drawn.err]).toEqual([0, ""]);
+  expect(drawn.out.split("\n").map((line) => line.replace(/ {2,}.*/, ""))).toEqual([
+    id.toLowerCase(),
+    "shop: op 1",
+    "└ shop: op 2",
+    "└ shop: op 3",
+    "",
+    "",
+  ]);
+  expect(drawn.out).toContain("ERROR\n  ! boom\n");
+  const some = await atherops(`trace ${id} --limit 2 --json`, { url: queryUrl });
+  expect(
+    some.out
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line).SpanID),
+  ).toEqual(["1", "2"]);
+  expect(some.err).toBe("only the first 2 spans; --limit shows more\n");
+  const wrong = await atherops("trace 1234", { url: queryUrl });
+  expect([wrong.code, wrong.err]).toEqual([1, "atherops: 1234: a trace has 32 hex digits; `atherops traces search` finds some\n"]);
+});
+
+test("traces are searched by what is given", async () => {
+  sessionAtQueries();
+  stored = [
+    { trace_id: "a", root_service: "shop", root_operation: "GET /", start: "t", duration_ms: 5, spans: 2, errors: 1, services: ["shop"] },
+  ];
+  const found = await atherops(
+    "traces search --service shop --error --label k=v --min-ms 2.5 --max-ms 9 --end 2026-11-21T10:00:00Z --limit 7",
+    {
+      url: queryUrl,
+    },
+  );
+  expect(found.out).toBe(
+    "START  DURATION_MS  SPANS  ERRORS  ROOT_SERVICE  ROOT_OPERATION  TRACE_ID\nt      5            2      1       shop          GET /           a\n",
+  );
+  const { pathname, searchParams } = new URL(asked[0] ?? "", queryUrl);
+  expect([pathname, Object.fromEntries(searchParams)]).toEqual([
+    "/query/traces/search",
+    {
+      service: "shop",
+      error: "true",
+      "label.k": "v",
+      min_duration_ms: "2.5",
+      max_duration_ms: "9",
+      end: "2026-11-21T10:00:00Z",
+      limit: "7",
+    },
+  ]);
+  expect(JSON.parse((await atherops("traces search --json", { url: queryUrl })).out)).toEqual(stored[0]);
+  expect((await atherops("traces search --follow", { url: queryUrl })).err).toContain("--follow: a search is not followed");
+  expect((await atherops("traces search --min-ms 1 --bogus", { url: queryUrl })).code).toBe(2);
+  stored = [];
+  expect((await atherops("traces search", { url: queryUrl })).err).toBe("nothing in this range; --since 24h looks further back\n");
+  // The command above it still lists spans.
+  await atherops("traces --service x", { url: queryUrl });
+  expect(asked.at(-1)).toMatch(/^\/query\/traces\?service=x&/);
+});

@@ -1,0 +1,27 @@
+// The client as a shell runs it, for tests: arguments and what is piped in, exit code and what was printed.
+import { PassThrough } from "node:stream";
+import type { World } from "./io.ts";
+import { run } from "./program.ts";
+
+export interface Ran {
+  code: number;
+  out: string;
+  err: string;
+}
+
+export interface RunOptions {
+  url: string;
+  sessionFile: string;
+  input?: string;
+  passwordFile?: string;
+  signal?: AbortSignal;
+}
+
+export async function runClient(args: string, { url, sessionFile, passwordFile, ...options }: RunOptions): Promise<Ran> {
+  const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()];
+  stdin.end(options.input ?? "");
+  const settings = { url, passwordFile, sessionFile };
+  const world: World = { settings, stdin: stdin as unknown as NodeJS.ReadStream, stdout, stderr, signal: options.signal };
+  const code = await run(args.split(" "), world);
+  return { code, out: String(stdout.read() ?? ""), err: String(stderr.read() ?? "") };
+}
