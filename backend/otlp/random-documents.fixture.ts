@@ -1,5 +1,6 @@
 // OTLP/JSON documents made at random, as text, for comparing two decoders: as collectors write them, and odd ones, whose every part may
 // be of another type, shape, order or spelling; and damage of bytes. Invariant: the same seed makes the same documents.
+// One file, because every part is made of the same few odd pieces.
 export type Signal = "logs" | "traces";
 
 /** mulberry32. */
