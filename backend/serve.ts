@@ -141,7 +141,7 @@ async function openApi(
   registerLogRoutes(app, { store: logStore, answers, guards });
   registerTraceRoutes(app, { store: spanStore, answers, guards });
   registerMetricsRoutes(app, { store: metrics, answers, guards });
-  if (alerting) await forwardAlerting(app, { target: alerting, guards });
+  if (alerting) await forwardAlerting(app, { target: alerting, guards, answers });
   await listen(running, app, settings.api, "API");
 }
 

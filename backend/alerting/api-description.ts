@@ -1,5 +1,5 @@
 // What /openapi.json says of the answers about rules, on the service's own port and under the prefix. Invariant: it only describes.
-import { NOTHING, TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
+import { NOTHING, objectOf, TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
 import { RULE_BODY_SCHEMA } from "./rule.ts";
 
 const RULE = { ...RULE_BODY_SCHEMA, properties: { id: UUID_SCHEMA, ...RULE_BODY_SCHEMA.properties, created_at: TIME_SCHEMA } };
@@ -34,6 +34,59 @@ const PERIOD = {
   },
 };
 
+const texts = { type: "object", additionalProperties: { type: "string" } };
+const number = { type: "number" };
+const ALERT = objectOf({
+  labels: texts,
+  annotations: texts,
+  state: { type: "string", enum: ["pending", "firing"] },
+  activeAt: TIME_SCHEMA,
+  value: { type: "string" },
+});
+const LIVE_RULE = {
+  type: "object",
+  required: ["state", "name", "query", "duration", "labels", "annotations", "alerts", "health", "evaluationTime", "lastEvaluation", "type"],
+  properties: {
+    state: STATUS.properties.state,
+    name: { type: "string" },
+    query: { type: "string" },
+    duration: { ...number, description: "`for` in seconds" },
+    labels: texts,
+    annotations: texts,
+    alerts: { type: "array", items: ALERT },
+    health: { type: "string", enum: ["ok", "err", "unknown"], description: "unknown: not evaluated yet" },
+    lastError: { type: "string" },
+    evaluationTime: { ...number, description: "seconds" },
+    lastEvaluation: { ...TIME_SCHEMA, description: "year 1: not evaluated yet" },
+    type: { const: "alerting" },
+  },
+  additionalProperties: true,
+};
+const GROUP = {
+  ...objectOf({
+    name: { const: "rules" },
+    file: { const: "atherops" },
+    interval: { ...number, description: "seconds between evaluations" },
+    rules: { type: "array", items: LIVE_RULE },
+    evaluationTime: number,
+    lastEvaluation: TIME_SCHEMA,
+  }),
+  additionalProperties: true,
+};
+
+/** An answer in the form of Prometheus. */
+function succeeded(data: Record<string, object>): object {
+  return {
+    type: "object",
+    required: ["status", "data"],
+    properties: {
+      status: { const: "success" },
+      data: objectOf(data),
+      warnings: { type: "array", items: { type: "string" }, description: "what is left out" },
+    },
+  };
+}
+
 const ANSWERS: Record<string, Record<number, object>> = {
   "GET /rules": { 200: { type: "array", items: RULE } },
   "POST /rules": { 201: RULE },
@@ -42,6 +95,8 @@ const ANSWERS: Record<string, Record<number, object>> = {
   "DELETE /rules/:id": NOTHING,
   "GET /rules/:id/status": { 200: STATUS },
   "GET /rules/:id/history": { 200: { type: "array", items: PERIOD } },
+  "GET /prometheus/api/v1/rules": { 200: succeeded({ groups: { type: "array", items: GROUP } }) },
+  "GET /prometheus/api/v1/alerts": { 200: succeeded({ alerts: { type: "array", items: ALERT } }) },
 };
 
 /** Status → schema of what an operation such as `GET /rules` answers when all is well. */

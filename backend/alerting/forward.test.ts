@@ -94,5 +94,10 @@ test("what is forwarded is exactly what the service offers", async () => {
   const table = (of: FastifyInstance): [string, string[]][] => [...routesOf(of)].map(([url, methods]) => [url, [...methods].sort()]);
   const offered = Object.entries(RULE_ROUTES).map(([url, methods]): [string, string[]] => [url, [...methods].sort()]);
   expect(new Map(table(service))).toEqual(new Map(offered));
-  expect(new Map(table(app))).toEqual(new Map(offered.map(([url, methods]) => [`/alerting${url}`, methods])));
+  const besideMetrics = offered
+    .filter(([url]) => url.startsWith("/prometheus/"))
+    .map(([url, methods]) => [`/query${url}`, methods] as const);
+  const forwarded = [...offered.map(([url, methods]) => [`/alerting${url}`, methods] as const), ...besideMetrics];
+  expect(besideMetrics).toHaveLength(2);
+  expect(new Map(table(app))).toEqual(new Map(forwarded));
 });

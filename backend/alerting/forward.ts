@@ -1,15 +1,18 @@
-// Serves the alerting service under `/alerting/` of the API's address by forwarding. Invariant: exactly the service's own routes are
+// Serves the alerting service under `/alerting/` of the API's address by forwarding, its Prometheus routes also beside those of metrics. Invariant: exactly the service's own routes are
 // forwarded, to paths that are put together here and never taken from the request; nothing is read or forwarded for who is not logged
 // in; answers are those of the service, byte for byte.
 import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema, InjectOptions } from "fastify";
 import { Pool } from "../engines/http-pool.ts";
 import { onBehalfOf } from "../http/client-gone.ts";
 import { ApiError } from "../errors.ts";
-import type { Guards } from "../auth/request-identity.ts";
+import { type Guards, readerOf } from "../auth/request-identity.ts";
+import { Answers } from "../http/answers.ts";
 import { READERS } from "../http/openapi.ts";
 import { SMALL_BODY_BYTES } from "../http/small-bodies.ts";
 import { answerOf } from "./api-description.ts";
-import { HISTORY_QUERY, RULE_ROUTES, withContractStatus } from "./routes.ts";
+import { PROMETHEUS_QUERY, PROMETHEUS_ROUTES } from "./prometheus-routes.ts";
+import { withContractStatus } from "./route-parts.ts";
+import { HISTORY_QUERY, RULE_ROUTES } from "./routes.ts";
 import { DRAFT_SCHEMA, RULE_BODY_SCHEMA } from "./rule.ts";
 
 export interface ForwardOptions {
@@ -17,6 +20,8 @@ export interface ForwardOptions {
   readonly target: string | FastifyInstance;
   /** The service asks again, and knows which role a route needs. */
   readonly guards: Pick<Guards, "user" | "reader">;
+  /** Holds the large answers until clients take them. */
+  readonly answers?: Answers;
 }
 
 /** One request to the service and its answer. */
@@ -41,16 +46,20 @@ const REQUEST_HEADERS = ["authorization", "content-type", "accept"];
 const ANSWER_HEADERS = ["allow", "content-type", "link", "retry-after", "www-authenticate", "x-request-id"];
 const TIMEOUT_MS = 60_000;
 
-export async function forwardAlerting(app: FastifyInstance, { target, guards }: ForwardOptions): Promise<void> {
+export async function forwardAlerting(app: FastifyInstance, { target, guards, answers = new Answers() }: ForwardOptions): Promise<void> {
   const send = typeof target === "string" ? overHttp(app, target) : inProcess(target);
+  const mounted = [
+    ...Object.entries(RULE_ROUTES).map(([path, methods]) => ({ url: `${PREFIX}${path}`, path, methods })),
+    ...Object.entries(PROMETHEUS_ROUTES).map(([path, methods]) => ({ url: `/query${path}`, path, methods })),
+  ];
   await app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser("*", async (request: FastifyRequest) => await app.smallBodies.read(request, SMALL_BODY_BYTES));
-    for (const [path, methods] of Object.entries(RULE_ROUTES)) {
+    for (const { url, path, methods } of mounted) {
       for (const method of methods) {
         scope.route({
           method,
-          url: `${PREFIX}${path}`,
+          url,
           onRequest: [method === "GET" ? guards.reader() : guards.user("viewer"), refuseOddPath],
           schema: {
             tags: ["alerting"],
@@ -61,7 +70,7 @@ export async function forwardAlerting(app: FastifyInstance, { target, guards }: 
           errorHandler: (error) => {
             throw withContractStatus(error);
           },
-          handler: (request, reply) => forward(request, reply, path, send),
+          handler: (request, reply) => forward(request, reply, { path, send, answers: path in PROMETHEUS_ROUTES ? answers : undefined }),
         });
       }
     }
@@ -72,15 +81,16 @@ export async function forwardAlerting(app: FastifyInstance, { target, guards }: 
 function toldOf(method: string, path: string): FastifySchema["described"] {
   if (path === "/rules/validate") return { body: DRAFT_SCHEMA };
   if (method === "POST" || method === "PUT") return { body: RULE_BODY_SCHEMA };
+  if (path === "/prometheus/api/v1/rules") return { querystring: PROMETHEUS_QUERY };
   return path === "/rules/:id/history" ? { querystring: HISTORY_QUERY } : {};
 }
 
 async function forward(
   request: FastifyRequest,
   reply: FastifyReply,
-  path: string,
-  send: (exchange: Exchange) => Promise<Answer>,
+  { path, send, answers }: { path: string; send: (exchange: Exchange) => Promise<Answer>; answers: Answers | undefined },
 ): Promise<FastifyReply> {
+  if (answers) answers.admit(readerOf(request).orgId);
   const [, query] = splitOnce(request.url, "?");
   const { id } = request.params as { id?: string };
   const forwarded = path.replace(":id", encodeURIComponent(id ?? ""));
@@ -105,7 +115,9 @@ async function forward(
   // Nobody is there to be answered.
   if (!answer) return await reply.code(499).send();
   for (const name of ANSWER_HEADERS) if (typeof answer.headers[name] === "string") void reply.header(name, answer.headers[name]);
-  return await reply.code(answer.status).send(answer.body.length === 0 ? undefined : answer.body);
+  void reply.code(answer.status);
+  if (answers) return answers.send(readerOf(request).orgId, reply, [answer.body]);
+  return await reply.send(answer.body.length === 0 ? undefined : answer.body);
 }
 
 /** Before the body is read, too. */

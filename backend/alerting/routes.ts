@@ -1,11 +1,10 @@
 // The routes of the alerting service, the same wherever they are mounted. Invariant: the organisation is that of the session or the read token; a write answers
 // once the rule is stored, whether the evaluator is up or not; a database that is away is 500 here, as the contract says; nothing is
 // begun for a client that has left.
-import type { FastifyInstance, FastifyRequest, RouteShorthandOptions } from "fastify";
+import type { FastifyInstance, FastifyRequest } from "fastify";
 import { audit } from "../auth/audit-log.ts";
 import type { VmalertClient } from "../engines/vmalert/client.ts";
-import { ClientGoneError, goneSignal } from "../http/client-gone.ts";
-import { READERS } from "../http/openapi.ts";
+import { goneSignal } from "../http/client-gone.ts";
 import { uuidOf } from "../http/schemas.ts";
 import { ApiError } from "../errors.ts";
 import { FairTurns, QueueFullError } from "../admission/fair-turns.ts";
@@ -13,7 +12,8 @@ import type { MetricsStore } from "../metrics/store.ts";
 import { callerOf, type Guards, readerOf } from "../auth/request-identity.ts";
 import { alertHistory } from "./history.ts";
 import type { RuleCheck } from "./rule-check.ts";
-import { answerOf } from "./api-description.ts";
+import { PROMETHEUS_ROUTES, registerPrometheusRules } from "./prometheus-routes.ts";
+import { routeFor } from "./route-parts.ts";
 import { DRAFT_SCHEMA, RULE_BODY_SCHEMA, ruleObject, type Rule, type RuleBody } from "./rule.ts";
 import { statusOf } from "./status.ts";
 import { notFound, type RuleTable } from "./table.ts";
@@ -38,6 +38,7 @@ export const RULE_ROUTES = {
   "/rules/:id": ["PUT", "DELETE"],
   "/rules/:id/status": ["GET"],
   "/rules/:id/history": ["GET"],
+  ...PROMETHEUS_ROUTES,
 } as const;
 
 /** An answer of the evaluator is as large as the rule's alerts, thousands of them at most. */
@@ -119,25 +120,7 @@ export function registerRuleRoutes(app: FastifyInstance, options: RuleRoutesOpti
     route("reader", "GET /rules/:id/history", "When the rule was pending or firing, newest first", { querystring: HISTORY_QUERY }),
     async (request) => await history(await ruleOf(request, rules), request, options),
   );
-}
-
-/** What all routes here have: who may, what is told of it, how its errors are answered. */
-function routeFor(guards: Guards) {
-  return (who: "reader" | "viewer" | "admin", operation: string, summary: string, schema: object = {}): RouteShorthandOptions => ({
-    onRequest: who === "reader" ? guards.reader() : guards.user(who),
-    schema: {
-      tags: ["alerting"],
-      security: who === "reader" ? READERS : [{ session: [] }],
-      summary,
-      ...schema,
-      described: { response: answerOf(operation) },
-    },
-    errorHandler: (error, _request, reply) => {
-      // Nobody is there to be answered, and it is no failure to log.
-      if (error instanceof ClientGoneError) return void reply.code(499).send();
-      throw withContractStatus(error);
-    },
-  });
+  registerPrometheusRules(app, options);
 }
 
 /** `{valid: true, matching_series}` or `{valid: false, message}`; a body that is no rule at all is 400 as for create. */
@@ -168,12 +151,4 @@ async function ruleOf(request: FastifyRequest<OfRule>, rules: RuleTable): Promis
 /** A malformed id is that of no rule. */
 function idOf(request: FastifyRequest<OfRule>): string {
   return uuidOf(request.params.id) ?? notFound();
-}
-
-/** The contract of this service knows 500 where others answer 502. */
-export function withContractStatus(error: unknown): unknown {
-  const away = error instanceof ApiError && error.code === "storage_unavailable";
-  return away
-    ? new ApiError("internal", "the database cannot be reached: try again", { cause: error, retryAfterS: error.retryAfterS })
-    : error;
 }

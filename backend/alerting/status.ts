@@ -13,6 +13,8 @@ export interface RuleStatus {
   readonly error?: string;
 }
 
+/** The evaluator's own words tell of other organisations and of addresses. */
+export const FAILED = "the last evaluation failed: the expression takes too long, matches too much or gives the same labels twice";
 const INACTIVE: RuleStatus = { state: "inactive", active_alerts: 0 };
 
 /** Throws EvaluatorError when the evaluator cannot be asked; a disabled rule does not ask it. */
@@ -20,22 +22,28 @@ export async function statusOf(rule: Rule, evaluator: VmalertClient): Promise<Ru
   if (!rule.enabled) return INACTIVE;
   if (rule.refused !== undefined) return { ...INACTIVE, error: rule.refused };
   const groups = await evaluator.groups({ groups: [rule.orgId], labels: [{ rule_id: rule.id, org_id: rule.orgId }] });
-  const loaded = groups.flatMap((group) => group.rules).find((one) => one.annotations?.[REVISION_ANNOTATION] === String(rule.revision));
+  const loaded = groups.flatMap((group) => group.rules).find((one) => isOf(rule, one));
   return loaded ? liveStatus(loaded) : INACTIVE;
+}
+
+/** Whether this is the rule in its present revision. */
+export function isOf(rule: Rule, loaded: LoadedRule): boolean {
+  return loaded.labels?.["rule_id"] === rule.id && loaded.annotations?.[REVISION_ANNOTATION] === String(rule.revision);
+}
+
+/** Year 1 is Go's zero time. */
+export function wasEvaluated({ lastEvaluation }: Pick<LoadedRule, "lastEvaluation">): boolean {
+  return new Date(lastEvaluation).getUTCFullYear() > 1;
 }
 
 function liveStatus(loaded: LoadedRule): RuleStatus {
   const alerts = loaded.alerts ?? [];
   const firing = alerts.filter((alert) => alert.state === "firing").length;
   const state = firing > 0 ? "firing" : alerts.some((alert) => alert.state === "pending") ? "pending" : "inactive";
-  const evaluated = new Date(loaded.lastEvaluation);
   return {
     state,
     active_alerts: firing,
-    // Year 1 is Go's zero time: not evaluated yet.
-    ...(evaluated.getUTCFullYear() > 1 && { last_eval: evaluated.toISOString() }),
-    ...(loaded.health === "err" && {
-      error: "the last evaluation failed: the expression takes too long, matches too much or gives the same labels twice",
-    }),
+    ...(wasEvaluated(loaded) && { last_eval: new Date(loaded.lastEvaluation).toISOString() }),
+    ...(loaded.health === "err" && { error: FAILED }),
   };
 }

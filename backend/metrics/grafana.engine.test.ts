@@ -1,5 +1,6 @@
 // Every request that Grafana's Prometheus data source makes, as it makes it: with a read token as the password of Basic auth, form bodies for
-// questions and GET for names. Two organisations have series of the same name; neither sees the other's. Alert rules apart.
+// questions and GET for names. Two organisations have series of the same name; neither sees the other's. Its rules and alerts are asked
+// for in backend/alerting/prometheus-routes.engine.test.ts.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { accountsApp, makeOrg, type AccountsApp } from "../../test/fixtures/accounts-app.ts";
 import { startTestEngine, type TestEngine } from "../../test/fixtures/metrics-engine.ts";
@@ -63,18 +64,18 @@ describe.each(Object.entries(OWN))("of %s", (name, { value }) => {
     return answer.json().data;
   }
 
-  test("the health check's question is answered 2", async () => {
-    const data = await asks("POST", "query", { query: "1+1", time: String(NOW) });
+  test.each(["POST", "GET"] as const)("the health check's question is answered 2, by %s", async (method) => {
+    const data = await asks(method, "query", { query: "1+1", time: String(NOW) });
     expect(data).toEqual({ resultType: "vector", result: [{ metric: {}, value: [NOW, "2"] }] });
   });
 
-  test("an instant and a range query answer its own series", async () => {
+  test.each(["POST", "GET"] as const)("an instant and a range query answer its own series, by %s", async (method) => {
     const metric = { __name__: "shared", of: name, host_id: `host-${name}`, node: `node-${name}`, org_id: expect.any(String) };
-    expect(await asks("POST", "query", { query: "shared", time: String(NOW) })).toEqual({
+    expect(await asks(method, "query", { query: "shared", time: String(NOW) })).toEqual({
       resultType: "vector",
       result: [{ metric, value: [NOW, String(value)] }],
     });
-    expect(await asks("POST", "query_range", { query: "shared", ...RANGE, step: "15" })).toMatchObject({
+    expect(await asks(method, "query_range", { query: "shared", ...RANGE, step: "15" })).toMatchObject({
       resultType: "matrix",
       result: [{ metric, values: expect.arrayContaining([[NOW, String(value)]]) }],
     });

@@ -8,7 +8,7 @@ import { describe, expect, test } from "vitest";
 import { sign } from "../../agent/protocol/signature.ts";
 import { call, eventually, ROOT } from "../fixtures/processes.ts";
 import { ACCOUNT_ROWS } from "./matrix/account-rows.ts";
-import { alertingRows } from "./matrix/alerting-rows.ts";
+import { alertingRows, prometheusRuleRows } from "./matrix/alerting-rows.ts";
 import { authCases } from "./matrix/authentication-cases.ts";
 import { type Row, withId } from "./matrix/case.ts";
 import { ENROLMENT_ROWS } from "./matrix/enrolment-rows.ts";
@@ -21,6 +21,7 @@ const MATRIX: Row[] = [
   ...ACCOUNT_ROWS,
   { method: "GET", path: "/openapi.json", auth: "none", cases: () => [{ name: "served", send: (url) => call("GET", url), status: 200 }] },
   ...alertingRows("/alerting"),
+  ...prometheusRuleRows("/query/prometheus/api/v1"),
 ];
 
 describe.each(MATRIX.map((row) => [`${row.method} ${row.path}`, row] as const))("%s", (_title, row) => {

@@ -7,6 +7,10 @@ export interface LoadedRule {
   readonly name: string;
   readonly state: string;
   readonly health: string;
+  /** Seconds that the last evaluation took. */
+  readonly evaluationTime: number;
+  /** Series that it found. */
+  readonly lastSamples: number;
   readonly labels?: Readonly<Record<string, string>>;
   readonly annotations?: Readonly<Record<string, string>>;
   /** RFC 3339; year 1 before the first evaluation. */
@@ -15,9 +19,13 @@ export interface LoadedRule {
 }
 
 export interface LoadedAlert {
+  /** Of its labels, in the rule. */
+  readonly id: string;
   readonly state: string;
   readonly activeAt: string;
+  readonly value: string;
   readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
 }
 
 export interface LoadedGroup {
@@ -35,9 +43,21 @@ export interface RuleFilter {
   readonly withoutAlerts?: boolean;
 }
 
+/** What may be read of answers together; lowered by each. */
+export interface AnswerBudget {
+  bytes: number;
+}
+
 /** vmalert cannot be reached, or its answer cannot be understood. */
 export class EvaluatorError extends Error {
   override readonly name = "EvaluatorError";
+}
+
+/** The answer is larger than was to be read. */
+export class AnswerTooLargeError extends EvaluatorError {
+  constructor() {
+    super("vmalert's answer is larger than may be read");
+  }
 }
 
 const CONNECTIONS = 16;
@@ -59,8 +79,8 @@ export class VmalertClient implements AsyncDisposable {
     this.#headers = username || password ? { authorization: `Basic ${Buffer.from(user).toString("base64")}` } : {};
   }
 
-  /** Groups with the rules that fit; a group without such a rule is left out. */
-  async groups(filter: RuleFilter = {}): Promise<readonly LoadedGroup[]> {
+  /** Groups with the rules that fit; a group without such a rule is left out. Throws AnswerTooLargeError beyond `budget`. */
+  async groups(filter: RuleFilter = {}, budget?: AnswerBudget): Promise<readonly LoadedGroup[]> {
     const query = new URLSearchParams({ type: "alert" });
     for (const group of filter.groups ?? []) query.append("rule_group[]", group);
     for (const labels of filter.labels ?? []) {
@@ -68,7 +88,7 @@ export class VmalertClient implements AsyncDisposable {
       query.append("match[]", `{${matchers.join(",")}}`);
     }
     if (filter.withoutAlerts) query.append("exclude_alerts", "true");
-    const answer = await this.#get(`/api/v1/rules?${query.toString()}`);
+    const answer = await this.#get(`/api/v1/rules?${query.toString()}`, budget);
     const groups = (parse(answer) as { data?: { groups?: unknown } }).data?.groups;
     if (!Array.isArray(groups)) throw new EvaluatorError("vmalert's answer to /api/v1/rules has no groups");
     return groups as LoadedGroup[];
@@ -88,10 +108,10 @@ export class VmalertClient implements AsyncDisposable {
     await this.#pool.destroy();
   }
 
-  async #get(path: string): Promise<string> {
+  async #get(path: string, budget: AnswerBudget = { bytes: MAX_ANSWER_BYTES }): Promise<string> {
     try {
       const answer = await this.#pool.request({ method: "GET", path: this.#basePath + path, headers: this.#headers });
-      const text = await textOf(answer.body);
+      const text = await textOf(answer.body, budget);
       if (answer.statusCode === 200) return text;
       throw new EvaluatorError(`vmalert answered ${answer.statusCode} to ${path.split("?")[0]}: ${text.slice(0, 300)}`);
     } catch (error) {
@@ -101,12 +121,11 @@ export class VmalertClient implements AsyncDisposable {
   }
 }
 
-async function textOf(body: AsyncIterable<Buffer>): Promise<string> {
+async function textOf(body: AsyncIterable<Buffer>, budget: AnswerBudget): Promise<string> {
   const chunks: Buffer[] = [];
-  let bytes = 0;
   for await (const chunk of body) {
-    bytes += chunk.length;
-    if (bytes > MAX_ANSWER_BYTES) throw new EvaluatorError(`vmalert's answer exceeds ${MAX_ANSWER_BYTES} bytes`);
+    budget.bytes -= chunk.length;
+    if (budget.bytes < 0) throw new AnswerTooLargeError();
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString("utf8");

@@ -84,5 +84,27 @@ export function alertingRows(prefix: string): Row[] {
       auth: "viewer",
       cases: () => [asUser("a good expression", "POST", () => red.token, 200, rule())],
     },
+    ...prometheusRuleRows(`${prefix}/prometheus/api/v1`),
+  ];
+}
+
+/** `base`: where Prometheus' HTTP API is. */
+export function prometheusRuleRows(base: string): Row[] {
+  return [
+    {
+      method: "GET",
+      path: `${base}/rules`,
+      auth: "reader",
+      cases: () => [
+        asUser("the org's rules", "GET", () => red.token, 200),
+        {
+          name: "a filter that is not understood",
+          send: (url) => call("GET", `${url}?match[]=up`, { bearer: red.token }),
+          status: 400,
+          error: "invalid_parameter",
+        },
+      ],
+    },
+    { method: "GET", path: `${base}/alerts`, auth: "reader", cases: () => [asUser("the org's alerts", "GET", () => red.token, 200)] },
   ];
 }

@@ -1,0 +1,158 @@
+// An organisation's alert rules as Prometheus tells them: definition, state, alerts. Invariant: what is told of a rule is about its present
+// revision; labels and annotations that the server sets for itself are left out; of the alerts no more is read than MAX_ALERTS_BYTES.
+import { AnswerTooLargeError, type LoadedAlert, type LoadedGroup, type LoadedRule, type VmalertClient } from "../engines/vmalert/client.ts";
+import { REVISION_ANNOTATION, type Rule } from "./rule.ts";
+import { FAILED, isOf, wasEvaluated } from "./status.ts";
+
+/** As of Prometheus' `GET /api/v1/rules`. */
+export interface PrometheusRule {
+  readonly state: "firing" | "pending" | "inactive";
+  readonly name: string;
+  readonly query: string;
+  /** Seconds. */
+  readonly duration: number;
+  readonly keepFiringFor: number;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly alerts: readonly PrometheusAlert[];
+  readonly health: "ok" | "err" | "unknown";
+  readonly lastError?: string;
+  readonly evaluationTime: number;
+  readonly lastEvaluation: string;
+  readonly type: "alerting";
+}
+
+export interface PrometheusAlert {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly state: string;
+  readonly activeAt: string;
+  readonly value: string;
+}
+
+export interface LiveRules {
+  readonly rules: readonly PrometheusRule[];
+  /** Rules whose alerts are too many to be told. */
+  readonly untold: readonly string[];
+}
+
+export interface LiveRulesQuestion {
+  readonly orgId: string;
+  /** Those that are asked for, of all `enabled` ones. */
+  readonly rules: readonly Rule[];
+  readonly enabled: number;
+  readonly withAlerts: boolean;
+}
+
+/** What the evaluator tells of alerts for one answer; some thousand alerts. */
+export const MAX_ALERTS_BYTES = 4 * 1024 * 1024;
+/** Questions for single rules where all alerts are too much. */
+const MAX_SINGLE = 20;
+/** So many rules are asked for by name; its address stays below the 8 KiB that proxies allow. */
+const MAX_NAMED = 20;
+const NEVER = "0001-01-01T00:00:00Z";
+/** Set by the server: the evaluator's own group is the organisation. */
+const OWN_LABELS = new Set(["alertgroup", "org_id", "rule_id"]);
+
+/** Throws EvaluatorError when the evaluator cannot be asked; without a rule that it should have it is not asked. */
+export async function liveRules(question: LiveRulesQuestion, evaluator: Pick<VmalertClient, "groups">): Promise<LiveRules> {
+  const { groups, untold } = question.rules.some(({ refused }) => refused === undefined)
+    ? await loaded(question, evaluator)
+    : { groups: [], untold: [] };
+  const byId = new Map(groups.flatMap(({ rules }) => rules).map((one) => [one.labels?.["rule_id"], one]));
+  return {
+    rules: question.rules.map((rule) => told(rule, byId.get(rule.id))),
+    untold,
+  };
+}
+
+interface Loaded {
+  readonly groups: readonly LoadedGroup[];
+  readonly untold: readonly string[];
+}
+
+async function loaded(question: LiveRulesQuestion, evaluator: Pick<VmalertClient, "groups">): Promise<Loaded> {
+  const { orgId, rules, enabled, withAlerts } = question;
+  const isFew = rules.length < enabled && rules.length <= MAX_NAMED;
+  const asked = { groups: [orgId], ...(isFew && { labels: rules.map(({ id }) => ({ rule_id: id, org_id: orgId })) }) };
+  if (withAlerts) {
+    try {
+      return { groups: await evaluator.groups(asked, { bytes: MAX_ALERTS_BYTES }), untold: [] };
+    } catch (error) {
+      if (!(error instanceof AnswerTooLargeError)) throw error;
+    }
+  }
+  const groups = await evaluator.groups({ ...asked, withoutAlerts: true });
+  return withAlerts ? await alertsOfEach(question, groups, evaluator) : { groups, untold: [] };
+}
+
+/** Alerts of as many rules as there is room for, of those with fewest first. */
+async function alertsOfEach(
+  { orgId, rules }: LiveRulesQuestion,
+  groups: readonly LoadedGroup[],
+  evaluator: Pick<VmalertClient, "groups">,
+): Promise<Loaded> {
+  const wanted = new Map(rules.map((rule) => [rule.id, rule]));
+  const active = groups.flatMap((group) => group.rules).filter((one) => one.state !== "inactive" && wanted.has(idOf(one)));
+  active.sort((a, b) => a.lastSamples - b.lastSamples);
+  const budget = { bytes: MAX_ALERTS_BYTES };
+  const withAlerts = new Map<string, LoadedRule>();
+  for (const one of active.slice(0, MAX_SINGLE)) {
+    if (budget.bytes <= 0) break;
+    const labels = [{ rule_id: idOf(one), org_id: orgId }];
+    try {
+      for (const group of await evaluator.groups({ groups: [orgId], labels }, budget))
+        for (const full of group.rules) withAlerts.set(idOf(full), full);
+    } catch (error) {
+      if (!(error instanceof AnswerTooLargeError)) throw error;
+    }
+  }
+  return {
+    groups: groups.map((group) => ({ ...group, rules: group.rules.map((one) => withAlerts.get(idOf(one)) ?? one) })),
+    untold: active.filter((one) => !withAlerts.has(idOf(one))).map((one) => one.name),
+  };
+}
+
+function idOf({ labels }: LoadedRule): string {
+  return labels?.["rule_id"] ?? "";
+}
+
+function told(rule: Rule, evaluated: LoadedRule | undefined): PrometheusRule {
+  const live = evaluated && isOf(rule, evaluated) ? evaluated : undefined;
+  return {
+    state: live?.state === "firing" || live?.state === "pending" ? live.state : "inactive",
+    name: rule.name,
+    query: rule.expr,
+    duration: rule.forMs / 1000,
+    keepFiringFor: 0,
+    labels: { ...rule.labels, severity: rule.severity },
+    annotations: rule.annotations,
+    alerts: (live?.alerts ?? []).toSorted(byAge).map(toldAlert),
+    ...healthOf(rule, live),
+    evaluationTime: live?.evaluationTime ?? 0,
+    lastEvaluation: live?.lastEvaluation ?? NEVER,
+    type: "alerting",
+  };
+}
+
+function healthOf({ refused }: Rule, live: LoadedRule | undefined): Pick<PrometheusRule, "health" | "lastError"> {
+  if (refused !== undefined) return { health: "err", lastError: refused };
+  if (live?.health === "err") return { health: "err", lastError: FAILED };
+  return { health: live && wasEvaluated(live) ? "ok" : "unknown" };
+}
+
+function toldAlert({ labels = {}, annotations = {}, state, activeAt, value }: LoadedAlert): PrometheusAlert {
+  const { [REVISION_ANNOTATION]: _revision, ...texts } = annotations;
+  return {
+    labels: Object.fromEntries(Object.entries(labels).filter(([name]) => !OWN_LABELS.has(name))),
+    annotations: texts,
+    state,
+    activeAt,
+    value,
+  };
+}
+
+/** The evaluator has them in no order. */
+function byAge(a: LoadedAlert, b: LoadedAlert): number {
+  return a.activeAt === b.activeAt ? Number(a.id > b.id) - Number(a.id < b.id) : Date.parse(a.activeAt) - Date.parse(b.activeAt);
+}
