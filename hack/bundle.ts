@@ -39,6 +39,9 @@ export const COMMON = {
   sourcesContent: false,
   metafile: true,
   legalComments: "none",
+  // V8 keeps the text of what it runs. Names stay, and lines, for stack traces.
+  minifyWhitespace: true,
+  lineLimit: 200,
   logLevel: "warning",
 } as const satisfies BuildOptions;
 

@@ -12,7 +12,7 @@ const MOST_KNOWN = 1000;
 const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const VALUE_OF = Int8Array.from({ length: 256 }, (_, code) => DIGITS.indexOf(String.fromCharCode(code)));
 const [COMMA, SEMICOLON] = [",", ";"].map((character) => character.charCodeAt(0));
-const LINES_APART = 256;
+const LINES_APART = 32;
 const begun = new Map<string, Begun>();
 /** `file:line:column` in the bundle → `path:line:column` in the sources. */
 const known = new Map<string, string>();

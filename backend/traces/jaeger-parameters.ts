@@ -70,7 +70,7 @@ function nanoseconds(name: string, given: string | undefined): bigint | undefine
 
 /** As Go writes durations. */
 const UNITS_NS: Readonly<Record<string, number>> = { ns: 1, us: 1e3, µs: 1e3, μs: 1e3, ms: 1e6, s: 1e9, m: 60e9, h: 3600e9 };
-const PART = /(\d{1,12}(?:\.\d{1,12})?)(ns|us|µs|μs|ms|s|m|h)/g;
+const PART = /(\d{1,12}(?:\.\d{1,12})?)(ns|us|\u00b5s|\u03bcs|ms|s|m|h)/g;
 
 function duration(name: string, given: string | undefined): bigint | undefined {
   if (!given) return undefined;
