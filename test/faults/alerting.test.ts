@@ -6,7 +6,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { engineAuthorization, type Tenant } from "../fixtures/backend-process.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { call, eventually, signedPost } from "../fixtures/processes.ts";
-import { isAlive } from "../fixtures/process-state.ts";
+import { halt, isAlive } from "../fixtures/process-state.ts";
 
 const backend = backendOfFile({ EVALUATION_INTERVAL: "1s", JWT_TTL: "2h", LEAK_ME: "the-environment-leaked" });
 let red: Tenant;
@@ -216,7 +216,7 @@ describe("what goes away comes back", () => {
       return (await call("GET", query, { bearer: red.token })).json.data.result.length === 1;
     });
     const since = await activeAt(firing);
-    process.kill(evaluatorPid(), "SIGSTOP");
+    await halt(evaluatorPid());
     const hung = await call("GET", `${backend.alertingUrl}/rules/${firing}/status`, { bearer: red.token });
     expect([hung.status, hung.json.error]).toEqual([500, "internal"]);
     process.kill(evaluatorPid(), "SIGKILL");

@@ -8,6 +8,7 @@ import { EnrolmentBackend } from "../fixtures/enrolment-backend.ts";
 import { CROWD_TIMING } from "../fixtures/identity-agents.ts";
 import { IdentityCluster } from "../fixtures/identity-cluster.ts";
 import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
+import { halt } from "../fixtures/process-state.ts";
 import { eventually, temporaryFolder } from "../fixtures/processes.ts";
 
 const folder = temporaryFolder();
@@ -72,7 +73,7 @@ describe("the first start", () => {
     const installToken = backend.newInstallToken();
     const paused = cluster.agent("paused", { installToken, waitAfter: "registered" });
     await eventually("it has the answer", async () => paused.steps.includes("registered"));
-    paused.child.kill("SIGSTOP");
+    await halt(paused.child.pid as number);
     const next = cluster.agent("next", { installToken });
     const hash = await next.signing();
     const stored = (await cluster.secret()).version;

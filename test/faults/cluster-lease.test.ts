@@ -89,7 +89,7 @@ it("ends a term when another has written itself in", async () => {
 
 it("ends a term before any other can begin when the API server is silent", async () => {
   await using term = await contender("holder").tryAcquire(NEVER);
-  kube.pauseServer();
+  await kube.pauseServer();
   const silentAt = performance.now();
   try {
     await vi.waitFor(() => expect(term?.signal.aborted).toBe(true), 5_000);
