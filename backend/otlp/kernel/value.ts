@@ -63,7 +63,7 @@ export function value(at: usize): usize {
       if (kind != ARRAY && kind != MAP) at = scalar(at, kind);
       else {
         startWriting(start);
-        at = kind == ARRAY ? listJson(at, 1, KEY_STACK) : mapJson(at, 1, KEY_STACK);
+        at = valuesJson(at, kind == MAP, 1, KEY_STACK);
         setText(start, <u32>(written - start));
       }
       foundAt = textAt;
@@ -103,17 +103,19 @@ function kindJson(at: usize, kind: u32, depth: i32, keys: usize): usize {
   }
   if (kind == ARRAY || kind == MAP) {
     if (depth >= MOST_DEPTH) refuse(UNUSUAL);
-    return kind == ARRAY ? listJson(at, depth + 1, keys) : mapJson(at, depth + 1, keys);
+    return valuesJson(at, kind == MAP, depth + 1, keys);
   }
   at = scalar(at, kind);
   writeText(textAt, textLength, !isBare, at);
   return at;
 }
 
-/** The message of an arrayValue. */
-function listJson(at: usize, depth: i32, keys: usize): usize {
+/** The message of an arrayValue or a kvlistValue. Keys of a map stand on the stack from `first` on. */
+function valuesJson(at: usize, isMap: bool, depth: i32, first: usize): usize {
   let seen: u32 = 0;
-  write(OPEN_ARRAY, at);
+  let keys = first;
+  let isFirst = true;
+  write(isMap ? OPEN_OBJECT : OPEN_ARRAY, at);
   for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
     at = name(at);
     if (!isValues(nameAt, nameLength)) at = skip(at, 0);
@@ -123,44 +125,19 @@ function listJson(at: usize, depth: i32, keys: usize): usize {
         at += 4;
         continue;
       }
-      let isFirst = true;
       for (at = open(at, OPEN_ARRAY); load<u8>(at) != CLOSE_ARRAY; at = next(at, CLOSE_ARRAY)) {
         if (!isFirst) write(COMMA, at);
         isFirst = false;
-        at = anyJson(at, depth, keys);
+        if (isMap) {
+          at = pairJson(at, depth, first, keys);
+          keys += KEY_BYTES;
+        } else at = anyJson(at, depth, first);
       }
       at++;
     }
   }
   at++;
-  write(CLOSE_ARRAY, at);
-  return at;
-}
-
-/** The message of a kvlistValue. */
-function mapJson(at: usize, depth: i32, keys: usize): usize {
-  let seen: u32 = 0;
-  const first = keys;
-  write(OPEN_OBJECT, at);
-  for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
-    at = name(at);
-    if (!isValues(nameAt, nameLength)) at = skip(at, 0);
-    else {
-      seen = once(seen, 1);
-      if (isNull(at)) {
-        at += 4;
-        continue;
-      }
-      for (at = open(at, OPEN_ARRAY); load<u8>(at) != CLOSE_ARRAY; at = next(at, CLOSE_ARRAY)) {
-        if (keys != first) write(COMMA, at);
-        at = pairJson(at, depth, first, keys);
-        keys += KEY_BYTES;
-      }
-      at++;
-    }
-  }
-  at++;
-  write(CLOSE_OBJECT, at);
+  write(isMap ? CLOSE_OBJECT : CLOSE_ARRAY, at);
   return at;
 }
 
