@@ -1,6 +1,6 @@
 // Writes the pages that the sources decide: settings from the manuals at the top of {agent,backend}/settings.ts, error codes from
-// errors.ts, the own metrics and the HTTP APIs from the code that makes them. Invariant: what is written depends on the sources alone;
-// reference.test.ts fails when a page differs.
+// errors.ts, the own metrics and the HTTP APIs from the code that makes them; and in docs/sizing.md what follows from its own figures.
+// Invariant: what is written depends on the sources alone; reference.test.ts fails when a page differs.
 //
 //   npm run reference     writes the pages
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -9,6 +9,7 @@ import { fileURLToPath } from "node:url";
 import { ERROR_CODES } from "../backend/errors.ts";
 import { agentMetrics, backendMetrics, type OwnMetric } from "./metrics-reference.ts";
 import { openApiPages } from "./openapi.ts";
+import { withReckoned } from "./sizing.ts";
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 
@@ -70,6 +71,7 @@ export async function pages(): Promise<Record<string, string>> {
       "At `/metrics` of the health port (9090), for Prometheus. Labels have few values: never an organisation, a key or anything from a payload. Metrics of a role (`api`, `alerting`) are there where the role is. `process_*` and `nodejs_*` of the process come along.",
       backendMetrics(),
     ),
+    "docs/sizing.md": withReckoned(readFileSync(join(ROOT, "docs/sizing.md"), "utf8")),
     ...(await openApiPages()),
   };
 }

@@ -1,0 +1,52 @@
+// What docs/sizing.md reckons follows from its figures; that the page is up to date is held by reference.test.ts.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { withReckoned } from "./sizing.ts";
+
+const PAGE = readFileSync(join(import.meta.dirname, "..", "docs/sizing.md"), "utf8");
+
+/** The page with other figures, by their names. */
+function withFigures(figures: Record<string, number>): string {
+  return Object.entries(figures).reduce(
+    (page, [name, value]) => page.replace(new RegExp(`(?<=^\\| \`${name}\` \\| )[\\d.,]+`, "m"), String(value)),
+    PAGE,
+  );
+}
+
+/** Cells of the row of so many nodes in a reckoned table. */
+function row(page: string, table: string, nodes: string): string[] {
+  const [, after = ""] = withReckoned(page).split(`<!-- reckoned: ${table} -->`);
+  const line = after.split("\n").find((one) => one.startsWith(`| ${nodes} |`)) ?? "";
+  return line.split("|").map((cell) => cell.trim());
+}
+
+describe("the reckoned tables of docs/sizing.md", () => {
+  test("tell what a node's figures add up to", () => {
+    const quiet = withFigures({ files: 1, lines: 1000, spans: 0, span_requests: 0, series: 3000, interval_s: 30, heartbeat_s: 30 });
+    // A file with many lines is looked at five times a second, and metrics are three requests each half minute.
+    expect(row(quiet, "load", "100").slice(1, 8)).toEqual(["100", "510", "100,000", "0", "10,000", "300,000", "3.3"]);
+  });
+
+  test("give cores for what it costs, with room", () => {
+    const costs = { lines: 0, spans: 0, series: 0, span_requests: 10, request_us: 590, requests_of_a_process: 2000 };
+    expect(row(withFigures(costs), "embedded", "100")[2]).toBe("1");
+    expect(row(withFigures({ ...costs, request_us: 5900 }), "embedded", "100")[2]).toBe("10");
+  });
+
+  test("leave the embedded form to those whose requests one process has answered", () => {
+    const few = { lines: 0, spans: 0, series: 0, span_requests: 1 };
+    expect(row(withFigures({ ...few, requests_of_a_process: 1101 }), "embedded", "1,000")[2]).toMatch(/^\d+$/);
+    expect(row(withFigures({ ...few, requests_of_a_process: 1099 }), "embedded", "1,000")[2]).toBe("beyond one process");
+  });
+
+  test("give disk for all that is kept", () => {
+    const one = withFigures({ lines: 1, spans: 0, log_bytes: 1024, days: 7 });
+    // 100 lines a second of a kibibyte for seven days.
+    expect(row(one, "embedded", "100")[4]).toBe("58 GiB");
+  });
+
+  test("are refused where a figure is missing", () => {
+    expect(() => withReckoned(PAGE.replace("| `log_bytes` |", "| `bytes` |"))).toThrow(/no figure log_bytes/);
+  });
+});

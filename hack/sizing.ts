@@ -1,0 +1,144 @@
+// The reckoned tables of docs/sizing.md, from the measured and the assumed figures on the same page. Invariant: what is reckoned depends on
+// the page's own figures alone, so that whoever measures one anew changes a single row. `npm run reference` writes the tables,
+// reference.test.ts fails where the page differs. The formulae are told on the page.
+
+/** A row of the page: `| \`name\` | value | …`. */
+const FIGURE = /^\| `([a-z_]+)` \| ([\d.,]+) \|/gm;
+const RECKONED = /(?<=<!-- reckoned: ([a-z]+) -->\n\n)[^]*?(?=\n<!-- end -->)/g;
+const NAMES = [
+  // A node, assumed.
+  "files",
+  "lines",
+  "spans",
+  "span_requests",
+  "series",
+  "interval_s",
+  "heartbeat_s",
+  "days",
+  // What one costs, measured.
+  "request_us",
+  "log_us",
+  "log_engine_us",
+  "span_us",
+  "span_engine_us",
+  "sample_us",
+  "sample_engine_us",
+  "requests_of_a_process",
+  "log_bytes",
+  "span_bytes",
+  "sample_bytes",
+  "series_bytes",
+  "series_memory",
+  "ingest_memory_mib",
+  "peak_above_mib",
+] as const;
+type Figures = Readonly<Record<(typeof NAMES)[number], number>>;
+
+const NODES = [10, 100, 1000, 10_000];
+const DAY_S = 86_400;
+const GIB = 1024 ** 3;
+const US_OF_A_CORE = 1_000_000;
+/** Looks of the collector at a file, a second; new lines of one look are a request. */
+const LOOKS = 5;
+/** Of a core, so that a burst and a query find room. */
+const BUSY = 0.6;
+/** Of the memory that VictoriaMetrics sees; above it queries and merges need theirs. */
+const METRICS_SHARE = 0.3;
+const REPLICA_CORES = 2;
+
+/** `page` with its reckoned tables made anew. Throws where a figure is missing. */
+export function withReckoned(page: string): string {
+  const found = new Map([...page.matchAll(FIGURE)].map(([, name = "", value = ""]) => [name, Number(value.replaceAll(",", ""))]));
+  const figures = Object.fromEntries(
+    NAMES.map((name) => {
+      const value = found.get(name);
+      if (value === undefined || Number.isNaN(value)) throw new Error(`docs/sizing.md has no figure ${name}`);
+      return [name, value];
+    }),
+  ) as Figures;
+  return page.replaceAll(RECKONED, (_, name: string) => {
+    const rows = TABLES[name];
+    if (!rows) throw new Error(`docs/sizing.md has no table ${name}`);
+    return markdown(NODES.map((nodes) => ({ nodes: grouped(nodes), ...rows(loadOf(nodes, figures), figures) })));
+  });
+}
+
+type Load = ReturnType<typeof loadOf>;
+
+/** What so many nodes send, a second. */
+function loadOf(nodes: number, f: Figures) {
+  const ofFiles = f.files * LOOKS * (1 - Math.exp(-f.lines / (f.files * LOOKS)));
+  return {
+    requests: nodes * (ofFiles + f.span_requests + 3 / f.interval_s),
+    heartbeats: nodes / f.heartbeat_s,
+    lines: nodes * f.lines,
+    spans: nodes * f.spans,
+    samples: (nodes * f.series) / f.interval_s,
+    series: nodes * f.series,
+  };
+}
+
+const TABLES: Readonly<Record<string, (load: Load, f: Figures) => Record<string, string>>> = {
+  load: ({ requests, lines, spans, samples, series, heartbeats }) => ({
+    "requests/s": grouped(requests),
+    "log records/s": grouped(lines),
+    "spans/s": grouped(spans),
+    "samples/s": grouped(samples),
+    series: grouped(series),
+    "heartbeats/s": heartbeats.toFixed(1),
+  }),
+  embedded(load, f) {
+    const busy = load.requests * f.request_us + load.lines * f.log_us + load.spans * f.span_us + load.samples * f.sample_us;
+    const fits = load.requests <= f.requests_of_a_process;
+    return {
+      cores: fits ? coresOf(busy) : "beyond one process",
+      "memory limit": fits ? gib(memoryOf(load, f)) : "",
+      "disk of logs": gib(diskOf(load.lines * f.log_bytes, f)),
+      "of spans": gib(diskOf(load.spans * f.span_bytes, f)),
+      "of metrics": gib(diskOf(load.samples * f.sample_bytes, f) + load.series * f.series_bytes),
+    };
+  },
+  distributed(load, f) {
+    const ofEngine = load.lines * f.log_engine_us + load.spans * f.span_engine_us;
+    const ofMetrics = load.samples * f.sample_engine_us;
+    const ofApi =
+      load.requests * f.request_us + (load.lines * f.log_us + load.spans * f.span_us - ofEngine) + (load.samples * f.sample_us - ofMetrics);
+    const replicas = Math.max(2, Math.ceil(ofApi / US_OF_A_CORE / BUSY / REPLICA_CORES));
+    return {
+      "replicas of 2 cores": grouped(replicas),
+      "their memory limit, each": gib((f.ingest_memory_mib + f.peak_above_mib) * 1024 ** 2),
+      "ClickHouse, cores": coresOf(ofEngine),
+      "VictoriaMetrics, cores": coresOf(ofMetrics),
+      "its memory": gib((load.series * f.series_memory) / METRICS_SHARE),
+    };
+  },
+};
+
+function memoryOf({ series }: Load, f: Figures): number {
+  const ofBackend = ((f.ingest_memory_mib + f.peak_above_mib) * 1024 ** 2) / (1 - METRICS_SHARE);
+  return Math.max(ofBackend, (series * f.series_memory) / METRICS_SHARE);
+}
+
+function diskOf(bytesPerSecond: number, { days }: Figures): number {
+  return bytesPerSecond * DAY_S * days;
+}
+
+function coresOf(us: number): string {
+  const cores = us / US_OF_A_CORE / BUSY;
+  return cores < 1 ? "1" : grouped(Math.ceil(cores));
+}
+
+function gib(bytes: number): string {
+  const value = bytes / GIB;
+  return `${value < 10 ? value.toFixed(1) : grouped(value)} GiB`;
+}
+
+function grouped(value: number): string {
+  return Math.round(value).toLocaleString("en-US");
+}
+
+function markdown(rows: readonly Record<string, string>[]): string {
+  const columns = Object.keys(rows[0] ?? {});
+  const lines = [columns, columns.map(() => "---"), ...rows.map((row) => columns.map((column) => row[column] ?? ""))];
+  return `${lines.map((cells) => `| ${cells.join(" | ")} |`).join("\n")}\n`;
+}
