@@ -6,22 +6,6 @@ import { isLoopback } from "./common/host-name.ts";
 import { type ListenAddress, SettingsReader } from "./common/settings-reader.ts";
 
 export class AgentSettingsReader extends SettingsReader {
-  /** Lower case wins, as in curl. */
-  eitherCase(name: string): string | undefined {
-    return this.plain(name.toLowerCase()) ?? this.text(name);
-  }
-
-  /** The port is that of the scheme where none is given. */
-  proxyUrl(name: string): string | undefined {
-    const text = this.eitherCase(name);
-    if (text === undefined) return undefined;
-    const url = URL.parse(text);
-    if (!url || !/^https?:$/.test(url.protocol)) this.problem(`${name}: not an http or https URL`);
-    else if (!isEncoded(url.username) || !isEncoded(url.password))
-      this.problem(`${name}: a % in user or password must be written as %25 (percent-encoding)`);
-    return text;
-  }
-
   backendUrl(name: string, allowPlainHttp: boolean): string {
     const text = this.required(name);
     if (text === "") return "";
@@ -91,14 +75,5 @@ export class AgentSettingsReader extends SettingsReader {
     const cache = this.plain("XDG_CACHE_HOME") ?? join(homedir(), ".cache");
     const onPath = (this.plain("PATH") ?? "").split(":").filter(Boolean);
     return given ? [given] : [...onPath.map((folder) => join(folder, name)), join(cache, "atherops", "tools", name, version, name)];
-  }
-}
-
-function isEncoded(text: string): boolean {
-  try {
-    decodeURIComponent(text);
-    return true;
-  } catch {
-    return false;
   }
 }

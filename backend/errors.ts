@@ -19,6 +19,7 @@ export const ERROR_CODES = {
   bad_signature: [401, "the signature does not match the method, path and timestamp under this key"],
   invalid_token: [401, "the session or read token is missing, expired, removed or not ours: log in again, or ask for another token"],
   invalid_credentials: [401, "unknown e-mail or wrong password"],
+  login_refused: [401, "the identity provider does not vouch for this login; the message says why: begin again"],
   invalid_install_token: [401, "the install token is unknown, expired or used"],
   wrong_key_kind: [403, "this key may not use this endpoint"],
   forbidden: [403, "the user's role does not allow this, or a read token was sent to what is not for reading"],

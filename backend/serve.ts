@@ -4,8 +4,10 @@ import { once } from "node:events";
 import type { FastifyInstance } from "fastify";
 import { registerAccountRoutes } from "./accounts/routes.ts";
 import { createUserGuards } from "./accounts/guards.ts";
+import { BrowserSessions } from "./accounts/browser-session.ts";
 import { ReadTokens } from "./accounts/read-token.ts";
 import { Sessions } from "./accounts/session.ts";
+import type { SigningSecrets } from "./accounts/signed-token.ts";
 import type { AccountTables } from "./accounts/table.ts";
 import { scheduleBackups } from "./data-dir/backup-schedule.ts";
 import { newestMs } from "./data-dir/backup-series.ts";
@@ -35,6 +37,7 @@ import type { Guards } from "./auth/request-identity.ts";
 import { closeRoutes, createApp } from "./http/app.ts";
 import { listenMore, sharing } from "./http/listeners.ts";
 import { loggable, type ListenAddress } from "./settings.ts";
+import { registerSsoRoutes } from "./sso/routes.ts";
 import { cannotListen } from "./startup-error.ts";
 import { openStores, type Opening, type Stores } from "./stores.ts";
 import type { Telemetry } from "./telemetry.ts";
@@ -44,6 +47,8 @@ import { registerTraceRoutes } from "./traces/routes.ts";
 interface Running extends Opening, Stores {
   readonly keyCache: KeyCache;
   readonly sessions: Sessions;
+  readonly browserSessions: BrowserSessions;
+  readonly signing: SigningSecrets;
   readonly readTokens: ReadTokens;
   readonly guards: Guards;
 }
@@ -81,12 +86,14 @@ async function open(given: Omit<Opening, "masterKeys" | "ownMetrics">): Promise<
   const opening = { ...given, masterKeys, ownMetrics: createOwnMetrics() };
   await removeLeftovers(settings.dataDir);
   const stores = await openStores(opening);
-  const signing = { db: stores.database.tables<AccountTables>(), jwtSecret, jwtPreviousSecret };
-  const sessions = new Sessions({ ...signing, ttlMs: settings.jwtTtlMs });
-  const readTokens = new ReadTokens(signing);
+  const db = stores.database.tables<AccountTables>();
+  const signing = { jwtSecret, jwtPreviousSecret };
+  const sessions = new Sessions({ ...signing, db, ttlMs: settings.jwtTtlMs });
+  const readTokens = new ReadTokens({ ...signing, db });
+  const browserSessions = new BrowserSessions({ ...signing, db, sessions });
   const keyCache = new KeyCache(stores.database.tables(), masterKeys);
-  const guards = { signed: createSignedGuard({ keys: keyCache }), ...createUserGuards(sessions, readTokens) };
-  return { ...opening, ...stores, keyCache, sessions, readTokens, guards };
+  const guards = { signed: createSignedGuard({ keys: keyCache }), ...createUserGuards({ sessions, browserSessions, readTokens }) };
+  return { ...opening, ...stores, keyCache, sessions, browserSessions, signing, readTokens, guards };
 }
 
 /** Of the engines of this DATA_DIR; none where all are outside. */
@@ -132,7 +139,7 @@ async function openApi(
     quota: { bytesPerSecond: settings.quotaBytesPerSecond, recordsPerSecond: settings.quotaRecordsPerSecond },
     draining: () => stopping.aborted,
   });
-  registerAccountRoutes(app, { db: running.database.tables(), sessions: running.sessions, readTokens: running.readTokens, guards });
+  registerAccounts(app, running);
   registerEnrolmentRoutes(app, { db: running.database.tables(), masterKeys: running.masterKeys, keys: running.keyCache, guards });
   const answers = new Answers();
   ownMetrics.gauge("query_answers_held_bytes", () => answers.heldBytes);
@@ -143,6 +150,15 @@ async function openApi(
   registerMetricsRoutes(app, { store: metrics, answers, guards });
   if (alerting) await forwardAlerting(app, { target: alerting, guards, answers });
   await listen(running, app, settings.api, "API");
+}
+
+function registerAccounts(app: FastifyInstance, running: Running): void {
+  const { settings, secrets, database, sessions, browserSessions, readTokens, signing, guards } = running;
+  const { isPasswordLogin, oidc, noProxy } = settings;
+  const { oidcClientSecret: clientSecret, httpsProxy, httpProxy } = secrets;
+  registerAccountRoutes(app, { db: database.tables(), sessions, browserSessions, readTokens, guards, isPasswordLogin });
+  const provider = { clientSecret, httpsProxy, httpProxy, noProxy };
+  registerSsoRoutes(app, { db: database.tables(), sessions, browserSessions, signing, oidc, provider });
 }
 
 async function openAlerting(running: Running): Promise<FastifyInstance> {

@@ -34,6 +34,43 @@ test.each(["METRICS_WRITE_URL", "METRICS_QUERY_URL", "CLICKHOUSE_URL", "DATABASE
   },
 );
 
+test.each([
+  [{}, "OIDC_CLIENT_ID is required"],
+  [{}, "OIDC_GROUPS is required"],
+  [{ OIDC_ISSUER: "http://login.example" }, "OIDC_ISSUER: must be https"],
+  [{ OIDC_ISSUER: "https://user:password@login.example" }, "OIDC_ISSUER: scheme, host and path only"],
+  [{ OIDC_SCOPES: "email groups" }, "OIDC_SCOPES: openid must be one of them"],
+  [{ OIDC_GROUPS: "platform=default" }, "OIDC_GROUPS: must be JSON"],
+  [{ OIDC_GROUPS: "null" }, "OIDC_GROUPS: must be JSON"],
+  [{ OIDC_GROUPS: '["platform"]' }, "OIDC_GROUPS: must be JSON"],
+  [{ OIDC_GROUPS: '{"platform":{"org":"default","role":"root"}}' }, "OIDC_GROUPS: must be JSON"],
+  [{ OIDC_ISSUER: "", PASSWORD_LOGIN: "false" }, "PASSWORD_LOGIN: false needs OIDC_ISSUER"],
+])("of single sign-on, %j is told: %s", (env, problem) => {
+  const message = problemsOf({ OIDC_ISSUER: "https://login.example/realm", ...env });
+  expect(message).toContain(problem);
+});
+
+test("single sign-on is set by an issuer, a client and groups", () => {
+  const OIDC_GROUPS = JSON.stringify({ platform: { org: "default", role: "operator" } });
+  const { settings, secrets } = readSettings({
+    OIDC_ISSUER: "https://login.example/realm/",
+    OIDC_CLIENT_ID: "atherops",
+    OIDC_CLIENT_SECRET: "a-clients-secret",
+    OIDC_GROUPS,
+    PASSWORD_LOGIN: "false",
+    HTTPS_PROXY: "http://me:a-proxys-password@proxy:3128",
+  });
+  expect(settings.oidc).toEqual({
+    issuer: "https://login.example/realm/",
+    clientId: "atherops",
+    scopes: "openid email",
+    groupsClaim: "groups",
+    grants: [{ group: "platform", org: "default", role: "operator" }],
+  });
+  expect(secrets.oidcClientSecret).toBe("a-clients-secret");
+  expect(JSON.stringify(loggable(settings))).not.toMatch(/a-clients-secret|a-proxys-password/);
+});
+
 test("what operators write is taken", () => {
   for (const JWT_TTL of ["15m", "1000ms", "48h", "90d", "1h30m", "2w"]) expect(problemsOf({ JWT_TTL })).toBe("accepted");
   expect(problemsOf({ TRUSTED_PROXIES: "127.0.0.1, 10.0.0.0/8, fd00::/8, loopback" })).toBe("accepted");

@@ -24,6 +24,13 @@
 //   MASTER_KEY, MASTER_PREVIOUS_KEY          32 bytes, base64: encrypts API keys at rest; previous: still decrypts
 //   JWT_SECRET, JWT_PREVIOUS_SECRET          at least 32 bytes: signs sessions and read tokens; previous: still verifies
 //   JWT_TTL                 15m              how long a session lasts
+//   OIDC_ISSUER                              an identity provider by which people log in, https://…; unset: no single sign-on
+//   OIDC_CLIENT_ID, OIDC_CLIENT_SECRET       what it knows this backend as; the secret may be unset for a public client
+//   OIDC_SCOPES             openid email     what is asked for, apart by blanks; add the scope that brings groups
+//   OIDC_GROUPS_CLAIM       groups           the claim that names a user's groups
+//   OIDC_GROUPS                              JSON, group → organisation and role: {"platform": {"org": "default", "role": "admin"}}
+//   PASSWORD_LOGIN          true             false: passwords are for the operator of the first start alone; needs OIDC_ISSUER
+//   HTTPS_PROXY, HTTP_PROXY, NO_PROXY        the way to OIDC_ISSUER, upper or lower case: http(s)://[user:password@]host:port
 //   LOGS_RETENTION_DAYS, TRACES_RETENTION_DAYS   30   whole days, of the record's own time
 //   METRICS_RETENTION       30d              as VictoriaMetrics takes it: h, d, w, y
 //   METRICS_JOURNAL_FSYNC   always           embedded metrics: always: on the disk before 204, one fsync for all that wait; never: a power
@@ -43,6 +50,7 @@ import { isIP } from "node:net";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
 import { durationMs } from "../agent/common/duration.ts";
+import { isLoopback } from "../agent/common/host-name.ts";
 import { maskSecrets } from "../agent/common/mask.ts";
 import { type ListenAddress, SettingsReader } from "../agent/common/settings-reader.ts";
 
@@ -57,6 +65,22 @@ export interface Retention {
   /** As VictoriaMetrics takes it, e.g. `30d`. */
   readonly text: string;
   readonly ms: number;
+}
+
+/** An identity provider, and whom of its users it lets in. */
+export interface OidcSettings {
+  readonly issuer: string;
+  readonly clientId: string;
+  readonly scopes: string;
+  readonly groupsClaim: string;
+  readonly grants: readonly GroupGrant[];
+}
+
+/** Whoever is in `group` belongs to the organisation of this name. */
+export interface GroupGrant {
+  readonly group: string;
+  readonly org: string;
+  readonly role: "viewer" | "admin" | "operator";
 }
 
 /** Configuration that may be logged. */
@@ -83,6 +107,9 @@ export interface Settings {
   readonly alertmanagerUrl: string | undefined;
   readonly alertingUrl: string | undefined;
   readonly jwtTtlMs: number;
+  readonly oidc: OidcSettings | undefined;
+  readonly isPasswordLogin: boolean;
+  readonly noProxy: string | undefined;
   readonly logsRetentionDays: number;
   readonly tracesRetentionDays: number;
   readonly metricsRetention: Retention;
@@ -108,6 +135,9 @@ export interface Secrets {
   readonly jwtPreviousSecret: Buffer | undefined;
   readonly adminPassword: string | undefined;
   readonly rulesPassword: string | undefined;
+  readonly oidcClientSecret: string | undefined;
+  readonly httpsProxy: string | undefined;
+  readonly httpProxy: string | undefined;
 }
 
 /** The pinned versions whose builds the tool cache holds; the same as in hack/fetch-tools.ts. */
@@ -167,6 +197,9 @@ function readPlain(read: Reader): Settings {
     alertmanagerUrl: read.url("ALERTMANAGER_URL"),
     alertingUrl: read.url("ALERTING_URL"),
     jwtTtlMs: read.duration("JWT_TTL", "15m", 1000),
+    oidc: oidcOf(read),
+    isPasswordLogin: read.oneOf("PASSWORD_LOGIN", ["true", "false"]) === "true",
+    noProxy: read.eitherCase("NO_PROXY"),
     logsRetentionDays: read.integer("LOGS_RETENTION_DAYS", 30, 1),
     tracesRetentionDays: read.integer("TRACES_RETENTION_DAYS", 30, 1),
     metricsRetention: read.retention("METRICS_RETENTION", "30d"),
@@ -195,6 +228,16 @@ function backupsOf(read: Reader): Settings["backups"] {
   return { folder: place, everyMs: read.duration("BACKUP_EVERY", "1d", 60_000), keep };
 }
 
+function oidcOf(read: Reader): OidcSettings | undefined {
+  const issuer = read.issuer("OIDC_ISSUER");
+  const scopes = read.text("OIDC_SCOPES") ?? "openid email";
+  const grants = read.grants("OIDC_GROUPS");
+  if (issuer === undefined) return undefined;
+  if (!scopes.split(" ").includes("openid")) read.problem("OIDC_SCOPES: openid must be one of them");
+  if (grants.length === 0) read.problem("OIDC_GROUPS is required with OIDC_ISSUER: without a group nobody is let in");
+  return { issuer, clientId: read.required("OIDC_CLIENT_ID"), scopes, groupsClaim: read.text("OIDC_GROUPS_CLAIM") ?? "groups", grants };
+}
+
 function readSecrets(read: Reader): Secrets {
   return {
     databaseUrl: read.url("DATABASE_URL", ["postgres", "postgresql"]),
@@ -205,6 +248,9 @@ function readSecrets(read: Reader): Secrets {
     jwtPreviousSecret: read.secret("JWT_PREVIOUS_SECRET", 32),
     adminPassword: read.text("ADMIN_PASSWORD"),
     rulesPassword: read.text("RULES_PASSWORD"),
+    oidcClientSecret: read.text("OIDC_CLIENT_SECRET"),
+    httpsProxy: read.proxyUrl("HTTPS_PROXY"),
+    httpProxy: read.proxyUrl("HTTP_PROXY"),
   };
 }
 
@@ -214,6 +260,7 @@ function checkTogether(read: Reader, settings: Settings, secrets: Secrets): void
   }
   if (settings.clickhouseCluster && !secrets.clickhouseUrl)
     read.problem("CLICKHOUSE_CLUSTER needs CLICKHOUSE_URL: the embedded engine has no cluster");
+  if (!settings.isPasswordLogin && !settings.oidc) read.problem("PASSWORD_LOGIN: false needs OIDC_ISSUER: nobody else could log in");
   if (settings.rulesListen && !secrets.rulesPassword) read.problem("RULES_PASSWORD is required with RULES_LISTEN");
   if (settings.backups && settings.metricsWriteUrl && secrets.databaseUrl && secrets.clickhouseUrl)
     read.problem("BACKUP_EVERY: every engine is outside, where it is backed up too (docs/backup.md)");
@@ -242,6 +289,33 @@ class Reader extends SettingsReader {
     if (text !== undefined && !schemes.includes(scheme))
       this.problem(`${name}: must be a URL that begins with ${schemes.join(":// or ")}://`);
     return text;
+  }
+
+  /** An issuer is compared letter by letter: it is kept as written. */
+  issuer(name: string): string | undefined {
+    const text = this.url(name);
+    const url = URL.parse(text ?? "");
+    if (url?.protocol === "http:" && !isLoopback(url.hostname))
+      this.problem(`${name}: must be https: over http anybody on the way can log in`);
+    if (url && (url.username || url.password || url.search || url.hash)) this.problem(`${name}: scheme, host and path only`);
+    return text;
+  }
+
+  /** A map from groups to organisation and role, as JSON. */
+  grants(name: string): GroupGrant[] {
+    const text = this.text(name);
+    if (text === undefined) return [];
+    const form = `${name}: must be JSON such as {"platform": {"org": "default", "role": "viewer"}}; role: viewer, admin or operator`;
+    try {
+      const map = JSON.parse(text) as Record<string, Omit<GroupGrant, "group">>;
+      const grants = Object.entries(map).map(([group, { org, role }]) => ({ group, org, role }));
+      const isGood = ({ org, role }: GroupGrant) => typeof org === "string" && org !== "" && ["viewer", "admin", "operator"].includes(role);
+      if (Array.isArray(map) || !grants.every(isGood)) this.problem(form);
+      return grants;
+    } catch {
+      this.problem(form);
+      return [];
+    }
   }
 
   /** IP addresses or CIDRs, or the names of ranges that fastify knows. */

@@ -11,6 +11,7 @@ import { registerLogRoutes } from "../backend/logs/routes.ts";
 import { registerMetricsRoutes } from "../backend/metrics/routes.ts";
 import { createLog } from "../backend/observability/log.ts";
 import { createOwnMetrics } from "../backend/observability/own-metrics.ts";
+import { registerSsoRoutes } from "../backend/sso/routes.ts";
 import { registerTraceRoutes } from "../backend/traces/routes.ts";
 
 /** The page of each service: path → text, pretty-printed, paths in order. */
@@ -27,6 +28,7 @@ async function apiRoutes(): Promise<FastifyInstance> {
   const parts = { guards, ownMetrics: createOwnMetrics({ defaults: false }), quota: {}, memoryBytes: 0 } as never;
   registerIngestRoutes(app, parts);
   registerAccountRoutes(app, parts);
+  registerSsoRoutes(app, { signing: { jwtSecret: Buffer.alloc(32) } } as never);
   registerEnrolmentRoutes(app, parts);
   registerLogRoutes(app, parts);
   registerTraceRoutes(app, parts);

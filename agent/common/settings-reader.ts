@@ -103,6 +103,22 @@ export class SettingsReader {
     return { host: bareHost(match?.[1] ?? ""), port };
   }
 
+  /** Lower case wins, as in curl. */
+  eitherCase(name: string): string | undefined {
+    return this.plain(name.toLowerCase()) ?? this.text(name);
+  }
+
+  /** The port is that of the scheme where none is given. */
+  proxyUrl(name: string): string | undefined {
+    const text = this.eitherCase(name);
+    if (text === undefined) return undefined;
+    const url = URL.parse(text);
+    if (!url || !/^https?:$/.test(url.protocol)) this.problem(`${name}: not an http or https URL`);
+    else if (!isEncoded(url.username) || !isEncoded(url.password))
+      this.problem(`${name}: a % in user or password must be written as %25 (percent-encoding)`);
+    return text;
+  }
+
   /** The absolute path of a file that can be read now. */
   readableFile(name: string): string | undefined {
     const path = this.text(name);
@@ -113,5 +129,14 @@ export class SettingsReader {
       this.problem(`${name}: cannot read ${path}: ${(error as NodeJS.ErrnoException).code}`);
     }
     return resolve(path);
+  }
+}
+
+function isEncoded(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
   }
 }

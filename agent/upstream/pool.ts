@@ -6,7 +6,7 @@ import { isIP } from "node:net";
 import type { Readable } from "node:stream";
 import { createSecureContext, getCACertificates, type SecureContext } from "node:tls";
 import { bareHost, isLoopback } from "../common/host-name.ts";
-import { isExempt } from "./no-proxy.ts";
+import { isExempt } from "../common/no-proxy.ts";
 import { Agent, type Dispatcher, Pool, ProxyAgent } from "../http-pool.ts";
 
 export interface UpstreamOptions {

@@ -14,7 +14,7 @@ export async function hashPassword(password: string): Promise<string> {
 
 let decoy: Promise<string> | undefined;
 
-/** True when the password is right. Without a hash (unknown user) it does the same work and answers false. */
+/** True when the password is right. Without a hash (unknown user, or one without a password) it does the same work and answers false. */
 export async function passwordMatches(passwordHash: string | undefined, password: string): Promise<boolean> {
   const known = passwordHash !== undefined;
   const matches = await verify(known ? passwordHash : await decoyHash(), password, PARAMETERS);

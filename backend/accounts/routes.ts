@@ -1,16 +1,23 @@
-// The routes of accounts: login, organisations, users, read tokens, and what operators may do across organisations.
+// The routes of accounts: login, browsers' sessions, organisations, users, read tokens, and what operators may do across organisations.
 import type { FastifyInstance } from "fastify";
 import { registerAccountAdministration } from "./administer-accounts.ts";
 import { registerReadTokenAdministration } from "./administer-read-tokens.ts";
+import { registerBrowserSessions } from "./browser-session-routes.ts";
 import type { AccountDeps } from "./deps.ts";
 import { HashTurns } from "./hash-turns.ts";
 import { registerLogin } from "./login.ts";
 import { registerOrgRoutes } from "./orgs.ts";
 import { registerUserRoutes } from "./users.ts";
 
-export function registerAccountRoutes(app: FastifyInstance, options: Omit<AccountDeps, "hashTurns">): void {
+export interface AccountRoutesOptions extends Omit<AccountDeps, "hashTurns"> {
+  /** `settings.isPasswordLogin` */
+  isPasswordLogin: boolean;
+}
+
+export function registerAccountRoutes(app: FastifyInstance, { isPasswordLogin, ...options }: AccountRoutesOptions): void {
   const deps = { ...options, hashTurns: new HashTurns() };
-  registerLogin(app, deps);
+  registerLogin(app, { ...deps, isOnlyFirst: !isPasswordLogin });
+  registerBrowserSessions(app, deps);
   registerOrgRoutes(app, deps);
   registerUserRoutes(app, deps);
   registerReadTokenAdministration(app, deps);

@@ -56,9 +56,14 @@ export class Sessions {
     if (!token) throw new ApiError("invalid_token", "send `Authorization: Bearer <token>` with a token of POST /api/auth/login");
     const claims = this.#verified(token);
     const id = uuidOf(claims.sub ?? "");
-    const user = id === undefined ? undefined : await this.#users.find(id);
+    const user = id === undefined ? undefined : await this.find(id);
     if (!user || user.orgId !== claims["org_id"] || user.epoch !== claims["epoch"]) throw ended();
     return user;
+  }
+
+  /** What this user may do now. */
+  async find(userId: string): Promise<(SessionUser & { readonly epoch: number }) | undefined> {
+    return await this.#users.find(userId);
   }
 
   /** What this replica itself changed is seen at once. */

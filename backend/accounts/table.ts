@@ -1,4 +1,4 @@
-// Organisations, users and read tokens in the database. Invariant: every statement about a user of an organisation is bound to its org_id, so
+// Organisations, users, browsers' sessions and read tokens in the database. Invariant: every statement about a user of an organisation is bound to its org_id, so
 // that a user of another organisation is the same as none; an e-mail address is unique over all, because a login names none.
 import { randomUUID } from "node:crypto";
 import { type Kysely, sql, type Transaction } from "kysely";
@@ -23,6 +23,19 @@ export interface UserRow {
   /** Grows with each password change: sessions of an older epoch are refused. */
   session_epoch: number;
   created_at: Date;
+  /** Who vouches for the user, and under which name; null: nobody. */
+  sso_issuer: string | null;
+  sso_subject: string | null;
+}
+
+/** Of a user who has no password: nothing that a hash could be. */
+export const NO_PASSWORD = "!";
+
+export interface BrowserSessionRow {
+  id: string;
+  user_id: string;
+  created_at: Date;
+  expires_at: Date;
 }
 
 export interface ReadTokenRow {
@@ -39,6 +52,7 @@ export interface ReadTokenRow {
 export interface AccountTables {
   orgs: OrgRow;
   users: UserRow;
+  browser_sessions: BrowserSessionRow;
   read_tokens: ReadTokenRow;
 }
 
@@ -61,12 +75,25 @@ export async function findUserByEmail(db: AccountDb, email: string): Promise<Use
   return await db.selectFrom("users").selectAll().where("email", "=", normalEmail(email)).executeTakeFirst();
 }
 
+/** The operator of the first start; where that account is gone, the oldest operator who has a password. */
+export async function isFirstOperator(db: AccountDb, user: UserRow): Promise<boolean> {
+  const oldest = db.selectFrom("users").select("id").where("role", "=", "operator").where("password_hash", "<>", NO_PASSWORD);
+  const first = await oldest.orderBy("created_at").orderBy("id").limit(1).executeTakeFirst();
+  return first?.id === user.id;
+}
+
 /** What of a user can change and decides what the sessions may do, as text. */
 const USERS: Watched = {
   table: "users",
   column: "id",
   type: "uuid",
   state: sql<string>`role || ' ' || session_epoch || ' ' || CAST(org_id AS text) || ' ' || email`,
+};
+const BROWSER_SESSIONS: Watched = {
+  table: "browser_sessions",
+  column: "id",
+  type: "uuid",
+  state: sql<string>`CAST(user_id AS text)`,
 };
 const READ_TOKENS: Watched = { table: "read_tokens", column: "id", type: "uuid", state: sql<string>`CAST(org_id AS text)` };
 
@@ -78,6 +105,16 @@ export async function findUsers(db: AccountDb, ids: readonly string[]): Promise<
 /** `states`: id → the `state` that it was found with. Answers those that have another one now, or are gone. */
 export async function changedUsers(db: AccountDb, states: Readonly<Record<string, string>>): Promise<string[]> {
   return await changedRows(db, USERS, states);
+}
+
+/** Those of these ids that there are. */
+export async function findBrowserSessions(db: AccountDb, ids: readonly string[]): Promise<BrowserSessionRow[]> {
+  return await db.selectFrom("browser_sessions").selectAll().where("id", "in", ids).execute();
+}
+
+/** `states`: id → user_id. Answers those that are gone. */
+export async function changedBrowserSessions(db: AccountDb, states: Readonly<Record<string, string>>): Promise<string[]> {
+  return await changedRows(db, BROWSER_SESSIONS, states);
 }
 
 /** Those of these ids that there are. */
@@ -123,10 +160,18 @@ function emailTaken(): ApiError {
 /** Throws `conflict` when the e-mail address is taken, in whichever organisation. */
 export async function insertUser(
   db: AccountDb,
-  user: Pick<UserRow, "org_id" | "email" | "password_hash" | "role">,
+  user: Pick<UserRow, "org_id" | "email" | "password_hash" | "role"> & Partial<Pick<UserRow, "sso_issuer" | "sso_subject">>,
   now: Date,
 ): Promise<UserRow> {
-  const row = { ...user, id: randomUUID(), email: normalEmail(user.email), session_epoch: 0, created_at: now };
+  const row = {
+    sso_issuer: null,
+    sso_subject: null,
+    ...user,
+    id: randomUUID(),
+    email: normalEmail(user.email),
+    session_epoch: 0,
+    created_at: now,
+  };
   const done = await db
     .insertInto("users")
     .values(row)

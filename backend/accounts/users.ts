@@ -85,13 +85,11 @@ export function registerUserRoutes(app: FastifyInstance, deps: AccountDeps): voi
     async (request, reply) => {
       await requireChangeable(db, request);
       const passwordHash = await hashTurns.run(request, reply, () => hashPassword(request.body.password));
-      const changed = await change(deps, request, (trx, row) =>
-        trx
-          .updateTable("users")
-          .set({ password_hash: passwordHash, session_epoch: row.session_epoch + 1 })
-          .where("id", "=", row.id)
-          .execute(),
-      );
+      const changed = await change(deps, request, async (trx, row) => {
+        requirePassword(row);
+        const set = { password_hash: passwordHash, session_epoch: row.session_epoch + 1 };
+        await trx.updateTable("users").set(set).where("id", "=", row.id).execute();
+      });
       audit(request, "user.password", { user_id: changed.id });
       return await reply.code(204).send();
     },
@@ -144,6 +142,11 @@ async function change(
   });
   sessions.forget(row.id);
   return row;
+}
+
+/** Who knows such a password would keep it when the provider gives its user more than an administrator may give. */
+function requirePassword(row: Pick<UserRow, "sso_issuer">): void {
+  if (row.sso_issuer !== null) throw new ApiError("conflict", "this user logs in by single sign-on, and has no password");
 }
 
 /** What `change` will refuse, before anything costly is done for it. */

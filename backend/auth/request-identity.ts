@@ -6,6 +6,7 @@ import type { FastifyRequest, onRequestAsyncHookHandler } from "fastify";
 
 export type KeyKind = "cluster" | "host" | "direct";
 export type Role = "viewer" | "admin" | "operator";
+export const RANK: Readonly<Record<Role, number>> = { viewer: 0, admin: 1, operator: 2 };
 
 /** The key that signed a request. `hostId` is the cluster, host or key id; `node` its name. */
 export interface SigningKey {
@@ -35,7 +36,7 @@ export interface ReadToken {
 export interface Guards {
   /** Verifies the signature and the key's kind (403 `wrong_key_kind`), sets `request.signingKey` and `X-Key-Age-Days`. */
   signed(...kinds: KeyKind[]): onRequestAsyncHookHandler;
-  /** Verifies the session JWT, requires at least this role (viewer < admin < operator), sets `request.user`. A read token is 403. */
+  /** Verifies the session, a bearer or a browser's cookie, requires at least this role (viewer < admin < operator), sets `request.user`. A read token is 403. */
   user(minimum: Role): onRequestAsyncHookHandler;
   /** Takes any session, and a read token too; sets `request.user` or `request.readToken`. For what reads telemetry and rules only. */
   reader(): onRequestAsyncHookHandler;

@@ -37,6 +37,7 @@ export async function describeApi(app: FastifyInstance, title: string): Promise<
       components: {
         securitySchemes: {
           session: { type: "http", scheme: "bearer", bearerFormat: "JWT", description: "a token of POST /api/auth/login" },
+          browser: { type: "apiKey", in: "cookie", name: "__Host-atherops", description: "beside the header X-Requested-With: atherops" },
           readToken: { type: "http", scheme: "bearer", bearerFormat: "JWT", description: "a token of POST /api/read-tokens" },
           readTokenAsPassword: { type: "http", scheme: "basic", description: "any user name; the password is a read token" },
           signature: {
@@ -116,7 +117,8 @@ function errorsOf(
   if (security.includes("installToken")) statuses.push(422);
   if (url.startsWith("/ingest")) statuses.push(415, 429);
   if (security.includes("session")) statuses.push(429);
-  if (url.endsWith("/login")) statuses.push(401, 429);
+  if (/\/(login|session)$/.test(url)) statuses.push(401, 429);
+  if (url.includes("/oidc/")) statuses.push(401, 403, 404, 409);
   const others = Object.keys(otherErrors).map(Number);
   const all = [...new Set([...statuses, ...others])].sort((a, b) => a - b);
   return Object.fromEntries(all.map((status) => [status, errorAnswer(status, otherErrors[status])]));

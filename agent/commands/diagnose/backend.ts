@@ -4,7 +4,7 @@ import { bareHost } from "../../common/host-name.ts";
 import type { Clock } from "../../upstream/clock.ts";
 import type { Credential } from "../../credentials/store.ts";
 import { BackendError, type BackendApi } from "../../upstream/backend-api.ts";
-import { isExempt } from "../../upstream/no-proxy.ts";
+import { isExempt } from "../../common/no-proxy.ts";
 import type { Secrets, Settings } from "../../settings.ts";
 import type { Upstream } from "../../upstream/pool.ts";
 import { certificateProblem, codeOf, type Finding, messageOf } from "./check.ts";

@@ -2,7 +2,15 @@
 import { randomUUID } from "node:crypto";
 import { call } from "../../fixtures/processes.ts";
 import { asUser, foreign, missing, type Row, withId } from "./case.ts";
-import { backend, blue, made, newReadToken, operator, red } from "./tenants.ts";
+import { backend, blue, made, newReadToken, operator, reader, red } from "./tenants.ts";
+
+/** What a browser's cookie must come with. */
+const ASKED = { "x-requested-with": "atherops" };
+
+async function cookie(): Promise<{ cookie: string }> {
+  const answer = await call("POST", `${backend.apiUrl}/api/auth/session`, { body: reader });
+  return { cookie: String(answer.headers.get("set-cookie")).split(";", 1)[0] ?? "" };
+}
 
 const JSON_TYPE = { "content-type": "application/json" };
 
@@ -28,6 +36,55 @@ export const ACCOUNT_ROWS: Row[] = [
       { name: "not JSON", send: (url) => call("POST", url, { body: "{", headers: JSON_TYPE }), status: 400, error: "malformed_body" },
     ],
   },
+  {
+    method: "POST",
+    path: "/api/auth/session",
+    auth: "none",
+    cases: () => [
+      {
+        name: "wrong password",
+        send: (url) => call("POST", url, { body: { email: "admin@red.example", password: "wrong-password" } }),
+        status: 401,
+        error: "invalid_credentials",
+      },
+      { name: "no password", send: (url) => call("POST", url, { body: { email: "a@b" } }), status: 400, error: "invalid_field" },
+      { name: "logged in", send: (url) => call("POST", url, { body: reader }), status: 204 },
+    ],
+  },
+  {
+    method: "GET",
+    path: "/api/auth/session",
+    auth: "none",
+    cases: () => [
+      { name: "no cookie", send: (url) => call("GET", url, { headers: ASKED }), status: 401, error: "invalid_token" },
+      { name: "a bearer token", send: (url) => call("GET", url, { bearer: red.token }), status: 401, error: "invalid_token" },
+      {
+        name: "a cookie without the header",
+        send: async (url) => call("GET", url, { headers: await cookie() }),
+        status: 401,
+        error: "invalid_token",
+      },
+      { name: "a cookie", send: async (url) => call("GET", url, { headers: { ...ASKED, ...(await cookie()) } }), status: 200 },
+    ],
+  },
+  {
+    method: "DELETE",
+    path: "/api/auth/session",
+    auth: "none",
+    cases: () => [
+      { name: "no cookie", send: (url) => call("DELETE", url, { headers: ASKED }), status: 401, error: "invalid_token" },
+      { name: "a cookie", send: async (url) => call("DELETE", url, { headers: { ...ASKED, ...(await cookie()) } }), status: 204 },
+    ],
+  },
+  // Without a provider; with one: backend/sso/sso.engine.test.ts.
+  ...["/api/auth/oidc/start", "/api/auth/oidc/callback"].map((path): Row => {
+    return {
+      method: "GET",
+      path,
+      auth: "none",
+      cases: () => [{ name: "not set up", send: (url) => call("GET", url), status: 404, error: "not_found" }],
+    };
+  }),
   { method: "GET", path: "/api/read-tokens", auth: "viewer", cases: () => [asUser("listed", "GET", () => red.token, 200)] },
   {
     method: "POST",

@@ -11,6 +11,8 @@ export let operator: string;
 export let red: Tenant;
 export let blue: Tenant;
 export let viewer: string;
+/** The viewer's. */
+export const reader = { email: "viewer@red.example", password: randomUUID() };
 /** Of red and of blue. */
 export let readTokens: [string, string];
 export let cluster: { id: string; key: string };
@@ -20,8 +22,7 @@ beforeAll(async () => {
   operator = await backend.operator();
   red = await backend.tenant("red");
   blue = await backend.tenant("blue");
-  const reader = { email: "viewer@red.example", password: randomUUID(), role: "viewer" };
-  await call("POST", `${backend.apiUrl}/api/users`, { bearer: red.token, body: reader });
+  await call("POST", `${backend.apiUrl}/api/users`, { bearer: red.token, body: { ...reader, role: "viewer" } });
   viewer = await login(backend.apiUrl, reader.email, reader.password);
   readTokens = [await newReadToken(red), await newReadToken(blue)];
   cluster = await enrol("/api/clusters/register", { cluster_name: "north", cluster_uid: randomUUID(), agent_version: "1" }, "cluster_id");

@@ -1,7 +1,7 @@
 // Which hosts NO_PROXY leaves out, as curl reads it. Invariants: names are compared as written and never resolved; what is no address, no
 // network and no name matches nothing.
 import { BlockList, isIP } from "node:net";
-import { bareHost } from "../common/host-name.ts";
+import { bareHost } from "./host-name.ts";
 
 /**
  * True when `origin` is reached without a proxy. `noProxy`: entries apart by comma or blank, each `*`, a name (its subdomains too), an

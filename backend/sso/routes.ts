@@ -1,0 +1,183 @@
+// Single sign-on by OpenID Connect: the code flow with PKCE, state and nonce (docs/contract.md, "Single sign-on"). Invariant: what comes back
+// counts only in the browser that began it, once; every refusal says why and is an audit line; without the provider everything else works.
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { Kysely } from "kysely";
+import type { BrowserSessions } from "../accounts/browser-session.ts";
+import { SESSION_SCHEMA, shownSession } from "../accounts/browser-session-routes.ts";
+import type { Sessions } from "../accounts/session.ts";
+import type { SigningSecrets } from "../accounts/signed-token.ts";
+import type { AccountTables } from "../accounts/table.ts";
+import { FairTurns, QueueFullError } from "../admission/fair-turns.ts";
+import { audit } from "../auth/audit-log.ts";
+import { ApiError } from "../errors.ts";
+import { networkOf } from "../http/client-network.ts";
+import { originSeen } from "../http/cookies.ts";
+import type { OidcSettings } from "../settings.ts";
+import { type Attempt, Attempts } from "./attempt.ts";
+import { grantOf } from "./grant.ts";
+import type { Provider, ProviderOptions } from "./provider.ts";
+import { returnPath } from "./return-path.ts";
+import { signIn, type SignedIn, type Vouched } from "./sign-in.ts";
+
+export interface SsoRoutesOptions {
+  readonly db: Kysely<AccountTables>;
+  readonly browserSessions: BrowserSessions;
+  readonly sessions: Pick<Sessions, "forget">;
+  readonly signing: SigningSecrets;
+  /** Undefined: there is no single sign-on. */
+  readonly oidc: OidcSettings | undefined;
+  readonly provider: Pick<ProviderOptions, "clientSecret" | "httpsProxy" | "httpProxy" | "noProxy">;
+  /** Unix milliseconds. */
+  readonly now?: () => number;
+}
+
+const CALLBACK = "/api/auth/oidc/callback";
+/** Questions to the provider at once, of one network and in all. */
+const TURNS = { running: 16, perOrg: 4, waitingPerOrg: 16, waitingInAll: 256 };
+const RETRY_AFTER_S = 5;
+
+const NO_BODY = { type: "null" } as const;
+const schemas = {
+  start: {
+    tags: ["accounts"],
+    summary: "Log a browser in by single sign-on",
+    description: "Leads to the identity provider, and from there to /api/auth/oidc/callback.",
+    querystring: {
+      type: "object",
+      properties: { return_to: { type: "string", maxLength: 2000, description: "a path of this server to go to afterwards" } },
+    },
+    response: { 302: { description: "to the identity provider", ...NO_BODY } },
+  },
+  callback: {
+    tags: ["accounts"],
+    summary: "The identity provider's answer, as a browser brings it",
+    description: "Begins a browser's session, as POST /api/auth/session does.",
+    response: { 200: SESSION_SCHEMA, 303: { description: "to the path that return_to named", ...NO_BODY } },
+  },
+};
+
+export function registerSsoRoutes(app: FastifyInstance, options: SsoRoutesOptions): void {
+  const flow = new Flow(options);
+  app.get<{ Querystring: { return_to?: string } }>("/api/auth/oidc/start", { schema: schemas.start }, async (request, reply) => {
+    hide(reply);
+    return await reply.redirect(await flow.begin(request, reply, request.query.return_to), 302);
+  });
+  app.get(CALLBACK, { schema: schemas.callback }, async (request, reply) => {
+    hide(reply);
+    const { user, returnTo } = await flow.end(request, reply);
+    const session = await options.browserSessions.open(request, reply, user);
+    if (returnTo !== undefined) return await reply.redirect(returnTo, 303);
+    return await shownSession(options.db, session);
+  });
+}
+
+/** Codes stand in the address: no cache and no other site learns it. */
+function hide(reply: FastifyReply): void {
+  void reply.header("cache-control", "no-store").header("referrer-policy", "no-referrer");
+}
+
+class Flow {
+  readonly #options: SsoRoutesOptions;
+  readonly #now: () => number;
+  readonly #attempts: Attempts;
+  readonly #turns = new FairTurns(TURNS);
+  #provider: Promise<Provider> | undefined;
+
+  constructor(options: SsoRoutesOptions) {
+    this.#options = options;
+    this.#now = options.now ?? Date.now;
+    this.#attempts = new Attempts(options.signing, this.#now);
+  }
+
+  /** Answers where to lead the browser. */
+  async begin(request: FastifyRequest, reply: FastifyReply, wanted: string | undefined): Promise<string> {
+    const oidc = this.#configured();
+    const returnTo = wanted === undefined ? undefined : returnPath(wanted);
+    if (wanted !== undefined && returnTo === undefined)
+      throw new ApiError("invalid_parameter", "return_to: must be a path of this server, such as /");
+    const redirectUri = callbackUrl(request).href;
+    const provider = await this.#opened(oidc);
+    const attempt = await this.#attempts.begin(request, reply, returnTo);
+    return await this.#asked(request, () => provider.loginUrl(attempt, redirectUri));
+  }
+
+  async end(request: FastifyRequest, reply: FastifyReply): Promise<Pick<SignedIn, "user"> & Pick<Attempt, "returnTo">> {
+    const oidc = this.#configured();
+    const attempt = this.#attempts.end(request, reply);
+    if (!attempt)
+      throw new ApiError("login_refused", "this browser began no login, or more than ten minutes ago: begin again at /api/auth/oidc/start");
+    const url = callbackUrl(request);
+    url.search = new URL(request.url, url).search;
+    const provider = await this.#opened(oidc);
+    const claims = await this.#asked(request, () => provider.claimsOf(attempt, url));
+    const vouched = await this.#granted(request, oidc, claims);
+    const { user, change, before } = await signIn(this.#options.db, vouched, new Date(this.#now()));
+    this.#options.sessions.forget(user.id);
+    const who = { user_id: user.id, org_id: user.org_id, email: user.email };
+    if (change)
+      audit(request, change, { ...who, role: user.role, ...(before && { from: before.role, from_org_id: before.org_id }), by: "sso" });
+    audit(request, "login", { ...who, by: "sso" });
+    return { user, returnTo: attempt.returnTo };
+  }
+
+  /** What the groups open. Throws `forbidden` where that is nothing. */
+  async #granted(request: FastifyRequest, oidc: OidcSettings, claims: Record<string, unknown> & { sub: string }): Promise<Vouched> {
+    const email = typeof claims["email"] === "string" ? claims["email"] : undefined;
+    const grant = grantOf(claims[oidc.groupsClaim], oidc.grants);
+    const org = grant && (await this.#options.db.selectFrom("orgs").select("id").where("name", "=", grant.org).executeTakeFirst());
+    if (!org) {
+      audit(request, "login.failed", {
+        by: "sso",
+        reason: grant ? "no_such_organisation" : "no_group",
+        ...(email && { email: shortened(email) }),
+      });
+      const why = grant
+        ? `your group leads to the organisation "${grant.org}", which is not there`
+        : "none of your groups opens an organisation";
+      throw new ApiError("forbidden", `${why}: an operator can mend that (OIDC_GROUPS)`);
+    }
+    const verified = claims["email_verified"];
+    const isEmailVerified = typeof verified === "boolean" ? verified : verified === undefined ? undefined : verified === "true";
+    return { issuer: oidc.issuer, subject: claims.sub, email, isEmailVerified, orgId: org.id, role: grant.role };
+  }
+
+  #configured(): OidcSettings {
+    if (!this.#options.oidc) throw new ApiError("not_found", "single sign-on is not set up here (OIDC_ISSUER): log in with a password");
+    return this.#options.oidc;
+  }
+
+  async #opened(oidc: OidcSettings): Promise<Provider> {
+    this.#provider ??= import("./provider.ts").then(({ Provider }) => new Provider({ ...oidc, ...this.#options.provider }));
+    return await this.#provider;
+  }
+
+  /** In turn, and with errors of ours. */
+  async #asked<T>(request: FastifyRequest, ask: () => Promise<T>): Promise<T> {
+    try {
+      return await this.#turns.run(networkOf(request.ip), undefined, ask);
+    } catch (error) {
+      if (error instanceof QueueFullError)
+        throw new ApiError("unavailable", "too many logins wait for the identity provider: try again", { retryAfterS: RETRY_AFTER_S });
+      const { name, message, reason } = error as Error & { reason?: string };
+      if (name === "ProviderAway")
+        throw new ApiError("unavailable", "the identity provider cannot be reached", {
+          cause: new Error(message),
+          retryAfterS: RETRY_AFTER_S,
+        });
+      if (name !== "NotVouched") throw error;
+      audit(request, "login.failed", { by: "sso", reason });
+      throw new ApiError("login_refused", `${message}: begin again at /api/auth/oidc/start`);
+    }
+  }
+}
+
+function callbackUrl(request: FastifyRequest): URL {
+  const origin = originSeen(request);
+  if (origin === undefined) throw new ApiError("invalid_parameter", "the header Host names no host");
+  return new URL(CALLBACK, origin);
+}
+
+/** Of an address that nobody has vouched for. */
+function shortened(text: string): string {
+  return text.replaceAll(/[\p{Cc}\p{Cs}]/gu, "?").slice(0, 254);
+}
