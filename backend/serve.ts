@@ -18,6 +18,7 @@ import { loadSecrets } from "./data-dir/secrets.ts";
 import { forwardAlerting } from "./alerting/forward.ts";
 import { startAlerting } from "./alerting/start.ts";
 import { createSignedGuard } from "./auth/signed-requests.ts";
+import { freeHeapAfterStart } from "./engines/free-heap.ts";
 import { KeyCache } from "./enrolment/key-cache.ts";
 import { MasterKeys } from "./enrolment/master-key.ts";
 import { registerEnrolmentRoutes } from "./enrolment/routes.ts";
@@ -73,6 +74,7 @@ export async function serve({ settings, secrets, roles }: Pick<Opening, "setting
     log,
   });
   log.info({ roles }, "started");
+  freeHeapAfterStart();
   if (!stopping.signal.aborted) await once(stopping.signal, "abort");
   log.info({ signal: String(stopping.signal.reason) }, "shutting down: draining");
   // Before the health listener goes: /readyz says "draining" for as long as there is something to finish.

@@ -2,6 +2,7 @@
 // that was answered is on the disk (WAL with synchronous = FULL), and no answer, an error's neither, holds a value that was bound.
 import { DatabaseSync, type SQLInputValue, type SQLOutputValue, type StatementSync } from "node:sqlite";
 import { parentPort, workerData } from "node:worker_threads";
+import { freeHeapAfterStart } from "../free-heap.ts";
 
 export interface Statement {
   readonly id: number;
@@ -124,6 +125,7 @@ try {
     port.postMessage(answer);
   });
   port.postMessage({ opened: true } satisfies Answer);
+  freeHeapAfterStart();
 } catch (error) {
   const { message, errcode } = failureOf(error);
   port.postMessage({ fatal: message, errcode } satisfies Answer);
