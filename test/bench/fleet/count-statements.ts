@@ -1,6 +1,7 @@
 // Loaded into a backend before its program (`node --import`): counts the statements that it makes on its accounts store, by what they are
 // for, and writes the counts to the file FLEET_STATEMENTS, twice a second. It changes nothing of them. Both drivers are wrapped where a
-// statement leaves: SQLite's where it is told to the store's thread, PostgreSQL's where a client is asked.
+// statement leaves: SQLite's where it is told to the store's thread, PostgreSQL's where a client is asked. What begins and ends a
+// transaction counts as what stands in it: statements of one connection follow each other.
 import { renameSync, writeFileSync } from "node:fs";
 import { isMainThread, Worker } from "node:worker_threads";
 
@@ -10,32 +11,41 @@ export interface StatementCounts {
   readonly counts: Readonly<Record<string, number>>;
 }
 
+export const HEARTBEATS = "heartbeats";
 const WRITE_MS = 500;
+const TRANSACTION = { begin: /^\s*(begin|start transaction)/i, end: /^\s*(commit|rollback)/i };
 /** The first that fits. */
 const KINDS: readonly [kind: string, words: RegExp][] = [
-  ["begin and commit", /^\s*(begin|commit|rollback|start transaction)/i],
   ["what has changed", /\bknown\.key\b/],
   ["look-ups", /select .* from "(api_keys|users|read_tokens)" where "(key_hash|id)" in/i],
   ["first uses", /update "api_keys" set "first_used_at"/],
   ["keys, users and tokens, else", /\b(api_keys|users|read_tokens|install_tokens|orgs)\b/],
-  ["heartbeats", /\b(clusters|cluster_nodes|hosts)\b/],
+  [HEARTBEATS, /\b(clusters|cluster_nodes|hosts)\b/],
   ["rules", /\b(rules|rule_sets)\b/],
   ["else", /./],
 ];
 const counts: Record<string, number> = {};
+/** By connection: beginnings that nothing has followed yet, and what was asked last. */
+const connections = new WeakMap<object, { begun: number; last: string }>();
 
-function count(text: unknown): void {
+function count(connection: object, text: unknown): void {
   if (typeof text !== "string") return;
-  const kind = KINDS.find(([, words]) => words.test(text))?.[0] ?? "else";
-  counts[kind] = (counts[kind] ?? 0) + 1;
+  const known = connections.get(connection) ?? { begun: 0, last: "else" };
+  connections.set(connection, known);
+  if (TRANSACTION.begin.test(text)) known.begun += 1;
+  else {
+    if (!TRANSACTION.end.test(text)) known.last = KINDS.find(([, words]) => words.test(text))?.[0] ?? "else";
+    counts[known.last] = (counts[known.last] ?? 0) + 1 + known.begun;
+    known.begun = 0;
+  }
 }
 
-type Call = (this: unknown, ...args: unknown[]) => unknown;
+type Call = (this: object, ...args: unknown[]) => unknown;
 
 function counted(prototype: object, name: string, textOf: (first: unknown) => unknown): void {
   const made = Reflect.get(prototype, name) as Call;
-  Reflect.set(prototype, name, function (this: unknown, ...args: unknown[]): unknown {
-    count(textOf(args[0]));
+  Reflect.set(prototype, name, function (this: object, ...args: unknown[]): unknown {
+    count(this, textOf(args[0]));
     return made.apply(this, args);
   });
 }

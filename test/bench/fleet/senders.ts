@@ -65,9 +65,15 @@ export class Fleet implements AsyncDisposable {
     this.heldMs += heldMs;
   }
 
-  #count(what: string, status: string, ms: number): void {
+  /** An answer that came otherwise. */
+  count(what: string, status: number): void {
+    this.#count(what, String(status));
+  }
+
+  #count(what: string, status: string, ms?: number): void {
     const statuses = this.answers.get(what) ?? new Map<string, number>();
     this.answers.set(what, statuses.set(status, (statuses.get(status) ?? 0) + 1));
+    if (ms === undefined) return;
     const times = this.times.get(what) ?? [];
     this.times.set(what, times);
     times.push(ms);
