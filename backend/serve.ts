@@ -30,6 +30,8 @@ import { createLog } from "./observability/log.ts";
 import { plainLines, plainLinesProblem } from "./metrics/plain-lines.ts";
 import { kernelProblem, threadKernel } from "./otlp/fast-decode.ts";
 import { registerLogRoutes } from "./logs/routes.ts";
+import { EngineReader } from "./loki/reader.ts";
+import { registerLokiRoutes } from "./loki/routes.ts";
 import { createExpositionIngest } from "./ingest/exposition-ingest.ts";
 import { registerMetricsRoutes } from "./metrics/routes.ts";
 import { createOwnMetrics, type OwnMetrics } from "./observability/own-metrics.ts";
@@ -148,6 +150,7 @@ async function openApi(
   ownMetrics.queries("logs", () => clickhouse.reads);
   ownMetrics.queries("metrics", () => metrics.queries);
   registerLogRoutes(app, { store: logStore, answers, guards });
+  registerLokiRoutes(app, { reader: new EngineReader(clickhouse), answers, guards });
   registerTraceRoutes(app, { store: spanStore, answers, guards });
   registerMetricsRoutes(app, { store: metrics, answers, guards });
   if (alerting) await forwardAlerting(app, { target: alerting, guards, answers });

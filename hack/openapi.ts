@@ -8,6 +8,7 @@ import { registerEnrolmentRoutes } from "../backend/enrolment/routes.ts";
 import { closeRoutes, createApp } from "../backend/http/app.ts";
 import { registerIngestRoutes } from "../backend/ingest/routes.ts";
 import { registerLogRoutes } from "../backend/logs/routes.ts";
+import { registerLokiRoutes } from "../backend/loki/routes.ts";
 import { registerMetricsRoutes } from "../backend/metrics/routes.ts";
 import { createLog } from "../backend/observability/log.ts";
 import { createOwnMetrics } from "../backend/observability/own-metrics.ts";
@@ -31,6 +32,7 @@ async function apiRoutes(): Promise<FastifyInstance> {
   registerSsoRoutes(app, { signing: { jwtSecret: Buffer.alloc(32) } } as never);
   registerEnrolmentRoutes(app, parts);
   registerLogRoutes(app, parts);
+  registerLokiRoutes(app, parts);
   registerTraceRoutes(app, parts);
   registerMetricsRoutes(app, parts);
   await forwardAlerting(app, { target: "http://127.0.0.1:1", guards });

@@ -164,6 +164,34 @@ export const TELEMETRY_ROWS: Row[] = [
       asUser("not hex", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/jaeger/api/traces/xyz"),
     ],
   },
+  ...[
+    ["query", "query=vector(1)%2Bvector(1)"],
+    ["query_range", "query=%7Bservice_name%3D~%22.%2B%22%7D"],
+    ["labels", ""],
+    ["label/{name}/values", ""],
+    ["series", "match%5B%5D=%7Bservice_name%3D~%22.%2B%22%7D"],
+  ].map(([endpoint = "", query = ""]): Row => {
+    const path = `/query/loki/loki/api/v1/${endpoint}`;
+    const own = path.replace("{name}", "service_name");
+    return {
+      method: "GET",
+      path,
+      auth: "reader",
+      cases: () => [
+        asUser("answered", "GET", () => red.token, 200, undefined, undefined, `${own}?${query}`),
+        asUser("an unknown parameter", "GET", () => red.token, 400, undefined, "invalid_parameter", `${own}?${query}&org_id=x`),
+        asUser(
+          "no LogQL",
+          "GET",
+          () => red.token,
+          400,
+          undefined,
+          "invalid_parameter",
+          `${own}?${endpoint === "series" ? "match%5B%5D" : "query"}=%7B`,
+        ),
+      ],
+    };
+  }),
   { method: "GET", path: "/query/services", auth: "reader", cases: () => [asUser("listed", "GET", () => red.token, 200)] },
   ...["/query/logs/histogram", "/query/logs/fields"].map((path): Row => ({
     method: "GET",

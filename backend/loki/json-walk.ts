@@ -1,0 +1,125 @@
+// A line of JSON, read as far as it goes: logs hold objects that were cut. Invariant: numbers keep their text, a key that comes twice comes
+// twice, and what follows the object is not looked at, all as Loki's own reader has it.
+
+export type JsonType = "string" | "number" | "boolean" | "null" | "object" | "array";
+
+export interface JsonValue {
+  readonly type: JsonType;
+  /** Of a string what stands between its quotes, escapes and all. */
+  readonly raw: string;
+}
+
+export class MalformedJson extends Error {}
+
+/** Calls back for each member in turn; `visit` answers true to end. Throws MalformedJson after those that could be read. */
+export function eachMember(text: string, visit: (key: string, value: JsonValue) => boolean | undefined): void {
+  let at = skipBlank(text, 0);
+  if (text[at] !== "{") throw new MalformedJson("Value looks like object, but can't find closing '}' symbol");
+  at = skipBlank(text, at + 1);
+  while (text[at] !== "}") {
+    if (text[at] !== '"') throw new MalformedJson("Value looks like object, but can't find closing '}' symbol");
+    const keyEnd = stringEnd(text, at);
+    const key = unescaped(text.slice(at + 1, keyEnd));
+    at = skipBlank(text, keyEnd + 1);
+    if (text[at] !== ":") throw new MalformedJson("Malformed JSON error");
+    at = skipBlank(text, at + 1);
+    const { value, end } = valueAt(text, at);
+    if (visit(key, value)) return;
+    at = skipBlank(text, end);
+    if (text[at] === ",") at = skipBlank(text, at + 1);
+    else if (text[at] !== "}") throw new MalformedJson("Value looks like object, but can't find closing '}' symbol");
+  }
+}
+
+/** What stands at a path; undefined: nothing. */
+export function valueOf(text: string, path: readonly (string | number)[]): JsonValue | undefined {
+  let value: JsonValue | undefined = valueAt(text, skipBlank(text, 0)).value;
+  for (const step of path) {
+    value = typeof step === "number" ? (value.type === "array" ? elementOf(value.raw, step) : undefined) : memberOf(value, step);
+    if (!value) return undefined;
+  }
+  return value;
+}
+
+function memberOf({ type, raw }: JsonValue, name: string): JsonValue | undefined {
+  let found: JsonValue | undefined;
+  if (type === "object")
+    eachMember(raw, (key, value) => {
+      if (key === name) found = value;
+      return found !== undefined;
+    });
+  return found;
+}
+
+function elementOf(text: string, index: number): JsonValue | undefined {
+  let at = skipBlank(text, 1);
+  for (let n = 0; text[at] !== "]"; n += 1) {
+    const { value, end } = valueAt(text, at);
+    if (n === index) return value;
+    at = skipBlank(text, end);
+    if (text[at] === ",") at = skipBlank(text, at + 1);
+    else if (text[at] !== "]") throw new MalformedJson("Value is array, but can't find closing ']' symbol");
+  }
+  return undefined;
+}
+
+/** The text of a string; empty where its escapes are none. */
+export function unescaped(raw: string): string {
+  if (!raw.includes("\\")) return raw;
+  try {
+    // A line break within a string is none in JSON, and Loki takes it.
+    return JSON.parse(`"${raw.replaceAll(/[\u0000-\u001f]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`)}"`) as string;
+  } catch {
+    return "";
+  }
+}
+
+function valueAt(text: string, at: number): { value: JsonValue; end: number } {
+  const first = text[at];
+  if (first === '"') {
+    const end = stringEnd(text, at);
+    return { value: { type: "string", raw: text.slice(at + 1, end) }, end: end + 1 };
+  }
+  if (first === "{" || first === "[") {
+    const end = blockEnd(text, at, first, first === "{" ? "}" : "]");
+    return { value: { type: first === "{" ? "object" : "array", raw: text.slice(at, end) }, end };
+  }
+  TOKEN_END.lastIndex = at;
+  const end = TOKEN_END.exec(text)?.index ?? text.length;
+  const raw = text.slice(at, end);
+  const type = raw === "true" || raw === "false" ? "boolean" : raw === "null" ? "null" : /^[-\d]/.test(raw) ? "number" : undefined;
+  if (!type) throw new MalformedJson("Unknown value type");
+  return { value: { type, raw }, end };
+}
+
+const TOKEN_END = /[ \n\r\t,}\]]/g;
+const BLANK = /[ \n\r\t]*/y;
+const QUOTE_OR_ESCAPE = /["\\]/g;
+
+function skipBlank(text: string, at: number): number {
+  BLANK.lastIndex = at;
+  BLANK.exec(text);
+  return BLANK.lastIndex;
+}
+
+/** Where the closing quote is. */
+function stringEnd(text: string, open: number): number {
+  QUOTE_OR_ESCAPE.lastIndex = open + 1;
+  for (let found = QUOTE_OR_ESCAPE.exec(text); found; found = QUOTE_OR_ESCAPE.exec(text)) {
+    if (found[0] === '"') return found.index;
+    QUOTE_OR_ESCAPE.lastIndex = found.index + 2;
+  }
+  throw new MalformedJson("Value is string, but can't find closing '\"' symbol");
+}
+
+/** Behind the closing bracket. */
+function blockEnd(text: string, at: number, open: string, close: string): number {
+  let depth = 0;
+  for (let index = at; index < text.length; index += 1) {
+    const character = text[index];
+    if (character === '"') index = stringEnd(text, index);
+    else if (character === open) depth += 1;
+    else if (character === close && --depth === 0) return index + 1;
+  }
+  throw new MalformedJson(`Value looks like ${open === "{" ? "object" : "array"}, but can't find closing '${close}' symbol`);
+}

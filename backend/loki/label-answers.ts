@@ -1,0 +1,88 @@
+// Names of labels, their values, and streams by their labels, asked of the records of a range. Invariant: answers are bounded: of more names,
+// values or streams than MOST the first are told, by their order.
+import type { Ask } from "../engines/clickhouse/client.ts";
+import type { QueryOptions } from "../admission/in-turn.ts";
+import { and, type Sql, sql } from "../engines/clickhouse/sql.ts";
+import { pageConditions } from "../query/page.ts";
+import { labelValue, push } from "./conditions.ts";
+import { OWN_LABELS, STREAM_LABELS } from "./label-names.ts";
+import { LabelSet } from "./label-set.ts";
+import type { Selected } from "./records.ts";
+import { inTurn, type Reading } from "./queries.ts";
+
+const MOST = 10_000;
+
+export async function labelNames(engine: Reading, orgId: string, selected: Selected, options: QueryOptions): Promise<Buffer> {
+  return await inTurn(engine, orgId, options, async (ask) => {
+    const where = whereOf(orgId, selected);
+    const keys = await rowsOf<{ key: string }>(
+      ask,
+      sql`SELECT DISTINCT toString(arrayJoin(mapKeys(labels))) AS key FROM logs WHERE ${where} AND key IN ${[...STREAM_LABELS.values()]} LIMIT ${MOST}`,
+    );
+    const found = new Set(keys.map(({ key }) => key));
+    const any = await rowsOf(ask, sql`SELECT 1 AS one FROM logs WHERE ${where} LIMIT 1`);
+    const names = [...(any.length > 0 ? OWN_LABELS : []), ...[...STREAM_LABELS].flatMap(([name, key]) => (found.has(key) ? [name] : []))];
+    return dataOf(names.sort());
+  });
+}
+
+export async function labelValues(
+  engine: Reading,
+  orgId: string,
+  { name, ...selected }: Selected & { name: string },
+  options: QueryOptions,
+): Promise<Buffer> {
+  return await inTurn(engine, orgId, options, async (ask) => {
+    const value = labelValue(name);
+    const rows = await rowsOf<{ value: string }>(
+      ask,
+      sql`SELECT ${value} AS value FROM logs WHERE ${whereOf(orgId, selected)} AND value != '' GROUP BY value ORDER BY value LIMIT ${MOST}`,
+    );
+    return dataOf(rows.map((row) => row.value));
+  });
+}
+
+export async function seriesOf(engine: Reading, orgId: string, selected: Selected, options: QueryOptions): Promise<Buffer> {
+  return await inTurn(engine, orgId, options, async (ask) =>
+    dataOf((await streamsOf(ask, orgId, selected)).map(({ labels }) => labels.toObject())),
+  );
+}
+
+/** The streams of what is selected, and how many records and bytes of messages each has. */
+export async function streamsOf(
+  ask: Ask,
+  orgId: string,
+  selected: Selected,
+): Promise<{ labels: LabelSet; entries: number; bytes: number }[]> {
+  const keys = [...STREAM_LABELS.values()];
+  const rows = await rowsOf<{ own: string[]; attributes: Record<string, string>; entries: number; bytes: number }>(
+    ask,
+    sql`SELECT [toString(source), toString(level), toString(host_id), toString(node)] AS own,
+        mapFilter((key, value) -> key IN ${keys} AND value != '', labels) AS attributes, toFloat64(count()) AS entries,
+        toFloat64(sum(length(message))) AS bytes
+      FROM logs WHERE ${whereOf(orgId, selected)} GROUP BY own, attributes ORDER BY own LIMIT ${MOST}`,
+  );
+  const nameOf = new Map([...STREAM_LABELS].map(([name, key]) => [key, name]));
+  return rows.map(({ own, attributes, entries, bytes }) => {
+    const labels = [
+      ...OWN_LABELS.map((name, index) => [name, own[index] ?? ""] as const),
+      ...Object.entries(attributes).map(([key, value]) => [nameOf.get(key) as string, value] as const),
+    ];
+    return { labels: new LabelSet(labels.filter(([, value]) => value !== "")), entries, bytes };
+  });
+}
+
+export function whereOf(orgId: string, { span, selectors }: Selected): Sql {
+  const own = [sql`org_id = ${orgId}`, ...pageConditions({ range: span, after: undefined })];
+  const any = selectors.map((query) => and(push(query).conditions));
+  return and([...own, ...(any.length > 0 ? [any.reduce((left, right) => sql`${left} OR ${right}`)] : [])]);
+}
+
+export async function rowsOf<Row>(ask: Ask, statement: Sql): Promise<Row[]> {
+  const lines = (await ask(statement)).toString("utf8").split("\n");
+  return lines.filter(Boolean).map((line) => JSON.parse(line) as Row);
+}
+
+export function dataOf(data: unknown): Buffer {
+  return Buffer.from(JSON.stringify({ status: "success", data }));
+}

@@ -1,0 +1,113 @@
+// What range aggregations make of the values in a window. Invariant: computed in the order of time, as Loki computes it, so that the same
+// values give the same digits.
+
+/** The values of one series: times in nanoseconds since the first moment asked for. */
+export interface Values {
+  readonly times: readonly number[];
+  readonly values: readonly number[];
+}
+
+/** A window: of `values` from `from` up to and without `to`, which is at least one. */
+export interface WindowOf extends Values {
+  readonly from: number;
+  readonly to: number;
+  readonly endNs: number;
+  readonly rangeNs: number;
+  /** Of quantile_over_time. */
+  readonly parameter: number;
+}
+
+type RangeFunction = (window: WindowOf) => number;
+
+const sum: RangeFunction = ({ values, from, to }) => {
+  let total = 0;
+  for (let at = from; at < to; at += 1) total += values[at] as number;
+  return total;
+};
+
+const perSecond =
+  (work: RangeFunction): RangeFunction =>
+  (window) =>
+    work(window) / (window.rangeNs / 1e9);
+
+const average: RangeFunction = ({ values, from, to }) => {
+  let [mean, count] = [0, 0];
+  for (let at = from; at < to; at += 1) {
+    const value = values[at] as number;
+    count += 1;
+    const isInfinite = mean === Number.POSITIVE_INFINITY || mean === Number.NEGATIVE_INFINITY;
+    // An infinite mean stays, but for an infinity of the other sign or what is no number.
+    if (isInfinite && (value === mean || Number.isFinite(value))) continue;
+    mean += value / count - mean / count;
+  }
+  return mean;
+};
+
+const extreme =
+  (isBetter: (value: number, best: number) => boolean): RangeFunction =>
+  ({ values, from, to }) => {
+    let best = values[from] as number;
+    for (let at = from; at < to; at += 1) {
+      const value = values[at] as number;
+      if (isBetter(value, best) || Number.isNaN(best)) best = value;
+    }
+    return best;
+  };
+
+const variance: RangeFunction = ({ values, from, to }) => {
+  let [squares, count, mean] = [0, 0, 0];
+  for (let at = from; at < to; at += 1) {
+    const value = values[at] as number;
+    count += 1;
+    const delta = value - mean;
+    mean += delta / count;
+    squares += delta * (value - mean);
+  }
+  return squares / count;
+};
+
+const quantile: RangeFunction = ({ values, from, to, parameter }) => {
+  if (parameter < 0) return Number.NEGATIVE_INFINITY;
+  if (parameter > 1) return Number.POSITIVE_INFINITY;
+  // What is no number comes first.
+  const sorted = values.slice(from, to).sort((one, other) => (Number.isNaN(one) ? -1 : Number.isNaN(other) ? 1 : one - other));
+  const rank = parameter * (sorted.length - 1);
+  const lower = Math.max(0, Math.floor(rank));
+  const upper = Math.min(sorted.length - 1, lower + 1);
+  const weight = rank - Math.floor(rank);
+  return (sorted[lower] as number) * (1 - weight) + (sorted[upper] as number) * weight;
+};
+
+/** The rate of a counter: falls are new beginnings, and the ends of the window are reached by its slope, but for what lies far off. */
+const counterRate: RangeFunction = ({ times, values, from, to, endNs, rangeNs }) => {
+  if (to - from < 2) return 0;
+  const [firstValue, firstNs, lastNs] = [values[from] as number, times[from] as number, times[to - 1] as number];
+  let increase = (values[to - 1] as number) - firstValue;
+  for (let at = from + 1; at < to; at += 1) if ((values[at] as number) < (values[at - 1] as number)) increase += values[at - 1] as number;
+  const sampled = (lastNs - firstNs) / 1e9;
+  const between = sampled / (to - from - 1);
+  const near = (seconds: number): number => (seconds >= between * 1.1 ? between / 2 : seconds);
+  let toStart = near((firstNs - (endNs - rangeNs)) / 1e9);
+  if (increase > 0 && firstValue >= 0) toStart = Math.min(toStart, sampled * (firstValue / increase));
+  const toEnd = near((endNs - lastNs) / 1e9);
+  return (increase * ((sampled + toStart + toEnd) / sampled)) / (rangeNs / 1e9);
+};
+
+export const RANGE_FUNCTIONS: Readonly<Record<string, RangeFunction>> = {
+  // Each record has the value one.
+  count_over_time: ({ from, to }) => to - from,
+  rate: perSecond(sum),
+  bytes_over_time: sum,
+  bytes_rate: perSecond(sum),
+  sum_over_time: sum,
+  avg_over_time: average,
+  min_over_time: extreme((value, best) => value < best),
+  max_over_time: extreme((value, best) => value > best),
+  stdvar_over_time: variance,
+  stddev_over_time: (window) => Math.sqrt(variance(window)),
+  quantile_over_time: quantile,
+  first_over_time: ({ values, from }) => values[from] as number,
+  last_over_time: ({ values, to }) => values[to - 1] as number,
+  rate_counter: counterRate,
+  absent_over_time: () => 1,
+};

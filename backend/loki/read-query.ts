@@ -1,0 +1,193 @@
+// LogQL → Query, parsed by the grammar of Grafana's own editor. Invariant: operators bind as Loki's do, whatever the grammar nests first;
+// what is well-formed and not answered here is refused by its name.
+import type { SyntaxNode } from "@lezer/common";
+import { calculate, isCalculable } from "./calculate.ts";
+import { readDuration, readNumber, unquote, wrongQuery } from "./literals.ts";
+import { readMatching } from "./read-matching.ts";
+import { readLabelFilter, readSelector, type Reading } from "./read-labels.ts";
+import { readStages } from "./read-stages.ts";
+import { checkRange, checkVector } from "./rules.ts";
+import { Patterns } from "./regex.ts";
+import type { BinaryOperation, Conversion, Grouping, LogQuery, MetricQuery, Query, RangeAggregation, Unwrap } from "./syntax.ts";
+import { children, itemsOf, Tree } from "./tree.ts";
+
+/** Throws ApiError invalid_parameter naming what is wrong, or not supported. */
+export function readQuery(text: string): Query {
+  const tree = new Tree(text);
+  return readExpression({ tree, patterns: new Patterns() }, tree.top);
+}
+
+/** The matchers of a selector alone, as label values and series are asked by. */
+export function readSelectorAlone(name: string, text: string): LogQuery {
+  const query = readQuery(text);
+  if (query.kind !== "log") throw wrongQuery(`${name}: must be a selector such as {service_name="shop"}`);
+  return query;
+}
+
+function readExpression(reading: Reading, node: SyntaxNode): Query {
+  const inner = node.name === "Expr" ? (node.firstChild as SyntaxNode) : node;
+  return inner.name === "LogExpr" ? readLog(reading, inner) : readMetric(reading, inner);
+}
+
+function readLog(reading: Reading, node: SyntaxNode): LogQuery {
+  const nested = node.getChild("LogExpr");
+  if (nested) return readLog(reading, nested);
+  const selector = readSelector(reading, node.getChild("Selector") as SyntaxNode);
+  return { kind: "log", selector, stages: readStages(reading, node.getChild("PipelineExpr")) };
+}
+
+function readMetric(reading: Reading, node: SyntaxNode): MetricQuery {
+  const inner = node.firstChild as SyntaxNode;
+  const { tree } = reading;
+  switch (inner.name) {
+    case "MetricExpr":
+      return readMetric(reading, inner);
+    case "RangeAggregationExpr":
+      return readRange(reading, inner);
+    case "VectorAggregationExpr":
+      return readVector(reading, inner);
+    case "BinOpExpr":
+      return readChain(reading, inner);
+    case "LiteralExpr":
+      return { kind: "number", value: readNumber(tree.of(inner).replaceAll(/\s/g, "")) };
+    case "VectorExpr":
+      return { kind: "vector", value: readNumber(tree.of(inner.getChild("Number") as SyntaxNode)) };
+    case "LabelReplaceExpr": {
+      const of = readMetric(reading, inner.getChild("MetricExpr") as SyntaxNode);
+      const [target, replacement, source, pattern] = inner.getChildren("String").map((one) => unquote(tree.of(one))) as [
+        string,
+        string,
+        string,
+        string,
+      ];
+      reading.patterns.compile(`^(?:${pattern})$`);
+      return { kind: "label_replace", of, target, replacement, source, pattern };
+    }
+    default:
+      throw wrongQuery(`${tree.of(inner).slice(0, 50)}: this is not supported`);
+  }
+}
+
+function readRange(reading: Reading, node: SyntaxNode): RangeAggregation {
+  const { tree } = reading;
+  let inner = node.getChild("LogRangeExpr") as SyntaxNode;
+  for (let nested: SyntaxNode | null = inner; nested; nested = nested.getChild("LogRangeExpr")) inner = nested;
+  const offset = inner.getChild("OffsetExpr")?.getChild("Duration");
+  const parameter = node.getChild("Number");
+  const aggregation: RangeAggregation = {
+    kind: "range",
+    operation: tree.of(node.getChild("RangeOp") as SyntaxNode),
+    log: {
+      kind: "log",
+      selector: readSelector(reading, inner.getChild("Selector") as SyntaxNode),
+      stages: readStages(reading, inner.getChild("PipelineExpr")),
+    },
+    rangeNs: readDuration(tree.of(inner.getChild("Range")?.getChild("Duration") as SyntaxNode)),
+    offsetNs: offset ? readDuration(tree.of(offset)) : 0n,
+    unwrap: readUnwrap(reading, inner.getChild("UnwrapExpr")),
+    grouping: readGrouping(reading, node.getChild("Grouping")),
+    parameter: parameter ? readNumber(tree.of(parameter)) : undefined,
+  };
+  checkRange(aggregation);
+  return aggregation;
+}
+
+const CONVERSIONS: Readonly<Record<string, Conversion>> = { bytes: "bytes", duration: "duration", duration_seconds: "duration" };
+
+function readUnwrap(reading: Reading, node: SyntaxNode | null): Unwrap | undefined {
+  if (!node) return undefined;
+  const nested = readUnwrap(reading, node.getChild("UnwrapExpr"));
+  const filter = node.getChild("LabelFilter");
+  if (nested && filter) return { ...nested, filters: [...nested.filters, readLabelFilter(reading, filter)] };
+  const conversion = node.getChild("ConvOp");
+  return {
+    label: reading.tree.of(node.getChild("Identifier") as SyntaxNode),
+    conversion: (conversion && CONVERSIONS[reading.tree.of(conversion)]) ?? "number",
+    filters: [],
+  };
+}
+
+function readGrouping({ tree }: Reading, node: SyntaxNode | null): Grouping | undefined {
+  if (!node) return undefined;
+  const labels = itemsOf(node.getChild("Labels"), "Labels", "Identifier").map((label) => tree.of(label));
+  return { without: node.getChild("Without") !== null, labels };
+}
+
+function readVector(reading: Reading, node: SyntaxNode): MetricQuery {
+  const operation = reading.tree.of(node.getChild("VectorOp") as SyntaxNode);
+  const parameter = node.getChild("Number");
+  const aggregation = {
+    kind: "aggregate" as const,
+    operation,
+    of: readMetric(reading, node.getChild("MetricExpr") as SyntaxNode),
+    grouping: readGrouping(reading, node.getChild("Grouping")),
+    parameter: parameter ? readNumber(reading.tree.of(parameter)) : undefined,
+  };
+  checkVector(aggregation);
+  return aggregation;
+}
+
+interface Operator extends Pick<BinaryOperation, "operator" | "returnsBool" | "matching"> {}
+
+const BINDING: Readonly<Record<string, number>> = {
+  or: 1,
+  and: 2,
+  unless: 2,
+  "==": 3,
+  "!=": 3,
+  ">": 3,
+  ">=": 3,
+  "<": 3,
+  "<=": 3,
+  "+": 4,
+  "-": 4,
+  "*": 5,
+  "/": 5,
+  "%": 5,
+  "^": 6,
+};
+
+/** Operands and operators in the order of the text, then bound as Loki does; what stands in parentheses is one operand. */
+function readChain(reading: Reading, node: SyntaxNode): MetricQuery {
+  const operands: MetricQuery[] = [];
+  const operators: Operator[] = [];
+  const walk = (at: SyntaxNode): void => {
+    const metric = at.name === "Expr" ? at.firstChild : at;
+    const chain = metric?.name === "MetricExpr" && metric.firstChild?.name === "BinOpExpr" ? metric.firstChild : metric;
+    if (chain?.name !== "BinOpExpr") return void operands.push(readOperand(reading, at));
+    const [left, operator, modifier, right] = children(chain) as [SyntaxNode, SyntaxNode, SyntaxNode, SyntaxNode];
+    walk(left);
+    const text = reading.tree.of(operator);
+    operators.push({ operator: text, ...readMatching(reading.tree, modifier, text) });
+    walk(right);
+  };
+  walk(node);
+  return bind(operands, operators, 0);
+}
+
+function readOperand(reading: Reading, node: SyntaxNode): MetricQuery {
+  const query = readExpression(reading, node);
+  if (query.kind === "log") throw wrongQuery("a query of logs is no operand: aggregate it, such as count_over_time({…}[5m])");
+  return query;
+}
+
+function bind(operands: MetricQuery[], operators: Operator[], least: number): MetricQuery {
+  let left = operands.shift() as MetricQuery;
+  for (let next = operators[0]; next && (BINDING[next.operator] as number) >= least; next = operators[0]) {
+    operators.shift();
+    const binding = BINDING[next.operator] as number;
+    // A power binds to the right.
+    left = combined({ kind: "binary", ...next, left, right: bind(operands, operators, next.operator === "^" ? binding : binding + 1) });
+  }
+  return left;
+}
+
+/** Of two numbers it is a number already. */
+function combined(operation: BinaryOperation): MetricQuery {
+  const { operator, left, right } = operation;
+  const isSet = !isCalculable(operator);
+  if (isSet && (left.kind === "number" || right.kind === "number"))
+    throw wrongQuery(`unexpected literal for a side of logical/set binary operation (${operator}): it takes series on both sides`);
+  if (left.kind === "number" && right.kind === "number") return { kind: "number", value: calculate(operator, left.value, right.value) };
+  return operation;
+}

@@ -1,0 +1,268 @@
+// The functions of templates. Invariant: one that is listed answers as Go's does, or the line gets an error; none makes a text that is much
+// longer than its line.
+import { Buffer } from "node:buffer";
+import { convert } from "./literals.ts";
+import { printedTime } from "./go-time.ts";
+import { formatted } from "./template-printf.ts";
+import { compiled } from "./regex.ts";
+import { GoTime, integerOf, isTrue, printed, TemplateError, textOf, toFloat, toInteger, type Value, wrapped } from "./template-values.ts";
+
+type Call = (...values: Value[]) => Value;
+
+export const MOST_TEXT_CHARACTERS = 1024 * 1024;
+
+const ofTexts =
+  (name: string, work: (...texts: string[]) => Value): Call =>
+  (...values) => {
+    if (values.length !== work.length)
+      throw new TemplateError(`wrong number of args for ${name}: want ${work.length} got ${values.length}`);
+    return work(...values.map((value) => textOf(value, name)));
+  };
+
+function bounded(text: string): string {
+  if (text.length > MOST_TEXT_CHARACTERS) throw new TemplateError(`more than ${MOST_TEXT_CHARACTERS} characters`);
+  return text;
+}
+
+const runes = (text: string): string[] => Array.from(text);
+const trimLeft = (text: string, set: string): string => text.slice(text.length - runes(text).slice(firstNotIn(text, set)).join("").length);
+const trimRight = (text: string, set: string): string => {
+  const all = runes(text);
+  let end = all.length;
+  while (end > 0 && set.includes(all[end - 1] as string)) end -= 1;
+  return all.slice(0, end).join("");
+};
+function firstNotIn(text: string, set: string): number {
+  const at = runes(text).findIndex((rune) => !set.includes(rune));
+  return at === -1 ? runes(text).length : at;
+}
+const trimmed = (text: string, set: string): string => trimRight(trimLeft(text, set), set);
+const withoutPrefix = (text: string, prefix: string): string => (text.startsWith(prefix) ? text.slice(prefix.length) : text);
+const withoutSuffix = (text: string, suffix: string): string =>
+  suffix !== "" && text.endsWith(suffix) ? text.slice(0, -suffix.length) : text;
+const title = (text: string): string =>
+  text.replaceAll(/(^|[^\p{L}\p{N}_])(\p{L})/gu, (_, before: string, letter: string) => before + letter.toUpperCase());
+const spaces = (count: number): string => {
+  if (!(count >= 0) || count > MOST_TEXT_CHARACTERS) throw new TemplateError("strings: negative Repeat count, or too large a one");
+  return " ".repeat(count);
+};
+
+/** As sprig has them: of bytes. */
+function truncated(count: number, text: string): string {
+  const bytes = Buffer.from(text);
+  if (count < 0 && bytes.length + count > 0) return bytes.subarray(bytes.length + count).toString();
+  return count >= 0 && bytes.length > count ? bytes.subarray(0, count).toString() : text;
+}
+
+function substring(start: number, end: number, text: string): string {
+  const bytes = Buffer.from(text);
+  if (start > bytes.length || (end > bytes.length && start >= 0 && start > bytes.length))
+    throw new TemplateError("slice bounds out of range");
+  if (start < 0) return bytes.subarray(0, Math.max(0, Math.min(end, bytes.length))).toString();
+  return bytes.subarray(start, end < 0 || end > bytes.length ? bytes.length : end).toString();
+}
+
+function aligned(count: number, text: string, isRight: boolean): string {
+  const all = runes(text);
+  if (count < 0 || count === all.length) return text;
+  if (count > all.length) return isRight ? spaces(count - all.length) + text : text + spaces(count - all.length);
+  return isRight ? all.slice(all.length - count).join("") : all.slice(0, count).join("");
+}
+
+const whole =
+  (work: (one: bigint, other: bigint) => bigint): Call =>
+  (...values) =>
+    values.map(toInteger).reduce((one, other) => wrapped(work(one, other)));
+const float =
+  (work: (one: number, other: number) => number): Call =>
+  (...values) =>
+    values.map(toFloat).reduce(work);
+const divided = (one: bigint, other: bigint): bigint => {
+  if (other === 0n) throw new TemplateError("runtime error: integer divide by zero");
+  return one / other;
+};
+
+function rounded(value: Value, digits: Value, over: Value = 0.5): number {
+  const [pow, limit] = [10 ** Number(toInteger(digits)), toFloat(over)];
+  const digit = pow * toFloat(value);
+  const rest = digit - Math.trunc(digit);
+  return (rest >= limit ? Math.ceil(digit) : Math.floor(digit)) / pow;
+}
+
+/** A replacement of Go: $1, ${name}. */
+function expanded(regex: string, text: string, replacement: string): string {
+  const pattern = compiled(regex);
+  const parts: string[] = [];
+  const matcher = pattern.matcher(text);
+  let at = 0;
+  while (matcher.find()) {
+    parts.push(
+      text.slice(at, matcher.start()),
+      expandedGroups(replacement, (name) => groupOf(matcher, name)),
+    );
+    at = matcher.end();
+  }
+  return bounded(parts.join("") + text.slice(at));
+}
+
+export function expandedGroups(replacement: string, group: (name: string) => string): string {
+  return replacement.replaceAll(/\$(?:(\$)|\{(\w+)\}|(\w+))/g, (_, dollar?: string, braced?: string, bare?: string) =>
+    dollar ? "$" : group((braced ?? bare) as string),
+  );
+}
+
+export function groupOf(matcher: { group(name: string | number): string | null; groupCount(): number }, name: string): string {
+  try {
+    if (/^\d+$/.test(name)) return Number(name) <= matcher.groupCount() ? (matcher.group(Number(name)) ?? "") : "";
+    return matcher.group(name) ?? "";
+  } catch {
+    // There is no group of this name.
+    return "";
+  }
+}
+
+function literally(regex: string, text: string, replacement: string): string {
+  return expanded(regex, text, replacement.replaceAll("$", "$$$$"));
+}
+
+function found(regex: string, text: string): bigint {
+  const matcher = compiled(regex).matcher(text);
+  let count = 0n;
+  while (matcher.find()) count += 1n;
+  return count;
+}
+
+function converted(text: string, conversion: "bytes" | "duration"): number {
+  const value = convert(text, conversion);
+  if (value === undefined) throw new TemplateError(`${conversion}: cannot read "${text}"`);
+  return value;
+}
+
+function decodedUrl(text: string): string {
+  try {
+    return decodeURIComponent(text.replaceAll("+", " "));
+  } catch (cause) {
+    throw new TemplateError("invalid URL escape", { cause });
+  }
+}
+
+const encodedUrl = (text: string): string =>
+  encodeURIComponent(text)
+    .replaceAll("%20", "+")
+    .replaceAll(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
+
+function timeOf(value: Value | undefined, name: string): GoTime {
+  if (value instanceof GoTime) return value;
+  throw new TemplateError(`wrong type for value of ${name}; expected time.Time`);
+}
+
+/** Go's length of a Unix time says its unit. */
+function unixToTime(text: string): GoTime {
+  const unit = ({ 5: 86_400_000_000_000n, 10: 1_000_000_000n, 13: 1_000_000n, 16: 1000n, 19: 1n } as Record<number, bigint>)[text.length];
+  if (unit === undefined || !/^-?\d+$/.test(text)) throw new TemplateError(`unable to parse time '${text}'`);
+  return new GoTime(BigInt(text) * unit);
+}
+
+function compared(one: Value, other: Value): number {
+  const isSame = typeof one === typeof other && !(one instanceof GoTime);
+  if (!isSame) throw new TemplateError("incompatible types for comparison");
+  return one < other ? -1 : one > other ? 1 : 0;
+}
+
+const equals = (one: Value, ...others: Value[]): boolean => others.some((other) => compared(one, other) === 0);
+
+export const FUNCTIONS: Readonly<Record<string, Call>> = {
+  ToLower: ofTexts("ToLower", (text) => text.toLowerCase()),
+  ToUpper: ofTexts("ToUpper", (text) => text.toUpperCase()),
+  lower: ofTexts("lower", (text) => text.toLowerCase()),
+  upper: ofTexts("upper", (text) => text.toUpperCase()),
+  title: ofTexts("title", title),
+  Trim: ofTexts("Trim", trimmed),
+  TrimLeft: ofTexts("TrimLeft", trimLeft),
+  TrimRight: ofTexts("TrimRight", trimRight),
+  TrimPrefix: ofTexts("TrimPrefix", withoutPrefix),
+  TrimSuffix: ofTexts("TrimSuffix", withoutSuffix),
+  TrimSpace: ofTexts("TrimSpace", (text) => text.trim()),
+  trim: ofTexts("trim", (text) => text.trim()),
+  trimAll: ofTexts("trimAll", (set, text) => trimmed(text, set)),
+  trimPrefix: ofTexts("trimPrefix", (prefix, text) => withoutPrefix(text, prefix)),
+  trimSuffix: ofTexts("trimSuffix", (suffix, text) => withoutSuffix(text, suffix)),
+  Replace: (text = "", old = "", replacement = "", count = -1n) => {
+    const [parts, most] = [textOf(text, "Replace").split(textOf(old, "Replace")), integerOf(count, "Replace")];
+    const whereSplit = most < 0 ? parts.length : Math.min(most + 1, parts.length);
+    const head = parts.slice(0, whereSplit).join(textOf(replacement, "Replace"));
+    return bounded([head, ...parts.slice(whereSplit)].join(textOf(old, "Replace")));
+  },
+  replace: ofTexts("replace", (old, replacement, text) => bounded(text.replaceAll(old, () => replacement))),
+  contains: ofTexts("contains", (part, text) => text.includes(part)),
+  hasPrefix: ofTexts("hasPrefix", (part, text) => text.startsWith(part)),
+  hasSuffix: ofTexts("hasSuffix", (part, text) => text.endsWith(part)),
+  regexReplaceAll: ofTexts("regexReplaceAll", expanded),
+  regexReplaceAllLiteral: ofTexts("regexReplaceAllLiteral", literally),
+  count: ofTexts("count", found),
+  urlencode: ofTexts("urlencode", encodedUrl),
+  urldecode: ofTexts("urldecode", decodedUrl),
+  b64enc: ofTexts("b64enc", (text) => Buffer.from(text).toString("base64")),
+  b64dec: ofTexts("b64dec", (text) => Buffer.from(text, "base64").toString()),
+  bytes: ofTexts("bytes", (text) => converted(text, "bytes")),
+  duration: ofTexts("duration", (text) => converted(text, "duration")),
+  duration_seconds: ofTexts("duration_seconds", (text) => converted(text, "duration")),
+  trunc: (count = 0n, text = "") => truncated(integerOf(count, "trunc"), textOf(text, "trunc")),
+  substr: (start = 0n, end = 0n, text = "") => substring(integerOf(start, "substr"), integerOf(end, "substr"), textOf(text, "substr")),
+  alignLeft: (count = 0n, text = "") => aligned(integerOf(count, "alignLeft"), textOf(text, "alignLeft"), false),
+  alignRight: (count = 0n, text = "") => aligned(integerOf(count, "alignRight"), textOf(text, "alignRight"), true),
+  indent: (count = 0n, text = "") => indented(count, text, "indent"),
+  nindent: (count = 0n, text = "") => `\n${indented(count, text, "nindent")}`,
+  repeat: (count = 0n, text = "") => {
+    const [times, part] = [integerOf(count, "repeat"), textOf(text, "repeat")];
+    if (times < 0 || times * part.length > MOST_TEXT_CHARACTERS) throw new TemplateError("repeat: too long a text");
+    return part.repeat(times);
+  },
+  int: (value = "") => toInteger(value),
+  float64: (value = "") => toFloat(value),
+  add: whole((one, other) => one + other),
+  sub: whole((one, other) => one - other),
+  mul: whole((one, other) => one * other),
+  div: whole(divided),
+  mod: whole((one, other) => one - divided(one, other) * other),
+  max: whole((one, other) => (one > other ? one : other)),
+  min: whole((one, other) => (one < other ? one : other)),
+  addf: float((one, other) => one + other),
+  subf: float((one, other) => one - other),
+  mulf: float((one, other) => one * other),
+  divf: float((one, other) => one / other),
+  maxf: float(Math.max),
+  minf: float(Math.min),
+  ceil: (value = "") => Math.ceil(toFloat(value)),
+  floor: (value = "") => Math.floor(toFloat(value)),
+  round: (value = "", digits = 0n, over?: Value) => rounded(value, digits, over),
+  default: (other = "", value = "") => (isTrue(value) ? value : other),
+  unixToTime: ofTexts("unixToTime", unixToTime),
+  unixEpoch: (time) => String(timeOf(time, "unixEpoch").ns / 1_000_000_000n),
+  unixEpochMillis: (time) => String(timeOf(time, "unixEpochMillis").ns / 1_000_000n),
+  unixEpochNanos: (time) => String(timeOf(time, "unixEpochNanos").ns),
+  date: (layout = "", time) => printedTime(textOf(layout, "date"), timeOf(time, "date").ns),
+  eq: equals,
+  ne: (one = "", other = "") => compared(one, other) !== 0,
+  lt: (one = "", other = "") => compared(one, other) < 0,
+  le: (one = "", other = "") => compared(one, other) <= 0,
+  gt: (one = "", other = "") => compared(one, other) > 0,
+  ge: (one = "", other = "") => compared(one, other) >= 0,
+  not: (value = "") => !isTrue(value),
+  len: (value = "") => BigInt(Buffer.byteLength(textOf(value, "len"))),
+  print: (...values) =>
+    values
+      .map((value, index) =>
+        index > 0 && typeof value !== "string" && typeof values[index - 1] !== "string" ? ` ${printed(value)}` : printed(value),
+      )
+      .join(""),
+  println: (...values) => `${values.map(printed).join(" ")}\n`,
+  printf: (format = "", ...values) => bounded(formatted(textOf(format, "printf"), values)),
+};
+
+function indented(count: Value, text: Value, name: string): string {
+  const pad = spaces(integerOf(count, name));
+  const source = textOf(text, name);
+  if (pad.length * source.split("\n").length > MOST_TEXT_CHARACTERS) throw new TemplateError(`${name}: too long a text`);
+  return pad + source.replaceAll("\n", `\n${pad}`);
+}

@@ -1,0 +1,198 @@
+// Templates of line_format and label_format, which are those of Go's text/template: what is read of them. Invariant: an action or a
+// function that is not answered here is refused by its name when the query is read, never where a line is made.
+import { FUNCTIONS } from "./template-functions.ts";
+import { unquote, wrongQuery } from "./literals.ts";
+import type { Patterns } from "./regex.ts";
+
+export type Operand =
+  | { readonly kind: "text"; readonly value: string }
+  | { readonly kind: "integer"; readonly value: bigint }
+  | { readonly kind: "float"; readonly value: number }
+  | { readonly kind: "bool"; readonly value: boolean }
+  /** Undefined: all labels. */
+  | { readonly kind: "field"; readonly name: string }
+  | { readonly kind: "variable"; readonly name: string }
+  | { readonly kind: "pipeline"; readonly of: Pipeline };
+
+export interface Command {
+  /** Undefined: the only operand is the value. */
+  readonly call: string | undefined;
+  readonly operands: readonly Operand[];
+}
+
+export interface Pipeline {
+  readonly assigns: string | undefined;
+  readonly commands: readonly Command[];
+}
+
+export type TemplateNode =
+  | { readonly kind: "text"; readonly text: string }
+  | { readonly kind: "action"; readonly pipeline: Pipeline }
+  | {
+      readonly kind: "if";
+      readonly condition: Pipeline;
+      readonly nodes: readonly TemplateNode[];
+      readonly otherwise: readonly TemplateNode[];
+    };
+
+interface Piece {
+  readonly text: string;
+  readonly isAction: boolean;
+}
+
+/** Throws ApiError invalid_parameter. */
+export function parseLineFormat(template: string, patterns?: Patterns): readonly TemplateNode[] {
+  const reader = new TemplateReader(template, patterns);
+  return reader.readAll();
+}
+
+const ACTION = /\{\{(?:-(?=\s))?((?:"(?:[^"\\\n]|\\.)*"|`[^`]*`|\/\*[^]*?\*\/|(?!\}\})[^])*?)(?:(?<=\s)-)?\}\}/g;
+
+function piecesOf(template: string): Piece[] {
+  const pieces: Piece[] = [];
+  let at = 0;
+  let trims = false;
+  const addText = (text: string): void => void (text !== "" && pieces.push({ text, isAction: false }));
+  for (const match of template.matchAll(ACTION)) {
+    const before = template.slice(at, match.index);
+    const left = trims ? before.trimStart() : before;
+    addText(/^\{\{-\s/.test(match[0]) ? left.trimEnd() : left);
+    trims = /\s-\}\}$/.test(match[0]);
+    pieces.push({ text: (match[1] as string).trim(), isAction: true });
+    at = match.index + match[0].length;
+  }
+  const rest = template.slice(at);
+  if (rest.includes("{{")) throw wrongTemplate("unclosed action");
+  addText(trims ? rest.trimStart() : rest);
+  return pieces;
+}
+
+export function wrongTemplate(what: string): Error {
+  return wrongQuery(`invalid line template: ${what}`);
+}
+
+const TOKEN =
+  /\s*(?:("(?:[^"\\\n]|\\.)*"|`[^`]*`)|([+-]?(?:0x[\da-f]+|\d+\.?\d*(?:e[+-]?\d+)?|\.\d+)(?![\w.]))|(\$\w*|\.[a-zA-Z_]\w*(?:\.\w+)*|\.|[a-zA-Z_]\w*)|(:=|=|\||\(|\)))/giy;
+
+class TemplateReader {
+  readonly #pieces: Piece[];
+  readonly #patterns: Patterns | undefined;
+  #at = 0;
+
+  constructor(template: string, patterns: Patterns | undefined) {
+    this.#pieces = piecesOf(template);
+    this.#patterns = patterns;
+  }
+
+  readAll(): TemplateNode[] {
+    const nodes = this.#readNodes();
+    const left = this.#pieces[this.#at];
+    if (left) throw wrongTemplate(`unexpected {{${left.text.slice(0, 50)}}}`);
+    return nodes;
+  }
+
+  #readNodes(): TemplateNode[] {
+    const nodes: TemplateNode[] = [];
+    for (let piece = this.#pieces[this.#at]; piece; piece = this.#pieces[this.#at]) {
+      const [word = ""] = /^\w+\b/.exec(piece.text) ?? [];
+      if (piece.isAction && (word === "end" || word === "else")) break;
+      this.#at += 1;
+      if (!piece.isAction) nodes.push({ kind: "text", text: piece.text });
+      else if (word === "if") nodes.push(this.#readIf(piece.text.slice(2)));
+      else if (["range", "with", "define", "template", "block", "break", "continue"].includes(word))
+        throw wrongTemplate(`{{${word}}} is not supported: write {{if}}, or one field after the other`);
+      else if (!piece.text.startsWith("/*")) nodes.push({ kind: "action", pipeline: this.#readPipeline(piece.text) });
+    }
+    return nodes;
+  }
+
+  #readIf(condition: string): TemplateNode {
+    const pipeline = this.#readPipeline(condition);
+    const nodes = this.#readNodes();
+    const next = this.#pieces[this.#at++];
+    if (!next) throw wrongTemplate("{{if}} without {{end}}");
+    if (next.text === "end") return { kind: "if", condition: pipeline, nodes, otherwise: [] };
+    const [, rest = ""] = /^else\s+if\b(.*)$/s.exec(next.text) ?? [];
+    // The end of the inner if is that of both.
+    if (rest) return { kind: "if", condition: pipeline, nodes, otherwise: [this.#readIf(rest)] };
+    const otherwise = this.#readNodes();
+    if (this.#pieces[this.#at++]?.text !== "end") throw wrongTemplate("{{else}} without {{end}}");
+    return { kind: "if", condition: pipeline, nodes, otherwise };
+  }
+
+  #readPipeline(text: string): Pipeline {
+    const tokens = tokensOf(text);
+    const pipeline = this.#pipelineOf(tokens);
+    if (tokens.length > 0) throw wrongTemplate(`unexpected ${tokens[0]} in {{${text.slice(0, 100)}}}`);
+    return pipeline;
+  }
+
+  #pipelineOf(tokens: string[]): Pipeline {
+    const assigns =
+      tokens[0]?.startsWith("$") && (tokens[1] === ":=" || tokens[1] === "=") ? (tokens.splice(0, 2)[0] as string) : undefined;
+    const commands: Command[] = [];
+    do {
+      commands.push(this.#commandOf(tokens, commands.length > 0));
+    } while (tokens[0] === "|" && tokens.shift());
+    return { assigns, commands };
+  }
+
+  #commandOf(tokens: string[], isPiped: boolean): Command {
+    const operands: Operand[] = [];
+    const [first = ""] = tokens;
+    const call = /^[a-zA-Z_]/.test(first) && first !== "true" && first !== "false" ? (tokens.shift() as string) : undefined;
+    while (tokens.length > 0 && tokens[0] !== "|" && tokens[0] !== ")") operands.push(this.#operandOf(tokens));
+    if (call !== undefined) {
+      checkFunction(call);
+      const [pattern] = operands;
+      if (/^regexReplaceAll|^count$/.test(call) && pattern?.kind === "text") this.#patterns?.compile(pattern.value);
+    } else if (operands.length !== 1 || isPiped) throw wrongTemplate(`can't give argument to non-function ${first || "nothing"}`);
+    return { call, operands };
+  }
+
+  #operandOf(tokens: string[]): Operand {
+    const token = tokens.shift() as string;
+    if (token === "(") {
+      const of = this.#pipelineOf(tokens);
+      if (tokens.shift() !== ")") throw wrongTemplate("unclosed left paren");
+      return { kind: "pipeline", of };
+    }
+    if (/^["`]/.test(token)) return { kind: "text", value: unquote(token) };
+    if (/^[+-]?[\d.]*\d/.test(token)) return numberOf(token);
+    if (token === "true" || token === "false") return { kind: "bool", value: token === "true" };
+    if (token.startsWith("$") && token !== "$") return { kind: "variable", name: token };
+    if (/^\.\w+$/.test(token)) return { kind: "field", name: token.slice(1) };
+    if (/^[a-zA-Z_]\w*$/.test(token)) {
+      checkFunction(token);
+      return { kind: "pipeline", of: { assigns: undefined, commands: [{ call: token, operands: [] }] } };
+    }
+    throw wrongTemplate(`${token} is not supported`);
+  }
+}
+
+function numberOf(token: string): Operand {
+  if (/^[+-]?(?:\d+|0x[\da-f]+)$/i.test(token)) {
+    const isNegative = token.startsWith("-");
+    const value = BigInt(token.replace(/^[+-]/, ""));
+    return { kind: "integer", value: isNegative ? -value : value };
+  }
+  return { kind: "float", value: Number(token) };
+}
+
+function checkFunction(name: string): void {
+  if (!Object.hasOwn(FUNCTIONS, name) && name !== "__line__" && name !== "__timestamp__" && name !== "and" && name !== "or")
+    throw wrongTemplate(`function "${name}" is not supported`);
+}
+
+function tokensOf(text: string): string[] {
+  const tokens: string[] = [];
+  TOKEN.lastIndex = 0;
+  while (TOKEN.lastIndex < text.trimEnd().length) {
+    const from = TOKEN.lastIndex;
+    const token = TOKEN.exec(text);
+    if (!token) throw wrongTemplate(`unexpected ${JSON.stringify(text.slice(from).trim().slice(0, 20))} in {{${text.slice(0, 100)}}}`);
+    tokens.push(token[0].trim());
+  }
+  if (tokens.length === 0) throw wrongTemplate("missing value for command");
+  return tokens;
+}

@@ -1,0 +1,139 @@
+// What is made of the series of one moment: aggregations, and operations of two sides. Invariant: as Loki computes it, in the order of the
+// series.
+import { calculate, isCalculable, isComparison } from "./calculate.ts";
+import { LabelSet, NO_LABELS, type Sample } from "./label-set.ts";
+import { wrongQuery } from "./literals.ts";
+import type { BinaryOperation, Grouping, Matching } from "./syntax.ts";
+
+export interface Aggregation {
+  readonly operation: string;
+  readonly grouping: Grouping | undefined;
+  readonly parameter: number | undefined;
+}
+
+export function aggregate({ operation, grouping, parameter = 0 }: Aggregation, vector: readonly Sample[]): Sample[] {
+  const groups = new Map<string, { labels: LabelSet; samples: Sample[] }>();
+  for (const sample of vector) {
+    const labels = grouped(sample.labels, grouping);
+    const group = groups.get(labels.key) ?? { labels, samples: [] };
+    groups.set(labels.key, group);
+    group.samples.push(sample);
+  }
+  return [...groups.values()].flatMap(({ labels, samples }) => {
+    if (operation === "topk" || operation === "sort_desc") return ranked(samples, true, operation === "topk" ? parameter : samples.length);
+    if (operation === "bottomk" || operation === "sort")
+      return ranked(samples, false, operation === "bottomk" ? parameter : samples.length);
+    return [{ labels, value: (AGGREGATIONS[operation] as (values: number[]) => number)(samples.map(({ value }) => value)) }];
+  });
+}
+
+export function grouped(labels: LabelSet, grouping: Grouping | undefined): LabelSet {
+  if (!grouping) return NO_LABELS;
+  return grouping.without ? labels.drop(grouping.labels) : labels.keep(grouping.labels);
+}
+
+/** What is no number is behind all others. */
+function ranked(samples: readonly Sample[], descends: boolean, count: number): Sample[] {
+  const sign = descends ? -1 : 1;
+  const order = (one: Sample, other: Sample): number => {
+    if (Number.isNaN(one.value) || Number.isNaN(other.value)) return Number(Number.isNaN(one.value)) - Number(Number.isNaN(other.value));
+    return sign * (one.value - other.value);
+  };
+  return [...samples].sort(order).slice(0, count);
+}
+
+function mean(values: readonly number[]): number {
+  let average = values[0] as number;
+  for (const [index, value] of values.entries()) {
+    if (index === 0) continue;
+    const isInfinite = average === Number.POSITIVE_INFINITY || average === Number.NEGATIVE_INFINITY;
+    if (isInfinite && (value === average || Number.isFinite(value))) continue;
+    average += (value - average) / (index + 1);
+  }
+  return average;
+}
+
+function variance(values: readonly number[]): number {
+  let [average, squares] = [values[0] as number, 0];
+  for (const [index, value] of values.entries()) {
+    if (index === 0) continue;
+    const delta = value - average;
+    average += delta / (index + 1);
+    squares += delta * (value - average);
+  }
+  return squares / values.length;
+}
+
+const AGGREGATIONS: Readonly<Record<string, (values: number[]) => number>> = {
+  sum: (values) => values.reduce((sum, value) => sum + value),
+  avg: mean,
+  count: (values) => values.length,
+  max: (values) => values.reduce((best, value) => (best < value || Number.isNaN(best) ? value : best)),
+  min: (values) => values.reduce((best, value) => (best > value || Number.isNaN(best) ? value : best)),
+  stdvar: variance,
+  stddev: (values) => Math.sqrt(variance(values)),
+};
+
+type Operation = Pick<BinaryOperation, "operator" | "returnsBool" | "matching">;
+
+/** A number and the series of the other side. */
+export function withNumber({ operator, returnsBool }: Operation, number: number, vector: readonly Sample[], isLeft: boolean): Sample[] {
+  return vector.flatMap(({ labels, value }) => {
+    const result = isLeft ? calculate(operator, number, value) : calculate(operator, value, number);
+    if (!isComparison(operator) || returnsBool) return [{ labels, value: result }];
+    return result === 1 ? [{ labels, value }] : [];
+  });
+}
+
+export function combine(operation: Operation, left: readonly Sample[], right: readonly Sample[]): Sample[] {
+  const { operator, matching } = operation;
+  const keyOf = ({ labels }: Sample): string => signature(labels, matching);
+  if (isCalculable(operator)) return pairs(operation, left, right, keyOf);
+  const [lefts, rights] = [new Set(left.map(keyOf)), new Set(right.map(keyOf))];
+  if (operator === "and") return left.filter((sample) => rights.has(keyOf(sample)));
+  if (operator === "unless") return left.filter((sample) => !rights.has(keyOf(sample)));
+  return [...left, ...right.filter((sample) => !lefts.has(keyOf(sample)))];
+}
+
+function signature(labels: LabelSet, matching: Matching | undefined): string {
+  if (!matching) return labels.key;
+  return (matching.on ? labels.keep(matching.labels) : labels.drop(matching.labels)).key;
+}
+
+function pairs(operation: Operation, left: readonly Sample[], right: readonly Sample[], keyOf: (sample: Sample) => string): Sample[] {
+  const { operator, returnsBool, matching } = operation;
+  const isSwapped = matching?.group?.side === "right";
+  const [many, one] = isSwapped ? [right, left] : [left, right];
+  const ones = new Map<string, Sample>();
+  for (const sample of one) {
+    const key = keyOf(sample);
+    if (ones.has(key)) {
+      const what = "many-to-many matching not allowed: matching labels must be unique on one side";
+      throw wrongQuery(`found duplicate series on the ${isSwapped ? "left" : "right"} hand-side;${what}`);
+    }
+    ones.set(key, sample);
+  }
+  const met = new Set<string>();
+  return many.flatMap((sample) => {
+    const key = keyOf(sample);
+    const partner = ones.get(key);
+    if (!partner) return [];
+    const labels = resultLabels(sample.labels, partner.labels, matching);
+    const meeting = matching?.group ? `${key} ${labels.key}` : key;
+    if (met.has(meeting))
+      throw wrongQuery(
+        `multiple matches for labels: ${matching?.group ? "grouping labels must ensure unique matches" : "many-to-one matching must be explicit (group_left/group_right)"}`,
+      );
+    met.add(meeting);
+    const [leftValue, rightValue] = isSwapped ? [partner.value, sample.value] : [sample.value, partner.value];
+    const value = calculate(operator, leftValue, rightValue);
+    if (!isComparison(operator) || returnsBool) return [{ labels, value }];
+    return value === 1 ? [{ labels, value: leftValue }] : [];
+  });
+}
+
+function resultLabels(many: LabelSet, one: LabelSet, matching: Matching | undefined): LabelSet {
+  if (!matching) return many;
+  if (matching.group) return matching.group.include.reduce((labels, name) => labels.with(name, one.get(name)), many);
+  return matching.on ? many.keep(matching.labels) : many.drop(matching.labels);
+}
