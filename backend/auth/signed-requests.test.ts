@@ -159,6 +159,28 @@ test.each<[string, string, HeaderList]>([
   expect(bodiesRead).toBe(0);
 });
 
+test("a right signature lets nothing else through: another signature, key, path, second, or the same once the key is revoked", async () => {
+  keys.add("ak_other", "cluster");
+  for (const [path, other] of [
+    ["/ingest", "/ingest/logs/otlp"],
+    ["/ingest/logs/otlp", "/ingest"],
+  ] as const) {
+    for (let times = 0; times < 2; times += 1) expect((await post(path, signedHeaders(path))).status).toBe(200);
+    const { "x-signature": signature = "", ...rest } = sign(KEY, "POST", path, NOW_S);
+    const nearly = signature.replace(/.$/, (digit) => (digit === "0" ? "1" : "0"));
+    const refused: [string, HeaderList][] = [
+      [path, Object.entries({ ...rest, "x-signature": nearly })],
+      [path, Object.entries({ ...rest, "x-signature": signature, "x-key-hash": keyHash("ak_other") })],
+      [other, Object.entries({ ...rest, "x-signature": signature })],
+      [path, Object.entries({ ...rest, "x-signature": signature, "x-timestamp": String(NOW_S + 1) })],
+    ];
+    for (const [at, headers] of refused) expect((await post(at, headers)).body.error).toBe("bad_signature");
+    expect((await post(path, signedHeaders(path))).status).toBe(200);
+  }
+  Object.assign(keys.find(keyHash(KEY)) ?? {}, { revoked: true });
+  expect((await post("/ingest", signedHeaders("/ingest"))).body.error).toBe("revoked_key");
+});
+
 test.each(vectors)("OpenSSL's vector, $name: $valid", async ({ valid, key, target, method, ...sent }) => {
   keys.add(key, "cluster");
   const rawHeaders = ["X-Timestamp", sent.timestamp, "X-Key-Hash", sent.keyHash, "X-Signature", sent.signature];

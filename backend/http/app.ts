@@ -12,6 +12,7 @@ import { answerError } from "./error-answer.ts";
 import { ApiError } from "../errors.ts";
 import { OutageLog } from "./outage-log.ts";
 import { linger } from "./linger.ts";
+import { RequestLog } from "./request-log.ts";
 import type { Log } from "../observability/log.ts";
 import { describeApi } from "./openapi.ts";
 import { Answers, type AnswersOptions } from "./answers.ts";
@@ -61,6 +62,7 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
   const app = fastify({
     loggerInstance: options.log,
     logController: new LogController({ disableRequestLogging: true }),
+    childLoggerFactory: (log, bindings, options) => new RequestLog(log, bindings, options) as unknown as Log,
     exposeHeadRoutes: false,
     bodyLimit: SMALL_BODY_BYTES,
     // Each body has a pace of its own (small-bodies.ts, ingest/body.ts), and a head has `headMs`.
@@ -85,16 +87,19 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
   app.addHook("onClose", async () => outages[Symbol.dispose]());
   if (app.server instanceof TlsServer) certificate?.keep(app.server);
   app.addHook("onClose", async () => certificate?.[Symbol.dispose]());
+  rememberRoutes(app);
   boundRequests(app, options);
   takeJson(app);
   app.addHook("onRequest", forgetTypeOfNothing);
-  app.addHook("onResponse", async (request, reply) => {
-    const route = request.routeOptions.url ?? "unknown";
-    options.onFinished?.(route, request.method, reply.statusCode, reply.elapsedTime / 1000);
-    request.log.debug({ method: request.method, route, status: reply.statusCode, ms: Math.round(reply.elapsedTime) }, "answered");
+  const tellsAnswers = options.log.isLevelEnabled("debug");
+  app.addHook("onResponse", (request, reply, done) => {
+    const { method, routeOptions } = request;
+    const route = routeOptions.url ?? "unknown";
+    options.onFinished?.(route, method, reply.statusCode, reply.elapsedTime / 1000);
+    if (tellsAnswers) request.log.debug({ method, route, status: reply.statusCode, ms: Math.round(reply.elapsedTime) }, "answered");
+    done();
   });
   app.setErrorHandler(answerError);
-  rememberRoutes(app);
   if (options.openApiTitle) await describeApi(app, options.openApiTitle);
   return app;
 }
@@ -117,7 +122,10 @@ export function routesOf(app: FastifyInstance): ReadonlyMap<string, ReadonlySet<
   return new Map(routeTables.get(app)?.routes);
 }
 
-/** What is asked of every request before its route, and what is given back after it. */
+/**
+ * What is asked of every request before its route, and what is given back after it. Hooks that call back rather than promise: they are the
+ * better part of what a small request costs.
+ */
 function boundRequests(app: FastifyInstance, options: AppOptions): void {
   const server = app.server;
   const connections = new Connections(options.maxConnections ?? DEFAULT_MAX_CONNECTIONS, options.log);
@@ -127,7 +135,8 @@ function boundRequests(app: FastifyInstance, options: AppOptions): void {
   answerForServer(server);
   app.decorate("smallBodies", bodies);
   const authenticated = new WeakSet<FastifyRequest>();
-  app.addHook("onRequest", async (request, reply) => {
+  const table = routeTables.get(app) as RouteTable;
+  app.addHook("onRequest", (request, reply, done) => {
     const { socket } = request.raw;
     void reply.header("x-request-id", request.id);
     reply.raw.once("close", () => {
@@ -136,30 +145,36 @@ function boundRequests(app: FastifyInstance, options: AppOptions): void {
     });
     if (connections.isStranger(socket)) void reply.header("keep-alive", `timeout=${STRANGER_IDLE_S}`);
     connections.begin(socket);
-    refuseUnroutable(app, routeTables.get(app) as RouteTable, request, reply);
+    refuseUnroutable(app, table, request, reply);
+    done();
   });
   // After the guards of the route, and before anything of a body is read.
-  app.addHook("preParsing", async (request, reply) => {
+  app.addHook("preParsing", (request, reply, _payload, done) => {
     const orgId = orgOf(request);
     if (orgId !== undefined) {
       connections.authenticated(request.raw.socket, orgId);
       authenticated.add(request);
     }
     if (request.raw.headers.expect !== undefined) reply.raw.writeContinue();
+    done();
   });
-  app.addHook("onSend", async (request, reply, payload) => {
+  app.addHook("onSend", (request, reply, payload, done) => {
     const orgId = orgOf(request);
     const isWhole = typeof payload === "string" || Buffer.isBuffer(payload);
-    if (orgId === undefined || !isWhole || payload.length < LARGE_ANSWER_BYTES || reply.raw.closed) return payload;
+    if (orgId === undefined || !isWhole || payload.length < LARGE_ANSWER_BYTES || reply.raw.closed) return done(null, payload);
     answers.admit(orgId);
-    return answers.stream(orgId, reply, [typeof payload === "string" ? Buffer.from(payload) : payload]);
+    done(null, answers.stream(orgId, reply, [typeof payload === "string" ? Buffer.from(payload) : payload]));
   });
-  app.addHook("onResponse", async (request) => linger(request.raw, orgOf(request), options.lingerMs));
+  app.addHook("onResponse", (request, _reply, done) => {
+    linger(request.raw, orgOf(request), options.lingerMs);
+    done();
+  });
 }
 
 /** Clients name a type for an empty body too (fetch: text/plain); nothing of any type is no body, which some routes allow. */
-async function forgetTypeOfNothing({ raw }: FastifyRequest): Promise<void> {
+function forgetTypeOfNothing({ raw }: FastifyRequest, _reply: FastifyReply, done: () => void): void {
   if (raw.headers["content-length"] === "0") delete raw.headers["content-type"];
+  done();
 }
 
 interface RouteTable {

@@ -27,21 +27,39 @@ const DECOMPRESSOR_CHUNK_BYTES = 128 * 1024;
 /** Windows up to 8 MiB, which RFC 8878 asks every decoder to take. */
 const ZSTD_WINDOW_LOG = 23;
 
+/** A body that is to be read. */
+export interface Incoming {
+  readonly request: IncomingMessage;
+  /** Its Content-Length; 0: not said. */
+  readonly declaredBytes: number;
+  /** Its Content-Encoding. */
+  readonly encoding: string | undefined;
+}
+
 /**
- * The decompressed body; empty if nothing was sent. `encoding` is the Content-Encoding header. Throws ApiError: `body_too_large`,
- * `unsupported_encoding`, `malformed_body` (broken compression, cut off), `unavailable` (budget, too slow). After a failure the
- * request is paused with the rest of its body unread, so that it can still be answered.
+ * The decompressed body; empty if nothing was sent. Throws ApiError: `body_too_large`, `unsupported_encoding`, `malformed_body` (broken
+ * compression, cut off), `unavailable` (budget, too slow). After a failure the request is paused with the rest of its body unread, so that
+ * it can still be answered.
  */
-export async function readBody(
-  request: IncomingMessage,
-  encoding: string | undefined,
-  reservation: Reservation,
-  pace: BodyPace = DEFAULT_PACE,
-): Promise<Buffer> {
-  const declared = Number(request.headers["content-length"] ?? 0);
-  if (declared > MAX_BODY_BYTES) throw tooLarge();
+export function readBody(incoming: Incoming, reservation: Reservation, pace: BodyPace = DEFAULT_PACE): Buffer | Promise<Buffer> {
+  const { request, declaredBytes, encoding } = incoming;
+  if (declaredBytes > MAX_BODY_BYTES) throw tooLarge();
   const decompressor = decompressorFor(encoding);
-  const body = new GrowingBuffer(reservation, decompressor ? undefined : declared);
+  if (decompressor) return readStream(request, decompressor, new GrowingBuffer(reservation, undefined), pace);
+  // A small body has come with its head.
+  if (declaredBytes > 0 && request.readableLength === declaredBytes) {
+    reservation.add(declaredBytes);
+    return request.read() as Buffer;
+  }
+  return readStream(request, undefined, new GrowingBuffer(reservation, declaredBytes), pace);
+}
+
+async function readStream(
+  request: IncomingMessage,
+  decompressor: ReturnType<typeof decompressorFor>,
+  body: GrowingBuffer,
+  pace: BodyPace,
+): Promise<Buffer> {
   const decoded = decompressor ?? request;
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   let receivedBytes = 0;

@@ -1,6 +1,6 @@
 // A body on the thread that it is on: judged, with what its rows will need, and then decoded; by the kernel where that takes it, else by the
 // decoder that has words for every refusal. Invariant: nothing is made of a body before all of it is judged.
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { decodeLogs, LOG_SHAPE } from "../logs/decode.ts";
 import { type BatchPlan, estimateRows, planBatch, tooLarge } from "../otlp/batch.ts";
 import { type KernelLimits, threadKernel } from "../otlp/fast-decode.ts";
@@ -82,7 +82,7 @@ function withOperations(signal: OtlpSignal, decoded: DecodedBody): DecodedBody {
 
 /** First 8 bytes of the SHA-256, as digits. */
 function hashOf(body: Uint8Array): string {
-  return createHash("sha256").update(body).digest().readBigUInt64BE().toString();
+  return hash("sha256", body, "buffer").readBigUInt64BE().toString();
 }
 
 export function rowsBytes({ sections }: DecodedBody): number {

@@ -42,6 +42,10 @@ declare module "fastify" {
     /** Which signal an ingest route takes. */
     signal?: Signal;
   }
+  interface FastifyRequest {
+    /** Of the body of an ingest route, as its head says; 0 where it does not. */
+    declaredBytes: number;
+  }
 }
 
 const RETRY_AFTER_DRAINING_S = 2;
@@ -52,9 +56,7 @@ export function registerIngestRoutes(app: FastifyInstance, options: IngestRoutes
   options.ownMetrics.gauge("ingest_held_bytes", () => handler.budget.heldBytes);
   options.ownMetrics.gauge("ingest_requests_in_flight", () => handler.inFlight);
   void app.register(async (scope) => {
-    scope.removeAllContentTypeParsers();
-    // Hands the body through as a stream, whatever its type.
-    scope.addContentTypeParser("*", (_request, payload, done) => done(null, payload));
+    scope.decorateRequest("declaredBytes", 0);
     scope.addHook("onError", async (request, _reply, error) => {
       const { signal } = request.routeOptions.config;
       if (signal) options.ownMetrics.rejected(signal, error instanceof ApiError ? error.code : "internal");
@@ -63,7 +65,7 @@ export function registerIngestRoutes(app: FastifyInstance, options: IngestRoutes
       scope.post(url, {
         schema: { tags: ["ingest"], security: [{ signature: [] }], summary, ...told(signal) },
         config: { signal },
-        onRequest: [forgetContentType, options.guards.signed("cluster", "host", "direct")],
+        onRequest: [hideBody, options.guards.signed("cluster", "host", "direct")],
         handler: (request, reply) => handler.take(signal, ingest, request, reply),
       });
     };
@@ -80,9 +82,15 @@ function told(signal: Signal): FastifySchema {
   return { ...(signal === "metrics" && { consumes: ["text/plain"] }), described: { body, bodyIsOptional: true, response } };
 }
 
-/** The type is ignored, so it must not be able to be malformed either. */
-async function forgetContentType(request: FastifyRequest): Promise<void> {
-  request.raw.headers["content-type"] = "application/octet-stream";
+/**
+ * Fastify is told of no body, and looks for nothing that would parse it: the body is read from the raw request, and its type is ignored, so
+ * it must not be able to be malformed either.
+ */
+function hideBody(request: FastifyRequest, _reply: FastifyReply, done: () => void): void {
+  const headers: Record<string, unknown> = request.raw.headers;
+  request.declaredBytes = Number(headers["content-length"] ?? 0);
+  for (const name of ["content-type", "content-length", "transfer-encoding"]) headers[name] = undefined;
+  done();
 }
 
 class IngestHandler {
@@ -97,11 +105,11 @@ class IngestHandler {
     this.#quota = new Quota(options.quota);
   }
 
-  async take(signal: Signal, ingest: IngestSignal, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+  async take(signal: Signal, ingest: IngestSignal, request: FastifyRequest, reply: FastifyReply): Promise<void> {
     this.inFlight += 1;
     try {
       await this.#store(signal, ingest, request);
-      return reply.code(204).send();
+      void reply.code(204).send();
     } finally {
       this.inFlight -= 1;
     }
@@ -116,7 +124,8 @@ class IngestHandler {
     const receivedAt = new Date();
     using reservation = this.budget.open(key.orgId);
     try {
-      const body = await readBody(request.raw, request.headers["content-encoding"], reservation, this.#options.pace);
+      const { raw, declaredBytes, headers } = request;
+      const body = await readBody({ request: raw, declaredBytes, encoding: headers["content-encoding"] }, reservation, this.#options.pace);
       if (body.length === 0) return;
       const bytes = body.length;
       const result = await ingestNamingBinary(ingest, key, body, receivedAt);

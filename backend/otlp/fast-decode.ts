@@ -5,6 +5,7 @@ import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { growTo, LazyKernel, startKernel, type WasmMemory, webAssembly } from "../../agent/common/web-assembly.ts";
+import { encodedUint64 } from "../engines/clickhouse/native-columns.ts";
 import {
   type DayOperations,
   type DaySection,
@@ -159,7 +160,8 @@ export class Kernel {
 
   #rows(signal: KernelSignal, context: Context): KernelRows {
     const exports = this.#exports;
-    const senderBytes = bytesOf(senderCells({ ...context, bodyHash: "0" }));
+    const cells = senderCells({ ...context, bodyHash: "0" });
+    const senderBytes = bytesOf(cells);
     // Now, when there is another way: `take` needs no more.
     this.#needs(exports.rowsAt() + exports.rowsBytes());
     let accepted = 0;
@@ -167,7 +169,7 @@ export class Kernel {
     return {
       byteLength: exports.rowsBytes() + accepted * senderBytes,
       take: (bodyHash) => {
-        const sender = senderCells({ ...context, bodyHash });
+        const sender = [...cells.slice(0, -1), encodedUint64(BigInt(bodyHash))];
         const firstId = BigInt.asIntN(64, BigInt(context.firstId));
         const sections = Array.from({ length: exports.sections() }, (_, section) => this.#section(signal, section, firstId, sender));
         const dropped = Object.fromEntries(
@@ -221,7 +223,7 @@ export class Kernel {
     const streamLengths: number[] = [];
     let to = 0;
     for (const cell of sender) {
-      repeat(bytes.subarray(to, to + cell.length * count), cell);
+      repeat(bytes, to, cell, count);
       to += cell.length * count;
       streamLengths.push(cell.length * count);
     }
@@ -251,12 +253,12 @@ function bytesOf(cells: readonly Uint8Array[]): number {
   return cells.reduce((sum, { length }) => sum + length, 0);
 }
 
-/** Fills `bytes` with `cell`, again and again. */
-function repeat(bytes: Uint8Array, cell: Uint8Array): void {
-  bytes.set(cell.subarray(0, bytes.length));
-  for (let filled = cell.length; filled > 0 && filled < bytes.length; filled *= 2) {
-    bytes.copyWithin(filled, 0, Math.min(filled, bytes.length - filled));
-  }
+/** Writes `cell` so many times, one after the other. */
+function repeat(bytes: Uint8Array, at: number, cell: Uint8Array, times: number): void {
+  if (times === 0) return;
+  bytes.set(cell, at);
+  const end = at + cell.length * times;
+  for (let to = at + cell.length; to < end; to += Math.min(to - at, end - to)) bytes.copyWithin(to, at, Math.min(to, at + end - to));
 }
 
 const ofThread = new LazyKernel(() => new Kernel(readFileSync(KERNEL_FILE)));

@@ -198,17 +198,22 @@ const TWO_32 = 0x1_00_00_00_00;
 
 /** A string as a StringColumn holds it. */
 export function encodedString(text: string): Uint8Array {
-  const column = new StringColumn();
-  column.add(text);
-  return column.streams()[0] as Uint8Array;
+  const length = Buffer.byteLength(text);
+  const bytes = Buffer.allocUnsafe(varintLength(length) + length);
+  bytes.write(text, writeVarint(bytes, 0, length), "utf8");
+  return bytes;
 }
 
 export function encodedUint64(value: bigint): Uint8Array {
-  return new Uint8Array(new BigUint64Array([value]).buffer);
+  const bytes = Buffer.allocUnsafe(8);
+  bytes.writeBigUInt64LE(value);
+  return bytes;
 }
 
 export function encodedUint32(value: number): Uint8Array {
-  return new Uint8Array(new Uint32Array([value]).buffer);
+  const bytes = Buffer.allocUnsafe(4);
+  bytes.writeUInt32LE(value >>> 0);
+  return bytes;
 }
 
 export function varintLength(value: number): number {

@@ -49,12 +49,14 @@ export class OnceWriter implements AsyncDisposable {
   static async open(clickhouse: ClickHouse, table: string, columns: NativeColumns): Promise<OnceWriter> {
     const writer = new OnceWriter(clickhouse, table, columns);
     for (const row of await writer.#readStored(sql`body_hash != 0`))
-      writer.#stored.add(senderOf(row.org_id, row.host_id, row.day), row.body_hash);
+      writer.#stored.add(senderOf(row.org_id, row.host_id, row.day), BigInt(row.body_hash));
     return writer;
   }
 
   /** Resolves when every row is stored. Throws ApiError storage_unavailable or unstorable. */
   async write(batch: WriterBatch): Promise<void> {
+    const [first, ...others] = batch.sections;
+    if (first && others.length === 0) return this.#writeDay(batch, first);
     const done = await Promise.allSettled(batch.sections.map((section) => this.#writeDay(batch, section)));
     for (const outcome of done) if (outcome.status === "rejected") throw outcome.reason;
   }
@@ -116,13 +118,13 @@ export class OnceWriter implements AsyncDisposable {
 /** One of a body's days. */
 interface DayOfBody {
   readonly sender: string;
-  readonly hash: string;
+  readonly hash: bigint;
   /** Replicas of other versions make the same one: a change of its form would store twice what is sent again during an upgrade. */
   readonly token: string;
 }
 
 function dayOfBody({ orgId, hostId }: WriterBatch, hash: string, day: number): DayOfBody {
-  return { sender: senderOf(orgId, hostId, day), hash, token: `${orgId}:${hostId}:${hash}:${day}` };
+  return { sender: senderOf(orgId, hostId, day), hash: BigInt(hash), token: `${orgId}:${hostId}:${hash}:${day}` };
 }
 
 /** A sender's day is a sender of its own: days are stored or not one by one. */

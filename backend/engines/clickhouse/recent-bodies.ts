@@ -16,19 +16,18 @@ export class RecentBodies {
     this.#turnedAtMs = nowMs();
   }
 
-  /** `hash`: 64 bits, decimal. */
-  add(sender: string, hash: string): void {
+  /** `hash`: 64 bits. */
+  add(sender: string, hash: bigint): void {
     this.#turn();
     const newest = this.#slices[0] as Map<string, HashSet>;
     let bodies = newest.get(sender);
     if (!bodies) newest.set(sender, (bodies = new HashSet()));
-    bodies.add(BigInt(hash));
+    bodies.add(hash);
   }
 
-  has(sender: string, hash: string): boolean {
+  has(sender: string, hash: bigint): boolean {
     this.#turn();
-    const body = BigInt(hash);
-    return this.#slices.some((slice) => slice.get(sender)?.has(body));
+    return this.#slices.some((slice) => slice.get(sender)?.has(hash));
   }
 
   #turn(): void {
