@@ -2,7 +2,7 @@
 // HTTP API only, never the database; a password or token is never sent in clear text to another machine.
 import { isIP } from "node:net";
 import { readPassword } from "./password-input.ts";
-import { Problem } from "./cli-error.ts";
+import { PassingProblem, Problem } from "./cli-error.ts";
 import type { World } from "./io.ts";
 import type { Row } from "./table.ts";
 import { readSession, writeSession, type Session } from "./session-file.ts";
@@ -11,6 +11,16 @@ export interface CallOptions {
   query?: Record<string, string | string[] | undefined>;
   body?: unknown;
 }
+
+/** Of an answer that is read as it comes. */
+export interface OpenOptions extends Pick<CallOptions, "query"> {
+  headers?: Readonly<Record<string, string>>;
+  signal?: AbortSignal;
+}
+
+const EVENTS = "text/event-stream";
+/** What is answered so is worth asking again. */
+const PASSING = new Set([429, 502, 503, 504]);
 
 export class Client {
   readonly #world: World;
@@ -52,6 +62,15 @@ export class Client {
     return { rows: (await answer.json()) as Row[], next };
   }
 
+  /** The server-sent events of an answer that may never end, as they come. Throws Problem where the answer is something else. */
+  async open(path: string, { query, headers, ...options }: OpenOptions): Promise<AsyncIterable<Uint8Array>> {
+    const accepting = { ...options, headers: { ...headers, accept: EVENTS } };
+    const answer = await this.#authorized("GET", `${this.#url()}${path}${queryOf(query)}`, accepting);
+    if (answer.body && answer.headers.get("content-type")?.startsWith(EVENTS)) return answer.body;
+    await answer.body?.cancel();
+    throw new Problem("what answers is no AtherOps backend; is the address right?");
+  }
+
   /** All pages of a list. */
   async all(path: string): Promise<Row[]> {
     const all: Row[] = [];
@@ -68,7 +87,7 @@ export class Client {
     return this.#url();
   }
 
-  async #authorized(method: string, url: string, options: CallOptions): Promise<Response> {
+  async #authorized(method: string, url: string, options: CallOptions & OpenOptions): Promise<Response> {
     if (!this.#session) throw new Problem("not logged in: run `atherops login --url <address of the backend>`");
     if (new URL(url).origin !== new URL(this.#session.url).origin)
       throw new Problem(`the session belongs to ${this.#session.url}: run \`atherops login --url ${this.#url()}\``);
@@ -82,8 +101,10 @@ export class Client {
     return answer;
   }
 
-  async #send(method: string, url: string, { body }: CallOptions, token?: string): Promise<Response> {
+  async #send(method: string, url: string, options: CallOptions & OpenOptions, token?: string): Promise<Response> {
+    const { body, signal = this.#world.signal } = options;
     const headers = {
+      ...options.headers,
       ...(token && { authorization: `Bearer ${token}` }),
       ...(body !== undefined && { "content-type": "application/json" }),
     };
@@ -93,12 +114,12 @@ export class Client {
         method,
         headers,
         redirect: "error",
-        signal: this.#world.signal ?? null,
+        signal: signal ?? null,
         body: body === undefined ? null : JSON.stringify(body),
       });
     } catch (error) {
-      if (this.#world.signal?.aborted) throw error;
-      throw new Problem(`${new URL(url).origin} cannot be reached: ${reason(error)}`);
+      if (signal?.aborted) throw error;
+      throw new PassingProblem(`${new URL(url).origin} cannot be reached: ${reason(error)}`);
     }
   }
 
@@ -129,8 +150,10 @@ async function refusal(answer: Response): Promise<Problem> {
   try {
     // The Prometheus API has names of its own: `error` is its message.
     const { error, message = error, errorType = error } = JSON.parse(text) as { error: string; message?: string; errorType?: string };
-    return new Problem(`${message} [${answer.status} ${errorType}]${wait}`);
+    const told = `${message} [${answer.status} ${errorType}]${wait}`;
+    return PASSING.has(answer.status) ? new PassingProblem(told, { retryAfterS: Number(retry) || 0 }) : new Problem(told);
   } catch {
+    if (PASSING.has(answer.status)) return new PassingProblem(`the backend answered ${answer.status}${wait}`);
     return new Problem(`the backend answered ${answer.status}${wait}; is the address right?`);
   }
 }

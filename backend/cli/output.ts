@@ -1,7 +1,9 @@
 // How commands print. Invariant: results go to stdout, everything else to stderr.
 import { Client } from "./client.ts";
 import type { World } from "./io.ts";
-import { table, type Row } from "./table.ts";
+import { harmlessJson, table, type Row } from "./table.ts";
+
+const DEFAULT_COLUMNS = 100;
 
 export interface GlobalOptions {
   url?: string;
@@ -15,6 +17,8 @@ export interface Console {
   client(): Client;
   /** Rows as a table, or as one JSON array with --json. */
   print(rows: readonly Row[], columns: readonly string[]): void;
+  /** One object a line, as JSON. */
+  lines(rows: readonly object[]): void;
   /** A result that another program may take: plain on stdout, with its explanation on stderr; or the object with --json. */
   result(plain: string, explanation: string, object: Row): void;
   note(text: string): void;
@@ -29,11 +33,23 @@ export function consoleOf(world: World, options: () => GlobalOptions): Console {
     get json() {
       return options().json ?? false;
     },
-    print: (rows, columns) => line(options().json ? JSON.stringify(rows) : rows.length > 0 ? table(rows, columns) : "none"),
+    print: (rows, columns) => line(options().json ? jsonOf(rows) : rows.length > 0 ? table(rows, columns) : "none"),
+    lines: (rows) => {
+      for (const row of rows) line(jsonOf(row));
+    },
     result: (plain, explanation, object) => {
       if (!options().json) world.stderr.write(`${explanation}\n`);
-      line(options().json ? JSON.stringify(object) : plain);
+      line(options().json ? jsonOf(object) : plain);
     },
     note: (text) => void world.stderr.write(`${text}\n`),
   };
+}
+
+function jsonOf(value: object): string {
+  return harmlessJson(JSON.stringify(value));
+}
+
+/** Of the terminal, or as many as a page takes. */
+export function columnsOf(stdout: NodeJS.WritableStream): number {
+  return (stdout as { columns?: number }).columns ?? DEFAULT_COLUMNS;
 }

@@ -18,10 +18,11 @@ Examples:
   atherops tokens create --ttl 1h                 an install token, for one cluster or host
   atherops clusters                               which clusters are online, with their nodes
   atherops logs --level error --since 1h          the newest errors
-  atherops logs --follow --label k8s.namespace.name=shop
+  atherops logs --histogram --since 24h           how many, by time
+  atherops tail --label k8s.namespace.name=shop   logs as they arrive
   atherops traces --service checkout --error --json | jq .TraceID
   atherops trace 5b8aa5a2d2c872e8321cf37308d69df2  its spans as a waterfall
-  atherops metrics 'sum(system_memory_usage_bytes)'
+  atherops metrics 'sum(system_memory_usage_bytes)' --since 1h
   atherops keys create ci-loader                  a key for sending telemetry without an agent
   atherops read-tokens create grafana             a token for Grafana, and what to enter there
 

@@ -23,12 +23,13 @@ export async function newest(console: Console, path: string, query: Query, limit
   return rows.slice(0, limit);
 }
 
-export function labels(pairs: readonly string[]): Query {
+/** `option`: the parameter, and with dashes the option that they come from. */
+export function labels(pairs: readonly string[], option: "label" | "not_label" = "label"): Query {
   const query: Record<string, string[]> = {};
   for (const pair of pairs) {
     const [, key, value] = /^([^=]+)=(.*)$/s.exec(pair) ?? [];
-    if (key === undefined || value === undefined) throw new Problem(`--label ${pair}: write it as key=value`);
-    (query[`label.${key}`] ??= []).push(value);
+    if (key === undefined || value === undefined) throw new Problem(`--${option.replace("_", "-")} ${pair}: write it as key=value`);
+    (query[`${option}.${key}`] ??= []).push(value);
   }
   return query;
 }

@@ -1,12 +1,11 @@
 // `atherops trace ID`: one trace as a waterfall; `atherops traces search`: which traces there are.
 import { Option, type Command } from "commander";
 import { Problem } from "./cli-error.ts";
-import type { Console } from "./output.ts";
+import { columnsOf, type Console } from "./output.ts";
 import { labels, newest, rowLimit, sinceStart } from "./query-range.ts";
 import { type TraceSpan, waterfall } from "./waterfall.ts";
 
 const DEFAULT_SPANS = "5000";
-const DEFAULT_COLUMNS = 100;
 const TRACE_COLUMNS = ["start", "duration_ms", "spans", "errors", "root_service", "root_operation", "trace_id"];
 
 /** `traces`: the command that lists spans, under which the search is. */
@@ -74,7 +73,7 @@ async function search(console: Console, options: SearchOptions): Promise<void> {
   };
   const rows = await newest(console, "/query/traces/search", query, rowLimit(options.limit));
   if (rows.length === 0) console.note("nothing in this range; --since 24h looks further back");
-  if (console.json) for (const row of rows) console.world.stdout.write(`${JSON.stringify(row)}\n`);
+  if (console.json) console.lines(rows);
   else if (rows.length > 0) console.print(rows, TRACE_COLUMNS);
 }
 
@@ -90,7 +89,7 @@ async function showTrace(console: Console, id: string, limit: number): Promise<v
     next = page.next;
   }
   const shown = spans.slice(0, limit);
-  if (console.json) for (const span of shown) stdout.write(`${JSON.stringify(span)}\n`);
-  else stdout.write(`${waterfall(shown, (stdout as { columns?: number }).columns ?? DEFAULT_COLUMNS).join("\n")}\n`);
+  if (console.json) console.lines(shown);
+  else stdout.write(`${waterfall(shown, columnsOf(stdout)).join("\n")}\n`);
   if (next !== undefined || spans.length > limit) console.note(`only the first ${limit} spans; --limit shows more`);
 }

@@ -60,6 +60,28 @@ test("a live tail shows what arrives, and Ctrl-C ends it with success", async ()
   expect(await exit).toEqual([0, null]);
 });
 
+test("`tail` shows what arrives from now on and ends with success by Ctrl-C; the histogram and the fields know of all", async () => {
+  const tail = spawn(process.execPath, [program, "tail", "--json", "--regex", "^(again|last)$"], {
+    env: environment(),
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const messages: string[] = [];
+  createInterface({ input: tail.stdout }).on("line", (line) => messages.push((JSON.parse(line) as { message: string }).message));
+  await eventually("the tail has begun", async () => {
+    await sendLog("again");
+    return messages.length > 0;
+  });
+  for (const message of ["not for it", "last"]) await sendLog(message);
+  await eventually("the last one", async () => messages.includes("last"));
+  expect(new Set(messages)).toEqual(new Set(["again", "last"]));
+  const exit = new Promise((resolve) => tail.on("exit", (code, signal) => resolve([code, signal])));
+  tail.kill("SIGINT");
+  expect(await exit).toEqual([0, null]);
+  const drawn = atherops(["logs", "--regex", "^last$", "--histogram", "--field", "source"]);
+  expect([drawn.code, drawn.err]).toEqual([0, ""]);
+  expect(drawn.out).toMatch(/^1 record, 2m a line[^]*\n[^\n]+ {2}1 {2}▒+\n[^]*error 1\nFIELD +COUNT +VALUE\nsource +1 +shop\n$/);
+});
+
 test("output that cannot be written is said", () => {
   const full = openSync("/dev/full", "w");
   const run = spawnSync(process.execPath, [program, "logs"], { env: environment(), stdio: ["ignore", full, "pipe"], encoding: "utf8" });

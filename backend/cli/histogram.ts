@@ -1,0 +1,74 @@
+// How many log records there are by time, as lines of text with a bar each. Invariant: no line is wider than the terminal, the longest bar
+// is that of the most records, and what is there at all has a bar.
+import { formatDuration } from "../../agent/common/duration.ts";
+import { visible } from "./table.ts";
+
+export interface Stretch {
+  /** RFC 3339. */
+  readonly start: string;
+  readonly end: string;
+  /** Records by level. */
+  readonly counts: Readonly<Record<string, number>>;
+}
+
+const LEAST_COLUMNS = 32;
+const LEAST_BAR = 5;
+/** Below it, times are without year and second. */
+const NARROW_COLUMNS = 60;
+const FAILURES = new Set(["error", "fatal"]);
+
+/** What it is of, a line for each stretch, and how many of each level. */
+export function histogram(stretches: readonly Stretch[], columns: number): string[] {
+  const width = Math.max(LEAST_COLUMNS, columns);
+  const times = stretches.map(({ start }) => timeText(start, width));
+  const totals = stretches.map(({ counts }) => sum(Object.values(counts)));
+  const countWidth = Math.max(1, ...totals.map((total) => String(total).length));
+  const timeWidth = Math.max(0, ...times.map(({ length }) => length));
+  const barWidth = Math.max(LEAST_BAR, width - timeWidth - countWidth - 4);
+  const most = Math.max(1, ...totals);
+  const lines = stretches.map(({ counts }, at) => {
+    const total = totals[at] ?? 0;
+    const failures = sum(Object.entries(counts).map(([level, count]) => (FAILURES.has(level) ? count : 0)));
+    return `${times[at]}  ${String(total).padStart(countWidth)}  ${barOf(total, failures, barWidth / most)}`.trimEnd();
+  });
+  return [headOf(stretches, sum(totals)), ...lines, ...levels(stretches)].map((line) => cut(line, width));
+}
+
+/** Failures first, so that their bars can be compared. */
+function barOf(total: number, failures: number, scale: number): string {
+  const length = lengthOf(total, scale);
+  const failed = Math.min(length, lengthOf(failures, scale));
+  return "▒".repeat(failed) + "█".repeat(length - failed);
+}
+
+function lengthOf(count: number, scale: number): number {
+  return count === 0 ? 0 : Math.max(1, Math.floor(count * scale));
+}
+
+function headOf(stretches: readonly Stretch[], total: number): string {
+  const [first] = stretches;
+  if (!first) return "no records";
+  const each = formatDuration(Date.parse(first.end) - Date.parse(first.start));
+  return `${total} record${total === 1 ? "" : "s"}, ${each} a line (UTC), ▒ error and fatal`;
+}
+
+function levels(stretches: readonly Stretch[]): string[] {
+  const counts = new Map<string, number>();
+  for (const stretch of stretches)
+    for (const [level, count] of Object.entries(stretch.counts)) counts.set(level, (counts.get(level) ?? 0) + count);
+  const sorted = [...counts].toSorted(([, a], [, b]) => b - a);
+  return sorted.length === 0 ? [] : [sorted.map(([level, count]) => `${visible(level) || "-"} ${count}`).join(", ")];
+}
+
+function timeText(time: string, width: number): string {
+  const whole = new Date(time).toISOString();
+  return width < NARROW_COLUMNS ? whole.slice(5, 16).replace("T", " ") : whole.slice(0, 19).replace("T", " ");
+}
+
+function sum(counts: readonly number[]): number {
+  return counts.reduce((all, count) => all + count, 0);
+}
+
+function cut(text: string, width: number): string {
+  return text.length <= width ? text : `${text.slice(0, width - 1)}…`;
+}

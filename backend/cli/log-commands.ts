@@ -1,0 +1,154 @@
+// `atherops logs`: the newest records that match, how many there are by time, and what their fields hold; `atherops tail`: records as they
+// arrive. Invariant: both take the same filters, those of the API.
+import { InvalidArgumentError, Option, type Command } from "commander";
+import { histogram, type Stretch } from "./histogram.ts";
+import { columnsOf, type Console } from "./output.ts";
+import { labels, type Query, sinceStart } from "./query-range.ts";
+import { type RangeOptions, read, withRange } from "./read-rows.ts";
+import { type Row, visible } from "./table.ts";
+import { tail } from "./tail.ts";
+
+interface FilterOptions {
+  source?: string;
+  level?: string;
+  grep: string[];
+  notGrep: string[];
+  regex: string[];
+  notRegex: string[];
+  label: string[];
+  notLabel: string[];
+  hostId?: string;
+  node?: string;
+  traceId?: string;
+}
+
+interface LogOptions extends FilterOptions, RangeOptions {
+  histogram?: boolean;
+  buckets?: string;
+  field?: string | true;
+}
+
+interface Field {
+  name: string;
+  values: { value: string; count: number }[];
+}
+
+const DEFAULT_BUCKETS = "30";
+
+const LOGS_EXAMPLES = `
+Examples:
+  atherops logs --level error --since 24h --grep timeout
+  atherops logs --regex 'took \\d{4,} ms' --not-grep healthz --since 7d
+  atherops logs --histogram --since 24h --source checkout    how many, by time, with errors
+  atherops logs --field --level error                        which fields errors have
+  atherops logs --field source --since 7d --level error      which sources they come from
+  atherops logs --trace-id 5b8aa5a2d2c872e8321cf37308d69df2 --since 7d
+
+Regular expressions are RE2's, found anywhere in the first 64 KiB of a message; (?i) ignores case. Several filters must all hold.`;
+
+const TAIL_EXAMPLES = `
+Examples:
+  atherops tail --level error
+  atherops tail --regex '(?i)timeout|refused' --not-label k8s.namespace.name=kube-system
+  atherops tail --source checkout --json | jq -r .message
+
+Records come in the order of arrival, from now on. A lost connection is made again and goes on where it was, up to 5 minutes later.`;
+
+export function addLogCommands(program: Command, console: Console): void {
+  withFilters(withRange(program.command("logs").description("the newest logs of your organisation, in the order of their times")))
+    .addOption(new Option("--histogram", "how many there are by time and level, instead of the logs").conflicts(["follow"]))
+    .addOption(new Option("--buckets <lines>", `lines of the histogram, 1 to 500 (default ${DEFAULT_BUCKETS})`))
+    .addOption(
+      new Option(
+        "--field [name]",
+        "the most frequent values of a field, such as source or label.http.route; of all without a name",
+      ).conflicts(["follow"]),
+    )
+    .addHelpText("after", LOGS_EXAMPLES)
+    .action(async (options: LogOptions) => {
+      const filters = filtersOf(options);
+      if (options.histogram) await showHistogram(console, filters, options);
+      if (options.field !== undefined) await showFields(console, filters, options, options.field);
+      if (!options.histogram && options.field === undefined)
+        await read(console, { path: "/query/logs", time: "timestamp", line: logLine }, filters, options);
+    });
+
+  withFilters(program.command("tail").description("logs of your organisation as they arrive, until Ctrl-C"))
+    .addHelpText("after", TAIL_EXAMPLES)
+    .action(async (options: FilterOptions) => {
+      await tail({ client: console.client(), console, filters: filtersOf(options), line: logLine });
+    });
+}
+
+function withFilters(command: Command): Command {
+  return command
+    .option("--source <name>", "service.name of the sender")
+    .option("--level <level>", "trace, debug, info, warn, error or fatal")
+    .option("--grep <text>", "part of the message, in any case; repeatable", collect, [])
+    .option("--not-grep <text>", "no part of the message; repeatable", collect, [])
+    .option("--regex <expression>", "found in the message; repeatable", collect, [])
+    .option("--not-regex <expression>", "not found in the message; repeatable", collect, [])
+    .option("--label <key=value>", "a label, exactly; repeatable", collect, [])
+    .option("--not-label <key=value>", "not this label; repeatable", collect, [])
+    .option("--host-id <id>", "cluster, host or key that sent it")
+    .option("--node <name>", "its name")
+    .option("--trace-id <hex>", "of one trace");
+}
+
+/** An empty filter filters nothing, which nobody means who writes one. */
+function collect(value: string, all: string[]): string[] {
+  if (value === "") throw new InvalidArgumentError("It is empty.");
+  return [...all, value];
+}
+
+function filtersOf(options: FilterOptions): Query {
+  const { source, level, grep, notGrep, regex, notRegex, hostId, node, traceId } = options;
+  const texts = { q: grep, not_q: notGrep, regex, not_regex: notRegex };
+  return {
+    source,
+    level,
+    ...texts,
+    host_id: hostId,
+    node,
+    trace_id: traceId,
+    ...labels(options.label),
+    ...labels(options.notLabel, "not_label"),
+  };
+}
+
+async function showHistogram(console: Console, filters: Query, options: LogOptions): Promise<void> {
+  const query = { ...filters, start: options.start ?? sinceStart(options.since), end: options.end };
+  const asked = { query: { ...query, buckets: options.buckets ?? DEFAULT_BUCKETS } };
+  const stretches = await console.client().call<Stretch[]>("GET", "/query/logs/histogram", asked);
+  const { stdout } = console.world;
+  if (console.json) console.lines(stretches);
+  else stdout.write(`${histogram(stretches, columnsOf(stdout)).join("\n")}\n`);
+}
+
+async function showFields(console: Console, filters: Query, options: LogOptions, name: string | true): Promise<void> {
+  const query = { ...filters, start: options.start ?? sinceStart(options.since), end: options.end };
+  const all = await console.client().call<Field[]>("GET", "/query/logs/fields", { query });
+  const fields = name === true ? all : all.filter((field) => field.name === name);
+  if (fields.length === 0 && all.length > 0) {
+    const known = all.map((field) => visible(field.name)).join(", ");
+    return console.note(`no ${name === true ? "field" : name} in the newest records that match; there is ${known}`);
+  }
+  if (fields.length === 0) return console.note("nothing in this range; --since 24h looks further back");
+  if (console.json) console.lines(fields);
+  else
+    console.print(
+      fields.flatMap((field) => field.values.map(({ value, count }) => ({ field: field.name, count, value }))),
+      FIELD_COLUMNS,
+    );
+}
+
+const FIELD_COLUMNS = ["field", "count", "value"];
+
+function logLine({ timestamp, level, source, node, message }: Row): string {
+  const fields = [
+    String(timestamp).replace(/(\.\d{3})\d*Z$/, "$1Z"),
+    String(level).padEnd(5),
+    visible(`${String(node)}/${String(source)}`),
+  ];
+  return `${fields.join("  ")}  ${visible(String(message))}`;
+}

@@ -1,0 +1,124 @@
+// `atherops metrics`: the values of a PromQL expression, now or over a time. Invariant: whatever kind of value the engine answers is shown.
+import { Option, type Command } from "commander";
+import { durationWithin } from "../../agent/common/duration.ts";
+import { Problem } from "./cli-error.ts";
+import { columnsOf, type Console } from "./output.ts";
+import { rowLimit, sinceStart } from "./query-range.ts";
+import { type Series, sparklines, type TimeRange } from "./sparkline.ts";
+import type { Row } from "./table.ts";
+
+interface Sample {
+  metric: Record<string, string>;
+  value: [number, string];
+}
+
+type Answer =
+  | { resultType: "vector"; result: Sample[] }
+  | { resultType: "matrix"; result: Series[] }
+  | { resultType: "scalar" | "string"; result: [number, string] };
+
+interface MetricsOptions {
+  since?: string;
+  start?: string;
+  end?: string;
+  step?: string;
+  limit: string;
+}
+
+/** As fine as any terminal shows, and as a page of the engine takes. */
+const POINTS = 240;
+const BASE = "/query/prometheus/api/v1";
+
+const EXAMPLES = `
+Examples:
+  atherops metrics system_memory_usage_bytes
+  atherops metrics 'sum by (k8s_namespace_name) (k8s_pod_memory_working_set_bytes)' --json
+  atherops metrics 'rate(http_requests_total[5m])' --since 1h     a line of its shape for each series
+  atherops metrics up --start 2026-11-22T00:00:00Z --end 2026-11-22T06:00:00Z --step 5m --json`;
+
+export function addMetricsCommand(program: Command, console: Console): void {
+  program
+    .command("metrics <expression>")
+    .description("the value of a PromQL expression now, or its values over a time, over the metrics of your organisation")
+    .addOption(new Option("--since <duration>", "its values since then, such as 15m, 24h, 7d").conflicts(["start"]))
+    .option("--start <time>", "RFC 3339, instead of --since")
+    .option("--end <time>", "RFC 3339 (default now)")
+    .option("--step <duration>", "between two values (default: as fine as is shown)")
+    .addOption(new Option("--limit <series>", "how many are drawn").default("100", "100"))
+    .addHelpText("after", EXAMPLES)
+    .action(async (query: string, options: MetricsOptions) => {
+      const range = rangeOf(options);
+      if (range) await overTime(console, query, range, options);
+      else await now(console, query);
+    });
+}
+
+async function now(console: Console, query: string): Promise<void> {
+  const { data } = await console.client().call<{ data: Answer }>("GET", `${BASE}/query`, { query: { query } });
+  if (data.resultType === "matrix") return draw(console, data.result, timesOf(data.result), Number.POSITIVE_INFINITY);
+  const samples = data.resultType === "vector" ? data.result : [{ metric: {}, value: data.result }];
+  console.print(
+    samples.map(({ metric, value: [, value] }) => ({ ...named(metric), value })),
+    ["name", "value", "labels"],
+  );
+}
+
+async function overTime(console: Console, query: string, range: TimeRange, { limit }: MetricsOptions): Promise<void> {
+  const most = rowLimit(limit);
+  const { startS, endS, stepS } = range;
+  const params = { query, start: String(startS), end: String(endS), step: `${stepS}s` };
+  const { data } = await console.client().call<{ data: { result: Series[] } }>("GET", `${BASE}/query_range`, { query: params });
+  draw(console, data.result, range, most);
+}
+
+function draw(console: Console, series: readonly Series[], range: TimeRange, most: number): void {
+  const { stdout } = console.world;
+  if (console.json) {
+    const rows = series.map(({ metric, values }) => ({
+      ...named(metric),
+      values: values.map(([seconds, value]) => [new Date(seconds * 1000).toISOString(), value]),
+    }));
+    return console.print(rows, []);
+  }
+  if (series.length === 0) return console.note("no series in this time");
+  stdout.write(`${sparklines(series.slice(0, most), range, columnsOf(stdout)).join("\n")}\n`);
+  if (series.length > most) console.note(`only the first ${most} of ${series.length} series; aggregate, or --limit shows more`);
+}
+
+function named({ __name__: name, ...labels }: Readonly<Record<string, string>>): Row {
+  return { name, labels };
+}
+
+/** Undefined where the value now is asked for. Throws Problem for times that cannot be read. */
+function rangeOf({ since, start, end, step }: MetricsOptions): TimeRange | undefined {
+  if (since === undefined && start === undefined) {
+    const alone = end !== undefined ? "--end" : step !== undefined ? "--step" : undefined;
+    if (alone !== undefined) throw new Problem(`${alone}: goes with --since or --start`);
+    return undefined;
+  }
+  const startS = secondsOf("--start", start ?? sinceStart(since) ?? "");
+  const endS = end === undefined ? Math.floor(Date.now() / 1000) : secondsOf("--end", end);
+  if (endS <= startS) throw new Problem("the time ends before it begins: see --since, --start and --end");
+  return { startS, endS, stepS: stepOf(endS - startS, step) };
+}
+
+function secondsOf(option: string, text: string): number {
+  const ms = /^\d{4}-\d\d-\d\dT/.test(text) ? Date.parse(text) : Number.NaN;
+  if (Number.isNaN(ms)) throw new Problem(`${option} ${text}: write it as 2026-11-22T10:00:00Z`);
+  return Math.floor(ms / 1000);
+}
+
+function stepOf(rangeS: number, step: string | undefined): number {
+  if (step === undefined) return Math.max(1, Math.ceil(rangeS / POINTS));
+  const ms = durationWithin(step, { minMs: 1 });
+  if (ms === undefined) throw new Problem(`--step ${step}: write it as 30s, 5m or 1h`);
+  return ms / 1000;
+}
+
+/** Of raw samples: from the first to the last. */
+function timesOf(series: readonly Series[]): TimeRange {
+  const ends = series.flatMap(({ values }) => [values[0]?.[0] ?? [], values.at(-1)?.[0] ?? []].flat());
+  const [startS, endS] = [ends.reduce((a, b) => Math.min(a, b), Infinity), ends.reduce((a, b) => Math.max(a, b), 0)];
+  const most = series.reduce((longest, { values }) => Math.max(longest, values.length), 2);
+  return { startS, endS, stepS: (endS - startS) / (most - 1) || 1 };
+}

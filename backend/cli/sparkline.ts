@@ -1,0 +1,91 @@
+// Series over time as lines of text, each with its shape between its own least and most. Invariant: no line is wider than the terminal;
+// where a series has no value, nothing is drawn.
+import { visible } from "./table.ts";
+
+export interface Series {
+  readonly metric: Readonly<Record<string, string>>;
+  readonly values: readonly (readonly [seconds: number, value: string])[];
+}
+
+export interface TimeRange {
+  readonly startS: number;
+  readonly endS: number;
+  /** So long does a value stand. */
+  readonly stepS: number;
+}
+
+const LEVELS = "▁▂▃▄▅▆▇█";
+const LEAST_COLUMNS = 40;
+const LEAST_SHAPE = 8;
+const LEAST_NAME = 10;
+
+/** A head and a line for each series. */
+export function sparklines(series: readonly Series[], range: TimeRange, columns: number): string[] {
+  const width = Math.max(LEAST_COLUMNS, columns);
+  const figures = series.map(figuresOf);
+  const widths = (["least", "most", "last"] as const).map((name) => Math.max(name.length, ...figures.map((figure) => figure[name].length)));
+  const figuresWidth = widths.reduce((all, one) => all + one + 2, 0);
+  const names = series.map(({ metric }) => seriesName(metric));
+  const longest = names.reduce((most, { length }) => Math.max(most, length), "SERIES".length);
+  const room = Math.max(LEAST_NAME + LEAST_SHAPE, width - figuresWidth - 2);
+  const nameWidth = Math.min(longest, Math.max(LEAST_NAME, Math.floor(room / 2)));
+  const shapeWidth = Math.max(LEAST_SHAPE, room - nameWidth);
+  const line = (name: string, shape: string, texts: readonly string[]): string => {
+    const right = texts.map((text, at) => `  ${text.padStart(widths[at] ?? 0)}`).join("");
+    return cut(`${cut(name, nameWidth).padEnd(nameWidth)}  ${shape.padEnd(shapeWidth)}${right}`, width);
+  };
+  const head = line("SERIES", "", ["LEAST", "MOST", "LAST"]);
+  const lines = series.map((one, at) => {
+    const { least = "", most = "", last = "" } = figures[at] ?? {};
+    return line(names[at] ?? "", shapeOf(one, range, shapeWidth), [least, most, last]);
+  });
+  return [head, ...lines];
+}
+
+/** As PromQL writes it. */
+export function seriesName({ __name__: name = "", ...labels }: Readonly<Record<string, string>>): string {
+  const pairs = Object.entries(labels).map(([label, value]) => `${label}=${JSON.stringify(value)}`);
+  return visible(pairs.length === 0 ? name || "{}" : `${name}{${pairs.join(",")}}`);
+}
+
+/** The mean of each stretch of the range, as high as it lies between least and most. */
+function shapeOf({ values }: Series, { startS, endS, stepS }: TimeRange, width: number): string {
+  const stretches = Array.from({ length: width }, () => ({ sum: 0, count: 0 }));
+  const scale = width / (endS - startS + stepS);
+  for (const [seconds, text] of values) {
+    const value = numberOf(text);
+    if (!Number.isFinite(value)) continue;
+    const from = Math.floor((seconds - startS) * scale);
+    const to = Math.max(from + 1, Math.floor((seconds - startS + stepS) * scale));
+    for (const stretch of stretches.slice(Math.max(0, from), Math.max(0, to))) {
+      stretch.sum += value;
+      stretch.count += 1;
+    }
+  }
+  const means = stretches.map(({ sum, count }) => (count === 0 ? undefined : sum / count));
+  const known = means.filter((mean) => mean !== undefined);
+  const [least, most] = [Math.min(...known), Math.max(...known)];
+  const levelOf = (mean: number): number => (most > least ? Math.round(((mean - least) / (most - least)) * (LEVELS.length - 1)) : 3);
+  return means.map((mean) => (mean === undefined ? " " : LEVELS[levelOf(mean)])).join("");
+}
+
+function figuresOf({ values }: Series): { least: string; most: string; last: string } {
+  const numbers = values.map(([, text]) => numberOf(text)).filter((value) => !Number.isNaN(value));
+  if (numbers.length === 0) return { least: "-", most: "-", last: "-" };
+  const least = numbers.reduce((one, other) => Math.min(one, other));
+  const most = numbers.reduce((one, other) => Math.max(one, other));
+  return { least: figure(least), most: figure(most), last: figure(numbers.at(-1) ?? least) };
+}
+
+/** As Prometheus writes numbers. */
+function numberOf(text: string): number {
+  return text === "+Inf" || text === "-Inf" ? Number(text.replace("Inf", "Infinity")) : Number(text);
+}
+
+function figure(value: number): string {
+  return String(Number(value.toPrecision(6)));
+}
+
+function cut(text: string, width: number): string {
+  return text.length <= width ? text : `${text.slice(0, width - 1)}…`;
+}

@@ -1,0 +1,128 @@
+// A live tail of logs over server-sent events. Invariant: a record is printed once and none is left out without a word, also over
+// connections that are lost: the backend is asked to go on after the last event. It ends by the signal, and by what does not pass by itself.
+import { once } from "node:events";
+import { pause } from "../../agent/common/loop.ts";
+import { PassingProblem, Problem } from "./cli-error.ts";
+import type { CallOptions, Client } from "./client.ts";
+import { serverEvents } from "./events.ts";
+import type { Console } from "./output.ts";
+import { harmlessJson, type Row } from "./table.ts";
+
+export interface TailOptions {
+  readonly client: Pick<Client, "open">;
+  readonly console: Console;
+  readonly filters: CallOptions["query"];
+  readonly line: (row: Row) => string;
+  readonly times?: Partial<TailTimes>;
+  /** Calls back after so many milliseconds, unless what it answers is called before. */
+  readonly timer?: (expire: () => void, ms: number) => () => void;
+}
+
+export interface TailTimes {
+  /** Before the connection is made again, at first and at most. */
+  readonly retryMs: number;
+  readonly maxRetryMs: number;
+  /** Without a byte for so long the connection is dead: the backend sends a comment every 15 s. */
+  readonly silenceMs: number;
+}
+
+const TIMES: TailTimes = { retryMs: 1000, maxRetryMs: 30_000, silenceMs: 45_000 };
+const PATH = "/query/logs/tail";
+
+interface Progress {
+  lastId: string | undefined;
+  hasConnected: boolean;
+  /** Connections that were lost or not made since the last event. */
+  failures: number;
+  /** The user knows that it is not connected. */
+  isToldLost: boolean;
+}
+
+/** Runs until the signal aborts. Throws Problem for what does not pass by itself, and where the first connection fails. */
+export async function tail(options: TailOptions): Promise<void> {
+  const { console } = options;
+  const { signal } = console.world;
+  const { retryMs, maxRetryMs } = { ...TIMES, ...options.times };
+  const progress: Progress = { lastId: undefined, hasConnected: false, failures: 0, isToldLost: false };
+  for (;;) {
+    const lost = await connection(options, progress).catch((error: unknown) => {
+      if (signal?.aborted) return undefined;
+      if (!progress.hasConnected || !(error instanceof PassingProblem)) throw error;
+      return error;
+    });
+    if (signal?.aborted) return;
+    if (progress.failures === 0) {
+      console.note(`${lost?.message ?? "the connection was lost"}: connecting again`);
+      progress.isToldLost = true;
+    }
+    const backoffMs = Math.min(maxRetryMs, retryMs * 2 ** Math.min(progress.failures, 10));
+    progress.failures += 1;
+    await pause(Math.max(backoffMs * (0.5 + Math.random() / 2), (lost?.retryAfterS ?? 0) * 1000), signal);
+    if (signal?.aborted) return;
+  }
+}
+
+/** One connection, until it ends. */
+async function connection(options: TailOptions, progress: Progress): Promise<undefined> {
+  const { client, console, filters, line, timer = startTimer } = options;
+  const { silenceMs } = { ...TIMES, ...options.times };
+  const { signal } = console.world;
+  const silent = new AbortController();
+  let stop: (() => void) | undefined;
+  const alive = (): void => {
+    stop?.();
+    stop = timer(() => silent.abort(new PassingProblem("the backend is silent")), silenceMs);
+  };
+  const headers: Record<string, string> = progress.lastId === undefined ? {} : { "last-event-id": progress.lastId };
+  alive();
+  try {
+    const ends = AbortSignal.any([silent.signal, ...(signal ? [signal] : [])]);
+    const answer = await client.open(PATH, { query: filters, headers, signal: ends });
+    if (progress.isToldLost)
+      console.note(progress.lastId === undefined ? "connected again; what arrived meanwhile is not shown" : "connected again");
+    Object.assign(progress, { hasConnected: true, isToldLost: false });
+    for await (const { name, id, data } of serverEvents(answer, alive)) {
+      progress.lastId = id ?? progress.lastId;
+      if (name === "failed") throw failureOf(data);
+      progress.failures = 0;
+      if (name === "skipped") console.note("records were left out: more arrive than are read, or one is larger than 512 KiB");
+      else if (name === "message") await print(console, data, line);
+    }
+  } catch (error) {
+    throw silent.signal.aborted ? silent.signal.reason : passing(error);
+  } finally {
+    stop?.();
+  }
+  return undefined;
+}
+
+function startTimer(expire: () => void, ms: number): () => void {
+  const timer = setTimeout(expire, ms);
+  return () => clearTimeout(timer);
+}
+
+/** A reader that takes nothing holds up the connection, and the backend in its turn. */
+async function print(console: Console, data: string, line: TailOptions["line"]): Promise<void> {
+  const { stdout, signal } = console.world;
+  const text = console.json ? harmlessJson(data) : line(parsed(data));
+  if (!stdout.write(`${text}\n`)) await once(stdout, "drain", { signal });
+}
+
+function parsed(data: string): Row {
+  try {
+    return JSON.parse(data) as Row;
+  } catch (error) {
+    throw new Problem("the backend sends what is no log record", { cause: error });
+  }
+}
+
+/** What ended the tail, in the backend's words. A session that has ended may be renewed by connecting again. */
+function failureOf(data: string): Problem {
+  const { error, message } = parsed(data) as { error: string; message: string };
+  return error === "invalid_token" ? new PassingProblem("the session has ended") : new Problem(`${message} [${error}]`);
+}
+
+/** A connection that breaks off is a failure of the system, not of the request. */
+function passing(error: unknown): unknown {
+  return error instanceof TypeError ? new PassingProblem("the connection was lost", { cause: error }) : error;
+}
