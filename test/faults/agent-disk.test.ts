@@ -140,6 +140,15 @@ function overwrite(file: string, bytes: Buffer, at: number): void {
   closeSync(opened);
 }
 
+/** A probe: whether the file was written to since the five probes before. */
+function standingStill(file: string): () => Promise<boolean> {
+  const seen: number[] = [];
+  return async () => {
+    seen.push(statSync(file).mtimeMs);
+    return new Set(seen.slice(-6)).size === 1 && seen.length > 5;
+  };
+}
+
 describe("a damaged file of the agent", () => {
   test.each(DAMAGES)("a disk queue %s: the rest lives on, and what is lost is said", async (damage, words, harm) => {
     agent = await startHostAgent(place);
@@ -192,6 +201,8 @@ describe("a damaged file of the agent", () => {
     write(500);
     await eventually("they queue", () => queued("otlp_http/files"));
     const file = `${place.stateDir}/queue/exporter_otlp_http_files_logs`;
+    // A commit that is under way would write its pages, and a whole new tree, over the damage.
+    await eventually("nothing is written to it any more", standingStill(file));
     overwrite(file, randomBytes(statSync(file).size - 2 * PAGE), 2 * PAGE);
     sink.away = false;
     write(100);
