@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { bundle, PROGRAMS, type ProgramName, ROOT } from "./bundle.ts";
+import { bundle, bundleFile, PROGRAMS, type ProgramName, ROOT } from "./bundle.ts";
 import { versionOf } from "./version.ts";
 
 /** Alone: no package can be found from here. */
@@ -39,6 +39,14 @@ describe.each(Object.entries(PROGRAMS))("%s", (program, [, name]) => {
     await bundle(program as ProgramName, again);
     for (const file of readdirSync(to)) expect(readFileSync(join(again, file)).equals(readFileSync(join(to, file)))).toBe(true);
   });
+});
+
+test("what converts metrics has its kernel inside", async () => {
+  const to = join(folder, "part");
+  await bundleFile("agent/proxy/fast-exposition.ts", "part", to);
+  const program = `const { fastConverter } = await import(${JSON.stringify(join(to, "part.js"))}); console.log(fastConverter()?.memoryBytes);`;
+  const { stdout } = await execa(process.execPath, ["--input-type=module", "-e", program], { cwd: folder });
+  expect(Number(stdout)).toBeGreaterThan(1e6);
 });
 
 test("a trace names the file, the line and the column of the source", async () => {

@@ -7,8 +7,9 @@ import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "
 import { isBuiltin } from "node:module";
 import { basename, dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
-import { build, type BuildOptions, type BuildResult } from "esbuild";
+import { build, type BuildOptions, type BuildResult, type Plugin } from "esbuild";
 import { packageOf } from "./imports.ts";
+import { buildKernels } from "./kernel.mjs";
 
 export const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 
@@ -53,12 +54,27 @@ export async function bundle(program: ProgramName, folder: string): Promise<stri
 
 /** The same of any file of the tree: `entry` is relative to its root. */
 export async function bundleFile(entry: string, name: string, folder: string): Promise<string[]> {
+  if (entry.startsWith("agent/")) await buildKernels();
   // Not where it is written: the map names its sources relative to this.
-  const built = await build({ ...COMMON, entryPoints: [entry], outfile: join(ROOT, `${name}.js`) });
+  const built = await build({ ...COMMON, entryPoints: [entry], outfile: join(ROOT, `${name}.js`), plugins: [kernelInside] });
   const packages = writeBundle(built, [], folder);
   chmodSync(join(folder, `${name}.js`), 0o755);
   return packages;
 }
+
+/** A program of one file has its kernel in it. */
+const kernelInside: Plugin = {
+  name: "kernel-inside",
+  setup(builder) {
+    builder.onLoad({ filter: /\/agent\/proxy\/fast-exposition\.ts$/ }, ({ path }) => {
+      const text = readFileSync(path, "utf8");
+      const kernel = readFileSync(join(dirname(path), "kernel.wasm"), "base64");
+      const contents = text.replace('readFileSync(new URL("./kernel.wasm", import.meta.url))', `Buffer.from("${kernel}", "base64")`);
+      if (contents === text) throw new Error(`${path} reads its kernel in other words`);
+      return { contents, loader: "ts" };
+    });
+  },
+};
 
 /** Writes what was built, and the licences; nothing but node: and `outside` may be left to be found at run time. Answers as `bundle`. */
 export function writeBundle({ metafile, outputFiles }: BuildResult<typeof COMMON>, outside: readonly string[], folder: string): string[] {

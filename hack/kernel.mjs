@@ -11,7 +11,9 @@ import { fileURLToPath } from "node:url";
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 /** Folders of sources. */
-export const KERNELS = ["backend/otlp/kernel", "backend/metrics/kernel"];
+export const KERNELS = ["backend/otlp/kernel", "backend/metrics/kernel", "agent/proxy/kernel"];
+/** Sources that kernels share. */
+const SHARED = "agent/common/kernel";
 const COMPILER = join(ROOT, "node_modules", "assemblyscript", "package.json");
 const FLAGS = ["-O3", "--runtime", "stub", "--enable", "simd", "--importMemory", "--initialMemory", "2"];
 
@@ -40,8 +42,10 @@ function originSection(folder) {
   const hash = createHash("sha256")
     .update(JSON.parse(readFileSync(COMPILER, "utf8")).version)
     .update(FLAGS.join(" "));
-  const sources = readdirSync(join(ROOT, folder)).filter((name) => name.endsWith(".ts"));
-  for (const name of sources.sort()) hash.update(name).update(readFileSync(join(ROOT, folder, name)));
+  for (const from of [folder, SHARED]) {
+    const sources = readdirSync(join(ROOT, from)).filter((name) => name.endsWith(".ts"));
+    for (const name of sources.sort()) hash.update(name).update(readFileSync(join(ROOT, from, name)));
+  }
   const digest = hash.digest();
   const name = Buffer.from("origin");
   return Buffer.from([0, 1 + name.length + digest.length, name.length, ...name, ...digest]);

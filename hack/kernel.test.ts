@@ -25,7 +25,7 @@ beforeAll(() => {
   tree = mkdtempSync(join(tmpdir(), "atherops-kernel-"));
   mkdirSync(join(tree, "hack"));
   copyFileSync(join(ROOT, "hack/kernel.mjs"), join(tree, "hack/kernel.mjs"));
-  for (const folder of KERNELS) cpSync(join(ROOT, folder), join(tree, folder), { recursive: true });
+  for (const folder of [...KERNELS, "agent/common/kernel"]) cpSync(join(ROOT, folder), join(tree, folder), { recursive: true });
   symlinkSync(join(ROOT, "node_modules"), join(tree, "node_modules"));
 });
 afterAll(() => rmSync(tree, { recursive: true, force: true }));

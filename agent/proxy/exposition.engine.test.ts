@@ -170,7 +170,7 @@ async function settledRows(): Promise<{ inserted: number; lost: number }> {
 }
 
 function convert(document: MetricsDocument, reasons: string[] = []): Buffer[] {
-  return [...new MetricsConverter((reason) => reasons.push(reason)).convert(JSON.stringify(document), 32 << 20)];
+  return [...new MetricsConverter((reason) => reasons.push(reason)).convert(Buffer.from(JSON.stringify(document)), 32 << 20)];
 }
 
 it("writes nothing that the backend refuses or drops, save what is not a number", async () => {

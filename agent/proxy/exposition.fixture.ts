@@ -16,7 +16,7 @@ export function convert(metrics: Metric[], resource: Record<string, string | Any
   const document = {
     resourceMetrics: [{ resource: { attributes: attributes(resource) }, scopeMetrics: [{ scope: { name: "s" }, metrics }] }],
   };
-  const text = Buffer.concat([...converter.convert(JSON.stringify(document), LARGE)]).toString("utf8");
+  const text = Buffer.concat([...converter.convert(Buffer.from(JSON.stringify(document)), LARGE)]).toString("utf8");
   return { lines: text.split("\n").slice(0, -1), dropped };
 }
 

@@ -106,7 +106,7 @@ describe("documents", () => {
     '{"resourceMetrics":[null]}',
     '{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":5,"gauge":{"dataPoints":[{}]}}]}]}]}',
   ])("that are malformed are refused: %s", (json) => {
-    expect(() => [...new MetricsConverter(() => {}).convert(json, LARGE)]).toThrow(/not an OTLP/);
+    expect(() => [...new MetricsConverter(() => {}).convert(Buffer.from(json), LARGE)]).toThrow(/not an OTLP/);
   });
 
   it.each([
@@ -115,14 +115,14 @@ describe("documents", () => {
     '{"resourceMetrics":[{}]}',
     '{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":"x"}]}]}]}',
   ])("without points give no post: %s", (json) => {
-    expect([...new MetricsConverter(() => {}).convert(json, LARGE)]).toEqual([]);
+    expect([...new MetricsConverter(() => {}).convert(Buffer.from(json), LARGE)]).toEqual([]);
   });
 
   it("that would become any amount of text are refused", () => {
     const resource = { attributes: attributes({ long: "v".repeat(1000) }) };
     const dataPoints = Array.from({ length: 2000 }, () => ({ timeUnixNano: TIME, asInt: "1" }));
     const json = JSON.stringify({ resourceMetrics: [{ resource, scopeMetrics: [{ metrics: [{ name: "m", gauge: { dataPoints } }] }] }] });
-    expect(() => [...new MetricsConverter(() => {}).convert(json, 200_000)]).toThrow(/more than 1600000 bytes/);
+    expect(() => [...new MetricsConverter(() => {}).convert(Buffer.from(json), 200_000)]).toThrow(/more than 1600000 bytes/);
   });
 
   it("are cut into posts below the limit at line ends, and always the same way", () => {
@@ -133,13 +133,13 @@ describe("documents", () => {
     }));
     const json = JSON.stringify({ resourceMetrics: [{ scopeMetrics: [{ metrics: [{ name: "m", gauge: { dataPoints } }] }] }] });
     const converter = new MetricsConverter(() => {});
-    const posts = [...converter.convert(json, 60_000)];
+    const posts = [...converter.convert(Buffer.from(json), 60_000)];
     expect(posts.length).toBeGreaterThan(1);
     for (const post of posts) {
       expect(post.length).toBeLessThanOrEqual(60_000);
       expect(post.toString().endsWith("\n")).toBe(true);
     }
     expect(Buffer.concat(posts).toString().split("\n")).toHaveLength(2001);
-    expect([...converter.convert(json, 60_000)]).toEqual(posts);
+    expect([...converter.convert(Buffer.from(json), 60_000)]).toEqual(posts);
   });
 });

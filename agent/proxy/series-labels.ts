@@ -72,6 +72,11 @@ export class ResourceLabels {
     this.#hasMoreThanTarget = rest.some(({ values }) => values.some(({ key }) => !TARGET_KEYS.includes(key)));
   }
 
+  /** Of the labels of its series, most important first. */
+  get names(): readonly string[] {
+    return this.#labels.map(({ name }) => name);
+  }
+
   /** `a="1",b="2"`: at most `room` labels, none of the names in `except`. */
   text(room: number, except: ReadonlySet<string>): string {
     if (this.#labels.length <= room && !this.#labels.some(({ name }) => except.has(name))) return this.#whole;
@@ -173,6 +178,11 @@ function mergeAttributes(attributes: readonly KeyValue[], reserved: ReadonlySet<
 
 function freeName(name: string, reserved: ReadonlySet<string>): string {
   return reserved.has(name) || FORCED.includes(name) ? `exported_${name}` : name;
+}
+
+/** The name of a point's label whose resource has none of that name; "" when the key says nothing. */
+export function pointLabelName(key: string): string {
+  return freeName(known(key).name, NO_NAMES);
 }
 
 /** What a key alone says, worked out once; forgotten all at once when applications make up keys without end. */

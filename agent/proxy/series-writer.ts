@@ -12,7 +12,6 @@ import {
   toDigits,
   toDouble,
 } from "./otlp-metrics.ts";
-import type { Posts } from "./posts.ts";
 import { plainDecimal, sampleValue } from "./prometheus-names.ts";
 import { PointLabels, type ResourceLabels } from "./series-labels.ts";
 
@@ -20,6 +19,14 @@ import { PointLabels, type ResourceLabels } from "./series-labels.ts";
 export type DropReason = "delta" | "unspecified_temporality" | "unusable_name" | "malformed_point" | "bad_time" | "too_many_labels";
 
 export type OnDrop = (reason: DropReason, points: number) => void;
+
+/** Where lines are written to (posts.ts). */
+export interface Lines {
+  /** Lines that are not yet anywhere else. */
+  text: string;
+  /** To be called at least once a line. */
+  writeIfLarge(): void;
+}
 
 export const NO_ATTRIBUTES: readonly KeyValue[] = [];
 
@@ -29,7 +36,7 @@ const FIRST_MILLISECOND = 2 ** 31;
 /** Writes the points of one resource's metrics. */
 export class SeriesWriter {
   readonly #resource: ResourceLabels;
-  readonly #posts: Posts;
+  readonly #posts: Lines;
   readonly #drop: OnDrop;
   readonly #plain: PointLabels;
   #timeNano: Int64 | undefined;
@@ -37,7 +44,7 @@ export class SeriesWriter {
   /** Of the last point written: ` <ms>`, or "" for a point without time; undefined before the first. */
   lastTime: string | undefined;
 
-  constructor(resource: ResourceLabels, posts: Posts, drop: OnDrop) {
+  constructor(resource: ResourceLabels, posts: Lines, drop: OnDrop) {
     this.#resource = resource;
     this.#posts = posts;
     this.#drop = drop;

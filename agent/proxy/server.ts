@@ -5,6 +5,7 @@ import { once } from "node:events";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Logger } from "pino";
+import { freeBuffer } from "../common/free-buffer.ts";
 import { bareHost, isLoopback } from "../common/host-name.ts";
 import { createServer } from "../common/node-http.ts";
 import type { CredentialSource } from "../credentials/store.ts";
@@ -15,6 +16,7 @@ import type { Upstream } from "../upstream/pool.ts";
 import { BodyError, compress, contentEncoding, decompress, type Encoding, HeldBody, MemoryBudget, Reservation } from "./body.ts";
 import { forward, NO_KEY_YET, type Post, type SigningClock, type Verdict } from "./forward.ts";
 import { MetricsConverter } from "./exposition.ts";
+import { fastConverter, fastConverterProblem } from "./fast-exposition.ts";
 import { FileLines } from "./file-lines.ts";
 import { PartSender } from "./part-sender.ts";
 import { SignalRecord, type SignalStatus } from "./signal-status.ts";
@@ -93,6 +95,9 @@ class LoopbackProxy implements Proxy {
     this.#records = { metrics: record("metrics"), logs: record("logs"), traces: record("traces") };
     this.#parts = new PartSender((signal, records, why) => this.#records[signal].dropped("too_large", records, why));
     this.#fileLines = new FileLines(options.storedBatches, options.log);
+    if (!fastConverter()) {
+      options.log.warn({ err: fastConverterProblem() }, "the kernel that converts metrics cannot run here, doing without costs CPU");
+    }
     this.#converter = new MetricsConverter((reason, points) => this.#records.metrics.dropped(reason, points));
     this.#server = createServer({ keepAliveTimeout: 120_000, requestTimeout: 60_000 }, (request, response) => {
       const answered = this.#answer(request, response).finally(() => this.#underWay.delete(answered));
@@ -214,14 +219,20 @@ class LoopbackProxy implements Proxy {
     return inflated;
   }
 
-  /** All posts must succeed; sent again after a failure, the samples are the same and stored once. */
+  /** All posts must succeed; sent again after a failure, the samples are the same and stored once. Takes `json` over. */
   async #sendMetrics(json: Buffer, path: string, reservation: Reservation, abort: AbortSignal): Promise<Verdict> {
-    for (const body of this.#converter.convert(json.toString("utf8"), MAX_BODY_BYTES)) {
-      reservation.growTo(body.length);
-      const verdict = await this.#compressAndSend({ path, headers: TEXT_CONTENT, body }, abort);
-      if (verdict.kind !== "accepted") return verdict;
+    try {
+      for (const body of this.#converter.convert(json, MAX_BODY_BYTES)) {
+        reservation.growTo(body.length);
+        const post = await this.#compressed({ path, headers: TEXT_CONTENT, body }, this.#options.compression);
+        if (post.body !== body) freeBuffer(body);
+        const verdict = await forward(this.#options, post, abort);
+        if (verdict.kind !== "accepted") return verdict;
+      }
+      return { kind: "accepted" };
+    } finally {
+      freeBuffer(json);
     }
-    return { kind: "accepted" };
   }
 
   async #compressAndSend(
@@ -229,9 +240,13 @@ class LoopbackProxy implements Proxy {
     abort: AbortSignal,
     compression: Compression = this.#options.compression,
   ): Promise<Verdict> {
-    if (compression === "none") return forward(this.#options, post, abort);
+    return forward(this.#options, await this.#compressed(post, compression), abort);
+  }
+
+  async #compressed(post: Post & { body: Uint8Array }, compression: Compression): Promise<Post> {
+    if (compression === "none") return post;
     const headers = { ...post.headers, "content-encoding": compression };
-    return forward(this.#options, { ...post, headers, body: await compress(post.body, compression) }, abort);
+    return { ...post, headers, body: await compress(post.body, compression) };
   }
 
   async #conclude(response: ServerResponse, { signal }: Route, verdict: Verdict, bytes: number): Promise<void> {

@@ -3,7 +3,7 @@
 import type { IncomingMessage } from "node:http";
 import { constants, createGunzip, createZstdDecompress } from "node:zlib";
 import { ApiError } from "../errors.ts";
-import { freeBuffer } from "../engines/free-buffer.ts";
+import { freeBuffer } from "../../agent/common/free-buffer.ts";
 import type { Reservation } from "../admission/byte-budget.ts";
 
 /** The contract's limit, compressed and decompressed. */

@@ -4,7 +4,7 @@
 import { availableParallelism } from "node:os";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
-import { freeBuffer } from "../engines/free-buffer.ts";
+import { freeBuffer } from "../../agent/common/free-buffer.ts";
 import { ApiError, type ErrorCode } from "../errors.ts";
 import { FairTurns, QueueFullError } from "../admission/fair-turns.ts";
 import { ByteBudget, type Reservation } from "../admission/byte-budget.ts";

@@ -118,9 +118,9 @@ export function document(random: Random, signal: Signal): string {
   return blanks(random) + object(random, [[resources, list(2, resource)]]) + blanks(random);
 }
 
-type Member = readonly [name: string, value: string];
+export type Member = readonly [name: string, value: string];
 
-function optional(random: Random, probability: number, name: string, make: () => string): Member[] {
+export function optional(random: Random, probability: number, name: string, make: () => string): Member[] {
   return random.chance(probability) ? [[name, make()]] : [];
 }
 
@@ -208,7 +208,7 @@ function status(random: Random): string {
   ]);
 }
 
-function attributes(random: Random, most: number): string {
+export function attributes(random: Random, most: number): string {
   const first = random.below(900);
   const items = Array.from({ length: random.below(most + 1) }, (_, index) => {
     const key = random.isOdd() ? random.pick(KEYS) : `${random.pick(["http.", "k", "a-longer-key.", "é"])}${first + index}`;
@@ -252,18 +252,18 @@ function value(random: Random, depth: number): string {
   return random.chance(0.5) ? "{}" : anything(random);
 }
 
-function text(random: Random): string {
+export function text(random: Random): string {
   if (random.isOdd()) return anything(random);
   const words = Array.from({ length: random.below(random.chance(0.05) ? 60 : 4) }, () => random.pick(WORDS));
   return string(random, words.join(random.pick(["", " ", "/"])));
 }
 
-function integer(random: Random, digits: string): string {
+export function integer(random: Random, digits: string): string {
   if (random.isOdd()) return random.chance(0.5) ? random.pick(NUMBERS) : JSON.stringify(random.pick(DIGITS));
   return random.chance(0.7) ? `"${digits}"` : digits;
 }
 
-function time(random: Random): string {
+export function time(random: Random): string {
   if (random.isOdd()) return random.chance(0.3) ? anything(random) : integer(random, random.pick(DIGITS));
   const days = random.chance(0.05) ? random.below(80) - 40 : 0;
   return `"${NOW_S + days * 86_400 - random.below(100)}${String(random.below(1e9)).padStart(9, "0")}"`;
@@ -287,7 +287,7 @@ export function number(random: Random): string {
 }
 
 /** A JSON value of any type, or nearly one. */
-function anything(random: Random): string {
+export function anything(random: Random): string {
   const depth = random.below(70);
   const open = random.pick(["[", '{"a":']).repeat(depth);
   const close = open.startsWith("[") ? "]" : "}";
@@ -317,7 +317,7 @@ function anything(random: Random): string {
 }
 
 /** The text as JSON, characters escaped in ways that mean the same. */
-function string(random: Random, plain: string): string {
+export function string(random: Random, plain: string): string {
   if (!random.isOdd()) return JSON.stringify(plain);
   const units = Array.from(plain + random.pick(["", "\u0000", "\u001f\b\f", "/", "\u2028"]), (character) => {
     const escaped = JSON.stringify(character).slice(1, -1);
@@ -329,17 +329,17 @@ function string(random: Random, plain: string): string {
   return `"${units.join("")}"`;
 }
 
-function blanks(random: Random): string {
+export function blanks(random: Random): string {
   return random.isOdd() ? random.pick([" ", "\n", "\t\r\n  ", "", "\u000b", "\ufeff", " ".repeat(70)]) : "";
 }
 
-function array(random: Random, items: readonly string[]): string {
+export function array(random: Random, items: readonly string[]): string {
   if (random.isOdd() && random.chance(0.3)) return anything(random);
   const joined = items.map((item) => blanks(random) + item + blanks(random)).join(",");
   return `[${joined}${random.isOdd() && random.chance(0.1) ? "," : ""}${blanks(random)}]`;
 }
 
-function object(random: Random, given: readonly Member[]): string {
+export function object(random: Random, given: readonly Member[]): string {
   if (random.isOdd() && random.chance(0.2)) return anything(random);
   const members = [...given];
   if (random.isOdd()) members.sort(() => random.next() - 0.5);

@@ -15,10 +15,11 @@ import {
   OPEN_ARRAY,
   OPEN_OBJECT,
   skip,
-} from "./json";
+} from "../../../agent/common/kernel/json";
 import { attributes, endResource, OF_SCOPE, readResource, startResource } from "./labels";
 import { logRecord } from "./logs";
-import { INPUT, refuse, SYNTAX, take, TOO_LARGE, UNUSUAL } from "./memory";
+import { refuse, SYNTAX, TOO_LARGE, UNUSUAL } from "../../../agent/common/kernel/bytes";
+import { INPUT, take } from "./memory";
 import {
   isAttributes,
   isLogRecords,

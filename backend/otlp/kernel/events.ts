@@ -22,8 +22,9 @@ import {
   textLength,
   unsigned,
   unsigned32,
-} from "./json";
-import { KEY_STACK, putBytes, refuse, take, UNUSUAL } from "./memory";
+} from "../../../agent/common/kernel/json";
+import { refuse, UNUSUAL } from "../../../agent/common/kernel/bytes";
+import { KEY_STACK, putBytes, take } from "./memory";
 import {
   isAttributes,
   isDroppedAttributesCount,

@@ -1,6 +1,6 @@
 // Fields of records: read into their places in the index, written to their columns. A text's place holds its address and its length, an
 // id's its address alone, 0 where there is none. Invariant: what `textBytes` and `idBytes` count is what `putText` and `putId` write.
-import { hexId, optionalString, textAt, textLength } from "./json";
+import { hexId, optionalString, textAt, textLength } from "../../../agent/common/kernel/json";
 import { putString, stringBytes } from "./memory";
 
 /** Hex digits of ids. */

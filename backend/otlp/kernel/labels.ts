@@ -19,8 +19,9 @@ import {
   stringBody,
   textAt,
   textLength,
-} from "./json";
-import { hashOf, putString, RECORD_KEYS, refuse, RESOURCE_KEYS, same, SLOTS, stringBytes, take, top, UNUSUAL } from "./memory";
+} from "../../../agent/common/kernel/json";
+import { refuse, same, UNUSUAL } from "../../../agent/common/kernel/bytes";
+import { hashOf, putString, RECORD_KEYS, RESOURCE_KEYS, SLOTS, stringBytes, take, top } from "./memory";
 import { isAttributes, isHostId, isInstance, isKey, isNode, isOrgId, isServiceName, isValue } from "./names";
 import { value } from "./value";
 

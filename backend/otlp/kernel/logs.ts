@@ -17,7 +17,7 @@ import {
   textLength,
   unsigned,
   unsigned32,
-} from "./json";
+} from "../../../agent/common/kernel/json";
 import {
   keysBytes,
   mustBeNew,
@@ -29,7 +29,8 @@ import {
   startRecord,
   valuesBytes,
 } from "./labels";
-import { giveBack, putBytes, refuse, stringBytes, take, UNUSUAL } from "./memory";
+import { refuse, UNUSUAL } from "../../../agent/common/kernel/bytes";
+import { giveBack, putBytes, stringBytes, take } from "./memory";
 import {
   isAttributes,
   isBody,

@@ -1,18 +1,6 @@
-// Where things are in the kernel's memory, and how it gives up. Invariants: nothing is allocated; the order is tables, input, guard,
+// Where things are in the kernel's memory. Invariants: nothing is allocated; the order is tables, input, guard,
 // index, rows; a byte is read only where the input or its guard is, because a byte of the guard (0) ends whatever reads it.
-import { giveUp } from "./host";
-
-/** Not JSON, as far as the kernel can tell. */
-export const SYNTAX: i32 = 1;
-/** Perhaps valid, and not what collectors send. */
-export const UNUSUAL: i32 = 2;
-/** More than the memory that this call may use. */
-export const TOO_LARGE: i32 = 3;
-
-export function refuse(reason: i32): void {
-  giveUp(reason);
-  unreachable();
-}
+import { copy, refuse, TOO_LARGE } from "../../../agent/common/kernel/bytes";
 
 /** Zeros behind the input: more than any one step reads ahead. */
 const GUARD: u32 = 64;
@@ -52,47 +40,6 @@ export function take(bytes: u32): usize {
 /** Gives back what was taken since. */
 export function giveBack(at: usize): void {
   top = at;
-}
-
-/** Copies exactly `length` bytes that do not overlap. */
-function copy(to: usize, from: usize, length: u32): void {
-  if (length >= 16) copyLong(to, from, length);
-  else if (length >= 8) {
-    const last = load<u64>(from + length - 8);
-    store<u64>(to, load<u64>(from));
-    store<u64>(to + length - 8, last);
-  } else if (length >= 4) {
-    const last = load<u32>(from + length - 4);
-    store<u32>(to, load<u32>(from));
-    store<u32>(to + length - 4, last);
-  } else {
-    for (let index: u32 = 0; index < length; index++) store<u8>(to + index, load<u8>(from + index));
-  }
-}
-
-/** Copies `length` bytes to a lower address; they may overlap. */
-export function moveDown(to: usize, from: usize, length: u32): void {
-  let index: u32 = 0;
-  // What a block overwrites is in a register by then.
-  for (; index + 16 <= length; index += 16) v128.store(to + index, v128.load(from + index));
-  for (; index < length; index++) store<u8>(to + index, load<u8>(from + index));
-}
-
-function copyLong(to: usize, from: usize, length: u32): void {
-  if (length > 1024) {
-    memory.copy(to, from, length);
-    return;
-  }
-  const last = length - 16;
-  for (let index: u32 = 0; index < last; index += 16) v128.store(to + index, v128.load(from + index));
-  v128.store(to + last, v128.load(from + last));
-}
-
-export function same(a: usize, b: usize, length: u32): bool {
-  let index: u32 = 0;
-  for (; index + 8 <= length; index += 8) if (load<u64>(a + index) != load<u64>(b + index)) return false;
-  for (; index < length; index++) if (load<u8>(a + index) != load<u8>(b + index)) return false;
-  return true;
 }
 
 function varintLength(value: u32): u32 {

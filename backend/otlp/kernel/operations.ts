@@ -1,7 +1,8 @@
 // Which operations the spans of a body name, as backend/traces/operations-of.ts lists them of the rows. Invariant: bounded; of more than
 // the table may hold it says so, and the host lists them itself.
 import { resourceService, resourceServiceBytes } from "./labels";
-import { OPERATION_LIST, OPERATION_SLOTS, OPERATION_TABLE, same } from "./memory";
+import { same } from "../../../agent/common/kernel/bytes";
+import { OPERATION_LIST, OPERATION_SLOTS, OPERATION_TABLE } from "./memory";
 import { ROW_RESOURCE, rowSection, sectionIndex } from "./rows";
 
 /** Longer names are not listed. */

@@ -1,6 +1,6 @@
 // Rows of the index, and the days that they belong to, as backend/otlp/rows.ts cuts them. Invariants: what the rows will take is known
 // before one of them is written; a row that is dropped leaves nothing; the limits are those of the call.
-import { refuse, TOO_LARGE, UNUSUAL } from "./memory";
+import { refuse, TOO_LARGE, UNUSUAL } from "../../../agent/common/kernel/bytes";
 
 // Every row begins with these. A row of a signal goes on at ROW_BYTES.
 const NEXT = 0;

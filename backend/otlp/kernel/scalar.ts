@@ -1,7 +1,8 @@
 // The kinds of an AnyValue, and the text of those that are neither list nor map. Invariant: no text reaches behind its value.
 import { number } from "./host";
-import { isDigit, numberEnd, QUOTE, setText, skip, stringBody, textAt, textLength } from "./json";
-import { refuse, UNUSUAL } from "./memory";
+import { isDigit, numberEnd, QUOTE, setText, skip, stringBody, textAt, textLength } from "../../../agent/common/kernel/json";
+import { isPlain } from "../../../agent/common/kernel/numbers";
+import { refuse, UNUSUAL } from "../../../agent/common/kernel/bytes";
 import { isArrayValue, isBoolValue, isBytesValue, isDoubleValue, isIntValue, isKvlistValue, isStringValue } from "./names";
 
 /** The host writes a number at most so much longer than it was; the name of its kind, which is read, stands before it. */
@@ -102,24 +103,4 @@ function double(at: usize): usize {
     setText(end - size, size);
   }
   return end;
-}
-
-/** Whether JavaScript writes the number as it stands: at most 15 digits, no exponent, no zeros that say nothing, not below 0.000001. */
-function isPlain(at: usize, end: usize): bool {
-  const digits = load<u8>(at) == 0x2d ? at + 1 : at;
-  if (end - digits > 16) return false;
-  // 0 alone, and neither -0 nor 0e1.
-  if (end - digits == 1 && load<u8>(digits) == 0x30) return digits == at;
-  let hasPoint = false;
-  let isZero = true;
-  let leading: u32 = 0;
-  for (let index = digits; index < end; index++) {
-    const byte = load<u8>(index);
-    if (byte == 0x2e) hasPoint = true;
-    else if (!isDigit(byte)) return false;
-    else if (byte != 0x30) isZero = false;
-    else if (isZero && hasPoint) leading++;
-  }
-  if (isZero || leading > 5) return false;
-  return hasPoint ? load<u8>(end - 1) != 0x30 : end - digits <= 15;
 }

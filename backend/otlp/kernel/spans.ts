@@ -16,7 +16,7 @@ import {
   skip,
   unsigned,
   unsigned32,
-} from "./json";
+} from "../../../agent/common/kernel/json";
 import {
   keysBytes,
   OF_SPAN,

@@ -21,8 +21,9 @@ import {
   stringBody,
   textAt,
   textLength,
-} from "./json";
-import { KEY_STACK, refuse, UNUSUAL } from "./memory";
+} from "../../../agent/common/kernel/json";
+import { refuse, UNUSUAL } from "../../../agent/common/kernel/bytes";
+import { KEY_STACK } from "./memory";
 import { isKey, isValue, isValues } from "./names";
 import { ARRAY, isBare, kindOf, MAP, scalar, STRING } from "./scalar";
 import { KEY_BYTES, keyJson, startWriting, write, writeNull, writeString, writeText, written } from "./writer";

@@ -1,8 +1,9 @@
 // JSON text written over the document that it is made of. Invariants: it is never longer than what was read, or it gives up, so nothing
 // is overwritten that is still to be read; strings are spelled as JSON.stringify spells them.
-import { escape, escapedCode, escapedTo } from "./escapes";
-import { BACKSLASH, QUOTE, stringStop } from "./json";
-import { hashOf, KEY_STACK_END, moveDown, refuse, same, SYNTAX, UNUSUAL } from "./memory";
+import { escape, escapedCode, escapedTo } from "../../../agent/common/kernel/escapes";
+import { BACKSLASH, QUOTE, stringStop } from "../../../agent/common/kernel/json";
+import { moveDown, refuse, same, SYNTAX, UNUSUAL } from "../../../agent/common/kernel/bytes";
+import { hashOf, KEY_STACK_END } from "./memory";
 
 /** Where JSON is written next: never behind the place that is read next. */
 export let written: usize = 0;

@@ -1,5 +1,5 @@
 // Escapes of JSON strings (RFC 8259, section 7), from their backslash on. Invariant: what an escape becomes is shorter than it was.
-import { refuse, SYNTAX, UNUSUAL } from "./memory";
+import { refuse, SYNTAX, UNUSUAL } from "./bytes";
 
 /** Behind the character that `escape` wrote. */
 export let escapedTo: usize = 0;

@@ -1,7 +1,7 @@
 // JSON (RFC 8259) as collectors write it, read where it lies. Invariants: strict, and anything unusual gives up; a function gets the
 // place where its value begins and returns the place behind it; strings are unescaped in place, which never takes more room.
 import { escape, escapedCode, escapedTo } from "./escapes";
-import { moveDown, refuse, SYNTAX, UNUSUAL } from "./memory";
+import { moveDown, refuse, SYNTAX, UNUSUAL } from "./bytes";
 
 export const QUOTE: u8 = 0x22;
 export const COMMA: u8 = 0x2c;

@@ -1,0 +1,333 @@
+// The fast way from OTLP/JSON metrics to exposition text: the kernel in WebAssembly (agent/proxy/kernel) writes the lines of what collectors
+// send, and leaves single labels and metrics that it does not take to the TypeScript beside it (resource-text.ts). Invariants: what it makes
+// of a document are the very bytes that exposition.ts makes; what it does not take is decided there; its memory is bounded.
+import { isUtf8 } from "node:buffer";
+import { readFileSync } from "node:fs";
+import { freeBuffer } from "../common/free-buffer.ts";
+import { growTo, LazyKernel, startKernel, webAssembly, type WasmMemory } from "../common/web-assembly.ts";
+import { BoundsText } from "./histogram-buckets.ts";
+import { MetricLines, usableName } from "./metric-lines.ts";
+import type { Double, KeyValue, Metric, ResourceMetrics } from "./otlp-metrics.ts";
+import { type NamedAs, sampleValue } from "./prometheus-names.ts";
+import { ResourceText } from "./resource-text.ts";
+import { pointLabelName, ResourceLabels } from "./series-labels.ts";
+import { type DropReason, NO_ATTRIBUTES } from "./series-writer.ts";
+
+interface Exports {
+  inputAt(): number;
+  needsRoom(): number;
+  forget(): void;
+  wasFull(): number;
+  read(length: number): void;
+  unusualMetric(): number;
+  leaveMetric(): number;
+  resume(at: number, length: number, hadPoints: boolean): void;
+  textLength(): number;
+  resourceMessageAt(): number;
+  resourceMessageLength(): number;
+  resourceCount(): number;
+}
+
+const EXPORTS = [
+  "forget",
+  "inputAt",
+  "leaveMetric",
+  "needsRoom",
+  "read",
+  "resourceCount",
+  "resourceMessageAt",
+  "resourceMessageLength",
+  "resume",
+  "textLength",
+  "unusualMetric",
+  "wasFull",
+] as const satisfies readonly (keyof Exports)[];
+
+/** Larger bodies are not tried: the kernel's memory stays. */
+const MOST_BODY_BYTES = 4 * 1024 * 1024;
+/** More text than that is cut into posts, elsewhere. */
+const MOST_TEXT_BYTES = 16 * 1024 * 1024;
+/** Room for text, kept from one document to the next; more is given back. */
+const KEPT_TEXT_BYTES = 512 * 1024;
+/** Of a document; giving up on each costs more than the whole document does in TypeScript. */
+const MOST_LEFT_METRICS = 500;
+const FIRST_PAGES = 32;
+const MOST_PAGES = 96;
+/** Zeros behind the body. */
+const GUARD_BYTES = 64;
+/** Of the kernel's tables: kernel/memory.ts. */
+const MOST_LABEL_IDS = 4096;
+const NUMBER_BYTES = 64;
+/** A resource's labels are repeated in each line. */
+const MOST_HEAD_BYTES = 16 * 1024;
+/** Behind a metric's name, before its unit. */
+const UNIT_MARK = 0xff;
+/** By the kernel's numbers: kernel/dictionary.ts. */
+const NAMED_AS: readonly (NamedAs | undefined)[] = [undefined, "gauge", "counter", "other"];
+const RESOURCE = 4;
+const BOUNDS = 5;
+
+/** Thrown through the kernel: it has no words for what it does not take. */
+class GaveUp extends Error {
+  static readonly instance = new GaveUp("the kernel gave up");
+}
+
+type Drop = readonly [reason: DropReason, points: number];
+
+export interface FastText {
+  /** Lines, perhaps none; its memory is nobody else's. */
+  readonly text: Buffer;
+  /** Points left out. */
+  readonly drops: readonly Drop[];
+}
+
+export class FastConverter {
+  readonly #memory: WasmMemory;
+  readonly #exports: Exports;
+  /** All of the memory, until it grows. */
+  #bytes: Buffer = Buffer.alloc(0);
+  /** By labels' names. */
+  readonly #labelIds = new Map<string, number>();
+  #isFull = true;
+  #traps = 0;
+  #leftMetrics = 0;
+  #leftLines = 0;
+  #leftPoints = 0;
+  // Of the document that is read.
+  #text: Buffer = Buffer.allocUnsafeSlow(KEPT_TEXT_BYTES);
+  #mostTextBytes = 0;
+  #drops: Drop[] = [];
+  #targets = new Set<string>();
+  #resource: ResourceText | undefined;
+  readonly #metrics = new MetricLines((...drop) => void this.#drops.push(drop));
+
+  constructor(bytes: Uint8Array) {
+    const memory = new webAssembly.Memory({ initial: FIRST_PAGES, maximum: MOST_PAGES });
+    const host = {
+      giveUp: () => {
+        throw GaveUp.instance;
+      },
+      flush: (at: number, length: number, before: number) => this.#put(this.#view().subarray(at, at + length), before),
+      number: (at: number, length: number, to: number) => this.#write(sampleValue(Number(this.#read(at, length))), to, NUMBER_BYTES),
+      describe: (kind: number, at: number, length: number, to: number, room: number) => this.#describe(kind, at, length, to, room),
+      labels: (at: number, length: number, isHistogram: number, to: number, room: number) => {
+        this.#leftPoints += 1;
+        const attributes = length === 0 ? NO_ATTRIBUTES : (JSON.parse(this.#read(at, length)) as KeyValue[]);
+        return this.#write(this.#resourceText().pointLabels(attributes, isHistogram !== 0), to, room);
+      },
+      endResource: (timeAt: number, timeLength: number, to: number, room: number) => {
+        const time = timeLength === 0 ? undefined : ` ${this.#read(timeAt, timeLength)}`;
+        return this.#write(this.#resourceText().targetInfo(time, this.#targets), to, room);
+      },
+    };
+    this.#memory = memory;
+    this.#exports = startKernel<Exports>(bytes, EXPORTS, { env: { memory }, host });
+  }
+
+  /** How often it came to an end that it did not choose. None is known. */
+  get traps(): number {
+    return this.#traps;
+  }
+
+  /** What it has left to TypeScript: metrics, which became so many lines, and labels of points. */
+  get left(): { readonly metrics: number; readonly lines: number; readonly points: number } {
+    return { metrics: this.#leftMetrics, lines: this.#leftLines, points: this.#leftPoints };
+  }
+
+  /** What it holds, and keeps. */
+  get memoryBytes(): number {
+    return this.#memory.buffer.byteLength;
+  }
+
+  /** Undefined when the body is not what the kernel takes, or becomes more than `maxBytes`. */
+  convert(body: Uint8Array, maxBytes: number): FastText | undefined {
+    if (body.byteLength > MOST_BODY_BYTES || !isUtf8(body)) return undefined;
+    const knewOthers = this.#labelIds.size > 1;
+    const converted = this.#try(body, maxBytes);
+    // It may have to forget other documents for this one.
+    return converted ?? (knewOthers && this.#lacksRoom ? this.#try(body, maxBytes) : undefined);
+  }
+
+  get #lacksRoom(): boolean {
+    return this.#isFull || this.#exports.wasFull() !== 0;
+  }
+
+  /** What it remembers of documents: resources, names, keys. */
+  forget(): void {
+    this.#exports.forget();
+    this.#labelIds.clear();
+    // The kernel knows this number.
+    this.#labelIds.set("le", 1);
+    this.#isFull = false;
+  }
+
+  #try(body: Uint8Array, maxBytes: number): FastText | undefined {
+    this.#mostTextBytes = Math.min(maxBytes, MOST_TEXT_BYTES);
+    this.#drops = [];
+    this.#targets = new Set();
+    this.#resource = undefined;
+    try {
+      if (this.#lacksRoom || this.#exports.needsRoom() !== 0) this.forget();
+      const at = this.#exports.inputAt();
+      growTo(this.#memory, at + body.byteLength + GUARD_BYTES);
+      this.#view().set(body, at);
+      this.#readDocument(body.byteLength);
+      return { text: this.#textCopy(), drops: this.#drops };
+    } catch (error) {
+      // Safe: whatever it is, the other converter comes upon it too, and has the words.
+      if (error instanceof webAssembly.RuntimeError) this.#traps += 1;
+      return undefined;
+    } finally {
+      this.#resource = undefined;
+      if (this.#text.length > KEPT_TEXT_BYTES) this.#setText(Buffer.allocUnsafeSlow(KEPT_TEXT_BYTES));
+    }
+  }
+
+  /** With memory of its own, which can be freed. */
+  #textCopy(): Buffer {
+    const length = this.#exports.textLength();
+    const copy = Buffer.allocUnsafeSlow(length);
+    this.#text.copy(copy, 0, 0, length);
+    return copy;
+  }
+
+  #setText(text: Buffer): void {
+    freeBuffer(this.#text);
+    this.#text = text;
+  }
+
+  /** Metrics that the kernel gives up on are written here, and it goes on behind them. */
+  #readDocument(length: number): void {
+    const exports = this.#exports;
+    let step = () => exports.read(length);
+    for (let left = 0; left < MOST_LEFT_METRICS; left += 1) {
+      try {
+        return step();
+      } catch (error) {
+        if (error !== GaveUp.instance || this.#lacksRoom || exports.unusualMetric() === 0) throw error;
+      }
+      this.#leftMetrics += 1;
+      const from = exports.unusualMetric();
+      const end = exports.leaveMetric();
+      const { text, hadPoints } = this.#resourceText().metric(JSON.parse(this.#read(from, end - from)) as Metric, this.#mostTextBytes);
+      const lines = Buffer.from(text);
+      this.#leftLines += text.split("\n").length - 1;
+      this.#put(lines, exports.textLength());
+      step = () => exports.resume(end, lines.length, hadPoints);
+    }
+    throw GaveUp.instance;
+  }
+
+  /** Of the resource that is read. */
+  #resourceText(): ResourceText {
+    const exports = this.#exports;
+    const number = exports.resourceCount();
+    if (this.#resource?.number !== number) {
+      const labels = labelsOf(this.#read(exports.resourceMessageAt(), exports.resourceMessageLength()));
+      this.#resource = new ResourceText(number, labels, this.#metrics, (...drop) => void this.#drops.push(drop));
+    }
+    return this.#resource;
+  }
+
+  #describe(kind: number, at: number, length: number, to: number, room: number): number {
+    if (kind === RESOURCE) return this.#describeResource(this.#read(at, length), to, room);
+    if (kind === BOUNDS) return this.#describeBounds(this.#read(at, length), to, room);
+    const namedAs = NAMED_AS[kind];
+    if (namedAs === undefined) {
+      const name = pointLabelName(this.#read(at, length));
+      return this.#writeNumbers([this.#labelId(name)], to, room) + this.#write(`${name}="`, to + 4, room - 4);
+    }
+    const mark = this.#view().indexOf(UNIT_MARK, at) - at;
+    return this.#write(usableName(this.#read(at, mark), this.#read(at + mark + 1, length - mark - 1), namedAs), to, room);
+  }
+
+  #describeResource(message: string, to: number, room: number): number {
+    const labels = labelsOf(message);
+    const { names } = labels;
+    const text = labels.text(names.length, new Set());
+    if (text.length > MOST_HEAD_BYTES) throw GaveUp.instance;
+    const isTarget = labels.infoText() !== undefined;
+    const written = this.#writeNumbers([names.length, Number(isTarget), ...names.map((name) => this.#labelId(name))], to, room);
+    return written + this.#write(text, to + written, room - written);
+  }
+
+  #describeBounds(array: string, to: number, room: number): number {
+    const texts = new BoundsText().of(JSON.parse(array) as Double[]);
+    if (texts === undefined) throw GaveUp.instance;
+    let written = this.#writeNumbers([texts.length], to, room);
+    for (const text of texts) {
+      if (text.length > 255 || written + 1 > room) throw GaveUp.instance;
+      this.#view()[to + written] = text.length;
+      written += 1 + this.#write(text, to + written + 1, room - written - 1);
+    }
+    return written;
+  }
+
+  /** 0 of a label without a name. */
+  #labelId(name: string): number {
+    if (name === "") return 0;
+    const known = this.#labelIds.get(name);
+    if (known !== undefined) return known;
+    const id = this.#labelIds.size + 1;
+    if (id >= MOST_LABEL_IDS) {
+      this.#isFull = true;
+      throw GaveUp.instance;
+    }
+    this.#labelIds.set(name, id);
+    return id;
+  }
+
+  /** Writes lines behind the first `before` bytes of the document's text. */
+  #put(lines: Uint8Array, before: number): void {
+    const needed = before + lines.length;
+    if (needed > this.#mostTextBytes) throw new RangeError("more text than fits into a post");
+    if (needed > this.#text.length) {
+      const larger = Buffer.allocUnsafeSlow(Math.min(Math.max(2 * this.#text.length, needed), MOST_TEXT_BYTES));
+      this.#text.copy(larger, 0, 0, before);
+      this.#setText(larger);
+    }
+    this.#text.set(lines, before);
+  }
+
+  #view(): Buffer {
+    const { buffer } = this.#memory;
+    if (this.#bytes.buffer !== buffer) this.#bytes = Buffer.from(buffer);
+    return this.#bytes;
+  }
+
+  #read(at: number, length: number): string {
+    return this.#view().toString("utf8", at, at + length);
+  }
+
+  /** Nothing for undefined; gives up where there is no room. */
+  #write(text: string | undefined, to: number, room: number): number {
+    if (text === undefined || Buffer.byteLength(text) > room) throw GaveUp.instance;
+    return this.#view().write(text, to, "utf8");
+  }
+
+  /** 32 bits each. */
+  #writeNumbers(numbers: readonly number[], to: number, room: number): number {
+    if (4 * numbers.length > room) throw GaveUp.instance;
+    for (const [index, number] of numbers.entries()) this.#view().writeUInt32LE(number, to + 4 * index);
+    return 4 * numbers.length;
+  }
+}
+
+/** Of a resource's message, "" for none. */
+function labelsOf(message: string): ResourceLabels {
+  const resource = message === "" ? undefined : (JSON.parse(message) as ResourceMetrics["resource"]);
+  return new ResourceLabels(resource?.attributes ?? NO_ATTRIBUTES);
+}
+
+const ofProcess = new LazyKernel(() => new FastConverter(readFileSync(new URL("./kernel.wasm", import.meta.url))));
+
+/** One for the process: it remembers much. Undefined where it cannot be had. */
+export function fastConverter(): FastConverter | undefined {
+  return ofProcess.get();
+}
+
+/** Why there is none. */
+export function fastConverterProblem(): unknown {
+  ofProcess.get();
+  return ofProcess.problem;
+}

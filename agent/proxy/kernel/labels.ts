@@ -1,0 +1,229 @@
+// The labels of a series, as agent/proxy/series-labels.ts makes them: the resource's, then the point's. Invariant: where labels may have one
+// name, are empty, long or more than the store takes, or an attribute is spelled otherwise than collectors do, the host makes them.
+import { escape, escapedCode, escapedTo } from "../../common/kernel/escapes";
+import { BACKSLASH, CLOSE_ARRAY, CLOSE_OBJECT, COMMA, isDigit, open, OPEN_ARRAY, QUOTE, skip, stringStop } from "../../common/kernel/json";
+import { answerAt, answerLength, find, following, forgetAll, KEY, keyLength, RESOURCE, setFollowing, startsWithKey } from "./dictionary";
+import { labels } from "./host";
+import { INPUT, MOST_LABEL_IDS, MOST_LINE_BYTES, MOST_PREDICTED, POINT_MARKS, PREDICTED, RESOURCE_MARKS } from "./memory";
+import { out, put, putText, setOut } from "./output";
+
+/** What the store takes, less what the backend adds (series-labels.ts). */
+const MOST_LABELS: u32 = 35;
+/** The number of the label `le`. */
+const LE: u32 = 1;
+/** No more bytes than these many characters can be: longer values may have to be cut. */
+const MOST_VALUE_BYTES: usize = 341;
+
+/** `{"key":"` */
+const KEY_OPENS: u64 = 0x223a2279656b227b;
+/** `","value":{"stri` and `ngValue":"`: behind nearly every key. */
+const STRING_OPENS: v128 = i8x16(0x22, 0x2c, 0x22, 0x76, 0x61, 0x6c, 0x75, 0x65, 0x22, 0x3a, 0x7b, 0x22, 0x73, 0x74, 0x72, 0x69);
+const STRING_GOES_ON: u64 = 0x2265756c6156676e;
+/** `:"` */
+const COLON_QUOTE: u16 = 0x223a;
+/** `}}` */
+const CLOSES: u16 = 0x7d7d;
+/** `","value":{"intV` and `alue":"`; then of a truth `","value":{"bool` and `Value":`. */
+const INT_OPENS: v128 = i8x16(0x22, 0x2c, 0x22, 0x76, 0x61, 0x6c, 0x75, 0x65, 0x22, 0x3a, 0x7b, 0x22, 0x69, 0x6e, 0x74, 0x56);
+const BOOL_OPENS: v128 = i8x16(0x22, 0x2c, 0x22, 0x76, 0x61, 0x6c, 0x75, 0x65, 0x22, 0x3a, 0x7b, 0x22, 0x62, 0x6f, 0x6f, 0x6c);
+
+let inputEnd: usize = 0;
+let resource: usize = 0;
+let resourceLabels: u32 = 0;
+let headAt: usize = 0;
+let headLength: u32 = 0;
+/** Whether the resource may have a target_info. */
+export let isTarget: bool = false;
+/** The resource's message, empty for none. */
+export let resourceAt: usize = 0;
+export let resourceLength: u32 = 0;
+let resourceMark: u32 = 0;
+let pointMark: u32 = 0;
+/** What stands before the first resource of a document. */
+let first: usize = 0;
+
+export function startLabels(length: u32): void {
+  inputEnd = INPUT + length;
+  resource = 0;
+}
+
+export function forget(): void {
+  forgetAll();
+  first = 0;
+  resource = 0;
+  memory.fill(PREDICTED, 0, 4 * MOST_PREDICTED);
+}
+
+/** A resource without a message, until `readResource`. */
+export function noResource(): void {
+  useResource(INPUT, 0, find(RESOURCE, INPUT, 0));
+}
+
+/** The message of a resource; returns behind it. */
+export function readResource(at: usize): usize {
+  const expected = resource == 0 ? first : following(resource);
+  if (expected != 0 && keyLength(expected) != 0 && startsWithKey(expected, at, inputEnd)) {
+    useResource(at, keyLength(expected), expected);
+    return at + keyLength(expected);
+  }
+  const end = skip(at, 0);
+  const length = <u32>(end - at);
+  const entry = find(RESOURCE, at, length);
+  if (resource == 0) first = entry;
+  else setFollowing(resource, entry);
+  useResource(at, length, entry);
+  return end;
+}
+
+function useResource(at: usize, length: u32, entry: usize): void {
+  if (length != 0) resource = entry;
+  resourceAt = at;
+  resourceLength = length;
+  const answer = answerAt(entry);
+  resourceLabels = load<u32>(answer);
+  isTarget = load<u32>(answer, 4) != 0;
+  headAt = answer + 8 + 4 * resourceLabels;
+  headLength = answerLength(entry) - 8 - 4 * resourceLabels;
+  resourceMark++;
+  for (let index: u32 = 0; index < resourceLabels; index++) {
+    store<u32>(RESOURCE_MARKS + 4 * load<u32>(answer + 8 + 4 * index), resourceMark);
+  }
+}
+
+/** Labels of a point without attributes. */
+export function writeHead(isHistogram: bool): void {
+  if (resourceLabels <= MOST_LABELS) putText(headAt, headLength);
+  else setOut(out + labels(0, 0, isHistogram, out, MOST_LINE_BYTES / 2));
+}
+
+/** Writes the labels of a point whose attributes are the array at `at`, and its resource's; returns behind it. */
+export function writeLabels(at: usize, isHistogram: bool): usize {
+  const start = out;
+  const end = usualLabels(at, isHistogram);
+  if (end != 0) return end;
+  setOut(start);
+  const close = skip(at, 0);
+  setOut(start + labels(at, <u32>(close - at), isHistogram, start, MOST_LINE_BYTES / 2));
+  return close;
+}
+
+/** 0 where the host has to make them. */
+function usualLabels(at: usize, isHistogram: bool): usize {
+  let count: u32 = 0;
+  pointMark++;
+  putText(headAt, headLength);
+  let needsComma = headLength != 0;
+  at = open(at, OPEN_ARRAY);
+  if (load<u8>(at) == CLOSE_ARRAY) return resourceLabels <= MOST_LABELS ? at + 1 : 0;
+  while (true) {
+    if (load<u64>(at) != KEY_OPENS || count == MOST_LABELS) return 0;
+    const key = keyAt(at + 8, count);
+    if (key == 0) return 0;
+    at += 8 + keyLength(key);
+    const answer = answerAt(key);
+    const id = load<u32>(answer);
+    if (
+      id == 0 ||
+      (isHistogram && id == LE) ||
+      load<u32>(RESOURCE_MARKS + 4 * id) == resourceMark ||
+      load<u32>(POINT_MARKS + 4 * id) == pointMark
+    )
+      return 0;
+    store<u32>(POINT_MARKS + 4 * id, pointMark);
+    count++;
+    const before = out;
+    if (needsComma) put(COMMA);
+    putText(answer + 4, answerLength(key) - 4);
+    const opened = out;
+    at = writeValue(at);
+    if (at == 0) return 0;
+    // An empty label is an absent one.
+    if (out == opened) setOut(before);
+    else {
+      put(QUOTE);
+      needsComma = true;
+    }
+    if (load<u16>(at) != CLOSES) return 0;
+    const byte = load<u8>(at + 2);
+    at += 3;
+    if (byte == CLOSE_ARRAY) break;
+    if (byte != COMMA) return 0;
+  }
+  return resourceLabels + count <= MOST_LABELS ? at : 0;
+}
+
+/** The entry of the key at `at`, behind its quote; 0 for one with an escape. */
+function keyAt(at: usize, place: u32): usize {
+  const slot = PREDICTED + 4 * place;
+  const expected: usize = load<u32>(slot);
+  if (expected != 0 && startsWithKey(expected, at, inputEnd) && load<u8>(at + keyLength(expected)) == QUOTE) return expected;
+  const stop = stringStop(at);
+  if (load<u8>(stop) != QUOTE) return 0;
+  const entry = find(KEY, at, <u32>(stop - at));
+  store<u32>(slot, <u32>entry);
+  return entry;
+}
+
+/** From the quote behind a key to the end of its value's text, which it writes, escaped for a label; 0 for what the host has to make. */
+function writeValue(at: usize): usize {
+  const block = v128.load(at);
+  if (v128.all_true<u8>(i8x16.eq(block, STRING_OPENS)) && load<u64>(at + 16) == STRING_GOES_ON && load<u16>(at + 24) == COLON_QUOTE) {
+    return writeString(at + 26);
+  }
+  // `alue":"`
+  if (v128.all_true<u8>(i8x16.eq(block, INT_OPENS)) && (load<u64>(at + 16) & 0x00ffffffffffffff) == 0x223a2265756c61) {
+    const digits = at + 23;
+    let end = load<u8>(digits) == 0x2d ? digits + 1 : digits;
+    const whole = end;
+    while (isDigit(load<u8>(end))) end++;
+    const isPlain = end - whole == 1 ? load<u8>(whole) != 0x30 || whole == digits : load<u8>(whole) != 0x30;
+    if (end == whole || end - whole > 15 || !isPlain || load<u8>(end) != QUOTE) return 0;
+    putText(digits, <u32>(end - digits));
+    return end + 1;
+  }
+  // `Value":`
+  if (v128.all_true<u8>(i8x16.eq(block, BOOL_OPENS)) && (load<u64>(at + 16) & 0x00ffffffffffffff) == 0x3a2265756c6156) {
+    const truth = at + 23;
+    const length: u32 = load<u32>(truth) == 0x65757274 ? 4 : load<u8>(truth) == 0x66 && load<u32>(truth + 1) == 0x65736c61 ? 5 : 0;
+    if (length == 0) return 0;
+    putText(truth, length);
+    return truth + length;
+  }
+  return 0;
+}
+
+/** From behind a string's quote to behind its end. What JSON escapes as labels do stays as it is. */
+function writeString(start: usize): usize {
+  let at = start;
+  while (true) {
+    const block = v128.load(at);
+    v128.store(out, block);
+    const ends = v128.or(i8x16.eq(block, i8x16.splat(QUOTE)), i8x16.eq(block, i8x16.splat(BACKSLASH)));
+    const mask = i8x16.bitmask(v128.or(ends, i8x16.lt_u(block, i8x16.splat(0x20))));
+    if (mask == 0) {
+      at += 16;
+      setOut(out + 16);
+      if (at - start > MOST_VALUE_BYTES) return 0;
+      continue;
+    }
+    const length = ctz(mask);
+    at += length;
+    setOut(out + length);
+    if (at - start > MOST_VALUE_BYTES) return 0;
+    const byte = load<u8>(at);
+    if (byte == QUOTE) return at + 1;
+    if (byte != BACKSLASH) return 0;
+    const next = load<u8>(at + 1);
+    if (next == QUOTE || next == BACKSLASH || next == 0x6e) {
+      store<u16>(out, load<u16>(at));
+      setOut(out + 2);
+      at += 2;
+    } else {
+      const code = escapedCode(at);
+      // Spelled by its number.
+      if (code == 0x22 || code == 0x5c || code == 0x0a) return 0;
+      at = escape(at, out);
+      setOut(escapedTo);
+    }
+  }
+}

@@ -1,0 +1,40 @@
+// Where things are in the kernel's memory. Invariants: nothing is allocated; the order is tables, text, dictionary, input, guard; a byte of
+// the document is read only where the input or its guard is, because a byte of the guard (0) ends whatever reads it.
+
+/** Zeros behind the input: more than any one step reads ahead. */
+export const GUARD: u32 = 64;
+
+const BASE: usize = (__heap_base + 63) & ~63;
+/** Of the dictionary: addresses of entries. */
+export const SLOT_COUNT: u32 = 4096;
+export const SLOTS: usize = BASE;
+/** Of sums, by their names: whether the last one of that name was monotonic. */
+export const GUESS_COUNT: u32 = 1024;
+export const GUESSES: usize = SLOTS + 16384;
+/** By a label's number: the resource, and the point, that had it last. */
+export const MOST_LABEL_IDS: u32 = 4096;
+export const RESOURCE_MARKS: usize = GUESSES + 1024;
+export const POINT_MARKS: usize = RESOURCE_MARKS + 16384;
+/** The keys of the last point's attributes, by their place. */
+export const MOST_PREDICTED: u32 = 64;
+export const PREDICTED: usize = POINT_MARKS + 16384;
+/** A metric's name and unit. */
+export const MOST_NAME_BYTES: u32 = 2048;
+export const NAME: usize = PREDICTED + 256;
+/** A number that the host wrote. */
+export const NUMBER_BYTES: u32 = 64;
+export const NUMBERS: usize = NAME + 2 * MOST_NAME_BYTES;
+/** Running sums of a histogram's counts, 64 bits each. */
+export const MOST_BUCKETS: u32 = 512;
+export const SUMS: usize = NUMBERS + 2 * NUMBER_BYTES;
+/** More than one line takes, and more than all labels of a point. */
+export const MOST_LINE_BYTES: u32 = 96 * 1024;
+/** The labels of a histogram's point. */
+export const PLACE: usize = SUMS + 8 * MOST_BUCKETS;
+/** Lines, until the host takes them. */
+export const OUT: usize = PLACE + MOST_LINE_BYTES;
+export const OUT_FULL: usize = OUT + MOST_LINE_BYTES;
+/** What is remembered from one document to the next. */
+export const DICTIONARY: usize = OUT_FULL + MOST_LINE_BYTES;
+export const DICTIONARY_END: usize = DICTIONARY + 1024 * 1024;
+export const INPUT: usize = DICTIONARY_END;

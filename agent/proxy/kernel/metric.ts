@@ -1,0 +1,176 @@
+// One metric: its name and unit, then its points, each a line or more. Invariants: name and unit stand before the points, or the metric is
+// the host's; a sum says behind its points what it is, so its name is a guess until then, and written again where the guess was wrong.
+import { refuse, TOO_LARGE, UNUSUAL } from "../../common/kernel/bytes";
+import {
+  CLOSE_ARRAY,
+  CLOSE_OBJECT,
+  name,
+  nameAt,
+  nameLength,
+  next,
+  once,
+  open,
+  OPEN_ARRAY,
+  OPEN_OBJECT,
+  QUOTE,
+  skip,
+  stringStop,
+} from "../../common/kernel/json";
+import { answerAt, answerLength, COUNTER_NAME, find, GAUGE_NAME, OTHER_NAME } from "./dictionary";
+import { histogramPoint } from "./histogram";
+import { GUESS_COUNT, GUESSES, MOST_NAME_BYTES, NAME } from "./memory";
+import {
+  isAggregationTemporality,
+  isDataPoints,
+  isExponentialHistogram,
+  isGauge,
+  isHistogram,
+  isIsMonotonic,
+  isName,
+  isSum,
+  isSummary,
+  isUnit,
+} from "./names";
+import { cutTo, textBytes } from "./output";
+import { lastTimeAt, lastTimeLength, numberPoint, setLastTime } from "./points";
+
+const GAUGE: u32 = 8;
+const SUM: u32 = 16;
+const HISTOGRAM: u32 = 32;
+const KINDS: u32 = GAUGE | SUM | HISTOGRAM;
+
+/** Of the metric: name, 0xff, unit. */
+let keyLength: u32 = 0;
+let points: u32 = 0;
+
+export function metric(at: usize): usize {
+  let seen: u32 = 0;
+  let textAt: usize = 0;
+  let textLength: u32 = 0;
+  let unitAt: usize = 0;
+  let unitLength: u32 = 0;
+  for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
+    at = name(at);
+    if (isName(nameAt, nameLength)) {
+      seen = once(seen, 1);
+      const end = plainString(at);
+      textAt = at + 1;
+      textLength = <u32>(end - textAt - 1);
+      at = end;
+    } else if (isUnit(nameAt, nameLength)) {
+      seen = once(seen, 2);
+      const end = plainString(at);
+      unitAt = at + 1;
+      unitLength = <u32>(end - unitAt - 1);
+      at = end;
+    } else {
+      const kind = kindOf();
+      if (kind == 0) {
+        at = skip(at, 0);
+        continue;
+      }
+      if ((seen & 1) == 0 || seen & KINDS) refuse(UNUSUAL);
+      // Nothing that belongs before may come behind.
+      seen |= kind | 2;
+      makeKey(textAt, textLength, unitAt, unitLength);
+      at = kind == SUM ? sum(at) : data(at, kind, kind == GAUGE ? GAUGE_NAME : OTHER_NAME);
+    }
+  }
+  return at + 1;
+}
+
+function kindOf(): u32 {
+  if (isGauge(nameAt, nameLength)) return GAUGE;
+  if (isSum(nameAt, nameLength)) return SUM;
+  if (isHistogram(nameAt, nameLength)) return HISTOGRAM;
+  if (isSummary(nameAt, nameLength) || isExponentialHistogram(nameAt, nameLength)) refuse(UNUSUAL);
+  return 0;
+}
+
+/** A string without escapes; returns behind it. */
+function plainString(at: usize): usize {
+  if (load<u8>(at) != QUOTE) refuse(UNUSUAL);
+  const end = stringStop(at + 1);
+  if (load<u8>(end) != QUOTE) refuse(UNUSUAL);
+  return end + 1;
+}
+
+function makeKey(textAt: usize, textLength: u32, unitAt: usize, unitLength: u32): void {
+  if (textLength > MOST_NAME_BYTES || unitLength >= MOST_NAME_BYTES) refuse(TOO_LARGE);
+  memory.copy(NAME, textAt, textLength);
+  store<u8>(NAME + textLength, 0xff);
+  memory.copy(NAME + textLength + 1, unitAt, unitLength);
+  keyLength = textLength + 1 + unitLength;
+}
+
+function sum(at: usize): usize {
+  const guess = GUESSES + (guessHash() & (GUESS_COUNT - 1));
+  const start = textBytes();
+  const timeAt = lastTimeAt;
+  const timeLength = lastTimeLength;
+  // 0: monotonic, as most are.
+  const guessed = load<u8>(guess) == 0;
+  let end = data(at, SUM, guessed ? COUNTER_NAME : OTHER_NAME);
+  if (points == 0 || isMonotonic == guessed) return end;
+  store<u8>(guess, u8(guessed));
+  cutTo(start);
+  setLastTime(timeAt, timeLength);
+  end = data(at, SUM, guessed ? OTHER_NAME : COUNTER_NAME);
+  return end;
+}
+
+function guessHash(): u32 {
+  let hash: u32 = keyLength;
+  for (let index: u32 = 0; index < keyLength; index++) hash = hash * 31 + load<u8>(NAME + index);
+  return hash ^ (hash >> 16);
+}
+
+let isMonotonic: bool = false;
+
+/** The message of a gauge, sum or histogram. */
+function data(at: usize, kind: u32, nameKind: u32): usize {
+  let seen: u32 = 0;
+  let isCumulative = false;
+  isMonotonic = false;
+  points = 0;
+  for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
+    at = name(at);
+    if (isDataPoints(nameAt, nameLength)) {
+      seen = once(seen, 1);
+      at = dataPoints(at, kind, nameKind);
+    } else if (isAggregationTemporality(nameAt, nameLength)) {
+      seen = once(seen, 2);
+      isCumulative = isTwo(at);
+      at = skip(at, 0);
+    } else if (isIsMonotonic(nameAt, nameLength)) {
+      seen = once(seen, 4);
+      const byte = load<u8>(at);
+      if (byte != 0x74 && byte != 0x66) refuse(UNUSUAL);
+      isMonotonic = byte == 0x74;
+      at = skip(at, 0);
+    } else at = skip(at, 0);
+  }
+  if (points != 0 && kind != GAUGE && !isCumulative) refuse(UNUSUAL);
+  return at + 1;
+}
+
+/** 2 as it stands, which is CUMULATIVE. */
+function isTwo(at: usize): bool {
+  const behind = load<u8>(at + 1);
+  return load<u8>(at) == 0x32 && (behind == 0x2c || behind == 0x7d);
+}
+
+function dataPoints(at: usize, kind: u32, nameKind: u32): usize {
+  at = open(at, OPEN_ARRAY);
+  if (load<u8>(at) == CLOSE_ARRAY) return at + 1;
+  const entry = find(nameKind, NAME, keyLength);
+  const text = answerAt(entry);
+  const length = answerLength(entry);
+  // No name can be made of it.
+  if (length == 0) refuse(UNUSUAL);
+  for (; load<u8>(at) != CLOSE_ARRAY; at = next(at, CLOSE_ARRAY)) {
+    points++;
+    at = kind == HISTOGRAM ? histogramPoint(at, text, length) : numberPoint(at, text, length);
+  }
+  return at + 1;
+}

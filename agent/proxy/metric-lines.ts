@@ -1,0 +1,72 @@
+// One metric's points as lines: which kind they are, under which name, and who writes them. Invariant: what cannot be kept is counted by
+// reason.
+import { BoundsText } from "./histogram-buckets.ts";
+import { isCumulative, isDelta, type Metric, type Point } from "./otlp-metrics.ts";
+import { metricName, type NamedAs } from "./prometheus-names.ts";
+import type { OnDrop, SeriesWriter } from "./series-writer.ts";
+
+const LONGEST_METRIC_NAME = 240;
+/** A name is worked out once; forgotten all at once when applications make up names without end. */
+const MOST_KEPT_NAMES = 20_000;
+
+/** Points of a metric, and what writes some of them. */
+export interface Writing {
+  readonly points: readonly Point[];
+  readonly write: (some: readonly Point[]) => void;
+}
+
+export class MetricLines {
+  readonly #names: Record<NamedAs, Map<string, { unit: string; result: string }>> = {
+    counter: new Map(),
+    gauge: new Map(),
+    other: new Map(),
+  };
+  readonly #drop: OnDrop;
+
+  /** `onDrop` is told of points left out. */
+  constructor(onDrop: OnDrop) {
+    this.#drop = onDrop;
+  }
+
+  /** Undefined when the points cannot be kept, or there are none. */
+  writing(metric: Metric, writer: SeriesWriter): Writing | undefined {
+    const { gauge, sum, histogram, exponentialHistogram, summary } = metric;
+    const points: readonly Point[] = (gauge ?? sum ?? histogram ?? exponentialHistogram ?? summary)?.dataPoints ?? [];
+    if (points.length === 0) return undefined;
+    const temporality = (sum ?? histogram ?? exponentialHistogram)?.aggregationTemporality;
+    if (!gauge && !summary && !isCumulative(temporality)) {
+      this.#drop(isDelta(temporality) ? "delta" : "unspecified_temporality", points.length);
+      return undefined;
+    }
+    const name = this.#name(metric, gauge ? "gauge" : sum?.isMonotonic ? "counter" : "other");
+    if (!isUsable(name)) {
+      this.#drop("unusable_name", points.length);
+      return undefined;
+    }
+    if (gauge ?? sum) return { points, write: (some) => writer.numbers(name, some) };
+    if (summary) return { points, write: (some) => writer.summaries(name, some) };
+    if (exponentialHistogram) return { points, write: (some) => writer.exponentialHistograms(name, some) };
+    const bounds = new BoundsText();
+    return { points, write: (some) => writer.histograms(name, some, bounds) };
+  }
+
+  #name({ name = "", unit = "" }: Metric, namedAs: NamedAs): string {
+    const names = this.#names[namedAs];
+    const known = names.get(name);
+    if (known?.unit === unit) return known.result;
+    if (names.size >= MOST_KEPT_NAMES) names.clear();
+    const result = metricName(name, unit, namedAs);
+    names.set(name, { unit, result });
+    return result;
+  }
+}
+
+/** The metric's name as text, "" when it has none that the store takes. */
+export function usableName(name: string, unit: string, namedAs: NamedAs): string {
+  const result = metricName(name, unit, namedAs);
+  return isUsable(result) ? result : "";
+}
+
+function isUsable(name: string): boolean {
+  return name !== "" && name.length <= LONGEST_METRIC_NAME;
+}
