@@ -45,8 +45,8 @@ const [heartbeatS, bodyS, rotationS] = [values["heartbeat-s"], values["body-s"],
 const RECORDS = 10;
 /** Hosts that are removed, each of another organisation: beside those that send all the time. */
 const REMOVED = 3;
-/** Each key has sent once, and V8 has compiled what is hot. */
-const WARM_UP_MS = heartbeatS * 1000;
+/** Each key has been at each replica once, and V8 has compiled what is hot. */
+const WARM_UP_MS = heartbeatS * 1000 * (values.postgres ? Number(values.replicas) : 1);
 const COUNTED = ["--import", "./test/bench/fleet/count-statements.ts", "backend/main.ts", "serve"];
 
 const JSON_BODY = { "content-type": "application/json" };

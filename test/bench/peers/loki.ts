@@ -5,10 +5,11 @@ import { once } from "node:events";
 import { mkdirSync, openSync } from "node:fs";
 import { join } from "node:path";
 import { toolPath } from "../../../hack/fetch-tools.ts";
-import { call, eventually, freePorts, readIfThere } from "../../fixtures/processes.ts";
+import { eventually, freePorts, readIfThere } from "../../fixtures/processes.ts";
 
 export const LOKI_PATH = "/otlp/v1/logs";
 const READY_WITHIN_MS = 120_000;
+const QUERY_WITHIN_MS = 60_000;
 /** Of the service that all records of otlp-load.ts are of. */
 const COUNT = 'sum(count_over_time({service_name="checkout"}[1h]))';
 
@@ -50,8 +51,10 @@ export async function startLoki(folder: string): Promise<Loki> {
 }
 
 async function count(url: string): Promise<number> {
-  const { status, json, text } = await call("GET", `${url}/loki/api/v1/query?${new URLSearchParams({ query: COUNT }).toString()}`);
-  if (status !== 200) throw new Error(`Loki's query: ${status} ${text}`);
-  const [found] = json.data.result as { value: [number, string] }[];
+  const query = new URLSearchParams({ query: COUNT }).toString();
+  const answer = await fetch(`${url}/loki/api/v1/query?${query}`, { signal: AbortSignal.timeout(QUERY_WITHIN_MS) });
+  if (!answer.ok) throw new Error(`Loki's query: ${answer.status} ${await answer.text()}`);
+  const { data } = (await answer.json()) as { data: { result: { value: [number, string] }[] } };
+  const [found] = data.result;
   return Number(found?.value[1] ?? 0);
 }
