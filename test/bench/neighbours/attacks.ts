@@ -3,6 +3,7 @@ import { inventedNodes, nobodysPasswords } from "./accounts.ts";
 import type { Attack } from "./attack.ts";
 import { amplified, denseJson } from "./bodies.ts";
 import { unauthenticated } from "./connections.ts";
+import { millionValues, unreadTails, wholeRetentionRegex } from "./expensive.ts";
 import { heartbeatFlood, mintedCredentials, ruleChurn } from "./more-accounts.ts";
 import { bombs, deepAndWide, drippingBodies, largestBodies, logFlood, newSeries, wideDays } from "./more-bodies.ts";
 import { allConnections, loginFlood, pipelined, silentConnections } from "./more-connections.ts";
@@ -40,6 +41,9 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
   "minted-credentials": mintedCredentials,
   "heartbeat-flood": heartbeatFlood,
   "rule-churn": ruleChurn,
+  "whole-retention-regex": wholeRetentionRegex,
+  "million-values": millionValues,
+  "unread-tails": unreadTails,
 };
 
 export const FIRST_ATTACKS: readonly string[] = Object.entries(ATTACKS)

@@ -9,16 +9,16 @@ const LABELS = 100;
 const UNREAD_MS = 60_000;
 const UNREAD_EVERY = 20;
 
-async function store(attacker: Attacker, resource: string, records: string): Promise<void> {
+export async function store(attacker: Attacker, resource: string, records: string): Promise<void> {
   const text = `{"resourceLogs":[{"resource":{"attributes":[${resource}]},"scopeLogs":[{"logRecords":[${records}]}]}]}`;
   const body = await zipped(Buffer.from(text), { level: 1 });
   await attacker.call({ method: "POST", path: LOGS, key: attacker.target.apiKey, body, headers: { "content-encoding": "gzip" } });
 }
 
-const attribute = (key: string, value: string): string => `{"key":"${key}","value":{"stringValue":"${value}"}}`;
-const record = (index: number, message: string): string =>
+export const attribute = (key: string, value: string): string => `{"key":"${key}","value":{"stringValue":"${value}"}}`;
+export const record = (index: number, message: string): string =>
   `{"timeUnixNano":"${Date.now()}${String(index).padStart(6, "0")}","body":{"stringValue":"${message}"}}`;
-const hoursAgo = (hours: number): string => new Date(Date.now() - hours * 3_600_000).toISOString();
+export const hoursAgo = (hours: number): string => new Date(Date.now() - hours * 3_600_000).toISOString();
 
 async function storeLarge(attacker: Attacker): Promise<void> {
   const text = "x".repeat(500_000);
