@@ -17,6 +17,8 @@ import { outsideOf } from "./data-dir/outside.ts";
 import { loadSecrets } from "./data-dir/secrets.ts";
 import { forwardAlerting } from "./alerting/forward.ts";
 import { startAlerting } from "./alerting/start.ts";
+import { registerAuditRoutes } from "./audit/routes.ts";
+import { AuditTrail } from "./audit/trail.ts";
 import { createSignedGuard } from "./auth/signed-requests.ts";
 import { freeHeapAfterStart } from "./engines/free-heap.ts";
 import { KeyCache } from "./enrolment/key-cache.ts";
@@ -43,6 +45,9 @@ import { loggable, type ListenAddress } from "./settings.ts";
 import { registerSsoRoutes } from "./sso/routes.ts";
 import { cannotListen } from "./startup-error.ts";
 import { openStores, type Opening, type Stores } from "./stores.ts";
+import { UsageCounter } from "./usage/counter.ts";
+import { OrgLimits } from "./usage/limits.ts";
+import { registerUsageRoutes } from "./usage/routes.ts";
 import type { Telemetry } from "./telemetry.ts";
 import { registerTraceRoutes } from "./traces/routes.ts";
 
@@ -52,6 +57,7 @@ interface Running extends Opening, Stores {
   readonly sessions: Sessions;
   readonly browserSessions: BrowserSessions;
   readonly signing: SigningSecrets;
+  readonly trail: AuditTrail;
   readonly readTokens: ReadTokens;
   readonly guards: Guards;
 }
@@ -94,10 +100,11 @@ async function open(given: Omit<Opening, "masterKeys" | "ownMetrics">): Promise<
   const signing = { jwtSecret, jwtPreviousSecret };
   const sessions = new Sessions({ ...signing, db, ttlMs: settings.jwtTtlMs });
   const readTokens = new ReadTokens({ ...signing, db });
+  const trail = given.stack.use(new AuditTrail({ db: stores.database.tables(), log: given.log }));
   const browserSessions = new BrowserSessions({ ...signing, db, sessions });
   const keyCache = new KeyCache(stores.database.tables(), masterKeys);
   const guards = { signed: createSignedGuard({ keys: keyCache }), ...createUserGuards({ sessions, browserSessions, readTokens }) };
-  return { ...opening, ...stores, keyCache, sessions, browserSessions, signing, readTokens, guards };
+  return { ...opening, ...stores, keyCache, sessions, browserSessions, signing, trail, readTokens, guards };
 }
 
 /** Of the engines of this DATA_DIR; none where all are outside. */
@@ -132,7 +139,12 @@ async function openApi(
   const { settings, log, stack, ownMetrics, guards, metrics, stopping } = running;
   tellMissingKernels(log);
   const decoder = stack.use(openOtlpDecoder());
+  const usage = stack.use(new UsageCounter({ db: running.database.tables(), log }));
+  const defaults = { bytesPerSecond: settings.quotaBytesPerSecond, recordsPerSecond: settings.quotaRecordsPerSecond };
+  const limits = new OrgLimits({ db: running.database.tables(), defaults });
+  await limits.refresh();
   const app = await createApp({ ...appOptions(running), openApiTitle: "AtherOps telemetry API" });
+  app.decorate("auditTrail", running.trail);
   registerIngestRoutes(app, {
     guards,
     ownMetrics,
@@ -140,10 +152,13 @@ async function openApi(
     logs: createOtlpIngest({ signal: "logs", store: logStore, decoder, retentionDays: settings.logsRetentionDays }),
     traces: createOtlpIngest({ signal: "traces", store: spanStore, decoder, retentionDays: settings.tracesRetentionDays }),
     memoryBytes: settings.ingestMemoryBytes,
-    quota: { bytesPerSecond: settings.quotaBytesPerSecond, recordsPerSecond: settings.quotaRecordsPerSecond },
+    limitsOf: (orgId) => limits.of(orgId),
+    usage,
     draining: () => stopping.aborted,
   });
   registerAccounts(app, running);
+  registerUsageRoutes(app, { db: running.database.tables(), limits, guards });
+  registerAuditRoutes(app, { db: running.database.tables(), guards });
   registerEnrolmentRoutes(app, { db: running.database.tables(), masterKeys: running.masterKeys, keys: running.keyCache, guards });
   const answers = new Answers();
   ownMetrics.gauge("query_answers_held_bytes", () => answers.heldBytes);
@@ -184,6 +199,7 @@ async function openAlerting(running: Running): Promise<FastifyInstance> {
     }),
   );
   const app = await createApp({ ...appOptions(running), openApiTitle: "AtherOps alerting API" });
+  app.decorate("auditTrail", running.trail);
   alerting.addRoutes(app, guards);
   running.ownMetrics.gauge("evaluator_in_step", () => Number(alerting.inStep));
   await listen(running, app, settings.alerting, "alerting");

@@ -2,6 +2,7 @@
 // listen. Invariant: the same routes as `serve` adds; test/contract/matrix.test.ts holds a running backend against these documents.
 import type { FastifyInstance } from "fastify";
 import { registerAccountRoutes } from "../backend/accounts/routes.ts";
+import { registerAuditRoutes } from "../backend/audit/routes.ts";
 import { forwardAlerting } from "../backend/alerting/forward.ts";
 import { registerRuleRoutes } from "../backend/alerting/routes.ts";
 import { registerEnrolmentRoutes } from "../backend/enrolment/routes.ts";
@@ -13,6 +14,7 @@ import { registerMetricsRoutes } from "../backend/metrics/routes.ts";
 import { createLog } from "../backend/observability/log.ts";
 import { createOwnMetrics } from "../backend/observability/own-metrics.ts";
 import { registerSsoRoutes } from "../backend/sso/routes.ts";
+import { registerUsageRoutes } from "../backend/usage/routes.ts";
 import { registerTraceRoutes } from "../backend/traces/routes.ts";
 
 /** The page of each service: path → text, pretty-printed, paths in order. */
@@ -26,9 +28,11 @@ const guards = { user: () => nobody, reader: () => nobody, signed: () => nobody 
 async function apiRoutes(): Promise<FastifyInstance> {
   const app = await createApp({ log: createLog("silent"), openApiTitle: "AtherOps telemetry API" });
   // No handler ever runs, so that none misses its store.
-  const parts = { guards, ownMetrics: createOwnMetrics({ defaults: false }), quota: {}, memoryBytes: 0 } as never;
+  const parts = { guards, ownMetrics: createOwnMetrics({ defaults: false }), memoryBytes: 0 } as never;
   registerIngestRoutes(app, parts);
   registerAccountRoutes(app, parts);
+  registerUsageRoutes(app, parts);
+  registerAuditRoutes(app, parts);
   registerSsoRoutes(app, { signing: { jwtSecret: Buffer.alloc(32) } } as never);
   registerEnrolmentRoutes(app, parts);
   registerLogRoutes(app, parts);

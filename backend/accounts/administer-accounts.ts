@@ -59,7 +59,7 @@ export function registerAccountAdministration(app: FastifyInstance, deps: Accoun
       const passwordHash = await hashTurns.run(request, reply, () => hashPassword(password));
       const row = { org_id: org.id, email, role: "admin" as const, password_hash: passwordHash };
       const created = await insertUser(db, row, new Date(now()));
-      audit(request, "org.add_admin", { to_org_id: org.id, user_id: created.id, email: created.email });
+      audit(request, "org.add_admin", { to_org_id: org.id, user_id: created.id, email: created.email }, org.id);
       return await reply.code(201).send(shown(created));
     },
   );
@@ -83,7 +83,7 @@ export function registerAccountAdministration(app: FastifyInstance, deps: Accoun
       return locked;
     });
     sessions.forget(removed.id);
-    audit(request, "account.delete", { of_org_id: removed.org_id, user_id: removed.id, email: removed.email });
+    audit(request, "account.delete", { of_org_id: removed.org_id, user_id: removed.id, email: removed.email }, removed.org_id);
     return await reply.code(204).send();
   });
 }

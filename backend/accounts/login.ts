@@ -73,25 +73,24 @@ export function registerLogin(app: FastifyInstance, deps: AccountDeps & { isOnly
       throw new ApiError("login_backoff", "too many failed logins from here for this account: wait", { retryAfterS: waitMs / 1000 });
     }
     let outcome: "right" | "wrong" | "undecided" = "undecided";
+    let known: UserRow | undefined;
     try {
-      const user = await authenticated(request, reply, email);
-      outcome = user ? "right" : "wrong";
-      if (user) {
-        audit(request, "login", { user_id: user.id, org_id: user.org_id, email: user.email });
-        return user;
-      }
+      known = await findUserByEmail(deps.db, email);
+      outcome = (await isRight(request, reply, known)) ? "right" : "wrong";
     } finally {
       backoff.end(email, request.ip, outcome);
     }
-    audit(request, "login.failed", { email });
+    if (known && outcome === "right") {
+      audit(request, "login", { user_id: known.id, org_id: known.org_id, email: known.email });
+      return known;
+    }
+    audit(request, "login.failed", { email }, known?.org_id);
     throw new ApiError("invalid_credentials", deps.isOnlyFirst ? ONLY_FIRST : "unknown e-mail or wrong password");
   }
 
-  async function authenticated(request: LoginRequest, reply: FastifyReply, email: string): Promise<UserRow | undefined> {
-    const user = await findUserByEmail(deps.db, email);
+  async function isRight(request: LoginRequest, reply: FastifyReply, user: UserRow | undefined): Promise<boolean> {
     const hash = user?.password_hash === NO_PASSWORD ? undefined : user?.password_hash;
     const matches = await deps.hashTurns.run(request, reply, () => passwordMatches(hash, request.body.password));
-    if (!matches || !user || (deps.isOnlyFirst && !(await isFirstOperator(deps.db, user)))) return undefined;
-    return user;
+    return matches && user !== undefined && (!deps.isOnlyFirst || (await isFirstOperator(deps.db, user)));
   }
 }

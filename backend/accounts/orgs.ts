@@ -1,9 +1,12 @@
 // GET and POST /api/orgs: an operator sees and creates organisations, each with its first administrator.
 import type { FastifyInstance } from "fastify";
+import { sql } from "kysely";
 import { audit } from "../auth/audit-log.ts";
+import { CURSOR_QUERY, type CursorQuery, cutPage, momentIn, readCursor } from "../http/list-page.ts";
 import { nameSchema, TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "./password.ts";
 import type { AccountDeps } from "./deps.ts";
+import { MOST_OF_A_KIND } from "./room.ts";
 import { EMAIL_SCHEMA, insertOrg, insertUser, requireFreeEmail, requireFreeName } from "./table.ts";
 
 const org = {
@@ -34,9 +37,11 @@ const createSchema = {
 } as const;
 
 const listSchema = {
-  summary: "All organisations",
+  summary: "All organisations, the oldest first",
+  description: `In pages of ${MOST_OF_A_KIND}: the header Link names the next one.`,
   tags: ["accounts"],
   security: [{ session: [] }],
+  querystring: CURSOR_QUERY,
   response: { 200: { type: "array", items: org } },
 } as const;
 
@@ -45,12 +50,23 @@ interface NewOrg {
   admin: { email: string; password: string };
 }
 
-export function registerOrgRoutes(app: FastifyInstance, { db, guards, hashTurns, now = Date.now }: AccountDeps): void {
+export function registerOrgRoutes(
+  app: FastifyInstance,
+  { db, guards, hashTurns, now = Date.now, pageRows = MOST_OF_A_KIND }: AccountDeps,
+): void {
   const onRequest = guards.user("operator");
 
-  app.get("/api/orgs", { schema: listSchema, onRequest }, async () => {
-    const rows = await db.selectFrom("orgs").selectAll().orderBy("created_at").orderBy("id").execute();
-    return rows.map((row) => ({ org_id: row.id, name: row.name, created_at: row.created_at.toISOString() }));
+  app.get<CursorQuery>("/api/orgs", { schema: listSchema, onRequest }, async (request, reply) => {
+    const [at, id] = readCursor(request, 2) ?? [];
+    let query = db.selectFrom("orgs").selectAll();
+    if (at !== undefined && id !== undefined) query = query.where(sql<boolean>`(created_at, id) > (${momentIn(at)}, ${id})`);
+    const rows = await query
+      .orderBy("created_at")
+      .orderBy("id")
+      .limit(pageRows + 1)
+      .execute();
+    const page = cutPage([request, reply], rows, pageRows, (row) => [row.created_at.toISOString(), row.id]);
+    return page.map((row) => ({ org_id: row.id, name: row.name, created_at: row.created_at.toISOString() }));
   });
 
   app.post<{ Body: NewOrg }>("/api/orgs", { schema: createSchema, onRequest }, async (request, reply) => {
@@ -63,7 +79,7 @@ export function registerOrgRoutes(app: FastifyInstance, { db, guards, hashTurns,
       const user = { org_id: row.id, email: admin.email, password_hash: passwordHash, role: "admin" as const };
       return { row, user: await insertUser(trx, user, new Date(now())) };
     });
-    audit(request, "org.create", { created_org_id: created.row.id, name, admin_user_id: created.user.id });
+    audit(request, "org.create", { created_org_id: created.row.id, name, admin_user_id: created.user.id }, created.row.id);
     return await reply.code(201).send({ org_id: created.row.id, name, created_at: created.row.created_at.toISOString() });
   });
 }

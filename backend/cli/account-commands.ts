@@ -2,6 +2,7 @@
 import { Argument, Option, type Command } from "commander";
 import { readPassword } from "./password-input.ts";
 import { Problem } from "./cli-error.ts";
+import { orgOf } from "./organisation-commands.ts";
 import type { Console } from "./output.ts";
 
 const ROLES = ["viewer", "admin", "operator"];
@@ -23,7 +24,7 @@ function addOrgs(program: Command, console: Console): void {
   orgs
     .command("list", { isDefault: true })
     .description("all organisations")
-    .action(async () => console.print(await console.client().call("GET", "/api/orgs"), ["name", "org_id", "created_at"]));
+    .action(async () => console.print(await console.client().all("/api/orgs"), ["name", "org_id", "created_at"]));
   orgs
     .command("create <name>")
     .description("create an organisation with its first administrator, whose password is asked for or read from a pipe")
@@ -43,9 +44,7 @@ function addOrgs(program: Command, console: Console): void {
     .command("add-admin <organisation> <email>")
     .description("add an administrator to any organisation (by name or id), whose password is asked for or read from a pipe")
     .action(async (organisation: string, email: string) => {
-      const all = await console.client().call<{ org_id: string; name: string }[]>("GET", "/api/orgs");
-      const org = all.find(({ org_id, name }) => org_id === organisation || name === organisation);
-      if (!org) throw new Problem(`there is no organisation ${organisation}: \`atherops orgs\` lists them`);
+      const org = await orgOf(console, organisation);
       const password = await readPassword(`Password of ${email}: `, console.world);
       const made = await console.client().call<User>("POST", `/api/orgs/${org.org_id}/admins`, { body: { email, password } });
       console.result(made.user_id, `${made.email} administers ${org.name} now`, made);

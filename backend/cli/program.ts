@@ -6,6 +6,7 @@ import { addAccountCommands } from "./account-commands.ts";
 import { type Console, consoleOf, type GlobalOptions } from "./output.ts";
 import { addEnrolmentCommands } from "./enrolment-commands.ts";
 import { readPassword } from "./password-input.ts";
+import { addOrganisationCommands } from "./organisation-commands.ts";
 import { addReadTokenCommands } from "./read-token-commands.ts";
 import { Problem } from "./cli-error.ts";
 import { addQueryCommands } from "./query-commands.ts";
@@ -24,6 +25,8 @@ Examples:
   atherops trace 5b8aa5a2d2c872e8321cf37308d69df2  its spans as a waterfall
   atherops metrics 'sum(system_memory_usage_bytes)' --since 1h
   atherops keys create ci-loader                  a key for sending telemetry without an agent
+  atherops usage --days 7                         what was stored, by day and signal
+  atherops audit --action login.failed            who tried to log in
   atherops read-tokens create grafana             a token for Grafana, and what to enter there
 
 The password is asked for, or read from a pipe or from the file that ATHEROPS_PASSWORD_FILE names; never from an argument.
@@ -65,6 +68,7 @@ function buildProgram(world: World): Command {
   addAccountCommands(program, console);
   addEnrolmentCommands(program, console);
   addReadTokenCommands(program, console);
+  addOrganisationCommands(program, console);
   addQueryCommands(program, console);
   for (const command of descendants(program)) command.exitOverride().copyInheritedSettings(program);
   return program;

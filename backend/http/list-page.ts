@@ -1,4 +1,4 @@
-// Pages of lists of clusters, hosts and read tokens. Invariant: a page is bounded in rows; the next one begins exactly after the last row of the
+// Pages of lists of organisations, clusters, hosts, read tokens and audit entries. Invariant: a page is bounded in rows; the next one begins exactly after the last row of the
 // one before, whatever was added or removed meanwhile, and is named by a Link header (RFC 8288) like those of the queries.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
@@ -22,14 +22,30 @@ export function readCursor(request: FastifyRequest<CursorQuery>, length: number)
   const fits = Array.isArray(texts) && texts.length === length && texts.every((text) => typeof text === "string" && !text.includes("\0"));
   // The second is an id in all lists.
   if (fits && /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(texts[1])) return texts;
-  throw new ApiError("invalid_parameter", 'cursor: not one of ours; take it from the Link header with rel="next"');
+  throw notOurs();
 }
 
+/** The moment that a cursor names. Throws `invalid_parameter`. */
+export function momentIn(text: string): Date {
+  const at = new Date(text);
+  // Years that a database does not take are nobody's either.
+  if (!/^[12]\d{3}-/.test(text) || Number.isNaN(at.getTime())) throw notOurs();
+  return at;
+}
+
+function notOurs(): ApiError {
+  return new ApiError("invalid_parameter", 'cursor: not one of ours; take it from the Link header with rel="next"');
+}
+
+/** Parameters that the next page needs as well. */
+export type Kept = Readonly<Record<string, string | undefined>>;
+
 /** Says where the next page is: after the row of which these are name, id and what else orders it. */
-export function linkNext(request: FastifyRequest, reply: FastifyReply, after: readonly string[]): void {
+export function linkNext(request: FastifyRequest, reply: FastifyReply, after: readonly string[], kept: Kept = {}): void {
   const [path = ""] = request.url.split("?", 1);
   const cursor = Buffer.from(JSON.stringify(after)).toString("base64url");
-  void reply.header("link", `<${path}?cursor=${cursor}>; rel="next"`);
+  const others = Object.entries(kept).flatMap(([name, value]) => (value === undefined ? [] : [`&${name}=${encodeURIComponent(value)}`]));
+  void reply.header("link", `<${path}?cursor=${cursor}${others.join("")}>; rel="next"`);
 }
 
 /** At most `most` of these rows, of which one more was asked for: where it came, the next page is named, after `keyOf` of the last row. */
@@ -38,10 +54,11 @@ export function cutPage<T>(
   rows: readonly T[],
   most: number,
   keyOf: (row: T) => readonly string[],
+  kept?: Kept,
 ): readonly T[] {
   const page = rows.slice(0, most);
   const last = page.at(-1);
-  if (rows.length > most && last) linkNext(request, reply, keyOf(last));
+  if (rows.length > most && last) linkNext(request, reply, keyOf(last), kept);
   return page;
 }
 

@@ -21,37 +21,41 @@ interface Bucket {
 }
 
 export class Quota {
-  readonly #limits: QuotaLimits;
+  readonly #limitsOf: (orgId: string) => QuotaLimits;
   readonly #now: () => number;
   readonly #buckets = new Map<string, Bucket>();
 
-  constructor(limits: QuotaLimits, now: () => number = () => performance.now()) {
-    this.#limits = limits;
+  constructor(limitsOf: (orgId: string) => QuotaLimits, now: () => number = () => performance.now()) {
+    this.#limitsOf = limitsOf;
     this.#now = now;
   }
 
-  /** Throws ApiError `over_quota` with the time until the debt is worked off. */
+  /** Throws ApiError `over_quota` with the limit and the time until the debt is worked off. */
   admit(orgId: string): void {
-    const { bytesPerSecond, recordsPerSecond } = this.#limits;
+    const limits = this.#limitsOf(orgId);
+    const { bytesPerSecond, recordsPerSecond } = limits;
     if (bytesPerSecond === 0 && recordsPerSecond === 0) return;
-    const bucket = this.#filled(orgId);
-    const waitS = Math.max(debtS(bucket.bytes, bytesPerSecond), debtS(bucket.records, recordsPerSecond));
-    if (waitS > 0)
-      throw new ApiError("over_quota", "the organisation's ingest quota is used up; send it again later", {
-        retryAfterS: Math.max(1, waitS),
-      });
+    const bucket = this.#filled(orgId, limits);
+    const [bytesS, recordsS] = [debtS(bucket.bytes, bytesPerSecond), debtS(bucket.records, recordsPerSecond)];
+    const waitS = Math.max(bytesS, recordsS);
+    if (waitS <= 0) return;
+    const limit = bytesS >= recordsS ? `bytes_per_second is ${bytesPerSecond}` : `records_per_second is ${recordsPerSecond}`;
+    throw new ApiError("over_quota", `the organisation's ingest quota is used up (${limit}); send it again later`, {
+      retryAfterS: Math.max(1, waitS),
+    });
   }
 
   /** Charges what a body cost: bytes, decompressed or stored, whichever is more, and records whether stored or dropped. */
   charge(orgId: string, bytes: number, records: number): void {
-    if (this.#limits.bytesPerSecond === 0 && this.#limits.recordsPerSecond === 0) return;
-    const bucket = this.#filled(orgId);
-    bucket.bytes -= bytes;
-    bucket.records -= records;
+    const limits = this.#limitsOf(orgId);
+    if (limits.bytesPerSecond === 0 && limits.recordsPerSecond === 0) return;
+    const bucket = this.#filled(orgId, limits);
+    // What is unlimited makes no debt that a limit of later would have to be waited for.
+    if (limits.bytesPerSecond > 0) bucket.bytes -= bytes;
+    if (limits.recordsPerSecond > 0) bucket.records -= records;
   }
 
-  #filled(orgId: string): Bucket {
-    const { bytesPerSecond, recordsPerSecond } = this.#limits;
+  #filled(orgId: string, { bytesPerSecond, recordsPerSecond }: QuotaLimits): Bucket {
     const nowMs = this.#now();
     const full: Bucket = { bytes: bytesPerSecond * BURST_S, records: recordsPerSecond * BURST_S, filledAtMs: nowMs };
     const bucket = this.#buckets.get(orgId);
@@ -71,7 +75,8 @@ export class Quota {
     for (const [orgId, { bytes, records, filledAtMs }] of this.#buckets) {
       const elapsedS = (nowMs - filledAtMs) / 1000;
       const isFull = (held: number, perSecond: number) => held + elapsedS * perSecond >= perSecond * BURST_S;
-      if (isFull(bytes, this.#limits.bytesPerSecond) && isFull(records, this.#limits.recordsPerSecond)) this.#buckets.delete(orgId);
+      const { bytesPerSecond, recordsPerSecond } = this.#limitsOf(orgId);
+      if (isFull(bytes, bytesPerSecond) && isFull(records, recordsPerSecond)) this.#buckets.delete(orgId);
     }
   }
 }

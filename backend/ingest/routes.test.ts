@@ -50,7 +50,7 @@ async function openRoutes(options: Partial<IngestRoutesOptions> = {}, bounds: { 
     traces: into("traces"),
     ownMetrics,
     memoryBytes: 128 * MIB,
-    quota: { bytesPerSecond: 0, recordsPerSecond: 0 },
+    limitsOf: () => ({ bytesPerSecond: 0, recordsPerSecond: 0 }),
     draining: () => false,
     ...options,
   });
@@ -237,7 +237,7 @@ test("bodies held at once stay within the budget, compressed ones by their real 
 });
 
 test("an organisation over its quota waits, another does not", async () => {
-  await using routes = await openRoutes({ quota: { bytesPerSecond: 1000, recordsPerSecond: 0 } });
+  await using routes = await openRoutes({ limitsOf: () => ({ bytesPerSecond: 1000, recordsPerSecond: 0 }) });
   expect(await routes.post("x".repeat(30_000))).toMatchObject({ status: 204 });
   const refused = await routes.post("x");
   expect(refused).toMatchObject({ status: 429, code: "over_quota" });
@@ -248,7 +248,7 @@ test("an organisation over its quota waits, another does not", async () => {
 test("a refused body is charged like a stored one, and what is stored counts where it is more than what was sent", async () => {
   const quota = { bytesPerSecond: 1000, recordsPerSecond: 0 };
   const logs: IngestSignal = async () => ({ accepted: 1, dropped: {}, storedBytes: 30_000 });
-  await using routes = await openRoutes({ quota, metrics: refuse, logs });
+  await using routes = await openRoutes({ limitsOf: () => quota, metrics: refuse, logs });
   expect(await routes.post("x".repeat(30_000))).toMatchObject({ status: 400 });
   expect(await routes.post("x")).toMatchObject({ status: 429 });
   expect(await routes.post("x", { "x-org": "other" }, "/ingest/logs/otlp")).toMatchObject({ status: 204 });

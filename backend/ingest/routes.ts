@@ -31,7 +31,10 @@ export interface IngestRoutesOptions {
   readonly ownMetrics: OwnMetrics;
   /** `settings.ingestMemoryBytes`. */
   readonly memoryBytes: number;
-  readonly quota: QuotaLimits;
+  /** Of now. */
+  readonly limitsOf: (orgId: string) => QuotaLimits;
+  /** Is told what was stored. */
+  readonly usage?: { count(orgId: string, signal: Signal, bytes: number, records: number): void };
   /** True once the process is stopping: new bodies get 503. */
   readonly draining: () => boolean;
   readonly pace?: BodyPace;
@@ -102,7 +105,7 @@ class IngestHandler {
   constructor(options: IngestRoutesOptions) {
     this.#options = options;
     this.budget = new ByteBudget(options.memoryBytes, MAX_BODY_BYTES);
-    this.#quota = new Quota(options.quota);
+    this.#quota = new Quota(options.limitsOf);
   }
 
   async take(signal: Signal, ingest: IngestSignal, request: FastifyRequest, reply: FastifyReply): Promise<void> {
@@ -131,7 +134,9 @@ class IngestHandler {
       const result = await ingestNamingBinary(ingest, key, body, receivedAt);
       // Not after a failure: a write may still be under way.
       freeBuffer(body);
-      this.#quota.charge(key.orgId, Math.max(bytes, result.storedBytes ?? 0), this.#count(signal, result));
+      const cost = Math.max(bytes, result.storedBytes ?? 0);
+      this.#quota.charge(key.orgId, cost, this.#count(signal, result));
+      if (result.accepted > 0) this.#options.usage?.count(key.orgId, signal, cost, result.accepted);
     } catch (error) {
       // What is refused for its content has cost its reading; what is to come again is charged then.
       if (error instanceof ApiError && error.status < 500) this.#quota.charge(key.orgId, reservation.mostBytes, 0);

@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { call } from "../../fixtures/processes.ts";
 import { asUser, foreign, missing, type Row, withId } from "./case.ts";
-import { backend, blue, made, newReadToken, operator, reader, red } from "./tenants.ts";
+import { backend, blue, made, newReadToken, operator, reader, red, viewer } from "./tenants.ts";
 
 /** What a browser's cookie must come with. */
 const ASKED = { "x-requested-with": "atherops" };
@@ -178,6 +178,56 @@ export const ACCOUNT_ROWS: Row[] = [
     cases: () => [
       asUser("taken", "POST", () => operator, 409, { name: "red", admin: { email: "z@z.example", password: randomUUID() } }, "conflict"),
       asUser("no administrator", "POST", () => operator, 400, { name: "green" }, "invalid_field"),
+    ],
+  },
+  { method: "GET", path: "/api/limits", auth: "viewer", cases: () => [asUser("own", "GET", () => viewer, 200)] },
+  {
+    method: "GET",
+    path: "/api/usage",
+    auth: "viewer",
+    cases: () => [
+      asUser("own", "GET", () => viewer, 200),
+      asUser("too many days", "GET", () => viewer, 400, undefined, "invalid_parameter", "/api/usage?days=400"),
+    ],
+  },
+  {
+    method: "GET",
+    path: "/api/audit",
+    auth: "admin",
+    cases: () => [
+      asUser("own", "GET", () => red.token, 200),
+      asUser("all", "GET", () => operator, 200),
+      asUser("another tenant's", "GET", () => red.token, 403, undefined, "forbidden", withId("/api/audit?org_id={id}")),
+      asUser("a cursor that is none", "GET", () => red.token, 400, undefined, "invalid_parameter", "/api/audit?cursor=x"),
+    ],
+  },
+  {
+    method: "GET",
+    path: "/api/orgs/{id}/limits",
+    auth: "operator",
+    cases: () => [
+      asUser("unknown id", "GET", () => operator, 404, undefined, "not_found", withId("/api/orgs/{id}/limits")),
+      {
+        name: "known",
+        send: () => call("GET", `${backend.apiUrl}/api/orgs/${blue.orgId}/limits`, { bearer: operator }),
+        status: 200,
+      },
+    ],
+  },
+  {
+    method: "PUT",
+    path: "/api/orgs/{id}/limits",
+    auth: "operator",
+    cases: () => [
+      asUser("unknown id", "PUT", () => operator, 404, {}, "not_found", withId("/api/orgs/{id}/limits")),
+      asUser("less than none", "PUT", () => operator, 400, { bytes_per_second: -1 }, "invalid_field"),
+      asUser("an unknown limit", "PUT", () => operator, 400, { series: 1 }, "invalid_field"),
+      {
+        name: "set",
+        send: () =>
+          call("PUT", `${backend.apiUrl}/api/orgs/${blue.orgId}/limits`, { bearer: operator, body: { bytes_per_second: 1_000_000 } }),
+        status: 200,
+      },
     ],
   },
   {

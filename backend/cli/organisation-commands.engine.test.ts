@@ -1,0 +1,84 @@
+// `atherops usage`, `limits` and `audit` as operators and administrators run them, against the real routes over HTTP.
+import { mkdtempSync, rmSync } from "node:fs";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { accountsApp, makeOrg, OPERATOR, type AccountsApp, type Org } from "../../test/fixtures/accounts-app.ts";
+import { relationalEngines, type OpenedEngine } from "../../test/fixtures/postgres.ts";
+import { createLog } from "../observability/log.ts";
+import { UsageCounter } from "../usage/counter.ts";
+import { OrgLimits } from "../usage/limits.ts";
+import { registerUsageRoutes } from "../usage/routes.ts";
+import { type Ran, runClient } from "./run-client.fixture.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "atherops-client-"));
+let opened: OpenedEngine | undefined;
+let backend: AccountsApp;
+let org: Org;
+let url: string;
+
+beforeAll(async () => {
+  opened = await relationalEngines[0]?.open();
+  if (!opened) throw new Error("no engine");
+  const { database } = opened;
+  const limits = new OrgLimits({ db: database.tables(), defaults: { bytesPerSecond: 0, recordsPerSecond: 0 } });
+  backend = await accountsApp(database, {
+    clock: { ms: Date.now() },
+    pageRows: 3,
+    routes: (app, guards) => registerUsageRoutes(app, { db: database.tables(), limits, guards }),
+  });
+  await backend.app.listen({ host: "127.0.0.1", port: 0 });
+  url = `http://127.0.0.1:${(backend.app.server.address() as AddressInfo).port}`;
+  org = await makeOrg(backend, "shop");
+  for (const name of ["b", "c", "d"]) await makeOrg(backend, name);
+  await using usage = new UsageCounter({ db: database.tables(), log: createLog("silent") });
+  usage.count(org.orgId, "logs", 1234, 56);
+});
+afterAll(async () => {
+  await backend?.[Symbol.asyncDispose]();
+  await opened?.end();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const atherops = (args: string, who: string): Promise<Ran> => runClient(args, { url, sessionFile: join(folder, who) });
+const login = async ({ email, password }: { email: string; password: string }) => {
+  expect((await runClient(`login --email ${email}`, { url, sessionFile: join(folder, email), input: `${password}\n` })).code).toBe(0);
+  return email;
+};
+
+test("usage is a table of days and signals", async () => {
+  const admin = await login(org);
+  const { code, out } = await atherops("usage --days 2", admin);
+  expect([code, out.split("\n")[0]?.split(/ +/)]).toEqual([0, ["DAY", "SIGNAL", "BYTES", "RECORDS"]]);
+  expect(out).toMatch(/\d{4}-\d\d-\d\d +logs +1234 +56\n/);
+  expect((await atherops("usage --days 1000", admin)).code).toBe(1);
+});
+
+test("limits are set by name by an operator, however many organisations there are, and shown to the organisation", async () => {
+  const [operator, admin] = [await login(OPERATOR), await login(org)];
+  expect((await atherops("orgs", operator)).out.split("\n").length).toBe(7);
+  expect((await atherops("limits set d --records-per-second 5", operator)).code).toBe(0);
+  const set = await atherops("limits set shop --bytes-per-second 1000", operator);
+  expect(set.out).toMatch(/BYTES_PER_SECOND +RECORDS_PER_SECOND\n1000 +0\n/);
+  expect((await atherops("limits", admin)).out).toBe(set.out);
+  expect((await atherops("limits show d", operator)).out).toMatch(/\n0 +5\n/);
+  expect((await atherops("limits set nowhere", operator)).err).toContain("there is no organisation nowhere");
+  expect((await atherops("limits set shop --bytes-per-second much", operator)).err).toContain("much is not a whole number");
+  expect((await atherops("limits set shop", admin)).err).toContain("403 forbidden");
+});
+
+test("audit tells the newest first over pages, and no text of it steers the terminal", async () => {
+  const [operator, admin] = [await login(OPERATOR), await login(org)];
+  const entry = { actor: undefined, actorId: undefined, actorOrgId: undefined, address: "192.0.2.9", requestId: "r" };
+  backend.trail.add({ ...entry, action: "cluster.register", orgId: org.orgId, subject: { cluster_name: "\u001b[2Jnorth\u202e" } });
+  await backend.trail.settled();
+  const { out } = await atherops("audit --limit 1", admin);
+  expect(out).toContain("cluster.register");
+  expect(out).not.toMatch(/[\u001b\u202e]/);
+  const all = (await atherops("--json audit --organisation shop", operator)).out;
+  const rows = JSON.parse(all) as { action: string; org_id: string }[];
+  expect(rows.length).toBeGreaterThan(3);
+  expect(new Set(rows.map(({ org_id }) => org_id))).toEqual(new Set([org.orgId]));
+  expect((await atherops("audit --action org.create --limit 2", operator)).out.trim().split("\n")).toHaveLength(3);
+});

@@ -1,0 +1,84 @@
+// `atherops usage`, `atherops limits` and `atherops audit`: what an organisation sends, may send, and who changed what in it.
+import type { Command } from "commander";
+import { Problem } from "./cli-error.ts";
+import type { Console } from "./output.ts";
+
+const LIMITS = ["bytes_per_second", "records_per_second"];
+const UNLIMITED = "a number; 0 is unlimited, left out is the default of the backend's settings";
+
+interface Org {
+  org_id: string;
+  name: string;
+}
+
+export function addOrganisationCommands(program: Command, console: Console): void {
+  program
+    .command("usage")
+    .description("what your organisation sent and was stored, by day and signal")
+    .option("--days <number>", "so many days, today included", "30")
+    .action(async ({ days }: { days: string }) =>
+      console.print(await console.client().call("GET", "/api/usage", { query: { days } }), ["day", "signal", "bytes", "records"]),
+    );
+  addLimits(program, console);
+  addAudit(program, console);
+}
+
+function addLimits(program: Command, console: Console): void {
+  const limits = program.command("limits").description("what your organisation may send a second, to each replica; 0 is unlimited");
+  limits
+    .command("show", { isDefault: true })
+    .description("the limits of your organisation; as operator those of any (by name or id)")
+    .argument("[organisation]", "default: your own")
+    .action(async (organisation: string | undefined) => {
+      const path = organisation === undefined ? "/api/limits" : `/api/orgs/${(await orgOf(console, organisation)).org_id}/limits`;
+      console.print([await console.client().call("GET", path)], LIMITS);
+    });
+  limits
+    .command("set <organisation>")
+    .description("set the limits of an organisation (by name or id), as operator; replaces both")
+    .option("--bytes-per-second <number>", UNLIMITED)
+    .option("--records-per-second <number>", UNLIMITED)
+    .action(async (organisation: string, given: { bytesPerSecond?: string; recordsPerSecond?: string }) => {
+      const org = await orgOf(console, organisation);
+      const body = { bytes_per_second: numberOf(given.bytesPerSecond), records_per_second: numberOf(given.recordsPerSecond) };
+      console.print([await console.client().call("PUT", `/api/orgs/${org.org_id}/limits`, { body })], LIMITS);
+    });
+}
+
+function addAudit(program: Command, console: Console): void {
+  program
+    .command("audit")
+    .description("who changed what, newest first; as operator of all organisations")
+    .option("--action <action>", "such as login.failed or key.revoke")
+    .option("--organisation <organisation>", "of this one alone (by name or id), as operator")
+    .option("--limit <number>", "so many entries at most", "100")
+    .action(async ({ action, organisation, limit }: { action?: string; organisation?: string; limit: string }) => {
+      const most = numberOf(limit) ?? 0;
+      const org_id = organisation === undefined ? undefined : (await orgOf(console, organisation)).org_id;
+      const rows: Record<string, unknown>[] = [];
+      const query = { ...(action !== undefined && { action }), ...(org_id !== undefined && { org_id }) };
+      for (
+        let next: string | undefined = `/api/audit?${new URLSearchParams(query).toString()}`;
+        next !== undefined && rows.length < most;
+      ) {
+        const page: { rows: Record<string, unknown>[]; next: string | undefined } = await console.client().page(next);
+        rows.push(...page.rows);
+        next = page.next;
+      }
+      console.print(rows.slice(0, most), ["at", "action", "actor", "address", "subject"]);
+    });
+}
+
+/** The organisation of this name or id, as operator. */
+export async function orgOf(console: Console, organisation: string): Promise<Org> {
+  const all = (await console.client().all("/api/orgs")) as unknown as Org[];
+  const org = all.find(({ org_id, name }) => org_id === organisation || name === organisation);
+  if (!org) throw new Problem(`there is no organisation ${organisation}: \`atherops orgs\` lists them`);
+  return org;
+}
+
+function numberOf(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  if (!/^\d{1,15}$/.test(text)) throw new Problem(`${text} is not a whole number`);
+  return Number(text);
+}

@@ -1,0 +1,22 @@
+// Limits and usage of organisations in the database. Invariant: numbers are whole, and doubles, which both stores count alike.
+
+export interface OrgLimitsRow {
+  org_id: string;
+  /** null: the default of the settings; 0: unlimited. */
+  bytes_per_second: number | null;
+  records_per_second: number | null;
+}
+
+export interface UsageDayRow {
+  org_id: string;
+  /** UTC, `2026-11-22`. */
+  day: string;
+  signal: "metrics" | "logs" | "traces";
+  bytes: number;
+  records: number;
+}
+
+export interface UsageTables {
+  org_limits: OrgLimitsRow;
+  usage_days: UsageDayRow;
+}
