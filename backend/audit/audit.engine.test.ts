@@ -159,6 +159,18 @@ describeOnEachStore((store) => {
     expect(newest?.subject).toEqual({ email: "x@example.com", not_kept_before: 4800 });
   });
 
+  test("an entry that cannot be kept keeps no other, and a flood at one organisation hides nothing of another", async () => {
+    await using trail = new AuditTrail({ db: db(), log: createLog("silent"), now: () => clock.ms });
+    trail.add({ ...entry, action: "of.nobody", orgId: randomUUID(), subject: {} });
+    for (let at = 0; at < 500; at++)
+      trail.add({ ...entry, action: "login.failed", orgId: undefined, subject: { email: "flood@example.com" } });
+    trail.add({ ...entry, action: "login.failed", orgId: org.orgId, subject: { email: "hidden@example.com" } });
+    await trail.settled();
+    const [newest] = await read(org.token, "?action=login.failed");
+    expect(newest?.subject).toEqual({ email: "hidden@example.com" });
+    expect(await read(operator, "?action=of.nobody")).toEqual([]);
+  });
+
   test("takes text of any kind, and no more than 4 KiB of it", async () => {
     const subject = { name: "a\u0000b\u001b[31m\ud800\u202e" };
     backend.trail.add({ ...entry, action: "odd", orgId: org.orgId, subject });

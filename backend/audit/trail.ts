@@ -1,11 +1,12 @@
 // Entries on their way into the audit log: those that come while some are being written go with the next write. Invariant: what waits is
 // bounded in number and bytes, and so is what strangers can have written down: of failed logins, so many a minute are kept one by one and
-// the rest as a number. What finds no room is still in the log of the process.
+// the rest as a number, of each organisation apart, so that nobody hides an attack on one behind another. What finds no room is still in the log of the process.
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Insertable, type Kysely, sql } from "kysely";
 import { Outage } from "../../agent/common/outage.ts";
 import type { AuditEntry } from "../auth/audit-log.ts";
+import { writeRows } from "../engines/relational/write-rows.ts";
 import type { Log } from "../observability/log.ts";
 import type { AuditTable, AuditTables } from "./table.ts";
 
@@ -19,6 +20,12 @@ const RETRY_MS = 1000;
 const FORGET_EVERY_MS = 3_600_000;
 /** An organisation that wrote as many since they were last counted is counted. */
 const COUNTED_EVERY = 20_000;
+
+interface Strangers {
+  room: number;
+  atMs: number;
+  leftOut: number;
+}
 
 /** Of strangers' entries: as many at once, then one in this time. */
 const STRANGERS = { burst: 200, everyMs: 10_000 };
@@ -40,19 +47,17 @@ export class AuditTrail implements AsyncDisposable {
   readonly #waiting: Row[] = [];
   readonly #stopping = new AbortController();
   readonly #written = new Map<string, number>();
+  /** Of failed logins: by the organisation of the account, and together those of no account. */
+  readonly #strangers = new Map<string, Strangers>();
   #writing: Promise<void> | undefined;
   #dropped = 0;
   #forgottenAtMs = Number.NEGATIVE_INFINITY;
-  #room = STRANGERS.burst;
-  #roomAtMs: number;
-  #leftOut = 0;
   #sequence = 0;
   #sequenceOfMs = 0;
 
   constructor(options: AuditTrailOptions) {
     this.#options = options;
     this.#now = options.now ?? Date.now;
-    this.#roomAtMs = this.#now();
     this.#outage = new Outage({
       began: (error) => options.log.warn({ err: error }, "the audit log cannot be written; retrying"),
       ended: ({ seconds }) => options.log.info({ seconds, dropped: this.#dropped }, "recovered: the audit log is written"),
@@ -63,14 +68,13 @@ export class AuditTrail implements AsyncDisposable {
   add(entry: AuditEntry): void {
     const { waiting = WAITING } = this.#options;
     const isStrangers = entry.action === "login.failed" || entry.action === "login.refused";
-    if (isStrangers && !this.#admitStranger()) return;
+    const leftOut = isStrangers ? this.#admitStranger(entry.orgId ?? "") : 0;
+    if (leftOut === undefined) return;
     if (this.#waiting.length >= waiting) {
       this.#dropped += 1;
       return;
     }
-    const more = isStrangers && this.#leftOut > 0 ? { not_kept_before: this.#leftOut } : {};
-    if (isStrangers) this.#leftOut = 0;
-    this.#waiting.push(this.#rowOf(entry, more));
+    this.#waiting.push(this.#rowOf(entry, leftOut > 0 ? { not_kept_before: leftOut } : {}));
     this.#writing ??= this.#writeAll().finally(() => (this.#writing = undefined));
   }
 
@@ -84,16 +88,21 @@ export class AuditTrail implements AsyncDisposable {
     await this.#writing;
   }
 
-  #admitStranger(): boolean {
+  /** How many were left out since the last one that was kept; undefined: this one is left out too. */
+  #admitStranger(of: string): number | undefined {
     const nowMs = this.#now();
-    this.#room = Math.min(STRANGERS.burst, this.#room + Math.max(0, nowMs - this.#roomAtMs) / STRANGERS.everyMs);
-    this.#roomAtMs = nowMs;
-    if (this.#room < 1) {
-      this.#leftOut += 1;
-      return false;
+    const strangers = this.#strangers.get(of) ?? { room: STRANGERS.burst, atMs: nowMs, leftOut: 0 };
+    this.#strangers.set(of, strangers);
+    strangers.room = Math.min(STRANGERS.burst, strangers.room + Math.max(0, nowMs - strangers.atMs) / STRANGERS.everyMs);
+    strangers.atMs = nowMs;
+    if (strangers.room < 1) {
+      strangers.leftOut += 1;
+      return undefined;
     }
-    this.#room -= 1;
-    return true;
+    strangers.room -= 1;
+    const { leftOut } = strangers;
+    strangers.leftOut = 0;
+    return leftOut;
   }
 
   #rowOf({ action, orgId, actor, actorId, actorOrgId, address, requestId, subject }: AuditEntry, more: object): Row {
@@ -105,7 +114,8 @@ export class AuditTrail implements AsyncDisposable {
       actor: actor ?? null,
       actor_id: actorId ?? null,
       actor_org_id: actorOrgId ?? null,
-      address,
+      // Of a trusted proxy's header, which may say anything.
+      address: address.slice(0, 100),
       request_id: requestId,
       subject: subjectText({ ...subject, ...more }),
     };
@@ -127,7 +137,8 @@ export class AuditTrail implements AsyncDisposable {
     while (this.#waiting.length > 0) {
       const rows = this.#waiting.slice(0, ROWS);
       try {
-        await this.#options.db.insertInto("audit_log").values(rows).execute();
+        const refused = await writeRows(rows, (some) => this.#options.db.insertInto("audit_log").values(some).execute());
+        for (const { action, org_id } of refused) this.#options.log.error({ action, org_id }, "an audit entry cannot be kept");
         this.#waiting.splice(0, rows.length);
         this.#outage.recovered();
         await this.#forget(rows);

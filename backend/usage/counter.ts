@@ -3,6 +3,7 @@
 // was not added yet. Memory is bounded by the organisations that have a key.
 import { type Kysely, sql } from "kysely";
 import { Outage } from "../../agent/common/outage.ts";
+import { writeRows } from "../engines/relational/write-rows.ts";
 import type { Log } from "../observability/log.ts";
 import type { UsageDayRow, UsageTables } from "./table.ts";
 
@@ -83,16 +84,19 @@ export class UsageCounter implements AsyncDisposable {
   }
 
   async #insert(rows: readonly UsageDayRow[]): Promise<void> {
-    await this.#options.db
-      .insertInto("usage_days")
-      .values(rows)
-      .onConflict((conflict) =>
-        conflict.columns(["org_id", "day", "signal"]).doUpdateSet({
-          bytes: sql<number>`usage_days.bytes + excluded.bytes`,
-          records: sql<number>`usage_days.records + excluded.records`,
-        }),
-      )
-      .execute();
+    const refused = await writeRows(rows, (some) =>
+      this.#options.db
+        .insertInto("usage_days")
+        .values(some)
+        .onConflict((conflict) =>
+          conflict.columns(["org_id", "day", "signal"]).doUpdateSet({
+            bytes: sql<number>`usage_days.bytes + excluded.bytes`,
+            records: sql<number>`usage_days.records + excluded.records`,
+          }),
+        )
+        .execute(),
+    );
+    for (const row of refused) this.#options.log.error({ ...row }, "usage cannot be kept");
   }
 
   /** Once a day. */

@@ -131,6 +131,8 @@ describeOnEachStore((store) => {
     const flaky = new Proxy(db, { get: (_target, name) => bound(at, name) });
     const counter = new UsageCounter({ db: flaky, log: createLog("silent"), now: () => clock.ms + 400 * DAY_MS, writeEveryMs: 2 ** 30 });
     counter.count(other.orgId, "traces", 5, 2);
+    // Of an organisation that was removed by hand.
+    counter.count(randomUUID(), "traces", 1, 1);
     await counter.write();
     counter.count(other.orgId, "traces", 5, 2);
     at = db;

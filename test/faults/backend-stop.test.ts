@@ -4,6 +4,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { beforeAll, expect, test } from "vitest";
+import { sign } from "../../agent/protocol/signature.ts";
 import { backendPlace, type Tenant } from "../fixtures/backend-process.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { call, eventually, readIfThere, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
@@ -62,6 +63,21 @@ test("SIGTERM under load: readiness turns 503, the exit code is 0, no engine is 
       return true;
     });
   }
+});
+
+test("what was counted and done before a stop is in usage and audit log after it", async () => {
+  const quiet = await backend.tenant("quiet");
+  const sent = await call("POST", `${backend.apiUrl}/ingest`, {
+    body: 'up 1\nup{a="b"} 2\n',
+    headers: sign(quiet.apiKey, "POST", "/ingest", Date.now() / 1000),
+  });
+  expect(sent.status).toBe(204);
+  expect(await backend.end("SIGTERM")).toBe(0);
+  await backend.start();
+  const read = async (path: string) => (await call("GET", `${backend.apiUrl}${path}`, { bearer: quiet.token })).json;
+  expect(await read("/api/usage")).toEqual([{ day: expect.any(String), signal: "metrics", bytes: expect.any(Number), records: 2 }]);
+  const entries: { action: string }[] = await read("/api/audit");
+  expect(entries.map(({ action }) => action)).toEqual(["key.create", "login", "org.create"]);
 });
 
 test("a second start on the same data directory is refused with one sentence and exit code 2, and the first one does not notice", async () => {
