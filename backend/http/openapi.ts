@@ -55,7 +55,7 @@ export async function describeApi(app: FastifyInstance, title: string): Promise<
       if (checked.hide) return { schema: checked, url };
       const { bodyIsOptional, otherErrors, ...rest } = told ?? {};
       const described: Described = { ...checked, ...rest, ...(bodyIsOptional && { [BODY_IS_OPTIONAL]: true }) };
-      const success = Object.keys(described.response ?? {}).some((status) => status.startsWith("2"))
+      const success = Object.keys(described.response ?? {}).some((status) => /^[23]/.test(status))
         ? {}
         : { 200: { description: "success" } };
       const errors = errorsOf(described, url, [route.method].flat(), otherErrors);
