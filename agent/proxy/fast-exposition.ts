@@ -4,8 +4,9 @@
 import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
 import { freeBuffer } from "../common/free-buffer.ts";
-import { growTo, LazyKernel, startKernel, webAssembly, type WasmMemory } from "../common/web-assembly.ts";
+import { LazyKernel, startKernel, webAssembly } from "../common/web-assembly.ts";
 import { BoundsText } from "./histogram-buckets.ts";
+import { GaveUp, KernelMemory } from "./kernel-memory.ts";
 import { MetricLines, usableName } from "./metric-lines.ts";
 import type { Double, KeyValue, Metric, ResourceMetrics } from "./otlp-metrics.ts";
 import { type NamedAs, sampleValue } from "./prometheus-names.ts";
@@ -67,11 +68,6 @@ const NAMED_AS: readonly (NamedAs | undefined)[] = [undefined, "gauge", "counter
 const RESOURCE = 4;
 const BOUNDS = 5;
 
-/** Thrown through the kernel: it has no words for what it does not take. */
-class GaveUp extends Error {
-  static readonly instance = new GaveUp("the kernel gave up");
-}
-
 type Drop = readonly [reason: DropReason, points: number];
 
 export interface FastText {
@@ -82,10 +78,8 @@ export interface FastText {
 }
 
 export class FastConverter {
-  readonly #memory: WasmMemory;
+  readonly #memory = new KernelMemory({ initial: FIRST_PAGES, maximum: MOST_PAGES });
   readonly #exports: Exports;
-  /** All of the memory, until it grows. */
-  #bytes: Buffer = Buffer.alloc(0);
   /** By labels' names. */
   readonly #labelIds = new Map<string, number>();
   #isFull = true;
@@ -102,26 +96,25 @@ export class FastConverter {
   readonly #metrics = new MetricLines((...drop) => void this.#drops.push(drop));
 
   constructor(bytes: Uint8Array) {
-    const memory = new webAssembly.Memory({ initial: FIRST_PAGES, maximum: MOST_PAGES });
+    const memory = this.#memory;
     const host = {
       giveUp: () => {
         throw GaveUp.instance;
       },
-      flush: (at: number, length: number, before: number) => this.#put(this.#view().subarray(at, at + length), before),
-      number: (at: number, length: number, to: number) => this.#write(sampleValue(Number(this.#read(at, length))), to, NUMBER_BYTES),
+      flush: (at: number, length: number, before: number) => this.#put(memory.bytes().subarray(at, at + length), before),
+      number: (at: number, length: number, to: number) => memory.write(sampleValue(Number(memory.text(at, length))), to, NUMBER_BYTES),
       describe: (kind: number, at: number, length: number, to: number, room: number) => this.#describe(kind, at, length, to, room),
       labels: (at: number, length: number, isHistogram: number, to: number, room: number) => {
         this.#leftPoints += 1;
-        const attributes = length === 0 ? NO_ATTRIBUTES : (JSON.parse(this.#read(at, length)) as KeyValue[]);
-        return this.#write(this.#resourceText().pointLabels(attributes, isHistogram !== 0), to, room);
+        const attributes = length === 0 ? NO_ATTRIBUTES : (JSON.parse(memory.text(at, length)) as KeyValue[]);
+        return memory.write(this.#resourceText().pointLabels(attributes, isHistogram !== 0), to, room);
       },
       endResource: (timeAt: number, timeLength: number, to: number, room: number) => {
-        const time = timeLength === 0 ? undefined : ` ${this.#read(timeAt, timeLength)}`;
-        return this.#write(this.#resourceText().targetInfo(time, this.#targets), to, room);
+        const time = timeLength === 0 ? undefined : ` ${memory.text(timeAt, timeLength)}`;
+        return memory.write(this.#resourceText().targetInfo(time, this.#targets), to, room);
       },
     };
-    this.#memory = memory;
-    this.#exports = startKernel<Exports>(bytes, EXPORTS, { env: { memory }, host });
+    this.#exports = startKernel<Exports>(bytes, EXPORTS, { env: { memory: memory.memory }, host });
   }
 
   /** How often it came to an end that it did not choose. None is known. */
@@ -136,7 +129,7 @@ export class FastConverter {
 
   /** What it holds, and keeps. */
   get memoryBytes(): number {
-    return this.#memory.buffer.byteLength;
+    return this.#memory.byteLength;
   }
 
   /** Undefined when the body is not what the kernel takes, or becomes more than `maxBytes`. */
@@ -169,8 +162,8 @@ export class FastConverter {
     try {
       if (this.#lacksRoom || this.#exports.needsRoom() !== 0) this.forget();
       const at = this.#exports.inputAt();
-      growTo(this.#memory, at + body.byteLength + GUARD_BYTES);
-      this.#view().set(body, at);
+      this.#memory.growTo(at + body.byteLength + GUARD_BYTES);
+      this.#memory.bytes().set(body, at);
       this.#readDocument(body.byteLength);
       return { text: this.#textCopy(), drops: this.#drops };
     } catch (error) {
@@ -209,7 +202,10 @@ export class FastConverter {
       this.#leftMetrics += 1;
       const from = exports.unusualMetric();
       const end = exports.leaveMetric();
-      const { text, hadPoints } = this.#resourceText().metric(JSON.parse(this.#read(from, end - from)) as Metric, this.#mostTextBytes);
+      const { text, hadPoints } = this.#resourceText().metric(
+        JSON.parse(this.#memory.text(from, end - from)) as Metric,
+        this.#mostTextBytes,
+      );
       const lines = Buffer.from(text);
       this.#leftLines += text.split("\n").length - 1;
       this.#put(lines, exports.textLength());
@@ -223,22 +219,26 @@ export class FastConverter {
     const exports = this.#exports;
     const number = exports.resourceCount();
     if (this.#resource?.number !== number) {
-      const labels = labelsOf(this.#read(exports.resourceMessageAt(), exports.resourceMessageLength()));
+      const labels = labelsOf(this.#memory.text(exports.resourceMessageAt(), exports.resourceMessageLength()));
       this.#resource = new ResourceText(number, labels, this.#metrics, (...drop) => void this.#drops.push(drop));
     }
     return this.#resource;
   }
 
   #describe(kind: number, at: number, length: number, to: number, room: number): number {
-    if (kind === RESOURCE) return this.#describeResource(this.#read(at, length), to, room);
-    if (kind === BOUNDS) return this.#describeBounds(this.#read(at, length), to, room);
+    if (kind === RESOURCE) return this.#describeResource(this.#memory.text(at, length), to, room);
+    if (kind === BOUNDS) return this.#describeBounds(this.#memory.text(at, length), to, room);
     const namedAs = NAMED_AS[kind];
     if (namedAs === undefined) {
-      const name = pointLabelName(this.#read(at, length));
-      return this.#writeNumbers([this.#labelId(name)], to, room) + this.#write(`${name}="`, to + 4, room - 4);
+      const name = pointLabelName(this.#memory.text(at, length));
+      return this.#memory.writeNumbers([this.#labelId(name)], to, room) + this.#memory.write(`${name}="`, to + 4, room - 4);
     }
-    const mark = this.#view().indexOf(UNIT_MARK, at) - at;
-    return this.#write(usableName(this.#read(at, mark), this.#read(at + mark + 1, length - mark - 1), namedAs), to, room);
+    const mark = this.#memory.bytes().indexOf(UNIT_MARK, at) - at;
+    return this.#memory.write(
+      usableName(this.#memory.text(at, mark), this.#memory.text(at + mark + 1, length - mark - 1), namedAs),
+      to,
+      room,
+    );
   }
 
   #describeResource(message: string, to: number, room: number): number {
@@ -247,18 +247,18 @@ export class FastConverter {
     const text = labels.text(names.length, new Set());
     if (text.length > MOST_HEAD_BYTES) throw GaveUp.instance;
     const isTarget = labels.infoText() !== undefined;
-    const written = this.#writeNumbers([names.length, Number(isTarget), ...names.map((name) => this.#labelId(name))], to, room);
-    return written + this.#write(text, to + written, room - written);
+    const written = this.#memory.writeNumbers([names.length, Number(isTarget), ...names.map((name) => this.#labelId(name))], to, room);
+    return written + this.#memory.write(text, to + written, room - written);
   }
 
   #describeBounds(array: string, to: number, room: number): number {
     const texts = new BoundsText().of(JSON.parse(array) as Double[]);
     if (texts === undefined) throw GaveUp.instance;
-    let written = this.#writeNumbers([texts.length], to, room);
+    let written = this.#memory.writeNumbers([texts.length], to, room);
     for (const text of texts) {
       if (text.length > 255 || written + 1 > room) throw GaveUp.instance;
-      this.#view()[to + written] = text.length;
-      written += 1 + this.#write(text, to + written + 1, room - written - 1);
+      this.#memory.bytes()[to + written] = text.length;
+      written += 1 + this.#memory.write(text, to + written + 1, room - written - 1);
     }
     return written;
   }
@@ -287,29 +287,6 @@ export class FastConverter {
       this.#setText(larger);
     }
     this.#text.set(lines, before);
-  }
-
-  #view(): Buffer {
-    const { buffer } = this.#memory;
-    if (this.#bytes.buffer !== buffer) this.#bytes = Buffer.from(buffer);
-    return this.#bytes;
-  }
-
-  #read(at: number, length: number): string {
-    return this.#view().toString("utf8", at, at + length);
-  }
-
-  /** Nothing for undefined; gives up where there is no room. */
-  #write(text: string | undefined, to: number, room: number): number {
-    if (text === undefined || Buffer.byteLength(text) > room) throw GaveUp.instance;
-    return this.#view().write(text, to, "utf8");
-  }
-
-  /** 32 bits each. */
-  #writeNumbers(numbers: readonly number[], to: number, room: number): number {
-    if (4 * numbers.length > room) throw GaveUp.instance;
-    for (const [index, number] of numbers.entries()) this.#view().writeUInt32LE(number, to + 4 * index);
-    return 4 * numbers.length;
   }
 }
 
