@@ -165,7 +165,7 @@ async function openApi(
   ownMetrics.queries("logs", () => clickhouse.reads);
   ownMetrics.queries("metrics", () => metrics.queries);
   registerLogRoutes(app, { store: logStore, answers, guards });
-  registerLokiRoutes(app, { reader: new EngineReader(clickhouse), answers, guards });
+  registerLokiRoutes(app, { reader: new EngineReader(clickhouse), store: logStore, answers, guards });
   registerTraceRoutes(app, { store: spanStore, answers, guards });
   registerMetricsRoutes(app, { store: metrics, answers, guards });
   if (alerting) await forwardAlerting(app, { target: alerting, guards, answers });

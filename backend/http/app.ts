@@ -19,6 +19,7 @@ import { Answers, type AnswersOptions } from "./answers.ts";
 import { ServedCertificate } from "./served-certificate.ts";
 import { SMALL_BODY_BYTES, SmallBodies } from "./small-bodies.ts";
 import { answerClientError, answerForServer, notAllowed, refuseUnroutable } from "./unroutable.ts";
+import { routeUpgrades, wantsWebSocket } from "./upgrades.ts";
 
 declare module "fastify" {
   interface FastifyInstance {
@@ -58,7 +59,12 @@ export interface AppOptions {
 export async function createApp(options: AppOptions): Promise<FastifyInstance> {
   const { headMs = HEAD_MS } = options;
   const certificate = options.tls && new ServedCertificate(options.tls, { log: options.log });
-  const bounds = { headersTimeout: headMs, connectionsCheckingInterval: headMs / 5, requireHostHeader: false };
+  const bounds = {
+    headersTimeout: headMs,
+    connectionsCheckingInterval: headMs / 5,
+    requireHostHeader: false,
+    shouldUpgradeCallback: wantsWebSocket,
+  };
   const app = fastify({
     loggerInstance: options.log,
     logController: new LogController({ disableRequestLogging: true }),
@@ -133,6 +139,7 @@ function boundRequests(app: FastifyInstance, options: AppOptions): void {
   const answers = new Answers(options.answers);
   connections.watch(server);
   answerForServer(server);
+  routeUpgrades(app);
   app.decorate("smallBodies", bodies);
   const authenticated = new WeakSet<FastifyRequest>();
   const table = routeTables.get(app) as RouteTable;

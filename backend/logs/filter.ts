@@ -26,10 +26,13 @@ export interface RecordFilter {
   readonly labels: Pairs;
   /** No key has this value; it may be missing. */
   readonly notLabels?: Pairs;
+  /** Of the table, for what no other field says; with the rows between two looks at the clock where it costs much for each. */
+  readonly also?: readonly Sql[];
+  readonly alsoBlockRows?: number | undefined;
 }
 
 export function recordConditions(filter: RecordFilter): Sql[] {
-  const conditions: Sql[] = [];
+  const conditions: Sql[] = [...(filter.also ?? [])];
   if (filter.source !== undefined) conditions.push(sql`source = ${filter.source}`);
   if (filter.level !== undefined) conditions.push(sql`level = ${filter.level.toLowerCase()}`);
   if (filter.hostId !== undefined) conditions.push(sql`host_id = ${filter.hostId}`);
@@ -45,8 +48,8 @@ export function recordConditions(filter: RecordFilter): Sql[] {
 }
 
 /** Where regular expressions cost much for each row: as of Ask. */
-export function blockRowsOf({ regex, notRegex }: RecordFilter): number | undefined {
-  return given(regex).length + given(notRegex).length > 0 ? MATCHED_ROWS : undefined;
+export function blockRowsOf({ regex, notRegex, alsoBlockRows }: RecordFilter): number | undefined {
+  return given(regex).length + given(notRegex).length > 0 ? MATCHED_ROWS : alsoBlockRows;
 }
 
 function given(texts: readonly string[] = []): string[] {

@@ -8,11 +8,9 @@ import { goneSignal } from "../http/client-gone.ts";
 import { READERS } from "../http/openapi.ts";
 import { filterSchema, readFilter } from "./filter-parameters.ts";
 import type { LogRouteOptions } from "./route-parts.ts";
+import { TailCounts } from "./tail-counts.ts";
 import { TAIL_TIMES, tailStream } from "./tail-stream.ts";
 
-const TAILS_PER_ORG = 8;
-const TAILS = 128;
-const RETRY_AFTER_S = 5;
 const SCHEMA = filterSchema({});
 
 const EVENTS = {
@@ -26,7 +24,7 @@ export function registerTailRoute(
   app: FastifyInstance,
   { store, answers, guards, now = () => new Date(), tails = {} }: LogRouteOptions,
 ): void {
-  const counts = new Map<string, number>();
+  const counts = new TailCounts(tails);
   const stopping = new AbortController();
   app.addHook("preClose", async () => stopping.abort());
   const guard = guards.reader();
@@ -38,7 +36,7 @@ export function registerTailRoute(
         summary: "Log records as they arrive",
         description:
           `Without an end, a comment every 15 s. Filters as of GET /query/logs; records whose own time is older than an hour are left out. ` +
-          `The header Last-Event-ID resumes after an event. At most ${TAILS_PER_ORG} of an organisation, and one while its credential is in force.`,
+          `The header Last-Event-ID resumes after an event. At most ${counts.perOrg} of an organisation, and one while its credential is in force.`,
         security: READERS,
         querystring: SCHEMA,
         headers: {
@@ -52,9 +50,9 @@ export function registerTailRoute(
       const filter = readFilter(request, SCHEMA);
       const after = lastEventId(request);
       const { orgId } = readerOf(request);
-      enter(counts, orgId, tails.perOrg ?? TAILS_PER_ORG, tails.inAll ?? TAILS);
-      if (reply.raw.closed) leave(counts, orgId);
-      else reply.raw.once("close", () => leave(counts, orgId));
+      counts.enter(orgId);
+      if (reply.raw.closed) counts.leave(orgId);
+      else reply.raw.once("close", () => counts.leave(orgId));
       const signal = AbortSignal.any([goneSignal(reply), stopping.signal]);
       const begin = async () => {
         const tail = await store.tail(orgId, filter, after, now().getTime());
@@ -85,24 +83,6 @@ function sendEvents(reply: FastifyReply, stream: Readable): FastifyReply {
   if (reply.raw.closed) return reply.code(499).send();
   void reply.type("text/event-stream; charset=utf-8").header("cache-control", "no-store").header("x-accel-buffering", "no");
   return reply.send(stream);
-}
-
-function enter(counts: Map<string, number>, orgId: string, perOrg: number, inAll: number): void {
-  const own = counts.get(orgId) ?? 0;
-  if (own >= perOrg) {
-    const message = `this organisation has ${perOrg} tails under way: close one, or ask /query/logs`;
-    throw new ApiError("too_many_queries", message, { retryAfterS: RETRY_AFTER_S });
-  }
-  let all = 0;
-  for (const count of counts.values()) all += count;
-  if (all >= inAll) throw new ApiError("unavailable", "there are too many tails: try again", { retryAfterS: RETRY_AFTER_S });
-  counts.set(orgId, own + 1);
-}
-
-function leave(counts: Map<string, number>, orgId: string): void {
-  const left = (counts.get(orgId) ?? 1) - 1;
-  if (left === 0) counts.delete(orgId);
-  else counts.set(orgId, left);
 }
 
 /** Throws ApiError invalid_parameter naming the header. */

@@ -1,4 +1,4 @@
-// A tail as a stream of server-sent events: asks when something was stored, at most once a second, and waits otherwise. Invariant: it ends
+// A tail as a stream, of server-sent events unless told otherwise: asks when something was stored, at most once a second, and waits otherwise. Invariant: it ends
 // with its client, its credential, the process and a reader that takes nothing; while nothing arrives, it costs a look at the credential.
 import { Wakeup } from "../../agent/common/loop.ts";
 import { ApiError } from "../errors.ts";
@@ -21,7 +21,25 @@ export const TAIL_TIMES: TailTimes = { pollMs: 1000, idleMs: 5000, commentMs: 15
 const RETRIED = new Set([429, 502, 503]);
 const RETRY_MS = 5000;
 
+/** How a tail is written. */
+export interface TailForm {
+  /** The first piece. */
+  readonly begin: (events: readonly TailEvent[]) => string;
+  readonly events: (events: readonly TailEvent[]) => string;
+  readonly comment: string;
+  readonly failed: (error: ApiError) => string;
+}
+
+const SERVER_SENT: TailForm = {
+  // It sends the head of the answer.
+  begin: (events) => `: atherops\n${textOf(events)}\n`,
+  events: textOf,
+  comment: ":\n\n",
+  failed: ({ code, message }) => eventOf("failed", { error: code, message }),
+};
+
 export interface TailStreamOptions {
+  readonly form?: TailForm;
   /** What has arrived since. */
   readonly next: () => Promise<Arrived>;
   /** Calls back after each insert of this process. */
@@ -38,7 +56,7 @@ export interface TailStreamOptions {
 
 /** Pieces of text/event-stream, `first` in the first. Never throws. */
 export async function* tailStream(first: Arrived, options: TailStreamOptions): AsyncGenerator<string> {
-  const { signal, times } = options;
+  const { signal, times, form = SERVER_SENT } = options;
   let stalled: NodeJS.Timeout | undefined;
   try {
     for await (const piece of pieces(first, options)) {
@@ -47,7 +65,7 @@ export async function* tailStream(first: Arrived, options: TailStreamOptions): A
       clearTimeout(stalled);
     }
   } catch (error) {
-    if (!signal.aborted && error instanceof ApiError) yield eventOf("failed", { error: error.code, message: error.message });
+    if (!signal.aborted && error instanceof ApiError) yield form.failed(error);
     else if (!signal.aborted) throw error;
   } finally {
     clearTimeout(stalled);
@@ -55,15 +73,14 @@ export async function* tailStream(first: Arrived, options: TailStreamOptions): A
 }
 
 async function* pieces(first: Arrived, options: TailStreamOptions): AsyncGenerator<string> {
-  const { next, check, isShared, signal, times } = options;
+  const { next, check, isShared, signal, times, form = SERVER_SENT } = options;
   const wakeup = new Wakeup();
   let isDue = true;
   using _listening = options.listen(() => {
     if (!isDue) wakeup.wake();
     isDue = true;
   });
-  // The first piece sends the head of the answer.
-  yield `: atherops\n${textOf(first.events)}\n`;
+  yield form.begin(first.events);
   let askAtMs = performance.now() + times.pollMs;
   let checkAtMs = performance.now() + times.checkMs;
   let commentAtMs = performance.now() + times.commentMs;
@@ -78,12 +95,12 @@ async function* pieces(first: Arrived, options: TailStreamOptions): AsyncGenerat
       isDue ||= isFull;
       askAtMs = Math.max(askAtMs, performance.now() + times.pollMs);
       if (events.length > 0) {
-        yield textOf(events);
+        yield form.events(events);
         commentAtMs = performance.now() + times.commentMs;
       }
     }
     if (performance.now() >= commentAtMs) {
-      yield ":\n\n";
+      yield form.comment;
       commentAtMs = performance.now() + times.commentMs;
     }
     const idleMs = isDue ? 0 : isShared ? times.idleMs - times.pollMs : Number.POSITIVE_INFINITY;

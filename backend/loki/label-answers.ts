@@ -4,6 +4,7 @@ import type { Ask } from "../engines/clickhouse/client.ts";
 import type { QueryOptions } from "../admission/in-turn.ts";
 import { and, type Sql, sql } from "../engines/clickhouse/sql.ts";
 import { pageConditions } from "../query/page.ts";
+import { dataOf } from "./json-answer.ts";
 import { labelValue, push } from "./conditions.ts";
 import { OWN_LABELS, STREAM_LABELS } from "./label-names.ts";
 import { LabelSet } from "./label-set.ts";
@@ -81,8 +82,4 @@ export function whereOf(orgId: string, { span, selectors }: Selected): Sql {
 export async function rowsOf<Row>(ask: Ask, statement: Sql): Promise<Row[]> {
   const lines = (await ask(statement)).toString("utf8").split("\n");
   return lines.filter(Boolean).map((line) => JSON.parse(line) as Row);
-}
-
-export function dataOf(data: unknown): Buffer {
-  return Buffer.from(JSON.stringify({ status: "success", data }));
 }

@@ -159,6 +159,32 @@ describe("Grafana's Loki data source", () => {
     expect(await histogram("| logfmt ")).toEqual(expected);
   });
 
+  it("estimates how much there is, and shows fields and labels before anything is asked", async () => {
+    const json = async (org: LokiOrg, path: string, params: Record<string, string> = {}) =>
+      (await org.get(path, { ...RANGE, ...params })).json();
+    expect(await json(red, "index/stats", { query: '{service_name="shop"}' })).toMatchObject({ entries: 4, chunks: 0, bytes: 138 });
+    expect(await json(blue, "index/stats", { query: '{service_name="shop"}' })).toMatchObject({ entries: 1, bytes: 18 });
+    const volume = { query: '{service_name=~".+"}', targetLabels: "service_name", limit: "5" };
+    expect((await json(red, "index/volume", volume)).data.result).toEqual([
+      { metric: { service_name: "shop" }, value: [expect.any(Number), "138"] },
+      { metric: { service_name: "nightly" }, value: [expect.any(Number), "11"] },
+    ]);
+    expect((await json(red, "detected_labels")).detectedLabels).toContainEqual({ label: "level", cardinality: 3 });
+    const { fields } = await json(red, "detected_fields", { query: '{service_name="shop"}' });
+    expect(fields).toEqual(
+      expect.arrayContaining([
+        { label: "http_route", type: "string", cardinality: 1, parsers: null },
+        { label: "took", type: "duration", cardinality: 2, parsers: ["logfmt"] },
+        { label: "status", type: "int", cardinality: 2, parsers: expect.arrayContaining(["json", "logfmt"]) },
+        { label: "user_id", type: "string", cardinality: 1, parsers: ["json"] },
+      ]),
+    );
+    const values = await json(red, "detected_field/status/values", { query: '{service_name="shop"}' });
+    expect(values.values.sort()).toEqual(["200", "500"]);
+    expect((await json(blue, "detected_field/http_route/values", { query: '{service_name="shop"}' })).values).toEqual(["/blue"]);
+    expect(await json(red, "patterns", { query: '{service_name="shop"}' })).toEqual({ status: "success", data: [] });
+  });
+
   it("counts what a line filter leaves, whoever counts", async () => {
     const counted = async (query: string) => (await ask(red, "query", { query, time: String(at(60)) })).result;
     const ofShop = { service_name: "shop", level: "error" };
@@ -193,6 +219,10 @@ describe("Grafana's Loki data source", () => {
     ["query?query=%7Ba%3D%22b%22%7D", "log queries are not supported as an instant query type"],
     ["query?query=1&query=2", "query: is given more than once"],
     ["labels?org_id=x", "org_id: no such parameter"],
+    ["labels?query=%7Ba%3D%22b%22%7D%7C%3D%22x%22", "and no more"],
+    ["detected_fields?query=1", "a query of logs"],
+    ["index/volume?aggregateBy=labels", "aggregateBy"],
+    ["tail?query=%7Ba%3D%22b%22%7D", "tail is a WebSocket"],
     ["label/a-b/values", "name"],
     ["series?match%5B%5D=rate(%7Ba%3D%22b%22%7D%5B1m%5D)", "match[]"],
   ])("is refused %s by name", async (path, message) => {

@@ -20,7 +20,8 @@ export function readQuery(text: string): Query {
 /** The matchers of a selector alone, as label values and series are asked by. */
 export function readSelectorAlone(name: string, text: string): LogQuery {
   const query = readQuery(text);
-  if (query.kind !== "log") throw wrongQuery(`${name}: must be a selector such as {service_name="shop"}`);
+  if (query.kind !== "log" || query.stages.length > 0)
+    throw wrongQuery(`${name}: must be a selector such as {service_name="shop"}, and no more`);
   return query;
 }
 

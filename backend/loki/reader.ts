@@ -1,6 +1,7 @@
 // What Loki's routes ask of the stored records. Invariant: rows of one organisation are never seen by another; each question is one turn of
 // its organisation. LokiReader is the role; EngineReader reads by ClickHouse, embedded or a server.
 import type { QueryOptions } from "../admission/in-turn.ts";
+import { detectedFields, detectedLabels, type FieldsAsked, statistics, volume, type VolumeAsked } from "./detected.ts";
 import { labelNames, labelValues, seriesOf } from "./label-answers.ts";
 import { answerLogs, answerMetrics, type LogsAsked, type MetricsAsked, type Reading } from "./queries.ts";
 import type { Selected } from "./records.ts";
@@ -13,6 +14,10 @@ export interface LokiReader {
   labelNames(orgId: string, selected: Selected, options?: QueryOptions): Promise<Buffer>;
   labelValues(orgId: string, name: string, selected: Selected, options?: QueryOptions): Promise<Buffer>;
   series(orgId: string, selected: Selected, options?: QueryOptions): Promise<Buffer>;
+  statistics(orgId: string, selected: Selected, options?: QueryOptions): Promise<Buffer>;
+  volume(orgId: string, asked: VolumeAsked, options?: QueryOptions): Promise<Buffer>;
+  detectedLabels(orgId: string, selected: Selected, options?: QueryOptions): Promise<Buffer>;
+  detectedFields(orgId: string, asked: FieldsAsked, options?: QueryOptions): Promise<Buffer>;
 }
 
 export class EngineReader implements LokiReader {
@@ -40,5 +45,21 @@ export class EngineReader implements LokiReader {
 
   series(orgId: string, selected: Selected, options: QueryOptions = {}): Promise<Buffer> {
     return seriesOf(this.#engine, orgId, selected, options);
+  }
+
+  statistics(orgId: string, selected: Selected, options: QueryOptions = {}): Promise<Buffer> {
+    return statistics(this.#engine, orgId, selected, options);
+  }
+
+  volume(orgId: string, asked: VolumeAsked, options: QueryOptions = {}): Promise<Buffer> {
+    return volume(this.#engine, orgId, asked, options);
+  }
+
+  detectedLabels(orgId: string, selected: Selected, options: QueryOptions = {}): Promise<Buffer> {
+    return detectedLabels(this.#engine, orgId, selected, options);
+  }
+
+  detectedFields(orgId: string, asked: FieldsAsked, options: QueryOptions = {}): Promise<Buffer> {
+    return detectedFields(this.#engine, orgId, asked, options);
   }
 }

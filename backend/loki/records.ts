@@ -6,8 +6,8 @@ import { askPage } from "../query/found-page.ts";
 import type { Cursor } from "../query/page.ts";
 import { type Budget, tooExpensive } from "./budget.ts";
 import type { Pushed } from "./conditions.ts";
-import { Entry } from "./entry.ts";
-import { labelName, STREAM_LABELS } from "./label-names.ts";
+import type { Entry } from "./entry.ts";
+import { EntryMaker, type Row } from "./entry-maker.ts";
 import type { LogQuery } from "./syntax.ts";
 
 export const MOST_RECORDS = 200_000;
@@ -35,20 +35,6 @@ export interface Wanted extends Pick<Pushed, "conditions" | "blockRows"> {
   readonly hasLines: boolean;
   /** At most so many are of use. */
   readonly limit?: number | undefined;
-}
-
-interface Row {
-  readonly ns: string;
-  readonly level: string;
-  readonly source: string;
-  readonly host_id: string;
-  readonly node: string;
-  readonly trace_id: string;
-  readonly span_id: string;
-  readonly severity_number: number;
-  readonly scope_name: string;
-  readonly labels: Readonly<Record<string, string>>;
-  readonly line: string;
 }
 
 const FIELDS = sql`toString(toUnixTimestamp64Nano(time)) AS ns, level, source, host_id, node, trace_id, span_id, severity_number, scope_name, labels`;
@@ -85,44 +71,4 @@ export async function* records(ask: Ask, orgId: string, wanted: Wanted, budget: 
       throw tooExpensive(`has stages that read more than ${MOST_RECORDS} records, or ${MOST_BYTES / 1024 / 1024} MiB, one by one`);
     after = found.next;
   } while (after && count < limit);
-}
-
-/** Records of one sender have the same labels of the stream. */
-export class EntryMaker {
-  readonly #streams = new Map<string, ReadonlyMap<string, string>>();
-  readonly #names = new Map<string, string>();
-
-  of(row: Row): Entry {
-    const own: [string, string][] = [];
-    const metadata: [string, string][] = [];
-    for (const name of ["trace_id", "span_id", "scope_name"] as const) if (row[name] !== "") metadata.push([name, row[name]]);
-    if (row.severity_number > 0) metadata.push(["severity_number", String(row.severity_number)]);
-    for (const [key, value] of Object.entries(row.labels)) {
-      if (value === "") continue;
-      const name = this.#nameOf(key);
-      if (STREAM_LABELS.get(name) === key) own.push([name, value]);
-      else metadata.push([name, value]);
-    }
-    // An attribute of this name counts more.
-    metadata.push(["detected_level", row.level]);
-    return new Entry(BigInt(row.ns), row.line, this.#streamOf(row, own), metadata);
-  }
-
-  #streamOf({ source, level, host_id, node }: Row, own: readonly [string, string][]): ReadonlyMap<string, string> {
-    const labels: [string, string][] = [["service_name", source], ["level", level], ["host_id", host_id], ["node", node], ...own];
-    const key = JSON.stringify(labels);
-    const known = this.#streams.get(key);
-    if (known) return known;
-    const stream = new Map(labels.filter(([, value]) => value !== ""));
-    if (this.#streams.size < 10_000) this.#streams.set(key, stream);
-    return stream;
-  }
-
-  #nameOf(key: string): string {
-    const known = this.#names.get(key);
-    if (known !== undefined) return known;
-    const name = labelName(key);
-    if (this.#names.size < 10_000) this.#names.set(key, name);
-    return name;
-  }
 }

@@ -170,6 +170,12 @@ export const TELEMETRY_ROWS: Row[] = [
     ["labels", ""],
     ["label/{name}/values", ""],
     ["series", "match%5B%5D=%7Bservice_name%3D~%22.%2B%22%7D"],
+    ["index/stats", ""],
+    ["index/volume", "targetLabels=service_name"],
+    ["detected_labels", ""],
+    ["detected_fields", "query=%7Bservice_name%3D~%22.%2B%22%7D"],
+    ["detected_field/{name}/values", "query=%7Bservice_name%3D~%22.%2B%22%7D"],
+    ["patterns", ""],
   ].map(([endpoint = "", query = ""]): Row => {
     const path = `/query/loki/loki/api/v1/${endpoint}`;
     const own = path.replace("{name}", "service_name");
@@ -192,6 +198,22 @@ export const TELEMETRY_ROWS: Row[] = [
       ],
     };
   }),
+  {
+    method: "GET",
+    path: "/query/loki/loki/api/v1/tail",
+    auth: "reader",
+    cases: () => [
+      asUser(
+        "no WebSocket",
+        "GET",
+        () => red.token,
+        400,
+        undefined,
+        "invalid_parameter",
+        "/query/loki/loki/api/v1/tail?query=%7Ba%3D%22b%22%7D",
+      ),
+    ],
+  },
   { method: "GET", path: "/query/services", auth: "reader", cases: () => [asUser("listed", "GET", () => red.token, 200)] },
   ...["/query/logs/histogram", "/query/logs/fields"].map((path): Row => ({
     method: "GET",

@@ -1,0 +1,81 @@
+// Loki's tail: a WebSocket that tells records as they arrive. Invariant: it has the bounds of the tail of logs (tail-counts.ts,
+// tail-stream.ts), and ends with its client, its credential, the process and a reader that takes nothing.
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { WebSocket } from "ws";
+import { readerOf } from "../auth/request-identity.ts";
+import { ApiError } from "../errors.ts";
+import { goneSignal } from "../http/client-gone.ts";
+import { isUpgrade, webSocketOf } from "../http/upgrades.ts";
+import type { LogTail } from "../logs/store.ts";
+import type { Arrived } from "../logs/tail.ts";
+import { TailCounts } from "../logs/tail-counts.ts";
+import { TAIL_TIMES, type TailForm, tailStream } from "../logs/tail-stream.ts";
+import { push } from "./conditions.ts";
+import { checkKnown, type Given } from "./parameters.ts";
+import { BASE, type LokiRouteOptions, lokiSchema, QUERY, requiredLogs, text } from "./route-parts.ts";
+import { messagesOf } from "./tail-messages.ts";
+
+const IGNORED = text("ignored: a tail begins with what arrives from now on");
+const PARAMETERS = { query: QUERY, start: IGNORED, limit: IGNORED, delay_for: IGNORED };
+/** Of a client that takes it the status is 101. */
+const MESSAGE = {
+  description: "each message of the WebSocket, after 101",
+  type: "object",
+  properties: { streams: { type: "array", items: { type: "object" } }, dropped_entries: { type: ["array", "null"] } },
+};
+const DESCRIBED = { response: { 200: MESSAGE } };
+/** Of RFC 6455. */
+const [GOING_AWAY, POLICY] = [1001, 1008];
+
+export function registerTail(app: FastifyInstance, { store, answers, guards, now = () => new Date(), tails = {} }: LokiRouteOptions): void {
+  const counts = new TailCounts(tails);
+  const stopping = new AbortController();
+  app.addHook("preClose", async () => stopping.abort());
+  const guard = guards.reader();
+  const schema = lokiSchema("records as they arrive, by WebSocket", PARAMETERS, DESCRIBED);
+  app.get(`${BASE}/tail`, { onRequest: guard, schema }, async (request: FastifyRequest, reply: FastifyReply) => {
+    checkKnown(request.query as Given, Object.keys(PARAMETERS));
+    const query = requiredLogs(request.query as Given);
+    const { orgId } = readerOf(request);
+    if (!isUpgrade(request)) throw new ApiError("invalid_parameter", "tail is a WebSocket: send Upgrade: websocket");
+    counts.enter(orgId);
+    if (reply.raw.closed) counts.leave(orgId);
+    else reply.raw.once("close", () => counts.leave(orgId));
+    const signal = AbortSignal.any([goneSignal(reply), stopping.signal]);
+    const { conditions, blockRows, rest } = push(query);
+    const tail = await store.tail(orgId, { labels: [], also: conditions, alsoBlockRows: blockRows }, undefined, now().getTime());
+    const next = () => tail.next({ signal, admit: () => answers.admit(orgId) }, now().getTime());
+    const first = await next();
+    const socket = await webSocketOf(request, reply);
+    if (!socket) return;
+    const check = async (): Promise<void> => void (await guard.call(app, request, reply));
+    await follow(socket, first, { tail: { ...tail, next }, check, form: messagesOf(rest), signal, times: { ...TAIL_TIMES, ...tails } });
+  });
+}
+
+interface Following {
+  readonly tail: LogTail & { readonly next: () => Promise<Arrived> };
+  readonly check: () => Promise<void>;
+  readonly form: TailForm;
+  readonly signal: AbortSignal;
+  readonly times: typeof TAIL_TIMES;
+}
+
+async function follow(socket: WebSocket, first: Arrived, { tail, ...options }: Following): Promise<void> {
+  // What a client says, and how it leaves, is nobody's business: the signal tells that it has.
+  socket.on("error", () => socket.terminate());
+  const stream = tailStream(first, { ...options, ...tail, cutOff: () => socket.terminate() });
+  for await (const message of stream) {
+    if (message === "") socket.ping();
+    else await sent(socket, message);
+  }
+  const isStopping = socket.readyState === socket.OPEN && options.signal.aborted;
+  socket.close(isStopping ? GOING_AWAY : POLICY);
+}
+
+/** Resolves when the connection has taken it, or is gone. */
+async function sent(socket: WebSocket, message: string): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  socket.send(message, () => resolve());
+  await promise;
+}
