@@ -38,6 +38,8 @@ describe("a histogram", () => {
       "2026-11-22 10:02:30  0",
     ]);
     expect(histogram([], 80)).toEqual(["no records"]);
+    const odd = [{ start: "2026-11-22T10:00:00.000Z", end: "2026-11-22T10:05:00.074Z", counts: {} }];
+    expect(histogram(odd, 80)[0]).toBe("0 records, 5m a line (UTC), ▒ error and fatal");
     expect(histogram([stretch(0, { "\u001b[2J\u009b": 1, "": 2 })], 80).at(-1)).toBe("- 2, \\u001b[2J\\u009b 1");
   });
 });

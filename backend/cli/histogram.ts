@@ -48,7 +48,8 @@ function lengthOf(count: number, scale: number): number {
 function headOf(stretches: readonly Stretch[], total: number): string {
   const [first] = stretches;
   if (!first) return "no records";
-  const each = formatDuration(Date.parse(first.end) - Date.parse(first.start));
+  const eachMs = Date.parse(first.end) - Date.parse(first.start);
+  const each = formatDuration(eachMs < 10_000 ? eachMs : Math.round(eachMs / 1000) * 1000);
   return `${total} record${total === 1 ? "" : "s"}, ${each} a line (UTC), ▒ error and fatal`;
 }
 

@@ -174,7 +174,7 @@ test("an expression over a time is a line of its shape for each series, or an ar
   data = { resultType: "matrix", result: ["a", "b", "c\u001b[2J"].map((job) => ({ metric: { __name__: "up", job }, values })) };
   const drawn = await atherops("metrics up --start 1970-01-01T00:16:40Z --end 1970-01-01T01:16:40Z --step 1m --limit 2");
   expect(drawn.err).toBe("only the first 2 of 3 series; aggregate, or --limit shows more\n");
-  expect(drawn.out).toMatch(/^SERIES +LEAST +MOST +LAST\nup\{job="a"\} +▁+▂+▃+▄+▅+▆+▇+█+ +0 +60 +60\nup\{job="b"\}.*\n$/);
+  expect(drawn.out).toMatch(/^all: up\nSERIES +LEAST +MOST +LAST\n\{job="a"\} +▁+▂+▃+▄+▅+▆+▇+█+ +0 +60 +60\n\{job="b"\}.*\n$/);
   expect(Object.fromEntries(queries[0] ?? [])).toMatchObject({
     endpoint: "query_range",
     query: "up",

@@ -26,7 +26,7 @@ describe("sparklines", () => {
 
   it("have a mean for what one character stands for, nothing where there is no number, and infinity in words", () => {
     const draw = (values: [number, string][], columns = 60) => sparklines([series({ a: "b" }, values)], RANGE, columns)[1];
-    expect(draw([...every10s([1, "NaN", 3]), [1070, "3"]], 40)).toMatch(/^\{a="b"\} +▁ +█ {3,}█+ +1 +3 +3$/);
+    expect(draw([...every10s([1, "NaN", 3]), [1070, "3"]], 40)).toMatch(/^\{a="b"\} +▁+ +█+ {3,}█+ +3$/);
     expect(draw(every10s(["NaN", "NaN"]))).toMatch(/^\S+ +- +- +-$/);
     expect(draw(every10s([0, "+Inf", "-Inf", 5]))).toMatch(/ -Infinity +Infinity +5$/);
     const second = Array.from({ length: 71 }, (_, at): [number, string] => [1000 + at, String(at < 36 ? 0 : 7)]);
@@ -37,6 +37,18 @@ describe("sparklines", () => {
     const long = { __name__: "a".repeat(300), label: "b".repeat(300) };
     const lines = sparklines([series(long, every10s([1, 2, 3])), series({ a: "b" }, every10s([1.23456789e-300]))], RANGE, columns);
     for (const line of lines) expect(line.length).toBeLessThanOrEqual(Math.max(40, columns));
+  });
+
+  it("say once what all series have in common, so that what tells them apart is seen; narrow ones tell the last value only", () => {
+    const of = (job: string) => series({ __name__: "up", cluster: "a".repeat(100), job }, every10s([1, 2, 3]));
+    const [common, head, one, other] = sparklines([of("x"), of("y")], RANGE, 60);
+    expect([common, head]).toEqual([`all: up{cluster="${"a".repeat(42)}…`, expect.stringMatching(/^SERIES +LEAST +MOST +LAST$/)]);
+    expect([one, other]).toEqual([expect.stringMatching(/^\{job="x"\}/), expect.stringMatching(/^\{job="y"\}/)]);
+    expect(sparklines([of("x"), of("y")], RANGE, 40).slice(1)).toEqual([
+      expect.stringMatching(/^SERIES +LAST$/),
+      expect.stringMatching(/^\{job="x"\}.* 3$/),
+      expect.stringMatching(/^\{job="y"\}.* 3$/),
+    ]);
   });
 
   it("name a series as PromQL does, and cannot steer the terminal", () => {

@@ -18,14 +18,18 @@ const LEVELS = "▁▂▃▄▅▆▇█";
 const LEAST_COLUMNS = 40;
 const LEAST_SHAPE = 8;
 const LEAST_NAME = 10;
+/** Below it, only the last value is told. */
+const NARROW_COLUMNS = 60;
 
-/** A head and a line for each series. */
+/** What all series have in common, a head and a line for each; a narrow one has the last value only. */
 export function sparklines(series: readonly Series[], range: TimeRange, columns: number): string[] {
   const width = Math.max(LEAST_COLUMNS, columns);
   const figures = series.map(figuresOf);
-  const widths = (["least", "most", "last"] as const).map((name) => Math.max(name.length, ...figures.map((figure) => figure[name].length)));
+  const shown = width < NARROW_COLUMNS ? (["last"] as const) : (["least", "most", "last"] as const);
+  const widths = shown.map((name) => Math.max(name.length, ...figures.map((figure) => figure[name].length)));
   const figuresWidth = widths.reduce((all, one) => all + one + 2, 0);
-  const names = series.map(({ metric }) => seriesName(metric));
+  const common = commonOf(series);
+  const names = series.map(({ metric }) => seriesName(Object.fromEntries(Object.entries(metric).filter(([label]) => !(label in common)))));
   const longest = names.reduce((most, { length }) => Math.max(most, length), "SERIES".length);
   const room = Math.max(LEAST_NAME + LEAST_SHAPE, width - figuresWidth - 2);
   const nameWidth = Math.min(longest, Math.max(LEAST_NAME, Math.floor(room / 2)));
@@ -34,12 +38,23 @@ export function sparklines(series: readonly Series[], range: TimeRange, columns:
     const right = texts.map((text, at) => `  ${text.padStart(widths[at] ?? 0)}`).join("");
     return cut(`${cut(name, nameWidth).padEnd(nameWidth)}  ${shape.padEnd(shapeWidth)}${right}`, width);
   };
-  const head = line("SERIES", "", ["LEAST", "MOST", "LAST"]);
+  const head = line(
+    "SERIES",
+    "",
+    shown.map((name) => name.toUpperCase()),
+  );
   const lines = series.map((one, at) => {
-    const { least = "", most = "", last = "" } = figures[at] ?? {};
-    return line(names[at] ?? "", shapeOf(one, range, shapeWidth), [least, most, last]);
+    const texts = shown.map((name) => figures[at]?.[name] ?? "");
+    return line(names[at] ?? "", shapeOf(one, range, shapeWidth), texts);
   });
-  return [head, ...lines];
+  return [...(Object.keys(common).length > 0 ? [cut(`all: ${seriesName(common)}`, width)] : []), head, ...lines];
+}
+
+/** Labels that all of several series have with the same value: what tells them apart would be cut off behind them. */
+function commonOf(series: readonly Series[]): Record<string, string> {
+  const [first, ...others] = series;
+  if (!first || others.length === 0) return {};
+  return Object.fromEntries(Object.entries(first.metric).filter(([label, value]) => others.every(({ metric }) => metric[label] === value)));
 }
 
 /** As PromQL writes it. */
