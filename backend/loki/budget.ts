@@ -1,5 +1,5 @@
-// What one query may take of this process, whose event loop is everybody's. Invariant: no query computes longer at a stretch than SLICE_MS,
-// nor longer in all than MOST_MS; what would is refused, and what its client has left ends.
+// What one query may take of this process, whose event loop is everybody's. Invariant: no query computes longer at a stretch than SLICE_MS and
+// what one record or one moment takes, nor longer in all than MOST_MS; what would is refused, and what its client has left ends.
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { ApiError } from "../errors.ts";
 

@@ -113,7 +113,7 @@ async function fieldsOf(ask: Ask, orgId: string, { query, span, lineLimit }: Fie
     const before = new Set<string>();
     for (const [name, value, category] of entry.labels()) {
       before.add(name);
-      if (category !== "stream" && !name.startsWith("__error")) fieldOf(fields, name).values.add(value);
+      if (category !== "stream" && !name.startsWith("__error")) addValue(fieldOf(fields, name), value);
     }
     readFields(entry, before, fields);
     if ((count += 1) >= lineLimit) break;
@@ -129,9 +129,16 @@ function readFields(entry: Entry, before: ReadonlySet<string>, fields: Map<strin
   for (const [name, value, category] of entry.labels()) {
     if (category !== "parsed" || value === "" || before.has(name) || name.startsWith("__error")) continue;
     const field = fieldOf(fields, name);
-    field.values.add(value);
+    addValue(field, value);
     field.parsers.add(kind);
   }
+}
+
+/** Longer ones are nothing to choose from. */
+const MOST_CHARACTERS = 1024;
+
+function addValue({ values }: Field, value: string): void {
+  if (value.length <= MOST_CHARACTERS) values.add(value);
 }
 
 function fieldOf(fields: Map<string, Field>, name: string): Field {

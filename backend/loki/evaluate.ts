@@ -1,6 +1,6 @@
 // A query of metrics, evaluated for each of its moments. Invariant: what is asked of the engine runs in one turn of the organisation, and
 // what is computed here gives way to others all the time (budget.ts).
-import { aggregate, combine, withNumber } from "./vector-operations.ts";
+import { aggregate, combine, grouped, remembered, signature, withNumber } from "./vector-operations.ts";
 import { LabelSet, NO_LABELS, type Sample } from "./label-set.ts";
 import { groupingLabels, leafOf, type SeriesLabels } from "./leaf.ts";
 import { checkSize, type Points } from "./points.ts";
@@ -49,7 +49,8 @@ async function prepare(asking: Asking, query: MetricQuery, outer?: SeriesLabels)
       return absentWhere(query, await rangePoints(asking, leafOf(query, outer)));
     case "aggregate": {
       const of = await prepare(asking, query.of, injected(query));
-      return { at: (moment) => aggregate(query, of.at(moment)) };
+      const group = remembered((labels) => grouped(labels, query.grouping));
+      return { at: (moment) => aggregate(query, group, of.at(moment)) };
     }
     case "binary":
       return await prepareBinary(asking, query);
@@ -80,7 +81,8 @@ async function prepareBinary(asking: Asking, query: BinaryOperation): Promise<Po
   const lefts = await prepare(asking, left);
   if (right.kind === "number") return { at: (moment) => withNumber(query, right.value, lefts.at(moment), false) };
   const rights = await prepare(asking, right);
-  return { at: (moment) => combine(query, lefts.at(moment), rights.at(moment)) };
+  const match = remembered((labels) => signature(labels, query.matching));
+  return { at: (moment) => combine(query, match, lefts.at(moment), rights.at(moment)) };
 }
 
 /** Where there is nothing there is a one, with the labels that the selector names. */

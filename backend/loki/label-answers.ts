@@ -12,6 +12,8 @@ import type { Selected } from "./records.ts";
 import { inTurn, type Reading } from "./queries.ts";
 
 const MOST = 10_000;
+/** Of what is listed; labels may be long. */
+const MOST_BYTES = 16 * 1024 * 1024;
 
 export async function labelNames(engine: Reading, orgId: string, selected: Selected, options: QueryOptions): Promise<Buffer> {
   return await inTurn(engine, orgId, options, async (ask) => {
@@ -80,6 +82,6 @@ export function whereOf(orgId: string, { span, selectors }: Selected): Sql {
 }
 
 export async function rowsOf<Row>(ask: Ask, statement: Sql): Promise<Row[]> {
-  const lines = (await ask(statement)).toString("utf8").split("\n");
+  const lines = (await ask(statement, MOST_BYTES)).toString("utf8").split("\n");
   return lines.filter(Boolean).map((line) => JSON.parse(line) as Row);
 }

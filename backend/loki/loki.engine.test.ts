@@ -230,3 +230,32 @@ describe("Grafana's Loki data source", () => {
     expect([answer.statusCode, answer.json()]).toEqual([400, { error: "invalid_parameter", message: expect.stringContaining(message) }]);
   });
 });
+
+describe("what costs too much", () => {
+  it("is a line that is too long for a stage, and read as ever without one", async () => {
+    const org = await app.org();
+    await org.send([record(0, `{"a":"${"x".repeat(300_000)}"}`)]);
+    const [stream] = await logs(org, '{service_name="shop"} |= "xx"');
+    expect(stream?.values[0]?.[1]).toHaveLength(300_008);
+    const answer = await org.get("query_range", { query: '{service_name="shop"} | json', ...RANGE });
+    expect([answer.statusCode, answer.json()]).toEqual([
+      400,
+      { error: "query_too_expensive", message: expect.stringContaining("256 KiB") },
+    ]);
+  });
+
+  it("is more than 500 series, and their sum is not", async () => {
+    const org = await app.org();
+    await org.send(Array.from({ length: 501 }, (_, n) => record(n % 60, "x", "INFO", { user: `u${n}` })));
+    const counted = (query: string) => org.get("query", { query, time: String(at(60)) });
+    const many = await counted('count_over_time({service_name="shop"}[5m])');
+    expect([many.statusCode, many.json()]).toEqual([
+      400,
+      { error: "invalid_parameter", message: expect.stringContaining("maximum number of series (500)") },
+    ]);
+    const sum = await counted('sum(count_over_time({service_name="shop"}[5m]))');
+    expect(sum.json().data.result).toEqual([{ metric: {}, value: [expect.any(Number), "501"] }]);
+    const top = await counted('topk(2, sum by (user) (count_over_time({service_name="shop"}[5m])))');
+    expect(top.json().data.result).toHaveLength(2);
+  });
+});

@@ -1,4 +1,5 @@
 // The stages of a query, one after another, for one record at a time. Invariant: a record that a stage drops is not seen by the next.
+import { tooExpensive } from "./budget.ts";
 import type { Entry } from "./entry.ts";
 import { isLike, linePattern } from "./line-pattern.ts";
 import { filterTest, valueTest } from "./match-labels.ts";
@@ -8,10 +9,18 @@ import type { LabelChoice, LabelFormat, LineFilter, Stage } from "./syntax.ts";
 import { Template } from "./template-run.ts";
 import { TemplateError } from "./template-values.ts";
 
+/** One line is read at a stretch. Loki takes no longer ones by default. */
+const MOST_LINE = 256 * 1024;
+
 /** Answers whether the record is left. `required`: no other labels need to be read of its line. */
 export function pipelineOf(stages: readonly Stage[], required?: ReadonlySet<string>): Step {
   const steps = stages.map((stage) => stepOf(stage, required));
-  return (entry) => steps.every((step) => step(entry));
+  const readsLine = stages.some(({ kind }) => !["label_filter", "label_format", "drop", "keep"].includes(kind));
+  return (entry) => {
+    if (readsLine && entry.line.length > MOST_LINE)
+      throw tooExpensive(`has stages that read a line of more than ${MOST_LINE / 1024} KiB, at ${entry.timeNs}`);
+    return steps.every((step) => step(entry));
+  };
 }
 
 function stepOf(stage: Stage, required: ReadonlySet<string> | undefined): Step {

@@ -22,6 +22,7 @@ export interface Asking {
 }
 
 const MOST_CELLS = 200_000;
+const MOST_CELL_BYTES = 64 * 1024 * 1024;
 
 export async function rangePoints(asking: Asking, leaf: Leaf): Promise<Points> {
   const pushed = push(leaf.range.log);
@@ -71,7 +72,7 @@ async function countedByEngine({ ask, orgId, steps, budget }: Asking, leaf: Leaf
   const lines = await ask(
     sql`SELECT ${first} AS first, ${last} AS last, ${keys.select}toFloat64(count()) AS n, ${isBytes ? sql`toFloat64(sum(length(message)))` : sql`n`} AS sum
       FROM logs WHERE ${where} GROUP BY first, last${keys.group} HAVING first <= last LIMIT ${MOST_CELLS + 1}`,
-    undefined,
+    MOST_CELL_BYTES,
     blockRows,
   );
   budget.begin();

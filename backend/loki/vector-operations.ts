@@ -11,13 +11,28 @@ export interface Aggregation {
   readonly parameter: number | undefined;
 }
 
-export function aggregate({ operation, grouping, parameter = 0 }: Aggregation, vector: readonly Sample[]): Sample[] {
+/** The same labels come again for each moment. */
+export function remembered<T>(work: (labels: LabelSet) => T): (labels: LabelSet) => T {
+  const known = new Map<string, T>();
+  return (labels) => {
+    let made = known.get(labels.key);
+    if (made === undefined) known.set(labels.key, (made = work(labels)));
+    return made;
+  };
+}
+
+/** `group`: the labels of the group that labels belong to. */
+export function aggregate(
+  { operation, parameter = 0 }: Aggregation,
+  group: (labels: LabelSet) => LabelSet,
+  vector: readonly Sample[],
+): Sample[] {
   const groups = new Map<string, { labels: LabelSet; samples: Sample[] }>();
   for (const sample of vector) {
-    const labels = grouped(sample.labels, grouping);
-    const group = groups.get(labels.key) ?? { labels, samples: [] };
-    groups.set(labels.key, group);
-    group.samples.push(sample);
+    const labels = group(sample.labels);
+    const own = groups.get(labels.key) ?? { labels, samples: [] };
+    groups.set(labels.key, own);
+    own.samples.push(sample);
   }
   return [...groups.values()].flatMap(({ labels, samples }) => {
     if (operation === "topk" || operation === "sort_desc") return ranked(samples, true, operation === "topk" ? parameter : samples.length);
@@ -85,9 +100,14 @@ export function withNumber({ operator, returnsBool }: Operation, number: number,
   });
 }
 
-export function combine(operation: Operation, left: readonly Sample[], right: readonly Sample[]): Sample[] {
-  const { operator, matching } = operation;
-  const keyOf = ({ labels }: Sample): string => signature(labels, matching);
+export function combine(
+  operation: Operation,
+  match: (labels: LabelSet) => string,
+  left: readonly Sample[],
+  right: readonly Sample[],
+): Sample[] {
+  const { operator } = operation;
+  const keyOf = ({ labels }: Sample): string => match(labels);
   if (isCalculable(operator)) return pairs(operation, left, right, keyOf);
   const [lefts, rights] = [new Set(left.map(keyOf)), new Set(right.map(keyOf))];
   if (operator === "and") return left.filter((sample) => rights.has(keyOf(sample)));
@@ -95,7 +115,8 @@ export function combine(operation: Operation, left: readonly Sample[], right: re
   return [...left, ...right.filter((sample) => !lefts.has(keyOf(sample)))];
 }
 
-function signature(labels: LabelSet, matching: Matching | undefined): string {
+/** What labels of both sides must have in common. */
+export function signature(labels: LabelSet, matching: Matching | undefined): string {
   if (!matching) return labels.key;
   return (matching.on ? labels.keep(matching.labels) : labels.drop(matching.labels)).key;
 }
