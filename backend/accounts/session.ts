@@ -39,10 +39,20 @@ export class Sessions {
 
   /** A session JWT for this user: claims `sub`, `org_id`, `role`, `epoch`, `iat`, `exp`, `iss`, `aud`. */
   async issue(user: UserRow): Promise<string> {
+    return await this.#sign(known(user));
+  }
+
+  /** The same for who has a session of another kind; undefined when this user is gone. */
+  async issueFor(userId: string): Promise<string | undefined> {
+    const user = await this.find(userId);
+    return user && (await this.#sign(user));
+  }
+
+  async #sign({ userId, orgId, role, epoch }: SessionUser & { readonly epoch: number }): Promise<string> {
     const nowS = Math.floor(this.#now() / 1000);
-    return await new SignJWT({ org_id: user.org_id, role: user.role, epoch: user.session_epoch })
+    return await new SignJWT({ org_id: orgId, role, epoch })
       .setProtectedHeader({ alg: ALGORITHM, typ: "JWT" })
-      .setSubject(user.id)
+      .setSubject(userId)
       .setIssuer(ISSUER)
       .setAudience(AUDIENCE)
       .setIssuedAt(nowS)

@@ -20,6 +20,8 @@ export interface ForwardOptions {
   readonly target: string | FastifyInstance;
   /** The service asks again, and knows which role a route needs. */
   readonly guards: Pick<Guards, "user" | "reader">;
+  /** What the service is to be shown for a caller without an Authorization header: a browser's cookie is bound to the address it was given by. */
+  readonly bearerFor?: (request: FastifyRequest) => Promise<string | undefined>;
   /** Holds the large answers until clients take them. */
   readonly answers?: Answers;
 }
@@ -46,7 +48,10 @@ const REQUEST_HEADERS = ["authorization", "content-type", "accept"];
 const ANSWER_HEADERS = ["allow", "content-type", "link", "retry-after", "www-authenticate", "x-request-id"];
 const TIMEOUT_MS = 60_000;
 
-export async function forwardAlerting(app: FastifyInstance, { target, guards, answers = new Answers() }: ForwardOptions): Promise<void> {
+export async function forwardAlerting(
+  app: FastifyInstance,
+  { target, guards, bearerFor = async () => undefined, answers = new Answers() }: ForwardOptions,
+): Promise<void> {
   const send = typeof target === "string" ? overHttp(app, target) : inProcess(target);
   const mounted = [
     ...Object.entries(RULE_ROUTES).map(([path, methods]) => ({ url: `${PREFIX}${path}`, path, methods })),
@@ -70,7 +75,8 @@ export async function forwardAlerting(app: FastifyInstance, { target, guards, an
           errorHandler: (error) => {
             throw withContractStatus(error);
           },
-          handler: (request, reply) => forward(request, reply, { path, send, answers: path in PROMETHEUS_ROUTES ? answers : undefined }),
+          handler: (request, reply) =>
+            forward(request, reply, { path, send, bearerFor, answers: path in PROMETHEUS_ROUTES ? answers : undefined }),
         });
       }
     }
@@ -88,7 +94,14 @@ function toldOf(method: string, path: string): FastifySchema["described"] {
 async function forward(
   request: FastifyRequest,
   reply: FastifyReply,
-  { path, send, answers }: { path: string; send: (exchange: Exchange) => Promise<Answer>; answers: Answers | undefined },
+  {
+    path,
+    send,
+    bearerFor,
+    answers,
+  }: { path: string; send: (exchange: Exchange) => Promise<Answer>; answers: Answers | undefined } & Required<
+    Pick<ForwardOptions, "bearerFor">
+  >,
 ): Promise<FastifyReply> {
   if (answers) answers.admit(readerOf(request).orgId);
   const [, query] = splitOnce(request.url, "?");
@@ -99,6 +112,8 @@ async function forward(
     const value = request.headers[name];
     if (typeof value === "string") headers[name] = value;
   }
+  const bearer = headers["authorization"] === undefined ? await bearerFor(request) : undefined;
+  if (bearer !== undefined) headers["authorization"] = `Bearer ${bearer}`;
   const body = request.body instanceof Buffer ? request.body : undefined;
   const gone = new AbortController();
   reply.raw.once("close", () => gone.abort());
