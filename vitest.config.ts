@@ -6,7 +6,7 @@ import { configDefaults, defineConfig } from "vitest/config";
 
 const BESIDE = "{agent,backend,hack}/**/*";
 const ENGINE = `${BESIDE}.engine.test.ts`;
-const SYSTEM = "test/{contract,faults,start}/**/*.test.ts";
+const SYSTEM = "test/{console,contract,faults,start}/**/*.test.ts";
 
 /** What measures memory, pace or load, or makes so much of it that others would measure it: one file at a time, after all others. */
 const ALONE = [
@@ -26,8 +26,8 @@ const limits = { testTimeout: 300_000, hookTimeout: 300_000, pool: "forks" } as 
 
 export default defineConfig({
   test: {
-    // Kernels are compiled when they are not, or no more what their sources say.
-    globalSetup: "hack/kernel.mjs",
+    // Kernels are compiled, and the console built, when they are not, or no more what their sources say.
+    globalSetup: ["hack/kernel.mjs", "hack/console.mjs"],
     maxWorkers: workers,
     projects: [
       { test: { name: "unit", include: [`${BESIDE}.test.ts`], exclude: [...configDefaults.exclude, ENGINE, ...ALONE], ...beside } },

@@ -40,6 +40,7 @@ import { createOwnMetrics, type OwnMetrics } from "./observability/own-metrics.t
 import { Answers } from "./http/answers.ts";
 import type { Guards } from "./auth/request-identity.ts";
 import { closeRoutes, createApp } from "./http/app.ts";
+import { readConsole, registerConsole } from "./http/console.ts";
 import { listenMore, sharing } from "./http/listeners.ts";
 import { loggable, type ListenAddress } from "./settings.ts";
 import { registerSsoRoutes } from "./sso/routes.ts";
@@ -168,7 +169,16 @@ async function openApi(
   registerLokiRoutes(app, { reader: new EngineReader(clickhouse), store: logStore, answers, guards });
   registerTraceRoutes(app, { store: spanStore, answers, guards });
   registerMetricsRoutes(app, { store: metrics, answers, guards });
-  if (alerting) await forwardAlerting(app, { target: alerting, guards, answers });
+  if (alerting)
+    await forwardAlerting(app, {
+      target: alerting,
+      guards,
+      answers,
+      bearerFor: async ({ user }) => user && (await running.sessions.issueFor(user.userId)),
+    });
+  const page = settings.isConsoleServed ? readConsole() : undefined;
+  if (page) registerConsole(app, page, { hasSingleSignOn: settings.oidc !== undefined });
+  else if (settings.isConsoleServed) log.warn("the console is not there: node hack/console.mjs builds it, CONSOLE=false goes without");
   await listen(running, app, settings.api, "API");
 }
 

@@ -7,6 +7,7 @@
 //   TLS_CERT_FILE, TLS_KEY_FILE              serve API and alerting over TLS; read again when they change
 //   TRUSTED_PROXIES                          comma-separated addresses or CIDRs whose X-Forwarded-For is believed
 //   MAX_CONNECTIONS         8192             of each of API and alerting; above it idle ones and those without a credential make room
+//   CONSOLE                 true             the console, at / of the API listener; false: it is not served
 //   DATA_DIR                ./data           everything of the embedded engines
 //   DATABASE_URL                             PostgreSQL; unset: embedded
 //   CLICKHOUSE_URL                           ClickHouse over HTTP; unset: embedded
@@ -92,6 +93,7 @@ export interface Settings {
   readonly trustedProxies: readonly string[];
   /** Of each listener. */
   readonly maxConnections: number;
+  readonly isConsoleServed: boolean;
   readonly dataDir: string;
   readonly clickhouseCluster: string | undefined;
   readonly metricsWriteUrl: string | undefined;
@@ -183,6 +185,7 @@ function readPlain(read: Reader): Settings {
     tls: tlsCert && tlsKey ? { certFile: tlsCert, keyFile: tlsKey } : undefined,
     trustedProxies: read.addresses("TRUSTED_PROXIES"),
     maxConnections: read.integer("MAX_CONNECTIONS", 8192, 64),
+    isConsoleServed: read.oneOf("CONSOLE", ["true", "false"]) === "true",
     dataDir: dataDirOf(read),
     clickhouseCluster: read.text("CLICKHOUSE_CLUSTER"),
     metricsWriteUrl: read.url("METRICS_WRITE_URL"),

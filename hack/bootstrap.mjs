@@ -29,7 +29,9 @@ async function main() {
   await install();
   // Not imported above: it needs what was installed.
   const { buildKernels } = await import("./kernel.mjs");
+  const { buildConsole } = await import("./console.mjs");
   await buildKernels();
+  await buildConsole();
   runScript(await node24(), [script, ...args]);
 }
 

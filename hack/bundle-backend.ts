@@ -1,5 +1,5 @@
 // Bundles the backend for its image: the program, a file for each of its threads, the chunks that they share, all with source maps, its
-// migrations, the kernels, and the licences of what is inside. Invariants: the same sources give the same bytes; what is left to be found at run time is
+// migrations, the kernels, the console, and the licences of what is inside. Invariants: the same sources give the same bytes; what is left to be found at run time is
 // node: and OUTSIDE; each file and folder that a source names by `new URL("./x", import.meta.url)` is there. Without types to strip and a
 // thousand files to find, a start takes two thirds of the processor's time, and 30 MB less stay resident (test/bench).
 //
@@ -8,6 +8,7 @@ import { cpSync, globSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, relative } from "node:path";
 import { build, type Plugin } from "esbuild";
 import { COMMON, ROOT, writeBundle } from "./bundle.ts";
+import { buildConsole } from "./console.mjs";
 import { buildKernels } from "./kernel.mjs";
 
 /** Packages that stay beside the bundle: libraries of machine code, and what only some installations have. */
@@ -21,6 +22,7 @@ const SOURCES = "backend/**/*.ts";
 /** Answers the packages that are inside, `name@version`, sorted. */
 export async function bundleBackend(folder: string): Promise<string[]> {
   await buildKernels();
+  await buildConsole();
   const named = namedInSources();
   const threads = named.filter((path) => path.endsWith(".ts"));
   const built = await build({

@@ -13,7 +13,7 @@ test.each(packageFile.workspaces)("%s depends on the packages that its programs 
     dependencies: Record<string, string>;
   };
   const inner = packageFile.workspaces.filter((other) => other.startsWith(`${workspace}/`));
-  const files = globSync(`${workspace}/**/*.ts`, { cwd: ROOT, exclude: ["**/node_modules/**"] }).filter(
+  const files = globSync(`${workspace}/**/*.{ts,tsx}`, { cwd: ROOT, exclude: ["**/node_modules/**"] }).filter(
     (file) => !/\.(?:test|fixture|d)\.ts$/.test(file) && !inner.some((other) => file.startsWith(`${other}/`)),
   );
   expect(files.length).toBeGreaterThan(5);

@@ -219,7 +219,7 @@ function howToLook(place: Places): string {
   return `
 Running. This machine's metrics, logs and spans are on their way into ${place.data}.
 
-  log in at     ${url}/api/auth/login
+  console       ${url}/
   e-mail        ${email}
   password      in ${place.passwordFile}
   OTLP          gRPC ${listenOf("OTLP_GRPC_LISTEN", "127.0.0.1:4317")}, HTTP http://${listenOf("OTLP_HTTP_LISTEN", "127.0.0.1:4318")}

@@ -39,6 +39,7 @@ const PROJECTS = ["unit", "engine", "system", "alone"];
 
 const CHECKS: [string, string, string[]][] = [
   ["types", "typescript/bin/tsc", ["-p", "."]],
+  ["types of the console", "typescript/bin/tsc", ["-p", "backend/console"]],
   ["lint", "oxlint/bin/oxlint", ["--deny-warnings"]],
   ["format", "oxfmt/bin/oxfmt", ["--check"]],
 ];

@@ -114,6 +114,7 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
 export async function closeRoutes(app: FastifyInstance): Promise<void> {
   await app.after();
   const table = routeTables.get(app) as RouteTable;
+  table.isClosed = true;
   for (const methods of table.routes.values()) for (const method of methods) table.methods.add(method);
   for (const [url, methods] of table.routes) {
     // A path of its own that another route would take for one with an id: DELETE /api/clusters/register.
@@ -145,7 +146,7 @@ function boundRequests(app: FastifyInstance, options: AppOptions): void {
   const table = routeTables.get(app) as RouteTable;
   app.addHook("onRequest", (request, reply, done) => {
     const { socket } = request.raw;
-    void reply.header("x-request-id", request.id);
+    void reply.header("x-request-id", request.id).header("x-content-type-options", "nosniff");
     reply.raw.once("close", () => {
       bodies.release(request);
       connections.end(socket, authenticated.has(request));
@@ -185,6 +186,8 @@ function forgetTypeOfNothing({ raw }: FastifyRequest, _reply: FastifyReply, done
 }
 
 interface RouteTable {
+  /** Set when the last route is there: what comes then refuses other methods. */
+  isClosed: boolean;
   readonly routes: Map<string, Set<string>>;
   /** Those that any route has. */
   readonly methods: Set<string>;
@@ -193,10 +196,10 @@ interface RouteTable {
 const routeTables = new WeakMap<FastifyInstance, RouteTable>();
 
 function rememberRoutes(app: FastifyInstance): void {
-  const table: RouteTable = { routes: new Map(), methods: new Set() };
+  const table: RouteTable = { routes: new Map(), methods: new Set(), isClosed: false };
   routeTables.set(app, table);
   app.addHook("onRoute", (route) => {
-    if (route.schema?.hide) return;
+    if (table.isClosed) return;
     const methods = table.routes.get(route.url) ?? new Set<string>();
     for (const method of [route.method].flat()) methods.add(method);
     table.routes.set(route.url, methods);

@@ -1,0 +1,31 @@
+// Settings: users, credentials, and for an operator the organisations. Each part is a table, and a form where the role may write.
+import { choose, route } from "../state/route.ts";
+import { isOperator, mayWrite } from "../state/session.ts";
+import { Credentials } from "./credentials.tsx";
+import { Organisations } from "./organisations.tsx";
+import { Users } from "./users.tsx";
+
+export function Administration() {
+  const parts = [
+    ["users", "Users", Users, true],
+    ["credentials", "Keys and tokens", Credentials, true],
+    ["organisations", "Organisations", Organisations, isOperator.value],
+  ] as const;
+  const shown = parts.filter(([, , , isShown]) => isShown);
+  const chosen = shown.find(([name]) => name === route.value.query.get("part")) ?? shown[0];
+  const Part = chosen?.[2] ?? Users;
+  return (
+    <section class="screen narrow" aria-labelledby="title">
+      <h1 id="title">Settings</h1>
+      <div role="group" aria-label="Parts" class="tabs">
+        {shown.map(([name, label]) => (
+          <button type="button" key={name} aria-pressed={name === chosen?.[0]} onClick={() => choose({ part: name })}>
+            {label}
+          </button>
+        ))}
+      </div>
+      {!mayWrite.value && <p class="quiet">You can read here; changes need the role admin.</p>}
+      <Part />
+    </section>
+  );
+}

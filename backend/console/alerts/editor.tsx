@@ -1,0 +1,164 @@
+// The editor of a rule: judged by the backend while one types, with what it would have seen in the last day.
+import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { Problem } from "../parts/common.tsx";
+import { Chart } from "../metrics/chart.tsx";
+import { queryRange } from "../metrics/prometheus.ts";
+import { PromqlField } from "../metrics/promql-field.tsx";
+import { call, wordsOf } from "../state/api.ts";
+import { useLoaded } from "../state/loaded.ts";
+import { address, go } from "../state/route.ts";
+import { mayWrite } from "../state/session.ts";
+import { typedIn } from "../state/typed.ts";
+import { comparisonOf, pairsRead, pairsWritten, RULES, type Rule } from "./rule.ts";
+
+const PAUSE_MS = 500;
+const DAY_MS = 86_400_000;
+const MOST_DRAWN = 20;
+
+export function RuleEditor({ rule, onSaved }: { rule: Rule; onSaved: () => void }) {
+  const expr = useSignal(rule.expr);
+  const error = useSignal<string | undefined>(undefined);
+  const isSaved = useSignal(false);
+  const save = async (form: HTMLFormElement): Promise<void> => {
+    try {
+      const body = typedRule(form, expr.peek());
+      const saved = await call<Rule>(rule.id ? `${RULES}/${rule.id}` : RULES, { method: rule.id ? "PUT" : "POST", body });
+      error.value = undefined;
+      isSaved.value = true;
+      onSaved();
+      if (saved.id) go(address("alerts", { rule: saved.id }));
+    } catch (failure) {
+      error.value = wordsOf(failure);
+    }
+  };
+  return (
+    <form
+      class="stack"
+      onInput={() => (isSaved.value = false)}
+      onSubmit={(event) => {
+        event.preventDefault();
+        void save(event.currentTarget);
+      }}
+    >
+      <label>
+        Name
+        <input name="name" required maxLength={200} defaultValue={rule.name} />
+      </label>
+      <div class="label">
+        Expression
+        <PromqlField label="Expression" value={rule.expr} onChange={(text) => (expr.value = text)} />
+      </div>
+      <Judgement expr={expr.value} />
+      <Choices rule={rule} />
+      <Problem words={error.value} />
+      {mayWrite.value ? (
+        <button type="submit" class="primary">
+          {rule.id ? "Save" : "Add"}
+        </button>
+      ) : (
+        <p class="quiet">Changing rules needs the role admin.</p>
+      )}
+      {isSaved.value && <p role="status">Saved. It is evaluated within 5 seconds.</p>}
+    </form>
+  );
+}
+
+function Choices({ rule }: { rule: Rule }) {
+  return (
+    <>
+      <div class="row">
+        <label>
+          Severity
+          <select name="severity">
+            {["critical", "warning", "info"].map((name) => (
+              <option key={name} selected={name === rule.severity}>
+                {name}
+              </option>
+            ))}
+          </select>
+        </label>
+        <label>
+          For
+          <input name="for" size={6} defaultValue={rule.for ?? "0s"} />
+        </label>
+        <label class="check">
+          <input name="enabled" type="checkbox" defaultChecked={rule.enabled !== false} /> enabled
+        </label>
+      </div>
+      <label>
+        Labels, name=value each line
+        <textarea name="labels" rows={2} defaultValue={pairsWritten(rule.labels)} />
+      </label>
+      <label>
+        Annotations, name=value each line
+        <textarea name="annotations" rows={2} defaultValue={pairsWritten(rule.annotations)} />
+      </label>
+    </>
+  );
+}
+
+function typedRule(form: HTMLFormElement, expr: string): Rule {
+  const text = typedIn(form);
+  return {
+    name: text("name"),
+    expr,
+    for: text("for") || "0s",
+    severity: text("severity") as Rule["severity"],
+    enabled: text("enabled") !== "",
+    labels: pairsRead(text("labels")),
+    annotations: pairsRead(text("annotations")),
+  };
+}
+
+interface Verdict {
+  readonly valid: boolean;
+  readonly matching_series?: number;
+  readonly message?: string;
+}
+
+/** What the backend says of the expression half a second after the last key. */
+function Judgement({ expr }: { expr: string }) {
+  const settled = useSignal(expr);
+  useEffect(() => {
+    const timer = setTimeout(() => (settled.value = expr), PAUSE_MS);
+    return () => clearTimeout(timer);
+  }, [expr]);
+  const asked = settled.value.trim();
+  const verdict = useLoaded(asked === "" ? undefined : `validate ${asked}`, async (signal) => {
+    const body: Rule = { name: "preview", expr: asked, severity: "info" };
+    return await call<Verdict>(`${RULES}/validate`, { method: "POST", body, signal });
+  });
+  if (asked === "") return null;
+  const found = verdict.value.value;
+  return (
+    <>
+      <p role="status" class={found?.valid === false ? "problem" : "quiet"}>
+        {verdict.error.value ??
+          (found?.valid === false ? found.message : found ? `Valid. It matches ${found.matching_series ?? 0} series now.` : "…")}
+      </p>
+      {found?.valid && <Preview expr={asked} />}
+    </>
+  );
+}
+
+/** What is compared, over a day, with the line of the comparison; or where the whole expression holds. */
+function Preview({ expr }: { expr: string }) {
+  const compared = comparisonOf(expr);
+  const found = useLoaded(`preview ${expr}`, async (signal) => {
+    const range = { fromMs: Date.now() - DAY_MS, toMs: Date.now(), last: "24h" };
+    return { range, series: await queryRange(compared?.left ?? expr, range, signal) };
+  });
+  const { range, series } = found.value.value ?? {};
+  return (
+    <>
+      <Problem words={found.error.value} />
+      {range && series && series.length > 0 && (
+        <figure>
+          <figcaption class="quiet">The last day{compared ? `, and the line at ${compared.threshold}` : ": where it held"}</figcaption>
+          <Chart series={series.slice(0, MOST_DRAWN)} fromS={range.fromMs / 1000} toS={range.toMs / 1000} threshold={compared?.threshold} />
+        </figure>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,62 @@
+// When a rule was pending or firing, in the last day.
+import { Status, visible } from "../parts/common.tsx";
+import { call } from "../state/api.ts";
+import { useLoaded } from "../state/loaded.ts";
+import { moment, span } from "../state/time.ts";
+import { RULES } from "./rule.ts";
+
+interface Period {
+  readonly state: "pending" | "firing";
+  readonly start: string;
+  readonly end: string;
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+const DAY_MS = 86_400_000;
+
+export function RuleHistory({ id }: { id: string }) {
+  const found = useLoaded(`history ${id}`, async (signal) => {
+    const periods = await call<Period[]>(`${RULES}/${id}/history`, { query: [["limit", "200"]], signal });
+    return { periods, nowMs: Date.now() };
+  });
+  const { periods = [], nowMs = 0 } = found.value.value ?? {};
+  const place = (at: string): number => Math.max(0, 1000 - ((nowMs - Date.parse(at)) / DAY_MS) * 1000);
+  return (
+    <section aria-labelledby="history">
+      <h3 id="history">The last day</h3>
+      <Status of={found} empty={periods.length === 0 && "It has been inactive all day."}>
+        {periods.length > 0 && (
+          <>
+            <svg class="strip" viewBox="0 0 1000 20" preserveAspectRatio="none" role="img" aria-label={`${periods.length} periods`}>
+              {periods.map((period, at) => (
+                <rect
+                  key={at}
+                  class={`fill ${period.state === "firing" ? "is-error" : "is-warn"}`}
+                  x={place(period.start)}
+                  y={0}
+                  width={Math.max(2, place(period.end) - place(period.start))}
+                  height={20}
+                />
+              ))}
+            </svg>
+            <ul class="periods">
+              {periods.slice(0, 20).map((period, at) => (
+                <li key={at}>
+                  <span class={`level ${period.state === "firing" ? "is-error" : "is-warn"}`}>{period.state}</span> {moment(period.start)}{" "}
+                  for {span(Date.parse(period.end) - Date.parse(period.start))}{" "}
+                  <bdi class="quiet">
+                    {visible(
+                      Object.entries(period.labels)
+                        .map(([name, value]) => `${name}=${value}`)
+                        .join(" "),
+                    )}
+                  </bdi>
+                </li>
+              ))}
+            </ul>
+          </>
+        )}
+      </Status>
+    </section>
+  );
+}

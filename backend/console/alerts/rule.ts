@@ -1,0 +1,47 @@
+// A rule as the alerting service has it.
+export const RULES = "/alerting/rules";
+
+export interface Rule {
+  readonly id?: string;
+  readonly name: string;
+  readonly expr: string;
+  readonly for?: string;
+  readonly severity: "critical" | "warning" | "info";
+  readonly enabled?: boolean;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+
+export interface RuleStatus {
+  readonly state: "firing" | "pending" | "inactive";
+  readonly active_alerts: number;
+  readonly last_eval?: string;
+  readonly error?: string;
+}
+
+export const NEW_RULE: Rule = { name: "", expr: "", for: "5m", severity: "warning", enabled: true, labels: {}, annotations: {} };
+
+/** `key=value` lines, as they are typed. */
+export function pairsWritten(pairs: Readonly<Record<string, string>> = {}): string {
+  return Object.entries(pairs)
+    .map(([name, value]) => `${name}=${value}`)
+    .join("\n");
+}
+
+/** Throws an Error with words for whoever types. */
+export function pairsRead(text: string): Record<string, string> {
+  const lines = text.split("\n").filter((line) => line.trim() !== "");
+  return Object.fromEntries(
+    lines.map((line) => {
+      const at = line.indexOf("=");
+      if (at < 1) throw new Error(`"${line.slice(0, 40)}" is no name=value`);
+      return [line.slice(0, at).trim(), line.slice(at + 1)];
+    }),
+  );
+}
+
+/** The expression without its last comparison with a number, and that number: what a preview draws, and its line. */
+export function comparisonOf(expr: string): { left: string; threshold: number } | undefined {
+  const [, left, number] = /^([\s\S]+?)\s*(?:>=|<=|==|!=|>|<)\s*(-?[\d.]+(?:e[+-]?\d+)?)\s*$/i.exec(expr.trim()) ?? [];
+  return left === undefined || !Number.isFinite(Number(number)) ? undefined : { left, threshold: Number(number) };
+}

@@ -1,0 +1,80 @@
+// Logging in: a page of its own at first, a dialog above the work when a session has ended.
+import { useSignal } from "@preact/signals";
+import { Dialog, Problem } from "./parts/common.tsx";
+import { call, wordsOf } from "./state/api.ts";
+import { typedIn } from "./state/typed.ts";
+import { logIn, logOut, user } from "./state/session.ts";
+import { useLoaded } from "./state/loaded.ts";
+
+export function LoginPage() {
+  return (
+    <main class="center">
+      <section class="card login">
+        <h1>AtherOps</h1>
+        <LoginForm />
+      </section>
+    </main>
+  );
+}
+
+export function LoginDialog() {
+  return (
+    <Dialog title="The session has ended">
+      <p>Log in again to go on. What you have typed is still there.</p>
+      <LoginForm email={user.value?.email} />
+      <button type="button" class="plain" onClick={() => void logOut()}>
+        Log in as somebody else
+      </button>
+    </Dialog>
+  );
+}
+
+function LoginForm({ email }: { email?: string | undefined }) {
+  const error = useSignal<string | undefined>(undefined);
+  const isBusy = useSignal(false);
+  const send = async (form: HTMLFormElement): Promise<void> => {
+    const typed = typedIn(form);
+    isBusy.value = true;
+    error.value = undefined;
+    try {
+      await logIn(email ?? typed("email"), typed("password"));
+    } catch (failure) {
+      error.value = wordsOf(failure);
+    } finally {
+      isBusy.value = false;
+    }
+  };
+  return (
+    <form
+      class="stack"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void send(event.currentTarget);
+      }}
+    >
+      <label>
+        E-mail
+        <input name="email" type="email" autoComplete="username" required defaultValue={email} readOnly={email !== undefined} />
+      </label>
+      <label>
+        Password
+        <input name="password" type="password" autoComplete="current-password" required />
+      </label>
+      <Problem words={error.value} />
+      <button type="submit" class="primary" disabled={isBusy.value}>
+        {isBusy.value ? "Logging in …" : "Log in"}
+      </button>
+      <SingleSignOn />
+    </form>
+  );
+}
+
+function SingleSignOn() {
+  const found = useLoaded("settings", async (signal) => await call<{ hasSingleSignOn: boolean }>("/console/settings.json", { signal }));
+  return found.value.value?.hasSingleSignOn ? (
+    // The fragment is not seen by servers: it waits here until the provider has led back.
+    <a class="button" href="/api/auth/oidc/start?return_to=/" onClick={() => sessionStorage.setItem("atherops.at", location.hash)}>
+      Log in with your company's account
+    </a>
+  ) : null;
+}

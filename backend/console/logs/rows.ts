@@ -1,0 +1,152 @@
+// The rows of the logs screen: pages of a range, newest first, loaded as the end comes near; or a live tail. Invariant: at most MOST_ROWS
+// are held, so an hour of tail takes no more memory than ten minutes.
+import { batch, signal } from "@preact/signals";
+import { answerOf, failureOf, page, wait, wordsOf } from "../state/api.ts";
+import { loggedInAgain } from "../state/ended.ts";
+import { eventsOf } from "./event-stream.ts";
+import type { Filters } from "./query-line.ts";
+
+export interface LogRow {
+  readonly timestamp: string;
+  readonly level: string;
+  readonly source: string;
+  readonly message: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly host_id: string;
+  readonly node: string;
+  readonly trace_id: string;
+  readonly span_id: string;
+  readonly severity_number: number;
+  readonly scope: string;
+}
+
+const PAGE = "500";
+const MOST_TAILED = 5000;
+const MOST_ROWS = 1_000_000;
+const REPAINT_MS = 200;
+const AGAIN_MS = 2000;
+
+export class LogRows {
+  readonly rows = signal<readonly LogRow[]>([]);
+  readonly busy = signal(false);
+  readonly error = signal<string | undefined>(undefined);
+  /** Whether there are more pages. */
+  readonly hasMore = signal(false);
+  /** Of a tail: rows that came while it was paused. */
+  readonly held = signal(0);
+  readonly paused = signal(false);
+  #next: string | undefined;
+  #abort = new AbortController();
+  #arrived: LogRow[] = [];
+
+  /** Begins anew with the first page. */
+  async show(filters: Filters, range: readonly [string, string][]): Promise<void> {
+    this.stop();
+    const { signal: abort } = (this.#abort = new AbortController());
+    await this.#load(
+      abort,
+      async () => await page<LogRow[]>("/query/logs", { query: [...filters, ...range, ["limit", PAGE]], signal: abort }),
+      [],
+    );
+  }
+
+  /** The next page, where there is one and none is under way. */
+  async more(): Promise<void> {
+    const next = this.#next;
+    if (!next || this.busy.peek() || this.rows.peek().length >= MOST_ROWS) return;
+    const { signal: abort } = this.#abort;
+    await this.#load(abort, async () => await page<LogRow[]>(next, { signal: abort }), this.rows.peek());
+  }
+
+  /** Records as they come, until `stop`; after a broken connection where it was. */
+  async tail(filters: Filters): Promise<void> {
+    this.stop();
+    const { signal: abort } = (this.#abort = new AbortController());
+    batch(() => {
+      this.rows.value = [];
+      this.hasMore.value = false;
+      this.error.value = undefined;
+      this.paused.value = false;
+    });
+    const painter = setInterval(() => this.#paint(), REPAINT_MS);
+    abort.addEventListener("abort", () => clearInterval(painter));
+    let last: string | undefined;
+    while (!abort.aborted) {
+      try {
+        last = await this.#follow(filters, abort, last);
+      } catch (failure) {
+        if (abort.aborted) return;
+        this.error.value = wordsOf(failure);
+      }
+      await wait(AGAIN_MS, abort).catch(() => undefined);
+    }
+  }
+
+  pause(isPaused: boolean): void {
+    this.paused.value = isPaused;
+    this.#paint();
+  }
+
+  stop(): void {
+    this.#abort.abort();
+    this.#next = undefined;
+    this.#arrived = [];
+    this.held.value = 0;
+    this.busy.value = false;
+  }
+
+  async #follow(filters: Filters, abort: AbortSignal, after: string | undefined): Promise<string | undefined> {
+    const headers: Record<string, string> = after === undefined ? {} : { "last-event-id": after };
+    const answer = await answerOf("/query/logs/tail", { query: filters, headers, signal: abort });
+    if (answer.status === 401) {
+      await loggedInAgain(abort);
+      return after;
+    }
+    if (!answer.ok || !answer.body) throw await failureOf(answer);
+    this.error.value = undefined;
+    let last = after;
+    for await (const { id, event, data } of eventsOf(answer.body)) {
+      last = id ?? last;
+      if (event === "failed") throw new Error((JSON.parse(data) as { message: string }).message);
+      if (event === "message") this.#take(JSON.parse(data) as LogRow);
+    }
+    return last;
+  }
+
+  #take(row: LogRow): void {
+    this.#arrived.push(row);
+    if (this.#arrived.length > MOST_TAILED) this.#arrived = this.#arrived.slice(-MOST_TAILED);
+  }
+
+  /** Newest first, a few times a second however many come. */
+  #paint(): void {
+    if (this.paused.peek()) this.held.value = this.#arrived.length;
+    else if (this.#arrived.length > 0) {
+      this.rows.value = [...this.#arrived.toReversed(), ...this.rows.peek()].slice(0, MOST_TAILED);
+      this.#arrived = [];
+      this.held.value = 0;
+    }
+  }
+
+  async #load(
+    abort: AbortSignal,
+    ask: () => Promise<{ body: LogRow[]; next: string | undefined }>,
+    before: readonly LogRow[],
+  ): Promise<void> {
+    this.busy.value = true;
+    try {
+      const { body, next } = await ask();
+      if (abort.aborted) return;
+      this.#next = next;
+      batch(() => {
+        this.rows.value = [...before, ...body];
+        this.hasMore.value = next !== undefined;
+        this.error.value = undefined;
+      });
+    } catch (failure) {
+      if (!abort.aborted) this.error.value = wordsOf(failure);
+    } finally {
+      if (!abort.aborted) this.busy.value = false;
+    }
+  }
+}

@@ -1,0 +1,55 @@
+// The lines of the logs screen.
+import type { Signal } from "@preact/signals";
+import { visible } from "../parts/common.tsx";
+import { List } from "../parts/list.tsx";
+import { clock, day } from "../state/time.ts";
+import { levelClass } from "./histogram.tsx";
+import type { LogRow, LogRows } from "./rows.ts";
+
+const ROW_PX = 24;
+/** Of a line only what could be seen is drawn: one of a megabyte would take a second. */
+const DRAWN = 600;
+
+export function LogTable({ store, chosen }: { store: LogRows; chosen: Signal<number> }) {
+  const rows = store.rows.value;
+  if (rows.length === 0)
+    return (
+      <div class="empty">
+        {store.busy.value ? "Loading …" : "No records. A longer time range or fewer words in the query may find some."}
+      </div>
+    );
+  return (
+    <List
+      label="Log records"
+      class="log-table"
+      count={rows.length}
+      rowPx={ROW_PX}
+      at={chosen.value}
+      onEnd={() => void store.more()}
+      row={(at) => {
+        const row = rows[at];
+        return row && <Line row={row} isChosen={at === chosen.value} onChoose={() => (chosen.value = at)} />;
+      }}
+    />
+  );
+}
+
+function Line({ row, isChosen, onChoose }: { row: LogRow; isChosen: boolean; onChoose: () => void }) {
+  const at = new Date(row.timestamp);
+  return (
+    <div class={`line ${isChosen ? "is-chosen" : ""}`} role="row" aria-selected={isChosen} onClick={onChoose}>
+      <time role="gridcell" dateTime={row.timestamp} title={`${day(at)} ${clock(at)}`}>
+        {clock(at)}
+      </time>
+      <span role="gridcell" class={`level ${levelClass(row.level)}`}>
+        {visible(row.level.slice(0, 8)) || "–"}
+      </span>
+      <bdi role="gridcell" class="quiet from" title={row.source}>
+        {visible((row.labels["k8s.pod.name"] ?? row.labels["service.name"] ?? row.source).slice(0, 80))}
+      </bdi>
+      <bdi role="gridcell" class="message" dir="ltr">
+        {visible(row.message.slice(0, DRAWN).replace(/\s+/g, " "))}
+      </bdi>
+    </div>
+  );
+}

@@ -1,0 +1,90 @@
+// The PromQL editor: CodeMirror with Prometheus' own language, completed from the organisation's metrics and labels.
+import { autocompletion, closeBrackets, completionKeymap } from "@codemirror/autocomplete";
+import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
+import { bracketMatching, HighlightStyle, syntaxHighlighting } from "@codemirror/language";
+import { EditorState, Prec } from "@codemirror/state";
+import { EditorView, keymap } from "@codemirror/view";
+import { tags } from "@lezer/highlight";
+import { PromQLExtension } from "@prometheus-io/codemirror-promql";
+import { SESSION_HEADER } from "../state/api.ts";
+import { PROMETHEUS } from "./prometheus.ts";
+
+export interface Editor {
+  show(text: string): void;
+  focus(): void;
+  close(): void;
+}
+
+export interface EditorOptions {
+  readonly label: string;
+  readonly text: string;
+  readonly onChange: (text: string) => void;
+  readonly onEnter: (text: string) => void;
+}
+
+const colours = HighlightStyle.define([
+  { tag: tags.keyword, color: "var(--code-keyword)" },
+  { tag: tags.function(tags.variableName), color: "var(--code-name)" },
+  { tag: tags.string, color: "var(--code-string)" },
+  { tag: tags.number, color: "var(--code-number)" },
+  { tag: tags.labelName, color: "var(--code-label)" },
+  { tag: tags.comment, color: "var(--quiet)" },
+]);
+
+const look = EditorView.theme({
+  "&": { color: "var(--text)", backgroundColor: "var(--field)", fontSize: "13px", border: "1px solid var(--edge)", borderRadius: "4px" },
+  "&.cm-focused": { outline: "2px solid var(--accent)" },
+  ".cm-content": { fontFamily: "var(--mono)", caretColor: "var(--text)", padding: "6px 2px", minHeight: "20px" },
+  ".cm-cursor": { borderLeftColor: "var(--text)" },
+  "&.cm-focused .cm-selectionBackground, .cm-selectionBackground": { backgroundColor: "var(--chosen) !important" },
+  ".cm-tooltip": { color: "var(--text)", backgroundColor: "var(--card)", border: "1px solid var(--edge)" },
+  ".cm-tooltip-autocomplete ul li[aria-selected]": { color: "var(--text)", backgroundColor: "var(--chosen)" },
+});
+
+/** Opens it within `place`, in a shadow root of its own. */
+export function openEditor(place: HTMLElement, { label, text, onChange, onEnter }: EditorOptions): Editor {
+  const root = place.shadowRoot ?? place.attachShadow({ mode: "open" });
+  const promql = new PromQLExtension().setComplete({ remote: { fetchFn: ask, url: PROMETHEUS.replace("/api/v1", "") } });
+  const enter = (view: EditorView): boolean => {
+    onEnter(view.state.doc.toString());
+    return true;
+  };
+  const view = new EditorView({
+    parent: root,
+    root,
+    state: EditorState.create({
+      doc: text,
+      extensions: [
+        history(),
+        bracketMatching(),
+        closeBrackets(),
+        autocompletion(),
+        promql.asExtension(),
+        syntaxHighlighting(colours),
+        look,
+        EditorView.lineWrapping,
+        EditorView.contentAttributes.of({ "aria-label": label }),
+        EditorView.updateListener.of((update) => void (update.docChanged && onChange(update.state.doc.toString()))),
+        // After those of the completion, which takes Enter while it is open.
+        keymap.of([...completionKeymap, ...defaultKeymap.filter(({ key }) => key !== "Enter"), ...historyKeymap]),
+        Prec.low(keymap.of([{ key: "Enter", run: enter }])),
+      ],
+    }),
+  });
+  return {
+    show: (next) => {
+      if (next !== view.state.doc.toString()) view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: next } });
+    },
+    focus: () => view.focus(),
+    close: () => view.destroy(),
+  };
+}
+
+/** Completion asks as everything else does: with the header that a session needs. */
+async function ask(input: RequestInfo, init?: RequestInit): Promise<Response> {
+  return await fetch(input, {
+    ...init,
+    headers: { ...Object.fromEntries(new Headers(init?.headers)), ...SESSION_HEADER },
+    credentials: "same-origin",
+  });
+}

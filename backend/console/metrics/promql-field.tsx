@@ -1,0 +1,63 @@
+// A field for PromQL. The editor with completion is loaded when a field is first shown; until then, and where that fails, it is a plain
+// text area. In a shadow root, because the editor brings its styles, which the page's policy forbids in the document.
+import { useEffect, useRef } from "preact/hooks";
+import type { Editor } from "./promql-editor.ts";
+
+export interface PromqlFieldProps {
+  readonly label: string;
+  readonly value: string;
+  readonly onChange?: (text: string) => void;
+  /** Enter; with Shift it is a new line. */
+  readonly onEnter?: (text: string) => void;
+}
+
+export function PromqlField({ label, value, onChange, onEnter }: PromqlFieldProps) {
+  const place = useRef<HTMLDivElement>(null);
+  const area = useRef<HTMLTextAreaElement>(null);
+  const editor = useRef<Editor>();
+  const handlers = useRef({ onChange, onEnter });
+  handlers.current = { onChange, onEnter };
+  useEffect(() => {
+    let isGone = false;
+    void import("./promql-editor.ts").then(
+      ({ openEditor }) => {
+        const [element, typed] = [place.current, area.current];
+        if (isGone || !element || !typed) return undefined;
+        const hadFocus = document.activeElement === typed;
+        editor.current = openEditor(element, {
+          label,
+          text: typed.value,
+          onChange: (text) => handlers.current.onChange?.(text),
+          onEnter: (text) => handlers.current.onEnter?.(text),
+        });
+        typed.hidden = true;
+        if (hadFocus) editor.current.focus();
+        return undefined;
+      },
+      () => undefined,
+    );
+    return () => {
+      isGone = true;
+      editor.current?.close();
+    };
+  }, []);
+  useEffect(() => editor.current?.show(value), [value]);
+  return (
+    <div class="promql">
+      <textarea
+        ref={area}
+        aria-label={label}
+        rows={2}
+        spellcheck={false}
+        defaultValue={value}
+        onInput={(event) => onChange?.(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key !== "Enter" || event.shiftKey) return;
+          event.preventDefault();
+          onEnter?.(event.currentTarget.value);
+        }}
+      />
+      <div ref={place} data-query tabIndex={-1} onFocus={() => editor.current?.focus()} />
+    </div>
+  );
+}

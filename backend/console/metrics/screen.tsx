@@ -1,0 +1,167 @@
+// Metrics: a question in PromQL, as a chart or a table; and which metrics take the most series.
+import { useSignal } from "@preact/signals";
+import { Problem, Status, visible } from "../parts/common.tsx";
+import { TimePicker } from "../parts/time-picker.tsx";
+import { useLoaded, type Loaded } from "../state/loaded.ts";
+import { address, choose, route } from "../state/route.ts";
+import { currentRange } from "../state/time.ts";
+import { Chart, short, type Series } from "./chart.tsx";
+import { queryInstant, queryRange, seriesName, type Instant } from "./prometheus.ts";
+import { PromqlField } from "./promql-field.tsx";
+
+const MOST_DRAWN = 50;
+const MOST_ROWS = 1000;
+const EXAMPLES = [
+  ["memory by state", "sum by (state) (system_memory_usage_bytes)"],
+  ["processor load", "system_cpu_load_average_1m"],
+  ["network, bytes a second", "sum by (direction) (rate(system_network_io_bytes_total[5m]))"],
+] as const;
+const CARDINALITY = 'topk(30, count by (__name__) ({__name__!=""}))';
+
+export function Metrics() {
+  const { query } = route.value;
+  const asked = query.get("q") ?? "";
+  const view = query.get("view") ?? "chart";
+  const again = useSignal(0);
+  const question = asked && `${asked}\n${query}\n${again.value}`;
+  return (
+    <section class="screen metrics" aria-labelledby="title">
+      <div class="bar">
+        <h1 id="title">Metrics</h1>
+        <PromqlField label="PromQL" value={asked} onEnter={(q) => (q === asked ? again.value++ : choose({ q }))} />
+        <TimePicker onNow={() => again.value++} />
+        <div role="group" aria-label="Shown as" class="tabs">
+          {["chart", "table", "cardinality"].map((name) => (
+            <button
+              type="button"
+              key={name}
+              aria-pressed={view === name}
+              onClick={() => choose({ view: name === "chart" ? undefined : name })}
+            >
+              {name}
+            </button>
+          ))}
+        </div>
+      </div>
+      {view === "cardinality" ? <Cardinality /> : <Asked query={asked} question={question} view={view} />}
+    </section>
+  );
+}
+
+function Asked({ query, question, view }: { query: string; question: string; view: string }) {
+  if (!question)
+    return (
+      <div class="empty">
+        <p>Ask in PromQL; Enter sends. For example:</p>
+        <ul>
+          {EXAMPLES.map(([name, example]) => (
+            <li key={name}>
+              <a href={address("metrics", { q: example })}>{name}</a> <code>{example}</code>
+            </li>
+          ))}
+        </ul>
+      </div>
+    );
+  return view === "table" ? <Table query={query} question={question} /> : <Graph query={query} question={question} />;
+}
+
+function Graph({ query, question }: { query: string; question: string }) {
+  const found = useLoaded(question, async (signal) => {
+    const range = currentRange();
+    return { range, series: await queryRange(query, range, signal) };
+  });
+  const { range, series } = found.value.value ?? {};
+  return (
+    <Status of={found} empty={series?.length === 0 && "No series match in this range."}>
+      {range && series && series.length > 0 && (
+        <>
+          <Chart series={series.slice(0, MOST_DRAWN)} fromS={range.fromMs / 1000} toS={range.toMs / 1000} />
+          {series.length > MOST_DRAWN && (
+            <p class="quiet">
+              The first {MOST_DRAWN} of {series.length} series are drawn; <code>topk(10, …)</code> chooses.
+            </p>
+          )}
+          <Last series={series} />
+        </>
+      )}
+    </Status>
+  );
+}
+
+function Last({ series }: { series: readonly Series[] }) {
+  return (
+    <table class="rows">
+      <caption class="unseen">Series and their last values</caption>
+      <thead>
+        <tr>
+          <th scope="col">series</th>
+          <th scope="col">last</th>
+          <th scope="col">least</th>
+          <th scope="col">most</th>
+        </tr>
+      </thead>
+      <tbody>
+        {series.slice(0, MOST_ROWS).map(({ name, points }) => {
+          const values = points.map(([, value]) => value).filter(Number.isFinite);
+          return (
+            <tr key={name}>
+              <td>
+                <bdi>{visible(name)}</bdi>
+              </td>
+              <td class="number">{short(values.at(-1) ?? Number.NaN)}</td>
+              <td class="number">{short(values.reduce((a, b) => Math.min(a, b), Infinity))}</td>
+              <td class="number">{short(values.reduce((a, b) => Math.max(a, b), -Infinity))}</td>
+            </tr>
+          );
+        })}
+      </tbody>
+    </table>
+  );
+}
+
+function Table({ query, question }: { query: string; question: string }) {
+  const found = useLoaded(question, async (signal) => await queryInstant(query, currentRange().toMs, signal));
+  return <Instants found={found} nothing="No series match at this moment." />;
+}
+
+function Cardinality() {
+  const found = useLoaded("cardinality", async (signal) => await queryInstant(CARDINALITY, Date.now(), signal));
+  return (
+    <>
+      <p class="quiet">The metrics with the most series of this organisation, now.</p>
+      <Instants found={found} nothing="There are no series." />
+    </>
+  );
+}
+
+function Instants({ found, nothing }: { found: Loaded<Instant[]>; nothing: string }) {
+  const rows = found.value.value ?? [];
+  return (
+    <Status of={found} empty={rows.length === 0 && nothing}>
+      {rows.length > 0 && (
+        <table class="rows">
+          <caption class="unseen">Series and their values</caption>
+          <thead>
+            <tr>
+              <th scope="col">series</th>
+              <th scope="col">value</th>
+            </tr>
+          </thead>
+          <tbody>
+            {rows.slice(0, MOST_ROWS).map(({ labels, value }) => (
+              <tr key={seriesName(labels)}>
+                <td>
+                  <a href={address("metrics", { q: seriesName(labels) })}>
+                    <bdi>{visible(seriesName(labels))}</bdi>
+                  </a>
+                </td>
+                <td class="number">{value}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+      {rows.length > MOST_ROWS && <Problem words={`The first ${MOST_ROWS} of ${rows.length} rows are shown.`} />}
+    </Status>
+  );
+}

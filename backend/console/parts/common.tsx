@@ -1,0 +1,112 @@
+// Small parts that every screen uses.
+import { useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import type { Loaded } from "../state/loaded.ts";
+
+export function Problem({ words, retry }: { words: string | undefined; retry?: (() => void) | undefined }) {
+  if (!words) return null;
+  return (
+    <p class="problem" role="alert">
+      <span>{words}</span>
+      {retry && (
+        <button type="button" onClick={retry}>
+          Try again
+        </button>
+      )}
+    </p>
+  );
+}
+
+/** Its error and that it is under way; what is shown of it is its children. */
+export function Status({ of, empty, children }: { of: Loaded<unknown>; empty?: ComponentChildren; children?: ComponentChildren }) {
+  const isFirst = of.value.value === undefined && of.busy.value;
+  return (
+    <>
+      <Problem words={of.error.value} retry={of.reload} />
+      {isFirst ? <p class="quiet">Loading …</p> : (children ?? null)}
+      {!isFirst && empty && of.value.value !== undefined ? <div class="empty">{empty}</div> : null}
+    </>
+  );
+}
+
+/** A native modal dialog; Escape closes it. */
+export function Dialog({ title, onClose, children }: { title: string; onClose?: () => void; children: ComponentChildren }) {
+  const element = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const dialog = element.current;
+    if (dialog && !dialog.open) dialog.showModal();
+    return () => dialog?.close();
+  }, []);
+  return (
+    <dialog
+      ref={element}
+      aria-label={title}
+      onCancel={(event) => {
+        event.preventDefault();
+        onClose?.();
+      }}
+    >
+      <header>
+        <h2>{title}</h2>
+        {onClose && (
+          <button type="button" class="plain" aria-label="Close" onClick={onClose}>
+            ✕
+          </button>
+        )}
+      </header>
+      {children}
+    </dialog>
+  );
+}
+
+export function Copy({ text, label = "Copy" }: { text: string; label?: string }) {
+  const isDone = useSignal(false);
+  const copy = async (): Promise<void> => {
+    try {
+      await navigator.clipboard.writeText(text);
+      isDone.value = true;
+      setTimeout(() => (isDone.value = false), 2000);
+    } catch {
+      // Without a secure context there is no clipboard: the text can be selected by hand.
+      isDone.value = false;
+    }
+  };
+  return (
+    <button type="button" class="small" onClick={() => void copy()}>
+      <span aria-live="polite">{isDone.value ? "Copied" : label}</span>
+    </button>
+  );
+}
+
+/** Text to be copied into a shell. */
+export function Command({ text, label }: { text: string; label: string }) {
+  return (
+    <figure class="command">
+      <figcaption>
+        {label} <Copy text={text} />
+      </figcaption>
+      <pre tabIndex={0}>{text}</pre>
+    </figure>
+  );
+}
+
+/** Text that someone else wrote: control characters are made visible, directions do not leave it. */
+export function Foreign({ text, class: name }: { text: string; class?: string }) {
+  return (
+    <bdi class={name} dir="auto">
+      {visible(text)}
+    </bdi>
+  );
+}
+
+// oxlint-disable-next-line no-control-regex -- it is what is looked for
+const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g;
+
+/** Control and direction characters as `\x1b` or `\u202e`; tabs and line breaks stay. */
+export function visible(text: string): string {
+  return text.replace(UNSEEN, (char) => {
+    const code = char.charCodeAt(0);
+    return code < 256 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u${code.toString(16)}`;
+  });
+}

@@ -1,0 +1,98 @@
+// Calls of the backend's API with the browser's session. Invariants: every call carries the header that no other site can send; a session
+// that has ended asks for a login and then makes the same call again, so nothing that was typed is lost; an error is the backend's words.
+import { loggedInAgain } from "./ended.ts";
+
+export const SESSION_HEADER = { "x-requested-with": "atherops" };
+const TRIES = 3;
+const LONGEST_WAIT_S = 20;
+
+/** What the backend refused: its status, code and message. `status` 0: it was not reached. */
+export class ApiFailure extends Error {
+  readonly status: number;
+  readonly code: string;
+
+  constructor(status: number, code: string, message: string) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+export interface Call {
+  readonly method?: "GET" | "POST" | "PUT" | "DELETE";
+  /** Pairs, because some names come more than once. */
+  readonly query?: Iterable<readonly [string, string]>;
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal;
+}
+
+/** One page of an answer, and where the next one is. */
+export interface Page<T> {
+  readonly body: T;
+  readonly next: string | undefined;
+}
+
+export async function call<T>(path: string, options: Call = {}): Promise<T> {
+  return (await page<T>(path, options)).body;
+}
+
+/** Throws ApiFailure; a reading call that is refused for load is made again when the backend says so. */
+export async function page<T>(path: string, options: Call = {}): Promise<Page<T>> {
+  for (let tries = 1; ; tries++) {
+    const answer = await answerOf(path, options);
+    if (answer.status === 401 && path !== "/api/auth/session") {
+      await loggedInAgain(options.signal);
+      continue;
+    }
+    if (answer.ok)
+      return { body: (answer.status === 204 ? undefined : await answer.json()) as T, next: nextOf(answer.headers.get("link")) };
+    const waitS = Number(answer.headers.get("retry-after") ?? Number.NaN);
+    const isReading = (options.method ?? "GET") === "GET";
+    if (!isReading || ![429, 503].includes(answer.status) || tries === TRIES || !(waitS <= LONGEST_WAIT_S)) throw await failureOf(answer);
+    await wait(Math.max(waitS, 1) * 1000, options.signal);
+  }
+}
+
+/** The answer whatever its status; for what is read as it comes. Throws ApiFailure when the backend is not reached. */
+export async function answerOf(path: string, { method = "GET", query, body, headers: own, signal }: Call): Promise<Response> {
+  const asked = new URLSearchParams([...(query ?? [])].map(([name, value]) => [name, value])).toString();
+  const headers = { ...SESSION_HEADER, ...own, ...(body !== undefined && { "content-type": "application/json" }) };
+  try {
+    return await fetch(asked ? `${path}?${asked}` : path, {
+      method,
+      headers,
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+      ...(signal && { signal }),
+      credentials: "same-origin",
+      redirect: "error",
+    });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ApiFailure(0, "unreachable", "the backend is not reached: it has stopped, or the network is away");
+  }
+}
+
+export async function failureOf(answer: Response): Promise<ApiFailure> {
+  const body = (await answer.json().catch(() => ({}))) as { error?: string; message?: string; errorType?: string };
+  // Prometheus' own form has the words in `error` and the kind in `errorType`.
+  const [code, words] = body.errorType ? [body.errorType, body.error] : [body.error, body.message];
+  return new ApiFailure(answer.status, code ?? "unknown", words ?? `the backend answered ${answer.status}`);
+}
+
+/** `<…>; rel="next"` of a Link header. */
+export function nextOf(link: string | null): string | undefined {
+  return link?.match(/<([^>]+)>\s*;[^,]*\brel="?next\b/)?.[1];
+}
+
+/** Of an error anybody threw: what to show. */
+export function wordsOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+export async function wait(ms: number, signal?: AbortSignal): Promise<void> {
+  await new Promise<void>((done, fail) => {
+    const timer = setTimeout(done, ms);
+    signal?.addEventListener("abort", () => (clearTimeout(timer), fail(signal.reason as Error)), { once: true });
+  });
+}

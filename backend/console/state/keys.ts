@@ -1,0 +1,43 @@
+// Keys of the whole console: `/` to the query line, `g` and a letter to a screen, `?` for help. Invariant: no key is taken from a field
+// that somebody types into, nor one that is held with Ctrl, Alt or Meta.
+import { signal } from "@preact/signals";
+import { address, go } from "./route.ts";
+
+export const isHelpOpen = signal(false);
+
+export const SCREEN_KEYS: Record<string, string> = { f: "fleet", l: "logs", t: "traces", m: "metrics", a: "alerts", s: "settings" };
+
+type Handler = (event: KeyboardEvent) => void;
+const own = new Map<string, Handler>();
+let afterG = false;
+
+/** Keys of the screen that is shown; answers what takes them away again. */
+export function takeKeys(keys: Record<string, Handler>): () => void {
+  for (const [key, handler] of Object.entries(keys)) own.set(key, handler);
+  return () => {
+    for (const [key, handler] of Object.entries(keys)) if (own.get(key) === handler) own.delete(key);
+  };
+}
+
+export function listenToKeys(): void {
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.altKey || event.metaKey || event.defaultPrevented || isTyping(event)) return;
+    const screen = afterG ? SCREEN_KEYS[event.key] : undefined;
+    afterG = event.key === "g" && !afterG;
+    if (screen) go(address(screen));
+    else if (event.key === "?") isHelpOpen.value = true;
+    else if (event.key === "/") focusQuery();
+    else if (!afterG && own.has(event.key)) own.get(event.key)?.(event);
+    else return;
+    event.preventDefault();
+  });
+}
+
+function isTyping(event: KeyboardEvent): boolean {
+  const [target] = event.composedPath();
+  return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
+}
+
+function focusQuery(): void {
+  document.querySelector<HTMLElement>("[data-query]")?.focus();
+}

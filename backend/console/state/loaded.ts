@@ -1,0 +1,53 @@
+// What a screen asks the backend for: asked again when the question changes, the earlier one given up. Invariant: an answer is shown only
+// while its question is the one on the screen; while the next is under way, and when it fails, the last answer stays to be read.
+import { signal, type ReadonlySignal } from "@preact/signals";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { wordsOf } from "./api.ts";
+
+export interface Loaded<T> {
+  readonly value: ReadonlySignal<T | undefined>;
+  readonly error: ReadonlySignal<string | undefined>;
+  readonly busy: ReadonlySignal<boolean>;
+  readonly reload: () => void;
+}
+
+/** `question`: what tells one question from another; undefined: nothing to ask. `everyMs`: asked again as long as the page is seen. */
+export function useLoaded<T>(
+  question: string | undefined,
+  ask: (signal: AbortSignal) => Promise<T>,
+  { everyMs }: { everyMs?: number } = {},
+): Loaded<T> {
+  const [{ value, error, busy, again }] = useState(() => ({
+    value: signal<T | undefined>(undefined),
+    error: signal<string | undefined>(undefined),
+    busy: signal(false),
+    again: signal(0),
+  }));
+  const asking = useRef(ask);
+  asking.current = ask;
+  const turn = again.value;
+  useEffect(() => {
+    if (question === undefined) return undefined;
+    const abort = new AbortController();
+    const run = async (): Promise<void> => {
+      busy.value = true;
+      try {
+        const found = await asking.current(abort.signal);
+        if (abort.signal.aborted) return;
+        value.value = found;
+        error.value = undefined;
+      } catch (failure) {
+        if (!abort.signal.aborted) error.value = wordsOf(failure);
+      } finally {
+        if (!abort.signal.aborted) busy.value = false;
+      }
+    };
+    void run();
+    const timer = everyMs === undefined ? undefined : setInterval(() => void (document.hidden || busy.peek() || run()), everyMs);
+    return () => {
+      clearInterval(timer);
+      abort.abort();
+    };
+  }, [question, turn, everyMs]);
+  return { value, error, busy, reload: () => void again.value++ };
+}

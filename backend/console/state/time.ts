@@ -1,0 +1,93 @@
+// Times as people read them, and the stretch of time that a screen shows. A range is `from` and `to` of the address: a duration back from
+// now (`1h`) or an instant (RFC 3339); no `to` is now. Times are shown in the reader's zone, or in UTC where that was chosen.
+import { signal } from "@preact/signals";
+import { choose, route } from "./route.ts";
+
+export interface Range {
+  readonly fromMs: number;
+  readonly toMs: number;
+  /** The duration back from now; undefined when the range stands still. */
+  readonly last: string | undefined;
+}
+
+export const LASTS = ["5m", "15m", "1h", "6h", "24h", "7d", "30d"] as const;
+export const utc = signal(localStorage.getItem("atherops.utc") === "1");
+utc.subscribe((chosen) => localStorage.setItem("atherops.utc", chosen ? "1" : "0"));
+
+const UNIT_MS: Record<string, number> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
+
+/** undefined where it is no duration such as `90m`. */
+export function durationMs(text: string): number | undefined {
+  const [, count, unit = ""] = /^(\d{1,6})([smhdw])$/.exec(text) ?? [];
+  return count === undefined ? undefined : Number(count) * (UNIT_MS[unit] ?? 0);
+}
+
+/** What the address says; what it says wrongly is the default. */
+export function rangeOf(query: URLSearchParams, nowMs: number, standard = "1h"): Range {
+  const [from, to] = [query.get("from") ?? standard, query.get("to")];
+  const toMs = to === null ? nowMs : Date.parse(to);
+  const backMs = durationMs(from);
+  const fromMs = backMs === undefined ? Date.parse(from) : nowMs - backMs;
+  if (!(fromMs < toMs)) return { fromMs: nowMs - (durationMs(standard) ?? 0), toMs: nowMs, last: standard };
+  return { fromMs, toMs, last: backMs !== undefined && to === null ? from : undefined };
+}
+
+/** What the API takes. */
+export function rangeQuery({ fromMs, toMs }: Range): [string, string][] {
+  return [
+    ["start", new Date(fromMs).toISOString()],
+    ["end", new Date(toMs).toISOString()],
+  ];
+}
+
+export function showRange(fromMs: number, toMs: number): void {
+  choose({ from: new Date(Math.floor(fromMs)).toISOString(), to: new Date(Math.ceil(toMs)).toISOString() });
+}
+
+/** Makes the middle half as long, or twice as long. */
+export function zoom({ fromMs, toMs }: Range, factor: number): void {
+  const [middle, half] = [(fromMs + toMs) / 2, ((toMs - fromMs) / 2) * factor];
+  showRange(middle - half, Math.min(middle + half, Date.now()));
+}
+
+const two = (value: number): string => String(value).padStart(2, "0");
+
+/** `14:03:22.125`. */
+export function clock(at: Date, { withMs = true } = {}): string {
+  const [h, m, s, ms] = utc.value
+    ? [at.getUTCHours(), at.getUTCMinutes(), at.getUTCSeconds(), at.getUTCMilliseconds()]
+    : [at.getHours(), at.getMinutes(), at.getSeconds(), at.getMilliseconds()];
+  return `${two(h)}:${two(m)}:${two(s)}${withMs ? `.${String(ms).padStart(3, "0")}` : ""}`;
+}
+
+/** `2026-11-22`. */
+export function day(at: Date): string {
+  if (utc.value) return at.toISOString().slice(0, 10);
+  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+}
+
+/** `2026-11-22 14:03:22`, with `Z` in UTC. */
+export function moment(at: Date | string | number): string {
+  const date = new Date(at);
+  return `${day(date)} ${clock(date, { withMs: false })}${utc.value ? "Z" : ""}`;
+}
+
+/** `2 min ago`. */
+export function ago(at: string | null, nowMs: number): string {
+  if (at === null) return "never";
+  const s = Math.max(0, Math.round((nowMs - Date.parse(at)) / 1000));
+  if (s < 90) return `${s} s ago`;
+  if (s < 5400) return `${Math.round(s / 60)} min ago`;
+  if (s < 172_800) return `${Math.round(s / 3600)} h ago`;
+  return `${Math.round(s / 86_400)} d ago`;
+}
+
+/** `12 µs`, `3.4 ms`, `1.20 s`, `2 min 5 s`. */
+export function span(ms: number): string {
+  if (ms < 1) return `${Math.round(ms * 1000)} µs`;
+  if (ms < 1000) return `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
+  if (ms < 60_000) return `${(ms / 1000).toFixed(2)} s`;
+  return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
+}
+
+export const currentRange = (standard?: string): Range => rangeOf(route.value.query, Date.now(), standard);

@@ -1,0 +1,237 @@
+// Search of traces: by service, operation, duration, errors and attributes.
+import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { Problem, visible } from "../parts/common.tsx";
+import { List } from "../parts/list.tsx";
+import { TimePicker } from "../parts/time-picker.tsx";
+import { call, page, wordsOf, type Page } from "../state/api.ts";
+import { takeKeys } from "../state/keys.ts";
+import { useLoaded } from "../state/loaded.ts";
+import { address, choose, go, route } from "../state/route.ts";
+import { currentRange, moment, rangeQuery, span } from "../state/time.ts";
+
+interface Service {
+  readonly service: string;
+  readonly operations: readonly { readonly operation: string; readonly kinds: readonly string[] }[];
+}
+
+interface Found {
+  readonly trace_id: string;
+  readonly root_service: string;
+  readonly root_operation: string;
+  readonly start: string;
+  readonly duration_ms: number;
+  readonly spans: number;
+  readonly errors: number;
+  readonly services: readonly string[];
+}
+
+const ROW_PX = 44;
+
+export function Traces() {
+  const { query } = route.value;
+  const again = useSignal(0);
+  const pages = useFoundTraces(`${query}#${again.value}`, query);
+  return (
+    <section class="screen traces" aria-labelledby="title">
+      <div class="bar">
+        <h1 id="title">Traces</h1>
+        <SearchForm query={query} />
+        <TimePicker onNow={() => again.value++} />
+      </div>
+      <Problem words={pages.error} retry={() => again.value++} />
+      <FoundTraces {...pages} />
+    </section>
+  );
+}
+
+function SearchForm({ query }: { query: URLSearchParams }) {
+  const services = useLoaded("services", async (signal) => await call<Service[]>("/query/services", { signal }));
+  const service = query.get("service") ?? "";
+  const operations = services.value.value?.find((known) => known.service === service)?.operations ?? [];
+  return (
+    <form
+      class="filters"
+      key={String(query)}
+      onSubmit={(event) => {
+        event.preventDefault();
+        const typed = Object.fromEntries(new FormData(event.currentTarget)) as Record<string, string>;
+        choose({ ...typed, error: typed["error"] });
+      }}
+    >
+      <Choice name="service" value={service} names={(services.value.value ?? []).map((known) => known.service)} />
+      <Choice name="operation" value={query.get("operation") ?? ""} names={operations.map(({ operation }) => operation)} />
+      <Durations query={query} />
+      <label>
+        attributes
+        <input
+          name="attributes"
+          type="text"
+          data-query
+          size={22}
+          placeholder="http.route=/cart"
+          defaultValue={query.get("attributes") ?? ""}
+        />
+      </label>
+      <label class="check">
+        <input name="error" type="checkbox" value="true" defaultChecked={query.get("error") === "true"} /> errors
+      </label>
+      <button type="submit" class="primary">
+        Search
+      </button>
+      <Problem words={services.error.value} retry={services.reload} />
+    </form>
+  );
+}
+
+function Durations({ query }: { query: URLSearchParams }) {
+  return (
+    <>
+      <label>
+        from
+        <input
+          name="min"
+          type="text"
+          inputMode="numeric"
+          size={5}
+          placeholder="ms"
+          pattern="\d+(\.\d+)?"
+          defaultValue={query.get("min") ?? ""}
+        />
+      </label>
+      <label>
+        to
+        <input
+          name="max"
+          type="text"
+          inputMode="numeric"
+          size={5}
+          placeholder="ms"
+          pattern="\d+(\.\d+)?"
+          defaultValue={query.get("max") ?? ""}
+        />
+      </label>
+    </>
+  );
+}
+
+/** A name that is known, or any other: rollups know a thousand services. */
+function Choice({ name, value, names }: { name: string; value: string; names: readonly string[] }) {
+  return (
+    <label>
+      {name}
+      <input name={name} type="text" size={16} list={`${name}s`} defaultValue={value} autoComplete="off" />
+      <datalist id={`${name}s`}>
+        {names.map((known) => (
+          <option value={known} key={known} />
+        ))}
+      </datalist>
+    </label>
+  );
+}
+
+interface FoundPages {
+  readonly rows: readonly Found[] | undefined;
+  readonly error: string | undefined;
+  readonly isBusy: boolean;
+  readonly more: () => void;
+}
+
+function useFoundTraces(question: string, query: URLSearchParams): FoundPages {
+  const rows = useSignal<readonly Found[] | undefined>(undefined);
+  const error = useSignal<string | undefined>(undefined);
+  const next = useSignal<string | undefined>(undefined);
+  const isBusy = useSignal(false);
+  const load = async (ask: () => Promise<Page<Found[]>>, before: readonly Found[], abort?: AbortSignal): Promise<void> => {
+    isBusy.value = true;
+    try {
+      const found = await ask();
+      if (abort?.aborted) return;
+      rows.value = [...before, ...found.body];
+      next.value = found.next;
+      error.value = undefined;
+    } catch (failure) {
+      if (!abort?.aborted) error.value = wordsOf(failure);
+    } finally {
+      if (!abort?.aborted) isBusy.value = false;
+    }
+  };
+  useEffect(() => {
+    const abort = new AbortController();
+    const asked = [...parametersOf(query), ...rangeQuery(currentRange()), ["limit", "100"] as const];
+    void load(async () => await page<Found[]>("/query/traces/search", { query: asked, signal: abort.signal }), [], abort.signal);
+    return () => abort.abort();
+  }, [question]);
+  const more = (): void => {
+    const at = next.peek();
+    if (at && !isBusy.peek()) void load(async () => await page<Found[]>(at), rows.peek() ?? []);
+  };
+  return { rows: rows.value, error: error.value, isBusy: isBusy.value, more };
+}
+
+function parametersOf(query: URLSearchParams): [string, string][] {
+  const named = (parameter: string, name: string): [string, string][] => {
+    const value = query.get(name);
+    return value ? [[parameter, value]] : [];
+  };
+  const attributes = [...(query.get("attributes") ?? "").matchAll(/([^\s=]+)=("([^"]*)"|\S*)/g)];
+  return [
+    ...named("service", "service"),
+    ...named("operation", "operation"),
+    ...named("min_duration_ms", "min"),
+    ...named("max_duration_ms", "max"),
+    ...named("error", "error"),
+    ...attributes.map(([, key = "", value = "", quoted]): [string, string] => [`label.${key}`, quoted ?? value]),
+  ];
+}
+
+function FoundTraces({ rows, isBusy, more }: FoundPages) {
+  const at = useSignal(-1);
+  useEffect(() => {
+    const step = (by: number) => () => void (at.value = Math.max(0, Math.min((rows?.length ?? 0) - 1, at.peek() + by)));
+    return takeKeys({ j: step(1), k: step(-1), Enter: () => rows?.[at.peek()] && go(addressOf(rows[at.peek()] as Found)) });
+  }, [rows]);
+  if (!rows) return isBusy ? <p class="quiet">Loading …</p> : null;
+  if (rows.length === 0) return <div class="empty">No traces. A longer time range or fewer conditions may find some.</div>;
+  const longest = Math.max(...rows.map(({ duration_ms: ms }) => ms));
+  return (
+    <List
+      label="Traces"
+      count={rows.length}
+      rowPx={ROW_PX}
+      at={at.value}
+      onEnd={more}
+      row={(index) => rows[index] && <FoundTrace found={rows[index]} longest={longest} isChosen={at.value === index} />}
+    />
+  );
+}
+
+function FoundTrace({ found, longest, isChosen }: { found: Found; longest: number; isChosen: boolean }) {
+  return (
+    <div class={`line trace-line ${isChosen ? "is-chosen" : ""}`} role="row" aria-selected={isChosen}>
+      <div role="gridcell" class="trace-name">
+        <a href={addressOf(found)}>
+          <strong>
+            <bdi>{visible(found.root_service)}</bdi>
+          </strong>{" "}
+          <bdi>{visible(found.root_operation)}</bdi>
+        </a>
+        <span class="quiet">
+          {moment(found.start)} · {found.spans} spans · <bdi>{visible(found.services.slice(0, 6).join(", "))}</bdi>
+        </span>
+      </div>
+      <div role="gridcell">
+        {found.errors > 0 && <span class="level is-error">{found.errors === 1 ? "1 error" : `${found.errors} errors`}</span>}
+      </div>
+      <div role="gridcell" class="duration">
+        <span>{span(found.duration_ms)}</span>
+        <meter min={0} max={longest} value={found.duration_ms} aria-label="duration beside the longest" />
+      </div>
+    </div>
+  );
+}
+
+function addressOf({ trace_id: id, start, duration_ms: ms }: Found): string {
+  const from = new Date(Date.parse(start) - 60_000).toISOString();
+  return address("traces", { from, to: new Date(Date.parse(start) + ms + 60_000).toISOString() }, id);
+}

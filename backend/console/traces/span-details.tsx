@@ -1,0 +1,96 @@
+// One span whole.
+import type { ComponentChildren } from "preact";
+import { Foreign } from "../parts/common.tsx";
+import { address } from "../state/route.ts";
+import { moment, span as duration } from "../state/time.ts";
+import type { Node, Tree } from "./tree.ts";
+
+const MOST_EVENTS = 200;
+
+export function SpanDetails({ node, tree, onClose }: { node: Node; tree: Tree; onClose: () => void }) {
+  const { span } = node;
+  const around = {
+    from: new Date(tree.startMs - 60_000).toISOString(),
+    to: new Date(tree.startMs + tree.durationMs + 60_000).toISOString(),
+  };
+  return (
+    <aside class="side" aria-label="Span">
+      <header>
+        <h2>
+          <Foreign text={span.Operation} />
+        </h2>
+        <button type="button" class="plain" aria-label="Close" onClick={onClose}>
+          ✕
+        </button>
+      </header>
+      <Pairs
+        title="Span"
+        pairs={[
+          ["service", span.Service],
+          ["kind", span.Kind.toLowerCase()],
+          ["start", `${moment(span.Timestamp)} (+${duration(node.startMs)})`],
+          ["duration", duration(span.DurationMs)],
+          ["status", `${span.StatusCode.toLowerCase()} ${span.StatusMessage}`],
+          ["critical path", node.isCritical ? "yes" : "no"],
+          ["scope", `${span.Scope.Name} ${span.Scope.Version}`.trim()],
+          ["span id", span.SpanID],
+        ]}
+      />
+      <p class="links">
+        <a href={address("logs", { q: `trace_id:${span.TraceID}`, ...around })}>logs of the trace</a>
+      </p>
+      <Pairs title="Attributes" pairs={Object.entries(span.Attributes).sort(([a], [b]) => (a < b ? -1 : 1))} />
+      <Section title="Events" count={span.Events.length}>
+        {span.Events.slice(0, MOST_EVENTS).map((event, at) => (
+          <details key={at} open={event.Name === "exception"}>
+            <summary>
+              <Foreign text={event.Name} /> <span class="quiet">{moment(event.Timestamp)}</span>
+            </summary>
+            <Pairs pairs={Object.entries(event.Attributes)} />
+          </details>
+        ))}
+      </Section>
+      <Section title="Links" count={span.Links.length}>
+        {span.Links.slice(0, MOST_EVENTS).map((link, at) => (
+          <div key={at}>
+            <a href={address("traces", { span: link.SpanID }, link.TraceID)}>{link.TraceID}</a>
+            <Pairs pairs={Object.entries(link.Attributes)} />
+          </div>
+        ))}
+      </Section>
+    </aside>
+  );
+}
+
+function Section({ title, count, children }: { title: string; count: number; children: ComponentChildren }) {
+  return count === 0 ? null : (
+    <>
+      <h3>
+        {title} ({count})
+      </h3>
+      {children}
+    </>
+  );
+}
+
+function Pairs({ title, pairs }: { title?: string; pairs: readonly (readonly [string, string])[] }) {
+  const told = pairs.filter(([, value]) => value !== "");
+  if (told.length === 0) return null;
+  return (
+    <table class="fields">
+      {title && <caption>{title}</caption>}
+      <tbody>
+        {told.map(([name, value]) => (
+          <tr key={name}>
+            <th scope="row">
+              <Foreign text={name} />
+            </th>
+            <td>
+              <Foreign text={value.slice(0, 10_000)} />
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}

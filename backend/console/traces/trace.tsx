@@ -1,0 +1,108 @@
+// One trace: its spans as a waterfall, a span whole beside it.
+import { useSignal } from "@preact/signals";
+import { useEffect, useMemo } from "preact/hooks";
+import { Copy, Status, visible } from "../parts/common.tsx";
+import { page } from "../state/api.ts";
+import { takeKeys } from "../state/keys.ts";
+import { useLoaded } from "../state/loaded.ts";
+import { address, choose, route } from "../state/route.ts";
+import { moment, span as duration } from "../state/time.ts";
+import { SpanDetails } from "./span-details.tsx";
+import { treeOf, type Node, type Span, type Tree } from "./tree.ts";
+import { Waterfall } from "./waterfall.tsx";
+
+const MOST_PAGES = 10;
+
+interface Whole {
+  readonly spans: readonly Span[];
+  readonly isCut: boolean;
+}
+
+export function Trace({ id }: { id: string }) {
+  const found = useLoaded(id, async (signal) => await wholeTrace(id, signal));
+  const whole = found.value.value;
+  const tree = useMemo(() => (whole && whole.spans.length > 0 ? treeOf(whole.spans) : undefined), [whole]);
+  return (
+    <section class="screen trace" aria-labelledby="title">
+      <Status of={found}>{tree && <Shown id={id} tree={tree} isCut={whole?.isCut ?? false} />}</Status>
+    </section>
+  );
+}
+
+async function wholeTrace(id: string, signal: AbortSignal): Promise<Whole> {
+  const spans: Span[] = [];
+  let at: string | undefined = `/query/traces/${encodeURIComponent(id)}`;
+  for (let pages = 0; at && pages < MOST_PAGES; pages++) {
+    const { body, next }: { body: Span[]; next: string | undefined } = await page<Span[]>(at, { signal });
+    spans.push(...body);
+    at = next;
+  }
+  return { spans, isCut: at !== undefined };
+}
+
+function Shown({ id, tree, isCut }: { id: string; tree: Tree; isCut: boolean }) {
+  const collapsed = useSignal<ReadonlySet<Node>>(new Set());
+  const chosenId = route.value.query.get("span");
+  const rows = useMemo(() => shownRows(tree, collapsed.value), [tree, collapsed.value]);
+  const at = rows.findIndex(({ span }) => span.SpanID === chosenId);
+  const chosen = rows[at];
+  const toggle = (node: Node): void => {
+    const next = new Set(collapsed.value);
+    if (!next.delete(node)) next.add(node);
+    collapsed.value = next;
+  };
+  useEffect(() => {
+    const step = (by: number) => () => show(rows[Math.max(0, Math.min(rows.length - 1, at + by))]);
+    const fold = () => chosen && chosen.children.length > 0 && toggle(chosen);
+    return takeKeys({ j: step(1), k: step(-1), Enter: () => void fold(), Escape: () => show(undefined) });
+  }, [rows, at]);
+  return (
+    <>
+      <Head id={id} tree={tree} isCut={isCut} />
+      <div class={`split ${chosen ? "with-side" : ""}`}>
+        <Waterfall tree={tree} rows={rows} at={at} collapsed={collapsed.value} onChoose={show} onToggle={toggle} />
+        {chosen && <SpanDetails node={chosen} tree={tree} onClose={() => show(undefined)} />}
+      </div>
+    </>
+  );
+}
+
+function Head({ id, tree, isCut }: { id: string; tree: Tree; isCut: boolean }) {
+  const root = tree.roots[0]?.span;
+  const errors = tree.all.filter(({ span }) => span.Error).length;
+  const services = new Set(tree.all.map(({ span }) => span.Service));
+  const around = {
+    from: new Date(tree.startMs - 60_000).toISOString(),
+    to: new Date(tree.startMs + tree.durationMs + 60_000).toISOString(),
+  };
+  return (
+    <div class="bar">
+      <h1 id="title">
+        <bdi>{visible(root?.Service ?? "")}</bdi> <bdi>{visible(root?.Operation ?? "")}</bdi>
+      </h1>
+      <span>{moment(tree.startMs)}</span>
+      <strong>{duration(tree.durationMs)}</strong>
+      <span>
+        {tree.all.length.toLocaleString("en")} spans{isCut ? " (the first ones)" : ""}, {services.size} services
+      </span>
+      {errors > 0 && <span class="level is-error">{errors === 1 ? "1 error" : `${errors} errors`}</span>}
+      <code>{id}</code> <Copy text={id} />
+      <a href={address("logs", { q: `trace_id:${id}`, ...around })}>its logs</a>
+    </div>
+  );
+}
+
+function show(node: Node | undefined): void {
+  choose({ span: node?.span.SpanID }, { replace: true });
+}
+
+/** Without what is below a collapsed span. */
+function shownRows(tree: Tree, collapsed: ReadonlySet<Node>): Node[] {
+  const rows: Node[] = [];
+  for (let at = 0; at < tree.all.length; at++) {
+    const node = tree.all[at] as Node;
+    rows.push(node);
+    if (collapsed.has(node)) at += node.below;
+  }
+  return rows;
+}

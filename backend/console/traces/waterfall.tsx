@@ -1,0 +1,118 @@
+// Spans on a common axis of time, a row each.
+import { visible } from "../parts/common.tsx";
+import { List } from "../parts/list.tsx";
+import { span as duration } from "../state/time.ts";
+import type { Node, Tree } from "./tree.ts";
+
+const ROW_PX = 26;
+const DEEPEST_SHOWN = 24;
+const COLOURS = 8;
+
+export interface WaterfallProps {
+  readonly tree: Tree;
+  readonly rows: readonly Node[];
+  readonly at: number;
+  readonly collapsed: ReadonlySet<Node>;
+  readonly onChoose: (node: Node) => void;
+  readonly onToggle: (node: Node) => void;
+}
+
+export function Waterfall({ tree, rows, at, collapsed, onChoose, onToggle }: WaterfallProps) {
+  return (
+    <div class="waterfall">
+      <div class="axis" aria-hidden="true">
+        {[0, 0.25, 0.5, 0.75].map((part) => (
+          <span key={part} style={{ left: `${part * 100}%` }}>
+            {duration(tree.durationMs * part)}
+          </span>
+        ))}
+      </div>
+      <List
+        label="Spans"
+        count={rows.length}
+        rowPx={ROW_PX}
+        at={at}
+        row={(index) => {
+          const node = rows[index];
+          return (
+            node && (
+              <Row
+                node={node}
+                tree={tree}
+                isChosen={index === at}
+                isCollapsed={collapsed.has(node)}
+                onChoose={onChoose}
+                onToggle={onToggle}
+              />
+            )
+          );
+        }}
+      />
+    </div>
+  );
+}
+
+interface RowProps {
+  readonly node: Node;
+  readonly tree: Tree;
+  readonly isChosen: boolean;
+  readonly isCollapsed: boolean;
+  readonly onChoose: (node: Node) => void;
+  readonly onToggle: (node: Node) => void;
+}
+
+function Row({ node, tree, isChosen, isCollapsed, onChoose, onToggle }: RowProps) {
+  const { span, startMs, depth, children, below, hasErrorBelow, isCritical } = node;
+  const left = (startMs / tree.durationMs) * 100;
+  const width = Math.max((span.DurationMs / tree.durationMs) * 100, 0.2);
+  return (
+    <div class={`line span-line ${isChosen ? "is-chosen" : ""}`} role="row" aria-selected={isChosen} onClick={() => onChoose(node)}>
+      <div role="gridcell" class="span-name" style={{ paddingLeft: `${Math.min(depth, DEEPEST_SHOWN) * 12 + 4}px` }}>
+        {children.length > 0 ? (
+          <button
+            type="button"
+            class="plain fold"
+            aria-expanded={!isCollapsed}
+            aria-label={`${below} spans below`}
+            onClick={(event) => (event.stopPropagation(), onToggle(node))}
+          >
+            {isCollapsed ? `▸ ${below}` : "▾"}
+          </button>
+        ) : (
+          <span class="fold" />
+        )}
+        {(span.Error || (isCollapsed && hasErrorBelow)) && (
+          <span class="level is-error" title="error">
+            !
+          </span>
+        )}
+        <strong>
+          <bdi>{visible(span.Service.slice(0, 60))}</bdi>
+        </strong>
+        <bdi>{visible(span.Operation.slice(0, 120))}</bdi>
+      </div>
+      <div role="gridcell" class="span-time">
+        <span
+          class={`span-bar colour-${colourOf(span.Service)} ${isCritical ? "is-critical" : ""}`}
+          style={{ left: `${left}%`, width: `${width}%` }}
+        />
+        <span class="span-ms" style={besideBar(left, width)}>
+          {duration(span.DurationMs)}
+        </span>
+      </div>
+    </div>
+  );
+}
+
+/** Behind the bar, where there is no room before it, where there is none within it. */
+function besideBar(left: number, width: number): Record<string, string> {
+  if (left + width < 80) return { left: `${left + width}%` };
+  return left > 20 ? { right: `${100 - left}%` } : { right: `${Math.max(0, 100 - left - width)}%`, color: "var(--page)" };
+}
+
+/** The same for a service wherever it is seen. */
+function colourOf(service: string): number {
+  let hash = 0;
+  for (const char of service) hash = (hash * 31 + (char.codePointAt(0) ?? 0)) >>> 0;
+  return hash % COLOURS;
+}

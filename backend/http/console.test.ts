@@ -1,0 +1,87 @@
+// How the console is served: what a browser is told, what is cached, and what is not there.
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { brotliDecompressSync, gunzipSync } from "node:zlib";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { FastifyInstance } from "fastify";
+import { createLog } from "../observability/log.ts";
+import { closeRoutes, createApp } from "./app.ts";
+import { readConsole, registerConsole } from "./console.ts";
+
+let app: FastifyInstance;
+const files = readConsole();
+beforeAll(async () => {
+  app = await createApp({ log: createLog("silent") });
+  if (files) registerConsole(app, files, { hasSingleSignOn: true });
+  app.post("/elsewhere", async () => "");
+  await closeRoutes(app);
+});
+afterAll(async () => await app.close());
+
+const get = async (url: string, headers: Record<string, string> = {}) => await app.inject({ url, headers: { host: "a", ...headers } });
+
+test("the page forbids everything that is not its own, and is never cached", async () => {
+  const page = await get("/");
+  expect(page.statusCode).toBe(200);
+  expect(page.headers).toMatchObject({
+    "content-type": "text/html; charset=utf-8",
+    "cache-control": "no-store",
+    "x-content-type-options": "nosniff",
+  });
+  const policy = String(page.headers["content-security-policy"]);
+  expect(policy.split("; ")).toEqual(
+    expect.arrayContaining(["default-src 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'"]),
+  );
+  expect(policy).not.toMatch(/unsafe|https?:|\*/);
+  expect(page.body).not.toMatch(/<script(?![^>]*\ssrc="\/console\/)|<style|\son\w+=|https?:/);
+});
+
+test("everything that the page and its scripts name is there, under a name that changes with it, to be kept for ever", async () => {
+  const page = await get("/");
+  const named = [...page.body.matchAll(/(?:src|href)="\/console\/([^"]+)"/g)].map(([, name = ""]) => name);
+  const scripts = [...(files?.keys() ?? [])].filter((name) => /\.(js|css)$/.test(name));
+  expect(named.filter((name) => name !== "icon.svg")).not.toEqual([]);
+  expect(scripts.length).toBeGreaterThan(2);
+  for (const name of [...named, ...scripts]) {
+    const answer = await get(`/console/${name}`);
+    expect([name, answer.statusCode]).toEqual([name, 200]);
+    const kept = name === "icon.svg" ? "no-cache" : "public, max-age=31536000, immutable";
+    expect([name, answer.headers["cache-control"]]).toEqual([name, kept]);
+  }
+});
+
+test("a browser gets the coding that it takes", async () => {
+  const whole = (await get("/")).rawPayload;
+  const br = await get("/", { "accept-encoding": "gzip, deflate, br, zstd" });
+  const gz = await get("/", { "accept-encoding": "br;q=0, gzip" });
+  expect([br.headers["content-encoding"], gz.headers["content-encoding"]]).toEqual(["br", "gzip"]);
+  expect(brotliDecompressSync(br.rawPayload)).toEqual(whole);
+  expect(gunzipSync(gz.rawPayload)).toEqual(whole);
+  expect(br.headers["vary"]).toBe("accept-encoding");
+});
+
+test.each(["/console/nothing.js", "/console/..%2ffiles.json", "/console/files.json", "/console/__proto__", "/console/", "/console"])(
+  "%s is not there",
+  async (path) => {
+    expect((await get(path)).statusCode).toBe(404);
+  },
+);
+
+test("other methods are not allowed", async () => {
+  const answer = await app.inject({ method: "POST", url: "/", headers: { host: "a" } });
+  expect([answer.statusCode, answer.headers["allow"]]).toEqual([405, "GET"]);
+});
+
+test("what nobody built, or only half of it, is no console", () => {
+  const folder = mkdtempSync(join(tmpdir(), "atherops-test-"));
+  try {
+    const url = pathToFileURL(`${folder}/`);
+    expect(readConsole(url)).toBeUndefined();
+    writeFileSync(join(folder, "files.json"), JSON.stringify({ files: [{ name: "index.html", type: "text/html" }] }));
+    expect(readConsole(url)).toBeUndefined();
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});

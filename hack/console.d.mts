@@ -1,0 +1,2 @@
+export function buildConsole(): Promise<boolean>;
+export function setup(): Promise<void>;

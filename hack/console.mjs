@@ -1,0 +1,139 @@
+// Builds the console, backend/console, into backend/http/console: hashed files, each also compressed, and files.json that names them.
+// Invariants: it is built when its sources, its packages or this file are others than last time, and then within seconds; a half-written
+// folder never takes its place; no test's file comes in. Plain JavaScript, for any Node >= 20: hack/bootstrap.mjs calls it before anything
+// runs, vitest.config.ts before the tests, and hack/bundle-backend.ts for the image.
+//
+//   node hack/console.mjs [--sizes]    --sizes: prints what each file takes compressed
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { basename, dirname, extname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { brotliCompressSync, constants, gzipSync } from "node:zlib";
+
+const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
+const SOURCES = join(ROOT, "backend", "console");
+const TARGET = join(ROOT, "backend", "http", "console");
+const MANIFEST = "files.json";
+const TYPES = {
+  ".js": "text/javascript; charset=utf-8",
+  ".css": "text/css; charset=utf-8",
+  ".html": "text/html; charset=utf-8",
+  ".svg": "image/svg+xml",
+};
+
+/** Resolves to whether there was something to do. Rejects with the bundler's words. */
+export async function buildConsole() {
+  if (!existsSync(SOURCES)) return false;
+  const origin = originOf();
+  const manifest = join(TARGET, MANIFEST);
+  if (existsSync(manifest) && JSON.parse(readFileSync(manifest, "utf8")).origin === origin) return false;
+  const files = await bundle();
+  const draft = `${TARGET}.${process.pid}`;
+  rmSync(draft, { recursive: true, force: true });
+  mkdirSync(draft, { recursive: true });
+  const named = Object.entries(files).map(([name, contents]) => write(draft, name, contents));
+  writeFileSync(join(draft, MANIFEST), JSON.stringify({ origin, files: named }, undefined, 1));
+  // Two that build at once make the same: whoever comes second finds it there.
+  rmSync(TARGET, { recursive: true, force: true });
+  try {
+    renameSync(draft, TARGET);
+  } catch (error) {
+    rmSync(draft, { recursive: true, force: true });
+    if (!existsSync(manifest)) throw error;
+  }
+  return true;
+}
+
+function originOf() {
+  const hash = createHash("sha256").update(readFileSync(fileURLToPath(import.meta.url)));
+  for (const path of sourcesIn(SOURCES)) hash.update(path.slice(SOURCES.length)).update(readFileSync(path));
+  return hash.digest("hex");
+}
+
+/** package.json among them, where the packages are pinned. */
+function sourcesIn(folder) {
+  return readdirSync(folder, { withFileTypes: true })
+    .sort((a, b) => (a.name < b.name ? -1 : 1))
+    .flatMap((entry) => {
+      if (entry.name === "node_modules" || entry.name.endsWith(".test.ts")) return [];
+      const path = join(folder, entry.name);
+      return entry.isDirectory() ? sourcesIn(path) : [path];
+    });
+}
+
+/** Name → contents. */
+async function bundle() {
+  const { build } = await import("esbuild");
+  const { outputFiles, metafile } = await build({
+    absWorkingDir: SOURCES,
+    entryPoints: { console: "main.tsx" },
+    outdir: TARGET,
+    write: false,
+    bundle: true,
+    splitting: true,
+    format: "esm",
+    target: ["es2023"],
+    minify: true,
+    metafile: true,
+    jsx: "automatic",
+    jsxImportSource: "preact",
+    tsconfigRaw: {},
+    entryNames: "[name]-[hash]",
+    chunkNames: "[name]-[hash]",
+    assetNames: "[name]-[hash]",
+    legalComments: "none",
+    logLevel: "silent",
+  });
+  const files = Object.fromEntries(outputFiles.map(({ path, contents }) => [basename(path), Buffer.from(contents)]));
+  const entry = Object.entries(metafile.outputs).find(([, { entryPoint }]) => entryPoint === "main.tsx");
+  if (!entry?.[1].cssBundle) throw new Error("the console's bundle has no style sheet");
+  const page = readFileSync(join(SOURCES, "index.html"), "utf8");
+  const filled = page.replace("{{script}}", basename(entry[0])).replace("{{style}}", basename(entry[1].cssBundle));
+  const icon = readFileSync(join(SOURCES, "icon.svg"));
+  return {
+    ...files,
+    "icon.svg": icon,
+    "index.html": Buffer.from(filled),
+    "LICENSES.txt": Buffer.from(licences(Object.keys(metafile.inputs))),
+  };
+}
+
+/** Of every package that is inside: its name, its licence, and the licence's text as the package carries it. */
+function licences(inputs) {
+  const folders = new Set(
+    inputs.map((file) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(file)?.[0]).filter((folder) => folder !== undefined),
+  );
+  const sections = [...folders]
+    .sort((a, b) => (a < b ? -1 : 1))
+    .map((folder) => {
+      const at = join(SOURCES, folder);
+      const { name, version, license } = JSON.parse(readFileSync(join(at, "package.json"), "utf8"));
+      const texts = readdirSync(at)
+        .filter((file) => /^(licen[cs]e|copying|notice)/i.test(file))
+        .sort();
+      return `${"=".repeat(80)}\n${name}@${version} (${license})\n\n${texts.map((file) => readFileSync(join(at, file), "utf8").trim()).join("\n\n")}\n`;
+    });
+  return sections.join("\n");
+}
+
+function write(folder, name, contents) {
+  writeFileSync(join(folder, name), contents);
+  const type = TYPES[extname(name)] ?? "text/plain; charset=utf-8";
+  const br = brotliCompressSync(contents, { params: { [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY } });
+  const gz = gzipSync(contents, { level: 9 });
+  writeFileSync(join(folder, `${name}.br`), br);
+  writeFileSync(join(folder, `${name}.gz`), gz);
+  return { name, type, bytes: contents.length, br: br.length, gz: gz.length };
+}
+
+/** For vitest. */
+export async function setup() {
+  await buildConsole();
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  await buildConsole();
+  if (process.argv[2] === "--sizes")
+    for (const { name, bytes, br, gz } of JSON.parse(readFileSync(join(TARGET, MANIFEST), "utf8")).files)
+      console.log(`${name.padEnd(40)} ${String(bytes).padStart(8)} B  br ${String(br).padStart(7)}  gz ${String(gz).padStart(7)}`);
+}

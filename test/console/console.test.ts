@@ -1,0 +1,340 @@
+// The console in a real Chromium, against the real backend with its engines and a real agent's telemetry: every screen, by mouse and by
+// keys alone, in both schemes, for who may write and who may not, through an ended session and a backend that goes away. Every page here
+// fails when it logs, breaks its policy, or asks another origin (fixtures/browser.ts).
+import { appendFileSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { backendOfFile } from "../fixtures/backend-of-file.ts";
+import { adminPassword } from "../fixtures/backend-process.ts";
+import { logInBy, openBrowser, openPage } from "../fixtures/browser.ts";
+import { hostAgentPlace, startHostAgent, type AgentPlace } from "../fixtures/host-agent-process.ts";
+import { call, eventually, type TestProcess } from "../fixtures/processes.ts";
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const EMAIL = "admin@localhost";
+const VIEWER = { email: "viewer@localhost", password: "only reading, thank you" };
+/** Markup, an escape sequence, a direction that would turn round what follows, and a line of a megabyte. */
+const HOSTILE = `<img src=x onerror=alert(1)><script>alert(2)</script> \u001b[31m \u202e gnp.exe ${"long ".repeat(200_000)}`;
+const TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736";
+const REFUSED = /status of 401/;
+
+const backend = backendOfFile();
+let browser: Browser;
+let agent: TestProcess;
+let place: AgentPlace;
+let token: string;
+
+async function otlp(path: string, body: object): Promise<void> {
+  expect((await call("POST", `${place.otlpHttp}${path}`, { body })).status).toBe(200);
+}
+
+const text = (stringValue: string) => ({ stringValue });
+
+/** A trace of three spans, one of them an error with a hostile name, and a log record of it. */
+async function sendTrace(): Promise<void> {
+  const ns = (ms: number): string => `${Date.now() - 60_000 + ms}000000`;
+  const span = (spanId: string, parentSpanId: string, name: string, from: number, to: number, more: object = {}) => ({
+    traceId: TRACE_ID,
+    spanId,
+    parentSpanId,
+    name,
+    kind: 2,
+    startTimeUnixNano: ns(from),
+    endTimeUnixNano: ns(to),
+    ...more,
+  });
+  const resource = (name: string) => ({ attributes: [{ key: "service.name", value: text(name) }] });
+  const failed = { status: { code: 2, message: "deadlock" }, attributes: [{ key: "db.statement", value: text("SELECT 1") }] };
+  const spans = [span("a000000000000001", "", "GET /cart", 0, 480), span("a000000000000002", "a000000000000001", "load", 10, 400)];
+  const database = [span("a000000000000003", "a000000000000002", "<b>SELECT</b>", 20, 300, failed)];
+  await otlp("/v1/traces", {
+    resourceSpans: [
+      { resource: resource("shop"), scopeSpans: [{ spans }] },
+      { resource: resource("database"), scopeSpans: [{ spans: database }] },
+    ],
+  });
+  const record = { timeUnixNano: ns(290), severityText: "ERROR", severityNumber: 17, traceId: TRACE_ID, spanId: "a000000000000003" };
+  await otlp("/v1/logs", {
+    resourceLogs: [{ resource: resource("database"), scopeLogs: [{ logRecords: [{ ...record, body: text("deadlock of two carts") }] }] }],
+  });
+}
+
+beforeAll(async () => {
+  browser = await openBrowser();
+  token = await backend.operator();
+  place = await hostAgentPlace(join(backend.dataDir, "..", "host"), backend.apiUrl, {
+    INSTALL_TOKEN: await backend.installToken(token),
+    METRICS_INTERVAL: "2s",
+    HEARTBEAT_INTERVAL: "2s",
+  });
+  agent = await startHostAgent(place);
+  const lines = Array.from({ length: 200 }, (_, at) => `line ${at} of the application`);
+  appendFileSync(join(place.logFolder, "app.log"), `${lines.join("\n")}\n`);
+  await otlp("/v1/logs", {
+    resourceLogs: [
+      {
+        scopeLogs: [
+          {
+            logRecords: [
+              {
+                timeUnixNano: `${Date.now()}000000`,
+                severityText: "WARN",
+                body: text(HOSTILE),
+                attributes: [{ key: "<i>key</i>", value: text("<b>value</b>") }],
+              },
+            ],
+          },
+        ],
+      },
+    ],
+  });
+  await sendTrace();
+  const rule = { name: "<u>memory</u> is used", expr: 'system_memory_usage_bytes{state="used"} > 1', severity: "warning", for: "0s" };
+  expect((await call("POST", `${backend.apiUrl}/alerting/rules`, { bearer: token, body: rule })).status).toBe(201);
+  expect((await call("POST", `${backend.apiUrl}/api/users`, { bearer: token, body: { ...VIEWER, role: "viewer" } })).status).toBe(201);
+  const asked = async (path: string) => (await call("GET", `${backend.apiUrl}${path}`, { bearer: token })).json;
+  await eventually("logs, a trace and metrics are there", async () => {
+    const [logs, carts, trace] = [
+      await asked("/query/logs?limit=500"),
+      await asked("/query/logs?q=deadlock"),
+      await asked(`/query/traces/${TRACE_ID}`),
+    ];
+    const memory = await asked("/query/prometheus/api/v1/query?query=system_memory_usage_bytes");
+    return logs.length > 200 && carts.length === 1 && trace.length === 3 && memory.data.result.length > 0;
+  });
+});
+
+afterAll(async () => {
+  await browser?.close();
+  await agent?.end();
+});
+
+const password = (): string => adminPassword(backend.place);
+const openLoggedIn = async (options = {}, expected = REFUSED) => {
+  const opened = await openPage(browser, backend.apiUrl, options, expected);
+  await logInBy(opened.page, EMAIL, password());
+  return opened;
+};
+
+/** Name → address, and what is on it when it has everything. */
+const SCREENS: [string, string, (page: Page) => Promise<unknown>][] = [
+  ["fleet", "#/fleet", async (page) => await page.getByRole("img", { name: "online" }).waitFor()],
+  ["add", "#/add", async (page) => await page.getByLabel("Name of the cluster").waitFor()],
+  ["logs", "#/logs", async (page) => await page.getByRole("row").first().click()],
+  ["traces", "#/traces", async (page) => await page.getByRole("link", { name: "shop GET /cart" }).waitFor()],
+  [
+    "trace",
+    `#/traces/${TRACE_ID}?span=a000000000000003`,
+    async (page) => await page.getByRole("complementary").getByText("deadlock").waitFor(),
+  ],
+  [
+    "metrics",
+    "#/metrics?q=system_memory_usage_bytes&from=5m",
+    async (page) => await page.getByRole("cell", { name: /state="used"/ }).waitFor(),
+  ],
+  [
+    "cardinality",
+    "#/metrics?view=cardinality",
+    async (page) => await page.getByRole("link", { name: "system_memory_usage_bytes" }).waitFor(),
+  ],
+  ["alerts", "#/alerts", async (page) => await page.getByText("firing", { exact: true }).waitFor({ timeout: 60_000 })],
+  ["rule", "#/alerts?rule=new", async (page) => await page.getByRole("button", { name: "Add", exact: true }).waitFor()],
+  ["users", "#/settings", async (page) => await page.getByRole("cell", { name: VIEWER.email, exact: true }).waitFor()],
+  ["credentials", "#/settings?part=credentials", async (page) => await page.getByRole("columnheader", { name: "used" }).waitFor()],
+  ["organisations", "#/settings?part=organisations", async (page) => await page.getByRole("columnheader", { name: "id" }).waitFor()],
+];
+
+/** Violations of WCAG 2.2 A and AA. */
+async function violations(page: Page): Promise<string[]> {
+  await page.evaluate(AXE);
+  return await page.evaluate(async () => {
+    const { axe } = globalThis as unknown as {
+      axe: { run: (how: object) => Promise<{ violations: { id: string; nodes: { html: string; failureSummary: string }[] }[] }> };
+    };
+    const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
+    const { violations: found } = await axe.run({ runOnly: { type: "tag", values: tags } });
+    return found.flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html.slice(0, 200)} ${failureSummary}`));
+  });
+}
+
+describe.each([
+  ["light", { colorScheme: "light", viewport: { width: 1280, height: 800 } }],
+  ["dark", { colorScheme: "dark", viewport: { width: 1280, height: 800 } }],
+  ["a phone", { colorScheme: "light", viewport: { width: 390, height: 800 } }],
+])("%s", (_name, options) => {
+  test("every screen shows what there is, breaks no rule of accessibility, and fits", async () => {
+    await using opened = await openLoggedIn(options);
+    const { page, complaints } = opened;
+    for (const [name, address, isThere] of SCREENS) {
+      await page.goto(`/${address}`);
+      await isThere(page);
+      expect([name, await violations(page)]).toEqual([name, []]);
+      expect([name, await page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")]).toEqual([name, true]);
+    }
+    expect(complaints).toEqual([]);
+  });
+});
+
+test("what senders wrote is text: no markup, no direction, no script, and a line of a megabyte stays a line", async () => {
+  await using opened = await openLoggedIn();
+  const { page, complaints } = opened;
+  await page.goto("/#/logs?q=onerror");
+  const row = page.getByRole("row").first();
+  await row.waitFor();
+  expect(await row.textContent()).toContain("<img src=x onerror=alert(1)><script>alert(2)</script> \\x1b[31m \\u202e gnp.exe");
+  expect((await row.boundingBox())?.height).toBeLessThan(40);
+  await row.click();
+  await page.getByText("<i>key</i>").waitFor();
+  await page.goto(`/#/traces/${TRACE_ID}`);
+  await page.getByText("<b>SELECT</b>").waitFor();
+  await page.goto("/#/alerts");
+  await page.getByRole("link", { name: "<u>memory</u> is used" }).waitFor();
+  expect(await page.locator("img[src=x], main b:not(.fold), main u, main i").count()).toBe(0);
+  expect(complaints).toEqual([]);
+});
+
+test("by keys alone: from a word in the logs to the trace that it belongs to, and into the span that failed", async () => {
+  await using opened = await openLoggedIn();
+  const { page, complaints } = opened;
+  await page.keyboard.press("g");
+  await page.keyboard.press("l");
+  await page.getByRole("heading", { name: "Logs" }).waitFor();
+  await page.keyboard.press("/");
+  await page.keyboard.type("deadlock");
+  await page.keyboard.press("Enter");
+  await page.getByRole("row").first().waitFor();
+  await eventually("only that record is left", async () => (await page.getByRole("row").count()) === 1);
+  await page.keyboard.press("Escape");
+  await page.getByRole("combobox", { name: "Query" }).blur();
+  await page.keyboard.press("j");
+  const link = page.getByRole("link", { name: "its trace" });
+  await link.waitFor();
+  for (let tabs = 0; tabs < 40 && (await page.evaluate("document.activeElement.textContent")) !== "its trace"; tabs++)
+    await page.keyboard.press("Tab");
+  await page.keyboard.press("Enter");
+  await page.getByRole("complementary", { name: "Span" }).getByText("SELECT 1").waitFor();
+  await page.keyboard.press("k");
+  await page.getByRole("complementary", { name: "Span" }).getByRole("heading", { name: "load" }).waitFor();
+  await page.goBack();
+  await page.getByRole("row").first().waitFor();
+  expect(page.url()).toContain("q=deadlock");
+  expect(complaints).toEqual([]);
+});
+
+test("a field of a record filters in and out, and the address tells it", async () => {
+  await using opened = await openLoggedIn();
+  const { page, complaints } = opened;
+  await page.goto("/#/logs?q=application");
+  await page.getByRole("row").first().click();
+  await page.getByRole("button", { name: "Without log.file.name app.log" }).click();
+  await page.getByText("No records.").waitFor();
+  expect(new URL(page.url()).hash).toContain(encodeURIComponent("-log.file.name=app.log"));
+  await page.goBack();
+  await page.getByRole("row").first().waitFor();
+  expect(complaints).toEqual([]);
+});
+
+test("a live tail shows what comes, stands still when paused, and goes on", async () => {
+  await using opened = await openLoggedIn();
+  const { page, complaints } = opened;
+  await page.goto("/#/logs?q=live&live=1");
+  const write = async (words: string): Promise<void> => {
+    await otlp("/v1/logs", {
+      resourceLogs: [{ scopeLogs: [{ logRecords: [{ timeUnixNano: `${Date.now()}000000`, body: text(words) }] }] }],
+    });
+  };
+  await eventually("the tail has begun and shows a record", async () => {
+    await write("live one");
+    return (await page.getByRole("row").count()) > 0;
+  });
+  await page.getByRole("button", { name: "Pause" }).click();
+  const shown = await page.getByRole("row").count();
+  await write("live two");
+  await page.getByText(/paused, [1-9]/).waitFor();
+  expect(await page.getByRole("row").count()).toBe(shown);
+  await page.getByRole("button", { name: "Go on" }).click();
+  await page.getByRole("row").filter({ hasText: "live two" }).waitFor();
+  expect(complaints).toEqual([]);
+});
+
+test("a viewer reads everything and is offered nothing to change, nor would it be taken", async () => {
+  await using opened = await openPage(browser, backend.apiUrl, {}, /status of (401|403)/);
+  const { page, complaints } = opened;
+  await logInBy(page, VIEWER.email, VIEWER.password);
+  for (const [screen, seen] of [
+    ["fleet", "1 hosts"],
+    ["alerts", "<u>memory</u> is used"],
+    ["settings", EMAIL],
+  ] as const) {
+    await page.goto(`/#/${screen}`);
+    await page.getByText(seen).first().waitFor();
+    expect(await page.getByRole("link", { name: /^Add/ }).count()).toBe(0);
+    expect(await page.getByRole("button", { name: /^(Add|Make|Remove|Save)/ }).count()).toBe(0);
+  }
+  const status = await page.evaluate(async () => {
+    const headers = { "x-requested-with": "atherops", "content-type": "application/json" };
+    return (await fetch("/api/install-tokens", { method: "POST", headers, body: "{}" })).status;
+  });
+  expect(status).toBe(403);
+  expect(complaints).toEqual([]);
+});
+
+test("a session that ends in the middle of work asks for the password, and nothing that was typed is lost", async () => {
+  await using opened = await openLoggedIn();
+  const { page, complaints } = opened;
+  await page.goto("/#/alerts?rule=new");
+  await page.getByLabel("Name", { exact: true }).fill("typed before the end");
+  await page.context().clearCookies();
+  await page.locator(".cm-content").fill("up == 0");
+  // The judgement of what was typed is what finds out.
+  const dialog = page.getByRole("dialog", { name: "The session has ended" });
+  await dialog.getByLabel("Password").fill("wrong");
+  await dialog.getByRole("button", { name: "Log in", exact: true }).click();
+  await dialog.getByRole("alert").waitFor();
+  await dialog.getByLabel("Password").fill(password());
+  await dialog.getByRole("button", { name: "Log in", exact: true }).click();
+  await page.getByText("Valid.").waitFor();
+  await page.getByRole("button", { name: "Add", exact: true }).click();
+  await page.getByRole("link", { name: "typed before the end" }).waitFor();
+  expect(await page.getByLabel("Name", { exact: true }).inputValue()).toBe("typed before the end");
+  expect(complaints).toEqual([]);
+});
+
+test("a cluster is added by what the page gives, with the address filled in", async () => {
+  await using opened = await openLoggedIn();
+  const { page, complaints } = opened;
+  await page.goto("/#/add");
+  await page.getByLabel("Name of the cluster").fill("north");
+  await page.getByLabel(/Address of this backend/).fill("https://telemetry.example.com/");
+  await page.getByRole("button", { name: "Make a token" }).click();
+  const commands = (await page.locator("pre").allTextContents()).join("\n");
+  expect(commands).toMatch(/--from-literal=token=\S{20,}/);
+  expect(commands).toContain("--set backendUrl=https://telemetry.example.com --set clusterName=north");
+  const installToken = /token=(\S+)/.exec(commands)?.[1] ?? "";
+  const uid = "11111111-2222-4333-8444-555555555555";
+  const registered = await call("POST", `${backend.apiUrl}/api/clusters/register`, {
+    bearer: installToken,
+    headers: { "idempotency-key": uid },
+    body: { cluster_name: "north", cluster_uid: uid, agent_version: "0.1.0" },
+  });
+  expect(registered.status).toBe(201);
+  await page.getByText("Waiting for the first heartbeat …").waitFor();
+  expect(complaints).toEqual([]);
+});
+
+test("a backend that stops is said, what was read stays, and it goes on when it is back", async () => {
+  await using opened = await openLoggedIn({}, /status of|ERR_CONNECTION_REFUSED|Failed to load/);
+  const { page, complaints } = opened;
+  await page.goto("/#/fleet");
+  await page.getByText("1 hosts").waitFor();
+  await backend.end("SIGTERM");
+  await page.getByText(/the backend is not reached/).waitFor({ timeout: 30_000 });
+  await page.getByText("1 hosts").waitFor();
+  await backend.start();
+  await page.getByText(/the backend is not reached/).waitFor({ state: "detached", timeout: 30_000 });
+  await page.goto("/#/logs");
+  await page.getByRole("row").first().waitFor();
+  expect(complaints).toEqual([]);
+});
