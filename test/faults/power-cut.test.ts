@@ -2,7 +2,7 @@
 // are the accounts that it belongs to. (The accounts alone, under many more writes: accounts-power-cut.test.ts.)
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { describe, expect, test, vi } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { BackendOfFile } from "../fixtures/backend-of-file.ts";
 import type { Tenant } from "../fixtures/backend-process.ts";
 import { CuttableDisk, whyNoCuts } from "../fixtures/power-cut.ts";
@@ -20,30 +20,41 @@ const LAST_AFTER_MS = 22_000;
 /** Every acknowledged record, once. */
 const NO_LOSSES = SIGNALS.map(() => NOTHING_LOST);
 const READABLE_WITHIN = { timeout: 60_000, interval: 100 };
+/** A start may be under way, which has 90 s. */
+const CLEARED_WITHIN_MS = 180_000;
 
-/** A backend whose data is on a disk of its own. */
+/** A backend whose data is on a disk of its own. Invariant: once disposed it starts nothing any more, and its disk is unmounted. */
 class CuttableBackend implements AsyncDisposable {
   readonly #folder = temporaryFolder();
   readonly #disk = new CuttableDisk(join(this.#folder.path, "backend"), DISK_MIB);
   readonly #backend = new BackendOfFile(this.#folder.path);
   readonly #sent: Sent[] = [];
   #tenant: Tenant | undefined;
+  #underWay: Promise<unknown> = Promise.resolve();
+  #isOver = false;
 
-  async prepare(): Promise<void> {
-    await this.#backend.prepare({ JWT_TTL: "2h" });
-    this.#tenant = await this.#backend.tenant("cut");
+  prepare(): Promise<void> {
+    return this.#unlessOver(async () => {
+      await this.#backend.prepare({ JWT_TTL: "2h" });
+      this.#tenant = await this.#backend.tenant("cut");
+    });
   }
 
   /** Under load, some time after each signal was answered; starts the backend again on what is on the disk. Answers what was taken. */
-  async cut(number: number, afterMs: number): Promise<string> {
+  cut(number: number, afterMs: number): Promise<string> {
+    return this.#unlessOver(() => this.#cut(number, afterMs));
+  }
+
+  async #cut(number: number, afterMs: number): Promise<string> {
     const { apiUrl } = this.#backend;
-    const senders = new Senders({ apiUrl, tenant: this.#tenant as Tenant, firstNumber: number * 100_000 });
+    await using senders = new Senders({ apiUrl, tenant: this.#tenant as Tenant, firstNumber: number * 100_000 });
     for (const signal of SIGNALS) await eventually(`${signal} are taken`, async () => senders.acknowledged(signal).length > 0);
     await sleep(afterMs);
     const pids = [this.#backend.enginePid("victoria-metrics"), this.#backend.enginePid("vmalert"), this.#backend.pid];
     await this.#disk.cut(pids, () => this.#killAll(pids));
     await senders[Symbol.asyncDispose]();
     this.#sent.push(...senders.sent);
+    if (this.#isOver) throw new Error("the test is over");
     await this.#backend.start();
     return SIGNALS.map((signal) => `${senders.acknowledged(signal).length} bodies of ${signal}`).join(", ");
   }
@@ -59,11 +70,30 @@ class CuttableBackend implements AsyncDisposable {
     await this.#backend.end("SIGKILL");
   }
 
+  async #unlessOver<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#isOver) throw new Error("the test is over");
+    const underWay = work();
+    this.#underWay = underWay;
+    return underWay;
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#isOver = true;
+    // What a test that ran out of time has begun, and left.
+    await this.#backend.end();
+    await this.#underWay.catch(() => undefined);
     await this.#backend.end();
     await this.#disk[Symbol.asyncDispose]();
     this.#folder[Symbol.dispose]();
   }
+}
+
+/** Not `await using`: a test that runs out of time never leaves its block. */
+async function cuttableBackend(): Promise<CuttableBackend> {
+  const backend = new CuttableBackend();
+  onTestFinished(() => backend[Symbol.asyncDispose](), CLEARED_WITHIN_MS);
+  await backend.prepare();
+  return backend;
 }
 
 const why = await whyNoCuts();
@@ -71,8 +101,7 @@ describe.skipIf(why !== undefined)(`after power cuts${why === undefined ? "" : `
   test.each(Array.from({ length: OF_NEW_STORES }, (_, at) => at + 1))(
     "everything answered by stores made moments before is readable once (cut %i)",
     async (number) => {
-      await using backend = new CuttableBackend();
-      await backend.prepare();
+      const backend = await cuttableBackend();
       const taken = await backend.cut(number, Math.random() * MOMENTS_MS);
       console.log(`cut ${number} of new stores: ${taken} were answered`);
       await vi.waitFor(async () => expect(await backend.losses()).toEqual(NO_LOSSES), READABLE_WITHIN);
@@ -83,8 +112,7 @@ describe.skipIf(why !== undefined)(`after power cuts${why === undefined ? "" : `
   test(
     `everything answered by the same stores is readable once (${OF_ONE_STORE} cuts)`,
     async () => {
-      await using backend = new CuttableBackend();
-      await backend.prepare();
+      const backend = await cuttableBackend();
       for (let number = 1; number <= OF_ONE_STORE; number += 1) {
         const taken = await backend.cut(number, Math.random() * MOMENTS_MS + (number === OF_ONE_STORE ? LAST_AFTER_MS : 0));
         console.log(`cut ${number}: ${taken} were answered`);
