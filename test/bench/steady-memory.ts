@@ -1,9 +1,10 @@
-// `npm run bench -- steady-memory [--minutes 60] [--rate 1000] [--agents 100] [--agent-share 0.1] [--sources] [--out FILE]`: small requests
-// as agents send them, logs, spans, metrics (10, 20 or 50 of them) and heartbeats, at a steady rate that waits for no answer, to the whole
-// backend with embedded engines as its image runs it (--sources: from the sources); a share of them through a host agent's proxy. How much
-// memory each process has, minute by minute (--out: also as CSV). Reach: the backend's own process at most 600 MB in the end (PSS); in the
-// end within 5 % of minute 5, the agent's too. In a run of less than an hour its minutes are shares of the run: minute 5 is a twelfth, and
-// still warming up. Bounded by MAX_DISK_MB. Its sender takes some twentieth of a core and is not measured.
+// `npm run bench -- steady-memory [--minutes 60] [--rate 1000] [--agents 100] [--agent-share 0.1] [--sources] [--env NAME=VALUE]
+// [--out FILE]`: small requests as agents send them, logs, spans, metrics (10, 20 or 50 of them) and heartbeats, at a steady rate that waits
+// for no answer, to the whole backend with embedded engines as its image runs it (--sources: from the sources; --env, any number: with such
+// a variable); a share of them through a host agent's proxy. How much memory each process has, minute by minute (--out: also as CSV).
+// Reach: the backend's own process at most 600 MB in the end (PSS); in the end within 5 % of minute 5, the agent's too. In a run of less
+// than an hour its minutes are shares of the run: minute 5 is a twelfth, and still warming up. Bounded by MAX_DISK_MB. Its sender takes some
+// twentieth of a core and is not measured.
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -26,6 +27,7 @@ const { values } = parseArgs({
     agents: { type: "string", default: "100" },
     "agent-share": { type: "string", default: "0.1" },
     sources: { type: "boolean", default: false },
+    env: { type: "string", multiple: true, default: [] },
     out: { type: "string" },
   },
 });
@@ -56,7 +58,9 @@ interface Sender {
 await using stack = new AsyncDisposableStack();
 const folder = stack.use(temporaryFolder());
 const env = { UV_THREADPOOL_SIZE: "16", LOGS_RETENTION_DAYS: "1", TRACES_RETENTION_DAYS: "1" };
-const place = await backendPlace(folder.path, { ...env, MASTER_KEY: randomBytes(32).toString("base64") });
+/** Of the backend alone, to compare by: NODE_OPTIONS, MALLOC_ARENA_MAX. */
+const ownEnv = Object.fromEntries(values.env.map((text) => [text.slice(0, text.indexOf("=")), text.slice(text.indexOf("=") + 1)]));
+const place = await backendPlace(folder.path, { ...env, ...ownEnv, MASTER_KEY: randomBytes(32).toString("base64") });
 const keys = await fill(place, { keys: agents, orgs: ORGS, rules: 0 });
 const program = values.sources ? "backend/main.ts" : await bundledBackend(folder.path);
 const backend = stack.use(await startBackend(place, [], program));
