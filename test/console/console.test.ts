@@ -143,6 +143,8 @@ const SCREENS: [string, string, (page: Page) => Promise<unknown>][] = [
   ["rule", "#/alerts?rule=new", async (page) => await page.getByRole("button", { name: "Add", exact: true }).waitFor()],
   ["users", "#/settings", async (page) => await page.getByRole("cell", { name: VIEWER.email, exact: true }).waitFor()],
   ["credentials", "#/settings?part=credentials", async (page) => await page.getByRole("columnheader", { name: "used" }).waitFor()],
+  ["usage", "#/settings?part=usage", async (page) => await page.getByRole("heading", { name: "Usage by day" }).waitFor()],
+  ["audit", "#/settings?part=audit", async (page) => await page.getByRole("cell", { name: VIEWER.email }).first().waitFor()],
   ["organisations", "#/settings?part=organisations", async (page) => await page.getByRole("columnheader", { name: "id" }).waitFor()],
 ];
 

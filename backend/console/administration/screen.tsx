@@ -3,12 +3,15 @@ import { choose, route } from "../state/route.ts";
 import { isOperator, mayWrite } from "../state/session.ts";
 import { Credentials } from "./credentials.tsx";
 import { Organisations } from "./organisations.tsx";
+import { Audit, Usage } from "./records.tsx";
 import { Users } from "./users.tsx";
 
 export function Administration() {
   const parts = [
     ["users", "Users", Users, true],
     ["credentials", "Keys and tokens", Credentials, true],
+    ["usage", "Usage", Usage, true],
+    ["audit", "Audit", Audit, mayWrite.value],
     ["organisations", "Organisations", Organisations, isOperator.value],
   ] as const;
   const shown = parts.filter(([, , , isShown]) => isShown);

@@ -2,11 +2,10 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { Dialog, Problem, Status, visible } from "../parts/common.tsx";
-import { call, page, wordsOf } from "../state/api.ts";
+import { call, wordsOf } from "../state/api.ts";
 import { useLoaded, type Loaded } from "../state/loaded.ts";
+import { wholeList } from "../state/pages.ts";
 import { mayWrite } from "../state/session.ts";
-
-const MOST_PAGES = 20;
 
 export interface Column<T> {
   readonly name: string;
@@ -25,7 +24,7 @@ export interface ThingsProps<T> {
 }
 
 export function Things<T>({ title, path, columns, idOf, removal, form }: ThingsProps<T>) {
-  const found = useLoaded(path, async (signal) => await allOf<T>(path, signal));
+  const found = useLoaded(path, async (signal) => (await wholeList<T>(path, signal)).rows);
   const rows = found.value.value ?? [];
   return (
     <section class="card" aria-label={title}>
@@ -167,15 +166,4 @@ export function Make({ label, children, onMake }: MakeProps) {
       <Problem words={error.value} />
     </form>
   );
-}
-
-async function allOf<T>(path: string, signal: AbortSignal): Promise<T[]> {
-  const rows: T[] = [];
-  let at: string | undefined = path;
-  for (let pages = 0; at && pages < MOST_PAGES; pages++) {
-    const { body, next }: { body: T[]; next: string | undefined } = await page<T[]>(at, { signal });
-    rows.push(...body);
-    at = next;
-  }
-  return rows;
 }

@@ -85,7 +85,7 @@ function RuleTable({ rules, chosen }: { rules: readonly WithStatus[]; chosen: st
   );
 }
 
-const COLOUR: Record<string, string> = { firing: "is-error", pending: "is-warn", inactive: "is-info" };
+const COLOUR: Record<string, string> = { firing: "is-error", pending: "is-warn", inactive: "is-other" };
 
 function State({ rule }: { rule: WithStatus }) {
   if (rule.enabled === false) return <span class="quiet">disabled</span>;

@@ -1,14 +1,13 @@
 // Fleet: clusters with their nodes, and hosts; who is silent stands first.
 import { useSignal } from "@preact/signals";
 import { Problem, Status, visible } from "../parts/common.tsx";
-import { page } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
+import { wholeList } from "../state/pages.ts";
 import { address } from "../state/route.ts";
 import { mayWrite } from "../state/session.ts";
 import { ago, moment } from "../state/time.ts";
 
 const EVERY_MS = 10_000;
-const MOST_PAGES = 20;
 const SHOWN_NODES = 200;
 
 interface Collector {
@@ -53,8 +52,8 @@ export function Fleet() {
   const found = useLoaded(
     "fleet",
     async (signal) => {
-      const [clusters, hosts] = await Promise.all([all<Cluster>("/api/clusters", signal), all<Host>("/api/v1/agents", signal)]);
-      return { clusters: joined(clusters), hosts: silentFirst(hosts), atMs: Date.now() };
+      const [clusters, hosts] = await Promise.all([wholeList<Cluster>("/api/clusters", signal), wholeList<Host>("/api/v1/agents", signal)]);
+      return { clusters: joined(clusters.rows), hosts: silentFirst(hosts.rows), atMs: Date.now() };
     },
     { everyMs: EVERY_MS },
   );
@@ -234,17 +233,6 @@ function Dot({ isOn }: { isOn: boolean }) {
       title={isOn ? "online" : "silent"}
     />
   );
-}
-
-async function all<T>(path: string, signal: AbortSignal): Promise<T[]> {
-  const rows: T[] = [];
-  let at: string | undefined = path;
-  for (let pages = 0; at && pages < MOST_PAGES; pages++) {
-    const { body, next }: { body: T[]; next: string | undefined } = await page<T[]>(at, { signal });
-    rows.push(...body);
-    at = next;
-  }
-  return rows;
 }
 
 /** A cluster with many nodes comes in parts, on several pages. */

@@ -2,9 +2,9 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { Copy, Status, visible } from "../parts/common.tsx";
-import { page } from "../state/api.ts";
 import { takeKeys } from "../state/keys.ts";
 import { useLoaded } from "../state/loaded.ts";
+import { wholeList } from "../state/pages.ts";
 import { address, choose, route } from "../state/route.ts";
 import { moment, span as duration } from "../state/time.ts";
 import { SpanDetails } from "./span-details.tsx";
@@ -13,31 +13,15 @@ import { Waterfall } from "./waterfall.tsx";
 
 const MOST_PAGES = 10;
 
-interface Whole {
-  readonly spans: readonly Span[];
-  readonly isCut: boolean;
-}
-
 export function Trace({ id }: { id: string }) {
-  const found = useLoaded(id, async (signal) => await wholeTrace(id, signal));
+  const found = useLoaded(id, async (signal) => await wholeList<Span>(`/query/traces/${encodeURIComponent(id)}`, signal, MOST_PAGES));
   const whole = found.value.value;
-  const tree = useMemo(() => (whole && whole.spans.length > 0 ? treeOf(whole.spans) : undefined), [whole]);
+  const tree = useMemo(() => (whole && whole.rows.length > 0 ? treeOf(whole.rows) : undefined), [whole]);
   return (
     <section class="screen trace" aria-labelledby="title">
       <Status of={found}>{tree && <Shown id={id} tree={tree} isCut={whole?.isCut ?? false} />}</Status>
     </section>
   );
-}
-
-async function wholeTrace(id: string, signal: AbortSignal): Promise<Whole> {
-  const spans: Span[] = [];
-  let at: string | undefined = `/query/traces/${encodeURIComponent(id)}`;
-  for (let pages = 0; at && pages < MOST_PAGES; pages++) {
-    const { body, next }: { body: Span[]; next: string | undefined } = await page<Span[]>(at, { signal });
-    spans.push(...body);
-    at = next;
-  }
-  return { spans, isCut: at !== undefined };
 }
 
 function Shown({ id, tree, isCut }: { id: string; tree: Tree; isCut: boolean }) {

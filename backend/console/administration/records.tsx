@@ -1,0 +1,118 @@
+// What the organisation sent, what it may send, and who changed what.
+import type { ComponentChildren } from "preact";
+import { Foreign, Status, visible } from "../parts/common.tsx";
+import { call, page } from "../state/api.ts";
+import { useLoaded } from "../state/loaded.ts";
+import { moment } from "../state/time.ts";
+
+interface Used {
+  readonly day: string;
+  readonly signal: string;
+  readonly bytes: number;
+  readonly records: number;
+}
+
+interface Limits {
+  readonly bytes_per_second: number;
+  readonly records_per_second: number;
+}
+
+interface Change {
+  readonly id: string;
+  readonly at: string;
+  readonly action: string;
+  readonly actor: string | null;
+  readonly address: string | null;
+  readonly subject: Readonly<Record<string, unknown>>;
+}
+
+export function Usage() {
+  const found = useLoaded("usage", async (signal) => {
+    const [used, limits] = await Promise.all([call<Used[]>("/api/usage", { signal }), call<Limits>("/api/limits", { signal })]);
+    return { used, limits };
+  });
+  const { used = [], limits } = found.value.value ?? {};
+  return (
+    <section class="card" aria-label="Usage">
+      <h2>Usage by day</h2>
+      {limits && (
+        <p class="quiet">
+          It may send {amount(limits.bytes_per_second, "bytes")} and {amount(limits.records_per_second, "records")} a second to each replica.
+        </p>
+      )}
+      <Status of={found} empty={used.length === 0 && "Nothing was stored yet."}>
+        {used.length > 0 && (
+          <Table heads={["day", "signal", "records", "bytes"]} title="Usage">
+            {used.map(({ day, signal, bytes, records }) => (
+              <tr key={`${day} ${signal}`}>
+                <td>{day}</td>
+                <td>{signal}</td>
+                <td class="number">{records.toLocaleString("en")}</td>
+                <td class="number">{bytes.toLocaleString("en")}</td>
+              </tr>
+            ))}
+          </Table>
+        )}
+      </Status>
+    </section>
+  );
+}
+
+function amount(most: number, unit: string): string {
+  return most === 0 ? `any number of ${unit}` : `${most.toLocaleString("en")} ${unit}`;
+}
+
+export function Audit() {
+  const found = useLoaded("audit", async (signal) => (await page<Change[]>("/api/audit", { signal })).body);
+  const changes = found.value.value ?? [];
+  return (
+    <section class="card" aria-label="Audit">
+      <h2>Who changed what</h2>
+      <Status of={found} empty={changes.length === 0 && "Nothing was changed yet."}>
+        {changes.length > 0 && (
+          <Table heads={["time", "who", "what", "of what", "from"]} title="Changes, newest first">
+            {changes.map((change) => (
+              <tr key={change.id}>
+                <td>{moment(change.at)}</td>
+                <td>
+                  <Foreign text={change.actor ?? "–"} />
+                </td>
+                <td>{visible(change.action)}</td>
+                <td>
+                  <Foreign text={written(change.subject)} />
+                </td>
+                <td>{change.address ?? ""}</td>
+              </tr>
+            ))}
+          </Table>
+        )}
+      </Status>
+    </section>
+  );
+}
+
+function written(subject: Change["subject"]): string {
+  return Object.entries(subject)
+    .map(([name, value]) => `${name} ${typeof value === "string" ? value : JSON.stringify(value)}`)
+    .join(", ");
+}
+
+function Table({ heads, title, children }: { heads: readonly string[]; title: string; children: ComponentChildren }) {
+  return (
+    <div class="wide">
+      <table class="rows">
+        <caption class="unseen">{title}</caption>
+        <thead>
+          <tr>
+            {heads.map((name) => (
+              <th scope="col" key={name}>
+                {name}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>{children}</tbody>
+      </table>
+    </div>
+  );
+}
