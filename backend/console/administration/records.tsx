@@ -99,7 +99,7 @@ function written(subject: Change["subject"]): string {
 
 function Table({ heads, title, children }: { heads: readonly string[]; title: string; children: ComponentChildren }) {
   return (
-    <div class="wide">
+    <div class="wide" tabIndex={0}>
       <table class="rows">
         <caption class="unseen">{title}</caption>
         <thead>

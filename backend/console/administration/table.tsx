@@ -48,7 +48,7 @@ function Rows<T>({
 }: Omit<ThingsProps<T>, "form"> & { rows: readonly T[]; found: Loaded<T[]> }) {
   const leaving = useSignal<T | undefined>(undefined);
   return (
-    <div class="wide">
+    <div class="wide" tabIndex={0}>
       <table class="rows">
         <caption class="unseen">{title}</caption>
         <Heads names={columns.map(({ name }) => name)} hasRemoval={removal !== undefined} />

@@ -50,7 +50,7 @@ export function Alerts() {
 
 function RuleTable({ rules, chosen }: { rules: readonly WithStatus[]; chosen: string | null }) {
   return (
-    <div class="wide">
+    <div class="wide" tabIndex={0}>
       <table class="rows">
         <caption class="unseen">Alert rules</caption>
         <thead>

@@ -136,7 +136,7 @@ function Hosts({ hosts, atMs }: { hosts: readonly Host[]; atMs: number }) {
       <header>
         <h2>Hosts</h2>
       </header>
-      <div class="wide">
+      <div class="wide" tabIndex={0}>
         <table class="rows">
           <caption class="unseen">Hosts</caption>
           <Heads names={["host", "last heartbeat", "version", "key", "collector"]} />
@@ -170,7 +170,7 @@ function Hosts({ hosts, atMs }: { hosts: readonly Host[]; atMs: number }) {
 function Members({ title, members, atMs }: { title: string; members: readonly Member[]; atMs: number }) {
   if (members.length === 0) return null;
   return (
-    <div class="wide">
+    <div class="wide" tabIndex={0}>
       <table class="rows">
         <caption class="unseen">{title}</caption>
         <Heads names={["node", "last heartbeat", "version", "collector"]} />
