@@ -311,6 +311,7 @@ test("a cluster is added by what the page gives, with the address filled in", as
   await page.getByLabel("Name of the cluster").fill("north");
   await page.getByLabel(/Address of this backend/).fill("https://telemetry.example.com/");
   await page.getByRole("button", { name: "Make a token" }).click();
+  await page.getByText("clusterName=north").waitFor();
   const commands = (await page.locator("pre").allTextContents()).join("\n");
   expect(commands).toMatch(/--from-literal=token=\S{20,}/);
   expect(commands).toContain("--set backendUrl=https://telemetry.example.com --set clusterName=north");

@@ -37,7 +37,8 @@ export function Usage() {
       <h2>Usage by day</h2>
       {limits && (
         <p class="quiet">
-          It may send {amount(limits.bytes_per_second, "bytes")} and {amount(limits.records_per_second, "records")} a second to each replica.
+          It may send {amount(limits.bytes_per_second, "bytes")} and {amount(limits.records_per_second, "records")} a second to each
+          replica.
         </p>
       )}
       <Status of={found} empty={used.length === 0 && "Nothing was stored yet."}>
