@@ -1,4 +1,5 @@
 // Spans on a common axis of time, a row each.
+import { useMemo } from "preact/hooks";
 import { visible } from "../parts/common.tsx";
 import { List } from "../parts/list.tsx";
 import { span as duration } from "../state/time.ts";
@@ -18,6 +19,7 @@ export interface WaterfallProps {
 }
 
 export function Waterfall({ tree, rows, at, collapsed, onChoose, onToggle }: WaterfallProps) {
+  const colours = useMemo(() => coloursOf(tree), [tree]);
   return (
     <div class="waterfall">
       <div class="axis" aria-hidden="true">
@@ -38,6 +40,7 @@ export function Waterfall({ tree, rows, at, collapsed, onChoose, onToggle }: Wat
             node && (
               <Row
                 node={node}
+                colour={colours.get(node.span.Service) ?? 0}
                 tree={tree}
                 isChosen={index === at}
                 isCollapsed={collapsed.has(node)}
@@ -55,13 +58,14 @@ export function Waterfall({ tree, rows, at, collapsed, onChoose, onToggle }: Wat
 interface RowProps {
   readonly node: Node;
   readonly tree: Tree;
+  readonly colour: number;
   readonly isChosen: boolean;
   readonly isCollapsed: boolean;
   readonly onChoose: (node: Node) => void;
   readonly onToggle: (node: Node) => void;
 }
 
-function Row({ node, tree, isChosen, isCollapsed, onChoose, onToggle }: RowProps) {
+function Row({ node, tree, colour, isChosen, isCollapsed, onChoose, onToggle }: RowProps) {
   const { span, startMs, depth, children, below, hasErrorBelow, isCritical } = node;
   const left = (startMs / tree.durationMs) * 100;
   const width = Math.max((span.DurationMs / tree.durationMs) * 100, 0.2);
@@ -92,10 +96,7 @@ function Row({ node, tree, isChosen, isCollapsed, onChoose, onToggle }: RowProps
         <bdi>{visible(span.Operation.slice(0, 120))}</bdi>
       </div>
       <div role="gridcell" class="span-time">
-        <span
-          class={`span-bar colour-${colourOf(span.Service)} ${isCritical ? "is-critical" : ""}`}
-          style={{ left: `${left}%`, width: `${width}%` }}
-        />
+        <span class={`span-bar colour-${colour} ${isCritical ? "is-critical" : ""}`} style={{ left: `${left}%`, width: `${width}%` }} />
         <span class="span-ms" style={besideBar(left, width)}>
           {duration(span.DurationMs)}
         </span>
@@ -110,9 +111,7 @@ function besideBar(left: number, width: number): Record<string, string> {
   return left > 20 ? { right: `${100 - left}%` } : { right: `${Math.max(0, 100 - left - width)}%`, color: "var(--page)" };
 }
 
-/** The same for a service wherever it is seen. */
-function colourOf(service: string): number {
-  let hash = 0;
-  for (const char of service) hash = (hash * 31 + (char.codePointAt(0) ?? 0)) >>> 0;
-  return hash % COLOURS;
+/** Service → colour, in the order in which they come in. */
+function coloursOf({ all }: Tree): ReadonlyMap<string, number> {
+  return new Map([...new Set(all.map(({ span }) => span.Service))].map((service, at) => [service, at % COLOURS]));
 }
