@@ -121,8 +121,6 @@ const visits = Array.from({ length: SHOPPERS }, (_, at) =>
   visit(at, nowMs - HOUR_MS * ((SHOPPERS - at) / (SHOPPERS + 4)) ** 1.3, at === SHOPPERS - 1),
 );
 await send(agentPlace.otlpHttp, visits.flat());
-const rule = { name: "memory is nearly used up", expr: 'system_memory_usage_bytes{state="used"} > 4e9', severity: "warning", for: "0s" };
-await call("POST", `${place.apiUrl}/alerting/rules`, { bearer: token, body: rule });
 // A minute of metrics, so that there is a line to be seen.
 await sleep(60_000);
 
@@ -139,15 +137,6 @@ const SCREENS: [string, string, () => Promise<unknown>][] = [
     "metrics",
     `#/metrics?q=${encodeURIComponent("sum by (state) (system_memory_usage_bytes)")}&from=5m`,
     async () => await page.getByRole("cell", { name: /used/ }).waitFor(),
-  ],
-  [
-    "alerts",
-    "#/alerts",
-    async () =>
-      await page
-        .getByText(/^(firing|inactive)$/)
-        .first()
-        .waitFor(),
   ],
 ];
 for (const [name, address, isThere] of SCREENS) {
