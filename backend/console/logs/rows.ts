@@ -2,7 +2,7 @@
 // are held, so an hour of tail takes no more memory than ten minutes.
 import { batch, signal } from "@preact/signals";
 import { answerOf, failureOf, page, wait, wordsOf } from "../state/api.ts";
-import { loggedInAgain } from "../state/ended.ts";
+import { loggedInAgain, loginsSoFar } from "../state/ended.ts";
 import { eventsOf } from "./event-stream.ts";
 import type { Filters } from "./query-line.ts";
 
@@ -97,9 +97,10 @@ export class LogRows {
 
   async #follow(filters: Filters, abort: AbortSignal, after: string | undefined): Promise<string | undefined> {
     const headers: Record<string, string> = after === undefined ? {} : { "last-event-id": after };
+    const logins = loginsSoFar();
     const answer = await answerOf("/query/logs/tail", { query: filters, headers, signal: abort });
     if (answer.status === 401) {
-      await loggedInAgain(abort);
+      await loggedInAgain(logins, abort);
       return after;
     }
     if (!answer.ok || !answer.body) throw await failureOf(answer);

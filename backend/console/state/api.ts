@@ -1,6 +1,6 @@
 // Calls of the backend's API with the browser's session. Invariants: every call carries the header that no other site can send; a session
 // that has ended asks for a login and then makes the same call again, so nothing that was typed is lost; an error is the backend's words.
-import { loggedInAgain } from "./ended.ts";
+import { loggedInAgain, loginsSoFar } from "./ended.ts";
 
 export const SESSION_HEADER = { "x-requested-with": "atherops" };
 const TRIES = 3;
@@ -40,9 +40,10 @@ export async function call<T>(path: string, options: Call = {}): Promise<T> {
 /** Throws ApiFailure; a reading call that is refused for load is made again when the backend says so. */
 export async function page<T>(path: string, options: Call = {}): Promise<Page<T>> {
   for (let tries = 1; ; tries++) {
+    const logins = loginsSoFar();
     const answer = await answerOf(path, options);
     if (answer.status === 401 && path !== "/api/auth/session") {
-      await loggedInAgain(options.signal);
+      await loggedInAgain(logins, options.signal);
       continue;
     }
     if (answer.ok)

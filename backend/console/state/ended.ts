@@ -5,9 +5,19 @@ import { signal } from "@preact/signals";
 export const hasEnded = signal(false);
 
 let waiting: (() => void)[] = [];
+let logins = 0;
 
-/** Resolves after the next login; rejects when the call itself is given up. */
-export async function loggedInAgain(abort?: AbortSignal): Promise<void> {
+/** To be noted before a call is made: how often somebody has logged in. */
+export function loginsSoFar(): number {
+  return logins;
+}
+
+/**
+ * Resolves after the next login; rejects when the call itself is given up. `before`: as noted before the call. A refusal that comes when
+ * somebody has logged in meanwhile is of the session before, and asks nobody again.
+ */
+export async function loggedInAgain(before: number, abort?: AbortSignal): Promise<void> {
+  if (before !== logins) return;
   hasEnded.value = true;
   await new Promise<void>((goOn, fail) => {
     waiting.push(goOn);
@@ -21,6 +31,7 @@ export async function loggedInAgain(abort?: AbortSignal): Promise<void> {
 }
 
 export function continueAll(): void {
+  logins++;
   hasEnded.value = false;
   for (const goOn of waiting.splice(0)) goOn();
 }
