@@ -1,5 +1,6 @@
 // The manual: every setting of the backend, read from the environment. X_FILE reads X from a file. All problems are reported in one
-// message, each naming its variable; the process then exits with 2. Nothing else in backend/ reads the environment.
+// message, each naming its variable; the process then exits with 2. Nothing else in backend/ reads the environment. One
+// file, because it is the manual.
 //
 //   API_LISTEN              127.0.0.1:8080   ingest, query, login, administration
 //   ALERTING_LISTEN         127.0.0.1:8082   alert rules

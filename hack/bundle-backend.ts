@@ -1,7 +1,8 @@
 // Bundles the backend for its image: the program, a file for each of its threads, the chunks that they share, all with source maps, its
-// migrations, the kernels, the console, and the licences of what is inside. Invariants: the same sources give the same bytes; what is left to be found at run time is
-// node: and OUTSIDE; each file and folder that a source names by `new URL("./x", import.meta.url)` is there. Without types to strip and a
-// thousand files to find, a start takes two thirds of the processor's time, and 30 MB less stay resident (test/bench).
+// migrations, the kernels, the console, and the licences of what is inside. Invariants: the same sources give the same bytes; what is left
+// to be found at run time is node: and OUTSIDE; each file and folder that a source names by `new URL("./x", import.meta.url)` is there.
+// Without types to strip and a thousand files to find, a start takes two thirds of the processor's time, and 30 MB less stay resident
+// (test/bench).
 //
 //   node hack/bundle-backend.ts FOLDER     writes FOLDER/atherops-backend.js and what it needs
 import { cpSync, globSync, readFileSync, writeFileSync } from "node:fs";

@@ -1,7 +1,7 @@
 /* oxlint-disable vitest/no-conditional-expect -- of two converters, either both refuse or both convert */
 // The kernel against the TypeScript converter: whatever it takes, it makes the same text of, and drops the same points; whatever it gives up
 // on is decided there. Documents are made at random from a seed that a failure names. KERNEL_DOCUMENTS=300000 runs as many; KERNEL_SEED=n
-// begins elsewhere.
+// begins elsewhere. One file, because all that is here compares the same two.
 import { readFileSync } from "node:fs";
 import { beforeAll, expect, it } from "vitest";
 import { damaged, number, NUMBERS, Random } from "../../backend/otlp/random-documents.fixture.ts";

@@ -1,5 +1,6 @@
-// The guards of everything that is no signed request: sessions with a role, of bearers and of browsers, and what a read token may read as well. Invariant: a read token
-// opens what asks for `reader()`, and is refused by name everywhere else; a session is never taken as the password of Basic auth.
+// The guards of everything that is no signed request: sessions with a role, of bearers and of browsers, and what a read token may read as
+// well. Invariant: a read token opens what asks for `reader()`, and is refused by name everywhere else; a session is never taken as the
+// password of Basic auth.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
 import { type Guards, RANK, type SessionUser } from "../auth/request-identity.ts";

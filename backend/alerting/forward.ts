@@ -1,6 +1,6 @@
-// Serves the alerting service under `/alerting/` of the API's address by forwarding, its Prometheus routes also beside those of metrics. Invariant: exactly the service's own routes are
-// forwarded, to paths that are put together here and never taken from the request; nothing is read or forwarded for who is not logged
-// in; answers are those of the service, byte for byte.
+// Serves the alerting service under `/alerting/` of the API's address by forwarding, its Prometheus routes also beside those of metrics.
+// Invariant: exactly the service's own routes are forwarded, to paths that are put together here and never taken from the request; nothing
+// is read or forwarded for who is not logged in; answers are those of the service, byte for byte.
 import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema, InjectOptions } from "fastify";
 import { Pool } from "../engines/http-pool.ts";
 import { onBehalfOf } from "../http/client-gone.ts";

@@ -5,7 +5,8 @@
 // seconds. Three spellings that the format allows and the engine misreads are corrected in place, without moving a byte: a `+` before a
 // number, a comment or exemplar after the value (which the engine would search for labels), and a time of 0.
 //
-// Lines in their usual spelling are passed over by a kernel, many at once (plain-lines.ts); every other line is read here.
+// Lines in their usual spelling are passed over by a kernel, many at once (plain-lines.ts); every other line is read here. One file,
+// because the reader of a line is one: its functions share the place in the body.
 import { isUtf8 } from "node:buffer";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type LineLimits, type PlainLines, plainLines } from "./plain-lines.ts";

@@ -1,6 +1,6 @@
 // The console in a real Chromium, against the real backend with its engines and a real agent's telemetry: every screen, by mouse and by
 // keys alone, in both schemes, for who may write and who may not, through an ended session and a backend that goes away. Every page here
-// fails when it logs, breaks its policy, or asks another origin (fixtures/browser.ts).
+// fails when it logs, breaks its policy, or asks another origin (fixtures/browser.ts). One file, because all need one backend and agent.
 import { appendFileSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
