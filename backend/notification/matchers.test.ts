@@ -1,0 +1,143 @@
+// Matchers mean what Alertmanager's do, and what an attacker writes as one is refused or cheap.
+import { describe, expect, it } from "vitest";
+import {
+  checkMatchers,
+  compileMatchers,
+  expressionsIn,
+  matcherOf,
+  type Matcher,
+  type MatchOperator,
+  readMatcher,
+  routeMatcherOf,
+} from "./matchers.ts";
+
+function one(op: MatchOperator, value: string, label = "instance"): Matcher {
+  return matcherOf({ label, op, value });
+}
+
+function hold(op: MatchOperator, value: string, of: string): boolean {
+  return compileMatchers([one(op, value)])({ instance: of });
+}
+
+describe("what a matcher holds for", () => {
+  // Alertmanager's own table (pkg/labels/matcher_test.go), and what its parser's documentation says.
+  it.each([
+    ["=", "bar", "bar", true],
+    ["=", "bar", "foo-bar", false],
+    ["!=", "bar", "bar", false],
+    ["!=", "bar", "foo-bar", true],
+    ["=~", "bar", "bar", true],
+    ["=~", "bar", "foo-bar", false],
+    ["=~", ".*bar", "foo-bar", true],
+    ["!~", "bar", "bar", false],
+    ["!~", "bar", "foo-bar", true],
+    ["!~", ".*bar", "foo-bar", false],
+    ["=~", "foo.bar", "foo-bar", true],
+    ["=~", String.raw`foo\.bar`, "foo-bar", false],
+    ["=~", String.raw`foo\.bar`, "foo.bar", true],
+    ["=", "foo\nbar", "foo\nbar", true],
+    ["=~", "foo.bar", "foo\nbar", false],
+    ["=~", "(?s)foo.bar", "foo\nbar", true],
+    ["=~", "bar.?", "bar\n", false],
+    ["=~", "db-1|db-2", "db-2", true],
+    ["=~", "db-1|db-2", "db-20", false],
+    ["=~", "(?i)DB-.*", "db-7", true],
+  ] as const)("%s %j of %j is %j", (op, value, of, holds) => {
+    expect(hold(op, value, of)).toBe(holds);
+  });
+
+  it("takes a label that is missing for an empty one", () => {
+    const labels = { severity: "critical" };
+    expect(compileMatchers([one("=", "")])(labels)).toBe(true);
+    expect(compileMatchers([one("!=", "a")])(labels)).toBe(true);
+    expect(compileMatchers([one("=~", ".+")])(labels)).toBe(false);
+    expect(compileMatchers([one("!=", "", "constructor")])(labels)).toBe(false);
+  });
+
+  it("holds where all of several do, and everywhere without any", () => {
+    const both = compileMatchers([one("=~", "db-.*"), one("=", "critical", "severity")]);
+    expect(both({ instance: "db-1", severity: "critical" })).toBe(true);
+    expect(both({ instance: "db-1", severity: "info" })).toBe(false);
+    expect(both({ instance: "web-1", severity: "critical" })).toBe(false);
+    expect(compileMatchers([])({})).toBe(true);
+  });
+
+  it("holds for nothing, also turned round, where a stored expression cannot be read", () => {
+    expect(hold("=~", "(", "x")).toBe(false);
+    expect(hold("!~", "(", "x")).toBe(false);
+  });
+});
+
+describe("what is refused", () => {
+  it.each([
+    ["an expression that is none", one("=~", "[regexp"), /^matchers\[0\]\.value: is no regular expression/],
+    ["one that would be read only between our brackets", one("=~", "a)|(?:b"), /^matchers\[0\]\.value: is no regular expression/],
+    ["one that repeats too much", one("=~", ".*a.{45}x"), /^matchers\[0\]\.value: an expression has at most 12/],
+    ["a value that is too long", one("=", "x".repeat(1001)), /^matchers\[0\]\.value: has at most 1000/],
+    ["a NUL, which a database would not take", one("=", "a\u0000b"), /^matchers\[0\]\.value: must be well-formed/],
+    ["half a character", one("=", "a\ud800"), /^matchers\[0\]\.value: must be well-formed/],
+    ["a name that is none", one("=", "a", "my-label"), /^matchers\[0\]\.name: /],
+  ])("%s", (_, matcher, message) => {
+    expect(() => checkMatchers([matcher], { anyAlert: true })).toThrow(message);
+  });
+
+  it("names the matcher that is wrong, and takes at most twenty", () => {
+    expect(() => checkMatchers([one("=", "a"), one("=~", "(")], { anyAlert: true })).toThrow(/^matchers\[1\]\.value/);
+    const many = Array.from({ length: 21 }, () => one("=", "a"));
+    expect(() => checkMatchers(many, { anyAlert: true })).toThrow("matchers: there are at most 20");
+  });
+
+  it("a silence of every alert, which a route may be for", () => {
+    for (const matchers of [[], [one("=", "")], [one("=~", ".*")], [one("!=", "a"), one("!~", "a.+")]]) {
+      expect(() => checkMatchers(matchers, { anyAlert: false })).toThrow(/^matchers: one of them at least/);
+      expect(() => checkMatchers(matchers, { anyAlert: true })).not.toThrow();
+    }
+    for (const matchers of [[one("=", "a")], [one("=~", ".*"), one("=~", ".+")], [one("!=", "")], [one("!~", "")]])
+      expect(() => checkMatchers(matchers, { anyAlert: false })).not.toThrow();
+  });
+});
+
+it("keeps its engine from what would take it long: a long value is no match of an expression", () => {
+  expect(hold("=~", "a.*", `a${"b".repeat(999)}`)).toBe(true);
+  expect(hold("=~", "a.*", `a${"b".repeat(1000)}`)).toBe(false);
+  expect(hold("!~", "a.*", `a${"b".repeat(1000)}`)).toBe(true);
+});
+
+it("counts expressions that are more than lists of values", () => {
+  expect(expressionsIn([one("=", "a.*"), one("=~", "a|b"), one("=~", "a.*"), one("!~", "(a|b)c")])).toBe(2);
+});
+
+it("says a matcher in the form of routes and back", () => {
+  for (const op of ["=", "!=", "=~", "!~"] as const) expect(routeMatcherOf(one(op, "v"))).toEqual({ label: "instance", op, value: "v" });
+});
+
+describe("a matcher as text", () => {
+  // From Alertmanager's pkg/labels/parse_test.go; commas separate no matchers here.
+  it.each([
+    ["foo=bar", "foo", "=", "bar"],
+    ['foo="bar"', "foo", "=", "bar"],
+    ["foo=~bar.*", "foo", "=~", "bar.*"],
+    ['foo!~"bar.*"', "foo", "!~", "bar.*"],
+    [' dings != "bums" ', "dings", "!=", "bums"],
+    ['"quoted"="x"', "quoted", "=", "x"],
+    ["foo=", "foo", "=", ""],
+    ['foo=""', "foo", "=", ""],
+    ["tricky=~~~", "tricky", "=~", "~~"],
+    [String.raw`trickier==\\=\=\"`, "trickier", "=", String.raw`=\=\="`],
+    [String.raw`contains_quote != "\""`, "contains_quote", "!=", '"'],
+    ['contains_comma !~ "foo,bar"', "contains_comma", "!~", "foo,bar"],
+    [String.raw`quote="She said: \"Hi\""`, "quote", "=", 'She said: "Hi"'],
+    [String.raw`foo=bar\t`, "foo", "=", String.raw`bar\t`],
+    [String.raw`foo=bar\n`, "foo", "=", "bar\n"],
+    ["foo=bar\\", "foo", "=", "bar\\"],
+  ])("%s", (text, label, op, value) => {
+    expect(readMatcher(text)).toEqual(matcherOf({ label, op: op as MatchOperator, value }));
+  });
+
+  it.each(['job="value', 'job=value"', String.raw`a==\\=\=\""`, 'a = foo"bar', 'invalid-name = "x"', "foo", "", "=a", String.raw`a="b\"`])(
+    "%s is none",
+    (text) => {
+      expect(readMatcher(text)).toBeUndefined();
+    },
+  );
+});
