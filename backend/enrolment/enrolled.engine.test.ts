@@ -2,13 +2,21 @@
 // administration.
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { accountsApp, directKey, installToken, makeOrg, registerCluster, registerHost } from "../../test/fixtures/accounts-app.ts";
+import {
+  accountsApp,
+  brief,
+  directKey,
+  installToken,
+  listedCluster,
+  makeOrg,
+  registerCluster,
+  registerHost,
+  tryKey,
+} from "../../test/fixtures/accounts-app.ts";
 import type { AccountsApp, CallOptions, Org } from "../../test/fixtures/accounts-app.ts";
 import { describeOnEachStore } from "../../test/fixtures/each-store.ts";
 
 const HOUR_MS = 60 * 60_000;
-
-const brief = (answer: { statusCode: number; json(): { error?: string } }) => [answer.statusCode, answer.json().error];
 
 describeOnEachStore((store) => {
   let backend: AccountsApp;
@@ -22,15 +30,8 @@ describeOnEachStore((store) => {
   });
   afterAll(async () => await backend?.[Symbol.asyncDispose]());
 
-  const ingest = async (key: string) => {
-    const answer = await backend.call("POST", "/ingest", { key });
-    return answer.statusCode === 204 ? 204 : answer.json().error;
-  };
-
-  const clusterOf = async (id: string) =>
-    (await backend.call("GET", "/api/clusters", { bearer: org.token }))
-      .json()
-      .find((cluster: { cluster_id: string }) => cluster.cluster_id === id);
+  const ingest = (key: string) => tryKey(backend, key);
+  const clusterOf = (id: string) => listedCluster(backend, org, id);
 
   describe("heartbeats", () => {
     test("a cluster is online while its last heartbeat is younger than three of its intervals", async () => {

@@ -1,7 +1,16 @@
 // Registration over HTTP, on both engines of the relational store: install tokens, repeated and lost answers, second installations.
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { accountsApp, installToken, makeOrg, registerCluster, registerHost } from "../../test/fixtures/accounts-app.ts";
+import {
+  accountsApp,
+  brief,
+  installToken,
+  listedCluster,
+  makeOrg,
+  registerCluster,
+  registerHost,
+  tryKey,
+} from "../../test/fixtures/accounts-app.ts";
 import type { AccountsApp, Org } from "../../test/fixtures/accounts-app.ts";
 import { describeOnEachStore } from "../../test/fixtures/each-store.ts";
 
@@ -9,7 +18,6 @@ const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 
 const clusterBody = (change: object = {}) => ({ cluster_name: "prod", cluster_uid: randomUUID(), agent_version: "1.0.0", ...change });
-const brief = (answer: { statusCode: number; json(): { error?: string } }) => [answer.statusCode, answer.json().error];
 
 describeOnEachStore((store) => {
   let backend: AccountsApp;
@@ -25,15 +33,8 @@ describeOnEachStore((store) => {
 
   const register = (token: string, idempotency: string | undefined, body: object, path = "/api/clusters/register") =>
     backend.call("POST", path, { bearer: token, body, headers: idempotency === undefined ? {} : { "idempotency-key": idempotency } });
-  const ingest = async (key: string) => {
-    const answer = await backend.call("POST", "/ingest", { key });
-    return answer.statusCode === 204 ? 204 : answer.json().error;
-  };
-
-  const clusterOf = async (id: string) =>
-    (await backend.call("GET", "/api/clusters", { bearer: org.token }))
-      .json()
-      .find((cluster: { cluster_id: string }) => cluster.cluster_id === id);
+  const ingest = (key: string) => tryKey(backend, key);
+  const clusterOf = (id: string) => listedCluster(backend, org, id);
 
   describe("registration", () => {
     test("an install token gets a key that signs at once, in the organisation of the token", async () => {
