@@ -1,7 +1,7 @@
 // Builds the console, backend/console, into backend/http/console: hashed files, each also compressed, and files.json that names them.
 // Invariants: it is built when its sources, its packages or this file are others than last time, and then within seconds; a half-written
-// folder never takes its place; no test's file comes in. Plain JavaScript, for any Node >= 20: hack/bootstrap.mjs calls it before anything
-// runs, vitest.config.ts before the tests, and hack/bundle-backend.ts for the image.
+// folder never takes its place, and two that build at once do it one after the other; no test's file comes in. Plain JavaScript, for any
+// Node >= 20: hack/bootstrap.mjs calls it before anything runs, vitest.config.ts before the tests, hack/bundle-backend.ts for the image.
 //
 //   node hack/console.mjs [--sizes]    --sizes: prints what each file takes compressed
 import { createHash } from "node:crypto";
@@ -9,10 +9,14 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, w
 import { basename, dirname, extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
+import { acquireLock } from "./lock.mjs";
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const SOURCES = join(ROOT, "backend", "console");
 const TARGET = join(ROOT, "backend", "http", "console");
+/** Beside it, so that it takes its place by a rename. */
+const DRAFT = `${TARGET}.draft`;
+const BEFORE = `${TARGET}.before`;
 const MANIFEST = "files.json";
 const TYPES = {
   ".js": "text/javascript; charset=utf-8",
@@ -23,25 +27,30 @@ const TYPES = {
 
 /** Resolves to whether there was something to do. Rejects with the bundler's words. */
 export async function buildConsole() {
-  if (!existsSync(SOURCES)) return false;
-  const origin = originOf();
-  const manifest = join(TARGET, MANIFEST);
-  if (existsSync(manifest) && JSON.parse(readFileSync(manifest, "utf8")).origin === origin) return false;
-  const files = await bundle();
-  const draft = `${TARGET}.${process.pid}`;
-  rmSync(draft, { recursive: true, force: true });
-  mkdirSync(draft, { recursive: true });
-  const named = Object.entries(files).map(([name, contents]) => write(draft, name, contents));
-  writeFileSync(join(draft, MANIFEST), JSON.stringify({ origin, files: named }, undefined, 1));
-  // Two that build at once make the same: whoever comes second finds it there.
-  rmSync(TARGET, { recursive: true, force: true });
+  if (!existsSync(SOURCES) || isBuiltOf(originOf())) return false;
+  const release = await acquireLock(`${TARGET}.lock`);
   try {
-    renameSync(draft, TARGET);
-  } catch (error) {
-    rmSync(draft, { recursive: true, force: true });
-    if (!existsSync(manifest)) throw error;
+    const origin = originOf();
+    // Another process may have built it while this one waited.
+    if (isBuiltOf(origin)) return false;
+    const files = await bundle();
+    // Left by builds that were killed: we hold the lock, so nobody is in them.
+    for (const folder of [DRAFT, BEFORE]) rmSync(folder, { recursive: true, force: true });
+    mkdirSync(DRAFT, { recursive: true });
+    const named = Object.entries(files).map(([name, contents]) => write(DRAFT, name, contents));
+    writeFileSync(join(DRAFT, MANIFEST), JSON.stringify({ origin, files: named }, undefined, 1));
+    if (existsSync(TARGET)) renameSync(TARGET, BEFORE);
+    renameSync(DRAFT, TARGET);
+    rmSync(BEFORE, { recursive: true, force: true });
+    return true;
+  } finally {
+    release();
   }
-  return true;
+}
+
+function isBuiltOf(origin) {
+  const manifest = join(TARGET, MANIFEST);
+  return existsSync(manifest) && JSON.parse(readFileSync(manifest, "utf8")).origin === origin;
 }
 
 function originOf() {

@@ -1,9 +1,6 @@
 // What may send and read for the organisation: keys for direct ingest, install tokens, read tokens. A secret is shown once, when it is made.
-import { useSignal } from "@preact/signals";
-import { Command } from "../parts/common.tsx";
-import { call } from "../state/api.ts";
 import { moment } from "../state/time.ts";
-import { Make, Things } from "./table.tsx";
+import { Things } from "./things.tsx";
 
 interface Key {
   readonly key_id: string;
@@ -26,6 +23,9 @@ interface ReadToken {
   readonly expires_at: string;
 }
 
+const NAME = { name: "name", label: "Name" };
+const momentOr = (at: string | null): string => (at ? moment(at) : "not yet");
+
 export function Credentials() {
   return (
     <>
@@ -38,7 +38,7 @@ export function Credentials() {
         columns={[
           { name: "made", of: (row) => moment(row.created_at) },
           { name: "expires", of: (row) => moment(row.expires_at) },
-          { name: "used", of: (row) => (row.used_at ? moment(row.used_at) : "not yet") },
+          { name: "used", of: (row) => momentOr(row.used_at) },
         ]}
         removal={(row) => (row.used_at ? undefined : "It can no longer enrol anybody.")}
       />
@@ -47,82 +47,40 @@ export function Credentials() {
 }
 
 function Keys() {
-  const made = useSignal<string | undefined>(undefined);
   return (
-    <>
-      <Things<Key>
-        title="Keys for direct ingest"
-        path="/api/keys"
-        idOf={(row) => row.key_id}
-        columns={[
-          { name: "name", of: (row) => row.name },
-          { name: "made", of: (row) => moment(row.created_at) },
-          { name: "first used", of: (row) => (row.first_used_at ? moment(row.first_used_at) : "not yet") },
-        ]}
-        removal={(row) => `Whatever signs with ${row.name} is refused within 5 seconds.`}
-        form={(reload) => (
-          <Make
-            label="Make key"
-            onMake={async ({ name }) => {
-              made.value = (await call<{ api_key: string }>("/api/keys", { method: "POST", body: { name } })).api_key;
-              reload();
-            }}
-          >
-            <label>
-              Name
-              <input name="name" required autoComplete="off" />
-            </label>
-          </Make>
-        )}
-      />
-      {made.value && <Command label="The key, shown this once" text={made.value} />}
-    </>
+    <Things<Key>
+      title="Keys for direct ingest"
+      path="/api/keys"
+      idOf={(row) => row.key_id}
+      columns={[
+        { name: "name", of: (row) => row.name },
+        { name: "made", of: (row) => moment(row.created_at) },
+        { name: "first used", of: (row) => momentOr(row.first_used_at) },
+      ]}
+      removal={(row) => `Whatever signs with ${row.name} is refused within 5 seconds.`}
+      making={{ label: "Make key", fields: [NAME], secret: { name: "api_key", label: "The key, shown this once" } }}
+    />
   );
 }
 
 function ReadTokens() {
-  const made = useSignal<string | undefined>(undefined);
+  const sources = `Grafana's Prometheus data source: ${location.origin}/query/prometheus, Jaeger: ${location.origin}/query/jaeger`;
   return (
-    <>
-      <Things<ReadToken>
-        title="Read tokens, for Grafana and programs"
-        path="/api/read-tokens"
-        idOf={(row) => row.id}
-        columns={[
-          { name: "name", of: (row) => row.name },
-          { name: "made by", of: (row) => row.created_by },
-          { name: "expires", of: (row) => moment(row.expires_at) },
-        ]}
-        removal={(row) => `Whatever reads with ${row.name} is refused within 5 seconds.`}
-        form={(reload) => (
-          <Make
-            label="Make token"
-            onMake={async ({ name, ttl }) => {
-              made.value = (await call<{ token: string }>("/api/read-tokens", { method: "POST", body: { name, ttl } })).token;
-              reload();
-            }}
-          >
-            <label>
-              Name
-              <input name="name" required autoComplete="off" />
-            </label>
-            <label>
-              Good for
-              <select name="ttl">
-                {["90d", "30d", "7d", "24h", "1y"].map((ttl) => (
-                  <option key={ttl}>{ttl}</option>
-                ))}
-              </select>
-            </label>
-          </Make>
-        )}
-      />
-      {made.value && (
-        <Command
-          label={`The token, shown this once. Grafana's Prometheus data source: ${location.origin}/query/prometheus, Jaeger: ${location.origin}/query/jaeger`}
-          text={made.value}
-        />
-      )}
-    </>
+    <Things<ReadToken>
+      title="Read tokens, for Grafana and programs"
+      path="/api/read-tokens"
+      idOf={(row) => row.id}
+      columns={[
+        { name: "name", of: (row) => row.name },
+        { name: "made by", of: (row) => row.created_by },
+        { name: "expires", of: (row) => moment(row.expires_at) },
+      ]}
+      removal={(row) => `Whatever reads with ${row.name} is refused within 5 seconds.`}
+      making={{
+        label: "Make token",
+        fields: [NAME, { name: "ttl", label: "Good for", choices: ["90d", "30d", "7d", "24h", "1y"] }],
+        secret: { name: "token", label: `The token, shown this once. ${sources}` },
+      }}
+    />
   );
 }

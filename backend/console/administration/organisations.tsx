@@ -1,6 +1,5 @@
 // Organisations, for an operator.
-import { call } from "../state/api.ts";
-import { Make, Things } from "./table.tsx";
+import { Things } from "./things.tsx";
 
 interface Org {
   readonly org_id: string;
@@ -17,28 +16,15 @@ export function Organisations() {
         { name: "name", of: (row) => row.name },
         { name: "id", of: (row) => row.org_id },
       ]}
-      form={(reload) => (
-        <Make
-          label="Add organisation"
-          onMake={async ({ name, email, password }) => {
-            await call("/api/orgs", { method: "POST", body: { name, admin: { email, password } } });
-            reload();
-          }}
-        >
-          <label>
-            Name
-            <input name="name" required autoComplete="off" />
-          </label>
-          <label>
-            E-mail of its administrator
-            <input name="email" type="email" required autoComplete="off" />
-          </label>
-          <label>
-            Password
-            <input name="password" type="password" required autoComplete="new-password" />
-          </label>
-        </Make>
-      )}
+      making={{
+        label: "Add organisation",
+        fields: [
+          { name: "name", label: "Name" },
+          { name: "email", label: "E-mail of its administrator", type: "email" },
+          { name: "password", label: "Password", type: "password" },
+        ],
+        bodyOf: ({ name, email, password }) => ({ name, admin: { email, password } }),
+      }}
     />
   );
 }

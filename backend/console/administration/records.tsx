@@ -1,6 +1,6 @@
 // What the organisation sent, what it may send, and who changed what.
-import type { ComponentChildren } from "preact";
 import { Foreign, Status, visible } from "../parts/common.tsx";
+import { Table } from "../parts/table.tsx";
 import { call, page } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { moment } from "../state/time.ts";
@@ -96,24 +96,4 @@ function written(subject: Change["subject"]): string {
   return Object.entries(subject)
     .map(([name, value]) => `${name} ${typeof value === "string" ? value : JSON.stringify(value)}`)
     .join(", ");
-}
-
-function Table({ heads, title, children }: { heads: readonly string[]; title: string; children: ComponentChildren }) {
-  return (
-    <div class="wide" tabIndex={0}>
-      <table class="rows">
-        <caption class="unseen">{title}</caption>
-        <thead>
-          <tr>
-            {heads.map((name) => (
-              <th scope="col" key={name}>
-                {name}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>{children}</tbody>
-      </table>
-    </div>
-  );
 }

@@ -1,8 +1,7 @@
 // Users of the organisation.
-import { call } from "../state/api.ts";
 import { user } from "../state/session.ts";
 import { moment } from "../state/time.ts";
-import { Make, Things } from "./table.tsx";
+import { Things } from "./things.tsx";
 
 interface User {
   readonly user_id: string;
@@ -23,31 +22,14 @@ export function Users() {
         { name: "since", of: (row) => moment(row.created_at) },
       ]}
       removal={(row) => (row.email === user.value?.email ? undefined : `${row.email} can no longer log in; sessions end within 5 seconds.`)}
-      form={(reload) => (
-        <Make
-          label="Add user"
-          onMake={async ({ email, password, role }) => {
-            await call("/api/users", { method: "POST", body: { email, password, role } });
-            reload();
-          }}
-        >
-          <label>
-            E-mail
-            <input name="email" type="email" required autoComplete="off" />
-          </label>
-          <label>
-            Password
-            <input name="password" type="password" required autoComplete="new-password" />
-          </label>
-          <label>
-            Role
-            <select name="role">
-              <option>viewer</option>
-              <option>admin</option>
-            </select>
-          </label>
-        </Make>
-      )}
+      making={{
+        label: "Add user",
+        fields: [
+          { name: "email", label: "E-mail", type: "email" },
+          { name: "password", label: "Password", type: "password" },
+          { name: "role", label: "Role", choices: ["viewer", "admin"] },
+        ],
+      }}
     />
   );
 }

@@ -1,9 +1,11 @@
 // Alerts: the rules with their live state, and one rule with its editor and history.
 import { useSignal } from "@preact/signals";
-import { Dialog, Problem, Status, visible } from "../parts/common.tsx";
-import { call, wordsOf } from "../state/api.ts";
+import { Problem, Status, visible } from "../parts/common.tsx";
+import { Removal } from "../parts/removal.tsx";
+import { Table } from "../parts/table.tsx";
+import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
-import { address, route } from "../state/route.ts";
+import { address, go, route } from "../state/route.ts";
 import { mayWrite } from "../state/session.ts";
 import { ago } from "../state/time.ts";
 import { RuleEditor } from "./editor.tsx";
@@ -50,38 +52,24 @@ export function Alerts() {
 
 function RuleTable({ rules, chosen }: { rules: readonly WithStatus[]; chosen: string | null }) {
   return (
-    <div class="wide" tabIndex={0}>
-      <table class="rows">
-        <caption class="unseen">Alert rules</caption>
-        <thead>
-          <tr>
-            {["state", "rule", "severity", "for", "last evaluation"].map((name) => (
-              <th scope="col" key={name}>
-                {name}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {rules.map((rule) => (
-            <tr key={rule.id} class={rule.id === chosen ? "is-chosen" : ""}>
-              <td>
-                <State rule={rule} />
-              </td>
-              <th scope="row">
-                <a href={address("alerts", { rule: rule.id })}>
-                  <bdi>{visible(rule.name)}</bdi>
-                </a>
-                {rule.status?.error && <Problem words={rule.status.error} />}
-              </th>
-              <td>{rule.severity}</td>
-              <td>{rule.for ?? "0s"}</td>
-              <td>{rule.status?.last_eval ? ago(rule.status.last_eval, Date.now()) : "–"}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table title="Alert rules" heads={["state", "rule", "severity", "for", "last evaluation"]}>
+      {rules.map((rule) => (
+        <tr key={rule.id} class={rule.id === chosen ? "is-chosen" : ""}>
+          <td>
+            <State rule={rule} />
+          </td>
+          <th scope="row">
+            <a href={address("alerts", { rule: rule.id })}>
+              <bdi>{visible(rule.name)}</bdi>
+            </a>
+            {rule.status?.error && <Problem words={rule.status.error} />}
+          </th>
+          <td>{rule.severity}</td>
+          <td>{rule.for ?? "0s"}</td>
+          <td>{rule.status?.last_eval ? ago(rule.status.last_eval, Date.now()) : "–"}</td>
+        </tr>
+      ))}
+    </Table>
   );
 }
 
@@ -117,38 +105,17 @@ function RuleSide({ rule, onChanged }: { rule: Rule; onChanged: () => void }) {
           Remove this rule
         </button>
       )}
-      {isRemoving.value && <Removal rule={rule} onClose={() => (isRemoving.value = false)} onRemoved={onChanged} />}
+      {isRemoving.value && (
+        <Removal
+          title="Remove this rule?"
+          path={`${RULES}/${rule.id}`}
+          onClose={() => (isRemoving.value = false)}
+          onRemoved={() => (go(address("alerts")), onChanged())}
+        >
+          <bdi>{visible(rule.name)}</bdi> is evaluated no more. This cannot be undone.
+        </Removal>
+      )}
     </aside>
-  );
-}
-
-function Removal({ rule, onClose, onRemoved }: { rule: Rule; onClose: () => void; onRemoved: () => void }) {
-  const error = useSignal<string | undefined>(undefined);
-  const remove = async (): Promise<void> => {
-    try {
-      await call(`${RULES}/${rule.id}`, { method: "DELETE" });
-      onClose();
-      location.hash = address("alerts");
-      onRemoved();
-    } catch (failure) {
-      error.value = wordsOf(failure);
-    }
-  };
-  return (
-    <Dialog title="Remove this rule?" onClose={onClose}>
-      <p>
-        <bdi>{visible(rule.name)}</bdi> is evaluated no more. This cannot be undone.
-      </p>
-      <Problem words={error.value} />
-      <div class="actions">
-        <button type="button" onClick={onClose}>
-          Keep it
-        </button>
-        <button type="button" class="danger" onClick={() => void remove()}>
-          Remove
-        </button>
-      </div>
-    </Dialog>
   );
 }
 

@@ -1,6 +1,7 @@
 // Fleet: clusters with their nodes, and hosts; who is silent stands first.
 import { useSignal } from "@preact/signals";
 import { Problem, Status, visible } from "../parts/common.tsx";
+import { Table } from "../parts/table.tsx";
 import { useLoaded } from "../state/loaded.ts";
 import { wholeList } from "../state/pages.ts";
 import { address } from "../state/route.ts";
@@ -136,33 +137,27 @@ function Hosts({ hosts, atMs }: { hosts: readonly Host[]; atMs: number }) {
       <header>
         <h2>Hosts</h2>
       </header>
-      <div class="wide" tabIndex={0}>
-        <table class="rows">
-          <caption class="unseen">Hosts</caption>
-          <Heads names={["host", "last heartbeat", "version", "key", "collector"]} />
-          <tbody>
-            {hosts.slice(0, SHOWN_NODES * 5).map((host) => (
-              <tr key={host.agent_id}>
-                <th scope="row">
-                  <Dot isOn={host.online} />{" "}
-                  <a href={address("logs", { q: `host_id:${host.agent_id}` })}>
-                    <bdi>{visible(host.hostname)}</bdi>
-                  </a>
-                </th>
-                <td title={host.last_heartbeat ?? ""}>{ago(host.last_heartbeat, atMs)}</td>
-                <td>{visible(host.agent_version ?? "")}</td>
-                <td>
-                  <KeyAge at={host.key_created_at} atMs={atMs} />
-                </td>
-                <td>
-                  <CollectorState of={host.collector} />
-                  {host.config.error && <Problem words={visible(host.config.error)} />}
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table title="Hosts" heads={["host", "last heartbeat", "version", "key", "collector"]}>
+        {hosts.slice(0, SHOWN_NODES * 5).map((host) => (
+          <tr key={host.agent_id}>
+            <th scope="row">
+              <Dot isOn={host.online} />{" "}
+              <a href={address("logs", { q: `host_id:${host.agent_id}` })}>
+                <bdi>{visible(host.hostname)}</bdi>
+              </a>
+            </th>
+            <td title={host.last_heartbeat ?? ""}>{ago(host.last_heartbeat, atMs)}</td>
+            <td>{visible(host.agent_version ?? "")}</td>
+            <td>
+              <KeyAge at={host.key_created_at} atMs={atMs} />
+            </td>
+            <td>
+              <CollectorState of={host.collector} />
+              {host.config.error && <Problem words={visible(host.config.error)} />}
+            </td>
+          </tr>
+        ))}
+      </Table>
     </article>
   );
 }
@@ -170,42 +165,22 @@ function Hosts({ hosts, atMs }: { hosts: readonly Host[]; atMs: number }) {
 function Members({ title, members, atMs }: { title: string; members: readonly Member[]; atMs: number }) {
   if (members.length === 0) return null;
   return (
-    <div class="wide" tabIndex={0}>
-      <table class="rows">
-        <caption class="unseen">{title}</caption>
-        <Heads names={["node", "last heartbeat", "version", "collector"]} />
-        <tbody>
-          {members.map(({ name, version, lastHeartbeat, collector }) => (
-            <tr key={name}>
-              <th scope="row">
-                <a href={address("logs", { q: `node:${name}` })}>
-                  <bdi>{visible(name)}</bdi>
-                </a>
-              </th>
-              <td title={lastHeartbeat ? moment(lastHeartbeat) : ""}>{ago(lastHeartbeat, atMs)}</td>
-              <td>{visible(version ?? "")}</td>
-              <td>
-                <CollectorState of={collector} />
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
-}
-
-function Heads({ names }: { names: readonly string[] }) {
-  return (
-    <thead>
-      <tr>
-        {names.map((name) => (
-          <th scope="col" key={name}>
-            {name}
+    <Table title={title} heads={["node", "last heartbeat", "version", "collector"]}>
+      {members.map(({ name, version, lastHeartbeat, collector }) => (
+        <tr key={name}>
+          <th scope="row">
+            <a href={address("logs", { q: `node:${name}` })}>
+              <bdi>{visible(name)}</bdi>
+            </a>
           </th>
-        ))}
-      </tr>
-    </thead>
+          <td title={lastHeartbeat ? moment(lastHeartbeat) : ""}>{ago(lastHeartbeat, atMs)}</td>
+          <td>{visible(version ?? "")}</td>
+          <td>
+            <CollectorState of={collector} />
+          </td>
+        </tr>
+      ))}
+    </Table>
   );
 }
 

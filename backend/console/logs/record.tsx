@@ -3,7 +3,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { Copy, Foreign } from "../parts/common.tsx";
 import { address } from "../state/route.ts";
-import { moment } from "../state/time.ts";
+import { around, moment } from "../state/time.ts";
 import { levelClass } from "./histogram.tsx";
 import { written, type Term } from "./query-line.ts";
 import type { LogRow } from "./rows.ts";
@@ -15,7 +15,6 @@ const SHOWN = 20_000;
 
 export function Record({ row, onFilter, onClose }: { row: LogRow; onFilter: (term: Term) => void; onClose: () => void }) {
   const at = Date.parse(row.timestamp);
-  const around = (ms: number) => ({ from: new Date(at - ms).toISOString(), to: new Date(at + ms).toISOString() });
   const neighbours = [
     row.source && written({ kind: "field", not: false, name: "source", value: row.source }),
     row.node && written({ kind: "field", not: false, name: "node", value: row.node }),
@@ -32,8 +31,8 @@ export function Record({ row, onFilter, onClose }: { row: LogRow; onFilter: (ter
       </header>
       <Message text={row.message} />
       <p class="links">
-        <a href={address("logs", { q: neighbours.filter(Boolean).join(" "), ...around(AROUND_MS) })}>5 minutes around it</a>
-        {row.trace_id && <a href={address("traces", { span: row.span_id, ...around(TRACE_AROUND_MS) }, row.trace_id)}>its trace</a>}
+        <a href={address("logs", { q: neighbours.filter(Boolean).join(" "), ...around(at, 0, AROUND_MS) })}>5 minutes around it</a>
+        {row.trace_id && <a href={address("traces", { span: row.span_id, ...around(at, 0, TRACE_AROUND_MS) }, row.trace_id)}>its trace</a>}
       </p>
       <Fields row={row} onFilter={onFilter} />
     </aside>

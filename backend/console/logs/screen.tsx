@@ -4,7 +4,7 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { Problem } from "../parts/common.tsx";
 import { TimePicker } from "../parts/time-picker.tsx";
 import { call } from "../state/api.ts";
-import { takeKeys } from "../state/keys.ts";
+import { stepKeys, takeKeys } from "../state/keys.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { choose, route } from "../state/route.ts";
 import { currentRange, rangeQuery } from "../state/time.ts";
@@ -34,7 +34,10 @@ export function Logs() {
     void (isLive ? store.tail(filters) : store.show(filters, rangeQuery(currentRange())));
     return () => store.stop();
   }, [question]);
-  useEffect(() => takeKeys(rowKeys(store, chosen)), []);
+  useEffect(() => {
+    const steps = stepKeys({ count: () => store.rows.peek().length, at: () => chosen.peek(), choose: (at) => (chosen.value = at) });
+    return takeKeys({ ...steps, Escape: () => (chosen.value = -1) });
+  }, []);
   const filter = (term: Term): void => choose({ q: withTerm(line, term) });
   const row = chosen.value < 0 ? undefined : store.rows.value[chosen.value];
   return (
@@ -88,13 +91,6 @@ function Tail({ store }: { store: LogRows }) {
       </span>
     </p>
   );
-}
-
-function rowKeys(store: LogRows, chosen: { value: number; peek: () => number }) {
-  const step = (by: number) => () => {
-    chosen.value = Math.max(0, Math.min(store.rows.peek().length - 1, chosen.peek() + by));
-  };
-  return { j: step(1), k: step(-1), Escape: () => (chosen.value = -1) };
 }
 
 function read(line: string): [Filters, string | undefined] {

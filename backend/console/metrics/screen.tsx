@@ -1,6 +1,7 @@
 // Metrics: a question in PromQL, as a chart or a table; and which metrics take the most series.
 import { useSignal } from "@preact/signals";
 import { Problem, Status, visible } from "../parts/common.tsx";
+import { Table } from "../parts/table.tsx";
 import { TimePicker } from "../parts/time-picker.tsx";
 import { useLoaded, type Loaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
@@ -62,7 +63,7 @@ function Asked({ query, question, view }: { query: string; question: string; vie
         </ul>
       </div>
     );
-  return view === "table" ? <Table query={query} question={question} /> : <Graph query={query} question={question} />;
+  return view === "table" ? <Now query={query} question={question} /> : <Graph query={query} question={question} />;
 }
 
 function Graph({ query, question }: { query: string; question: string }) {
@@ -90,36 +91,25 @@ function Graph({ query, question }: { query: string; question: string }) {
 
 function Last({ series }: { series: readonly Series[] }) {
   return (
-    <table class="rows">
-      <caption class="unseen">Series and their last values</caption>
-      <thead>
-        <tr>
-          <th scope="col">series</th>
-          <th scope="col">last</th>
-          <th scope="col">least</th>
-          <th scope="col">most</th>
-        </tr>
-      </thead>
-      <tbody>
-        {series.slice(0, MOST_ROWS).map(({ name, points }) => {
-          const values = points.map(([, value]) => value).filter(Number.isFinite);
-          return (
-            <tr key={name}>
-              <td>
-                <bdi>{visible(name)}</bdi>
-              </td>
-              <td class="number">{short(values.at(-1) ?? Number.NaN)}</td>
-              <td class="number">{short(values.reduce((a, b) => Math.min(a, b), Infinity))}</td>
-              <td class="number">{short(values.reduce((a, b) => Math.max(a, b), -Infinity))}</td>
-            </tr>
-          );
-        })}
-      </tbody>
-    </table>
+    <Table title="Series and their last values" heads={["series", "last", "least", "most"]}>
+      {series.slice(0, MOST_ROWS).map(({ name, points }) => {
+        const values = points.map(([, value]) => value).filter(Number.isFinite);
+        return (
+          <tr key={name}>
+            <td>
+              <bdi>{visible(name)}</bdi>
+            </td>
+            <td class="number">{short(values.at(-1) ?? Number.NaN)}</td>
+            <td class="number">{short(values.reduce((a, b) => Math.min(a, b), Infinity))}</td>
+            <td class="number">{short(values.reduce((a, b) => Math.max(a, b), -Infinity))}</td>
+          </tr>
+        );
+      })}
+    </Table>
   );
 }
 
-function Table({ query, question }: { query: string; question: string }) {
+function Now({ query, question }: { query: string; question: string }) {
   const found = useLoaded(question, async (signal) => await queryInstant(query, currentRange().toMs, signal));
   return <Instants found={found} nothing="No series match at this moment." />;
 }
@@ -139,27 +129,18 @@ function Instants({ found, nothing }: { found: Loaded<Instant[]>; nothing: strin
   return (
     <Status of={found} empty={rows.length === 0 && nothing}>
       {rows.length > 0 && (
-        <table class="rows">
-          <caption class="unseen">Series and their values</caption>
-          <thead>
-            <tr>
-              <th scope="col">series</th>
-              <th scope="col">value</th>
+        <Table title="Series and their values" heads={["series", "value"]}>
+          {rows.slice(0, MOST_ROWS).map(({ labels, value }) => (
+            <tr key={seriesName(labels)}>
+              <td>
+                <a href={address("metrics", { q: seriesName(labels) })}>
+                  <bdi>{visible(seriesName(labels))}</bdi>
+                </a>
+              </td>
+              <td class="number">{value}</td>
             </tr>
-          </thead>
-          <tbody>
-            {rows.slice(0, MOST_ROWS).map(({ labels, value }) => (
-              <tr key={seriesName(labels)}>
-                <td>
-                  <a href={address("metrics", { q: seriesName(labels) })}>
-                    <bdi>{visible(seriesName(labels))}</bdi>
-                  </a>
-                </td>
-                <td class="number">{value}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+          ))}
+        </Table>
       )}
       {rows.length > MOST_ROWS && <Problem words={`The first ${MOST_ROWS} of ${rows.length} rows are shown.`} />}
     </Status>

@@ -19,6 +19,15 @@ export function takeKeys(keys: Record<string, Handler>): () => void {
   };
 }
 
+/** `j` and `k`: to the next and the previous row of a list. `at`: the chosen one, -1 for none. */
+export function stepKeys(list: { count: () => number; at: () => number; choose: (at: number) => void }): Record<string, Handler> {
+  const step = (by: number) => (): void => {
+    const count = list.count();
+    if (count > 0) list.choose(Math.max(0, Math.min(count - 1, list.at() + by)));
+  };
+  return { j: step(1), k: step(-1) };
+}
+
 export function listenToKeys(): void {
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey || event.defaultPrevented || isTyping(event)) return;

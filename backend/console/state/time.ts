@@ -44,6 +44,11 @@ export function showRange(fromMs: number, toMs: number): void {
   choose({ from: new Date(Math.floor(fromMs)).toISOString(), to: new Date(Math.ceil(toMs)).toISOString() });
 }
 
+/** The stretch of something that began then and took that long, and some time on either side, for an address. */
+export function around(startMs: number, tookMs: number, besideMs = 60_000): { from: string; to: string } {
+  return { from: new Date(startMs - besideMs).toISOString(), to: new Date(startMs + tookMs + besideMs).toISOString() };
+}
+
 /** Makes the middle half as long, or twice as long. */
 export function zoom({ fromMs, toMs }: Range, factor: number): void {
   const [middle, half] = [(fromMs + toMs) / 2, ((toMs - fromMs) / 2) * factor];

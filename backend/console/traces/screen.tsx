@@ -5,10 +5,10 @@ import { Problem, visible } from "../parts/common.tsx";
 import { List } from "../parts/list.tsx";
 import { TimePicker } from "../parts/time-picker.tsx";
 import { call, page, wordsOf, type Page } from "../state/api.ts";
-import { takeKeys } from "../state/keys.ts";
+import { stepKeys, takeKeys } from "../state/keys.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, go, route } from "../state/route.ts";
-import { currentRange, moment, rangeQuery, span } from "../state/time.ts";
+import { around, currentRange, moment, rangeQuery, span } from "../state/time.ts";
 
 interface Service {
   readonly service: string;
@@ -188,8 +188,8 @@ function parametersOf(query: URLSearchParams): [string, string][] {
 function FoundTraces({ rows, isBusy, more }: FoundPages) {
   const at = useSignal(-1);
   useEffect(() => {
-    const step = (by: number) => () => void (at.value = Math.max(0, Math.min((rows?.length ?? 0) - 1, at.peek() + by)));
-    return takeKeys({ j: step(1), k: step(-1), Enter: () => rows?.[at.peek()] && go(addressOf(rows[at.peek()] as Found)) });
+    const steps = stepKeys({ count: () => rows?.length ?? 0, at: () => at.peek(), choose: (next) => (at.value = next) });
+    return takeKeys({ ...steps, Enter: () => rows?.[at.peek()] && go(addressOf(rows[at.peek()] as Found)) });
   }, [rows]);
   if (!rows) return isBusy ? <p class="quiet">Loading …</p> : null;
   if (rows.length === 0) return <div class="empty">No traces. A longer time range or fewer conditions may find some.</div>;
@@ -232,6 +232,5 @@ function FoundTrace({ found, longest, isChosen }: { found: Found; longest: numbe
 }
 
 function addressOf({ trace_id: id, start, duration_ms: ms }: Found): string {
-  const from = new Date(Date.parse(start) - 60_000).toISOString();
-  return address("traces", { from, to: new Date(Date.parse(start) + ms + 60_000).toISOString() }, id);
+  return address("traces", around(Date.parse(start), ms), id);
 }

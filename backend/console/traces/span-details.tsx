@@ -2,17 +2,13 @@
 import type { ComponentChildren } from "preact";
 import { Foreign } from "../parts/common.tsx";
 import { address } from "../state/route.ts";
-import { moment, span as duration } from "../state/time.ts";
+import { around, moment, span as duration } from "../state/time.ts";
 import type { Node, Tree } from "./tree.ts";
 
 const MOST_EVENTS = 200;
 
 export function SpanDetails({ node, tree, onClose }: { node: Node; tree: Tree; onClose: () => void }) {
   const { span } = node;
-  const around = {
-    from: new Date(tree.startMs - 60_000).toISOString(),
-    to: new Date(tree.startMs + tree.durationMs + 60_000).toISOString(),
-  };
   return (
     <aside class="side" aria-label="Span">
       <header>
@@ -37,7 +33,7 @@ export function SpanDetails({ node, tree, onClose }: { node: Node; tree: Tree; o
         ]}
       />
       <p class="links">
-        <a href={address("logs", { q: `trace_id:${span.TraceID}`, ...around })}>logs of the trace</a>
+        <a href={address("logs", { q: `trace_id:${span.TraceID}`, ...around(tree.startMs, tree.durationMs) })}>logs of the trace</a>
       </p>
       <Pairs title="Attributes" pairs={Object.entries(span.Attributes).sort(([a], [b]) => (a < b ? -1 : 1))} />
       <Section title="Events" count={span.Events.length}>

@@ -2,11 +2,11 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { Copy, Status, visible } from "../parts/common.tsx";
-import { takeKeys } from "../state/keys.ts";
+import { stepKeys, takeKeys } from "../state/keys.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { wholeList } from "../state/pages.ts";
 import { address, choose, route } from "../state/route.ts";
-import { moment, span as duration } from "../state/time.ts";
+import { around, moment, span as duration } from "../state/time.ts";
 import { SpanDetails } from "./span-details.tsx";
 import { treeOf, type Node, type Span, type Tree } from "./tree.ts";
 import { Waterfall } from "./waterfall.tsx";
@@ -36,9 +36,9 @@ function Shown({ id, tree, isCut }: { id: string; tree: Tree; isCut: boolean }) 
     collapsed.value = next;
   };
   useEffect(() => {
-    const step = (by: number) => () => show(rows[Math.max(0, Math.min(rows.length - 1, at + by))]);
+    const steps = stepKeys({ count: () => rows.length, at: () => at, choose: (next) => show(rows[next]) });
     const fold = () => chosen && chosen.children.length > 0 && toggle(chosen);
-    return takeKeys({ j: step(1), k: step(-1), Enter: () => void fold(), Escape: () => show(undefined) });
+    return takeKeys({ ...steps, Enter: () => void fold(), Escape: () => show(undefined) });
   }, [rows, at]);
   return (
     <>
@@ -55,10 +55,6 @@ function Head({ id, tree, isCut }: { id: string; tree: Tree; isCut: boolean }) {
   const root = tree.roots[0]?.span;
   const errors = tree.all.filter(({ span }) => span.Error).length;
   const services = new Set(tree.all.map(({ span }) => span.Service));
-  const around = {
-    from: new Date(tree.startMs - 60_000).toISOString(),
-    to: new Date(tree.startMs + tree.durationMs + 60_000).toISOString(),
-  };
   return (
     <div class="bar">
       <h1 id="title">
@@ -71,7 +67,7 @@ function Head({ id, tree, isCut }: { id: string; tree: Tree; isCut: boolean }) {
       </span>
       {errors > 0 && <span class="level is-error">{errors === 1 ? "1 error" : `${errors} errors`}</span>}
       <code>{id}</code> <Copy text={id} />
-      <a href={address("logs", { q: `trace_id:${id}`, ...around })}>its logs</a>
+      <a href={address("logs", { q: `trace_id:${id}`, ...around(tree.startMs, tree.durationMs) })}>its logs</a>
     </div>
   );
 }

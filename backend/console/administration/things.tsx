@@ -1,0 +1,169 @@
+// A list of things that can be made and removed: users, keys, tokens, organisations. Invariant: who may only read is offered neither.
+import { useSignal } from "@preact/signals";
+import { Command, Problem, Status, visible } from "../parts/common.tsx";
+import { Removal } from "../parts/removal.tsx";
+import { Table } from "../parts/table.tsx";
+import { call, wordsOf } from "../state/api.ts";
+import { useLoaded } from "../state/loaded.ts";
+import { wholeList } from "../state/pages.ts";
+import { mayWrite } from "../state/session.ts";
+
+export interface Column<T> {
+  readonly name: string;
+  readonly of: (row: T) => string;
+}
+
+export interface Field {
+  readonly name: string;
+  readonly label: string;
+  readonly type?: "text" | "email" | "password";
+  /** One of these, the first at first. */
+  readonly choices?: readonly string[];
+}
+
+/** How one is made: POST of `path` with what was typed. */
+export interface Making {
+  readonly label: string;
+  readonly fields: readonly Field[];
+  /** The request's body, where it is not what was typed. */
+  readonly bodyOf?: (typed: Readonly<Record<string, string>>) => unknown;
+  /** What the answer tells once: under this name, shown with this label. */
+  readonly secret?: { readonly name: string; readonly label: string };
+}
+
+export interface ThingsProps<T> {
+  readonly title: string;
+  /** Its list is read with GET; a thing is removed with DELETE of `path/id`. */
+  readonly path: string;
+  readonly columns: readonly Column<T>[];
+  readonly idOf: (row: T) => string;
+  /** What is said before it is removed; undefined: it cannot be. */
+  readonly removal?: (row: T) => string | undefined;
+  readonly making?: Making;
+}
+
+export function Things<T>({ title, path, columns, idOf, removal, making }: ThingsProps<T>) {
+  const found = useLoaded(path, async (signal) => (await wholeList<T>(path, signal)).rows);
+  const secret = useSignal<string | undefined>(undefined);
+  const rows = found.value.value ?? [];
+  return (
+    <>
+      <section class="card" aria-label={title}>
+        <h2>{title}</h2>
+        <Status of={found} empty={rows.length === 0 && "None."}>
+          {rows.length > 0 && (
+            <Rows title={title} path={path} rows={rows} columns={columns} idOf={idOf} removal={removal} onRemoved={found.reload} />
+          )}
+        </Status>
+        {mayWrite.value && making && (
+          <Make
+            path={path}
+            making={making}
+            onMade={(answer) => {
+              secret.value = making.secret && String(answer[making.secret.name]);
+              found.reload();
+            }}
+          />
+        )}
+      </section>
+      {making?.secret && secret.value && <Command label={making.secret.label} text={secret.value} />}
+    </>
+  );
+}
+
+interface RowsProps<T> extends Omit<ThingsProps<T>, "making"> {
+  readonly rows: readonly T[];
+  readonly onRemoved: () => void;
+}
+
+function Rows<T>({ title, path, rows, columns, idOf, removal, onRemoved }: RowsProps<T>) {
+  const leaving = useSignal<T | undefined>(undefined);
+  const hasRemoval = removal !== undefined && mayWrite.value;
+  const heads = columns.map(({ name }) => name);
+  return (
+    <>
+      <Table title={title} heads={hasRemoval ? [...heads, <span class="unseen">remove</span>] : heads}>
+        {rows.map((row) => (
+          <tr key={idOf(row)}>
+            {columns.map(({ name, of }) => (
+              <td key={name}>
+                <bdi>{visible(of(row))}</bdi>
+              </td>
+            ))}
+            {hasRemoval && (
+              <td class="actions">
+                {removal(row) && (
+                  <button
+                    type="button"
+                    class="small"
+                    aria-label={`Remove ${visible(columns[0]?.of(row) ?? "")}`}
+                    onClick={() => (leaving.value = row)}
+                  >
+                    Remove
+                  </button>
+                )}
+              </td>
+            )}
+          </tr>
+        ))}
+      </Table>
+      {leaving.value !== undefined && (
+        <Removal title="Remove?" path={`${path}/${idOf(leaving.value)}`} onClose={() => (leaving.value = undefined)} onRemoved={onRemoved}>
+          {visible(removal?.(leaving.value) ?? "")}
+        </Removal>
+      )}
+    </>
+  );
+}
+
+interface MakeProps {
+  readonly path: string;
+  readonly making: Making;
+  readonly onMade: (answer: Readonly<Record<string, unknown>>) => void;
+}
+
+/** A form in one line. */
+function Make({ path, making: { label, fields, bodyOf }, onMade }: MakeProps) {
+  const error = useSignal<string | undefined>(undefined);
+  const send = async (form: HTMLFormElement): Promise<void> => {
+    const typed = Object.fromEntries(new FormData(form)) as Record<string, string>;
+    try {
+      onMade(await call(path, { method: "POST", body: bodyOf?.(typed) ?? typed }));
+      error.value = undefined;
+      form.reset();
+    } catch (failure) {
+      error.value = wordsOf(failure);
+    }
+  };
+  return (
+    <form
+      class="row"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void send(event.currentTarget);
+      }}
+    >
+      {fields.map((field) => (
+        <label key={field.name}>
+          {field.label}
+          <Input {...field} />
+        </label>
+      ))}
+      <button type="submit" class="primary">
+        {label}
+      </button>
+      <Problem words={error.value} />
+    </form>
+  );
+}
+
+function Input({ name, type = "text", choices }: Field) {
+  if (!choices) return <input name={name} type={type} required autoComplete={type === "password" ? "new-password" : "off"} />;
+  return (
+    <select name={name}>
+      {choices.map((choice) => (
+        <option key={choice}>{choice}</option>
+      ))}
+    </select>
+  );
+}

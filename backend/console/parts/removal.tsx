@@ -1,0 +1,41 @@
+// What is asked before a thing is removed. Invariant: the words say what ends with it; a refusal is shown, and the thing stays.
+import { useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
+import { call, wordsOf } from "../state/api.ts";
+import { Dialog, Problem } from "./common.tsx";
+
+export interface RemovalProps {
+  /** It goes with DELETE of this. */
+  readonly path: string;
+  readonly title: string;
+  readonly children: ComponentChildren;
+  readonly onClose: () => void;
+  readonly onRemoved: () => void;
+}
+
+export function Removal({ path, title, children, onClose, onRemoved }: RemovalProps) {
+  const error = useSignal<string | undefined>(undefined);
+  const remove = async (): Promise<void> => {
+    try {
+      await call(path, { method: "DELETE" });
+      onClose();
+      onRemoved();
+    } catch (failure) {
+      error.value = wordsOf(failure);
+    }
+  };
+  return (
+    <Dialog title={title} onClose={onClose}>
+      <p>{children}</p>
+      <Problem words={error.value} />
+      <div class="actions">
+        <button type="button" onClick={onClose}>
+          Keep it
+        </button>
+        <button type="button" class="danger" onClick={() => void remove()}>
+          Remove
+        </button>
+      </div>
+    </Dialog>
+  );
+}
