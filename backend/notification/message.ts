@@ -1,0 +1,83 @@
+// What the parts of notification hand to each other: alerts, channels, the message for one channel, and what became of it. Invariant: a
+// message is whole in itself and JSON-safe, because it waits in the database; a secret is in an OpenChannel alone, which is never kept.
+
+export type ChannelKind = "webhook" | "slack" | "pagerduty" | "email";
+
+/** What everybody in the organisation may read of it. */
+export interface Channel {
+  readonly id: string;
+  readonly orgId: string;
+  readonly name: string;
+  readonly kind: ChannelKind;
+  /** By kind; nothing in it is secret. */
+  readonly settings: Readonly<Record<string, unknown>>;
+  readonly enabled: boolean;
+}
+
+/** With its secrets in the clear: for the time of one attempt, never logged. */
+export interface OpenChannel extends Channel {
+  readonly secret: string;
+  /** Still good while a rotation lasts. */
+  readonly previousSecret?: string | undefined;
+}
+
+export interface Alert {
+  /** 16 hexadecimal digits, of all labels. */
+  readonly fingerprint: string;
+  readonly ruleId: string;
+  /** Without the server's own `org_id`, `rule_id` and `alertgroup`. */
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly startsAt: Date;
+  /** Undefined while it fires. */
+  readonly endsAt: Date | undefined;
+  readonly status: "firing" | "resolved";
+  readonly silenced: boolean;
+}
+
+/** An alert as a message has it: times as RFC 3339. */
+export interface MessageAlert extends Omit<Alert, "startsAt" | "endsAt" | "silenced"> {
+  readonly startsAt: string;
+  readonly endsAt?: string | undefined;
+}
+
+export interface Message {
+  /** Of the delivery: the `webhook-id`, the same over all attempts. */
+  readonly id: string;
+  /** `heartbeat`: alerting lives, and has nothing else to say. `test`: somebody asked for it. */
+  readonly purpose: "alerts" | "heartbeat" | "test";
+  readonly org: { readonly id: string; readonly name: string };
+  readonly channelId: string;
+  /** The channel's name. */
+  readonly receiver: string;
+  /** Names route and group; the same for all messages about the group. */
+  readonly groupKey: string;
+  readonly groupLabels: Readonly<Record<string, string>>;
+  /** What all alerts of the message have alike. */
+  readonly commonLabels: Readonly<Record<string, string>>;
+  readonly commonAnnotations: Readonly<Record<string, string>>;
+  /** Resolved when none of the group fires. */
+  readonly status: "firing" | "resolved";
+  /** Those that fire first. */
+  readonly alerts: readonly MessageAlert[];
+  /** How many more there are than the message has room for. */
+  readonly truncatedAlerts: number;
+  /** Of the console; empty where nobody said where that is. */
+  readonly externalUrl: string;
+}
+
+/** What became of one attempt. */
+export type Outcome =
+  | { readonly delivered: true; readonly httpStatus?: number | undefined }
+  | {
+      readonly delivered: false;
+      /** False: no later attempt can succeed. */
+      readonly retry: boolean;
+      readonly httpStatus?: number | undefined;
+      /** For the organisation's people: it tells nothing of ours. */
+      readonly error: string;
+      readonly retryAfterMs?: number | undefined;
+    };
+
+/** Sends a message once, within its own time-out, until `signal` aborts. Never throws for what a receiver does. */
+export type Send = (channel: OpenChannel, message: Message, signal: AbortSignal) => Promise<Outcome>;
