@@ -27,6 +27,7 @@
 //   QUEUE_MIB               512              disk queue of each signal; when full, files wait and applications are refused
 //   LOG_MAX_AGE             168h             log files untouched for longer are not read
 //   LOG_MULTILINE_START                      regular expression: a line that matches begins a record, others continue it
+//   LOG_FIELDS              true             false: level, time and trace ids are not taken out of what log lines say
 //   LOG_LEVEL               info             debug | info | warn | error; the collector is one level quieter
 // Host agent
 //   CREDENTIALS_FILE        /etc/atherops/credentials.json   written with mode 0600
@@ -89,6 +90,8 @@ export interface Settings {
   readonly queueMib: number;
   readonly logMaxAgeMs: number;
   readonly logMultilineStart: string | undefined;
+  /** Level, time and trace ids are taken out of what log lines say. */
+  readonly logFields: boolean;
   readonly logLevel: LogLevel;
   /** Present for the host agent only. */
   readonly host: HostSettings | undefined;
@@ -194,6 +197,7 @@ function readPlain(read: AgentSettingsReader, identity: Identity): Settings {
     queueMib: read.integer("QUEUE_MIB", 512, 16),
     logMaxAgeMs: read.duration("LOG_MAX_AGE", "168h", 60_000),
     logMultilineStart: read.pattern("LOG_MULTILINE_START"),
+    logFields: read.oneOf("LOG_FIELDS", ["true", "false"]) === "true",
     logLevel: read.oneOf("LOG_LEVEL", LOG_LEVELS),
     host: isHost ? readHost(read) : undefined,
     cluster: isHost ? undefined : readCluster(read),

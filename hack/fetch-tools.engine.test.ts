@@ -78,8 +78,8 @@ const everything = collectorConfig({
   resource: { "k8s.node.name": "node" },
   otlp: { grpc: { host: "127.0.0.1", port: 4317 }, http: { host: "127.0.0.1", port: 4318 }, kubernetes },
   hostMetrics: { intervalMs: 30_000, root: "/host", hasHostNetwork: true },
-  files: { paths: ["/var/log/*.log"], exclude: [], maxAgeMs: 1 },
-  podLogs: { kubernetes, ownPodUid: "uid", excludeNamespaces: [], maxAgeMs: 1 },
+  files: { paths: ["/var/log/*.log"], exclude: [], maxAgeMs: 1, readsFields: true },
+  podLogs: { kubernetes, ownPodUid: "uid", excludeNamespaces: [], maxAgeMs: 1, readsFields: true },
   kubelet: { intervalMs: 30_000, nodeIp: "10.0.0.1", tls: "verify", serviceAccountDir: "/sa" },
   cadvisor: { intervalMs: 30_000, nodeIp: "10.0.0.1", tls: "verify", serviceAccountDir: "/sa" },
 });

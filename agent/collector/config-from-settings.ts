@@ -66,6 +66,7 @@ function hostInput(settings: Settings, adjustment: Adjustment, excludedLogs: rea
       exclude: [`${settings.stateDir}/**`, credentialsFile, ...excludedLogs],
       maxAgeMs: settings.logMaxAgeMs,
       multilineStart: settings.logMultilineStart,
+      readsFields: settings.logFields,
     },
   };
 }
@@ -88,6 +89,7 @@ function clusterInput(settings: Settings, cluster: ClusterSettings, knowsPods: b
       excludeNamespaces: cluster.excludeNamespaces,
       maxAgeMs: settings.logMaxAgeMs,
       multilineStart: settings.logMultilineStart,
+      readsFields: settings.logFields,
     },
   };
 }

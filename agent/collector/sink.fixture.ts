@@ -9,6 +9,11 @@ import { gunzipSync, zstdDecompressSync } from "node:zlib";
 export interface SinkRecord {
   readonly timeUnixNano: string | undefined;
   readonly body: string;
+  readonly severityText: string | undefined;
+  readonly severityNumber: number | undefined;
+  /** Empty: none. */
+  readonly traceId: string;
+  readonly spanId: string;
   /** Strings only. */
   readonly attributes: Readonly<Record<string, string>>;
   readonly resource: Readonly<Record<string, string>>;
@@ -18,13 +23,31 @@ interface OtlpAttributes {
   readonly attributes?: readonly { key: string; value: { stringValue?: string } }[];
 }
 
+interface OtlpLogRecord extends OtlpAttributes {
+  readonly timeUnixNano?: string;
+  readonly body: { stringValue: string };
+  readonly severityText?: string;
+  readonly severityNumber?: number;
+  readonly traceId?: string;
+  readonly spanId?: string;
+}
+
 interface OtlpResourceLogs {
   readonly resource: OtlpAttributes;
-  readonly scopeLogs: { logRecords: (OtlpAttributes & { timeUnixNano?: string; body: { stringValue: string } })[] }[];
+  readonly scopeLogs: { logRecords: OtlpLogRecord[] }[];
 }
 
 function fields(attributes: OtlpAttributes["attributes"] = []): Record<string, string> {
   return Object.fromEntries(attributes.map(({ key, value }) => [key, value.stringValue ?? ""]));
+}
+
+function recordOf(
+  { timeUnixNano, body, severityText, severityNumber, traceId, spanId, attributes }: OtlpLogRecord,
+  of: OtlpAttributes,
+): SinkRecord {
+  const ids = { traceId: traceId ?? "", spanId: spanId ?? "" };
+  const told = { timeUnixNano, body: body.stringValue, severityText, severityNumber, ...ids };
+  return { ...told, attributes: fields(attributes), resource: fields(of.attributes) };
 }
 
 export class Sink implements AsyncDisposable {
@@ -95,9 +118,9 @@ export class Sink implements AsyncDisposable {
     this.#bodies.add(body);
     const { resourceLogs = [] } = JSON.parse(body) as { resourceLogs?: OtlpResourceLogs[] };
     for (const { resource, scopeLogs } of resourceLogs) {
-      for (const { timeUnixNano, body, attributes } of scopeLogs.flatMap((scope) => scope.logRecords)) {
-        this.lines.push(body.stringValue);
-        this.records.push({ timeUnixNano, body: body.stringValue, attributes: fields(attributes), resource: fields(resource.attributes) });
+      for (const record of scopeLogs.flatMap((scope) => scope.logRecords)) {
+        this.lines.push(record.body.stringValue);
+        this.records.push(recordOf(record, resource));
       }
     }
   }

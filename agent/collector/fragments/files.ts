@@ -1,6 +1,7 @@
 // Log files of a machine. Invariant: a line is handed on only together with its place in the file, and the place is remembered only after
 // the line lies in the disk queue; so no line is lost by a crash, and a crash may repeat what was read since the last checkpoint.
 import { CHECKPOINT_STORAGE, type Component, type Fragment } from "./fragment.ts";
+import { logFields } from "./log-fields.ts";
 
 export interface FilesInput {
   /** Globs, absolute. */
@@ -9,6 +10,8 @@ export interface FilesInput {
   readonly maxAgeMs: number;
   /** A line that matches begins a record. */
   readonly multilineStart?: string | undefined;
+  /** Level, time and trace are taken out of what lines say. */
+  readonly readsFields: boolean;
 }
 
 export function files(input: FilesInput): Fragment {
@@ -21,12 +24,14 @@ export function files(input: FilesInput): Fragment {
         include_file_name: true,
         include_file_path: true,
         ...(input.multilineStart !== undefined && { multiline: { line_start_pattern: input.multilineStart } }),
-        operators: [{ type: "add", field: 'resource["service.name"]', value: 'EXPR(attributes["log.file.name"])' }],
+        operators: [SOURCE, ...(input.readsFields ? logFields({ hasRuntimeTime: false, maxAgeMs: input.maxAgeMs }) : [])],
       },
     },
     pipelines: [{ id: "logs/files", receivers: ["file_log/files"], processors: [], waits: true }],
   };
 }
+
+const SOURCE = { type: "add", field: 'resource["service.name"]', value: 'EXPR(attributes["log.file.name"])' };
 
 /** What reading without loss needs, the same for every file. */
 export function reading(maxAgeMs: number): Component {

@@ -3,6 +3,7 @@
 import type { Fragment } from "./fragment.ts";
 import { CONTAINER_FORMAT } from "./container-format.ts";
 import { reading } from "./files.ts";
+import { logFields } from "./log-fields.ts";
 import { attributesOfFiles, type KubernetesInput, OPT_OUT_ATTRIBUTE } from "./kubernetes-attributes.ts";
 
 export interface PodLogsInput {
@@ -11,6 +12,8 @@ export interface PodLogsInput {
   readonly excludeNamespaces: readonly string[];
   readonly maxAgeMs: number;
   readonly multilineStart?: string | undefined;
+  /** Level, time and trace are taken out of what lines say. */
+  readonly readsFields: boolean;
 }
 
 export const PODS_RECEIVER = "file_log/pods";
@@ -31,7 +34,7 @@ export function podLogs(input: PodLogsInput): Fragment {
         encoding: "utf8-raw",
         // In a line that goes on in the next one they are in its middle.
         preserve_trailing_whitespaces: true,
-        operators: [...CONTAINER_FORMAT, ...multiline(input.multilineStart), SOURCE],
+        operators: [...CONTAINER_FORMAT, ...multiline(input.multilineStart), ...(input.readsFields ? FIELDS : []), SOURCE],
       },
     },
     processors: {
@@ -45,6 +48,9 @@ export function podLogs(input: PodLogsInput): Fragment {
   };
 }
 
+/** A line that is a day late was written about another day. */
+const FIELDS = logFields({ hasRuntimeTime: true, maxAgeMs: 86_400_000 });
+
 /** Until something better names it, a log's source is its container. */
 const SOURCE = {
   type: "copy",
@@ -53,7 +59,10 @@ const SOURCE = {
   if: 'resource["k8s.container.name"] != nil',
 };
 
-/** The record that is being put together is in memory only: a collector that is killed within these two seconds loses it. */
+/**
+ * The record that is being put together is in memory only: a collector that is killed within these two seconds loses it. What no first line
+ * came before is a record of its own, so that pods of another kind keep their lines.
+ */
 function multiline(start: string | undefined): object[] {
   if (start === undefined) return [];
   return [
@@ -62,6 +71,7 @@ function multiline(start: string | undefined): object[] {
       combine_field: "body",
       is_first_entry: `body matches ${JSON.stringify(start)}`,
       source_identifier: 'attributes["log.file.path"]',
+      max_unmatched_batch_size: 1,
       force_flush_period: "2s",
       max_log_size: "1MiB",
     },

@@ -55,6 +55,7 @@ INSTALL_TOKEN: installToken
 KEY_ROTATION_DAYS: keyRotationDays
 KUBELET_TLS: kubelet.tls
 LEASE_NAME: identity.leaseName
+LOG_FIELDS: logs.fields
 LOG_LEVEL: logLevel
 LOG_MULTILINE_START: logs.multilineStart
 METRICS_INTERVAL: metricsInterval
