@@ -3,11 +3,13 @@
 import { Command, CommanderError } from "commander";
 import packageFile from "./package.json" with { type: "json" };
 import { addAccountCommands } from "./account-commands.ts";
+import { addApplyCommands } from "./apply-commands.ts";
 import { type Console, consoleOf, type GlobalOptions } from "./output.ts";
 import { addEnrolmentCommands } from "./enrolment-commands.ts";
 import { readPassword } from "./password-input.ts";
 import { addOrganisationCommands } from "./organisation-commands.ts";
 import { addReadTokenCommands } from "./read-token-commands.ts";
+import { addRuleCommands } from "./rule-commands.ts";
 import { Problem } from "./cli-error.ts";
 import { addQueryCommands } from "./query-commands.ts";
 import { checkSessionPlace, removeSession } from "./session-file.ts";
@@ -24,6 +26,8 @@ Examples:
   atherops traces --service checkout --error --json | jq .TraceID
   atherops trace 5b8aa5a2d2c872e8321cf37308d69df2  its spans as a waterfall
   atherops metrics 'sum(system_memory_usage_bytes)' --since 1h
+  atherops rules                                  alert rules, with their state now
+  atherops apply -f alerting.yaml --dry-run       what would change, were alerting as this file says
   atherops keys create ci-loader                  a key for sending telemetry without an agent
   atherops usage --days 7                         what was stored, by day and signal
   atherops audit --action login.failed            who tried to log in
@@ -70,6 +74,8 @@ function buildProgram(world: World): Command {
   addReadTokenCommands(program, console);
   addOrganisationCommands(program, console);
   addQueryCommands(program, console);
+  addRuleCommands(program, console);
+  addApplyCommands(program, console);
   for (const command of descendants(program)) command.exitOverride().copyInheritedSettings(program);
   return program;
 }

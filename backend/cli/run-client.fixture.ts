@@ -17,11 +17,15 @@ export interface RunOptions {
   signal?: AbortSignal;
 }
 
-export async function runClient(args: string, { url, sessionFile, passwordFile, ...options }: RunOptions): Promise<Ran> {
+/** `args`: a list where one of them holds a space. */
+export async function runClient(
+  args: string | readonly string[],
+  { url, sessionFile, passwordFile, ...options }: RunOptions,
+): Promise<Ran> {
   const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()];
   stdin.end(options.input ?? "");
   const settings = { url, passwordFile, sessionFile };
   const world: World = { settings, stdin: stdin as unknown as NodeJS.ReadStream, stdout, stderr, signal: options.signal };
-  const code = await run(args.split(" "), world);
+  const code = await run(typeof args === "string" ? args.split(" ") : args, world);
   return { code, out: String(stdout.read() ?? ""), err: String(stderr.read() ?? "") };
 }

@@ -1,0 +1,117 @@
+// Files of alerting: what is understood, what is refused, and what follows from them.
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { readSections, type Sections, textOf, yamlOf } from "./alerting-file.ts";
+import { type Change, type Existing, planOf } from "./alerting-plan.ts";
+import { ruleKind } from "./rule-kind.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "atherops-files-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function read(yaml: string, file = "a.yaml"): Sections {
+  const sections: Sections = new Map();
+  readSections(file, yaml, ["channels", "rules"], sections);
+  return sections;
+}
+
+const RULE = { name: "Down", severity: "critical", expr: "up == 0", for: "5m", enabled: true, labels: {}, annotations: {} };
+const exists = (thing: object): Existing => ({ id: "id-1", name: "Down", thing: { ...RULE, ...thing } });
+function plan(yaml: string, existing: readonly Existing[] = [], prune = false): Change[] {
+  return planOf(ruleKind, read(yaml).get("rules") ?? [], existing, { prune });
+}
+const LEAST = "rules: [{name: Down, severity: critical, expr: up == 0, for: 5m}]";
+
+describe("a file", () => {
+  test("may have several documents and empty sections, and be one of several", () => {
+    const sections = read(`${LEAST}\n---\nchannels:\n---\n# nothing\n`);
+    readSections("b.yaml", LEAST, ["rules"], sections);
+    expect([...sections].map(([name, entries]) => [name, entries.map(({ where }) => where)])).toEqual([
+      ["rules", ["a.yaml: rules[0]", "b.yaml: rules[0]"]],
+      ["channels", []],
+    ]);
+  });
+
+  test.each([
+    ["what is no YAML", "rules: [", /^a\.yaml: .* at line 1/],
+    ["a key that comes twice", "rules: []\nrules: []", /^a\.yaml: Map keys must be unique at line 2/],
+    ["a tag that is not known", "rules: !shell [x]", /^a\.yaml: Unresolved tag/],
+    ["a section that is not known", "rulez: []", "a.yaml: there is no section rulez: there are channels, rules"],
+    ["a section that is no list", "rules: {name: x}", "a.yaml: rules: must be a list"],
+    ["a file without sections", "- name: x", "a.yaml: must have sections such as `rules:`"],
+    ["an entry that has no fields", "rules: [x]", "a.yaml: rules[0]: must be a mapping of fields"],
+  ])("is refused: %s", (_, yaml, message) => {
+    expect(() => read(yaml)).toThrow(message);
+  });
+
+  test("cannot grow by its aliases", () => {
+    const lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"];
+    for (let level = 1; level < 9; level++)
+      lines.push(
+        `a${level}: &a${level} [${Array(10)
+          .fill(`*a${level - 1}`)
+          .join(", ")}]`,
+      );
+    expect(() => read(lines.join("\n"))).toThrow(/^a\.yaml: Excessive alias count/);
+  });
+
+  test("that is not there, or is a folder, is told by its name", async () => {
+    await expect(textOf(join(folder, "nope.yaml"), process.stdin)).rejects.toThrow(/nope\.yaml: cannot be read: ENOENT$/);
+    await expect(textOf(folder, process.stdin)).rejects.toThrow(/cannot be read: EISDIR$/);
+  });
+});
+
+describe("an entry is refused", () => {
+  test.each([
+    ["a field that is missing", "rules: [{name: a, severity: info}]", "a.yaml: rules[0].expr: is missing"],
+    ["a field that is not known", `${LEAST.slice(0, -2)}, labls: {}}]`, "a.yaml: rules[0].labls: there is no such field"],
+    ["a number for text", "rules: [{name: 5, severity: info, expr: up == 0}]", "a.yaml: rules[0].name: must be text: put it in quotes"],
+    ["another severity", "rules: [{name: a, severity: loud, expr: up == 0}]", "rules[0].severity: must be one of critical, warning, info"],
+    ["text for a flag", `${LEAST.slice(0, -2)}, enabled: "no"}]`, "rules[0].enabled: must be true or false"],
+    ["a number as a label", `${LEAST.slice(0, -2)}, labels: {a: 1}}]`, "rules[0].labels: must be a mapping of names to text"],
+    ["a rule that comes twice", `${LEAST}\n---\n${LEAST}`, "a.yaml: rules[0]: there is a rule Down before it"],
+  ])("%s", (_, yaml, message) => {
+    expect(() => plan(yaml)).toThrow(message);
+  });
+});
+
+describe("what is to be done", () => {
+  test("a rule that is not there is created, with what is left out as it is by default", () => {
+    expect(plan(LEAST)).toEqual([{ kind: ruleKind, name: "Down", action: "create", thing: RULE }]);
+  });
+
+  test("one that is the same is left alone, also when its duration is said otherwise", () => {
+    expect(plan(LEAST, [exists({ for: "300s" })])).toEqual([{ kind: ruleKind, name: "Down", action: "none" }]);
+    expect(plan(LEAST.replace("5m", "five"), [exists({ for: "6 m" })])).toMatchObject([{ action: "change", fields: [{ to: "five" }] }]);
+  });
+
+  test("one that differs is changed, and tells in what", () => {
+    expect(plan(LEAST, [exists({ expr: "up == 1", labels: { a: "b" } })])).toMatchObject([
+      {
+        action: "change",
+        id: "id-1",
+        thing: RULE,
+        fields: [
+          { field: "expr", from: "up == 1", to: "up == 0" },
+          { field: "labels", from: { a: "b" }, to: {} },
+        ],
+      },
+    ]);
+  });
+
+  test("one that is in no file is removed only where that is asked for", () => {
+    const other = { ...exists({}), name: "Other", id: "id-2" };
+    expect(plan(LEAST, [exists({}), other]).map(({ action }) => action)).toEqual(["none"]);
+    expect(plan("rules: []", [exists({}), other], true)).toMatchObject([
+      { action: "remove", id: "id-1" },
+      { action: "remove", id: "id-2" },
+    ]);
+  });
+
+  test("what is exported is what is read", () => {
+    const thing = { ...RULE, expr: "a == 0\n  or b > 1", labels: { yes: "no" }, annotations: { text: '{{ $value }}: "x"\n#1\n' } };
+    expect(plan(yamlOf({ rules: [thing] }), [exists(thing)])).toMatchObject([{ action: "none" }]);
+    expect(plan(yamlOf({ rules: [thing] }))).toMatchObject([{ action: "create", thing }]);
+  });
+});

@@ -1,0 +1,151 @@
+// `atherops apply` and `atherops export`: all of an organisation's alerting, from files and back. Invariant: all files are read and all that
+// can be tried is tried before anything is changed; what one run did not reach, the next one does.
+import type { Command } from "commander";
+import { readSections, type Sections, textOf, yamlOf } from "./alerting-file.ts";
+import { type Change, type Existing, type Kind, planOf, type Thing } from "./alerting-plan.ts";
+import type { Client } from "./client.ts";
+import { PassingProblem, Problem } from "./cli-error.ts";
+import type { Console } from "./output.ts";
+import { ruleKind } from "./rule-kind.ts";
+import { cell, visible } from "./table.ts";
+
+/** In the order in which they need each other. */
+const KINDS: readonly Kind[] = [ruleKind];
+
+const HELP = `
+A file has a list for each kind of thing. What is in no file stays as it is, unless --prune is given; a second run changes nothing.
+
+  rules:
+    - name: HostMemoryLow
+      severity: critical                # critical, warning or info
+      expr: system_memory_available_bytes < 5e8
+      for: 5m                           # how long it must hold; default 0s
+      labels: {team: shop}              # default none
+      annotations:
+        summary: "{{ $labels.instance }} has {{ $value | humanize }} left"
+
+Examples:
+  atherops export > alerting.yaml                  what there is now
+  atherops apply -f alerting.yaml --dry-run        what would change
+  atherops apply -f rules.yaml -f - < more.yaml    several files, or standard input
+  atherops apply -f alerting.yaml --prune          also remove what is in no file, of the kinds that the files have`;
+
+interface ApplyOptions {
+  file: string[];
+  dryRun?: boolean;
+  prune?: boolean;
+}
+
+export function addApplyCommands(program: Command, console: Console): void {
+  const sections = KINDS.map(({ section }) => section);
+  program
+    .command("apply")
+    .description(`make your organisation's ${sections.join(", ")} what files say, and print what changes`)
+    .requiredOption("-f, --file <file>", "YAML, - is standard input; repeatable", (file: string, all: string[]) => [...all, file], [])
+    .option("--dry-run", "print what would change, and change nothing")
+    .option("--prune", "also remove what is in no file, of the kinds that the files have")
+    .addHelpText("after", HELP)
+    .action(async (options: ApplyOptions) => await apply(console, options));
+  program
+    .command("export")
+    .description("your organisation's alerting as YAML, as apply reads it")
+    .argument("[sections...]", `of ${sections.join(", ")}; default all`)
+    .addHelpText("after", "\nExamples:\n  atherops export > alerting.yaml\n  atherops export rules | less")
+    .action(async (wanted: string[]) => await exportAll(console, wanted));
+}
+
+async function apply(console: Console, { file: files, dryRun = false, prune = false }: ApplyOptions): Promise<void> {
+  const sections: Sections = new Map();
+  const known = KINDS.map(({ section }) => section);
+  for (const file of files) readSections(file, await textOf(file, console.world.stdin), known, sections);
+  if (sections.size === 0)
+    throw new Problem(`nothing to apply: a file has sections such as \`${known[0]}:\`; \`atherops apply --help\` shows one`);
+  const client = console.client();
+  const changes: Change[] = [];
+  for (const kind of KINDS) {
+    const wanted = sections.get(kind.section);
+    if (wanted) changes.push(...planOf(kind, wanted, await kind.list(client), { prune }));
+  }
+  await tryAll(client, changes);
+  // What others refer to is made first, and removed last.
+  const ordered = [
+    ...changes.filter(({ action }) => action !== "remove"),
+    ...changes.filter(({ action }) => action === "remove").toReversed(),
+  ];
+  if (!dryRun) for (const change of ordered) await execute(client, change, () => tell(console, change, false));
+  else for (const change of ordered) tell(console, change, true);
+  sum(console, changes, dryRun);
+}
+
+/** Throws one Problem with all that the backend would refuse. */
+async function tryAll(client: Client, changes: readonly Change[]): Promise<void> {
+  const refused: string[] = [];
+  for (const change of changes) {
+    if (change.action !== "create" && change.action !== "change") continue;
+    const why = await whyRefused(client, change.kind, change.thing);
+    if (why !== undefined) refused.push(`${change.kind.noun} ${visible(change.name)}: ${why}`);
+  }
+  if (refused.length > 0) throw new Problem(`nothing was changed, because the backend would refuse:\n  ${refused.join("\n  ")}`);
+}
+
+async function whyRefused(client: Client, kind: Kind, thing: Thing): Promise<string | undefined> {
+  try {
+    return await kind.try?.(client, thing);
+  } catch (error) {
+    if (!(error instanceof Problem) || error instanceof PassingProblem) throw error;
+    return error.message;
+  }
+}
+
+async function execute(client: Client, change: Change, done: () => void): Promise<void> {
+  const { kind, action, name } = change;
+  try {
+    if (action === "create") await kind.create(client, change.thing);
+    else if (action === "change") await kind.replace(client, change.id, change.thing);
+    else if (action === "remove") await kind.remove(client, change.id);
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    throw new Problem(`${kind.noun} ${visible(name)}: ${error.message}; what is told above was done, and apply may be run again`);
+  }
+  done();
+}
+
+const DONE = { create: "created", change: "changed", remove: "removed", none: "unchanged" } as const;
+const WOULD = { create: "would be created", change: "would change", remove: "would be removed", none: "unchanged" } as const;
+
+function tell(console: Console, change: Change, dryRun: boolean): void {
+  const { kind, name, action } = change;
+  const fields = action === "change" ? change.fields : [];
+  if (console.json) return console.lines([{ kind: kind.noun, name, action, ...(action === "change" && { fields }) }]);
+  const lines = [
+    `${kind.noun} ${visible(name)} ${(dryRun ? WOULD : DONE)[action]}`,
+    ...fields.map(({ field, from, to }) => `  ${visible(field)}: ${cell(from)} -> ${cell(to)}`),
+  ];
+  console.world.stdout.write(`${lines.join("\n")}\n`);
+}
+
+function sum(console: Console, changes: readonly Change[], dryRun: boolean): void {
+  const count = (wanted: Change["action"]) => changes.filter(({ action }) => action === wanted).length;
+  const counts = `${count("create")} to create, ${count("change")} to change, ${count("remove")} to remove, ${count("none")} unchanged`;
+  console.note(
+    dryRun
+      ? `${counts}; nothing was changed (--dry-run)`
+      : counts.replaceAll(" to create", " created").replaceAll(" to change", " changed").replaceAll(" to remove", " removed"),
+  );
+}
+
+async function exportAll(console: Console, wanted: readonly string[]): Promise<void> {
+  for (const section of wanted)
+    if (!KINDS.some((kind) => kind.section === section))
+      throw new Problem(`there is no section ${section}: there are ${KINDS.map((kind) => kind.section).join(", ")}`);
+  const client = console.client();
+  const sections: Record<string, Thing[]> = {};
+  for (const kind of KINDS)
+    if (wanted.length === 0 || wanted.includes(kind.section)) sections[kind.section] = (await kind.list(client)).map(exported);
+  if (console.json) console.lines([sections]);
+  else console.world.stdout.write(yamlOf(sections));
+}
+
+function exported({ thing }: Existing): Thing {
+  return thing;
+}

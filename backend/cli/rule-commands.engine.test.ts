@@ -1,0 +1,162 @@
+// `atherops rules`, `apply` and `export` as administrators run them, against the real routes and tables over HTTP.
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { accountsApp, makeOrg, type AccountsApp, type Org } from "../../test/fixtures/accounts-app.ts";
+import { relationalEngines, type OpenedEngine } from "../../test/fixtures/postgres.ts";
+import { registerRuleRoutes } from "../alerting/routes.ts";
+import { RuleCheck } from "../alerting/rule-check.ts";
+import { type AlertingTables, RuleTable } from "../alerting/table.ts";
+import { VmalertClient } from "../engines/vmalert/client.ts";
+import { type Ran, runClient } from "./run-client.fixture.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "atherops-rules-"));
+let opened: OpenedEngine | undefined;
+let backend: AccountsApp;
+let org: Org;
+let url: string;
+/** Nobody listens there: an evaluator that is away. */
+const evaluator = new VmalertClient("http://127.0.0.1:1");
+let changes = 0;
+
+beforeAll(async () => {
+  opened = await relationalEngines[0]?.open();
+  if (!opened) throw new Error("no engine");
+  const { database } = opened;
+  const metrics = { query: async () => ({ status: 200, body: Buffer.from("{}"), contentType: "application/json", pieces: [] }) };
+  backend = await accountsApp(database, {
+    clock: { ms: Date.now() },
+    routes: (app, guards) =>
+      void app.register(
+        async (scope) => {
+          const rules = new RuleTable(database.tables<AlertingTables>());
+          const check = new RuleCheck({ metrics, dryRun: undefined });
+          registerRuleRoutes(scope, { rules, check, evaluator, metrics, guards, changed: () => void changes++, intervalMs: 1000 });
+        },
+        { prefix: "/alerting" },
+      ),
+  });
+  await backend.app.listen({ host: "127.0.0.1", port: 0 });
+  url = `http://127.0.0.1:${(backend.app.server.address() as AddressInfo).port}`;
+  org = await makeOrg(backend, "shop");
+  expect((await atherops(`login --email ${org.email}`, org.password)).code).toBe(0);
+});
+beforeEach(() => void (changes = 0));
+afterAll(async () => {
+  await evaluator[Symbol.asyncDispose]();
+  await backend?.[Symbol.asyncDispose]();
+  await opened?.end();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function atherops(args: string | readonly string[], input = ""): Promise<Ran> {
+  return await runClient(args, { url, sessionFile: join(folder, "session.json"), input });
+}
+
+function fileOf(yaml: string): string {
+  const file = join(folder, "alerting.yaml");
+  writeFileSync(file, yaml);
+  return file;
+}
+
+test("a rule is created, shown, changed in what is given, disabled and removed, by its name", async () => {
+  const annotation = "summary={{ $value }} left";
+  const made = await atherops(["rules", "create", "Low", "--expr", "free < 5", "--label", "team=shop", "--annotation", annotation]);
+  expect([made.code, made.err]).toEqual([0, "rule Low created\n"]);
+  expect(made.out).toMatch(/^[0-9a-f-]{36}\n$/);
+  expect((await atherops("rules update Low --for 10m --label a=b --label team=")).err).toBe("rule Low changed\n");
+  expect(await atherops("rules")).toMatchObject({ code: 0, err: expect.stringMatching(/^the state of the rules is not known: /) });
+  expect((await atherops(`rules disable ${made.out.trim()}`)).err).toBe("rule Low disabled\n");
+  expect((await atherops("rules show Low")).out).toBe(`rules:
+  - name: Low
+    severity: warning
+    expr: free < 5
+    for: 10m
+    enabled: false
+    labels:
+      a: b
+    annotations:
+      summary: "{{ $value }} left"
+`);
+  const { out } = await atherops("rules");
+  expect(out).toMatch(/^NAME +SEVERITY +STATE +FOR +EXPR +ID\nLow +warning +disabled +10m +free < 5 +[0-9a-f-]{36}\n$/);
+  expect((await atherops("rules remove Low")).err).toBe("rule Low removed\n");
+  expect((await atherops("rules remove Low")).err).toContain("there is no rule Low in your organisation: `atherops rules` lists them");
+});
+
+test("an expression is judged before there is a rule", async () => {
+  expect(await atherops(["rules", "check", "up == 0"])).toMatchObject({ code: 0, out: "1\n" });
+  expect(await atherops("rules check up")).toMatchObject({ code: 1, out: "", err: expect.stringMatching(/^atherops: expr: /) });
+});
+
+test("apply does what files say, once, and tells it; a dry run only tells it", async () => {
+  const file = fileOf(`
+rules:
+  - {name: First, severity: critical, expr: up == 0, for: 5m}
+  - {name: Second, severity: info, expr: up == 1}
+`);
+  const dry = await atherops(`apply -f ${file} --dry-run`);
+  expect(dry.out).toBe("rule First would be created\nrule Second would be created\n");
+  expect(dry.err).toBe("2 to create, 0 to change, 0 to remove, 0 unchanged; nothing was changed (--dry-run)\n");
+  expect([(await atherops("rules --json")).out, changes]).toEqual(["[]\n", 0]);
+  expect((await atherops(`apply -f ${file}`)).out).toBe("rule First created\nrule Second created\n");
+  const again = await atherops(`apply -f ${file}`);
+  expect([again.out, again.err, changes]).toEqual([
+    "rule First unchanged\nrule Second unchanged\n",
+    "0 created, 0 changed, 0 removed, 2 unchanged\n",
+    2,
+  ]);
+  const changed = "rules: [{name: First, severity: warning, expr: up == 0, for: 300s}]";
+  expect((await atherops("apply -f -", changed)).out).toBe("rule First changed\n  severity: critical -> warning\n");
+  expect(
+    (await atherops("apply -f - --prune --json", changed)).out
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as unknown),
+  ).toEqual([
+    { kind: "rule", name: "First", action: "none" },
+    { kind: "rule", name: "Second", action: "remove" },
+  ]);
+});
+
+test("what is exported can be applied, here and elsewhere", async () => {
+  await atherops("apply -f - --prune", "rules: [{name: Kept, severity: info, expr: up == 0, annotations: {text: '{{ $value }}'}}]");
+  const { out } = await atherops("export");
+  const file = fileOf(out);
+  expect((await atherops(`apply -f ${file} --prune`)).out).toBe("rule Kept unchanged\n");
+  const other = await makeOrg(backend, "elsewhere");
+  await atherops(`login --email ${other.email}`, other.password);
+  expect((await atherops("rules --json")).out).toBe("[]\n");
+  expect((await atherops(`apply -f ${file}`)).out).toBe("rule Kept created\n");
+  expect((await atherops("export rules")).out).toBe(out);
+  await atherops(`login --email ${org.email}`, org.password);
+  expect((await atherops("export nothing")).err).toMatch(/^atherops: there is no section nothing: there are .*rules/);
+});
+
+test("where one of many would be refused, nothing is changed and all of them are told", async () => {
+  await atherops("apply -f - --prune", "rules: []");
+  const yaml = `rules:
+  - {name: Good, severity: info, expr: up == 0}
+  - {name: Bad, severity: info, expr: up}
+  - {name: "Worse\\u001b[2J", severity: info, expr: up == 0}`;
+  const refused = await atherops("apply -f -", yaml);
+  expect(refused).toMatchObject({ code: 1, out: "" });
+  const [first, ...lines] = refused.err.trim().split("\n");
+  expect(first).toBe("atherops: nothing was changed, because the backend would refuse:");
+  expect(lines).toEqual([
+    expect.stringMatching(/^ {2}rule Bad: expr: /),
+    expect.stringMatching(/^ {2}rule Worse\\u001b\[2J: name: must not hold control characters/),
+  ]);
+  expect((await atherops("rules --json")).out).toBe("[]\n");
+});
+
+test("a viewer may see what would change, and change nothing", async () => {
+  await atherops("users add viewer@shop.example", "a password of a viewer\n");
+  await atherops("login --email viewer@shop.example", "a password of a viewer");
+  const yaml = "rules: [{name: Mine, severity: info, expr: up == 0}]";
+  expect((await atherops("apply -f - --dry-run", yaml)).out).toBe("rule Mine would be created\n");
+  const refused = await atherops("apply -f -", yaml);
+  expect([refused.code, refused.out, refused.err]).toEqual([1, "", expect.stringMatching(/^atherops: rule Mine: .*403 forbidden/)]);
+});

@@ -1,0 +1,175 @@
+// `atherops rules`: alert rules, one at a time. Invariant: a rule is found by its name or its id; an update changes what is given and
+// nothing else.
+import { Option, type Command } from "commander";
+import { yamlOf } from "./alerting-file.ts";
+import type { Existing, Thing } from "./alerting-plan.ts";
+import { Problem } from "./cli-error.ts";
+import type { Console } from "./output.ts";
+import { rowLimit, sinceStart } from "./query-range.ts";
+import { existingRules, rulePath, RULES, SEVERITIES, tried } from "./rule-kind.ts";
+import type { Row } from "./table.ts";
+
+interface RuleOptions {
+  name?: string;
+  expr?: string;
+  severity?: string;
+  for?: string;
+  label?: string[];
+  annotation?: string[];
+  disabled?: boolean;
+}
+
+const CREATE_EXAMPLES = `
+The expression is PromQL with a comparison: the rule fires for each series for which it holds. Examples:
+  atherops rules check 'system_memory_available_bytes < 5e8'
+  atherops rules create HostMemoryLow --severity critical --for 5m --expr 'system_memory_available_bytes < 5e8' \\
+    --label team=shop --annotation summary='{{ $labels.instance }} has {{ $value | humanize }} bytes left'
+
+\`atherops apply --help\` shows how to keep rules in a file.`;
+
+export function addRuleCommands(program: Command, console: Console): void {
+  const rules = program.command("rules").description("alert rules: conditions on metrics, evaluated all the time");
+  rules
+    .command("list", { isDefault: true })
+    .description("all rules, with their state now")
+    .action(async () => await list(console));
+  rules
+    .command("show <rule>")
+    .description("a rule (by name or id) as YAML, as `atherops apply` reads it")
+    .action(async (rule: string) => {
+      const { thing } = await found(console, rule);
+      if (console.json) console.lines([thing]);
+      else console.world.stdout.write(yamlOf({ rules: [thing] }));
+    });
+  rules
+    .command("check <expression>")
+    .description("whether a rule may have this expression, and for how many series it holds now")
+    .action(async (expr: string) => {
+      const verdict = await tried(console.client(), { expr });
+      if (!verdict.valid) throw new Problem(verdict.message ?? "the backend would refuse it");
+      const { matching_series: count = 0 } = verdict;
+      console.result(String(count), `it may, and holds now for so many series:`, verdict);
+    });
+  addChanges(rules, console);
+  addLooks(rules, console);
+}
+
+function addChanges(rules: Command, console: Console): void {
+  withRuleOptions(rules.command("create <name>").description("create a rule"))
+    .option("--disabled", "do not evaluate it yet")
+    .addHelpText("after", CREATE_EXAMPLES)
+    .action(async (name: string, options: RuleOptions) => {
+      if (options.expr === undefined) throw new Problem("--expr: is missing: a condition such as 'up == 0'");
+      const body = changed({ name, severity: "warning", for: "0s", enabled: !options.disabled, labels: {}, annotations: {} }, options);
+      const made = await console.client().call<Row>("POST", RULES, { body });
+      console.result(String(made["id"]), `rule ${name} created`, made);
+    });
+  withRuleOptions(rules.command("update <rule>").description("change what is given of a rule (by name or id), and nothing else"))
+    .option("--name <name>", "another name")
+    .addHelpText(
+      "after",
+      "\nExamples:\n  atherops rules update HostMemoryLow --for 10m\n  atherops rules update HostMemoryLow --label team=",
+    )
+    .action(async (rule: string, options: RuleOptions) => {
+      const { id, name, thing } = await found(console, rule);
+      await console.client().call("PUT", rulePath(id), { body: changed(thing, options) });
+      console.note(`rule ${name} changed`);
+    });
+  for (const [verb, enabled, what] of [
+    ["enable", true, "evaluate a rule (by name or id)"],
+    ["disable", false, "keep a rule (by name or id), and do not evaluate it"],
+  ] as const)
+    rules
+      .command(`${verb} <rule>`)
+      .description(what)
+      .action(async (rule: string) => {
+        const { id, name, thing } = await found(console, rule);
+        await console.client().call("PUT", rulePath(id), { body: { ...thing, enabled } });
+        console.note(`rule ${name} ${verb}d`);
+      });
+  rules
+    .command("remove <rule>")
+    .description("remove a rule (by name or id); its alerts resolve")
+    .action(async (rule: string) => {
+      const { id, name } = await found(console, rule);
+      await console.client().call("DELETE", rulePath(id));
+      console.note(`rule ${name} removed`);
+    });
+}
+
+function addLooks(rules: Command, console: Console): void {
+  rules
+    .command("status <rule>")
+    .description("the live state of a rule (by name or id)")
+    .action(async (rule: string) => {
+      const { id } = await found(console, rule);
+      console.print([await console.client().call<Row>("GET", `${rulePath(id)}/status`)], ["state", "active_alerts", "last_eval", "error"]);
+    });
+  rules
+    .command("history <rule>")
+    .description("when a rule (by name or id) was pending or firing, newest first")
+    .option("--since <duration>", "how far back, such as 15m, 24h, 7d", "24h")
+    .addOption(new Option("--limit <rows>", "so many at most, 500 are the most").default("100", "100"))
+    .action(async (rule: string, { since, limit }: { since: string; limit: string }) => {
+      const query = { start: sinceStart(since), limit: String(rowLimit(limit)) };
+      const { id } = await found(console, rule);
+      console.print(await console.client().call("GET", `${rulePath(id)}/history`, { query }), ["state", "start", "end", "labels"]);
+    });
+}
+
+function withRuleOptions(command: Command): Command {
+  return command
+    .option("--expr <expression>", "PromQL with a comparison, such as 'up == 0'")
+    .addOption(new Option("--severity <severity>", "default of a new rule: warning").choices(SEVERITIES))
+    .option("--for <duration>", "how long the expression must hold, such as 5m; default of a new rule: 0s")
+    .option("--label <key=value>", "added to every alert; without a value: taken away; repeatable", several)
+    .option("--annotation <key=value>", "text for people, such as summary=…; repeatable", several);
+}
+
+function several(value: string, all: string[] = []): string[] {
+  return [...all, value];
+}
+
+function changed(thing: Thing, { name, expr, severity, for: hold, label = [], annotation = [] }: RuleOptions): Thing {
+  const given = { name, expr, severity, for: hold };
+  return {
+    ...thing,
+    ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)),
+    labels: pairs("--label", thing["labels"], label),
+    annotations: pairs("--annotation", thing["annotations"], annotation),
+  };
+}
+
+function pairs(option: string, former: unknown, given: readonly string[]): object {
+  const all = new Map(Object.entries(former as Record<string, string>));
+  for (const pair of given) {
+    const at = pair.indexOf("=");
+    if (at < 1) throw new Problem(`${option} ${pair}: write it as key=value`);
+    if (at === pair.length - 1) all.delete(pair.slice(0, at));
+    else all.set(pair.slice(0, at), pair.slice(at + 1));
+  }
+  return Object.fromEntries(all);
+}
+
+async function found(console: Console, rule: string): Promise<Existing> {
+  const all = await existingRules(console.client());
+  const match = all.find(({ name }) => name === rule) ?? all.find(({ id }) => id === rule);
+  if (!match) throw new Problem(`there is no rule ${rule} in your organisation: \`atherops rules\` lists them`);
+  return match;
+}
+
+/** As the evaluator knows them; none, where it cannot be asked, because the list itself can be read then. */
+async function list(console: Console): Promise<void> {
+  const client = console.client();
+  const rows = await client.call<Row[]>("GET", RULES);
+  const live = await client
+    .call<{ data: { groups: { rules: Row[] }[] } }>("GET", "/alerting/prometheus/api/v1/rules", { query: { exclude_alerts: "true" } })
+    .catch((error: unknown) => {
+      if (!(error instanceof Problem)) throw error;
+      console.note(`the state of the rules is not known: ${error.message}`);
+      return { data: { groups: [] } };
+    });
+  const states = new Map(live.data.groups.flatMap((group) => group.rules).map((rule) => [rule["name"], rule["state"]]));
+  const shown = rows.map((row) => ({ ...row, state: row["enabled"] === false ? "disabled" : states.get(row["name"]) }));
+  console.print(shown, ["name", "severity", "state", "for", "expr", "id"]);
+}
