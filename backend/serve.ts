@@ -2,6 +2,7 @@
 // is finished and flushed, engines close. Only this file and stores.ts wire.
 import { once } from "node:events";
 import type { FastifyInstance } from "fastify";
+import { isLoopback } from "../agent/common/host-name.ts";
 import { registerAccountRoutes } from "./accounts/routes.ts";
 import { createUserGuards } from "./accounts/guards.ts";
 import { BrowserSessions } from "./accounts/browser-session.ts";
@@ -44,6 +45,7 @@ import { readConsole, registerConsole } from "./http/console.ts";
 import { listenMore, sharing } from "./http/listeners.ts";
 import { loggable, type ListenAddress } from "./settings.ts";
 import { registerSsoRoutes } from "./sso/routes.ts";
+import { type LocalStart, openStartChannel } from "./start-channel.ts";
 import { cannotListen } from "./startup-error.ts";
 import { openStores, type Opening, type Stores } from "./stores.ts";
 import { UsageCounter } from "./usage/counter.ts";
@@ -61,6 +63,8 @@ interface Running extends Opening, Stores {
   readonly trail: AuditTrail;
   readonly readTokens: ReadTokens;
   readonly guards: Guards;
+  /** Of a backend that `npm start` started. */
+  readonly localStart: LocalStart | undefined;
 }
 
 /** Runs until SIGTERM or SIGINT, and ends in order. Throws SettingsError or StartError for what is the operator's to mend. */
@@ -105,7 +109,8 @@ async function open(given: Omit<Opening, "masterKeys" | "ownMetrics">): Promise<
   const browserSessions = new BrowserSessions({ ...signing, db, sessions });
   const keyCache = new KeyCache(stores.database.tables(), masterKeys);
   const guards = { signed: createSignedGuard({ keys: keyCache }), ...createUserGuards({ sessions, browserSessions, readTokens }) };
-  return { ...opening, ...stores, keyCache, sessions, browserSessions, signing, trail, readTokens, guards };
+  const localStart = openStartChannel({ isLocal: isLoopback(settings.api.host) });
+  return { ...opening, ...stores, keyCache, sessions, browserSessions, signing, trail, readTokens, guards, localStart };
 }
 
 /** Of the engines of this DATA_DIR; none where all are outside. */
@@ -177,7 +182,8 @@ async function openApi(
       bearerFor: async ({ user }) => user && (await running.sessions.issueFor(user.userId)),
     });
   const page = settings.isConsoleServed ? readConsole() : undefined;
-  if (page) registerConsole(app, page, { hasSingleSignOn: settings.oidc !== undefined });
+  const start = running.localStart && { onRequest: guards.user("viewer"), waitsFor: running.localStart.waitsFor };
+  if (page) registerConsole(app, page, { hasSingleSignOn: settings.oidc !== undefined, start });
   else if (settings.isConsoleServed) log.warn("the console is not there: node hack/console.mjs builds it, CONSOLE=false goes without");
   await listen(running, app, settings.api, "API");
 }
@@ -186,7 +192,8 @@ function registerAccounts(app: FastifyInstance, running: Running): void {
   const { settings, secrets, database, sessions, browserSessions, readTokens, signing, guards } = running;
   const { isPasswordLogin, oidc, noProxy } = settings;
   const { oidcClientSecret: clientSecret, httpsProxy, httpProxy } = secrets;
-  registerAccountRoutes(app, { db: database.tables(), sessions, browserSessions, readTokens, guards, isPasswordLogin });
+  const oneTimeLogin = running.localStart?.oneTimeLogin;
+  registerAccountRoutes(app, { db: database.tables(), sessions, browserSessions, readTokens, guards, isPasswordLogin, oneTimeLogin });
   const provider = { clientSecret, httpsProxy, httpProxy, noProxy };
   registerSsoRoutes(app, { db: database.tables(), sessions, browserSessions, signing, oidc, provider });
 }

@@ -13,7 +13,7 @@ import { join } from "node:path";
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import type { Release } from "./tools/release.ts";
-import { obtain, type Tool } from "./tools/obtain.ts";
+import { find, obtain, type Tool } from "./tools/obtain.ts";
 import { progressOn } from "./tools/progress.ts";
 import { ToolError, type Progress } from "./tools/tool-error.ts";
 
@@ -128,9 +128,22 @@ export function cacheFolder(): string {
 
 /** The absolute path of one program, brought when it is missing (then with progress on stderr). Throws ToolError. */
 export async function toolPath(name: string, progress: Progress = progressOn(process.stderr)): Promise<string> {
+  return obtain(toolNamed(name), { ...places(), progress });
+}
+
+/** The same; undefined where it must be brought first. */
+export async function findTool(name: string): Promise<string | undefined> {
+  return find(toolNamed(name), places());
+}
+
+function toolNamed(name: string): Tool {
   const tool = CATALOGUE.find((one) => one.name === name);
   if (tool === undefined) throw new ToolError(`no program ${name}: known are ${CATALOGUE.map((one) => one.name).join(", ")}`);
-  return obtain(tool, { cache: cacheFolder(), path: process.env["PATH"] ?? "", progress });
+  return tool;
+}
+
+function places() {
+  return { cache: cacheFolder(), path: process.env["PATH"] ?? "" };
 }
 
 /** Paths by name, one program after the other (a build uses all cores), with a line for each. Throws ToolError at the first failure. */

@@ -1,30 +1,27 @@
 // `npm start`: the whole product on this machine, with this machine's own telemetry. Starts the backend with embedded engines, makes
 // an install token when the agent is not enrolled yet, starts the host agent, and prints how to look at what arrives. Ctrl-C stops
 // the agent first (its collector flushes into a living backend), then the backend. A second start continues with the same data.
+// Where the agent's collector is not there yet, backend and console are up while it is brought, and the agent follows by itself.
 //
 //   npm start                     everything under ./data
 //   npm start -- --data DIR       everything under DIR
 //   npm start -- --help
 //
 // Settings of agent and backend (agent/settings.ts, backend/settings.ts) can be set in the environment, ports included.
-import { spawn, type ChildProcess } from "node:child_process";
-import { once } from "node:events";
-import { appendFileSync, existsSync, openSync, readFileSync } from "node:fs";
-import { createServer } from "node:net";
-import { dirname, join, resolve } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
+import { appendFileSync, existsSync, readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { makeFolder } from "../agent/common/make-folder.ts";
-import { toolPath } from "./fetch-tools.ts";
+import { findTool, toolPath } from "./fetch-tools.ts";
+import { checkPorts, listenOf } from "./start/listeners.ts";
+import { Program } from "./start/program.ts";
+import { StartError } from "./start/start-error.ts";
+import { adminEmail, apiUrl, howToLook, isPrivate, type Look, meanwhile } from "./start/words.ts";
+import { progressOn } from "./tools/progress.ts";
+import type { Progress } from "./tools/tool-error.ts";
 
-const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
-const READY_WITHIN_MS = 90_000;
-const STOP_WITHIN_MS = 60_000;
-
-/** What can go wrong and is the user's to mend: printed without a stack. */
-class StartError extends Error {}
-
+const COLLECTOR = "otelcol-contrib";
 const stop = new AbortController();
 
 async function main(): Promise<void> {
@@ -33,34 +30,26 @@ async function main(): Promise<void> {
   const place = places(resolve(values.data));
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => stop.abort(signal));
   await checkPorts();
-  const tools = {
-    VICTORIA_METRICS_PATH: await toolPath("victoria-metrics"),
-    VMALERT_PATH: await toolPath("vmalert"),
-    OTELCOL_PATH: await toolPath("otelcol-contrib"),
-  };
+  const engines = { VICTORIA_METRICS_PATH: await toolPath("victoria-metrics"), VMALERT_PATH: await toolPath("vmalert") };
   await using running = new AsyncDisposableStack();
-  const backend = running.use(new Program("backend", ["backend/main.ts", "serve"], backendEnvironment(place, tools), place.backendLog));
-  await backend.ready(`http://${listenOf("HEALTH_LISTEN", "127.0.0.1:9090")}/readyz`);
-  const password = readFileSync(place.passwordFile, "utf8").trim();
-  const installToken = existsSync(place.credentialsFile) ? undefined : await makeInstallToken(password);
-  const agentEnv = agentEnvironment(place, tools, installToken);
-  const agent = running.use(new Program("agent", ["agent/bin/atherops-otel-agent.ts", "run"], agentEnv, place.agentLog));
-  await agent.ready(`http://${AGENT_HEALTH}/readyz`);
-  if (!existsSync(place.tryLog)) appendFileSync(place.tryLog, "");
-  console.log(howToLook(place));
-  await Promise.race([backend.exited(), agent.exited(), stopped()]);
+  const backend = running.use(startBackend(place, engines));
+  await backend.ready(`http://${listenOf("HEALTH_LISTEN")}/readyz`);
+  const collector = await collectorPath(backend, place);
+  if (collector !== undefined) {
+    const agent = running.use(startAgent(place, collector, await installToken(place)));
+    await agent.ready(`http://${listenOf("AGENT_HEALTH_LISTEN")}/readyz`);
+    backend.tell({ waitsFor: null });
+    if (!existsSync(place.tryLog)) appendFileSync(place.tryLog, "");
+    console.log(howToLook(await lookAt(backend, place)));
+    await Promise.race([backend.exited(), agent.exited(), stopped()]);
+  }
   console.log("\nstopping: agent first, then backend …");
 }
 
-const AGENT_HEALTH = listenOf("AGENT_HEALTH_LISTEN", "127.0.0.1:9598");
-
-interface Places {
-  data: string;
-  passwordFile: string;
-  credentialsFile: string;
-  tryLog: string;
-  backendLog: string;
-  agentLog: string;
+interface Places extends Omit<Look, "loginCode"> {
+  readonly credentialsFile: string;
+  readonly backendLog: string;
+  readonly agentLog: string;
 }
 
 function places(data: string): Places {
@@ -79,69 +68,56 @@ function places(data: string): Places {
   };
 }
 
-function listenOf(variable: string, fallback: string): string {
-  return process.env[variable] ?? fallback;
+function startBackend(place: Places, engines: Record<string, string>): Program {
+  const env = { UV_THREADPOOL_SIZE: "16", ...process.env, ...engines, DATA_DIR: join(place.data, "backend") };
+  const args = ["backend/main.ts", "serve"];
+  return new Program({ name: "backend", args, env, log: place.backendLog, stopping: stop.signal, hasChannel: true });
 }
 
-function apiUrl(): string {
-  return `http://${listenOf("API_LISTEN", "127.0.0.1:8080")}`;
+/**
+ * The collector's; undefined when everything is to stop. Where it must be brought first, which may take minutes, the console is told how
+ * far that is. Throws ToolError.
+ */
+async function collectorPath(backend: Program, place: Places): Promise<string | undefined> {
+  const found = await findTool(COLLECTOR);
+  if (found !== undefined) return found;
+  console.log(meanwhile(await lookAt(backend, place)));
+  const print = progressOn(process.stderr);
+  const progress: Progress = (line, live) => {
+    print(line, live);
+    backend.tell({ waitsFor: line });
+  };
+  const brought = await Promise.race([toolPath(COLLECTOR, progress), backend.exited(), stopped()]);
+  return brought ?? undefined;
 }
 
-/** Every port is tried before anything starts, so that a busy one is one sentence and not a half-started product. */
-async function checkPorts(): Promise<void> {
-  const wanted: [string, string, string][] = [
-    ["API_LISTEN", "127.0.0.1:8080", "the API"],
-    ["ALERTING_LISTEN", "127.0.0.1:8082", "the alerting service"],
-    ["HEALTH_LISTEN", "127.0.0.1:9090", "the backend's health"],
-    ["EVALUATOR_LISTEN", "127.0.0.1:8880", "the rule evaluator"],
-    ["PROXY_LISTEN", "127.0.0.1:9599", "the signing proxy"],
-    ["AGENT_HEALTH_LISTEN", "127.0.0.1:9598", "the agent's health"],
-    ["OTLP_GRPC_LISTEN", "127.0.0.1:4317", "OTLP over gRPC"],
-    ["OTLP_HTTP_LISTEN", "127.0.0.1:4318", "OTLP over HTTP"],
-  ];
-  for (const [variable, fallback, what] of wanted) {
-    const listen = listenOf(variable, fallback);
-    const [host, port] = [listen.slice(0, listen.lastIndexOf(":")), Number(listen.slice(listen.lastIndexOf(":") + 1))];
-    if (!(await isFree(host, port))) {
-      throw new StartError(`port ${listen} (${what}) is in use: stop what listens there, or set ${variable}=127.0.0.1:<another port>`);
-    }
-  }
+/** With a login for whoever sees it; not where others see it too. */
+async function lookAt(backend: Program, place: Places): Promise<Look> {
+  return { ...place, loginCode: isPrivate(process.stdout.fd) ? await backend.loginCode() : undefined };
 }
 
-async function isFree(host: string, port: number): Promise<boolean> {
-  const server = createServer();
-  const free = await new Promise<boolean>((done) => {
-    server.once("error", () => done(false));
-    server.listen(port, host, () => done(true));
-  });
-  if (free) await new Promise((done) => server.close(done));
-  return free;
-}
-
-function backendEnvironment(place: Places, tools: Record<string, string>): NodeJS.ProcessEnv {
-  return { UV_THREADPOOL_SIZE: "16", ...process.env, ...tools, DATA_DIR: join(place.data, "backend") };
-}
-
-function agentEnvironment(place: Places, tools: Record<string, string>, installToken: string | undefined): NodeJS.ProcessEnv {
+function startAgent(place: Places, collector: string, token: string | undefined): Program {
   const logs = join(place.data, "logs");
-  return {
+  const env = {
     ...process.env,
-    ...tools,
+    OTELCOL_PATH: collector,
     BACKEND_URL: apiUrl(),
     CREDENTIALS_FILE: place.credentialsFile,
     STATE_DIR: join(place.data, "agent"),
-    HEALTH_LISTEN: AGENT_HEALTH,
-    OTLP_GRPC_LISTEN: listenOf("OTLP_GRPC_LISTEN", "127.0.0.1:4317"),
-    OTLP_HTTP_LISTEN: listenOf("OTLP_HTTP_LISTEN", "127.0.0.1:4318"),
+    HEALTH_LISTEN: listenOf("AGENT_HEALTH_LISTEN"),
+    OTLP_GRPC_LISTEN: listenOf("OTLP_GRPC_LISTEN"),
+    OTLP_HTTP_LISTEN: listenOf("OTLP_HTTP_LISTEN"),
     LOG_PATHS: process.env["LOG_PATHS"] ?? `/var/log/**/*.log,${logs}/*.log`,
     LOG_PATHS_ALLOWED: process.env["LOG_PATHS_ALLOWED"] ?? `/var/log/**,${logs}/**`,
-    ...(installToken && { INSTALL_TOKEN: installToken }),
+    ...(token && { INSTALL_TOKEN: token }),
   };
+  return new Program({ name: "agent", args: ["agent/bin/atherops-otel-agent.ts", "run"], env, log: place.agentLog, stopping: stop.signal });
 }
 
-/** The first login of a fresh installation, as an administrator would do it. */
-async function makeInstallToken(password: string): Promise<string> {
-  const login = await post("/api/auth/login", { email: process.env["ADMIN_EMAIL"] ?? "admin@localhost", password });
+/** By the first login of a fresh installation, as an administrator would make it; none where the agent is enrolled. */
+async function installToken({ credentialsFile, passwordFile }: Places): Promise<string | undefined> {
+  if (existsSync(credentialsFile)) return undefined;
+  const login = await post("/api/auth/login", { email: adminEmail(), password: readFileSync(passwordFile, "utf8").trim() });
   const made = await post("/api/install-tokens", { ttl: "1h" }, String(login["token"]));
   return String(made["token"]);
 }
@@ -154,93 +130,9 @@ async function post(path: string, body: object, bearer?: string): Promise<Record
   return document;
 }
 
-/** One of the two processes: its output goes to a file, its end is told with the last lines. */
-class Program implements AsyncDisposable {
-  readonly #name: string;
-  readonly #log: string;
-  readonly #child: ChildProcess;
-  readonly #exit: Promise<unknown>;
-
-  constructor(name: string, args: string[], env: NodeJS.ProcessEnv, log: string) {
-    this.#name = name;
-    this.#log = log;
-    const out = openSync(log, "a", 0o600);
-    // Its own process group: Ctrl-C reaches this process alone, which then stops the two in order.
-    this.#child = spawn(process.execPath, args, { cwd: ROOT, env, stdio: ["ignore", out, out], detached: true });
-    this.#exit = once(this.#child, "exit");
-    console.log(`starting the ${name} (pid ${this.#child.pid}), its log is ${log}`);
-  }
-
-  async ready(url: string): Promise<void> {
-    const deadline = Date.now() + READY_WITHIN_MS;
-    while (Date.now() < deadline) {
-      if (stop.signal.aborted) throw new StartError("stopped before it was ready");
-      if (this.#child.exitCode !== null)
-        throw new StartError(`the ${this.#name} ended with ${this.#child.exitCode}:\n${this.#lastLines()}`);
-      const answer = await fetch(url, { signal: AbortSignal.timeout(2000) }).catch(() => undefined);
-      if (answer?.ok) return;
-      await sleep(100);
-    }
-    throw new StartError(`the ${this.#name} is not ready after ${READY_WITHIN_MS / 1000} s:\n${this.#lastLines()}`);
-  }
-
-  async exited(): Promise<void> {
-    await this.#exit;
-    if (!stop.signal.aborted) throw new StartError(`the ${this.#name} ended with ${this.#child.exitCode}:\n${this.#lastLines()}`);
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
-    this.#child.kill("SIGTERM");
-    const cut = setTimeout(() => this.#child.kill("SIGKILL"), STOP_WITHIN_MS);
-    await this.#exit;
-    clearTimeout(cut);
-    console.log(`the ${this.#name} has stopped`);
-  }
-
-  #lastLines(): string {
-    return readFileSync(this.#log, "utf8")
-      .trimEnd()
-      .split("\n")
-      .slice(-8)
-      .map((line) => `    ${line}`)
-      .join("\n");
-  }
-}
-
 function stopped(): Promise<void> {
+  if (stop.signal.aborted) return Promise.resolve();
   return new Promise((done) => stop.signal.addEventListener("abort", () => done(), { once: true }));
-}
-
-function howToLook(place: Places): string {
-  const url = apiUrl();
-  const email = process.env["ADMIN_EMAIL"] ?? "admin@localhost";
-  const get = "curl -sG -w '\\n' -H \"Authorization: Bearer $TOKEN\"";
-  return `
-Running. This machine's metrics, logs and spans are on their way into ${place.data}.
-
-  console       ${url}/
-  e-mail        ${email}
-  password      in ${place.passwordFile}
-  OTLP          gRPC ${listenOf("OTLP_GRPC_LISTEN", "127.0.0.1:4317")}, HTTP http://${listenOf("OTLP_HTTP_LISTEN", "127.0.0.1:4318")}
-
-Copy and paste, in another terminal:
-
-  # a session token (15 minutes)
-  TOKEN=$(printf '{"email":"${email}","password":"%s"}' "$(cat '${place.passwordFile}')" | curl -s ${url}/api/auth/login -H 'Content-Type: application/json' -d @- | sed 's/.*"token":"\\([^"]*\\)".*/\\1/')
-
-  # memory of this machine, by state
-  ${get} ${url}/query/prometheus/api/v1/query --data-urlencode 'query=system_memory_usage_bytes'
-
-  # a line of log, and back
-  echo "hello from $(hostname)" >> '${place.tryLog}'
-  ${get} ${url}/query/logs --data-urlencode 'q=hello from' -d limit=5
-
-  # a span, and back
-  curl -s http://${listenOf("OTLP_HTTP_LISTEN", "127.0.0.1:4318")}/v1/traces -H 'Content-Type: application/json' -d '{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"try-me"}}]},"scopeSpans":[{"spans":[{"traceId":"'$(openssl rand -hex 16)'","spanId":"'$(openssl rand -hex 8)'","name":"first light","kind":1,"startTimeUnixNano":"'$(date +%s)000000000'","endTimeUnixNano":"'$(date +%s)500000000'"}]}]}]}'
-  ${get} ${url}/query/traces -d service=try-me
-
-Ctrl-C stops everything; \`npm start\` continues with the same data and key.`;
 }
 
 function usage(): void {
@@ -264,3 +156,5 @@ try {
   console.error(`npm start: ${(error as Error).message}`);
   process.exitCode = 1;
 }
+// A collector that is still being built must not keep this running: nobody waits for it any more.
+process.exit();

@@ -76,10 +76,13 @@ export async function findUserByEmail(db: AccountDb, email: string): Promise<Use
 }
 
 /** The operator of the first start; where that account is gone, the oldest operator who has a password. */
+export async function findFirstOperator(db: AccountDb): Promise<UserRow | undefined> {
+  const oldest = db.selectFrom("users").selectAll().where("role", "=", "operator").where("password_hash", "<>", NO_PASSWORD);
+  return await oldest.orderBy("created_at").orderBy("id").limit(1).executeTakeFirst();
+}
+
 export async function isFirstOperator(db: AccountDb, user: UserRow): Promise<boolean> {
-  const oldest = db.selectFrom("users").select("id").where("role", "=", "operator").where("password_hash", "<>", NO_PASSWORD);
-  const first = await oldest.orderBy("created_at").orderBy("id").limit(1).executeTakeFirst();
-  return first?.id === user.id;
+  return (await findFirstOperator(db))?.id === user.id;
 }
 
 /** What of a user can change and decides what the sessions may do, as text. */

@@ -1,16 +1,17 @@
 // Logging in: a page of its own at first, a dialog above the work when a session has ended.
 import { useSignal } from "@preact/signals";
 import { Dialog, Problem } from "./parts/common.tsx";
-import { call, wordsOf } from "./state/api.ts";
+import { wordsOf } from "./state/api.ts";
 import { typedIn } from "./state/typed.ts";
-import { logIn, logOut, user } from "./state/session.ts";
-import { useLoaded } from "./state/loaded.ts";
+import { logIn, logOut, refusedLink, user } from "./state/session.ts";
+import { useSettings } from "./state/settings.ts";
 
 export function LoginPage() {
   return (
     <main class="center">
       <section class="card login">
         <h1>AtherOps</h1>
+        <Problem words={refusedLink.value} />
         <LoginForm />
       </section>
     </main>
@@ -70,7 +71,7 @@ function LoginForm({ email }: { email?: string | undefined }) {
 }
 
 function SingleSignOn() {
-  const found = useLoaded("settings", async (signal) => await call<{ hasSingleSignOn: boolean }>("/console/settings.json", { signal }));
+  const found = useSettings();
   return found.value.value?.hasSingleSignOn ? (
     // The fragment is not seen by servers: it waits here until the provider has led back.
     <a class="button" href="/api/auth/oidc/start?return_to=/" onClick={() => sessionStorage.setItem("atherops.at", location.hash)}>

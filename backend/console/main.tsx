@@ -1,6 +1,7 @@
 // The console: a page of the backend's own, over its HTTP API alone. Invariants: nothing is loaded from elsewhere, no text that came from a
 // sender is ever markup, and the address says what is shown.
 import "./style.css";
+import { effect } from "@preact/signals";
 import { render } from "preact";
 import { Administration } from "./administration/screen.tsx";
 import { Alerts } from "./alerts/screen.tsx";
@@ -13,7 +14,7 @@ import { Help, Navigation } from "./navigation.tsx";
 import { hasEnded } from "./state/ended.ts";
 import { isHelpOpen, listenToKeys } from "./state/keys.ts";
 import { go, route } from "./state/route.ts";
-import { findSession, problem, user } from "./state/session.ts";
+import { findSession, logInByLink, problem, user } from "./state/session.ts";
 import { Trace } from "./traces/trace.tsx";
 import { Traces } from "./traces/screen.tsx";
 import { Problem } from "./parts/common.tsx";
@@ -68,5 +69,10 @@ const before = sessionStorage.getItem("atherops.at");
 sessionStorage.removeItem("atherops.at");
 if (before && !location.hash) go(before, { replace: true });
 listenToKeys();
-void findSession();
+// At once in a new tab, later where the link is pasted into the address of one that is open.
+effect(() => {
+  const { screen, id } = route.value;
+  if (screen === "login" && id) void logInByLink(id);
+});
+if (route.peek().screen !== "login") void findSession();
 render(<Console />, document.querySelector("#app") as HTMLElement);

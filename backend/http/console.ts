@@ -2,7 +2,7 @@
 // start, and answered from memory; nothing is loaded from elsewhere, and no text on the page becomes markup or script (its policy says so);
 // the page itself is never cached, its files, whose names change with them, for ever.
 import { readFileSync } from "node:fs";
-import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from "fastify";
 import { ApiError } from "../errors.ts";
 
 const FOLDER = new URL("./console/", import.meta.url);
@@ -41,11 +41,31 @@ export function readConsole(folder = FOLDER): ReadonlyMap<string, ServedFile> | 
 /** What the page must know before anybody has logged in. */
 export interface ConsoleSettings {
   readonly hasSingleSignOn: boolean;
+  /** `npm start` started this backend: /console/start.json is there. */
+  readonly isLocalStart: boolean;
 }
 
-export function registerConsole(app: FastifyInstance, files: ReadonlyMap<string, ServedFile>, settings: ConsoleSettings): void {
+/** What `npm start` tells of itself, to who may read. */
+export interface StartTold {
+  readonly onRequest: onRequestAsyncHookHandler;
+  /** What this machine's agent still waits for; null: for nothing. */
+  readonly waitsFor: () => string | null;
+}
+
+export interface ConsoleOptions {
+  readonly hasSingleSignOn: boolean;
+  readonly start?: StartTold | undefined;
+}
+
+export function registerConsole(app: FastifyInstance, files: ReadonlyMap<string, ServedFile>, options: ConsoleOptions): void {
+  const { hasSingleSignOn, start } = options;
+  const settings: ConsoleSettings = { hasSingleSignOn, isLocalStart: start !== undefined };
   const schema = { hide: true };
   app.get("/console/settings.json", { schema }, async (_request, reply) => await reply.header("cache-control", "no-store").send(settings));
+  if (start)
+    app.get("/console/start.json", { schema, onRequest: start.onRequest }, async (_request, reply) => {
+      return await reply.header("cache-control", "no-store").send({ waits_for: start.waitsFor() });
+    });
   app.get("/", { schema }, async (request, reply) => {
     void reply.header("content-security-policy", POLICY);
     return await send(files.get(PAGE), request, reply, "no-store");

@@ -32,11 +32,22 @@ export interface Place {
   progress: Progress;
 }
 
+/** The program's absolute path; undefined where it must be brought first. */
+export async function find(tool: Tool, place: Omit<Place, "progress">): Promise<string | undefined> {
+  const kept = keptPath(tool, place);
+  return (await findOnPath(tool, place.path)) ?? (existsSync(kept) ? kept : undefined);
+}
+
+/** Its place in the cache. */
+function keptPath({ name, version }: Tool, { cache }: Pick<Place, "cache">): string {
+  return join(cache, name, version, name);
+}
+
 /** The program's absolute path. Throws ToolError that tells every way that was tried. */
 export async function obtain(tool: Tool, place: Place): Promise<string> {
-  const kept = join(place.cache, tool.name, tool.version, tool.name);
-  const found = (await findOnPath(tool, place.path)) ?? (existsSync(kept) ? kept : undefined);
+  const found = await find(tool, place);
   if (found !== undefined) return found;
+  const kept = keptPath(tool, place);
   const progress: Progress = (line, live) => place.progress(`${tool.name} ${tool.version}: ${line}`, live);
   const release = await acquireLock(`${kept}.lock`, (pid) => progress(`waiting for process ${pid}, which is bringing it`));
   try {

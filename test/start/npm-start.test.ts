@@ -1,11 +1,16 @@
-// `npm start` as a newcomer uses it: what it prints is pasted into a shell as it stands, Ctrl-C stops everything, a second start goes
-// on with the same data and key, a busy port is one sentence.
-import { createServer } from "node:net";
+// `npm start` as a newcomer uses it: the console is there while the agent's collector still has to come, one link logs in, what is printed
+// is pasted into a shell as it stands, Ctrl-C stops everything, a second start goes on with the same data and key, a busy port is one
+// sentence.
+import { type AddressInfo, createServer } from "node:net";
 import { once } from "node:events";
-import { join } from "node:path";
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { execa } from "execa";
-import { expect, test } from "vitest";
-import { eventually, freePorts, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { CATALOGUE, toolPath } from "../../hack/fetch-tools.ts";
+import { acquireLock } from "../../hack/lock.mjs";
+import { openBrowser, openPage } from "../fixtures/browser.ts";
+import { call, eventually, freePorts, readIfThere, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
 
 const LISTENERS = [
   "API_LISTEN",
@@ -17,14 +22,55 @@ const LISTENERS = [
   "OTLP_GRPC_LISTEN",
   "OTLP_HTTP_LISTEN",
 ];
+const COLLECTOR = "otelcol-contrib";
+const { version: collectorVersion } = CATALOGUE.find(({ name }) => name === COLLECTOR) ?? { version: "" };
+const LINK = /^ {2}(http:\/\/\S+\/#\/login\/([\w-]+))$/gm;
+/** Of a session that is not there yet, and of a link that was used. */
+const REFUSED = /status of 401/;
+
+let folder: ReturnType<typeof temporaryFolder>;
+let env: NodeJS.ProcessEnv;
+let first: TestProcess;
+/** The collector comes to its place in the cache. */
+let bringCollector: () => void;
+
+beforeAll(async () => {
+  folder = temporaryFolder();
+  env = { ...(await ownPorts()), ...(await cacheWithoutCollector()) };
+  first = start("first.out");
+});
+afterAll(async () => {
+  await first?.end();
+  folder?.[Symbol.dispose]();
+});
 
 async function ownPorts(): Promise<Record<string, string>> {
   const ports = await freePorts(LISTENERS.length);
   return Object.fromEntries(LISTENERS.map((name, index) => [name, `127.0.0.1:${ports[index]}`]));
 }
 
-function start(folder: string, env: NodeJS.ProcessEnv, log: string): TestProcess {
-  return new TestProcess(["hack/start.ts", "--data", join(folder, "data")], env, join(folder, log));
+/** A cache of programs in which this process seems to be bringing the collector; nothing is on PATH. */
+async function cacheWithoutCollector(): Promise<Record<string, string>> {
+  const place = (name: string, version: string): string => join(folder.path, "cache/atherops/tools", name, version, name);
+  for (const { name, version } of CATALOGUE.filter((tool) => /^(victoria-metrics|vmalert)$/.test(tool.name))) {
+    mkdirSync(dirname(place(name, version)), { recursive: true });
+    symlinkSync(await toolPath(name), place(name, version));
+  }
+  const kept = place(COLLECTOR, collectorVersion);
+  const release = await acquireLock(`${kept}.lock`);
+  const program = await toolPath(COLLECTOR);
+  bringCollector = () => {
+    symlinkSync(program, kept);
+    release();
+  };
+  return { XDG_CACHE_HOME: join(folder.path, "cache"), PATH: join(folder.path, "nothing") };
+}
+
+/** Its output is a file of nobody else's, so that links are printed there. */
+function start(log: string, more: NodeJS.ProcessEnv = {}): TestProcess {
+  const file = join(folder.path, log);
+  writeFileSync(file, "", { mode: 0o600 });
+  return new TestProcess(["hack/start.ts", "--data", join(folder.path, "data")], { ...env, ...more }, file);
 }
 
 async function printedLines(started: TestProcess): Promise<string> {
@@ -33,44 +79,80 @@ async function printedLines(started: TestProcess): Promise<string> {
   return /Copy and paste.*?:\n([\s\S]*)\nCtrl-C/.exec(started.log)?.[1] ?? "";
 }
 
-test("what npm start prints works as it stands, Ctrl-C stops in order, and a second start continues", async () => {
-  using folder = temporaryFolder();
-  const env = await ownPorts();
-  await using first = start(folder.path, env, "first.out");
-  const lines = await printedLines(first);
+const linksIn = (started: TestProcess): { link: string; code: string }[] =>
+  [...started.log.matchAll(LINK)].map(([, link = "", code = ""]) => ({ link, code }));
+
+async function paste(lines: string, what: string): Promise<string> {
   const blocks = lines.split(/\n\n/);
-  const token = blocks.find((block) => block.includes("TOKEN=")) ?? "";
-  const paste = async (what: string): Promise<string> => {
-    const block = blocks.find((candidate) => candidate.includes(what)) ?? "exit 1";
-    return (await execa("bash", ["-c", `${token}\n${block}`])).stdout;
-  };
-  expect(await eventually("memory", async () => (await paste("# memory")).includes('"__name__":"system_memory_usage_bytes"'))).toBe(true);
-  expect(await eventually("the log line", async () => (await paste("# a line of log")).includes('"message":"hello from '))).toBe(true);
-  expect(await eventually("the span", async () => (await paste("# a span")).includes('"Operation":"first light"'))).toBe(true);
-  const password = (await execa("cat", [join(folder.path, "data/backend/secrets/admin-password")])).stdout;
-  expect(first.log).not.toContain(password);
+  const find = (words: string): string => blocks.find((block) => block.includes(words)) ?? "exit 1";
+  return (await execa("bash", ["-c", `${find("TOKEN=")}\n${find(what)}`])).stdout;
+}
+
+test("while the collector has still to come, one link logs in, and the agent follows by itself", async () => {
+  await eventually("a link", async () => first.ended || linksIn(first).length > 0, 150_000);
+  const [{ link, code } = { link: "", code: "" }] = linksIn(first);
+  const origin = new URL(link).origin;
+  await using browser = await openBrowser();
+  await using opened = await openPage(browser, origin, {}, REFUSED);
+  const { page, complaints } = opened;
+  await page.goto(link);
+  await page.getByText("waits for its collector: ").waitFor();
+  await page.getByText(`${COLLECTOR} ${collectorVersion}: waiting for process ${process.pid}, which is bringing it`).waitFor();
+  await page.getByText("Nothing reports here yet.").waitFor();
+  expect(page.url()).toBe(`${origin}/#/fleet`);
+  await using other = await openPage(browser, origin, {}, REFUSED);
+  await other.page.goto(link);
+  await other.page.getByText("This link logs nobody in: ").waitFor();
+  await other.page.getByLabel("Password").waitFor();
+  expect(other.page.url()).not.toContain(code);
+
+  bringCollector();
+  await page.getByRole("img", { name: "online" }).waitFor({ timeout: 150_000 });
+  await page.getByText("waits for its collector").waitFor({ state: "detached" });
+  for (const log of ["backend.out", "agent.out"]) expect(readIfThere(join(folder.path, "data", log))).not.toContain(code);
+  expect([...complaints, ...other.complaints]).toEqual([]);
+});
+
+test("what it tells of itself is for who has logged in", async () => {
+  const api = `http://${env["API_LISTEN"]}`;
+  expect((await call("GET", `${api}/console/settings.json`)).json).toMatchObject({ isLocalStart: true });
+  expect((await call("GET", `${api}/console/start.json`)).status).toBe(401);
+});
+
+test("what npm start prints works as it stands, Ctrl-C stops in order, and a second start continues", async () => {
+  const lines = await printedLines(first);
+  expect(await eventually("memory", async () => (await paste(lines, "# memory")).includes('"__name__":"system_memory_usage_bytes"'))).toBe(
+    true,
+  );
+  expect(await eventually("the log line", async () => (await paste(lines, "# a line of log")).includes('"message":"hello from '))).toBe(
+    true,
+  );
+  expect(await eventually("the span", async () => (await paste(lines, "# a span")).includes('"Operation":"first light"'))).toBe(true);
+  expect(first.log).not.toContain(readIfThere(join(folder.path, "data/backend/secrets/admin-password")).trim() || "no password");
+  // The end has a link of its own: the one before may have been used, or be too old.
+  expect(new Set(linksIn(first).map(({ code }) => code)).size).toBe(2);
 
   expect(await first.end("SIGINT")).toBe(0);
   expect(first.log).toMatch(/the agent has stopped\nthe backend has stopped/);
 
-  await using second = start(folder.path, env, "second.out");
-  await printedLines(second);
+  await using second = start("second.out");
+  const again = await printedLines(second);
   expect(
-    await eventually("the line of the first run", async () => (await paste("# a line of log")).includes('"message":"hello from ')),
+    await eventually("the line of the first run", async () => (await paste(again, "# a line of log")).includes('"message":"hello from ')),
   ).toBe(true);
+  expect(linksIn(second)).toHaveLength(1);
   expect(await second.end("SIGINT")).toBe(0);
 });
 
 test("a busy port is one clear sentence", async () => {
-  using folder = temporaryFolder();
-  const env = await ownPorts();
-  const holder = createServer().listen(Number(env["OTLP_HTTP_LISTEN"]?.split(":")[1]), "127.0.0.1");
+  const holder = createServer().listen(0, "127.0.0.1");
   await once(holder, "listening");
-  await using started = start(folder.path, env, "busy.out");
+  const { port } = holder.address() as AddressInfo;
+  await using started = start("busy.out", { ...(await ownPorts()), OTLP_HTTP_LISTEN: `127.0.0.1:${port}` });
   await eventually("its end", async () => started.ended);
   holder.close();
   expect(started.child.exitCode).toBe(1);
   expect(started.log.trim().split("\n").at(-1)).toBe(
-    `npm start: port ${env["OTLP_HTTP_LISTEN"]} (OTLP over HTTP) is in use: stop what listens there, or set OTLP_HTTP_LISTEN=127.0.0.1:<another port>`,
+    `npm start: port 127.0.0.1:${port} (OTLP over HTTP) is in use: stop what listens there, or set OTLP_HTTP_LISTEN=127.0.0.1:<another port>`,
   );
 });

@@ -7,6 +7,7 @@ import { wholeList } from "../state/pages.ts";
 import { address } from "../state/route.ts";
 import { mayWrite } from "../state/session.ts";
 import { ago, moment } from "../state/time.ts";
+import { ThisMachine } from "./this-machine.tsx";
 
 const EVERY_MS = 10_000;
 const SHOWN_NODES = 200;
@@ -74,6 +75,7 @@ export function Fleet() {
           </a>
         )}
       </div>
+      <ThisMachine onReady={found.reload} />
       <Status of={found} empty={clusters.length + hosts.length === 0 && <Nothing />}>
         {clusters.map((cluster) => (
           <ClusterCard cluster={cluster} atMs={atMs} key={cluster.cluster_id} />

@@ -3,6 +3,8 @@
 import { loggedInAgain, loginsSoFar } from "./ended.ts";
 
 export const SESSION_HEADER = { "x-requested-with": "atherops" };
+/** Their 401 is an answer to who logs in, not the end of a session. */
+const LOGIN_PATHS: ReadonlySet<string> = new Set(["/api/auth/session", "/api/auth/session/code"]);
 const TRIES = 3;
 const LONGEST_WAIT_S = 20;
 
@@ -42,7 +44,7 @@ export async function page<T>(path: string, options: Call = {}): Promise<Page<T>
   for (let tries = 1; ; tries++) {
     const logins = loginsSoFar();
     const answer = await answerOf(path, options);
-    if (answer.status === 401 && path !== "/api/auth/session") {
+    if (answer.status === 401 && !LOGIN_PATHS.has(path)) {
       await loggedInAgain(logins, options.signal);
       continue;
     }

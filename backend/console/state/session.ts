@@ -1,8 +1,9 @@
 // Who is logged in. Invariant: when a session ends in the middle of work, the screen stays as it is, a dialog asks for the password, and
 // the calls that were refused go on after it.
 import { computed, signal } from "@preact/signals";
-import { ApiFailure, call } from "./api.ts";
+import { ApiFailure, call, wordsOf } from "./api.ts";
 import { continueAll } from "./ended.ts";
+import { address, go } from "./route.ts";
 
 export interface SessionUser {
   readonly email: string;
@@ -18,6 +19,10 @@ export const problem = signal<string | undefined>(undefined);
 
 export const mayWrite = computed(() => user.value?.role === "admin" || user.value?.role === "operator");
 export const isOperator = computed(() => user.value?.role === "operator");
+
+/** Why a link did not log in; shown where one logs in otherwise. */
+export const refusedLink = signal<string | undefined>(undefined);
+const NO_LINKS = "This backend makes no links that log in; npm start does.";
 
 /** Asks the backend whose session this browser has. */
 export async function findSession(): Promise<void> {
@@ -41,6 +46,22 @@ export async function logIn(email: string, password: string): Promise<void> {
   if (before && (before.email !== found.email || before.org.id !== found.org.id)) location.reload();
   user.value = found;
   continueAll();
+}
+
+/**
+ * By the link that `npm start` prints, `#/login/CODE`. A fragment is sent to no server; it leaves the address before anything else is done.
+ */
+export async function logInByLink(code: string): Promise<void> {
+  go(address("fleet"), { replace: true });
+  try {
+    await call("/api/auth/session/code", { method: "POST", body: { code } });
+    // What is on the screen was asked by somebody else, or by nobody.
+    if (user.peek()) location.reload();
+    refusedLink.value = undefined;
+  } catch (error) {
+    refusedLink.value = error instanceof ApiFailure && error.status === 404 ? NO_LINKS : `This link logs nobody in: ${wordsOf(error)}.`;
+  }
+  await findSession();
 }
 
 export async function logOut(): Promise<void> {

@@ -1,0 +1,33 @@
+// Of a product that `npm start` runs: what the agent of this machine still waits for.
+import { visible } from "../parts/common.tsx";
+import { call } from "../state/api.ts";
+import { useLoaded } from "../state/loaded.ts";
+import { useSettings } from "../state/settings.ts";
+
+const EVERY_MS = 2000;
+
+export function ThisMachine({ onReady }: { onReady: () => void }) {
+  return useSettings().value.value?.isLocalStart ? <WaitsFor onReady={onReady} /> : null;
+}
+
+interface Told {
+  readonly waits_for: string | null;
+}
+
+function WaitsFor({ onReady }: { onReady: () => void }) {
+  const found = useLoaded(
+    "start",
+    async (signal) => {
+      const told = await call<Told>("/console/start.json", { signal });
+      if (found.value.peek()?.waits_for && !told.waits_for) onReady();
+      return told;
+    },
+    { everyMs: EVERY_MS },
+  );
+  const words = found.value.value?.waits_for;
+  return words ? (
+    <p class="card" role="status">
+      This machine's agent is not running yet, and starts by itself. It waits for its collector: <bdi>{visible(words)}</bdi>
+    </p>
+  ) : null;
+}

@@ -1,0 +1,96 @@
+// One of the two programs of `npm start`, as a child: its output goes to a file, its end is told with the last lines. Invariant: it is in a
+// process group of its own, so that Ctrl-C reaches `npm start` alone, which then stops both in order.
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { openSync, readFileSync } from "node:fs";
+import { dirname } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Told } from "../../backend/start-channel.ts";
+import { StartError } from "./start-error.ts";
+
+const ROOT = dirname(dirname(import.meta.dirname));
+const READY_WITHIN_MS = 90_000;
+const STOP_WITHIN_MS = 60_000;
+const ANSWER_WITHIN_MS = 5000;
+
+export interface ProgramOptions {
+  readonly name: string;
+  readonly args: readonly string[];
+  readonly env: NodeJS.ProcessEnv;
+  /** The file that its output is appended to. */
+  readonly log: string;
+  readonly stopping: AbortSignal;
+  /** It can be told things, and asked. */
+  readonly hasChannel?: boolean;
+}
+
+export class Program implements AsyncDisposable {
+  readonly #name: string;
+  readonly #log: string;
+  readonly #stopping: AbortSignal;
+  readonly #child: ChildProcess;
+  readonly #exit: Promise<unknown>;
+
+  constructor({ name, args, env, log, stopping, hasChannel = false }: ProgramOptions) {
+    this.#name = name;
+    this.#log = log;
+    this.#stopping = stopping;
+    const out = openSync(log, "a", 0o600);
+    const stdio = ["ignore" as const, out, out, ...(hasChannel ? ["ipc" as const] : [])];
+    this.#child = spawn(process.execPath, args, { cwd: ROOT, env, stdio, detached: true });
+    this.#exit = once(this.#child, "exit");
+    console.log(`starting the ${name} (pid ${this.#child.pid}), its log is ${log}`);
+  }
+
+  async ready(url: string): Promise<void> {
+    const deadline = Date.now() + READY_WITHIN_MS;
+    while (Date.now() < deadline) {
+      if (this.#stopping.aborted) throw new StartError("stopped before it was ready");
+      if (this.#child.exitCode !== null) throw this.#ended();
+      const answer = await fetch(url, { signal: AbortSignal.timeout(2000) }).catch(() => undefined);
+      if (answer?.ok) return;
+      await sleep(100);
+    }
+    throw new StartError(`the ${this.#name} is not ready after ${READY_WITHIN_MS / 1000} s:\n${this.#lastLines()}`);
+  }
+
+  /** Rejects when it ends of itself. */
+  async exited(): Promise<void> {
+    await this.#exit;
+    if (!this.#stopping.aborted) throw this.#ended();
+  }
+
+  tell(told: Told): void {
+    if (this.#child.connected) this.#child.send(told);
+  }
+
+  /** For a link that logs in once; undefined where the backend makes none. */
+  async loginCode(): Promise<string | undefined> {
+    const answered = once(this.#child, "message", { signal: AbortSignal.timeout(ANSWER_WITHIN_MS) });
+    this.tell({ want: "login code" });
+    const [answer] = (await answered.catch(() => [])) as { loginCode?: string }[];
+    return answer?.loginCode;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    this.#child.kill("SIGTERM");
+    const cut = setTimeout(() => this.#child.kill("SIGKILL"), STOP_WITHIN_MS);
+    await this.#exit;
+    clearTimeout(cut);
+    console.log(`the ${this.#name} has stopped`);
+  }
+
+  #ended(): StartError {
+    return new StartError(`the ${this.#name} ended with ${this.#child.exitCode}:\n${this.#lastLines()}`);
+  }
+
+  #lastLines(): string {
+    return readFileSync(this.#log, "utf8")
+      .trimEnd()
+      .split("\n")
+      .slice(-8)
+      .map((line) => `    ${line}`)
+      .join("\n");
+  }
+}

@@ -1,0 +1,74 @@
+// What `npm start` says in the end, and meanwhile where that end is minutes away. Invariant: no password and no token is in it; the link
+// that logs in is there only where nobody else reads what is printed.
+import { fstatSync } from "node:fs";
+import { listenOf } from "./listeners.ts";
+
+export interface Look {
+  /** The folder of everything. */
+  readonly data: string;
+  readonly passwordFile: string;
+  readonly tryLog: string;
+  /** For a link that logs in once. */
+  readonly loginCode: string | undefined;
+}
+
+export function apiUrl(): string {
+  return `http://${listenOf("API_LISTEN")}`;
+}
+
+export function adminEmail(): string {
+  return process.env["ADMIN_EMAIL"] ?? "admin@localhost";
+}
+
+/** A terminal, a pipe to a program, or a file of whoever started this alone. */
+export function isPrivate(descriptor: number): boolean {
+  const output = fstatSync(descriptor);
+  return !output.isFile() || (output.mode & 0o077) === 0;
+}
+
+/** While the agent's collector is brought. */
+export function meanwhile({ passwordFile, loginCode }: Look): string {
+  return `
+The backend and its console are up. This machine's agent follows by itself, as soon as its collector is there.
+${theConsole(passwordFile, loginCode)}`;
+}
+
+function theConsole(passwordFile: string, loginCode: string | undefined): string {
+  const logIn = `  e-mail    ${adminEmail()}\n  password  in ${passwordFile}`;
+  if (loginCode === undefined) return `\nThe console:\n\n  ${apiUrl()}/\n${logIn}\n`;
+  return `
+The console, logged in by this link (once, within 10 minutes):
+
+  ${apiUrl()}/#/login/${loginCode}
+
+later ${apiUrl()}/
+${logIn}
+`;
+}
+
+export function howToLook({ data, passwordFile, tryLog, loginCode }: Look): string {
+  const url = apiUrl();
+  const email = adminEmail();
+  const get = "curl -sG -w '\\n' -H \"Authorization: Bearer $TOKEN\"";
+  return `
+Running. This machine's metrics, logs and spans are on their way into ${data}.
+OTLP is taken at ${listenOf("OTLP_GRPC_LISTEN")} (gRPC) and http://${listenOf("OTLP_HTTP_LISTEN")}.
+
+Copy and paste, in another terminal:
+
+  # a session token (15 minutes)
+  TOKEN=$(printf '{"email":"${email}","password":"%s"}' "$(cat '${passwordFile}')" | curl -s ${url}/api/auth/login -H 'Content-Type: application/json' -d @- | sed 's/.*"token":"\\([^"]*\\)".*/\\1/')
+
+  # memory of this machine, by state
+  ${get} ${url}/query/prometheus/api/v1/query --data-urlencode 'query=system_memory_usage_bytes'
+
+  # a line of log, and back
+  echo "hello from $(hostname)" >> '${tryLog}'
+  ${get} ${url}/query/logs --data-urlencode 'q=hello from' -d limit=5
+
+  # a span, and back
+  curl -s http://${listenOf("OTLP_HTTP_LISTEN")}/v1/traces -H 'Content-Type: application/json' -d '{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"try-me"}}]},"scopeSpans":[{"spans":[{"traceId":"'$(openssl rand -hex 16)'","spanId":"'$(openssl rand -hex 8)'","name":"first light","kind":1,"startTimeUnixNano":"'$(date +%s)000000000'","endTimeUnixNano":"'$(date +%s)500000000'"}]}]}]}'
+  ${get} ${url}/query/traces -d service=try-me
+${theConsole(passwordFile, loginCode)}
+Ctrl-C stops everything; \`npm start\` continues with the same data and key.`;
+}
