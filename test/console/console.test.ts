@@ -238,6 +238,29 @@ test("a field of a record filters in and out, and the address tells it", async (
   expect(complaints).toEqual([]);
 });
 
+test("the neighbours of a record are those of its stream, some at first and more on demand", async () => {
+  await using opened = await openLoggedIn();
+  const { page, complaints } = opened;
+  await page.goto(`/#/logs?q=${encodeURIComponent('"line 100 of"')}`);
+  await page.getByRole("row").first().click();
+  await page.getByRole("button", { name: "Before and after" }).click();
+  const context = page.getByRole("region", { name: "Before and after" });
+  const shows = async (from: number, to: number): Promise<void> => {
+    const expected = Array.from({ length: to - from + 1 }, (_, at) => `line ${from + at} of the application`);
+    await eventually(`lines ${from} to ${to}`, async () => (await context.locator("bdi").count()) === expected.length);
+    expect(await context.locator("bdi").allTextContents()).toEqual(expected);
+  };
+  await shows(95, 105);
+  await context.getByRole("button", { name: "More before" }).click();
+  await shows(80, 105);
+  await context.getByRole("button", { name: "More after" }).click();
+  await shows(80, 120);
+  await context.getByRole("combobox", { name: "Neighbours" }).selectOption("of its host");
+  await context.getByText("line 99 of the application").waitFor();
+  expect(await violations(page)).toEqual([]);
+  expect(complaints).toEqual([]);
+});
+
 test("a live tail shows what comes, stands still when paused, and goes on", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;

@@ -4,16 +4,20 @@ import { useEffect, useRef } from "preact/hooks";
 import { Copy, Foreign } from "../parts/common.tsx";
 import { address } from "../state/route.ts";
 import { around, moment } from "../state/time.ts";
+import { Context } from "./context.tsx";
 import { levelClass } from "./histogram.tsx";
 import { written, type Term } from "./query-line.ts";
 import type { LogRow } from "./rows.ts";
 
 const AROUND_MS = 5 * 60_000;
 const TRACE_AROUND_MS = 30 * 60_000;
+/** Records that differ in so much of their messages are not the same. */
+const KEPT_APART = 200;
 /** More is shown on demand. */
 const SHOWN = 20_000;
 
 export function Record({ row, onFilter, onClose }: { row: LogRow; onFilter: (term: Term) => void; onClose: () => void }) {
+  const isContextOpen = useSignal(false);
   const at = Date.parse(row.timestamp);
   const neighbours = [
     row.source && written({ kind: "field", not: false, name: "source", value: row.source }),
@@ -32,8 +36,17 @@ export function Record({ row, onFilter, onClose }: { row: LogRow; onFilter: (ter
       <Message text={row.message} />
       <p class="links">
         <a href={address("logs", { q: neighbours.filter(Boolean).join(" "), ...around(at, 0, AROUND_MS) })}>5 minutes around it</a>
+        <button
+          type="button"
+          class="small"
+          aria-expanded={isContextOpen.value}
+          onClick={() => (isContextOpen.value = !isContextOpen.value)}
+        >
+          Before and after
+        </button>
         {row.trace_id && <a href={address("traces", { span: row.span_id, ...around(at, 0, TRACE_AROUND_MS) }, row.trace_id)}>its trace</a>}
       </p>
+      {isContextOpen.value && <Context row={row} key={`${row.timestamp} ${row.span_id} ${row.message.slice(0, KEPT_APART)}`} />}
       <Fields row={row} onFilter={onFilter} />
     </aside>
   );

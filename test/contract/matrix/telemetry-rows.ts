@@ -235,7 +235,17 @@ export const TELEMETRY_ROWS: Row[] = [
       asUser("no regular expression", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/logs/tail?regex=("),
     ],
   },
-  { method: "GET", path: "/query/logs", auth: "reader", cases: () => [...queryCases("/query/logs"), ...filterCases("/query/logs")] },
+  {
+    method: "GET",
+    path: "/query/logs",
+    auth: "reader",
+    cases: () => [
+      ...queryCases("/query/logs"),
+      ...filterCases("/query/logs"),
+      asUser("the oldest first", "GET", () => red.token, 200, undefined, undefined, "/query/logs?order=oldest"),
+      asUser("no such order", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/logs?order=up"),
+    ],
+  },
   ...(["GET", "POST"] as const).flatMap((method): Row[] =>
     [
       ["query", "query=up"],

@@ -1,0 +1,69 @@
+// The neighbours of a record: what its stream, or its whole host, wrote just before and just after it. Invariant: of records of one moment,
+// each is on one side only, in the order in which the backend pages through them; which of several that are alike was meant cannot be
+// told, and does not matter.
+import type { LogRow } from "./rows.ts";
+
+export type Side = "before" | "after";
+export type Scope = "stream" | "host";
+
+export const SCOPES: readonly (readonly [Scope, string])[] = [
+  ["stream", "of its stream"],
+  ["host", "of its host"],
+];
+
+/** Labels that tell one stream of a sender from another, as the agent and OpenTelemetry's SDKs give them. */
+const STREAM_LABELS = [
+  "log.file.path",
+  "log.file.name",
+  "k8s.namespace.name",
+  "k8s.pod.name",
+  "k8s.container.name",
+  "container.id",
+  "service.namespace",
+  "service.instance.id",
+];
+
+/** Filters of GET /query/logs. */
+export function filtersOf(row: LogRow, scope: Scope): [string, string][] {
+  const host: [string, string][] = [
+    ["host_id", row.host_id],
+    ["node", row.node],
+  ];
+  if (scope === "host") return host;
+  const labels = STREAM_LABELS.flatMap((name): [string, string][] => {
+    const value = row.labels[name];
+    return value === undefined ? [] : [[`label.${name}`, value]];
+  });
+  return [...host, ["source", row.source], ...labels];
+}
+
+/** The end of the stretch that is looked at, on this side, which begins with the record itself. */
+export function stretchOf(row: LogRow, side: Side, spanMs: number): [string, string][] {
+  const farMs = Date.parse(row.timestamp) + (side === "before" ? -spanMs : spanMs);
+  const far = new Date(farMs).toISOString();
+  return side === "before"
+    ? [
+        ["start", far],
+        ["end", row.timestamp],
+      ]
+    : [
+        ["start", row.timestamp],
+        ["end", far],
+        ["order", "oldest"],
+      ];
+}
+
+/**
+ * Of rows that begin at the record's own moment and go away from it: those behind the record. undefined: it is not among them yet, so the
+ * next page is needed.
+ */
+export function behind(row: LogRow, rows: readonly LogRow[], side: Side): readonly LogRow[] | undefined {
+  const isIt = (other: LogRow): boolean => other.timestamp === row.timestamp && isAlike(other, row);
+  // Of several that are alike the last one on this side and the first one on the other are the same.
+  const at = side === "before" ? rows.findIndex(isIt) : rows.findLastIndex(isIt);
+  return at === -1 ? undefined : rows.slice(at + 1);
+}
+
+function isAlike(a: LogRow, b: LogRow): boolean {
+  return a.message === b.message && JSON.stringify(a) === JSON.stringify(b);
+}
