@@ -23,9 +23,13 @@ function row(page: string, table: string, nodes: string): string[] {
 
 describe("the reckoned tables of docs/sizing.md", () => {
   test("tell what a node's figures add up to", () => {
-    const quiet = withFigures({ files: 1, lines: 1000, spans: 0, span_requests: 0, series: 3000, interval_s: 30, heartbeat_s: 30 });
-    // A file with many lines is looked at five times a second, and metrics are three requests each half minute.
-    expect(row(quiet, "load", "100").slice(1, 8)).toEqual(["100", "510", "100,000", "0", "10,000", "300,000", "3.3"]);
+    const node = { line_bytes: 1024, spans: 0, span_requests: 0, series: 3000, interval_s: 30, heartbeat_s: 30 };
+    // Lines go in requests of 32 KiB, and metrics are three requests each half minute.
+    const busy = row(withFigures({ ...node, lines: 1000 }), "load", "100");
+    expect(busy.slice(1, 8)).toEqual(["100", "3,135", "100,000", "0", "10,000", "300,000", "3.3"]);
+    // A line every ten seconds is a request of its own, a second after it came.
+    expect(row(withFigures({ ...node, lines: 0.1 }), "load", "1,000")[2]).toBe("191");
+    expect(row(withFigures({ ...node, lines: 9 }), "load", "1,000")[2]).toBe("1,000");
   });
 
   test("give cores for what it costs, with room", () => {

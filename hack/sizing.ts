@@ -7,8 +7,8 @@ const FIGURE = /^\| `([a-z_]+)` \| ([\d.,]+) \|/gm;
 const RECKONED = /(?<=<!-- reckoned: ([a-z]+) -->\n\n)[^]*?(?=\n<!-- end -->)/g;
 const NAMES = [
   // A node, assumed.
-  "files",
   "lines",
+  "line_bytes",
   "spans",
   "span_requests",
   "series",
@@ -38,8 +38,8 @@ const NODES = [10, 100, 1000, 10_000];
 const DAY_S = 86_400;
 const GIB = 1024 ** 3;
 const US_OF_A_CORE = 1_000_000;
-/** Looks of the collector at a file, a second; new lines of one look are a request. */
-const LOOKS = 5;
+/** New lines of all files go in one request when they reach this, and a second after the first of them (agent/collector/config.ts). */
+const GATHERED_BYTES = 32_768;
 /** Of a core, so that a burst and a query find room. */
 const BUSY = 0.6;
 /** Of the memory that VictoriaMetrics sees; above it queries and merges need theirs. */
@@ -67,7 +67,7 @@ type Load = ReturnType<typeof loadOf>;
 
 /** What so many nodes send, a second. */
 function loadOf(nodes: number, f: Figures) {
-  const ofFiles = f.files * LOOKS * (1 - Math.exp(-f.lines / (f.files * LOOKS)));
+  const ofFiles = Math.max(f.lines / (1 + f.lines), (f.lines * f.line_bytes) / GATHERED_BYTES);
   return {
     requests: nodes * (ofFiles + f.span_requests + 3 / f.interval_s),
     heartbeats: nodes / f.heartbeat_s,

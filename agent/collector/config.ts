@@ -146,12 +146,23 @@ function exporter({ proxy, queueBytes, compression }: CollectorInput, blocks: bo
       queue_size: queueBytes,
       num_consumers: 4,
       block_on_overflow: blocks,
-      // min_size 0: what one source handed over is one entry of the disk queue and one request, only cut when it is too large. So a
-      // request that is sent again after a crash is the same bytes, and the backend stores it once.
-      batch: { sizer: "bytes", min_size: 0, max_size: MAX_BATCH_BYTES, flush_timeout: "200ms" },
+      batch: { sizer: "bytes", max_size: MAX_BATCH_BYTES, ...(blocks ? GATHERED : AS_HANDED_OVER) },
     },
   };
 }
+
+/**
+ * What one source handed over is one entry of the disk queue and one request, only cut when it is too large. So a request that is sent again
+ * after a crash is the same bytes, and the backend stores it once.
+ */
+const AS_HANDED_OVER: Component = { min_size: 0, flush_timeout: "200ms" };
+
+/**
+ * New lines of all files go together, a second at most after the first of them. An entry leaves the disk queue after the answer to its
+ * request (exporterhelper v0.149, partition_batcher.go); after a crash the proxy knows entries again, whatever request they come in
+ * (agent/reread). Not more at once: every step of an entry through the queue writes the list of all that are under way.
+ */
+const GATHERED: Component = { min_size: 32_768, flush_timeout: "1s" };
 
 export function proxyUrl({ host, port }: ListenAddress): string {
   return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;

@@ -8,7 +8,7 @@ import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { FILES_HEADER } from "../reread/file-batch.ts";
 import { StoredBatches } from "../reread/stored-batches.ts";
-import { accept, closeAll, errorAnswer, post, type Received, startBackend, startWith } from "./proxy.fixture.ts";
+import { accept, type Answer, closeAll, errorAnswer, post, type Received, startBackend, startWith } from "./proxy.fixture.ts";
 import type { Proxy } from "./server.ts";
 
 let folder: string;
@@ -53,6 +53,28 @@ function killCollector(): void {
   nowMs += 1000;
   storedBatches.collectorStarts();
   nowMs += 1000;
+}
+
+/** Of several files, as the collector gathers them: read at different milliseconds. */
+function together(...bodies: string[]): string {
+  return `{"resourceLogs":[${bodies.map((body) => body.slice('{"resourceLogs":['.length, -2)).join(",")}]}`;
+}
+
+/** Texts of the lines of a request. */
+function linesOf(received: Received): string[] {
+  return [...textOf(received).matchAll(/"body":\{"stringValue":"([^"]*)"/g)].map(([, text = ""]) => text);
+}
+
+/** Has the backend answer as `judge` says of a request's lines, else take them. What it took. */
+function takenUnless(judge: (texts: readonly string[]) => Answer | undefined): string[] {
+  const taken: string[] = [];
+  backend.answer = (received, response) => {
+    const texts = linesOf(received);
+    const refusal = judge(texts);
+    if (!refusal) taken.push(...texts);
+    (refusal ?? accept)(received, response);
+  };
+  return taken;
 }
 
 function textOf({ body }: Received): string {
@@ -114,6 +136,61 @@ describe("lines of files", () => {
     answered.resolve();
     expect((await Promise.all(both)).map(({ status }) => status)).toEqual([200, 200]);
     expect(backend.received).toHaveLength(1);
+  });
+
+  it("are left out one file's by one, whatever request they come in after the collector was killed", async () => {
+    const [a, b] = [lines("a"), lines("b")];
+    expect(await send(together(a, b))).toMatchObject({ status: 200 });
+    killCollector();
+    expect(await send(together(a, lines("b"), lines("c")))).toMatchObject({ status: 200 });
+    expect(await send(together(lines("c"), b))).toMatchObject({ status: 200 });
+    expect(backend.received.map(linesOf)).toEqual([["a", "b"], ["c"]]);
+  });
+
+  it("that wait in the queue and were read again are sent once where both come in one request", async () => {
+    const a = lines("a");
+    killCollector();
+    expect(await send(together(a, lines("b"), lines("a")))).toMatchObject({ status: 200 });
+    expect(backend.received.map(linesOf)).toEqual([["a", "b"]]);
+  });
+
+  it("are known though the collector was killed before the answer", async () => {
+    const answered = Promise.withResolvers<void>();
+    backend.answer = (received, response) => void answered.promise.then(() => accept(received, response));
+    const [a, b] = [lines("a"), lines("b")];
+    const gone = new AbortController();
+    const headers = { [FILES_HEADER]: storedBatches.token };
+    const first = fetch(`http://127.0.0.1:${proxy.port}/v1/logs`, { method: "POST", headers, body: together(a, b), signal: gone.signal });
+    while (backend.received.length === 0) await new Promise((done) => setImmediate(done));
+    gone.abort();
+    await expect(first).rejects.toThrow("aborted");
+    killCollector();
+    const second = send(together(lines("c"), a));
+    answered.resolve();
+    expect(await second).toMatchObject({ status: 200 });
+    expect(backend.received.map(linesOf)).toEqual([["a", "b"], ["c"]]);
+  });
+
+  it.each([
+    [400, "malformed_body"],
+    [413, "batch_too_large"],
+  ])("of one file that the backend refuses (%i) take no other file's with them", async (status, code) => {
+    const taken = takenUnless((texts) => (texts.includes("bad") ? errorAnswer(status, code) : undefined));
+    expect((await send(together(lines("a"), lines("bad"), lines("b")))).status).toBe(status === 400 ? 400 : 200);
+    expect(taken).toEqual(["a", "b"]);
+  });
+
+  it("are sent by themselves once, where the backend goes away in the middle of it", async () => {
+    const [a, bad, b] = [lines("a"), lines("bad"), lines("b")];
+    let isAway = true;
+    const taken = takenUnless((texts) => {
+      if (texts.includes("bad")) return errorAnswer(400, "malformed_body");
+      return isAway && texts.includes("b") ? errorAnswer(503, "unavailable") : undefined;
+    });
+    expect((await send(together(a, bad, b))).status).toBe(503);
+    isAway = false;
+    expect((await send(together(a, bad, b))).status).toBe(400);
+    expect(taken).toEqual(["a", "b"]);
   });
 
   it("are left out on the collector's word only", async () => {

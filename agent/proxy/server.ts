@@ -9,7 +9,7 @@ import { freeBuffer } from "../common/free-buffer.ts";
 import { bareHost, isLoopback } from "../common/host-name.ts";
 import { createServer } from "../common/node-http.ts";
 import type { CredentialSource } from "../credentials/store.ts";
-import { fileBatch, FILES_HEADER } from "../reread/file-batch.ts";
+import { fileRequest, FILES_HEADER } from "../reread/file-batch.ts";
 import type { StoredBatches } from "../reread/stored-batches.ts";
 import type { Compression, ListenAddress, Signal } from "../settings.ts";
 import type { Upstream } from "../upstream/pool.ts";
@@ -62,6 +62,8 @@ const PARSED_FACTOR = 5;
 const SMALL_BODY_BYTES = 64 * 1024;
 /** The collector gives up after 30 s and sends again: be faster, so that it does not send what is still on its way. */
 const ANSWER_WITHIN_MS = 27_000;
+/** Of a request whose sender is gone. */
+const OUTCOME_WITHIN_MS = 5000;
 const DRAIN_MS = 30_000;
 
 /** Resolves once it listens. Throws when `listen` is not loopback or the port is taken. */
@@ -136,7 +138,9 @@ class LoopbackProxy implements Proxy {
     if (!route) return send(response, 404, refusal("not_found", "the proxy takes POST /v1/logs, /v1/traces and /v1/metrics"));
     const abort = new AbortController();
     const late = setTimeout(() => abort.abort(), ANSWER_WITHIN_MS);
-    response.once("close", () => response.writableFinished || abort.abort());
+    // Of lines of files it shall be known whether the backend took them: a collector that is killed sends them again, in another company.
+    const graceMs = request.headers[FILES_HEADER] === undefined ? 0 : OUTCOME_WITHIN_MS;
+    response.once("close", () => response.writableFinished || setTimeout(() => abort.abort(), graceMs).unref());
     try {
       using reservation = new Reservation(this.#budget);
       const verdict = await this.#take(request, route, reservation, abort.signal);
@@ -169,10 +173,10 @@ class LoopbackProxy implements Proxy {
       return this.#sendMetrics(json, path, reservation, abort);
     }
     if (signal === "logs" && request.headers[FILES_HEADER] !== undefined) {
-      const batch = fileBatch(await this.#inflate(await body.whole(), encoding, reservation));
-      return this.#fileLines.once(request, batch, async () => {
-        const verdict = await this.#compressAndSend({ path, headers: JSON_CONTENT, body: batch.body }, abort);
-        return this.#inParts({ signal, path }, batch.body, verdict, reservation, abort);
+      const files = fileRequest(await this.#inflate(await body.whole(), encoding, reservation));
+      return this.#fileLines.once(request, files, async (json, isAlone) => {
+        const verdict = await this.#compressAndSend({ path, headers: JSON_CONTENT, body: json }, abort);
+        return isAlone ? this.#inParts({ signal, path }, json, verdict, reservation, abort) : verdict;
       });
     }
     const verdict = await this.#sendWhole(body, encoding, path, abort);

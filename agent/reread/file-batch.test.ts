@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { fileBatch } from "./file-batch.ts";
+import { type FileBatch, fileRequest } from "./file-batch.ts";
 
 interface Line {
   readonly text?: string;
@@ -14,6 +14,10 @@ interface Line {
 
 /** As the collector writes it. */
 function request(...lines: Line[]): Buffer {
+  return Buffer.from(JSON.stringify({ resourceLogs: [resourceLogs(lines)] }));
+}
+
+function resourceLogs(lines: readonly Line[]): object {
   const logRecords = lines.map(
     ({ text = "a line", path = "/var/log/x.log", place, readAt = "1763714400123456789", time, body, turned }) => {
       const attributes: object[] = [
@@ -25,11 +29,22 @@ function request(...lines: Line[]): Buffer {
       return { ...(time && { timeUnixNano: time }), observedTimeUnixNano: readAt, body: body ?? { stringValue: text }, attributes };
     },
   );
-  return Buffer.from(JSON.stringify({ resourceLogs: [{ resource: {}, scopeLogs: [{ scope: {}, logRecords }] }] }));
+  return { resource: {}, scopeLogs: [{ scope: {}, logRecords }] };
+}
+
+function batchOf(json: Buffer): FileBatch {
+  const { batches } = fileRequest(json);
+  expect(batches).toHaveLength(1);
+  return batches[0] as FileBatch;
+}
+
+function bodyOf(json: Buffer): string {
+  const { batches, bodyOf } = fileRequest(json);
+  return bodyOf(batches).toString();
 }
 
 function keyOf(...lines: Line[]): string | undefined {
-  return fileBatch(request(...lines)).key;
+  return batchOf(request(...lines)).key;
 }
 
 describe("what leaves the node", () => {
@@ -44,7 +59,7 @@ describe("what leaves the node", () => {
   test("has no places of lines, and everything else byte for byte", () => {
     const lines = TEXTS.map((text, i): Line => ({ text, turned: i % 2 === 0 }));
     const placed = lines.map((line, i): Line => ({ ...line, place: i * 100 }));
-    expect(fileBatch(request(...placed)).body.toString()).toBe(request(...lines).toString());
+    expect(bodyOf(request(...placed))).toBe(request(...lines).toString());
   });
 
   test.each([
@@ -57,15 +72,14 @@ describe("what leaves the node", () => {
   ])("is JSON where the place is %s", (_, before, after) => {
     const filled = (list: string): string =>
       `{"attributes":${list.replaceAll("P", '{"key":"log.file.record_offset","value":{"intValue":"12"}}').replaceAll(/[AB]/g, '{"key":"$&"}')}}`;
-    expect(fileBatch(Buffer.from(filled(before))).body.toString()).toBe(filled(after));
+    expect(bodyOf(Buffer.from(filled(before)))).toBe(filled(after));
   });
 
   test.each(["", "{}", "no JSON", '{"key":"log.file.record_offset","value":{"intValue":"', '"observedTimeUnixNano":"'])(
     "is as it came, and known by nothing, where it is %j",
     (text) => {
-      const { key, body } = fileBatch(Buffer.from(text));
-      expect(key).toBeUndefined();
-      expect(text.startsWith(body.toString())).toBe(true);
+      expect(batchOf(Buffer.from(text)).key).toBeUndefined();
+      expect(text.startsWith(bodyOf(Buffer.from(text)))).toBe(true);
     },
   );
 });
@@ -79,7 +93,7 @@ describe("lines are known again", () => {
   test("when they are read at another time, with their attributes in another order", () => {
     const again = LINES.map((line): Line => ({ ...line, readAt: "1763714999000000000", turned: true }));
     expect(keyOf(...again)).toBe(keyOf(...LINES));
-    expect(fileBatch(request(...again)).readAtMs).toBe(1_763_714_999_000);
+    expect(batchOf(request(...again)).readAtMs).toBe(1_763_714_999_000);
   });
 
   test.each(["/var/log/x.log.1", "/var/log/x.log.20261122-070000"])("when their file is renamed to %s", (path) => {
@@ -104,5 +118,32 @@ describe("lines are known again", () => {
   test("and not at all when one has no place, or is no text", () => {
     expect(keyOf(...LINES, { text: "three" })).toBeUndefined();
     expect(keyOf(...LINES, { place: 18, body: { kvlistValue: { values: [] } } })).toBeUndefined();
+  });
+});
+
+describe("batches of several files in one request", () => {
+  const BATCHES: Line[][] = [
+    [{ text: "one", place: 0 }],
+    [
+      { text: '},{"resource":{}', place: 7, path: "/var/log/y.log", readAt: "1763714401000000000" },
+      { text: "two", place: 24, path: "/var/log/y.log" },
+    ],
+    [{ text: "of no file" }],
+  ];
+  const together = Buffer.from(JSON.stringify({ resourceLogs: BATCHES.map(resourceLogs) }));
+
+  test("are known one by one, as if each came alone", () => {
+    const { batches } = fileRequest(together);
+    expect(batches.map(({ key }) => key)).toEqual(BATCHES.map((lines) => keyOf(...lines)));
+    expect(batches.map(({ readAtMs }) => readAtMs)).toEqual([1_763_714_400_123, 1_763_714_401_000, 1_763_714_400_123]);
+  });
+
+  test("leave the node together or some of them, the same bytes whatever company they came in", () => {
+    const { batches, bodyOf: body } = fileRequest(together);
+    const withoutPlaces = BATCHES.map((lines) => resourceLogs(lines.map((line): Line => ({ ...line, place: undefined }))));
+    const [first, second, third] = withoutPlaces;
+    expect(JSON.parse(body(batches).toString())).toEqual({ resourceLogs: [first, second, third] });
+    expect(body(batches.toSpliced(1, 1)).toString()).toBe(JSON.stringify({ resourceLogs: [first, third] }));
+    expect(body(batches.slice(0, 1)).toString()).toBe(bodyOf(request(...(BATCHES[0] ?? []))));
   });
 });

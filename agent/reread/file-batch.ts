@@ -1,21 +1,33 @@
-// One request of the collector with lines of files: which lines they are, when they were read, and its body as it leaves the node. Invariants:
-// two requests have the same key only when they hold the same lines of the same places in files of the same name; the place goes no further.
-// Lines that are read again get other attributes' order and another time of reading, so bytes cannot tell.
+// One request of the collector with lines of files: its batches, which lines they are, when they were read, and their bytes as they leave the
+// node. Invariant: two batches have the same key only when they hold the same lines of the same places in files of the same name; the place
+// goes no further. Lines that are read again get other attributes' order and another time of reading, so bytes cannot tell.
 import { createHash } from "node:crypto";
 
 /** Of a request that comes from files; its value is the token that this run of the agent gave to its collector. */
 export const FILES_HEADER = "x-atherops-files";
 
+/** Lines that the collector handed over at once: one entry of its disk queue, in a request with others. */
 export interface FileBatch {
-  /** OTLP/JSON, without the places of its lines. */
-  readonly body: Buffer;
   /** Undefined when not every record is a line with its place. */
   readonly key: string | undefined;
   /** Of the first line; Unix milliseconds, rounded down. */
   readonly readAtMs: number;
+  /** Of `resourceLogs`, without the places of its lines. */
+  readonly json: readonly Buffer[];
+}
+
+export interface FileRequest {
+  readonly batches: readonly FileBatch[];
+  /** OTLP/JSON of some of its batches, in their order; of all: the request as it came, without the places of its lines. */
+  readonly bodyOf: (batches: readonly FileBatch[]) => Buffer;
 }
 
 // The collector writes no space between the parts of its JSON, and within a text each quote has a backslash: none of these is ever part of one.
+const LIST = '{"resourceLogs":[';
+const LIST_END = "]}";
+/** The end of a batch and the beginning of the next, which begins with the only field of that name. */
+const BETWEEN = '},{"resource":';
+const COMMA = Buffer.from(",");
 const OBSERVED = '"observedTimeUnixNano":"';
 const TIME = '"timeUnixNano":"';
 const BODY = '"body":{"stringValue":"';
@@ -27,13 +39,32 @@ const ROTATED = /\.log(?:\.1|\.\d{8}-\d{6})$/;
 
 const KEY_LENGTH = 20;
 
-/** `json`: OTLP/JSON of the collector. Of anything else the body is answered as it is, without a key. */
-export function fileBatch(json: Buffer): FileBatch {
+/** `json`: OTLP/JSON of the collector. Of anything else the body is one batch as it is, without a key. */
+export function fileRequest(json: Buffer): FileRequest {
   const text = json.toString("latin1");
+  const isList = text.startsWith(LIST) && text.endsWith(LIST_END);
+  const [start, end] = isList ? [LIST.length, text.length - LIST_END.length] : [0, text.length];
+  const batches: FileBatch[] = [];
+  for (let from = start; from <= end;) {
+    const next = isList ? text.indexOf(BETWEEN, from) : -1;
+    const to = next < 0 ? end : next + 1;
+    batches.push(fileBatch(json.subarray(from, to), text.slice(from, to)));
+    from = next < 0 ? end + 1 : to + 1;
+  }
+  return {
+    batches,
+    bodyOf: (some) => {
+      const parts = some.flatMap((batch, i) => (i === 0 ? batch.json : [COMMA, ...batch.json]));
+      return Buffer.concat(isList ? [Buffer.from(LIST), ...parts, Buffer.from(LIST_END)] : parts);
+    },
+  };
+}
+
+function fileBatch(json: Buffer, text: string): FileBatch {
   const observed = [...valuesOf(text, OBSERVED)];
   const places = [...valuesOf(text, PLACE)];
   const readAtMs = Math.floor(Number(observed[0]?.value ?? 0) / 1e6);
-  return { body: without(json, text, places), key: keyOf(text, observed.length, places), readAtMs };
+  return { json: without(json, text, places), key: keyOf(text, observed.length, places), readAtMs };
 }
 
 interface Value {
@@ -81,8 +112,7 @@ function keyOf(text: string, records: number, places: readonly Value[]): string 
 }
 
 /** Cuts the attributes out, each with a comma beside it. */
-function without(json: Buffer, text: string, places: readonly Value[]): Buffer {
-  if (places.length === 0) return json;
+function without(json: Buffer, text: string, places: readonly Value[]): Buffer[] {
   const parts: Buffer[] = [];
   let from = 0;
   for (const { start, end } of places) {
@@ -94,5 +124,5 @@ function without(json: Buffer, text: string, places: readonly Value[]): Buffer {
     from = cutsAfter ? attribute.end + 1 : attribute.end;
   }
   parts.push(json.subarray(from));
-  return Buffer.concat(parts);
+  return parts;
 }

@@ -64,7 +64,7 @@ function pass(ms: number): void {
 }
 
 function read(key: string | null = "a"): FileBatch {
-  return { key: key ?? undefined, readAtMs: nowMs, body: Buffer.alloc(0) };
+  return { key: key ?? undefined, readAtMs: nowMs, json: [] };
 }
 
 describe("lines that the backend has", () => {
@@ -152,6 +152,21 @@ describe("lines that the backend has", () => {
     remembers("audit");
     pass(1000);
     expect(stored.has(read())).toBe(false);
+  });
+
+  test("are known when the collector sends them again that it read long ago, in whatever company", () => {
+    const old = read();
+    pass(60_000);
+    remembers();
+    stored.add(old);
+    stored.add(read("b"));
+    pass(60_000);
+    remembers();
+    stored.add(read("c"));
+    starts();
+    reopen();
+    expect(stored.has(old)).toBe(true);
+    expect(stored.has({ ...old, readAtMs: old.readAtMs + 1 })).toBe(false);
   });
 
   test("are never known where they have no key", () => {

@@ -1,8 +1,9 @@
-// Which lines of files the backend has, of those that the collector may read again. It remembers its places in files only at the end of a
-// look at all of them (pkg/stanza v0.149, fileconsumer/file.go, poll); one that ends before reads again what it read since. Invariants: a
-// batch is taken for stored only after the backend took it, and only if it was read between the last time that places were remembered
-// before a collector ended and the first time after the next began; so no file that is written anew is mistaken for what it held before.
-// Known on disk, unsynced as the collector's own stores: it survives kill -9, and a power cut may double lines, not lose them.
+// Which lines of files the backend has, of those that the collector may read or send again. It remembers its places in files only at the end
+// of a look at all of them (pkg/stanza v0.149, fileconsumer/file.go, poll); one that ends before reads again what it read since. It takes
+// a batch off its queue after the answer; one that ends before sends it again, in another company. Invariants: a batch is taken for stored
+// only after the backend took it, and only if it is that very reading of a file, or was read between the last time that places were
+// remembered before a collector ended and the first time after the next began; so no file that is written anew is mistaken for what it
+// held before. Known on disk, unsynced as the collector's own stores: it survives kill -9, and a power cut may double lines, not lose them.
 import { randomBytes } from "node:crypto";
 import { closeSync, openSync, readdirSync, readFileSync, statSync, writeSync } from "node:fs";
 import { join } from "node:path";
@@ -28,6 +29,8 @@ interface Doubt {
 const FILE = "stored-batches";
 /** One of 100 lines each, when a large file is read: 5 million lines. */
 const MOST_BATCHES = 50_000;
+/** A collector that is killed sends again what it had not yet taken off its queue: some 110 of the smallest in each of six requests. */
+const MOST_SENT_AGAIN = 800;
 const MOST_DOUBTS = 32;
 /** A commit of places writes some pages, and a killed one has written the time but not the places. */
 const COMMIT_MS = 1000;
@@ -82,17 +85,24 @@ export class StoredBatches implements Disposable {
     this.#watchPlaces();
   }
 
-  /** True when the backend has these lines already. A collector reads no place twice: what one has read twice is new. */
-  has({ key, readAtMs }: FileBatch): boolean {
-    const storedMs = key === undefined ? undefined : this.#stored.get(key);
-    if (storedMs === undefined || !this.#isInDoubt(readAtMs)) return false;
-    return storedMs === readAtMs || Math.min(storedMs, readAtMs) <= this.#startedMs;
+  /** True when the backend has these lines already. */
+  has(batch: FileBatch): boolean {
+    return batch.key !== undefined && this.isSecond(batch, this.#stored.get(batch.key));
+  }
+
+  /**
+   * Whether lines are the same as those of the same key that were read at `otherMs`: sent again, or read again by a later collector. A
+   * collector reads no place twice: what one has read twice is new.
+   */
+  isSecond({ readAtMs }: FileBatch, otherMs: number | undefined): boolean {
+    if (otherMs === undefined || otherMs === readAtMs) return otherMs !== undefined;
+    return this.#isInDoubt(otherMs) && this.#isInDoubt(readAtMs) && Math.min(otherMs, readAtMs) <= this.#startedMs;
   }
 
   /** The backend has these lines. */
   add({ key, readAtMs }: FileBatch): void {
     const nowMs = this.#nowMs();
-    if (key !== undefined && this.#mayBeReadAgain(readAtMs, this.#rememberedMs())) {
+    if (key !== undefined) {
       const lastReadMs = Math.max(readAtMs, this.#stored.get(key) ?? 0);
       this.#stored.delete(key);
       this.#stored.set(key, lastReadMs);
@@ -209,7 +219,8 @@ export class StoredBatches implements Disposable {
       this.#settlingMs = undefined;
     }
     const rememberedMs = this.#rememberedMs();
-    for (const [key, readAtMs] of this.#stored) if (!this.#mayBeReadAgain(readAtMs, rememberedMs)) this.#stored.delete(key);
+    const old = [...this.#stored].slice(0, -MOST_SENT_AGAIN);
+    for (const [key, readAtMs] of old) if (!this.#mayBeReadAgain(readAtMs, rememberedMs)) this.#stored.delete(key);
     if (isSettled || this.#file === undefined || this.#lines > this.#stored.size + SPARE_LINES) this.#rewrite();
   }
 

@@ -1,5 +1,6 @@
 // A numbered sequence of log lines through the whole host agent, its collector killed, itself killed and restarted, the backend away,
-// its disk queue full: what arrives is counted. The sink stores a body that comes twice byte for byte once, as the backend does.
+// its disk queue full: what arrives is counted, and in how many requests. The sink stores a body that comes twice byte for byte once, as
+// the backend does.
 import { appendFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -113,4 +114,16 @@ describe("10,000 numbered lines", () => {
     expect(missing).toBe(0);
     expect(doubled).toBeLessThanOrEqual(100);
   });
+});
+
+test("lines of thirty files go together, a request a second", async () => {
+  await begin();
+  const files = Array.from({ length: 30 }, (_, i) => `${place.logFolder}/${i}.log`);
+  const { requests } = sink;
+  const startedAt = performance.now();
+  for (; written < 150; await sleep(200)) for (const file of files) appendFileSync(file, `line ${written++}\n`);
+  await eventually("every line is there", async () => Promise.resolve(verdict().missing === 0), 90_000);
+  expect(verdict().doubled).toBe(0);
+  // Each second one, and one for each 32 KiB.
+  expect(sink.requests - requests).toBeLessThanOrEqual((performance.now() - startedAt) / 1000 + 3);
 });
