@@ -10,6 +10,7 @@ import { fileURLToPath } from "node:url";
 import { build, type BuildOptions, type BuildResult, type Plugin } from "esbuild";
 import { packageOf } from "./imports.ts";
 import { buildKernels } from "./kernel.mjs";
+import { leanClient } from "./lean-client.ts";
 
 export const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 
@@ -56,7 +57,12 @@ export async function bundle(program: ProgramName, folder: string): Promise<stri
 export async function bundleFile(entry: string, name: string, folder: string): Promise<string[]> {
   if (entry.startsWith("agent/")) await buildKernels();
   // Not where it is written: the map names its sources relative to this.
-  const built = await build({ ...COMMON, entryPoints: [entry], outfile: join(ROOT, `${name}.js`), plugins: [kernelInside] });
+  const built = await build({
+    ...COMMON,
+    entryPoints: [entry],
+    outfile: join(ROOT, `${name}.js`),
+    plugins: [kernelInside, leanClient(ROOT)],
+  });
   const packages = writeBundle(built, [], folder);
   chmodSync(join(folder, `${name}.js`), 0o755);
   return packages;

@@ -1,7 +1,8 @@
 // Whether the Kubernetes API tells which pods run on this node: without it nobody knows which of them keep their logs to themselves.
 // Invariant: asked only when the answer decides something, so that an outage costs an API server that comes back one small list of each
 // node.
-import { type KubernetesApi, KubernetesError } from "../kubernetes/api.ts";
+import type { KubernetesApi } from "../kubernetes/api.ts";
+import { KubernetesError } from "../kubernetes/transport.ts";
 
 const WITHIN_MS = 5_000;
 
@@ -11,12 +12,11 @@ export interface KnownPods {
 }
 
 /** From the watch cache of the API server (`resourceVersion=0`), and only the first: that it answers is all that is asked. */
-export function knownPods(api: Pick<KubernetesApi, "get">, nodeName: string): KnownPods {
-  const query = new URLSearchParams({ fieldSelector: `spec.nodeName=${nodeName}`, limit: "1", resourceVersion: "0" });
+export function knownPods(api: Pick<KubernetesApi, "podsOfNode">, nodeName: string): KnownPods {
   return {
     async whyUnknown(signal) {
       try {
-        await api.get(`/api/v1/pods?${query.toString()}`, AbortSignal.any([signal, AbortSignal.timeout(WITHIN_MS)]));
+        await api.podsOfNode(nodeName, 1, AbortSignal.any([signal, AbortSignal.timeout(WITHIN_MS)]));
         return undefined;
       } catch (error) {
         return `${WAITS} (${wordsOf(error)})`;

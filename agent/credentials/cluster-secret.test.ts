@@ -1,7 +1,8 @@
+import type { Secret } from "../kubernetes/models.ts";
 import { expect, it } from "vitest";
-import { parseSecret, renderSecret, ROTATE_REQUESTED, type SecretContent, type SecretObject } from "./cluster-secret.ts";
+import { parseSecret, renderSecret, ROTATE_REQUESTED, type SecretContent } from "./cluster-secret.ts";
 
-const SHELL: SecretObject = {
+const SHELL: Secret = {
   apiVersion: "v1",
   kind: "Secret",
   metadata: { name: "s", resourceVersion: "7", annotations: { "helm.sh/resource-policy": "keep" } },
@@ -19,7 +20,7 @@ it("reads back what it wrote", () => {
   const { version, object, ...content } = parseSecret(renderSecret(SHELL, FULL));
   expect(content).toEqual(FULL);
   expect(version).toBe("7");
-  expect(object.metadata.resourceVersion).toBe("7");
+  expect(object.metadata?.resourceVersion).toBe("7");
 });
 
 it("removes what is no more, and keeps what is not its own", () => {
@@ -30,7 +31,7 @@ it("removes what is no more, and keeps what is not its own", () => {
 
 it("keeps the time at which a rotation was asked for", () => {
   const asked = { ...SHELL, metadata: { ...SHELL.metadata, annotations: { [ROTATE_REQUESTED]: "2026-01-02T00:00:00Z" } } };
-  expect(renderSecret(asked, FULL).metadata.annotations).toEqual({ [ROTATE_REQUESTED]: "2026-01-02T00:00:00Z" });
+  expect(renderSecret(asked, FULL).metadata?.annotations).toEqual({ [ROTATE_REQUESTED]: "2026-01-02T00:00:00Z" });
 });
 
 it.for<[string, Record<string, string>]>([

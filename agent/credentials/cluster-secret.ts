@@ -3,7 +3,9 @@
 // install token) is in here before the call, and goes in the same write that stores the call's answer. The chart ships it empty, and the
 // agent may neither create nor list.
 import { createHash } from "node:crypto";
-import { KubernetesError, type KubernetesApi, type KubernetesObject } from "../kubernetes/api.ts";
+import type { Secret } from "../kubernetes/models.ts";
+import type { KubernetesApi, Where } from "../kubernetes/api.ts";
+import { KubernetesError } from "../kubernetes/transport.ts";
 import { type RegisterClusterRequest, ROTATION_OVERLAP_MS } from "../protocol/enrolment.ts";
 import { keyHash } from "../protocol/signature.ts";
 import type { Credential } from "./store.ts";
@@ -49,12 +51,7 @@ export interface SecretContent {
 /** The Secret as it was read: its content and the object it came from, for a write that refuses to overwrite. */
 export interface SecretSnapshot extends SecretContent {
   readonly version: string;
-  readonly object: SecretObject;
-}
-
-export interface SecretObject extends KubernetesObject {
-  data?: Record<string, string>;
-  type?: string;
+  readonly object: Secret;
 }
 
 /** SHA-256 (hex) of an install token: what the Secret remembers of it. */
@@ -73,19 +70,14 @@ export class ClusterSecret {
     this.name = options.name;
   }
 
-  /** Path of the collection, for a watch. */
-  get collectionPath(): string {
-    return `/api/v1/namespaces/${this.namespace}/secrets`;
-  }
-
-  get #path(): string {
-    return `${this.collectionPath}/${this.name}`;
+  get where(): Where {
+    return { namespace: this.namespace, name: this.name };
   }
 
   /** What the API server has now, or undefined when the Secret does not exist; other refusals throw KubernetesError. */
   async read(signal: AbortSignal): Promise<SecretSnapshot | undefined> {
     try {
-      return parseSecret(await this.#api.get<SecretObject>(this.#path, signal));
+      return parseSecret(await this.#api.readSecret(this.where, signal));
     } catch (error) {
       if (error instanceof KubernetesError && error.status === 404) return undefined;
       throw error;
@@ -94,18 +86,18 @@ export class ClusterSecret {
 
   /** Replaces the content unless the Secret has changed since `base` was read: then KubernetesError 409. Other data stays. */
   async write(base: SecretSnapshot, content: SecretContent, signal: AbortSignal): Promise<SecretSnapshot> {
-    return parseSecret(await this.#api.put<SecretObject>(this.#path, renderSecret(base.object, content), signal));
+    return parseSecret(await this.#api.replaceSecret(this.where, renderSecret(base.object, content), signal));
   }
 
   /** Asks for a rotation, whoever holds the Lease. Answers once the API server has it. */
   async requestRotation(signal: AbortSignal): Promise<void> {
     const annotations = { [ROTATE_REQUESTED]: new Date().toISOString() };
-    await this.#api.mergePatch(this.#path, { metadata: { annotations } }, signal);
+    await this.#api.patchSecret(this.where, { metadata: { annotations } }, signal);
   }
 }
 
 /** Reads the layout. Fields that are missing, empty or not in their form count as absent, so that a damaged Secret heals. */
-export function parseSecret(object: SecretObject): SecretSnapshot {
+export function parseSecret(object: Secret): SecretSnapshot {
   const text = (key: string): string =>
     Buffer.from(object.data?.[key] ?? "", "base64")
       .toString("utf8")
@@ -114,19 +106,19 @@ export function parseSecret(object: SecretObject): SecretSnapshot {
   const credential = { id, apiKey, keyCreatedAt: text(KEY_CREATED_AT), ...(org && { org }), ...(enrolledBy && { enrolledBy }) };
   const pendingRotation = parseJson(text(PENDING_ROTATION)) as PendingRotation | undefined;
   return {
-    version: object.metadata.resourceVersion ?? "",
+    version: object.metadata?.resourceVersion ?? "",
     object,
     ...(id && apiKey && { credential }),
     ...(text(USED_INSTALL_TOKEN) && { usedTokenHash: text(USED_INSTALL_TOKEN) }),
     pendingEnrolments: (parseJson(text(PENDING_ENROLMENT)) ?? {}) as Record<string, PendingEnrolment>,
     ...(pendingRotation?.idempotencyKey && { pendingRotation }),
     ...(text(NO_ROTATION_BEFORE) && { noRotationBefore: text(NO_ROTATION_BEFORE) }),
-    rotateRequested: object.metadata.annotations?.[ROTATE_REQUESTED] !== undefined,
+    rotateRequested: object.metadata?.annotations?.[ROTATE_REQUESTED] !== undefined,
   };
 }
 
 /** The object to write: `content` in place of what `base` said, everything else of `base` kept. */
-export function renderSecret(base: SecretObject, content: SecretContent): SecretObject {
+export function renderSecret(base: Secret, content: SecretContent): Secret {
   const { credential, pendingEnrolments, pendingRotation } = content;
   const texts: Record<string, string | undefined> = {
     [CLUSTER_ID]: credential?.id,
@@ -144,7 +136,7 @@ export function renderSecret(base: SecretObject, content: SecretContent): Secret
     if (value === undefined) delete data[key];
     else data[key] = Buffer.from(value, "utf8").toString("base64");
   }
-  const { [ROTATE_REQUESTED]: requested, ...annotations } = base.metadata.annotations ?? {};
+  const { [ROTATE_REQUESTED]: requested, ...annotations } = base.metadata?.annotations ?? {};
   if (content.rotateRequested) annotations[ROTATE_REQUESTED] = requested ?? new Date().toISOString();
   return { ...base, metadata: { ...base.metadata, annotations }, data };
 }

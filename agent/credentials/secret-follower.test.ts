@@ -4,12 +4,16 @@ import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Secret } from "../kubernetes/models.ts";
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { KubernetesApi } from "../kubernetes/api.ts";
-import { ClusterSecret, renderSecret, type SecretObject } from "./cluster-secret.ts";
+import { ClusterSecret, renderSecret } from "./cluster-secret.ts";
 import { SecretFollower, type SecretView } from "./secret-follower.ts";
 
+const SOON = { timeout: 20_000 };
+/** Nothing but the watch, however slow the machine. */
+const WATCH_ALONE = { pollEveryMs: 3_600_000, watchForMs: 3_600_000, watchLagMs: 3_600_000, backoffMs: [20, 40] as const };
 const TIMING = { pollEveryMs: 50, watchForMs: 60_000, watchLagMs: 50, backoffMs: [20, 40] as const };
 
 let folder: string;
@@ -17,7 +21,7 @@ let server: Server;
 let api: KubernetesApi;
 let stop: AbortController;
 /** The object that a read answers; undefined: 404. */
-let object: SecretObject | undefined;
+let object: Secret | undefined;
 let watches: ServerResponse[];
 let seen: SecretView[];
 let running: Promise<void>;
@@ -49,7 +53,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true });
 });
 
-function withKey(apiKey: string, resourceVersion: string): SecretObject {
+function withKey(apiKey: string, resourceVersion: string): Secret {
   const credential = { id: "c", apiKey, keyCreatedAt: "2026-01-01T00:00:00Z" };
   return renderSecret({ metadata: { name: "s", resourceVersion } }, { credential, pendingEnrolments: {}, rotateRequested: false });
 }
@@ -67,28 +71,28 @@ function keysSeen(): (string | undefined)[] {
 
 it("knows a change by the poll when the watch says nothing, and then watches anew", async () => {
   follow();
-  await vi.waitFor(() => expect(keysSeen()).toEqual(["ak_1"]));
+  await vi.waitFor(() => expect(keysSeen()).toEqual(["ak_1"]), SOON);
   const before = watches.length;
   object = withKey("ak_2", "2");
-  await vi.waitFor(() => expect(keysSeen()).toEqual(["ak_1", "ak_2"]));
-  await vi.waitFor(() => expect(watches.length).toBeGreaterThan(before));
+  await vi.waitFor(() => expect(keysSeen()).toEqual(["ak_1", "ak_2"]), SOON);
+  await vi.waitFor(() => expect(watches.length).toBeGreaterThan(before), SOON);
 });
 
 it("knows a change by the watch without any poll", async () => {
   follow({ ...TIMING, pollEveryMs: 3_600_000 });
-  await vi.waitFor(() => expect(watches).toHaveLength(1));
+  await vi.waitFor(() => expect(watches).toHaveLength(1), SOON);
   watches[0]!.write(`${JSON.stringify({ type: "ADDED", object })}\n`);
   const line = JSON.stringify({ type: "MODIFIED", object: withKey("ak_2", "2") });
   watches[0]!.write(line.slice(0, 40));
   watches[0]!.write(`${line.slice(40)}\n`);
-  await vi.waitFor(() => expect(keysSeen()).toEqual(["ak_1", "ak_2"]));
+  await vi.waitFor(() => expect(keysSeen()).toEqual(["ak_1", "ak_2"]), SOON);
 });
 
 it("is not put back by a watch event that comes late, nor by a deletion that is over", async () => {
-  const follower = follow({ ...TIMING, pollEveryMs: 3_600_000 });
-  await vi.waitFor(() => expect(watches).toHaveLength(1));
+  const follower = follow(WATCH_ALONE);
+  await vi.waitFor(() => expect(watches).toHaveLength(1), SOON);
   watches[0]!.write(`${JSON.stringify({ type: "ADDED", object })}\n`);
-  await vi.waitFor(() => expect(keysSeen()).toEqual(["ak_1"]));
+  await vi.waitFor(() => expect(keysSeen()).toEqual(["ak_1"]), SOON);
   object = withKey("ak_2", "10");
   await follower.poll(stop.signal);
   const late = [
@@ -99,25 +103,25 @@ it("is not put back by a watch event that comes late, nor by a deletion that is 
   watches[0]!.write(late.map((event) => `${JSON.stringify(event)}\n`).join(""));
   object = withKey("ak_3", "11");
   watches[0]!.write(`${JSON.stringify({ type: "MODIFIED", object })}\n`);
-  await vi.waitFor(() => expect(keysSeen()).toContain("ak_3"));
+  await vi.waitFor(() => expect(keysSeen()).toContain("ak_3"), SOON);
   expect(keysSeen()).toEqual(["ak_1", "ak_2", "ak_3"]);
 });
 
 it("asks when an event is older than what it knows: the data store may have been put back", async () => {
-  const follower = follow({ ...TIMING, pollEveryMs: 3_600_000 });
-  await vi.waitFor(() => expect(watches).toHaveLength(1));
+  const follower = follow(WATCH_ALONE);
+  await vi.waitFor(() => expect(watches).toHaveLength(1), SOON);
   object = withKey("ak_2", "10");
   await follower.poll(stop.signal);
   object = withKey("ak_restored", "3");
   watches[0]!.write(`${JSON.stringify({ type: "MODIFIED", object })}\n`);
-  await vi.waitFor(() => expect(keysSeen().at(-1)).toBe("ak_restored"));
+  await vi.waitFor(() => expect(keysSeen().at(-1)).toBe("ak_restored"), SOON);
 });
 
 it("watches anew after an error that the watch itself reports", async () => {
   follow({ ...TIMING, pollEveryMs: 3_600_000 });
-  await vi.waitFor(() => expect(watches).toHaveLength(1));
+  await vi.waitFor(() => expect(watches).toHaveLength(1), SOON);
   watches[0]!.write(`${JSON.stringify({ type: "ERROR", object: { code: 410, reason: "Expired", message: "too old" } })}\n`);
-  await vi.waitFor(() => expect(watches).toHaveLength(2));
+  await vi.waitFor(() => expect(watches).toHaveLength(2), SOON);
 });
 
 it("tells a deleted Secret from one that cannot be read", async () => {

@@ -4,8 +4,8 @@
 import type { Logger } from "pino";
 import { type Backoff, backoffOf, Loop, spread } from "../common/loop.ts";
 import { Outage } from "../common/outage.ts";
-import { namedObject, type KubernetesApi } from "../kubernetes/api.ts";
-import { parseSecret, type ClusterSecret, type SecretObject, type SecretSnapshot } from "./cluster-secret.ts";
+import type { KubernetesApi } from "../kubernetes/api.ts";
+import { parseSecret, type ClusterSecret, type SecretSnapshot } from "./cluster-secret.ts";
 
 export interface FollowTiming {
   /** Between polls, milliseconds; spread so that a thousand nodes do not ask at once. */
@@ -132,15 +132,14 @@ export class SecretFollower {
   async #watchOnce(end: AbortController, signal: AbortSignal): Promise<void> {
     const watch = { end, version: this.#view?.version };
     this.#watch = watch;
-    const query = { ...namedObject(this.#secret.name), timeoutSeconds: String(Math.ceil(this.#timing.watchForMs / 1000)) };
-    const silenceMs = this.#timing.watchForMs + 30_000;
-    for await (const event of this.#api.watch<SecretObject>(this.#secret.collectionPath, query, silenceMs, signal)) {
+    const lasts = { forSeconds: Math.ceil(this.#timing.watchForMs / 1000), silenceMs: this.#timing.watchForMs + 30_000 };
+    for await (const event of this.#api.watchSecret(this.#secret.where, lasts, signal)) {
       if (event.type === "BOOKMARK") continue;
       const view = event.type === "DELETED" ? undefined : parseSecret(event.object);
       watch.version = view?.version;
       this.#log.debug({ version: watch.version }, "the watch of the Secret has news");
       // Of a deleted Secret the event has the version of the deletion.
-      if (this.#isOlder(event.object.metadata.resourceVersion)) this.#askAnew(signal);
+      if (this.#isOlder(event.object.metadata?.resourceVersion)) this.#askAnew(signal);
       else this.apply(view);
     }
   }

@@ -10,9 +10,10 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { parseSecret, renderSecret, type SecretContent, type SecretObject } from "../credentials/cluster-secret.ts";
+import { parseSecret, renderSecret, type SecretContent } from "../credentials/cluster-secret.ts";
 import { Relay } from "../../test/fixtures/relay.ts";
-import { KubernetesApi, type KubernetesObject } from "../kubernetes/api.ts";
+import type { Secret } from "../kubernetes/models.ts";
+import { KubernetesApi } from "../kubernetes/api.ts";
 import type { RegisterClusterRequest } from "../protocol/enrolment.ts";
 import { BackendError } from "../upstream/backend-api.ts";
 import { type ClusterIdentity, type ClusterIdentityOptions, startClusterIdentity } from "./cluster-identity.ts";
@@ -32,7 +33,7 @@ const TIMING = {
 let folder: string;
 let server: Server;
 let api: KubernetesApi;
-let objects: Map<string, KubernetesObject>;
+let objects: Map<string, Secret>;
 let watches: ServerResponse[];
 let version: number;
 let agents: ClusterIdentity[];
@@ -63,7 +64,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true });
 });
 
-function put(path: string, object: KubernetesObject): KubernetesObject {
+function put(path: string, object: Secret): Secret {
   const stored = { ...object, metadata: { ...object.metadata, resourceVersion: String(version++) } };
   objects.set(path, stored);
   if (path === SECRET) for (const watch of watches) watch.write(`${JSON.stringify({ type: "MODIFIED", object: stored })}\n`);
@@ -80,8 +81,8 @@ async function answer(method: string, url: string, body: Promise<string>, respon
   const found = objects.get(url);
   if (!found) return json(404, { reason: "NotFound" });
   if (method === "GET") return json(200, found);
-  const given = JSON.parse(await body) as KubernetesObject;
-  if (given.metadata.resourceVersion !== objects.get(url)?.metadata.resourceVersion) return json(409, { reason: "Conflict" });
+  const given = JSON.parse(await body) as Secret;
+  if (given.metadata?.resourceVersion !== objects.get(url)?.metadata?.resourceVersion) return json(409, { reason: "Conflict" });
   return json(200, put(url, given));
 }
 
@@ -89,7 +90,7 @@ function secretIs(content: SecretContent): void {
   put(SECRET, renderSecret(objects.get(SECRET) ?? { metadata: { name: "credentials" } }, content));
 }
 
-const secret = () => parseSecret(objects.get(SECRET) as SecretObject);
+const secret = () => parseSecret(objects.get(SECRET) as Secret);
 
 const BACKEND: ClusterIdentityOptions["backend"] = {
   heartbeat: () => Promise.resolve({ body: undefined, keyAgeDays: 0, org: "org" }),

@@ -3,7 +3,7 @@
 // never burnt.
 import { randomUUID } from "node:crypto";
 import type { PendingEnrolment } from "../credentials/cluster-secret.ts";
-import type { KubernetesApi, KubernetesObject } from "../kubernetes/api.ts";
+import type { KubernetesApi } from "../kubernetes/api.ts";
 import type { Credential } from "../credentials/store.ts";
 import type { RegisterClusterResponse } from "../protocol/enrolment.ts";
 import { type BackendApi, BackendError, type Registered } from "../upstream/backend-api.ts";
@@ -73,6 +73,6 @@ async function write(session: LeaderSession, call: EnrolmentCall, announced: Pen
 
 /** What makes a cluster the same cluster across reinstallations: the UID of its namespace kube-system. */
 async function clusterUid(kubernetes: KubernetesApi, signal: AbortSignal): Promise<string> {
-  const namespace = await kubernetes.get<KubernetesObject>("/api/v1/namespaces/kube-system", signal);
-  return namespace.metadata.uid ?? "";
+  const namespace = await kubernetes.readNamespace("kube-system", signal);
+  return namespace.metadata?.uid ?? "";
 }

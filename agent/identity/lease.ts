@@ -3,7 +3,10 @@
 // in between; expiry is judged by how long the Lease was locally observed not to change (client-go's rule).
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
-import { KubernetesError, type KubernetesApi, type KubernetesObject } from "../kubernetes/api.ts";
+import type { Lease as LeaseObject } from "../kubernetes/models.ts";
+import { V1MicroTime } from "@kubernetes/client-node/dist/types.js";
+import type { KubernetesApi, Where } from "../kubernetes/api.ts";
+import { KubernetesError } from "../kubernetes/transport.ts";
 
 export interface LeaseTiming {
   /** Others take the Lease after seeing it unchanged for this long. Whole seconds, because the API stores seconds. */
@@ -15,16 +18,6 @@ export interface LeaseTiming {
 
 /** client-go's defaults. */
 export const LEASE_TIMING: LeaseTiming = { durationMs: 15_000, renewDeadlineMs: 10_000, renewEveryMs: 2_000 };
-
-interface LeaseObject extends KubernetesObject {
-  spec?: {
-    holderIdentity?: string;
-    leaseDurationSeconds?: number;
-    acquireTime?: string;
-    renewTime?: string;
-    leaseTransitions?: number;
-  };
-}
 
 /** The time in which this agent may act. Disposing it gives the Lease back. */
 export interface LeaseTerm extends AsyncDisposable {
@@ -43,7 +36,7 @@ export class LeaseLostError extends Error {
 
 export class Lease {
   readonly #api: KubernetesApi;
-  readonly #path: string;
+  readonly #where: Where;
   readonly #identity: string;
   readonly #timing: LeaseTiming;
   readonly #log: Logger;
@@ -53,7 +46,7 @@ export class Lease {
   /** `identity` is unique to the pod: a restarted container of the same pod takes its own Lease back at once. */
   constructor(api: KubernetesApi, options: { namespace: string; name: string; identity: string; timing?: LeaseTiming; log: Logger }) {
     this.#api = api;
-    this.#path = `/apis/coordination.k8s.io/v1/namespaces/${options.namespace}/leases/${options.name}`;
+    this.#where = { namespace: options.namespace, name: options.name };
     this.#identity = options.identity;
     this.#timing = options.timing ?? LEASE_TIMING;
     this.#log = options.log;
@@ -61,7 +54,7 @@ export class Lease {
 
   /** One attempt. Undefined while another agent holds the Lease, or was quicker; KubernetesError when the API refuses. */
   async tryAcquire(signal: AbortSignal): Promise<LeaseTerm | undefined> {
-    const found = await this.#api.get<LeaseObject>(this.#path, signal);
+    const found = await this.#api.readLease(this.#where, signal);
     if (!this.#mayTake(found)) return undefined;
     const startedAt = performance.now();
     const taken = await this.#write(found, { ...found.spec, ...this.#held(found) }, signal);
@@ -81,7 +74,7 @@ export class Lease {
   }
 
   #held(found: LeaseObject): LeaseObject["spec"] {
-    const now = microTime(new Date());
+    const now = new V1MicroTime();
     const same = found.spec?.holderIdentity === this.#identity;
     return {
       holderIdentity: this.#identity,
@@ -95,7 +88,7 @@ export class Lease {
   /** The Lease as written, or undefined when it had changed since `base` was read. */
   async #write(base: LeaseObject, spec: LeaseObject["spec"], signal: AbortSignal): Promise<LeaseObject | undefined> {
     try {
-      return await this.#api.put<LeaseObject>(this.#path, { ...base, spec }, signal);
+      return await this.#api.replaceLease(this.#where, { ...base, spec }, signal);
     } catch (error) {
       if (error instanceof KubernetesError && error.status === 409) return undefined;
       throw error;
@@ -146,7 +139,7 @@ export class Lease {
     const renewed = await this.#write(lease, { ...lease.spec, ...this.#held(lease) }, signal);
     if (renewed) return renewed;
     // Changed since: by an upgrade of the chart, by our own write whose answer was lost, or by a new holder.
-    const found = await this.#api.get<LeaseObject>(this.#path, signal);
+    const found = await this.#api.readLease(this.#where, signal);
     if (found.spec?.holderIdentity !== this.#identity) throw new LeaseLostError("another agent holds it");
     const second = await this.#write(found, { ...found.spec, ...this.#held(found) }, signal);
     if (!second) throw new Error("the lease changed twice while it was renewed");
@@ -158,7 +151,7 @@ export class Lease {
     try {
       await this.#write(
         lease,
-        { ...rest, leaseDurationSeconds: 1, renewTime: microTime(new Date()) },
+        { ...rest, leaseDurationSeconds: 1, renewTime: new V1MicroTime() },
         AbortSignal.timeout(this.#timing.renewEveryMs),
       );
     } catch (error) {
@@ -166,9 +159,4 @@ export class Lease {
       this.#log.debug({ err: error }, "lease not given back; it expires by itself");
     }
   }
-}
-
-/** RFC 3339 with exactly 6 fraction digits: the API refuses a MicroTime with 3 (a plain `toISOString()`) with 400. */
-export function microTime(time: Date): string {
-  return time.toISOString().replace("Z", "000Z");
 }

@@ -50,17 +50,12 @@ export function grantingRule({ apiGroup, resource, verb, name, namespace }: Perm
   return `${where}: {apiGroups: ["${apiGroup}"], resources: ["${resource}"], ${names}verbs: ["${verb}"]}`;
 }
 
-async function isAllowed(api: KubernetesApi, permission: Permission, signal: AbortSignal): Promise<boolean> {
+function isAllowed(api: KubernetesApi, permission: Permission, signal: AbortSignal): Promise<boolean> {
   const { apiGroup: group, verb, name, namespace } = permission;
   const [resource, subresource] = permission.resource.split("/");
   // The resource `namespaces` is asked about in the namespace that is meant, as the API server's own authorizer does.
   const resourceAttributes = { group, resource, subresource, verb, name, namespace: namespace ?? name };
-  const review = await api.post<{ status?: { allowed?: boolean } }>(
-    "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
-    { apiVersion: "authorization.k8s.io/v1", kind: "SelfSubjectAccessReview", spec: { resourceAttributes } },
-    signal,
-  );
-  return review.status?.allowed === true;
+  return api.isAllowed(resourceAttributes, signal);
 }
 
 const CHECK_EVERY_MS = 60_000;

@@ -4,10 +4,13 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { json } from "node:stream/consumers";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { KubernetesApi, KubernetesError } from "./api.ts";
+import { KubernetesApi } from "./api.ts";
+import { KubernetesError } from "./transport.ts";
 
 const NEVER = new AbortController().signal;
+const SECRET = { namespace: "n", name: "s" };
 
 let folder: string;
 let server: Server;
@@ -38,21 +41,21 @@ it("reads a token again that is no longer accepted", async () => {
     if (headers.authorization === "Bearer token-1") writeFileSync(join(folder, "token"), "token-2");
     response.writeHead(headers.authorization === "Bearer token-2" ? 200 : 401).end("{}");
   };
-  expect(await api.get("/x", NEVER)).toEqual({});
+  expect(await api.readNamespace("x", NEVER)).toEqual({});
   expect(seen).toEqual(["Bearer token-1", "Bearer token-2"]);
 });
 
 it("says who refused what and why, and never the token", async () => {
-  answer = (_, response) => response.writeHead(403).end(JSON.stringify({ reason: "Forbidden", message: "secrets is forbidden" }));
-  const error = await api.get("/api/v1/secrets?x=y", NEVER).catch((cause: unknown) => cause);
+  answer = (_, response) => response.writeHead(403).end(JSON.stringify({ reason: "Forbidden", message: "pods is forbidden" }));
+  const error = await api.podsOfNode("n", 1, NEVER).catch((cause: unknown) => cause);
   expect(error).toBeInstanceOf(KubernetesError);
-  expect(error).toMatchObject({ status: 403, reason: "Forbidden", message: "GET /api/v1/secrets answered 403: secrets is forbidden" });
+  expect(error).toMatchObject({ status: 403, reason: "Forbidden", message: "GET /api/v1/pods answered 403: pods is forbidden" });
   expect(JSON.stringify(error, Object.getOwnPropertyNames(error))).not.toContain("token-1");
 });
 
 it("takes an answer that is not the API's for what it is", async () => {
   answer = (_, response) => response.writeHead(502).end("<html>");
-  await expect(api.get("/x", NEVER)).rejects.toThrow("is this the Kubernetes API?");
+  await expect(api.readNamespace("x", NEVER)).rejects.toThrow("is this the Kubernetes API?");
 });
 
 it("gives up on a server that is silent, and takes a fresh connection for the next call", async () => {
@@ -61,15 +64,15 @@ it("gives up on a server that is silent, and takes a fresh connection for the ne
     ports.push(socket.remotePort);
     if (ports.length !== 2) response.end("{}");
   };
-  await api.get("/x", NEVER);
-  await expect(api.get("/x", NEVER)).rejects.toThrow(/timeout/i);
-  await api.get("/x", NEVER);
+  await api.readNamespace("x", NEVER);
+  await expect(api.readNamespace("x", NEVER)).rejects.toThrow(/timeout/i);
+  await api.readNamespace("x", NEVER);
   expect(ports.slice(0, 2)).not.toContain(ports[2]);
 });
 
 it.each<[string, () => Promise<unknown>]>([
-  ["call", () => api.get("/x", NEVER)],
-  ["watch", () => api.watch("/x", {}, 60_000, NEVER).next()],
+  ["call", () => api.readNamespace("x", NEVER)],
+  ["watch", () => api.watchSecret(SECRET, { forSeconds: 60, silenceMs: 60_000 }, NEVER).next()],
 ])("leaves all of its kept connections when a %s finds one of them silent: they have died together", async (_what, call) => {
   const ports: number[] = [];
   const together: ServerResponse[] = [];
@@ -80,14 +83,93 @@ it.each<[string, () => Promise<unknown>]>([
     together.push(response);
     if (together.length >= 5) for (const each of together) each.end("{}");
   };
-  await Promise.all(Array.from({ length: 5 }, () => api.get("/x", NEVER)));
+  await Promise.all(Array.from({ length: 5 }, () => api.readNamespace("x", NEVER)));
   const kept = ports.slice(0, 5);
   expect(new Set(kept).size).toBe(5);
   await vi.waitFor(async () => {
-    await api.get("/x", NEVER);
+    await api.readNamespace("x", NEVER);
     expect(kept).toContain(ports.at(-1));
   });
   frozen = [...new Set(ports)];
   await expect(call()).rejects.toThrow(/timeout/i);
-  expect(await api.get("/x", NEVER)).toEqual({});
+  expect(await api.readNamespace("x", NEVER)).toEqual({});
+});
+
+it("comes back when the API server asks for time, as late as it asks, and says 429 when that is longer than a request may take", async () => {
+  const asked: number[] = [];
+  let retryAfter = "1";
+  answer = (_, response) => {
+    asked.push(performance.now());
+    if (asked.length % 2 === 1) response.writeHead(429, { "retry-after": retryAfter }).end(JSON.stringify({ reason: "TooManyRequests" }));
+    else response.end("{}");
+  };
+  expect(await api.readNamespace("x", NEVER)).toEqual({});
+  expect(asked[1]! - asked[0]!).toBeGreaterThanOrEqual(1_000);
+  retryAfter = "60";
+  await expect(api.readNamespace("x", NEVER)).rejects.toMatchObject({ status: 429, reason: "TooManyRequests" });
+  expect(asked).toHaveLength(3);
+});
+
+it("watches on through a silence that is longer than a request may take", async () => {
+  answer = ({ url }, response) => {
+    expect(url).toBe("/api/v1/namespaces/n/secrets?fieldSelector=metadata.name%3Ds&timeoutSeconds=60&allowWatchBookmarks=true&watch=true");
+    response.writeHead(200).flushHeaders();
+    setTimeout(() => response.end(`${JSON.stringify({ type: "ADDED", object: { data: { a: "Yg==" } } })}\n`), 2_000);
+  };
+  const events = api.watchSecret(SECRET, { forSeconds: 60, silenceMs: 60_000 }, NEVER);
+  expect(await events.next()).toMatchObject({ value: { type: "ADDED", object: { data: { a: "Yg==" } } } });
+  expect(await events.next()).toMatchObject({ done: true });
+});
+
+it("throws what the watch itself says is wrong", async () => {
+  const gone = { type: "ERROR", object: { code: 410, reason: "Expired", message: "too old" } };
+  answer = (_, response) => response.end(`${JSON.stringify(gone)}\n`);
+  await expect(api.watchSecret(SECRET, { forSeconds: 60, silenceMs: 60_000 }, NEVER).next()).rejects.toMatchObject({
+    status: 410,
+    message: "too old",
+  });
+});
+
+it("goes straight to the API server, whatever proxy the environment names", async () => {
+  vi.stubEnv("HTTPS_PROXY", "http://127.0.0.1:9");
+  vi.stubEnv("HTTP_PROXY", "http://127.0.0.1:9");
+  answer = (_, response) => response.end("{}");
+  await expect(api.readNamespace("x", NEVER)).resolves.toEqual({});
+  vi.unstubAllEnvs();
+});
+
+it("writes back what it has read: times of a Lease to the microsecond, the version, what others keep in a Secret", async () => {
+  const metadata = {
+    name: "s",
+    namespace: "n",
+    resourceVersion: "7",
+    creationTimestamp: "2026-01-01T00:00:00.000Z",
+    annotations: { "helm.sh/resource-policy": "keep" },
+    managedFields: [{ manager: "helm", operation: "Apply", fieldsType: "FieldsV1", fieldsV1: { "f:data": {} } }],
+  };
+  const spec = { holderIdentity: "a", leaseDurationSeconds: 15, renewTime: "2026-01-01T00:00:00.123456Z" };
+  const found: Record<string, object> = {
+    leases: { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata, spec },
+    secrets: { apiVersion: "v1", kind: "Secret", metadata, data: { note: "eA==" }, type: "Opaque" },
+  };
+  const written: unknown[] = [];
+  answer = (request, response) => {
+    const object = found[request.url!.split("/").at(-2)!];
+    const read = async (): Promise<void> => {
+      if (request.method !== "GET") written.push(request.headers["content-type"], await json(request));
+      response.end(JSON.stringify(object));
+    };
+    void read();
+  };
+  await api.replaceLease(SECRET, await api.readLease(SECRET, NEVER), NEVER);
+  await api.replaceSecret(SECRET, await api.readSecret(SECRET, NEVER), NEVER);
+  await api.patchSecret(SECRET, { metadata: { annotations: { a: "b" } } }, NEVER);
+  expect(written).toEqual([
+    "application/json",
+    found["leases"],
+    "application/json",
+    found["secrets"],
+    "application/merge-patch+json",
+    { metadata: { annotations: { a: "b" } } },
+  ]);
 });

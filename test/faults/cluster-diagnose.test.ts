@@ -13,7 +13,7 @@ import { execa } from "execa";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { canMount, SmallDisk } from "../../agent/collector/small-disk.fixture.ts";
 import type { Finding } from "../../agent/commands/diagnose/check.ts";
-import type { KubernetesAccess } from "../../agent/kubernetes/api.ts";
+import type { KubernetesAccess } from "../../agent/kubernetes/transport.ts";
 import { toolPath } from "../../hack/fetch-tools.ts";
 import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
 import { freshAddress, Kubelet, makeCertificate } from "../fixtures/kubelet.ts";

@@ -38,7 +38,7 @@ function contender(identity: string): Lease {
 }
 
 async function spec(): Promise<Record<string, string | number> | undefined> {
-  return (await api.get<{ spec?: Record<string, string | number> }>(path, NEVER)).spec;
+  return (await kube.admin.get<{ spec?: Record<string, string | number> }>(path, NEVER)).spec;
 }
 
 it("is taken by one of many, renewed in microseconds, and free again at once when it is given back", async () => {

@@ -7,7 +7,8 @@ import { ClusterSecret } from "../../credentials/cluster-secret.ts";
 import type { BackendApi } from "../../upstream/backend-api.ts";
 import { kubernetesInPod } from "../../kubernetes/in-pod.ts";
 import { grantingRule, identityPermissions, missingPermissions, telemetryPermissions } from "../../identity/permissions.ts";
-import { type KubernetesApi, KubernetesError, type KubernetesObject, namedObject } from "../../kubernetes/api.ts";
+import type { KubernetesApi } from "../../kubernetes/api.ts";
+import { KubernetesError } from "../../kubernetes/transport.ts";
 import { CLUSTER_HEARTBEAT_PATH } from "../../protocol/enrolment.ts";
 import type { ClusterSettings, Secrets, Settings, Signal } from "../../settings.ts";
 import { Pool } from "../../http-pool.ts";
@@ -147,10 +148,10 @@ function kubeletFinding(name: string, address: string, status: number, skipsTls:
 async function checkFrozenAgent(api: KubernetesApi): Promise<Finding[]> {
   const name = "older agent";
   try {
-    const query = new URLSearchParams(namedObject(FROZEN_AGENT)).toString();
-    const { items } = await api.get<{ items: KubernetesObject[] }>(`/apis/apps/v1/daemonsets?${query}`, AbortSignal.timeout(WITHIN_MS));
+    const items = await api.daemonSetsNamed(FROZEN_AGENT, AbortSignal.timeout(WITHIN_MS));
     if (items.length === 0) return [{ name, verdict: "ok", detail: `no DaemonSet ${FROZEN_AGENT} in the cluster` }];
-    return items.map(({ metadata: { namespace } }) => {
+    return items.map(({ metadata }) => {
+      const namespace = metadata?.namespace;
       const advice = `it is frozen, and this agent takes its place: kubectl -n ${namespace} delete daemonset ${FROZEN_AGENT}`;
       return { name, verdict: "warn", detail: `there is a DaemonSet ${FROZEN_AGENT} in namespace ${namespace}`, advice };
     });
