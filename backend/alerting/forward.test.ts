@@ -6,6 +6,7 @@ import { createLog } from "../observability/log.ts";
 import type { Guards } from "../auth/request-identity.ts";
 import { closeRoutes, createApp, routesOf } from "../http/app.ts";
 import { forwardAlerting } from "./forward.ts";
+import { addServiceRoute, type ServiceRoute } from "./route-parts.ts";
 import { registerRuleRoutes, RULE_ROUTES, type RuleRoutesOptions } from "./routes.ts";
 
 /** A service that tells what it got. */
@@ -100,4 +101,32 @@ test("what is forwarded is exactly what the service offers", async () => {
   const forwarded = [...offered.map(([url, methods]) => [`/alerting${url}`, methods] as const), ...besideMetrics];
   expect(besideMetrics).toHaveLength(2);
   expect(new Map(table(app))).toEqual(new Map(forwarded));
+});
+
+test("what other parts of the service bring along is forwarded too, a read token let through only where it may read", async () => {
+  const made = (method: ServiceRoute["method"], path: string, who: ServiceRoute["who"]): ServiceRoute => ({
+    method,
+    path,
+    who,
+    summary: path,
+    response: { 200: { type: "object", additionalProperties: true } },
+  });
+  const routes = [made("GET", "/things", "reader"), made("PUT", "/things/:id", "admin"), made("GET", "/things/:id", "viewer")];
+  const service = await createApp({ log: createLog("silent") });
+  const own: Guards = { signed: () => loggedIn, user: () => loggedIn, reader: () => loggedIn };
+  for (const route of routes) addServiceRoute(service, own, route, async ({ params, body }) => ({ who: route.who, params, body }));
+  const app = await createApp({ log: createLog("silent") });
+  const readers = { reader: () => loggedIn, user: () => async () => Promise.reject(new ApiError("forbidden", "no user")) };
+  await forwardAlerting(app, { target: service, guards: readers, routes });
+  await closeRoutes(app);
+  const ask = async (method: "GET" | "PUT", url: string) => (await app.inject({ method, url, headers: HEADERS, payload: "{}" })).json();
+  expect(await ask("GET", "/alerting/things")).toMatchObject({ who: "reader" });
+  expect(await ask("GET", `/alerting/things/${ID}`)).toMatchObject({ error: "forbidden" });
+  expect(await ask("PUT", `/alerting/things/${ID}`)).toMatchObject({ error: "forbidden" });
+  const users = { reader: readers.user, user: () => loggedIn };
+  const open = await createApp({ log: createLog("silent") });
+  await forwardAlerting(open, { target: service, guards: users, routes });
+  const put = await open.inject({ method: "PUT", url: `/alerting/things/${ID}`, headers: HEADERS, payload: '{"a":1}' });
+  expect(put.json()).toEqual({ who: "admin", params: { id: ID }, body: { a: 1 } });
+  await Promise.all([app.close(), open.close(), service.close()]);
 });

@@ -11,7 +11,7 @@ import { READERS } from "../http/openapi.ts";
 import { SMALL_BODY_BYTES } from "../http/small-bodies.ts";
 import { answerOf } from "./api-description.ts";
 import { PROMETHEUS_QUERY, PROMETHEUS_ROUTES } from "./prometheus-routes.ts";
-import { withContractStatus } from "./route-parts.ts";
+import { descriptionOf, type ServiceRoute, withContractStatus } from "./route-parts.ts";
 import { HISTORY_QUERY, RULE_ROUTES } from "./routes.ts";
 import { DRAFT_SCHEMA, RULE_BODY_SCHEMA } from "./rule.ts";
 
@@ -24,6 +24,8 @@ export interface ForwardOptions {
   readonly bearerFor?: (request: FastifyRequest) => Promise<string | undefined>;
   /** Holds the large answers until clients take them. */
   readonly answers?: Answers;
+  /** Beside those of rules. */
+  readonly routes?: readonly ServiceRoute[];
 }
 
 /** One request to the service and its answer. */
@@ -50,37 +52,67 @@ const TIMEOUT_MS = 60_000;
 
 export async function forwardAlerting(
   app: FastifyInstance,
-  { target, guards, bearerFor = async () => undefined, answers = new Answers() }: ForwardOptions,
+  { target, guards, bearerFor = async () => undefined, answers = new Answers(), routes = [] }: ForwardOptions,
 ): Promise<void> {
   const send = typeof target === "string" ? overHttp(app, target) : inProcess(target);
-  const mounted = [
-    ...Object.entries(RULE_ROUTES).map(([path, methods]) => ({ url: `${PREFIX}${path}`, path, methods })),
-    ...Object.entries(PROMETHEUS_ROUTES).map(([path, methods]) => ({ url: `/query${path}`, path, methods })),
-  ];
   await app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser("*", async (request: FastifyRequest) => await app.smallBodies.read(request, SMALL_BODY_BYTES));
-    for (const { url, path, methods } of mounted) {
-      for (const method of methods) {
-        scope.route({
-          method,
-          url,
-          onRequest: [method === "GET" ? guards.reader() : guards.user("viewer"), refuseOddPath],
-          schema: {
-            tags: ["alerting"],
-            security: method === "GET" ? READERS : [{ session: [] }],
-            summary: `The alerting service's ${path}`,
-            described: { ...toldOf(method, path), response: answerOf(`${method} ${path}`) },
-          },
-          errorHandler: (error) => {
-            throw withContractStatus(error);
-          },
-          handler: (request, reply) =>
-            forward(request, reply, { path, send, bearerFor, answers: path in PROMETHEUS_ROUTES ? answers : undefined }),
-        });
-      }
+    for (const { url, path, method, isRead, schema } of [...ruleRoutes(), ...routes.map(mounted)]) {
+      scope.route({
+        method,
+        url,
+        onRequest: [isRead ? guards.reader() : guards.user("viewer"), refuseOddPath],
+        schema,
+        errorHandler: (error) => {
+          throw withContractStatus(error);
+        },
+        handler: (request, reply) => forward(request, reply, { path, send, bearerFor, answers: isLarge(path) ? answers : undefined }),
+      });
     }
   });
+}
+
+interface Mounted {
+  readonly url: string;
+  /** At the service. */
+  readonly path: string;
+  readonly method: ServiceRoute["method"];
+  /** A read token may. */
+  readonly isRead: boolean;
+  readonly schema: FastifySchema;
+}
+
+function ruleRoutes(): Mounted[] {
+  const places = [
+    ...Object.entries(RULE_ROUTES).map(([path, methods]) => ({ url: `${PREFIX}${path}`, path, methods })),
+    ...Object.entries(PROMETHEUS_ROUTES).map(([path, methods]) => ({ url: `/query${path}`, path, methods })),
+  ];
+  return places.flatMap(({ url, path, methods }) =>
+    methods.map((method) => ({
+      url,
+      path,
+      method,
+      isRead: method === "GET",
+      schema: {
+        tags: ["alerting"],
+        security: method === "GET" ? READERS : [{ session: [] }],
+        summary: `The alerting service's ${path}`,
+        described: { ...toldOf(method, path), response: answerOf(`${method} ${path}`) },
+      },
+    })),
+  );
+}
+
+function mounted(route: ServiceRoute): Mounted {
+  const { method, path, who, body, querystring, response } = route;
+  const described = { ...(body !== undefined && { body }), ...(querystring !== undefined && { querystring }), response };
+  return { url: `${PREFIX}${path}`, path, method, isRead: who === "reader", schema: { ...descriptionOf(route), described } };
+}
+
+/** Thousands of alerts. */
+function isLarge(path: string): boolean {
+  return path in PROMETHEUS_ROUTES || path.startsWith("/alertmanager/");
 }
 
 /** The service checks them. */

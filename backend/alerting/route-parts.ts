@@ -1,5 +1,5 @@
 // What all routes of the alerting service have: who may, what is told of it, how its errors are answered.
-import type { FastifySchema, RouteShorthandOptions } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema, RouteShorthandOptions } from "fastify";
 import type { Guards } from "../auth/request-identity.ts";
 import { ApiError } from "../errors.ts";
 import { ClientGoneError } from "../http/client-gone.ts";
@@ -17,12 +17,56 @@ export function routeFor(guards: Guards) {
       ...schema,
       described: { ...schema.described, response: answerOf(operation) },
     },
-    errorHandler: (error, _request, reply) => {
-      // Nobody is there to be answered, and it is no failure to log.
-      if (error instanceof ClientGoneError) return void reply.code(499).send();
-      throw withContractStatus(error);
-    },
+    errorHandler: answerServiceError,
   });
+}
+
+/** A route that another part of the service brings along; the API's address forwards it like those of rules. */
+export interface ServiceRoute {
+  readonly method: "GET" | "POST" | "PUT" | "DELETE";
+  /** Such as `/silences/:id`, which is the only parameter that there may be. */
+  readonly path: string;
+  /** `reader`: of GET only. */
+  readonly who: "reader" | "viewer" | "admin";
+  readonly summary: string;
+  readonly body?: object;
+  readonly querystring?: object;
+  /** Status → schema. */
+  readonly response: Readonly<Record<number, object>>;
+}
+
+/** Adds the route on the service's own application. */
+export function addServiceRoute<Body = unknown, Query = unknown>(
+  app: FastifyInstance,
+  guards: Guards,
+  route: ServiceRoute,
+  handler: (request: FastifyRequest<{ Body: Body; Querystring: Query }>, reply: FastifyReply) => Promise<unknown>,
+): void {
+  const { method, path, who, body, querystring, response } = route;
+  app.route<{ Body: Body; Querystring: Query }>({
+    method,
+    url: path,
+    onRequest: who === "reader" ? guards.reader() : guards.user(who),
+    schema: {
+      ...descriptionOf(route),
+      ...(body !== undefined && { body }),
+      ...(querystring !== undefined && { querystring }),
+      described: { response },
+    },
+    errorHandler: answerServiceError,
+    handler,
+  });
+}
+
+/** What is said of it wherever it is. */
+export function descriptionOf({ who, summary }: ServiceRoute): FastifySchema {
+  return { tags: ["alerting"], security: who === "reader" ? READERS : [{ session: [] }], summary };
+}
+
+function answerServiceError(error: unknown, _request: FastifyRequest, reply: FastifyReply): void {
+  // Nobody is there to be answered, and it is no failure to log.
+  if (error instanceof ClientGoneError) return void reply.code(499).send();
+  throw withContractStatus(error);
 }
 
 /** The contract of this service knows 500 where others answer 502. */
