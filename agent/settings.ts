@@ -45,6 +45,9 @@
 //   KUBELET_TLS             verify           verify (with the cluster's authority) | skip | a PEM file
 //   TRUST_OTLP_IDENTITY     false            true: what OTLP says of its pod, namespace, node and cluster counts (behind a gateway or mesh,
 //                                            or for pods with the host's network); else only what the sender's address tells
+//   CLUSTER_STATE           false            true: state of deployments, pods, nodes, jobs and so on, as metrics, by one agent of the cluster
+//   KUBERNETES_EVENTS       false            true: events of Kubernetes, as logs with the source kubernetes-events, likewise
+//   CLUSTER_COLLECTOR_MEMORY_MIB  200        of the collector of these two, which runs on one node, beside that of the node
 //   KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT   the API server; set by the kubelet
 //   SERVICE_ACCOUNT_DIR     /var/run/secrets/kubernetes.io/serviceaccount   token and ca.crt
 //   HOST_ROOT               /hostfs          where the node's root file system is mounted
@@ -123,6 +126,10 @@ export interface ClusterSettings {
   /** What senders of OTLP claim of their place in Kubernetes counts. */
   readonly trustOtlpIdentity: boolean;
   readonly hostRoot: string;
+  /** What one agent of the cluster collects for all of it. */
+  readonly clusterState: boolean;
+  readonly kubernetesEvents: boolean;
+  readonly clusterCollectorMemoryMib: number;
   /** Scheme, host and port. */
   readonly kubernetesServer: string;
   readonly serviceAccountDir: string;
@@ -228,6 +235,9 @@ function readCluster(read: AgentSettingsReader): ClusterSettings {
     kubeletTls: read.kubeletTls("KUBELET_TLS"),
     trustOtlpIdentity: read.flag("TRUST_OTLP_IDENTITY"),
     hostRoot: read.text("HOST_ROOT") ?? "/hostfs",
+    clusterState: read.flag("CLUSTER_STATE"),
+    kubernetesEvents: read.flag("KUBERNETES_EVENTS"),
+    clusterCollectorMemoryMib: read.integer("CLUSTER_COLLECTOR_MEMORY_MIB", 200, 64),
     kubernetesServer: read.kubernetesServer(),
     serviceAccountDir: read.text("SERVICE_ACCOUNT_DIR") ?? "/var/run/secrets/kubernetes.io/serviceaccount",
   };

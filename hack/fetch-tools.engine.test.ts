@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
-import { collectorConfig } from "../agent/collector/config.ts";
+import { clusterCollectorConfig, collectorConfig } from "../agent/collector/config.ts";
 import { CATALOGUE, RUN_TOOLS, TEST_TOOLS, toolPath } from "./fetch-tools.ts";
 
 const MODULES = join(import.meta.dirname, "tools");
@@ -59,7 +59,7 @@ describe("the collector", () => {
 
   it.each(["receivers", "processors", "exporters", "extensions"] as const)("has all %s that the agent renders", async (kind) => {
     const known = await knownTypes(kind);
-    const rendered = new Set(Object.keys(everything[kind]).map((id) => id.split("/")[0]));
+    const rendered = new Set([everything, ofCluster].flatMap((config) => Object.keys(config[kind])).map((id) => id.split("/")[0]));
     expect(rendered.size).toBeGreaterThan(0);
     expect([...rendered].filter((type) => type === undefined || !known.includes(type))).toEqual([]);
   });
@@ -67,7 +67,7 @@ describe("the collector", () => {
 
 /** Every source of telemetry at once: more than any one agent renders. */
 const kubernetes = { nodeName: "node", waitForPods: true, trustsSenders: false };
-const everything = collectorConfig({
+const common = {
   proxy: { host: "127.0.0.1", port: 9599 },
   stateDir: "/state",
   signals: ["metrics", "logs", "traces"],
@@ -76,6 +76,10 @@ const everything = collectorConfig({
   logLevel: "info",
   compression: "gzip",
   resource: { "k8s.node.name": "node" },
+} as const;
+const ofCluster = clusterCollectorConfig({ ...common, state: { intervalMs: 10_000 }, events: true });
+const everything = collectorConfig({
+  ...common,
   otlp: { grpc: { host: "127.0.0.1", port: 4317 }, http: { host: "127.0.0.1", port: 4318 }, kubernetes },
   hostMetrics: { intervalMs: 30_000, root: "/host", hasHostNetwork: true },
   files: { paths: ["/var/log/*.log"], exclude: [], maxAgeMs: 1, readsFields: true },

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import type { Adjustment } from "./remote-config.ts";
 import type { ClusterSettings, HostSettings, Settings } from "../settings.ts";
-import { collectorConfig, type CollectorInput } from "./config.ts";
+import { clusterCollectorConfig, collectorConfig, type CollectorInput } from "./config.ts";
 import { PODS_RECEIVER } from "./fragments/pod-logs.ts";
 import type { LogPathRules } from "./log-paths.ts";
 import { CollectorConfigError, renderCollectorConfig } from "./render.ts";
@@ -28,6 +28,28 @@ export function configFromSettings(
   const overlay = file === undefined ? undefined : { text: overlayText(file), allowOtherExporters };
   return renderCollectorConfig(collectorConfig(input), overlay, knowsPods ? [] : [PODS_RECEIVER]);
 }
+
+/**
+ * The YAML of the collector of the whole cluster, with its own state in `stateDir`; undefined where nothing is to be collected so. The
+ * operator's own file is for the collector of each node.
+ */
+export function clusterConfigFromSettings(settings: Settings, stateDir: string): string | undefined {
+  const { cluster, signals } = settings;
+  const state = cluster?.clusterState && signals.includes("metrics");
+  const events = cluster?.kubernetesEvents === true && signals.includes("logs");
+  if (!cluster || (!state && !events)) return undefined;
+  const config = clusterCollectorConfig({
+    ...inputOf({ ...settings, stateFolder: stateDir }, {}),
+    memoryMib: cluster.clusterCollectorMemoryMib,
+    resource: { "k8s.cluster.name": cluster.clusterName },
+    state: state ? { intervalMs: Math.min(settings.metricsIntervalMs, LONGEST_STATE_INTERVAL_MS) } : undefined,
+    events,
+  });
+  return renderCollectorConfig(config);
+}
+
+/** A new collector tells its first state after an interval: no gap is to be longer than half a minute. */
+const LONGEST_STATE_INTERVAL_MS = 10_000;
 
 /** What this host lets be read; its own files never. */
 export function logPathRules(settings: Settings, host: HostSettings): LogPathRules {

@@ -4,10 +4,12 @@
 // its data).
 import { FILES_HEADER } from "../reread/file-batch.ts";
 import type { Compression, ListenAddress, LogLevel, Signal } from "../settings.ts";
-import { CHECKPOINT_STORAGE, type Component } from "./fragments/fragment.ts";
+import { CHECKPOINT_STORAGE, type Component, type Fragment } from "./fragments/fragment.ts";
 import { cadvisor, type CadvisorInput } from "./fragments/cadvisor.ts";
+import { clusterState } from "./fragments/cluster-state.ts";
 import { files, type FilesInput } from "./fragments/files.ts";
 import { hostMetrics, type HostMetricsInput } from "./fragments/host-metrics.ts";
+import { kubernetesEvents } from "./fragments/kubernetes-events.ts";
 import { kubelet, type KubeletInput } from "./fragments/kubelet.ts";
 import { otlp, type OtlpInput } from "./fragments/otlp.ts";
 import { podLogs, type PodLogsInput } from "./fragments/pod-logs.ts";
@@ -30,7 +32,8 @@ export interface CollectorConfig {
   };
 }
 
-export interface CollectorInput {
+/** What every collector has. */
+interface CommonInput {
   readonly proxy: ListenAddress;
   /** Holds `queue` and `checkpoints`. */
   readonly stateDir: string;
@@ -42,12 +45,22 @@ export interface CollectorInput {
   readonly compression: Compression;
   /** Put on every resource that lacks them, so that the series of two nodes stay apart. */
   readonly resource: Readonly<Record<string, string>>;
+}
+
+export interface CollectorInput extends CommonInput {
   readonly otlp: OtlpInput;
   readonly hostMetrics: HostMetricsInput;
   readonly files?: FilesInput | undefined;
   readonly podLogs?: PodLogsInput | undefined;
   readonly kubelet?: KubeletInput | undefined;
   readonly cadvisor?: CadvisorInput | undefined;
+}
+
+/** Of the collector of the whole cluster, of which one runs (cluster-collector.ts). */
+export interface ClusterCollectorInput extends CommonInput {
+  /** Undefined: not collected. */
+  readonly state?: { readonly intervalMs: number } | undefined;
+  readonly events: boolean;
 }
 
 /** Set by the supervisor for each start of the collector: free ports of loopback, so that nothing collides and the bytes stay equal. */
@@ -69,14 +82,23 @@ const MAX_BATCH_BYTES = 4_000_000;
 
 export function collectorConfig(input: CollectorInput): CollectorConfig {
   const has = (signal: Signal): boolean => input.signals.includes(signal);
-  const fragments = [
+  return configOf(input, [
     otlp(input.otlp, input.signals),
     has("metrics") ? hostMetrics(input.hostMetrics) : undefined,
     has("metrics") && input.kubelet ? kubelet(input.kubelet) : undefined,
     has("metrics") && input.cadvisor ? cadvisor(input.cadvisor) : undefined,
     has("logs") && input.files && input.files.paths.length > 0 ? files(input.files) : undefined,
     has("logs") && input.podLogs ? podLogs(input.podLogs) : undefined,
-  ].filter((fragment) => fragment !== undefined);
+  ]);
+}
+
+/** Has a pipeline only where state or events are on. */
+export function clusterCollectorConfig(input: ClusterCollectorInput): CollectorConfig {
+  return configOf(input, [input.state && clusterState(input.state), input.events ? kubernetesEvents() : undefined]);
+}
+
+function configOf(input: CommonInput, parts: readonly (Fragment | undefined)[]): CollectorConfig {
+  const fragments = parts.filter((fragment) => fragment !== undefined);
   const pipelines = fragments.flatMap((fragment) => fragment.pipelines);
   const waits = pipelines.some((pipeline) => pipeline.waits);
   return {
@@ -109,7 +131,7 @@ export function collectorConfig(input: CollectorInput): CollectorConfig {
   };
 }
 
-function extensions({ stateDir }: CollectorInput): Record<string, Component> {
+function extensions({ stateDir }: CommonInput): Record<string, Component> {
   // Without `recreate`: it knows only some damages, says nothing of what is lost and keeps every old file. damaged-stores.ts does it.
   const store = (name: string): Component => ({ directory: `${stateDir}/${name}`, create_directory: true });
   return {
@@ -131,7 +153,7 @@ function compressed(compression: Compression): Component {
 /** The proxy takes the place of each line out (agent/reread/file-batch.ts), and compresses what is left. */
 const OF_FILES: Component = { compression: "none", headers: { [FILES_HEADER]: `\${env:${FILES_TOKEN_VARIABLE}}` } };
 
-function exporter({ proxy, queueBytes, compression }: CollectorInput, blocks: boolean): Component {
+function exporter({ proxy, queueBytes, compression }: CommonInput, blocks: boolean): Component {
   return {
     endpoint: proxyUrl(proxy),
     encoding: "json",

@@ -25,6 +25,7 @@ import { BackendClock } from "../upstream/clock.ts";
 import { createUpstream, type Upstream } from "../upstream/pool.ts";
 import type { Program } from "./program.ts";
 import { healthSource, type Parts, startHeartbeat } from "./running-parts.ts";
+import { startClusterCollector } from "./start-cluster-collector.ts";
 import { kubernetesOf, startIdentity } from "./start-identity.ts";
 
 /** What all identities of one run share. */
@@ -85,6 +86,7 @@ async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal
         proxy: undefined,
         supervisor: undefined,
         effectiveConfig: undefined,
+        clusterCollector: undefined,
         remote: undefined,
       }),
   );
@@ -120,6 +122,7 @@ async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal
   );
   parts.effectiveConfig = effectiveConfig;
   await effectiveConfig.start();
+  parts.clusterCollector = await startClusterCollector(settings, otelcol, stateDir, log, started);
   if (remote) parts.remote = started.use(remote);
   remote?.start();
   log.info({ version: program.version, backend: settings.backendUrl, signals: settings.signals }, "started");

@@ -1,6 +1,7 @@
 // The parts that run now, and what is told of them by /status and by heartbeats. Invariant: a part that does not run is undefined, and
 // nothing of it is told.
 import { hostname } from "node:os";
+import type { ClusterCollector } from "../collector/cluster-collector.ts";
 import type { EffectiveConfig } from "../collector/effective-config.ts";
 import type { Adjustment, RemoteConfigLoop } from "../collector/remote-config.ts";
 import type { Supervisor } from "../collector/supervisor.ts";
@@ -20,11 +21,12 @@ import type { Program } from "./program.ts";
 export interface Parts {
   identity?: AgentIdentity;
   heartbeat?: HeartbeatLoop;
-  /** These five are of one identity, and there is none of them while it is not known whose the state on this node is. */
+  /** These six are of one identity, and there is none of them while it is not known whose the state on this node is. */
   state?: ClaimedState | undefined;
   proxy?: Proxy | undefined;
   supervisor?: Supervisor | undefined;
   effectiveConfig?: EffectiveConfig | undefined;
+  clusterCollector?: ClusterCollector | undefined;
   remote?: RemoteConfigLoop | undefined;
   stateStatus?: StateStatus;
   /** What remote configuration has in force. */
@@ -44,6 +46,7 @@ export function healthSource({ program, version }: Program, settings: Settings, 
       state: parts.stateStatus && { ...parts.stateStatus, owner: parts.state?.owner },
       heartbeat: parts.heartbeat?.status(),
       collector: parts.supervisor?.status(),
+      clusterCollector: parts.clusterCollector?.status(),
       waitsFor: parts.effectiveConfig?.waitsFor,
       telemetry: parts.proxy?.status(),
       remoteConfig: parts.remote?.status(),

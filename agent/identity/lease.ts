@@ -27,6 +27,11 @@ export interface LeaseTerm extends AsyncDisposable {
   assertHeld(): void;
 }
 
+/** Under which one agent collects for the whole cluster; that of the key is too busy to be held for long. */
+export function collectionLease(leaseName: string): string {
+  return `${leaseName}-collection`;
+}
+
 export class LeaseLostError extends Error {
   constructor(why: string) {
     super(`the lease is lost: ${why}`);

@@ -6,6 +6,7 @@ import { Outage } from "../common/outage.ts";
 import type { KubernetesApi } from "../kubernetes/api.ts";
 import type { Log } from "../log.ts";
 import type { Signal } from "../settings.ts";
+import { collectionLease } from "./lease.ts";
 
 export interface Permission {
   readonly apiGroup: string;
@@ -35,6 +36,35 @@ export function telemetryPermissions(signals: readonly Signal[]): Permission[] {
   const usage = signals.includes("metrics") ? ["nodes/stats", "nodes/metrics"] : [];
   const attributes = ["pods", "namespaces"].flatMap((resource) => ["get", "list", "watch"].map((verb) => ({ resource, verb })));
   return [...usage.map((resource) => ({ resource, verb: "get" })), ...attributes].map((rule) => ({ ...everywhere, ...rule }));
+}
+
+/** What is listed and watched for the state of the cluster; the same as in the chart's ClusterRole. */
+export const STATE_RESOURCES: Readonly<Record<string, readonly string[]>> = {
+  "": ["nodes", "pods", "namespaces", "replicationcontrollers", "resourcequotas", "services"],
+  apps: ["daemonsets", "deployments", "replicasets", "statefulsets"],
+  batch: ["jobs", "cronjobs"],
+  autoscaling: ["horizontalpodautoscalers"],
+};
+
+/** What collecting for the whole cluster needs. */
+export function clusterPermissions(of: {
+  podNamespace: string;
+  leaseName: string;
+  clusterState: boolean;
+  kubernetesEvents: boolean;
+}): Permission[] {
+  if (!of.clusterState && !of.kubernetesEvents) return [];
+  const lease = { apiGroup: "coordination.k8s.io", resource: "leases", name: collectionLease(of.leaseName), namespace: of.podNamespace };
+  const watched = [
+    ...(of.clusterState
+      ? Object.entries(STATE_RESOURCES).flatMap(([apiGroup, names]) => names.map((resource) => ({ apiGroup, resource })))
+      : []),
+    ...(of.kubernetesEvents ? [{ apiGroup: "", resource: "events" }] : []),
+  ];
+  return [
+    ...["get", "update"].map((verb) => ({ ...lease, verb })),
+    ...watched.flatMap((what) => ["list", "watch"].map((verb) => ({ ...what, verb, name: undefined, namespace: undefined }))),
+  ];
 }
 
 /** The permissions of `wanted` that the agent's service account lacks. Throws KubernetesError when it may not even ask. */

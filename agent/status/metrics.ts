@@ -44,6 +44,11 @@ export function ownMetrics(status: AgentStatus): Row[] {
       "1 while this agent acts for the cluster.",
       identity?.holdsLease === undefined ? undefined : Number(identity.holdsLease),
     ],
+    [
+      "atherops_agent_collects_for_cluster",
+      "1 while this agent collects state and events of the whole cluster; one of them does.",
+      status.clusterCollector && Number(status.clusterCollector.leads),
+    ],
     ["atherops_agent_clock_skew_seconds", "How far the backend's clock is ahead of this machine's.", status.clockSkewS],
     [
       "atherops_agent_last_heartbeat_timestamp_seconds",

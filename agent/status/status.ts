@@ -1,4 +1,5 @@
 // What the agent says of itself, in one value: the source of /status, /readyz and /metrics. Invariant: it holds no secret.
+import type { ClusterCollectorStatus } from "../collector/cluster-collector.ts";
 import type { CollectorStatus } from "../collector/supervisor.ts";
 import type { AgentIdentityStatus } from "../identity/identity.ts";
 import type { ProxyStatus } from "../proxy/server.ts";
@@ -18,6 +19,8 @@ export interface AgentStatus {
   readonly state?: StateStatus | undefined;
   readonly heartbeat: HeartbeatStatus | undefined;
   readonly collector: CollectorStatus | undefined;
+  /** Of what one agent collects for the whole cluster; undefined where nothing is. */
+  readonly clusterCollector?: ClusterCollectorStatus | undefined;
   /** What the collector does without for now, and why. */
   readonly waitsFor?: string | undefined;
   readonly telemetry: ProxyStatus | undefined;

@@ -242,9 +242,12 @@ test("RBAC is rendered only for the features that are on", async () => {
   const rulesOf = async (values: string): Promise<string> =>
     JSON.stringify((await manifests("cluster-agent", values)).filter(({ kind }) => kind === "ClusterRole"));
   expect(await rulesOf("default-values.yaml")).toContain("nodes/metrics");
-  expect(await rulesOf("default-values.yaml")).not.toContain("daemonsets");
-  expect(await rulesOf("traces-only-values.yaml")).not.toContain("nodes/");
-  expect(await rulesOf("everything-values.yaml")).toContain("daemonsets");
+  const forDiagnose = '"resources":["daemonsets"],"verbs":["list"]';
+  expect(await rulesOf("default-values.yaml")).not.toContain(forDiagnose);
+  expect(await rulesOf("default-values.yaml")).toMatch(/"deployments".*"jobs".*"events"/);
+  expect(await rulesOf("traces-only-values.yaml")).not.toMatch(/nodes|deployments|events/);
+  expect(await rulesOf("everything-values.yaml")).not.toMatch(/"nodes"|deployments|events/);
+  expect(await rulesOf("everything-values.yaml")).toContain(forDiagnose);
 });
 
 test("the backend's pods meet the pod security standard restricted; the agent's exceptions are the listed ones", async () => {

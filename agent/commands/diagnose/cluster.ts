@@ -6,7 +6,13 @@ import { kubeletAddress, kubeletTls } from "../../collector/fragments/kubelet.ts
 import { ClusterSecret } from "../../credentials/cluster-secret.ts";
 import type { BackendApi } from "../../upstream/backend-api.ts";
 import { kubernetesInPod } from "../../kubernetes/in-pod.ts";
-import { grantingRule, identityPermissions, missingPermissions, telemetryPermissions } from "../../identity/permissions.ts";
+import {
+  clusterPermissions,
+  grantingRule,
+  identityPermissions,
+  missingPermissions,
+  telemetryPermissions,
+} from "../../identity/permissions.ts";
 import type { KubernetesApi } from "../../kubernetes/api.ts";
 import { KubernetesError } from "../../kubernetes/transport.ts";
 import { CLUSTER_HEARTBEAT_PATH } from "../../protocol/enrolment.ts";
@@ -37,7 +43,7 @@ export function clusterChecks({ cluster, signals }: Settings, secrets: Secrets, 
 
 async function checkPermissions(api: KubernetesApi, cluster: ClusterSettings, signals: readonly Signal[]): Promise<Finding[]> {
   const name = "permissions";
-  const wanted = [...identityPermissions(cluster), ...telemetryPermissions(signals)];
+  const wanted = [...identityPermissions(cluster), ...telemetryPermissions(signals), ...clusterPermissions(cluster)];
   try {
     const missing = await missingPermissions(api, wanted, AbortSignal.timeout(WITHIN_MS));
     if (missing.length === 0) return [{ name, verdict: "ok", detail: `the service account has all ${wanted.length} that it needs` }];

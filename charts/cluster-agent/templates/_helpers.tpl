@@ -25,6 +25,15 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- join "," $signals -}}
 {{- end }}
 
+{{- /* What is collected once for the whole cluster; "true" or nothing. Values of a release that knew neither count as off. */ -}}
+{{- define "agent.clusterState" -}}
+{{- if and (.Values.clusterState).enabled .Values.signals.metrics }}true{{ end -}}
+{{- end }}
+
+{{- define "agent.events" -}}
+{{- if and (.Values.events).enabled .Values.signals.logs }}true{{ end -}}
+{{- end }}
+
 {{- define "agent.tokenSecret" -}}
 {{- if .Values.installToken.existingSecret }}{{ .Values.installToken.existingSecret }}{{ else if .Values.installToken.value }}{{ include "agent.name" . }}-install-token{{ end -}}
 {{- end }}
@@ -44,7 +53,9 @@ ALLOW_OTHER_EXPORTERS: collector.allowOtherExporters
 ALLOW_PLAIN_HTTP: allowPlainHttp
 BACKEND_CA_FILE: backendCa
 BACKEND_URL: backendUrl
+CLUSTER_COLLECTOR_MEMORY_MIB: clusterCollector.memoryMib
 CLUSTER_NAME: clusterName
+CLUSTER_STATE: clusterState.enabled
 COLLECTOR_CONFIG_FILE: collector.extraConfig
 COLLECTOR_MEMORY_MIB: collector.memoryMib
 COMPRESSION: compression
@@ -54,6 +65,7 @@ HTTPS_PROXY: proxy.httpsProxy
 INSTALL_TOKEN: installToken
 KEY_ROTATION_DAYS: keyRotationDays
 KUBELET_TLS: kubelet.tls
+KUBERNETES_EVENTS: events.enabled
 LEASE_NAME: identity.leaseName
 LOG_FIELDS: logs.fields
 LOG_LEVEL: logLevel

@@ -1,0 +1,239 @@
+// What is collected once for a whole cluster, by two agents with the real collector against a real kube-apiserver, with the chart's
+// permissions: state and events arrive, one agent at a time collects them, and the other goes on where one loses the API server.
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { pino } from "pino";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { ClusterCollector, COLLECTION_LEASE, STOP_GRACE_MS } from "../../agent/collector/cluster-collector.ts";
+import { clusterConfigFromSettings } from "../../agent/collector/config-from-settings.ts";
+import { Sink } from "../../agent/collector/sink.fixture.ts";
+import { Supervisor } from "../../agent/collector/supervisor.ts";
+import { collectionLease, Lease } from "../../agent/identity/lease.ts";
+import { clusterPermissions, missingPermissions } from "../../agent/identity/permissions.ts";
+import { KubernetesApi } from "../../agent/kubernetes/api.ts";
+import { readSettings } from "../../agent/settings.ts";
+import { toolPath } from "../../hack/fetch-tools.ts";
+import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
+import { eventually, temporaryFolder } from "../fixtures/processes.ts";
+
+const NAMESPACE = "collection";
+const within = (): AbortSignal => AbortSignal.timeout(10_000);
+const folder = temporaryFolder();
+let kube: KubeApiServer;
+let sink: Sink;
+
+beforeAll(async () => {
+  sink = await Sink.start();
+  kube = await KubeApiServer.start(folder.path);
+  await kube.installChart(NAMESPACE);
+});
+afterAll(async () => {
+  await kube[Symbol.asyncDispose]();
+  await sink[Symbol.asyncDispose]();
+  folder[Symbol.dispose]();
+});
+
+interface Agent extends AsyncDisposable {
+  readonly collector: ClusterCollector;
+  /** Its requests to the API server fail from now on. */
+  cutOff(): void;
+}
+
+class CuttableApi extends KubernetesApi {
+  isCut = false;
+  override async readLease(...args: Parameters<KubernetesApi["readLease"]>): ReturnType<KubernetesApi["readLease"]> {
+    this.#goOrThrow();
+    return super.readLease(...args);
+  }
+  override async replaceLease(...args: Parameters<KubernetesApi["replaceLease"]>): ReturnType<KubernetesApi["replaceLease"]> {
+    this.#goOrThrow();
+    return super.replaceLease(...args);
+  }
+  #goOrThrow(): void {
+    if (this.isCut) throw new Error("no route to host");
+  }
+}
+
+async function agent(name: string): Promise<Agent> {
+  const access = await kube.agentAccess(NAMESPACE);
+  const api = new CuttableApi(access);
+  const stateDir = join(folder.path, name);
+  mkdirSync(stateDir);
+  const { settings } = readSettings("cluster", {
+    BACKEND_URL: sink.url,
+    CLUSTER_NAME: "north",
+    NODE_NAME: name,
+    POD_NAMESPACE: NAMESPACE,
+    POD_UID: name,
+    KUBERNETES_SERVICE_HOST: "127.0.0.1",
+    STATE_DIR: stateDir,
+    // The sink in place of the proxy: what the collector hands over.
+    PROXY_LISTEN: `127.0.0.1:${sink.port}`,
+    METRICS_INTERVAL: "1s",
+    CLUSTER_STATE: "true",
+    KUBERNETES_EVENTS: "true",
+  });
+  // A collector in a pod finds its service account where only pods have it.
+  const kubeconfig = join(stateDir, "kubeconfig.json");
+  const cluster = { name: "test", cluster: { server: kube.url, "certificate-authority": access.caFile } };
+  const user = { name: "agent", user: { tokenFile: access.tokenFile } };
+  const context = { name: "test", context: { cluster: "test", user: "agent" } };
+  writeFileSync(
+    kubeconfig,
+    JSON.stringify({
+      apiVersion: "v1",
+      kind: "Config",
+      clusters: [cluster],
+      users: [user],
+      contexts: [context],
+      "current-context": "test",
+    }),
+  );
+  const config = clusterConfigFromSettings(settings, stateDir)?.replaceAll("auth_type: serviceAccount", "auth_type: kubeConfig") ?? "";
+  const log = pino({ level: "warn" });
+  const program = await toolPath("otelcol-contrib");
+  const lease = new Lease(api, {
+    namespace: NAMESPACE,
+    name: collectionLease("cluster-agent"),
+    identity: name,
+    timing: COLLECTION_LEASE,
+    log,
+  });
+  const env = { KUBECONFIG: kubeconfig };
+  const supervisor = (): Supervisor => new Supervisor({ program, stateDir, memoryMib: 200, stopGraceMs: STOP_GRACE_MS, env, log });
+  const collector = new ClusterCollector({ lease, supervisor, config, log, lookEveryMs: 500 });
+  const dispose = async (): Promise<void> => {
+    await collector[Symbol.asyncDispose]();
+    await api[Symbol.asyncDispose]();
+  };
+  return { collector, cutOff: () => void (api.isCut = true), [Symbol.asyncDispose]: dispose };
+}
+
+async function untilRunning({ collector }: Agent): Promise<void> {
+  await eventually("its collector runs", async () => Promise.resolve(collector.status().collector?.state === "running"), 120_000);
+}
+
+async function say(name: string, more: object = {}): Promise<void> {
+  const now = new Date().toISOString();
+  const event = {
+    apiVersion: "v1",
+    kind: "Event",
+    metadata: { name, namespace: "default" },
+    involvedObject: { kind: "Pod", namespace: "default", name: "checkout-1", uid: "0b5a3c1e-0000-4000-8000-000000000001" },
+    reason: "FailedScheduling",
+    message: `${name}: 0/3 nodes are available`,
+    type: "Warning",
+    source: { component: "default-scheduler" },
+    firstTimestamp: now.replace(/\.\d+/, ""),
+    lastTimestamp: now.replace(/\.\d+/, ""),
+    count: 1,
+    ...more,
+  };
+  await kube.admin.post("/api/v1/namespaces/default/events", event, within());
+}
+
+/** A collector says that it runs before it watches; what it does not see yet is said again, under another name. */
+async function sayUntilSeen(name: string): Promise<string> {
+  for (let i = 0; ; i++) {
+    await say(`${name}-${i}`);
+    const arrives = eventually("it is seen", async () => Promise.resolve(told(`${name}-${i}`) > 0), 2_000);
+    if (
+      await arrives.then(
+        () => true,
+        () => false,
+      )
+    )
+      return `${name}-${i}`;
+  }
+}
+
+function told(name: string): number {
+  return sink.lines.filter((line) => line.startsWith(`${name}: `)).length;
+}
+
+test("the chart grants what it needs", async () => {
+  await using api = new KubernetesApi(await kube.agentAccess(NAMESPACE));
+  const wanted = clusterPermissions({ podNamespace: NAMESPACE, leaseName: "cluster-agent", clusterState: true, kubernetesEvents: true });
+  expect(wanted.length).toBeGreaterThan(20);
+  expect(await missingPermissions(api, wanted, within())).toEqual([]);
+});
+
+test("one agent collects state and events; where it loses the API server it stops, and another goes on", { timeout: 300_000 }, async () => {
+  const deployment = {
+    apiVersion: "apps/v1",
+    kind: "Deployment",
+    metadata: { name: "checkout" },
+    spec: {
+      replicas: 3,
+      selector: { matchLabels: { app: "checkout" } },
+      template: { metadata: { labels: { app: "checkout" } }, spec: { containers: [{ name: "server", image: "example.com/checkout" }] } },
+    },
+  };
+  await kube.admin.post("/apis/apps/v1/namespaces/default/deployments", deployment, within());
+  await say("before");
+  await using first = await agent("first");
+  await untilRunning(first);
+  await using second = await agent("second");
+  const seen = await sayUntilSeen("with-the-first");
+  await eventually("the deployment's state is there", async () => Promise.resolve(series().some(isDesired)), 30_000);
+  expect(series().find(isDesired)).toMatchObject({
+    resource: { "k8s.cluster.name": "north", "k8s.namespace.name": "default" },
+    value: "3",
+  });
+  // The node of an agent is none of the deployment's.
+  expect(series().find(isDesired)?.resource).not.toHaveProperty("k8s.node.name");
+  const record = sink.records.find(({ body }) => body.startsWith(`${seen}: `));
+  expect(record).toMatchObject({
+    body: `${seen}: 0/3 nodes are available`,
+    severityText: "WARN",
+    resource: { "service.name": "kubernetes-events", "k8s.namespace.name": "default", "k8s.cluster.name": "north" },
+    attributes: {
+      "k8s.event.reason": "FailedScheduling",
+      "k8s.event.component": "default-scheduler",
+      "k8s.object.kind": "Pod",
+      "k8s.pod.name": "checkout-1",
+    },
+  });
+  expect(Date.now() - Number(record?.timeUnixNano) / 1e6).toBeLessThan(60_000);
+  expect([first.collector.status().leads, second.collector.status().leads]).toEqual([true, false]);
+
+  const pid = first.collector.status().collector?.pid ?? 0;
+  first.cutOff();
+  await eventually("another agent leads", async () => Promise.resolve(second.collector.status().leads), 60_000);
+  expect(first.collector.status().leads).toBe(false);
+  expect(() => process.kill(pid, 0)).toThrow("ESRCH");
+  await untilRunning(second);
+  const later = await sayUntilSeen("with-the-second");
+  expect([told("before"), told(seen), told(later)]).toEqual([0, 1, 1]);
+});
+
+interface Series {
+  readonly name: string;
+  readonly resource: Record<string, string>;
+  readonly value: string;
+}
+
+function isDesired({ name, resource }: Series): boolean {
+  return name === "k8s.deployment.desired" && resource["k8s.deployment.name"] === "checkout";
+}
+
+interface OtlpMetrics {
+  resourceMetrics: {
+    resource: { attributes: { key: string; value: { stringValue: string } }[] };
+    scopeMetrics: { metrics: { name: string; gauge?: { dataPoints: { asInt: string }[] } }[] }[];
+  }[];
+}
+
+function series(): Series[] {
+  return sink.metrics.flatMap((body) =>
+    (JSON.parse(body) as OtlpMetrics).resourceMetrics.flatMap(({ resource, scopeMetrics }) =>
+      scopeMetrics
+        .flatMap(({ metrics }) => metrics)
+        .map(({ name, gauge }) => ({
+          name,
+          resource: Object.fromEntries(resource.attributes.map(({ key, value }) => [key, value.stringValue])),
+          value: gauge?.dataPoints[0]?.asInt ?? "",
+        })),
+    ),
+  );
+}
