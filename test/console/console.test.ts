@@ -280,7 +280,11 @@ test("a live tail shows what comes, stands still when paused, and goes on", asyn
   await page.getByText(/paused, [1-9]/).waitFor();
   expect(await page.getByRole("row").count()).toBe(shown);
   await page.getByRole("button", { name: "Go on" }).click();
-  await page.getByRole("row").filter({ hasText: "live two" }).waitFor();
+  await page.getByRole("row").filter({ hasText: "live two" }).click();
+  await write("live three");
+  await page.getByRole("row").filter({ hasText: "live three" }).waitFor();
+  await page.getByRole("complementary", { name: "Record" }).getByText("live two").waitFor();
+  expect(await page.getByRole("row", { selected: true }).textContent()).toContain("live two");
   expect(complaints).toEqual([]);
 });
 

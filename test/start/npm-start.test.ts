@@ -6,10 +6,12 @@ import { once } from "node:events";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { execa } from "execa";
+import type { Locator } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { CATALOGUE, toolPath } from "../../hack/fetch-tools.ts";
 import { acquireLock } from "../../hack/lock.mjs";
 import { openBrowser, openPage } from "../fixtures/browser.ts";
+import { sendVisits, visit } from "../fixtures/shop-visits.ts";
 import { call, eventually, freePorts, readIfThere, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
 
 const LISTENERS = [
@@ -117,6 +119,40 @@ test("what it tells of itself is for who has logged in", async () => {
   const api = `http://${env["API_LISTEN"]}`;
   expect((await call("GET", `${api}/console/settings.json`)).json).toMatchObject({ isLocalStart: true });
   expect((await call("GET", `${api}/console/start.json`)).status).toBe(401);
+});
+
+test("a newcomer gets from the link to which request was slow and what it logged by four clicks", async () => {
+  await printedLines(first);
+  const otlp = `http://${env["OTLP_HTTP_LISTEN"]}`;
+  const visits = Array.from({ length: 40 }, (_, at) => visit(at, Date.now() - 60_000 + at * 1000, at === 17));
+  await sendVisits(otlp, visits.flat());
+  const { link } = linksIn(first).at(-1) ?? { link: "" };
+  await using browser = await openBrowser();
+  await using opened = await openPage(browser, new URL(link).origin, {}, REFUSED);
+  const { page, complaints } = opened;
+  const times: string[] = [];
+  const startedAt = performance.now();
+  const click = async (what: Locator): Promise<void> => {
+    await what.click();
+    times.push(`${((performance.now() - startedAt) / 1000).toFixed(1)} s`);
+  };
+  await page.goto(link);
+  await click(page.getByRole("link", { name: "Traces" }));
+  // What was sent a moment ago is on its way: asked again until it is there, which is no click of somebody who comes later.
+  const slowest = page.getByRole("row").first().filter({ hasText: "650 ms" });
+  await click(page.getByRole("button", { name: "Slowest first" }));
+  await eventually("the slow request is the first", async () => {
+    if ((await slowest.count()) > 0) return true;
+    await page.getByRole("button", { name: "Refresh" }).click();
+    return await slowest.waitFor({ timeout: 2000 }).then(() => true);
+  });
+  await click(slowest.getByRole("link", { name: "shop GET /cart" }));
+  await click(page.getByRole("link", { name: "its logs" }));
+  await page.getByText("lock wait timeout exceeded; the cart is given up").waitFor();
+  console.log(
+    `${times.length} clicks, at ${times.join(", ")}; its logs are there after ${((performance.now() - startedAt) / 1000).toFixed(1)} s`,
+  );
+  expect(complaints).toEqual([]);
 });
 
 test("what npm start prints works as it stands, Ctrl-C stops in order, and a second start continues", async () => {

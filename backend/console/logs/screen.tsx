@@ -11,7 +11,7 @@ import { currentRange, rangeQuery } from "../state/time.ts";
 import { Histogram, type Bucket } from "./histogram.tsx";
 import { filtersOf, withTerm, type Filters, type Term } from "./query-line.ts";
 import { QueryField } from "./query-field.tsx";
-import { LogRows } from "./rows.ts";
+import { type LogRow, LogRows } from "./rows.ts";
 import { LogTable } from "./table.tsx";
 import { Record } from "./record.tsx";
 
@@ -26,20 +26,24 @@ export function Logs() {
   const rows = useRef<LogRows>();
   rows.current ??= new LogRows();
   const store = rows.current;
-  const chosen = useSignal(-1);
+  const chosen = useSignal<LogRow | undefined>(undefined);
   const question = wrong ? undefined : JSON.stringify([line, query.get("from"), query.get("to"), isLive, again.value]);
   useEffect(() => {
     if (question === undefined) return undefined;
-    chosen.value = -1;
+    chosen.value = undefined;
     void (isLive ? store.tail(filters) : store.show(filters, rangeQuery(currentRange())));
     return () => store.stop();
   }, [question]);
   useEffect(() => {
-    const steps = stepKeys({ count: () => store.rows.peek().length, at: () => chosen.peek(), choose: (at) => (chosen.value = at) });
-    return takeKeys({ ...steps, Escape: () => (chosen.value = -1) });
+    const steps = stepKeys({
+      count: () => store.rows.peek().length,
+      at: () => store.rows.peek().indexOf(chosen.peek() as LogRow),
+      choose: (at) => (chosen.value = store.rows.peek()[at]),
+    });
+    return takeKeys({ ...steps, Escape: () => (chosen.value = undefined) });
   }, []);
   const filter = (term: Term): void => choose({ q: withTerm(line, term) });
-  const row = chosen.value < 0 ? undefined : store.rows.value[chosen.value];
+  const row = chosen.value;
   return (
     <section class="screen logs" aria-labelledby="title">
       <div class="bar">
@@ -58,7 +62,7 @@ export function Logs() {
       {isLive ? <Tail store={store} /> : question !== undefined && <Counts question={question} filters={filters} />}
       <div class={`split ${row ? "with-side" : ""}`}>
         <LogTable store={store} chosen={chosen} />
-        {row && <Record row={row} onFilter={filter} onClose={() => (chosen.value = -1)} />}
+        {row && <Record row={row} onFilter={filter} onClose={() => (chosen.value = undefined)} />}
       </div>
     </section>
   );

@@ -1,5 +1,6 @@
 // The lines of the logs screen.
 import type { Signal } from "@preact/signals";
+import { useMemo } from "preact/hooks";
 import { visible } from "../parts/common.tsx";
 import { List } from "../parts/list.tsx";
 import { clock, day } from "../state/time.ts";
@@ -10,8 +11,11 @@ const ROW_PX = 24;
 /** Of a line only what could be seen is drawn: one of a megabyte would take a second. */
 const DRAWN = 600;
 
-export function LogTable({ store, chosen }: { store: LogRows; chosen: Signal<number> }) {
+export function LogTable({ store, chosen }: { store: LogRows; chosen: Signal<LogRow | undefined> }) {
   const rows = store.rows.value;
+  const row = chosen.value;
+  // It moves when others come before it.
+  const chosenAt = useMemo(() => (row ? rows.indexOf(row) : -1), [rows, row]);
   if (rows.length === 0)
     return (
       <div class="empty">
@@ -24,11 +28,12 @@ export function LogTable({ store, chosen }: { store: LogRows; chosen: Signal<num
       class="log-table"
       count={rows.length}
       rowPx={ROW_PX}
-      at={chosen.value}
+      at={chosenAt}
+      chosen={row}
       onEnd={() => void store.more()}
       row={(at) => {
-        const row = rows[at];
-        return row && <Line row={row} isChosen={at === chosen.value} onChoose={() => (chosen.value = at)} />;
+        const shown = rows[at];
+        return shown && <Line row={shown} isChosen={at === chosenAt} onChoose={() => (chosen.value = shown)} />;
       }}
     />
   );

@@ -6,6 +6,8 @@ import { clock, day, moment, showRange, utc } from "../state/time.ts";
 
 export interface Series {
   readonly name: string;
+  /** What tells it from the others of a chart. */
+  readonly short: string;
   /** Unix seconds → value. */
   readonly points: readonly (readonly [number, number])[];
 }
@@ -62,8 +64,8 @@ function options(
     ],
     series: [
       { value: (_plot, at) => (at === null ? "–" : moment(at * 1000)) },
-      ...series.map(({ name }, at) => ({
-        label: name.slice(0, 200),
+      ...series.map(({ short: label }, at) => ({
+        label: label.slice(0, 100),
         stroke: colour(`--colour-${at % COLOURS}`),
         width: 1.5,
         points: { show: false },

@@ -43,8 +43,10 @@ export async function queryRange(query: string, range: Range, signal: AbortSigna
     ["step", String(step)],
   ];
   const { data } = await call<Answer<Matrix>>(`${PROMETHEUS}/query_range`, { query: asked, signal });
-  return data.result.map(({ metric, values }) => ({
+  const apart = toldApart(data.result.map(({ metric }) => metric));
+  return data.result.map(({ metric, values }, at) => ({
     name: seriesName(metric),
+    short: apart[at] ?? "",
     points: values.map(([at, value]) => [at, Number(value)] as const),
   }));
 }
@@ -57,6 +59,16 @@ export async function queryInstant(query: string, atMs: number, signal: AbortSig
   const { data } = await call<Answer<Vector>>(`${PROMETHEUS}/query`, { query: asked, signal });
   if (data.resultType !== "vector") return [{ labels: {}, value: data.result[1] }];
   return data.result.map(({ metric, value }) => ({ labels: metric, value: value[1] }));
+}
+
+/** Of several series, what of each is not the same in all: `{state="used"}`. Of one, its whole name. */
+export function toldApart(all: readonly Labels[]): string[] {
+  const [first = {}] = all;
+  const isCommon = (label: string): boolean => all.every((labels) => labels[label] === first[label]);
+  return all.map((labels) => {
+    const own = Object.entries(labels).filter(([label]) => !isCommon(label));
+    return seriesName(own.length > 0 ? Object.fromEntries(own) : labels);
+  });
 }
 
 /** `up{job="a"}`, as it is written in PromQL. */

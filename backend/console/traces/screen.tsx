@@ -27,19 +27,29 @@ interface Found {
 }
 
 const ROW_PX = 44;
+const PAGE_ROWS = 100;
+/** The most that one page has: among so many of the newest ones the slowest are looked for. */
+const SORTED_ROWS = 500;
 
 export function Traces() {
   const { query } = route.value;
   const again = useSignal(0);
-  const pages = useFoundTraces(`${query}#${again.value}`, query);
+  const isSlowestFirst = query.get("sort") === "slowest";
+  const pages = useFoundTraces(`${query}#${again.value}`, query, isSlowestFirst);
   return (
     <section class="screen traces" aria-labelledby="title">
       <div class="bar">
         <h1 id="title">Traces</h1>
         <SearchForm query={query} />
         <TimePicker onNow={() => again.value++} />
+        <button type="button" aria-pressed={isSlowestFirst} onClick={() => choose({ sort: isSlowestFirst ? undefined : "slowest" })}>
+          Slowest first
+        </button>
       </div>
       <Problem words={pages.error} retry={() => again.value++} />
+      {isSlowestFirst && pages.hasMore && (
+        <p class="quiet">Of the newest {SORTED_ROWS} in this range; a shorter range or “from … ms” leaves out the others.</p>
+      )}
       <FoundTraces {...pages} />
     </section>
   );
@@ -134,10 +144,11 @@ interface FoundPages {
   readonly rows: readonly Found[] | undefined;
   readonly error: string | undefined;
   readonly isBusy: boolean;
+  readonly hasMore: boolean;
   readonly more: () => void;
 }
 
-function useFoundTraces(question: string, query: URLSearchParams): FoundPages {
+function useFoundTraces(question: string, query: URLSearchParams, isSlowestFirst: boolean): FoundPages {
   const rows = useSignal<readonly Found[] | undefined>(undefined);
   const error = useSignal<string | undefined>(undefined);
   const next = useSignal<string | undefined>(undefined);
@@ -147,7 +158,7 @@ function useFoundTraces(question: string, query: URLSearchParams): FoundPages {
     try {
       const found = await ask();
       if (abort?.aborted) return;
-      rows.value = [...before, ...found.body];
+      rows.value = isSlowestFirst ? found.body.toSorted((a, b) => b.duration_ms - a.duration_ms) : [...before, ...found.body];
       next.value = found.next;
       error.value = undefined;
     } catch (failure) {
@@ -158,15 +169,16 @@ function useFoundTraces(question: string, query: URLSearchParams): FoundPages {
   };
   useEffect(() => {
     const abort = new AbortController();
-    const asked = [...parametersOf(query), ...rangeQuery(currentRange()), ["limit", "100"] as const];
+    const limit = ["limit", String(isSlowestFirst ? SORTED_ROWS : PAGE_ROWS)] as const;
+    const asked = [...parametersOf(query), ...rangeQuery(currentRange()), limit];
     void load(async () => await page<Found[]>("/query/traces/search", { query: asked, signal: abort.signal }), [], abort.signal);
     return () => abort.abort();
   }, [question]);
   const more = (): void => {
     const at = next.peek();
-    if (at && !isBusy.peek()) void load(async () => await page<Found[]>(at), rows.peek() ?? []);
+    if (at && !isSlowestFirst && !isBusy.peek()) void load(async () => await page<Found[]>(at), rows.peek() ?? []);
   };
-  return { rows: rows.value, error: error.value, isBusy: isBusy.value, more };
+  return { rows: rows.value, error: error.value, isBusy: isBusy.value, hasMore: next.value !== undefined, more };
 }
 
 function parametersOf(query: URLSearchParams): [string, string][] {
