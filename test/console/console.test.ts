@@ -197,6 +197,26 @@ test("what senders wrote is text: no markup, no direction, no script, and a line
   expect(complaints).toEqual([]);
 });
 
+test("a letter that is typed as soon as the query line is there stays", async () => {
+  await using opened = await openLoggedIn();
+  const { page } = opened;
+  // Before the browser has painted the field: somebody quick, on a slow machine.
+  await page.evaluate(`new MutationObserver((_, observer) => {
+    const field = document.querySelector("[role=combobox]");
+    if (!field) return;
+    observer.disconnect();
+    field.focus();
+    document.execCommand("insertText", false, "d");
+  }).observe(document.body, { childList: true, subtree: true })`);
+  await page.goto("/#/logs");
+  const field = page.getByRole("combobox", { name: "Query" });
+  await field.and(page.locator(":focus")).waitFor();
+  await page.keyboard.type("eadlock");
+  await page.keyboard.press("Enter");
+  await eventually("only that record is left", async () => (await page.getByRole("row").count()) === 1);
+  expect(await field.inputValue()).toBe("deadlock");
+});
+
 test("by keys alone: from a word in the logs to the trace that it belongs to, and into the span that failed", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;

@@ -1,6 +1,6 @@
 // The query line with completion of fields and values, as a combobox of WAI-ARIA.
 import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { call } from "../state/api.ts";
 import { FIELDS, filtersOf, written } from "./query-line.ts";
 
@@ -69,7 +69,11 @@ function useQueryField({ line, range, onLine }: QueryFieldProps) {
   const chosen = useSignal(-1);
   const isOpen = useSignal(false);
   const input = useRef<HTMLInputElement>(null);
-  useEffect(() => void (typed.value = line), [line]);
+  const asked = useRef(line);
+  // Only a line that has changed, and with the page: who types at once after `/` would lose the first letters.
+  useLayoutEffect(() => {
+    if (asked.current !== line) typed.value = asked.current = line;
+  }, [line]);
   const found = isOpen.value
     ? suggestions(wordAt(typed.value, input.current?.selectionStart ?? typed.value.length).word, fields.value)
     : [];
