@@ -61,12 +61,31 @@ export class AgentSettingsReader extends SettingsReader {
   /** The collector's own are RE2: what JavaScript writes otherwise, leading flags and named groups, is no mistake. */
   pattern(name: string): string | undefined {
     const text = this.text(name);
-    try {
-      if (text !== undefined) RegExp(text.replace(/^\(\?[imsU]+\)/, "").replaceAll("(?P<", "(?<"));
-    } catch {
-      this.problem(`${name}: not a regular expression`);
-    }
+    if (text !== undefined && !isExpression(text)) this.problem(`${name}: not a regular expression`);
     return text;
+  }
+
+  /** One a line. */
+  lines(name: string): string[] {
+    return (this.text(name) ?? "")
+      .split("\n")
+      .map((line) => line.trim())
+      .filter(Boolean);
+  }
+
+  /** One a line. */
+  patterns(name: string): string[] {
+    const patterns = this.lines(name);
+    const wrong = patterns.find((pattern) => !isExpression(pattern));
+    if (wrong !== undefined) this.problem(`${name}: "${wrong}" is not a regular expression`);
+    return patterns;
+  }
+
+  /** Above 0, up to 100; 100 unless set. */
+  percent(name: string): number {
+    const value = Number(this.text(name) ?? 100);
+    if (!(value > 0 && value <= 100)) this.problem(`${name}: must be a number above 0, at most 100`);
+    return value;
   }
 
   /** Candidates in order of preference: what is given, else on PATH, else in the tool cache. */
@@ -75,5 +94,14 @@ export class AgentSettingsReader extends SettingsReader {
     const cache = this.plain("XDG_CACHE_HOME") ?? join(homedir(), ".cache");
     const onPath = (this.plain("PATH") ?? "").split(":").filter(Boolean);
     return given ? [given] : [...onPath.map((folder) => join(folder, name)), join(cache, "atherops", "tools", name, version, name)];
+  }
+}
+
+function isExpression(text: string): boolean {
+  try {
+    RegExp(text.replace(/^\(\?[imsU]+\)/, "").replaceAll("(?P<", "(?<"));
+    return true;
+  } catch {
+    return false;
   }
 }

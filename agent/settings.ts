@@ -28,6 +28,10 @@
 //   LOG_MAX_AGE             168h             log files untouched for longer are not read
 //   LOG_MULTILINE_START                      regular expression: a line that matches begins a record, others continue it
 //   LOG_FIELDS              true             false: level, time and trace ids are not taken out of what log lines say
+//   REDACT                                   regular expressions, one a line: what matches in a log line, an attribute or a span's name is ****
+//   DROP_METRICS, DROP_LOGS, DROP_TRACES     conditions of the collector's filter processor (OTTL), one a line: what one is true for is
+//                                            dropped, such as log.severity_number < SEVERITY_NUMBER_INFO
+//   TRACES_SAMPLE_PERCENT   100              so many of a hundred traces are sent, the same ones by all agents
 //   LOG_LEVEL               info             debug | info | warn | error; the collector is one level quieter
 // Host agent
 //   CREDENTIALS_FILE        /etc/atherops/credentials.json   written with mode 0600
@@ -45,6 +49,7 @@
 //   KUBELET_TLS             verify           verify (with the cluster's authority) | skip | a PEM file
 //   TRUST_OTLP_IDENTITY     false            true: what OTLP says of its pod, namespace, node and cluster counts (behind a gateway or mesh,
 //                                            or for pods with the host's network); else only what the sender's address tells
+//   SCRAPE_PODS             false            true: metrics of this node's pods with the annotation prometheus.io/scrape: "true"
 //   CLUSTER_STATE           false            true: state of deployments, pods, nodes, jobs and so on, as metrics, by one agent of the cluster
 //   KUBERNETES_EVENTS       false            true: events of Kubernetes, as logs with the source kubernetes-events, likewise
 //   CLUSTER_COLLECTOR_MEMORY_MIB  200        of the collector of these two, which runs on one node, beside that of the node
@@ -96,6 +101,11 @@ export interface Settings {
   /** Level, time and trace ids are taken out of what log lines say. */
   readonly logFields: boolean;
   readonly logLevel: LogLevel;
+  /** Regular expressions of what is made unreadable. */
+  readonly redact: readonly string[];
+  /** Conditions of what is dropped, of each signal. */
+  readonly drop: Readonly<Record<Signal, readonly string[]>>;
+  readonly tracesSamplePercent: number;
   /** Present for the host agent only. */
   readonly host: HostSettings | undefined;
   /** Present for the cluster agent only. */
@@ -126,6 +136,7 @@ export interface ClusterSettings {
   /** What senders of OTLP claim of their place in Kubernetes counts. */
   readonly trustOtlpIdentity: boolean;
   readonly hostRoot: string;
+  readonly scrapePods: boolean;
   /** What one agent of the cluster collects for all of it. */
   readonly clusterState: boolean;
   readonly kubernetesEvents: boolean;
@@ -206,6 +217,9 @@ function readPlain(read: AgentSettingsReader, identity: Identity): Settings {
     logMultilineStart: read.pattern("LOG_MULTILINE_START"),
     logFields: read.oneOf("LOG_FIELDS", ["true", "false"]) === "true",
     logLevel: read.oneOf("LOG_LEVEL", LOG_LEVELS),
+    redact: read.patterns("REDACT"),
+    drop: { metrics: read.lines("DROP_METRICS"), logs: read.lines("DROP_LOGS"), traces: read.lines("DROP_TRACES") },
+    tracesSamplePercent: read.percent("TRACES_SAMPLE_PERCENT"),
     host: isHost ? readHost(read) : undefined,
     cluster: isHost ? undefined : readCluster(read),
   };
@@ -236,6 +250,7 @@ function readCluster(read: AgentSettingsReader): ClusterSettings {
     trustOtlpIdentity: read.flag("TRUST_OTLP_IDENTITY"),
     hostRoot: read.text("HOST_ROOT") ?? "/hostfs",
     clusterState: read.flag("CLUSTER_STATE"),
+    scrapePods: read.flag("SCRAPE_PODS"),
     kubernetesEvents: read.flag("KUBERNETES_EVENTS"),
     clusterCollectorMemoryMib: read.integer("CLUSTER_COLLECTOR_MEMORY_MIB", 200, 64),
     kubernetesServer: read.kubernetesServer(),

@@ -76,6 +76,7 @@ const common = {
   logLevel: "info",
   compression: "gzip",
   resource: { "k8s.node.name": "node" },
+  edits: { redact: ["x"], drop: { metrics: ["true"], logs: ["true"], traces: ["true"] }, tracesSamplePercent: 50 },
 } as const;
 const ofCluster = clusterCollectorConfig({ ...common, state: { intervalMs: 10_000 }, events: true });
 const everything = collectorConfig({
@@ -85,6 +86,7 @@ const everything = collectorConfig({
   files: { paths: ["/var/log/*.log"], exclude: [], maxAgeMs: 1, readsFields: true },
   podLogs: { kubernetes, ownPodUid: "uid", excludeNamespaces: [], maxAgeMs: 1, readsFields: true },
   kubelet: { intervalMs: 30_000, nodeIp: "10.0.0.1", tls: "verify", serviceAccountDir: "/sa" },
+  scrapedPods: { intervalMs: 30_000, nodeName: "node" },
   cadvisor: { intervalMs: 30_000, nodeIp: "10.0.0.1", tls: "verify", serviceAccountDir: "/sa" },
 });
 

@@ -73,6 +73,7 @@ function inputOf(settings: Settings, adjustment: Adjustment): Omit<CollectorInpu
     memoryMib: settings.collectorMemoryMib,
     logLevel: adjustment.logLevel ?? settings.logLevel,
     compression: settings.compression,
+    edits: { redact: settings.redact, drop: settings.drop, tracesSamplePercent: settings.tracesSamplePercent },
   };
 }
 
@@ -105,6 +106,7 @@ function clusterInput(settings: Settings, cluster: ClusterSettings, knowsPods: b
     hostMetrics: { intervalMs, root: cluster.hostRoot, hasHostNetwork: false },
     kubelet,
     cadvisor: kubelet,
+    scrapedPods: cluster.scrapePods ? { intervalMs, nodeName } : undefined,
     podLogs: {
       kubernetes,
       ownPodUid: cluster.podUid,

@@ -7,12 +7,14 @@ import type { Compression, ListenAddress, LogLevel, Signal } from "../settings.t
 import { CHECKPOINT_STORAGE, type Component, type Fragment } from "./fragments/fragment.ts";
 import { cadvisor, type CadvisorInput } from "./fragments/cadvisor.ts";
 import { clusterState } from "./fragments/cluster-state.ts";
+import { edits, editsOf, type EditsInput } from "./fragments/edits.ts";
 import { files, type FilesInput } from "./fragments/files.ts";
 import { hostMetrics, type HostMetricsInput } from "./fragments/host-metrics.ts";
 import { kubernetesEvents } from "./fragments/kubernetes-events.ts";
 import { kubelet, type KubeletInput } from "./fragments/kubelet.ts";
 import { otlp, type OtlpInput } from "./fragments/otlp.ts";
 import { podLogs, type PodLogsInput } from "./fragments/pod-logs.ts";
+import { scrapedPods, type ScrapedPodsInput } from "./fragments/scraped-pods.ts";
 
 export interface Pipeline {
   readonly receivers: readonly string[];
@@ -45,6 +47,7 @@ interface CommonInput {
   readonly compression: Compression;
   /** Put on every resource that lacks them, so that the series of two nodes stay apart. */
   readonly resource: Readonly<Record<string, string>>;
+  readonly edits: EditsInput;
 }
 
 export interface CollectorInput extends CommonInput {
@@ -54,6 +57,7 @@ export interface CollectorInput extends CommonInput {
   readonly podLogs?: PodLogsInput | undefined;
   readonly kubelet?: KubeletInput | undefined;
   readonly cadvisor?: CadvisorInput | undefined;
+  readonly scrapedPods?: ScrapedPodsInput | undefined;
 }
 
 /** Of the collector of the whole cluster, of which one runs (cluster-collector.ts). */
@@ -87,6 +91,7 @@ export function collectorConfig(input: CollectorInput): CollectorConfig {
     has("metrics") ? hostMetrics(input.hostMetrics) : undefined,
     has("metrics") && input.kubelet ? kubelet(input.kubelet) : undefined,
     has("metrics") && input.cadvisor ? cadvisor(input.cadvisor) : undefined,
+    has("metrics") && input.scrapedPods ? scrapedPods(input.scrapedPods) : undefined,
     has("logs") && input.files && input.files.paths.length > 0 ? files(input.files) : undefined,
     has("logs") && input.podLogs ? podLogs(input.podLogs) : undefined,
   ]);
@@ -108,6 +113,7 @@ function configOf(input: CommonInput, parts: readonly (Fragment | undefined)[]):
       memory_limiter: { check_interval: "1s", limit_mib: input.memoryMib, spike_limit_mib: Math.floor(input.memoryMib / 5) },
       "resource/node": { attributes: Object.entries(input.resource).map(([key, value]) => ({ key, value, action: "insert" })) },
       ...(Object.assign({}, ...fragments.map((fragment) => fragment.processors)) as Record<string, Component>),
+      ...edits(input.edits, input.signals),
     },
     exporters: {
       [EXPORTER]: exporter(input, false),
@@ -122,13 +128,18 @@ function configOf(input: CommonInput, parts: readonly (Fragment | undefined)[]):
           {
             receivers,
             // A file is read no faster than it is queued; a refusal would only make its reader hold lines that a stop then drops.
-            processors: [...(waits ? [] : ["memory_limiter"]), ...processors, "resource/node"],
+            processors: [...(waits ? [] : ["memory_limiter"]), ...processors, "resource/node", ...editsOf(signalOf(id), input.edits)],
             exporters: [waits ? FILES_EXPORTER : EXPORTER],
           },
         ]),
       ),
     },
   };
+}
+
+/** `logs/pods` and so on, by the collector's own rule. */
+function signalOf(pipeline: string): Signal {
+  return pipeline.split("/")[0] as Signal;
 }
 
 function extensions({ stateDir }: CommonInput): Record<string, Component> {

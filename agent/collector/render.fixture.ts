@@ -28,6 +28,18 @@ export const CASES: [name: string, identity: "host" | "cluster", env: NodeJS.Pro
     "cluster",
     { ...CLUSTER, EXCLUDE_NAMESPACES: "kube-system,noisy", KUBELET_TLS: "skip", LOG_MULTILINE_START: "^\\S", METRICS_INTERVAL: "1m" },
   ],
+  [
+    "cluster-scraping-redacting",
+    "cluster",
+    {
+      ...CLUSTER,
+      SCRAPE_PODS: "true",
+      REDACT: "password=\\S+\n\\$[0-9]+",
+      DROP_METRICS: 'metric.name == "noise"',
+      DROP_LOGS: "log.severity_number < SEVERITY_NUMBER_INFO",
+      TRACES_SAMPLE_PERCENT: "12.5",
+    },
+  ],
   ["cluster-traces-only", "cluster", { ...CLUSTER, SIGNALS: "traces" }],
 ];
 

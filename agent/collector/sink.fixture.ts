@@ -55,8 +55,9 @@ export class Sink implements AsyncDisposable {
   readonly lines: string[] = [];
   /** The same with what they carry. */
   readonly records: SinkRecord[] = [];
-  /** Bodies of metrics. */
+  /** Bodies of metrics and of traces. */
   readonly metrics: string[] = [];
+  readonly traces: string[] = [];
   /** What came: a body that comes again byte for byte is stored once, as the backend does. */
   readonly #bodies = new Set<string>();
   repeatedBodies = 0;
@@ -107,6 +108,7 @@ export class Sink implements AsyncDisposable {
     if (this.away) return void response.writeHead(503, { "retry-after": "1" }).end();
     if (path.includes("logs")) this.#take(body.toString("utf8"));
     if (path.endsWith("metrics")) this.metrics.push(body.toString("utf8"));
+    if (path.endsWith("traces")) this.traces.push(body.toString("utf8"));
     response.writeHead(204).end();
   }
 

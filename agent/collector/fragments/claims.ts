@@ -7,6 +7,8 @@ const RESERVED = "^k8s([^A-Za-z0-9])";
 /** On points of metrics that are named like those of the kubelet, cAdvisor, the machine and the scrape itself. */
 const MARK = "atherops.reported_by";
 const OWN_METRICS = "^((k8s|container|system|machine|cadvisor|kubelet|scrape)([^A-Za-z0-9]|$)|up$)";
+/** Of a scraped page, whose `up` and `scrape_*` are the scrape's own: a page cannot have any (scraped-pods.ts). */
+const OWN_METRICS_BUT_OF_SCRAPES = "^(k8s|container|system|machine|cadvisor|kubelet)([^A-Za-z0-9]|$)";
 
 /** A series has 35 labels at most, and those of the point come first: so many leave room for who sent it. */
 const MOST_ATTRIBUTES = 16;
@@ -33,14 +35,34 @@ export const SENDER_CLAIMS: Component = {
     { context: "resource", statements: resource() },
     {
       context: "datapoint",
-      statements: [
-        exported("datapoint"),
-        `set(datapoint.attributes["${MARK}"], "application") where IsMatch(metric.name, "${OWN_METRICS}")`,
-        `limit(datapoint.attributes, ${MOST_ATTRIBUTES}, ["${MARK}"]) where IsMatch(metric.name, "${OWN_METRICS}")`,
-      ],
+      statements: ofPoints(OWN_METRICS),
     },
   ],
 };
+
+/** Of pods that are scraped: who they are is the API server's word, what their pages say is theirs. */
+export const SCRAPED_CLAIMS: Component = {
+  error_mode: "propagate",
+  metric_statements: [
+    {
+      context: "resource",
+      statements: [
+        'set(resource.attributes["k8s.deployment.name"], resource.attributes["k8s.replicaset.name"]) where resource.attributes["k8s.replicaset.name"] != nil',
+        'replace_pattern(resource.attributes["k8s.deployment.name"], "-[0-9a-z]+$", "") where resource.attributes["k8s.deployment.name"] != nil',
+        'delete_key(resource.attributes, "k8s.replicaset.name")',
+      ],
+    },
+    { context: "datapoint", statements: ofPoints(OWN_METRICS_BUT_OF_SCRAPES) },
+  ],
+};
+
+function ofPoints(ownMetrics: string): string[] {
+  return [
+    exported("datapoint"),
+    `set(datapoint.attributes["${MARK}"], "application") where IsMatch(metric.name, "${ownMetrics}")`,
+    `limit(datapoint.attributes, ${MOST_ATTRIBUTES}, ["${MARK}"]) where IsMatch(metric.name, "${ownMetrics}")`,
+  ];
+}
 
 function resource(): string[] {
   const kept = `resource.attributes["${KEPT}"]`;

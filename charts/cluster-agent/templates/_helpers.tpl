@@ -59,6 +59,9 @@ CLUSTER_STATE: clusterState.enabled
 COLLECTOR_CONFIG_FILE: collector.extraConfig
 COLLECTOR_MEMORY_MIB: collector.memoryMib
 COMPRESSION: compression
+DROP_LOGS: drop.logs
+DROP_METRICS: drop.metrics
+DROP_TRACES: drop.traces
 EXCLUDE_NAMESPACES: logs.excludeNamespaces
 HEARTBEAT_INTERVAL: heartbeatInterval
 HTTPS_PROXY: proxy.httpsProxy
@@ -73,9 +76,12 @@ LOG_MULTILINE_START: logs.multilineStart
 METRICS_INTERVAL: metricsInterval
 NO_PROXY: proxy.noProxy
 QUEUE_MIB: collector.queueMib
+REDACT: redact
+SCRAPE_PODS: scrapePods.enabled
 SECRET_NAME: identity.secretName
 SIGNALS: signals
 STATE_DIR: stateHostPath
+TRACES_SAMPLE_PERCENT: tracesSamplePercent
 TRUST_OTLP_IDENTITY: otlp.trustSenderIdentity
 {{- end }}
 

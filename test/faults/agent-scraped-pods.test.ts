@@ -1,0 +1,227 @@
+// Metrics of annotated pods, by two agents with the real collector, found through a real kube-apiserver with the chart's permissions: each
+// pod is scraped by the agent of its node alone, and what its page says of itself does not pass for another's. No kubelet: the pods' addresses
+// are those of pages that this test serves.
+import { once } from "node:events";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { pino } from "pino";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { parse, stringify } from "yaml";
+import { configFromSettings } from "../../agent/collector/config-from-settings.ts";
+import { CollectorProcess } from "../../agent/collector/process.ts";
+import { Sink } from "../../agent/collector/sink.fixture.ts";
+import { readSettings } from "../../agent/settings.ts";
+import { toolPath } from "../../hack/fetch-tools.ts";
+import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
+import { eventually, freeAddresses, temporaryFolder } from "../fixtures/processes.ts";
+
+const NAMESPACE = "scraping";
+const PAGE = `# TYPE orders_total counter
+orders_total{k8s_pod_name="another",shop="north"} 7
+# TYPE k8s_node_cpu_usage gauge
+k8s_node_cpu_usage 1
+# TYPE up gauge
+up 42
+`;
+const within = (): AbortSignal => AbortSignal.timeout(10_000);
+const stack = new AsyncDisposableStack();
+const folder = stack.use(temporaryFolder());
+const sinks: Record<string, Sink> = {};
+/** Pages that were asked for, by pod. */
+const asked: Record<string, string[]> = { "web-1": [], "web-2": [], quiet: [] };
+let kube: KubeApiServer;
+
+beforeAll(async () => {
+  kube = stack.use(await KubeApiServer.start(folder.path));
+  await kube.installChart(NAMESPACE);
+  await pod("web-1", "node-1", "127.0.0.51", { scrape: "true", path: "/stats" });
+  await pod("web-2", "node-2", "127.0.0.52", { scrape: "true" });
+  await pod("quiet", "node-1", "127.0.0.53", {});
+  await Promise.all(["node-1", "node-2"].map((node) => agent(node)));
+}, 180_000);
+afterAll(() => stack[Symbol.asyncDispose]());
+
+async function page(name: string, ip: string): Promise<number> {
+  const server: Server = createServer((request, response) => {
+    asked[name]?.push(request.url ?? "");
+    response.writeHead(200, { "content-type": "text/plain; version=0.0.4" }).end(PAGE);
+  });
+  server.listen(0, ip);
+  await once(server, "listening");
+  stack.defer(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+async function pod(name: string, nodeName: string, podIP: string, annotations: Record<string, string>): Promise<void> {
+  const port = await page(name, podIP);
+  const all = Object.entries({ ...annotations, port: String(port) }).map(([key, value]) => [`prometheus.io/${key}`, value]);
+  const owner = {
+    apiVersion: "apps/v1",
+    kind: "ReplicaSet",
+    name: "web-7d9c5b6f4d",
+    uid: "0b5a3c1e-0000-4000-8000-00000000000a",
+    controller: true,
+  };
+  const containers = ["app", "sidecar"].map((container, i) => ({ name: container, image: "x", ports: [{ containerPort: 8000 + i }] }));
+  const made = {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name, namespace: "default", annotations: Object.fromEntries(all), ownerReferences: [owner] },
+    spec: { nodeName, containers },
+  };
+  await kube.admin.post("/api/v1/namespaces/default/pods", made, within());
+  await kube.admin.mergePatch(
+    `/api/v1/namespaces/default/pods/${name}/status`,
+    { status: { phase: "Running", podIP, podIPs: [{ ip: podIP }] } },
+    within(),
+  );
+}
+
+async function agent(node: string): Promise<void> {
+  const sink = stack.use(await Sink.start());
+  sinks[node] = sink;
+  const access = await kube.agentAccess(NAMESPACE);
+  const stateDir = join(folder.path, node);
+  mkdirSync(stateDir);
+  const overlay = join(stateDir, "overlay.yaml");
+  writeFileSync(
+    overlay,
+    "receivers: {hostmetrics: null, kubeletstats: null, prometheus/cadvisor: null}\nprocessors: {k8s_attributes: null}\n",
+  );
+  const [grpc, http] = await freeAddresses(2);
+  const { settings } = readSettings("cluster", {
+    BACKEND_URL: sink.url,
+    CLUSTER_NAME: "north",
+    NODE_NAME: node,
+    POD_NAMESPACE: NAMESPACE,
+    POD_UID: node,
+    KUBERNETES_SERVICE_HOST: "127.0.0.1",
+    STATE_DIR: stateDir,
+    COLLECTOR_CONFIG_FILE: overlay,
+    PROXY_LISTEN: `127.0.0.1:${sink.port}`,
+    OTLP_GRPC_LISTEN: grpc,
+    OTLP_HTTP_LISTEN: http,
+    SIGNALS: "metrics",
+    METRICS_INTERVAL: "1s",
+    SCRAPE_PODS: "true",
+  });
+  // A collector in a pod finds its service account where only pods have it.
+  const kubeconfig = join(stateDir, "kubeconfig.json");
+  const cluster = { name: "test", cluster: { server: kube.url, "certificate-authority": access.caFile } };
+  const context = { name: "test", context: { cluster: "test", user: "agent" } };
+  const users = [{ name: "agent", user: { tokenFile: access.tokenFile } }];
+  writeFileSync(
+    kubeconfig,
+    JSON.stringify({ apiVersion: "v1", kind: "Config", clusters: [cluster], users, contexts: [context], "current-context": "test" }),
+  );
+  const config = parse(configFromSettings(settings)) as {
+    receivers: { "prometheus/pods": { config: { scrape_configs: { kubernetes_sd_configs: { kubeconfig_file?: string }[] }[] } } };
+  };
+  for (const job of config.receivers["prometheus/pods"].config.scrape_configs) {
+    for (const discovery of job.kubernetes_sd_configs) discovery.kubeconfig_file = kubeconfig;
+  }
+  const configFile = join(stateDir, "config.yaml");
+  writeFileSync(configFile, stringify(config));
+  const program = await toolPath("otelcol-contrib");
+  const collector = await CollectorProcess.start({
+    program,
+    configFile,
+    memoryMib: 200,
+    stopGraceMs: 5000,
+    env: {},
+    log: pino({ level: "error" }),
+  });
+  stack.defer(async () => collector.stop());
+}
+
+interface Point {
+  readonly metric: string;
+  readonly resource: Record<string, string>;
+  readonly attributes: Record<string, string>;
+  readonly value: number;
+}
+
+interface Attributes {
+  attributes?: { key: string; value: { stringValue?: string } }[];
+}
+
+interface Body {
+  resourceMetrics: {
+    resource: Attributes;
+    scopeMetrics: { metrics: { name: string; sum?: Points; gauge?: Points }[] }[];
+  }[];
+}
+
+interface Points {
+  dataPoints: (Attributes & { asDouble?: number })[];
+}
+
+const map = ({ attributes = [] }: Attributes): Record<string, string> =>
+  Object.fromEntries(attributes.map(({ key, value }) => [key, value.stringValue ?? ""]));
+
+function points(node: string): Point[] {
+  return (sinks[node]?.metrics ?? []).flatMap((body) =>
+    (JSON.parse(body) as Body).resourceMetrics.flatMap(({ resource, scopeMetrics }) =>
+      scopeMetrics
+        .flatMap(({ metrics }) => metrics)
+        .flatMap(
+          ({ name, sum, gauge }) =>
+            (sum ?? gauge)?.dataPoints.map((point) => ({
+              metric: name,
+              resource: map(resource),
+              attributes: map(point),
+              value: point.asDouble ?? Number.NaN,
+            })) ?? [],
+        ),
+    ),
+  );
+}
+
+test("a pod that asks for it is scraped by the agent of its node alone, at the path and port that it names", async () => {
+  for (const node of ["node-1", "node-2"]) {
+    await eventually(
+      `a pod of ${node} is scraped twice`,
+      async () => Promise.resolve(points(node).filter(({ metric }) => metric === "up").length >= 2),
+      60_000,
+    );
+  }
+  expect(new Set(asked["web-1"])).toEqual(new Set(["/stats"]));
+  expect(new Set(asked["web-2"])).toEqual(new Set(["/metrics"]));
+  expect(asked["quiet"]).toEqual([]);
+  expect(new Set(points("node-1").map(({ resource }) => resource["k8s.pod.name"]))).toEqual(new Set(["web-1"]));
+  expect(new Set(points("node-2").map(({ resource }) => resource["k8s.pod.name"]))).toEqual(new Set(["web-2"]));
+});
+
+test("its series carry the pod and the workload that the API server knows, whatever its page says", async () => {
+  await eventually(
+    "its metric is there",
+    async () => Promise.resolve(points("node-1").some(({ metric }) => metric.startsWith("orders"))),
+    60_000,
+  );
+  const order = points("node-1").find(({ metric }) => metric.startsWith("orders"));
+  expect(order?.resource).toMatchObject({
+    "service.name": "kubernetes-pods",
+    "k8s.namespace.name": "default",
+    "k8s.pod.name": "web-1",
+    "k8s.deployment.name": "web",
+    "k8s.node.name": "node-1",
+    "k8s.cluster.name": "north",
+  });
+  expect(order?.attributes).toEqual({ "exported.k8s_pod_name": "another", shop: "north" });
+  expect(order?.value).toBe(7);
+  const claimed = points("node-1").filter(({ metric }) => metric === "k8s_node_cpu_usage");
+  expect(claimed.map(({ attributes }) => attributes["atherops.reported_by"])).toContain("application");
+  expect(new Set(claimed.map(({ attributes }) => attributes["atherops.reported_by"])).size).toBe(1);
+  expect(
+    new Set(
+      points("node-1")
+        .filter(({ metric }) => metric === "up")
+        .map(({ value }) => value),
+    ),
+  ).toEqual(new Set([1]));
+});
