@@ -41,6 +41,7 @@ import { createOwnMetrics, type OwnMetrics } from "./observability/own-metrics.t
 import { Answers } from "./http/answers.ts";
 import type { Guards } from "./auth/request-identity.ts";
 import { closeRoutes, createApp } from "./http/app.ts";
+import { NOTIFICATION_REQUESTS, registerNotificationRequests } from "./notification/requests.ts";
 import { readConsole, registerConsole } from "./http/console.ts";
 import { listenMore, sharing } from "./http/listeners.ts";
 import { loggable, type ListenAddress } from "./settings.ts";
@@ -179,6 +180,7 @@ async function openApi(
       target: alerting,
       guards,
       answers,
+      routes: NOTIFICATION_REQUESTS,
       bearerFor: async ({ user }) => user && (await running.sessions.issueFor(user.userId)),
     });
   const page = settings.isConsoleServed ? readConsole() : undefined;
@@ -218,6 +220,7 @@ async function openAlerting(running: Running): Promise<FastifyInstance> {
   const app = await createApp({ ...appOptions(running), openApiTitle: "AtherOps alerting API" });
   app.decorate("auditTrail", running.trail);
   alerting.addRoutes(app, guards);
+  registerNotificationRequests(app, { db: database.tables(), guards });
   running.ownMetrics.gauge("evaluator_in_step", () => Number(alerting.inStep));
   await listen(running, app, settings.alerting, "alerting");
   return app;

@@ -11,6 +11,7 @@ import { registerIngestRoutes } from "../backend/ingest/routes.ts";
 import { registerLogRoutes } from "../backend/logs/routes.ts";
 import { registerLokiRoutes } from "../backend/loki/routes.ts";
 import { registerMetricsRoutes } from "../backend/metrics/routes.ts";
+import { NOTIFICATION_REQUESTS, registerNotificationRequests } from "../backend/notification/requests.ts";
 import { createLog } from "../backend/observability/log.ts";
 import { createOwnMetrics } from "../backend/observability/own-metrics.ts";
 import { registerSsoRoutes } from "../backend/sso/routes.ts";
@@ -39,13 +40,14 @@ async function apiRoutes(): Promise<FastifyInstance> {
   registerLokiRoutes(app, parts);
   registerTraceRoutes(app, parts);
   registerMetricsRoutes(app, parts);
-  await forwardAlerting(app, { target: "http://127.0.0.1:1", guards });
+  await forwardAlerting(app, { target: "http://127.0.0.1:1", guards, routes: NOTIFICATION_REQUESTS });
   return app;
 }
 
 async function alertingRoutes(): Promise<FastifyInstance> {
   const app = await createApp({ log: createLog("silent"), openApiTitle: "AtherOps alerting API" });
   registerRuleRoutes(app, { guards } as never);
+  registerNotificationRequests(app, { guards } as never);
   return app;
 }
 

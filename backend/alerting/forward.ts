@@ -105,7 +105,7 @@ function ruleRoutes(): Mounted[] {
 }
 
 function mounted(route: ServiceRoute): Mounted {
-  const { method, path, who, body, querystring, response } = route;
+  const { method, path, who, body, toldQuery, querystring = toldQuery, response } = route;
   const described = { ...(body !== undefined && { body }), ...(querystring !== undefined && { querystring }), response };
   return { url: `${PREFIX}${path}`, path, method, isRead: who === "reader", schema: { ...descriptionOf(route), described } };
 }

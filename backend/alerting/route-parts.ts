@@ -31,6 +31,8 @@ export interface ServiceRoute {
   readonly summary: string;
   readonly body?: object;
   readonly querystring?: object;
+  /** Told, and read by the handler itself. */
+  readonly toldQuery?: object;
   /** Status → schema. */
   readonly response: Readonly<Record<number, object>>;
 }
@@ -42,7 +44,7 @@ export function addServiceRoute<Body = unknown, Query = unknown>(
   route: ServiceRoute,
   handler: (request: FastifyRequest<{ Body: Body; Querystring: Query }>, reply: FastifyReply) => Promise<unknown>,
 ): void {
-  const { method, path, who, body, querystring, response } = route;
+  const { method, path, who, body, querystring, toldQuery, response } = route;
   app.route<{ Body: Body; Querystring: Query }>({
     method,
     url: path,
@@ -51,7 +53,7 @@ export function addServiceRoute<Body = unknown, Query = unknown>(
       ...descriptionOf(route),
       ...(body !== undefined && { body }),
       ...(querystring !== undefined && { querystring }),
-      described: { response },
+      described: { response, ...(toldQuery !== undefined && { querystring: toldQuery }) },
     },
     errorHandler: answerServiceError,
     handler,

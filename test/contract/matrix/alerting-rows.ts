@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import type { Tenant } from "../../fixtures/backend-process.ts";
 import { call } from "../../fixtures/processes.ts";
 import { asUser, foreign, missing, type Row } from "./case.ts";
+import { notificationRows } from "./notification-rows.ts";
 import { backend, blue, made, red } from "./tenants.ts";
 
 const rule = (): object => ({ name: `rule ${randomUUID()}`, severity: "warning", expr: "up == 0", for: "1m", enabled: false });
@@ -85,6 +86,7 @@ export function alertingRows(prefix: string): Row[] {
       cases: () => [asUser("a good expression", "POST", () => red.token, 200, rule())],
     },
     ...prometheusRuleRows(`${prefix}/prometheus/api/v1`),
+    ...notificationRows(prefix),
   ];
 }
 

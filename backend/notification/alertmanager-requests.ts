@@ -1,0 +1,200 @@
+// Alertmanager's API v2 of one organisation, for Grafana's data source and `amtool`: alerts, groups, receivers, status. Silences are in
+// silence-requests.ts. Invariant: the organisation is that of the session or the read token; answers are made one at a time for each, and
+// are bounded; of channels only their names are told.
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { Kysely } from "kysely";
+import { FairTurns, QueueFullError } from "../admission/fair-turns.ts";
+import { addServiceRoute, type ServiceRoute } from "../alerting/route-parts.ts";
+import { type Guards, readerOf } from "../auth/request-identity.ts";
+import { ApiError } from "../errors.ts";
+import { Answers } from "../http/answers.ts";
+import { goneSignal } from "../http/client-gone.ts";
+import { objectOf, TIME_SCHEMA } from "../http/schemas.ts";
+import packageFile from "../package.json" with { type: "json" };
+import { configurationOf, NOBODY } from "./alertmanager-configuration.ts";
+import { readFilters, readFlag, readReceiver } from "./alertmanager-parameters.ts";
+import { compileMatchers, type Labels } from "./matchers.ts";
+import type { StoredRoute } from "./route-body.ts";
+import type { RouteTable } from "./route-table.ts";
+import { stateOf } from "./silence-body.ts";
+import type { SilenceTable } from "./silence-table.ts";
+import { type Standing, standingAlerts, type StandingAlert } from "./standing-alerts.ts";
+import type { NotificationTables } from "./table.ts";
+
+export interface AlertmanagerOptions {
+  readonly db: Kysely<NotificationTables>;
+  readonly routes: RouteTable;
+  readonly silences: SilenceTable;
+  readonly nowMs: () => number;
+  /** Holds the answers until clients take them. */
+  readonly answers?: Answers;
+}
+
+const V2 = "/alertmanager/api/v2";
+const TURNS = { running: 2, perOrg: 1, waitingPerOrg: 64 };
+
+const text = { type: "string" };
+const texts = { type: "object", additionalProperties: text };
+const RECEIVER = objectOf({ name: text });
+const ids = { type: "array", items: text };
+const ALERT = objectOf({
+  fingerprint: text,
+  labels: texts,
+  annotations: texts,
+  startsAt: TIME_SCHEMA,
+  updatedAt: TIME_SCHEMA,
+  endsAt: { ...TIME_SCHEMA, description: "when it is over without another word of the evaluator" },
+  generatorURL: text,
+  receivers: { type: "array", items: RECEIVER },
+  status: objectOf({ state: { type: "string", enum: ["active", "suppressed"] }, silencedBy: ids, inhibitedBy: ids, mutedBy: ids }),
+});
+const flag = (description: string) => ({ type: "boolean", default: true, description });
+const PARAMETERS = {
+  type: "object",
+  properties: {
+    filter: { type: "array", items: text, description: 'matchers such as severity="critical"; repeatable' },
+    receiver: { type: "string", description: "a regular expression for the whole name of a receiver" },
+    active: flag("alerts that are not silenced"),
+    silenced: flag("alerts that are silenced"),
+    inhibited: flag("there are none"),
+    unprocessed: flag("there are none"),
+    muted: flag("there are none"),
+  },
+};
+const STATUS_ANSWER = objectOf({
+  cluster: { type: "object", additionalProperties: true },
+  versionInfo: { type: "object", additionalProperties: text },
+  config: objectOf({ original: { type: "string", description: "routes and receivers in Alertmanager's form, as JSON" } }),
+  uptime: TIME_SCHEMA,
+});
+const read = (path: string, summary: string, answer: object): ServiceRoute => ({
+  method: "GET",
+  path: `${V2}/${path}`,
+  who: "reader",
+  summary: `Alertmanager API v2: ${summary}`,
+  response: { 200: answer },
+});
+const STATUS = read("status", "status, with the routes as configuration", STATUS_ANSWER);
+const RECEIVERS = read("receivers", "channels, by name", { type: "array", items: RECEIVER });
+const ALERTS: ServiceRoute = {
+  ...read("alerts", "alerts that fire, of organisations that have a channel", { type: "array", items: ALERT }),
+  toldQuery: PARAMETERS,
+};
+const GROUP = objectOf({ labels: texts, receiver: RECEIVER, alerts: { type: "array", items: ALERT } });
+const GROUPS: ServiceRoute = {
+  ...read("alerts/groups", "the same by their groups, as receivers are told of them", { type: "array", items: GROUP }),
+  toldQuery: PARAMETERS,
+};
+
+export const ALERTMANAGER_REQUESTS = [STATUS, RECEIVERS, ALERTS, GROUPS];
+
+export function registerAlertmanagerRequests(app: FastifyInstance, guards: Guards, options: AlertmanagerOptions): void {
+  const { db, routes, nowMs, answers = new Answers() } = options;
+  const startedAt = new Date(nowMs()).toISOString();
+  const turns = new FairTurns(TURNS);
+  const inTurn = async (request: FastifyRequest, reply: FastifyReply, ask: (orgId: string) => Promise<object>): Promise<FastifyReply> => {
+    const { orgId } = readerOf(request);
+    const found = await turns
+      .run(orgId, goneSignal(reply), async () => {
+        answers.admit(orgId);
+        return Buffer.from(JSON.stringify(await ask(orgId)));
+      })
+      .catch((error: unknown) => {
+        if (!(error instanceof QueueFullError)) throw error;
+        throw new ApiError("unavailable", "too many questions for alerts at once: try again", { cause: error, retryAfterS: 1 });
+      });
+    return answers.send(orgId, reply.type("application/json"), [found]);
+  };
+
+  addServiceRoute(app, guards, STATUS, async (request) => {
+    const { orgId } = readerOf(request);
+    const original = JSON.stringify(configurationOf(await routes.list(orgId), await channelsOf(db, orgId)), undefined, 2);
+    return { cluster: { status: "disabled", peers: [] }, versionInfo: VERSION, config: { original }, uptime: startedAt };
+  });
+  addServiceRoute(app, guards, RECEIVERS, async (request) =>
+    [...(await channelsOf(db, readerOf(request).orgId)).values()].map((name) => ({ name })),
+  );
+  addServiceRoute(app, guards, ALERTS, async (request, reply) => {
+    const wanted = readWanted(request);
+    return await inTurn(request, reply, async (orgId) => (await standing(options, reply, orgId, wanted)).map(({ alert }) => alert));
+  });
+  addServiceRoute(app, guards, GROUPS, async (request, reply) => {
+    const wanted = readWanted(request);
+    const receiver = readReceiver(request);
+    return await inTurn(request, reply, async (orgId) => {
+      const alerts = await standing(options, reply, orgId, wanted);
+      const channels = await channelsOf(db, orgId);
+      return groupsOf(alerts, channels).filter((group) => receiver(group.receiver.name));
+    });
+  });
+}
+
+/** Of the backend: it has no Alertmanager of a version. */
+const VERSION = { version: packageFile.version, revision: "", branch: "atherops", buildUser: "", buildDate: "", goVersion: "" };
+
+/** Throws ApiError invalid_parameter. */
+function readWanted(request: FastifyRequest): (alert: StandingAlert) => boolean {
+  const holds = compileMatchers(readFilters(request));
+  const receiver = readReceiver(request);
+  for (const name of ["inhibited", "unprocessed", "muted"]) readFlag(request, name);
+  const shown = { active: readFlag(request, "active"), suppressed: readFlag(request, "silenced") };
+  const named = (receivers: StandingAlert["receivers"]) =>
+    receivers.length === 0 ? receiver(NOBODY) : receivers.some(({ name }) => receiver(name));
+  return ({ labels, status, receivers }) => shown[status.state] && named(receivers) && holds(labels);
+}
+
+async function standing(
+  { db, routes, silences, nowMs }: AlertmanagerOptions,
+  reply: FastifyReply,
+  orgId: string,
+  wanted: (alert: StandingAlert) => boolean,
+): Promise<Standing[]> {
+  const now = new Date(nowMs());
+  const inForce = (await silences.list(orgId)).filter((silence) => stateOf(silence, now.getTime()) === "active");
+  const question = { orgId, now, routes: await routes.list(orgId), silences: inForce, channels: await channelsOf(db, orgId), wanted };
+  const { alerts, isCut } = await standingAlerts(db, question);
+  // Alertmanager's answer has no place for it.
+  if (isCut) void reply.header("warning", '299 - "there are more alerts than one answer has room for: filter them"');
+  return alerts;
+}
+
+interface Group {
+  readonly labels: Labels;
+  readonly receiver: { readonly name: string };
+  readonly alerts: StandingAlert[];
+}
+
+/** One for each route, channel and values of the labels that the route groups by. */
+function groupsOf(alerts: readonly Standing[], channels: ReadonlyMap<string, string>): Group[] {
+  const groups = new Map<string, Group>();
+  for (const { alert, routes } of alerts) {
+    for (const route of routes) {
+      const labels = groupLabels(route, alert.labels);
+      const names = route.channelIds.flatMap((id) => channels.get(id) ?? []);
+      for (const name of names.length === 0 ? [NOBODY] : names) {
+        const key = JSON.stringify([route.id, name, labels]);
+        const group = groups.get(key) ?? { labels, receiver: { name }, alerts: [] };
+        group.alerts.push(alert);
+        groups.set(key, group);
+      }
+    }
+  }
+  return [...groups.values()];
+}
+
+function groupLabels({ groupBy }: StoredRoute, labels: Labels): Labels {
+  const names = groupBy.includes("...") ? Object.keys(labels) : groupBy.filter((name) => Object.hasOwn(labels, name));
+  return Object.fromEntries(names.toSorted().map((name) => [name, labels[name] ?? ""]));
+}
+
+/** Id → name, of those that are on. */
+async function channelsOf(db: Kysely<NotificationTables>, orgId: string): Promise<ReadonlyMap<string, string>> {
+  const rows = await db
+    .selectFrom("channels")
+    .select(["id", "name"])
+    .where("org_id", "=", orgId)
+    .where("enabled", "=", true)
+    .orderBy("name")
+    .execute();
+  return new Map(rows.map(({ id, name }) => [id, name]));
+}

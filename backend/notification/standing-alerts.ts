@@ -1,0 +1,111 @@
+// The alerts of an organisation that fire now, with who is told of them and what silences them, for who asks by Alertmanager's API.
+// Invariant: of one organisation; what is answered is bounded in bytes, and what is left out is told.
+import { setImmediate as nextTurn } from "node:timers/promises";
+import type { Selectable } from "kysely";
+import { compileMatchers, type Labels, matcherOf } from "./matchers.ts";
+import type { StoredRoute } from "./route-body.ts";
+import type { StoredSilence } from "./silence-body.ts";
+import type { AlertsTable, NotificationDb } from "./table.ts";
+
+/** As Alertmanager tells it. */
+export interface StandingAlert {
+  readonly fingerprint: string;
+  readonly labels: Labels;
+  readonly annotations: Labels;
+  readonly startsAt: string;
+  readonly updatedAt: string;
+  readonly endsAt: string;
+  readonly generatorURL: string;
+  readonly receivers: readonly { readonly name: string }[];
+  readonly status: {
+    readonly state: "active" | "suppressed";
+    readonly silencedBy: readonly string[];
+    readonly inhibitedBy: readonly string[];
+    readonly mutedBy: readonly string[];
+  };
+}
+
+export interface Standing {
+  readonly alert: StandingAlert;
+  /** Those that take it. */
+  readonly routes: readonly StoredRoute[];
+}
+
+export interface StandingQuestion {
+  readonly orgId: string;
+  readonly now: Date;
+  readonly routes: readonly StoredRoute[];
+  /** In force. */
+  readonly silences: readonly StoredSilence[];
+  /** Id → name, of channels that are on. */
+  readonly channels: ReadonlyMap<string, string>;
+  readonly wanted: (alert: StandingAlert) => boolean;
+}
+
+/** Of what is answered. */
+const MOST_BYTES = 4 * 1024 * 1024;
+const PAGE_ROWS = 200;
+
+/** In the order of their fingerprints. `isCut`: there are more. */
+export async function standingAlerts(db: NotificationDb, question: StandingQuestion): Promise<{ alerts: Standing[]; isCut: boolean }> {
+  const { orgId, now, wanted, channels } = question;
+  const routesOf = routerOf(question.routes);
+  const silencers = question.silences.map(({ id, matchers }) => ({ id, covers: compileMatchers(matchers) }));
+  const alerts: Standing[] = [];
+  let bytes = 0;
+  for (let after = ""; ;) {
+    const rows = await db
+      .selectFrom("alerts")
+      .selectAll()
+      .where("org_id", "=", orgId)
+      .where("fingerprint", ">", after)
+      .where("ends_at", "is", null)
+      .where("expires_at", ">", now)
+      .orderBy("fingerprint")
+      .limit(PAGE_ROWS)
+      .execute();
+    for (const row of rows) {
+      const routes = routesOf(row.labels);
+      const silencedBy = silencers.filter(({ covers }) => covers(row.labels)).map(({ id }) => id);
+      const names = new Set(routes.flatMap(({ channelIds }) => channelIds.flatMap((id) => channels.get(id) ?? [])));
+      const alert = alertOf(row, silencedBy, [...names]);
+      if (!wanted(alert)) continue;
+      bytes += row.bytes + 500;
+      if (bytes > MOST_BYTES) return { alerts, isCut: true };
+      alerts.push({ alert, routes });
+    }
+    if (rows.length < PAGE_ROWS) return { alerts, isCut: false };
+    after = rows.at(-1)?.fingerprint ?? "";
+    await nextTurn();
+  }
+}
+
+function alertOf(row: Selectable<AlertsTable>, silencedBy: readonly string[], receivers: readonly string[]): StandingAlert {
+  return {
+    fingerprint: row.fingerprint,
+    labels: row.labels,
+    annotations: row.annotations,
+    startsAt: row.starts_at.toISOString(),
+    updatedAt: row.updated_at.toISOString(),
+    endsAt: row.expires_at.toISOString(),
+    generatorURL: "",
+    receivers: receivers.map((name) => ({ name })),
+    status: { state: silencedBy.length > 0 ? "suppressed" : "active", silencedBy, inhibitedBy: [], mutedBy: [] },
+  };
+}
+
+/** As the dispatcher asks them: in order, until one takes it that does not say `continue`; the default one takes what no other took. */
+function routerOf(routes: readonly StoredRoute[]): (labels: Labels) => readonly StoredRoute[] {
+  const special = routes.filter(({ isDefault }) => !isDefault);
+  const asked = special.map((route) => ({ route, takes: compileMatchers(route.matchers.map(matcherOf)) }));
+  const rest = routes.filter(({ isDefault }) => isDefault);
+  return (labels) => {
+    const taken: StoredRoute[] = [];
+    for (const { route, takes } of asked) {
+      if (!takes(labels)) continue;
+      taken.push(route);
+      if (!route.continues) break;
+    }
+    return taken.length > 0 ? taken : rest;
+  };
+}
