@@ -56,6 +56,8 @@
 //   KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT   the API server; set by the kubelet
 //   SERVICE_ACCOUNT_DIR     /var/run/secrets/kubernetes.io/serviceaccount   token and ca.crt
 //   HOST_ROOT               /hostfs          where the node's root file system is mounted
+//   HOST_ACCESS             full             what of the node is there: full | proc (below HOST_ROOT only proc and sys: no metrics of file
+//                                            systems) | none (neither host metrics nor pods' log files)
 //   VALUE_NAMES                              set by the Helm chart: which of its values sets which variable; errors name the value
 import { resolve } from "node:path";
 import type { ListenAddress } from "./common/settings-reader.ts";
@@ -66,6 +68,7 @@ export { type ListenAddress, SettingsError } from "./common/settings-reader.ts";
 export type Identity = "host" | "cluster";
 export type Signal = "metrics" | "logs" | "traces";
 export type Compression = "none" | "gzip" | "zstd";
+export type HostAccess = "full" | "proc" | "none";
 export type LogLevel = "debug" | "info" | "warn" | "error";
 
 export const SIGNALS: readonly Signal[] = ["metrics", "logs", "traces"];
@@ -141,6 +144,7 @@ export interface ClusterSettings {
   readonly clusterState: boolean;
   readonly kubernetesEvents: boolean;
   readonly clusterCollectorMemoryMib: number;
+  readonly hostAccess: HostAccess;
   /** Scheme, host and port. */
   readonly kubernetesServer: string;
   readonly serviceAccountDir: string;
@@ -253,6 +257,7 @@ function readCluster(read: AgentSettingsReader): ClusterSettings {
     scrapePods: read.flag("SCRAPE_PODS"),
     kubernetesEvents: read.flag("KUBERNETES_EVENTS"),
     clusterCollectorMemoryMib: read.integer("CLUSTER_COLLECTOR_MEMORY_MIB", 200, 64),
+    hostAccess: read.oneOf("HOST_ACCESS", ["full", "proc", "none"]),
     kubernetesServer: read.kubernetesServer(),
     serviceAccountDir: read.text("SERVICE_ACCOUNT_DIR") ?? "/var/run/secrets/kubernetes.io/serviceaccount",
   };

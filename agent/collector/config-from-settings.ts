@@ -83,7 +83,12 @@ function hostInput(settings: Settings, adjustment: Adjustment, excludedLogs: rea
     ...inputOf(settings, adjustment),
     resource: { "host.name": hostname() },
     otlp: { grpc: settings.otlpGrpc, http: settings.otlpHttp },
-    hostMetrics: { intervalMs: adjustment.metricsIntervalMs ?? settings.metricsIntervalMs, root: "/", hasHostNetwork: true },
+    hostMetrics: {
+      intervalMs: adjustment.metricsIntervalMs ?? settings.metricsIntervalMs,
+      root: "/",
+      hasHostNetwork: true,
+      hasFileSystems: true,
+    },
     files: {
       paths: adjustment.logPaths ?? logPaths,
       exclude: [`${settings.stateDir}/**`, credentialsFile, ...excludedLogs],
@@ -95,7 +100,7 @@ function hostInput(settings: Settings, adjustment: Adjustment, excludedLogs: rea
 }
 
 function clusterInput(settings: Settings, cluster: ClusterSettings, knowsPods: boolean): CollectorInput {
-  const { nodeName, nodeIp, kubeletTls: tls, serviceAccountDir } = cluster;
+  const { nodeName, nodeIp, kubeletTls: tls, serviceAccountDir, hostAccess } = cluster;
   const intervalMs = settings.metricsIntervalMs;
   const kubernetes = { nodeName, waitForPods: knowsPods };
   const kubelet = { intervalMs, nodeIp, tls, serviceAccountDir };
@@ -103,7 +108,7 @@ function clusterInput(settings: Settings, cluster: ClusterSettings, knowsPods: b
     ...inputOf(settings, {}),
     resource: { "k8s.node.name": nodeName, "k8s.cluster.name": cluster.clusterName },
     otlp: { grpc: settings.otlpGrpc, http: settings.otlpHttp, kubernetes: { ...kubernetes, trustsSenders: cluster.trustOtlpIdentity } },
-    hostMetrics: { intervalMs, root: cluster.hostRoot, hasHostNetwork: false },
+    hostMetrics: { intervalMs, root: cluster.hostRoot, hasHostNetwork: false, hasFileSystems: hostAccess === "full" },
     kubelet,
     cadvisor: kubelet,
     scrapedPods: cluster.scrapePods ? { intervalMs, nodeName } : undefined,
@@ -115,5 +120,7 @@ function clusterInput(settings: Settings, cluster: ClusterSettings, knowsPods: b
       multilineStart: settings.logMultilineStart,
       readsFields: settings.logFields,
     },
+    // Nothing of the node is mounted.
+    ...(hostAccess === "none" && { hostMetrics: undefined, podLogs: undefined }),
   };
 }

@@ -52,7 +52,7 @@ interface CommonInput {
 
 export interface CollectorInput extends CommonInput {
   readonly otlp: OtlpInput;
-  readonly hostMetrics: HostMetricsInput;
+  readonly hostMetrics?: HostMetricsInput | undefined;
   readonly files?: FilesInput | undefined;
   readonly podLogs?: PodLogsInput | undefined;
   readonly kubelet?: KubeletInput | undefined;
@@ -88,7 +88,7 @@ export function collectorConfig(input: CollectorInput): CollectorConfig {
   const has = (signal: Signal): boolean => input.signals.includes(signal);
   return configOf(input, [
     otlp(input.otlp, input.signals),
-    has("metrics") ? hostMetrics(input.hostMetrics) : undefined,
+    has("metrics") && input.hostMetrics ? hostMetrics(input.hostMetrics) : undefined,
     has("metrics") && input.kubelet ? kubelet(input.kubelet) : undefined,
     has("metrics") && input.cadvisor ? cadvisor(input.cadvisor) : undefined,
     has("metrics") && input.scrapedPods ? scrapedPods(input.scrapedPods) : undefined,

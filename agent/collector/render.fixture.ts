@@ -40,6 +40,8 @@ export const CASES: [name: string, identity: "host" | "cluster", env: NodeJS.Pro
       TRACES_SAMPLE_PERCENT: "12.5",
     },
   ],
+  ["cluster-no-host", "cluster", { ...CLUSTER, HOST_ACCESS: "none" }],
+  ["cluster-proc", "cluster", { ...CLUSTER, HOST_ACCESS: "proc" }],
   ["cluster-traces-only", "cluster", { ...CLUSTER, SIGNALS: "traces" }],
 ];
 

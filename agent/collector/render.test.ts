@@ -23,6 +23,17 @@ describe("the rendered configuration", () => {
     expect(render(folder, "cluster", CLUSTER)).toBe(render(folder, "cluster", CLUSTER));
   });
 
+  test("of a node of which nothing is mounted reads no file and no processor of it, but the kubelet's word", () => {
+    const { receivers } = parse(render(folder, "cluster", { ...CLUSTER, HOST_ACCESS: "none" }));
+    expect(Object.keys(receivers).sort()).toEqual(["kubeletstats", "otlp", "prometheus/cadvisor"]);
+  });
+
+  test("of a node of which /proc and /sys are mounted tells no sizes of file systems: they would be the container's", () => {
+    const { receivers } = parse(render(folder, "cluster", { ...CLUSTER, HOST_ACCESS: "proc" }));
+    expect(Object.keys(receivers["hostmetrics"].scrapers).sort()).toEqual(["cpu", "disk", "load", "memory", "paging", "processes"]);
+    expect(receivers).toHaveProperty("file_log/pods");
+  });
+
   test("sends every pipeline to the signing proxy and nowhere else", () => {
     for (const [, identity, env] of CASES) {
       const config = parse(render(folder, identity, env)) as { exporters: Record<string, { endpoint: string }> };

@@ -80,6 +80,11 @@ test.each([
   ["cluster-agent", "--set installToken.value=it_x", "installToken: existingSecret and value are both set", ""],
   ["cluster-agent", "--set backendCa.secret=ca", "backendCa: configMap and secret are both set", ""],
   ["cluster-agent", "--set proxy.httpsProxy=http://p", "proxy: existingSecret and httpsProxy are both set", ""],
+  ["cluster-agent", "--set kubelet.ca.secret=ca", "kubelet.ca: configMap and secret are both set", ""],
+  ["cluster-agent", "--set kubelet.tls=skip", "kubelet.ca: kubelet.tls is skip", ""],
+  ["cluster-agent", "--set hostAccess=none", "logs.dockerContainers: hostAccess is none", ""],
+  ["cluster-agent", "--set hostAccess=some", "/hostAccess", ""],
+  ["cluster-agent", "--set extraEnv.HOST_ACCESS=none", "extraEnv.HOST_ACCESS: set the value hostAccess instead", ""],
   ["cluster-agent", "--set collector.extraConfig.exporters.otlp.endpoint=x", "adds the exporter otlp", "allowOtherExporters=true"],
   ["cluster-agent", "--set extraEnv.LOG_LEVEL=debug", "extraEnv.LOG_LEVEL: set the value logLevel instead", ""],
   ["cluster-agent", "--set extraEnv.INSTALL_TOKEN_FILE=/x", "set the value installToken instead", ""],
@@ -122,6 +127,13 @@ test.each(CHARTS)("%s takes an image by its digest, beside the repository or in 
     const image = /image: "?([^\s"]+)/.exec(await rendered(chart, "default-values.yaml", "--set-string", set))?.[1];
     expect(image).toMatch(new RegExp(`^[a-z./-]+@${digest}$`));
   }
+});
+
+test.each(CHARTS)("%s takes its image from the registry that all charts of an installation share", async (chart) => {
+  const flags = ["--set", "global.imageRegistry=registry.example.com/mirror/"];
+  const images = [...(await rendered(chart, "default-values.yaml", ...flags)).matchAll(/image: "?([^\s"]+)/g)].map(([, image]) => image);
+  expect(images.length).toBeGreaterThan(0);
+  for (const image of images) expect(image).toMatch(/^registry\.example\.com\/mirror\/atherops-/);
 });
 
 test.each(CHARTS)("every variable that %s sets is one that it refuses in extraEnv", async (chart) => {
@@ -236,6 +248,107 @@ test("the identity's Secret and Lease are shells that upgrades cannot conflict o
     expect(shell?.metadata.annotations?.["helm.sh/resource-policy"]).toBe("keep");
     expect([shell?.data, shell?.spec]).toEqual([undefined, undefined]);
   }
+});
+
+/** The pod of the cluster agent. */
+async function agentPod(values: string, ...more: string[]): Promise<Manifest["spec"]> {
+  const all = await manifests("cluster-agent", values, ...more);
+  return all.find(({ kind }) => kind === "DaemonSet")?.spec.template.spec;
+}
+
+const hostPathsOf = (pod: { volumes: { hostPath?: { path: string } }[] }): string[] =>
+  pod.volumes.flatMap(({ hostPath }) => hostPath?.path ?? []).sort();
+
+test("of the node is mounted what hostAccess says; with none the pods meet the pod security standard restricted", async () => {
+  expect(hostPathsOf(await agentPod("default-values.yaml"))).toEqual(["/", "/var/lib/atherops-agent", "/var/log/pods"]);
+  expect(hostPathsOf(await agentPod("proc-values.yaml"))).toEqual(["/proc", "/sys", "/var/lib/atherops-agent", "/var/log/pods"]);
+  const pod = await agentPod("no-host-values.yaml");
+  expect(hostPathsOf(pod)).toEqual([]);
+  const kinds = new Set<string>(pod.volumes.flatMap((volume: object) => Object.keys(volume)));
+  expect([...kinds].sort()).toEqual(["emptyDir", "name", "secret"]);
+  expect(pod.securityContext).toEqual({ runAsNonRoot: true, fsGroup: 1000, seccompProfile: { type: "RuntimeDefault" } });
+  expect(pod.containers[0].securityContext).toEqual({
+    runAsUser: 1000,
+    runAsGroup: 1000,
+    allowPrivilegeEscalation: false,
+    readOnlyRootFilesystem: true,
+    capabilities: { drop: ["ALL"] },
+  });
+  expect(pod.hostNetwork ?? false).toBe(false);
+});
+
+test("security contexts are merged over the chart's own; on OpenShift the SELinux type that reads a node's files is set", async () => {
+  const type = ["--set", "securityContext.seLinuxOptions.type=super_t"];
+  const own = (await agentPod("default-values.yaml")).containers[0].securityContext;
+  expect(own).not.toHaveProperty("seLinuxOptions");
+  const given = (await agentPod("default-values.yaml", ...type)).containers[0].securityContext;
+  expect(given).toEqual({ ...own, seLinuxOptions: { type: "super_t" } });
+  const openshift = ["--set", "openshift.scc=true"];
+  const onOpenshift = (await agentPod("default-values.yaml", ...openshift)).containers[0].securityContext;
+  expect(onOpenshift).toEqual({ ...own, seLinuxOptions: { type: "spc_t" } });
+  expect((await agentPod("default-values.yaml", ...openshift, ...type)).containers[0].securityContext).toEqual(given);
+});
+
+test("on OpenShift the SecurityContextConstraints allow what the pods ask for, and are used by their service account alone", async () => {
+  for (const values of ["default-values.yaml", "no-host-values.yaml"]) {
+    const all = await manifests("cluster-agent", values, "--set", "openshift.scc=true");
+    const pod = all.find(({ kind }) => kind === "DaemonSet")?.spec.template.spec;
+    // oxlint-disable-next-line typescript/no-explicit-any -- fields beside `spec`
+    const scc = all.find(({ kind }) => kind === "SecurityContextConstraints") as any;
+    expect(scc.allowHostDirVolumePlugin).toBe(hostPathsOf(pod).length > 0);
+    expect(scc.allowedCapabilities).toEqual(pod.containers[0].securityContext.capabilities.add ?? []);
+    expect([scc.users, scc.groups, scc.allowPrivilegedContainer, scc.allowHostNetwork]).toEqual([[], [], false, false]);
+    for (const volume of pod.volumes as object[]) {
+      const [kind] = Object.keys(volume).filter((key) => key !== "name");
+      expect(scc.volumes).toContain(kind);
+    }
+    // oxlint-disable-next-line typescript/no-explicit-any -- fields beside `spec`
+    const use = all.find(({ kind, metadata }) => kind === "Role" && metadata.name.endsWith("-scc")) as any;
+    expect(use.rules).toEqual([
+      {
+        apiGroups: ["security.openshift.io"],
+        resources: ["securitycontextconstraints"],
+        resourceNames: [scc.metadata.name],
+        verbs: ["use"],
+      },
+    ]);
+  }
+  const without = await manifests("cluster-agent", "default-values.yaml");
+  expect(without.filter(({ kind }) => kind === "SecurityContextConstraints")).toEqual([]);
+});
+
+test("the kubelet's authority is mounted where the agent is told that it is", async () => {
+  for (const values of ["no-host-values.yaml", "everything-values.yaml"]) {
+    const { containers, volumes } = await agentPod(values);
+    const path = containers[0].env.find(({ name }: { name: string }) => name === "KUBELET_TLS").value as string;
+    const mount = containers[0].volumeMounts.find(({ mountPath }: { mountPath: string }) => path.startsWith(`${mountPath}/`));
+    const { configMap, secret } = volumes.find(({ name }: { name: string }) => name === mount.name);
+    expect(`${mount.mountPath}/${(configMap ?? secret).items[0].path}`).toBe(path);
+  }
+});
+
+test("the cluster agent takes the values of a release that knew none of its host, its kubelet's authority, OpenShift (--reuse-values)", async () => {
+  const none = [
+    "hostAccess",
+    "kubelet.ca",
+    "openshift",
+    "securityContext",
+    "podSecurityContext",
+    "extraVolumes",
+    "extraVolumeMounts",
+    "global",
+  ];
+  const flags = none.flatMap((name) => ["--set", `${name}=null`]);
+  expect(await rendered("cluster-agent", "default-values.yaml", ...flags)).toBe(await rendered("cluster-agent", "default-values.yaml"));
+});
+
+test("NOTES tell the label that the namespace needs, and that it needs none where nothing of the node is mounted", async () => {
+  const notes = async (...flags: string[]): Promise<string> => {
+    const values = ["-f", "cluster-agent/ci/default-values.yaml", "--namespace", "telemetry", "--dry-run=client", ...flags];
+    return (await helm("install", "t", "cluster-agent", ...values)).stdout.split("NOTES:")[1] ?? "";
+  };
+  expect(await notes()).toContain("kubectl label namespace telemetry pod-security.kubernetes.io/enforce=privileged");
+  expect(await notes("--set", "hostAccess=none")).not.toContain("enforce=privileged");
 });
 
 test("RBAC is rendered only for the features that are on", async () => {

@@ -9,11 +9,13 @@ export interface HostMetricsInput {
   readonly root: string;
   /** False in a pod. */
   readonly hasHostNetwork: boolean;
+  /** False where `root` holds /proc and /sys alone: the sizes would be those of the container. */
+  readonly hasFileSystems: boolean;
 }
 
 export const NODE_METRICS_PIPELINE = "metrics/node";
 
-export function hostMetrics({ intervalMs, root, hasHostNetwork }: HostMetricsInput): Fragment {
+export function hostMetrics({ intervalMs, root, hasHostNetwork, hasFileSystems }: HostMetricsInput): Fragment {
   return {
     receivers: {
       hostmetrics: {
@@ -24,7 +26,7 @@ export function hostMetrics({ intervalMs, root, hasHostNetwork }: HostMetricsInp
           load: {},
           memory: {},
           disk: {},
-          filesystem: FILESYSTEM,
+          ...(hasFileSystems && { filesystem: FILESYSTEM }),
           ...(hasHostNetwork && { network: NETWORK }),
           paging: {},
           processes: {},

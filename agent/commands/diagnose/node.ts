@@ -65,7 +65,7 @@ export async function checkCollector(settings: Settings): Promise<Finding[]> {
 
 export async function checkLogs(settings: Settings): Promise<Finding[]> {
   const { host } = settings;
-  if (!settings.signals.includes("logs")) return [];
+  if (!settings.signals.includes("logs") || settings.cluster?.hostAccess === "none") return [];
   return host ? checkFiles(settings, host) : checkPodLogs();
 }
 

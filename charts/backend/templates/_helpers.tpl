@@ -23,6 +23,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- $image := .Values.image -}}
 {{- $named := contains "@" $image.repository -}}
 {{- if and $named (or $image.tag $image.digest) }}{{ fail "image: repository names a digest already; leave tag and digest empty" }}{{ end -}}
+{{- with (.Values.global).imageRegistry }}{{ trimSuffix "/" . }}/{{ end -}}
 {{- if $named }}{{ $image.repository -}}
 {{- else if $image.digest }}{{ $image.repository }}{{ with $image.tag }}:{{ . }}{{ end }}@{{ $image.digest -}}
 {{- else }}{{ $image.repository }}:{{ $image.tag | default .Chart.AppVersion }}{{ ternary "-lean" "" (eq .Values.mode "distributed") }}{{ end -}}

@@ -42,6 +42,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- $image := .Values.image -}}
 {{- $named := contains "@" $image.repository -}}
 {{- if and $named (or $image.tag $image.digest) }}{{ fail "image: repository names a digest already; leave tag and digest empty" }}{{ end -}}
+{{- with (.Values.global).imageRegistry }}{{ trimSuffix "/" . }}/{{ end -}}
 {{- if $named }}{{ $image.repository -}}
 {{- else if $image.digest }}{{ $image.repository }}{{ with $image.tag }}:{{ . }}{{ end }}@{{ $image.digest -}}
 {{- else }}{{ $image.repository }}:{{ $image.tag | default .Chart.AppVersion }}{{ end -}}
@@ -64,6 +65,7 @@ DROP_METRICS: drop.metrics
 DROP_TRACES: drop.traces
 EXCLUDE_NAMESPACES: logs.excludeNamespaces
 HEARTBEAT_INTERVAL: heartbeatInterval
+HOST_ACCESS: hostAccess
 HTTPS_PROXY: proxy.httpsProxy
 INSTALL_TOKEN: installToken
 KEY_ROTATION_DAYS: keyRotationDays
@@ -92,6 +94,9 @@ TRUST_OTLP_IDENTITY: otlp.trustSenderIdentity
 {{- include "agent.checkDuration" (dict "name" "heartbeatInterval" "text" .Values.heartbeatInterval) -}}
 {{- if and .Values.installToken.existingSecret .Values.installToken.value }}{{ fail "installToken: existingSecret and value are both set: set one" }}{{ end -}}
 {{- if and .Values.backendCa.configMap .Values.backendCa.secret }}{{ fail "backendCa: configMap and secret are both set: set one" }}{{ end -}}
+{{- with .Values.kubelet.ca }}{{ if and .configMap .secret }}{{ fail "kubelet.ca: configMap and secret are both set: set one" }}{{ end -}}
+{{- if and (or .configMap .secret) (eq $.Values.kubelet.tls "skip") }}{{ fail "kubelet.ca: kubelet.tls is skip, so no authority is asked: set one" }}{{ end }}{{ end -}}
+{{- if and (eq (include "agent.hostAccess" .) "none") .Values.logs.dockerContainers }}{{ fail "logs.dockerContainers: hostAccess is none, so no files are read: set one" }}{{ end -}}
 {{- if and .Values.proxy.existingSecret .Values.proxy.httpsProxy }}{{ fail "proxy: existingSecret and httpsProxy are both set: set one" }}{{ end -}}
 {{- with .Values.proxy.httpsProxy }}{{ if not (regexMatch "^https?://[^/]" .) }}{{ fail "proxy.httpsProxy: must be a URL that begins with http:// or https://" }}{{ end }}{{ end -}}
 {{- with .Values.logs.multilineStart }}{{ include "logs.multilineStart must be a regular expression (RE2)" . }}{{ end -}}
@@ -141,4 +146,40 @@ TRUST_OTLP_IDENTITY: otlp.trustSenderIdentity
 {{- $ports = append $ports (regexFind ":[0-9]+$" $url.host | trimPrefix ":" | default (ternary "443" "80" (eq $url.scheme "https")) | int) -}}
 {{- end }}{{ end -}}
 {{- $ports | uniq | toJson -}}
+{{- end }}
+
+{{- /* As it was before there was the value, with the values of a release of then. */ -}}
+{{- define "agent.hostAccess" -}}{{ .Values.hostAccess | default "full" }}{{- end }}
+
+{{- define "agent.readsLogFiles" -}}
+{{- if and .Values.signals.logs (ne (include "agent.hostAccess" .) "none") }}true{{ end -}}
+{{- end }}
+
+{{- define "agent.kubeletCa" -}}
+{{- with .Values.kubelet.ca }}{{ or .configMap .secret }}{{ end -}}
+{{- end }}
+
+{{- define "agent.podSecurity" -}}
+seccompProfile: { type: RuntimeDefault }
+{{- if eq (include "agent.hostAccess" .) "none" }}
+runAsNonRoot: true
+fsGroup: 1000
+{{- end }}
+{{- end }}
+
+{{- define "agent.containerSecurity" -}}
+{{- $user := ternary 1000 0 (eq (include "agent.hostAccess" .) "none") -}}
+runAsUser: {{ $user }}
+runAsGroup: {{ $user }}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+  {{- if include "agent.readsLogFiles" . }}
+  add: [DAC_READ_SEARCH]
+  {{- end }}
+{{- if and (.Values.openshift).scc (ne (include "agent.hostAccess" .) "none") }}
+# Files of a node have labels of their own, which container_t may not read.
+seLinuxOptions: { type: spc_t }
+{{- end }}
 {{- end }}

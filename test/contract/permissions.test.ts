@@ -1,0 +1,118 @@
+// What the cluster agent may do in a cluster, as the API server itself lists it (`kubectl auth can-i --list` asks the same), against the
+// table of charts/cluster-agent/README.md: in every combination of the values that its rows name.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { KubeAdmin } from "../fixtures/kube-admin.ts";
+import { AGENT_CHART, KubeApiServer } from "../fixtures/kube-apiserver.ts";
+import { temporaryFolder } from "../fixtures/processes.ts";
+
+const WITHIN = () => AbortSignal.timeout(10_000);
+const folder = temporaryFolder();
+let kube: KubeApiServer;
+
+beforeAll(async () => void (kube = await KubeApiServer.start(folder.path)));
+afterAll(async () => {
+  await kube[Symbol.asyncDispose]();
+  folder[Symbol.dispose]();
+});
+
+interface Row {
+  /** `get pods`, `get secrets cluster-agent-credentials`. */
+  readonly grants: readonly string[];
+  /** One of these values must be on; none: always. */
+  readonly values: readonly string[];
+}
+
+/** Resources that a row calls by other words. */
+const NAMED: Record<string, readonly string[]> = {
+  "own namespace: its Secret and its Lease, by name": ["secrets cluster-agent-credentials", "leases cluster-agent"],
+  "namespace kube-system, by name": ["namespaces kube-system"],
+  "own namespace: the Lease `<identity.leaseName>-collection`, by name": ["leases cluster-agent-collection"],
+};
+
+/** Values that do nothing without another. */
+const NEEDS: Record<string, string> = { "clusterState.enabled": "signals.metrics", "events.enabled": "signals.logs" };
+
+const README = readFileSync(join(AGENT_CHART, "README.md"), "utf8");
+
+function table(): Row[] {
+  const text = /## What it may do in the cluster\n([^]*?)\n\n/.exec(README)?.[1] ?? "";
+  return text
+    .split("\n")
+    .slice(2)
+    .map((line) => line.split("|").map((cell) => cell.trim()))
+    .map(([, where = "", verbs = "", why = ""]) => ({
+      grants: (NAMED[where] ?? where.split(/[,;] /)).flatMap((resource) => verbs.split(", ").map((verb) => `${verb} ${resource}`)),
+      values: [...(/\bwith (`.+`)/.exec(why)?.[1] ?? "").matchAll(/`([\w.]+)`/g)].map(([, name = ""]) =>
+        name.includes(".") ? name : `${name}.enabled`,
+      ),
+    }))
+    .filter(({ grants, values }) => !grants[0]?.startsWith("as they say") && !values.includes("openshift.scc"));
+}
+
+const ROWS = table();
+const VALUES = [...new Set([...ROWS.flatMap(({ values }) => values), ...Object.values(NEEDS)])].sort();
+
+/** What is on, of the values that a row names. */
+type Combination = ReadonlySet<string>;
+
+const COMBINATIONS: Combination[] = Array.from(
+  { length: 2 ** VALUES.length },
+  (_, bits) => new Set(VALUES.filter((_value, at) => (bits >> at) % 2 === 1)),
+);
+
+function told(on: Combination): string[] {
+  const counts = (value: string): boolean => on.has(value) && (NEEDS[value] === undefined || on.has(NEEDS[value]));
+  const rows = ROWS.filter(({ values }) => values.length === 0 || values.some(counts));
+  return [...new Set(rows.flatMap(({ grants }) => grants))].sort();
+}
+
+interface Rule {
+  verbs: string[];
+  resources?: string[];
+  resourceNames?: string[];
+}
+
+/** Without what every account may: ask about itself. */
+async function granted(namespace: string): Promise<string[]> {
+  await using agent = new KubeAdmin(await kube.agentAccess(namespace));
+  const review = { apiVersion: "authorization.k8s.io/v1", kind: "SelfSubjectRulesReview", spec: { namespace } };
+  const path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
+  const { status } = await agent.post<{ status: { resourceRules: Rule[] } }>(path, review, WITHIN());
+  const all = status.resourceRules.flatMap(({ verbs, resources = [], resourceNames = [""] }) =>
+    verbs.flatMap((verb) => resources.flatMap((resource) => resourceNames.map((name) => `${verb} ${resource} ${name}`.trim()))),
+  );
+  return [...new Set(all.filter((grant) => !/^create selfsubject\w*reviews$/.test(grant)))].sort();
+}
+
+const AT_ONCE = 4;
+
+test("the table's rows name values that exist, and the page says which of them need another", () => {
+  expect(ROWS.length).toBeGreaterThanOrEqual(5);
+  expect(VALUES).toEqual(expect.arrayContaining(["signals.metrics", "rbac.diagnose"]));
+  for (const [value, needed] of Object.entries(NEEDS)) expect(README).toContain(`\`${value.split(".")[0]}\` needs \`${needed}\``);
+});
+
+test("in every combination of values the agent may do what the README says, and nothing else", async () => {
+  for (let first = 0; first < COMBINATIONS.length; first += AT_ONCE) {
+    const some = COMBINATIONS.slice(first, first + AT_ONCE);
+    await Promise.all(
+      some.map(async (on, at) => {
+        const namespace = `combination-${first + at}`;
+        await kube.installChart(namespace, ["signals.traces=true", ...VALUES.map((value) => `${value}=${on.has(value)}`)]);
+        expect(await granted(namespace), `with ${[...on].join(", ")}`).toEqual(told(on));
+      }),
+    );
+  }
+});
+
+test("with rbac.extraRules, those beside", async () => {
+  const rule = ["apiGroups={storage.k8s.io}", "resources={storageclasses}", "verbs={list}"];
+  await kube.installChart("plain");
+  await kube.installChart(
+    "more",
+    rule.map((part) => `rbac.extraRules[0].${part}`),
+  );
+  expect(await granted("more")).toEqual([...(await granted("plain")), "list storageclasses"].sort());
+});
