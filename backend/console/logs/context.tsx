@@ -10,6 +10,8 @@ import type { LogRow } from "./rows.ts";
 
 const FIRST_ROWS = 5;
 const MORE_TIMES = 4;
+/** Who wants more looks at the list of that time. */
+const MOST_ROWS = 1000;
 const PAGE_ROWS = 500;
 /** Of a moment with more records than this, some are not told. */
 const MOST_PAGES = 8;
@@ -66,7 +68,7 @@ function SideOf({ row, side, scope }: { row: LogRow; side: Side; scope: Scope })
     <More
       side={side}
       found={found}
-      onMore={hasMore ? () => (wanted.value *= MORE_TIMES) : undefined}
+      onMore={hasMore && wanted.value < MOST_ROWS ? () => (wanted.value *= MORE_TIMES) : undefined}
       nothing={rows.length === 0 ? `none in ${spanWords} ${side} it` : undefined}
       farther={hasMore ? undefined : farther?.[1]}
       onFarther={() => void reach.value++}
