@@ -17,7 +17,7 @@ import { serveHolds } from "./data-dir/hold-server.ts";
 import { outsideOf } from "./data-dir/outside.ts";
 import { loadSecrets } from "./data-dir/secrets.ts";
 import { forwardAlerting } from "./alerting/forward.ts";
-import { startAlerting } from "./alerting/start.ts";
+import { type Alerting, startAlerting } from "./alerting/start.ts";
 import { registerAuditRoutes } from "./audit/routes.ts";
 import { AuditTrail } from "./audit/trail.ts";
 import { createSignedGuard } from "./auth/signed-requests.ts";
@@ -41,6 +41,8 @@ import { createOwnMetrics, type OwnMetrics } from "./observability/own-metrics.t
 import { Answers } from "./http/answers.ts";
 import type { Guards } from "./auth/request-identity.ts";
 import { closeRoutes, createApp } from "./http/app.ts";
+import { evaluatorOf } from "./notification/evaluated.ts";
+import { type Notification, startNotification } from "./notification/start.ts";
 import { NOTIFICATION_REQUESTS, registerNotificationRequests } from "./notification/requests.ts";
 import { readConsole, registerConsole } from "./http/console.ts";
 import { listenMore, sharing } from "./http/listeners.ts";
@@ -77,12 +79,13 @@ export async function serve({ settings, secrets, roles }: Pick<Opening, "setting
   log.info({ settings: loggable(settings), roles }, "starting");
   const running = await open({ settings, secrets, log, stack, stopping: stopping.signal, roles });
   const alerting = roles.includes("alerting") ? await openAlerting(running) : undefined;
-  if (running.telemetry) await openApi(running, running.telemetry, settings.alertingUrl ?? alerting);
+  if (running.telemetry) await openApi(running, running.telemetry, settings.alertingUrl ?? alerting?.app);
   await openBackups(running);
   await using _health = await startHealth({
     listen: settings.health,
     checks: running.checks,
     registry: running.ownMetrics.registry,
+    alertingFailures: () => alerting?.notification.failing ?? [],
     onChecked: (engine, isUp) => running.ownMetrics.engineUp(engine, isUp),
     draining: () => stopping.signal.aborted,
     log,
@@ -200,9 +203,10 @@ function registerAccounts(app: FastifyInstance, running: Running): void {
   registerSsoRoutes(app, { db: database.tables(), sessions, browserSessions, signing, oidc, provider });
 }
 
-async function openAlerting(running: Running): Promise<FastifyInstance> {
-  const { settings, secrets, log, stack, database, metrics, guards, evaluator } = running;
+async function openAlerting(running: Running): Promise<{ readonly app: FastifyInstance; readonly notification: Notification }> {
+  const { settings, secrets, log, stack, database, metrics, guards, evaluator, intakeListener } = running;
   const { rulesListen: listenAt } = settings;
+  const taking = Promise.withResolvers<Notification["takeAlerts"]>();
   if (!evaluator && !listenAt)
     log.warn("no rule will be evaluated: the evaluator is outside and RULES_LISTEN is not set (backend/engines/vmalert/README.md)");
   const alerting = stack.use(
@@ -213,17 +217,58 @@ async function openAlerting(running: Running): Promise<FastifyInstance> {
       evaluatorQueryUrl: settings.evaluatorQueryUrl,
       vmalertCandidates: settings.vmalertPath,
       intervalMs: settings.evaluationIntervalMs,
-      rulesListener: listenAt && { listen: listenAt, password: secrets.rulesPassword ?? "" },
+      rulesListener: listenAt && {
+        listen: listenAt,
+        password: secrets.rulesPassword ?? "",
+        takeAlerts: (...call) => taking.promise.then((take) => take(...call)),
+      },
       log,
     }),
   );
+  const notification = await openNotification(running, alerting.evaluator);
+  taking.resolve(notification.takeAlerts);
+  intakeListener?.serve(notification.takeAlerts);
   const app = await createApp({ ...appOptions(running), openApiTitle: "AtherOps alerting API" });
   app.decorate("auditTrail", running.trail);
   alerting.addRoutes(app, guards);
   registerNotificationRequests(app, { db: database.tables(), guards });
   running.ownMetrics.gauge("evaluator_in_step", () => Number(alerting.inStep));
   await listen(running, app, settings.alerting, "alerting");
-  return app;
+  return { app, notification };
+}
+
+async function openNotification(
+  { settings, log, stack, database, ownMetrics }: Running,
+  evaluator: Alerting["evaluator"],
+): Promise<Notification> {
+  const notification = stack.use(
+    await startNotification({
+      db: database.tables(),
+      isAlone: database.engine === "sqlite",
+      send: async () => ({ delivered: false, retry: false, error: "this version has no channels" }),
+      open: (row) => ({
+        id: row.id,
+        orgId: row.org_id,
+        name: row.name,
+        kind: row.kind,
+        settings: row.settings,
+        enabled: row.enabled,
+        secret: "",
+      }),
+      evaluator: evaluatorOf(evaluator, settings.evaluationIntervalMs),
+      intervalMs: settings.evaluationIntervalMs,
+      counts: {
+        attempted: (result) => ownMetrics.notified(result),
+        dropped: (reason, alerts) => ownMetrics.notificationDropped(reason, alerts),
+        refusedGroups: (groups) => ownMetrics.notificationDropped("too_many_groups", groups),
+      },
+      log,
+    }),
+  );
+  ownMetrics.gauge("evaluator_up", () => Number(notification.isEvaluatorUp));
+  ownMetrics.gauge("notification_working", () => Number(notification.isWorking));
+  ownMetrics.gauge("notification_attempts_in_flight", () => notification.attemptsUnderWay);
+  return notification;
 }
 
 function appOptions({ settings, log, ownMetrics }: Running) {

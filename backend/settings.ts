@@ -21,7 +21,7 @@
 //   EVALUATION_DELAY        0s               how far behind now rules look; some seconds where samples arrive late
 //   RULES_LISTEN                             internal listener that offers the rules to an external vmalert, e.g. 0.0.0.0:8083
 //   RULES_PASSWORD                           its Basic-auth password (user "vmalert"); required with RULES_LISTEN
-//   ALERTMANAGER_URL                         where the embedded vmalert sends alerts; unset: nowhere
+//   ALERTMANAGER_URL                         where the embedded vmalert sends alerts too; unset: nowhere else
 //   ALERTING_URL                             where the API forwards /alerting/; default this process's alerting listener
 //   MASTER_KEY, MASTER_PREVIOUS_KEY          32 bytes, base64: encrypts API keys at rest; previous: still decrypts
 //   JWT_SECRET, JWT_PREVIOUS_SECRET          at least 32 bytes: signs sessions and read tokens; previous: still verifies

@@ -17,6 +17,7 @@ import { type EmbeddedEvaluator, startEvaluator } from "./engines/vmalert/embedd
 import type { MasterKeys } from "./enrolment/master-key.ts";
 import { ClickHouseLogStore } from "./logs/store.ts";
 import { VictoriaMetricsStore } from "./metrics/store.ts";
+import { type IntakeListener, startIntakeListener } from "./notification/intake-listener.ts";
 import type { Log } from "./observability/log.ts";
 import type { OwnMetrics } from "./observability/own-metrics.ts";
 import type { Role, Secrets, Settings } from "./settings.ts";
@@ -40,6 +41,8 @@ export interface Stores {
   readonly metrics: VictoriaMetricsStore;
   /** vmalert, when it is a child of this process. */
   readonly evaluator: EmbeddedEvaluator | undefined;
+  /** Where that one posts alerts. */
+  readonly intakeListener: IntakeListener | undefined;
   /** Of the role `api`. */
   readonly telemetry: Telemetry | undefined;
   /** What a backup holds for a moment while all goes on; those of the engines that are embedded. */
@@ -50,7 +53,7 @@ export interface Stores {
 
 /** Rejects with the first failure, in the order of this list, and everything open closed by `stack`. */
 export async function openStores(opening: Opening): Promise<Stores> {
-  const [database, { metrics, evaluator, holdMetrics }, telemetry] = await sideBySide(opening, [
+  const [database, { metrics, evaluator, intakeListener, holdMetrics }, telemetry] = await sideBySide(opening, [
     openAccounts,
     openMetrics,
     async (own) => (own.roles.includes("api") ? openTelemetry(own) : undefined),
@@ -61,7 +64,7 @@ export async function openStores(opening: Opening): Promise<Stores> {
     ...(telemetry && { clickhouse: () => telemetry.clickhouse.ping() }),
   };
   const holdable = { ...freezing(telemetry), ...(holdMetrics && { holdMetrics }) };
-  return { database, metrics, evaluator, telemetry, holdable, checks };
+  return { database, metrics, evaluator, intakeListener, telemetry, holdable, checks };
 }
 
 function freezing(telemetry: Telemetry | undefined): Pick<Holdable, "freezeTables"> {
@@ -90,12 +93,15 @@ async function openAccounts({ settings, secrets, masterKeys, log, stack }: Openi
   return database;
 }
 
-type OpenedMetrics = Pick<Stores, "metrics" | "evaluator"> & Pick<Holdable, "holdMetrics">;
+type OpenedMetrics = Pick<Stores, "metrics" | "evaluator" | "intakeListener"> & Pick<Holdable, "holdMetrics">;
 
 async function openMetrics(opening: Opening): Promise<OpenedMetrics> {
   const { settings, ownMetrics, log, stack, stopping, roles } = opening;
   const { metricsWriteUrl: writeUrl, metricsQueryUrl: queryUrl } = settings;
-  if (writeUrl && queryUrl) return { metrics: stack.use(new VictoriaMetricsStore({ writeUrl, queryUrl, stopping })), evaluator: undefined };
+  if (writeUrl && queryUrl) {
+    const outside = stack.use(new VictoriaMetricsStore({ writeUrl, queryUrl, stopping }));
+    return { metrics: outside, evaluator: undefined, intakeListener: undefined };
+  }
   const engine = await startVictoriaMetrics({
     candidates: settings.victoriaMetricsPath,
     dataDir: settings.dataDir,
@@ -110,11 +116,13 @@ async function openMetrics(opening: Opening): Promise<OpenedMetrics> {
   const queriesPerOrg = Math.max(1, Math.min(2, availableParallelism() - 1));
   const metrics = stack.use(new VictoriaMetricsStore({ ...engine, queriesPerOrg, stopping }));
   const isOurs = roles.includes("alerting") && !settings.evaluatorQueryUrl;
-  const evaluator = isOurs ? stack.use(await openEvaluator(opening, engine)) : undefined;
-  return { metrics, evaluator, holdMetrics: (journalFolder) => engine.hold(journalFolder) };
+  const intakeListener = isOurs ? stack.use(await startIntakeListener()) : undefined;
+  const evaluator = intakeListener && stack.use(await openEvaluator(opening, engine, intakeListener.url));
+  return { metrics, evaluator, intakeListener, holdMetrics: (journalFolder) => engine.hold(journalFolder) };
 }
 
-function openEvaluator({ settings, ownMetrics, log }: Opening, engine: EmbeddedVictoriaMetrics): Promise<EmbeddedEvaluator> {
+function openEvaluator(opening: Opening, engine: EmbeddedVictoriaMetrics, ownNotifierUrl: string): Promise<EmbeddedEvaluator> {
+  const { settings, ownMetrics, log } = opening;
   return startEvaluator({
     candidates: settings.vmalertPath,
     dataDir: settings.dataDir,
@@ -124,7 +132,7 @@ function openEvaluator({ settings, ownMetrics, log }: Opening, engine: EmbeddedV
     delayMs: settings.evaluationDelayMs,
     metricsQueryUrl: engine.queryUrl,
     metricsWriteUrl: engine.writeUrl,
-    alertmanagerUrl: settings.alertmanagerUrl,
+    notifierUrls: [ownNotifierUrl, ...(settings.alertmanagerUrl === undefined ? [] : [settings.alertmanagerUrl])],
     log,
     onRestart: () => ownMetrics.restarted("vmalert"),
   });

@@ -41,7 +41,7 @@ function unitOf(name: string, help: string): string {
   const unit = /_(?<unit>bytes|seconds|days)(?:_total)?$/.exec(name)?.groups?.["unit"];
   if (unit) return unit;
   if (help.startsWith("1 while") || help.startsWith("1 when")) return "1 or 0";
-  return /(?<counted>records|requests|restarts|queries)/.exec(name)?.groups?.["counted"] ?? "";
+  return /(?<counted>records|requests|restarts|queries|attempts|alerts)/.exec(name)?.groups?.["counted"] ?? "";
 }
 
 const signal = { lastSuccess: null, lastError: null, failingSince: null, accepted: 0, retried: 0, refused: 0, acceptedBytes: 0 };

@@ -1,4 +1,4 @@
-// Offers the rules of all organisations to an external vmalert (`-rule=http://vmalert:…@host:8083/rules`) on a listener of its own.
+// Offers the rules of all organisations to an external vmalert (`-rule=http://vmalert:…@host:8083/rules`), and takes its alerts, on a listener of its own.
 // Invariant: it serves nothing without the password and is never part of the public addresses; when the database is away it answers
 // with the last rules it knows, because a vmalert that starts without rules forgets its alerts. They are sent group by group: all of
 // them in one piece could be more than fits in one.
@@ -22,6 +22,8 @@ export interface RulesListenerOptions {
   readonly password: string;
   readonly ruleSets: RuleSets;
   readonly log: Log;
+  /** Takes what the evaluator posts to `/api/v2/alerts`; until it is there, 503. */
+  readonly takeAlerts?: ((request: IncomingMessage, response: ServerResponse) => Promise<void>) | undefined;
 }
 
 export interface RulesListener extends AsyncDisposable {
@@ -29,14 +31,15 @@ export interface RulesListener extends AsyncDisposable {
 }
 
 const PATH = "/rules";
-/** An evaluator has one or two. */
-const MOST_CONNECTIONS = 64;
+const ALERTS_PATH = "/api/v2/alerts";
+/** An evaluator has one or two for rules, and one for each group whose alerts it posts at the moment. */
+const MOST_CONNECTIONS = 512;
 
 /** Resolves once it listens. */
 export async function startRulesListener(options: RulesListenerOptions): Promise<RulesListener> {
   const rules = new LastKnownRules(options.ruleSets, options.log);
   const expected = digest(`Basic ${Buffer.from(`vmalert:${options.password}`).toString("base64")}`);
-  const server = createServer((request, response) => void answer(request, response, expected, rules));
+  const server = createServer((request, response) => void answer(request, response, { expected, rules, takeAlerts: options.takeAlerts }));
   server.requestTimeout = 10_000;
   keepNewestConnections(server, MOST_CONNECTIONS);
   server.listen(options.listen.port, options.listen.host);
@@ -52,11 +55,21 @@ export async function startRulesListener(options: RulesListenerOptions): Promise
   };
 }
 
-async function answer(request: IncomingMessage, response: ServerResponse, expected: Buffer, rules: LastKnownRules): Promise<void> {
-  request.resume();
-  const end = (status: number, text: string) => void response.writeHead(status, { "content-type": "text/plain; charset=utf-8" }).end(text);
+interface Serving {
+  readonly expected: Buffer;
+  readonly rules: LastKnownRules;
+  readonly takeAlerts: RulesListenerOptions["takeAlerts"];
+}
+
+async function answer(request: IncomingMessage, response: ServerResponse, { expected, rules, takeAlerts }: Serving): Promise<void> {
+  const end = (status: number, text: string) => {
+    request.resume();
+    response.writeHead(status, { "content-type": "text/plain; charset=utf-8" }).end(text);
+  };
   if (!timingSafeEqual(digest(request.headers.authorization ?? ""), expected)) return end(401, "wrong password of user vmalert\n");
-  if (request.method !== "GET" || request.url !== PATH) return end(404, `GET ${PATH} is all there is here\n`);
+  if (takeAlerts && request.method === "POST" && request.url === ALERTS_PATH) return await takeAlerts(request, response);
+  if (request.method !== "GET" || request.url !== PATH) return end(404, `GET ${PATH} and POST ${ALERTS_PATH} are all there is here\n`);
+  request.resume();
   const groups = await rules.read();
   if (groups === undefined) return end(503, "the database cannot be reached\n");
   response.writeHead(200, { "content-type": "text/plain; charset=utf-8" });

@@ -12,7 +12,7 @@ import { Reconciler, type ReconcilerTiming } from "./reconciler.ts";
 import { registerRuleRoutes } from "./routes.ts";
 import { RuleCheck } from "./rule-check.ts";
 import { RuleSets } from "./rule-set.ts";
-import { startRulesListener, type RulesListener } from "./rules-listener.ts";
+import { startRulesListener, type RulesListener, type RulesListenerOptions } from "./rules-listener.ts";
 import { RuleTable, type AlertingTables } from "./table.ts";
 
 export interface AlertingOptions {
@@ -26,7 +26,7 @@ export interface AlertingOptions {
   readonly vmalertCandidates: readonly string[];
   readonly intervalMs: number;
   /** Offers the rules to an external evaluator. */
-  readonly rulesListener?: { readonly listen: { readonly host: string; readonly port: number }; readonly password: string } | undefined;
+  readonly rulesListener?: Pick<RulesListenerOptions, "listen" | "password" | "takeAlerts"> | undefined;
   readonly log: Log;
   readonly timing?: Partial<ReconcilerTiming>;
 }
@@ -37,6 +37,8 @@ export interface Alerting extends AsyncDisposable {
   /** True while no change waits for the evaluator longer than is promised: for /metrics, not for readiness. */
   readonly inStep: boolean;
   readonly rulesListener: RulesListener | undefined;
+  /** What evaluates the rules. */
+  readonly evaluator: Pick<VmalertClient, "ping" | "groups">;
 }
 
 const DEFAULT_EVALUATOR_URL = "http://localhost:8880";
@@ -70,6 +72,7 @@ export async function startAlerting(options: AlertingOptions): Promise<Alerting>
       return reconciler.inStep;
     },
     rulesListener,
+    evaluator,
     [Symbol.asyncDispose]: () => parts.disposeAsync(),
   };
 }

@@ -16,6 +16,8 @@ export interface HealthOptions {
   /** One check per engine, by name; it throws when the engine cannot work. */
   readonly checks: Readonly<Record<string, () => Promise<void>>>;
   readonly registry: Registry;
+  /** What of alerting does not work, by name; it takes no replica out of service. */
+  readonly alertingFailures?: () => readonly string[];
   /** What each check found. */
   readonly onChecked?: (engine: string, isUp: boolean) => void;
   readonly draining: () => boolean;
@@ -82,7 +84,9 @@ async function sendReadiness(options: HealthOptions, outages: Outages, response:
   if (options.draining()) return send(response, 503, { status: "draining" });
   const states = Object.values(engines);
   const status = states.every((state) => state === "ok") ? "ready" : states.includes("ok") ? "degraded" : "not ready";
-  send(response, status === "not ready" ? 503 : 200, { status, engines });
+  const failures = options.alertingFailures?.() ?? [];
+  const alerting = failures.length > 0 && { alerting: Object.fromEntries(failures.map((name) => [name, "failing"])) };
+  send(response, status === "not ready" ? 503 : 200, { status, engines, ...alerting });
 }
 
 function outageOf(engine: string, log: Log): Outage {

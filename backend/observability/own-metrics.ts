@@ -13,6 +13,9 @@ export const READ_AT_SCRAPE = {
   query_answers_held_bytes: "Bytes of answers that clients have not taken yet.",
   backup_last_timestamp_seconds: "When the newest complete backup of BACKUP_FOLDER was begun; 0: there is none. Only with BACKUP_EVERY.",
   evaluator_in_step: "1 while no rule change waits for the evaluator longer than 5 s.",
+  evaluator_up: "1 while the evaluator answers: rules are evaluated.",
+  notification_working: "1 while alerts are dispatched and messages about them are sent.",
+  notification_attempts_in_flight: "Messages about alerts that are being sent.",
 } as const;
 
 export interface OwnMetrics {
@@ -25,6 +28,10 @@ export interface OwnMetrics {
   rejected(signal: Signal, code: string): void;
   /** A finished HTTP request; `route` is the pattern, not the path. Fits `onFinished` of http/app.ts. */
   finished(route: string, method: string, status: number, seconds: number): void;
+  /** How an attempt to send a message about alerts ended. */
+  notified(result: "delivered" | "retried" | "failed"): void;
+  /** Alerts of the evaluator, or groups of them, that were not kept, by reason. */
+  notificationDropped(reason: string, count: number): void;
   /** An engine child came up again after it had died. */
   restarted(engine: string): void;
   /** What the last check of an engine found (/readyz). */
@@ -77,6 +84,7 @@ export function createOwnMetrics({ defaults = true }: { defaults?: boolean } = {
     dropped: (signal, reason, records) => dropped.inc({ signal, reason }, records),
     rejected: (signal, code) => rejected.inc({ signal, reason: code }),
     finished: (route, method, status, seconds) => latency.observe({ route, method, status }, seconds),
+    ...notificationCounters(registers),
     restarted: (engine) => restarts.inc({ engine }),
     queries: queryGauges(registry),
     engineUp: engineGauge(registry),
@@ -89,6 +97,25 @@ export function createOwnMetrics({ defaults = true }: { defaults?: boolean } = {
           this.set(read());
         },
       }),
+  };
+}
+
+function notificationCounters(registers: Registry[]): Pick<OwnMetrics, "notified" | "notificationDropped"> {
+  const notified = new Counter({
+    name: "atherops_notification_attempts_total",
+    help: "Attempts to send a message about alerts, by how they ended: delivered, retried (later), failed (for good).",
+    labelNames: ["result"],
+    registers,
+  });
+  const notificationDropped = new Counter({
+    name: "atherops_notification_alerts_dropped_total",
+    help: "Alerts of the evaluator that were not kept, and groups of alerts beyond an organisation's bound, by reason.",
+    labelNames: ["reason"],
+    registers,
+  });
+  return {
+    notified: (result) => notified.inc({ result }),
+    notificationDropped: (reason, count) => notificationDropped.inc({ reason }, count),
   };
 }
 

@@ -94,6 +94,11 @@ export class VmalertClient implements AsyncDisposable {
     return groups as LoadedGroup[];
   }
 
+  /** Throws EvaluatorError when it does not answer. */
+  async ping(): Promise<void> {
+    await this.#get("/health");
+  }
+
   /** Asks for a reload; vmalert answers before it reloads, and the same whether that succeeds. */
   async reload(): Promise<void> {
     await this.#get("/-/reload");

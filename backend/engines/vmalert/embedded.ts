@@ -23,8 +23,8 @@ export interface EvaluatorOptions {
   readonly metricsQueryUrl: string;
   /** Where the state of alerts is written, so that a restart finds it again. May hold user:password. */
   readonly metricsWriteUrl: string;
-  /** May hold user:password; unset: alerts are sent nowhere. */
-  readonly alertmanagerUrl?: string | undefined;
+  /** Where alerts are sent: base addresses as of an Alertmanager. Each may hold user:password; none: nowhere. */
+  readonly notifierUrls?: readonly string[];
   readonly log: Log;
   readonly onRestart?: () => void;
   readonly timing?: Partial<ChildTiming>;
@@ -47,7 +47,7 @@ export async function startEvaluator(options: EvaluatorOptions): Promise<Embedde
   const program = findProgram("vmalert", options.candidates);
   const rules = await RuleFolder.open(join(folder, "rules"), join(folder, "rules.yml"));
   await keepUsableRules(program, rules, options.log);
-  const notifier = await notifierFlags(folder, options.alertmanagerUrl);
+  const notifier = await notifierFlags(folder, options.notifierUrls ?? []);
   const host = options.listen.host.includes(":") ? `[${options.listen.host}]` : options.listen.host;
   const address = `http://${host === "0.0.0.0" ? "127.0.0.1" : host}:${options.listen.port}`;
   const login = engineLogin(options.passwordFile);
@@ -106,21 +106,24 @@ async function metricsFlags(folder: string, { metricsQueryUrl, metricsWriteUrl }
   return flags;
 }
 
-/** The address goes into a file, because it may hold a password and arguments are visible to every user of the machine. */
-async function notifierFlags(folder: string, alertmanagerUrl: string | undefined): Promise<string[]> {
+/** The addresses go into a file, because they may hold passwords and arguments are visible to every user of the machine. */
+async function notifierFlags(folder: string, urls: readonly string[]): Promise<string[]> {
   const file = join(folder, "notifier.yml");
-  if (alertmanagerUrl === undefined) {
+  if (urls.length === 0) {
     await rm(file, { force: true });
     return ["-notifier.blackhole"];
   }
-  const { protocol, host, pathname, username, password } = new URL(alertmanagerUrl);
-  const target = {
-    targets: [host],
+  await replaceFile(file, JSON.stringify({ static_configs: urls.map(notifierTarget) }));
+  return [`-notifier.config=${file}`];
+}
+
+/** A target with scheme and path is taken as it stands. */
+function notifierTarget(urlWithLogin: string): object {
+  const { protocol, host, pathname, username, password } = new URL(urlWithLogin);
+  return {
+    targets: [`${protocol}//${host}${pathname.replace(/\/+$/, "")}/api/v2/alerts`],
     ...(username && { basic_auth: { username: decodeURIComponent(username), password: decodeURIComponent(password) } }),
   };
-  const config = { scheme: protocol.replace(":", ""), path_prefix: pathname === "/" ? "" : pathname, static_configs: [target] };
-  await replaceFile(file, JSON.stringify(config));
-  return [`-notifier.config=${file}`];
 }
 
 /** Leaves the files of the last run that vmalert takes; sets the others aside. */

@@ -1,0 +1,81 @@
+// The alerts of an organisation as they stand now, for the dispatcher and for who reads them. Invariant: of one organisation; an alert is
+// over when the evaluator said so, when its rule is gone, or when the evaluator works and has not spoken of it for longer than it promised.
+import type { Transaction } from "kysely";
+import type { AlertingTables } from "../alerting/table.ts";
+import type { Alert } from "./message.ts";
+import type { NotificationDb } from "./table.ts";
+
+const PAGE_ROWS = 1000;
+
+export interface ReadAlertsOptions {
+  readonly now: Date;
+  /** The evaluator has worked for long enough that what it does not speak of is over. */
+  readonly isEvaluatorSettled: boolean;
+  readonly withAnnotations?: boolean;
+}
+
+/** An alert, and when it is over without another word. */
+export type KeptAlert = Alert & { readonly expiresAt: Date };
+
+/** In the order of their fingerprints. None is silenced: that is for who knows the silences. */
+export async function readAlerts(db: NotificationDb, orgId: string, options: ReadAlertsOptions): Promise<KeptAlert[]> {
+  const rules = await rulesOf(db, orgId);
+  const alerts: KeptAlert[] = [];
+  for (let after = ""; ;) {
+    const rows = await db
+      .selectFrom("alerts")
+      .select(["fingerprint", "rule_id", "labels", "starts_at", "ends_at", "expires_at"])
+      .$if(options.withAnnotations === true, (query) => query.select("annotations"))
+      .where("org_id", "=", orgId)
+      .where("fingerprint", ">", after)
+      .orderBy("fingerprint")
+      .limit(PAGE_ROWS)
+      .execute();
+    for (const row of rows) {
+      const endsAt = rules.has(row.rule_id) ? endOf(row, options) : (row.ends_at ?? options.now);
+      alerts.push({
+        fingerprint: row.fingerprint,
+        ruleId: row.rule_id,
+        labels: row.labels,
+        annotations: row.annotations ?? {},
+        startsAt: row.starts_at,
+        endsAt,
+        status: endsAt ? "resolved" : "firing",
+        silenced: false,
+        expiresAt: row.expires_at,
+      });
+    }
+    if (rows.length < PAGE_ROWS) return alerts;
+    after = rows.at(-1)?.fingerprint ?? "";
+  }
+}
+
+function endOf(
+  row: { readonly ends_at: Date | null; readonly expires_at: Date },
+  { now, isEvaluatorSettled }: ReadAlertsOptions,
+): Date | undefined {
+  if (row.ends_at) return row.ends_at;
+  return row.expires_at <= now && isEvaluatorSettled ? row.expires_at : undefined;
+}
+
+async function rulesOf(db: NotificationDb, orgId: string): Promise<ReadonlySet<string>> {
+  const rules = db as unknown as Transaction<AlertingTables>;
+  const rows = await rules.selectFrom("rules").select("id").where("org_id", "=", orgId).where("enabled", "=", true).execute();
+  return new Set(rows.map(({ id }) => id));
+}
+
+/** Of these alerts; the others have none. */
+export async function readAnnotations(
+  db: NotificationDb,
+  orgId: string,
+  fingerprints: readonly string[],
+): Promise<ReadonlyMap<string, Readonly<Record<string, string>>>> {
+  if (fingerprints.length === 0) return new Map();
+  const rows = await db
+    .selectFrom("alerts")
+    .select(["fingerprint", "annotations"])
+    .where("org_id", "=", orgId)
+    .where("fingerprint", "in", fingerprints)
+    .execute();
+  return new Map(rows.map((row) => [row.fingerprint, row.annotations]));
+}

@@ -1,0 +1,20 @@
+// Asks the evaluator whether it works: at all, and for one organisation. Invariant: an organisation whose rules were not evaluated lately
+// is not said to be watched, whatever the evaluator answers else.
+import type { VmalertClient } from "../engines/vmalert/client.ts";
+import type { Evaluator } from "./start.ts";
+
+/** Evaluations may take long, and come late on a busy machine. */
+const INTERVALS = 4;
+const LEAST_MS = 60_000;
+
+export function evaluatorOf(client: Pick<VmalertClient, "ping" | "groups">, intervalMs: number, now: () => number = Date.now): Evaluator {
+  return {
+    check: () => client.ping(),
+    async isEvaluated(orgId) {
+      const groups = await client.groups({ groups: [orgId], withoutAlerts: true });
+      const evaluated = groups.flatMap(({ rules }) => rules.map(({ lastEvaluation }) => Date.parse(lastEvaluation)));
+      if (evaluated.length === 0) return true;
+      return now() - Math.min(...evaluated) < Math.max(LEAST_MS, INTERVALS * intervalMs);
+    },
+  };
+}

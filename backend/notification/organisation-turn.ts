@@ -1,0 +1,331 @@
+// One look at one organisation's alerts: reads them, plans, writes what is to be sent and what was decided. Invariant: one replica at a
+// time does it for an organisation; messages and what they say was told are written in one transaction, which fails where the turn was
+// lost; whatever happens, the organisation is due again.
+import { randomUUID } from "node:crypto";
+import { sql, type Transaction } from "kysely";
+import { readAlerts, readAnnotations, type KeptAlert } from "./alert-rows.ts";
+import { composeMessage, MOST_MESSAGE_ALERTS } from "./compose.ts";
+import { plan, stateKey, type GroupOf, type KnownGroup, type Plan, type Told } from "./plan.ts";
+import type { Route } from "./routing.ts";
+import type { NotificationDb, NotificationTables } from "./table.ts";
+
+export interface TurnOptions {
+  readonly db: NotificationDb;
+  /** The evaluator has worked for long enough that what it does not speak of is over. */
+  readonly isEvaluatorSettled: () => boolean;
+  readonly externalUrl: string;
+  readonly nowMs: () => number;
+  /** Counts messages that were made, and groups that had no room. */
+  readonly planned?: (messages: number, refused: number) => void;
+}
+
+/** Longer than any look takes. */
+export const TURN_LOCK_MS = 60_000;
+/** After a look the next one waits: at least so long, and so many times as long as it took, but no longer than so much for each alert. */
+const LEAST_GAP_MS = 250;
+const GAP_TIMES = 20;
+const MOST_GAP_OF_ALERT_MS = 1;
+/** Rows of one statement. */
+const CHUNK = 200;
+
+/** Answers how long to leave it alone now, in milliseconds; undefined: it was not this replica's turn. Throws when the database is away. */
+export async function organisationTurn(options: TurnOptions, orgId: string): Promise<number | undefined> {
+  const { db, nowMs } = options;
+  const beganMs = nowMs();
+  const lockedUntil = new Date(beganMs + TURN_LOCK_MS);
+  if (!(await claim(db, orgId, new Date(beganMs), lockedUntil))) return undefined;
+  const began = performance.now();
+  const channels = await db.selectFrom("channels").select(["id", "name"]).where("org_id", "=", orgId).where("enabled", "=", true).execute();
+  const { nextAt, alerts } = channels.length === 0 ? await forget(db, orgId) : await lookAt(options, orgId, namesOf(channels), lockedUntil);
+  const gapMs = Math.max(LEAST_GAP_MS, Math.min(GAP_TIMES * (performance.now() - began), MOST_GAP_OF_ALERT_MS * alerts));
+  const dueAt = nextAt && new Date(Math.max(nextAt.getTime(), nowMs() + gapMs));
+  await release(db, orgId, lockedUntil, dueAt);
+  return gapMs;
+}
+
+interface Looked {
+  /** When something is due; undefined: not before something happens. */
+  readonly nextAt: Date | undefined;
+  /** Looked at. */
+  readonly alerts: number;
+}
+
+function namesOf(channels: readonly { readonly id: string; readonly name: string }[]): Map<string, string> {
+  return new Map(channels.map(({ id, name }) => [id, name]));
+}
+
+async function claim(db: NotificationDb, orgId: string, now: Date, lockedUntil: Date): Promise<boolean> {
+  const row = await db
+    .updateTable("notification_turns")
+    .set({ due_at: lockedUntil, locked_until: lockedUntil })
+    .where("org_id", "=", orgId)
+    .where("due_at", "<=", now)
+    .where((eb) => eb.or([eb("locked_until", "is", null), eb("locked_until", "<=", now)]))
+    .returning("org_id")
+    .executeTakeFirst();
+  return row !== undefined;
+}
+
+/** Where something has changed meanwhile, it is due for that. */
+async function release(db: NotificationDb, orgId: string, lockedUntil: Date, dueAt: Date | undefined): Promise<void> {
+  await db
+    .updateTable("notification_turns")
+    .set(({ eb }) => ({
+      locked_until: null,
+      due_at: eb
+        .case()
+        .when("due_at", "<", lockedUntil)
+        .then(eb.ref("due_at"))
+        .else(dueAt ?? null)
+        .end() as never,
+    }))
+    .where("org_id", "=", orgId)
+    .where("locked_until", "=", lockedUntil)
+    .execute();
+}
+
+/** Nobody is to be told anything. */
+async function forget(db: NotificationDb, orgId: string): Promise<Looked> {
+  await db.deleteFrom("alert_groups").where("org_id", "=", orgId).execute();
+  await db.deleteFrom("alerts").where("org_id", "=", orgId).execute();
+  return { nextAt: undefined, alerts: 0 };
+}
+
+async function lookAt(options: TurnOptions, orgId: string, channels: ReadonlyMap<string, string>, lockedUntil: Date): Promise<Looked> {
+  const { db, nowMs } = options;
+  const now = new Date(nowMs());
+  // First of all: what settles a message may change the state of its group.
+  const pending = await readPending(db, orgId);
+  const alerts = await readAlerts(db, orgId, { now, isEvaluatorSettled: options.isEvaluatorSettled() });
+  const silences = await db.selectFrom("silences").selectAll().where("org_id", "=", orgId).where("ends_at", ">", now).execute();
+  const states = await readStates(db, orgId);
+  const planned = await plan({
+    alerts,
+    routes: await readRoutes(db, orgId),
+    channelIds: new Set(channels.keys()),
+    silences: silences.filter(({ starts_at }) => starts_at <= now).map(({ matchers }) => matchers),
+    states,
+    ...pending,
+    now,
+  });
+  await write(options, { orgId, channels, planned, lockedUntil, now });
+  options.planned?.(planned.messages.length, planned.refused);
+  const boundaries = silences.flatMap((one) => [one.starts_at, one.ends_at]).filter((at) => at > now);
+  const expiries = alerts.filter(({ status }) => status === "firing").map(({ expiresAt }) => expiresAt);
+  // An expiry in the past waits for an evaluator that works.
+  const later = expiries.map((at) => (at > now ? at : new Date(now.getTime() + TURN_LOCK_MS)));
+  const nextMs = [planned.nextAt, ...(alerts.length > 0 ? [...boundaries, ...later] : [])].reduce(
+    (least, at) => Math.min(least, at?.getTime() ?? least),
+    Number.POSITIVE_INFINITY,
+  );
+  const nextAt = planned.hasMore ? now : Number.isFinite(nextMs) ? new Date(nextMs) : undefined;
+  return { nextAt, alerts: Math.max(alerts.length, states.size) };
+}
+
+async function readRoutes(db: NotificationDb, orgId: string): Promise<Route[]> {
+  const rows = await db.selectFrom("routes").selectAll().where("org_id", "=", orgId).orderBy("position").orderBy("id").execute();
+  return rows.map((row) => ({
+    id: row.id,
+    matchers: row.matchers,
+    channelIds: row.channel_ids,
+    groupBy: row.group_by,
+    waitMs: row.group_wait_seconds * 1000,
+    intervalMs: row.group_interval_seconds * 1000,
+    repeatMs: row.repeat_interval_seconds * 1000,
+    continues: row.continue,
+    isDefault: row.is_default,
+  }));
+}
+
+async function readStates(db: NotificationDb, orgId: string): Promise<Map<string, KnownGroup>> {
+  const rows = await db.selectFrom("alert_groups").selectAll().where("org_id", "=", orgId).execute();
+  return new Map(
+    rows.map((row) => {
+      const group = { routeId: row.route_id, channelId: row.channel_id, groupKey: row.group_key, labels: row.labels };
+      return [keyOf(group), { group, firing: row.firing, lastSentAt: row.last_sent_at, nextAt: row.next_at }];
+    }),
+  );
+}
+
+async function readPending(db: NotificationDb, orgId: string): Promise<{ pendingGroups: Set<string>; pendingOf: Map<string, number> }> {
+  const rows = await db
+    .selectFrom("deliveries")
+    .select(["route_id", "channel_id", "group_key"])
+    .where("org_id", "=", orgId)
+    .where("status", "=", "pending")
+    .execute();
+  const pendingOf = new Map<string, number>();
+  for (const { channel_id } of rows) pendingOf.set(channel_id, (pendingOf.get(channel_id) ?? 0) + 1);
+  return { pendingGroups: new Set(rows.map((row) => stateKey(row.route_id ?? "", row.channel_id, row.group_key))), pendingOf };
+}
+
+function keyOf({ routeId, channelId, groupKey }: Pick<GroupOf, "routeId" | "channelId" | "groupKey">): string {
+  return stateKey(routeId, channelId, groupKey);
+}
+
+interface Decided {
+  readonly orgId: string;
+  /** Id → name. */
+  readonly channels: ReadonlyMap<string, string>;
+  readonly planned: Plan<KeptAlert>;
+  readonly lockedUntil: Date;
+  readonly now: Date;
+}
+
+type Delivery = Parameters<ReturnType<Transaction<NotificationTables>["insertInto"]>["values"]>[0];
+
+async function write(options: TurnOptions, decided: Decided): Promise<void> {
+  const { db } = options;
+  const { orgId, planned, lockedUntil } = decided;
+  const messages = await messageRows(options, decided);
+  const states = planned.changed.map(({ group, state }) => ({
+    org_id: orgId,
+    route_id: group.routeId,
+    channel_id: group.channelId,
+    group_key: group.groupKey,
+    labels: JSON.stringify(group.labels),
+    firing: JSON.stringify(state.firing),
+    last_sent_at: state.lastSentAt,
+    next_at: state.nextAt,
+  }));
+  // Those whose messages are made now, and everything else in pieces: nobody else's statement waits long.
+  const told = new Set(planned.messages.map(({ group }) => keyOf(group)));
+  const isTold = (row: (typeof states)[number]) => told.has(stateKey(row.route_id, row.channel_id, row.group_key));
+  const { now = [], later = [] } = Object.groupBy(states, (row) => (isTold(row) ? "now" : "later"));
+  await ours(db, orgId, lockedUntil, async (trx) => {
+    if (now.length > 0) await upsertStates(trx, now);
+    if (messages.length > 0)
+      await trx
+        .insertInto("deliveries")
+        .values(messages as never)
+        .execute();
+  });
+  for (const rows of chunks(later)) await ours(db, orgId, lockedUntil, (trx) => upsertStates(trx, rows));
+  for (const keys of chunks(planned.gone)) await ours(db, orgId, lockedUntil, (trx) => deleteStates(trx, orgId, keys));
+  for (const fingerprints of chunks(planned.forgotten))
+    await db.deleteFrom("alerts").where("org_id", "=", orgId).where("fingerprint", "in", fingerprints).where(isOver(decided.now)).execute();
+}
+
+/** One that fires again since it was read stays. */
+function isOver(now: Date) {
+  return sql<boolean>`(ends_at IS NOT NULL OR expires_at <= ${now} OR NOT EXISTS (
+    SELECT 1 FROM rules WHERE rules.id = alerts.rule_id AND rules.org_id = alerts.org_id AND rules.enabled))`;
+}
+
+/** Throws where another replica has taken the turn. */
+async function ours(
+  db: NotificationDb,
+  orgId: string,
+  lockedUntil: Date,
+  work: (trx: Transaction<NotificationTables>) => Promise<void>,
+): Promise<void> {
+  await db.transaction().execute(async (trx) => {
+    const turn = await trx
+      .selectFrom("notification_turns")
+      .select("org_id")
+      .where("org_id", "=", orgId)
+      .where("locked_until", "=", lockedUntil)
+      .forUpdate()
+      .executeTakeFirst();
+    if (!turn) throw new Error("the turn of this organisation was lost to another replica");
+    await work(trx);
+  });
+}
+
+async function upsertStates(trx: Transaction<NotificationTables>, rows: readonly NotificationRow[]): Promise<void> {
+  await trx
+    .insertInto("alert_groups")
+    .values(rows as never)
+    .onConflict((conflict) =>
+      conflict.columns(["org_id", "route_id", "channel_id", "group_key"]).doUpdateSet((eb) => ({
+        firing: eb.ref("excluded.firing") as never,
+        last_sent_at: eb.ref("excluded.last_sent_at"),
+        next_at: eb.ref("excluded.next_at"),
+      })),
+    )
+    .execute();
+}
+
+type NotificationRow = Record<string, unknown>;
+
+async function deleteStates(trx: Transaction<NotificationTables>, orgId: string, keys: readonly string[]): Promise<void> {
+  const groups = keys.map((key) => key.split(" "));
+  await trx
+    .deleteFrom("alert_groups")
+    .where("org_id", "=", orgId)
+    .where((eb) =>
+      eb.or(
+        groups.map(([routeId = "", channelId = "", key = ""]) =>
+          eb.and([eb("route_id", "=", routeId), eb("channel_id", "=", channelId), eb("group_key", "=", key)]),
+        ),
+      ),
+    )
+    .execute();
+}
+
+async function messageRows({ db, externalUrl }: TurnOptions, { orgId, channels, planned, now }: Decided): Promise<Delivery[]> {
+  if (planned.messages.length === 0) return [];
+  const { name } = await orgOf(db, orgId);
+  const rows: Delivery[] = [];
+  for (const told of planned.messages) rows.push(await messageRow(db, { told, org: { id: orgId, name }, channels, now, externalUrl }));
+  return rows;
+}
+
+interface MessageOf {
+  readonly told: Told<KeptAlert>;
+  readonly org: { readonly id: string; readonly name: string };
+  readonly channels: ReadonlyMap<string, string>;
+  readonly now: Date;
+  readonly externalUrl: string;
+}
+
+async function messageRow(db: NotificationDb, { told, org, channels, now, externalUrl }: MessageOf): Promise<Delivery> {
+  const { group } = told;
+  const first = [...told.firing, ...told.resolved].slice(0, MOST_MESSAGE_ALERTS);
+  const annotations = await readAnnotations(
+    db,
+    org.id,
+    first.map(({ fingerprint }) => fingerprint),
+  );
+  const annotated = (alerts: readonly KeptAlert[]) =>
+    alerts.map((alert) => ({ ...alert, annotations: annotations.get(alert.fingerprint) ?? {} }));
+  const id = randomUUID();
+  const message = composeMessage({
+    id,
+    purpose: "alerts",
+    org,
+    channel: { id: group.channelId, name: channels.get(group.channelId) ?? "" },
+    groupKey: `${group.routeId}:${group.groupKey}`,
+    groupLabels: group.labels,
+    firing: annotated(told.firing),
+    resolved: annotated(told.resolved),
+    externalUrl,
+  });
+  const ruleIds = [...new Set(message.alerts.map(({ ruleId }) => ruleId))];
+  return {
+    id,
+    org_id: org.id,
+    channel_id: group.channelId,
+    route_id: group.routeId,
+    group_key: group.groupKey,
+    rule_ids: JSON.stringify(ruleIds),
+    message: JSON.stringify(message),
+    status: "pending",
+    attempts: 0,
+    next_at: now,
+    locked_until: null,
+    http_status: null,
+    error: null,
+    created_at: now,
+    delivered_at: null,
+  } as never;
+}
+
+async function orgOf(db: NotificationDb, orgId: string): Promise<{ readonly name: string }> {
+  const orgs = db as unknown as Transaction<{ orgs: { id: string; name: string } }>;
+  return await orgs.selectFrom("orgs").select("name").where("id", "=", orgId).executeTakeFirstOrThrow();
+}
+
+function chunks<T>(rows: readonly T[]): T[][] {
+  return Array.from({ length: Math.ceil(rows.length / CHUNK) }, (_, number) => rows.slice(number * CHUNK, (number + 1) * CHUNK));
+}

@@ -1,0 +1,150 @@
+// Notification, put together: what takes alerts in, what decides who is told, what sends, and what forgets. Invariant: every part may run
+// in several replicas; an organisation without a channel costs nothing.
+import { Loop } from "../../agent/common/loop.ts";
+import { Outage } from "../../agent/common/outage.ts";
+import type { Log } from "../observability/log.ts";
+import { alertsHandler, type AlertsHandler } from "./alerts-endpoint.ts";
+import { ChannelsInUse } from "./channels-in-use.ts";
+import { freeClaims, type ChannelRow } from "./delivery-rows.ts";
+import { Dispatcher } from "./dispatcher.ts";
+import { EvaluatorWatch } from "./evaluator-watch.ts";
+import { makeHeartbeats, type HeartbeatOptions } from "./heartbeats.ts";
+import { Intake, type DropReason } from "./intake.ts";
+import type { OpenChannel, Send } from "./message.ts";
+import { Outbox, type AttemptResult, type OutboxTiming } from "./outbox.ts";
+import { forgetOld } from "./retention.ts";
+import type { NotificationDb } from "./table.ts";
+
+export interface NotificationOptions {
+  readonly db: NotificationDb;
+  /** No other process works on this database: what the last run held is free. */
+  readonly isAlone: boolean;
+  readonly send: Send;
+  /** With its secrets in the clear. Throws when they cannot be read. */
+  readonly open: (row: ChannelRow) => OpenChannel;
+  readonly evaluator: Evaluator;
+  /** Between evaluations of a rule. */
+  readonly intervalMs: number;
+  /** Where the console is; empty where nobody said so. */
+  readonly externalUrl?: string;
+  readonly counts: NotificationCounts;
+  readonly log: Log;
+  readonly nowMs?: () => number;
+  readonly timing?: Partial<OutboxTiming> & { readonly pollMs?: number; readonly housekeepingMs?: number; readonly watchMs?: number };
+}
+
+/** Who evaluates rules. */
+export interface Evaluator {
+  /** Throws when it does not answer. */
+  check(): Promise<void>;
+  /** Whether the rules of an organisation were evaluated lately; true where it has none. */
+  isEvaluated(orgId: string): Promise<boolean>;
+}
+
+export interface NotificationCounts {
+  attempted(result: AttemptResult): void;
+  dropped(reason: DropReason, alerts: number): void;
+  refusedGroups(groups: number): void;
+}
+
+export interface Notification extends AsyncDisposable {
+  /** For a request whose sender has shown the evaluator's password. */
+  readonly takeAlerts: AlertsHandler;
+  /** Something was changed that the dispatcher should look at now. */
+  wake(): void;
+  /** What does not work as it should. */
+  readonly failing: readonly ("evaluator" | "notification")[];
+  readonly isWorking: boolean;
+  readonly isEvaluatorUp: boolean;
+  readonly attemptsUnderWay: number;
+}
+
+const HOUSEKEEPING_MS = 10_000;
+const FORGET_EVERY_MS = 3600_000;
+/** Longer than any look at an organisation, and than the database may be away unnoticed. */
+const STUCK_MS = 60_000;
+const REMIND_MS = 300_000;
+
+/** Resolves when it has begun. Rejects when the database is away. */
+export async function startNotification(options: NotificationOptions): Promise<Notification> {
+  const { db, log, evaluator, counts, timing, externalUrl = "", nowMs = Date.now } = options;
+  await using started = new AsyncDisposableStack();
+  if (options.isAlone) await freeClaims(db, new Date(nowMs()));
+  const inUse = new ChannelsInUse(db, nowMs);
+  const common = { db, inUse, log, nowMs, send: options.send, open: options.open };
+  const watch = started.use(
+    new EvaluatorWatch({ check: () => evaluator.check(), nowMs, everyMs: timing?.watchMs, intervalMs: options.intervalMs, log }),
+  );
+  const outbox: Outbox = started.use(
+    new Outbox({ ...common, counted: (result) => counts.attempted(result), changed: () => dispatcher.wake(), timing }),
+  );
+  const planned = (messages: number, refused: number): void => {
+    if (refused > 0) counts.refusedGroups(refused);
+    if (messages > 0) outbox.wake();
+  };
+  const dispatcher: Dispatcher = started.use(
+    new Dispatcher({ ...common, isEvaluatorSettled: () => watch.isSettled, externalUrl, planned, pollMs: timing?.pollMs }),
+  );
+  const heartbeats = { db, isEvaluated: async (orgId: string) => watch.isUp && (await evaluator.isEvaluated(orgId)), externalUrl, nowMs };
+  started.use(every(timing?.housekeepingMs ?? HOUSEKEEPING_MS, () => beat(inUse, heartbeats, outbox), log));
+  started.use(every(FORGET_EVERY_MS, () => forgetOld(db, nowMs()), log));
+  const intake = new Intake({
+    ...common,
+    dropped: (reason, alerts) => counts.dropped(reason, alerts),
+    changed: () => dispatcher.wake(),
+  });
+  const parts = started.move();
+  const isWorking = (): boolean => inUse.isEmpty || nowMs() - Math.min(dispatcher.workedAtMs, outbox.workedAtMs) < STUCK_MS;
+  return {
+    takeAlerts: alertsHandler({ intake, ...sayings(log) }),
+    wake: () => {
+      inUse.forget();
+      dispatcher.wake();
+    },
+    get failing() {
+      return [...(watch.isDown ? ["evaluator" as const] : []), ...(isWorking() ? [] : ["notification" as const])];
+    },
+    get isWorking() {
+      return isWorking();
+    },
+    get isEvaluatorUp() {
+      return watch.isUp;
+    },
+    get attemptsUnderWay() {
+      return outbox.attemptsUnderWay;
+    },
+    [Symbol.asyncDispose]: () => parts.disposeAsync(),
+  };
+}
+
+async function beat(inUse: ChannelsInUse, heartbeats: HeartbeatOptions, outbox: Outbox): Promise<void> {
+  if ((await inUse.orgs()).size === 0) return;
+  if ((await makeHeartbeats(heartbeats)) > 0) outbox.wake();
+}
+
+function every(everyMs: number, work: () => Promise<unknown>, log: Log): Loop {
+  const outage = new Outage({
+    began: (err) => log.warn({ err }, "housekeeping of notification failed; retrying"),
+    ended: ({ failures, seconds }) => log.info({ failures, seconds }, "recovered: housekeeping of notification works"),
+    remindEveryMs: REMIND_MS,
+  });
+  return new Loop({
+    step: async () => {
+      await work();
+      outage.recovered();
+      return everyMs;
+    },
+    failed: (error) => outage.failed(error),
+  });
+}
+
+/** The evaluator repeats what it was not answered 200 to: said once while it lasts. */
+function sayings(log: Log): { failed: (error: unknown) => void; succeeded: () => void } {
+  const outage = new Outage({
+    began: (err) => log.error({ err }, "alerts of the evaluator cannot be taken; it sends them again"),
+    reminded: (err, { failures, seconds }) => log.error({ err, failures, seconds }, "alerts of the evaluator still cannot be taken"),
+    ended: ({ failures, seconds }) => log.info({ failures, seconds }, "recovered: alerts of the evaluator are taken"),
+    remindEveryMs: REMIND_MS,
+  });
+  return { failed: (error) => outage.failed(error), succeeded: () => outage.recovered() };
+}
