@@ -1,6 +1,6 @@
 // Requests with lines of files, through the proxy to a backend that keeps what reaches it. When the collector begins, and what it reads
 // again, is told by hand here; it does so by itself in test/faults/agent-killed.test.ts.
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync, gzipSync } from "node:zlib";
@@ -8,7 +8,7 @@ import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { FILES_HEADER } from "../reread/file-batch.ts";
 import { StoredBatches } from "../reread/stored-batches.ts";
-import { accept, type Answer, closeAll, errorAnswer, post, type Received, startBackend, startWith } from "./proxy.fixture.ts";
+import { accept, type Answer, closeAll, errorAnswer, open, post, type Received, startBackend, startWith } from "./proxy.fixture.ts";
 import type { Proxy } from "./server.ts";
 
 let folder: string;
@@ -45,8 +45,17 @@ function lines(...texts: string[]): string {
   return JSON.stringify({ resourceLogs: [{ resource: {}, scopeLogs: [{ scope: {}, logRecords }] }] });
 }
 
-function send(body: string | Buffer, headers: Record<string, string> = {}): ReturnType<typeof post> {
-  return post(proxy, "/v1/logs", body, { [FILES_HEADER]: storedBatches.token, ...headers });
+function send(body: string | Buffer, headers: Record<string, string> = {}, to: Proxy = proxy): ReturnType<typeof post> {
+  return post(to, "/v1/logs", body, { [FILES_HEADER]: storedBatches.token, ...headers });
+}
+
+/** Another run of the agent. */
+async function agentOn(stateFolder: string): Promise<Proxy> {
+  const stored = new StoredBatches({ folder: stateFolder, log: pino({ level: "silent" }), nowMs: () => nowMs });
+  open.push({ [Symbol.asyncDispose]: async () => Promise.resolve(stored[Symbol.dispose]()) });
+  stored.collectorStarts();
+  nowMs += 1000;
+  return await startWith(backend.url, { storedBatches: stored, compression: "gzip" });
 }
 
 function killCollector(): void {
@@ -169,6 +178,52 @@ describe("lines of files", () => {
     answered.resolve();
     expect(await second).toMatchObject({ status: 200 });
     expect(backend.received.map(linesOf)).toEqual([["a", "b"], ["c"]]);
+  });
+
+  it("that an agent sent which was killed before the answer are the same bytes again, whatever company they come in", async () => {
+    const came = Promise.withResolvers<{ destroy(): void }>();
+    backend.answer = (_, response) => came.resolve(response);
+    const [a, b] = [lines("a"), lines("b")];
+    const lost = send(together(a, b));
+    const unanswered = await came.promise;
+    // What the next agent finds on the disk.
+    const next = await agentOn(folder);
+    backend.answer = accept;
+    expect(await send(together(lines("c"), b), {}, next)).toMatchObject({ status: 200 });
+    expect(await send(together(a, lines("d")), {}, next)).toMatchObject({ status: 200 });
+    expect(backend.received.map(linesOf)).toEqual([["a", "b"], ["a", "b"], ["c"], ["d"]]);
+    expect(backend.received[1]?.body).toEqual(backend.received[0]?.body);
+    expect(readdirSync(join(folder, "unanswered"))).toHaveLength(0);
+    unanswered.destroy();
+    expect((await lost).status).toBe(503);
+  });
+
+  it("that such an agent sent wait where the backend is away, and go by themselves where it refuses them", async () => {
+    backend.answer = errorAnswer(503, "unavailable");
+    const [a, bad] = [lines("a"), lines("bad")];
+    expect((await send(together(a, bad))).status).toBe(503);
+    const next = await agentOn(folder);
+    expect((await send(together(a, lines("c")), {}, next)).status).toBe(503);
+    expect(backend.received.map(linesOf)).toEqual([
+      ["a", "bad"],
+      ["a", "bad"],
+    ]);
+    const taken = takenUnless((texts) => (texts.includes("bad") ? errorAnswer(400, "malformed_body") : undefined));
+    expect((await send(together(a, lines("c")), {}, next)).status).toBe(200);
+    expect(taken).toEqual(["a", "c"]);
+  });
+
+  it("are sent all the same where nothing can be noted, or what was noted is damaged", async () => {
+    backend.answer = errorAnswer(503, "unavailable");
+    const [a, b] = [lines("a"), lines("b")];
+    await send(together(a, b));
+    for (const name of readdirSync(join(folder, "unanswered"))) truncateSync(join(folder, "unanswered", name), 100);
+    backend.answer = accept;
+    const next = await agentOn(folder);
+    rmSync(join(folder, "unanswered"), { recursive: true });
+    writeFileSync(join(folder, "unanswered"), "");
+    expect((await send(together(b, lines("c"), a), {}, next)).status).toBe(200);
+    expect(linesOf(backend.received.at(-1) as Received)).toEqual(["b", "c", "a"]);
   });
 
   it.each([

@@ -1,11 +1,12 @@
 // Lines of files on their way: without their places, and once, also where the collector was killed and reads or sends them again.
-// Invariants: what is not sent was taken by the backend before, whatever else is in doubt is sent; a batch that the backend refuses takes
-// none of the others with it that came in one request.
+// Invariants: what is not sent was taken by the backend before, whatever else is in doubt is sent; what may be there already is the same
+// bytes again; a batch that the backend refuses takes none of the others with it that came in one request.
 import { timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import type { Logger } from "pino";
 import { type FileBatch, type FileRequest, FILES_HEADER } from "../reread/file-batch.ts";
 import type { StoredBatches } from "../reread/stored-batches.ts";
+import type { Unanswered, UnansweredRequests } from "../reread/unanswered-requests.ts";
 import type { Verdict } from "./forward.ts";
 
 /** Sends a body; one that `isAlone` and too large goes in parts. */
@@ -47,19 +48,53 @@ export class FileLines {
   }
 
   async #sendNew(stored: StoredBatches, { batches, bodyOf }: FileRequest, send: SendFiles): Promise<Verdict> {
-    const fresh = this.#notStored(stored, batches);
-    const verdict: Verdict = fresh.length === 0 ? { kind: "accepted" } : await send(bodyOf(fresh), fresh.length === 1);
+    let fresh = this.#notStored(stored, batches);
+    let body = bodyOf(fresh);
+    for (const other of stored.unanswered.with(fresh, body)) {
+      const verdict = await this.#sendAgain(stored, other, send);
+      if (!isFinal(verdict)) return verdict;
+      fresh = this.#notStored(stored, fresh);
+      body = bodyOf(fresh);
+    }
+    const verdict: Verdict = fresh.length === 0 ? { kind: "accepted" } : await this.#sendNoted(stored, fresh, body, send);
     if (verdict.kind === "accepted") for (const batch of batches) stored.add(batch);
-    if (fresh.length < 2 || verdict.kind !== "refused" || verdict.status === 429) return verdict;
+    if (fresh.length < 2 || verdict.kind === "accepted" || !isFinal(verdict)) return verdict;
     let refusal: Verdict | undefined;
     for (const batch of fresh) {
       const answer = await send(bodyOf([batch]), true);
       // What was taken until then is known when the others come again.
-      if (answer.kind === "retry" || (answer.kind === "refused" && answer.status === 429)) return answer;
+      if (!isFinal(answer)) return answer;
       if (answer.kind === "accepted") stored.add(batch);
       else refusal = answer;
     }
     return refusal ?? { kind: "accepted" };
+  }
+
+  /** One batch is the same bytes when it comes again, several are not. */
+  async #sendNoted({ unanswered }: StoredBatches, batches: readonly FileBatch[], body: Buffer, send: SendFiles): Promise<Verdict> {
+    const id = batches.length > 1 ? this.#begin(unanswered, batches, body) : undefined;
+    const verdict = await send(body, batches.length === 1);
+    if (id !== undefined && isFinal(verdict)) unanswered.end(id);
+    return verdict;
+  }
+
+  #begin(unanswered: UnansweredRequests, batches: readonly FileBatch[], body: Buffer): string | undefined {
+    try {
+      return unanswered.begin(batches, body);
+    } catch (error) {
+      // Safe: lines come twice at worst, and only where the agent is killed now.
+      this.#log.debug({ err: (error as Error).message }, "cannot note which lines are under way");
+      return undefined;
+    }
+  }
+
+  /** A refusal means that the backend has none of it. */
+  async #sendAgain(stored: StoredBatches, { id, batches }: Unanswered, send: SendFiles): Promise<Verdict> {
+    const body = stored.unanswered.bodyOf(id);
+    const verdict: Verdict = body ? await send(body, false) : { kind: "refused", status: 400, code: "lost", message: "" };
+    if (verdict.kind === "accepted") for (const { key, readAtMs } of batches) stored.add({ key, readAtMs, json: [] });
+    if (isFinal(verdict)) stored.unanswered.end(id);
+    return verdict;
   }
 
   /** Lines that wait in the queue and were read again may come in one request. */
@@ -75,6 +110,11 @@ export class FileLines {
       return !isStored;
     });
   }
+}
+
+/** Not worth sending again as it is. */
+function isFinal(verdict: Verdict): boolean {
+  return verdict.kind === "accepted" || (verdict.kind === "refused" && verdict.status !== 429);
 }
 
 function isToken(given: string | string[] | undefined, token: string): boolean {

@@ -10,6 +10,7 @@ import { join } from "node:path";
 import { writeDurably } from "../common/durable-file.ts";
 import type { Log } from "../log.ts";
 import type { FileBatch } from "./file-batch.ts";
+import { UnansweredRequests } from "./unanswered-requests.ts";
 
 export interface StoredBatchesOptions {
   /** The folder of state that holds the collector's `checkpoints`. */
@@ -48,6 +49,7 @@ const SPARE_LINES = 10_000;
 export class StoredBatches implements Disposable {
   /** Known to the agent and its collector only: who has it speaks of the collector's files. The same after a restart. */
   token = randomBytes(24).toString("base64url");
+  readonly unanswered: UnansweredRequests;
   readonly #options: StoredBatchesOptions;
   readonly #nowMs: () => number;
   readonly #checkpoints: string;
@@ -70,6 +72,7 @@ export class StoredBatches implements Disposable {
     this.#nowMs = options.nowMs ?? Date.now;
     this.#checkpoints = join(options.folder, "checkpoints");
     this.#path = join(options.folder, FILE);
+    this.unanswered = new UnansweredRequests(options.folder, this.#nowMs);
     this.#read();
     this.#rewrite();
   }

@@ -1,0 +1,56 @@
+// What is kept of requests without an answer, and for how long; what they are for is in proxy/file-lines.test.ts.
+import { mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { FileBatch } from "./file-batch.ts";
+import { UnansweredRequests } from "./unanswered-requests.ts";
+
+let folder: string;
+let nowMs: number;
+let unanswered: UnansweredRequests;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "atherops-unanswered-"));
+  nowMs = Date.now();
+  unanswered = open();
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+function open(): UnansweredRequests {
+  return new UnansweredRequests(folder, () => nowMs);
+}
+
+function batch(key: string): FileBatch {
+  return { key, readAtMs: nowMs, json: [] };
+}
+
+function begin(...keys: string[]): string {
+  return unanswered.begin(keys.map(batch), Buffer.from(keys.join()));
+}
+
+function kept(): string[] {
+  return readdirSync(join(folder, "unanswered"));
+}
+
+test("a request is found by each of its batches, by the next agent too, until it has its answer", () => {
+  const id = begin("a", "b");
+  for (const one of [unanswered, open()]) {
+    expect(one.with([batch("x"), batch("b")], Buffer.from("x,b")).map((found) => found.id)).toEqual([id]);
+    expect(one.with([batch("x")], Buffer.from("x"))).toEqual([]);
+    expect(one.bodyOf(id)?.toString()).toBe("a,b");
+  }
+  expect(unanswered.with([batch("a"), batch("b")], Buffer.from("a,b")), "the request itself").toEqual([]);
+  unanswered.end(id);
+  expect([unanswered.with([batch("b")], Buffer.from("b")), kept()]).toEqual([[], []]);
+});
+
+test("they are for the agent's eyes, bounded in number, and forgotten when the backend has forgotten them", () => {
+  for (let i = 0; i < 70; i++) begin(`a${i}`, `b${i}`);
+  expect(kept()).toHaveLength(64);
+  expect(statSync(join(folder, "unanswered", kept()[0] ?? "")).mode & 0o777).toBe(0o600);
+  expect(open().with([batch("a69")], Buffer.from("a69"))).toHaveLength(1);
+  nowMs += 601_000;
+  expect(unanswered.with([batch("a69")], Buffer.from("a69"))).toEqual([]);
+  expect(kept()).toEqual([]);
+});

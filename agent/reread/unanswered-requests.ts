@@ -1,0 +1,105 @@
+// Requests with lines of several files, from before they are sent until their answer: an agent that is killed in between does not know
+// whether the backend has them, and the collector will send their batches again in another company. Invariant: where a batch of such a
+// request comes again, the request itself goes first, the same bytes, so that the backend stores it once. On disk as stored-batches are,
+// unsynced: they survive kill -9; a file that a power cut left in parts is none. Read and written by proxy/file-lines.ts.
+import { createHash } from "node:crypto";
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { FileBatch } from "./file-batch.ts";
+
+/** Of those with a key. */
+type Read = Pick<FileBatch, "key" | "readAtMs">;
+
+export interface Unanswered {
+  /** Hash of its body. */
+  readonly id: string;
+  readonly batches: readonly Read[];
+}
+
+const FOLDER = "unanswered";
+/** Older ones the backend no longer knows (docs/contract.md, "Ingest"). */
+const KNOWN_MS = 600_000;
+/** Far more than the collector has under way. */
+const MOST = 64;
+
+export class UnansweredRequests {
+  readonly #folder: string;
+  readonly #nowMs: () => number;
+  /** By id; the oldest first. */
+  readonly #all = new Map<string, Unanswered & { readonly sinceMs: number }>();
+
+  constructor(stateFolder: string, nowMs: () => number) {
+    this.#folder = join(stateFolder, FOLDER);
+    this.#nowMs = nowMs;
+    for (const name of this.#names()) this.#load(name);
+  }
+
+  /** Before `body`, made of these batches, is sent. Throws what the system says; then it is not kept. */
+  begin(batches: readonly FileBatch[], body: Buffer): string {
+    const id = hashOf(body);
+    if (this.#all.has(id)) return id;
+    const known = batches.filter(({ key }) => key !== undefined).map(({ key, readAtMs }): Read => ({ key, readAtMs }));
+    mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+    const draft = join(this.#folder, `${id}.new`);
+    writeFileSync(draft, Buffer.concat([Buffer.from(`${JSON.stringify(known)}\n`), body]), { mode: 0o600 });
+    renameSync(draft, join(this.#folder, id));
+    this.#all.set(id, { id, batches: known, sinceMs: this.#nowMs() });
+    this.#forgetOld();
+    return id;
+  }
+
+  /** What became of it is known. */
+  end(id: string): void {
+    this.#all.delete(id);
+    rmSync(join(this.#folder, id), { force: true });
+  }
+
+  /** Those that hold one of these batches, or the same lines of another reading; but for the one of the same `body`. */
+  with(batches: readonly FileBatch[], body: Buffer): Unanswered[] {
+    this.#forgetOld();
+    if (this.#all.size === 0) return [];
+    const [keys, same] = [new Set(batches.map(({ key }) => key)), hashOf(body)];
+    return [...this.#all.values()].filter((one) => one.id !== same && one.batches.some(({ key }) => keys.has(key)));
+  }
+
+  /** Undefined when it is not whole. */
+  bodyOf(id: string): Buffer | undefined {
+    return this.#read(id)?.body;
+  }
+
+  #load(name: string): void {
+    const read = this.#read(name);
+    if (read) this.#all.set(name, { id: name, batches: read.batches, sinceMs: read.sinceMs });
+    else this.end(name);
+  }
+
+  #read(name: string): { batches: readonly Read[]; body: Buffer; sinceMs: number } | undefined {
+    try {
+      const file = join(this.#folder, name);
+      const bytes = readFileSync(file);
+      const end = bytes.indexOf("\n");
+      const batches = JSON.parse(bytes.toString("utf8", 0, end)) as Read[];
+      const body = bytes.subarray(end + 1);
+      return hashOf(body) === name ? { batches, body, sinceMs: statSync(file).mtimeMs } : undefined;
+    } catch {
+      // Safe: then lines come twice at worst.
+      return undefined;
+    }
+  }
+
+  #names(): string[] {
+    try {
+      return readdirSync(this.#folder);
+    } catch {
+      return [];
+    }
+  }
+
+  #forgetOld(): void {
+    for (const { id, sinceMs } of this.#all.values()) if (this.#all.size > MOST || this.#nowMs() - sinceMs > KNOWN_MS) this.end(id);
+  }
+}
+
+function hashOf(body: Buffer): string {
+  return createHash("sha256").update(body).digest("hex");
+}
