@@ -2,6 +2,7 @@
 // is interrupted.
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
+import type { Kysely } from "kysely";
 import { writeDurably } from "../agent/common/durable-file.ts";
 import { generatedOnce, secretsFolder } from "./data-dir/secrets.ts";
 import type { Database } from "./engines/relational/database.ts";
@@ -9,6 +10,8 @@ import { advisoryLock } from "./engines/relational/lock.ts";
 import { reencryptKeys } from "./enrolment/key-table.ts";
 import type { MasterKeys } from "./enrolment/master-key.ts";
 import type { EnrolmentTables } from "./enrolment/table.ts";
+import { reencryptChannels } from "./notification/channel-table.ts";
+import type { NotificationTables } from "./notification/table.ts";
 import type { Log } from "./observability/log.ts";
 import { SettingsError, type Secrets, type Settings } from "./settings.ts";
 import { StartError } from "./startup-error.ts";
@@ -29,12 +32,16 @@ const FIRST_ORG = "default";
 /** Makes the first organisation and operator where there is none; moves keys to the master key in force. One replica at a time. */
 export async function bootstrap(options: BootstrapOptions): Promise<void> {
   const { database, settings, log, masterKeys, now = Date.now } = options;
-  const db = database.tables<AccountTables & EnrolmentTables>();
+  const db = database.tables<AccountTables & EnrolmentTables & NotificationTables>();
   await db.transaction().execute(async (trx) => {
     await advisoryLock(database, trx, "bootstrap");
     const moved = await reencryptKeys(trx, masterKeys);
-    if (moved > 0)
-      log.info({ keys: moved }, "stored API keys moved to the new MASTER_KEY; MASTER_PREVIOUS_KEY can go once all replicas run with it");
+    const channels = await reencryptChannels(trx as unknown as Kysely<NotificationTables>, masterKeys);
+    if (moved + channels > 0)
+      log.info(
+        { keys: moved, channels },
+        "stored API keys and secrets of channels moved to the new MASTER_KEY; MASTER_PREVIOUS_KEY can go once all replicas run with it",
+      );
     if (await trx.selectFrom("orgs").select("id").limit(1).executeTakeFirst()) return;
     requireFirstStart(database);
     const password = firstPassword(options);

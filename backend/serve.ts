@@ -44,6 +44,8 @@ import { closeRoutes, createApp } from "./http/app.ts";
 import { evaluatorOf } from "./notification/evaluated.ts";
 import { type Notification, startNotification } from "./notification/start.ts";
 import { NOTIFICATION_REQUESTS, registerNotificationRequests } from "./notification/requests.ts";
+import { CHANNEL_ROUTES } from "./notification/channel-routes.ts";
+import { startChannels } from "./notification/start-channels.ts";
 import { readConsole, registerConsole } from "./http/console.ts";
 import { listenMore, sharing } from "./http/listeners.ts";
 import { loggable, type ListenAddress } from "./settings.ts";
@@ -183,7 +185,7 @@ async function openApi(
       target: alerting,
       guards,
       answers,
-      routes: NOTIFICATION_REQUESTS,
+      routes: [...NOTIFICATION_REQUESTS, ...Object.values(CHANNEL_ROUTES)],
       bearerFor: async ({ user }) => user && (await running.sessions.issueFor(user.userId)),
     });
   const page = settings.isConsoleServed ? readConsole() : undefined;
@@ -232,6 +234,7 @@ async function openAlerting(running: Running): Promise<{ readonly app: FastifyIn
   app.decorate("auditTrail", running.trail);
   alerting.addRoutes(app, guards);
   registerNotificationRequests(app, { db: database.tables(), guards });
+  startChannels({ db: database.tables(), masterKeys: running.masterKeys, settings, secrets, log }).addRoutes(app, guards);
   running.ownMetrics.gauge("evaluator_in_step", () => Number(alerting.inStep));
   await listen(running, app, settings.alerting, "alerting");
   return { app, notification };

@@ -50,6 +50,41 @@ test.each([
   expect(message).toContain(problem);
 });
 
+test.each([
+  [{ SMTP_URL: "smtp://mail.example" }, "SMTP_URL and SMTP_FROM go together"],
+  [{ SMTP_FROM: "alerts@example.com" }, "SMTP_URL and SMTP_FROM go together"],
+  [{ SMTP_URL: "mail.example:25", SMTP_FROM: "a@b.example" }, "SMTP_URL: must be a URL that begins with smtp:// or smtps://"],
+  [{ SMTP_URL: "smtp://u:100%@mail.example", SMTP_FROM: "a@b.example" }, "SMTP_URL: a % in user or password"],
+  [{ SMTP_URL: "smtp://mail.example/?tls=no", SMTP_FROM: "a@b.example" }, "SMTP_URL: must be smtp(s)://"],
+  [{ SMTP_URL: "smtp://mail.example", SMTP_FROM: "Alerts <a@b.example>" }, "SMTP_FROM: must be an e-mail address without a name"],
+  [{ SMTP_ALLOWED_DOMAINS: "example.com, @b.example" }, 'SMTP_ALLOWED_DOMAINS: "@b.example" is not a domain'],
+  [{ NOTIFY_ALLOWED_NETWORKS: "10.0.0.0/33" }, "NOTIFY_ALLOWED_NETWORKS: "],
+  [{ NOTIFY_ALLOWED_NETWORKS: "loopback" }, "NOTIFY_ALLOWED_NETWORKS: "],
+  [{ NOTIFY_CA_FILE: "/nowhere/ca.pem" }, "NOTIFY_CA_FILE: cannot read"],
+  [{ PUBLIC_URL: "telemetry.example.com" }, "PUBLIC_URL: must be a URL"],
+  [{ PUBLIC_URL: "https://telemetry.example.com/?a=b" }, "PUBLIC_URL: scheme, host and path only"],
+])("of notifications, %j is told: %s", (env, problem) => {
+  expect(problemsOf(env)).toContain(problem);
+});
+
+test("notifications are set by networks, an address for links, and a mail server whose URL is a secret", () => {
+  const { settings, secrets } = readSettings({
+    PUBLIC_URL: "https://telemetry.example.com/a/",
+    NOTIFY_ALLOWED_NETWORKS: "10.0.0.0/8, fd00::/8,192.0.2.1",
+    SMTP_URL: "smtps://user:p%40ss@mail.example:465",
+    SMTP_FROM: "alerts@example.com",
+    SMTP_ALLOWED_DOMAINS: "Example.COM",
+  });
+  expect(settings).toMatchObject({
+    publicUrl: "https://telemetry.example.com/a",
+    notifyAllowedNetworks: ["10.0.0.0/8", "fd00::/8", "192.0.2.1"],
+    smtpFrom: "alerts@example.com",
+    smtpAllowedDomains: ["example.com"],
+  });
+  expect(secrets.smtpUrl).toBe("smtps://user:p%40ss@mail.example:465");
+  expect(JSON.stringify(loggable(settings))).not.toContain("mail.example");
+});
+
 test("single sign-on is set by an issuer, a client and groups", () => {
   const OIDC_GROUPS = JSON.stringify({ platform: { org: "default", role: "operator" } });
   const { settings, secrets } = readSettings({

@@ -32,7 +32,14 @@
 //   OIDC_GROUPS_CLAIM       groups           the claim that names a user's groups
 //   OIDC_GROUPS                              JSON, group → organisation and role: {"platform": {"org": "default", "role": "admin"}}
 //   PASSWORD_LOGIN          true             false: passwords are for the operator of the first start alone; needs OIDC_ISSUER
-//   HTTPS_PROXY, HTTP_PROXY, NO_PROXY        the way to OIDC_ISSUER, upper or lower case: http(s)://[user:password@]host:port
+//   HTTPS_PROXY, HTTP_PROXY, NO_PROXY        the way to OIDC_ISSUER and to channels, upper or lower case: http(s)://[user:password@]host:port
+//   PUBLIC_URL                               where people reach this backend, https://…: links of notifications lead there; unset: no links
+//   NOTIFY_ALLOWED_NETWORKS                  comma-separated addresses or CIDRs, internal ones too, to which every organisation may send its
+//                                            notifications; unset: to the internet alone. Always https, never where a redirect leads
+//   NOTIFY_CA_FILE                           PEM of authorities by which receivers and the mail server are trusted, beside the well-known ones
+//   SMTP_URL                                 the mail server of notifications, smtp(s)://[user:password@]host[:port]; unset: no e-mail
+//   SMTP_FROM                                the sender's address; required with SMTP_URL
+//   SMTP_ALLOWED_DOMAINS                     comma-separated domains that e-mail may go to, beside users of the organisation itself
 //   LOGS_RETENTION_DAYS, TRACES_RETENTION_DAYS   30   whole days, of the record's own time
 //   METRICS_RETENTION       30d              as VictoriaMetrics takes it: h, d, w, y
 //   METRICS_JOURNAL_FSYNC   always           embedded metrics: always: on the disk before 204, one fsync for all that wait; never: a power
@@ -54,7 +61,7 @@ import { join, resolve } from "node:path";
 import { durationMs } from "../agent/common/duration.ts";
 import { isLoopback } from "../agent/common/host-name.ts";
 import { maskSecrets } from "../agent/common/mask.ts";
-import { type ListenAddress, SettingsReader } from "../agent/common/settings-reader.ts";
+import { isEncoded, type ListenAddress, SettingsReader } from "../agent/common/settings-reader.ts";
 
 export { type ListenAddress, SettingsError } from "../agent/common/settings-reader.ts";
 
@@ -113,6 +120,14 @@ export interface Settings {
   readonly oidc: OidcSettings | undefined;
   readonly isPasswordLogin: boolean;
   readonly noProxy: string | undefined;
+  /** Where people reach the backend. */
+  readonly publicUrl: string | undefined;
+  /** Addresses and CIDRs. */
+  readonly notifyAllowedNetworks: readonly string[];
+  readonly notifyCaFile: string | undefined;
+  readonly smtpFrom: string | undefined;
+  /** In lower case. */
+  readonly smtpAllowedDomains: readonly string[];
   readonly logsRetentionDays: number;
   readonly tracesRetentionDays: number;
   readonly metricsRetention: Retention;
@@ -141,6 +156,7 @@ export interface Secrets {
   readonly oidcClientSecret: string | undefined;
   readonly httpsProxy: string | undefined;
   readonly httpProxy: string | undefined;
+  readonly smtpUrl: string | undefined;
 }
 
 /** The pinned versions whose builds the tool cache holds; the same as in hack/fetch-tools.ts. */
@@ -204,6 +220,11 @@ function readPlain(read: Reader): Settings {
     oidc: oidcOf(read),
     isPasswordLogin: read.oneOf("PASSWORD_LOGIN", ["true", "false"]) === "true",
     noProxy: read.eitherCase("NO_PROXY"),
+    publicUrl: read.publicUrl("PUBLIC_URL"),
+    notifyAllowedNetworks: read.networks("NOTIFY_ALLOWED_NETWORKS"),
+    notifyCaFile: read.readableFile("NOTIFY_CA_FILE"),
+    smtpFrom: read.emailAddress("SMTP_FROM"),
+    smtpAllowedDomains: read.domains("SMTP_ALLOWED_DOMAINS"),
     logsRetentionDays: read.integer("LOGS_RETENTION_DAYS", 30, 1),
     tracesRetentionDays: read.integer("TRACES_RETENTION_DAYS", 30, 1),
     metricsRetention: read.retention("METRICS_RETENTION", "30d"),
@@ -255,6 +276,7 @@ function readSecrets(read: Reader): Secrets {
     oidcClientSecret: read.text("OIDC_CLIENT_SECRET"),
     httpsProxy: read.proxyUrl("HTTPS_PROXY"),
     httpProxy: read.proxyUrl("HTTP_PROXY"),
+    smtpUrl: read.smtpUrl("SMTP_URL"),
   };
 }
 
@@ -265,6 +287,7 @@ function checkTogether(read: Reader, settings: Settings, secrets: Secrets): void
   if (settings.clickhouseCluster && !secrets.clickhouseUrl)
     read.problem("CLICKHOUSE_CLUSTER needs CLICKHOUSE_URL: the embedded engine has no cluster");
   if (!settings.isPasswordLogin && !settings.oidc) read.problem("PASSWORD_LOGIN: false needs OIDC_ISSUER: nobody else could log in");
+  if ((secrets.smtpUrl === undefined) !== (settings.smtpFrom === undefined)) read.problem("SMTP_URL and SMTP_FROM go together");
   if (settings.rulesListen && !secrets.rulesPassword) read.problem("RULES_PASSWORD is required with RULES_LISTEN");
   if (settings.backups && settings.metricsWriteUrl && secrets.databaseUrl && secrets.clickhouseUrl)
     read.problem("BACKUP_EVERY: every engine is outside, where it is backed up too (docs/backup.md)");
@@ -333,6 +356,46 @@ class Reader extends SettingsReader {
       if (!known && (isIP(address) === 0 || !isRange || rest.length > 0))
         this.problem(`${name}: "${item}" is not an address or CIDR, such as 10.0.0.0/8`);
     }
+    return items;
+  }
+
+  /** Without the names that fastify has for some. */
+  networks(name: string): string[] {
+    const items = this.addresses(name);
+    for (const item of items) {
+      if (isIP(item.split("/")[0] ?? "") === 0) this.problem(`${name}: "${item}" is not an address or CIDR, such as 10.0.0.0/8`);
+    }
+    return items;
+  }
+
+  /** Without the slash at its end. */
+  publicUrl(name: string): string | undefined {
+    const text = this.url(name);
+    const url = URL.parse(text ?? "");
+    if (url && (url.username || url.password || url.search || url.hash)) this.problem(`${name}: scheme, host and path only`);
+    return text?.replace(/\/+$/, "");
+  }
+
+  smtpUrl(name: string): string | undefined {
+    const text = this.url(name, ["smtp", "smtps"]);
+    const url = URL.parse(text ?? "");
+    if (url && (!url.hostname || !["", "/"].includes(url.pathname) || url.search || url.hash))
+      this.problem(`${name}: must be smtp(s)://[user:password@]host[:port]`);
+    if (url && (!isEncoded(url.username) || !isEncoded(url.password)))
+      this.problem(`${name}: a % in user or password must be written as %25 (percent-encoding)`);
+    return text;
+  }
+
+  emailAddress(name: string): string | undefined {
+    const text = this.text(name);
+    if (text !== undefined && !/^[^\s@<>,;:"()[\]\\]{1,64}@[A-Za-z0-9.-]{1,253}$/.test(text))
+      this.problem(`${name}: must be an e-mail address without a name, such as alerts@example.com`);
+    return text;
+  }
+
+  domains(name: string): string[] {
+    const items = this.list(name).map((item) => item.toLowerCase());
+    for (const item of items) if (!/^[a-z0-9-]+(?:\.[a-z0-9-]+)*$/.test(item)) this.problem(`${name}: "${item}" is not a domain`);
     return items;
   }
 

@@ -132,7 +132,7 @@ export class SettingsReader {
   }
 }
 
-function isEncoded(text: string): boolean {
+export function isEncoded(text: string): boolean {
   try {
     decodeURIComponent(text);
     return true;

@@ -1,4 +1,4 @@
-// One `audit` log line, and one entry for GET /api/audit, for every login and every change of a token, key, user, cluster, host or rule.
+// One `audit` log line, and one entry for GET /api/audit, for every login and every change of a token, key, user, cluster, host, rule or channel.
 // Invariant: it names who, from where and what, by ids and names, and holds no secret.
 import type { FastifyRequest } from "fastify";
 

@@ -56,9 +56,14 @@ MASTER_KEY: secrets.existingSecret
 METRICS_QUERY_URL: distributed.metrics.queryUrl
 METRICS_RETENTION: retention.metrics
 METRICS_WRITE_URL: distributed.metrics.writeUrl
+NOTIFY_ALLOWED_NETWORKS: notification.allowedNetworks
+PUBLIC_URL: publicUrl
 QUOTA_BYTES_PER_SECOND: quota.bytesPerSecond
 QUOTA_RECORDS_PER_SECOND: quota.recordsPerSecond
 RULES_PASSWORD: distributed.connectionSecret
+SMTP_ALLOWED_DOMAINS: notification.smtp.allowedDomains
+SMTP_FROM: notification.smtp.from
+SMTP_URL: notification.smtp.existingSecret
 TLS_CERT_FILE: tls.secretName
 TLS_KEY_FILE: tls.secretName
 TRACES_RETENTION_DAYS: retention.tracesDays
@@ -73,6 +78,11 @@ TRUSTED_PROXIES: trustedProxies
 {{- range .Values.trustedProxies }}{{ if not (regexMatch "^([0-9]{1,3}(\\.[0-9]{1,3}){3}(/([0-9]|[12][0-9]|3[0-2]))?|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*(/([0-9]{1,2}|1[01][0-9]|12[0-8]))?|loopback|linklocal|uniquelocal)$" .) -}}
 {{- fail (printf "trustedProxies: %q is not an address or CIDR, such as 10.0.0.0/8" .) -}}
 {{- end }}{{ end -}}
+{{- range (.Values.notification).allowedNetworks }}{{ if not (regexMatch "^([0-9]{1,3}(\\.[0-9]{1,3}){3}(/([0-9]|[12][0-9]|3[0-2]))?|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*(/([0-9]{1,2}|1[01][0-9]|12[0-8]))?)$" .) -}}
+{{- fail (printf "notification.allowedNetworks: %q is not an address or CIDR, such as 10.0.0.0/8" .) -}}
+{{- end }}{{ end -}}
+{{- with (.Values.notification).smtp }}{{ if and .existingSecret (not .from) }}{{ fail "notification.smtp.from is required with notification.smtp.existingSecret: the sender's address" }}{{ end }}{{ end -}}
+{{- include "backend.checkUrl" (dict "name" "publicUrl" "url" .Values.publicUrl) -}}
 {{- include "backend.checkDuration" (dict "name" "evaluation.interval" "text" .Values.evaluation.interval) -}}
 {{- include "backend.checkDuration" (dict "name" "jwtTtl" "text" .Values.jwtTtl) -}}
 {{- with (.Values.backup).every }}
@@ -123,6 +133,23 @@ TRUSTED_PROXIES: trustedProxies
 {{- with .Values.alertmanagerUrl }}
 - { name: ALERTMANAGER_URL, value: {{ . | quote }} }
 {{- end }}
+{{- with .Values.publicUrl }}
+- { name: PUBLIC_URL, value: {{ . | quote }} }
+{{- end }}
+{{- with .Values.notification }}
+{{- with .allowedNetworks }}
+- { name: NOTIFY_ALLOWED_NETWORKS, value: {{ join "," . | quote }} }
+{{- end }}
+{{- with .smtp }}
+{{- if .existingSecret }}
+- { name: SMTP_URL_FILE, value: /run/secrets/smtp/SMTP_URL }
+- { name: SMTP_FROM, value: {{ .from | quote }} }
+{{- with .allowedDomains }}
+- { name: SMTP_ALLOWED_DOMAINS, value: {{ join "," . | quote }} }
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- with .Values.trustedProxies }}
 - { name: TRUSTED_PROXIES, value: {{ join "," . | quote }} }
 {{- end }}
@@ -161,6 +188,9 @@ TRUSTED_PROXIES: trustedProxies
 {{- if .Values.tls.secretName }}
 - { name: tls, mountPath: /run/secrets/tls, readOnly: true }
 {{- end }}
+{{- if ((.Values.notification).smtp).existingSecret }}
+- { name: smtp, mountPath: /run/secrets/smtp, readOnly: true }
+{{- end }}
 {{- if eq .Values.mode "distributed" }}
 - { name: connections, mountPath: /run/secrets/connections, readOnly: true }
 {{- else }}
@@ -178,6 +208,10 @@ TRUSTED_PROXIES: trustedProxies
 {{- if .Values.tls.secretName }}
 - name: tls
   secret: { secretName: {{ .Values.tls.secretName }}, defaultMode: 0440 }
+{{- end }}
+{{- with ((.Values.notification).smtp).existingSecret }}
+- name: smtp
+  secret: { secretName: {{ . }}, defaultMode: 0440 }
 {{- end }}
 {{- if eq .Values.mode "distributed" }}
 - name: connections

@@ -1,10 +1,10 @@
-// The rows of the alert rules.
+// The rows of the alert rules, and of the channels that their alerts go to.
 import { randomUUID } from "node:crypto";
 import type { Tenant } from "../../fixtures/backend-process.ts";
 import { call } from "../../fixtures/processes.ts";
 import { asUser, foreign, missing, type Row } from "./case.ts";
 import { notificationRows } from "./notification-rows.ts";
-import { backend, blue, made, red } from "./tenants.ts";
+import { backend, blue, made, red, viewer } from "./tenants.ts";
 
 const rule = (): object => ({ name: `rule ${randomUUID()}`, severity: "warning", expr: "up == 0", for: "1m", enabled: false });
 
@@ -87,6 +87,57 @@ export function alertingRows(prefix: string): Row[] {
     },
     ...prometheusRuleRows(`${prefix}/prometheus/api/v1`),
     ...notificationRows(prefix),
+    ...channelRows(prefix),
+  ];
+}
+
+const channel = (): object => ({ name: `channel ${randomUUID()}`, kind: "webhook", settings: { url: "https://127.0.0.2:1/a" } });
+
+function newChannel(tenant: Tenant): Promise<string> {
+  return made(tenant, "/alerting/channels", channel(), "id");
+}
+
+function channelRows(prefix: string): Row[] {
+  const ofOne = (method: string, action: string, status: number, error?: string): Row => ({
+    method,
+    path: `${prefix}/channels/{id}${action}`,
+    auth: "admin",
+    cases: () => {
+      const body = method === "PUT" ? channel() : undefined;
+      return [
+        ...missing(method, `/alerting/channels/{id}${action}`, body),
+        foreign(method, `/alerting/channels/{id}${action}`, () => newChannel(blue), body),
+        {
+          name: "an own channel",
+          send: async () =>
+            call(method, `${backend.apiUrl}/alerting/channels/${await newChannel(red)}${action}`, { bearer: red.token, body }),
+          status,
+          error,
+        },
+      ];
+    },
+  });
+  const refused = (name: string, more: object) => asUser(name, "POST", () => red.token, 400, { ...channel(), ...more }, "invalid_field");
+  return [
+    { method: "GET", path: `${prefix}/channels`, auth: "viewer", cases: () => [asUser("the org's channels", "GET", () => viewer, 200)] },
+    {
+      method: "POST",
+      path: `${prefix}/channels`,
+      auth: "admin",
+      cases: () => [
+        asUser("a webhook", "POST", () => red.token, 201, channel()),
+        refused("no name", { name: undefined }),
+        refused("plain http", { settings: { url: "http://hooks.example/" } }),
+        refused("a forbidden address", { settings: { url: "https://169.254.169.254/" } }),
+        refused("an unknown kind", { kind: "pigeon" }),
+        refused("no mail server", { kind: "email", settings: { to: ["a@b.example"] } }),
+      ],
+    },
+    ofOne("PUT", "", 200),
+    ofOne("DELETE", "", 204),
+    ofOne("POST", "/rotate", 200),
+    // Its answer has an `error` of its own.
+    ofOne("POST", "/test", 200, "no answer: ECONNREFUSED"),
   ];
 }
 

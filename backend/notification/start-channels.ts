@@ -1,0 +1,64 @@
+// The channels of one backend, put together from its settings: their rows, their routes, and the one way by which messages go out, which
+// both the outbox and a channel's test take.
+import type { FastifyInstance } from "fastify";
+import type { Kysely } from "kysely";
+import type { AccountTables } from "../accounts/table.ts";
+import type { Guards } from "../auth/request-identity.ts";
+import type { MasterKeys } from "../enrolment/master-key.ts";
+import type { Log } from "../observability/log.ts";
+import type { Secrets, Settings } from "../settings.ts";
+import { registerChannelRoutes } from "./channel-routes.ts";
+import { ChannelStore } from "./channel-table.ts";
+import { Email } from "./email.ts";
+import type { Send } from "./message.ts";
+import { Outgoing } from "./outgoing.ts";
+import { createSend } from "./send.ts";
+import type { NotificationTables } from "./table.ts";
+
+export interface ChannelsOptions {
+  readonly db: Kysely<NotificationTables & AccountTables>;
+  readonly masterKeys: MasterKeys;
+  readonly settings: Pick<Settings, "publicUrl" | "notifyAllowedNetworks" | "notifyCaFile" | "noProxy" | "smtpFrom" | "smtpAllowedDomains">;
+  readonly secrets: Pick<Secrets, "httpsProxy" | "smtpUrl">;
+  readonly log: Log;
+  readonly now?: () => number;
+}
+
+export interface Channels {
+  readonly store: ChannelStore;
+  readonly send: Send;
+  /** Of the console; empty where nobody said where that is. */
+  readonly externalUrl: string;
+  /** Adds the routes of channels to the alerting service's application. */
+  addRoutes(app: FastifyInstance, guards: Guards): void;
+}
+
+export function startChannels({ db, masterKeys, settings, secrets, log, now }: ChannelsOptions): Channels {
+  const { notifyAllowedNetworks: allowedNetworks, notifyCaFile: caFile, noProxy, smtpFrom: from, smtpAllowedDomains } = settings;
+  const outgoing = new Outgoing({ allowedNetworks, caFile, httpsProxy: secrets.httpsProxy, noProxy, log });
+  const usersAmong = async (orgId: string, addresses: readonly string[]) => await emailsOfUsers(db, orgId, addresses);
+  const { smtpUrl } = secrets;
+  const email =
+    smtpUrl !== undefined && from !== undefined
+      ? new Email({ smtpUrl, from, allowedDomains: smtpAllowedDomains, caFile, usersAmong, log })
+      : undefined;
+  const tables = db as unknown as Kysely<NotificationTables>;
+  const store = new ChannelStore({ db: tables, masterKeys, ...(now && { now }) });
+  const send = createSend({ outgoing, email, ...(now && { now }) });
+  const externalUrl = settings.publicUrl ?? "";
+  const orgName = async (orgId: string) =>
+    (await db.selectFrom("orgs").select("name").where("id", "=", orgId).executeTakeFirst())?.name ?? "";
+  return {
+    store,
+    send,
+    externalUrl,
+    addRoutes: (app, guards) =>
+      registerChannelRoutes(app, { channels: store, check: { outgoing, email }, send, guards, externalUrl, orgName, ...(now && { now }) }),
+  };
+}
+
+/** E-mail addresses are in lower case there. */
+async function emailsOfUsers(db: Kysely<AccountTables>, orgId: string, addresses: readonly string[]): Promise<string[]> {
+  const rows = await db.selectFrom("users").select("email").where("org_id", "=", orgId).where("email", "in", addresses).execute();
+  return rows.map(({ email }) => email);
+}
