@@ -14,13 +14,13 @@ export interface Authority {
   cert: string;
 }
 
-/** A new authority and a certificate of `localhost` and `backend.test` that it signed. */
-export function authority(folder: string, name: string): Authority {
+/** A new authority and a certificate of `localhost` and `host` that it signed. */
+export function authority(folder: string, name: string, host = "backend.test"): Authority {
   const file = (end: string): string => join(folder, `${name}-${end}`);
   const newKey = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"];
   openssl("req", "-x509", ...newKey, "-keyout", file("ca.key"), "-out", file("ca.pem"), "-subj", `/CN=${name}`, "-days", "2");
   openssl("req", ...newKey, "-keyout", file("key"), "-out", file("csr"), "-subj", "/CN=localhost");
-  writeFileSync(file("ext"), "subjectAltName=DNS:localhost,DNS:backend.test,IP:127.0.0.1\n");
+  writeFileSync(file("ext"), `subjectAltName=DNS:localhost,DNS:${host},IP:127.0.0.1\n`);
   openssl(
     "x509",
     "-req",
