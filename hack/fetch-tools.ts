@@ -107,7 +107,7 @@ export const CATALOGUE: readonly Tool[] = [
     },
   },
   {
-    // For `npm run bench -- peers` alone. Its releases are .zip files, which are not read here.
+    // For `npm run bench -- peers` and `-- logql` alone. Its releases are .zip files, which are not read here.
     name: "loki",
     version: "3.7.8",
     versionArgs: ["-version"],

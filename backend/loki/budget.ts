@@ -1,17 +1,28 @@
 // What one query may take of this process, whose event loop is everybody's. Invariant: no query computes longer at a stretch than SLICE_MS and
-// what one record or one moment takes, nor longer in all than MOST_MS; what would is refused, and what its client has left ends.
+// what one record or one moment takes, nor longer in all than its bounds say, nor reads more; what would is refused, and what its client has
+// left ends.
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { ApiError } from "../errors.ts";
 
 const SLICE_MS = 5;
-const MOST_MS = 5000;
+
+export interface Bounds {
+  /** Read one by one, and bytes of them. */
+  readonly records: number;
+  readonly bytes: number;
+  readonly computeMs: number;
+}
+
+export const BOUNDS: Bounds = { records: 200_000, bytes: 128 * 1024 * 1024, computeMs: 5000 };
 
 export class Budget {
+  readonly bounds: Bounds;
   readonly #signal: AbortSignal | undefined;
   #spentMs = 0;
   #sinceMs = performance.now();
 
-  constructor(signal?: AbortSignal) {
+  constructor(bounds: Bounds, signal: AbortSignal | undefined) {
+    this.bounds = bounds;
     this.#signal = signal;
   }
 
@@ -29,7 +40,8 @@ export class Budget {
   async breathe(): Promise<void> {
     this.#spentMs += performance.now() - this.#sinceMs;
     this.#signal?.throwIfAborted();
-    if (this.#spentMs > MOST_MS) throw tooExpensive(`takes more than ${MOST_MS / 1000} s to compute here`);
+    const { computeMs } = this.bounds;
+    if (this.#spentMs > computeMs) throw tooExpensive(`takes more than ${computeMs / 1000} s to compute here`);
     await nextTurn();
     this.#sinceMs = performance.now();
   }

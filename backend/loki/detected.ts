@@ -86,7 +86,7 @@ interface Field {
 export async function detectedFields(engine: Reading, orgId: string, asked: FieldsAsked, options: QueryOptions): Promise<Buffer> {
   const { limit, name } = asked;
   return await inTurn(engine, orgId, options, async (ask) => {
-    const fields = await fieldsOf(ask, orgId, asked, new Budget(options.signal));
+    const fields = await fieldsOf(ask, orgId, asked, new Budget(engine.bounds, options.signal));
     if (name !== undefined) return jsonOf({ values: [...(fields.get(name)?.values ?? [])].slice(0, limit), limit });
     const found = [...fields].slice(0, limit).map(([label, { values, parsers }]) => ({
       label,
@@ -113,7 +113,7 @@ async function fieldsOf(ask: Ask, orgId: string, { query, span, lineLimit }: Fie
     const before = new Set<string>();
     for (const [name, value, category] of entry.labels()) {
       before.add(name);
-      if (category !== "stream" && !name.startsWith("__error")) addValue(fieldOf(fields, name), value);
+      if (category !== "stream" && value !== "" && !name.startsWith("__error")) addValue(fieldOf(fields, name), value);
     }
     readFields(entry, before, fields);
     if ((count += 1) >= lineLimit) break;

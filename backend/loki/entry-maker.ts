@@ -1,6 +1,9 @@
-// Rows of the table logs as entries, with their labels by the names that Loki gives them. Invariant: an attribute without a value is none.
+// Rows of the table logs as entries, with their labels by the names that Loki gives them. Invariant: an attribute without a value gives way
+// to every other label of its name.
 import { Entry } from "./entry.ts";
-import { labelName, STREAM_LABELS } from "./label-names.ts";
+import { labelName, OWN_LABELS, STREAM_LABELS } from "./label-names.ts";
+
+const OWN: ReadonlySet<string> = new Set(OWN_LABELS);
 
 /** As records.ts selects it. */
 export interface Row {
@@ -25,16 +28,19 @@ export class EntryMaker {
   of(row: Row): Entry {
     const own: [string, string][] = [];
     const metadata: [string, string][] = [];
+    const empty: [string, string][] = [];
     for (const name of ["trace_id", "span_id", "scope_name"] as const) if (row[name] !== "") metadata.push([name, row[name]]);
     if (row.severity_number > 0) metadata.push(["severity_number", String(row.severity_number)]);
     for (const [key, value] of Object.entries(row.labels)) {
-      if (value === "") continue;
       const name = this.#nameOf(key);
-      if (STREAM_LABELS.get(name) === key) own.push([name, value]);
+      const isOfStream = STREAM_LABELS.get(name) === key;
+      if (value === "") {
+        if (!isOfStream && !OWN.has(name)) empty.push([name, value]);
+      } else if (isOfStream) own.push([name, value]);
       else metadata.push([name, value]);
     }
     // An attribute of this name counts more.
-    metadata.push(["detected_level", row.level]);
+    metadata.push(["detected_level", row.level], ...empty);
     return new Entry(BigInt(row.ns), row.line, this.#streamOf(row, own), metadata);
   }
 

@@ -34,6 +34,12 @@ export class Entry {
     return this.#deleted.has(name) ? undefined : this.#stream.get(name);
   }
 
+  /** What tells groups apart: an attribute without a value is none, as the engine counts it. */
+  groupValueOf(name: string): string | undefined {
+    const value = this.get(name);
+    return value === "" && !this.#parsed.has(name) ? undefined : value;
+  }
+
   /** What a filter compares: no label is an empty one. */
   valueOf(name: string): string {
     return name === "__error__" ? this.error : (this.get(name) ?? "");

@@ -97,6 +97,8 @@ function readLogfmt({ isStrict, keepsEmpty, keys }: StageOf<"logfmt">, isSettled
         if (value !== "" || keepsEmpty) entry.extract(name, text);
         return isSettled(entry);
       }
+      // As Loki has it: what an earlier stage has read under this name is not read again under another.
+      if (entry.isSettled(name) && !keys.some(([own]) => own === name)) return undefined;
       const wanted = keys.find(([, from]) => from === name)?.[0] ?? (keys.some(([own]) => own === name) ? name : undefined);
       if (wanted !== undefined) entry.set(entry.nameFor(wanted), text);
       return undefined;

@@ -4,7 +4,7 @@ import type { ClickHouse } from "../engines/clickhouse/client.ts";
 import type { QueryOptions } from "../admission/in-turn.ts";
 import { ApiError } from "../errors.ts";
 import { collectStreams, matrixAnswer, scalarAnswer, streamsAnswer, vectorAnswer } from "./answers.ts";
-import { Budget } from "./budget.ts";
+import { type Bounds, Budget } from "./budget.ts";
 import { push } from "./conditions.ts";
 import { evaluate } from "./evaluate.ts";
 import { wrongQuery } from "./literals.ts";
@@ -14,7 +14,9 @@ import { records } from "./records.ts";
 import type { Steps } from "./steps.ts";
 import type { LogQuery, MetricQuery } from "./syntax.ts";
 
-export type Reading = Pick<ClickHouse, "read">;
+export interface Reading extends Pick<ClickHouse, "read"> {
+  readonly bounds: Bounds;
+}
 
 const MOST_ANSWER_BYTES = 16 * 1024 * 1024;
 const CUT = `the answer ends after ${MOST_ANSWER_BYTES / 1024 / 1024} MiB: ask for a shorter range, or for fewer entries`;
@@ -46,7 +48,7 @@ export async function answerLogs(
       limit: drops ? undefined : limit,
     };
     let [count, warnings]: [number, string[]] = [0, []];
-    for await (const entry of records(ask, orgId, wanted, new Budget(options.signal))) {
+    for await (const entry of records(ask, orgId, wanted, new Budget(engine.bounds, options.signal))) {
       if (!passes(entry)) continue;
       streams.add(entry);
       count += 1;
@@ -72,7 +74,7 @@ export async function answerMetrics(
 ): Promise<Buffer> {
   if (query.kind === "number" && isInstant) return scalarAnswer(query.value, steps);
   const work = async (ask: Parameters<typeof evaluate>[0]["ask"]): Promise<Buffer> => {
-    const series = await evaluate({ ask, orgId, steps, budget: new Budget(options.signal) }, query);
+    const series = await evaluate({ ask, orgId, steps, budget: new Budget(engine.bounds, options.signal) }, query);
     return isInstant ? vectorAnswer(series, steps) : matrixAnswer(series, steps);
   };
   // The health check of a data source needs no engine.

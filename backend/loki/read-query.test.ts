@@ -62,11 +62,22 @@ test("operators bind as in arithmetic, whatever the editor's grammar nests first
   expect(of("R or R and R > 1")).toEqual(of("R or (R and (R > 1))"));
 });
 
+test("comments are Go's and those after #, wherever no text is", () => {
+  const sum = 'sum(rate({a="b"}[1m]))';
+  expect(readQuery(`${sum} # nothing\n  or // either\nvector(0) /* at\nleast */`)).toEqual(readQuery(`${sum} or vector(0)`));
+  expect(readQuery('{a="b"} |= "# // /*" |= `// "# */` // " the end')).toMatchObject({
+    stages: [{ texts: ["# // /*"] }, { texts: ['// "# */'] }],
+  });
+  for (const open of ['{a="b"} /* c', '{a="b"} /*/', '{a="b"} |= "// c', '{a="b"} |= "\\', '{a="b"} |= `# c'])
+    expect(refusal(open)).toContain("parse error");
+});
+
 describe("refused by name, with what to write instead:", () => {
   test.each([
     ['{a="b"', "parse error at line 1, column 7: unexpected end"],
     ['{a="b"} foo', 'unexpected "foo"'],
     ["", "unexpected end"],
+    ['{a="b"} | json | b > 1 and size=2KB  c!~"2"', "write and between two label filters"],
     ["{}", "unexpected"],
     ['{a=""}', "a selector needs a matcher"],
     ['{a=~".*"}', "a selector needs a matcher"],

@@ -1,6 +1,8 @@
 // What Loki's routes ask of the stored records. Invariant: rows of one organisation are never seen by another; each question is one turn of
 // its organisation. LokiReader is the role; EngineReader reads by ClickHouse, embedded or a server.
 import type { QueryOptions } from "../admission/in-turn.ts";
+import type { ClickHouse } from "../engines/clickhouse/client.ts";
+import { type Bounds, BOUNDS } from "./budget.ts";
 import { detectedFields, detectedLabels, type FieldsAsked, statistics, volume, type VolumeAsked } from "./detected.ts";
 import { labelNames, labelValues, seriesOf } from "./label-answers.ts";
 import { answerLogs, answerMetrics, type LogsAsked, type MetricsAsked, type Reading } from "./queries.ts";
@@ -23,8 +25,8 @@ export interface LokiReader {
 export class EngineReader implements LokiReader {
   readonly #engine: Reading;
 
-  constructor(engine: Reading) {
-    this.#engine = engine;
+  constructor(engine: Pick<ClickHouse, "read">, bounds: Bounds = BOUNDS) {
+    this.#engine = { read: (...asked) => engine.read(...asked), bounds };
   }
 
   logs(orgId: string, query: LogQuery, asked: LogsAsked, options: QueryOptions = {}): Promise<Buffer> {

@@ -1,5 +1,5 @@
 // The records that a query selects, as entries for its stages. Invariant: they are read page by page in one turn of the organisation, and
-// no more of them than MOST_RECORDS and MOST_BYTES, because each costs this process.
+// no more of them than the budget's bounds, because each costs this process.
 import type { Ask } from "../engines/clickhouse/client.ts";
 import { sql } from "../engines/clickhouse/sql.ts";
 import { askPage } from "../query/found-page.ts";
@@ -10,8 +10,6 @@ import type { Entry } from "./entry.ts";
 import { EntryMaker, type Row } from "./entry-maker.ts";
 import type { LogQuery } from "./syntax.ts";
 
-export const MOST_RECORDS = 200_000;
-export const MOST_BYTES = 128 * 1024 * 1024;
 const PAGE_RECORDS = 5000;
 const PAGE_BYTES = 2 * 1024 * 1024;
 
@@ -46,6 +44,7 @@ export async function* records(ask: Ask, orgId: string, wanted: Wanted, budget: 
   // Not as message: a condition on that would see it instead of what is stored.
   const columns = wanted.hasLines ? sql`${FIELDS}, message AS line` : sql`${FIELDS}, '' AS line`;
   const entries = new EntryMaker();
+  const { bounds } = budget;
   let [count, bytes, after]: [number, number, Cursor | undefined] = [0, 0, undefined];
   do {
     const rows = Math.min(PAGE_RECORDS, Math.max(1, limit - count));
@@ -67,8 +66,8 @@ export async function* records(ask: Ask, orgId: string, wanted: Wanted, budget: 
       yield entries.of(row);
     }
     await budget.breathe();
-    if (count > MOST_RECORDS || bytes > MOST_BYTES)
-      throw tooExpensive(`has stages that read more than ${MOST_RECORDS} records, or ${MOST_BYTES / 1024 / 1024} MiB, one by one`);
+    if (count > bounds.records || bytes > bounds.bytes)
+      throw tooExpensive(`has stages that read more than ${bounds.records} records, or ${bounds.bytes / 1024 / 1024} MiB, one by one`);
     after = found.next;
   } while (after && count < limit);
 }

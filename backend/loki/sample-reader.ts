@@ -72,7 +72,12 @@ function seriesLabels({ labels }: Leaf, entry: Entry, known: (entries: (readonly
   if (labels.kind === "none") return NO_LABELS;
   if (labels.kind === "all") return known(allLabels(entry));
   if (labels.kind === "without") return known(allLabels(entry).filter(([name]) => !labels.names.includes(name)));
-  return known(labels.names.flatMap((name) => (entry.get(name) === undefined ? [] : [[name, entry.get(name) as string] as const])));
+  return known(
+    labels.names.flatMap((name) => {
+      const value = entry.groupValueOf(name);
+      return value === undefined ? [] : [[name, value] as const];
+    }),
+  );
 }
 
 function pipelineError(entry: Entry): Error {

@@ -1,5 +1,6 @@
 // Values within a template, as Go tells them apart: an integer is a bigint here, a float a number. Invariant: what is printed is what Go
 // prints.
+import { printedTime } from "./go-time.ts";
 
 export type Value = string | bigint | number | boolean | GoTime;
 
@@ -16,7 +17,7 @@ export class TemplateError extends Error {}
 
 export function printed(value: Value): string {
   if (typeof value === "number") return printedFloat(value);
-  if (value instanceof GoTime) throw new TemplateError("a time is printed by date, unixEpoch, unixEpochMillis or unixEpochNanos");
+  if (value instanceof GoTime) return printedTime("2006-01-02 15:04:05.999999999 -0700 MST", value.ns);
   return String(value);
 }
 

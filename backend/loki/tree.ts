@@ -14,8 +14,8 @@ export class Tree {
   /** Throws ApiError invalid_parameter. */
   constructor(text: string) {
     if (text.length > MOST_CHARACTERS) throw wrongQuery(`has at most ${MOST_CHARACTERS} characters`);
-    this.text = text;
-    const tree = parser.parse(text);
+    this.text = withoutComments(text);
+    const tree = parser.parse(this.text);
     let depth = 0;
     const cursor = tree.cursor();
     cursor.iterate(
@@ -40,14 +40,27 @@ export class Tree {
     const [found = ""] = /^\s*(?:\w+|\S{1,10})?/.exec(this.text.slice(at)) ?? [];
     const place = `line ${before.length}, column ${(before.at(-1) ?? "").length + 1}`;
     return wrongQuery(
-      `parse error at ${place}: unexpected ${found.trim() === "" ? "end" : JSON.stringify(found.trim())}${hintFor(this.text)}`,
+      `parse error at ${place}: unexpected ${found.trim() === "" ? "end" : JSON.stringify(found.trim())}${hintFor(this.text, at)}`,
     );
   }
 }
 
+/** Each alternative matches to the end of the text where its own end is missing, so that the whole takes one walk. */
+const TEXT_OR_COMMENT = /"(?:[^"\\]|\\[^])*(?:"|\\?$)|`[^`]*(?:`|$)|(#.*|\/\/.*|\/\*[^]*?(?:\*\/|$))/g;
+
+/** Comments are Go's and those after #. They become spaces, so that what is around them keeps its place. */
+function withoutComments(text: string): string {
+  return text.replaceAll(TEXT_OR_COMMENT, (whole, comment?: string) => {
+    const isWhole = comment !== undefined && (!comment.startsWith("/*") || (comment.endsWith("*/") && comment.length > 3));
+    return isWhole ? comment.replaceAll(/[^\n]/g, " ") : whole;
+  });
+}
+
 /** What this grammar does not have and Loki's has, by what one writes instead. */
-function hintFor(text: string): string {
+function hintFor(text: string, at: number): string {
   if (/\bunwrap\b[^[]*\[[^\]]*\]\s*offset\b/.test(text)) return "; write an offset before the stages: {…} [5m] offset 1h | … | unwrap …";
+  if (/^\s*[A-Za-z_]\w*\s*[=!<>]/.test(text.slice(at)) && /\|\s*[\w(][^|]*["`\w)]\s+$/.test(text.slice(0, at)))
+    return "; write and between two label filters";
   if (/\bunwrap\b[^()|[]*\)\s*\[/.test(text)) return "; write unwrap without parentheses around it: {…} | unwrap … [5m]";
   return "";
 }

@@ -14,6 +14,7 @@ const MODULES = dirname(fileURLToPath(import.meta.url));
 /** Where Go's own installer puts it; often missing on the PATH of services. */
 const GO_INSTALLED = "/usr/local/go/bin/go";
 const PROGRESS_EVERY_MS = 1000;
+const NO_GO = "Go is not installed (https://go.dev/doc/install, 1.24 or newer)";
 
 export interface GoModule {
   /** In hack/tools: what go.mod and go.sum pin. */
@@ -29,12 +30,21 @@ export interface GoModule {
 /** Builds into `target`; `folder` is scratch space. Throws ToolError with the compiler's last words. */
 export async function buildModule(module: GoModule, folder: string, target: string, progress: Progress): Promise<void> {
   const go = findGo();
-  if (go === undefined) throw new ToolError("Go is not installed (https://go.dev/doc/install, 1.24 or newer)");
+  if (go === undefined) throw new ToolError(NO_GO);
   progress(`building from its Go module (about ${module.takes} on two cores, once)`);
   const sources = module.package === "." ? await generateCollector(go, module.folder, folder) : join(MODULES, module.folder);
   const ldflags = ["-s", "-w", ...(module.variables ?? []).map((variable) => `-X ${variable}`)].join(" ");
   const args = ["build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", ldflags, "-o", target, module.package];
   await run(go, args, sources, (line, live) => progress(`${line} of about ${module.takes}`, live));
+}
+
+/** Where the sources of a module are that `folder`'s go.mod pins; fetches them where they are not. Throws ToolError as buildModule does. */
+export async function moduleFolder(folder: string, path: string): Promise<string> {
+  const go = findGo();
+  if (go === undefined) throw new ToolError(NO_GO);
+  const answered = await run(go, ["mod", "download", "-json", path], join(MODULES, folder), () => {});
+  // Words of its progress stand before.
+  return (JSON.parse(answered.slice(answered.indexOf("{"))) as { Dir: string }).Dir;
 }
 
 /** The collector's main package, as the official builder writes it; our pinned go.mod and go.sum take the place of fresh ones. */
@@ -56,7 +66,8 @@ function findGo(): string | undefined {
   return [...folders.map((folder) => join(folder, "go")), GO_INSTALLED].find((file) => existsSync(file));
 }
 
-async function run(go: string, args: string[], cwd: string, progress: Progress): Promise<void> {
+/** Resolves with what it wrote. */
+async function run(go: string, args: string[], cwd: string, progress: Progress): Promise<string> {
   // A caller's GOFLAGS, workspace or target platform must not change what is built.
   const { GOFLAGS: _flags, GOOS: _os, GOARCH: _arch, ...inherited } = process.env;
   const child = spawn(go, args, { cwd, env: { ...inherited, CGO_ENABLED: "0", GOWORK: "off" }, stdio: ["ignore", "pipe", "pipe"] });
@@ -73,6 +84,7 @@ async function run(go: string, args: string[], cwd: string, progress: Progress):
     process.off("exit", end);
   })) as [number | null];
   if (code !== 0) throw new ToolError(`go ${args[0]} ended with ${code}: ${lastLines(output.join(""))}`);
+  return output.join("");
 }
 
 function elapsed(since: number): string {

@@ -20,13 +20,14 @@ export interface Loki extends AsyncDisposable {
   count(): Promise<number>;
 }
 
-/** Keeps everything in `folder`, which the caller removes; resolves when it is ready. */
-export async function startLoki(folder: string): Promise<Loki> {
+/** Keeps everything in `folder`, which the caller removes; resolves when it is ready. `flags` go before its settings. */
+export async function startLoki(folder: string, flags: readonly string[] = []): Promise<Loki> {
   const [http = 0, grpc = 0] = await freePorts(2);
   mkdirSync(folder);
   const url = `http://127.0.0.1:${http}`;
   const out = openSync(join(folder, "loki.out"), "a");
-  const child = spawn(await toolPath("loki"), [`-config.file=${join(import.meta.dirname, "loki.yaml")}`, "-config.expand-env=true"], {
+  const settings = [`-config.file=${join(import.meta.dirname, "loki.yaml")}`, "-config.expand-env=true"];
+  const child = spawn(await toolPath("loki"), [...settings, ...flags], {
     env: { PATH: process.env["PATH"], LOKI_HTTP_PORT: String(http), LOKI_GRPC_PORT: String(grpc), LOKI_FOLDER: folder },
     stdio: ["ignore", out, out],
   });

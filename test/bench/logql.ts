@@ -1,0 +1,58 @@
+// `npm run bench -- logql [--pages FOLDER] [--only EXPRESSION] [--out FILE]`: each LogQL example of the pages of Loki's documentation, asked of a real Loki and
+// of our Loki API over the same records: how many are answered alike, refused by both, refused by the name of what is not supported, or
+// different, which ends with 1. Loki is built from its Go module at the first run, and its pages (docs/sources/query) are those of the
+// module. `--only`: those that match; `--out`: every example with its verdict. Not a measurement of time: other load does no harm.
+import { execFileSync } from "node:child_process";
+import { globSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { moduleFolder } from "../../hack/tools/go-module.ts";
+import { markdown } from "../fixtures/measure.ts";
+import { ROOT, temporaryFolder } from "../fixtures/processes.ts";
+import { compare, type Compared, VERDICTS } from "./logql/compare.ts";
+import { readPage } from "./logql/pages.ts";
+import { recordsFor } from "./logql/records.ts";
+import { Sides } from "./logql/sides.ts";
+
+const { values } = parseArgs({ options: { pages: { type: "string" }, only: { type: "string", default: "" }, out: { type: "string" } } });
+const pages = values.pages ?? join(await moduleFolder("loki", "github.com/grafana/loki/v3"), "docs/sources/query");
+const MINUTE_MS = 60_000;
+const RANGE_MINUTES = 30;
+
+using folder = temporaryFolder();
+await using sides = await Sides.start(join(folder.path, "loki"));
+
+const examples = new Map<string, string>();
+const lines = new Set<string>();
+for (const name of globSync("**/*.md", { cwd: pages }).sort()) {
+  const page = await readPage(readFileSync(join(pages, name), "utf8"), (query) => sides.isLogql(query));
+  for (const line of page.lines) lines.add(line);
+  for (const query of page.examples) {
+    const key = query.replaceAll(/\s+/g, " ").trim();
+    if (![...examples.keys()].some((other) => other.replaceAll(/\s+/g, " ").trim() === key)) examples.set(query, name);
+  }
+}
+const endMs = (Math.floor(Date.now() / MINUTE_MS) - 2) * MINUTE_MS;
+const records = recordsFor([...examples.keys()], [...lines], BigInt(endMs) * 1_000_000n - 1n);
+await sides.load(records);
+
+const compared: Compared[] = [];
+const range = { start: String(endMs / 1000 - RANGE_MINUTES * 60), end: String(endMs / 1000) };
+const asked = [...examples.keys()].filter((query) => new RegExp(values.only, "s").test(query));
+for (const query of asked) compared.push(await compare(sides, query, range));
+
+const commit = execFileSync("git", ["-C", ROOT, "rev-parse", "--short", "HEAD"], { encoding: "utf8" }).trim();
+const count = (verdict: string): number => compared.filter((one) => one.verdict === verdict).length;
+const shown = [
+  `${commit}: ${compared.length} examples of ${pages.replace(/^.*\/(loki.*)/, "$1")}, ${records.length} records`,
+  markdown(Object.fromEntries(VERDICTS.map((verdict) => [verdict, { examples: String(count(verdict)) }]))),
+  ...compared.flatMap(({ query, verdict, why }) =>
+    ["different", "refused by name"].includes(verdict) ? [`${verdict}: ${query}\n    ${why}`] : [],
+  ),
+];
+console.log(shown.join("\n"));
+if (values.out !== undefined) {
+  const all = compared.map((one) => ({ ...one, page: examples.get(one.query) }));
+  writeFileSync(values.out, all.map((one) => `${JSON.stringify(one)}\n`).join(""));
+}
+process.exitCode = count("different") > 0 ? 1 : 0;

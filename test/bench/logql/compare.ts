@@ -1,0 +1,73 @@
+// One query, asked of both sides, and the verdict. Invariant: alike means the same labels, times and values, beyond rounding.
+import type { Answer, Parameters, Sides } from "./sides.ts";
+
+export const VERDICTS = [
+  "alike",
+  "alike, nothing found",
+  "alike but for the time of asking",
+  "refused by both",
+  "refused by name",
+  "different",
+] as const;
+export type Verdict = (typeof VERDICTS)[number];
+
+export interface Compared {
+  readonly query: string;
+  readonly verdict: Verdict;
+  /** In words, where it is not alike. */
+  readonly why: string;
+}
+
+/** Our words for what is not supported. */
+const BY_NAME = /not supported|; write |have at most/;
+const SHOWN = 400;
+
+/** As logs where it is one, else at one moment and over the range. */
+export async function compare(sides: Sides, query: string, range: { start: string; end: string }): Promise<Compared> {
+  const asked: ["query" | "query_range", Parameters][] = [["query_range", { query, ...range, step: "60", limit: "5000" }]];
+  if (!/^\s*\{/.test(query)) asked.push(["query", { query, time: range.end, limit: "5000" }]);
+  const all: Compared[] = [];
+  for (const [path, params] of asked) {
+    const [ours, theirs] = await Promise.all([sides.ours.ask(path, params), sides.theirs.ask(path, params)]);
+    all.push({ query, ...judge(query, ours, theirs) });
+  }
+  // The worst of them; nothing found at one moment is no more than that.
+  return all.reduce((one, other) => {
+    const isFound = one.verdict === "alike" && other.verdict === "alike, nothing found";
+    return !isFound && VERDICTS.indexOf(other.verdict) > VERDICTS.indexOf(one.verdict) ? other : one;
+  });
+}
+
+function judge(query: string, ours: Answer, theirs: Answer): Omit<Compared, "query"> {
+  const why = `ours: ${ours.refusal ?? "answers"}; Loki: ${theirs.refusal ?? "answers"}`.slice(0, SHOWN);
+  if (ours.refusal !== undefined && theirs.refusal !== undefined) return { verdict: "refused by both", why };
+  if (ours.refusal !== undefined) return { verdict: BY_NAME.test(ours.refusal) ? "refused by name" : "different", why };
+  if (theirs.refusal !== undefined) return { verdict: "different", why };
+  const difference = differenceOf(ours, theirs);
+  if (difference === undefined) return { verdict: theirs.found.size === 0 ? "alike, nothing found" : "alike", why: "" };
+  if (/\bnow\b/.test(query) && countOf(ours) === countOf(theirs)) return { verdict: "alike but for the time of asking", why: "" };
+  return { verdict: "different", why: difference };
+}
+
+function countOf({ found }: Answer): number {
+  return [...found.values()].reduce((sum, points) => sum + points.length, 0);
+}
+
+function differenceOf(ours: Answer, theirs: Answer): string | undefined {
+  for (const [key, wanted] of theirs.found) {
+    const given = ours.found.get(key);
+    if (!given) return `ours has no ${key} with ${JSON.stringify(wanted.slice(0, 2))}`.slice(0, SHOWN);
+    if (given.length !== wanted.length) return `${given.length} instead of ${wanted.length} of ${key}`.slice(0, SHOWN);
+    const index = wanted.findIndex((point, at) => !isSame(point, given[at] as readonly [string, string]));
+    if (index !== -1) return `${JSON.stringify(given[index])} instead of ${JSON.stringify(wanted[index])} of ${key}`.slice(0, SHOWN);
+  }
+  const more = [...ours.found.keys()].find((key) => !theirs.found.has(key));
+  return more === undefined ? undefined : `ours has ${more} with ${JSON.stringify(ours.found.get(more)?.slice(0, 2))}, too`.slice(0, SHOWN);
+}
+
+function isSame([at, value]: readonly [string, string], [otherAt, other]: readonly [string, string]): boolean {
+  if (at !== otherAt) return false;
+  if (value === other) return true;
+  const [one, two] = [Number(value), Number(other)];
+  return value !== "" && other !== "" && Math.abs(one - two) <= 1e-9 * Math.max(1, Math.abs(one));
+}
