@@ -36,6 +36,7 @@ import { registerLogRoutes } from "./logs/routes.ts";
 import { EngineReader } from "./loki/reader.ts";
 import { registerLokiRoutes } from "./loki/routes.ts";
 import { createExpositionIngest } from "./ingest/exposition-ingest.ts";
+import { ActiveSeries } from "./metrics/active-series.ts";
 import { registerMetricsRoutes } from "./metrics/routes.ts";
 import { createOwnMetrics, type OwnMetrics } from "./observability/own-metrics.ts";
 import { Answers } from "./http/answers.ts";
@@ -152,15 +153,17 @@ async function openApi(
   tellMissingKernels(log);
   const decoder = stack.use(openOtlpDecoder());
   const usage = stack.use(new UsageCounter({ db: running.database.tables(), log }));
-  const defaults = { bytesPerSecond: settings.quotaBytesPerSecond, recordsPerSecond: settings.quotaRecordsPerSecond };
+  const { quotaBytesPerSecond: bytesPerSecond, quotaRecordsPerSecond: recordsPerSecond, quotaActiveSeries } = settings;
+  const defaults = { bytesPerSecond, recordsPerSecond, activeSeries: quotaActiveSeries };
   const limits = new OrgLimits({ db: running.database.tables(), defaults });
   await limits.refresh();
+  const activeSeries = new ActiveSeries({ limitOf: (orgId) => limits.of(orgId).activeSeries });
   const app = await createApp({ ...appOptions(running), openApiTitle: "AtherOps telemetry API" });
   app.decorate("auditTrail", running.trail);
   registerIngestRoutes(app, {
     guards,
     ownMetrics,
-    metrics: createExpositionIngest(metrics, { retentionMs: settings.metricsRetention.ms }),
+    metrics: createExpositionIngest(metrics, { retentionMs: settings.metricsRetention.ms, activeSeries }),
     logs: createOtlpIngest({ signal: "logs", store: logStore, decoder, retentionDays: settings.logsRetentionDays }),
     traces: createOtlpIngest({ signal: "traces", store: spanStore, decoder, retentionDays: settings.tracesRetentionDays }),
     memoryBytes: settings.ingestMemoryBytes,

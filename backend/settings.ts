@@ -49,6 +49,8 @@
 //   BACKUP_KEEP             7                how many of them are kept; while one is made, there is one more
 //   QUOTA_BYTES_PER_SECOND, QUOTA_RECORDS_PER_SECOND   0   per organisation and replica; 0: unlimited; bytes: as
 //                                            decompressed or as stored, whichever is more; refused bodies count
+//   QUOTA_ACTIVE_SERIES     0                series of an organisation with a sample within the last half hour to hour, as a replica
+//                                            sees them, within some 2 %; 0: unlimited
 //   INGEST_MEMORY_MIB       512              bodies held at once, compressed and decompressed; above it: 503
 //                                            (the rows that they become have 256 MiB of their own, one organisation half of it)
 //   ADMIN_EMAIL             admin@localhost  the first user, at the first start
@@ -136,6 +138,7 @@ export interface Settings {
   readonly backups: { readonly folder: string; readonly everyMs: number; readonly keep: number } | undefined;
   readonly quotaBytesPerSecond: number;
   readonly quotaRecordsPerSecond: number;
+  readonly quotaActiveSeries: number;
   readonly ingestMemoryBytes: number;
   /** Size of libuv's pool, where the embedded ClickHouse runs. */
   readonly threadPoolSize: number;
@@ -232,6 +235,7 @@ function readPlain(read: Reader): Settings {
     backups: backupsOf(read),
     quotaBytesPerSecond: read.integer("QUOTA_BYTES_PER_SECOND", 0, 0),
     quotaRecordsPerSecond: read.integer("QUOTA_RECORDS_PER_SECOND", 0, 0),
+    quotaActiveSeries: read.integer("QUOTA_ACTIVE_SERIES", 0, 0),
     ingestMemoryBytes: read.integer("INGEST_MEMORY_MIB", 512, 64) * 1024 * 1024,
     threadPoolSize: read.integer("UV_THREADPOOL_SIZE", 4, 1),
     adminEmail: read.text("ADMIN_EMAIL") ?? "admin@localhost",

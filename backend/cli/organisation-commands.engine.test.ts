@@ -22,7 +22,7 @@ beforeAll(async () => {
   opened = await relationalEngines[0]?.open();
   if (!opened) throw new Error("no engine");
   const { database } = opened;
-  const limits = new OrgLimits({ db: database.tables(), defaults: { bytesPerSecond: 0, recordsPerSecond: 0 } });
+  const limits = new OrgLimits({ db: database.tables(), defaults: { bytesPerSecond: 0, recordsPerSecond: 0, activeSeries: 0 } });
   backend = await accountsApp(database, {
     clock: { ms: Date.now() },
     pageRows: 3,
@@ -50,8 +50,8 @@ const login = async ({ email, password }: { email: string; password: string }) =
 test("usage is a table of days and signals", async () => {
   const admin = await login(org);
   const { code, out } = await atherops("usage --days 2", admin);
-  expect([code, out.split("\n")[0]?.split(/ +/)]).toEqual([0, ["DAY", "SIGNAL", "BYTES", "RECORDS"]]);
-  expect(out).toMatch(/\d{4}-\d\d-\d\d +logs +1234 +56\n/);
+  expect([code, out.split("\n")[0]?.split(/ +/)]).toEqual([0, ["DAY", "SIGNAL", "BYTES", "RECORDS", "ACTIVE_SERIES"]]);
+  expect(out).toMatch(/\d{4}-\d\d-\d\d +logs +1234 +56\b.*\n/);
   expect((await atherops("usage --days 1000", admin)).code).toBe(1);
 });
 
@@ -60,9 +60,9 @@ test("limits are set by name by an operator, however many organisations there ar
   expect((await atherops("orgs", operator)).out.split("\n").length).toBe(7);
   expect((await atherops("limits set d --records-per-second 5", operator)).code).toBe(0);
   const set = await atherops("limits set shop --bytes-per-second 1000", operator);
-  expect(set.out).toMatch(/BYTES_PER_SECOND +RECORDS_PER_SECOND\n1000 +0\n/);
+  expect(set.out).toMatch(/BYTES_PER_SECOND +RECORDS_PER_SECOND +ACTIVE_SERIES\n1000 +0 +0\n/);
   expect((await atherops("limits", admin)).out).toBe(set.out);
-  expect((await atherops("limits show d", operator)).out).toMatch(/\n0 +5\n/);
+  expect((await atherops("limits show d", operator)).out).toMatch(/\n0 +5 +0\n/);
   expect((await atherops("limits set nowhere", operator)).err).toContain("there is no organisation nowhere");
   expect((await atherops("limits set shop --bytes-per-second much", operator)).err).toContain("much is not a whole number");
   expect((await atherops("limits set shop", admin)).err).toContain("403 forbidden");

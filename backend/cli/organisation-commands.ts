@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { Problem } from "./cli-error.ts";
 import type { Console } from "./output.ts";
 
-const LIMITS = ["bytes_per_second", "records_per_second"];
+const LIMITS = ["bytes_per_second", "records_per_second", "active_series"];
 const UNLIMITED = "a number; 0 is unlimited, left out is the default of the backend's settings";
 
 interface Org {
@@ -17,14 +17,20 @@ export function addOrganisationCommands(program: Command, console: Console): voi
     .description("what your organisation sent and was stored, by day and signal")
     .option("--days <number>", "so many days, today included", "30")
     .action(async ({ days }: { days: string }) =>
-      console.print(await console.client().call("GET", "/api/usage", { query: { days } }), ["day", "signal", "bytes", "records"]),
+      console.print(await console.client().call("GET", "/api/usage", { query: { days } }), [
+        "day",
+        "signal",
+        "bytes",
+        "records",
+        "active_series",
+      ]),
     );
   addLimits(program, console);
   addAudit(program, console);
 }
 
 function addLimits(program: Command, console: Console): void {
-  const limits = program.command("limits").description("what your organisation may send a second, to each replica; 0 is unlimited");
+  const limits = program.command("limits").description("what your organisation may send to each replica; 0 is unlimited");
   limits
     .command("show", { isDefault: true })
     .description("the limits of your organisation; as operator those of any (by name or id)")
@@ -35,12 +41,17 @@ function addLimits(program: Command, console: Console): void {
     });
   limits
     .command("set <organisation>")
-    .description("set the limits of an organisation (by name or id), as operator; replaces both")
+    .description("set the limits of an organisation (by name or id), as operator; replaces all")
     .option("--bytes-per-second <number>", UNLIMITED)
     .option("--records-per-second <number>", UNLIMITED)
-    .action(async (organisation: string, given: { bytesPerSecond?: string; recordsPerSecond?: string }) => {
+    .option("--active-series <number>", UNLIMITED)
+    .action(async (organisation: string, given: { bytesPerSecond?: string; recordsPerSecond?: string; activeSeries?: string }) => {
       const org = await orgOf(console, organisation);
-      const body = { bytes_per_second: numberOf(given.bytesPerSecond), records_per_second: numberOf(given.recordsPerSecond) };
+      const body = {
+        bytes_per_second: numberOf(given.bytesPerSecond),
+        records_per_second: numberOf(given.recordsPerSecond),
+        active_series: numberOf(given.activeSeries),
+      };
       console.print([await console.client().call("PUT", `/api/orgs/${org.org_id}/limits`, { body })], LIMITS);
     });
 }

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startTestEngine, type TestEngine } from "../../test/fixtures/metrics-engine.ts";
 import type { SigningKey } from "../auth/request-identity.ts";
+import { ActiveSeries } from "../metrics/active-series.ts";
 import { createExpositionIngest } from "./exposition-ingest.ts";
 import { VictoriaMetricsStore } from "../metrics/store.ts";
 
@@ -177,4 +178,25 @@ test("large bodies of one organisation wait for each other, and nobody else's fo
   for (const end of ends.splice(0)) end();
   await Promise.all([...flood, ...others]);
   expect(writes.slice(4)).toEqual(["red", "red"]);
+});
+
+test("a body over the limit of active series is refused whole, and stored once there is room", async () => {
+  let limit = 3;
+  const activeSeries = new ActiveSeries({ limitOf: (orgId) => (orgId === "limited" ? limit : 0), key: { k0: 3, k1: 4 } });
+  const send = createExpositionIngest(store, { ...KEPT, activeSeries });
+  const body = (...names: string[]) => Buffer.from(names.map((name) => `${name}{job="x"} 1\n`).join(""));
+  const context = () => ({ receivedAt: new Date() });
+  expect(await send(keyOf("limited"), body("a", "b", "c"), context())).toEqual({ accepted: 3, dropped: {}, activeSeries: 3 });
+  await expect(send(keyOf("limited"), body("a", "d", "e"), context())).rejects.toMatchObject({
+    code: "over_quota",
+    status: 429,
+    message: expect.stringContaining("active_series is 3"),
+  });
+  const names = async (): Promise<unknown[]> => (await series("limited")).map(({ __name__ }) => __name__).sort();
+  expect(await names()).toEqual(["a", "b", "c"]);
+  expect(await send(keyOf("limited"), body("a", "b"), context())).toMatchObject({ activeSeries: 3 });
+  expect(await send(keyOf("free"), body("a", "b", "c", "d", "e"), context())).toEqual({ accepted: 5, dropped: {} });
+  limit = 5;
+  expect(await send(keyOf("limited"), body("a", "d", "e"), context())).toMatchObject({ activeSeries: 5 });
+  expect(await names()).toEqual(["a", "b", "c", "d", "e"]);
 });

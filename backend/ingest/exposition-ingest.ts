@@ -5,11 +5,13 @@ import { ApiError } from "../errors.ts";
 import { FairTurns, QueueFullError } from "../admission/fair-turns.ts";
 import type { IngestSignal } from "./routes.ts";
 import { checkExposition, ExpositionError, type ExpositionLimits, type ExpositionVerdict } from "../metrics/exposition.ts";
+import type { ActiveSeries } from "../metrics/active-series.ts";
 import type { MetricsStore } from "../metrics/store.ts";
 
 export interface MetricsIngestOptions {
   /** The engine drops older samples, which are counted here. */
   readonly retentionMs: number;
+  readonly activeSeries?: Pick<ActiveSeries, "admit">;
 }
 
 /** A body above this is large: judging and writing it takes the engine and this process a good part of a second. */
@@ -25,15 +27,17 @@ const FUTURE_MS = 2 * 86_400_000;
 
 /**
  * `body` is corrected in place, see exposition.ts. Throws ApiError `invalid_payload` naming the first bad line, with nothing stored;
- * `storage_unavailable` and `unstorable` as the store does.
+ * `over_quota` over the limit of active series; `storage_unavailable` and `unstorable` as the store does.
  */
-export function createExpositionIngest(store: MetricsStore, { retentionMs }: MetricsIngestOptions): IngestSignal {
+export function createExpositionIngest(store: MetricsStore, { retentionMs, activeSeries }: MetricsIngestOptions): IngestSignal {
   const turns = new FairTurns(TURNS);
   const ingest: IngestSignal = async (key, body, { receivedAt }) => {
     const now = receivedAt.getTime();
     const verdict = await judge(body, { ...LABEL_LIMITS, oldestMs: now - retentionMs, newestMs: now + FUTURE_MS });
-    if (verdict.accepted > 0) await store.write(key, body, now);
-    return verdict;
+    if (verdict.accepted === 0) return verdict;
+    const active = await activeSeries?.admit(key, body);
+    await store.write(key, body, now);
+    return active === undefined ? verdict : { ...verdict, activeSeries: active };
   };
   return async function ingestMetrics(key, body, context) {
     if (body.byteLength <= LARGE_BYTES) return await ingest(key, body, context);

@@ -15,6 +15,8 @@ export interface IngestResult {
   readonly dropped: Readonly<Record<string, number>>;
   /** Where it may be much more than the body, because every record carries its resource. */
   readonly storedBytes?: number;
+  /** Of the organisation now, where they are counted. */
+  readonly activeSeries?: number;
 }
 
 /**
@@ -34,7 +36,7 @@ export interface IngestRoutesOptions {
   /** Of now. */
   readonly limitsOf: (orgId: string) => QuotaLimits;
   /** Is told what was stored. */
-  readonly usage?: { count(orgId: string, signal: Signal, bytes: number, records: number): void };
+  readonly usage?: { count(orgId: string, signal: Signal, bytes: number, records: number, activeSeries?: number): void };
   /** True once the process is stopping: new bodies get 503. */
   readonly draining: () => boolean;
   readonly pace?: BodyPace;
@@ -136,7 +138,7 @@ class IngestHandler {
       freeBuffer(body);
       const cost = Math.max(bytes, result.storedBytes ?? 0);
       this.#quota.charge(key.orgId, cost, this.#count(signal, result));
-      if (result.accepted > 0) this.#options.usage?.count(key.orgId, signal, cost, result.accepted);
+      if (result.accepted > 0) this.#options.usage?.count(key.orgId, signal, cost, result.accepted, result.activeSeries);
     } catch (error) {
       // What is refused for its content has cost its reading; what is to come again is charged then.
       if (error instanceof ApiError && error.status < 500) this.#quota.charge(key.orgId, reservation.mostBytes, 0);

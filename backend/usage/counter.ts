@@ -39,10 +39,10 @@ export class UsageCounter implements AsyncDisposable {
     this.#timer = setInterval(() => void this.write(), options.writeEveryMs ?? WRITE_EVERY_MS).unref();
   }
 
-  count(orgId: string, signal: UsageDayRow["signal"], bytes: number, records: number): void {
+  /** `activeSeries`: how many there are now, where they are counted. */
+  count(orgId: string, signal: UsageDayRow["signal"], bytes: number, records: number, activeSeries?: number): void {
     const day = dayOf(this.#now());
-    const row = { org_id: orgId, day, signal, bytes, records };
-    this.#add(row);
+    this.#add({ org_id: orgId, day, signal, bytes, records, active_series: activeSeries ?? null });
   }
 
   /** Adds what was counted to the database. Never throws; what could not be added is added the next time. */
@@ -66,6 +66,7 @@ export class UsageCounter implements AsyncDisposable {
     }
     known.bytes += row.bytes;
     known.records += row.records;
+    if ((row.active_series ?? 0) > (known.active_series ?? 0)) known.active_series = row.active_series;
   }
 
   async #writeAll(): Promise<void> {
@@ -92,6 +93,8 @@ export class UsageCounter implements AsyncDisposable {
           conflict.columns(["org_id", "day", "signal"]).doUpdateSet({
             bytes: sql<number>`usage_days.bytes + excluded.bytes`,
             records: sql<number>`usage_days.records + excluded.records`,
+            active_series: sql<number | null>`CASE WHEN excluded.active_series <= usage_days.active_series OR excluded.active_series IS NULL
+              THEN usage_days.active_series ELSE excluded.active_series END`,
           }),
         )
         .execute(),

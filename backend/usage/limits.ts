@@ -7,20 +7,25 @@ import type { OrgLimitsRow, UsageTables } from "./table.ts";
 
 const REFRESH_MS = 3_000;
 
+export interface Limits extends QuotaLimits {
+  /** 0: unlimited. */
+  readonly activeSeries: number;
+}
+
 export interface OrgLimitsOptions {
   readonly db: Kysely<UsageTables>;
-  readonly defaults: QuotaLimits;
+  readonly defaults: Limits;
   /** Milliseconds; a clock that only goes forward. */
   readonly now?: () => number;
 }
 
 /** What an operator sets; undefined: the default. */
-export type SetLimits = { readonly [name in keyof QuotaLimits]: number | undefined };
+export type SetLimits = { readonly [name in keyof Limits]: number | undefined };
 
 export class OrgLimits {
   readonly #options: OrgLimitsOptions;
   readonly #now: () => number;
-  #known = new Map<string, QuotaLimits>();
+  #known = new Map<string, Limits>();
   #readAtMs = Number.NEGATIVE_INFINITY;
   #reading: Promise<void> | undefined;
 
@@ -29,7 +34,7 @@ export class OrgLimits {
     this.#now = options.now ?? (() => performance.now());
   }
 
-  of(orgId: string): QuotaLimits {
+  of(orgId: string): Limits {
     if (this.#now() - this.#readAtMs >= REFRESH_MS) void this.refresh();
     return this.#known.get(orgId) ?? this.#options.defaults;
   }
@@ -42,15 +47,19 @@ export class OrgLimits {
   }
 
   /** Of now, from the database. */
-  async read(orgId: string): Promise<QuotaLimits> {
+  async read(orgId: string): Promise<Limits> {
     const row = await this.#options.db.selectFrom("org_limits").selectAll().where("org_id", "=", orgId).executeTakeFirst();
     return row ? this.#merged(row) : this.#options.defaults;
   }
 
   /** In force here at once. */
-  async set(orgId: string, { bytesPerSecond, recordsPerSecond }: SetLimits): Promise<QuotaLimits> {
-    const row = { org_id: orgId, bytes_per_second: bytesPerSecond ?? null, records_per_second: recordsPerSecond ?? null };
-    const { org_id: _, ...set } = row;
+  async set(orgId: string, { bytesPerSecond, recordsPerSecond, activeSeries }: SetLimits): Promise<Limits> {
+    const set = {
+      bytes_per_second: bytesPerSecond ?? null,
+      records_per_second: recordsPerSecond ?? null,
+      active_series: activeSeries ?? null,
+    };
+    const row = { org_id: orgId, ...set };
     await this.#options.db
       .insertInto("org_limits")
       .values(row)
@@ -70,8 +79,12 @@ export class OrgLimits {
     }
   }
 
-  #merged({ bytes_per_second, records_per_second }: OrgLimitsRow): QuotaLimits {
-    const { bytesPerSecond, recordsPerSecond } = this.#options.defaults;
-    return { bytesPerSecond: bytes_per_second ?? bytesPerSecond, recordsPerSecond: records_per_second ?? recordsPerSecond };
+  #merged({ bytes_per_second, records_per_second, active_series }: OrgLimitsRow): Limits {
+    const { bytesPerSecond, recordsPerSecond, activeSeries } = this.#options.defaults;
+    return {
+      bytesPerSecond: bytes_per_second ?? bytesPerSecond,
+      recordsPerSecond: records_per_second ?? recordsPerSecond,
+      activeSeries: active_series ?? activeSeries,
+    };
   }
 }

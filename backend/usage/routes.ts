@@ -6,10 +6,9 @@ import { audit } from "../auth/audit-log.ts";
 import { callerOf, type Guards } from "../auth/request-identity.ts";
 import { ApiError } from "../errors.ts";
 import { ID_PARAMS, listOf, objectOf, uuidOf } from "../http/schemas.ts";
-import type { QuotaLimits } from "../ingest/quota.ts";
 import type { AccountTables } from "../accounts/table.ts";
 import { dayOf, KEPT_DAYS } from "./counter.ts";
-import type { OrgLimits } from "./limits.ts";
+import type { Limits, OrgLimits } from "./limits.ts";
 import type { UsageTables } from "./table.ts";
 
 export interface UsageRoutesOptions {
@@ -22,10 +21,11 @@ export interface UsageRoutesOptions {
 
 const DAY_MS = 86_400_000;
 const common = { tags: ["accounts"], security: [{ session: [] }] };
-const PER_SECOND = { type: "integer", minimum: 0 } as const;
+const LIMIT = { type: "integer", minimum: 0 } as const;
 const SETTABLE = { type: ["integer", "null"], minimum: 0, maximum: 1e15, default: null } as const;
-const limits = objectOf({ bytes_per_second: PER_SECOND, records_per_second: PER_SECOND });
-const meaning = "Of each replica; 0 is unlimited. Bytes as decompressed or as stored, whichever is more.";
+const limits = objectOf({ bytes_per_second: LIMIT, records_per_second: LIMIT, active_series: LIMIT });
+const meaning =
+  "Of each replica; 0 is unlimited. Bytes as decompressed or as stored, whichever is more. Active series had a sample within the last half hour to hour.";
 
 const schemas = {
   usage: {
@@ -38,6 +38,7 @@ const schemas = {
       signal: { type: "string", enum: ["metrics", "logs", "traces"] },
       bytes: { type: "integer" },
       records: { type: "integer" },
+      active_series: { type: ["integer", "null"], description: "the most of the day, of metrics; null where no limit of them is set" },
     }),
   },
   own: { ...common, summary: "What your organisation may send", description: meaning, response: { 200: limits } },
@@ -50,7 +51,7 @@ const schemas = {
     body: {
       type: "object",
       additionalProperties: false,
-      properties: { bytes_per_second: SETTABLE, records_per_second: SETTABLE },
+      properties: { bytes_per_second: SETTABLE, records_per_second: SETTABLE, active_series: SETTABLE },
     },
     response: { 200: limits },
   },
@@ -66,7 +67,7 @@ export function registerUsageRoutes(app: FastifyInstance, { db, limits: orgLimit
 
   app.get<{ Querystring: { days: number } }>("/api/usage", { schema: schemas.usage, onRequest: viewer }, async (request) => {
     const since = dayOf(now() - (request.query.days - 1) * DAY_MS);
-    const query = db.selectFrom("usage_days").select(["day", "signal", "bytes", "records"]);
+    const query = db.selectFrom("usage_days").select(["day", "signal", "bytes", "records", "active_series"]);
     const own = query.where("org_id", "=", callerOf(request).orgId).where("day", ">=", since);
     return await own.orderBy("day", "desc").orderBy("signal").execute();
   });
@@ -79,15 +80,19 @@ export function registerUsageRoutes(app: FastifyInstance, { db, limits: orgLimit
     shown(await orgLimits.read(await existing(request.params.id))),
   );
 
-  app.put<ById & { Body: Record<"bytes_per_second" | "records_per_second", number | null> }>(
+  app.put<ById & { Body: Record<keyof ReturnType<typeof shown>, number | null> }>(
     "/api/orgs/:id/limits",
     { schema: schemas.set, onRequest: operator },
     async (request) => {
       const id = await existing(request.params.id);
-      const { bytes_per_second, records_per_second } = request.body;
-      const set = { bytesPerSecond: bytes_per_second ?? undefined, recordsPerSecond: records_per_second ?? undefined };
+      const { bytes_per_second, records_per_second, active_series } = request.body;
+      const set = {
+        bytesPerSecond: bytes_per_second ?? undefined,
+        recordsPerSecond: records_per_second ?? undefined,
+        activeSeries: active_series ?? undefined,
+      };
       const merged = await orgLimits.set(id, set);
-      audit(request, "org.limits", { of_org_id: id, bytes_per_second, records_per_second }, id);
+      audit(request, "org.limits", { of_org_id: id, bytes_per_second, records_per_second, active_series }, id);
       return shown(merged);
     },
   );
@@ -100,6 +105,6 @@ export function registerUsageRoutes(app: FastifyInstance, { db, limits: orgLimit
   }
 }
 
-function shown({ bytesPerSecond, recordsPerSecond }: QuotaLimits) {
-  return { bytes_per_second: bytesPerSecond, records_per_second: recordsPerSecond };
+function shown({ bytesPerSecond, recordsPerSecond, activeSeries }: Limits) {
+  return { bytes_per_second: bytesPerSecond, records_per_second: recordsPerSecond, active_series: activeSeries };
 }

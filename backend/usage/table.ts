@@ -5,6 +5,7 @@ export interface OrgLimitsRow {
   /** null: the default of the settings; 0: unlimited. */
   bytes_per_second: number | null;
   records_per_second: number | null;
+  active_series: number | null;
 }
 
 export interface UsageDayRow {
@@ -14,6 +15,8 @@ export interface UsageDayRow {
   signal: "metrics" | "logs" | "traces";
   bytes: number;
   records: number;
+  /** The most of the day; null: they were not counted. */
+  active_series: number | null;
 }
 
 export interface UsageTables {

@@ -45,7 +45,7 @@ describeOnEachStore((store) => {
   const opened = async (): Promise<AccountsApp> => {
     const db = store.database.tables<UsageTables>();
     const usage = new UsageCounter({ db, log: createLog("silent"), now: () => clock.ms, writeEveryMs: 2 ** 30 });
-    const orgLimits = new OrgLimits({ db, defaults: { bytesPerSecond: 0, recordsPerSecond: 1000 }, now: () => steadyMs });
+    const orgLimits = new OrgLimits({ db, defaults: { bytesPerSecond: 0, recordsPerSecond: 1000, activeSeries: 0 }, now: () => steadyMs });
     counters.push(usage);
     limits.push(orgLimits);
     const routes = (app: FastifyInstance, guards: Guards): void => {
@@ -57,7 +57,7 @@ describeOnEachStore((store) => {
       });
       registerIngestRoutes(app, {
         guards,
-        metrics: stored,
+        metrics: async (signer, body) => ({ ...(await stored(signer, body)), activeSeries: body.length }),
         logs: stored,
         traces: async () => ({ accepted: 0, dropped: {} }),
         ownMetrics: createOwnMetrics({ defaults: false }),
@@ -110,11 +110,11 @@ describeOnEachStore((store) => {
     await written();
     await written();
     expect(await usage()).toEqual([
-      { day: "2026-11-22", signal: "metrics", bytes: 2, records: 1 },
-      { day: "2026-11-21", signal: "logs", bytes: 14, records: 7 },
-      { day: "2026-11-21", signal: "metrics", bytes: 30, records: 15 },
+      { day: "2026-11-22", signal: "metrics", bytes: 2, records: 1, active_series: 1 },
+      { day: "2026-11-21", signal: "logs", bytes: 14, records: 7, active_series: null },
+      { day: "2026-11-21", signal: "metrics", bytes: 30, records: 15, active_series: 10 },
     ]);
-    expect(await usage("?days=1")).toEqual([{ day: "2026-11-22", signal: "metrics", bytes: 2, records: 1 }]);
+    expect(await usage("?days=1")).toEqual([{ day: "2026-11-22", signal: "metrics", bytes: 2, records: 1, active_series: 1 }]);
     expect(await usage("", await backend.login(other.email, other.password))).toEqual([]);
     for (const days of ["0", "367", "x"])
       expect(brief(await backend.call("GET", `/api/usage?days=${days}`, { bearer: org.token }))).toEqual([400, "invalid_parameter"]);
@@ -130,7 +130,7 @@ describeOnEachStore((store) => {
     let at: typeof db = failing;
     const flaky = new Proxy(db, { get: (_target, name) => bound(at, name) });
     const counter = new UsageCounter({ db: flaky, log: createLog("silent"), now: () => clock.ms + 400 * DAY_MS, writeEveryMs: 2 ** 30 });
-    counter.count(other.orgId, "traces", 5, 2);
+    counter.count(other.orgId, "traces", 5, 2, 6);
     // Of an organisation that was removed by hand.
     counter.count(randomUUID(), "traces", 1, 1);
     await counter.write();
@@ -138,21 +138,32 @@ describeOnEachStore((store) => {
     at = db;
     await counter[Symbol.asyncDispose]();
     expect(await db.selectFrom("usage_days").selectAll().execute()).toEqual([
-      { org_id: other.orgId, day: "2027-12-27", signal: "traces", bytes: 10, records: 4 },
+      { org_id: other.orgId, day: "2027-12-27", signal: "traces", bytes: 10, records: 4, active_series: 6 },
     ]);
   });
 
   test("an operator sets limits, everybody sees those of the own organisation, nobody else sets any", async () => {
     const own = async (bearer = org.token) => (await backend.call("GET", "/api/limits", { bearer })).json();
-    expect(await own()).toEqual({ bytes_per_second: 0, records_per_second: 1000 });
-    expect((await set(operator, { bytes_per_second: 50 })).json()).toEqual({ bytes_per_second: 50, records_per_second: 1000 });
-    expect(await own()).toEqual({ bytes_per_second: 50, records_per_second: 1000 });
+    expect(await own()).toEqual({ bytes_per_second: 0, records_per_second: 1000, active_series: 0 });
+    expect((await set(operator, { bytes_per_second: 50 })).json()).toEqual({
+      bytes_per_second: 50,
+      records_per_second: 1000,
+      active_series: 0,
+    });
+    expect(await own()).toEqual({ bytes_per_second: 50, records_per_second: 1000, active_series: 0 });
     expect((await backend.call("GET", `/api/orgs/${org.orgId}/limits`, { bearer: operator })).json()).toEqual(await own());
-    expect((await set(operator, {})).json()).toEqual({ bytes_per_second: 0, records_per_second: 1000 });
+    expect((await set(operator, { active_series: 9 })).json()).toEqual({ bytes_per_second: 0, records_per_second: 1000, active_series: 9 });
+    expect((await set(operator, {})).json()).toEqual({ bytes_per_second: 0, records_per_second: 1000, active_series: 0 });
     for (const id of [org.orgId, other.orgId]) expect(brief(await set(org.token, { bytes_per_second: 0 }, id))).toEqual([403, "forbidden"]);
     expect(brief(await backend.call("GET", `/api/orgs/${other.orgId}/limits`, { bearer: org.token }))).toEqual([403, "forbidden"]);
     for (const id of [randomUUID(), "x"]) expect(brief(await set(operator, {}, id))).toEqual([404, "not_found"]);
-    for (const body of [{ bytes_per_second: -1 }, { records_per_second: 1.5 }, { bytes_per_second: "1" }, { series: 1 }])
+    for (const body of [
+      { bytes_per_second: -1 },
+      { records_per_second: 1.5 },
+      { bytes_per_second: "1" },
+      { series: 1 },
+      { active_series: -1 },
+    ])
       expect(brief(await set(operator, body))).toEqual([400, "invalid_field"]);
   });
 

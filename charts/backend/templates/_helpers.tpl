@@ -60,6 +60,7 @@ NOTIFY_ALLOWED_NETWORKS: notification.allowedNetworks
 PUBLIC_URL: publicUrl
 QUOTA_BYTES_PER_SECOND: quota.bytesPerSecond
 QUOTA_RECORDS_PER_SECOND: quota.recordsPerSecond
+QUOTA_ACTIVE_SERIES: quota.activeSeries
 RULES_PASSWORD: distributed.connectionSecret
 SMTP_ALLOWED_DOMAINS: notification.smtp.allowedDomains
 SMTP_FROM: notification.smtp.from
@@ -127,6 +128,7 @@ TRUSTED_PROXIES: trustedProxies
 - { name: METRICS_RETENTION, value: {{ .Values.retention.metrics | quote }} }
 - { name: QUOTA_BYTES_PER_SECOND, value: {{ .Values.quota.bytesPerSecond | int64 | quote }} }
 - { name: QUOTA_RECORDS_PER_SECOND, value: {{ .Values.quota.recordsPerSecond | int64 | quote }} }
+- { name: QUOTA_ACTIVE_SERIES, value: {{ .Values.quota.activeSeries | int64 | quote }} }
 - { name: EVALUATION_INTERVAL, value: {{ .Values.evaluation.interval | quote }} }
 - { name: JWT_TTL, value: {{ .Values.jwtTtl | quote }} }
 - { name: LOG_LEVEL, value: {{ .Values.logLevel | quote }} }

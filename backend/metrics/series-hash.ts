@@ -1,0 +1,91 @@
+// A hash for each series of judged exposition text: HalfSipHash-1-3 of 32 bits, with a key that each process makes for itself, so that nobody
+// can look for series that count as one. Invariant: text that is the same series of a host has the same hash; two spellings of one series
+// may count twice.
+import { randomBytes } from "node:crypto";
+
+export interface HashKey {
+  readonly k0: number;
+  readonly k1: number;
+}
+
+export function newHashKey(): HashKey {
+  const bytes = randomBytes(8);
+  return { k0: bytes.readInt32LE(0), k1: bytes.readInt32LE(4) };
+}
+
+const NEWLINE = 10;
+const TAB = 9;
+const SPACE = 32;
+const HASH = 35;
+const CLOSE = 125;
+
+/** Calls `visit` for each sample whose line begins in `from` … `to`; answers where the next line begins. The text is as exposition.ts leaves it. */
+export function eachSeries(
+  text: Buffer,
+  span: { readonly from: number; readonly to: number },
+  key: HashKey,
+  visit: (hash: number) => void,
+): number {
+  const to = Math.min(span.to, text.length);
+  let at = span.from;
+  while (at < to) {
+    const found = text.indexOf(NEWLINE, at);
+    const end = found < 0 ? text.length : found;
+    while (at < end && isBlank(text[at])) at += 1;
+    if (at < end && text[at] !== HASH) visit(hashOf(text, at, seriesEnd(text, at, end), key));
+    at = end + 1;
+  }
+  return at;
+}
+
+function isBlank(byte: number | undefined): boolean {
+  return byte === SPACE || byte === TAB || byte === 13;
+}
+
+/** Behind the labels, or the name where there are none: nothing behind them has a brace. */
+function seriesEnd(text: Buffer, from: number, end: number): number {
+  for (let at = end - 1; at > from; at -= 1) if (text[at] === CLOSE) return at + 1;
+  let at = from;
+  while (at < end && !isBlank(text[at])) at += 1;
+  return at;
+}
+
+/** Of the bytes from `from` up to `to`: a round for each four of them and one for the rest, and three at the end. */
+export function hashOf(text: Uint8Array, from: number, to: number, { k0, k1 }: HashKey): number {
+  let [v0, v1, v2, v3] = [k0, k1, 0x6c796765 ^ k0, 0x74656462 ^ k1];
+  const whole = from + ((to - from) & ~3);
+  for (let at = from; at < whole + 16; at += 4) {
+    const word = at < whole ? wordAt(text, at) : at === whole ? restOf(text, from, to) : 0;
+    if (at === whole + 4) v2 ^= 0xff;
+    v3 ^= word;
+    v0 = (v0 + v1) | 0;
+    v1 = ((v1 << 5) | (v1 >>> 27)) ^ v0;
+    v0 = (v0 << 16) | (v0 >>> 16);
+    v2 = (v2 + v3) | 0;
+    v3 = ((v3 << 8) | (v3 >>> 24)) ^ v2;
+    v0 = (v0 + v3) | 0;
+    v3 = ((v3 << 7) | (v3 >>> 25)) ^ v0;
+    v2 = (v2 + v1) | 0;
+    v1 = ((v1 << 13) | (v1 >>> 19)) ^ v2;
+    v2 = (v2 << 16) | (v2 >>> 16);
+    v0 ^= word;
+  }
+  return (v1 ^ v3) | 0;
+}
+
+function wordAt(text: Uint8Array, at: number): number {
+  return (text[at] as number) | ((text[at + 1] as number) << 8) | ((text[at + 2] as number) << 16) | ((text[at + 3] as number) << 24);
+}
+
+/** The bytes after the last whole word, and the length. */
+function restOf(text: Uint8Array, from: number, to: number): number {
+  let rest = (to - from) << 24;
+  for (let at = to - ((to - from) & 3), shift = 0; at < to; at += 1, shift += 8) rest |= (text[at] as number) << shift;
+  return rest;
+}
+
+/** The key for series of one host: the engine puts its labels over those of the text. */
+export function keyOfHost(key: HashKey, hostId: string): HashKey {
+  const name = Buffer.from(hostId);
+  return { k0: key.k0 ^ hashOf(name, 0, name.length, key), k1: key.k1 };
+}
