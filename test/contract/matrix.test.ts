@@ -6,14 +6,14 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { sign } from "../../agent/protocol/signature.ts";
-import { call, eventually, ROOT } from "../fixtures/processes.ts";
+import { type Answer, call, eventually, ROOT } from "../fixtures/processes.ts";
 import { ACCOUNT_ROWS } from "./matrix/account-rows.ts";
 import { alertingRows, prometheusRuleRows } from "./matrix/alerting-rows.ts";
 import { authCases } from "./matrix/authentication-cases.ts";
 import { type Row, withId } from "./matrix/case.ts";
 import { ENROLMENT_ROWS } from "./matrix/enrolment-rows.ts";
-import { logsBody, TELEMETRY_ROWS } from "./matrix/telemetry-rows.ts";
-import { backend, blue, operator, readTokens, red, viewer } from "./matrix/tenants.ts";
+import { logsBody, spansBody, TELEMETRY_ROWS } from "./matrix/telemetry-rows.ts";
+import { ASKED, backend, blue, newCookie, operator, readTokens, red, viewer } from "./matrix/tenants.ts";
 
 const MATRIX: Row[] = [
   ...TELEMETRY_ROWS,
@@ -55,6 +55,43 @@ test("a read token, as a bearer or as a password, gets what a session gets where
   };
   await check(backend.apiUrl, MATRIX);
   await check(backend.alertingUrl, alertingRows(""));
+});
+
+test("a browser's session gets what its user's token gets, of the Loki, Jaeger and Prometheus routes too, and nothing without its header", async () => {
+  const cookie = await newCookie();
+  const seen = (answer: Answer): unknown[] => [answer.status, answer.json?.error];
+  for (const row of MATRIX.filter(({ auth }) => ["reader", "viewer", "admin", "operator"].includes(auth))) {
+    const url = `${backend.apiUrl}${withId(row.path)}${row.neverEnds ? "?no=parameter" : ""}`;
+    const body = row.method === "GET" || row.method === "DELETE" || row.auth === "reader" ? undefined : {};
+    const [token, browser] = [
+      await call(row.method, url, { bearer: viewer, body }),
+      await call(row.method, url, { body, headers: { ...cookie, ...ASKED } }),
+    ];
+    expect([url, ...seen(browser)]).toEqual([url, ...seen(token)]);
+    const bare = await call(row.method, url, { body, headers: cookie });
+    expect([url, ...seen(bare)]).toEqual([url, 401, "invalid_token"]);
+  }
+});
+
+test("a browser's session reads its own organisation's by the Loki, Jaeger and Prometheus routes", async () => {
+  const name = `only-red-${randomUUID()}`;
+  const send = async (path: string, body: string): Promise<void> => {
+    const sent = await call("POST", `${backend.apiUrl}${path}`, { body, headers: sign(red.apiKey, "POST", path, Date.now() / 1000) });
+    expect(sent.status, sent.text).toBe(204);
+  };
+  await send("/ingest", `${name.replaceAll("-", "_")} 1 ${Date.now()}\n`);
+  await send("/ingest/logs/otlp", JSON.stringify(logsBody("matrix", name)));
+  await send("/ingest/traces", JSON.stringify(spansBody(name)));
+  const headers = { ...ASKED, ...(await newCookie()) };
+  const paths = {
+    "/query/loki/loki/api/v1/label/service_name/values": name,
+    "/query/jaeger/api/services": name,
+    "/query/prometheus/api/v1/label/__name__/values": name.replaceAll("-", "_"),
+  };
+  for (const [path, own] of Object.entries(paths)) {
+    await eventually(`${path} has it`, async () => (await call("GET", `${backend.apiUrl}${path}`, { headers })).json.data.includes(own));
+    expect((await call("GET", `${backend.apiUrl}${path}`, { bearer: blue.token })).json.data).not.toContain(own);
+  }
 });
 
 test("a refusal in the middle of a large body is seen by its sender, not a reset", async () => {

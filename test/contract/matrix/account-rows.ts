@@ -2,15 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { call } from "../../fixtures/processes.ts";
 import { asUser, foreign, missing, type Row, withId } from "./case.ts";
-import { backend, blue, made, newReadToken, operator, reader, red, viewer } from "./tenants.ts";
-
-/** What a browser's cookie must come with. */
-const ASKED = { "x-requested-with": "atherops" };
-
-async function cookie(): Promise<{ cookie: string }> {
-  const answer = await call("POST", `${backend.apiUrl}/api/auth/session`, { body: reader });
-  return { cookie: String(answer.headers.get("set-cookie")).split(";", 1)[0] ?? "" };
-}
+import { ASKED, backend, blue, made, newCookie, newReadToken, operator, reader, red, viewer } from "./tenants.ts";
 
 const JSON_TYPE = { "content-type": "application/json" };
 
@@ -60,11 +52,11 @@ export const ACCOUNT_ROWS: Row[] = [
       { name: "a bearer token", send: (url) => call("GET", url, { bearer: red.token }), status: 401, error: "invalid_token" },
       {
         name: "a cookie without the header",
-        send: async (url) => call("GET", url, { headers: await cookie() }),
+        send: async (url) => call("GET", url, { headers: await newCookie() }),
         status: 401,
         error: "invalid_token",
       },
-      { name: "a cookie", send: async (url) => call("GET", url, { headers: { ...ASKED, ...(await cookie()) } }), status: 200 },
+      { name: "a cookie", send: async (url) => call("GET", url, { headers: { ...ASKED, ...(await newCookie()) } }), status: 200 },
     ],
   },
   {
@@ -73,7 +65,7 @@ export const ACCOUNT_ROWS: Row[] = [
     auth: "none",
     cases: () => [
       { name: "no cookie", send: (url) => call("DELETE", url, { headers: ASKED }), status: 401, error: "invalid_token" },
-      { name: "a cookie", send: async (url) => call("DELETE", url, { headers: { ...ASKED, ...(await cookie()) } }), status: 204 },
+      { name: "a cookie", send: async (url) => call("DELETE", url, { headers: { ...ASKED, ...(await newCookie()) } }), status: 204 },
     ],
   },
   // Without a provider; with one: backend/sso/sso.engine.test.ts.

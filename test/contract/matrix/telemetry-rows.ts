@@ -7,12 +7,16 @@ import { asUser, type Case, type Row } from "./case.ts";
 import { backend, blue, red } from "./tenants.ts";
 
 const nowNs = (): string => `${Date.now()}000000`;
-export const logsBody = (message: string): object => ({
-  resourceLogs: [{ scopeLogs: [{ logRecords: [{ timeUnixNano: nowNs(), body: { stringValue: message } }] }] }],
+const ofService = (name: string): object => ({ attributes: [{ key: "service.name", value: { stringValue: name } }] });
+export const logsBody = (message: string, service = "matrix"): object => ({
+  resourceLogs: [
+    { resource: ofService(service), scopeLogs: [{ logRecords: [{ timeUnixNano: nowNs(), body: { stringValue: message } }] }] },
+  ],
 });
-const spansBody = (): object => ({
+export const spansBody = (service = "matrix"): object => ({
   resourceSpans: [
     {
+      resource: ofService(service),
       scopeSpans: [
         { spans: [{ traceId: "a".repeat(32), spanId: "b".repeat(16), name: "x", startTimeUnixNano: nowNs(), endTimeUnixNano: nowNs() }] },
       ],

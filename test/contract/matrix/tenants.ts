@@ -49,3 +49,12 @@ export async function made(tenant: Tenant, path: string, body: object, idField: 
 export function newReadToken(tenant: Tenant, idField = "token"): Promise<string> {
   return made(tenant, "/api/read-tokens", { name: "matrix" }, idField);
 }
+
+/** What a browser's cookie must come with. */
+export const ASKED = { "x-requested-with": "atherops" };
+
+/** Of a new session of the viewer's browser. */
+export async function newCookie(): Promise<{ cookie: string }> {
+  const answer = await call("POST", `${backend.apiUrl}/api/auth/session`, { body: reader });
+  return { cookie: String(answer.headers.get("set-cookie")).split(";", 1)[0] ?? "" };
+}
