@@ -192,7 +192,7 @@ test("a body over the limit of active series is refused whole, and stored once t
     status: 429,
     message: expect.stringContaining("active_series is 3"),
   });
-  const names = async (): Promise<unknown[]> => (await series("limited")).map(({ __name__ }) => __name__).sort();
+  const names = async (): Promise<string[]> => (await series("limited")).map((one) => String(one["__name__"])).sort();
   expect(await names()).toEqual(["a", "b", "c"]);
   expect(await send(keyOf("limited"), body("a", "b"), context())).toMatchObject({ activeSeries: 3 });
   expect(await send(keyOf("free"), body("a", "b", "c", "d", "e"), context())).toEqual({ accepted: 5, dropped: {} });

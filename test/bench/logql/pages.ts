@@ -91,5 +91,5 @@ function whole(text: string): string {
 }
 
 function looksLikeLogql(text: string): boolean {
-  return /\{[^{}]*[=~][^{}]*\}/.test(text) || /^vector\(/.test(text);
+  return /\{[^{}]*[=~][^{}]*\}/.test(text) || text.startsWith("vector(");
 }

@@ -36,7 +36,7 @@ export function recordsFor(examples: readonly string[], lines: readonly string[]
   const streams = new Map<string, { labels: Record<string, string>; lines: Set<string> }>();
   for (const example of examples) {
     for (const labels of selectorsOf(example)) {
-      const key = JSON.stringify(Object.entries(labels).sort());
+      const key = JSON.stringify(Object.entries(labels).sort(([one], [other]) => (one < other ? -1 : 1)));
       const stream = streams.get(key) ?? { labels, lines: new Set<string>() };
       streams.set(key, stream);
       for (const line of namedLines(example)) stream.lines.add(line);
