@@ -22,7 +22,8 @@ export interface LogRow {
 
 const PAGE = "500";
 const MOST_TAILED = 5000;
-const MOST_ROWS = 1_000_000;
+/** More would not fit into what browsers draw (parts/list.tsx). */
+const MOST_ROWS = 600_000;
 const REPAINT_MS = 200;
 const AGAIN_MS = 2000;
 

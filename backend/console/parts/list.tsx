@@ -1,5 +1,5 @@
 // A list of any length with rows of one height: only those that are seen are in the document. Invariant: what is drawn depends on the place
-// alone, so a million rows scroll as ten do; the row that is chosen by keys is always in sight.
+// alone, so half a million rows scroll as ten do; the row that is chosen by keys is always in sight.
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
