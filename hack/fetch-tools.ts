@@ -5,9 +5,11 @@
 //   node hack/fetch-tools.ts helm kind …      these; their paths are printed one a line
 //   node hack/fetch-tools.ts --help
 //
-// The cache is ${XDG_CACHE_HOME:-~/.cache}/atherops/tools/<name>/<version>/<name>; removing it is safe.
+// The cache is ${XDG_CACHE_HOME:-~/.cache}/atherops/tools/<name>/<version>/<name> (<version>-<components> for the collector);
+// removing it is safe.
 // No SHA-256 is pinned here yet: from where this was written, no release host could be reached to verify one. Until then an archive is
 // checked against the checksum file of its own release, which guards against damage, not against a release that was taken over.
+import { createHash } from "node:crypto";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { readFileSync } from "node:fs";
@@ -45,6 +47,7 @@ export const CATALOGUE: readonly Tool[] = [
   {
     name: "otelcol-contrib",
     version: "0.149.0",
+    edition: componentsOf("otelcol-contrib"),
     versionArgs: ["--version"],
     release: forLinux((arch) => ({
       url: github("open-telemetry/opentelemetry-collector-releases", "v0.149.0", `otelcol-contrib_0.149.0_linux_${arch}.tar.gz`),
@@ -155,6 +158,12 @@ export async function fetchTools(names: readonly string[], { progress }: { progr
     progress(`${count} ${name}: ${paths[name]}`);
   }
   return paths;
+}
+
+/** Names what a collector of our own is made of: one that was kept before its components changed would not know them. */
+function componentsOf(folder: string): string {
+  const manifest = readFileSync(new URL(`./tools/${folder}/manifest.yaml`, import.meta.url));
+  return createHash("sha256").update(manifest).digest("hex").slice(0, 8);
 }
 
 function github(repository: string, tag: string, file: string): string {

@@ -57,6 +57,13 @@ describe("obtain", () => {
     expect(await obtain(tool, place)).toBe(kept());
   });
 
+  it("does not take one of the same version that was kept before its components changed", async () => {
+    await obtain(tool, place);
+    const changed = { ...tool, edition: "5eed" };
+    expect(await obtain(changed, place)).not.toBe(kept());
+    expect(downloads).toBe(2);
+  });
+
   it("fetches once, and keeps what it fetched", async () => {
     expect(await obtain(tool, place)).toBe(kept());
     expect(await obtain(tool, place)).toBe(kept());

@@ -15,6 +15,8 @@ import { ToolError, type Progress } from "./tool-error.ts";
 export interface Tool {
   name: string;
   version: string;
+  /** Of one version there are several, as a collector has these or those components: which one this is. */
+  edition?: string;
   /** Further names on PATH, as distributions have it. */
   alsoNamed?: string[];
   /** What makes it print its version. */
@@ -39,8 +41,8 @@ export async function find(tool: Tool, place: Omit<Place, "progress">): Promise<
 }
 
 /** Its place in the cache. */
-function keptPath({ name, version }: Tool, { cache }: Pick<Place, "cache">): string {
-  return join(cache, name, version, name);
+function keptPath({ name, version, edition }: Tool, { cache }: Pick<Place, "cache">): string {
+  return join(cache, name, edition === undefined ? version : `${version}-${edition}`, name);
 }
 
 /** The program's absolute path. Throws ToolError that tells every way that was tried. */
