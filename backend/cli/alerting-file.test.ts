@@ -1,11 +1,14 @@
 // Files of alerting: what is understood, what is refused, and what follows from them.
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { readSections, type Sections, textOf, yamlOf } from "./alerting-file.ts";
 import { type Change, type Existing, planOf } from "./alerting-plan.ts";
+import { channelKind } from "./channel-kind.ts";
+import { routeKind } from "./route-kind.ts";
 import { ruleKind } from "./rule-kind.ts";
+import { silenceKind } from "./silence-kind.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "atherops-files-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -114,4 +117,32 @@ describe("what is to be done", () => {
     expect(plan(yamlOf({ rules: [thing] }), [exists(thing)])).toMatchObject([{ action: "none" }]);
     expect(plan(yamlOf({ rules: [thing] }))).toMatchObject([{ action: "create", thing }]);
   });
+});
+
+describe("the file that is shown", () => {
+  const kinds = [channelKind, routeKind, ruleKind, silenceKind];
+  const shown = (page: string): string =>
+    page === "help"
+      ? (/\n( {2}channels:\n[^]*?)\nExamples:/.exec(readFileSync(join(import.meta.dirname, "apply-commands.ts"), "utf8"))?.[1] ?? "")
+      : (/```yaml\n([^]*?)```/.exec(readFileSync(join(import.meta.dirname, "../../docs/notification.md"), "utf8"))?.[1] ?? "");
+
+  test.each(["help", "page"])("by the %s is understood, all of it", (where) => {
+    const key = join(folder, "pagerduty-key");
+    writeFileSync(key, "k");
+    const sections: Sections = new Map();
+    readSections(
+      where,
+      shown(where).replaceAll(": pagerduty-key", `: ${key}`),
+      kinds.map(({ section }) => section),
+      sections,
+    );
+    const changes = kinds.flatMap((kind) => planOf(kind, sections.get(kind.section) ?? [], [], { prune: false }));
+    expect(changes.map(({ kind }) => kind.noun)).toEqual(expect.arrayContaining(["channel", "route", "rule"]));
+    expect(changes.find(({ kind }) => kind === channelKind)).toMatchObject({ thing: { settings: { routing_key: "k" } } });
+  });
+});
+
+test("a silence that has ended is not made again by an old file", () => {
+  const yaml = "rules: [{matchers: [a=b], ends_at: 2026-01-01T00:00:00Z, comment: over}]";
+  expect(planOf(silenceKind, read(yaml).get("rules") ?? [], [], { prune: false })).toMatchObject([{ action: "none" }]);
 });

@@ -31,11 +31,18 @@ export interface Kind {
   list(client: Client): Promise<Existing[]>;
   /** Why the backend would refuse it; undefined: it would not, or cannot tell before. */
   try?(client: Client, thing: Thing): Promise<string | undefined>;
-  create(client: Client, thing: Thing): Promise<unknown>;
-  replace(client: Client, id: string, thing: Thing): Promise<unknown>;
-  remove(client: Client, id: string): Promise<unknown>;
+  /** Answers what is shown this once. */
+  create(client: Client, thing: Thing): Promise<string | undefined>;
+  replace(client: Client, id: string, thing: Thing): Promise<void>;
+  remove(client: Client, id: string): Promise<void>;
   /** Two texts of a field that mean the same, such as `5m` and `300s`. */
-  same?(field: string, one: unknown, other: unknown): boolean;
+  same?(field: string, existing: unknown, wanted: unknown): boolean;
+  /** What is never removed. */
+  stays?(name: string): boolean;
+  /** What is past, and is left alone. */
+  isOver?(thing: Thing): boolean;
+  /** As a file says it, shorter. */
+  exported?(thing: Thing): Thing;
 }
 
 export interface FieldChange {
@@ -71,12 +78,14 @@ export function planOf(
     seen.add(name);
     const former = left.get(name);
     left.delete(name);
+    if (kind.isOver?.(thing)) return { kind, name, action: "none" };
     if (!former) return { kind, name, action: "create", thing };
     const changed = changedFields(kind, former.thing, thing);
     return changed.length === 0 ? { kind, name, action: "none" } : { kind, name, action: "change", thing, id: former.id, fields: changed };
   });
   if (!prune && !kind.whole) return changes;
-  return [...changes, ...[...left.values()].map(({ id, name }): Change => ({ kind, name, action: "remove", id }))];
+  const gone = [...left.values()].filter(({ name }) => !kind.stays?.(name));
+  return [...changes, ...gone.map(({ id, name }): Change => ({ kind, name, action: "remove", id }))];
 }
 
 function changedFields(kind: Kind, from: Thing, to: Thing): FieldChange[] {

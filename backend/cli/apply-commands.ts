@@ -2,19 +2,38 @@
 // can be tried is tried before anything is changed; what one run did not reach, the next one does.
 import type { Command } from "commander";
 import { readSections, type Sections, textOf, yamlOf } from "./alerting-file.ts";
-import { type Change, type Existing, type Kind, planOf, type Thing } from "./alerting-plan.ts";
+import { type Change, type Kind, planOf, type Thing } from "./alerting-plan.ts";
 import type { Client } from "./client.ts";
 import { PassingProblem, Problem } from "./cli-error.ts";
 import type { Console } from "./output.ts";
+import { channelKind } from "./channel-kind.ts";
+import { routeKind } from "./route-kind.ts";
 import { ruleKind } from "./rule-kind.ts";
+import { silenceKind } from "./silence-kind.ts";
 import { cell, visible } from "./table.ts";
 
 /** In the order in which they need each other. */
-const KINDS: readonly Kind[] = [ruleKind];
+const KINDS: readonly Kind[] = [channelKind, routeKind, ruleKind, silenceKind];
 
 const HELP = `
 A file has a list for each kind of thing. What is in no file stays as it is, unless --prune is given; a second run changes nothing.
+\`routes:\` is the whole list in its order: what is not in it goes, but the default route.
 
+  channels:
+    - name: on-call
+      kind: pagerduty                   # webhook, slack, pagerduty or email
+      settings: {routing_key_file: pagerduty-key}   # webhook: url, slack: url_file, email: to
+      heartbeat: 1d                     # say that alerting lives; default never
+  routes:
+    - matchers: [severity="critical"]   # all have to hold: =, !=, =~ and !~
+      channels: [on-call]
+      group_by: [alertname]             # default; also group_wait, group_interval, repeat_interval, continue
+    - default: true                     # takes what no other takes
+      channels: []
+  silences:
+    - matchers: [instance=~"db-.*"]
+      ends_at: 2026-12-01T06:00:00Z     # one that has ended is left out
+      comment: the database moves
   rules:
     - name: HostMemoryLow
       severity: critical                # critical, warning or info
@@ -72,8 +91,8 @@ async function apply(console: Console, { file: files, dryRun = false, prune = fa
     ...changes.filter(({ action }) => action !== "remove"),
     ...changes.filter(({ action }) => action === "remove").toReversed(),
   ];
-  if (!dryRun) for (const change of ordered) await execute(client, change, () => tell(console, change, false));
-  else for (const change of ordered) tell(console, change, true);
+  if (!dryRun) for (const change of ordered) tell(console, change, DONE, await execute(client, change));
+  else for (const change of ordered) tell(console, change, WOULD);
   sum(console, changes, dryRun);
 }
 
@@ -97,28 +116,33 @@ async function whyRefused(client: Client, kind: Kind, thing: Thing): Promise<str
   }
 }
 
-async function execute(client: Client, change: Change, done: () => void): Promise<void> {
+/** Answers what is shown this once. */
+async function execute(client: Client, change: Change): Promise<string | undefined> {
   const { kind, action, name } = change;
   try {
-    if (action === "create") await kind.create(client, change.thing);
-    else if (action === "change") await kind.replace(client, change.id, change.thing);
-    else if (action === "remove") await kind.remove(client, change.id);
+    if (action === "create") return await kind.create(client, change.thing);
+    if (action === "change") await kind.replace(client, change.id, change.thing);
+    if (action === "remove") await kind.remove(client, change.id);
+    return undefined;
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
     throw new Problem(`${kind.noun} ${visible(name)}: ${error.message}; what is told above was done, and apply may be run again`);
   }
-  done();
 }
 
 const DONE = { create: "created", change: "changed", remove: "removed", none: "unchanged" } as const;
 const WOULD = { create: "would be created", change: "would change", remove: "would be removed", none: "unchanged" } as const;
 
-function tell(console: Console, change: Change, dryRun: boolean): void {
+function tell(console: Console, change: Change, words: Readonly<Record<Change["action"], string>>, shownOnce?: string): void {
   const { kind, name, action } = change;
   const fields = action === "change" ? change.fields : [];
-  if (console.json) return console.lines([{ kind: kind.noun, name, action, ...(action === "change" && { fields }) }]);
+  if (console.json) {
+    const more = { ...(action === "change" && { fields }), ...(shownOnce !== undefined && { shown_once: shownOnce }) };
+    return console.lines([{ kind: kind.noun, name, action, ...more }]);
+  }
   const lines = [
-    `${kind.noun} ${visible(name)} ${(dryRun ? WOULD : DONE)[action]}`,
+    `${kind.noun} ${visible(name)} ${words[action]}`,
+    ...(shownOnce === undefined ? [] : [`  ${shownOnce}`]),
     ...fields.map(({ field, from, to }) => `  ${visible(field)}: ${cell(from)} -> ${cell(to)}`),
   ];
   console.world.stdout.write(`${lines.join("\n")}\n`);
@@ -141,11 +165,8 @@ async function exportAll(console: Console, wanted: readonly string[]): Promise<v
   const client = console.client();
   const sections: Record<string, Thing[]> = {};
   for (const kind of KINDS)
-    if (wanted.length === 0 || wanted.includes(kind.section)) sections[kind.section] = (await kind.list(client)).map(exported);
+    if (wanted.length === 0 || wanted.includes(kind.section))
+      sections[kind.section] = (await kind.list(client)).map(({ thing }) => kind.exported?.(thing) ?? thing);
   if (console.json) console.lines([sections]);
   else console.world.stdout.write(yamlOf(sections));
-}
-
-function exported({ thing }: Existing): Thing {
-  return thing;
 }

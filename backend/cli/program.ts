@@ -6,6 +6,7 @@ import { addAccountCommands } from "./account-commands.ts";
 import { addApplyCommands } from "./apply-commands.ts";
 import { type Console, consoleOf, type GlobalOptions } from "./output.ts";
 import { addEnrolmentCommands } from "./enrolment-commands.ts";
+import { addNotificationCommands } from "./notification-commands.ts";
 import { readPassword } from "./password-input.ts";
 import { addOrganisationCommands } from "./organisation-commands.ts";
 import { addReadTokenCommands } from "./read-token-commands.ts";
@@ -27,6 +28,8 @@ Examples:
   atherops trace 5b8aa5a2d2c872e8321cf37308d69df2  its spans as a waterfall
   atherops metrics 'sum(system_memory_usage_bytes)' --since 1h
   atherops rules                                  alert rules, with their state now
+  atherops alerts severity=critical               what fires now, and who is told
+  atherops silences add alertname=Down --for 2h --comment 'being repaired'
   atherops apply -f alerting.yaml --dry-run       what would change, were alerting as this file says
   atherops keys create ci-loader                  a key for sending telemetry without an agent
   atherops usage --days 7                         what was stored, by day and signal
@@ -75,6 +78,7 @@ function buildProgram(world: World): Command {
   addOrganisationCommands(program, console);
   addQueryCommands(program, console);
   addRuleCommands(program, console);
+  addNotificationCommands(program, console);
   addApplyCommands(program, console);
   for (const command of descendants(program)) command.exitOverride().copyInheritedSettings(program);
   return program;

@@ -123,7 +123,7 @@ rules:
 
 test("what is exported can be applied, here and elsewhere", async () => {
   await atherops("apply -f - --prune", "rules: [{name: Kept, severity: info, expr: up == 0, annotations: {text: '{{ $value }}'}}]");
-  const { out } = await atherops("export");
+  const { out } = await atherops("export rules");
   const file = fileOf(out);
   expect((await atherops(`apply -f ${file} --prune`)).out).toBe("rule Kept unchanged\n");
   const other = await makeOrg(backend, "elsewhere");

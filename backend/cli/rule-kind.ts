@@ -16,9 +16,9 @@ export const ruleKind: Kind = {
   nameOf: ({ name }) => String(name),
   list: existingRules,
   try: async (client, thing) => (await tried(client, thing)).message,
-  create: (client, body) => client.call("POST", RULES, { body }),
-  replace: (client, id, body) => client.call("PUT", rulePath(id), { body }),
-  remove: (client, id) => client.call("DELETE", rulePath(id)),
+  create: async (client, body) => void (await client.call("POST", RULES, { body })),
+  replace: async (client, id, body) => void (await client.call("PUT", rulePath(id), { body })),
+  remove: async (client, id) => void (await client.call("DELETE", rulePath(id))),
   same: (field, one, other) => field === "for" && isSameDuration(String(one), String(other)),
 };
 

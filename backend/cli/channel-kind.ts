@@ -1,0 +1,95 @@
+// Channels as `atherops apply` and `atherops channels` have them. Invariant: what is secret of a channel is written and never read back, so
+// it is compared with nothing: it is sent when a channel is made, and when something else of it changes.
+import { readFileSync } from "node:fs";
+import { durationMs } from "../../agent/common/duration.ts";
+import type { Fields } from "./alerting-fields.ts";
+import { isObject } from "./alerting-fields.ts";
+import type { Existing, Kind, Thing } from "./alerting-plan.ts";
+import { isDeepStrictEqual } from "node:util";
+import type { Client } from "./client.ts";
+import { Problem } from "./cli-error.ts";
+import type { Row } from "./table.ts";
+
+export const CHANNEL_KINDS = ["webhook", "slack", "pagerduty", "email"];
+export const CHANNELS = "/alerting/channels";
+/** Kind → what of its settings is secret. */
+const SECRET: Readonly<Record<string, string>> = { slack: "url", pagerduty: "routing_key" };
+
+export const channelKind: Kind = {
+  section: "channels",
+  noun: "channel",
+  read: readChannel,
+  nameOf: ({ name }) => String(name),
+  list: existingChannels,
+  create: async (client, body) => madeText(await client.call<Row>("POST", CHANNELS, { body })),
+  replace: async (client, id, body) => void (await client.call("PUT", channelPath(id), { body })),
+  remove: async (client, id) => void (await client.call("DELETE", channelPath(id))),
+  same: (field, one, other) => (field === "settings" ? isSame(one, other) : field === "heartbeat" && isSameDuration(one, other)),
+};
+
+export function channelPath(id: string): string {
+  return `${CHANNELS}/${encodeURIComponent(id)}`;
+}
+
+/** Of a channel that was made just now: what is shown this once. */
+export function madeText({ signing_secret: secret }: Row): string | undefined {
+  return typeof secret === "string" ? `signing secret, not shown again: ${secret}` : undefined;
+}
+
+export async function existingChannels(client: Client): Promise<Existing[]> {
+  const rows = await client.call<Row[]>("GET", CHANNELS);
+  return rows.map(({ id, name, kind, settings, enabled, heartbeat }) => ({
+    id: String(id),
+    name: String(name),
+    thing: { name, kind, settings, enabled, heartbeat: heartbeat ?? null },
+  }));
+}
+
+/** By name or id. Throws Problem. */
+export async function channelOf(client: Client, channel: string): Promise<Existing> {
+  const all = await existingChannels(client);
+  const found = all.find(({ name }) => name === channel) ?? all.find(({ id }) => id === channel);
+  if (!found) throw new Problem(`there is no channel ${channel} in your organisation: \`atherops channels\` lists them`);
+  return found;
+}
+
+/** A file's text without its last line end: what is secret is never an argument, and seldom in a file with other things. */
+export function secretOf(file: string): string {
+  try {
+    return readFileSync(file, "utf8").trim();
+  } catch (error) {
+    throw new Problem(`${file}: cannot be read: ${(error as NodeJS.ErrnoException).code}`);
+  }
+}
+
+function readChannel(fields: Fields): Thing {
+  const name = fields.text("name");
+  const kind = fields.oneOf("kind", CHANNEL_KINDS);
+  const given = fields.any("settings") ?? {};
+  if (!isObject(given)) throw fields.problem("settings", "must be a mapping");
+  const settings = Object.fromEntries(
+    Object.entries(given).map(([key, value]) => {
+      const secret = key.replace(/_file$/, "");
+      return key !== secret && secret === SECRET[kind] && typeof value === "string" ? [secret, secretOf(value)] : [key, value];
+    }),
+  );
+  return {
+    name,
+    kind,
+    settings,
+    enabled: fields.flag("enabled", true),
+    heartbeat: fields.has("heartbeat") ? (fields.any("heartbeat") ?? null) : null,
+  };
+}
+
+/** But for what is secret, and what the backend adds by itself. */
+function isSame(existing: unknown, wanted: unknown): boolean {
+  if (!isObject(existing) || !isObject(wanted)) return false;
+  const secrets = new Set(Object.values(SECRET));
+  return Object.entries(wanted).every(([key, value]) => (key in existing ? isDeepStrictEqual(existing[key], value) : secrets.has(key)));
+}
+
+function isSameDuration(one: unknown, other: unknown): boolean {
+  const ms = durationMs(String(one));
+  return ms !== undefined && ms === durationMs(String(other));
+}

@@ -1,0 +1,172 @@
+// `atherops channels`, `routes`, `silences`, `deliveries` and `alerts`: who is told of what, one thing at a time. Invariant: a secret is read
+// from a file, never from an argument; one that is made is printed once.
+import { Argument, Option, type Command } from "commander";
+import { CHANNEL_KINDS, channelOf, channelPath, CHANNELS, existingChannels, secretOf } from "./channel-kind.ts";
+import { Problem } from "./cli-error.ts";
+import { readMatcher, matcherText } from "./matcher-text.ts";
+import type { Console } from "./output.ts";
+import { newest, rowLimit } from "./query-range.ts";
+import { addRouteCommands } from "./route-commands.ts";
+import { addSilenceCommands } from "./silence-commands.ts";
+import type { Row } from "./table.ts";
+
+interface ChannelOptions {
+  kind: string;
+  endpoint?: string;
+  urlFile?: string;
+  routingKeyFile?: string;
+  region?: string;
+  to?: string[];
+  heartbeat?: string;
+}
+
+export function addNotificationCommands(program: Command, console: Console): void {
+  addChannels(program, console);
+  addRouteCommands(program, console);
+  addSilenceCommands(program, console);
+  addDeliveries(program, console);
+  addAlerts(program, console);
+}
+
+function several(value: string, all: string[] = []): string[] {
+  return [...all, value];
+}
+
+function addChannels(program: Command, console: Console): void {
+  const channels = program.command("channels").description("channels: where messages about alerts go");
+  channels
+    .command("list", { isDefault: true })
+    .description("all channels; what is secret of them is never shown")
+    .action(async () =>
+      console.print(await console.client().call("GET", CHANNELS), ["name", "kind", "enabled", "settings", "heartbeat", "id"]),
+    );
+  channels
+    .command("create <name>")
+    .description("make a channel; no alert goes there before a route leads to it")
+    .addOption(new Option("--kind <kind>", "what it is").choices(CHANNEL_KINDS).makeOptionMandatory())
+    .option("--endpoint <url>", "of a webhook: https://…")
+    .option("--url-file <file>", "of Slack: a file with the incoming webhook's address, which is a secret")
+    .option("--routing-key-file <file>", "of PagerDuty: a file with the integration's key")
+    .addOption(new Option("--region <region>", "of PagerDuty").choices(["us", "eu"]))
+    .option("--to <address>", "of e-mail: a user of your organisation; repeatable", several)
+    .option("--heartbeat <duration>", "say so often that alerting lives, such as 1d")
+    .addHelpText(
+      "after",
+      `
+A webhook's signing secret goes to stdout, once: the receiver verifies messages with it (Standard Webhooks). Examples:
+  atherops channels create shop-bot --kind webhook --endpoint https://bot.shop.example/alerts > signing-secret
+  atherops channels create on-call --kind pagerduty --routing-key-file pagerduty-key
+  atherops channels create mail --kind email --to me@example.com --to you@example.com
+  atherops channels test shop-bot`,
+    )
+    .action(async (name: string, options: ChannelOptions) => {
+      const body = { name, kind: options.kind, settings: settingsOf(options), heartbeat: options.heartbeat ?? null };
+      const made = await console.client().call<Row>("POST", CHANNELS, { body });
+      const { signing_secret: secret } = made;
+      if (typeof secret !== "string") console.result(String(made["id"]), `channel ${name} made`, made);
+      else console.result(secret, `channel ${name} made; its signing secret is not shown again`, made);
+    });
+  for (const [verb, enabled] of [
+    ["enable", true],
+    ["disable", false],
+  ] as const)
+    channels
+      .command(`${verb} <channel>`)
+      .description(enabled ? "send messages to a channel (by name or id) again" : "send no messages to a channel (by name or id)")
+      .action(async (channel: string) => {
+        const { id, name, thing } = await channelOf(console.client(), channel);
+        await console.client().call("PUT", channelPath(id), { body: { ...thing, enabled } });
+        console.note(`channel ${name} ${verb}d`);
+      });
+  addChannelCalls(channels, console);
+}
+
+function addChannelCalls(channels: Command, console: Console): void {
+  channels
+    .command("test <channel>")
+    .description("send a test message to a channel (by name or id), the way that alerts go")
+    .action(async (channel: string) => {
+      const { id, name } = await channelOf(console.client(), channel);
+      const verdict = await console
+        .client()
+        .call<{ delivered: boolean; status: number | null; error: string | null }>("POST", `${channelPath(id)}/test`);
+      if (!verdict.delivered) throw new Problem(`channel ${name}: not delivered: ${verdict.error}`);
+      console.note(`channel ${name}: delivered${verdict.status ? ` (${verdict.status})` : ""}`);
+    });
+  channels
+    .command("rotate <channel>")
+    .description("make a new signing secret of a webhook (by name or id); it alone goes to stdout")
+    .action(async (channel: string) => {
+      const { id, name } = await channelOf(console.client(), channel);
+      const made = await console.client().call<{ signing_secret: string; previous_until: string }>("POST", `${channelPath(id)}/rotate`);
+      console.result(made.signing_secret, `channel ${name}: messages carry both signatures until ${made.previous_until}`, { ...made });
+    });
+  channels
+    .command("remove <channel>")
+    .description("remove a channel (by name or id)")
+    .action(async (channel: string) => {
+      const { id, name } = await channelOf(console.client(), channel);
+      await console.client().call("DELETE", channelPath(id));
+      console.note(`channel ${name} removed`);
+    });
+}
+
+function settingsOf({ endpoint, urlFile, routingKeyFile, region, to }: ChannelOptions): object {
+  return {
+    ...(endpoint !== undefined && { url: endpoint }),
+    ...(urlFile !== undefined && { url: secretOf(urlFile) }),
+    ...(routingKeyFile !== undefined && { routing_key: secretOf(routingKeyFile) }),
+    ...(region !== undefined && { region }),
+    ...(to && { to }),
+  };
+}
+
+function addDeliveries(program: Command, console: Console): void {
+  program
+    .command("deliveries")
+    .description("messages of the last 30 days, newest first, and what became of them")
+    .addOption(new Option("--status <status>", "only these").choices(["pending", "delivered", "failed"]))
+    .option("--channel <channel>", "only those to this channel (by name or id)")
+    .addOption(new Option("--limit <rows>", "so many at most").default("100", "100"))
+    .addHelpText("after", "\nExamples:\n  atherops deliveries --status failed\n  atherops deliveries --channel on-call --limit 10")
+    .action(async ({ status, channel, limit }: { status?: string; channel?: string; limit: string }) => {
+      const client = console.client();
+      const most = rowLimit(limit);
+      const channel_id = channel === undefined ? undefined : (await channelOf(client, channel)).id;
+      const names = new Map((await existingChannels(client)).map(({ id, name }) => [id, name]));
+      const rows = await newest(console, "/alerting/deliveries", { status, channel_id }, most);
+      const shown = rows.map((row) => ({ ...row, channel: names.get(String(row["channel_id"])) ?? row["channel_id"] }));
+      console.print(shown, ["created_at", "channel", "status", "attempts", "http_status", "error", "id"]);
+    });
+}
+
+interface ToldAlert extends Row {
+  labels: Record<string, string>;
+  status: { state: string };
+  receivers: { name: string }[];
+}
+
+function addAlerts(program: Command, console: Console): void {
+  program
+    .command("alerts")
+    .description("alerts that fire now, who is told of them, and whether they are silenced")
+    .addArgument(new Argument("[matchers...]", "such as severity=critical or team!=shop; all have to hold"))
+    .option("--silenced", "only those that are silenced")
+    .option("--channel <name>", "only those of which this channel is told")
+    .addHelpText(
+      "after",
+      "\nAlerts are kept for organisations that have a channel that is on. Examples:\n  atherops alerts severity=critical\n  atherops alerts --silenced",
+    )
+    .action(async (matchers: string[], { silenced, channel }: { silenced?: boolean; channel?: string }) => {
+      const filter = matchers.map((text) => matcherText(readMatcher(text, "matcher")));
+      const receiver = channel?.replaceAll(/[\\^$.*+?()[\]{}|]/g, String.raw`\$&`);
+      const query = { filter, receiver, ...(silenced && { active: "false" }) };
+      const rows = await console.client().call<ToldAlert[]>("GET", "/alerting/alertmanager/api/v2/alerts", { query });
+      const shown = rows.map(({ labels, status, receivers, startsAt }) => {
+        const { alertname, severity, ...rest } = labels;
+        const told = receivers.map(({ name }) => name).join(", ");
+        return { alert: alertname, severity, state: status.state, since: startsAt, channels: told, labels: rest };
+      });
+      console.print(console.json ? rows : shown, ["alert", "severity", "state", "since", "channels", "labels"]);
+    });
+}
