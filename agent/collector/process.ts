@@ -2,12 +2,11 @@
 // credentials; a stop is TERM, a grace, then KILL, and is never taken for a crash; every line it writes is re-emitted with its level and
 // secrets masked. A collector whose files wait for a full queue is killed instead of asked: asked, it would drop the lines in its hands and
 // remember them as read.
-import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { createServer, type AddressInfo } from "node:net";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
-import type { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
+import { execa } from "execa";
 import { ask } from "../common/ask.ts";
 import type { Log } from "../log.ts";
 import { FILES_TOKEN_VARIABLE, HEALTH_PORT_VARIABLE, METRICS_PORT_VARIABLE } from "./config.ts";
@@ -45,31 +44,31 @@ export class CollectorProcess {
   readonly metricsUrl: string;
   readonly exited: Promise<Exit>;
   readonly #healthUrl: string;
-  readonly #child: Child | undefined;
-  readonly #stopGraceMs: number;
+  readonly #child: Child;
   #stopping = false;
   #hasExited = false;
 
   private constructor(options: CollectorProcessOptions, ports: readonly [number, number]) {
     this.#healthUrl = `http://127.0.0.1:${ports[0]}/`;
     this.metricsUrl = `http://127.0.0.1:${ports[1]}/metrics`;
-    this.#stopGraceMs = options.stopGraceMs;
-    const { child, ended } = spawnCollector(options, ports);
+    const child = spawnCollector(options, ports);
     this.#child = child;
-    this.pid = child?.pid ?? 0;
+    this.pid = child.pid ?? 0;
     const last = new LastLines();
     const outages = new Outages(options.log);
     let blames = false;
-    for (const stream of child?.pid === undefined ? [] : [child.stdout, child.stderr]) {
+    for (const stream of child.pid === undefined ? [] : [child.stdout, child.stderr]) {
       createInterface({ input: stream }).on("line", (line) => {
         blames ||= blamesStore(line);
         reemit(line, options.log, last, this.#stopping, outages);
       });
     }
-    this.exited = ended.then(({ how, failure }) => {
+    this.exited = child.then(({ exitCode, signal, originalMessage = "" }) => {
       this.#hasExited = true;
       outages[Symbol.dispose]();
-      const said = last.text() || failure;
+      const isStarted = exitCode !== undefined || signal !== undefined;
+      const how = signal === undefined ? `exit code ${exitCode ?? "unknown"}` : `signal ${signal}`;
+      const said = last.text() || (isStarted ? "" : originalMessage);
       return { wasAsked: this.#stopping, reason: said === "" ? how : `${how}: ${said}`, blamesStore: blames };
     });
   }
@@ -107,47 +106,33 @@ export class CollectorProcess {
 
   /** Ends it as a crash would. */
   kill(): void {
-    this.#child?.kill("SIGKILL");
+    this.#child.kill("SIGKILL");
   }
 
   /** Idempotent; resolves when the process is gone. */
   async stop(): Promise<void> {
     if (!this.#stopping && !this.#hasExited) {
       this.#stopping = true;
-      this.#child?.kill((await filesWait(this.metricsUrl)) ? "SIGKILL" : "SIGTERM");
+      this.#child.kill((await filesWait(this.metricsUrl)) ? "SIGKILL" : "SIGTERM");
     }
-    const kill = setTimeout(() => this.#child?.kill("SIGKILL"), this.#stopGraceMs);
     await this.exited;
-    clearTimeout(kill);
   }
 }
 
-type Child = ChildProcessByStdio<null, Readable, Readable>;
+type Child = ReturnType<typeof spawnCollector>;
 
-interface Ending {
-  readonly how: string;
-  /** Why it could not be started. */
-  readonly failure: string;
-}
-
-/** `ended` never rejects: a program that cannot be started has ended. */
-function spawnCollector(
-  options: CollectorProcessOptions,
-  [health, metrics]: readonly [number, number],
-): { child?: Child; ended: Promise<Ending> } {
-  const { promise: ended, resolve } = Promise.withResolvers<Ending>();
-  const notStarted = (error: Error): void => resolve({ how: "exit code unknown", failure: error.message });
-  try {
-    const env = collectorEnvironment(options, health, metrics);
-    const args = ["--config", options.configFile, FEATURE_GATES];
-    const child = spawn(options.program, args, { env, stdio: ["ignore", "pipe", "pipe"] });
-    child.on("error", (error) => child.pid === undefined && notStarted(error));
-    child.once("close", (code, signal) => resolve({ how: signal === null ? `exit code ${code}` : `signal ${signal}`, failure: "" }));
-    return { child, ended };
-  } catch (error) {
-    notStarted(error as Error);
-    return { ended };
-  }
+/** Its result never rejects: a program that cannot be started has ended. Killed, when it has not ended so long after a TERM. */
+function spawnCollector(options: CollectorProcessOptions, [health, metrics]: readonly [number, number]) {
+  return execa(options.program, ["--config", options.configFile, FEATURE_GATES], {
+    env: collectorEnvironment(options, health, metrics),
+    extendEnv: false,
+    stdin: "ignore",
+    buffer: false,
+    reject: false,
+    // The agent ends it in order, and one that was killed leaves it to the next (orphan.ts).
+    cleanup: false,
+    forceKillAfterDelay: options.stopGraceMs,
+  });
 }
 
 /** GOMEMLIMIT keeps the garbage collector below the limiter's hard limit (facts of the memory limiter's README). */
