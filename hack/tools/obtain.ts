@@ -41,7 +41,7 @@ export async function find(tool: Tool, place: Omit<Place, "progress">): Promise<
 }
 
 /** Its place in the cache. */
-function keptPath({ name, version, edition }: Tool, { cache }: Pick<Place, "cache">): string {
+export function keptPath({ name, version, edition }: Tool, { cache }: Pick<Place, "cache">): string {
   return join(cache, name, edition === undefined ? version : `${version}-${edition}`, name);
 }
 

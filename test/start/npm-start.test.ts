@@ -10,6 +10,7 @@ import type { Locator } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { CATALOGUE, toolPath } from "../../hack/fetch-tools.ts";
 import { acquireLock } from "../../hack/lock.mjs";
+import { keptPath, type Tool } from "../../hack/tools/obtain.ts";
 import { openBrowser, openPage } from "../fixtures/browser.ts";
 import { sendVisits, visit } from "../fixtures/shop-visits.ts";
 import { call, eventually, freePorts, readIfThere, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
@@ -25,7 +26,7 @@ const LISTENERS = [
   "OTLP_HTTP_LISTEN",
 ];
 const COLLECTOR = "otelcol-contrib";
-const { version: collectorVersion } = CATALOGUE.find(({ name }) => name === COLLECTOR) ?? { version: "" };
+const collector = CATALOGUE.find(({ name }) => name === COLLECTOR) as Tool;
 const LINK = /^ {2}(http:\/\/\S+\/#\/login\/([\w-]+))$/gm;
 /** Of a session that is not there yet, and of a link that was used. */
 const REFUSED = /status of 401/;
@@ -53,12 +54,12 @@ async function ownPorts(): Promise<Record<string, string>> {
 
 /** A cache of programs in which this process seems to be bringing the collector; nothing is on PATH. */
 async function cacheWithoutCollector(): Promise<Record<string, string>> {
-  const place = (name: string, version: string): string => join(folder.path, "cache/atherops/tools", name, version, name);
-  for (const { name, version } of CATALOGUE.filter((tool) => /^(victoria-metrics|vmalert)$/.test(tool.name))) {
-    mkdirSync(dirname(place(name, version)), { recursive: true });
-    symlinkSync(await toolPath(name), place(name, version));
+  const cache = join(folder.path, "cache/atherops/tools");
+  for (const tool of CATALOGUE.filter(({ name }) => /^(victoria-metrics|vmalert)$/.test(name))) {
+    mkdirSync(dirname(keptPath(tool, { cache })), { recursive: true });
+    symlinkSync(await toolPath(tool.name), keptPath(tool, { cache }));
   }
-  const kept = place(COLLECTOR, collectorVersion);
+  const kept = keptPath(collector, { cache });
   const release = await acquireLock(`${kept}.lock`);
   const program = await toolPath(COLLECTOR);
   bringCollector = () => {
@@ -99,7 +100,7 @@ test("while the collector has still to come, one link logs in, and the agent fol
   const { page, complaints } = opened;
   await page.goto(link);
   await page.getByText("waits for its collector: ").waitFor();
-  await page.getByText(`${COLLECTOR} ${collectorVersion}: waiting for process ${process.pid}, which is bringing it`).waitFor();
+  await page.getByText(`${COLLECTOR} ${collector.version}: waiting for process ${process.pid}, which is bringing it`).waitFor();
   await page.getByText("Nothing reports here yet.").waitFor();
   expect(page.url()).toBe(`${origin}/#/fleet`);
   await using other = await openPage(browser, origin, {}, REFUSED);
