@@ -14,8 +14,8 @@ import packageFile from "../package.json" with { type: "json" };
 import { configurationOf, NOBODY } from "./alertmanager-configuration.ts";
 import { readFilters, readFlag, readReceiver } from "./alertmanager-parameters.ts";
 import { compileMatchers, type Labels } from "./matchers.ts";
-import type { StoredRoute } from "./route-body.ts";
 import type { RouteTable } from "./route-table.ts";
+import { groupLabels } from "./routing.ts";
 import { stateOf } from "./silence-body.ts";
 import type { SilenceTable } from "./silence-table.ts";
 import { type Standing, standingAlerts, type StandingAlert } from "./standing-alerts.ts";
@@ -180,11 +180,6 @@ function groupsOf(alerts: readonly Standing[], channels: ReadonlyMap<string, str
     }
   }
   return [...groups.values()];
-}
-
-function groupLabels({ groupBy }: StoredRoute, labels: Labels): Labels {
-  const names = groupBy.includes("...") ? Object.keys(labels) : groupBy.filter((name) => Object.hasOwn(labels, name));
-  return Object.fromEntries(names.toSorted().map((name) => [name, labels[name] ?? ""]));
 }
 
 /** Id → name, of those that are on. */

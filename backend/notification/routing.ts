@@ -17,13 +17,15 @@ export interface Route {
 }
 
 /** `routes` in their order. */
-export function routerOf(routes: readonly Route[]): (labels: Labels) => readonly Route[] {
+export function routerOf<R extends Pick<Route, "matchers" | "continues" | "isDefault">>(
+  routes: readonly R[],
+): (labels: Labels) => readonly R[] {
   const special = routes
     .filter(({ isDefault }) => !isDefault)
     .map((route) => ({ route, takes: compileMatchers(route.matchers.map(matcherOf)) }));
   const rest = routes.filter(({ isDefault }) => isDefault);
   return (labels) => {
-    const taken: Route[] = [];
+    const taken: R[] = [];
     for (const { route, takes } of special) {
       if (!takes(labels)) continue;
       taken.push(route);

@@ -2,8 +2,9 @@
 // Invariant: of one organisation; what is answered is bounded in bytes, and what is left out is told.
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Selectable } from "kysely";
-import { compileMatchers, type Labels, matcherOf } from "./matchers.ts";
+import { compileMatchers, type Labels } from "./matchers.ts";
 import type { StoredRoute } from "./route-body.ts";
+import { routerOf } from "./routing.ts";
 import type { StoredSilence } from "./silence-body.ts";
 import type { AlertsTable, NotificationDb } from "./table.ts";
 
@@ -45,6 +46,8 @@ export interface StandingQuestion {
 /** Of what is answered. */
 const MOST_BYTES = 4 * 1024 * 1024;
 const PAGE_ROWS = 200;
+/** Of the processor, before others have their turn. */
+const TURN_MS = 10;
 
 /** In the order of their fingerprints. `isCut`: there are more. */
 export async function standingAlerts(db: NotificationDb, question: StandingQuestion): Promise<{ alerts: Standing[]; isCut: boolean }> {
@@ -64,7 +67,12 @@ export async function standingAlerts(db: NotificationDb, question: StandingQuest
       .orderBy("fingerprint")
       .limit(PAGE_ROWS)
       .execute();
+    let beganMs = performance.now();
     for (const row of rows) {
+      if (performance.now() - beganMs > TURN_MS) {
+        await nextTurn();
+        beganMs = performance.now();
+      }
       const routes = routesOf(row.labels);
       const silencedBy = silencers.filter(({ covers }) => covers(row.labels)).map(({ id }) => id);
       const names = new Set(routes.flatMap(({ channelIds }) => channelIds.flatMap((id) => channels.get(id) ?? [])));
@@ -76,7 +84,6 @@ export async function standingAlerts(db: NotificationDb, question: StandingQuest
     }
     if (rows.length < PAGE_ROWS) return { alerts, isCut: false };
     after = rows.at(-1)?.fingerprint ?? "";
-    await nextTurn();
   }
 }
 
@@ -91,21 +98,5 @@ function alertOf(row: Selectable<AlertsTable>, silencedBy: readonly string[], re
     generatorURL: "",
     receivers: receivers.map((name) => ({ name })),
     status: { state: silencedBy.length > 0 ? "suppressed" : "active", silencedBy, inhibitedBy: [], mutedBy: [] },
-  };
-}
-
-/** As the dispatcher asks them: in order, until one takes it that does not say `continue`; the default one takes what no other took. */
-function routerOf(routes: readonly StoredRoute[]): (labels: Labels) => readonly StoredRoute[] {
-  const special = routes.filter(({ isDefault }) => !isDefault);
-  const asked = special.map((route) => ({ route, takes: compileMatchers(route.matchers.map(matcherOf)) }));
-  const rest = routes.filter(({ isDefault }) => isDefault);
-  return (labels) => {
-    const taken: StoredRoute[] = [];
-    for (const { route, takes } of asked) {
-      if (!takes(labels)) continue;
-      taken.push(route);
-      if (!route.continues) break;
-    }
-    return taken.length > 0 ? taken : rest;
   };
 }
