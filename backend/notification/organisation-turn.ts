@@ -5,8 +5,8 @@ import { randomUUID } from "node:crypto";
 import { sql, type Transaction } from "kysely";
 import { readAlerts, readAnnotations, type KeptAlert } from "./alert-rows.ts";
 import { composeMessage, MOST_MESSAGE_ALERTS } from "./compose.ts";
-import { plan, stateKey, type GroupOf, type KnownGroup, type Plan, type Told } from "./plan.ts";
-import type { Route } from "./routing.ts";
+import { deleteStates, keyOf, readPending, readRoutes, readStates, upsertStates } from "./group-rows.ts";
+import { plan, stateKey, type Plan, type Told } from "./plan.ts";
 import type { NotificationDb, NotificationTables } from "./table.ts";
 
 export interface TurnOptions {
@@ -21,7 +21,10 @@ export interface TurnOptions {
 
 /** Longer than any look takes. */
 export const TURN_LOCK_MS = 60_000;
-/** After a look the next one waits: at least so long, and so many times as long as it took, but no longer than so much for each alert. */
+/**
+ * After a look the next one waits: at least so long, and so many times as long as it took. What it waited for others counts no more than so
+ * much for each alert.
+ */
 const LEAST_GAP_MS = 250;
 const GAP_TIMES = 20;
 const MOST_GAP_OF_ALERT_MS = 1;
@@ -36,8 +39,10 @@ export async function organisationTurn(options: TurnOptions, orgId: string): Pro
   if (!(await claim(db, orgId, new Date(beganMs), lockedUntil))) return undefined;
   const began = performance.now();
   const channels = await db.selectFrom("channels").select(["id", "name"]).where("org_id", "=", orgId).where("enabled", "=", true).execute();
-  const { nextAt, alerts } = channels.length === 0 ? await forget(db, orgId) : await lookAt(options, orgId, namesOf(channels), lockedUntil);
-  const gapMs = Math.max(LEAST_GAP_MS, Math.min(GAP_TIMES * (performance.now() - began), MOST_GAP_OF_ALERT_MS * alerts));
+  const { nextAt, alerts, busyMs } =
+    channels.length === 0 ? await forget(db, orgId) : await lookAt(options, orgId, namesOf(channels), lockedUntil);
+  const tookMs = Math.min(GAP_TIMES * (performance.now() - began), MOST_GAP_OF_ALERT_MS * alerts);
+  const gapMs = Math.max(LEAST_GAP_MS, GAP_TIMES * busyMs, tookMs);
   const dueAt = nextAt && new Date(Math.max(nextAt.getTime(), nowMs() + gapMs));
   await release(db, orgId, lockedUntil, dueAt);
   return gapMs;
@@ -48,6 +53,7 @@ interface Looked {
   readonly nextAt: Date | undefined;
   /** Looked at. */
   readonly alerts: number;
+  readonly busyMs: number;
 }
 
 function namesOf(channels: readonly { readonly id: string; readonly name: string }[]): Map<string, string> {
@@ -88,7 +94,7 @@ async function release(db: NotificationDb, orgId: string, lockedUntil: Date, due
 async function forget(db: NotificationDb, orgId: string): Promise<Looked> {
   await db.deleteFrom("alert_groups").where("org_id", "=", orgId).execute();
   await db.deleteFrom("alerts").where("org_id", "=", orgId).execute();
-  return { nextAt: undefined, alerts: 0 };
+  return { nextAt: undefined, alerts: 0, busyMs: 0 };
 }
 
 async function lookAt(options: TurnOptions, orgId: string, channels: ReadonlyMap<string, string>, lockedUntil: Date): Promise<Looked> {
@@ -119,48 +125,7 @@ async function lookAt(options: TurnOptions, orgId: string, channels: ReadonlyMap
     Number.POSITIVE_INFINITY,
   );
   const nextAt = planned.hasMore ? now : Number.isFinite(nextMs) ? new Date(nextMs) : undefined;
-  return { nextAt, alerts: Math.max(alerts.length, states.size) };
-}
-
-async function readRoutes(db: NotificationDb, orgId: string): Promise<Route[]> {
-  const rows = await db.selectFrom("routes").selectAll().where("org_id", "=", orgId).orderBy("position").orderBy("id").execute();
-  return rows.map((row) => ({
-    id: row.id,
-    matchers: row.matchers,
-    channelIds: row.channel_ids,
-    groupBy: row.group_by,
-    waitMs: row.group_wait_seconds * 1000,
-    intervalMs: row.group_interval_seconds * 1000,
-    repeatMs: row.repeat_interval_seconds * 1000,
-    continues: row.continue,
-    isDefault: row.is_default,
-  }));
-}
-
-async function readStates(db: NotificationDb, orgId: string): Promise<Map<string, KnownGroup>> {
-  const rows = await db.selectFrom("alert_groups").selectAll().where("org_id", "=", orgId).execute();
-  return new Map(
-    rows.map((row) => {
-      const group = { routeId: row.route_id, channelId: row.channel_id, groupKey: row.group_key, labels: row.labels };
-      return [keyOf(group), { group, firing: row.firing, lastSentAt: row.last_sent_at, nextAt: row.next_at }];
-    }),
-  );
-}
-
-async function readPending(db: NotificationDb, orgId: string): Promise<{ pendingGroups: Set<string>; pendingOf: Map<string, number> }> {
-  const rows = await db
-    .selectFrom("deliveries")
-    .select(["route_id", "channel_id", "group_key"])
-    .where("org_id", "=", orgId)
-    .where("status", "=", "pending")
-    .execute();
-  const pendingOf = new Map<string, number>();
-  for (const { channel_id } of rows) pendingOf.set(channel_id, (pendingOf.get(channel_id) ?? 0) + 1);
-  return { pendingGroups: new Set(rows.map((row) => stateKey(row.route_id ?? "", row.channel_id, row.group_key))), pendingOf };
-}
-
-function keyOf({ routeId, channelId, groupKey }: Pick<GroupOf, "routeId" | "channelId" | "groupKey">): string {
-  return stateKey(routeId, channelId, groupKey);
+  return { nextAt, alerts: Math.max(alerts.length, states.size), busyMs: planned.busyMs };
 }
 
 interface Decided {
@@ -230,37 +195,6 @@ async function ours(
     if (!turn) throw new Error("the turn of this organisation was lost to another replica");
     await work(trx);
   });
-}
-
-async function upsertStates(trx: Transaction<NotificationTables>, rows: readonly NotificationRow[]): Promise<void> {
-  await trx
-    .insertInto("alert_groups")
-    .values(rows as never)
-    .onConflict((conflict) =>
-      conflict.columns(["org_id", "route_id", "channel_id", "group_key"]).doUpdateSet((eb) => ({
-        firing: eb.ref("excluded.firing") as never,
-        last_sent_at: eb.ref("excluded.last_sent_at"),
-        next_at: eb.ref("excluded.next_at"),
-      })),
-    )
-    .execute();
-}
-
-type NotificationRow = Record<string, unknown>;
-
-async function deleteStates(trx: Transaction<NotificationTables>, orgId: string, keys: readonly string[]): Promise<void> {
-  const groups = keys.map((key) => key.split(" "));
-  await trx
-    .deleteFrom("alert_groups")
-    .where("org_id", "=", orgId)
-    .where((eb) =>
-      eb.or(
-        groups.map(([routeId = "", channelId = "", key = ""]) =>
-          eb.and([eb("route_id", "=", routeId), eb("channel_id", "=", channelId), eb("group_key", "=", key)]),
-        ),
-      ),
-    )
-    .execute();
 }
 
 async function messageRows({ db, externalUrl }: TurnOptions, { orgId, channels, planned, now }: Decided): Promise<Delivery[]> {

@@ -53,6 +53,8 @@ export interface Plan<A> {
   readonly hasMore: boolean;
   /** Groups that had no room. */
   readonly refused: number;
+  /** What it took of the processor, to find the routes and silences of alerts. */
+  readonly busyMs: number;
 }
 
 /** Of an organisation. */
@@ -60,8 +62,8 @@ export const MOST_GROUPS = 10_000;
 export const MOST_PENDING_OF_CHANNEL = 200;
 /** At one look; more follow at the next. */
 const MOST_MESSAGES = 100;
-/** Looked at before others have their turn. */
-const ALERTS_OF_A_TURN = 50;
+/** Before others have their turn. */
+const TURN_MS = 10;
 
 export function stateKey(routeId: string, channelId: string, key: string): string {
   return `${routeId} ${channelId} ${key}`;
@@ -75,7 +77,7 @@ interface Members<A> {
 
 export async function plan<A extends Alert>(input: PlanInput<A>): Promise<Plan<A>> {
   const { states, now } = input;
-  const { members, refused } = await gather(input);
+  const { members, refused, busyMs } = await gather(input);
   const messages: Told<A>[] = [];
   const changed: { group: GroupOf; state: GroupState }[] = [];
   const gone = [...states.keys()].filter((key) => !members.has(key));
@@ -115,19 +117,28 @@ export async function plan<A extends Alert>(input: PlanInput<A>): Promise<Plan<A
     nextAt: Number.isFinite(nextMs) ? new Date(nextMs) : undefined,
     hasMore,
     refused,
+    busyMs,
   };
 }
 
 /** The groups that there are, those that are remembered without an alert included where their channel and route still are. */
-async function gather<A extends Alert>(input: PlanInput<A>): Promise<{ members: Map<string, Members<A>>; refused: number }> {
+async function gather<A extends Alert>(
+  input: PlanInput<A>,
+): Promise<{ members: Map<string, Members<A>>; refused: number; busyMs: number }> {
   const { alerts, routes, channelIds, states, silences } = input;
   const route = routerOf(routes);
   const silencers = silences.map(compileMatchers);
   const members = new Map<string, Members<A>>();
   let room = MOST_GROUPS - states.size;
   let refused = 0;
-  for (const [number, alert] of alerts.entries()) {
-    if (number % ALERTS_OF_A_TURN === ALERTS_OF_A_TURN - 1) await nextTurn();
+  let [began, busyMs] = [performance.now(), 0];
+  for (const alert of alerts) {
+    const tookMs = performance.now() - began;
+    if (tookMs >= TURN_MS) {
+      busyMs += tookMs;
+      await nextTurn();
+      began = performance.now();
+    }
     const silenced = silencers.some((covers) => covers(alert.labels));
     for (const taken of route(alert.labels)) {
       const on = taken.channelIds.filter((id) => channelIds.has(id));
@@ -154,7 +165,7 @@ async function gather<A extends Alert>(input: PlanInput<A>): Promise<{ members: 
     if (members.has(key) || !times?.channelIds.includes(group.channelId) || !channelIds.has(group.channelId)) continue;
     members.set(key, { group, times, alerts: [] });
   }
-  return { members, refused };
+  return { members, refused, busyMs: busyMs + performance.now() - began };
 }
 
 function isSame(one: GroupState, other: GroupState): boolean {
