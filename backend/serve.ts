@@ -46,7 +46,7 @@ import { evaluatorOf } from "./notification/evaluated.ts";
 import { type Notification, startNotification } from "./notification/start.ts";
 import { NOTIFICATION_REQUESTS, registerNotificationRequests } from "./notification/requests.ts";
 import { CHANNEL_ROUTES } from "./notification/channel-routes.ts";
-import { startChannels } from "./notification/start-channels.ts";
+import { type Channels, startChannels } from "./notification/start-channels.ts";
 import { readConsole, registerConsole } from "./http/console.ts";
 import { listenMore, sharing } from "./http/listeners.ts";
 import { loggable, type ListenAddress } from "./settings.ts";
@@ -230,14 +230,15 @@ async function openAlerting(running: Running): Promise<{ readonly app: FastifyIn
       log,
     }),
   );
-  const notification = await openNotification(running, alerting.evaluator);
+  const channels = startChannels({ db: database.tables(), masterKeys: running.masterKeys, settings, secrets, log });
+  const notification = await openNotification(running, alerting.evaluator, channels);
   taking.resolve(notification.takeAlerts);
   intakeListener?.serve(notification.takeAlerts);
   const app = await createApp({ ...appOptions(running), openApiTitle: "AtherOps alerting API" });
   app.decorate("auditTrail", running.trail);
   alerting.addRoutes(app, guards);
   registerNotificationRequests(app, { db: database.tables(), guards });
-  startChannels({ db: database.tables(), masterKeys: running.masterKeys, settings, secrets, log }).addRoutes(app, guards);
+  channels.addRoutes(app, guards);
   running.ownMetrics.gauge("evaluator_in_step", () => Number(alerting.inStep));
   await listen(running, app, settings.alerting, "alerting");
   return { app, notification };
@@ -246,21 +247,15 @@ async function openAlerting(running: Running): Promise<{ readonly app: FastifyIn
 async function openNotification(
   { settings, log, stack, database, ownMetrics }: Running,
   evaluator: Alerting["evaluator"],
+  { store, send, externalUrl }: Channels,
 ): Promise<Notification> {
   const notification = stack.use(
     await startNotification({
       db: database.tables(),
       isAlone: database.engine === "sqlite",
-      send: async () => ({ delivered: false, retry: false, error: "this version has no channels" }),
-      open: (row) => ({
-        id: row.id,
-        orgId: row.org_id,
-        name: row.name,
-        kind: row.kind,
-        settings: row.settings,
-        enabled: row.enabled,
-        secret: "",
-      }),
+      send,
+      open: (row) => store.opened(row),
+      externalUrl,
       evaluator: evaluatorOf(evaluator, settings.evaluationIntervalMs),
       intervalMs: settings.evaluationIntervalMs,
       counts: {
