@@ -10,6 +10,7 @@ import type { Database } from "../engines/relational/database.ts";
 import { migrate } from "../engines/relational/migrate.ts";
 import { createLog } from "../observability/log.ts";
 import type { Message, OpenChannel, Outcome } from "./message.ts";
+import { forgetOld } from "./retention.ts";
 import { startNotification, type Notification } from "./start.ts";
 import { markDue } from "./table.ts";
 
@@ -322,6 +323,32 @@ describeOnEachStore((store) => {
     pass(MINUTE_MS + 1);
     expect(await messages(70)).toHaveLength(70);
     expect(new Set(sent.map(({ id }) => id)).size).toBe(70);
+  });
+
+  test("what is old is forgotten, and what waited for a day has failed", async () => {
+    const { orgId, channelId } = await notifiedOrg(database.tables());
+    const db = database.tables<Tables>();
+    const day = 24 * 3600_000;
+    const made = async (status: "pending" | "delivered", days: number): Promise<void> => {
+      const row = { id: randomUUID(), org_id: orgId, channel_id: channelId, route_id: null, group_key: "g", rule_ids: "[]", message: null };
+      const attempt = { status, attempts: 1, locked_until: null, http_status: null, error: null, delivered_at: null };
+      const at = new Date(nowMs - days * day);
+      await db
+        .insertInto("deliveries")
+        .values({ ...row, ...attempt, next_at: at, created_at: at })
+        .execute();
+    };
+    await made("delivered", 31);
+    await made("delivered", 29);
+    await made("pending", 2);
+    await made("pending", 0);
+    await forgetOld(db, nowMs);
+    const left = await db.selectFrom("deliveries").select(["status", "error"]).orderBy("created_at").execute();
+    expect(left.map(({ status, error }) => `${status} ${error}`)).toEqual([
+      "delivered null",
+      "failed nobody could send it within a day",
+      "pending null",
+    ]);
   });
 
   describe("a tenant with many alerts and a receiver that hangs", () => {

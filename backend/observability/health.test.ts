@@ -46,6 +46,19 @@ test("an engine that fails or is silent is named, and the others still serve: re
     expect(text).toContain(`atherops_engine_up${line}\n`);
 });
 
+test("what of alerting does not work is named, and takes no replica out of service", async () => {
+  let failures: string[] = [];
+  await using health = await healthWith({ checks: { metrics: async () => undefined }, alertingFailures: () => failures });
+  const ready = async () => {
+    const { status, text } = await health.get("/readyz");
+    return [status, JSON.parse(text)];
+  };
+  expect(await ready()).toEqual([200, { status: "ready", engines: { metrics: "ok" } }]);
+  failures = ["evaluator", "notification"];
+  const alerting = { evaluator: "failing", notification: "failing" };
+  expect(await ready()).toEqual([200, { status: "ready", engines: { metrics: "ok" }, alerting }]);
+});
+
 test("alive is not ready: when no engine answers, only /readyz is 503", async () => {
   await using health = await healthWith({ checks: { metrics: failing, accounts: silent }, checkTimeoutMs: 50 });
   expect((await health.get("/healthz")).status).toBe(200);
