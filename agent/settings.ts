@@ -50,6 +50,8 @@
 //   TRUST_OTLP_IDENTITY     false            true: what OTLP says of its pod, namespace, node and cluster counts (behind a gateway or mesh,
 //                                            or for pods with the host's network); else only what the sender's address tells
 //   SCRAPE_PODS             false            true: metrics of this node's pods with the annotation prometheus.io/scrape: "true"
+//   WORKLOAD_NAMES          false            true: names of Deployments and so on also on what kubelet and cAdvisor say of pods
+//   POD_LABELS, POD_ANNOTATIONS              comma-separated names: these of pods are added to their logs, and to what they send
 //   CLUSTER_STATE           false            true: state of deployments, pods, nodes, jobs and so on, as metrics, by one agent of the cluster
 //   KUBERNETES_EVENTS       false            true: events of Kubernetes, as logs with the source kubernetes-events, likewise
 //   CLUSTER_COLLECTOR_MEMORY_MIB  200        of the collector of these two, which runs on one node, beside that of the node
@@ -140,6 +142,9 @@ export interface ClusterSettings {
   readonly trustOtlpIdentity: boolean;
   readonly hostRoot: string;
   readonly scrapePods: boolean;
+  readonly workloadNames: boolean;
+  readonly podLabels: readonly string[];
+  readonly podAnnotations: readonly string[];
   /** What one agent of the cluster collects for all of it. */
   readonly clusterState: boolean;
   readonly kubernetesEvents: boolean;
@@ -255,6 +260,9 @@ function readCluster(read: AgentSettingsReader): ClusterSettings {
     hostRoot: read.text("HOST_ROOT") ?? "/hostfs",
     clusterState: read.flag("CLUSTER_STATE"),
     scrapePods: read.flag("SCRAPE_PODS"),
+    workloadNames: read.flag("WORKLOAD_NAMES"),
+    podLabels: read.list("POD_LABELS"),
+    podAnnotations: read.list("POD_ANNOTATIONS"),
     kubernetesEvents: read.flag("KUBERNETES_EVENTS"),
     clusterCollectorMemoryMib: read.integer("CLUSTER_COLLECTOR_MEMORY_MIB", 200, 64),
     hostAccess: read.oneOf("HOST_ACCESS", ["full", "proc", "none"]),

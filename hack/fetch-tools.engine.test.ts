@@ -86,6 +86,7 @@ const everything = collectorConfig({
   files: { paths: ["/var/log/*.log"], exclude: [], maxAgeMs: 1, readsFields: true },
   podLogs: { kubernetes, ownPodUid: "uid", excludeNamespaces: [], maxAgeMs: 1, readsFields: true },
   kubelet: { intervalMs: 30_000, nodeIp: "10.0.0.1", tls: "verify", serviceAccountDir: "/sa" },
+  workloadNames: kubernetes,
   scrapedPods: { intervalMs: 30_000, nodeName: "node" },
   cadvisor: { intervalMs: 30_000, nodeIp: "10.0.0.1", tls: "verify", serviceAccountDir: "/sa" },
 });

@@ -102,7 +102,8 @@ function hostInput(settings: Settings, adjustment: Adjustment, excludedLogs: rea
 function clusterInput(settings: Settings, cluster: ClusterSettings, knowsPods: boolean): CollectorInput {
   const { nodeName, nodeIp, kubeletTls: tls, serviceAccountDir, hostAccess } = cluster;
   const intervalMs = settings.metricsIntervalMs;
-  const kubernetes = { nodeName, waitForPods: knowsPods };
+  const { podLabels, podAnnotations } = cluster;
+  const kubernetes = { nodeName, waitForPods: knowsPods, podLabels, podAnnotations };
   const kubelet = { intervalMs, nodeIp, tls, serviceAccountDir };
   return {
     ...inputOf(settings, {}),
@@ -111,6 +112,7 @@ function clusterInput(settings: Settings, cluster: ClusterSettings, knowsPods: b
     hostMetrics: { intervalMs, root: cluster.hostRoot, hasHostNetwork: false, hasFileSystems: hostAccess === "full" },
     kubelet,
     cadvisor: kubelet,
+    workloadNames: cluster.workloadNames ? kubernetes : undefined,
     scrapedPods: cluster.scrapePods ? { intervalMs, nodeName } : undefined,
     podLogs: {
       kubernetes,

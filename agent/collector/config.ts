@@ -15,6 +15,8 @@ import { kubelet, type KubeletInput } from "./fragments/kubelet.ts";
 import { otlp, type OtlpInput } from "./fragments/otlp.ts";
 import { podLogs, type PodLogsInput } from "./fragments/pod-logs.ts";
 import { scrapedPods, type ScrapedPodsInput } from "./fragments/scraped-pods.ts";
+import type { KubernetesInput } from "./fragments/kubernetes-attributes.ts";
+import { withWorkloadNames } from "./fragments/workload-names.ts";
 
 export interface Pipeline {
   readonly receivers: readonly string[];
@@ -58,6 +60,8 @@ export interface CollectorInput extends CommonInput {
   readonly kubelet?: KubeletInput | undefined;
   readonly cadvisor?: CadvisorInput | undefined;
   readonly scrapedPods?: ScrapedPodsInput | undefined;
+  /** Names of workloads on what kubelet and cAdvisor say; undefined: without. */
+  readonly workloadNames?: KubernetesInput | undefined;
 }
 
 /** Of the collector of the whole cluster, of which one runs (cluster-collector.ts). */
@@ -86,11 +90,11 @@ const MAX_BATCH_BYTES = 4_000_000;
 
 export function collectorConfig(input: CollectorInput): CollectorConfig {
   const has = (signal: Signal): boolean => input.signals.includes(signal);
+  const usage = [input.kubelet && kubelet(input.kubelet), input.cadvisor && cadvisor(input.cadvisor)].filter((part) => part !== undefined);
   return configOf(input, [
     otlp(input.otlp, input.signals),
     has("metrics") && input.hostMetrics ? hostMetrics(input.hostMetrics) : undefined,
-    has("metrics") && input.kubelet ? kubelet(input.kubelet) : undefined,
-    has("metrics") && input.cadvisor ? cadvisor(input.cadvisor) : undefined,
+    ...(has("metrics") ? (input.workloadNames && usage.length > 0 ? [withWorkloadNames(usage, input.workloadNames)] : usage) : []),
     has("metrics") && input.scrapedPods ? scrapedPods(input.scrapedPods) : undefined,
     has("logs") && input.files && input.files.paths.length > 0 ? files(input.files) : undefined,
     has("logs") && input.podLogs ? podLogs(input.podLogs) : undefined,

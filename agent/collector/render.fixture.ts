@@ -34,6 +34,9 @@ export const CASES: [name: string, identity: "host" | "cluster", env: NodeJS.Pro
     {
       ...CLUSTER,
       SCRAPE_PODS: "true",
+      WORKLOAD_NAMES: "true",
+      POD_LABELS: "team,app.kubernetes.io/part-of",
+      POD_ANNOTATIONS: "example.com/owner",
       REDACT: "password=\\S+\n\\$[0-9]+",
       DROP_METRICS: 'metric.name == "noise"',
       DROP_LOGS: "log.severity_number < SEVERITY_NUMBER_INFO",

@@ -13,6 +13,9 @@ export interface KubernetesInput {
    * hangs in its start (k8sattributesprocessor v0.149, processor.go: a fatal status that nobody reads yet) and takes nothing at all.
    */
   readonly waitForPods: boolean;
+  /** Of pods, by name: added as `k8s.pod.label.<name>` and `k8s.pod.annotation.<name>`. */
+  readonly podLabels?: readonly string[];
+  readonly podAnnotations?: readonly string[];
 }
 
 interface Source {
@@ -37,25 +40,36 @@ export function attributesOfFiles(input: KubernetesInput): Component {
   return attributes(input, [[UID], [NAMESPACE, NAME]], { annotations });
 }
 
-function attributes({ nodeName, waitForPods }: KubernetesInput, associations: readonly Source[][], extract: Component): Component {
+/** Of what kubelet and cAdvisor say of pods; names of workloads alone, for each label of a series is paid with each of its points. */
+export function attributesOfUsage({ nodeName, waitForPods }: KubernetesInput): Component {
+  return attributes({ nodeName, waitForPods }, [[NAMESPACE, NAME]], { metadata: WORKLOADS });
+}
+
+const WORKLOADS = ["k8s.deployment.name", "k8s.statefulset.name", "k8s.daemonset.name", "k8s.job.name"];
+
+interface Extract {
+  readonly metadata?: readonly string[];
+  readonly annotations?: readonly object[];
+}
+
+function attributes(input: KubernetesInput, associations: readonly Source[][], extract: Extract): Component {
+  const { nodeName, waitForPods, podLabels = [], podAnnotations = [] } = input;
+  const annotations = [...(extract.annotations ?? []), ...ofPods("annotation", podAnnotations)];
   return {
     auth_type: "serviceAccount",
     filter: { node: nodeName },
     ...(waitForPods && { wait_for_metadata: true, wait_for_metadata_timeout: "30s" }),
     extract: {
-      metadata: [
-        "k8s.namespace.name",
-        "k8s.pod.name",
-        "k8s.pod.uid",
-        "k8s.node.name",
-        "k8s.deployment.name",
-        "k8s.statefulset.name",
-        "k8s.daemonset.name",
-        "k8s.job.name",
-      ],
+      metadata: ["k8s.namespace.name", "k8s.pod.name", "k8s.pod.uid", "k8s.node.name", ...WORKLOADS],
       deployment_name_from_replicaset: true,
-      ...extract,
+      ...(extract.metadata && { metadata: extract.metadata }),
+      ...(podLabels.length > 0 && { labels: ofPods("label", podLabels) }),
+      ...(annotations.length > 0 && { annotations }),
     },
     pod_association: associations.map((sources) => ({ sources })),
   };
+}
+
+function ofPods(kind: string, names: readonly string[]): object[] {
+  return names.map((key) => ({ tag_name: `k8s.pod.${kind}.${key}`, key, from: "pod" }));
 }

@@ -77,6 +77,8 @@ LOG_LEVEL: logLevel
 LOG_MULTILINE_START: logs.multilineStart
 METRICS_INTERVAL: metricsInterval
 NO_PROXY: proxy.noProxy
+POD_ANNOTATIONS: podAttributes.annotations
+POD_LABELS: podAttributes.labels
 QUEUE_MIB: collector.queueMib
 REDACT: redact
 SCRAPE_PODS: scrapePods.enabled
@@ -85,6 +87,7 @@ SIGNALS: signals
 STATE_DIR: stateHostPath
 TRACES_SAMPLE_PERCENT: tracesSamplePercent
 TRUST_OTLP_IDENTITY: otlp.trustSenderIdentity
+WORKLOAD_NAMES: workloadNames.enabled
 {{- end }}
 
 {{- /* Refuses what the agent would end with, before a pod is made. */ -}}

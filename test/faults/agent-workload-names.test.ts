@@ -1,0 +1,126 @@
+// Names of workloads on what cAdvisor says of pods, and labels and annotations of pods on their logs, through the real collector with the
+// cluster agent's configuration; the API's two calls and cAdvisor's page are stand-ins.
+import { once } from "node:events";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { pino } from "pino";
+import { expect, test } from "vitest";
+import { configFromSettings } from "../../agent/collector/config-from-settings.ts";
+import { FILES_TOKEN_VARIABLE } from "../../agent/collector/config.ts";
+import { CollectorProcess } from "../../agent/collector/process.ts";
+import { Sink } from "../../agent/collector/sink.fixture.ts";
+import { readSettings } from "../../agent/settings.ts";
+import { toolPath } from "../../hack/fetch-tools.ts";
+import { PodsApi } from "../fixtures/pods-api.ts";
+import { eventually, freeAddresses, temporaryFolder } from "../fixtures/processes.ts";
+
+const POD = {
+  namespace: "shop",
+  name: "checkout-7d9c5b6f4d-abcde",
+  uid: "0b5a3c1e-0000-4000-8000-000000000001",
+  replicaSet: "checkout-7d9c5b6f4d",
+  labels: { team: "payments", other: "x" },
+  annotations: { "example.com/owner": "ann" },
+};
+const PAGE = `# TYPE container_memory_working_set_bytes gauge
+container_memory_working_set_bytes{container="server",namespace="shop",pod="${POD.name}"} 7
+# TYPE machine_cpu_cores gauge
+machine_cpu_cores 2
+`;
+
+test("a series of cAdvisor carries its workload beside its own labels, a log the labels and annotations that are named", async () => {
+  await using stack = new AsyncDisposableStack();
+  const folder = stack.use(temporaryFolder());
+  const sink = stack.use(await Sink.start());
+  const api = stack.use(await PodsApi.start(folder.path, [POD]));
+  const server = createServer((_request, response) => response.writeHead(200, { "content-type": "text/plain" }).end(PAGE));
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  stack.defer(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const target = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const overlay = {
+    processors: { k8s_attributes: null, "k8s_attributes/usage": { auth_type: "none" }, "k8s_attributes/files": { auth_type: "none" } },
+    receivers: {
+      hostmetrics: null,
+      kubeletstats: null,
+      "prometheus/cadvisor": {
+        config: {
+          scrape_configs: [{ job_name: "cadvisor", scrape_interval: "1s", scrape_timeout: "1s", static_configs: [{ targets: [target] }] }],
+        },
+      },
+    },
+  };
+  writeFileSync(join(folder.path, "overlay.json"), JSON.stringify(overlay));
+  const [grpc, http] = await freeAddresses(2);
+  const { settings } = readSettings("cluster", {
+    BACKEND_URL: sink.url,
+    CLUSTER_NAME: "north",
+    NODE_NAME: "node-1",
+    POD_NAMESPACE: "telemetry",
+    POD_UID: "8a4f",
+    KUBERNETES_SERVICE_HOST: "127.0.0.1",
+    STATE_DIR: join(folder.path, "state"),
+    COLLECTOR_CONFIG_FILE: join(folder.path, "overlay.json"),
+    PROXY_LISTEN: `127.0.0.1:${sink.port}`,
+    OTLP_GRPC_LISTEN: grpc,
+    OTLP_HTTP_LISTEN: http,
+    SIGNALS: "metrics,logs",
+    WORKLOAD_NAMES: "true",
+    POD_LABELS: "team",
+    POD_ANNOTATIONS: "example.com/owner",
+  });
+  mkdirSync(settings.stateDir);
+  const log = join(folder.path, "pods", `${POD.namespace}_${POD.name}_${POD.uid}`, "server");
+  mkdirSync(log, { recursive: true });
+  writeFileSync(join(log, "0.log"), `${new Date().toISOString()} stdout F hello\n`);
+  const configFile = join(settings.stateDir, "config.yaml");
+  writeFileSync(configFile, configFromSettings(settings).replaceAll("/var/log/pods", join(folder.path, "pods")));
+  const collector = await CollectorProcess.start({
+    program: await toolPath("otelcol-contrib"),
+    configFile,
+    memoryMib: 300,
+    stopGraceMs: 5000,
+    env: { [FILES_TOKEN_VARIABLE]: "", KUBERNETES_SERVICE_HOST: "127.0.0.1", KUBERNETES_SERVICE_PORT: String(api.port) },
+    log: pino({ level: "warn" }),
+  });
+  stack.defer(async () => collector.stop());
+  await eventually(
+    "a series and a line are there",
+    async () => Promise.resolve(sink.records.length > 0 && of("container_memory_working_set_bytes")),
+    60_000,
+  );
+  expect(of("container_memory_working_set_bytes")).toMatchObject({
+    resource: { namespace: "shop", pod: POD.name, "k8s.deployment.name": "checkout", "k8s.pod.name": POD.name, "service.name": "cadvisor" },
+    point: { container: "server" },
+  });
+  expect(of("machine_cpu_cores")?.resource).not.toHaveProperty("k8s.pod.name");
+  expect(sink.records[0]).toMatchObject({
+    body: "hello",
+    resource: { "k8s.deployment.name": "checkout", "k8s.pod.label.team": "payments", "k8s.pod.annotation.example.com/owner": "ann" },
+  });
+  expect(Object.keys(sink.records[0]?.resource ?? {}).filter((key) => key.includes("other"))).toEqual([]);
+
+  interface Attributes {
+    attributes?: { key: string; value: { stringValue?: string } }[];
+  }
+  interface Body {
+    resourceMetrics: { resource: Attributes; scopeMetrics: { metrics: { name: string; gauge?: { dataPoints: Attributes[] } }[] }[] }[];
+  }
+
+  function of(metric: string): { resource: Record<string, string>; point: Record<string, string> } | undefined {
+    for (const { resource, scopeMetrics } of sink.metrics.flatMap((body) => (JSON.parse(body) as Body).resourceMetrics)) {
+      const found = scopeMetrics.flatMap(({ metrics }) => metrics).find(({ name }) => name === metric);
+      if (found) return { resource: map(resource), point: map(found.gauge?.dataPoints[0] ?? {}) };
+    }
+    return undefined;
+  }
+
+  function map({ attributes = [] }: Attributes): Record<string, string> {
+    return Object.fromEntries(attributes.map(({ key, value }) => [key, value.stringValue ?? ""]));
+  }
+});
