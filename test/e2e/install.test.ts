@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { login } from "../fixtures/backend-process.ts";
+import { metricsOfDocs } from "../fixtures/metrics-of-docs.ts";
 import { call, eventually, readIfThere, ROOT } from "../fixtures/processes.ts";
 import { versionOf } from "../../hack/version.ts";
 import { apply, get, helm, kubectl, NAMESPACE, PortForward } from "./cluster.ts";
@@ -23,6 +24,9 @@ const AGENT_SET = [
   "allowPlainHttp=true",
   "--set",
   "metricsInterval=5s",
+  // Their own metrics, by their own scraping.
+  "--set-json",
+  'podAnnotations={"prometheus.io/scrape":"true","prometheus.io/port":"9598"}',
 ];
 /** What this cluster needs beyond that, e.g. `--set hostMountPropagation=None`. */
 AGENT_SET.push(...(process.env["E2E_AGENT_FLAGS"] ?? "").split(" ").filter(Boolean));
@@ -337,6 +341,96 @@ test("the kubelet rotates a container's log while it is written: no line is lost
   await kubectl(["-n", NAMESPACE, "delete", "pod", "rotated", "--wait=false"]);
 });
 
+test("state and events of the cluster tell what is wrong with a workload, and an annotated pod is stored once", async () => {
+  const node = (program: string): object => ({
+    name: "main",
+    image: AGENT_IMAGE,
+    imagePullPolicy: "IfNotPresent",
+    command: ["node", "-e", program],
+    resources: { limits: { memory: "96Mi" } },
+  });
+  const labels = { app: "unplaceable" };
+  const page = 'require("http").createServer((_, to) => to.end("# TYPE e2e_orders_total counter\\ne2e_orders_total 7\\n")).listen(8000)';
+  const annotations = { "prometheus.io/scrape": "true", "prometheus.io/port": "8000" };
+  const pod = (name: string, container: object, more = {}, spec = {}): object => ({
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name, namespace: NAMESPACE, ...more },
+    spec: { terminationGracePeriodSeconds: 1, containers: [container], ...spec },
+  });
+  await apply(
+    {
+      apiVersion: "apps/v1",
+      kind: "Deployment",
+      metadata: { name: "unplaceable", namespace: NAMESPACE },
+      spec: {
+        selector: { matchLabels: labels },
+        template: { metadata: { labels }, spec: { nodeSelector: { nowhere: "true" }, containers: [node("0")] } },
+      },
+    },
+    {
+      apiVersion: "batch/v1",
+      kind: "Job",
+      metadata: { name: "failing", namespace: NAMESPACE },
+      spec: { backoffLimit: 0, template: { spec: { restartPolicy: "Never", containers: [node("process.exit(1)")] } } },
+    },
+    pod("crashing", node("process.exit(1)")),
+    pod("greedy", node("const held = []; for (;;) held.push(Buffer.alloc(10_000_000, 1))")),
+    pod("annotated", node(page), { annotations }),
+  );
+  const holds = (what: string, query: string): Promise<unknown> =>
+    eventually(what, async () => (await series(query)).length === 1, 120_000);
+  const here = `k8s_namespace_name="${NAMESPACE}"`;
+  await holds("a Deployment without a replica", `k8s_deployment_available{${here},k8s_deployment_name="unplaceable"} == 0`);
+  await holds("a failed job", `k8s_job_failed_pods{${here},k8s_job_name="failing"} == 1`);
+  await holds(
+    "a crash loop",
+    `k8s_container_status_reason{${here},k8s_pod_name="crashing",k8s_container_status_reason="CrashLoopBackOff"} == 1`,
+  );
+  await holds(
+    "a container killed for its memory",
+    `max by (k8s_pod_name) (k8s_container_restarts{${here},k8s_pod_name="greedy",k8s_container_status_last_terminated_reason="OOMKilled"}) > 0`,
+  );
+  await holds("the annotated pod's metric, once", `e2e_orders_total{k8s_pod_name="annotated"} == 7`);
+  const said = async (query: string): Promise<{ level: string; message: string; labels: Record<string, string> }[]> =>
+    (await ask(`/query/logs?source=kubernetes-events&label.k8s.namespace.name=${NAMESPACE}&${query}`)).json ?? [];
+  const [scheduling] = await eventually(
+    "what the scheduler said",
+    async () => {
+      const rows = await said("label.k8s.event.reason=FailedScheduling");
+      return rows.length > 0 && rows;
+    },
+    120_000,
+  );
+  expect(scheduling).toMatchObject({ level: "warn", labels: { "k8s.object.kind": "Pod" } });
+  expect(scheduling?.labels["k8s.pod.name"]).toMatch(/^unplaceable-/);
+  await eventually(
+    "the back-off of the crashing pod",
+    async () => (await said("label.k8s.pod.name=crashing&label.k8s.event.reason=BackOff")).length > 0,
+    120_000,
+  );
+});
+
+test("every metric that the dashboards and rules of docs/ ask for arrives", async () => {
+  const missing = async (): Promise<string[]> => {
+    const there = (await ask("/query/prometheus/api/v1/label/__name__/values")).json?.data as string[];
+    return metricsOfDocs().filter((name) => !there.includes(name));
+  };
+  await eventually("all metrics are there", async () => (await missing()).length === 0, 120_000).catch(() => undefined);
+  expect(await missing()).toEqual([]);
+  await kubectl([
+    "-n",
+    NAMESPACE,
+    "delete",
+    "deployment/unplaceable",
+    "job/failing",
+    "pod/crashing",
+    "pod/greedy",
+    "pod/annotated",
+    "--wait=false",
+  ]);
+});
+
 test("uninstalled and installed again, the cluster keeps its identity and needs no new token", async () => {
   const before = (await ask("/api/clusters")).json;
   expect(before).toHaveLength(1);
@@ -364,6 +458,8 @@ test("the agent's service account may do what the README lists and nothing else"
   expect(rules).toEqual(
     [
       "leases.coordination.k8s.io [] [cluster-agent] [get update patch watch]",
+      "leases.coordination.k8s.io [] [cluster-agent-collection] [get update]",
+      ...WATCHED.map((resource) => `${resource} [] [] [list watch]`),
       "namespaces [] [] [get list watch]",
       "namespaces [] [kube-system] [get]",
       "nodes/metrics [] [] [get]",
@@ -373,6 +469,12 @@ test("the agent's service account may do what the README lists and nothing else"
     ].sort(),
   );
 });
+
+/** Of state and events of the cluster. */
+const WATCHED =
+  "cronjobs.batch daemonsets.apps deployments.apps events horizontalpodautoscalers.autoscaling jobs.batch nodes replicasets.apps replicationcontrollers resourcequotas services statefulsets.apps".split(
+    " ",
+  );
 
 /** Writes a numbered line every 20 ms to stdout, and sends a span each second to the OTLP port of its node. */
 function workload(): object {
