@@ -29,13 +29,14 @@ export interface Waiting {
   readonly nextAt: Date;
 }
 
-/** Channels that have a message that nobody is sending, those first whose message waits longest. */
-export async function waitingChannels(db: NotificationDb, now: Date, most: number): Promise<Waiting[]> {
+/** Channels that have a message that nobody is sending, those first whose message waits longest. `busy`: organisations that have their fill. */
+export async function waitingChannels(db: NotificationDb, now: Date, most: number, busy: readonly string[]): Promise<Waiting[]> {
   const rows = await db
     .selectFrom("deliveries")
     .select(({ fn }) => ["org_id", "channel_id", fn.min("next_at").as("next_at")])
     .where("status", "=", "pending")
     .where((eb) => eb.or([eb("locked_until", "is", null), eb("locked_until", "<=", now)]))
+    .$if(busy.length > 0, (query) => query.where("org_id", "not in", busy))
     .groupBy(["org_id", "channel_id"])
     .orderBy("next_at")
     .limit(most)

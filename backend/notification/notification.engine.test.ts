@@ -9,6 +9,7 @@ import { eventually } from "../../test/fixtures/processes.ts";
 import type { Database } from "../engines/relational/database.ts";
 import { migrate } from "../engines/relational/migrate.ts";
 import { createLog } from "../observability/log.ts";
+import { waitingChannels } from "./delivery-rows.ts";
 import type { Message, OpenChannel, Outcome } from "./message.ts";
 import { forgetOld } from "./retention.ts";
 import { startNotification, type Notification } from "./start.ts";
@@ -323,6 +324,37 @@ describeOnEachStore((store) => {
     pass(MINUTE_MS + 1);
     expect(await messages(70)).toHaveLength(70);
     expect(new Set(sent.map(({ id }) => id)).size).toBe(70);
+  });
+
+  test("an organisation with many channels that hang has a few attempts at once, and does not hide the others", async () => {
+    const [many, one] = [
+      await notifiedOrg(database.tables(), { waitSeconds: 0 }),
+      await notifiedOrg(database.tables(), { waitSeconds: 0 }),
+    ];
+    const db = database.tables<Tables>();
+    const [row] = await db.selectFrom("channels").selectAll().where("org_id", "=", many.orgId).execute();
+    const more = Array.from({ length: 11 }, (_, number) => ({ id: randomUUID(), name: `ops ${number}` }));
+    await db
+      .insertInto("channels")
+      .values(more.map((channel) => ({ ...(row as NonNullable<typeof row>), ...channel, settings: "{}" })))
+      .execute();
+    const channel_ids = JSON.stringify([many.channelId, ...more.map(({ id }) => id)]);
+    await db.updateTable("routes").set({ channel_ids }).where("org_id", "=", many.orgId).execute();
+    let hanging = 0;
+    answer = async ({ org }, signal) => {
+      if (org.id === one.orgId) return { delivered: true, httpStatus: 200 };
+      hanging += 1;
+      await new Promise((resolve) => signal.addEventListener("abort", resolve));
+      return { delivered: false, retry: true, error: "no answer in time" };
+    };
+    await start();
+    await post([fires(many, "a")]);
+    await eventually("four hang", async () => hanging >= 4);
+    await post([fires(one, "x")]);
+    await messages(1);
+    const waiting = await waitingChannels(db, new Date(nowMs), 1, [many.orgId]);
+    expect(waiting).toEqual([]);
+    expect((await waitingChannels(db, new Date(nowMs), 100, [])).length).toBeGreaterThanOrEqual(8);
   });
 
   test("what is old is forgotten, and what waited for a day has failed", async () => {

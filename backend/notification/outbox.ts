@@ -107,7 +107,7 @@ export class Outbox implements AsyncDisposable {
     const orgs = await inUse.orgs();
     const now = new Date(nowMs());
     // Of channels that are gone, too: their messages end.
-    const waiting = orgs.size > 0 || this.#underWay.size > 0 ? await waitingChannels(db, now, MOST_CANDIDATES) : [];
+    const waiting = orgs.size > 0 || this.#underWay.size > 0 ? await waitingChannels(db, now, MOST_CANDIDATES, this.#busyOrgs()) : [];
     this.#workedAtMs = nowMs();
     this.#outage.recovered();
     let [began, isNextDue] = [false, Number.POSITIVE_INFINITY];
@@ -124,6 +124,12 @@ export class Outbox implements AsyncDisposable {
     const ofOrg = [...this.#underWay.values()].filter((one) => one.orgId === orgId);
     const ofChannel = ofOrg.filter((one) => one.channelId === channelId);
     return ofOrg.length < MOST.ofOrg && ofChannel.length < (this.#failing.has(channelId) ? 1 : MOST.ofChannel);
+  }
+
+  /** Those of many channels that hang would else be all that is seen. */
+  #busyOrgs(): string[] {
+    const byOrg = Map.groupBy(this.#underWay.values(), ({ orgId }) => orgId);
+    return [...byOrg].filter(([, own]) => own.length >= MOST.ofOrg).map(([orgId]) => orgId);
   }
 
   async #begin(orgId: string, channelId: string, now: Date): Promise<boolean> {

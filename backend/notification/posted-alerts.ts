@@ -29,6 +29,9 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 /** The server's own: nobody else's business. */
 const OWN_LABELS = new Set(["org_id", "rule_id", "alertgroup"]);
 
+/** What most routes ask for: of many labels these are kept. */
+const NEEDED = new Set(["alertname", "severity"]);
+
 /** And all below it. */
 const SPACE = 0x20;
 const [QUOTE, BACKSLASH, OPEN, CLOSE, OPEN_ARRAY] = Array.from('"\\{}[', (sign) => sign.charCodeAt(0));
@@ -81,7 +84,7 @@ export function readAlert(value: unknown): PostedAlert | undefined {
   if (!UUID.test(orgId) || !UUID.test(ruleId) || !started) return undefined;
   const shown = Object.entries(named)
     .filter(([name]) => !OWN_LABELS.has(name))
-    .toSorted(([one], [other]) => (one < other ? -1 : 1));
+    .toSorted(([one], [other]) => Number(NEEDED.has(other)) - Number(NEEDED.has(one)) || (one < other ? -1 : 1));
   const fingerprint = createHash("sha256")
     .update(JSON.stringify([ruleId, shown]))
     .digest("hex")
