@@ -75,7 +75,9 @@ test("what was counted and done before a stop is in usage and audit log after it
   expect(await backend.end("SIGTERM")).toBe(0);
   await backend.start();
   const read = async (path: string) => (await call("GET", `${backend.apiUrl}${path}`, { bearer: quiet.token })).json;
-  expect(await read("/api/usage")).toEqual([{ day: expect.any(String), signal: "metrics", bytes: expect.any(Number), records: 2 }]);
+  expect(await read("/api/usage")).toEqual([
+    { day: expect.any(String), signal: "metrics", bytes: expect.any(Number), records: 2, active_series: null },
+  ]);
   const entries: { action: string }[] = await read("/api/audit");
   expect(entries.map(({ action }) => action)).toEqual(["key.create", "login", "org.create"]);
 });
