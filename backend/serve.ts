@@ -45,7 +45,7 @@ import { closeRoutes, createApp } from "./http/app.ts";
 import { evaluatorOf } from "./notification/evaluated.ts";
 import { type Notification, startNotification } from "./notification/start.ts";
 import { NOTIFICATION_REQUESTS, registerNotificationRequests } from "./notification/requests.ts";
-import { CHANNEL_ROUTES } from "./notification/channel-routes.ts";
+import { CHANNEL_REQUESTS } from "./notification/channel-requests.ts";
 import { type Channels, startChannels } from "./notification/start-channels.ts";
 import { readConsole, registerConsole } from "./http/console.ts";
 import { listenMore, sharing } from "./http/listeners.ts";
@@ -188,7 +188,7 @@ async function openApi(
       target: alerting,
       guards,
       answers,
-      routes: [...NOTIFICATION_REQUESTS, ...Object.values(CHANNEL_ROUTES)],
+      routes: [...NOTIFICATION_REQUESTS, ...Object.values(CHANNEL_REQUESTS)],
       bearerFor: async ({ user }) => user && (await running.sessions.issueFor(user.userId)),
     });
   const page = settings.isConsoleServed ? readConsole() : undefined;

@@ -5,7 +5,7 @@ import { registerAccountRoutes } from "../backend/accounts/routes.ts";
 import { registerAuditRoutes } from "../backend/audit/routes.ts";
 import { forwardAlerting } from "../backend/alerting/forward.ts";
 import { registerRuleRoutes } from "../backend/alerting/routes.ts";
-import { CHANNEL_ROUTES, registerChannelRoutes } from "../backend/notification/channel-routes.ts";
+import { CHANNEL_REQUESTS, registerChannelRequests } from "../backend/notification/channel-requests.ts";
 import { registerEnrolmentRoutes } from "../backend/enrolment/routes.ts";
 import { closeRoutes, createApp } from "../backend/http/app.ts";
 import { registerIngestRoutes } from "../backend/ingest/routes.ts";
@@ -41,7 +41,7 @@ async function apiRoutes(): Promise<FastifyInstance> {
   registerLokiRoutes(app, parts);
   registerTraceRoutes(app, parts);
   registerMetricsRoutes(app, parts);
-  const routes = [...NOTIFICATION_REQUESTS, ...Object.values(CHANNEL_ROUTES)];
+  const routes = [...NOTIFICATION_REQUESTS, ...Object.values(CHANNEL_REQUESTS)];
   await forwardAlerting(app, { target: "http://127.0.0.1:1", guards, routes });
   return app;
 }
@@ -50,7 +50,7 @@ async function alertingRoutes(): Promise<FastifyInstance> {
   const app = await createApp({ log: createLog("silent"), openApiTitle: "AtherOps alerting API" });
   registerRuleRoutes(app, { guards } as never);
   registerNotificationRequests(app, { guards } as never);
-  registerChannelRoutes(app, { guards } as never);
+  registerChannelRequests(app, { guards } as never);
   return app;
 }
 

@@ -2,14 +2,11 @@
 // condition names reaches the proxy or the disk, and the rest does.
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { pino } from "pino";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { toolPath } from "../../hack/fetch-tools.ts";
+import { startCollector } from "../../test/fixtures/collector.ts";
 import { eventually, freeAddresses, temporaryFolder } from "../../test/fixtures/processes.ts";
 import { readSettings } from "../settings.ts";
 import { configFromSettings } from "./config-from-settings.ts";
-import { FILES_TOKEN_VARIABLE } from "./config.ts";
-import { CollectorProcess } from "./process.ts";
 import { Sink } from "./sink.fixture.ts";
 
 const CARD = "4111 1111 1111 1111";
@@ -42,18 +39,7 @@ beforeAll(async () => {
     DROP_TRACES: 'span.name == "GET /healthz"',
     TRACES_SAMPLE_PERCENT: "50",
   });
-  mkdirSync(settings.stateDir);
-  const configFile = join(settings.stateDir, "config.yaml");
-  writeFileSync(configFile, configFromSettings(settings));
-  const collector = await CollectorProcess.start({
-    program: await toolPath("otelcol-contrib"),
-    configFile,
-    memoryMib: 300,
-    stopGraceMs: 5000,
-    env: { [FILES_TOKEN_VARIABLE]: "" },
-    log: pino({ level: "warn" }),
-  });
-  stack.defer(async () => collector.stop());
+  const collector = stack.use(await startCollector(settings.stateDir, configFromSettings(settings)));
   expect(await collector.ready(AbortSignal.timeout(60_000))).toBe(true);
 }, 120_000);
 afterAll(() => stack[Symbol.asyncDispose]());

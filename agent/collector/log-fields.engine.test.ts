@@ -2,14 +2,11 @@
 // out of it, and its body as it was. The cluster agent has `multilineStart` set, which most of these pods do not write like.
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { toolPath } from "../../hack/fetch-tools.ts";
+import { startCollector } from "../../test/fixtures/collector.ts";
 import { eventually, freeAddresses, temporaryFolder } from "../../test/fixtures/processes.ts";
 import { readSettings } from "../settings.ts";
 import { configFromSettings } from "./config-from-settings.ts";
-import { FILES_TOKEN_VARIABLE } from "./config.ts";
-import { CollectorProcess } from "./process.ts";
 import { Sink, type SinkRecord } from "./sink.fixture.ts";
 
 const NOW_MS = Date.now();
@@ -166,18 +163,8 @@ async function run(identity: "cluster" | "host", count: number): Promise<void> {
     LOG_PATHS: join(folder.path, "files", "*.log"),
     ...(identity === "cluster" && { COLLECTOR_CONFIG_FILE: overlay, LOG_MULTILINE_START: String.raw`^\d{4}-\d{2}-\d{2}` }),
   });
-  mkdirSync(settings.stateDir, { recursive: true });
-  const configFile = join(settings.stateDir, "config.yaml");
-  writeFileSync(configFile, configFromSettings(settings).replaceAll("/var/log/pods", join(folder.path, "pods")));
-  const collector = await CollectorProcess.start({
-    program: await toolPath("otelcol-contrib"),
-    configFile,
-    memoryMib: 300,
-    stopGraceMs: 5000,
-    env: { [FILES_TOKEN_VARIABLE]: "" },
-    log: pino({ level: "warn" }),
-  });
-  running.push({ [Symbol.asyncDispose]: async () => collector.stop() });
+  const config = configFromSettings(settings).replaceAll("/var/log/pods", join(folder.path, "pods"));
+  running.push(await startCollector(settings.stateDir, config));
   await eventually(`every line of ${identity} is there`, async () => Promise.resolve(sink.records.length >= count), 60_000);
   for (const record of sink.records) {
     const name = record.resource["k8s.pod.name"] ?? record.resource["service.name"]?.replace(/\.log$/, "") ?? "";

@@ -57,9 +57,11 @@ export class UnansweredRequests {
   /** Those that hold one of these batches, or the same lines of another reading; but for the one of the same `body`. */
   with(batches: readonly FileBatch[], body: Buffer): Unanswered[] {
     this.#forgetOld();
-    if (this.#all.size === 0) return [];
-    const [keys, same] = [new Set(batches.map(({ key }) => key)), hashOf(body)];
-    return [...this.#all.values()].filter((one) => one.id !== same && one.batches.some(({ key }) => keys.has(key)));
+    const keys = new Set(batches.map(({ key }) => key));
+    const found = [...this.#all.values()].filter((one) => one.batches.some(({ key }) => keys.has(key)));
+    if (found.length === 0) return found;
+    const same = hashOf(body);
+    return found.filter(({ id }) => id !== same);
   }
 
   /** Undefined when it is not whole. */

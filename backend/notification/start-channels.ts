@@ -7,7 +7,7 @@ import type { Guards } from "../auth/request-identity.ts";
 import type { MasterKeys } from "../enrolment/master-key.ts";
 import type { Log } from "../observability/log.ts";
 import type { Secrets, Settings } from "../settings.ts";
-import { registerChannelRoutes } from "./channel-routes.ts";
+import { registerChannelRequests } from "./channel-requests.ts";
 import { ChannelStore } from "./channel-table.ts";
 import { Email } from "./email.ts";
 import type { Send } from "./message.ts";
@@ -53,7 +53,15 @@ export function startChannels({ db, masterKeys, settings, secrets, log, now }: C
     send,
     externalUrl,
     addRoutes: (app, guards) =>
-      registerChannelRoutes(app, { channels: store, check: { outgoing, email }, send, guards, externalUrl, orgName, ...(now && { now }) }),
+      registerChannelRequests(app, {
+        channels: store,
+        check: { outgoing, email },
+        send,
+        guards,
+        externalUrl,
+        orgName,
+        ...(now && { now }),
+      }),
   };
 }
 

@@ -119,7 +119,7 @@ export interface NotificationTables {
 export type NotificationDb = Kysely<NotificationTables> | Transaction<NotificationTables>;
 
 /**
- * Has the organisation's alerts looked at `at`, or before that. To be called in the same transaction as any change of channels, routes or
+ * Has the organisation's alerts looked at `at`, or before that. Goes into the same transaction as any change of channels, routes or
  * silences: from it follows who is to be told.
  */
 export async function markDue(db: NotificationDb, orgId: string, at: Date): Promise<void> {

@@ -6,14 +6,12 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { pino } from "pino";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { parse, stringify } from "yaml";
 import { configFromSettings } from "../../agent/collector/config-from-settings.ts";
-import { CollectorProcess } from "../../agent/collector/process.ts";
 import { Sink } from "../../agent/collector/sink.fixture.ts";
 import { readSettings } from "../../agent/settings.ts";
-import { toolPath } from "../../hack/fetch-tools.ts";
+import { startCollector } from "../fixtures/collector.ts";
 import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
 import { eventually, freeAddresses, temporaryFolder } from "../fixtures/processes.ts";
 
@@ -125,18 +123,7 @@ async function agent(node: string): Promise<void> {
   for (const job of config.receivers["prometheus/pods"].config.scrape_configs) {
     for (const discovery of job.kubernetes_sd_configs) discovery.kubeconfig_file = kubeconfig;
   }
-  const configFile = join(stateDir, "config.yaml");
-  writeFileSync(configFile, stringify(config));
-  const program = await toolPath("otelcol-contrib");
-  const collector = await CollectorProcess.start({
-    program,
-    configFile,
-    memoryMib: 200,
-    stopGraceMs: 5000,
-    env: {},
-    log: pino({ level: "error" }),
-  });
-  stack.defer(async () => collector.stop());
+  stack.use(await startCollector(stateDir, stringify(config)));
 }
 
 interface Point {

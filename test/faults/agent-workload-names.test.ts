@@ -5,14 +5,11 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { pino } from "pino";
 import { expect, test } from "vitest";
 import { configFromSettings } from "../../agent/collector/config-from-settings.ts";
-import { FILES_TOKEN_VARIABLE } from "../../agent/collector/config.ts";
-import { CollectorProcess } from "../../agent/collector/process.ts";
 import { Sink } from "../../agent/collector/sink.fixture.ts";
 import { readSettings } from "../../agent/settings.ts";
-import { toolPath } from "../../hack/fetch-tools.ts";
+import { startCollector } from "../fixtures/collector.ts";
 import { PodsApi } from "../fixtures/pods-api.ts";
 import { eventually, freeAddresses, temporaryFolder } from "../fixtures/processes.ts";
 
@@ -74,21 +71,12 @@ test("a series of cAdvisor carries its workload beside its own labels, a log the
     POD_LABELS: "team",
     POD_ANNOTATIONS: "example.com/owner",
   });
-  mkdirSync(settings.stateDir);
   const log = join(folder.path, "pods", `${POD.namespace}_${POD.name}_${POD.uid}`, "server");
   mkdirSync(log, { recursive: true });
   writeFileSync(join(log, "0.log"), `${new Date().toISOString()} stdout F hello\n`);
-  const configFile = join(settings.stateDir, "config.yaml");
-  writeFileSync(configFile, configFromSettings(settings).replaceAll("/var/log/pods", join(folder.path, "pods")));
-  const collector = await CollectorProcess.start({
-    program: await toolPath("otelcol-contrib"),
-    configFile,
-    memoryMib: 300,
-    stopGraceMs: 5000,
-    env: { [FILES_TOKEN_VARIABLE]: "", KUBERNETES_SERVICE_HOST: "127.0.0.1", KUBERNETES_SERVICE_PORT: String(api.port) },
-    log: pino({ level: "warn" }),
-  });
-  stack.defer(async () => collector.stop());
+  const config = configFromSettings(settings).replaceAll("/var/log/pods", join(folder.path, "pods"));
+  const env = { KUBERNETES_SERVICE_HOST: "127.0.0.1", KUBERNETES_SERVICE_PORT: String(api.port) };
+  stack.use(await startCollector(settings.stateDir, config, env));
   await eventually(
     "a series and a line are there",
     async () => Promise.resolve(sink.records.length > 0 && of("container_memory_working_set_bytes")),

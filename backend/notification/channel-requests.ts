@@ -1,4 +1,4 @@
-// The routes of channels. Invariants: the organisation is that of the session; a secret is answered once, to who made it; a test goes the
+// The requests for channels. Invariants: the organisation is that of the session; a secret is answered once, to who made it; a test goes the
 // way of every delivery, and what it costs is bounded for each organisation.
 import { randomUUID } from "node:crypto";
 import type { FastifyInstance } from "fastify";
@@ -14,7 +14,7 @@ import { CHANNEL_BODY_SCHEMA, CHANNEL_SCHEMA, type ChannelBody, type ChannelChec
 import { type ChannelRow, type ChannelStore, ROTATION_MS } from "./channel-table.ts";
 import type { Message, OpenChannel, Outcome, Send } from "./message.ts";
 
-export interface ChannelRoutesOptions {
+export interface ChannelRequestsOptions {
   readonly channels: ChannelStore;
   readonly check: ChannelCheck;
   readonly send: Send;
@@ -39,7 +39,7 @@ const ROTATED = objectOf({
   previous_until: { ...TIME_SCHEMA, description: "messages carry both signatures" },
 });
 
-export const CHANNEL_ROUTES = {
+export const CHANNEL_REQUESTS = {
   list: {
     method: "GET",
     path: "/channels",
@@ -89,9 +89,9 @@ export const CHANNEL_ROUTES = {
 const TEST_TURNS = { running: 8, perOrg: 1, waitingPerOrg: 4 };
 const TESTS = { most: 10, everyMs: 60_000 };
 
-export function registerChannelRoutes(app: FastifyInstance, options: ChannelRoutesOptions): void {
+export function registerChannelRequests(app: FastifyInstance, options: ChannelRequestsOptions): void {
   const { channels, check, guards } = options;
-  const { list, create, replace, remove, rotate } = CHANNEL_ROUTES;
+  const { list, create, replace, remove, rotate } = CHANNEL_REQUESTS;
 
   addServiceRoute(app, guards, list, async (request) => {
     const { orgId, role } = callerOf(request);
@@ -130,10 +130,13 @@ export function registerChannelRoutes(app: FastifyInstance, options: ChannelRout
   registerTest(app, options);
 }
 
-function registerTest(app: FastifyInstance, { channels, guards, send, externalUrl, orgName, now = Date.now }: ChannelRoutesOptions): void {
+function registerTest(
+  app: FastifyInstance,
+  { channels, guards, send, externalUrl, orgName, now = Date.now }: ChannelRequestsOptions,
+): void {
   const turns = new FairTurns(TEST_TURNS);
   const admit = testsAMinute(now);
-  addServiceRoute(app, guards, CHANNEL_ROUTES.test, async (request, reply) => {
+  addServiceRoute(app, guards, CHANNEL_REQUESTS.test, async (request, reply) => {
     const { orgId } = callerOf(request);
     const channel = await channels.open(orgId, idOf(request, "channel"));
     if (!channel) throw missing("channel");
