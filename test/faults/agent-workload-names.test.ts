@@ -7,7 +7,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { configFromSettings } from "../../agent/collector/config-from-settings.ts";
-import { Sink } from "../../agent/collector/sink.fixture.ts";
+import { Sink, type SinkRecord } from "../../agent/collector/sink.fixture.ts";
 import { readSettings } from "../../agent/settings.ts";
 import { startCollector } from "../fixtures/collector.ts";
 import { PodsApi } from "../fixtures/pods-api.ts";
@@ -21,8 +21,19 @@ const POD = {
   labels: { team: "payments", other: "x" },
   annotations: { "example.com/owner": "ann" },
 };
+/** Its hash has nine characters, as a quarter of all Deployments' have; and one whose name only looks so. */
+const SHORT = {
+  ...POD,
+  name: "web-shop-7d9c5b6f4-vwxyz",
+  uid: "0b5a3c1e-0000-4000-8000-000000000002",
+  replicaSet: "web-shop-7d9c5b6f4",
+  labels: { "pod-template-hash": "7d9c5b6f4" },
+};
+const BARE = { ...SHORT, name: "bare-2-vwxyz", uid: "0b5a3c1e-0000-4000-8000-000000000003", replicaSet: "bare-2", labels: {} };
 const PAGE = `# TYPE container_memory_working_set_bytes gauge
 container_memory_working_set_bytes{container="server",namespace="shop",pod="${POD.name}"} 7
+container_memory_cache{container="server",namespace="shop",pod="${SHORT.name}"} 8
+container_memory_rss{container="server",namespace="shop",pod="${BARE.name}"} 9
 # TYPE machine_cpu_cores gauge
 machine_cpu_cores 2
 `;
@@ -31,7 +42,7 @@ test("a series of cAdvisor carries its workload beside its own labels, a log the
   await using stack = new AsyncDisposableStack();
   const folder = stack.use(temporaryFolder());
   const sink = stack.use(await Sink.start());
-  const api = stack.use(await PodsApi.start(folder.path, [POD]));
+  const api = stack.use(await PodsApi.start(folder.path, [POD, SHORT, BARE]));
   const server = createServer((_request, response) => response.writeHead(200, { "content-type": "text/plain" }).end(PAGE));
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -71,15 +82,17 @@ test("a series of cAdvisor carries its workload beside its own labels, a log the
     POD_LABELS: "team",
     POD_ANNOTATIONS: "example.com/owner",
   });
-  const log = join(folder.path, "pods", `${POD.namespace}_${POD.name}_${POD.uid}`, "server");
-  mkdirSync(log, { recursive: true });
-  writeFileSync(join(log, "0.log"), `${new Date().toISOString()} stdout F hello\n`);
+  for (const { namespace, name, uid } of [POD, SHORT]) {
+    const log = join(folder.path, "pods", `${namespace}_${name}_${uid}`, "server");
+    mkdirSync(log, { recursive: true });
+    writeFileSync(join(log, "0.log"), `${new Date().toISOString()} stdout F of ${name}\n`);
+  }
   const config = configFromSettings(settings).replaceAll("/var/log/pods", join(folder.path, "pods"));
   const env = { KUBERNETES_SERVICE_HOST: "127.0.0.1", KUBERNETES_SERVICE_PORT: String(api.port) };
   stack.use(await startCollector(settings.stateDir, config, env));
   await eventually(
     "a series and a line are there",
-    async () => Promise.resolve(sink.records.length > 0 && of("container_memory_working_set_bytes")),
+    async () => Promise.resolve(sink.records.length > 1 && of("container_memory_working_set_bytes")),
     60_000,
   );
   expect(of("container_memory_working_set_bytes")).toMatchObject({
@@ -87,11 +100,18 @@ test("a series of cAdvisor carries its workload beside its own labels, a log the
     point: { container: "server" },
   });
   expect(of("machine_cpu_cores")?.resource).not.toHaveProperty("k8s.pod.name");
-  expect(sink.records[0]).toMatchObject({
-    body: "hello",
+  const [ofShort, ofBare] = [of("container_memory_cache"), of("container_memory_rss")];
+  expect(ofShort?.resource).toMatchObject({ "k8s.deployment.name": "web-shop", "k8s.pod.name": SHORT.name });
+  expect(ofBare?.resource).toMatchObject({ "k8s.pod.name": BARE.name });
+  expect(ofBare?.resource).not.toHaveProperty("k8s.deployment.name");
+  expect(JSON.stringify(sink.metrics)).not.toContain("template_hash");
+  const record = (name: string): SinkRecord | undefined => sink.records.find(({ body }) => body === `of ${name}`);
+  expect(record(SHORT.name)?.resource).toMatchObject({ "k8s.deployment.name": "web-shop", "k8s.pod.uid": SHORT.uid });
+  expect(record(POD.name)).toMatchObject({
     resource: { "k8s.deployment.name": "checkout", "k8s.pod.label.team": "payments", "k8s.pod.annotation.example.com/owner": "ann" },
   });
-  expect(Object.keys(sink.records[0]?.resource ?? {}).filter((key) => key.includes("other"))).toEqual([]);
+  const keys = sink.records.flatMap(({ resource }) => Object.keys(resource));
+  expect(keys.filter((key) => /other|hash/.test(key))).toEqual([]);
 
   interface Attributes {
     attributes?: { key: string; value: { stringValue?: string } }[];

@@ -47,6 +47,36 @@ export function attributesOfUsage({ nodeName, waitForPods }: KubernetesInput): C
 
 const WORKLOADS = ["k8s.deployment.name", "k8s.statefulset.name", "k8s.daemonset.name", "k8s.job.name"];
 
+/**
+ * The processor itself knows a Deployment's ReplicaSet by a hash of ten characters (v0.149, extractDeploymentNameFromReplicaSet). The hash is
+ * a number below 2^32, a character for each digit: it has fewer for a quarter of all Deployments. The pod has it as a label, in its name too.
+ */
+const HASH_LABEL = "pod-template-hash";
+const HASH = 'resource.attributes["k8s.pod.template_hash"]';
+const POD = 'resource.attributes["k8s.pod.name"]';
+const DEPLOYMENT = 'resource.attributes["k8s.deployment.name"]';
+/** A pod's name ends with a dash and five characters. Where the name was cut, because it was too long, there is no dash. */
+const SUFFIX_LENGTH = 6;
+const RENAMED = [
+  {
+    context: "resource",
+    statements: [
+      `set(${DEPLOYMENT}, Substring(${POD}, 0, Len(${POD}) - Len(${HASH}) - ${SUFFIX_LENGTH + 1})) where ${HASH} != nil and ${DEPLOYMENT} == nil and HasSuffix(Substring(${POD}, 0, Len(${POD}) - ${SUFFIX_LENGTH}), Concat(["-", ${HASH}], ""))`,
+      `delete_key(resource.attributes, "k8s.pod.template_hash")`,
+    ],
+  },
+];
+
+/** After the attributes of pods, in each pipeline that has them: the Deployment's name where its hash is short. */
+export const DEPLOYMENT_NAMES_ID = "transform/deployments";
+export const DEPLOYMENT_NAMES: Component = {
+  // A name too short for what is cut off is none of a Deployment's pod.
+  error_mode: "silent",
+  log_statements: RENAMED,
+  trace_statements: RENAMED,
+  metric_statements: RENAMED,
+};
+
 interface Extract {
   readonly metadata?: readonly string[];
   readonly annotations?: readonly object[];
@@ -63,7 +93,7 @@ function attributes(input: KubernetesInput, associations: readonly Source[][], e
       metadata: ["k8s.namespace.name", "k8s.pod.name", "k8s.pod.uid", "k8s.node.name", ...WORKLOADS],
       deployment_name_from_replicaset: true,
       ...(extract.metadata && { metadata: extract.metadata }),
-      ...(podLabels.length > 0 && { labels: ofPods("label", podLabels) }),
+      labels: [{ tag_name: "k8s.pod.template_hash", key: HASH_LABEL, from: "pod" }, ...ofPods("label", podLabels)],
       ...(annotations.length > 0 && { annotations }),
     },
     pod_association: associations.map((sources) => ({ sources })),

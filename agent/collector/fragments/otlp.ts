@@ -3,7 +3,7 @@
 import type { ListenAddress, Signal } from "../../settings.ts";
 import type { Component, Fragment } from "./fragment.ts";
 import { SENDER_CLAIMS } from "./claims.ts";
-import { attributesOfSenders, type KubernetesInput } from "./kubernetes-attributes.ts";
+import { attributesOfSenders, DEPLOYMENT_NAMES, DEPLOYMENT_NAMES_ID, type KubernetesInput } from "./kubernetes-attributes.ts";
 
 export interface OtlpInput {
   readonly grpc: ListenAddress;
@@ -14,12 +14,15 @@ export interface OtlpInput {
 
 export function otlp({ grpc, http, kubernetes }: OtlpInput, signals: readonly Signal[]): Fragment {
   const withoutClaims = kubernetes?.trustsSenders === false;
-  const inCluster = [...(withoutClaims ? ["transform/claims"] : []), ...(kubernetes ? ["k8s_attributes"] : [])];
+  const inCluster = [...(withoutClaims ? ["transform/claims"] : []), ...(kubernetes ? ["k8s_attributes", DEPLOYMENT_NAMES_ID] : [])];
   return {
     receivers: { otlp: { protocols: { grpc: { endpoint: endpoint(grpc) }, http: { endpoint: endpoint(http) } } } },
     processors: {
       ...(withoutClaims && { "transform/claims": SENDER_CLAIMS }),
-      ...(kubernetes && { k8s_attributes: attributesOfSenders(kubernetes, kubernetes.trustsSenders) }),
+      ...(kubernetes && {
+        k8s_attributes: attributesOfSenders(kubernetes, kubernetes.trustsSenders),
+        [DEPLOYMENT_NAMES_ID]: DEPLOYMENT_NAMES,
+      }),
       ...(signals.includes("metrics") && { deltatocumulative: DELTA }),
     },
     pipelines: signals.map((signal) => ({

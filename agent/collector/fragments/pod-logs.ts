@@ -4,7 +4,13 @@ import type { Fragment } from "./fragment.ts";
 import { CONTAINER_FORMAT } from "./container-format.ts";
 import { reading } from "./files.ts";
 import { logFields } from "./log-fields.ts";
-import { attributesOfFiles, type KubernetesInput, OPT_OUT_ATTRIBUTE } from "./kubernetes-attributes.ts";
+import {
+  attributesOfFiles,
+  DEPLOYMENT_NAMES,
+  DEPLOYMENT_NAMES_ID,
+  type KubernetesInput,
+  OPT_OUT_ATTRIBUTE,
+} from "./kubernetes-attributes.ts";
 
 export interface PodLogsInput {
   readonly kubernetes: KubernetesInput;
@@ -39,12 +45,20 @@ export function podLogs(input: PodLogsInput): Fragment {
     },
     processors: {
       "k8s_attributes/files": attributesOfFiles(input.kubernetes),
+      [DEPLOYMENT_NAMES_ID]: DEPLOYMENT_NAMES,
       "filter/opted-out": {
         error_mode: "ignore",
         logs: { log_record: [`resource.attributes["${OPT_OUT_ATTRIBUTE}"] == "false"`] },
       },
     },
-    pipelines: [{ id: "logs/pods", receivers: [PODS_RECEIVER], processors: ["k8s_attributes/files", "filter/opted-out"], waits: true }],
+    pipelines: [
+      {
+        id: "logs/pods",
+        receivers: [PODS_RECEIVER],
+        processors: ["k8s_attributes/files", "filter/opted-out", DEPLOYMENT_NAMES_ID],
+        waits: true,
+      },
+    ],
   };
 }
 
