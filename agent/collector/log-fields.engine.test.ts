@@ -107,6 +107,9 @@ const STACK_TRACE = [
   "\t... 1 more",
 ];
 
+/** Of a pod that does not write as `multilineStart` says. */
+const UNLIKE = ["klog", "pino", "nginx-access", "logrus-coloured", "free-text", "logfmt", "long-json"] as const;
+
 let folder: ReturnType<typeof temporaryFolder>;
 const running: AsyncDisposable[] = [];
 const records: Record<"cluster" | "host", Map<string, SinkRecord[]>> = { cluster: new Map(), host: new Map() };
@@ -118,7 +121,9 @@ beforeAll(async () => {
     write(join("files", `${name}.log`), [line], false);
   }
   write(join("pods", "shop_java_0b5a3c1e-0000-4000-8000-000000000001", "app", "0.log"), [...STACK_TRACE, ...STACK_TRACE], true);
-  await Promise.all([run("cluster", Object.keys(ROWS).length + 2), run("host", Object.keys(ROWS).length)]);
+  const unlike = UNLIKE.map((name) => (ROWS[name] as Row).line);
+  write(join("pods", "shop_unlike_0b5a3c1e-0000-4000-8000-000000000001", "app", "0.log"), [...unlike, ...unlike], true);
+  await Promise.all([run("cluster", Object.keys(ROWS).length + 2 + 2 * UNLIKE.length), run("host", Object.keys(ROWS).length)]);
 }, 120_000);
 afterAll(async () => {
   for (const one of running.toReversed()) await one[Symbol.asyncDispose]();
@@ -195,4 +200,15 @@ test("a stack trace is one record where multilineStart matches, and its level is
     [STACK_TRACE.join("\n"), "ERROR"],
     [STACK_TRACE.join("\n"), "ERROR"],
   ]);
+});
+
+test("every line of a pod that never writes like multilineStart is a record of its own, as if the value were not set", () => {
+  const expected = UNLIKE.map((name) => {
+    const { line, level, timeMs = WRITTEN_MS, traceId = "" } = ROWS[name] as Row;
+    return { body: line, level, timeMs, traceId };
+  });
+  const told = (records.cluster.get("unlike") ?? []).map(({ body, severityText: level, timeUnixNano, traceId }) => {
+    return { body, level, timeMs: Math.round(Number(timeUnixNano) / 1e6), traceId };
+  });
+  expect(told).toEqual([...expected, ...expected]);
 });
