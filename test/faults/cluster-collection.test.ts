@@ -1,18 +1,16 @@
 // What is collected once for a whole cluster, by two agents with the real collector against a real kube-apiserver, with the chart's
 // permissions: state and events arrive, one agent at a time collects them, and the other goes on where one loses the API server.
-import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { ClusterCollector, COLLECTION_LEASE, STOP_GRACE_MS } from "../../agent/collector/cluster-collector.ts";
-import { clusterConfigFromSettings } from "../../agent/collector/config-from-settings.ts";
 import { Sink } from "../../agent/collector/sink.fixture.ts";
 import { Supervisor } from "../../agent/collector/supervisor.ts";
 import { collectionLease, Lease } from "../../agent/identity/lease.ts";
 import { clusterPermissions, missingPermissions } from "../../agent/identity/permissions.ts";
 import { KubernetesApi } from "../../agent/kubernetes/api.ts";
-import { readSettings } from "../../agent/settings.ts";
 import { toolPath } from "../../hack/fetch-tools.ts";
+import { collectionOf } from "../fixtures/collecting-agents.ts";
 import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
 import { eventually, temporaryFolder } from "../fixtures/processes.ts";
 
@@ -58,38 +56,8 @@ async function agent(name: string): Promise<Agent> {
   const access = await kube.agentAccess(NAMESPACE);
   const api = new CuttableApi(access);
   const stateDir = join(folder.path, name);
-  mkdirSync(stateDir);
-  const { settings } = readSettings("cluster", {
-    BACKEND_URL: sink.url,
-    CLUSTER_NAME: "north",
-    NODE_NAME: name,
-    POD_NAMESPACE: NAMESPACE,
-    POD_UID: name,
-    KUBERNETES_SERVICE_HOST: "127.0.0.1",
-    STATE_DIR: stateDir,
-    // The sink in place of the proxy: what the collector hands over.
-    PROXY_LISTEN: `127.0.0.1:${sink.port}`,
-    METRICS_INTERVAL: "1s",
-    CLUSTER_STATE: "true",
-    KUBERNETES_EVENTS: "true",
-  });
-  // A collector in a pod finds its service account where only pods have it.
-  const kubeconfig = join(stateDir, "kubeconfig.json");
-  const cluster = { name: "test", cluster: { server: kube.url, "certificate-authority": access.caFile } };
-  const user = { name: "agent", user: { tokenFile: access.tokenFile } };
-  const context = { name: "test", context: { cluster: "test", user: "agent" } };
-  writeFileSync(
-    kubeconfig,
-    JSON.stringify({
-      apiVersion: "v1",
-      kind: "Config",
-      clusters: [cluster],
-      users: [user],
-      contexts: [context],
-      "current-context": "test",
-    }),
-  );
-  const config = clusterConfigFromSettings(settings, stateDir)?.replaceAll("auth_type: serviceAccount", "auth_type: kubeConfig") ?? "";
+  const place = { name, namespace: NAMESPACE, kubernetes: access, stateDir, port: sink.port, env: { METRICS_INTERVAL: "1s" } };
+  const { config, env } = collectionOf(place);
   const log = pino({ level: "warn" });
   const program = await toolPath("otelcol-contrib");
   const lease = new Lease(api, {
@@ -99,7 +67,6 @@ async function agent(name: string): Promise<Agent> {
     timing: COLLECTION_LEASE,
     log,
   });
-  const env = { KUBECONFIG: kubeconfig };
   const supervisor = (): Supervisor => new Supervisor({ program, stateDir, memoryMib: 200, stopGraceMs: STOP_GRACE_MS, env, log });
   const collector = new ClusterCollector({ lease, supervisor, config, log, lookEveryMs: 500 });
   const dispose = async (): Promise<void> => {
