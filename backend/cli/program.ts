@@ -26,7 +26,7 @@ Examples:
   atherops tail --label k8s.namespace.name=shop   logs as they arrive
   atherops traces --service checkout --error --json | jq .TraceID
   atherops trace 5b8aa5a2d2c872e8321cf37308d69df2  its spans as a waterfall
-  atherops metrics 'sum(system_memory_usage_bytes)' --since 1h
+  atherops metrics 'system_memory_usage_bytes{state="used"}' --since 1h
   atherops rules                                  alert rules, with their state now
   atherops alerts severity=critical               what fires now, and who is told
   atherops silences add alertname=Down --for 2h --comment 'being repaired'
