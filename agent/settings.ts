@@ -37,6 +37,9 @@
 //   CREDENTIALS_FILE        /etc/atherops/credentials.json   written with mode 0600
 //   LOG_PATHS               /var/log/**/*.log      comma-separated globs of files to read
 //   LOG_PATHS_ALLOWED       /var/log/**            what LOG_PATHS and remote configuration may name, symbolic links resolved
+//   JOURNALD                false            true: also what systemd's journal gets, from the first start with it on
+//   JOURNALD_UNITS                           comma-separated: of these units alone, such as nginx
+//   JOURNALCTL_PATH         /usr/bin/journalctl
 //   REMOTE_CONFIG_INTERVAL  1m               how often the host's configuration is asked for; 0s: never
 // Cluster agent
 //   CLUSTER_NAME                             required; shown by the backend
@@ -121,8 +124,17 @@ export interface HostSettings {
   readonly credentialsFile: string;
   readonly logPaths: readonly string[];
   readonly logPathsAllowed: readonly string[];
+  /** Undefined: the journal is not read. */
+  readonly journal: JournalSettings | undefined;
   /** 0: never. */
   readonly remoteConfigIntervalMs: number;
+}
+
+export interface JournalSettings {
+  /** Absolute path of `journalctl`. */
+  readonly program: string;
+  /** Empty: all. */
+  readonly units: readonly string[];
 }
 
 export interface ClusterSettings {
@@ -239,8 +251,14 @@ function readHost(read: AgentSettingsReader): HostSettings {
     credentialsFile: resolve(read.text("CREDENTIALS_FILE") ?? "/etc/atherops/credentials.json"),
     logPaths: read.absolutePaths("LOG_PATHS", "/var/log/**/*.log"),
     logPathsAllowed: read.absolutePaths("LOG_PATHS_ALLOWED", "/var/log/**"),
+    journal: readJournal(read),
     remoteConfigIntervalMs: read.duration("REMOTE_CONFIG_INTERVAL", "1m", 0),
   };
+}
+
+function readJournal(read: AgentSettingsReader): JournalSettings | undefined {
+  const journal = { program: resolve(read.text("JOURNALCTL_PATH") ?? "/usr/bin/journalctl"), units: read.list("JOURNALD_UNITS") };
+  return read.flag("JOURNALD") ? journal : undefined;
 }
 
 function readCluster(read: AgentSettingsReader): ClusterSettings {

@@ -78,7 +78,7 @@ function inputOf(settings: Settings, adjustment: Adjustment): Omit<CollectorInpu
 }
 
 function hostInput(settings: Settings, adjustment: Adjustment, excludedLogs: readonly string[]): CollectorInput {
-  const { logPaths = [], credentialsFile = "" } = settings.host ?? {};
+  const { logPaths = [], credentialsFile = "", journal } = settings.host ?? {};
   return {
     ...inputOf(settings, adjustment),
     resource: { "host.name": hostname() },
@@ -96,6 +96,7 @@ function hostInput(settings: Settings, adjustment: Adjustment, excludedLogs: rea
       multilineStart: settings.logMultilineStart,
       readsFields: settings.logFields,
     },
+    journal: journal && { ...journal, maxAgeMs: settings.logMaxAgeMs, readsFields: settings.logFields },
   };
 }
 

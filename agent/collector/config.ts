@@ -9,6 +9,7 @@ import { cadvisor, type CadvisorInput } from "./fragments/cadvisor.ts";
 import { clusterState } from "./fragments/cluster-state.ts";
 import { edits, editsOf, type EditsInput } from "./fragments/edits.ts";
 import { files, type FilesInput } from "./fragments/files.ts";
+import { journal, type JournalInput } from "./fragments/journal.ts";
 import { hostMetrics, type HostMetricsInput } from "./fragments/host-metrics.ts";
 import { kubernetesEvents } from "./fragments/kubernetes-events.ts";
 import { kubelet, type KubeletInput } from "./fragments/kubelet.ts";
@@ -56,6 +57,7 @@ export interface CollectorInput extends CommonInput {
   readonly otlp: OtlpInput;
   readonly hostMetrics?: HostMetricsInput | undefined;
   readonly files?: FilesInput | undefined;
+  readonly journal?: JournalInput | undefined;
   readonly podLogs?: PodLogsInput | undefined;
   readonly kubelet?: KubeletInput | undefined;
   readonly cadvisor?: CadvisorInput | undefined;
@@ -97,6 +99,7 @@ export function collectorConfig(input: CollectorInput): CollectorConfig {
     ...(has("metrics") ? (input.workloadNames && usage.length > 0 ? [withWorkloadNames(usage, input.workloadNames)] : usage) : []),
     has("metrics") && input.scrapedPods ? scrapedPods(input.scrapedPods) : undefined,
     has("logs") && input.files && input.files.paths.length > 0 ? files(input.files) : undefined,
+    has("logs") && input.journal ? journal(input.journal) : undefined,
     has("logs") && input.podLogs ? podLogs(input.podLogs) : undefined,
   ]);
 }

@@ -11,8 +11,12 @@ export function collectorVariables({ cluster }: Settings): Record<string, string
   return { KUBERNETES_SERVICE_HOST: bareHost(hostname), KUBERNETES_SERVICE_PORT: port || "443" };
 }
 
-/** The collector's program. Throws SettingsError when there is none. */
-export function collectorProgram({ otelcolPath }: Settings): string {
+/** The collector's program. Throws SettingsError when there is none, or none of what the collector is to run itself. */
+export function collectorProgram({ otelcolPath, host }: Settings): string {
+  const journalctl = host?.journal?.program;
+  if (journalctl !== undefined && !isExecutable(journalctl)) {
+    throw new SettingsError(`JOURNALD: ${journalctl} cannot be executed; name another with JOURNALCTL_PATH, or leave JOURNALD out`);
+  }
   const found = otelcolPath.find(isExecutable);
   if (found !== undefined) return found;
   const [named, ...others] = otelcolPath;

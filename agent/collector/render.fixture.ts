@@ -22,6 +22,7 @@ export const CASES: [name: string, identity: "host" | "cluster", env: NodeJS.Pro
     "host",
     { ...HOST, SIGNALS: "logs", LOG_PATHS: "/srv/app/*.log,/srv/$odd.txt", LOG_MULTILINE_START: "^\\d{4}-", LOG_LEVEL: "debug" },
   ],
+  ["host-journal", "host", { ...HOST, SIGNALS: "logs", JOURNALD: "true", JOURNALD_UNITS: "nginx,ssh" }],
   ["cluster", "cluster", CLUSTER],
   [
     "cluster-excluding",
