@@ -3,7 +3,7 @@
 import { and, type Sql, sql } from "../engines/clickhouse/sql.ts";
 import type { Ask } from "../engines/clickhouse/client.ts";
 import { formatTime, pageConditions } from "../query/page.ts";
-import { blockRowsOf, type RecordFilter, recordConditions } from "./filter.ts";
+import { matchingIn, type RecordFilter, recordConditions } from "./filter.ts";
 
 /** Records of a time, both ends inclusive, in nanoseconds. */
 export interface RangeFilter extends RecordFilter {
@@ -32,15 +32,16 @@ export async function histogram(ask: Ask, orgId: string, filter: RangeFilter, bu
   const counts = Array.from({ length: stretchCount }, (): Record<string, number> => ({}));
   // The end of the range belongs to it, so to its last stretch.
   const bucket = sql`least(intDiv(toUnixTimestamp64Nano(time) - toInt64(${start}), toInt64(${width})), ${stretchCount - 1})`;
+  const { from, blockRows } = matchingIn(filter);
   // The engine ranks levels over the whole range, so that one name means the same in each stretch.
   const text = await ask(
     sql`SELECT cell.1 AS bucket, if(place > ${MOST_LEVELS}, ${REST}, ${cut(sql`level`)}) AS name, toFloat64(sum(cell.2)) AS n FROM (
       SELECT level, groupArray((bucket, n)) AS cells, row_number() OVER (ORDER BY sum(n) DESC, level) AS place FROM (
-        SELECT level, ${bucket} AS bucket, count() AS n FROM logs WHERE ${where(orgId, filter)} GROUP BY level, bucket
+        SELECT level, ${bucket} AS bucket, count() AS n FROM ${from} WHERE ${where(orgId, filter)} GROUP BY level, bucket
       ) GROUP BY level
     ) ARRAY JOIN cells AS cell GROUP BY bucket, name ORDER BY bucket, n DESC, name`,
     undefined,
-    blockRowsOf(filter),
+    blockRows,
   );
   for (const line of text.toString("utf8").split("\n").filter(Boolean)) {
     const { bucket: index, name, n } = JSON.parse(line) as { bucket: string; name: string; n: number };
@@ -58,19 +59,20 @@ export async function histogram(ask: Ask, orgId: string, filter: RangeFilter, bu
 
 /** `[{name, values: [{value, count}]}]` of the newest records: names as filters have them, values by how often they are there. */
 export async function fields(ask: Ask, orgId: string, filter: RangeFilter): Promise<Buffer> {
+  const { from, blockRows } = matchingIn(filter);
   const lines = await ask(
     sql`SELECT name, arrayMap(found -> CAST((found.1, found.2), 'Tuple(value String, count UInt32)'),
         arraySort(found -> (-toInt64(found.2), found.1), groupArray((value, n)))) AS values FROM (
       SELECT pair.1 AS name, ${cut(sql`pair.2`)} AS value, count() AS n FROM (
         SELECT arrayJoin(arrayConcat(${FIELDS},
           arrayMap((key, value) -> (concat('label.', toString(key)), value), mapKeys(labels), mapValues(labels)))) AS pair FROM (
-          SELECT level, source, host_id, node, scope_name, labels FROM logs WHERE ${where(orgId, filter)}
+          SELECT level, source, host_id, node, scope_name, labels FROM ${from} WHERE ${where(orgId, filter)}
           ORDER BY time DESC, id DESC LIMIT ${SAMPLED_RECORDS}
         )
       ) WHERE lengthUTF8(name) <= ${MOST_NAME_CHARACTERS} GROUP BY name, value ORDER BY n DESC, value LIMIT ${MOST_VALUES} BY name
     ) GROUP BY name ORDER BY startsWith(name, 'label.'), sum(n) DESC, name LIMIT ${MOST_FIELDS}`,
     undefined,
-    blockRowsOf(filter),
+    blockRows,
   );
   return Buffer.from(`[${lines.toString("utf8").trimEnd().replaceAll("\n", ",")}]`);
 }

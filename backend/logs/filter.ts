@@ -1,8 +1,8 @@
-// Which log records are meant, and as conditions on the table logs. Invariant: every value is a literal; a regular expression sees only the
-// first part of a message, because the engine looks at the clock between granules of rows and not within one.
+// Which log records are meant, and as conditions on the table logs. Invariant: every value is a literal; regular expressions are matched as
+// matching.ts has it, which says of which table the rows are to be read.
 import { ApiError } from "../errors.ts";
 import { type Sql, sql } from "../engines/clickhouse/sql.ts";
-import { MATCHED_BYTES, MATCHED_ROWS } from "./pattern.ts";
+import { type Matching, matchingOf } from "./matching.ts";
 
 type Pairs = readonly (readonly [key: string, value: string])[];
 
@@ -26,13 +26,13 @@ export interface RecordFilter {
   readonly labels: Pairs;
   /** No key has this value; it may be missing. */
   readonly notLabels?: Pairs;
-  /** Of the table, for what no other field says; with the rows between two looks at the clock where it costs much for each. */
-  readonly also?: readonly Sql[];
-  readonly alsoBlockRows?: number | undefined;
+  /** For what no other field says, with the regular expressions of these conditions; then no other field has any. */
+  readonly also?: { readonly conditions: readonly Sql[]; readonly matching: Matching };
 }
 
 export function recordConditions(filter: RecordFilter): Sql[] {
-  const conditions: Sql[] = [...(filter.also ?? [])];
+  const conditions: Sql[] = [...(filter.also?.conditions ?? [])];
+  const { found } = matchingIn(filter);
   if (filter.source !== undefined) conditions.push(sql`source = ${filter.source}`);
   if (filter.level !== undefined) conditions.push(sql`level = ${filter.level.toLowerCase()}`);
   if (filter.hostId !== undefined) conditions.push(sql`host_id = ${filter.hostId}`);
@@ -42,15 +42,17 @@ export function recordConditions(filter: RecordFilter): Sql[] {
   for (const text of given(filter.notQ)) conditions.push(sql`positionCaseInsensitiveUTF8(message, ${text}) = 0`);
   for (const [key, value] of filter.labels) conditions.push(hasLabel(key, value));
   for (const [key, value] of filter.notLabels ?? []) conditions.push(sql`NOT (${hasLabel(key, value)})`);
-  for (const pattern of given(filter.regex)) conditions.push(readable(pattern), found(pattern));
-  for (const pattern of given(filter.notRegex)) conditions.push(readable(pattern), sql`NOT ${found(pattern)}`);
+  for (const pattern of given(filter.regex)) conditions.push(readable(pattern), found(MESSAGE, pattern, true));
+  for (const pattern of given(filter.notRegex)) conditions.push(readable(pattern), found(MESSAGE, pattern, false));
   return conditions;
 }
 
-/** Where regular expressions cost much for each row: as of Ask. */
-export function blockRowsOf({ regex, notRegex, alsoBlockRows }: RecordFilter): number | undefined {
-  return given(regex).length + given(notRegex).length > 0 ? MATCHED_ROWS : alsoBlockRows;
+/** How its regular expressions are matched. */
+export function matchingIn({ regex, notRegex, also }: RecordFilter): Matching {
+  return also?.matching ?? matchingOf([...given(regex), ...given(notRegex)]);
 }
+
+const MESSAGE = sql`message`;
 
 function given(texts: readonly string[] = []): string[] {
   return texts.filter(Boolean);
@@ -58,10 +60,6 @@ function given(texts: readonly string[] = []): string[] {
 
 function hasLabel(key: string, value: string): Sql {
   return sql`mapContains(labels, ${key}) AND labels[${key}] = ${value}`;
-}
-
-function found(pattern: string): Sql {
-  return sql`match(substring(message, 1, ${MATCHED_BYTES}), ${pattern})`;
 }
 
 /** Always true. The engine reads it before it looks for rows, so that what it cannot read is refused where there are none as well. */

@@ -1,6 +1,6 @@
 // What a regular expression may have of parts that cost: what bounds its time.
 import { describe, expect, it } from "vitest";
-import { checkPatterns, stepsOf } from "./pattern.ts";
+import { checkPatterns, isCostly, stepsOf } from "./pattern.ts";
 
 describe("a regular expression", () => {
   it.each([
@@ -51,6 +51,19 @@ describe("a regular expression", () => {
       { regex: ["a"], not_regex: ["b", `x|${pattern}`] },
     ])
       expect(() => checkPatterns(patterns)).toThrow(/^not_regex: the regular expressions of a query have at most (?:50|1000)/);
+  });
+
+  it.each([
+    [["timeout after (an hour|a day|\\d+ms)"], false],
+    [["error|warn|fatal|panic"], false],
+    [["GET /api/\\w+/\\d+ [45]\\d\\d"], false],
+    [["a.{8}[yz]"], true],
+    [["a.{4}", "b.{5}"], true],
+    [[`a${"(?:a|b)".repeat(9)}z`], true],
+    [["[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}"], true],
+    [["[|]{2}\\|\\Q||||||||\\E"], false],
+  ])("%j: costly %s", (patterns, costly) => {
+    expect(isCostly(patterns)).toBe(costly);
   });
 
   it.each([

@@ -10,7 +10,7 @@ import type { Found, Page } from "../query/page.ts";
 import { Arrivals } from "./arrivals.ts";
 import { fields, histogram, type RangeFilter } from "./counts.ts";
 import { LOG_COLUMNS } from "./decode.ts";
-import { blockRowsOf, type RecordFilter, recordConditions, refusePattern } from "./filter.ts";
+import { matchingIn, type RecordFilter, recordConditions, refusePattern } from "./filter.ts";
 import { type Arrived, Tail } from "./tail.ts";
 
 export interface LogFilter extends Page, RecordFilter {}
@@ -77,12 +77,14 @@ export class ClickHouseLogStore implements LogStore, AsyncDisposable {
   }
 
   async query(orgId: string, filter: LogFilter, options: QueryOptions = {}): Promise<Found> {
+    const { from, blockRows } = matchingIn(filter);
     const selection = {
       table: "logs" as const,
       columns: LOG_FIELDS,
       sizes: LOG_SIZES,
       conditions: recordConditions(filter),
-      blockRows: blockRowsOf(filter),
+      from,
+      blockRows,
     };
     return await this.#read(orgId, filter, options, (ask) => askPage(ask, orgId, { ...selection, page: filter }));
   }

@@ -4,7 +4,7 @@ import { type Ask, TooLargeError } from "../engines/clickhouse/client.ts";
 import { and, Sql, sql } from "../engines/clickhouse/sql.ts";
 import { firstIdAt, idsWithin, receivedAtMsOf } from "../otlp/ids.ts";
 import { nanoseconds } from "../query/page.ts";
-import { blockRowsOf, type RecordFilter, recordConditions } from "./filter.ts";
+import { matchingIn, type RecordFilter, recordConditions } from "./filter.ts";
 
 /** So much later than those after it may a record be committed: bodies wait for their turn, and clocks of replicas differ. */
 const OVERLAP_MS = 10_000;
@@ -72,7 +72,7 @@ export class Tail {
     for (;;) {
       try {
         const statement = this.#select(sql`id, ${this.#columns}`, nowMs, this.#limit);
-        return (await ask(statement, MOST_BYTES, blockRowsOf(this.#filter))).toString("utf8").split("\n").filter(Boolean);
+        return (await ask(statement, MOST_BYTES, matchingIn(this.#filter).blockRows)).toString("utf8").split("\n").filter(Boolean);
       } catch (error) {
         if (!(error instanceof TooLargeError)) throw error;
         if (this.#limit === 1) return undefined;
@@ -90,7 +90,9 @@ export class Tail {
 
   /** The next row alone is more than an answer may hold. */
   async #leaveOut(ask: Ask, nowMs: number): Promise<TailEvent> {
-    const [line = "{}"] = (await ask(this.#select(sql`id`, nowMs, 1))).toString("utf8").split("\n");
+    const [line = "{}"] = (await ask(this.#select(sql`id`, nowMs, 1), undefined, matchingIn(this.#filter).blockRows))
+      .toString("utf8")
+      .split("\n");
     const { id } = JSON.parse(line) as { id?: string };
     if (id !== undefined) this.#remember(id);
     return { id: String(this.#newest), row: undefined };
@@ -106,7 +108,8 @@ export class Tail {
     ];
     // Digits only.
     if (this.#told.size > 0) conditions.push(new Sql(`id NOT IN (${[...this.#told].join(", ")})`));
-    return sql`SELECT ${columns} FROM logs WHERE ${and([...conditions, ...recordConditions(this.#filter)])} ORDER BY logs.id LIMIT ${limit}`;
+    const { from } = matchingIn(this.#filter);
+    return sql`SELECT ${columns} FROM ${from} WHERE ${and([...conditions, ...recordConditions(this.#filter)])} ORDER BY logs.id LIMIT ${limit}`;
   }
 
   #remember(id: string): void {

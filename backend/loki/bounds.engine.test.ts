@@ -66,6 +66,32 @@ it("at its bounds is answered", async () => {
   expect([answer.statusCode, answer.json().data.result]).toMatchObject([200, [{ values: [[expect.any(Number), "8"]] }]]);
 });
 
+describe("an expression that reads the rest of a text for each of its places, or takes long for each character", () => {
+  it.each([
+    [
+      "has regular expressions that take more than 1 s for one record",
+      '| line_format `{{ repeat 100000 "a" }}` | line_format `{{ regexReplaceAll "[^b]*z|a" __line__ "b" }}`',
+    ],
+    [
+      "has regular expressions that take more than 1 s for one record",
+      '| line_format `{{ repeat 100000 "a" }}` | line_format `{{ count "[^b]*z|a" __line__ }}`',
+    ],
+    ["has a regular expression of many parts that reads more than ", '| line_format `{{ repeat 200000 "a" }}b` |~ `a.{60}[yz]`'],
+    [
+      "has a regular expression of many parts that reads more than ",
+      '| line_format `{{ repeat 200000 "a" }}b` | regexp `a(?P<found>.{60})[yz]`',
+    ],
+    [
+      "has a regular expression of many parts that reads more than ",
+      '| label_format long=`{{ repeat 200000 "a" }}b` | long =~ `a.{60}[yz]`',
+    ],
+  ])("is refused before it holds up others: %s %s", async (words, stages) => {
+    const message = await refusal("query_range", { query: `{service_name="shop"} |= "n=7 " ${stages}`, ...RANGE });
+    expect(message).toContain(words);
+    expect(message).toContain(ADVICE);
+  });
+});
+
 it("in production has the bounds that the contract tells", () => {
   expect(BOUNDS).toEqual({ records: 200_000, bytes: 128 * 1024 * 1024, computeMs: 5000 });
 });

@@ -1,7 +1,7 @@
 // What the engine answers of a query by itself: the selector, and the filters that ask nothing but the stored line and labels. Invariant: a
-// filter is given to the engine only where it means there exactly what it means in pipeline.ts.
+// filter is given to the engine only where it means there exactly what it means in pipeline.ts. Rows are read as `matching` says.
 import { type Sql, sql, and } from "../engines/clickhouse/sql.ts";
-import { MATCHED_BYTES, MATCHED_ROWS } from "../logs/pattern.ts";
+import { type Matching, matchingOf, NO_MATCHING } from "../logs/matching.ts";
 import { STABLE_LABELS, STREAM_LABELS, withoutAside } from "./label-names.ts";
 import { anchored, plainValues } from "./regex.ts";
 import type { LabelFilter, LineFilter, LogQuery, Matcher, Stage } from "./syntax.ts";
@@ -10,8 +10,7 @@ export interface Pushed {
   readonly conditions: readonly Sql[];
   /** What is left to do for each record. */
   readonly rest: readonly Stage[];
-  /** Rows between two looks at the clock, as of Ask. */
-  readonly blockRows: number | undefined;
+  readonly matching: Matching;
 }
 
 const COLUMNS: Readonly<Record<string, Sql>> = {
@@ -51,16 +50,39 @@ function attribute(name: string): Sql {
   return sql`arrayFirst((value, key) -> ${KEY_NAME} IN ${names} AND value != '', mapValues(labels), mapKeys(labels))`;
 }
 
-export function push({ selector, stages }: LogQuery): Pushed {
-  const conditions = selector.map(matches);
+export function push(query: LogQuery): Pushed {
+  const matching = matchingOf(patternsOf(query));
+  return { ...pushed(query, matching.found), matching };
+}
+
+/** What any of them selects, in one statement. */
+export function selectAny(queries: readonly LogQuery[]): { readonly where: Sql; readonly matching: Matching } {
+  const matching = matchingOf(queries.flatMap(patternsOf));
+  return { where: or(queries.map((query) => and(pushed(query, matching.found).conditions))), matching };
+}
+
+type Found = Matching["found"];
+
+/** What the engine is to match. */
+function patternsOf(query: LogQuery): string[] {
+  const patterns: string[] = [];
+  pushed(query, (text, pattern, isWanted) => {
+    patterns.push(pattern);
+    return NO_MATCHING.found(text, pattern, isWanted);
+  });
+  return patterns;
+}
+
+function pushed({ selector, stages }: LogQuery, found: Found): Omit<Pushed, "matching"> {
+  const conditions = selector.map((matcher) => matches(matcher, found));
   const rest: Stage[] = [];
   let [hasLine, hasLabels, isParsed] = [true, true, false];
   for (const stage of stages) {
     const condition =
       stage.kind === "line_filter" && hasLine
-        ? lineCondition(stage)
+        ? lineCondition(stage, found)
         : stage.kind === "label_filter" && hasLabels
-          ? filterCondition(stage.filter, isParsed)
+          ? filterCondition(stage.filter, isParsed, found)
           : undefined;
     if (condition) conditions.push(condition);
     else rest.push(stage);
@@ -68,11 +90,10 @@ export function push({ selector, stages }: LogQuery): Pushed {
     hasLabels &&= !["label_format", "drop", "keep"].includes(stage.kind);
     isParsed ||= ["json", "logfmt", "regexp", "pattern", "unpack"].includes(stage.kind);
   }
-  const isCostly = conditions.some(({ text }) => text.includes("match("));
-  return { conditions, rest, blockRows: isCostly ? MATCHED_ROWS : undefined };
+  return { conditions, rest };
 }
 
-export function matches({ name, operator, value }: Matcher): Sql {
+function matches({ name, operator, value }: Matcher, found: Found): Sql {
   const given = labelValue(name);
   const isNot = operator.startsWith("!");
   if (operator === "=" || operator === "!=") return isNot ? sql`${given} != ${value}` : sql`${given} = ${value}`;
@@ -80,19 +101,18 @@ export function matches({ name, operator, value }: Matcher): Sql {
   if (value === ".+") return isNot ? sql`${given} = ''` : sql`${given} != ''`;
   const values = plainValues(value);
   if (values) return isNot ? sql`${given} NOT IN ${values}` : sql`${given} IN ${values}`;
-  const found = sql`match(substring(${given}, 1, ${MATCHED_BYTES}), ${anchored(value)})`;
-  return isNot ? sql`NOT ${found}` : found;
+  return found(given, anchored(value), !isNot);
 }
 
-function lineCondition({ operator, texts }: LineFilter): Sql | undefined {
+function lineCondition({ operator, texts }: LineFilter, found: Found): Sql | undefined {
   if (operator === "|>" || operator === "!>") return undefined;
   const isWanted = operator.startsWith("|");
   const isText = operator === "|=" || operator === "!=";
   const conditions = texts.map((text) => {
     // A dot is no line break here, as in Go.
-    const found = isText ? sql`position(message, ${text}) > 0` : sql`match(substring(message, 1, ${MATCHED_BYTES}), ${`(?-s:${text})`})`;
-    if (isText && text === "") return isWanted ? sql`1` : sql`0`;
-    return isWanted ? found : sql`NOT (${found})`;
+    if (!isText) return found(sql`message`, `(?-s:${text})`, isWanted);
+    if (text === "") return isWanted ? sql`1` : sql`0`;
+    return isWanted ? sql`position(message, ${text}) > 0` : sql`NOT (position(message, ${text}) > 0)`;
   });
   return isWanted ? or(conditions) : and(conditions);
 }
@@ -101,13 +121,13 @@ function or(conditions: readonly Sql[]): Sql {
   return conditions.reduce((left, right) => sql`(${left}) OR (${right})`);
 }
 
-function filterCondition(filter: LabelFilter, isParsed: boolean): Sql | undefined {
+function filterCondition(filter: LabelFilter, isParsed: boolean, found: Found): Sql | undefined {
   if (filter.kind === "match") {
     const { name } = filter.matcher;
-    return name.startsWith("__error") || (isParsed && !STABLE_LABELS.has(name)) ? undefined : matches(filter.matcher);
+    return name.startsWith("__error") || (isParsed && !STABLE_LABELS.has(name)) ? undefined : matches(filter.matcher, found);
   }
   if (filter.kind === "compare") return undefined;
-  const [left, right] = [filterCondition(filter.left, isParsed), filterCondition(filter.right, isParsed)];
+  const [left, right] = [filterCondition(filter.left, isParsed, found), filterCondition(filter.right, isParsed, found)];
   if (!left || !right) return undefined;
   return filter.kind === "and" ? and([left, right]) : or([left, right]);
 }

@@ -8,7 +8,7 @@ import { labelValue, push } from "./conditions.ts";
 import type { Entry } from "./entry.ts";
 import { convert } from "./literals.ts";
 import { jsonOf } from "./json-answer.ts";
-import { rowsOf, streamsOf, whereOf } from "./label-answers.ts";
+import { rowsIn, rowsOf, streamsOf } from "./label-answers.ts";
 import { LabelSet } from "./label-set.ts";
 import { pipelineOf } from "./pipeline.ts";
 import { inTurn, type Reading } from "./queries.ts";
@@ -18,10 +18,12 @@ import type { LogQuery } from "./syntax.ts";
 /** `{streams, chunks, bytes, entries}`; there are no chunks. */
 export async function statistics(engine: Reading, orgId: string, selected: Selected, options: QueryOptions): Promise<Buffer> {
   return await inTurn(engine, orgId, options, async (ask) => {
+    const { from, where, blockRows } = rowsIn(orgId, selected);
     const [found] = await rowsOf<{ streams: number; entries: number; bytes: number }>(
       ask,
       sql`SELECT toFloat64(uniq(source, level, host_id, node, labels['k8s.pod.name'], labels['k8s.container.name'])) AS streams,
-          toFloat64(count()) AS entries, toFloat64(sum(length(message))) AS bytes FROM logs WHERE ${whereOf(orgId, selected)}`,
+          toFloat64(count()) AS entries, toFloat64(sum(length(message))) AS bytes FROM ${from} WHERE ${where}`,
+      blockRows,
     );
     return jsonOf({ streams: found?.streams ?? 0, chunks: 0, bytes: found?.bytes ?? 0, entries: found?.entries ?? 0 });
   });
@@ -43,10 +45,12 @@ export async function volume(
   const names = labels.length > 0 ? labels : [...new Set(selected.selectors.flatMap(({ selector }) => selector.map(({ name }) => name)))];
   return await inTurn(engine, orgId, options, async (ask) => {
     const values = names.map(labelValue).reduce((left, right) => sql`${left}, ${right}`, sql`''`);
+    const { from, where, blockRows } = rowsIn(orgId, selected);
     const rows = await rowsOf<{ k: string[]; bytes: number }>(
       ask,
-      sql`SELECT [${values}] AS k, toFloat64(sum(length(message))) AS bytes FROM logs WHERE ${whereOf(orgId, selected)}
+      sql`SELECT [${values}] AS k, toFloat64(sum(length(message))) AS bytes FROM ${from} WHERE ${where}
         GROUP BY k ORDER BY bytes DESC, k LIMIT ${limit}`,
+      blockRows,
     );
     const at = Number(selected.span.end / 1_000_000n) / 1000;
     const result = rows.map(({ k, bytes }) => ({

@@ -5,7 +5,7 @@ import { LabelSet, NO_LABELS, type Sample } from "./label-set.ts";
 import { groupingLabels, leafOf, type SeriesLabels } from "./leaf.ts";
 import { checkSize, type Points } from "./points.ts";
 import { type Asking, rangePoints } from "./range-points.ts";
-import { compiled } from "./regex.ts";
+import { beginRecord, compiled } from "./regex.ts";
 import { wrongQuery } from "./literals.ts";
 import type { BinaryOperation, Matcher, MetricQuery, RangeAggregation, VectorAggregation } from "./syntax.ts";
 import { expandedGroups, groupOf } from "./template-functions.ts";
@@ -116,8 +116,9 @@ function labelReplacer({
   return (labels) => {
     let replaced = known.get(labels.key);
     if (!replaced) {
-      const matcher = expression.matcher(labels.get(source));
-      replaced = matcher.find()
+      beginRecord();
+      const matcher = expression.find(labels.get(source));
+      replaced = matcher
         ? labels.with(
             target,
             expandedGroups(replacement, (name) => groupOf(matcher, name)),

@@ -3,9 +3,10 @@
 import type { Ask } from "../engines/clickhouse/client.ts";
 import type { QueryOptions } from "../admission/in-turn.ts";
 import { and, type Sql, sql } from "../engines/clickhouse/sql.ts";
+import { NO_MATCHING } from "../logs/matching.ts";
 import { pageConditions } from "../query/page.ts";
 import { dataOf } from "./json-answer.ts";
-import { labelValue, push } from "./conditions.ts";
+import { labelValue, selectAny } from "./conditions.ts";
 import { OWN_LABELS, STREAM_LABELS } from "./label-names.ts";
 import { LabelSet } from "./label-set.ts";
 import type { Selected } from "./records.ts";
@@ -17,13 +18,14 @@ const MOST_BYTES = 16 * 1024 * 1024;
 
 export async function labelNames(engine: Reading, orgId: string, selected: Selected, options: QueryOptions): Promise<Buffer> {
   return await inTurn(engine, orgId, options, async (ask) => {
-    const where = whereOf(orgId, selected);
+    const { from, where, blockRows } = rowsIn(orgId, selected);
     const keys = await rowsOf<{ key: string }>(
       ask,
-      sql`SELECT DISTINCT toString(arrayJoin(mapKeys(labels))) AS key FROM logs WHERE ${where} AND key IN ${[...STREAM_LABELS.values()]} LIMIT ${MOST}`,
+      sql`SELECT DISTINCT toString(arrayJoin(mapKeys(labels))) AS key FROM ${from} WHERE ${where} AND key IN ${[...STREAM_LABELS.values()]} LIMIT ${MOST}`,
+      blockRows,
     );
     const found = new Set(keys.map(({ key }) => key));
-    const any = await rowsOf(ask, sql`SELECT 1 AS one FROM logs WHERE ${where} LIMIT 1`);
+    const any = await rowsOf(ask, sql`SELECT 1 AS one FROM ${from} WHERE ${where} LIMIT 1`, blockRows);
     const names = [...(any.length > 0 ? OWN_LABELS : []), ...[...STREAM_LABELS].flatMap(([name, key]) => (found.has(key) ? [name] : []))];
     return dataOf(names.sort());
   });
@@ -37,9 +39,11 @@ export async function labelValues(
 ): Promise<Buffer> {
   return await inTurn(engine, orgId, options, async (ask) => {
     const value = labelValue(name);
+    const { from, where, blockRows } = rowsIn(orgId, selected);
     const rows = await rowsOf<{ value: string }>(
       ask,
-      sql`SELECT ${value} AS value FROM logs WHERE ${whereOf(orgId, selected)} AND value != '' GROUP BY value ORDER BY value LIMIT ${MOST}`,
+      sql`SELECT ${value} AS value FROM ${from} WHERE ${where} AND value != '' GROUP BY value ORDER BY value LIMIT ${MOST}`,
+      blockRows,
     );
     return dataOf(rows.map((row) => row.value));
   });
@@ -58,12 +62,14 @@ export async function streamsOf(
   selected: Selected,
 ): Promise<{ labels: LabelSet; entries: number; bytes: number }[]> {
   const keys = [...STREAM_LABELS.values()];
+  const { from, where, blockRows } = rowsIn(orgId, selected);
   const rows = await rowsOf<{ own: string[]; attributes: Record<string, string>; entries: number; bytes: number }>(
     ask,
     sql`SELECT [toString(source), toString(level), toString(host_id), toString(node)] AS own,
         mapFilter((key, value) -> key IN ${keys} AND value != '', labels) AS attributes, toFloat64(count()) AS entries,
         toFloat64(sum(length(message))) AS bytes
-      FROM logs WHERE ${whereOf(orgId, selected)} GROUP BY own, attributes ORDER BY own LIMIT ${MOST}`,
+      FROM ${from} WHERE ${where} GROUP BY own, attributes ORDER BY own LIMIT ${MOST}`,
+    blockRows,
   );
   const nameOf = new Map([...STREAM_LABELS].map(([name, key]) => [key, name]));
   return rows.map(({ own, attributes, entries, bytes }) => {
@@ -75,13 +81,15 @@ export async function streamsOf(
   });
 }
 
-export function whereOf(orgId: string, { span, selectors }: Selected): Sql {
+/** Where the records are that are selected. `blockRows`: as of Ask. */
+export function rowsIn(orgId: string, { span, selectors }: Selected): { from: Sql; where: Sql; blockRows: number | undefined } {
   const own = [sql`org_id = ${orgId}`, ...pageConditions({ range: span, after: undefined })];
-  const any = selectors.map((query) => and(push(query).conditions));
-  return and([...own, ...(any.length > 0 ? [any.reduce((left, right) => sql`${left} OR ${right}`)] : [])]);
+  if (selectors.length === 0) return { ...NO_MATCHING, where: and(own) };
+  const { where, matching } = selectAny(selectors);
+  return { ...matching, where: and([...own, where]) };
 }
 
-export async function rowsOf<Row>(ask: Ask, statement: Sql): Promise<Row[]> {
-  const lines = (await ask(statement, MOST_BYTES)).toString("utf8").split("\n");
+export async function rowsOf<Row>(ask: Ask, statement: Sql, blockRows: number | undefined): Promise<Row[]> {
+  const lines = (await ask(statement, MOST_BYTES, blockRows)).toString("utf8").split("\n");
   return lines.filter(Boolean).map((line) => JSON.parse(line) as Row);
 }

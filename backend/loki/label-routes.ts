@@ -4,6 +4,7 @@ import { jsonOf } from "./json-answer.ts";
 import { type Given, readLimit, readSpan, textOf, wrongParameter } from "./parameters.ts";
 import { readSelectorAlone } from "./read-query.ts";
 import type { LokiReader } from "./reader.ts";
+import { Patterns } from "./regex.ts";
 import { type Get, optionalSelector, QUERY, requiredLogs, SELECTOR, SPAN, text } from "./route-parts.ts";
 
 const LIMITS = { limit: text("how many; 1000 by default, at most 5000"), line_limit: text("records that are looked at; 1000 by default") };
@@ -21,7 +22,8 @@ export function addLabels(get: Get, reader: LokiReader, nowNs: () => bigint): vo
   });
   get("series", "streams by their labels", { ...SPAN, "match[]": { type: "array", items: SELECTOR } }, (given) => {
     const texts = [given["match[]"] ?? [], given["match"] ?? []].flat();
-    const asked = { span: readSpan(given, nowNs()), selectors: texts.map((one) => readSelectorAlone("match[]", one)) };
+    const patterns = new Patterns();
+    const asked = { span: readSpan(given, nowNs()), selectors: texts.map((one) => readSelectorAlone("match[]", one, patterns)) };
     return (orgId, options) => reader.series(orgId, asked, options);
   });
   get("detected_labels", "labels of streams, and how many values they have", { ...SPAN, query: SELECTOR }, (given) => {

@@ -1,6 +1,6 @@
 // Patterns of Loki such as "<method> <_> <status>": texts, and captures between them. Invariant: two captures never stand side by side,
 // because nothing would tell where one ends.
-import type { RE2JS } from "re2js";
+import type { Pattern } from "./regex.ts";
 import { wrongQuery } from "./literals.ts";
 
 export type PatternPart = { readonly text: string } | { readonly capture: string };
@@ -74,8 +74,8 @@ export function isLike(parts: readonly PatternPart[], line: string): boolean {
 }
 
 /** The names of the groups of the stage regexp, by their number. Throws ApiError invalid_parameter. */
-export function captureNames(pattern: RE2JS, text: string): [index: number, name: string][] {
-  const names = Object.entries(pattern.namedGroups()).map(([name, index]): [number, string] => [index, name]);
+export function captureNames(pattern: Pattern, text: string): [index: number, name: string][] {
+  const names = Object.entries(pattern.names).map(([name, index]): [number, string] => [index, name]);
   if (names.length === 0)
     throw wrongQuery(`regexp ${JSON.stringify(text)}: at least one named capture must be supplied, such as (?P<status>\\d+)`);
   return names.sort(([one], [other]) => one - other);

@@ -112,8 +112,8 @@ function readRegexp(text: string): Step {
   const pattern = compiled(text);
   const names = captureNames(pattern, text);
   return (entry) => {
-    const matcher = pattern.matcher(entry.line);
-    if (!matcher.find()) return true;
+    const matcher = pattern.find(entry.line);
+    if (!matcher) return true;
     for (const [index, name] of names) entry.extract(labelName(name), matcher.group(index) ?? "");
     return true;
   };

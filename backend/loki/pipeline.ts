@@ -4,7 +4,7 @@ import type { Entry } from "./entry.ts";
 import { isLike, linePattern } from "./line-pattern.ts";
 import { filterTest, valueTest } from "./match-labels.ts";
 import { parserStep, type Step } from "./parsers.ts";
-import { compiled } from "./regex.ts";
+import { beginRecord, compiled } from "./regex.ts";
 import type { LabelChoice, LabelFormat, LineFilter, Stage } from "./syntax.ts";
 import { Template } from "./template-run.ts";
 import { TemplateError } from "./template-values.ts";
@@ -17,6 +17,7 @@ export function pipelineOf(stages: readonly Stage[], required?: ReadonlySet<stri
   const steps = stages.map((stage) => stepOf(stage, required));
   const readsLine = stages.some(({ kind }) => !["label_filter", "label_format", "drop", "keep"].includes(kind));
   return (entry) => {
+    beginRecord();
     if (readsLine && entry.line.length > MOST_LINE)
       throw tooExpensive(`has stages that read a line of more than ${MOST_LINE / 1024} KiB, at ${entry.timeNs}`);
     return steps.every((step) => step(entry));

@@ -60,7 +60,7 @@ interface Cell {
   readonly k?: readonly string[];
 }
 
-async function countedByEngine({ ask, orgId, steps, budget }: Asking, leaf: Leaf, { conditions, blockRows }: Pushed): Promise<Points> {
+async function countedByEngine({ ask, orgId, steps, budget }: Asking, leaf: Leaf, { conditions, matching }: Pushed): Promise<Points> {
   const { range, labels } = leaf;
   const span = spanOf(steps, range);
   const since = sql`(toUnixTimestamp64Nano(time) + ${range.offsetNs - steps.start})`;
@@ -71,9 +71,9 @@ async function countedByEngine({ ask, orgId, steps, budget }: Asking, leaf: Leaf
   const where = and([sql`org_id = ${orgId}`, ...pageConditions({ range: span, after: undefined }), ...conditions]);
   const lines = await ask(
     sql`SELECT ${first} AS first, ${last} AS last, ${keys.select}toFloat64(count()) AS n, ${isBytes ? sql`toFloat64(sum(length(message)))` : sql`n`} AS sum
-      FROM logs WHERE ${where} GROUP BY first, last${keys.group} HAVING first <= last LIMIT ${MOST_CELLS + 1}`,
+      FROM ${matching.from} WHERE ${where} GROUP BY first, last${keys.group} HAVING first <= last LIMIT ${MOST_CELLS + 1}`,
     MOST_CELL_BYTES,
-    blockRows,
+    matching.blockRows,
   );
   budget.begin();
   const perSecond = range.operation.endsWith("rate") ? Number(range.rangeNs) / 1e9 : 1;

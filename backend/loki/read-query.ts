@@ -11,15 +11,15 @@ import { Patterns } from "./regex.ts";
 import type { BinaryOperation, Conversion, Grouping, LogQuery, MetricQuery, Query, RangeAggregation, Unwrap } from "./syntax.ts";
 import { children, itemsOf, Tree } from "./tree.ts";
 
-/** Throws ApiError invalid_parameter naming what is wrong, or not supported. */
-export function readQuery(text: string): Query {
+/** Throws ApiError invalid_parameter naming what is wrong, or not supported. `patterns`: those that it has are counted with. */
+export function readQuery(text: string, patterns = new Patterns()): Query {
   const tree = new Tree(text);
-  return readExpression({ tree, patterns: new Patterns() }, tree.top);
+  return readExpression({ tree, patterns }, tree.top);
 }
 
 /** The matchers of a selector alone, as label values and series are asked by. */
-export function readSelectorAlone(name: string, text: string): LogQuery {
-  const query = readQuery(text);
+export function readSelectorAlone(name: string, text: string, patterns = new Patterns()): LogQuery {
+  const query = readQuery(text, patterns);
   if (query.kind !== "log" || query.stages.length > 0)
     throw wrongQuery(`${name}: must be a selector such as {service_name="shop"}, and no more`);
   return query;

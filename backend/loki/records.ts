@@ -26,7 +26,7 @@ export interface Selected {
   readonly selectors: readonly LogQuery[];
 }
 
-export interface Wanted extends Pick<Pushed, "conditions" | "blockRows"> {
+export interface Wanted extends Pick<Pushed, "conditions" | "matching"> {
   readonly span: Span;
   readonly oldestFirst: boolean;
   /** False: what is asked is not about lines. */
@@ -40,7 +40,7 @@ const SIZES = sql`level, source, message, labels, host_id, node, scope_name`;
 
 /** In the order of time. Throws ApiError as Ask does, and query_too_expensive. */
 export async function* records(ask: Ask, orgId: string, wanted: Wanted, budget: Budget): AsyncGenerator<Entry> {
-  const { span, oldestFirst, conditions, blockRows, limit = Number.POSITIVE_INFINITY } = wanted;
+  const { span, oldestFirst, conditions, matching, limit = Number.POSITIVE_INFINITY } = wanted;
   // Not as message: a condition on that would see it instead of what is stored.
   const columns = wanted.hasLines ? sql`${FIELDS}, message AS line` : sql`${FIELDS}, '' AS line`;
   const entries = new EntryMaker();
@@ -54,7 +54,8 @@ export async function* records(ask: Ask, orgId: string, wanted: Wanted, budget: 
       columns,
       sizes: SIZES,
       conditions,
-      blockRows,
+      from: matching.from,
+      blockRows: matching.blockRows,
       page,
       maxPageBytes: PAGE_BYTES,
     });

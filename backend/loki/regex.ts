@@ -1,7 +1,9 @@
 // Regular expressions as Loki has them, which are Go's: RE2, in time that grows with the text alone, whoever wrote them. Invariant: nothing
-// here runs an expression of a query by JavaScript's own engine, which some expressions keep busy for hours.
-import { RE2JS } from "re2js";
-import { stepsOf } from "../logs/pattern.ts";
+// here runs an expression of a query by JavaScript's own engine, which some expressions keep busy for hours; and the expressions of a query
+// hold the event loop for no longer than a second or two for one record.
+import { type Matcher as Found, RE2JS } from "re2js";
+import { alternativesOf, stepsOf } from "../logs/pattern.ts";
+import { tooExpensive } from "./budget.ts";
 import { wrongQuery } from "./literals.ts";
 
 /** Of all expressions of a query together, but for lists of plain values. */
@@ -13,8 +15,12 @@ export class Patterns {
   #characters = 0;
   #steps = 0;
 
+  constructor() {
+    beginRecord();
+  }
+
   /** Throws ApiError invalid_parameter: it is none, or all are too much. */
-  compile(text: string): RE2JS {
+  compile(text: string): Pattern {
     this.#characters += text.length;
     this.#steps += stepsOf(text);
     if (this.#characters > MOST_CHARACTERS)
@@ -27,14 +33,70 @@ export class Patterns {
   }
 }
 
+/** What all expressions of one record together take. */
+const MOST_RECORD_MS = 1000;
+/** What one may take of one text, by a measure of each character: texts of two letters, whose automaton does not fit into its memory. */
+const MOST_TEXT_MS = 500;
+const [NS, NS_A_PART] = [280, 70];
+let spentMs = 0;
+
+/** To be called before the expressions of another record. */
+export function beginRecord(): void {
+  spentMs = 0;
+}
+
+/** An expression that is matched here. All throw ApiError query_too_expensive. */
+export class Pattern {
+  readonly #expression: RE2JS;
+  readonly #mostCharacters: number;
+
+  constructor(text: string) {
+    this.#expression = RE2JS.compile(text);
+    this.#mostCharacters = Math.floor((MOST_TEXT_MS * 1e6) / (NS + NS_A_PART * (stepsOf(text) + alternativesOf(text))));
+  }
+
+  get names(): Readonly<Record<string, number>> {
+    return this.#expression.namedGroups();
+  }
+
+  test(text: string): boolean {
+    return this.#timed(text, () => this.#expression.test(text));
+  }
+
+  /** Where it is found first. */
+  find(text: string): Found | undefined {
+    const matcher = this.#expression.matcher(text);
+    return this.#timed(text, () => matcher.find()) ? matcher : undefined;
+  }
+
+  /** Each place; one at a time is in force. Some expressions read the whole rest of the text for each. */
+  *all(text: string): Generator<Found> {
+    const matcher = this.#expression.matcher(text);
+    while (this.#timed(text, () => matcher.find())) yield matcher;
+  }
+
+  #timed<T>(text: string, work: () => T): T {
+    if (text.length > this.#mostCharacters)
+      throw tooExpensive(`has a regular expression of many parts that reads more than ${this.#mostCharacters} characters of one record`);
+    if (spentMs > MOST_RECORD_MS)
+      throw tooExpensive(`has regular expressions that take more than ${MOST_RECORD_MS / 1000} s for one record`);
+    const startMs = performance.now();
+    try {
+      return work();
+    } finally {
+      spentMs += performance.now() - startMs;
+    }
+  }
+}
+
 /** Few: each remembers what it has met of texts. */
 const MOST_REMEMBERED = 8;
-const remembered = new Map<string, RE2JS>();
+const remembered = new Map<string, Pattern>();
 
 /** Throws ApiError invalid_parameter. */
-export function compiled(text: string): RE2JS {
+export function compiled(text: string): Pattern {
   try {
-    const pattern = remembered.get(text) ?? RE2JS.compile(text);
+    const pattern = remembered.get(text) ?? new Pattern(text);
     remembered.delete(text);
     remembered.set(text, pattern);
     if (remembered.size > MOST_REMEMBERED) remembered.delete(remembered.keys().next().value as string);

@@ -42,8 +42,8 @@ export function registerTail(app: FastifyInstance, { store, answers, guards, now
     if (reply.raw.closed) counts.leave(orgId);
     else reply.raw.once("close", () => counts.leave(orgId));
     const signal = AbortSignal.any([goneSignal(reply), stopping.signal]);
-    const { conditions, blockRows, rest } = push(query);
-    const tail = await store.tail(orgId, { labels: [], also: conditions, alsoBlockRows: blockRows }, undefined, now().getTime());
+    const { conditions, matching, rest } = push(query);
+    const tail = await store.tail(orgId, { labels: [], also: { conditions, matching } }, undefined, now().getTime());
     const next = () => tail.next({ signal, admit: () => answers.admit(orgId) }, now().getTime());
     const first = await next();
     const socket = await webSocketOf(request, reply);

@@ -93,9 +93,8 @@ function rounded(value: Value, digits: Value, over: Value = 0.5): number {
 function expanded(regex: string, text: string, replacement: string): string {
   const pattern = compiled(regex);
   const parts: string[] = [];
-  const matcher = pattern.matcher(text);
   let at = 0;
-  while (matcher.find()) {
+  for (const matcher of pattern.all(text)) {
     parts.push(
       text.slice(at, matcher.start()),
       expandedGroups(replacement, (name) => groupOf(matcher, name)),
@@ -126,9 +125,8 @@ function literally(regex: string, text: string, replacement: string): string {
 }
 
 function found(regex: string, text: string): bigint {
-  const matcher = compiled(regex).matcher(text);
   let count = 0n;
-  while (matcher.find()) count += 1n;
+  for (const _ of compiled(regex).all(text)) count += 1n;
   return count;
 }
 

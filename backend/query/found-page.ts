@@ -16,7 +16,9 @@ export interface Selection {
   readonly columns: Sql;
   readonly sizes: Sql;
   readonly conditions: readonly Sql[];
-  /** Set where the conditions cost much for each row, as of Ask. */
+  /** How the table is read where the conditions cost much for each row, for FROM; unset: as itself. */
+  readonly from?: Sql;
+  /** Set there, as of Ask. */
   readonly blockRows?: number | undefined;
 }
 
@@ -50,8 +52,8 @@ interface Ordered extends Selection {
   readonly order: Sql;
 }
 
-function selectRows({ table, columns, order }: Ordered, where: Sql, limit: number): Sql {
-  return sql`SELECT toUnixTimestamp64Nano(time) AS time_ns, id, ${columns} FROM ${new Sql(table)}
+function selectRows({ table, from = new Sql(table), columns, order }: Ordered, where: Sql, limit: number): Sql {
+  return sql`SELECT toUnixTimestamp64Nano(time) AS time_ns, id, ${columns} FROM ${from}
     WHERE ${where} ORDER BY ${new Sql(table)}.time ${order}, id ${order} LIMIT ${limit}`;
 }
 
@@ -69,7 +71,7 @@ async function readLargeRows(
   { orgId, limit, maxPageBytes }: { orgId: string; limit: number; maxPageBytes: number },
 ): Promise<Found> {
   const text = await ask(
-    sql`SELECT toUnixTimestamp64Nano(time) AS time_ns, id, byteSize(${selection.sizes}) AS bytes FROM ${new Sql(selection.table)}
+    sql`SELECT toUnixTimestamp64Nano(time) AS time_ns, id, byteSize(${selection.sizes}) AS bytes FROM ${selection.from ?? new Sql(selection.table)}
         WHERE ${where} ORDER BY time ${selection.order}, id ${selection.order} LIMIT ${limit + 1}`,
     undefined,
     selection.blockRows,
@@ -88,7 +90,8 @@ async function readLargeRows(
   if (chosen.length === 0) return toPage(Buffer.alloc(0), limit, maxPageBytes);
   const tuples = chosen.map(({ time_ns, id }) => sql`(${nanoseconds(BigInt(time_ns))}, ${BigInt(id)})`.text).join(", ");
   const exactly = and([sql`org_id = ${orgId}`, sql`(time, id) IN (${new Sql(tuples)})`]);
-  const page = toPage(await ask(selectRows(selection, exactly, count)), count, maxPageBytes);
+  const { from: _, ...rows } = selection;
+  const page = toPage(await ask(selectRows(rows, exactly, count)), count, maxPageBytes);
   const last = chosen.at(-1) as Position;
   const more = positions.length > count ? { time: BigInt(last.time_ns), id: BigInt(last.id) } : undefined;
   return { json: page.json, next: page.next ?? more };
