@@ -80,6 +80,21 @@ test("over HTTP and in the process the service gets the same, and its answer com
   await service.close();
 });
 
+test("a link to the next page leads back to where it was asked, and a warning comes along", async () => {
+  const service = fastify();
+  service.get("/rules", async (_request, reply) => {
+    void reply.header("link", '</rules?cursor=abc&status=failed>; rel="next"').header("warning", '299 - "there are more"');
+    return [];
+  });
+  const app = await front(service);
+  const { headers } = await app.inject({ method: "GET", url: "/alerting/rules?status=failed", headers: HEADERS });
+  expect([headers["link"], headers["warning"]]).toEqual([
+    '</alerting/rules?cursor=abc&status=failed>; rel="next"',
+    '299 - "there are more"',
+  ]);
+  await Promise.all([app.close(), service.close()]);
+});
+
 test("a service that cannot be reached is 503 with Retry-After", async () => {
   const app = await front("http://127.0.0.1:1");
   const answer = await app.inject({ method: "GET", url: "/alerting/rules", headers: HEADERS });

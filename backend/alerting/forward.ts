@@ -1,6 +1,6 @@
 // Serves the alerting service under `/alerting/` of the API's address by forwarding, its Prometheus routes also beside those of metrics.
 // Invariant: exactly the service's own routes are forwarded, to paths that are put together here and never taken from the request; nothing
-// is read or forwarded for who is not logged in; answers are those of the service, byte for byte.
+// is read or forwarded for who is not logged in; answers are those of the service, byte for byte, and a Link leads back here.
 import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema, InjectOptions } from "fastify";
 import { Pool } from "../engines/http-pool.ts";
 import { onBehalfOf } from "../http/client-gone.ts";
@@ -47,7 +47,7 @@ interface Answer {
 
 const PREFIX = "/alerting";
 const REQUEST_HEADERS = ["authorization", "content-type", "accept"];
-const ANSWER_HEADERS = ["allow", "content-type", "link", "retry-after", "www-authenticate", "x-request-id"];
+const ANSWER_HEADERS = ["allow", "content-type", "retry-after", "warning", "www-authenticate", "x-request-id"];
 const TIMEOUT_MS = 60_000;
 
 export async function forwardAlerting(
@@ -136,7 +136,7 @@ async function forward(
   >,
 ): Promise<FastifyReply> {
   if (answers) answers.admit(readerOf(request).orgId);
-  const [, query] = splitOnce(request.url, "?");
+  const [ownPath, query] = splitOnce(request.url, "?");
   const { id } = request.params as { id?: string };
   const forwarded = path.replace(":id", encodeURIComponent(id ?? ""));
   const headers: Record<string, string> = { "x-request-id": request.id };
@@ -162,6 +162,9 @@ async function forward(
   // Nobody is there to be answered.
   if (!answer) return await reply.code(499).send();
   for (const name of ANSWER_HEADERS) if (typeof answer.headers[name] === "string") void reply.header(name, answer.headers[name]);
+  const { link } = answer.headers;
+  // The service's links lead to other pages of the same list.
+  if (typeof link === "string") void reply.header("link", link.replace(/^<[^?>]*/, `<${ownPath}`));
   void reply.code(answer.status);
   if (answers) return answers.send(readerOf(request).orgId, reply, [answer.body]);
   return await reply.send(answer.body.length === 0 ? undefined : answer.body);
