@@ -1,18 +1,16 @@
 // The console in a real Chromium, against the real backend with its engines and a real agent's telemetry: every screen, by mouse and by
 // keys alone, in both schemes, for who may write and who may not, through an ended session and a backend that goes away. Every page here
 // fails when it logs, breaks its policy, or asks another origin (fixtures/browser.ts). One file, because all need one backend and agent.
-import { appendFileSync, readFileSync } from "node:fs";
-import { createRequire } from "node:module";
+import { appendFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { adminPassword } from "../fixtures/backend-process.ts";
-import { logInBy, openBrowser, openPage } from "../fixtures/browser.ts";
+import { logInBy, openBrowser, openPage, violations } from "../fixtures/browser.ts";
 import { hostAgentPlace, startHostAgent, type AgentPlace } from "../fixtures/host-agent-process.ts";
 import { call, eventually, type TestProcess } from "../fixtures/processes.ts";
 
-const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const EMAIL = "admin@localhost";
 const VIEWER = { email: "viewer@localhost", password: "only reading, thank you" };
 /** Markup, an escape sequence, a direction that would turn round what follows, and a line of a megabyte. */
@@ -147,19 +145,6 @@ const SCREENS: [string, string, (page: Page) => Promise<unknown>][] = [
   ["audit", "#/settings?part=audit", async (page) => await page.getByRole("cell", { name: VIEWER.email }).first().waitFor()],
   ["organisations", "#/settings?part=organisations", async (page) => await page.getByRole("columnheader", { name: "id" }).waitFor()],
 ];
-
-/** Violations of WCAG 2.2 A and AA. */
-async function violations(page: Page): Promise<string[]> {
-  await page.evaluate(AXE);
-  return await page.evaluate(async () => {
-    const { axe } = globalThis as unknown as {
-      axe: { run: (how: object) => Promise<{ violations: { id: string; nodes: { html: string; failureSummary: string }[] }[] }> };
-    };
-    const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
-    const { violations: found } = await axe.run({ runOnly: { type: "tag", values: tags } });
-    return found.flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html.slice(0, 200)} ${failureSummary}`));
-  });
-}
 
 describe.each([
   ["light", { colorScheme: "light", viewport: { width: 1280, height: 800 } }],

@@ -10,11 +10,15 @@ interface Used {
   readonly signal: string;
   readonly bytes: number;
   readonly records: number;
+  /** Of metrics, the most of the day; null where no limit of them is set. */
+  readonly active_series: number | null;
 }
 
 interface Limits {
   readonly bytes_per_second: number;
   readonly records_per_second: number;
+  /** 0: any number. */
+  readonly active_series: number;
 }
 
 interface Change {
@@ -38,18 +42,19 @@ export function Usage() {
       {limits && (
         <p class="quiet">
           It may send {amount(limits.bytes_per_second, "bytes")} and {amount(limits.records_per_second, "records")} a second to each
-          replica.
+          replica, and have {amount(limits.active_series, "active series")}.
         </p>
       )}
       <Status of={found} empty={used.length === 0 && "Nothing was stored yet."}>
         {used.length > 0 && (
-          <Table heads={["day", "signal", "records", "bytes"]} title="Usage">
-            {used.map(({ day, signal, bytes, records }) => (
+          <Table heads={["day", "signal", "records", "bytes", "most active series"]} title="Usage">
+            {used.map(({ day, signal, bytes, records, active_series: series }) => (
               <tr key={`${day} ${signal}`}>
                 <td>{day}</td>
                 <td>{signal}</td>
                 <td class="number">{records.toLocaleString("en")}</td>
                 <td class="number">{bytes.toLocaleString("en")}</td>
+                <td class="number">{series?.toLocaleString("en") ?? "–"}</td>
               </tr>
             ))}
           </Table>

@@ -3,6 +3,7 @@ import { useSignal } from "@preact/signals";
 import { Problem, Status, visible } from "../parts/common.tsx";
 import { Table } from "../parts/table.tsx";
 import { TimePicker } from "../parts/time-picker.tsx";
+import { call } from "../state/api.ts";
 import { useLoaded, type Loaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
 import { currentRange } from "../state/time.ts";
@@ -118,9 +119,33 @@ function Cardinality() {
   const found = useLoaded("cardinality", async (signal) => await queryInstant(CARDINALITY, Date.now(), signal));
   return (
     <>
+      <ActiveSeries />
       <p class="quiet">The metrics with the most series of this organisation, now.</p>
       <Instants found={found} nothing="There are no series." />
     </>
+  );
+}
+
+/** Beside the limit where there is one; the backend counts them only then. */
+function ActiveSeries() {
+  const found = useLoaded("active series", async (signal) => {
+    const limits = await call<{ active_series: number }>("/api/limits", { signal });
+    const used = await call<{ active_series: number | null }[]>("/api/usage", { query: [["days", "1"]], signal });
+    return { limit: limits.active_series, most: Math.max(0, ...used.map(({ active_series: series }) => series ?? 0)) };
+  });
+  const { limit, most = 0 } = found.value.value ?? {};
+  return (
+    <Status of={found}>
+      {limit === 0 && <p class="quiet">There is no limit of active series.</p>}
+      {limit !== undefined && limit > 0 && (
+        <p>
+          <label class="gauge">
+            {most.toLocaleString("en")} active series at most today, of {limit.toLocaleString("en")} that the organisation may have
+            <meter min={0} max={limit} high={limit * 0.8} optimum={0} value={most} />
+          </label>
+        </p>
+      )}
+    </Status>
   );
 }
 

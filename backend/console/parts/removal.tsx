@@ -8,12 +8,14 @@ export interface RemovalProps {
   /** It goes with DELETE of this. */
   readonly path: string;
   readonly title: string;
+  /** Of its button. */
+  readonly verb?: string;
   readonly children: ComponentChildren;
   readonly onClose: () => void;
   readonly onRemoved: () => void;
 }
 
-export function Removal({ path, title, children, onClose, onRemoved }: RemovalProps) {
+export function Removal({ path, title, verb = "Remove", children, onClose, onRemoved }: RemovalProps) {
   const error = useSignal<string | undefined>(undefined);
   const remove = async (): Promise<void> => {
     try {
@@ -33,7 +35,7 @@ export function Removal({ path, title, children, onClose, onRemoved }: RemovalPr
           Keep it
         </button>
         <button type="button" class="danger" onClick={() => void remove()}>
-          Remove
+          {verb}
         </button>
       </div>
     </Dialog>

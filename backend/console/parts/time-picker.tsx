@@ -1,7 +1,7 @@
 // The stretch of time of a screen: one of the usual durations, or from and to.
 import { useSignal } from "@preact/signals";
 import { choose, route } from "../state/route.ts";
-import { currentRange, LASTS, moment, showRange, utc, zoom } from "../state/time.ts";
+import { currentRange, fieldMs, forField, LASTS, moment, showRange, zoom } from "../state/time.ts";
 
 export function TimePicker({ standard = "1h", onNow }: { standard?: string; onNow?: () => void }) {
   const isOwn = useSignal(false);
@@ -57,14 +57,9 @@ function Moment({ label, ms, onMs }: { label: string; ms: number; onMs: (ms: num
       aria-label={label}
       value={forField(ms)}
       onChange={(event) => {
-        const chosen = Date.parse(`${event.currentTarget.value}${utc.peek() ? "Z" : ""}`);
-        if (Number.isFinite(chosen)) onMs(chosen);
+        const chosen = fieldMs(event.currentTarget.value);
+        if (chosen !== undefined) onMs(chosen);
       }}
     />
   );
-}
-
-/** `2026-11-22T14:03:22`, in the zone that times are shown in. */
-function forField(ms: number): string {
-  return moment(ms).replace(" ", "T").replace("Z", "");
 }

@@ -77,6 +77,17 @@ export function moment(at: Date | string | number): string {
   return `${day(date)} ${clock(date, { withMs: false })}${utc.value ? "Z" : ""}`;
 }
 
+/** `2026-11-22T14:03:22`, as a field for a moment takes it, in the zone that times are shown in. */
+export function forField(ms: number): string {
+  return moment(ms).replace(" ", "T").replace("Z", "");
+}
+
+/** What such a field has; undefined where it is empty. */
+export function fieldMs(text: string): number | undefined {
+  const ms = Date.parse(`${text}${utc.peek() ? "Z" : ""}`);
+  return Number.isFinite(ms) ? ms : undefined;
+}
+
 /** `2 min ago`. */
 export function ago(at: string | null, nowMs: number): string {
   if (at === null) return "never";

@@ -1,0 +1,106 @@
+// What can be done with a channel beside changing it: a test, a new signing secret, its end.
+import { useSignal } from "@preact/signals";
+import { Dialog, Problem, visible } from "../parts/common.tsx";
+import { Removal } from "../parts/removal.tsx";
+import { call, wordsOf } from "../state/api.ts";
+import { moment } from "../state/time.ts";
+import { type Channel, CHANNELS } from "./channel.ts";
+
+export interface ChannelActionsProps {
+  readonly channel: Channel;
+  /** A new signing secret was made. */
+  readonly onSecret: (secret: string) => void;
+  readonly onRemoved: () => void;
+}
+
+export function ChannelActions({ channel, onSecret, onRemoved }: ChannelActionsProps) {
+  const asked = useSignal<"secret" | "removal" | undefined>(undefined);
+  const close = (): void => void (asked.value = undefined);
+  return (
+    <>
+      <Test id={channel.id} />
+      <div class="row">
+        {channel.kind === "webhook" && (
+          <button type="button" onClick={() => (asked.value = "secret")}>
+            Make a new signing secret
+          </button>
+        )}
+        <button type="button" class="danger" onClick={() => (asked.value = "removal")}>
+          Remove this channel
+        </button>
+      </div>
+      {channel.secret_rotated_at && <p class="quiet">The signing secret was made anew {moment(channel.secret_rotated_at)}.</p>}
+      {asked.value === "secret" && <NewSecret id={channel.id} onSecret={onSecret} onClose={close} />}
+      {asked.value === "removal" && (
+        <Removal title="Remove this channel?" path={`${CHANNELS}/${channel.id}`} onClose={close} onRemoved={onRemoved}>
+          <bdi>{visible(channel.name)}</bdi> is told of nothing more. This cannot be undone.
+        </Removal>
+      )}
+    </>
+  );
+}
+
+interface Verdict {
+  readonly delivered: boolean;
+  readonly status: number | null;
+  readonly error: string | null;
+}
+
+/** The way that alerts go, and what the receiver said. */
+function Test({ id }: { id: string }) {
+  const verdict = useSignal<Verdict | undefined>(undefined);
+  const error = useSignal<string | undefined>(undefined);
+  const isBusy = useSignal(false);
+  const send = async (): Promise<void> => {
+    if (isBusy.peek()) return;
+    isBusy.value = true;
+    verdict.value = error.value = undefined;
+    try {
+      verdict.value = await call<Verdict>(`${CHANNELS}/${id}/test`, { method: "POST" });
+    } catch (failure) {
+      error.value = wordsOf(failure);
+    } finally {
+      isBusy.value = false;
+    }
+  };
+  const { delivered, status, error: reason } = verdict.value ?? {};
+  return (
+    <section aria-label="Test" class="test">
+      <button type="button" onClick={() => void send()}>
+        Send a test
+      </button>
+      <p role="status">
+        {isBusy.value && "Under way …"}
+        {delivered === true && <span class="is-good">{status ? `Delivered: the receiver answered ${status}.` : "Delivered."}</span>}
+      </p>
+      {delivered === false && <Problem words={`Not delivered: ${visible(reason ?? `the receiver answered ${status}`)}`} />}
+      <Problem words={error.value} />
+    </section>
+  );
+}
+
+function NewSecret({ id, onSecret, onClose }: { id: string; onSecret: (secret: string) => void; onClose: () => void }) {
+  const error = useSignal<string | undefined>(undefined);
+  const make = async (): Promise<void> => {
+    try {
+      onSecret((await call<{ signing_secret: string }>(`${CHANNELS}/${id}/rotate`, { method: "POST" })).signing_secret);
+      onClose();
+    } catch (failure) {
+      error.value = wordsOf(failure);
+    }
+  };
+  return (
+    <Dialog title="Make a new signing secret?" onClose={onClose}>
+      <p>It is shown once. For a day messages are signed with both: give the receiver the new one until then.</p>
+      <Problem words={error.value} />
+      <div class="actions">
+        <button type="button" onClick={onClose}>
+          Keep the present one
+        </button>
+        <button type="button" class="primary" onClick={() => void make()}>
+          Make it
+        </button>
+      </div>
+    </Dialog>
+  );
+}

@@ -1,0 +1,46 @@
+// A channel as the alerting service has it: somewhere a message about alerts goes to.
+import { call } from "../state/api.ts";
+
+export const CHANNELS = "/alerting/channels";
+
+export type ChannelKind = "webhook" | "slack" | "pagerduty" | "email";
+
+export interface Channel {
+  readonly id: string;
+  readonly name: string;
+  readonly kind: ChannelKind;
+  /** Without what is secret. */
+  readonly settings: { readonly url?: string; readonly region?: string; readonly to?: readonly string[] };
+  readonly enabled: boolean;
+  readonly heartbeat: string | null;
+  readonly last_heartbeat_at: string | null;
+  readonly secret_rotated_at: string | null;
+  /** Of a webhook, when it is made. */
+  readonly signing_secret?: string;
+}
+
+export const KINDS: readonly (readonly [ChannelKind, string])[] = [
+  ["webhook", "Webhook"],
+  ["slack", "Slack"],
+  ["pagerduty", "PagerDuty"],
+  ["email", "E-mail"],
+];
+
+export function kindOf(text: string | null): ChannelKind {
+  return KINDS.find(([kind]) => kind === text)?.[0] ?? "webhook";
+}
+
+export function kindName(kind: ChannelKind): string {
+  return KINDS.find(([one]) => one === kind)?.[1] ?? kind;
+}
+
+/** Where its messages go, as far as that may be told. */
+export function targetOf({ kind, settings }: Channel): string {
+  if (kind === "email") return (settings.to ?? []).join(", ");
+  if (kind === "pagerduty") return settings.region === "eu" ? "events.eu.pagerduty.com" : "events.pagerduty.com";
+  return settings.url ?? "a channel of Slack";
+}
+
+export async function channelsNow(signal: AbortSignal): Promise<Channel[]> {
+  return await call<Channel[]>(CHANNELS, { signal });
+}

@@ -1,0 +1,34 @@
+// A message to a channel, and what became of it.
+import { visible } from "../parts/common.tsx";
+
+export const DELIVERIES = "/alerting/deliveries";
+
+export interface Delivery {
+  readonly id: string;
+  readonly channel_id: string;
+  readonly rule_ids: readonly string[];
+  readonly status: "pending" | "delivered" | "failed";
+  readonly attempts: number;
+  readonly http_status: number | null;
+  readonly error: string | null;
+  readonly created_at: string;
+  readonly delivered_at: string | null;
+}
+
+export const STATES = ["delivered", "pending", "failed"] as const;
+
+const COLOUR = { delivered: "is-good", pending: "is-warn", failed: "is-error" } as const;
+
+export function DeliveryState({ of: { status } }: { of: Pick<Delivery, "status"> }) {
+  return <span class={`level ${COLOUR[status]}`}>{status}</span>;
+}
+
+/** What the receiver said at the last attempt, where that was no success. */
+export function DeliveryError({ of: { error } }: { of: Pick<Delivery, "error"> }) {
+  if (!error) return null;
+  return (
+    <span class="problem">
+      <bdi>{visible(error)}</bdi>
+    </span>
+  );
+}

@@ -1,0 +1,144 @@
+// Alerts that fire now or soon will: since when, who is told, what silences them. Invariant: what fires is the evaluator's word and is
+// shown also where no channel is; whom it is told to is known of organisations that have one.
+import { Foreign, Problem, Status, visible } from "../parts/common.tsx";
+import { Table } from "../parts/table.tsx";
+import { call } from "../state/api.ts";
+import { useLoaded } from "../state/loaded.ts";
+import { address } from "../state/route.ts";
+import { mayWrite } from "../state/session.ts";
+import { ago } from "../state/time.ts";
+import { type Channel, channelsNow } from "./channel.ts";
+import { type Labels, labelsKey, matchersOf, matchersWritten } from "./matcher.ts";
+import { STANDING_ALERTS, type StandingAlert } from "./matchers.tsx";
+
+const EVERY_MS = 10_000;
+const MOST_SHOWN = 500;
+
+interface Alert {
+  readonly labels: Labels;
+  readonly annotations: Labels;
+  readonly state: "firing" | "pending";
+  readonly activeAt: string;
+}
+
+interface Shown {
+  readonly alerts: readonly Alert[];
+  readonly warnings: readonly string[];
+  /** By labelsKey. */
+  readonly standing: ReadonlyMap<string, StandingAlert>;
+  readonly hasChannel: boolean;
+  readonly atMs: number;
+}
+
+export function Firing() {
+  const found = useLoaded("firing", alertsShown, { everyMs: EVERY_MS });
+  const { alerts = [], warnings = [], hasChannel = true } = found.value.value ?? {};
+  const firing = alerts.filter(({ state }) => state === "firing").length;
+  return (
+    <>
+      <div class="bar">
+        <p role="status">
+          <strong class={firing > 0 ? "level is-error" : ""}>{firing} firing</strong>, {alerts.length - firing} pending
+        </p>
+        {!hasChannel && (
+          <p class="is-warn">
+            Nobody is told: there is <a href={address("alerts", { view: "channels" })}>no channel</a> that is on.
+          </p>
+        )}
+      </div>
+      <Problem words={warnings.join("; ")} />
+      <Status of={found} empty={alerts.length === 0 && <p>No alert fires.</p>}>
+        {found.value.value && alerts.length > 0 && <AlertTable {...found.value.value} />}
+        {alerts.length > MOST_SHOWN && <Problem words={`The first ${MOST_SHOWN} of ${alerts.length} alerts are shown.`} />}
+      </Status>
+    </>
+  );
+}
+
+function AlertTable({ alerts, standing, atMs }: Shown) {
+  return (
+    <Table title="Alerts" heads={["state", "alert", "since", "told to", "labels"]}>
+      {alerts.slice(0, MOST_SHOWN).map((alert) => (
+        <AlertRow key={labelsKey(alert.labels)} alert={alert} standing={standing.get(labelsKey(alert.labels))} atMs={atMs} />
+      ))}
+    </Table>
+  );
+}
+
+function AlertRow({ alert, standing, atMs }: { alert: Alert; standing: StandingAlert | undefined; atMs: number }) {
+  const { alertname = "", ...labels } = alert.labels;
+  const silence = { view: "silences", silence: "new", matchers: matchersWritten(matchersOf(alert.labels)) };
+  return (
+    <tr>
+      <td>
+        <span class={`level ${alert.state === "firing" ? "is-error" : "is-warn"}`}>{alert.state}</span>
+      </td>
+      <th scope="row">
+        <Foreign text={alertname} />
+        {mayWrite.value && (
+          <>
+            {" "}
+            <a class="button small" href={address("alerts", silence)} aria-label={`Silence ${visible(alertname)}`}>
+              Silence
+            </a>
+          </>
+        )}
+        {alert.annotations["summary"] && (
+          <p class="quiet">
+            <Foreign text={alert.annotations["summary"]} />
+          </p>
+        )}
+      </th>
+      <td class="moment">{ago(alert.activeAt, atMs)}</td>
+      <td>
+        <Told alert={alert} standing={standing} />
+      </td>
+      <td>
+        <ul class="matchers">
+          {Object.entries(labels).map(([name, value]) => (
+            <li key={name}>
+              <bdi>
+                {visible(name)}={visible(value)}
+              </bdi>
+            </li>
+          ))}
+        </ul>
+      </td>
+    </tr>
+  );
+}
+
+function Told({ alert, standing }: { alert: Alert; standing: StandingAlert | undefined }) {
+  if (!standing) return <span class="quiet">{alert.state === "pending" ? "nobody yet" : "–"}</span>;
+  const [silencedBy] = standing.status.silencedBy;
+  if (silencedBy !== undefined)
+    return (
+      <>
+        nobody: <a href={address("alerts", { view: "silences", silence: silencedBy })}>silenced</a>
+      </>
+    );
+  if (standing.receivers.length === 0)
+    return (
+      <span class="is-warn">
+        nobody: <a href={address("alerts", { view: "routes" })}>its route</a> leads nowhere
+      </span>
+    );
+  return <Foreign text={standing.receivers.map(({ name }) => name).join(", ")} />;
+}
+
+/** Firing before pending, in either the latest first. */
+async function alertsShown(signal: AbortSignal): Promise<Shown> {
+  const [{ data, warnings = [] }, standing, channels] = await Promise.all([
+    call<{ data: { alerts: Alert[] }; warnings?: string[] }>("/query/prometheus/api/v1/alerts", { signal }),
+    call<StandingAlert[]>(STANDING_ALERTS, { signal }),
+    channelsNow(signal),
+  ]);
+  const rank = ({ state }: Alert): number => (state === "firing" ? 0 : 1);
+  return {
+    alerts: data.alerts.toSorted((a, b) => rank(a) - rank(b) || Date.parse(b.activeAt) - Date.parse(a.activeAt)),
+    warnings,
+    standing: new Map(standing.map((alert) => [labelsKey(alert.labels), alert])),
+    hasChannel: channels.some(({ enabled }: Channel) => enabled),
+    atMs: Date.now(),
+  };
+}

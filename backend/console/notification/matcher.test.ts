@@ -1,0 +1,34 @@
+import { expect, test } from "vitest";
+import { fromSilence, labelsKey, matchersOf, matchersRead, matchersWritten, toSilence } from "./matcher.ts";
+
+test.each([
+  ['severity="critical"', { label: "severity", op: "=", value: "critical" }],
+  [" team != shop ", { label: "team", op: "!=", value: "shop" }],
+  ['instance=~"db-.*"', { label: "instance", op: "=~", value: "db-.*" }],
+  [String.raw`pod!~"a\\d\"\n"`, { label: "pod", op: "!~", value: 'a\\d"\n' }],
+  ["empty=", { label: "empty", op: "=", value: "" }],
+])("%s is read", (text, matcher) => {
+  expect(matchersRead(`\n${text}\n`)).toEqual([matcher]);
+});
+
+test.each(["critical", "=a", "1a=b", 'a="b', 'a="b"c"'])("%s is refused in words", (text) => {
+  expect(() => matchersRead(text)).toThrow(text);
+});
+
+test("what is written is read as the same, whatever is in it", () => {
+  const values = ["", "plain", 'a"b', "a\\b", "a\nb", "\\n", "\u202e \u001b[31m <b>", '"', "=~"];
+  const matchers = values.flatMap((value) => ["=", "!=", "=~", "!~"].map((op) => ({ label: "a_1", op, value })));
+  expect(matchersRead(matchersWritten(matchers))).toEqual(matchers);
+  expect(matchers.map(toSilence).map(fromSilence)).toEqual(matchers);
+});
+
+test("an alert's own matchers begin with its name and are no more than a silence may have", () => {
+  const labels = Object.fromEntries([...Array.from({ length: 30 }, (_, at) => [`label_${at}`, "x"]), ["alertname", "memory"]]);
+  const own = matchersOf(labels);
+  expect([own.length, matchersWritten(own.slice(0, 1))]).toEqual([20, 'alertname="memory"']);
+});
+
+test("labels in another order are the same alert, other labels another", () => {
+  expect(labelsKey({ a: "1", b: "2" })).toBe(labelsKey({ b: "2", a: "1" }));
+  expect(labelsKey({ a: "1", b: "2" })).not.toBe(labelsKey({ a: "1", b: "3" }));
+});

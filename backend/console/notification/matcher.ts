@@ -1,0 +1,72 @@
+// Matchers of labels as they are typed, one each line: `severity="critical"`, `team!=shop`, `instance=~"db-.*"`. Invariant: what is read of
+// what was written is the same; what they mean is the backend's business.
+
+/** As routes have them. */
+export interface Matcher {
+  readonly label: string;
+  readonly op: string;
+  readonly value: string;
+}
+
+/** As silences have them. */
+export interface SilenceMatcher {
+  readonly name: string;
+  readonly value: string;
+  readonly isRegex: boolean;
+  readonly isEqual: boolean;
+}
+
+export type Labels = Readonly<Record<string, string>>;
+
+/** Of a route or silence. */
+const MOST_MATCHERS = 20;
+const BEGIN = /^\s*([a-zA-Z_]\w*)\s*(=~|!=|!~|=)/;
+const QUOTED = /^"((?:[^"\\]|\\[^])*)"$/;
+
+/** Throws an Error with words for whoever types. */
+export function matchersRead(text: string): Matcher[] {
+  return text
+    .split("\n")
+    .filter((line) => line.trim() !== "")
+    .map(matcherRead);
+}
+
+export function matchersWritten(matchers: readonly Matcher[]): string {
+  return matchers.map(matcherWritten).join("\n");
+}
+
+export function matcherWritten({ label, op, value }: Matcher): string {
+  const escaped = value.replaceAll(/["\\\n]/g, (sign) => (sign === "\n" ? String.raw`\n` : `\\${sign}`));
+  return `${label}${op}"${escaped}"`;
+}
+
+/** The matchers that hold for this alert, and for none with other labels. */
+export function matchersOf({ alertname = "", ...labels }: Labels): Matcher[] {
+  const own = Object.entries(labels).map(([label, value]): Matcher => ({ label, op: "=", value }));
+  return [{ label: "alertname", op: "=", value: alertname }, ...own].slice(0, MOST_MATCHERS);
+}
+
+export function toSilence({ label, op, value }: Matcher): SilenceMatcher {
+  return { name: label, value, isRegex: op.endsWith("~"), isEqual: op.startsWith("=") };
+}
+
+export function fromSilence({ name, value, isRegex, isEqual }: SilenceMatcher): Matcher {
+  return { label: name, op: isEqual ? (isRegex ? "=~" : "=") : isRegex ? "!~" : "!=", value };
+}
+
+/** Two alerts are the same one where this is the same. */
+export function labelsKey(labels: Labels): string {
+  return JSON.stringify(Object.entries(labels).sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+function matcherRead(line: string): Matcher {
+  const [begin, label, op] = BEGIN.exec(line) ?? [];
+  const shown = line.trim().slice(0, 60);
+  if (begin === undefined || label === undefined || op === undefined)
+    throw new Error(`${shown} is no matcher: write severity="critical", team!="shop" or instance=~"db-.*"`);
+  const given = line.slice(begin.length).trim();
+  if (!given.startsWith('"')) return { label, op, value: given };
+  const [, inner] = QUOTED.exec(given) ?? [];
+  if (inner === undefined) throw new Error(String.raw`${shown}: a quote is not closed, or one within is not written as \"`);
+  return { label, op, value: inner.replaceAll(/\\([n"\\])/g, (_, sign: string) => (sign === "n" ? "\n" : sign)) };
+}

@@ -1,0 +1,82 @@
+// Matchers as they are shown, as they are typed, and which of the alerts that fire now they hold for.
+import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { visible } from "../parts/common.tsx";
+import { call } from "../state/api.ts";
+import { useLoaded } from "../state/loaded.ts";
+import { type Labels, type Matcher, matchersRead, matcherWritten } from "./matcher.ts";
+
+export const STANDING_ALERTS = "/alerting/alertmanager/api/v2/alerts";
+
+/** An alert that fires, of an organisation that has a channel that is on. */
+export interface StandingAlert {
+  readonly labels: Labels;
+  readonly startsAt: string;
+  readonly receivers: readonly { readonly name: string }[];
+  readonly status: { readonly state: "active" | "suppressed"; readonly silencedBy: readonly string[] };
+}
+
+const PAUSE_MS = 500;
+const MOST_NAMED = 5;
+
+export function Matchers({ of }: { of: readonly Matcher[] }) {
+  return (
+    <ul class="matchers">
+      {of.map((matcher) => (
+        <li key={matcherWritten(matcher)}>
+          <bdi>{visible(matcherWritten(matcher))}</bdi>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** `none`: what it means where there are none. */
+export function MatchersField({ written, none }: { written: string; none?: string }) {
+  const text = useSignal(written);
+  return (
+    <>
+      <label>
+        Matchers, one each line, all of which hold{none ? `; none: ${none}` : ""}
+        <textarea
+          name="matchers"
+          rows={Math.min(8, Math.max(3, written.split("\n").length))}
+          required={!none}
+          spellcheck={false}
+          placeholder={'severity="critical"\ninstance=~"db-.*"'}
+          defaultValue={written}
+          onInput={(event) => (text.value = event.currentTarget.value)}
+        />
+      </label>
+      <Held text={text.value} />
+    </>
+  );
+}
+
+/** Half a second after the last key. */
+function Held({ text }: { text: string }) {
+  const settled = useSignal(text);
+  useEffect(() => {
+    const timer = setTimeout(() => (settled.value = text), PAUSE_MS);
+    return () => clearTimeout(timer);
+  }, [text]);
+  const asked = settled.value;
+  const found = useLoaded(`held ${asked}`, async (signal) => {
+    const query = matchersRead(asked).map((matcher) => ["filter", matcherWritten(matcher)] as const);
+    return await call<StandingAlert[]>(STANDING_ALERTS, { query, signal });
+  });
+  const alerts = found.value.value;
+  const words = found.error.value ?? (alerts ? heldWords(alerts) : "…");
+  return (
+    <p role="status" class={found.error.value ? "problem" : "quiet"}>
+      <bdi>{visible(words)}</bdi>
+    </p>
+  );
+}
+
+function heldWords(alerts: readonly StandingAlert[]): string {
+  if (alerts.length === 0) return "They hold for no alert that fires now.";
+  const names = [...new Set(alerts.map(({ labels }) => labels["alertname"] ?? ""))];
+  const more = names.length > MOST_NAMED ? ", …" : "";
+  return `They hold for ${alerts.length} ${alerts.length === 1 ? "alert that fires" : "alerts that fire"} now: ${names.slice(0, MOST_NAMED).join(", ")}${more}`;
+}

@@ -1,0 +1,101 @@
+// What is typed of a route. Invariant: of the default one neither matchers nor a place; what is wrong is the backend's to say.
+import { visible } from "../parts/common.tsx";
+import { SavingForm } from "../parts/saving-form.tsx";
+import { call } from "../state/api.ts";
+import { typedIn } from "../state/typed.ts";
+import type { Channel } from "./channel.ts";
+import { matchersRead, matchersWritten, matcherWritten } from "./matcher.ts";
+import { MatchersField } from "./matchers.tsx";
+import { ROUTES, type Route } from "./route.ts";
+
+export interface RouteFormProps {
+  /** Without an id: a new one. */
+  readonly route: Omit<Route, "id" | "position"> & Partial<Route>;
+  /** In their order, without the default one. */
+  readonly others: readonly Route[];
+  readonly channels: readonly Channel[];
+  readonly onSaved: (route: Route) => void;
+}
+
+export function RouteForm({ route, others, channels, onSaved }: RouteFormProps) {
+  const save = async (form: HTMLFormElement): Promise<void> => {
+    const body = typedRoute(form, route.is_default);
+    onSaved(
+      route.id ? await call<Route>(`${ROUTES}/${route.id}`, { method: "PUT", body }) : await call<Route>(ROUTES, { method: "POST", body }),
+    );
+  };
+  return (
+    <SavingForm label={route.id ? "Save" : "Add"} saved="Saved." save={save} takesFocus={!route.id}>
+      {!route.is_default && <MatchersField written={matchersWritten(route.matchers)} none="every alert" />}
+      <fieldset>
+        <legend>Channels that are told</legend>
+        {channels.length === 0 && <p class="quiet">There are none yet.</p>}
+        {channels.map(({ id, name, enabled }) => (
+          <label class="check" key={id}>
+            <input type="checkbox" name="channel" value={id} defaultChecked={route.channel_ids.includes(id)} />
+            <bdi>{visible(name)}</bdi>
+            {!enabled && " (off)"}
+          </label>
+        ))}
+      </fieldset>
+      <label>
+        Told together: alerts with the same values of these labels; ... is all of them
+        <input name="group_by" autoComplete="off" spellcheck={false} defaultValue={route.group_by.join(", ")} />
+      </label>
+      <div class="row">
+        <Duration name="group_wait" label="First waits" value={route.group_wait} />
+        <Duration name="group_interval" label="Between changes" value={route.group_interval} />
+        <Duration name="repeat_interval" label="Repeats every" value={route.repeat_interval} />
+      </div>
+      {!route.is_default && <Place route={route} others={others} />}
+    </SavingForm>
+  );
+}
+
+function Duration({ name, label, value }: { name: string; label: string; value: string }) {
+  return (
+    <label>
+      {label}
+      <input name={name} size={6} required maxLength={50} autoComplete="off" defaultValue={value} />
+    </label>
+  );
+}
+
+function Place({ route, others }: Pick<RouteFormProps, "route" | "others">) {
+  return (
+    <>
+      <label>
+        Asked
+        <select name="position">
+          {others.map((other, at) => (
+            <option key={other.id} value={at} selected={at === route.position}>
+              {at + 1}, before {visible(other.matchers.map(matcherWritten).join(" ").slice(0, 60)) || "any labels"}
+            </option>
+          ))}
+          <option value={others.length} selected={(route.position ?? others.length) >= others.length}>
+            {others.length + 1}, after all but the default one
+          </option>
+        </select>
+      </label>
+      <label class="check">
+        <input name="continue" type="checkbox" defaultChecked={route.continue} /> the next routes are asked too
+      </label>
+    </>
+  );
+}
+
+/** Throws an Error with words for whoever types. */
+function typedRoute(form: HTMLFormElement, isDefault: boolean): object {
+  const text = typedIn(form);
+  return {
+    matchers: isDefault ? [] : matchersRead(text("matchers")),
+    channel_ids: new FormData(form).getAll("channel"),
+    group_by: text("group_by")
+      .split(/[\s,]+/)
+      .filter((label) => label !== ""),
+    group_wait: text("group_wait").trim(),
+    group_interval: text("group_interval").trim(),
+    repeat_interval: text("repeat_interval").trim(),
+    ...(!isDefault && { continue: text("continue") !== "", position: Number(text("position")) }),
+  };
+}

@@ -1,0 +1,150 @@
+// Routes in the order in which they are asked: which alerts go to which channels. Invariant: the default one is last; who may only read
+// sees the list and no more.
+import { useSignal } from "@preact/signals";
+import { Status, visible } from "../parts/common.tsx";
+import { Removal } from "../parts/removal.tsx";
+import { Side } from "../parts/side.tsx";
+import { Table } from "../parts/table.tsx";
+import { call } from "../state/api.ts";
+import { useLoaded } from "../state/loaded.ts";
+import { address, go, route as place } from "../state/route.ts";
+import { mayWrite } from "../state/session.ts";
+import { type Channel, channelsNow } from "./channel.ts";
+import { Matchers } from "./matchers.tsx";
+import { RouteForm } from "./route-form.tsx";
+import { NEW_ROUTE, ROUTES, type Route } from "./route.ts";
+
+const EVERY_MS = 10_000;
+
+interface Shown {
+  readonly routes: readonly Route[];
+  readonly channels: readonly Channel[];
+}
+
+export function Routes() {
+  const found = useLoaded("routes", routesShown, { everyMs: EVERY_MS });
+  const made = useSignal<Route | undefined>(undefined);
+  const { routes = [], channels = [] } = found.value.value ?? {};
+  const id = place.value.query.get("route");
+  const chosen = id === "new" ? NEW_ROUTE : [...routes, made.value].find((route) => route?.id === id);
+  const isOpen = mayWrite.value && found.value.value !== undefined && chosen !== undefined;
+  const saved = (route: Route): void => {
+    made.value = route;
+    found.reload();
+    go(address("alerts", { view: "routes", route: route.id }));
+  };
+  return (
+    <>
+      <div class="bar">
+        <p role="status">Each alert goes the way of the first route whose matchers all hold.</p>
+        {mayWrite.value && (
+          <a class="button primary" href={address("alerts", { view: "routes", route: "new" })}>
+            Add a route
+          </a>
+        )}
+      </div>
+      <div class={`split ${isOpen ? "with-side" : ""}`}>
+        <div>
+          <Status of={found} empty={nothing(routes, channels)}>
+            {routes.length > 0 && <RouteTable routes={routes} channels={channels} chosen={id} />}
+          </Status>
+        </div>
+        {isOpen && <RouteSide route={chosen} key={id} routes={routes} channels={channels} onSaved={saved} onChanged={found.reload} />}
+      </div>
+    </>
+  );
+}
+
+function nothing(routes: readonly Route[], channels: readonly Channel[]) {
+  if (channels.length === 0)
+    return (
+      <p>
+        There is nothing to lead alerts to: first <a href={address("alerts", { view: "channels" })}>there must be a channel</a>.
+      </p>
+    );
+  return routes.every((route) => route.channel_ids.length === 0) && <p>No route leads to a channel: of alerts nobody is told.</p>;
+}
+
+function RouteTable({ routes, channels, chosen }: Shown & { chosen: string | null }) {
+  const names = new Map(channels.map(({ id, name, enabled }) => [id, enabled ? name : `${name} (off)`]));
+  return (
+    <Table title="Routes, in their order" heads={["asked", "alerts with", "go to", "told together by", "waits", "repeats"]}>
+      {routes.map((route, at) => (
+        <tr key={route.id} class={route.id === chosen ? "is-chosen" : ""}>
+          <td>{at + 1}.</td>
+          <th scope="row">
+            <Taken route={route} />
+          </th>
+          <td>
+            {route.channel_ids.length === 0 && <span class="is-warn">nobody</span>}
+            <bdi>{visible(route.channel_ids.map((id) => names.get(id) ?? id).join(", "))}</bdi>
+            {route.continue && <span class="quiet"> and on to the next routes</span>}
+          </td>
+          <td>{togetherBy(route.group_by)}</td>
+          <td>
+            {route.group_wait}, then {route.group_interval}
+          </td>
+          <td>every {route.repeat_interval}</td>
+        </tr>
+      ))}
+    </Table>
+  );
+}
+
+function Taken({ route }: { route: Route }) {
+  const words = route.is_default ? (
+    "what no other route takes"
+  ) : route.matchers.length === 0 ? (
+    "any labels"
+  ) : (
+    <Matchers of={route.matchers} />
+  );
+  return mayWrite.value ? <a href={address("alerts", { view: "routes", route: route.id })}>{words}</a> : <>{words}</>;
+}
+
+function togetherBy(labels: readonly string[]): string {
+  if (labels.length === 0) return "all of the route";
+  return labels.includes("...") ? "each alone" : labels.join(", ");
+}
+
+interface RouteSideProps extends Shown {
+  readonly route: Omit<Route, "id" | "position"> & Partial<Route>;
+  readonly onSaved: (route: Route) => void;
+  readonly onChanged: () => void;
+}
+
+function RouteSide({ route, routes, channels, onSaved, onChanged }: RouteSideProps) {
+  const isRemoving = useSignal(false);
+  const closed = address("alerts", { view: "routes" });
+  const title = route.is_default ? "The default route" : route.id ? `Route ${(route.position ?? 0) + 1}` : "New route";
+  return (
+    <Side label={route.id ? "Route" : "New route"} title={title} closed={closed}>
+      <RouteForm
+        route={route}
+        others={routes.filter(({ id, is_default: isLast }) => id !== route.id && !isLast)}
+        channels={channels}
+        onSaved={onSaved}
+      />
+      {route.id && !route.is_default && (
+        <button type="button" class="danger" onClick={() => (isRemoving.value = true)}>
+          Remove this route
+        </button>
+      )}
+      {isRemoving.value && (
+        <Removal
+          title="Remove this route?"
+          path={`${ROUTES}/${route.id}`}
+          onClose={() => (isRemoving.value = false)}
+          onRemoved={() => (go(closed), onChanged())}
+        >
+          The routes after it are asked for its alerts. This cannot be undone.
+        </Removal>
+      )}
+    </Side>
+  );
+}
+
+async function routesShown(signal: AbortSignal): Promise<Shown> {
+  const [routes, channels] = await Promise.all([call<Route[]>(ROUTES, { signal }), channelsNow(signal)]);
+  return { routes, channels };
+}

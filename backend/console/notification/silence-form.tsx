@@ -1,0 +1,89 @@
+// What is typed of a silence. Invariant: it has an end, and says why it is there; times are those of the zone that is shown.
+import { useSignal } from "@preact/signals";
+import { SavingForm } from "../parts/saving-form.tsx";
+import { call } from "../state/api.ts";
+import { fieldMs, forField } from "../state/time.ts";
+import { typedIn } from "../state/typed.ts";
+import { fromSilence, matchersRead, matchersWritten, toSilence } from "./matcher.ts";
+import { MatchersField } from "./matchers.tsx";
+import { type Silence, SILENCES } from "./silence.ts";
+
+const HOUR_MS = 3_600_000;
+const LENGTHS = [
+  ["1 h", HOUR_MS],
+  ["2 h", 2 * HOUR_MS],
+  ["8 h", 8 * HOUR_MS],
+  ["1 day", 24 * HOUR_MS],
+  ["1 week", 168 * HOUR_MS],
+] as const;
+
+export interface SilenceFormProps {
+  /** Undefined: a new one. One that has ended is made anew. */
+  readonly silence: Silence | undefined;
+  /** Of a new one, as they are typed. */
+  readonly matchers: string;
+  readonly onSaved: (silence: Silence) => void;
+}
+
+export function SilenceForm({ silence, matchers, onSaved }: SilenceFormProps) {
+  const state = silence?.status.state;
+  const isNew = state === undefined || state === "expired";
+  /** Undefined: now. */
+  const startMs = useSignal(state === "pending" ? Date.parse(silence?.startsAt ?? "") : undefined);
+  const endMs = useSignal(isNew ? Date.now() + 2 * HOUR_MS : Date.parse(silence?.endsAt ?? ""));
+  const save = async (form: HTMLFormElement): Promise<void> => {
+    const text = typedIn(form);
+    const body = {
+      ...(silence && !isNew && { id: silence.id }),
+      matchers: matchersRead(text("matchers")).map(toSilence),
+      ...(startMs.value !== undefined && { startsAt: new Date(startMs.value).toISOString() }),
+      endsAt: new Date(endMs.value).toISOString(),
+      comment: text("comment"),
+    };
+    onSaved(await call<Silence>(SILENCES, { method: "POST", body }));
+  };
+  return (
+    <SavingForm label={isNew ? "Silence" : "Save"} saved="Saved." save={save} takesFocus={isNew && matchers === ""}>
+      <MatchersField written={silence ? matchersWritten(silence.matchers.map(fromSilence)) : matchers} />
+      {state !== "active" && (
+        <label>
+          From (empty: now)
+          <Moment ms={startMs.value} onMs={(ms) => (startMs.value = ms)} />
+        </label>
+      )}
+      <label>
+        Until
+        <Moment ms={endMs.value} onMs={(ms) => (endMs.value = ms ?? endMs.peek())} isRequired />
+      </label>
+      <div role="group" aria-label="How long" class="tabs">
+        {LENGTHS.map(([words, ms]) => (
+          <button type="button" key={words} onClick={() => (endMs.value = (startMs.peek() ?? Date.now()) + ms)}>
+            {words}
+          </button>
+        ))}
+      </div>
+      <label>
+        Why; others read it
+        <input name="comment" required maxLength={2000} autoComplete="off" defaultValue={silence?.comment} />
+      </label>
+    </SavingForm>
+  );
+}
+
+interface MomentProps {
+  readonly ms: number | undefined;
+  readonly onMs: (ms: number | undefined) => void;
+  readonly isRequired?: boolean;
+}
+
+function Moment({ ms, onMs, isRequired = false }: MomentProps) {
+  return (
+    <input
+      type="datetime-local"
+      step="1"
+      required={isRequired}
+      value={ms === undefined ? "" : forField(ms)}
+      onChange={(event) => onMs(fieldMs(event.currentTarget.value))}
+    />
+  );
+}

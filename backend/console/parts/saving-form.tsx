@@ -1,0 +1,59 @@
+// A form that sends what was typed. Invariants: a refusal is shown and what was typed stays; while it is under way it is not sent again.
+import { useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import { wordsOf } from "../state/api.ts";
+import { Problem } from "./common.tsx";
+
+export interface SavingFormProps {
+  /** Of its button. */
+  readonly label: string;
+  /** What is said when it is saved. */
+  readonly saved: string;
+  /** Throws words for whoever types. */
+  readonly save: (form: HTMLFormElement) => Promise<void>;
+  /** Whoever asked for this form types at once. */
+  readonly takesFocus?: boolean;
+  readonly children: ComponentChildren;
+}
+
+export function SavingForm({ label, saved, save, takesFocus, children }: SavingFormProps) {
+  const element = useRef<HTMLFormElement>(null);
+  const error = useSignal<string | undefined>(undefined);
+  const isSaved = useSignal(false);
+  const isBusy = useSignal(false);
+  useEffect(() => {
+    if (takesFocus) element.current?.querySelector<HTMLElement>("input, textarea")?.focus();
+  }, []);
+  const send = async (form: HTMLFormElement): Promise<void> => {
+    if (isBusy.peek()) return;
+    isBusy.value = true;
+    error.value = undefined;
+    try {
+      await save(form);
+      isSaved.value = true;
+    } catch (failure) {
+      error.value = wordsOf(failure);
+    } finally {
+      isBusy.value = false;
+    }
+  };
+  return (
+    <form
+      class="stack"
+      ref={element}
+      onInput={() => (isSaved.value = false)}
+      onSubmit={(event) => {
+        event.preventDefault();
+        void send(event.currentTarget);
+      }}
+    >
+      {children}
+      <Problem words={error.value} />
+      <button type="submit" class="primary">
+        {label}
+      </button>
+      {isSaved.value && <p role="status">{saved}</p>}
+    </form>
+  );
+}

@@ -1,0 +1,41 @@
+// The panel beside a list, with one of its things. Invariant: the keys follow it: into the panel when it opens, back to where they were
+// when it closes.
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import { visible } from "./common.tsx";
+
+export interface SideProps {
+  /** What it is, for who hears it. */
+  readonly label: string;
+  readonly title: string;
+  /** The address without it. */
+  readonly closed: string;
+  readonly children: ComponentChildren;
+}
+
+export function Side({ label, title, closed, children }: SideProps) {
+  const element = useRef<HTMLElement>(null);
+  const before = useRef(document.activeElement);
+  useEffect(() => {
+    const [side, other] = [element.current, before.current];
+    if (!side) return undefined;
+    // A form in it may have been first.
+    if (!side.contains(document.activeElement)) side.focus();
+    return () => {
+      if (side.contains(document.activeElement) && other instanceof HTMLElement && other.isConnected) other.focus();
+    };
+  }, []);
+  return (
+    <aside class="side" aria-label={label} tabIndex={-1} ref={element}>
+      <header>
+        <h2>
+          <bdi>{visible(title)}</bdi>
+        </h2>
+        <a class="button plain" aria-label="Close" href={closed}>
+          ✕
+        </a>
+      </header>
+      {children}
+    </aside>
+  );
+}

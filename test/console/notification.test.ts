@@ -1,0 +1,290 @@
+// Who is told of alerts, in a real Chromium against the real backend, its evaluator and a real receiver: channels, routes, silences, what
+// fires and what was delivered, by keys alone, in both schemes and on a phone, for who may write and who may not. A rule that always fires
+// stands for telemetry, so there is no agent here.
+import { once } from "node:events";
+import { createServer } from "node:https";
+import type { AddressInfo } from "node:net";
+import type { Browser, Page } from "playwright-core";
+import { Webhook } from "standardwebhooks";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { authority } from "../../agent/upstream/outgoing-proxy.fixture.ts";
+import { backendOfFile } from "../fixtures/backend-of-file.ts";
+import { adminPassword } from "../fixtures/backend-process.ts";
+import { logInBy, openBrowser, openPage, violations } from "../fixtures/browser.ts";
+import { call, eventually, temporaryFolder } from "../fixtures/processes.ts";
+
+const EMAIL = "admin@localhost";
+const VIEWER = { email: "viewer@localhost", password: "only reading, thank you" };
+const REFUSED = /status of 4\d\d/;
+/** Markup, a quote, a backslash and a direction that would turn round what follows. */
+const HOSTILE = '<u>disk</u> "C:\\" \u202e is full';
+const HOSTILE_SHOWN = '<u>disk</u> "C:\\" \\u202e is full';
+
+const folder = temporaryFolder();
+const trusted = authority(folder.path, "trusted");
+const backend = backendOfFile({ NOTIFY_ALLOWED_NETWORKS: "127.0.0.1", NOTIFY_CA_FILE: trusted.caFile, EVALUATION_INTERVAL: "2s" });
+const seen: { headers: Record<string, string>; body: string }[] = [];
+let answer = 200;
+const receiver = createServer({ key: trusted.key, cert: trusted.cert }, (request, response) => {
+  let body = "";
+  request.on("data", (part: Buffer) => (body += part.toString()));
+  request.on("end", () => {
+    seen.push({ headers: request.headers as Record<string, string>, body });
+    response.writeHead(answer).end();
+  });
+});
+let browser: Browser;
+let token: string;
+let url: string;
+
+async function api<T>(method: "GET" | "POST" | "DELETE", path: string, body?: object): Promise<T> {
+  const answered = await call(method, `${backend.apiUrl}/alerting${path}`, { bearer: token, ...(body && { body }) });
+  expect([path, answered.status < 300, answered.text.slice(0, 200)]).toEqual([path, true, expect.anything()]);
+  return answered.json as T;
+}
+
+beforeAll(async () => {
+  receiver.listen(0, "127.0.0.1");
+  [browser] = await Promise.all([openBrowser(), once(receiver, "listening")]);
+  url = `https://127.0.0.1:${(receiver.address() as AddressInfo).port}/hook`;
+  token = await backend.operator();
+  for (const [name, severity, more] of [
+    ["always", "critical", { labels: { team: "shop" } }],
+    [HOSTILE, "warning", { annotations: { summary: "<script>alert(1)</script>" } }],
+    ["soon", "info", { for: "1h" }],
+  ] as const)
+    await api("POST", "/rules", { name, severity, expr: "vector(1) > 0", ...more });
+  expect((await call("POST", `${backend.apiUrl}/api/users`, { bearer: token, body: { ...VIEWER, role: "viewer" } })).status).toBe(201);
+  const { id } = await api<{ id: string }>("POST", "/channels", { name: "<i>bot</i>", kind: "webhook", settings: { url } });
+  const times = { group_wait: "0s", group_interval: "5s" };
+  await api("POST", "/routes", { matchers: [{ label: "severity", op: "=~", value: "critical|warning" }], channel_ids: [id], ...times });
+  await api("POST", "/silences", {
+    matchers: [{ name: "alertname", value: "planned", isRegex: false, isEqual: true }],
+    endsAt: new Date(Date.now() + 3_600_000).toISOString(),
+    comment: "<b>planned</b> work",
+  });
+  await eventually("both were delivered", async () => {
+    const all = await api<{ status: string; rule_ids: string[] }[]>("GET", "/deliveries?status=delivered");
+    return new Set(all.flatMap(({ rule_ids: ids }) => ids)).size === 2;
+  });
+});
+
+afterAll(async () => {
+  await browser?.close();
+  receiver.closeAllConnections();
+  await new Promise((done) => receiver.close(done));
+  folder[Symbol.dispose]();
+});
+
+const openLoggedIn = async (options = {}) => {
+  const opened = await openPage(browser, backend.apiUrl, options, REFUSED);
+  await logInBy(opened.page, EMAIL, adminPassword(backend.place));
+  return opened;
+};
+
+const view = (name: string, more = ""): string => `#/alerts?view=${name}${more}`;
+
+/** Presses Tab until this has the keys. */
+async function tabTo(page: Page, name: string | RegExp, role: "button" | "link" | "textbox" = "button"): Promise<void> {
+  const wanted = page.getByRole(role, { name, exact: true }).and(page.locator(":focus"));
+  for (let tabs = 0; tabs < 60 && (await wanted.count()) === 0; tabs++) await page.keyboard.press("Tab");
+  expect(await wanted.count()).toBe(1);
+}
+
+/** Address, and what is on it when it has everything. */
+const SCREENS: [string, string, (page: Page) => Promise<unknown>][] = [
+  ["firing", view("firing"), async (page) => await page.getByRole("link", { name: "Silence always" }).waitFor()],
+  ["silences", view("silences"), async (page) => await page.getByText("<b>planned</b> work").waitFor()],
+  ["silence", view("silences", "&silence=new"), async (page) => await page.getByText("They hold for 2 alerts that fire now").waitFor()],
+  ["routes", view("routes"), async (page) => await page.getByText("what no other route takes").waitFor()],
+  ["route", view("routes", "&route=new"), async (page) => await page.getByText("They hold for 2 alerts that fire now").waitFor()],
+  ["channels", view("channels"), async (page) => await page.getByText("delivered", { exact: true }).waitFor()],
+  ["channel", view("channels", "&channel=new"), async (page) => await page.getByLabel("Address, https://…").waitFor()],
+  ["mail", view("channels", "&channel=new&kind=email"), async (page) => await page.getByLabel(/^Addresses/).waitFor()],
+  ["deliveries", view("deliveries"), async (page) => await page.getByRole("link", { name: HOSTILE_SHOWN }).first().waitFor()],
+  ["cardinality", "#/metrics?view=cardinality", async (page) => await page.getByText(/no limit of active series/).waitFor()],
+];
+
+describe.each([
+  ["light", { colorScheme: "light", viewport: { width: 1280, height: 800 } }],
+  ["dark", { colorScheme: "dark", viewport: { width: 1280, height: 800 } }],
+  ["a phone", { colorScheme: "light", viewport: { width: 390, height: 800 } }],
+])("%s", (_name, options) => {
+  test("every view of alerts shows what there is, breaks no rule of accessibility, and fits", async () => {
+    await using opened = await openLoggedIn(options);
+    const { page, complaints } = opened;
+    for (const [name, address, isThere] of SCREENS) {
+      await page.goto(`/${address}`);
+      await isThere(page);
+      expect([name, await violations(page)]).toEqual([name, []]);
+      expect([name, await page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")]).toEqual([name, true]);
+    }
+    expect(await page.locator("main u, main i, main b, main script").count()).toBe(0);
+    expect(complaints).toEqual([]);
+  });
+});
+
+test("by keys alone: a webhook is added, its secret is shown once, and a test reaches the receiver, signed by it", async () => {
+  await using opened = await openLoggedIn();
+  const { page, complaints } = opened;
+  await page.keyboard.press("g");
+  await page.keyboard.press("a");
+  await tabTo(page, "Channels");
+  await page.keyboard.press("Enter");
+  await tabTo(page, "Add a channel", "link");
+  await page.keyboard.press("Enter");
+  await page.getByLabel("Name", { exact: true }).and(page.locator(":focus")).waitFor();
+  await page.keyboard.type("shop-bot");
+  await page.keyboard.press("Tab");
+  await page.keyboard.type(url);
+  await page.keyboard.press("Enter");
+  const side = page.getByRole("complementary", { name: "Channel", exact: true });
+  const secret = (await side.locator("pre").textContent()) ?? "";
+  expect(secret).toMatch(/^whsec_/);
+  await tabTo(page, "Send a test");
+  await page.keyboard.press("Enter");
+  await side.getByText("Delivered: the receiver answered 200.").waitFor();
+  const { headers, body } = seen.findLast((one) => one.body.includes("shop-bot")) ?? { headers: {}, body: "" };
+  expect(new Webhook(secret).verify(body, headers)).toMatchObject({ atherops: { purpose: "test" } });
+  answer = 418;
+  await page.keyboard.press("Enter");
+  await side.getByText(/^Not delivered: .*418/).waitFor();
+  answer = 200;
+  await page.reload();
+  await side.getByRole("heading", { name: "shop-bot" }).waitFor();
+  expect(await page.locator("pre").count()).toBe(0);
+  await tabTo(page, "Close", "link");
+  await page.keyboard.press("Enter");
+  await side.waitFor({ state: "detached" });
+  // The keys follow the panel, and come back to where they were.
+  await tabTo(page, "shop-bot", "link");
+  await page.keyboard.press("Enter");
+  await side.and(page.locator(":focus")).waitFor();
+  await tabTo(page, "Close", "link");
+  await page.keyboard.press("Enter");
+  await page.getByRole("link", { name: "shop-bot" }).and(page.locator(":focus")).waitFor();
+  expect(complaints).toEqual([]);
+});
+
+test("an address that may not be sent to is refused in words, and what was typed stays", async () => {
+  await using opened = await openLoggedIn();
+  const { page, complaints } = opened;
+  await page.goto(`/${view("channels", "&channel=new")}`);
+  await page.getByLabel("Name", { exact: true }).fill("inner");
+  await page.getByLabel("Address, https://…").fill("https://169.254.169.254/latest");
+  await page.getByRole("button", { name: "Add", exact: true }).click();
+  await page.getByRole("alert").getByText("is an address that notifications may not be sent to").waitFor();
+  expect(await page.getByLabel("Name", { exact: true }).inputValue()).toBe("inner");
+  expect(complaints).toEqual([]);
+});
+
+test("a firing alert leads to its silence, filled in to the letter and kept through a login; ended, it hides no more", async () => {
+  await using opened = await openLoggedIn();
+  const { page, complaints } = opened;
+  await page.goto(`/${view("firing")}`);
+  await page.getByRole("link", { name: `Silence ${HOSTILE_SHOWN}` }).click();
+  await page.getByText("They hold for 1 alert that fires now").waitFor();
+  await page.getByLabel(/^Why/).fill("a larger one comes");
+  // The session ends meanwhile.
+  await page.context().clearCookies();
+  await page.getByRole("button", { name: "Silence", exact: true, includeHidden: true }).dispatchEvent("click");
+  const dialog = page.getByRole("dialog", { name: "The session has ended" });
+  await dialog.getByLabel("Password").fill(adminPassword(backend.place));
+  await dialog.getByRole("button", { name: "Log in", exact: true }).click();
+  await page.getByRole("button", { name: "End this silence" }).waitFor();
+  const silences = await api<{ comment: string; matchers: object[] }[]>("GET", "/silences");
+  expect(silences.find(({ comment }) => comment === "a larger one comes")?.matchers).toEqual([
+    { name: "alertname", value: HOSTILE, isRegex: false, isEqual: true },
+    { name: "severity", value: "warning", isRegex: false, isEqual: true },
+  ]);
+  await page.goto(`/${view("firing")}`);
+  const row = page.getByRole("row").filter({ hasText: HOSTILE_SHOWN });
+  await row.getByRole("link", { name: "silenced" }).click();
+  await page.getByRole("button", { name: "End this silence" }).click();
+  await page.getByRole("button", { name: "End it" }).click();
+  await page.getByText("1 in force, 0 to come").waitFor();
+  await page.goto(`/${view("firing")}`);
+  await row.getByText("<i>bot</i>").waitFor();
+  expect(complaints).toEqual([]);
+});
+
+test("a route is added before others and taken away again; what is wrong with it is said", async () => {
+  await using opened = await openLoggedIn();
+  const { page, complaints } = opened;
+  await page.goto(`/${view("routes", "&route=new")}`);
+  const matchers = page.getByLabel(/^Matchers/);
+  await matchers.fill("team=shop\ncritical");
+  await page.getByLabel("<i>bot</i>").check();
+  await page.getByRole("button", { name: "Add", exact: true }).click();
+  await page.getByRole("alert").getByText("critical is no matcher").waitFor();
+  await matchers.fill("team=shop\nseverity=~(");
+  await page.getByRole("button", { name: "Add", exact: true }).click();
+  await page.getByRole("alert").getByText("is no regular expression").waitFor();
+  await matchers.fill("team=shop");
+  await page.getByText("They hold for 1 alert that fires now: always").waitFor();
+  await page.getByLabel(/^Asked/).selectOption({ index: 0 });
+  await page.getByRole("button", { name: "Add", exact: true }).click();
+  await page.getByRole("complementary", { name: "Route", exact: true }).getByRole("heading", { name: "Route 1" }).waitFor();
+  const routes = await api<{ matchers: object[]; channel_ids: string[] }[]>("GET", "/routes");
+  expect(routes[0]).toMatchObject({ matchers: [{ label: "team", op: "=", value: "shop" }], channel_ids: [expect.any(String)] });
+  await page.getByRole("button", { name: "Remove this route" }).click();
+  await page.getByRole("button", { name: "Remove", exact: true }).click();
+  await eventually("the route is gone", async () => (await page.getByRole("row").count()) === 3);
+  expect(complaints).toEqual([]);
+});
+
+test("deliveries are filtered, and the address tells by what", async () => {
+  await using opened = await openLoggedIn();
+  const { page, complaints } = opened;
+  await page.goto(`/${view("deliveries")}`);
+  await page.getByRole("link", { name: "always" }).first().waitFor();
+  await page.getByLabel("State").selectOption("failed");
+  await page.getByText("No such message in the last 30 days.").waitFor();
+  expect(page.url()).toContain("status=failed");
+  await page.goBack();
+  await page.getByRole("link", { name: "always" }).first().waitFor();
+  expect(complaints).toEqual([]);
+});
+
+test("a viewer reads who is told of what and is offered nothing to change, nor would it be taken", async () => {
+  await using opened = await openPage(browser, backend.apiUrl, {}, /status of (401|403)/);
+  const { page, complaints } = opened;
+  await logInBy(page, VIEWER.email, VIEWER.password);
+  for (const [name, shown] of [
+    ["firing", "always"],
+    ["silences&silence=new", "<b>planned</b> work"],
+    ["routes&route=new", "what no other route takes"],
+    ["channels&channel=new", "<i>bot</i>"],
+    ["deliveries", "always"],
+  ] as const) {
+    await page.goto(`/${view(name)}`);
+    await page.getByText(shown, { exact: true }).first().waitFor();
+    expect([name, await page.getByRole("link", { name: /^(Add|Silence )/ }).count()]).toEqual([name, 0]);
+    expect([name, await page.locator("main form, main .danger, main .primary").count()]).toEqual([name, 0]);
+  }
+  const status = await page.evaluate(async () => {
+    const headers = { "x-requested-with": "atherops", "content-type": "application/json" };
+    const body = JSON.stringify({ matchers: [{ name: "a", value: "b" }], endsAt: "2099-01-01T00:00:00Z", comment: "" });
+    return (await fetch("/alerting/silences", { method: "POST", headers, body })).status;
+  });
+  expect(status).toBe(403);
+  expect(complaints).toEqual([]);
+});
+
+test("active series stand beside their limit, in the usage and where the largest metrics are", async () => {
+  const [org] = (await call("GET", `${backend.apiUrl}/api/orgs`, { bearer: token })).json as { org_id: string }[];
+  const limits = { bearer: token, body: { active_series: 4321 } };
+  expect((await call("PUT", `${backend.apiUrl}/api/orgs/${org?.org_id}/limits`, limits)).status).toBe(200);
+  await using opened = await openLoggedIn();
+  const { page, complaints } = opened;
+  await eventually("the limit is in force", async () => {
+    await page.goto("/#/settings?part=usage");
+    await page.reload();
+    await page.getByText(/a second to each replica/).waitFor();
+    return (await page.getByText(/4,321 active series/).count()) === 1;
+  });
+  await page.goto("/#/metrics?view=cardinality");
+  await page.getByText(/active series at most today, of 4,321/).waitFor();
+  expect(await violations(page)).toEqual([]);
+  expect(complaints).toEqual([]);
+});
