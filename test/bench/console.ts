@@ -53,9 +53,11 @@ async function main(): Promise<void> {
     tail: async (page) => await tailRow(page, backend),
   };
   for (const part of PARTS.filter((name) => options.only.split(",").includes(name))) {
+    const startedAt = performance.now();
     process.stderr.write(`${part} …\n`);
     await using opened = await open(state);
     const table = await measures[part](opened.page);
+    process.stderr.write(`${part}: ${Math.round((performance.now() - startedAt) / 1000)} s\n`);
     console.table(table);
     Object.assign(all, table);
     if (opened.complaints.length > 0) throw new Error(`the page complained: ${opened.complaints.join("; ")}`);

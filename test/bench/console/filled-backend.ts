@@ -1,7 +1,8 @@
 // A backend whose embedded engine was filled before it started, by the engine's own bulk insert: a day of logs of its first organisation,
 // and one large trace within the last hour.
 import { join } from "node:path";
-import { openClickHouse } from "../../../backend/engines/clickhouse/client.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+import { type ClickHouse, openClickHouse } from "../../../backend/engines/clickhouse/client.ts";
 import { migrate } from "../../../backend/engines/clickhouse/migrate.ts";
 import { sql } from "../../../backend/engines/clickhouse/sql.ts";
 import { createLog } from "../../../backend/observability/log.ts";
@@ -12,6 +13,7 @@ export const TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736";
 /** In the message of one record of 20,011. */
 export const NEEDLE = "needle";
 const COMMIT_ROWS = 100_000;
+const LONGEST_MERGES_MS = 60_000;
 const DAY_NS = 86_400_000_000_000n;
 const TRACE_NS = 10_000_000_000n;
 /** Each span of the trace but the first has one of the few before it as its parent. */
@@ -58,4 +60,17 @@ async function fill(dataDir: string, orgId: string, { logs, spans }: { logs: num
       if(number = 0, '', leftPad(lower(hex(intDiv(number - 1, ${CHILDREN}) + 1)), 16, '0')), concat('service-', toString(number % 12)),
       concat('GET /', toString(number % 50)), 'SERVER', if(number = 0, ${TRACE_NS}, 1000000 + cityHash64(number) % 50000000), if(number % 97 = 5, 'ERROR', 'UNSET'),
       map('http.method', 'GET', 'request.id', hex(cityHash64(number, 5))) FROM numbers(${spans})`);
+  await mergesEnd(clickhouse);
+}
+
+/** They would go on beside the first questions; not for longer than somebody waits. Between two readings the engine looks for the next one. */
+async function mergesEnd(clickhouse: ClickHouse): Promise<void> {
+  const endMs = performance.now() + LONGEST_MERGES_MS;
+  for (let quiet = 0; quiet < 5; await sleep(300)) {
+    const [row] = await clickhouse.query<{ running: string }>(sql`SELECT count() AS running FROM system.merges`);
+    quiet = Number(row?.running) === 0 ? quiet + 1 : 0;
+    if (performance.now() < endMs) continue;
+    process.stderr.write("merges go on\n");
+    return;
+  }
 }
