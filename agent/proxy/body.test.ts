@@ -1,7 +1,7 @@
 // Bodies through the proxy as it runs: encodings, sizes, pieces, senders that break off, and how much is held at once.
 import { once } from "node:events";
 import { connect } from "node:net";
-import { gunzipSync, gzipSync, zstdDecompressSync } from "node:zlib";
+import { gunzipSync, gzipSync, zstdCompressSync, zstdDecompressSync } from "node:zlib";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { accept, closeAll, credentialSource, METRICS, open, post, sendRaw, startBackend, startWith } from "./proxy.fixture.ts";
 
@@ -63,15 +63,29 @@ describe("bodies", () => {
   });
 
   it.each([
+    ["gzip", gzipSync],
+    ["zstd", zstdCompressSync],
+  ] as const)("reads %s metrics that become far more than they were", async (encoding, compress) => {
+    const backend = await startBackend();
+    const proxy = await startWith(backend.url);
+    const body = compress(METRICS + " ".repeat(3_000_000));
+    expect(await post(proxy, "/v1/metrics", body, { "content-encoding": encoding })).toMatchObject({ status: 200 });
+    expect(backend.received[0]?.body.toString()).toBe("up 1 1763714400000\n");
+  });
+
+  it.each([
     ["gzip", gunzipSync],
     ["zstd", zstdDecompressSync],
   ] as const)("compresses with %s towards the backend", async (compression, decompress) => {
     const backend = await startBackend();
     const proxy = await startWith(backend.url, { compression });
+    const large = `{"resourceLogs":[${" ".repeat(200_000)}]}`;
     await post(proxy, "/v1/logs", '{"resourceLogs":[]}');
+    await post(proxy, "/v1/logs", large);
     await post(proxy, "/v1/metrics", METRICS);
-    expect(backend.received.map(({ headers }) => headers["content-encoding"])).toEqual([compression, compression]);
-    expect(backend.received.map(({ body }) => decompress(body).toString())).toEqual(['{"resourceLogs":[]}', "up 1 1763714400000\n"]);
+    expect(backend.received.map(({ headers }) => headers["content-encoding"])).toEqual([compression, compression, compression]);
+    const bodies = ['{"resourceLogs":[]}', large, "up 1 1763714400000\n"];
+    expect(backend.received.map(({ body }) => decompress(body).toString())).toEqual(bodies);
   });
 
   it.each([

@@ -115,6 +115,14 @@ describe("lines are known again", () => {
     expect(new Set(keys).size).toBe(3);
   });
 
+  test("by an agent of another version: what it remembers is on the disk", () => {
+    const placed: Line[] = [
+      { text: 'eins "zwei" ü 𝄞', place: 0, path: "/var/log/x.log.1" },
+      { text: "", place: 9, path: "/var/log/x.log.1" },
+    ];
+    expect(keyOf(...placed)).toBe("K_q9ArhTFp8ZL8rXCpwC");
+  });
+
   test("and not at all when one has no place, or is no text", () => {
     expect(keyOf(...LINES, { text: "three" })).toBeUndefined();
     expect(keyOf(...LINES, { place: 18, body: { kvlistValue: { values: [] } } })).toBeUndefined();

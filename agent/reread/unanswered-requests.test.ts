@@ -1,5 +1,5 @@
 // What is kept of requests without an answer, and for how long; what they are for is in proxy/file-lines.test.ts.
-import { mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync, statSync, truncateSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -52,5 +52,14 @@ test("they are for the agent's eyes, bounded in number, and forgotten when the b
   expect(open().with([batch("a69")], Buffer.from("a69"))).toHaveLength(1);
   nowMs += 601_000;
   expect(unanswered.with([batch("a69")], Buffer.from("a69"))).toEqual([]);
+  expect(kept()).toEqual([]);
+});
+
+test("one that an agent was killed in the middle of writing is none, and leaves nothing behind", () => {
+  const id = begin("a", "b");
+  const file = join(folder, "unanswered", id);
+  truncateSync(file, statSync(file).size - 1);
+  expect(unanswered.bodyOf(id)).toBeUndefined();
+  expect(open().with([batch("a")], Buffer.from("a"))).toEqual([]);
   expect(kept()).toEqual([]);
 });

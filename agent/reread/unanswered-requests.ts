@@ -3,7 +3,7 @@
 // request comes again, the request itself goes first, the same bytes, so that the backend stores it once. On disk as stored-batches are,
 // unsynced: they survive kill -9; a file that a power cut left in parts is none. Read and written by proxy/file-lines.ts.
 import { createHash } from "node:crypto";
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, statSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { FileBatch } from "./file-batch.ts";
 
@@ -39,10 +39,7 @@ export class UnansweredRequests {
     const id = hashOf(body);
     if (this.#all.has(id)) return id;
     const known = batches.filter(({ key }) => key !== undefined).map(({ key, readAtMs }): Read => ({ key, readAtMs }));
-    mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
-    const draft = join(this.#folder, `${id}.new`);
-    writeFileSync(draft, Buffer.concat([Buffer.from(`${JSON.stringify(known)}\n`), body]), { mode: 0o600 });
-    renameSync(draft, join(this.#folder, id));
+    this.#write(id, Buffer.concat([Buffer.from(`${JSON.stringify(known)}\n`), body]));
     this.#all.set(id, { id, batches: known, sinceMs: this.#nowMs() });
     this.#forgetOld();
     return id;
@@ -51,7 +48,7 @@ export class UnansweredRequests {
   /** What became of it is known. */
   end(id: string): void {
     this.#all.delete(id);
-    rmSync(join(this.#folder, id), { force: true });
+    unlinkIfThere(join(this.#folder, id));
   }
 
   /** Those that hold one of these batches, or the same lines of another reading; but for the one of the same `body`. */
@@ -67,6 +64,20 @@ export class UnansweredRequests {
   /** Undefined when it is not whole. */
   bodyOf(id: string): Buffer | undefined {
     return this.#read(id)?.body;
+  }
+
+  /** In place: its name is the hash of its body, so one that is there in part is none. */
+  #write(id: string, content: Buffer): void {
+    const file = join(this.#folder, id);
+    const write = (): void => writeFileSync(file, content, { mode: 0o600 });
+    try {
+      write();
+    } catch (error) {
+      unlinkIfThere(file);
+      if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+      mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+      write();
+    }
   }
 
   #load(name: string): void {
@@ -99,6 +110,15 @@ export class UnansweredRequests {
 
   #forgetOld(): void {
     for (const { id, sinceMs } of this.#all.values()) if (this.#all.size > MOST || this.#nowMs() - sinceMs > KNOWN_MS) this.end(id);
+  }
+}
+
+/** Not `rmSync`, which looks at it first. */
+function unlinkIfThere(file: string): void {
+  try {
+    unlinkSync(file);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
   }
 }
 
