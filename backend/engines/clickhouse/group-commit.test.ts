@@ -60,17 +60,15 @@ describe("group commit", () => {
 
   it("starts at once when it is idle, and gives those who were just answered a moment to come back together", async () => {
     const { inserts, add, end } = committer();
-    const first = add(1);
+    const first = [add(1), add(1), add(2)];
     expect(inserts).toEqual([[1]]);
     await end(0);
-    await first;
-    const some = [add(1), add(2)];
     vi.advanceTimersByTime(19);
     expect(inserts).toHaveLength(1);
     vi.advanceTimersByTime(1);
     expect(inserts).toEqual([[1], [1, 2]]);
     await end(1);
-    await Promise.all(some);
+    await Promise.all(first);
     vi.advanceTimersByTime(20);
     const later = add(1);
     expect(inserts).toHaveLength(3);
@@ -78,16 +76,73 @@ describe("group commit", () => {
     await later;
   });
 
+  it("waits no longer than until those who were answered have all come back", async () => {
+    const { inserts, add, end } = committer();
+    const first = [add(1), add(1), add(2)];
+    await end(0);
+    const again = add(3);
+    expect(inserts).toEqual([[1], [1, 2, 3]]);
+    await end(1);
+    vi.advanceTimersByTime(3);
+    const back = [add(1), add(2)];
+    expect(inserts).toHaveLength(2);
+    back.push(add(1));
+    expect(inserts).toEqual([[1], [1, 2, 3], [1, 2, 1]]);
+    await end(2);
+    await Promise.all([...first, again, ...back]);
+  });
+
+  it.each([
+    ["until the longest wait is over", [4, 8, 12, 16, 20, 24, 28, 32, 36], 40],
+    ["until there is a gap", [4, 12, 19], 24],
+  ])("waits longer for those who come one after the other, while their rows are few, %s", async (_, at, goesMs) => {
+    const { inserts, add, end } = committer();
+    const all = Array.from({ length: 50 }, () => add(0));
+    await end(0);
+    vi.advanceTimersByTime(20);
+    await end(1);
+    const endedMs = performance.now();
+    for (const ms of at) {
+      vi.advanceTimersByTime(endedMs + ms - performance.now());
+      all.push(add(0));
+    }
+    vi.advanceTimersByTime(endedMs + goesMs - 1 - performance.now());
+    expect(inserts).toHaveLength(2);
+    vi.advanceTimersByTime(1);
+    expect(inserts.at(-1)).toHaveLength(at.length);
+    await end(2);
+    await Promise.all(all);
+  });
+
+  it("waits no longer than ever for those whose rows are many", async () => {
+    const { inserts, add, end } = committer();
+    const all = Array.from({ length: 50 }, () => add(0, "org", 240));
+    await end(0);
+    vi.advanceTimersByTime(20);
+    await end(1);
+    for (let ms = 0; ms < 16; ms += 4) {
+      vi.advanceTimersByTime(4);
+      all.push(add(0, "org", 240));
+    }
+    vi.advanceTimersByTime(4);
+    expect(inserts).toHaveLength(2);
+    all.push(add(0, "org", 240));
+    expect(inserts.at(-1)).toHaveLength(5);
+    await end(2);
+    await Promise.all(all);
+  });
+
   it("lets nobody wait for company once there is enough of it", async () => {
     const { inserts, add, end } = committer();
-    const first = add(1);
+    const first = [add(1), add(8), add(1), add(1), add(1)];
     await end(0);
-    const rest = [add(4), add(3)];
-    expect(inserts).toEqual([[1]]);
-    rest.push(add(2));
-    expect(inserts).toEqual([[1], [4, 3, 2]]);
     await end(1);
-    await Promise.all([first, ...rest]);
+    const rest = [add(4), add(3)];
+    expect(inserts).toEqual([[1], [8, 1, 1, 1]]);
+    rest.push(add(2));
+    expect(inserts.at(-1)).toEqual([4, 3, 2]);
+    await end(2);
+    await Promise.all([...first, ...rest]);
   });
 
   it("puts no more into one insert than its bounds of bytes and rows", async () => {

@@ -13,8 +13,16 @@ const LARGE_BYTES = 8 * MIB;
  * would be the others that wait: of 100,000 rows an insert takes a third of a second. Well below the settings that would cut it into
  * blocks (statement-settings.ts).
  */
-const GROUPS: LaneOptions = { mostBytes: 32 * MIB, mostRows: 100_000, fullBytes: 8 * MIB, lingerMs: 20 };
-const LARGE: LaneOptions = { mostBytes: 0, mostRows: 0, fullBytes: 0, lingerMs: 0 };
+const GROUPS: LaneOptions = {
+  mostBytes: 32 * MIB,
+  mostRows: 100_000,
+  fullBytes: 8 * MIB,
+  lingerMs: 20,
+  fewRows: 1000,
+  goesOnMs: 5,
+  mostLingerMs: 40,
+};
+const LARGE: LaneOptions = { mostBytes: 0, mostRows: 0, fullBytes: 0, lingerMs: 0, fewRows: 0, goesOnMs: 0, mostLingerMs: 0 };
 
 export class GroupCommit implements AsyncDisposable {
   readonly #groups: InsertLane;

@@ -11,8 +11,12 @@ export interface LaneOptions {
   readonly mostRows: number;
   /** From so many bytes on, nothing waits for company. */
   readonly fullBytes: number;
-  /** How long after an insert the next one waits for company: those who were answered come back. */
+  /** How long after an insert the next one waits for company: those who were answered come back. Once they all have, nothing waits. */
   readonly lingerMs: number;
+  /** Below so many rows it waits longer, for as long as one comes within `goesOnMs` of the other; after `mostLingerMs` no more. */
+  readonly fewRows: number;
+  readonly goesOnMs: number;
+  readonly mostLingerMs: number;
 }
 
 interface Waiting {
@@ -34,6 +38,10 @@ export class InsertLane implements AsyncDisposable {
   #servedAt = new Map<string, number>();
   #inserts = 0;
   #endedMs = Number.NEGATIVE_INFINITY;
+  /** Until when company is waited for where few rows wait. */
+  #untilMs = Number.NEGATIVE_INFINITY;
+  /** Those whom the last insert answered, less those who have come since. */
+  #away = 0;
   #timer: NodeJS.Timeout | undefined;
   #closing = false;
 
@@ -47,6 +55,8 @@ export class InsertLane implements AsyncDisposable {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.#waiting.push({ orgId, rows, resolve, reject });
     this.#count([{ rows }], 1);
+    this.#away -= 1;
+    this.#lingerOn();
     this.#next();
     return promise;
   }
@@ -59,19 +69,31 @@ export class InsertLane implements AsyncDisposable {
 
   #next(): void {
     if (this.#running || this.#waiting.length === 0) return;
-    const { fullBytes, lingerMs } = this.#options;
-    const waitMs = this.#closing || this.#waitingBytes >= fullBytes ? 0 : this.#endedMs + lingerMs - performance.now();
-    if (waitMs > 0) {
-      this.#timer ??= setTimeout(() => this.#wake(), waitMs);
-      return;
-    }
+    const waitMs = this.#waitMs();
+    if (waitMs > 0) return void (this.#timer ??= setTimeout(() => this.#wake(), waitMs));
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    this.#running = this.#commit(this.#take()).finally(() => {
+    const group = this.#take();
+    this.#running = this.#commit(group).finally(() => {
       this.#running = undefined;
       this.#endedMs = performance.now();
+      this.#untilMs = this.#endedMs + this.#options.lingerMs;
+      this.#away = group.length;
       this.#next();
     });
+  }
+
+  #lingerOn(): void {
+    const { goesOnMs, mostLingerMs } = this.#options;
+    const nowMs = performance.now();
+    if (nowMs < this.#untilMs) this.#untilMs = Math.max(this.#untilMs, Math.min(nowMs + goesOnMs, this.#endedMs + mostLingerMs));
+  }
+
+  /** An insert by itself costs as much as 2,000 rows in it do: while there are few, company is worth waiting for. */
+  #waitMs(): number {
+    const { fullBytes, lingerMs, fewRows } = this.#options;
+    if (this.#closing || this.#waitingBytes >= fullBytes || this.#away <= 0) return 0;
+    return (this.#waitingRows < fewRows ? this.#untilMs : this.#endedMs + lingerMs) - performance.now();
   }
 
   #wake(): void {
