@@ -1,7 +1,7 @@
 // Reads one ingest body from the raw request: decompresses while reading, within the size limit, the memory budget and a least speed.
 // Invariant: never holds more than the budget has granted, whatever sizes of chunks, compression ratio or speed the sender chooses.
 import type { IncomingMessage } from "node:http";
-import { constants, createGunzip, createZstdDecompress } from "node:zlib";
+import { constants, createGunzip, createZstdDecompress, gunzipSync, zstdDecompressSync } from "node:zlib";
 import { ApiError } from "../errors.ts";
 import { freeBuffer } from "../../agent/common/free-buffer.ts";
 import type { Reservation } from "../admission/byte-budget.ts";
@@ -25,7 +25,14 @@ const DECLARED_GROWTH = 16;
 const UNDECLARED_GROWTH = 2;
 const DECOMPRESSOR_CHUNK_BYTES = 128 * 1024;
 /** Windows up to 8 MiB, which RFC 8878 asks every decoder to take. */
-const ZSTD_WINDOW_LOG = 23;
+const ZSTD_OPTIONS = { params: { [constants.ZSTD_d_windowLogMax]: 23 } };
+/**
+ * A compressed body up to the first, which becomes no more than the second, is inflated on the spot, in a quarter of a millisecond: streams
+ * and a thread of libuv's pool would cost several times that.
+ */
+const SMALL_COMPRESSED_BYTES = 32 * 1024;
+const SMALL_INFLATED_BYTES = 256 * 1024;
+const SMALL_CHUNK_BYTES = 64 * 1024;
 
 /** A body that is to be read. */
 export interface Incoming {
@@ -44,19 +51,48 @@ export interface Incoming {
 export function readBody(incoming: Incoming, reservation: Reservation, pace: BodyPace = DEFAULT_PACE): Buffer | Promise<Buffer> {
   const { request, declaredBytes, encoding } = incoming;
   if (declaredBytes > MAX_BODY_BYTES) throw tooLarge();
-  const decompressor = decompressorFor(encoding);
-  if (decompressor) return readStream(request, decompressor, new GrowingBuffer(reservation, undefined), pace);
+  const compression = compressionOf(encoding);
   // A small body has come with its head.
-  if (declaredBytes > 0 && request.readableLength === declaredBytes) {
+  const isHere = declaredBytes > 0 && request.readableLength === declaredBytes;
+  if (compression) {
+    const small = isHere && declaredBytes <= SMALL_COMPRESSED_BYTES ? readSmall(request, compression, reservation) : undefined;
+    return small ?? readStream(request, decompressorFor(compression), new GrowingBuffer(reservation, undefined), pace);
+  }
+  if (isHere) {
     reservation.add(declaredBytes);
     return request.read() as Buffer;
   }
   return readStream(request, undefined, new GrowingBuffer(reservation, declaredBytes), pace);
 }
 
+/** Undefined where it becomes too much; it is unread then. Until it is known how much it becomes, one body is beyond the budget. */
+function readSmall(request: IncomingMessage, compression: Compression, reservation: Reservation): Buffer | undefined {
+  const compressed = request.read() as Buffer;
+  try {
+    const body = inflatedHere(compressed, compression);
+    reservation.add(body.length);
+    return body;
+  } catch (cause) {
+    if (cause instanceof ApiError) throw cause;
+    if ((cause as { code?: string }).code !== "ERR_BUFFER_TOO_LARGE") throw broken(cause);
+    request.unshift(compressed);
+    return undefined;
+  }
+}
+
+/** Alone in its memory. */
+function inflatedHere(compressed: Buffer, compression: Compression): Buffer {
+  const bounds = { maxOutputLength: SMALL_INFLATED_BYTES, chunkSize: SMALL_CHUNK_BYTES };
+  const inflated = compression === "gzip" ? gunzipSync(compressed, bounds) : zstdDecompressSync(compressed, { ...ZSTD_OPTIONS, ...bounds });
+  if (inflated.length === inflated.buffer.byteLength) return inflated;
+  const body = Buffer.from(new Uint8Array(inflated).buffer);
+  if (inflated.buffer.byteLength === SMALL_CHUNK_BYTES) freeBuffer(new Uint8Array(inflated.buffer));
+  return body;
+}
+
 async function readStream(
   request: IncomingMessage,
-  decompressor: ReturnType<typeof decompressorFor>,
+  decompressor: Decompressor | undefined,
   body: GrowingBuffer,
   pace: BodyPace,
 ): Promise<Buffer> {
@@ -83,7 +119,7 @@ async function readStream(
   decoded.on("data", keep).once("end", resolve);
   decompressor?.once("error", (cause) => {
     if (receivedBytes === 0) resolve();
-    else reject(new ApiError("malformed_body", "the body cannot be decompressed as its Content-Encoding says", { cause }));
+    else reject(broken(cause));
   });
   if (decompressor) request.pipe(decompressor);
   const stopWatching = watchPace(() => receivedBytes, pace, reject);
@@ -101,22 +137,31 @@ async function readStream(
   }
 }
 
-function decompressorFor(encoding: string | undefined): ReturnType<typeof createGunzip> | undefined {
+type Compression = "gzip" | "zstd";
+type Decompressor = ReturnType<typeof createGunzip>;
+
+function compressionOf(encoding: string | undefined): Compression | undefined {
   switch (encoding?.trim().toLowerCase() ?? "") {
     case "":
     case "identity":
       return undefined;
     case "gzip":
     case "x-gzip":
-      return createGunzip({ chunkSize: DECOMPRESSOR_CHUNK_BYTES });
+      return "gzip";
     case "zstd":
-      return createZstdDecompress({
-        chunkSize: DECOMPRESSOR_CHUNK_BYTES,
-        params: { [constants.ZSTD_d_windowLogMax]: ZSTD_WINDOW_LOG },
-      });
+      return "zstd";
     default:
       throw new ApiError("unsupported_encoding", "Content-Encoding must be gzip, zstd or absent");
   }
+}
+
+function decompressorFor(compression: Compression): Decompressor {
+  const chunkSize = DECOMPRESSOR_CHUNK_BYTES;
+  return compression === "gzip" ? createGunzip({ chunkSize }) : createZstdDecompress({ ...ZSTD_OPTIONS, chunkSize });
+}
+
+function broken(cause: unknown): ApiError {
+  return new ApiError("malformed_body", "the body cannot be decompressed as its Content-Encoding says", { cause });
 }
 
 /**

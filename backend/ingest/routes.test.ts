@@ -74,13 +74,13 @@ async function openRoutes(options: Partial<IngestRoutesOptions> = {}, bounds: { 
   return { app, url, port: Number(new URL(url).port), taken, post, metric, [Symbol.asyncDispose]: () => app.close() };
 }
 
-async function rawRequest(port: number, head: string): Promise<{ socket: Socket; answer: () => string }> {
+async function rawRequest(port: number, head: string, body?: Buffer): Promise<{ socket: Socket; answer: () => string }> {
   const socket = connect(port, "127.0.0.1");
   let text = "";
   socket.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
   socket.on("error", () => undefined);
   await once(socket, "connect");
-  socket.write(`POST /ingest HTTP/1.1\r\nHost: x\r\n${head}\r\n\r\n`);
+  socket.write(Buffer.concat([Buffer.from(`POST /ingest HTTP/1.1\r\nHost: x\r\n${head}\r\n\r\n`), body ?? Buffer.alloc(0)]));
   return { socket, answer: () => text };
 }
 
@@ -116,6 +116,23 @@ test("gzip, zstd and identity are decompressed, in any case of letters; another 
   for (const encoding of ["br", "deflate", "gzip, gzip", "snappy"]) {
     expect(await routes.post("x", { "content-encoding": encoding })).toMatchObject({ status: 415, code: "unsupported_encoding" });
   }
+});
+
+test.each([
+  ["gzip", gzipSync],
+  ["zstd", zstdCompressSync],
+] as const)("a small %s body that comes with its head is read whole, whatever it becomes", async (encoding, compress) => {
+  await using routes = await openRoutes();
+  const bodies = [1, 800, 13_108, 50_000, 52_430, 1_000_000].map((lines) => Buffer.from("up 1\n".repeat(lines)));
+  for (const body of bodies) {
+    const compressed = compress(body);
+    const head = `x-org: acme\r\nConnection: close\r\nContent-Encoding: ${encoding}\r\nContent-Length: ${compressed.length}`;
+    const { socket, answer } = await rawRequest(routes.port, head, compressed);
+    await once(socket, "close");
+    expect(answer()).toMatch(/^HTTP\/1.1 204 /);
+  }
+  expect(routes.taken.map(({ body }, index) => body.equals(bodies[index] as Buffer))).toEqual(bodies.map(() => true));
+  expect(await routes.metric("atherops_ingest_held_bytes")).toBe("0");
 });
 
 test("broken or cut compression is 400, and nothing is stored", async () => {
