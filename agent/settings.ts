@@ -54,6 +54,8 @@
 //                                            or for pods with the host's network); else only what the sender's address tells
 //   SCRAPE_PODS             false            true: metrics of this node's pods with the annotation prometheus.io/scrape: "true"
 //   WORKLOAD_NAMES          false            true: names of Deployments and so on also on what kubelet and cAdvisor say of pods
+//   POD_RELAY               true             false: the collector's components each watch this node's pods at the API server, up to six
+//                                            times, instead of asking the agent, which watches them once
 //   POD_LABELS, POD_ANNOTATIONS              comma-separated names: these of pods are added to their logs, and to what they send
 //   CLUSTER_STATE           false            true: state of deployments, pods, nodes, jobs and so on, as metrics, by one agent of the cluster
 //   KUBERNETES_EVENTS       false            true: events of Kubernetes, as logs with the source kubernetes-events, likewise
@@ -155,6 +157,7 @@ export interface ClusterSettings {
   readonly hostRoot: string;
   readonly scrapePods: boolean;
   readonly workloadNames: boolean;
+  readonly podRelay: boolean;
   readonly podLabels: readonly string[];
   readonly podAnnotations: readonly string[];
   /** What one agent of the cluster collects for all of it. */
@@ -279,6 +282,7 @@ function readCluster(read: AgentSettingsReader): ClusterSettings {
     clusterState: read.flag("CLUSTER_STATE"),
     scrapePods: read.flag("SCRAPE_PODS"),
     workloadNames: read.flag("WORKLOAD_NAMES"),
+    podRelay: read.oneOf("POD_RELAY", ["true", "false"]) === "true",
     podLabels: read.list("POD_LABELS"),
     podAnnotations: read.list("POD_ANNOTATIONS"),
     kubernetesEvents: read.flag("KUBERNETES_EVENTS"),

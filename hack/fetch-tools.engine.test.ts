@@ -66,7 +66,7 @@ describe("the collector", () => {
 });
 
 /** Every source of telemetry at once: more than any one agent renders. */
-const kubernetes = { nodeName: "node", waitForPods: true, trustsSenders: false };
+const kubernetes = { nodeName: "node", waitForPods: true, trustsSenders: false, asksAgent: false };
 const common = {
   proxy: { host: "127.0.0.1", port: 9599 },
   stateDir: "/state",

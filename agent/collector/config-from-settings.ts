@@ -3,10 +3,11 @@ import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import type { Adjustment } from "./remote-config.ts";
 import type { ClusterSettings, HostSettings, Settings } from "../settings.ts";
-import { clusterCollectorConfig, collectorConfig, type CollectorInput } from "./config.ts";
+import { clusterCollectorConfig, collectorConfig, type CollectorInput, KUBECONFIG_VARIABLE } from "./config.ts";
+import { ATTRIBUTES_OF_PODS, type KubernetesInput } from "./fragments/kubernetes-attributes.ts";
 import { PODS_RECEIVER } from "./fragments/pod-logs.ts";
 import type { LogPathRules } from "./log-paths.ts";
-import { CollectorConfigError, renderCollectorConfig } from "./render.ts";
+import { changesComponent, CollectorConfigError, renderCollectorConfig } from "./render.ts";
 
 /** What is not in the settings. */
 export interface RuntimeInputs {
@@ -14,19 +15,37 @@ export interface RuntimeInputs {
   readonly adjustment?: Adjustment;
   /** Host agent: globs of files that are not read. */
   readonly excludedLogs?: readonly string[];
-  /** Cluster agent: false while the Kubernetes API does not list the node's pods; their logs then wait, OTLP does not. */
+  /** Cluster agent: false while it is not known which pods the node has; their logs then wait, OTLP does not. */
   readonly knowsPods?: boolean;
+  /** Cluster agent: false where the agent has no relay of pods; `asksAgentForPods` unless given. */
+  readonly asksAgent?: boolean;
 }
 
 /** The YAML that the collector shall run. Reads COLLECTOR_CONFIG_FILE. Throws CollectorConfigError. */
 export function configFromSettings(
   settings: Settings,
-  { adjustment = {}, excludedLogs = [], knowsPods = true }: RuntimeInputs = {},
+  { adjustment = {}, excludedLogs = [], knowsPods = true, asksAgent = asksAgentForPods(settings) }: RuntimeInputs = {},
 ): string {
-  const input = settings.cluster ? clusterInput(settings, settings.cluster, knowsPods) : hostInput(settings, adjustment, excludedLogs);
+  const input = settings.cluster
+    ? clusterInput(settings, settings.cluster, { waitForPods: knowsPods, asksAgent })
+    : hostInput(settings, adjustment, excludedLogs);
   const { collectorConfigFile: file, allowOtherExporters } = settings;
   const overlay = file === undefined ? undefined : { text: overlayText(file), allowOtherExporters };
   return renderCollectorConfig(collectorConfig(input), overlay, knowsPods ? [] : [PODS_RECEIVER]);
+}
+
+/**
+ * Whether the collector of the node asks its agent for pods, instead of the API server: unless that is turned off, or the operator's own file
+ * changes a processor that asks, which may then want to know more than the agent keeps. Reads COLLECTOR_CONFIG_FILE.
+ */
+export function asksAgentForPods({ cluster, collectorConfigFile: file }: Settings): boolean {
+  if (!cluster?.podRelay) return false;
+  try {
+    return file === undefined || !changesComponent(overlayText(file), "processors", ATTRIBUTES_OF_PODS);
+  } catch {
+    // Safe: a file that cannot be used is never put in force, and whoever renders it says so.
+    return true;
+  }
 }
 
 /**
@@ -100,11 +119,16 @@ function hostInput(settings: Settings, adjustment: Adjustment, excludedLogs: rea
   };
 }
 
-function clusterInput(settings: Settings, cluster: ClusterSettings, knowsPods: boolean): CollectorInput {
+function clusterInput(
+  settings: Settings,
+  cluster: ClusterSettings,
+  { waitForPods, asksAgent }: Pick<KubernetesInput, "waitForPods" | "asksAgent">,
+): CollectorInput {
   const { nodeName, nodeIp, kubeletTls: tls, serviceAccountDir, hostAccess } = cluster;
   const intervalMs = settings.metricsIntervalMs;
   const { podLabels, podAnnotations } = cluster;
-  const kubernetes = { nodeName, waitForPods: knowsPods, podLabels, podAnnotations };
+  const kubernetes = { nodeName, waitForPods, asksAgent, podLabels, podAnnotations };
+  const kubeconfig = asksAgent ? `\${env:${KUBECONFIG_VARIABLE}}` : undefined;
   const kubelet = { intervalMs, nodeIp, tls, serviceAccountDir };
   return {
     ...inputOf(settings, {}),
@@ -114,7 +138,7 @@ function clusterInput(settings: Settings, cluster: ClusterSettings, knowsPods: b
     kubelet,
     cadvisor: kubelet,
     workloadNames: cluster.workloadNames ? kubernetes : undefined,
-    scrapedPods: cluster.scrapePods ? { intervalMs, nodeName } : undefined,
+    scrapedPods: cluster.scrapePods ? { intervalMs, nodeName, kubeconfig } : undefined,
     podLogs: {
       kubernetes,
       ownPodUid: cluster.podUid,

@@ -78,8 +78,12 @@ export const HEALTH_PORT_VARIABLE = "ATHEROPS_COLLECTOR_HEALTH_PORT";
 export const METRICS_PORT_VARIABLE = "ATHEROPS_COLLECTOR_METRICS_PORT";
 /** What tells the proxy that a request is of the collector's files, and of nobody else on this machine. */
 export const FILES_TOKEN_VARIABLE = "ATHEROPS_FILES_TOKEN";
+/** A file that tells clients of Kubernetes where to ask; of the collector of a node it names the agent (agent/pods/relay.ts). */
+export const KUBECONFIG_VARIABLE = "KUBECONFIG";
 /** Needed by the collector's own expansion, so it must survive escaping. */
-export const EXPANDED = [HEALTH_PORT_VARIABLE, METRICS_PORT_VARIABLE, FILES_TOKEN_VARIABLE].map((name) => `\${env:${name}}`);
+export const EXPANDED = [HEALTH_PORT_VARIABLE, METRICS_PORT_VARIABLE, FILES_TOKEN_VARIABLE, KUBECONFIG_VARIABLE].map(
+  (name) => `\${env:${name}}`,
+);
 
 /** Applications are refused when its queue is full, and try again. */
 export const EXPORTER = "otlp_http/atherops";

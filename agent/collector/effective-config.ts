@@ -26,6 +26,8 @@ export interface EffectiveConfigOptions {
   readonly log: Log;
   /** Of the cluster agent. */
   readonly knownPods?: KnownPods | undefined;
+  /** Of the cluster agent: false where the collector has no agent to ask for pods. */
+  readonly asksAgent?: boolean | undefined;
   readonly lookEveryMs?: number;
 }
 
@@ -34,6 +36,7 @@ export class EffectiveConfig implements AsyncDisposable {
   readonly #supervisor: Supervisor;
   readonly #log: Log;
   readonly #knownPods: KnownPods | undefined;
+  readonly #asksAgent: boolean | undefined;
   readonly #lookEveryMs: number;
   readonly #stop = new AbortController();
   /** Of putting a configuration in force, for other reasons than that the collector refuses it. */
@@ -46,12 +49,13 @@ export class EffectiveConfig implements AsyncDisposable {
   #loop: Loop | undefined;
   #lastChange: Promise<unknown> = Promise.resolve();
 
-  constructor({ settings, supervisor, adjustment, log, knownPods, lookEveryMs = LOOK_EVERY_MS }: EffectiveConfigOptions) {
+  constructor({ settings, supervisor, adjustment, log, knownPods, asksAgent, lookEveryMs = LOOK_EVERY_MS }: EffectiveConfigOptions) {
     this.#settings = settings;
     this.#supervisor = supervisor;
     this.#adjustment = adjustment;
     this.#log = log;
     this.#knownPods = knownPods;
+    this.#asksAgent = asksAgent;
     this.#lookEveryMs = lookEveryMs;
     this.#outage = new Outage({
       began: (message) => log.error({ err: message }, "cannot put a new collector configuration in force; the one before stays; retrying"),
@@ -146,7 +150,10 @@ export class EffectiveConfig implements AsyncDisposable {
 
   async #render(adjustment: Adjustment): Promise<string> {
     const { host } = this.#settings;
-    if (!host) return configFromSettings(this.#settings, { knowsPods: this.waitsFor === undefined });
+    if (!host) {
+      const knowsPods = this.waitsFor === undefined;
+      return configFromSettings(this.#settings, { knowsPods, ...(this.#asksAgent === false && { asksAgent: false }) });
+    }
     const strays = await strayLinks(adjustment.logPaths ?? host.logPaths, logPathRules(this.#settings, host));
     if (strays.length > 0 && strays.join() !== this.#strays)
       this.#log.warn({ strays }, "links that lead outside of LOG_PATHS_ALLOWED are not read");

@@ -1,8 +1,9 @@
-// Whether the Kubernetes API tells which pods run on this node: without it nobody knows which of them keep their logs to themselves.
-// Invariant: asked only when the answer decides something, so that an outage costs an API server that comes back one small list of each
-// node.
+// Whether it is known which pods run on this node: without that nobody knows which of them keep their logs to themselves. Invariant: asked
+// only when the answer decides something, so that an outage costs an API server that comes back one small list of each node.
+import { pause } from "../common/loop.ts";
 import type { KubernetesApi } from "../kubernetes/api.ts";
 import { KubernetesError } from "../kubernetes/transport.ts";
+import type { NodePods } from "../pods/node-pods.ts";
 
 const WITHIN_MS = 5_000;
 
@@ -21,6 +22,17 @@ export function knownPods(api: Pick<KubernetesApi, "podsOfNode">, nodeName: stri
       } catch (error) {
         return `${WAITS} (${wordsOf(error)})`;
       }
+    },
+  };
+}
+
+/** What the agent itself knows, for a collector that asks the agent. Of an outage of the API server it takes no note once they are known. */
+export function relayedPods(pods: Pick<NodePods, "start" | "known" | "isKnown" | "problem">): KnownPods {
+  return {
+    async whyUnknown(signal) {
+      pods.start();
+      if (!pods.isKnown) await Promise.race([pods.known, pause(WITHIN_MS, signal)]);
+      return pods.isKnown ? undefined : `${WAITS} (${wordsOf(pods.problem ?? new DOMException("", "TimeoutError"))})`;
     },
   };
 }

@@ -34,6 +34,23 @@ describe("the rendered configuration", () => {
     expect(receivers).toHaveProperty("file_log/pods");
   });
 
+  test.each([
+    ["all ask the agent", {}, "receivers: {hostmetrics: null}", "kubeConfig"],
+    ["so they do where the operator takes one out", {}, "processors: {k8s_attributes/files: null}", "kubeConfig"],
+    ["all ask the API server where the operator changes one", {}, "processors: {k8s_attributes: {passthrough: true}}", "serviceAccount"],
+    ["all ask the API server where the relay is off", { POD_RELAY: "false" }, "", "serviceAccount"],
+  ])("of components that ask for pods: %s", (_what, env, overlay, asks) => {
+    const all = { ...CLUSTER, WORKLOAD_NAMES: "true", SCRAPE_PODS: "true", ...env };
+    const { processors, receivers } = parse(render(folder, "cluster", all, overlay)) as {
+      processors: Record<string, { auth_type?: string }>;
+      receivers: { "prometheus/pods": { config: { scrape_configs: [{ kubernetes_sd_configs: [{ kubeconfig_file?: string }] }] } } };
+    };
+    const asking = Object.values(processors).flatMap(({ auth_type }) => auth_type ?? []);
+    expect(new Set(asking)).toEqual(new Set([asks]));
+    const [job] = receivers["prometheus/pods"].config.scrape_configs;
+    expect(job.kubernetes_sd_configs[0].kubeconfig_file).toBe(asks === "kubeConfig" ? "${env:KUBECONFIG}" : undefined);
+  });
+
   test("sends every pipeline to the signing proxy and nowhere else", () => {
     for (const [, identity, env] of CASES) {
       const config = parse(render(folder, identity, env)) as { exporters: Record<string, { endpoint: string }> };

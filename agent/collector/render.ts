@@ -32,6 +32,12 @@ export function renderCollectorConfig(config: CollectorConfig, overlay?: Overlay
 
 const YAML_OPTIONS = { lineWidth: 0, aliasDuplicateObjects: false } as const;
 
+/** Whether an overlay's text says anything of one of these, but that it is taken out. Throws CollectorConfigError. */
+export function changesComponent(overlay: string, kind: string, ids: readonly string[]): boolean {
+  const components = tree(parseOverlay(overlay)[kind]);
+  return ids.some((id) => (components[id] ?? undefined) !== undefined);
+}
+
 function parseOverlay(text: string): Tree {
   const document = parseDocument(text);
   if (document.errors[0]) throw new CollectorConfigError(`COLLECTOR_CONFIG_FILE is not YAML: ${document.errors[0].message}`);

@@ -6,7 +6,6 @@ import { join } from "node:path";
 import { logPathRules } from "../collector/config-from-settings.ts";
 import { EffectiveConfig } from "../collector/effective-config.ts";
 import { FILES_TOKEN_VARIABLE } from "../collector/config.ts";
-import { type KnownPods, knownPods } from "../collector/known-pods.ts";
 import { collectorProgram, collectorVariables } from "../collector/program.ts";
 import { type Adjustment, RemoteConfigLoop } from "../collector/remote-config.ts";
 import { Supervisor } from "../collector/supervisor.ts";
@@ -16,7 +15,7 @@ import { installationOf } from "../identity/installation.ts";
 import { createLog, type Log, type LogControl } from "../log.ts";
 import { startProxy } from "../proxy/server.ts";
 import { StoredBatches } from "../reread/stored-batches.ts";
-import { type ClusterSettings, readSettings, type Settings } from "../settings.ts";
+import { readSettings, type Settings } from "../settings.ts";
 import { claimState, credentialsFor, untilAnother } from "../state/claim.ts";
 import { type ClaimedState, StateDir, type StateStatus } from "../state/state-dir.ts";
 import { startHealthServer } from "../status/health.ts";
@@ -26,7 +25,8 @@ import { createUpstream, type Upstream } from "../upstream/pool.ts";
 import type { Program } from "./program.ts";
 import { healthSource, type Parts, startHeartbeat } from "./running-parts.ts";
 import { startClusterCollector } from "./start-cluster-collector.ts";
-import { kubernetesOf, startIdentity } from "./start-identity.ts";
+import { startIdentity } from "./start-identity.ts";
+import { startPods } from "./start-pods.ts";
 
 /** What all identities of one run share. */
 interface Shared {
@@ -97,7 +97,9 @@ async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal
   parts.proxy = started.use(await startProxy({ listen: settings.proxy, upstream, credentials, clock, compression, storedBatches, log }));
   const { collectorMemoryMib: memoryMib, collectorStopGraceMs: stopGraceMs } = settings;
   const stateDir = state.folder;
-  const env = { ...collectorVariables(settings), [FILES_TOKEN_VARIABLE]: storedBatches.token };
+  const ofIdentity = { ...settings, stateFolder: stateDir };
+  const pods = await startPods(ofIdentity, log, started);
+  const env = { ...collectorVariables(settings), ...pods?.env, [FILES_TOKEN_VARIABLE]: storedBatches.token };
   const onStart = (): void => storedBatches.collectorStarts();
   const supervisor = new Supervisor({ program: otelcol, stateDir, memoryMib, stopGraceMs, env, onStart, log });
   parts.supervisor = started.use(supervisor);
@@ -105,20 +107,14 @@ async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal
     parts.adjustment = adjustment;
     control.setLevel(adjustment.logLevel ?? settings.logLevel);
   };
-  const remote = remoteConfigLoop({ ...settings, stateFolder: stateDir }, backend, credentials, log, async (adjustment) => {
+  const remote = remoteConfigLoop(ofIdentity, backend, credentials, log, async (adjustment) => {
     await effectiveConfig.adjust(adjustment);
     enforce(adjustment);
   });
   enforce(remote?.adjustmentAtStart ?? {});
-  const knownPods = settings.cluster && started.use(await podsOf(settings.cluster));
+  const { adjustment } = parts;
   const effectiveConfig = started.use(
-    new EffectiveConfig({
-      settings: { ...settings, stateFolder: stateDir },
-      supervisor,
-      adjustment: parts.adjustment,
-      log,
-      knownPods,
-    }),
+    new EffectiveConfig({ settings: ofIdentity, supervisor, adjustment, log, knownPods: pods?.known, asksAgent: pods?.asksAgent }),
   );
   parts.effectiveConfig = effectiveConfig;
   await effectiveConfig.start();
@@ -148,11 +144,6 @@ function remoteConfigLoop(
   const rules = { ...logPathRules(settings, host), signals };
   const stateFile = join(stateFolder, "remote-config.json");
   return new RemoteConfigLoop({ stateFile, rules, backend, credentials, intervalMs: host.remoteConfigIntervalMs, apply, log });
-}
-
-async function podsOf(cluster: ClusterSettings): Promise<KnownPods & AsyncDisposable> {
-  const api = await kubernetesOf(cluster);
-  return { ...knownPods(api, cluster.nodeName), [Symbol.asyncDispose]: () => api[Symbol.asyncDispose]() };
 }
 
 function stopSignal(log: Log): AbortSignal {

@@ -32,6 +32,24 @@ export interface WatchEvent<T> {
   object: T;
 }
 
+/** How long the server keeps a watch open, and after how long without a byte it counts as dead. */
+export interface WatchTime {
+  readonly forSeconds: number;
+  readonly silenceMs: number;
+}
+
+/** A pod as the API server writes it. Of a bookmark's there is the version alone. */
+export interface PodJson {
+  readonly metadata: { readonly resourceVersion: string; readonly uid: string } & Readonly<Record<string, unknown>>;
+  readonly spec?: Readonly<Record<string, unknown>>;
+  readonly status?: Readonly<Record<string, unknown>>;
+}
+
+export interface PodListJson {
+  readonly metadata: { readonly resourceVersion: string };
+  readonly items: readonly PodJson[];
+}
+
 export class KubernetesApi implements AsyncDisposable {
   readonly #transport: Transport;
   readonly #core: readonly [CoreV1ApiRequestFactory, CoreV1ApiResponseProcessor];
@@ -73,17 +91,10 @@ export class KubernetesApi implements AsyncDisposable {
    * Events of one Secret, starting with its present state (a synthetic ADDED). Ends when the server ends it, after `forSeconds`; throws
    * KubernetesError, or undici's error when the connection breaks or stays silent for `silenceMs`.
    */
-  async *watchSecret(
-    { namespace, name }: Where,
-    { forSeconds, silenceMs }: { forSeconds: number; silenceMs: number },
-    signal: AbortSignal,
-  ): AsyncGenerator<WatchEvent<Secret>> {
+  async *watchSecret({ namespace, name }: Where, time: WatchTime, signal: AbortSignal): AsyncGenerator<WatchEvent<Secret>> {
     const request = await this.#core[0].listNamespacedSecret(namespace);
     // RBAC with `resourceNames` grants a watch only with this field selector.
-    const query = { fieldSelector: `metadata.name=${name}`, timeoutSeconds: forSeconds, allowWatchBookmarks: true, watch: true };
-    setQuery(request, query);
-    for await (const line of this.#transport.lines(requestOf(request), silenceMs, signal)) {
-      const { type, object } = watchEvent(line);
+    for await (const { type, object } of this.#watch(request, { fieldSelector: `metadata.name=${name}` }, time, signal)) {
       yield { type, object: ObjectSerializer.deserialize(object, "V1Secret", "") as Secret };
     }
   }
@@ -123,6 +134,27 @@ export class KubernetesApi implements AsyncDisposable {
     return (await this.#call(request, (answer) => answers.listPodForAllNamespacesWithHttpInfo(answer), signal)).items;
   }
 
+  /**
+   * All of one node, not older than `resourceVersion`, from the watch cache of the API server; "0": as old as that may be, "": as they are
+   * stored. As JSON: models of pods would name half of the client's.
+   */
+  async listPods(nodeName: string, resourceVersion: string, signal: AbortSignal): Promise<PodListJson> {
+    const request = await this.#core[0].listPodForAllNamespaces();
+    setQuery(request, { fieldSelector: `spec.nodeName=${nodeName}`, ...(resourceVersion !== "" && { resourceVersion }) });
+    return JSON.parse(await this.#transport.text(requestOf(request), signal)) as PodListJson;
+  }
+
+  /** What changes of them after `resourceVersion`. Ends and throws as `watchSecret`; 410 where the server does not know that long ago. */
+  async *watchPods(
+    { nodeName, resourceVersion }: { nodeName: string; resourceVersion: string },
+    time: WatchTime,
+    signal: AbortSignal,
+  ): AsyncGenerator<WatchEvent<PodJson>> {
+    const request = await this.#core[0].listPodForAllNamespaces();
+    const query = { fieldSelector: `spec.nodeName=${nodeName}`, resourceVersion };
+    for await (const event of this.#watch(request, query, time, signal)) yield event as WatchEvent<PodJson>;
+  }
+
   /** Of this name, in all namespaces. */
   async daemonSetsNamed(name: string, signal: AbortSignal): Promise<V1DaemonSet[]> {
     const [apps, answers] = this.#apps;
@@ -133,6 +165,16 @@ export class KubernetesApi implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#transport[Symbol.asyncDispose]();
+  }
+
+  async *#watch(
+    request: RequestContext,
+    query: Record<string, string>,
+    { forSeconds, silenceMs }: WatchTime,
+    signal: AbortSignal,
+  ): AsyncGenerator<WatchEvent<unknown>> {
+    setQuery(request, { ...query, timeoutSeconds: forSeconds, allowWatchBookmarks: true, watch: true });
+    for await (const line of this.#transport.lines(requestOf(request), silenceMs, signal)) yield watchEvent(line);
   }
 
   async #call<T>(

@@ -6,6 +6,7 @@ import { request } from "node:http";
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { startPods } from "../../agent/commands/start-pods.ts";
 import { EffectiveConfig } from "../../agent/collector/effective-config.ts";
 import { knownPods } from "../../agent/collector/known-pods.ts";
 import { canMount } from "../../agent/collector/small-disk.fixture.ts";
@@ -67,12 +68,15 @@ function withServiceAccount(program: string): string {
   return wrapper;
 }
 
-async function start(env: NodeJS.ProcessEnv = {}, inPod = (program: string): string => program): Promise<void> {
+/** With `asksAgent` the collector asks for pods where the agent tells it to, else the API server. */
+async function start(env: NodeJS.ProcessEnv = {}, inPod = (program: string): string => program, asksAgent = false): Promise<void> {
   const [grpc, http] = await freePorts(2);
   otlpPort = http ?? 0;
   const signals = env["SIGNALS"] ?? "logs";
   const overlay = {
-    processors: { k8s_attributes: { auth_type: "none" }, ...(signals === "logs" && { "k8s_attributes/files": { auth_type: "none" } }) },
+    ...(!asksAgent && {
+      processors: { k8s_attributes: { auth_type: "none" }, ...(signals === "logs" && { "k8s_attributes/files": { auth_type: "none" } }) },
+    }),
     receivers: {
       ...(signals === "logs" && { "file_log/pods": { include: [`${folder.path}/pods/*/*/*.log`] } }),
       ...(signals === "metrics" &&
@@ -94,22 +98,25 @@ async function start(env: NodeJS.ProcessEnv = {}, inPod = (program: string): str
     PROXY_LISTEN: `127.0.0.1:${sink.port}`,
     OTLP_GRPC_LISTEN: `127.0.0.1:${grpc}`,
     OTLP_HTTP_LISTEN: `:${http}`,
+    ...(asksAgent && { SERVICE_ACCOUNT_DIR: folder.path }),
     ...env,
     SIGNALS: signals,
   });
   const log = pino({ level: "debug" }, { write: (line) => void said.push(JSON.parse(line) as (typeof said)[number]) });
+  mkdirSync(settings.stateDir);
+  const started = asksAgent ? await startPods(settings, log, stack) : undefined;
   supervisor = new Supervisor({
     program: inPod(await toolPath("otelcol-contrib")),
     stateDir: settings.stateDir,
     memoryMib: 200,
     stopGraceMs: 10_000,
-    env: { KUBERNETES_SERVICE_HOST: "127.0.0.1", KUBERNETES_SERVICE_PORT: String(api.port) },
+    env: { KUBERNETES_SERVICE_HOST: "127.0.0.1", KUBERNETES_SERVICE_PORT: String(api.port), ...started?.env },
     log,
   });
   stack.use(supervisor);
   const access = { server: `https://127.0.0.1:${api.port}`, caFile: join(folder.path, "ca.crt"), tokenFile: join(folder.path, "token") };
   const kubernetes = stack.use(new KubernetesApi(access));
-  const pods = knownPods(kubernetes, "node-1");
+  const pods = started?.known ?? knownPods(kubernetes, "node-1");
   configuration = stack.use(new EffectiveConfig({ settings, supervisor, adjustment: {}, log, knownPods: pods, lookEveryMs: 300 }));
   await configuration.start();
 }
@@ -155,27 +162,35 @@ function logBody(text: string, resource: Record<string, string>, record: Record<
 const arrived = (text: string) =>
   eventually(`"${text}" arrives`, async () => Promise.resolve(sink.records.find(({ body }) => body === text)));
 
+const ASKED = [
+  { asked: "the API server", asksAgent: false },
+  { asked: "its agent", asksAgent: true },
+];
+
 describe("while the Kubernetes API is away", () => {
-  test("a collector that starts takes OTLP at once, reads no pod's logs, says what it waits for, and reads them when the API is back", async () => {
-    await api[Symbol.asyncDispose]();
-    writeOfAll("before");
-    await start();
-    await running();
-    expect(configuration.waitsFor).toMatch(/^waits for the Kubernetes API: .*ECONNREFUSED/);
-    expect(await send("/v1/logs", logBody("by OTLP", { "service.name": "cart" }))).toBe(200);
-    await arrived("by OTLP");
-    expect(sink.lines).toEqual(["by OTLP"]);
-    const { port } = api;
-    api = await PodsApi.start(folder.path, PODS, port);
-    const web = await arrived("web before");
-    expect(web.resource).toMatchObject({ "k8s.pod.name": "web-1", "k8s.node.name": "node-1", "k8s.cluster.name": "north" });
-    expect(configuration.waitsFor).toBeUndefined();
-    expect(said.filter(({ msg }) => /Kubernetes API/.test(msg))).toHaveLength(2);
-    writeOfAll("after");
-    await arrived("web after");
-    await arrived("proxy after");
-    expect(sink.lines.filter((line) => /quiet|etcd/.test(line))).toEqual([]);
-  });
+  test.each(ASKED)(
+    "a collector that asks $asked and starts takes OTLP at once, reads no pod's logs, says what it waits for, and reads them when the API is back",
+    async ({ asksAgent }) => {
+      await api[Symbol.asyncDispose]();
+      writeOfAll("before");
+      await start({}, undefined, asksAgent);
+      await running();
+      expect(configuration.waitsFor).toMatch(/^waits for the Kubernetes API: .*ECONNREFUSED/);
+      expect(await send("/v1/logs", logBody("by OTLP", { "service.name": "cart" }))).toBe(200);
+      await arrived("by OTLP");
+      expect(sink.lines).toEqual(["by OTLP"]);
+      const { port } = api;
+      api = await PodsApi.start(folder.path, PODS, port);
+      const web = await arrived("web before");
+      expect(web.resource).toMatchObject({ "k8s.pod.name": "web-1", "k8s.node.name": "node-1", "k8s.cluster.name": "north" });
+      expect(configuration.waitsFor).toBeUndefined();
+      expect(said.filter(({ msg }) => /Kubernetes API/.test(msg))).toHaveLength(2);
+      writeOfAll("after");
+      await arrived("web after");
+      await arrived("proxy after");
+      expect(sink.lines.filter((line) => /quiet|etcd/.test(line))).toEqual([]);
+    },
+  );
 
   test("one that runs and knows the pods goes on reading; killed, it comes back for OTLP with its pause growing no further", async () => {
     await start();
@@ -193,12 +208,36 @@ describe("while the Kubernetes API is away", () => {
     expect(sink.lines.filter((line) => /quiet|etcd|third/.test(line))).toEqual([]);
   });
 
-  test("so it is when the service account may not list pods, and the permission is named", async () => {
-    api.refusal = 403;
-    await start();
+  test("one whose agent knows the pods comes back with all it had, however it ended: names, and the logs of those that give them", async () => {
+    await start({}, undefined, true);
     await running();
-    expect(configuration.waitsFor).toMatch(/answered 403.*diagnose/);
+    writeOfAll("first");
+    await arrived("web first");
+    await api[Symbol.asyncDispose]();
+    const { pid } = supervisor.status();
+    process.kill(pid ?? 0, "SIGKILL");
+    await eventually("another runs", async () => {
+      const now = supervisor.status();
+      return Promise.resolve(now.state === "running" && now.pid !== pid);
+    });
+    writeOfAll("second");
+    expect(await send("/v1/logs", logBody("by OTLP", { "service.name": "cart" }))).toBe(200);
+    for (const text of ["web second", "by OTLP"])
+      expect((await arrived(text)).resource).toMatchObject({ "k8s.pod.name": "web-1", "k8s.namespace.name": "shop" });
+    await arrived("proxy second");
+    expect(configuration.waitsFor).toBeUndefined();
+    expect(sink.lines.filter((line) => /quiet|etcd/.test(line))).toEqual([]);
   });
+
+  test.each(ASKED)(
+    "so it is when the service account may not list pods, and the permission is named, asking $asked",
+    async ({ asksAgent }) => {
+      api.refusal = 403;
+      await start({}, undefined, asksAgent);
+      await running();
+      expect(configuration.waitsFor).toMatch(/answered 403.*diagnose/);
+    },
+  );
 });
 
 test.skipIf(!canMount)(

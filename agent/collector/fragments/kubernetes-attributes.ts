@@ -1,10 +1,13 @@
 // Names of pod, namespace and workload, added to what pods of this node send or log. Watches this node's pods only: a watch of the
-// whole cluster from every node is what brings API servers down. Needs pods and namespaces get, list, watch (charts/cluster-agent).
+// whole cluster from every node is what brings API servers down. Needs pods list, watch (charts/cluster-agent).
 import type { Component } from "./fragment.ts";
 
 /** A pod with the annotation `atherops.io/logs: "false"` keeps its logs to itself. */
 export const OPT_OUT_ANNOTATION = "atherops.io/logs";
 export const OPT_OUT_ATTRIBUTE = "atherops.logs";
+
+/** Each pipeline with one of them has an instance of its own, and each instance a list and a watch of the pods. */
+export const ATTRIBUTES_OF_PODS = ["k8s_attributes", "k8s_attributes/files", "k8s_attributes/usage"];
 
 export interface KubernetesInput {
   readonly nodeName: string;
@@ -13,6 +16,8 @@ export interface KubernetesInput {
    * hangs in its start (k8sattributesprocessor v0.149, processor.go: a fatal status that nobody reads yet) and takes nothing at all.
    */
   readonly waitForPods: boolean;
+  /** Pods are asked of the agent, by the kubeconfig in the collector's environment (agent/pods/relay.ts), instead of the API server. */
+  readonly asksAgent: boolean;
   /** Of pods, by name: added as `k8s.pod.label.<name>` and `k8s.pod.annotation.<name>`. */
   readonly podLabels?: readonly string[];
   readonly podAnnotations?: readonly string[];
@@ -41,8 +46,8 @@ export function attributesOfFiles(input: KubernetesInput): Component {
 }
 
 /** Of what kubelet and cAdvisor say of pods; names of workloads alone, for each label of a series is paid with each of its points. */
-export function attributesOfUsage({ nodeName, waitForPods }: KubernetesInput): Component {
-  return attributes({ nodeName, waitForPods }, [[NAMESPACE, NAME]], { metadata: WORKLOADS });
+export function attributesOfUsage({ nodeName, waitForPods, asksAgent }: KubernetesInput): Component {
+  return attributes({ nodeName, waitForPods, asksAgent }, [[NAMESPACE, NAME]], { metadata: WORKLOADS });
 }
 
 const WORKLOADS = ["k8s.deployment.name", "k8s.statefulset.name", "k8s.daemonset.name", "k8s.job.name"];
@@ -83,10 +88,10 @@ interface Extract {
 }
 
 function attributes(input: KubernetesInput, associations: readonly Source[][], extract: Extract): Component {
-  const { nodeName, waitForPods, podLabels = [], podAnnotations = [] } = input;
+  const { nodeName, waitForPods, asksAgent, podLabels = [], podAnnotations = [] } = input;
   const annotations = [...(extract.annotations ?? []), ...ofPods("annotation", podAnnotations)];
   return {
-    auth_type: "serviceAccount",
+    auth_type: asksAgent ? "kubeConfig" : "serviceAccount",
     filter: { node: nodeName },
     ...(waitForPods && { wait_for_metadata: true, wait_for_metadata_timeout: "30s" }),
     extract: {

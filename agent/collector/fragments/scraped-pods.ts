@@ -7,12 +7,16 @@ import type { Component, Fragment } from "./fragment.ts";
 export interface ScrapedPodsInput {
   readonly intervalMs: number;
   readonly nodeName: string;
+  /** As of kubernetes-attributes.ts: the file that tells where the agent is asked for pods; undefined: the API server is. */
+  readonly kubeconfig?: string | undefined;
 }
 
+/** Of pods that ask to be scraped. */
+export const SCRAPE_ANNOTATIONS = ["scrape", "port", "path", "scheme"].map((name) => `prometheus.io/${name}`);
 const ANNOTATION = "__meta_kubernetes_pod_annotation_prometheus_io_";
 const PORT = "__meta_kubernetes_pod_container_port_number";
 
-export function scrapedPods({ intervalMs, nodeName }: ScrapedPodsInput): Fragment {
+export function scrapedPods({ intervalMs, nodeName, kubeconfig }: ScrapedPodsInput): Fragment {
   const job: Component = {
     job_name: "kubernetes-pods",
     scrape_interval: `${intervalMs}ms`,
@@ -23,7 +27,13 @@ export function scrapedPods({ intervalMs, nodeName }: ScrapedPodsInput): Fragmen
     label_limit: 64,
     // A pod has no certificate that an authority of the cluster signed; nothing secret is sent to it.
     tls_config: { insecure_skip_verify: true },
-    kubernetes_sd_configs: [{ role: "pod", selectors: [{ role: "pod", field: `spec.nodeName=${nodeName}` }] }],
+    kubernetes_sd_configs: [
+      {
+        role: "pod",
+        ...(kubeconfig !== undefined && { kubeconfig_file: kubeconfig }),
+        selectors: [{ role: "pod", field: `spec.nodeName=${nodeName}` }],
+      },
+    ],
     relabel_configs: TARGETS,
     // Of the scrape itself; a page has no say in it.
     metric_relabel_configs: [{ source_labels: ["__name__"], regex: "up|scrape_.*", action: "drop" }],

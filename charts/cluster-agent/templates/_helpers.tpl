@@ -79,6 +79,7 @@ METRICS_INTERVAL: metricsInterval
 NO_PROXY: proxy.noProxy
 POD_ANNOTATIONS: podAttributes.annotations
 POD_LABELS: podAttributes.labels
+POD_RELAY: podRelay.enabled
 QUEUE_MIB: collector.queueMib
 REDACT: redact
 SCRAPE_PODS: scrapePods.enabled

@@ -1,0 +1,158 @@
+import { pino } from "pino";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { PodJson, PodListJson, WatchEvent } from "../kubernetes/api.ts";
+import { KubernetesError } from "../kubernetes/transport.ts";
+import { NodePods, type PodChange } from "./node-pods.ts";
+
+type Step = WatchEvent<PodJson> | Error | "end";
+
+/** What the API server does next: lists are answered in turn, and a watch gives what `send` is told, one after the other. */
+class ScriptedApi {
+  readonly lists: (PodListJson | Error)[] = [];
+  /** `resourceVersion` of each call. */
+  readonly listed: string[] = [];
+  readonly watched: string[] = [];
+  readonly #steps: Step[] = [];
+  #wake: (() => void) | undefined;
+
+  send(...steps: Step[]): void {
+    this.#steps.push(...steps);
+    this.#wake?.();
+  }
+
+  async listPods(nodeName: string, resourceVersion: string): Promise<PodListJson> {
+    expect(nodeName).toBe("node-1");
+    this.listed.push(resourceVersion);
+    const answer = this.lists.shift() ?? new Error("away");
+    if (answer instanceof Error) throw answer;
+    return answer;
+  }
+
+  async *watchPods({ resourceVersion }: { resourceVersion: string }, _time: unknown, signal: AbortSignal) {
+    this.watched.push(resourceVersion);
+    while (!signal.aborted) {
+      const step = this.#steps.shift();
+      if (step === "end") return;
+      if (step instanceof Error) throw step;
+      if (step) yield step;
+      else await this.#more(signal);
+    }
+  }
+
+  #more(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      this.#wake = resolve;
+      signal.addEventListener("abort", () => resolve(), { once: true });
+    });
+  }
+}
+
+const pod = (uid: string, resourceVersion: string, name = uid): PodJson => ({
+  metadata: { name, namespace: "shop", uid, resourceVersion },
+  spec: { nodeName: "node-1", containers: [{ name: "app", env: [{ name: "PASSWORD", value: "hunter2" }] }] },
+  status: { phase: "Running" },
+});
+const list = (resourceVersion: string, ...items: PodJson[]): PodListJson => ({ metadata: { resourceVersion }, items });
+const event = (type: WatchEvent<PodJson>["type"], object: PodJson): WatchEvent<PodJson> => ({ type, object });
+const gone = new KubernetesError(410, "Expired", "too old resource version");
+
+let api: ScriptedApi;
+let pods: NodePods;
+let told: string[];
+
+beforeEach(() => {
+  api = new ScriptedApi();
+  const kept = { labels: [], annotations: [] };
+  pods = new NodePods({ api, nodeName: "node-1", kept, log: pino({ level: "silent" }), backoffMs: [1, 5] });
+  told = [];
+  pods.onChange(({ type, pod }: PodChange) => {
+    const { name, resourceVersion } = (JSON.parse(pod) as PodJson).metadata;
+    told.push(`${type} ${String(name)} ${resourceVersion}`);
+  });
+});
+afterEach(() => pods[Symbol.asyncDispose]());
+
+/** Until so much was told. */
+const toldOf = (count: number) => expect.poll(() => told.length).toBeGreaterThanOrEqual(count);
+
+test("asks for nothing before it is started, and then for one list and one watch, however often it is started", async () => {
+  api.lists.push(list("10", pod("a", "7")));
+  await new Promise((resolve) => void setImmediate(resolve));
+  expect(api.listed).toEqual([]);
+  pods.start();
+  pods.start();
+  await pods.known;
+  api.send(event("ADDED", pod("b", "11")), event("MODIFIED", pod("a", "12")), event("DELETED", pod("b", "13")));
+  await toldOf(4);
+  expect([api.listed, api.watched]).toEqual([["0"], ["10"]]);
+  expect(told).toEqual(["ADDED a 7", "ADDED b 11", "MODIFIED a 12", "DELETED b 13"]);
+  expect([...pods.pods].map((text) => (JSON.parse(text) as PodJson).metadata.uid)).toEqual(["a"]);
+});
+
+test("a watch that ends goes on from where the last bookmark was, without a list", async () => {
+  api.lists.push(list("10", pod("a", "7")));
+  pods.start();
+  api.send(event("BOOKMARK", pod("", "20")), "end");
+  await expect.poll(() => api.watched).toEqual(["10", "20"]);
+  expect(api.listed).toHaveLength(1);
+  expect(pods.version, "a bookmark is no change of a pod").toBe("10");
+});
+
+test("nothing is known before the first answer; what went wrong is told", async () => {
+  api.lists.push(new Error("ECONNREFUSED"));
+  pods.start();
+  await expect.poll(() => (pods.problem as Error | undefined)?.message).toMatch(/ECONNREFUSED|away/);
+  expect(pods.isKnown).toBe(false);
+  api.lists.push(list("10"));
+  await pods.known;
+  expect([pods.isKnown, pods.problem]).toEqual([true, undefined]);
+});
+
+test("whoever asks while nothing is known has it tried at once, not after the pause that failures have made long", async () => {
+  await using slow = new NodePods({
+    api,
+    nodeName: "node-1",
+    kept: { labels: [], annotations: [] },
+    log: pino({ level: "silent" }),
+    backoffMs: [600_000, 600_000],
+  });
+  slow.start();
+  await expect.poll(() => slow.problem).toBeDefined();
+  api.lists.push(list("10"));
+  slow.start();
+  await slow.known;
+});
+
+test("what is known stays while the API server is away, and what has changed meanwhile is told when it is back", async () => {
+  api.lists.push(list("10", pod("a", "7"), pod("b", "8"), pod("old", "9", "db-0")));
+  pods.start();
+  await pods.known;
+  told.length = 0;
+  api.send(new Error("terminated"), new Error("ECONNREFUSED"));
+  await expect.poll(() => api.watched.length).toBe(3);
+  expect([...pods.pods]).toHaveLength(3);
+  expect(told).toEqual([]);
+  api.lists.push(list("30", pod("a", "7"), pod("b", "25"), pod("new", "28", "db-0")));
+  api.send(gone);
+  await toldOf(3);
+  expect(told).toEqual(["DELETED db-0 9", "MODIFIED b 25", "ADDED db-0 28"]);
+  expect(api.listed, "not older than what is known").toEqual(["0", "10"]);
+});
+
+test("a server that has not come as far is asked for what is stored", async () => {
+  api.lists.push(list("10", pod("a", "7")));
+  pods.start();
+  await pods.known;
+  api.lists.push(new KubernetesError(504, "Timeout", "Too large resource version: 10, current: 5"), list("5", pod("b", "4")));
+  api.send(gone);
+  await toldOf(3);
+  expect(api.listed).toEqual(["0", "10", ""]);
+  expect(told).toEqual(["ADDED a 7", "DELETED a 7", "ADDED b 4"]);
+});
+
+test("what containers are started with is not kept", async () => {
+  api.lists.push(list("10", pod("a", "7")));
+  pods.start();
+  await pods.known;
+  expect([...pods.pods].join()).not.toContain("hunter2");
+});

@@ -1,0 +1,129 @@
+// The node's pods for the collector, as the Kubernetes API gives them: the two calls that its informers make, list and watch, answered on
+// loopback out of what the agent knows. Invariants: no call reaches the API server; nothing is told of pods to a caller without this run's
+// password; a caller waits until the pods are known, and is never told of none meanwhile; one that does not read is cut off.
+//
+// Each of the collector's components that needs pods opens a watch of its own (k8sattributesprocessor v0.149: one for each pipeline). A
+// caller that was away begins anew, which costs it nothing here: no history of changes is kept.
+import { randomBytes, timingSafeEqual } from "node:crypto";
+import { once } from "node:events";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { createServer } from "../common/node-http.ts";
+import type { NodePods } from "./node-pods.ts";
+
+export interface PodRelayOptions {
+  readonly pods: NodePods;
+  readonly nodeName: string;
+  /** Of changes that a caller has not read yet, beside the pods that it began with. */
+  readonly mostUnreadBytes?: number;
+}
+
+const PATH = "/api/v1/pods";
+const USER = "collector";
+/** Some ten of the collector's components, each with a connection or two. */
+const MOST_CONNECTIONS = 64;
+const MOST_UNREAD_BYTES = 4 * 1024 * 1024;
+
+export class PodRelay implements AsyncDisposable {
+  readonly #options: PodRelayOptions;
+  readonly #server: Server;
+  readonly #password = randomBytes(24).toString("base64url");
+
+  private constructor(options: PodRelayOptions) {
+    this.#options = options;
+    this.#server = createServer({ keepAliveTimeout: 120_000, maxHeaderSize: 8192 }, (request, response) => {
+      // Safe: what can reject is a caller that is gone.
+      this.#answer(request, response).catch(() => response.destroy());
+    });
+    this.#server.maxConnections = MOST_CONNECTIONS;
+  }
+
+  /** Resolves once it listens, on a free port of loopback. */
+  static async start(options: PodRelayOptions): Promise<PodRelay> {
+    const relay = new PodRelay(options);
+    relay.#server.listen(0, "127.0.0.1");
+    await once(relay.#server, "listening");
+    return relay;
+  }
+
+  /** With the password in it. */
+  get url(): string {
+    return `http://${USER}:${this.#password}@127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  /** What a client of Kubernetes finds it by. */
+  get kubeconfig(): string {
+    const clusters = [{ name: "node", cluster: { server: this.url } }];
+    const contexts = [{ name: "node", context: { cluster: "node", user: "" } }];
+    return JSON.stringify({ apiVersion: "v1", kind: "Config", clusters, contexts, users: [], "current-context": "node" });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const closed = once(this.#server, "close");
+    this.#server.close();
+    this.#server.closeAllConnections();
+    await closed;
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    request.resume();
+    const { pods, nodeName } = this.#options;
+    const { pathname, searchParams } = new URL(request.url ?? "", "http://relay");
+    if (!this.#isTrusted(request)) return refuse(response, 401, "Unauthorized", "this is the agent's relay for its own collector");
+    if (pathname !== PATH) return refuse(response, 404, "NotFound", `the relay knows ${PATH} alone`);
+    if (request.method !== "GET") return refuse(response, 405, "MethodNotAllowed", "the relay only reads");
+    if (searchParams.get("fieldSelector") !== `spec.nodeName=${nodeName}` || searchParams.get("labelSelector"))
+      return refuse(response, 400, "BadRequest", "the relay knows all pods of this node, and nothing else");
+    if (!pods.isKnown) pods.start();
+    await Promise.race([pods.known, once(response, "close")]);
+    if (response.destroyed) return;
+    if (!["1", "true"].includes(searchParams.get("watch") ?? "")) return this.#list(response);
+    this.#watch(searchParams, response);
+  }
+
+  #isTrusted({ headers }: IncomingMessage): boolean {
+    const wanted = Buffer.from(`Basic ${Buffer.from(`${USER}:${this.#password}`).toString("base64")}`);
+    const given = Buffer.from(headers.authorization ?? "");
+    return given.length === wanted.length && timingSafeEqual(given, wanted);
+  }
+
+  #list(response: ServerResponse): void {
+    const { pods } = this.#options;
+    const head = `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"${pods.version}"},"items":[`;
+    response.writeHead(200, JSON_TYPE).end(`${head}${[...pods.pods].join(",")}]}`);
+  }
+
+  /** Of the API's ways to begin (`sendInitialEvents`, no version, a version) the last goes on from the present state alone. */
+  #watch(query: URLSearchParams, response: ServerResponse): void {
+    const { pods, mostUnreadBytes = MOST_UNREAD_BYTES } = this.#options;
+    const streamsList = query.get("sendInitialEvents") === "true";
+    const from = query.get("resourceVersion") ?? "";
+    const startsAnew = streamsList || from === "" || from === "0";
+    if (!startsAnew && from !== pods.version) return refuse(response, 410, "Expired", "the relay keeps no history: list again");
+    response.writeHead(200, JSON_TYPE).flushHeaders();
+    if (startsAnew) for (const pod of pods.pods) response.write(line("ADDED", pod));
+    if (streamsList) response.write(line("BOOKMARK", listEnd(pods.version)));
+    const unreadAtFirst = response.writableLength;
+    const stop = pods.onChange(({ type, pod }) => {
+      response.write(line(type, pod));
+      if (response.writableLength - unreadAtFirst > mostUnreadBytes) response.destroy();
+    });
+    response.once("close", stop);
+  }
+}
+
+const JSON_TYPE = { "content-type": "application/json" };
+
+function line(type: string, object: string): string {
+  return `{"type":"${type}","object":${object}}\n`;
+}
+
+/** What ends the first part of a streamed list (KEP-3157). */
+function listEnd(resourceVersion: string): string {
+  const metadata = { resourceVersion, annotations: { "k8s.io/initial-events-end": "true" } };
+  return JSON.stringify({ kind: "Pod", apiVersion: "v1", metadata });
+}
+
+function refuse(response: ServerResponse, code: number, reason: string, message: string): void {
+  response.writeHead(code, JSON_TYPE).end(JSON.stringify({ kind: "Status", apiVersion: "v1", status: "Failure", code, reason, message }));
+}
