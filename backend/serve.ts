@@ -238,7 +238,7 @@ async function openAlerting(running: Running): Promise<{ readonly app: FastifyIn
   app.decorate("auditTrail", running.trail);
   alerting.addRoutes(app, guards);
   registerNotificationRequests(app, { db: database.tables(), guards });
-  channels.addRoutes(app, guards);
+  channels.addRoutes(app, guards, () => notification.wake());
   running.ownMetrics.gauge("evaluator_in_step", () => Number(alerting.inStep));
   await listen(running, app, settings.alerting, "alerting");
   return { app, notification };

@@ -22,6 +22,8 @@ export interface ChannelRequestsOptions {
   /** Of the console; empty where nobody said where that is. */
   readonly externalUrl: string;
   readonly orgName: (orgId: string) => Promise<string>;
+  /** Who is told of what may be another matter now. */
+  readonly changed?: () => void;
   readonly now?: () => number;
 }
 
@@ -90,7 +92,7 @@ const TEST_TURNS = { running: 8, perOrg: 1, waitingPerOrg: 4 };
 const TESTS = { most: 10, everyMs: 60_000 };
 
 export function registerChannelRequests(app: FastifyInstance, options: ChannelRequestsOptions): void {
-  const { channels, check, guards } = options;
+  const { channels, check, guards, changed = () => undefined } = options;
   const { list, create, replace, remove, rotate } = CHANNEL_REQUESTS;
 
   addServiceRoute(app, guards, list, async (request) => {
@@ -102,6 +104,7 @@ export function registerChannelRequests(app: FastifyInstance, options: ChannelRe
   addServiceRoute<ChannelBody>(app, guards, create, async (request, reply) => {
     const { orgId } = callerOf(request);
     const { row, signingSecret } = await channels.create(orgId, await checkChannel(orgId, request.body, check));
+    changed();
     audit(request, "channel.create", subjectOf(row));
     return await reply.code(201).send({ ...shown(row, true), ...(signingSecret !== undefined && { signing_secret: signingSecret }) });
   });
@@ -110,12 +113,14 @@ export function registerChannelRequests(app: FastifyInstance, options: ChannelRe
     const { orgId } = callerOf(request);
     const id = idOf(request, "channel");
     const row = await channels.replace(orgId, id, await checkChannel(orgId, request.body, check));
+    changed();
     audit(request, "channel.update", subjectOf(row));
     return shown(row, true);
   });
 
   addServiceRoute(app, guards, remove, async (request, reply) => {
     const row = await channels.delete(callerOf(request).orgId, idOf(request, "channel"));
+    changed();
     audit(request, "channel.delete", subjectOf(row));
     return await reply.code(204).send();
   });

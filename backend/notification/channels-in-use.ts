@@ -9,7 +9,7 @@ export class ChannelsInUse {
   readonly #nowMs: () => number;
   #orgs: ReadonlySet<string> = new Set();
   #readAtMs = Number.NEGATIVE_INFINITY;
-  #reading: Promise<void> | undefined;
+  #reading: Promise<ReadonlySet<string>> | undefined;
 
   constructor(db: NotificationDb, nowMs: () => number) {
     this.#db = db;
@@ -18,11 +18,9 @@ export class ChannelsInUse {
 
   /** Throws when the database is away. */
   async orgs(): Promise<ReadonlySet<string>> {
-    if (Math.abs(this.#nowMs() - this.#readAtMs) >= KEPT_MS) {
-      this.#reading ??= this.#read().finally(() => (this.#reading = undefined));
-      await this.#reading;
-    }
-    return this.#orgs;
+    if (Math.abs(this.#nowMs() - this.#readAtMs) < KEPT_MS) return this.#orgs;
+    this.#reading ??= this.#begin();
+    return await this.#reading;
   }
 
   /** As far as is known. */
@@ -33,11 +31,26 @@ export class ChannelsInUse {
   /** The next question is asked anew: something was changed here. */
   forget(): void {
     this.#readAtMs = Number.NEGATIVE_INFINITY;
+    // One that is under way may have begun before the change.
+    this.#reading = undefined;
   }
 
-  async #read(): Promise<void> {
+  #begin(): Promise<ReadonlySet<string>> {
+    const reading = this.#read().then(
+      (orgs) => {
+        if (this.#reading === reading) [this.#orgs, this.#readAtMs, this.#reading] = [orgs, this.#nowMs(), undefined];
+        return orgs;
+      },
+      (error: unknown) => {
+        if (this.#reading === reading) this.#reading = undefined;
+        throw error;
+      },
+    );
+    return reading;
+  }
+
+  async #read(): Promise<ReadonlySet<string>> {
     const rows = await this.#db.selectFrom("channels").select("org_id").distinct().where("enabled", "=", true).execute();
-    this.#orgs = new Set(rows.map((row) => row.org_id));
-    this.#readAtMs = this.#nowMs();
+    return new Set(rows.map((row) => row.org_id));
   }
 }

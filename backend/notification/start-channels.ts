@@ -29,8 +29,8 @@ export interface Channels {
   readonly send: Send;
   /** Of the console; empty where nobody said where that is. */
   readonly externalUrl: string;
-  /** Adds the routes of channels to the alerting service's application. */
-  addRoutes(app: FastifyInstance, guards: Guards): void;
+  /** Adds the requests for channels to the alerting service's application. `changed`: who is told of what may be another matter now. */
+  addRoutes(app: FastifyInstance, guards: Guards, changed?: () => void): void;
 }
 
 export function startChannels({ db, masterKeys, settings, secrets, log, now }: ChannelsOptions): Channels {
@@ -52,7 +52,7 @@ export function startChannels({ db, masterKeys, settings, secrets, log, now }: C
     store,
     send,
     externalUrl,
-    addRoutes: (app, guards) =>
+    addRoutes: (app, guards, changed) =>
       registerChannelRequests(app, {
         channels: store,
         check: { outgoing, email },
@@ -60,6 +60,7 @@ export function startChannels({ db, masterKeys, settings, secrets, log, now }: C
         guards,
         externalUrl,
         orgName,
+        ...(changed && { changed }),
         ...(now && { now }),
       }),
   };

@@ -1,16 +1,14 @@
 // Two whole backends on the same PostgreSQL, ClickHouse and VictoriaMetrics: what must happen once happens once, what one of them
 // learns the other one knows within the bound; and the two roles as processes of their own with a vmalert outside.
-import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { once } from "node:events";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { toolPath } from "../../hack/fetch-tools.ts";
 import { FIRST_PASSWORD, startDistributedEngines, type DistributedEngines } from "../fixtures/distributed.ts";
 import { NO_POSTGRES, postgresBinaries } from "../fixtures/postgres.ts";
 import { login, makeTenant, startBackend, type BackendPlace, type Tenant } from "../fixtures/backend-process.ts";
+import { RULES_PASSWORD, startVmalert } from "../fixtures/vmalert-outside.ts";
 import { call, eventually, freeAddresses, ROOT, signedPost, type TestProcess } from "../fixtures/processes.ts";
 
 /** The promised bound for a revocation, and the time of the request that finds out. */
@@ -172,7 +170,7 @@ describe.skipIf(!postgresBinaries)(`a distributed installation${postgresBinaries
     const [rules, evaluator, ...listen] = await freeAddresses(5);
     const alertingPlace = await engines.place("alerting", {
       RULES_LISTEN: rules,
-      RULES_PASSWORD: "of-the-rules",
+      RULES_PASSWORD,
       EVALUATOR_QUERY_URL: `http://${evaluator}`,
       EVALUATION_INTERVAL: "1s",
     });
@@ -183,7 +181,7 @@ describe.skipIf(!postgresBinaries)(`a distributed installation${postgresBinaries
     });
     await using alerting = await startBackend(alertingPlace, ["--roles", "alerting"]);
     await using api = await startBackend({ ...apiPlace, healthUrl: `http://${listen[1]}` }, ["--roles", "api"]);
-    await using _vmalert = await startVmalert(rules ?? "", evaluator ?? "", engines.metricsUrl);
+    await using _vmalert = await startVmalert({ rules: rules ?? "", listen: evaluator ?? "", metricsUrl: engines.metricsUrl });
     const url = `http://${listen[0]}`;
     await expect(call("GET", `${alertingPlace.apiUrl}/openapi.json`)).rejects.toThrow("fetch failed");
     await expect(call("GET", `${apiPlace.alertingUrl}/rules`)).rejects.toThrow("fetch failed");
@@ -202,31 +200,3 @@ describe.skipIf(!postgresBinaries)(`a distributed installation${postgresBinaries
     expect(await api.end()).toBe(0);
   });
 });
-
-/** As backend/engines/vmalert/README.md says, on intervals short enough for a test. */
-async function startVmalert(rules: string, listen: string, metricsUrl: string): Promise<AsyncDisposable> {
-  const flags = [
-    `-rule=http://vmalert:%{RULES_PASSWORD}@${rules}/rules`,
-    "-rule.stripFilePath",
-    "-rule.updateEntriesLimit=1",
-    "-rule.resultsLimit=10000",
-    "-configCheckInterval=30s",
-    "-group.maxStartDelay=1ms",
-    "-evaluationInterval=1s",
-    "-rule.evalDelay=0s",
-    `-datasource.url=${metricsUrl}`,
-    `-remoteRead.url=${metricsUrl}`,
-    `-remoteWrite.url=${metricsUrl}`,
-    `-httpListenAddr=${listen}`,
-    "-loggerLevel=WARN",
-    "-notifier.blackhole",
-  ];
-  const child = spawn(await toolPath("vmalert"), flags, { env: { RULES_PASSWORD: "of-the-rules" }, stdio: "ignore" });
-  const exit = once(child, "exit");
-  return {
-    async [Symbol.asyncDispose]() {
-      child.kill();
-      await exit;
-    },
-  };
-}
