@@ -105,8 +105,13 @@ function ruleRoutes(): Mounted[] {
 }
 
 function mounted(route: ServiceRoute): Mounted {
-  const { method, path, who, body, toldQuery, querystring = toldQuery, response } = route;
-  const described = { ...(body !== undefined && { body }), ...(querystring !== undefined && { querystring }), response };
+  const { method, path, who, body, toldQuery, querystring = toldQuery, response, otherErrors } = route;
+  const described = {
+    ...(body !== undefined && { body }),
+    ...(querystring !== undefined && { querystring }),
+    response,
+    ...(otherErrors && { otherErrors: otherErrors.described }),
+  };
   return { url: `${PREFIX}${path}`, path, method, isRead: who === "reader", schema: { ...descriptionOf(route), described } };
 }
 

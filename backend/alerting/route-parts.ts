@@ -35,6 +35,12 @@ export interface ServiceRoute {
   readonly toldQuery?: object;
   /** Status → schema. */
   readonly response: Readonly<Record<number, object>>;
+  /** Errors that another program reads in its own form. */
+  readonly otherErrors?: {
+    /** Status → schema of that form. */
+    readonly described: Readonly<Record<number, object>>;
+    readonly onSend: (request: FastifyRequest, reply: FastifyReply, payload: unknown) => Promise<unknown>;
+  };
 }
 
 /** Adds the route on the service's own application. */
@@ -44,7 +50,7 @@ export function addServiceRoute<Body = unknown, Query = unknown>(
   route: ServiceRoute,
   handler: (request: FastifyRequest<{ Body: Body; Querystring: Query }>, reply: FastifyReply) => Promise<unknown>,
 ): void {
-  const { method, path, who, body, querystring, toldQuery, response } = route;
+  const { method, path, who, body, querystring, toldQuery, response, otherErrors } = route;
   app.route<{ Body: Body; Querystring: Query }>({
     method,
     url: path,
@@ -53,9 +59,14 @@ export function addServiceRoute<Body = unknown, Query = unknown>(
       ...descriptionOf(route),
       ...(body !== undefined && { body }),
       ...(querystring !== undefined && { querystring }),
-      described: { response, ...(toldQuery !== undefined && { querystring: toldQuery }) },
+      described: {
+        response,
+        ...(toldQuery !== undefined && { querystring: toldQuery }),
+        ...(otherErrors && { otherErrors: otherErrors.described }),
+      },
     },
     errorHandler: answerServiceError,
+    ...(otherErrors && { onSend: otherErrors.onSend }),
     handler,
   });
 }

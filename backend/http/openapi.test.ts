@@ -93,7 +93,7 @@ test("an error answer is told once: every operation refers to it, and it has the
   const answers = operations().flatMap(([, , { responses }]) => Object.entries(responses).filter(([status]) => Number(status) >= 400));
   expect(answers.length).toBeGreaterThan(200);
   for (const [status, { $ref = "" }] of answers) {
-    expect($ref).toMatch(new RegExp(`^#/components/responses/Error${status}(OrPrometheus)?$`));
+    expect($ref).toMatch(new RegExp(`^#/components/responses/Error${status}(OrPrometheus|OrAlertmanager)?$`));
     expect(shared).toHaveProperty([$ref.split("/").at(-1) ?? ""]);
   }
   expect(shared["Error403"]).toMatchObject({

@@ -76,7 +76,10 @@ export async function describeApi(app: FastifyInstance, title: string): Promise<
 interface Operation {
   [BODY_IS_OPTIONAL]?: boolean;
   requestBody?: { required?: boolean };
-  responses?: Record<string, { content?: Record<string, { schema: { anyOf?: unknown; description?: string } }> } | { $ref: string }>;
+  responses?: Record<
+    string,
+    { content?: Record<string, { schema: { anyOf?: readonly { type?: string }[]; description?: string } }> } | { $ref: string }
+  >;
 }
 
 function leaveBodyOut(operation: Operation): void {
@@ -93,12 +96,17 @@ function sharedErrors(operations: readonly Operation[]): Record<string, unknown>
       const schemas = Object.values(answer.content ?? {}).map(({ schema }) => schema);
       // The answer itself has it too.
       for (const schema of schemas) delete schema.description;
-      const name = schemas.some(({ anyOf }) => anyOf !== undefined) ? `Error${status}OrPrometheus` : `Error${status}`;
+      const name = `Error${status}${schemas.map(({ anyOf }) => otherFormOf(anyOf)).find(Boolean) ?? ""}`;
       shared.set(name, answer);
       responses[status] = { $ref: `#/components/responses/${name}` };
     }
   }
   return Object.fromEntries([...shared].sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+/** Prometheus answers an object, Alertmanager a string. */
+function otherFormOf(anyOf: readonly { readonly type?: string }[] | undefined): string {
+  return anyOf === undefined ? "" : anyOf.some(({ type }) => type === "string") ? "OrAlertmanager" : "OrPrometheus";
 }
 
 function errorsOf(

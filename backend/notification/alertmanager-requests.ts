@@ -11,6 +11,7 @@ import { Answers } from "../http/answers.ts";
 import { goneSignal } from "../http/client-gone.ts";
 import { objectOf, TIME_SCHEMA } from "../http/schemas.ts";
 import packageFile from "../package.json" with { type: "json" };
+import { ALERTMANAGER_ERRORS } from "./alertmanager-errors.ts";
 import { configurationOf, NOBODY } from "./alertmanager-configuration.ts";
 import { readFilters, readFlag, readReceiver } from "./alertmanager-parameters.ts";
 import { compileMatchers, type Labels } from "./matchers.ts";
@@ -73,6 +74,7 @@ const read = (path: string, summary: string, answer: object): ServiceRoute => ({
   who: "reader",
   summary: `Alertmanager API v2: ${summary}`,
   response: { 200: answer },
+  otherErrors: ALERTMANAGER_ERRORS,
 });
 const STATUS = read("status", "status, with the routes as configuration", STATUS_ANSWER);
 const RECEIVERS = read("receivers", "channels, by name", { type: "array", items: RECEIVER });

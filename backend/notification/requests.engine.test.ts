@@ -362,6 +362,41 @@ describe.each(relationalEngines.filter(({ available }) => available))("$name", (
       },
     );
 
+    // As go-swagger's client asks and reads (api/v2/client of Alertmanager: `Payload string`), and as Grafana does, which says no Accept.
+    test("an error is the message alone for who asks as amtool does, and our form for Grafana", async () => {
+      const asked: [method: string, path: string, body?: object][] = [
+        ["GET", "alerts?filter=Down"],
+        ["GET", "alerts/groups?filter=Down"],
+        ["GET", "silences?filter=Down"],
+        ["POST", "silences", { ...silenceOf("x"), matchers: [] }],
+        ["POST", "silences", { ...silenceOf("x"), id: randomUUID() }],
+        ["GET", `silence/${randomUUID()}`],
+        ["DELETE", `silence/${randomUUID()}`],
+      ];
+      for (const [method, path, body] of asked) {
+        const ask = async (accept?: string) =>
+          await backend.call(method, `${V2}/${path}`, { bearer: red.token, ...(body && { body }), ...(accept && { headers: { accept } }) });
+        const ours = await ask();
+        const { error, message } = ours.json();
+        expect([path, [400, 404].includes(ours.statusCode), typeof error, typeof message]).toEqual([path, true, "string", "string"]);
+        expect((await ask("*/*")).json()).toEqual({ error, message });
+        const plain = await ask("application/json");
+        expect([plain.statusCode, plain.headers["content-type"], plain.json()]).toEqual([
+          ours.statusCode,
+          "application/json; charset=utf-8",
+          message,
+        ]);
+      }
+      const refused = await backend.call("POST", `${V2}/silences`, {
+        bearer: viewer,
+        body: silenceOf("x"),
+        headers: { accept: "application/json" },
+      });
+      expect([refused.statusCode, refused.json().error]).toEqual([403, "forbidden"]);
+      const found = await backend.call("GET", `${V2}/receivers`, { bearer: red.token, headers: { accept: "application/json" } });
+      expect(found.json()).toEqual([{ name: "mail" }, { name: "pager" }]);
+    });
+
     test("tells groups as receivers are told of them", async () => {
       const groups = (await call("GET", `${V2}/alerts/groups`)).json as { labels: object; receiver: object; alerts: Told[] }[];
       expect(groups.map(({ labels, receiver, alerts }) => [receiver, labels, alerts.map((one) => one.labels["alertname"])])).toEqual([

@@ -6,6 +6,7 @@ import { audit } from "../auth/audit-log.ts";
 import { callerOf, type Guards, readerOf } from "../auth/request-identity.ts";
 import { ApiError } from "../errors.ts";
 import { idOf, missing, NOTHING, objectOf, UUID_SCHEMA, uuidOf } from "../http/schemas.ts";
+import { ALERTMANAGER_ERRORS } from "./alertmanager-errors.ts";
 import { readFilters } from "./alertmanager-parameters.ts";
 import type { Matcher } from "./matchers.ts";
 import {
@@ -40,9 +41,16 @@ const CREATE: ServiceRoute = {
   response: { 201: SILENCE_SCHEMA },
 };
 const EXPIRE: ServiceRoute = { method: "DELETE", path: "/silences/:id", who: "admin", summary: "Ends a silence now", response: NOTHING };
-const V2_LIST: ServiceRoute = { ...LIST, path: `${V2}/silences`, summary: "Alertmanager API v2: silences", toldQuery: FILTER };
+const V2_LIST: ServiceRoute = {
+  ...LIST,
+  otherErrors: ALERTMANAGER_ERRORS,
+  path: `${V2}/silences`,
+  summary: "Alertmanager API v2: silences",
+  toldQuery: FILTER,
+};
 const V2_CREATE: ServiceRoute = {
   ...CREATE,
+  otherErrors: ALERTMANAGER_ERRORS,
   path: `${V2}/silences`,
   summary: "Alertmanager API v2: creates or replaces a silence",
   response: { 200: objectOf({ silenceID: UUID_SCHEMA }) },
@@ -52,10 +60,12 @@ const V2_SHOW: ServiceRoute = {
   path: `${V2}/silence/:id`,
   who: "reader",
   summary: "Alertmanager API v2: one silence",
+  otherErrors: ALERTMANAGER_ERRORS,
   response: { 200: SILENCE_SCHEMA },
 };
 const V2_EXPIRE: ServiceRoute = {
   ...EXPIRE,
+  otherErrors: ALERTMANAGER_ERRORS,
   path: `${V2}/silence/:id`,
   summary: "Alertmanager API v2: ends a silence now",
   response: { 200: { type: "object" } },

@@ -1,33 +1,23 @@
-// From a rule that fires to what its people have: a webhook that a library of Standard Webhooks verifies, an e-mail on a real SMTP server,
-// and what the organisation's log of deliveries says of both; and a receiver that must not be reached.
+// From a sample to what its people have, through a whole backend with the real evaluator: a webhook that a library of Standard Webhooks
+// verifies, an e-mail on a real SMTP server, and what the organisation's log of deliveries says of both; how long it takes; and a receiver
+// that must not be reached.
 import { once } from "node:events";
-import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import { SMTPServer } from "smtp-server";
-import { Webhook } from "standardwebhooks";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { authority } from "../../agent/upstream/outgoing-proxy.fixture.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import type { Tenant } from "../fixtures/backend-process.ts";
-import { call, eventually, temporaryFolder } from "../fixtures/processes.ts";
+import { summary } from "../fixtures/measure.ts";
+import { call, eventually, signedPost, temporaryFolder } from "../fixtures/processes.ts";
+import { type HookBody, verified, WebhookReceiver } from "../fixtures/webhook-receiver.ts";
 
-interface Body {
-  status: string;
-  groupKey: string;
-  alerts: { status: string; labels: Record<string, string>; generatorURL: string }[];
-}
-
+const EVERY_S = 3;
 const folder = temporaryFolder();
 const trusted = authority(folder.path, "trusted");
-const hooks: { headers: Record<string, string>; body: string }[] = [];
-const receiver = createServer({ key: trusted.key, cert: trusted.cert }, (request, response) => {
-  const parts: Buffer[] = [];
-  request.on("data", (part: Buffer) => parts.push(part));
-  request.on("end", () => {
-    hooks.push({ headers: request.headers as Record<string, string>, body: Buffer.concat(parts).toString() });
-    response.end();
-  });
-}).listen(0, "127.0.0.1");
+const receiver = await WebhookReceiver.start(trusted);
+const forbidden = await WebhookReceiver.start(trusted, undefined, "127.0.0.2");
 const mails: string[] = [];
 const mail = new SMTPServer({
   authOptional: true,
@@ -43,18 +33,15 @@ const mail = new SMTPServer({
   },
 });
 const mailListens = mail.listen(0, "127.0.0.1");
-let forbiddenConnections = 0;
-const forbidden = createServer({ key: trusted.key, cert: trusted.cert }).listen(0, "127.0.0.2");
-forbidden.on("connection", () => (forbiddenConnections += 1));
-await Promise.all([receiver, mailListens, forbidden].map(async (server) => server.listening || (await once(server, "listening"))));
-const portOf = (server: { address(): unknown }): number => (server.address() as AddressInfo).port;
+if (!mailListens.listening) await once(mailListens, "listening");
 
 const backend = backendOfFile({
-  EVALUATION_INTERVAL: "1s",
+  // Four times as long an alert lives that nobody speaks of: a machine that stands still for a moment tells of no end.
+  EVALUATION_INTERVAL: `${EVERY_S}s`,
   PUBLIC_URL: "https://telemetry.example",
   NOTIFY_ALLOWED_NETWORKS: "127.0.0.1",
   NOTIFY_CA_FILE: trusted.caFile,
-  SMTP_URL: `smtp://127.0.0.1:${portOf(mailListens)}`,
+  SMTP_URL: `smtp://127.0.0.1:${(mailListens.address() as AddressInfo).port}`,
   SMTP_FROM: "alerts@telemetry.example",
   SMTP_ALLOWED_DOMAINS: "red.example",
 });
@@ -64,52 +51,83 @@ beforeAll(async () => {
   red = await backend.tenant("red");
 });
 afterAll(async () => {
-  receiver.closeAllConnections();
-  await Promise.all([receiver, forbidden, mail].map((server) => new Promise<void>((done) => server.close(() => done()))));
+  await Promise.all([receiver, forbidden].map((one) => one[Symbol.asyncDispose]()));
+  await new Promise<void>((done) => mail.close(() => done()));
   folder[Symbol.dispose]();
 });
 
-const ask = async (method: string, path: string, body?: object) =>
-  await call(method, `${backend.apiUrl}/alerting${path}`, { bearer: red.token, body });
-const made = async (path: string, body: object) => {
-  const answer = await ask("POST", path, body);
+const ask = async (method: string, path: string, body?: object, { token } = red) =>
+  await call(method, `${backend.apiUrl}/alerting${path}`, { bearer: token, body });
+const made = async (path: string, body: object, tenant = red) => {
+  const answer = await ask("POST", path, body, tenant);
   expect([answer.status, answer.json.message]).toEqual([201, undefined]);
   return answer.json;
 };
+const say = async (lines: string, { apiKey } = red): Promise<void> => {
+  const answer = await signedPost(backend.apiUrl, "/ingest", apiKey, lines);
+  expect([answer.status, answer.text]).toEqual([204, ""]);
+};
+const hookOf = (path: string): object => ({ name: path, kind: "webhook", settings: { url: receiver.url(path) } });
+const hooksAt = (path: string) => receiver.received.filter((hook) => hook.path === `/${path}`);
+/** As `firing: First firing, Second firing`. */
+const wordsOf = ({ status, alerts }: HookBody): string =>
+  `${status}: ${alerts
+    .map((alert) => `${alert.labels["alertname"]} ${alert.status}`)
+    .sort()
+    .join(", ")}`;
 
-test("two rules that fire are one message to each channel, verified and read there, and another when they are over", async () => {
-  const hook = await made("/channels", { name: "hook", kind: "webhook", settings: { url: `https://127.0.0.1:${portOf(receiver)}/a` } });
+test("two rules fire in one message; one is silenced, told again when the silence ends, and both are told when they are over", async () => {
+  const hook = await made("/channels", hookOf("story"));
   const people = await made("/channels", { name: "people", kind: "email", settings: { to: ["on-call@red.example"] } });
   const channel_ids = [hook.id, people.id];
-  await made("/routes", { matchers: [], channel_ids, group_by: ["severity"], group_wait: "3s", group_interval: "5s" });
-  const rule = (name: string): object => ({
-    name,
-    severity: "critical",
-    expr: "absent(no_such_metric)",
-    annotations: { summary: `${name} is so` },
+  const onlyStory = [{ label: "severity", op: "=", value: "critical" }];
+  await made("/routes", { matchers: onlyStory, channel_ids, group_by: ["severity"], group_wait: "5s", group_interval: "5s" });
+  const rule = (name: string) => {
+    const annotations = { summary: `${name} is so` };
+    return { name, severity: "critical", expr: `story{rule="${name}"} > 5`, annotations };
+  };
+  for (const name of ["First", "Second"]) await made("/rules", rule(name));
+  const read = (): HookBody[] => hooksAt("story").map((one) => verified(one, hook.signing_secret));
+  const story = (): string[] => read().map(wordsOf);
+  const told = async (what: string, words: string) => await eventually(what, async () => story().at(-1) === words, 120_000);
+
+  await say(`story{rule="First"} 10\nstory{rule="Second"} 10\n`);
+  await told("both fire in one message", "firing: First firing, Second firing");
+  const silence = await made("/silences", {
+    matchers: [{ name: "alertname", value: "First" }],
+    endsAt: new Date(Date.now() + 3600_000).toISOString(),
+    comment: "more memory comes today",
   });
-  const rules = [await made("/rules", rule("First")), await made("/rules", rule("Second"))];
+  await say(`story{rule="Second"} 1\n`);
+  await told("the other one is over; of the silenced one nothing is said", "resolved: Second resolved");
+  await ask("DELETE", `/silences/${silence.id}`);
+  await told("what still fires is told again", "firing: First firing");
+  await say(`story{rule="First"} 1\n`);
+  await told("it is over", "resolved: First resolved");
 
-  const read = (): Body[] => hooks.map(({ headers, body }) => new Webhook(hook.signing_secret).verify(body, headers) as Body);
-  const names = (body: Body | undefined): string[] => (body?.alerts ?? []).map(({ labels }) => labels["alertname"] ?? "").sort();
-  await eventually(
-    "both fire in one message",
-    async () => read().some((body) => names(body).length === 2 && body.status === "firing"),
-    60_000,
-  );
-  await eventually(
-    "an e-mail tells both",
-    async () => mails.some((text) => text.includes("First is so") && text.includes("Second is so")),
-    60_000,
-  );
-  expect(read().at(-1)?.alerts[0]?.generatorURL).toMatch(/^https:\/\/telemetry\.example\/#\/alerts\?rule=/);
-
-  for (const { id } of rules) await ask("DELETE", `/rules/${id}`);
-  await eventually("it is over", async () => read().some((body) => body.status === "resolved"), 120_000);
-  await eventually("an e-mail says so", async () => mails.some((text) => /^Subject: \[RESOLVED\]/m.test(text)), 60_000);
+  expect(story()).toEqual([
+    "firing: First firing, Second firing",
+    "resolved: Second resolved",
+    "firing: First firing",
+    "resolved: First resolved",
+  ]);
+  expect(read()[0]?.alerts[0]?.generatorURL).toMatch(/^https:\/\/telemetry\.example\/#\/alerts\?rule=/);
   expect(new Set(read().map(({ groupKey }) => groupKey)).size).toBe(1);
-  const ids = hooks.map(({ headers }) => headers["webhook-id"]);
-  expect(new Set(ids).size).toBe(ids.length);
+  const ids = hooksAt("story").map(({ id }) => id);
+  expect(new Set(ids).size).toBe(4);
+  const subjects = (): string[] => mails.map((text) => /^Subject: (.*)$/m.exec(text)?.[1]?.trim() ?? "");
+  const title = "Alerts of red (severity=critical)";
+  await eventually("e-mails tell the same", async () => mails.length === 4);
+  expect(subjects()).toEqual([
+    `[FIRING:2] ${title}`,
+    "[RESOLVED] Second (severity=critical)",
+    "[FIRING:1] First (severity=critical)",
+    "[RESOLVED] First (severity=critical)",
+  ]);
+  expect(["First is so", "Second is so"].map((words) => mails.map((text) => text.includes(words)))).toEqual([
+    [true, false, true, true],
+    [true, true, false, false],
+  ]);
   await eventually("all are told as delivered", async () => {
     const rows = (await ask("GET", "/deliveries")).json as { id: string; status: string; channel_id: string; http_status: number | null }[];
     const ofHook = rows.filter((row) => row.channel_id === hook.id);
@@ -117,14 +135,48 @@ test("two rules that fire are one message to each channel, verified and read the
   });
 });
 
+test("how long it takes from a sample to the message, where nothing is waited for: told, not held", async () => {
+  const COUNT = 8;
+  const blue = await backend.tenant("blue");
+  const { id } = await made("/channels", hookOf("pace"), blue);
+  await made("/routes", { matchers: [], channel_ids: [id], group_wait: "0s", group_interval: "5s" }, blue);
+  const numbers = Array.from({ length: COUNT }, (_, number) => number);
+  for (const number of numbers)
+    await made("/rules", { name: `Pace${number}`, severity: "info", expr: `pace{number="${number}"} > 5` }, blue);
+  /** Milliseconds of each; said one after the other, so that they meet evaluations at different moments. */
+  const paced = async (value: number, status: string): Promise<number[]> => {
+    const saidMs: number[] = [];
+    for (const number of numbers) {
+      saidMs.push(Date.now());
+      await say(`pace{number="${number}"} ${value}\n`, blue);
+      await sleep(400);
+    }
+    const cameMs = (number: number): number | undefined =>
+      hooksAt("pace").find(({ body }) => body.status === status && body.alerts[0]?.labels["alertname"] === `Pace${number}`)?.atMs;
+    await eventually(`all are ${status}`, async () => numbers.every((number) => cameMs(number) !== undefined), 120_000);
+    return numbers.map((number) => (cameMs(number) ?? Number.NaN) - (saidMs[number] ?? 0));
+  };
+  const shown = (times: readonly number[]): string => `median ${summary(times).median} ms, most ${summary(times).most} ms`;
+  // The metrics engine sees the first sample of a series later than others.
+  await say(numbers.map((number) => `pace{number="${number}"} 1\n`).join(""), blue);
+  const counted = `${backend.apiUrl}/query/prometheus/api/v1/query?query=count(pace)`;
+  await eventually("the series are there", async () => {
+    const answer = await call("GET", counted, { bearer: blue.token });
+    return answer.json.data.result[0]?.value[1] === String(COUNT);
+  });
+  const firing = shown(await paced(10, "firing"));
+  const over = shown(await paced(1, "resolved"));
+  console.log(`from the sample to the message, rules evaluated every ${EVERY_S} s: firing ${firing}; over ${over} (${COUNT} each)`);
+});
+
 test("a channel is not led to an address inside, and nothing is sent there", async () => {
   const body = (port: number, host: string): object => ({ name: "moved", kind: "webhook", settings: { url: `https://${host}:${port}/` } });
-  const { id } = await made("/channels", body(portOf(receiver), "127.0.0.1"));
-  const refused = await ask("PUT", `/channels/${id}`, body(portOf(forbidden), "127.0.0.2"));
+  const { id } = await made("/channels", body(receiver.port, "127.0.0.1"));
+  const refused = await ask("PUT", `/channels/${id}`, body(forbidden.port, "127.0.0.2"));
   expect(refused.json).toMatchObject({
     error: "invalid_field",
     message: "settings.url: is an address that notifications may not be sent to",
   });
   expect((await ask("POST", `/channels/${id}/test`)).json).toEqual({ delivered: true, status: 200, error: null });
-  expect(forbiddenConnections).toBe(0);
+  expect(forbidden.connections).toBe(0);
 });

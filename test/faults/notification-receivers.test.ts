@@ -35,7 +35,7 @@ const names = await nameServer((name) => {
 });
 const stack = new AsyncDisposableStack();
 const backend = backendOfFile({
-  EVALUATION_INTERVAL: "1s",
+  EVALUATION_INTERVAL: "2s",
   NOTIFY_ALLOWED_NETWORKS: OUTSIDE,
   NOTIFY_CA_FILE: trusted.caFile,
   NODE_OPTIONS: `--import=${pathToFileURL(join(ROOT, "test/fixtures/name-server-preload.ts")).href}`,

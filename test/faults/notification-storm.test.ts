@@ -17,7 +17,7 @@ const WITHIN_MS = 280_000 + KILLS * 40_000;
 
 const folder = temporaryFolder();
 const trusted = authority(folder.path, "trusted");
-const settings = { EVALUATION_INTERVAL: "1s", NOTIFY_ALLOWED_NETWORKS: "127.0.0.1", NOTIFY_CA_FILE: trusted.caFile, JWT_TTL: "2h" };
+const settings = { EVALUATION_INTERVAL: "2s", NOTIFY_ALLOWED_NETWORKS: "127.0.0.1", NOTIFY_CA_FILE: trusted.caFile, JWT_TTL: "2h" };
 afterAll(() => folder[Symbol.dispose]());
 
 const idsOf = (received: readonly Hook[]): Set<string> => new Set(received.map(({ id }) => id));
