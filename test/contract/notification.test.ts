@@ -167,6 +167,7 @@ test("how long it takes from a sample to the message, where nothing is waited fo
   const firing = shown(await paced(10, "firing"));
   const over = shown(await paced(1, "resolved"));
   console.log(`from the sample to the message, rules evaluated every ${EVERY_S} s: firing ${firing}; over ${over} (${COUNT} each)`);
+  expect(new Set(hooksAt("pace").flatMap(({ body }) => body.alerts.map(({ labels }) => labels["alertname"]))).size).toBe(COUNT);
 });
 
 test("a channel is not led to an address inside, and nothing is sent there", async () => {

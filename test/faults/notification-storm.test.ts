@@ -28,21 +28,25 @@ test(
     // Spread over both halves of the story; the message at which it is killed is not answered.
     const killAt = new Set(Array.from({ length: KILLS }, (_, kill) => 1 + Math.floor(((kill + 0.5) * 2 * TENANTS) / KILLS)));
     let kills = 0;
-    let started = Promise.resolve();
-    let running: TestProcess;
     const place = await backendPlace(folder.path, settings);
+    let running: Promise<TestProcess>;
+    let current: TestProcess;
+    const anew = async (former: TestProcess): Promise<TestProcess> => {
+      await former.exited;
+      current = await startBackend(place);
+      return current;
+    };
     await using receiver = await WebhookReceiver.start(trusted, (response) => {
-      if (!killAt.delete(idsOf(receiver.received).size)) return void response.end();
-      kills += 1;
-      running.child.kill("SIGKILL");
-      response.destroy();
-      started = started.then(async () => {
-        await running.exited;
-        running = await startBackend(place);
-      });
+      if (killAt.delete(idsOf(receiver.received).size)) {
+        kills += 1;
+        current.child.kill("SIGKILL");
+        running = running.then(anew);
+        response.destroy();
+      } else response.end();
     });
-    running = await startBackend(place);
-    await using _ended = { [Symbol.asyncDispose]: async () => void (await started.then(() => running.end())) };
+    current = await startBackend(place);
+    running = Promise.resolve(current);
+    await using _ended = { [Symbol.asyncDispose]: async () => void (await (await running).end()) };
     const operator = await login(place.apiUrl, "admin@localhost", adminPassword(place));
     const tenants = await stormTenants(place.apiUrl, operator, TENANTS, (path) => receiver.url(path));
     await using senders = new StormSenders([place.apiUrl], tenants);
@@ -50,7 +54,7 @@ test(
     await eventually("all are told that it fires", async () => toldOf(receiver.received, "firing") === TENANTS, WITHIN_MS);
     senders.isOpen = false;
     await eventually("all are told that it is over", async () => toldOf(receiver.received, "resolved") === TENANTS, WITHIN_MS);
-    await started;
+    await running;
     await eventually(
       "nothing waits any more",
       async () => (await deliveriesOf(place.apiUrl, tenants))["delivered"] === 2 * TENANTS,
@@ -90,12 +94,13 @@ describe.skipIf(!postgresBinaries)(`two replicas and a vmalert outside${postgres
       const unanswered: { destroy(): void }[] = [];
       const hold = Math.ceil(TENANTS / 2);
       await using receiver = await WebhookReceiver.start(trusted, (response, { body }) => {
-        if (body.status === "firing" || unanswered.length >= hold) return void response.end();
-        if (unanswered.push(response) < hold) return;
-        first.child.kill("SIGKILL");
-        void first.exited.then(() => {
-          for (const held of unanswered) held.destroy();
-        });
+        if (body.status === "firing" || unanswered.length >= hold) response.end();
+        else if (unanswered.push(response) === hold) {
+          first.child.kill("SIGKILL");
+          first.child.once("exit", () => {
+            for (const held of unanswered) held.destroy();
+          });
+        }
       });
       const operator = await login(one.apiUrl, "admin@localhost", FIRST_PASSWORD);
       const tenants = await stormTenants(other.apiUrl, operator, TENANTS, (path) => receiver.url(path));
