@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { VictoriaMetricsStore } from "./store.ts";
 
 const IDENTITY = { orgId: "acme", hostId: "host", node: "node" };
@@ -67,6 +67,20 @@ test("a cluster's base paths and the user in the URL are used; the scope is a pa
     { url: "/select/0/prometheus/api/v1/label/a%2Fb%20c/values", authorization, body: `match%5B%5D=up&${scope}` },
   ]);
   expect(cluster.seen.slice(2).map(({ url }) => url)).toEqual(["/health", "/health"]);
+});
+
+test("whether the engine answers is known while every connection waits for it", async () => {
+  const waiting: ServerResponse[] = [];
+  await using cluster = await clusterAnswering((response, { url }) => {
+    if (url === "/health") response.end();
+    else waiting.push(response);
+  });
+  const writes = Array.from({ length: 64 }, () => cluster.store.write(IDENTITY, Buffer.from("up 1\n"), 0));
+  await vi.waitFor(() => expect(waiting).toHaveLength(writes.length), { timeout: 30_000 });
+  await cluster.store.check();
+  expect(waiting).toHaveLength(writes.length);
+  for (const response of waiting) response.writeHead(204).end();
+  await Promise.all(writes);
 });
 
 test.each([

@@ -2,6 +2,7 @@
 // tenant as `extra_label=org_id=…`, which the engine puts over whatever the body says and adds to every selector of an expression;
 // nothing of a caller's own extra_label or extra_filters ever gets here; and tenants' queries leave the engine room for the evaluator.
 import { Pool } from "../engines/http-pool.ts";
+import { statusOf } from "../engines/status-of.ts";
 import { whyNotAsked } from "../engines/victoria-metrics/expression-guard.ts";
 import { JournalFullError } from "../engines/victoria-metrics/journal.ts";
 import { ApiError } from "../errors.ts";
@@ -71,6 +72,7 @@ const RETRY_AFTER_S = 2;
 const CONNECTIONS = 64;
 /** Above the engine's own queue of one minute for inserts. */
 const WRITE_TIMEOUT_MS = 75_000;
+const CHECK_TIMEOUT_MS = 5000;
 
 export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
   readonly #write: Upstream;
@@ -216,11 +218,13 @@ function unavailable(cause: unknown): ApiError {
 /** One base URL with its keep-alive connections. */
 class Upstream {
   readonly #pool: Pool;
+  readonly #origin: string;
   readonly #basePath: string;
   readonly #headers: Record<string, string>;
 
   constructor(url: string, timeoutMs: number) {
     const { origin, pathname, username, password } = new URL(url);
+    this.#origin = origin;
     this.#pool = new Pool(origin, { connections: CONNECTIONS, headersTimeout: timeoutMs, bodyTimeout: timeoutMs, connectTimeout: 5000 });
     this.#basePath = pathname.replace(/\/+$/, "");
     const user = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
@@ -230,13 +234,13 @@ class Upstream {
   /** Everything posted here may be repeated safely: queries, and samples whose times are fixed. */
   async post(path: string, body: Buffer | string, headers: Record<string, string>): Promise<QueryAnswer> {
     try {
-      return await this.#send("POST", this.#basePath + path, body, headers);
+      return await this.#send(this.#basePath + path, body, headers);
     } catch (error) {
       if (error instanceof ApiError) throw error;
       if (!isStaleConnection(error)) throw unavailable(error);
     }
     try {
-      return await this.#send("POST", this.#basePath + path, body, headers);
+      return await this.#send(this.#basePath + path, body, headers);
     } catch (error) {
       if (error instanceof ApiError) throw error;
       throw unavailable(error);
@@ -244,7 +248,7 @@ class Upstream {
   }
 
   async check(): Promise<void> {
-    const { status } = await this.#send("GET", "/health", undefined, {}, AbortSignal.timeout(5000));
+    const status = await statusOf(`${this.#origin}/health`, { headers: this.#headers, timeoutMs: CHECK_TIMEOUT_MS });
     if (status !== 200) throw new Error(`/health answered ${status}`);
   }
 
@@ -257,14 +261,8 @@ class Upstream {
     await this.#pool.destroy();
   }
 
-  async #send(
-    method: "GET" | "POST",
-    path: string,
-    body: Buffer | string | undefined,
-    headers: Record<string, string>,
-    signal?: AbortSignal,
-  ): Promise<QueryAnswer> {
-    const answer = await this.#pool.request({ method, path, body, headers: { ...this.#headers, ...headers }, signal });
+  async #send(path: string, body: Buffer | string, headers: Record<string, string>): Promise<QueryAnswer> {
+    const answer = await this.#pool.request({ method: "POST", path, body, headers: { ...this.#headers, ...headers } });
     const chunks: Buffer[] = [];
     let bytes = 0;
     for await (const chunk of answer.body as AsyncIterable<Buffer>) {

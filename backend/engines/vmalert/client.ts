@@ -1,6 +1,7 @@
 // Talks to a vmalert over HTTP, embedded or not: what it has loaded and how that stands, and "load again". Invariant: read-only but
 // for the reload; a vmalert that cannot be reached or answers nonsense is an EvaluatorError. Knows no domain.
 import { Pool } from "../http-pool.ts";
+import { statusOf } from "../status-of.ts";
 
 /** A rule as vmalert has it loaded (`/api/v1/rules`); only what is used here. */
 export interface LoadedRule {
@@ -67,12 +68,14 @@ const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 
 export class VmalertClient implements AsyncDisposable {
   readonly #pool: Pool;
+  readonly #origin: string;
   readonly #basePath: string;
   readonly #headers: Record<string, string>;
 
   /** `url` may have a path and user:password. */
   constructor(url: string) {
     const { origin, pathname, username, password } = new URL(url);
+    this.#origin = origin;
     this.#pool = new Pool(origin, { connections: CONNECTIONS, headersTimeout: TIMEOUT_MS, bodyTimeout: TIMEOUT_MS, connectTimeout: 3000 });
     this.#basePath = pathname.replace(/\/+$/, "");
     const user = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
@@ -96,7 +99,11 @@ export class VmalertClient implements AsyncDisposable {
 
   /** Throws EvaluatorError when it does not answer. */
   async ping(): Promise<void> {
-    await this.#get("/health");
+    const url = `${this.#origin}${this.#basePath}/health`;
+    const status = await statusOf(url, { headers: this.#headers, timeoutMs: TIMEOUT_MS }).catch((cause: unknown) => {
+      throw new EvaluatorError("vmalert cannot be asked for /health", { cause });
+    });
+    if (status !== 200) throw new EvaluatorError(`vmalert answered ${status} to /health`);
   }
 
   /** Asks for a reload; vmalert answers before it reloads, and the same whether that succeeds. */
