@@ -184,6 +184,7 @@ test("a firing alert leads to its silence, filled in to the letter and kept thro
   await page.goto(`/${view("firing")}`);
   await page.getByRole("link", { name: `Silence ${HOSTILE_SHOWN}` }).click();
   await page.getByText("They hold for 1 alert that fires now").waitFor();
+  expect(await page.getByLabel(/^Matchers/).inputValue()).toContain(String.raw`\u202e is full`);
   await page.getByLabel(/^Why/).fill("a larger one comes");
   // The session ends meanwhile.
   await page.context().clearCookies();

@@ -106,7 +106,7 @@ function DeliveryTable({ rows, channels, rules }: Shown) {
             <About ids={delivery.rule_ids} rules={rules} />
           </td>
           <td>{delivery.attempts}</td>
-          <td>{delivery.error ? <DeliveryError of={delivery} /> : (delivery.http_status ?? "–")}</td>
+          <td class="answer">{delivery.error ? <DeliveryError of={delivery} /> : (delivery.http_status ?? "–")}</td>
           <td class="moment">{delivery.delivered_at ? moment(delivery.delivered_at) : "–"}</td>
         </tr>
       ))}

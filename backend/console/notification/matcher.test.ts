@@ -16,9 +16,10 @@ test.each(["critical", "=a", "1a=b", 'a="b', 'a="b"c"'])("%s is refused in words
 });
 
 test("what is written is read as the same, whatever is in it", () => {
-  const values = ["", "plain", 'a"b', "a\\b", "a\nb", "\\n", "\u202e \u001b[31m <b>", '"', "=~"];
+  const values = ["", "plain", 'a"b', "a\\b", "a\nb", "\\n", "\\u202e", "\u202e \u001b[31m \r <b>", '"', "=~"];
   const matchers = values.flatMap((value) => ["=", "!=", "=~", "!~"].map((op) => ({ label: "a_1", op, value })));
   expect(matchersRead(matchersWritten(matchers))).toEqual(matchers);
+  expect(matchersWritten(matchers)).not.toMatch(/[\u202e\u001b\r]/);
   expect(matchers.map(toSilence).map(fromSilence)).toEqual(matchers);
 });
 

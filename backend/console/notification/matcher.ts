@@ -1,5 +1,6 @@
-// Matchers of labels as they are typed, one each line: `severity="critical"`, `team!=shop`, `instance=~"db-.*"`. Invariant: what is read of
-// what was written is the same; what they mean is the backend's business.
+// Matchers of labels as they are typed, one each line: `severity="critical"`, `team!=shop`, `instance=~"db-.*"`. Invariants: what is read of
+// what was written is the same, and all of it is seen; what they mean is the backend's business.
+import { UNSEEN } from "../parts/unseen.ts";
 
 /** As routes have them. */
 export interface Matcher {
@@ -35,7 +36,13 @@ export function matchersWritten(matchers: readonly Matcher[]): string {
   return matchers.map(matcherWritten).join("\n");
 }
 
-export function matcherWritten({ label, op, value }: Matcher): string {
+/** As people read and type it; what is not seen is `\u202e`. */
+export function matcherWritten(matcher: Matcher): string {
+  return matcherAsked(matcher).replaceAll(UNSEEN, (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
+/** As the alerting service takes it for a filter. */
+export function matcherAsked({ label, op, value }: Matcher): string {
   const escaped = value.replaceAll(/["\\\n]/g, (sign) => (sign === "\n" ? String.raw`\n` : `\\${sign}`));
   return `${label}${op}"${escaped}"`;
 }
@@ -68,5 +75,10 @@ function matcherRead(line: string): Matcher {
   if (!given.startsWith('"')) return { label, op, value: given };
   const [, inner] = QUOTED.exec(given) ?? [];
   if (inner === undefined) throw new Error(String.raw`${shown}: a quote is not closed, or one within is not written as \"`);
-  return { label, op, value: inner.replaceAll(/\\([n"\\])/g, (_, sign: string) => (sign === "n" ? "\n" : sign)) };
+  return { label, op, value: inner.replaceAll(/\\(u[0-9a-f]{4}|[n"\\])/g, unescaped) };
+}
+
+function unescaped(_: string, sign: string): string {
+  if (sign.length > 1) return String.fromCharCode(Number.parseInt(sign.slice(1), 16));
+  return sign === "n" ? "\n" : sign;
 }

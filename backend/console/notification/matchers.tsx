@@ -4,7 +4,7 @@ import { useEffect } from "preact/hooks";
 import { visible } from "../parts/common.tsx";
 import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
-import { type Labels, type Matcher, matchersRead, matcherWritten } from "./matcher.ts";
+import { type Labels, type Matcher, matcherAsked, matchersRead, matcherWritten } from "./matcher.ts";
 
 export const STANDING_ALERTS = "/alerting/alertmanager/api/v2/alerts";
 
@@ -62,7 +62,7 @@ function Held({ text }: { text: string }) {
   }, [text]);
   const asked = settled.value;
   const found = useLoaded(`held ${asked}`, async (signal) => {
-    const query = matchersRead(asked).map((matcher) => ["filter", matcherWritten(matcher)] as const);
+    const query = matchersRead(asked).map((matcher) => ["filter", matcherAsked(matcher)] as const);
     return await call<StandingAlert[]>(STANDING_ALERTS, { query, signal });
   });
   const alerts = found.value.value;

@@ -3,6 +3,7 @@ import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { Loaded } from "../state/loaded.ts";
+import { UNSEEN } from "./unseen.ts";
 
 export function Problem({ words, retry }: { words: string | undefined; retry?: (() => void) | undefined }) {
   if (!words) return null;
@@ -99,9 +100,6 @@ export function Foreign({ text, class: name }: { text: string; class?: string })
     </bdi>
   );
 }
-
-// oxlint-disable-next-line no-control-regex -- it is what is looked for
-const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g;
 
 /** Control and direction characters as `\x1b` or `\u202e`; tabs and line breaks stay. */
 export function visible(text: string): string {
