@@ -3,7 +3,15 @@
 import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { sign } from "../../../agent/protocol/signature.ts";
-import { adminPassword, type BackendPlace, engineAuthorization, login, makeTenant, startBackend } from "../../fixtures/backend-process.ts";
+import {
+  adminPassword,
+  type BackendPlace,
+  engineAuthorization,
+  login,
+  makeTenant,
+  startBackend,
+  type Tenant,
+} from "../../fixtures/backend-process.ts";
 import { type LoneEngine, startEngine } from "../../fixtures/engine-insert.ts";
 import { INGEST_PATHS, type LoadSignal } from "../../fixtures/otlp-load.ts";
 import { eventually, type TestProcess } from "../../fixtures/processes.ts";
@@ -22,7 +30,7 @@ const COUNTED_WITHIN_MS = 60_000;
 interface Started {
   readonly place: BackendPlace;
   readonly backend: TestProcess;
-  readonly apiKey: string;
+  readonly tenant: Tenant;
   readonly loki: Loki | undefined;
   readonly engine: LoneEngine | undefined;
 }
@@ -43,12 +51,12 @@ export class Programs implements AsyncDisposable {
     await using stack = new AsyncDisposableStack();
     const backend = stack.use(await startBackend(place));
     const operator = await login(place.apiUrl, "admin@localhost", adminPassword(place));
-    const { apiKey } = await makeTenant(place.apiUrl, operator, "bench");
+    const tenant = await makeTenant(place.apiUrl, operator, "bench");
     const lone = join(folder, "lone");
     mkdirSync(lone);
     const loki = peers.includes("loki") ? stack.use(await startLoki(join(folder, "loki"))) : undefined;
     const engine = peers.includes("bulk") ? stack.use(await startEngine(lone)) : undefined;
-    return new Programs({ place, backend, apiKey, loki, engine }, stack.move());
+    return new Programs({ place, backend, tenant, loki, engine }, stack.move());
   }
 
   otlp(signal: LoadSignal, bodies: readonly Body[]): Way[] {
@@ -70,11 +78,11 @@ export class Programs implements AsyncDisposable {
     return ways;
   }
 
-  /** Through the backend, and to the engine below it. */
+  /** Through the backend, and to the engine below it with the labels that the backend gives. */
   metrics(bodies: readonly Body[]): Way[] {
-    const { place } = this.#started;
+    const { place, tenant } = this.#started;
     const engine = JSON.parse(readFileSync(join(place.dataDir, "victoria-metrics.pid"), "utf8")) as { pid: number; commandLine: string };
-    const labels = ["org_id=direct", "host_id=h", "node=n"].map((label) => `extra_label=${label}`).join("&");
+    const labels = [`org_id=${tenant.orgId}`, `host_id=${tenant.keyId}`, "node=straight"].map((label) => `extra_label=${label}`).join("&");
     const straight: Target = {
       url: `http://${/-httpListenAddr=([\d.:]+)/.exec(engine.commandLine)?.[1]}`,
       path: `/api/v1/import/prometheus?${labels}`,
@@ -100,8 +108,8 @@ export class Programs implements AsyncDisposable {
   }
 
   #signed(path: string, type: string): Target {
-    const { place, apiKey } = this.#started;
-    return { url: place.apiUrl, path, headers: () => ({ ...sign(apiKey, "POST", path, Date.now() / 1000), "content-type": type }) };
+    const { place, tenant } = this.#started;
+    return { url: place.apiUrl, path, headers: () => ({ ...sign(tenant.apiKey, "POST", path, Date.now() / 1000), "content-type": type }) };
   }
 
   async #toLoki({ url }: Loki, bodies: readonly Body[], ms: number): Promise<Sent> {
