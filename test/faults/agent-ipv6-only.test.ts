@@ -1,0 +1,22 @@
+// A pod of a cluster with IPv6 alone: the real agent enrols, is ready, and what it collects is stored, where API server and backend have
+// addresses of IPv6 only. In a network namespace that has no address of IPv4 but loopback's. Needs the right to make one, as root has it.
+import { execFile } from "node:child_process";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { expect, test } from "vitest";
+import { canMount } from "../../agent/collector/small-disk.fixture.ts";
+import { ADDRESS, type Outcome } from "../fixtures/ipv6-pod.ts";
+import { readIfThere, ROOT, temporaryFolder } from "../fixtures/processes.ts";
+
+test.skipIf(!canMount)("a pod with IPv6 alone is ready, and spans and the cluster's state get to the backend (needs root)", async () => {
+  using folder = temporaryFolder();
+  const setUp = `ip link set lo up && ip addr add ${ADDRESS}/128 dev lo nodad && mount -t tmpfs none /run && exec "$@"`;
+  const program = [process.execPath, join(ROOT, "test/fixtures/ipv6-pod.ts"), folder.path];
+  const run = promisify(execFile)("unshare", ["--net", "--mount", "sh", "-c", setUp, "sh", ...program], { cwd: ROOT });
+  const { stdout } = await run.catch((error: unknown) => {
+    throw new Error(`the agent said:\n${readIfThere(join(folder.path, "agent.out")).slice(-4000)}`, { cause: error });
+  });
+  const outcome = JSON.parse(stdout) as Outcome;
+  expect(outcome).toMatchObject({ ready: 200, spans: 1, online: true });
+  expect(outcome.namespaces).toBeGreaterThan(0);
+});
