@@ -6,10 +6,13 @@ import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { login } from "../fixtures/backend-process.ts";
+import { type Reading, readHost } from "../fixtures/host-truth.ts";
 import { metricsOfDocs } from "../fixtures/metrics-of-docs.ts";
 import { call, eventually, readIfThere, ROOT } from "../fixtures/processes.ts";
 import { versionOf } from "../../hack/version.ts";
 import { apply, get, helm, kubectl, NAMESPACE, PortForward } from "./cluster.ts";
+import { compareNode, type RawSeries } from "./node-truth.ts";
+import { foundByPage, TROUBLED, troubles } from "./trouble.ts";
 
 const BACKEND_CHART = join(ROOT, "charts/backend");
 const AGENT_CHART = join(ROOT, "charts/cluster-agent");
@@ -35,8 +38,11 @@ const AGENT_IMAGE = `atherops-agent:${versionOf(ROOT)}`;
 let api: PortForward;
 let password: string;
 let token: string;
+/** What this machine says of itself, long before the agent's samples that are compared with it. */
+let atTheBeginning: Reading;
 
 beforeAll(async () => {
+  atTheBeginning = readHost();
   await kubectl(["delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=true"]);
   await kubectl(["delete", "pv", "-l", `app=${NAMESPACE}`, "--wait=false"]);
   await kubectl(["create", "namespace", NAMESPACE]);
@@ -141,12 +147,18 @@ async function agentRestarts(): Promise<number> {
   return (await get("pod", await agentPod())).status.containerStatuses[0].restartCount;
 }
 
-/** Where the node is this machine (not kind), its processes are seen here: kills the agent's, as the kernel would. False elsewhere. */
-function killAgentProcess(): boolean {
+/** Where the node is this machine (not kind), its processes are seen here. Undefined elsewhere. */
+function agentProcess(): number | undefined {
   const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
   const agent = pids.find((pid) => readIfThere(`/proc/${pid}/cmdline`).includes("/app/atherops-k8s-otel-agent.js\0run"));
-  if (!agent) console.warn("NOT SHOWN: the node is not this machine, so the agent's process was not killed by itself");
-  return agent !== undefined && process.kill(Number(agent), "SIGKILL");
+  return agent === undefined ? undefined : Number(agent);
+}
+
+/** Kills the agent's, as the kernel would. False where it is not seen. */
+function killAgentProcess(): boolean {
+  const agent = agentProcess();
+  if (agent === undefined) console.warn("NOT SHOWN: the node is not this machine, so the agent's process was not killed by itself");
+  return agent !== undefined && process.kill(agent, "SIGKILL");
 }
 
 /** The key in force, as the Secret holds it (base64). */
@@ -341,74 +353,46 @@ test("the kubelet rotates a container's log while it is written: no line is lost
   await kubectl(["-n", NAMESPACE, "delete", "pod", "rotated", "--wait=false"]);
 });
 
-test("state and events of the cluster tell what is wrong with a workload, and an annotated pod is stored once", async () => {
-  const node = (program: string): object => ({
-    name: "main",
-    image: AGENT_IMAGE,
-    imagePullPolicy: "IfNotPresent",
-    command: ["node", "-e", program],
-    resources: { limits: { memory: "96Mi" } },
-  });
-  const labels = { app: "unplaceable" };
+test("what is wrong with a workload is found by the page's commands, in state, events and logs, and an annotated pod is stored once", async () => {
   const page = 'require("http").createServer((_, to) => to.end("# TYPE e2e_orders_total counter\\ne2e_orders_total 7\\n")).listen(8000)';
   const annotations = { "prometheus.io/scrape": "true", "prometheus.io/port": "8000" };
-  const pod = (name: string, container: object, more = {}, spec = {}): object => ({
+  const container = { name: "main", image: AGENT_IMAGE, imagePullPolicy: "IfNotPresent", command: ["node", "-e", page] };
+  await apply(...troubles(AGENT_IMAGE), {
     apiVersion: "v1",
     kind: "Pod",
-    metadata: { name, namespace: NAMESPACE, ...more },
-    spec: { terminationGracePeriodSeconds: 1, containers: [container], ...spec },
+    metadata: { name: "annotated", namespace: NAMESPACE, annotations },
+    spec: { terminationGracePeriodSeconds: 1, containers: [container] },
   });
-  await apply(
-    {
-      apiVersion: "apps/v1",
-      kind: "Deployment",
-      metadata: { name: "unplaceable", namespace: NAMESPACE },
-      spec: {
-        selector: { matchLabels: labels },
-        template: { metadata: { labels }, spec: { nodeSelector: { nowhere: "true" }, containers: [node("0")] } },
-      },
-    },
-    {
-      apiVersion: "batch/v1",
-      kind: "Job",
-      metadata: { name: "failing", namespace: NAMESPACE },
-      spec: { backoffLimit: 0, template: { spec: { restartPolicy: "Never", containers: [node("process.exit(1)")] } } },
-    },
-    pod("crashing", node("process.exit(1)")),
-    pod("greedy", node("const held = []; for (;;) held.push(Buffer.alloc(10_000_000, 1))")),
-    pod("annotated", node(page), { annotations }),
-  );
-  const holds = (what: string, query: string): Promise<unknown> =>
-    eventually(what, async () => (await series(query)).length === 1, 120_000);
-  const here = `k8s_namespace_name="${NAMESPACE}"`;
-  await holds("a Deployment without a replica", `k8s_deployment_available{${here},k8s_deployment_name="unplaceable"} == 0`);
-  await holds("a failed job", `k8s_job_failed_pods{${here},k8s_job_name="failing"} == 1`);
-  await holds(
-    "a crash loop",
-    `k8s_container_status_reason{${here},k8s_pod_name="crashing",k8s_container_status_reason="CrashLoopBackOff"} == 1`,
-  );
-  await holds(
-    "a container killed for its memory",
-    `max by (k8s_pod_name) (k8s_container_restarts{${here},k8s_pod_name="greedy",k8s_container_status_last_terminated_reason="OOMKilled"}) > 0`,
-  );
-  await holds("the annotated pod's metric, once", `e2e_orders_total{k8s_pod_name="annotated"} == 7`);
-  const said = async (query: string): Promise<{ level: string; message: string; labels: Record<string, string> }[]> =>
-    (await ask(`/query/logs?source=kubernetes-events&label.k8s.namespace.name=${NAMESPACE}&${query}`)).json ?? [];
-  const [scheduling] = await eventually(
-    "what the scheduler said",
-    async () => {
-      const rows = await said("label.k8s.event.reason=FailedScheduling");
-      return rows.length > 0 && rows;
-    },
-    120_000,
-  );
-  expect(scheduling).toMatchObject({ level: "warn", labels: { "k8s.object.kind": "Pod" } });
-  expect(scheduling?.labels["k8s.pod.name"]).toMatch(/^unplaceable-/);
+  const started = performance.now();
+  const inBackend = ["-n", NAMESPACE, "exec", "-i", "deployment/backend", "--", "env", "XDG_CONFIG_HOME=/tmp"];
+  await kubectl([...inBackend, "atherops", "login", "--email", ADMIN], `${password}\n`);
+  for (const { what, command, answer } of await foundByPage(AGENT_IMAGE, (line) => kubectl([...inBackend, "sh", "-c", line])))
+    console.log(`${what}\n  ${command}\n  ${answer.trim()}`);
+  console.log(`all of it found after ${Math.round((performance.now() - started) / 1000)} s`);
   await eventually(
-    "the back-off of the crashing pod",
-    async () => (await said("label.k8s.pod.name=crashing&label.k8s.event.reason=BackOff")).length > 0,
+    "the annotated pod's metric, once",
+    async () => (await series(`e2e_orders_total{k8s_pod_name="annotated"} == 7`)).length === 1,
     120_000,
   );
+  const [scheduling] = (await ask(`/query/logs?source=kubernetes-events&label.k8s.event.reason=FailedScheduling&limit=1`)).json;
+  expect(scheduling).toMatchObject({ level: "warn", labels: { "k8s.object.kind": "Pod", "k8s.namespace.name": NAMESPACE } });
+  expect(scheduling?.labels["k8s.pod.name"]).toMatch(/^unplaceable-/);
+});
+
+test("a node's metrics are those of its own /proc", async () => {
+  if (agentProcess() === undefined) return console.warn("NOT SHOWN: the node is not this machine, whose /proc would tell");
+  const raw = async (metric: string): Promise<RawSeries[]> =>
+    (await ask(`/query/prometheus/api/v1/query?query=${encodeURIComponent(`${metric}[2m]`)}`)).json?.data?.result ?? [];
+  const rows = await compareNode(raw, atTheBeginning);
+  const shown = rows.filter(({ highest }) => highest > 0);
+  console.log(
+    [
+      "series, by /proc before, stored, by /proc after",
+      ...shown.map((row) => `${row.series}  ${row.lowest}  ${row.stored}  ${row.highest}`),
+    ].join("\n"),
+  );
+  expect(rows.filter(({ isRight }) => !isRight)).toEqual([]);
+  expect(rows.some(({ series }) => series.startsWith("system_network"))).toBe(true);
 });
 
 test("every metric that the dashboards and rules of docs/ ask for arrives", async () => {
@@ -418,17 +402,7 @@ test("every metric that the dashboards and rules of docs/ ask for arrives", asyn
   };
   await eventually("all metrics are there", async () => (await missing()).length === 0, 120_000).catch(() => undefined);
   expect(await missing()).toEqual([]);
-  await kubectl([
-    "-n",
-    NAMESPACE,
-    "delete",
-    "deployment/unplaceable",
-    "job/failing",
-    "pod/crashing",
-    "pod/greedy",
-    "pod/annotated",
-    "--wait=false",
-  ]);
+  await kubectl(["-n", NAMESPACE, "delete", ...TROUBLED, "pod/annotated", "--wait=false"]);
 });
 
 test("uninstalled and installed again, the cluster keeps its identity and needs no new token", async () => {

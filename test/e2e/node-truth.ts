@@ -1,0 +1,50 @@
+// The metrics of a node that is this machine, as they are stored, beside its own /proc: those of the agent, and what the kubelet says of the
+// network, which the agent's own would be its pod's.
+import { compare, type Compared, HOST_METRICS, readHost, type Reading, type Sample } from "../fixtures/host-truth.ts";
+import { eventually } from "../fixtures/processes.ts";
+
+/** Kubelets count a node's network in intervals of their own: what they say may be as old as this. */
+const KUBELET_LAG_MS = 60_000;
+const KUBELET_NETWORK = "k8s_node_network_io_bytes_total";
+
+export interface RawSeries {
+  readonly metric: Readonly<Record<string, string>>;
+  readonly values: readonly [number, string][];
+}
+
+/** `raw` answers the samples of a metric in the last minutes; `earlier`: from the beginning of the suite. */
+export async function compareNode(raw: (metric: string) => Promise<RawSeries[]>, earlier: Reading): Promise<Compared[]> {
+  const readings: Reading[] = [readHost()];
+  const since = readings[0]?.atMs ?? 0;
+  const after = (atMs: number, metric: string): Promise<Sample[]> =>
+    eventually(
+      `a sample of ${metric}`,
+      async () => {
+        readings.push(readHost());
+        const found = newest(await raw(metric)).filter((sample) => sample.atMs > atMs);
+        return found.length > 0 && found;
+      },
+      150_000,
+    );
+  const samples: Sample[] = [];
+  for (const metric of HOST_METRICS.filter((name) => !name.startsWith("system_network"))) samples.push(...(await after(since, metric)));
+  const network = (await after(earlier.atMs + KUBELET_LAG_MS, KUBELET_NETWORK)).map(
+    ({ metric: { interface: device = "", direction = "" }, ...rest }) => ({
+      ...rest,
+      metric: { __name__: "system_network_io_bytes_total", device, direction },
+    }),
+  );
+  readings.push(readHost());
+  const devices = new Set(network.map(({ metric }) => metric.device));
+  const ofKubelet = compare([earlier, readHost()], network).filter(({ series }) =>
+    [...devices].some((device) => series.startsWith(`system_network_io_bytes_total{device="${device}"`)),
+  );
+  return [...compare(readings, samples).filter(({ series }) => !series.startsWith("system_network")), ...ofKubelet];
+}
+
+function newest(series: readonly RawSeries[]): Sample[] {
+  return series.flatMap(({ metric, values }) => {
+    const [seconds, value] = values.at(-1) ?? [0, ""];
+    return [{ metric, atMs: seconds * 1000, value: Number(value) }];
+  });
+}
