@@ -17,6 +17,9 @@ import { serveHolds } from "./data-dir/hold-server.ts";
 import { outsideOf } from "./data-dir/outside.ts";
 import { loadSecrets } from "./data-dir/secrets.ts";
 import { forwardAlerting } from "./alerting/forward.ts";
+import { type CountedLogs, countLogs, matchingGroups } from "./alerting/log-count.ts";
+import { LogCounter } from "./alerting/log-counter.ts";
+import type { CountNow } from "./alerting/rule-check.ts";
 import { type Alerting, startAlerting } from "./alerting/start.ts";
 import { registerAuditRoutes } from "./audit/routes.ts";
 import { AuditTrail } from "./audit/trail.ts";
@@ -83,6 +86,7 @@ export async function serve({ settings, secrets, roles }: Pick<Opening, "setting
   const running = await open({ settings, secrets, log, stack, stopping: stopping.signal, roles });
   const alerting = roles.includes("alerting") ? await openAlerting(running) : undefined;
   if (running.telemetry) await openApi(running, running.telemetry, settings.alertingUrl ?? alerting?.app);
+  if (running.telemetry) openLogCounter(running, running.telemetry);
   await openBackups(running);
   await using _health = await startHealth({
     listen: settings.health,
@@ -222,6 +226,7 @@ async function openAlerting(running: Running): Promise<{ readonly app: FastifyIn
       evaluatorQueryUrl: settings.evaluatorQueryUrl,
       vmalertCandidates: settings.vmalertPath,
       intervalMs: settings.evaluationIntervalMs,
+      countLogs: running.telemetry && countNow(running.telemetry),
       rulesListener: listenAt && {
         listen: listenAt,
         password: secrets.rulesPassword ?? "",
@@ -242,6 +247,31 @@ async function openAlerting(running: Running): Promise<{ readonly app: FastifyIn
   running.ownMetrics.gauge("evaluator_in_step", () => Number(alerting.inStep));
   await listen(running, app, settings.alerting, "alerting");
   return { app, notification };
+}
+
+/** Where the log store is: rules over logs are evaluated by the evaluator, wherever that is. */
+function openLogCounter({ settings, log, stack, database, metrics, ownMetrics }: Running, telemetry: Telemetry): void {
+  stack.use(
+    new LogCounter({
+      db: database.tables(),
+      isAlone: database.engine === "sqlite",
+      logs: countedLogs(telemetry),
+      metrics,
+      intervalMs: settings.evaluationIntervalMs,
+      counted: (result) => ownMetrics.logsCounted(result),
+      log,
+    }),
+  );
+}
+
+function countNow(telemetry: Telemetry): CountNow {
+  const logs = countedLogs(telemetry);
+  return async (orgId, condition, signal) =>
+    matchingGroups(condition, await countLogs(logs, orgId, condition, { atMs: Date.now(), signal }));
+}
+
+function countedLogs(telemetry: Telemetry): CountedLogs {
+  return { clickhouse: telemetry.clickhouse, isUnused: () => telemetry.isUnused ?? false };
 }
 
 async function openNotification(

@@ -2,7 +2,12 @@
 import { NOTHING, objectOf, TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
 import { RULE_BODY_SCHEMA } from "./rule.ts";
 
-const RULE = { ...RULE_BODY_SCHEMA, properties: { id: UUID_SCHEMA, ...RULE_BODY_SCHEMA.properties, created_at: TIME_SCHEMA } };
+const RULE = {
+  type: "object",
+  additionalProperties: false,
+  required: ["name", "severity", "expr"],
+  properties: { id: UUID_SCHEMA, ...RULE_BODY_SCHEMA.properties, created_at: TIME_SCHEMA },
+};
 const count = { type: "integer", minimum: 0 };
 const STATUS = {
   type: "object",

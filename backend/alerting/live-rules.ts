@@ -135,8 +135,9 @@ function told(rule: Rule, evaluated: LoadedRule | undefined): PrometheusRule {
   };
 }
 
-function healthOf({ refused }: Rule, live: LoadedRule | undefined): Pick<PrometheusRule, "health" | "lastError"> {
-  if (refused !== undefined) return { health: "err", lastError: refused };
+function healthOf({ refused, uncounted }: Rule, live: LoadedRule | undefined): Pick<PrometheusRule, "health" | "lastError"> {
+  const own = refused ?? uncounted;
+  if (own !== undefined) return { health: "err", lastError: own };
   if (live?.health === "err") return { health: "err", lastError: FAILED };
   return { health: live && wasEvaluated(live) ? "ok" : "unknown" };
 }

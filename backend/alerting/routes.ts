@@ -14,7 +14,7 @@ import { alertHistory } from "./history.ts";
 import type { RuleCheck } from "./rule-check.ts";
 import { PROMETHEUS_ROUTES, registerPrometheusRules } from "./prometheus-routes.ts";
 import { routeFor } from "./route-parts.ts";
-import { DRAFT_SCHEMA, RULE_BODY_SCHEMA, ruleObject, type Rule, type RuleBody } from "./rule.ts";
+import { DRAFT_SCHEMA, RULE_BODY_SCHEMA, ruleObject, type Rule, type SentRule } from "./rule.ts";
 import { statusOf } from "./status.ts";
 import { notFound, type RuleTable } from "./table.ts";
 
@@ -65,7 +65,7 @@ export function registerRuleRoutes(app: FastifyInstance, options: RuleRoutesOpti
     (await rules.list(readerOf(request).orgId)).map(ruleObject),
   );
 
-  app.post<{ Body: RuleBody }>(
+  app.post<{ Body: SentRule }>(
     "/rules",
     route("admin", "POST /rules", "Creates a rule", { body: RULE_BODY_SCHEMA }),
     async (request, reply) => {
@@ -78,13 +78,13 @@ export function registerRuleRoutes(app: FastifyInstance, options: RuleRoutesOpti
     },
   );
 
-  app.post<{ Body: RuleBody }>(
+  app.post<{ Body: SentRule }>(
     "/rules/validate",
     route("viewer", "POST /rules/validate", "Would this rule be taken, and how many series does it match now?", { body: DRAFT_SCHEMA }),
     async (request, reply) => await validate(check, callerOf(request).orgId, request.body, goneSignal(reply)),
   );
 
-  app.put<OfRule & { Body: RuleBody }>(
+  app.put<OfRule & { Body: SentRule }>(
     "/rules/:id",
     route("admin", "PUT /rules/:id", "Replaces a rule in full", { body: RULE_BODY_SCHEMA }),
     async (request, reply) => {
@@ -124,7 +124,7 @@ export function registerRuleRoutes(app: FastifyInstance, options: RuleRoutesOpti
 }
 
 /** `{valid: true, matching_series}` or `{valid: false, message}`; a body that is no rule at all is 400 as for create. */
-async function validate(check: RuleCheck, orgId: string, body: RuleBody, signal: AbortSignal): Promise<object> {
+async function validate(check: RuleCheck, orgId: string, body: SentRule, signal: AbortSignal): Promise<object> {
   try {
     const { matching } = await check.check(orgId, body, signal);
     return { valid: true, matching_series: matching };

@@ -22,6 +22,11 @@ const body = (more: object = {}): Record<string, unknown> => ({ name: randomUUID
 const create = async (more: object = {}): Promise<LightMyRequestResponse> => await service.call("POST", "/rules", admin, body(more));
 const shown = (answer: LightMyRequestResponse): unknown[] => [answer.statusCode, answer.json().error, answer.json().message];
 
+const over = (more: object): object => ({
+  expr: undefined,
+  logs: { filter: { level: "error" }, window: "5m", operator: ">", threshold: 2, ...more },
+});
+
 describe("a body that is no rule is 400 and names the field", () => {
   const long = "x".repeat(201);
   test.each<[field: string, more: object]>([
@@ -49,6 +54,20 @@ describe("a body that is no rule is 400 and names the field", () => {
     ["expr", { expr: "WITH (x = up) x > 1" }],
     ["expr", { expr: "up > 1 }} {{ x" }],
     ["expr", { expr: "up == 0\u0007" }],
+    ["logs.window", over({ window: undefined })],
+    ["logs.window", over({ window: "1w" })],
+    ["logs.threshold", over({ threshold: "5" })],
+    ["logs.threshold", over({ threshold: 1.5 })],
+    ["logs.operator", over({ operator: "=~" })],
+    ["logs.lookback", over({ lookback: "5m" })],
+    ["logs.filter.sauce", over({ filter: { sauce: "x" } })],
+    ["logs.filter.label.", over({ filter: { "label.": "x" } })],
+    ["logs.filter.regex", over({ filter: { regex: ".{51}" } })],
+    ["logs.filter.trace_id", over({ filter: { trace_id: "'; DROP" } })],
+    ["logs.by", over({ by: ["org_id"] })],
+    ["logs.by", over({ by: ["label.severity"] })],
+    ["expr", { ...over({}), expr: "up == 0" }],
+    ["expr", { expr: 'count_logs({source="a"}[5m]) > 1' }],
     ["for", { for: "5" }],
     ["for", { for: "-5m" }],
     ["for", { for: "5m1h" }],

@@ -7,14 +7,21 @@ import type { MetricsStore } from "../metrics/store.ts";
 import { ApiError } from "../errors.ts";
 import { FairTurns, QueueFullError } from "../admission/fair-turns.ts";
 import { whyNoAlert } from "./expression.ts";
+import { invalid } from "./field-checks.ts";
+import { type LogCondition, ofFilter } from "./log-condition.ts";
 import { draftGroup } from "./rule-groups.ts";
-import { checked, invalid, type CheckedRule, type RuleBody } from "./rule.ts";
+import { checked, type CheckedRule, type SentRule } from "./rule.ts";
 
 export interface RuleCheckOptions {
   readonly metrics: Pick<MetricsStore, "query">;
   /** Undefined where no vmalert is installed beside this service; a refusal is then found by reading the evaluator back. */
   readonly dryRun: Pick<DryRun, "check"> | undefined;
+  /** Undefined where no log store is open in this process; whether records can be counted is then seen in the rule's status. */
+  readonly countLogs?: CountNow | undefined;
 }
+
+/** How many alerts a condition on logs would have now. */
+export type CountNow = (orgId: string, logs: LogCondition, signal: AbortSignal) => Promise<number>;
 
 /** A rule that the engines take. */
 export interface TriedRule {
@@ -32,20 +39,22 @@ const TURNS = { running: 16, perOrg: 4, waitingPerOrg: 64 };
 export class RuleCheck {
   readonly #metrics: Pick<MetricsStore, "query">;
   readonly #dryRun: Pick<DryRun, "check"> | undefined;
+  readonly #countLogs: CountNow | undefined;
   readonly #turns = new FairTurns(TURNS);
 
-  constructor({ metrics, dryRun }: RuleCheckOptions) {
+  constructor({ metrics, dryRun, countLogs }: RuleCheckOptions) {
     this.#metrics = metrics;
     this.#dryRun = dryRun;
+    this.#countLogs = countLogs;
   }
 
   /**
    * Throws ApiError `invalid_field` naming the field, `unavailable` when too many of the organisation wait; the signal's reason when that
    * aborts.
    */
-  async check(orgId: string, body: RuleBody, signal?: AbortSignal): Promise<TriedRule> {
+  async check(orgId: string, body: SentRule, signal?: AbortSignal): Promise<TriedRule> {
     const rule = checked(body);
-    const reason = whyNoAlert(rule.expr);
+    const reason = rule.logs ? undefined : whyNoAlert(rule.expr);
     if (reason !== undefined) throw invalid("expr", reason);
     try {
       const matching = await this.#turns.run(orgId, signal, async () => await this.#ask(orgId, rule, signal));
@@ -62,7 +71,7 @@ export class RuleCheck {
   async #ask(orgId: string, rule: CheckedRule, signal: AbortSignal | undefined): Promise<number> {
     const dryRun = this.#dryRun?.check(draftGroup(orgId, rule), signal);
     // Both are waited for, so that no turn comes back while one is still under way.
-    const [series, verdict] = await Promise.allSettled([this.#matching(orgId, rule.expr, signal), dryRun]);
+    const [series, verdict] = await Promise.allSettled([this.#matching(orgId, rule, signal), dryRun]);
     signal?.throwIfAborted();
     if (series.status === "rejected") throw series.reason;
     if (verdict.status === "rejected") throw verdict.reason;
@@ -70,7 +79,8 @@ export class RuleCheck {
     return series.value;
   }
 
-  async #matching(orgId: string, expr: string, signal: AbortSignal | undefined): Promise<number> {
+  async #matching(orgId: string, { expr, logs }: CheckedRule, signal: AbortSignal | undefined): Promise<number> {
+    if (logs) return await this.#matchingLogs(orgId, logs, signal ?? new AbortController().signal);
     const params = new URLSearchParams({ query: expr, timeout: QUERY_TIMEOUT });
     const answer = await this.#metrics.query(orgId, "query", params, { signal }).catch((error: unknown) => {
       if (error instanceof ApiError && error.code === "invalid_parameter") throw invalid("expr", "matches too many series");
@@ -80,6 +90,14 @@ export class RuleCheck {
     const { error, data } = parse(answer.body);
     if (answer.status >= 400) throw invalid("expr", `the metrics engine refuses it: ${shortened(error ?? "no reason given")}`);
     return data?.resultType === "vector" ? (data.result?.length ?? 0) : 1;
+  }
+
+  async #matchingLogs(orgId: string, logs: LogCondition, signal: AbortSignal): Promise<number> {
+    if (!this.#countLogs) return 0;
+    return await this.#countLogs(orgId, logs, signal).catch((error: unknown) => {
+      if (error instanceof ApiError && error.code === "query_too_expensive") throw invalid("logs", error.message);
+      throw storeError(ofFilter(error), "the log store cannot be reached, and rules over logs are tried there: try again");
+    });
   }
 }
 

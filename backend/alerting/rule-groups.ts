@@ -2,6 +2,7 @@
 // organisation by the engine, and `org_id` and `rule_id` of its alerts are the server's.
 import type { LoadedGroup } from "../engines/vmalert/client.ts";
 import type { GroupRule, RuleGroup } from "../engines/vmalert/rule-file.ts";
+import { countedExpression } from "./log-series.ts";
 import { alertBytes, REVISION_ANNOTATION, type CheckedRule, type Rule } from "./rule.ts";
 
 /** Rules of one organisation evaluated at once: more would let one tenant take all of the engine. */
@@ -53,7 +54,7 @@ export function revisionOf(group: LoadedGroup): number | undefined {
 function groupRule(rule: CheckedRule, orgId: string, ruleId: string, revision: number): GroupRule {
   return {
     alert: rule.name,
-    expr: rule.expr,
+    expr: rule.logs ? countedExpression(ruleId, rule.logs) : rule.expr,
     forMs: rule.forMs,
     labels: { ...rule.labels, severity: rule.severity, org_id: orgId, rule_id: ruleId },
     annotations: { ...rule.annotations, [REVISION_ANNOTATION]: String(revision) },

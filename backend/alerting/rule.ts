@@ -2,8 +2,9 @@
 // no control characters and no lone surrogates, labels that the server sets cannot be given, and no template can do more than print.
 // Whether the engines take the rule is rule-check.ts's question.
 import { durationMs } from "../../agent/common/duration.ts";
-import { ApiError } from "../errors.ts";
 import { printedBytes, whyUnsafeTemplate } from "./annotation-template.ts";
+import { checkText, EXCEPT_LINES, invalid } from "./field-checks.ts";
+import { alertLabel, checkLogs, expressionOf, isOfLogs, LOG_CONDITION_SCHEMA, type LogCondition } from "./log-condition.ts";
 
 export const SEVERITIES = ["critical", "warning", "info"] as const;
 export type Severity = (typeof SEVERITIES)[number];
@@ -12,13 +13,19 @@ export type Severity = (typeof SEVERITIES)[number];
 export interface RuleBody {
   readonly name: string;
   readonly severity: Severity;
+  /** Of a rule over log records: its condition in words. */
   readonly expr: string;
+  /** Of a rule over log records: what is counted. */
+  readonly logs?: LogCondition;
   /** A Prometheus duration, as given, e.g. `5m`. */
   readonly for: string;
   readonly enabled: boolean;
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
 }
+
+/** As it is sent: `expr` may be missing beside `logs`. */
+export type SentRule = Omit<RuleBody, "expr"> & { readonly expr?: string };
 
 /** A rule that passed `checked`. Only such a one is stored or given to an evaluator; nothing in it is parsed again. */
 export interface CheckedRule extends RuleBody {
@@ -35,6 +42,8 @@ export interface Rule extends CheckedRule {
   readonly revision: number;
   /** Why the evaluator refuses it; such a rule is withheld from it. */
   readonly refused: string | undefined;
+  /** Why the records of a rule over logs are not counted, or not in time. */
+  readonly uncounted?: string | undefined;
 }
 
 /** Labels that the server or the evaluator sets. */
@@ -79,6 +88,7 @@ const BODY_PROPERTIES = {
     description:
       "PromQL or MetricsQL: a comparison without `bool`, `and` / `or` / `unless` of such, an aggregation over such, or absent(…)",
   },
+  logs: LOG_CONDITION_SCHEMA,
   for: { type: "string", maxLength: 50, default: "0s", description: "how long the expression must hold, e.g. 5m" },
   enabled: { type: "boolean", default: true },
   labels: { ...textMap(1000), description: "added to every alert" },
@@ -88,18 +98,23 @@ const BODY_PROPERTIES = {
   },
 };
 
+/** A rule is over metrics or over log records. */
+const CONDITION = { anyOf: [{ required: ["expr"] }, { required: ["logs"] }] };
+
 /** JSON schema of a body of create and update. */
 export const RULE_BODY_SCHEMA = {
   type: "object",
   additionalProperties: false,
-  required: ["name", "severity", "expr"],
+  required: ["name", "severity"],
+  ...CONDITION,
   properties: BODY_PROPERTIES,
 };
 
-/** JSON schema of a body of validate: only `expr` is required. */
+/** JSON schema of a body of validate: only the condition is required. */
 export const DRAFT_SCHEMA = {
-  ...RULE_BODY_SCHEMA,
-  required: ["expr"],
+  type: "object",
+  additionalProperties: false,
+  ...CONDITION,
   properties: {
     ...BODY_PROPERTIES,
     name: { ...BODY_PROPERTIES.name, default: "draft" },
@@ -107,13 +122,9 @@ export const DRAFT_SCHEMA = {
   },
 };
 
-/** Control characters, and the byte order mark, which some database drivers swallow. */
-const CONTROL = /[\u0000-\u001f\u007f-\u009f\ufeff]/;
-/** The same, but tabs and line ends are fine. */
-const EXCEPT_LINES = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\ufeff]/;
-
 /** Checks what a schema cannot say. Throws ApiError `invalid_field` naming the field. */
-export function checked(body: RuleBody): CheckedRule {
+export function checked(sent: SentRule): CheckedRule {
+  const body: RuleBody = { ...sent, expr: expressionIn(sent) };
   checkText("name", body.name);
   checkText("expr", body.expr, EXCEPT_LINES);
   const forMs = holdMs(body.for);
@@ -127,6 +138,26 @@ export function checked(body: RuleBody): CheckedRule {
       `their templates may print more than ${MAX_ALERT_BYTES} bytes for each alert: print less, or escape less often`,
     );
   return { ...body, forMs };
+}
+
+/** What a rule over log records is told with is made of `logs`; a client may send it back. */
+function expressionIn({ expr = "", logs, labels }: SentRule): string {
+  if (!logs) {
+    if (isOfLogs(expr)) throw invalid("expr", "is what a rule over log records is told with: send its `logs` instead");
+    return expr;
+  }
+  checkLogs(logs);
+  for (const name of logs.by.map(alertLabel)) {
+    if (!new RegExp(LABEL_NAME).test(name) || isReserved(name) || Object.hasOwn(labels, name))
+      throw invalid("logs.by", `an alert cannot have the label ${name} of it: the rule or the server sets it, or it is too long`);
+  }
+  const own = expressionOf(logs);
+  if (expr !== "" && expr !== own) throw invalid("expr", "leave it out beside `logs`, of which it is made");
+  return own;
+}
+
+function isReserved(label: string): boolean {
+  return RESERVED_LABELS.has(label) || label.startsWith("__");
 }
 
 /** How long a rule's expression must hold. Throws ApiError `invalid_field`: what cannot be read must never mean "fire at once". */
@@ -145,14 +176,14 @@ export function alertBytes(body: RuleBody): number {
 }
 
 /** UTF-8 bytes of everything in a rule that is the user's text. */
-export function bytesOf({ name, expr, labels, annotations }: RuleBody): number {
-  const texts = [name, expr, ...Object.entries(labels).flat(), ...Object.entries(annotations).flat()];
+export function bytesOf({ name, expr, logs, labels, annotations }: RuleBody): number {
+  const texts = [name, expr, logs ? JSON.stringify(logs) : "", ...Object.entries(labels).flat(), ...Object.entries(annotations).flat()];
   return texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
 }
 
 function checkLabel(name: string, text: string): void {
   const field = `labels.${name}`;
-  if (RESERVED_LABELS.has(name) || name.startsWith("__")) throw invalid(field, "this label is set by the server: choose another name");
+  if (isReserved(name)) throw invalid(field, "this label is set by the server: choose another name");
   checkText(field, text);
   if (text.includes("{{"))
     throw invalid(field, "labels are plain text, because a changing label would start the alert anew; use annotations");
@@ -167,21 +198,19 @@ function checkAnnotation(name: string, text: string): void {
   if (reason !== undefined) throw invalid(field, reason);
 }
 
-function checkText(field: string, text: string, refused = CONTROL): void {
-  const control = refused.exec(text)?.[0];
-  if (control !== undefined) {
-    throw invalid(field, `must not hold control characters (U+${control.charCodeAt(0).toString(16).padStart(4, "0").toUpperCase()})`);
-  }
-  if (!text.isWellFormed()) throw invalid(field, "must be well-formed Unicode: it holds half a surrogate pair");
-}
-
-/** ApiError 400 that names the field. */
-export function invalid(field: string, reason: string): ApiError {
-  return new ApiError("invalid_field", `${field}: ${reason}`);
-}
-
-/** The rule object of the contract; `labels` and `annotations` are additions. */
+/** The rule object of the contract; `labels`, `annotations`, and `logs` of a rule over log records, are additions. */
 export function ruleObject(rule: Rule): Record<string, unknown> {
-  const { id, name, severity, expr, for: duration, enabled, labels, annotations, createdAt } = rule;
-  return { id, name, severity, expr, for: duration, enabled, labels, annotations, created_at: createdAt.toISOString() };
+  const { id, name, severity, expr, logs, for: duration, enabled, labels, annotations, createdAt } = rule;
+  return {
+    id,
+    name,
+    severity,
+    expr,
+    ...(logs && { logs }),
+    for: duration,
+    enabled,
+    labels,
+    annotations,
+    created_at: createdAt.toISOString(),
+  };
 }

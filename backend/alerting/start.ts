@@ -10,7 +10,7 @@ import type { Guards } from "../auth/request-identity.ts";
 import { Quarantine } from "./quarantine.ts";
 import { Reconciler, type ReconcilerTiming } from "./reconciler.ts";
 import { registerRuleRoutes } from "./routes.ts";
-import { RuleCheck } from "./rule-check.ts";
+import { type CountNow, RuleCheck } from "./rule-check.ts";
 import { RuleSets } from "./rule-set.ts";
 import { startRulesListener, type RulesListener, type RulesListenerOptions } from "./rules-listener.ts";
 import { RuleTable, type AlertingTables } from "./table.ts";
@@ -25,6 +25,8 @@ export interface AlertingOptions {
   /** `settings.vmalertPath`, for dry runs. */
   readonly vmalertCandidates: readonly string[];
   readonly intervalMs: number;
+  /** Where the log store is open in this process. */
+  readonly countLogs?: CountNow | undefined;
   /** Offers the rules to an external evaluator. */
   readonly rulesListener?: Pick<RulesListenerOptions, "listen" | "password" | "takeAlerts"> | undefined;
   readonly log: Log;
@@ -63,7 +65,7 @@ export async function startAlerting(options: AlertingOptions): Promise<Alerting>
       timing: options.timing,
     }),
   );
-  const check = new RuleCheck({ metrics, dryRun });
+  const check = new RuleCheck({ metrics, dryRun, countLogs: options.countLogs });
   const parts = started.move();
   return {
     addRoutes: (app, guards) =>

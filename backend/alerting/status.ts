@@ -23,7 +23,8 @@ export async function statusOf(rule: Rule, evaluator: VmalertClient): Promise<Ru
   if (rule.refused !== undefined) return { ...INACTIVE, error: rule.refused };
   const groups = await evaluator.groups({ groups: [rule.orgId], labels: [{ rule_id: rule.id, org_id: rule.orgId }] });
   const loaded = groups.flatMap((group) => group.rules).find((one) => isOf(rule, one));
-  return loaded ? liveStatus(loaded) : INACTIVE;
+  const status = loaded ? liveStatus(loaded) : INACTIVE;
+  return rule.uncounted === undefined ? status : { ...status, error: rule.uncounted };
 }
 
 /** Whether this is the rule in its present revision. */

@@ -3,7 +3,11 @@
 import { randomUUID } from "node:crypto";
 import { sql, type ColumnType, type Generated, type Kysely, type Selectable, type Transaction } from "kysely";
 import { ApiError } from "../errors.ts";
-import { bytesOf, holdMs, invalid, MAX_FOR_MS, type CheckedRule, type Rule, type Severity } from "./rule.ts";
+import { invalid } from "./field-checks.ts";
+import { forgetCount, type LogCountsTable, scheduleCount } from "./log-count-rows.ts";
+import { expressionOf, type LogCondition } from "./log-condition.ts";
+import { countEveryMs } from "./log-series.ts";
+import { bytesOf, holdMs, MAX_FOR_MS, type CheckedRule, type Rule, type Severity } from "./rule.ts";
 
 type Json = ColumnType<Record<string, string>, string, string>;
 
@@ -13,6 +17,8 @@ interface RulesTable {
   name: string;
   severity: Severity;
   expr: string;
+  /** JSON of a LogCondition; null: `expr` is over metrics. */
+  logs: Generated<string | null>;
   for_duration: string;
   enabled: boolean;
   labels: Json;
@@ -25,6 +31,7 @@ interface RulesTable {
 export interface AlertingTables {
   rules: RulesTable;
   rule_sets: { org_id: string; revision: number };
+  log_counts: LogCountsTable;
 }
 
 /** An organisation and the revision of its rules. */
@@ -34,6 +41,8 @@ export interface RuleSetRevision {
 }
 
 const MAX_RULES = 1000;
+/** Over log records: each is counted again and again. */
+const MAX_LOG_RULES = 50;
 /** Of the text of all rules of an organisation, as the database counts it. */
 const MAX_BYTES = 2 * 1024 * 1024;
 const UNIQUE_VIOLATION = "23505";
@@ -47,14 +56,19 @@ export class RuleTable {
 
   /** Oldest first. */
   async list(orgId: string): Promise<Rule[]> {
-    const rows = await this.#db.selectFrom("rules").selectAll().where("org_id", "=", orgId).orderBy("created_at").orderBy("id").execute();
+    const rows = await this.#rows().where("rules.org_id", "=", orgId).orderBy("rules.created_at").orderBy("rules.id").execute();
     return rows.map(ruleOf);
   }
 
   /** Undefined also for a rule of another organisation. */
   async find(orgId: string, id: string): Promise<Rule | undefined> {
-    const row = await this.#db.selectFrom("rules").selectAll().where("org_id", "=", orgId).where("id", "=", id).executeTakeFirst();
+    const row = await this.#rows().where("rules.org_id", "=", orgId).where("rules.id", "=", id).executeTakeFirst();
     return row && ruleOf(row);
+  }
+
+  #rows() {
+    const counts = ["log_counts.since_at", "log_counts.counted_at", "log_counts.error as count_error"] as const;
+    return this.#db.selectFrom("rules").leftJoin("log_counts", "log_counts.rule_id", "rules.id").selectAll("rules").select(counts);
   }
 
   /** Throws ApiError `conflict` when the name is taken, `invalid_field` when there are too many rules or too much text in them. */
@@ -63,8 +77,11 @@ export class RuleTable {
       const { count, bytes } = await sizeOf(trx, orgId);
       if (count >= MAX_RULES) throw invalid("rules", `an organisation has at most ${MAX_RULES}: delete one first`);
       checkBytes(bytes + bytesOf(rule));
+      if (rule.logs) await checkLogRules(trx, orgId);
       const row = { id: randomUUID(), org_id: orgId, created_at: new Date(), revision, ...columnsOf(rule) };
-      return ruleOf(await trx.insertInto("rules").values(row).returningAll().executeTakeFirstOrThrow());
+      const made = ruleOf(await trx.insertInto("rules").values(row).returningAll().executeTakeFirstOrThrow());
+      await schedule(trx, made, undefined);
+      return made;
     });
   }
 
@@ -76,6 +93,7 @@ export class RuleTable {
     return await this.#change(orgId, rule.name, async (trx, revision) => {
       const former = await trx.selectFrom("rules").selectAll().where("org_id", "=", orgId).where("id", "=", id).executeTakeFirst();
       const growth = bytesOf(rule) - bytesOf(ruleOf(former ?? notFound()));
+      if (rule.logs && former?.logs == null) await checkLogRules(trx, orgId);
       if (growth > 0) checkBytes((await sizeOf(trx, orgId)).bytes + growth);
       const row = await trx
         .updateTable("rules")
@@ -84,7 +102,9 @@ export class RuleTable {
         .where("id", "=", id)
         .returningAll()
         .executeTakeFirst();
-      return ruleOf(row ?? notFound());
+      const replaced = ruleOf(row ?? notFound());
+      await schedule(trx, replaced, former?.logs ?? undefined);
+      return replaced;
     });
   }
 
@@ -149,13 +169,30 @@ export function notFound(): never {
 }
 
 async function sizeOf(trx: Transaction<AlertingTables>, orgId: string): Promise<{ readonly count: number; readonly bytes: number }> {
-  const text = sql`octet_length(name) + octet_length(expr) + octet_length(CAST(labels AS text)) + octet_length(CAST(annotations AS text))`;
+  const text = sql`octet_length(name) + octet_length(expr) + coalesce(octet_length(logs), 0) + octet_length(CAST(labels AS text)) + octet_length(CAST(annotations AS text))`;
   const { count, bytes } = await trx
     .selectFrom("rules")
     .select(({ fn }) => [fn.countAll<string>().as("count"), sql<string | null>`sum(${text})`.as("bytes")])
     .where("org_id", "=", orgId)
     .executeTakeFirstOrThrow();
   return { count: Number(count), bytes: Number(bytes ?? 0) };
+}
+
+async function checkLogRules(trx: Transaction<AlertingTables>, orgId: string): Promise<void> {
+  const { count } = await trx
+    .selectFrom("rules")
+    .select(({ fn }) => fn.countAll<string>().as("count"))
+    .where("org_id", "=", orgId)
+    .where("logs", "is not", null)
+    .executeTakeFirstOrThrow();
+  if (Number(count) >= MAX_LOG_RULES)
+    throw invalid("logs", `an organisation has at most ${MAX_LOG_RULES} rules over log records: delete one first`);
+}
+
+/** `former`: what it counted before. */
+async function schedule(trx: Transaction<AlertingTables>, { id, orgId, logs, enabled }: Rule, former: string | undefined): Promise<void> {
+  if (!logs) return former === undefined ? undefined : await forgetCount(trx, id);
+  await scheduleCount(trx, { ruleId: id, orgId, now: new Date(), enabled, isNew: former !== JSON.stringify(logs) });
 }
 
 function checkBytes(bytes: number): void {
@@ -168,6 +205,7 @@ function columnsOf(rule: CheckedRule) {
     name: rule.name,
     severity: rule.severity,
     expr: rule.expr,
+    logs: rule.logs ? JSON.stringify(rule.logs) : null,
     for_duration: rule.for,
     enabled: rule.enabled,
     labels: JSON.stringify(rule.labels),
@@ -175,15 +213,20 @@ function columnsOf(rule: CheckedRule) {
   };
 }
 
+/** What its counts say, where they were read, too. */
+type Row = Selectable<RulesTable> & { since_at?: Date | null; counted_at?: Date | null; count_error?: string | null };
+
 /** A rule whose `for` cannot be read, as no version of this service writes it, is withheld as a refused one. */
-function ruleOf(row: Selectable<RulesTable>): Rule {
+function ruleOf(row: Row): Rule {
   const hold = readHold(row.for_duration);
+  const logs = row.logs === null ? undefined : (JSON.parse(row.logs) as LogCondition);
   return {
     id: row.id,
     orgId: row.org_id,
     name: row.name,
     severity: row.severity,
-    expr: row.expr,
+    expr: logs ? expressionOf(logs) : row.expr,
+    ...(logs && { logs, uncounted: row.count_error ?? whyLate(logs, row) }),
     for: row.for_duration,
     forMs: hold.ms,
     enabled: row.enabled,
@@ -193,6 +236,16 @@ function ruleOf(row: Selectable<RulesTable>): Rule {
     refused: hold.refused ?? row.refused ?? undefined,
     createdAt: row.created_at,
   };
+}
+
+/** Of its interval, or so long. */
+const [LATE_INTERVALS, LATE_MS] = [3, 60_000];
+
+function whyLate(logs: LogCondition, { since_at: since, counted_at: counted }: Row): string | undefined {
+  const lastMs = Math.max(since?.getTime() ?? Date.now(), counted?.getTime() ?? 0);
+  if (Date.now() - lastMs < Math.max(LATE_MS, LATE_INTERVALS * countEveryMs(logs))) return undefined;
+  const last = counted ? `were last counted at ${counted.toISOString()}` : "have not been counted yet";
+  return `its records ${last}: the organisation's rules over logs take more than their share of the log store, or no process counts them`;
 }
 
 function readHold(text: string): { readonly ms: number; readonly refused?: string } {

@@ -42,6 +42,9 @@ A file has a list for each kind of thing. What is in no file stays as it is, unl
       labels: {team: shop}              # default none
       annotations:
         summary: "{{ $labels.instance }} has {{ $value | humanize }} left"
+    - name: CheckoutErrors
+      severity: warning
+      logs: {filter: {source: checkout, level: error}, window: 5m, by: [node], operator: ">", threshold: 20}
 
 Examples:
   atherops export > alerting.yaml                  what there is now

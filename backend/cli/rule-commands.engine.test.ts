@@ -91,6 +91,55 @@ test("an expression is judged before there is a rule", async () => {
   expect(await atherops("rules check up")).toMatchObject({ code: 1, out: "", err: expect.stringMatching(/^atherops: expr: /) });
 });
 
+test("a rule over log records is created, shown, changed in what is given, kept in a file, and becomes one over metrics", async () => {
+  await atherops("apply -f - --prune", "rules: []");
+  const where = ["--where", "source=shop", "--where", "q=time out", "--where", 'q=a "b" = c', "--by", "source"];
+  const made = await atherops(["rules", "create", "Errors", "--logs", ">20 in 5m", ...where, "--severity", "info"]);
+  expect([made.code, made.err]).toEqual([0, "rule Errors created\n"]);
+  expect((await atherops(["rules", "update", "Errors", "--logs", ">= 7 in 10m"])).err).toBe("rule Errors changed\n");
+  const { out } = await atherops("rules show Errors");
+  expect(out).toBe(`rules:
+  - name: Errors
+    severity: info
+    logs:
+      filter:
+        source: shop
+        q:
+          - time out
+          - a "b" = c
+      by:
+        - source
+      window: 10m
+      operator: ">="
+      threshold: 7
+    for: 0s
+    enabled: true
+    labels: {}
+    annotations: {}
+`);
+  expect((await atherops("rules")).out).toContain('count_logs({source="shop", q="time out", q="a \\"b\\" = c"}[10m]) by (source) >= 7');
+  expect((await atherops("apply -f - --prune", out)).out).toBe("rule Errors unchanged\n");
+  const least = "rules: [{name: Errors, severity: info, logs: {window: 10m, operator: '>=', threshold: 8}}]";
+  expect((await atherops("apply -f -", least)).out).toMatch(/^rule Errors changed\n {2}logs: .*"threshold":7.* -> .*"threshold":8/);
+  expect((await atherops("apply -f -", least)).out).toBe("rule Errors unchanged\n");
+  expect((await atherops(["rules", "update", "Errors", "--expr", "up == 0"])).err).toBe("rule Errors changed\n");
+  expect((await atherops("rules show Errors")).out).toContain("\n    expr: up == 0\n");
+  expect((await atherops(["rules", "check", "--logs", "> 1 in 5m"])).out).toBe("0\n");
+  expect((await atherops("rules remove Errors")).code).toBe(0);
+});
+
+test.each([
+  [["rules", "create", "n", "--logs", "many"], "--logs many: write it as '> 20 in 5m'"],
+  [["rules", "create", "n", "--logs", "> 1 in 5m", "--expr", "up == 0"], "--expr and --logs: a rule has one of them"],
+  [["rules", "create", "n", "--logs", "> 1 in 5m", "--where", "shop"], "--where shop: write it as filter=value"],
+  [["rules", "create", "n", "--logs", "> 1 in 5m", "--where", "sauce=shop"], "logs.filter.sauce: unknown field"],
+  [["rules", "check", "--where", "source=shop"], "--logs: is missing beside --where and --by"],
+  [["rules", "check"], "give an expression, such as 'up == 0', or --logs"],
+])("what is no condition is refused: %j", async (args, words) => {
+  const refused = await atherops(args);
+  expect([refused.code, refused.err]).toEqual([1, expect.stringContaining(words)]);
+});
+
 test("apply does what files say, once, and tells it; a dry run only tells it", async () => {
   const file = fileOf(`
 rules:

@@ -4,12 +4,13 @@ import { Option, type Command } from "commander";
 import { yamlOf } from "./alerting-file.ts";
 import type { Existing, Thing } from "./alerting-plan.ts";
 import { Problem } from "./cli-error.ts";
+import { type LogConditionOptions, logsGiven, withLogOptions } from "./log-condition.ts";
 import type { Console } from "./output.ts";
 import { rowLimit, sinceStart } from "./query-range.ts";
 import { existingRules, rulePath, RULES, SEVERITIES, tried } from "./rule-kind.ts";
 import type { Row } from "./table.ts";
 
-interface RuleOptions {
+interface RuleOptions extends LogConditionOptions {
   name?: string;
   expr?: string;
   severity?: string;
@@ -25,10 +26,14 @@ The expression is PromQL with a comparison: the rule fires for each series for w
   atherops rules create HostMemoryLow --severity critical --for 5m --expr 'system_memory_available_bytes < 5e8' \\
     --label team=shop --annotation summary='{{ $labels.instance }} has {{ $value | humanize }} bytes left'
 
+Or it counts log records, with the filters of /query/logs:
+  atherops rules create CheckoutErrors --logs '> 20 in 5m' --where source=checkout --where level=error --where q='time out' \\
+    --by label.k8s.pod.name --annotation summary='{{ $labels.k8s_pod_name }} has {{ $value }} errors'
+
 \`atherops apply --help\` shows how to keep rules in a file.`;
 
 export function addRuleCommands(program: Command, console: Console): void {
-  const rules = program.command("rules").description("alert rules: conditions on metrics, evaluated all the time");
+  const rules = program.command("rules").description("alert rules: conditions on metrics and logs, evaluated all the time");
   rules
     .command("list", { isDefault: true })
     .description("all rules, with their state now")
@@ -41,11 +46,12 @@ export function addRuleCommands(program: Command, console: Console): void {
       if (console.json) console.lines([thing]);
       else console.world.stdout.write(yamlOf({ rules: [thing] }));
     });
-  rules
-    .command("check <expression>")
-    .description("whether a rule may have this expression, and for how many series it holds now")
-    .action(async (expr: string) => {
-      const verdict = await tried(console.client(), { expr });
+  withLogOptions(rules.command("check [expression]"))
+    .description("whether a rule may have this expression, or count these log records, and for how many series it holds now")
+    .action(async (expr: string | undefined, options: LogConditionOptions) => {
+      const logs = logsGiven(options);
+      if ((expr === undefined) === (logs === undefined)) throw new Problem("give an expression, such as 'up == 0', or --logs");
+      const verdict = await tried(console.client(), logs ? { logs } : { expr });
       if (!verdict.valid) throw new Problem(verdict.message ?? "the backend would refuse it");
       const { matching_series: count = 0 } = verdict;
       console.result(String(count), `it may, and holds now for so many series:`, verdict);
@@ -59,7 +65,8 @@ function addChanges(rules: Command, console: Console): void {
     .option("--disabled", "do not evaluate it yet")
     .addHelpText("after", CREATE_EXAMPLES)
     .action(async (name: string, options: RuleOptions) => {
-      if (options.expr === undefined) throw new Problem("--expr: is missing: a condition such as 'up == 0'");
+      if (options.expr === undefined && options.logs === undefined)
+        throw new Problem("--expr: is missing: a condition such as 'up == 0', or --logs '> 20 in 5m'");
       const body = changed({ name, severity: "warning", for: "0s", enabled: !options.disabled, labels: {}, annotations: {} }, options);
       const made = await console.client().call<Row>("POST", RULES, { body });
       console.result(String(made["id"]), `rule ${name} created`, made);
@@ -118,8 +125,7 @@ function addLooks(rules: Command, console: Console): void {
 }
 
 function withRuleOptions(command: Command): Command {
-  return command
-    .option("--expr <expression>", "PromQL with a comparison, such as 'up == 0'")
+  return withLogOptions(command.option("--expr <expression>", "PromQL with a comparison, such as 'up == 0'"))
     .addOption(new Option("--severity <severity>", "default of a new rule: warning").choices(SEVERITIES))
     .option("--for <duration>", "how long the expression must hold, such as 5m; default of a new rule: 0s")
     .option("--label <key=value>", "added to every alert; without a value: taken away; repeatable", several)
@@ -130,10 +136,15 @@ function several(value: string, all: string[] = []): string[] {
   return [...all, value];
 }
 
-function changed(thing: Thing, { name, expr, severity, for: hold, label = [], annotation = [] }: RuleOptions): Thing {
-  const given = { name, expr, severity, for: hold };
+function changed(thing: Thing, options: RuleOptions): Thing {
+  const { name, expr, severity, for: hold, label = [], annotation = [] } = options;
+  const logs = logsGiven(options, thing["logs"]);
+  if (expr !== undefined && logs) throw new Problem("--expr and --logs: a rule has one of them");
+  const given = { name, expr, logs, severity, for: hold };
+  const { expr: _expr, logs: _logs, ...rest } = thing;
   return {
-    ...thing,
+    // A rule over logs may become one over metrics, and the other way round.
+    ...(expr !== undefined || logs ? rest : thing),
     ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)),
     labels: pairs("--label", thing["labels"], label),
     annotations: pairs("--annotation", thing["annotations"], annotation),

@@ -1,7 +1,7 @@
 // Alert rules as `atherops apply` and `atherops rules` have them. Invariant: a rule in a file has the fields of the API, and its name is
 // what makes it the same rule.
 import { durationMs } from "../../agent/common/duration.ts";
-import type { Fields } from "./alerting-fields.ts";
+import { type Fields, isObject } from "./alerting-fields.ts";
 import type { Existing, Kind, Thing } from "./alerting-plan.ts";
 import type { Client } from "./client.ts";
 import type { Row } from "./table.ts";
@@ -39,10 +39,11 @@ export async function tried(client: Client, body: Thing): Promise<{ valid: boole
 
 export async function existingRules(client: Client): Promise<Existing[]> {
   const rows = await client.call<Row[]>("GET", RULES);
-  return rows.map(({ id, name, severity, expr, for: hold, enabled, labels, annotations }) => ({
+  return rows.map(({ id, name, severity, expr, logs, for: hold, enabled, labels, annotations }) => ({
     id: String(id),
     name: String(name),
-    thing: { name, severity, expr, for: hold, enabled, labels, annotations },
+    // Of a rule over log records `expr` says the same as `logs`, for people.
+    thing: { name, severity, ...(logs === undefined ? { expr } : { logs }), for: hold, enabled, labels, annotations },
   }));
 }
 
@@ -50,10 +51,19 @@ function readRule(fields: Fields): Thing {
   return {
     name: fields.text("name"),
     severity: fields.oneOf("severity", SEVERITIES),
-    expr: fields.text("expr"),
+    ...condition(fields),
     for: fields.text("for", "0s"),
     enabled: fields.flag("enabled", true),
     labels: fields.texts("labels"),
     annotations: fields.texts("annotations"),
   };
+}
+
+/** Over metrics or over log records. */
+function condition(fields: Fields): Thing {
+  if (!fields.has("logs")) return { expr: fields.text("expr") };
+  if (fields.has("expr")) throw fields.problem("expr", "leave it out beside logs");
+  const logs = fields.any("logs");
+  if (!isObject(logs)) throw fields.problem("logs", "must be a mapping of fields, such as `window: 5m`");
+  return { logs: { filter: {}, by: [], ...logs } };
 }

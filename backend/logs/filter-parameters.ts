@@ -51,10 +51,22 @@ export function filterSchema(others: Record<string, object>) {
   };
 }
 
+/** The schema of an object that has these filters and nothing else. */
+export const FILTER_SCHEMA = {
+  type: "object",
+  properties: FILTER_PARAMETERS,
+  patternProperties: { "^(not_)?label\\..": REPEATABLE },
+  additionalProperties: false,
+};
+
 /** Throws ApiError invalid_parameter naming the parameter. `schema`: that of the route. */
 export function readFilter(request: FastifyRequest, schema: ReturnType<typeof filterSchema>): RecordFilter {
   refuseUnknown(request, schema.properties, ["label.", "not_label."]);
-  const parameters = request.query as FilterParameters;
+  return filterOf(request.query as FilterParameters);
+}
+
+/** Of parameters that fit the schema. Throws ApiError invalid_parameter naming the parameter. */
+export function filterOf(parameters: FilterParameters): RecordFilter {
   const { source, level, host_id: hostId, node, trace_id: traceId } = parameters;
   const [q, notQ, regex, notRegex] = [parameters.q, parameters.not_q, parameters.regex, parameters.not_regex].map(all);
   checkPatterns({ regex: regex ?? [], not_regex: notRegex ?? [] });

@@ -32,6 +32,8 @@ export interface OwnMetrics {
   notified(result: "delivered" | "retried" | "failed"): void;
   /** Alerts of the evaluator, or groups of them, that were not kept, by reason. */
   notificationDropped(reason: string, count: number): void;
+  /** How a count of log records for a rule ended. */
+  logsCounted(result: "counted" | "failed"): void;
   /** An engine child came up again after it had died. */
   restarted(engine: string): void;
   /** What the last check of an engine found (/readyz). */
@@ -84,7 +86,7 @@ export function createOwnMetrics({ defaults = true }: { defaults?: boolean } = {
     dropped: (signal, reason, records) => dropped.inc({ signal, reason }, records),
     rejected: (signal, code) => rejected.inc({ signal, reason: code }),
     finished: (route, method, status, seconds) => latency.observe({ route, method, status }, seconds),
-    ...notificationCounters(registers),
+    ...alertingCounters(registers),
     restarted: (engine) => restarts.inc({ engine }),
     queries: queryGauges(registry),
     engineUp: engineGauge(registry),
@@ -100,7 +102,13 @@ export function createOwnMetrics({ defaults = true }: { defaults?: boolean } = {
   };
 }
 
-function notificationCounters(registers: Registry[]): Pick<OwnMetrics, "notified" | "notificationDropped"> {
+function alertingCounters(registers: Registry[]): Pick<OwnMetrics, "logsCounted" | "notified" | "notificationDropped"> {
+  const counts = new Counter({
+    name: "atherops_log_rule_counts_total",
+    help: "Counts of log records for alert rules, by how they ended: counted, failed (told in the rule's status).",
+    labelNames: ["result"],
+    registers,
+  });
   const notified = new Counter({
     name: "atherops_notification_attempts_total",
     help: "Attempts to send a message about alerts, by how they ended: delivered, retried (later), failed (for good).",
@@ -114,6 +122,7 @@ function notificationCounters(registers: Registry[]): Pick<OwnMetrics, "notified
     registers,
   });
   return {
+    logsCounted: (result) => counts.inc({ result }),
     notified: (result) => notified.inc({ result }),
     notificationDropped: (reason, count) => notificationDropped.inc({ reason }, count),
   };

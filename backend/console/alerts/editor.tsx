@@ -1,7 +1,7 @@
 // The editor of a rule: judged by the backend while one types, with what it would have seen in the last day.
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { Problem } from "../parts/common.tsx";
+import { Problem, visible } from "../parts/common.tsx";
 import { Chart } from "../metrics/chart.tsx";
 import { queryRange } from "../metrics/prometheus.ts";
 import { PromqlField } from "../metrics/promql-field.tsx";
@@ -22,7 +22,8 @@ export function RuleEditor({ rule, onSaved }: { rule: Rule; onSaved: () => void 
   const isSaved = useSignal(false);
   const save = async (form: HTMLFormElement): Promise<void> => {
     try {
-      const body = typedRule(form, expr.peek());
+      const { expr: written, ...typed } = typedRule(form, expr.peek());
+      const body = { ...typed, ...(rule.logs ? { logs: rule.logs } : { expr: written }) };
       const saved = await call<Rule>(rule.id ? `${RULES}/${rule.id}` : RULES, { method: rule.id ? "PUT" : "POST", body });
       error.value = undefined;
       isSaved.value = true;
@@ -45,11 +46,19 @@ export function RuleEditor({ rule, onSaved }: { rule: Rule; onSaved: () => void 
         Name
         <input name="name" required maxLength={200} defaultValue={rule.name} />
       </label>
-      <div class="label">
-        Expression
-        <PromqlField label="Expression" value={rule.expr} onChange={(text) => (expr.value = text)} />
-      </div>
-      <Judgement expr={expr.value} />
+      {rule.logs ? (
+        <p>
+          <code>{visible(rule.expr)}</code> <span class="quiet">What is counted is changed from a shell: atherops rules update.</span>
+        </p>
+      ) : (
+        <>
+          <div class="label">
+            Expression
+            <PromqlField label="Expression" value={rule.expr} onChange={(text) => (expr.value = text)} />
+          </div>
+          <Judgement expr={expr.value} />
+        </>
+      )}
       <Choices rule={rule} />
       <Problem words={error.value} />
       {mayWrite.value ? (

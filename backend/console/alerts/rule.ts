@@ -4,7 +4,9 @@ export const RULES = "/alerting/rules";
 export interface Rule {
   readonly id?: string;
   readonly name: string;
+  /** Of a rule over log records: its condition in words. */
   readonly expr: string;
+  readonly logs?: object;
   readonly for?: string;
   readonly severity: "critical" | "warning" | "info";
   readonly enabled?: boolean;

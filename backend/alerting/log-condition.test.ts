@@ -1,0 +1,133 @@
+// What a condition on log records may be, how it is told in one line, and what the evaluator is told of it.
+import { describe, expect, test } from "vitest";
+import type { ApiError } from "../errors.ts";
+import { checkLogs, expressionOf, fingerprintOf, isOfLogs, type LogCondition } from "./log-condition.ts";
+import { countedExpression, countEveryMs, countHeldMs, countSamples, groupsNow, type LogGroup, MOST_GROUPS } from "./log-series.ts";
+import { checked, type SentRule } from "./rule.ts";
+
+const condition = (more: Partial<LogCondition> = {}): LogCondition => ({
+  filter: { source: "shop", q: ["time out", 'a "quoted" \\ one'] },
+  window: "5m",
+  by: [],
+  operator: ">",
+  threshold: 10,
+  ...more,
+});
+const rule = (logs: LogCondition, more: Partial<SentRule> = {}): SentRule => ({
+  name: "n",
+  severity: "info",
+  for: "0s",
+  enabled: true,
+  labels: {},
+  annotations: {},
+  logs,
+  ...more,
+});
+
+function refused(work: () => unknown): string {
+  try {
+    work();
+  } catch (error) {
+    const { code, message } = error as ApiError;
+    return code === "invalid_field" ? message : `${code}, not invalid_field`;
+  }
+  return "taken";
+}
+
+describe("a condition on log records", () => {
+  test.each<[more: Partial<LogCondition>, why: RegExp]>([
+    [{ window: "soon" }, /^logs\.window: /],
+    [{ window: "9s" }, /^logs\.window: /],
+    [{ window: "25h" }, /^logs\.window: /],
+    [{ filter: { q: "a\u0000b" } }, /^logs\.filter\.q: must not hold control characters \(U\+0000\)/],
+    [{ filter: { "label.a\u0007": "b" } }, /^logs\.filter\.label\.a.: must not hold control characters/],
+    [{ filter: { source: "half \ud83d" } }, /^logs\.filter\.source: .*surrogate/],
+    [{ filter: { regex: "x".repeat(1001) } }, /^logs\.filter\.regex: .*1000 characters/],
+    [{ filter: { not_regex: ".{51}" } }, /^logs\.filter\.not_regex: .*at most 50 parts/],
+    [{ by: ["message"] }, /^logs\.by: .*not "message"$/],
+    [{ by: ["label."] }, /^logs\.by: .*not "label\."$/],
+    [{ by: ["label.a.b", "label.a_b"] }, /^logs\.by: both would be the label a_b/],
+    [{ by: ["source"], operator: "<" }, /^logs\.by: a value without records is not found/],
+    [{ by: ["source"], operator: ">=", threshold: 0 }, /^logs\.by: a value without records/],
+  ])("is refused by its field: %j", (more, why) => {
+    expect(refused(() => checkLogs(condition(more)))).toMatch(why);
+  });
+
+  test.each<Partial<LogCondition>>([
+    { filter: {}, operator: "==", threshold: 0 },
+    { by: ["source", "label.k8s.pod.name"], window: "1d" },
+    { filter: { "label.a": ["b", "c"], "not_label.d": "e", regex: "(?i)x", trace_id: "a".repeat(32) } },
+  ])("may be %j", (more) => {
+    expect(refused(() => checkLogs(condition(more)))).toBe("taken");
+  });
+
+  test("is told in one line that no expression over metrics may be", () => {
+    const told = expressionOf(condition({ by: ["source", "label.k8s.pod.name"] }));
+    expect(told).toBe('count_logs({source="shop", q="time out", q="a \\"quoted\\" \\\\ one"}[5m]) by (source, label.k8s.pod.name) > 10');
+    expect([isOfLogs(told), isOfLogs(" count_logs({})"), isOfLogs("count(logs)")]).toEqual([true, true, false]);
+    const { logs: _logs, ...without } = rule(condition(), { expr: told });
+    expect(refused(() => checked(without))).toMatch(/^expr: .*send its `logs` instead/);
+  });
+
+  test("is the rule's expression, which may come with it and be no other", () => {
+    const { expr } = checked(rule(condition()));
+    expect(checked(rule(condition(), { expr })).expr).toBe(expr);
+    expect(refused(() => checked(rule(condition(), { expr: "up == 0" })))).toMatch(/^expr: leave it out/);
+  });
+
+  test.each([
+    ["label.severity", {}],
+    ["label.org_id", {}],
+    ["label.__name__", {}],
+    [`label.${"x".repeat(129)}`, {}],
+    ["label.team", { labels: { team: "shop" } }],
+  ])("is not counted by %s where alerts cannot have that label", (field, more) => {
+    expect(refused(() => checked(rule(condition({ by: [field] }), more)))).toMatch(/^logs\.by: an alert cannot have the label/);
+  });
+});
+
+describe("what the evaluator is told", () => {
+  test("a changed condition has series of its own, an equal one the same", () => {
+    const one = fingerprintOf(condition({ filter: { source: "a", level: "error" } }));
+    expect(fingerprintOf(condition({ filter: { level: "error", source: "a" } }))).toBe(one);
+    expect(fingerprintOf(condition({ filter: { level: "error", source: "b" } }))).not.toBe(one);
+    expect(fingerprintOf(condition({ filter: { source: "a", level: "error" }, threshold: 11 }))).not.toBe(one);
+  });
+
+  test("values of records cannot leave their label, and a group that is gone has no records", () => {
+    const logs = condition({ by: ["source", "label.k8s.pod.name"] });
+    const hostile = 'x"} 1\nup{a="\\';
+    const before = [{ values: ["gone", "p"], count: 11 }];
+    const { groups } = groupsNow(logs, { found: [{ values: [hostile, ""], count: 12 }], before, atMs: 7 });
+    const text = countSamples("id", logs, groups);
+    const series = `log_rule_records{rule="id",condition="${fingerprintOf(logs)}"`;
+    expect(text.split("\n")).toEqual([`${series},by_1="x\\"} 1\\nup{a=\\"\\\\",by_2=""} 12`, `${series},by_1="gone",by_2="p"} 0`, ""]);
+    expect(countedExpression("id", logs)).toMatch(
+      /^label_move\(sum by \(by_1, by_2\) \(last_over_time\(log_rule_records\{host_id="log-rules",rule="id",condition="[0-9a-f]{16}"\}\[\d+s\]\)\), "by_1", "source", "by_2", "k8s_pod_name"\) > 10$/,
+    );
+  });
+
+  test("values that come and go make few series: a place is free when the evaluator no longer sees what had it", () => {
+    const logs = condition({ by: ["source"] });
+    const some = (from: number) => Array.from({ length: 40 }, (_, n) => ({ values: [String(from + n)], count: 100 - n }));
+    const told = (found: LogGroup[], before: readonly LogGroup[], atMs: number) => groupsNow(logs, { found, before, atMs });
+    const first = told(some(0), [], 0);
+    expect([first.isCut, first.groups]).toEqual([false, some(0)]);
+    const second = told(some(1000), first.groups, 1000);
+    expect([second.isCut, second.groups.length]).toEqual([true, MOST_GROUPS]);
+    expect(second.groups.slice(0, 10)).toEqual(some(1000).slice(0, 10));
+    // Those that were told keep their places, also where others have more records now.
+    const third = told([...some(2000), ...some(1000).slice(0, 10)], second.groups, 2000);
+    expect(third.groups.filter(({ count }) => count > 0)).toEqual(some(1000).slice(0, 10));
+    const later = told(some(2000), third.groups, 1000 + countHeldMs(logs));
+    expect([later.isCut, later.groups.length]).toEqual([false, MOST_GROUPS]);
+    expect(later.groups.slice(0, 40)).toEqual(some(2000));
+  });
+
+  test("a window is read some twenty times while it passes, and a count stands for longer than to the next", () => {
+    const every = (window: string, leastMs?: number): number => countEveryMs(condition({ window }), leastMs);
+    expect([every("10s"), every("10s", 1000), every("5m"), every("1h"), every("1d")]).toEqual([15_000, 1000, 15_000, 180_000, 300_000]);
+    expect(every("10s", 600_000)).toBe(15_000);
+    for (const window of ["10s", "1d"]) expect(countHeldMs(condition({ window }))).toBeGreaterThan(300_000 + every(window));
+  });
+});

@@ -1,0 +1,133 @@
+// The condition of a rule over log records: which records, in how long a window, how many of them. Invariant: its filters are those of
+// GET /query/logs, read by the same code; what passes `checkedLogs` costs one bounded count, and no group without records can fire.
+import { createHash } from "node:crypto";
+import { durationMs } from "../../agent/common/duration.ts";
+import { ApiError } from "../errors.ts";
+import { FILTER_SCHEMA, type FilterParameters, filterOf } from "../logs/filter-parameters.ts";
+import { checkText, EXCEPT_LINES, invalid } from "./field-checks.ts";
+
+export const OPERATORS = [">", ">=", "<", "<=", "==", "!="] as const;
+export type Operator = (typeof OPERATORS)[number];
+
+export interface LogCondition {
+  /** As in the query string of GET /query/logs. */
+  readonly filter: Readonly<FilterParameters>;
+  /** A duration, as given. */
+  readonly window: string;
+  /** Fields whose values are counted apart, as GET /query/logs/fields names them. */
+  readonly by: readonly string[];
+  readonly operator: Operator;
+  readonly threshold: number;
+}
+
+const DAY_MS = 86_400_000;
+const MIN_WINDOW_MS = 10_000;
+const MOST_FIELDS = 2;
+const MOST_FILTERS = 50;
+/** Fields of every record. */
+const PLAIN_FIELDS = ["source", "level", "host_id", "node"];
+const LABEL = "label.";
+
+export const LOG_CONDITION_SCHEMA = {
+  type: "object",
+  additionalProperties: false,
+  required: ["window", "operator", "threshold"],
+  description: "instead of `expr`: how many log records there are. The rule fires where the comparison holds",
+  properties: {
+    filter: { ...FILTER_SCHEMA, maxProperties: MOST_FILTERS, default: {}, description: "which records: filters as of GET /query/logs" },
+    window: { type: "string", maxLength: 50, description: "records of so long until now are counted, 10s to 1d, e.g. 5m" },
+    by: {
+      type: "array",
+      maxItems: MOST_FIELDS,
+      uniqueItems: true,
+      items: { type: "string", minLength: 1, maxLength: 200 },
+      default: [],
+      description:
+        "fields whose values are counted apart, each an alert of its own: source, level, host_id, node or label.<key>; as a label " +
+        "of the alert, what is no letter, digit or underscore of <key> becomes _",
+    },
+    operator: { type: "string", enum: OPERATORS },
+    threshold: { type: "integer", minimum: 0, maximum: 1_000_000_000_000 },
+  },
+};
+
+/** Checks what a schema cannot say. Throws ApiError `invalid_field` naming the field. */
+export function checkLogs(logs: LogCondition): void {
+  const ms = durationMs(logs.window);
+  if (ms === undefined || ms < MIN_WINDOW_MS || ms > DAY_MS) throw invalid("logs.window", "must be a duration from 10s to 1d, such as 5m");
+  for (const [name, value] of Object.entries(logs.filter)) {
+    checkText(`logs.filter.${name.slice(0, 100)}`, name, EXCEPT_LINES);
+    for (const text of [value].flat()) checkText(`logs.filter.${name.slice(0, 100)}`, text, EXCEPT_LINES);
+  }
+  try {
+    filterOf(logs.filter);
+  } catch (error) {
+    throw ofFilter(error);
+  }
+  for (const field of logs.by) checkField(field);
+  const names = logs.by.map(alertLabel);
+  if (new Set(names).size < names.length) throw invalid("logs.by", `both would be the label ${names[0]} of an alert`);
+  if (names.length > 0 && holds(logs, 0))
+    throw invalid("logs.by", "a value without records is not found, so it cannot fire: leave `by` out, or ask for more than 0 records");
+}
+
+/** What the filter's own code says of a parameter, about the field. */
+export function ofFilter(error: unknown): unknown {
+  const isOurs = error instanceof ApiError && error.code === "invalid_parameter";
+  return isOurs ? new ApiError("invalid_field", `logs.filter.${error.message}`, { cause: error }) : error;
+}
+
+function checkField(field: string): void {
+  checkText("logs.by", field);
+  const isLabel = field.startsWith(LABEL) && field.length > LABEL.length;
+  if (!isLabel && !PLAIN_FIELDS.includes(field))
+    throw invalid("logs.by", `must be of ${PLAIN_FIELDS.join(", ")} and label.<key>, not ${JSON.stringify(field.slice(0, 100))}`);
+}
+
+/** The label of an alert that has the field's value. */
+export function alertLabel(field: string): string {
+  const name = field.startsWith(LABEL) ? field.slice(LABEL.length) : field;
+  return name.replace(/[^a-zA-Z0-9_]/g, "_").replace(/^\d/, "_$&");
+}
+
+/** The condition in one line, for people and lists. No engine takes it for an expression: there is no function of this name. */
+export function expressionOf({ filter, window, by, operator, threshold }: LogCondition): string {
+  const pairs = Object.entries(filter).flatMap(([name, values]) => [values].flat().map((value) => `${name}=${JSON.stringify(value)}`));
+  const groups = by.length === 0 ? "" : ` by (${by.join(", ")})`;
+  return `${FUNCTION}({${pairs.join(", ")}}[${window}])${groups} ${operator} ${threshold}`;
+}
+
+const FUNCTION = "count_logs";
+
+/** Whether somebody sends what `expressionOf` made as an expression over metrics. */
+export function isOfLogs(expr: string): boolean {
+  return expr.trimStart().startsWith(`${FUNCTION}(`);
+}
+
+/** What the evaluator finds of a condition, and of no earlier one of the same rule. */
+export function fingerprintOf({ filter, window, by, operator, threshold }: LogCondition): string {
+  const sorted = Object.entries(filter).toSorted(([one], [other]) => (one < other ? -1 : 1));
+  return createHash("sha256")
+    .update(JSON.stringify([sorted, window, by, operator, threshold]))
+    .digest("hex")
+    .slice(0, 16);
+}
+
+export function windowMs({ window }: LogCondition): number {
+  const ms = durationMs(window);
+  if (ms === undefined) throw new Error("a window that was never checked");
+  return ms;
+}
+
+const COMPARED: Readonly<Record<Operator, (count: number, threshold: number) => boolean>> = {
+  ">": (count, threshold) => count > threshold,
+  ">=": (count, threshold) => count >= threshold,
+  "<": (count, threshold) => count < threshold,
+  "<=": (count, threshold) => count <= threshold,
+  "==": (count, threshold) => count === threshold,
+  "!=": (count, threshold) => count !== threshold,
+};
+
+export function holds({ operator, threshold }: LogCondition, count: number): boolean {
+  return COMPARED[operator](count, threshold);
+}

@@ -1,0 +1,143 @@
+// When the records of rules over logs are counted, in the database. Invariants: a rule is counted by one replica at a time; an organisation
+// whose counts cost much waits longer for its next one, wherever it runs; what was counted for a condition that has changed since is
+// not written down.
+import type { Kysely, Transaction } from "kysely";
+import type { LogGroup } from "./log-series.ts";
+import type { LogCondition } from "./log-condition.ts";
+
+export interface LogCountsTable {
+  rule_id: string;
+  org_id: string;
+  due_at: Date | null;
+  locked_until: Date | null;
+  since_at: Date;
+  counted_at: Date | null;
+  took_ms: number | null;
+  told: string;
+  error: string | null;
+}
+
+export interface LogCountTables {
+  log_counts: LogCountsTable;
+  rules: { id: string; logs: string | null };
+}
+
+type Db = Kysely<LogCountTables> | Transaction<LogCountTables>;
+
+/** A rule whose records are to be counted now. */
+export interface DueCount {
+  readonly ruleId: string;
+  readonly orgId: string;
+  readonly logs: LogCondition;
+  /** What the evaluator was told last. */
+  readonly told: readonly LogGroup[];
+  readonly lockedUntil: Date;
+}
+
+/** Longer than a count takes, its wait for a turn included. */
+export const CLAIM_MS = 60_000;
+/** Of the time, for counts of one organisation: one part of so many. */
+const SHARE = 10;
+
+/** The one that waits longest. `busy`: organisations that have their fill. `belowMs`: only those whose last count took less. */
+export async function claimDue(
+  db: Kysely<LogCountTables>,
+  now: Date,
+  { busy, belowMs }: { readonly busy: readonly string[]; readonly belowMs?: number },
+): Promise<DueCount | undefined> {
+  const lockedUntil = new Date(now.getTime() + CLAIM_MS);
+  const row = await db
+    .updateTable("log_counts")
+    .set({ locked_until: lockedUntil })
+    .where("rule_id", "=", (eb) =>
+      eb
+        .selectFrom("log_counts")
+        .select("rule_id")
+        .where("due_at", "<=", now)
+        .where((or) => or.or([or("locked_until", "is", null), or("locked_until", "<=", now)]))
+        .$if(busy.length > 0, (query) => query.where("org_id", "not in", busy))
+        .$if(belowMs !== undefined, (query) => query.where("took_ms", "<", belowMs ?? 0))
+        .orderBy("due_at")
+        .orderBy("rule_id")
+        .limit(1)
+        .forUpdate()
+        .skipLocked(),
+    )
+    .returningAll()
+    .executeTakeFirst();
+  if (!row) return undefined;
+  const rule = await db.selectFrom("rules").select("logs").where("id", "=", row.rule_id).executeTakeFirst();
+  if (rule?.logs == null) return undefined;
+  const [logs, told] = [JSON.parse(rule.logs) as LogCondition, JSON.parse(row.told) as LogGroup[]];
+  return { ruleId: row.rule_id, orgId: row.org_id, logs, told, lockedUntil };
+}
+
+export interface CountResult {
+  readonly now: Date;
+  readonly tookMs: number;
+  /** The next one, at the earliest. */
+  readonly nextAt: Date;
+  /** Undefined: they could not be counted, or the evaluator could not be told. */
+  readonly told: readonly LogGroup[] | undefined;
+  readonly error: string | null;
+}
+
+export async function settleCount(
+  db: Kysely<LogCountTables>,
+  { ruleId, orgId, lockedUntil }: DueCount,
+  result: CountResult,
+): Promise<void> {
+  const { now, tookMs, nextAt, told, error } = result;
+  await db
+    .updateTable("log_counts")
+    .set({ locked_until: null, due_at: nextAt, took_ms: tookMs, error, ...(told && { counted_at: now, told: JSON.stringify(told) }) })
+    .where("rule_id", "=", ruleId)
+    .where("locked_until", "=", lockedUntil)
+    .execute();
+  await putOff(db, orgId, new Date(now.getTime() + (SHARE - 1) * tookMs));
+}
+
+/** All of the organisation. No statement waits for rows that another holds, so two of them never wait for each other. */
+async function putOff(db: Db, orgId: string, until: Date): Promise<void> {
+  await db
+    .updateTable("log_counts")
+    .set({ due_at: until })
+    .where("rule_id", "in", (eb) =>
+      eb.selectFrom("log_counts").select("rule_id").where("org_id", "=", orgId).where("due_at", "<", until).forUpdate().skipLocked(),
+    )
+    .execute();
+}
+
+/** It was not begun, or nobody waits for it any more. */
+export async function releaseCount(db: Db, { ruleId, lockedUntil }: DueCount): Promise<void> {
+  await db
+    .updateTable("log_counts")
+    .set({ locked_until: null })
+    .where("rule_id", "=", ruleId)
+    .where("locked_until", "=", lockedUntil)
+    .execute();
+}
+
+/** Of a store that one process has alone: what its last run held is free. */
+export async function freeCounts(db: Db): Promise<void> {
+  await db.updateTable("log_counts").set({ locked_until: null }).where("locked_until", "is not", null).execute();
+}
+
+/** Goes into the transaction that writes the rule. `isNew`: what was counted so far is of another condition. */
+export async function scheduleCount(
+  db: Db,
+  { ruleId, orgId, now, enabled, isNew }: { ruleId: string; orgId: string; now: Date; enabled: boolean; isNew: boolean },
+): Promise<void> {
+  const due = { due_at: enabled ? now : null, locked_until: null, since_at: now };
+  const fresh = { ...due, counted_at: null, took_ms: null, told: "[]", error: null };
+  await db
+    .insertInto("log_counts")
+    .values({ rule_id: ruleId, org_id: orgId, ...fresh })
+    .onConflict((conflict) => conflict.column("rule_id").doUpdateSet(isNew ? fresh : due))
+    .execute();
+}
+
+/** The rule is over metrics now. */
+export async function forgetCount(db: Db, ruleId: string): Promise<void> {
+  await db.deleteFrom("log_counts").where("rule_id", "=", ruleId).execute();
+}

@@ -1,0 +1,55 @@
+// Counts the records of one rule over logs. Invariant: it takes a turn of the organisation's own queries, waits for it no longer than
+// WAIT_MS, and has MOST_MS from then on.
+import type { ClickHouse } from "../engines/clickhouse/client.ts";
+import { ApiError } from "../errors.ts";
+import { filterOf } from "../logs/filter-parameters.ts";
+import { groupCounts } from "../logs/group-counts.ts";
+import { holds, type LogCondition, windowMs } from "./log-condition.ts";
+import { type LogGroup, MOST_GROUPS } from "./log-series.ts";
+
+export interface CountedLogs {
+  readonly clickhouse: Pick<ClickHouse, "read">;
+  /** True while nothing was ever stored: then the engine is left alone. */
+  readonly isUnused: () => boolean;
+}
+
+/** For one count. */
+const MOST_MS = 5000;
+/** For the organisation's other queries. */
+const WAIT_MS = 10_000;
+
+/**
+ * Those of `by` for which the comparison holds, most records first; without `by` the only one, in any case. No more than can be told,
+ * and one. Throws ApiError query_too_expensive, too_many_queries, storage_unavailable, invalid_parameter; the signal's
+ * reason once it aborts.
+ */
+export async function countLogs(
+  { clickhouse, isUnused }: CountedLogs,
+  orgId: string,
+  logs: LogCondition,
+  { atMs, signal }: { readonly atMs: number; readonly signal: AbortSignal },
+): Promise<LogGroup[]> {
+  if (isUnused()) return logs.by.length === 0 ? [{ values: [], count: 0 }] : [];
+  const end = BigInt(atMs) * 1_000_000n;
+  const range = { start: end - BigInt(Math.round(windowMs(logs))) * 1_000_000n + 1n, end };
+  const question = { filter: { ...filterOf(logs.filter), range }, by: logs.by, having: logs, most: MOST_GROUPS + 1 };
+  const timely = new AbortController();
+  const overdue = (code: "query_too_expensive" | "too_many_queries", message: string) => () => timely.abort(new ApiError(code, message));
+  let timer = setTimeout(overdue("too_many_queries", "the organisation's other queries of logs leave no turn for it"), WAIT_MS);
+  const admit = (): void => {
+    clearTimeout(timer);
+    timer = setTimeout(overdue("query_too_expensive", TOO_LONG), MOST_MS);
+  };
+  try {
+    return await groupCounts(clickhouse, orgId, question, { admit, signal: AbortSignal.any([signal, timely.signal]) });
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+const TOO_LONG = `counting its records takes more than ${MOST_MS / 1000} s: shorten the window, or add filters`;
+
+/** How many alerts the rule would have. */
+export function matchingGroups(logs: LogCondition, groups: readonly LogGroup[]): number {
+  return groups.filter(({ count }) => holds(logs, count)).length;
+}

@@ -1,0 +1,140 @@
+// Counts the log records of rules over logs, again and again, and tells the evaluator through series of the organisation (log-series.ts).
+// Invariants: an organisation has one count under way at a time; one lane takes only what was cheap the last time, so that what is expensive
+// holds up no other; what goes wrong with a rule stands in its status; every replica with a log store may run one.
+import { Loop, pause } from "../../agent/common/loop.ts";
+import { Outage } from "../../agent/common/outage.ts";
+import { ApiError } from "../errors.ts";
+import type { MetricsStore } from "../metrics/store.ts";
+import type { Log } from "../observability/log.ts";
+import { claimDue, type CountResult, type DueCount, freeCounts, type LogCountTables, releaseCount, settleCount } from "./log-count-rows.ts";
+import { type CountedLogs, countLogs } from "./log-count.ts";
+import { ofFilter } from "./log-condition.ts";
+import { countEveryMs, COUNTED_BY, countSamples, groupsNow, MOST_GROUPS } from "./log-series.ts";
+import type { Kysely } from "kysely";
+
+export interface LogCounterOptions {
+  readonly db: Kysely<LogCountTables>;
+  /** No other process has this database. */
+  readonly isAlone: boolean;
+  readonly logs: CountedLogs;
+  readonly metrics: Pick<MetricsStore, "write">;
+  /** Between two evaluations. */
+  readonly intervalMs: number;
+  readonly counted: (result: "counted" | "failed") => void;
+  readonly log: Log;
+  readonly nowMs?: () => number;
+  readonly timing?: { readonly pollMs: number };
+}
+
+/** Between looks, for what other replicas made. */
+const TIMING = { pollMs: 1000 };
+/** Counts under way at once; `cheap` are those that took less than CHEAP_MS the last time, everything included. */
+const LANES = ["any", "cheap"] as const;
+const CHEAP_MS = 250;
+/** For what is under way when it ends. */
+const GRACE_MS = 5000;
+const REMIND_MS = 300_000;
+
+const TOO_MANY = `more than ${MOST_GROUPS} values of \`by\` matched within some minutes: not all of them fire`;
+
+type Lane = (typeof LANES)[number];
+
+export class LogCounter implements AsyncDisposable {
+  readonly #options: LogCounterOptions;
+  readonly #nowMs: () => number;
+  readonly #loop: Loop;
+  readonly #outage: Outage;
+  readonly #stopping = new AbortController();
+  readonly #underWay = new Map<Lane, { readonly orgId: string; readonly done: Promise<void> }>();
+  #isFreed: boolean;
+
+  constructor(options: LogCounterOptions) {
+    this.#options = options;
+    this.#nowMs = options.nowMs ?? Date.now;
+    this.#isFreed = !options.isAlone;
+    this.#outage = new Outage({
+      began: (err) => options.log.error({ err }, "log records cannot be counted for rules; retrying"),
+      ended: ({ failures, seconds }) => options.log.info({ failures, seconds }, "recovered: log records are counted for rules"),
+      remindEveryMs: REMIND_MS,
+    });
+    const failed = (error: unknown): void => this.#outage.failed(error);
+    this.#loop = new Loop({ step: () => this.#step(), failed, backoffMs: [500, 5000] });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#loop[Symbol.asyncDispose]();
+    this.#stopping.abort();
+    // The metrics store may hang.
+    const over = new AbortController();
+    const all = Promise.all([...this.#underWay.values()].map(({ done }) => done)).finally(() => over.abort());
+    await Promise.race([all, pause(GRACE_MS, over.signal)]);
+  }
+
+  async #step(): Promise<number> {
+    const { db, timing = TIMING } = this.#options;
+    if (!this.#isFreed) await freeCounts(db);
+    this.#isFreed = true;
+    for (const lane of LANES) {
+      if (this.#underWay.has(lane)) continue;
+      const busy = [...this.#underWay.values()].map(({ orgId }) => orgId);
+      const due = await claimDue(db, new Date(this.#nowMs()), { busy, ...(lane === "cheap" && { belowMs: CHEAP_MS }) });
+      if (!due) break;
+      this.#begin(lane, due);
+    }
+    this.#outage.recovered();
+    return timing.pollMs;
+  }
+
+  #begin(lane: Lane, due: DueCount): void {
+    const done = this.#count(due)
+      // Safe: the claim ends by itself, and the rule is counted again.
+      .catch((error: unknown) => this.#outage.failed(error))
+      .finally(() => {
+        this.#underWay.delete(lane);
+        this.#loop.wake();
+      });
+    this.#underWay.set(lane, { orgId: due.orgId, done });
+  }
+
+  async #count(due: DueCount): Promise<void> {
+    const { db, intervalMs, counted } = this.#options;
+    const [atMs, began] = [this.#nowMs(), performance.now()];
+    const found = await this.#told(due, atMs);
+    if (this.#stopping.signal.aborted && !found.told) return await releaseCount(db, due);
+    const tookMs = Math.ceil(performance.now() - began);
+    const result: CountResult = {
+      ...found,
+      now: new Date(this.#nowMs()),
+      tookMs,
+      nextAt: new Date(atMs + countEveryMs(due.logs, intervalMs)),
+    };
+    await settleCount(db, due, result);
+    counted(found.told ? "counted" : "failed");
+  }
+
+  /** Never throws. */
+  async #told({ orgId, ruleId, logs, told: before }: DueCount, atMs: number): Promise<Pick<CountResult, "told" | "error">> {
+    try {
+      const found = await countLogs(this.#options.logs, orgId, logs, { atMs, signal: this.#stopping.signal });
+      const { groups, isCut } = groupsNow(logs, { found, before, atMs });
+      await this.#write(orgId, countSamples(ruleId, logs, groups), atMs);
+      return { told: groups, error: isCut ? TOO_MANY : null };
+    } catch (error) {
+      return { told: undefined, error: this.#words(error, { org_id: orgId, rule_id: ruleId }) };
+    }
+  }
+
+  async #write(orgId: string, samples: string, atMs: number): Promise<void> {
+    if (samples === "") return;
+    await this.#options.metrics.write({ orgId, hostId: COUNTED_BY, node: COUNTED_BY }, Buffer.from(samples), atMs);
+  }
+
+  #words(error: unknown, context: { readonly org_id: string; readonly rule_id: string }): string {
+    const known = ofFilter(error);
+    if (known instanceof ApiError && known.status < 500) return known.message;
+    // An engine that is away is told of by /readyz.
+    if (known instanceof ApiError) return "its records could not be counted: the log store or the metrics store could not be reached";
+    if (!this.#stopping.signal.aborted) this.#options.log.error({ err: error, ...context }, "the records of a rule could not be counted");
+    return "its records could not be counted for a reason on our side";
+  }
+}

@@ -1,0 +1,312 @@
+// Rules over log records on real engines, for each relational store: from records to an alert and back, tenants apart, and what one
+// organisation's rules may cost.
+import { randomUUID } from "node:crypto";
+import { pino } from "pino";
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { openStores, type Stores } from "../../test/conformance/telemetry-stores.ts";
+import { alertingApp, type AlertingApp } from "../../test/fixtures/alerting-app.ts";
+import { describeOnEachStore } from "../../test/fixtures/each-store.ts";
+import { eventually, temporaryFolder } from "../../test/fixtures/processes.ts";
+import { type ClickHouse, openClickHouse } from "../engines/clickhouse/client.ts";
+import { migrate } from "../engines/clickhouse/migrate.ts";
+import { ApiError } from "../errors.ts";
+import { logRecord, logsBody, nanosecondsOf, signingKey, stringAttribute } from "../ingest/otlp-body.fixture.ts";
+import type { LogCondition } from "./log-condition.ts";
+import { claimDue, type LogCountTables } from "./log-count-rows.ts";
+import { countLogs, matchingGroups } from "./log-count.ts";
+import { LogCounter } from "./log-counter.ts";
+import { checked } from "./rule.ts";
+import { RuleTable } from "./table.ts";
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
+
+const HOSTILE = `it's "quoted" \\ {{ .x }}\n`;
+const log = pino({ level: "silent" });
+const { signal } = new AbortController();
+
+let clickhouse: ClickHouse;
+let stores: Stores;
+const opened = new AsyncDisposableStack();
+
+beforeAll(async () => {
+  clickhouse = opened.use(await openClickHouse({ dataDir: opened.use(temporaryFolder()).path, threads: 8, log }));
+  await migrate(clickhouse, log);
+  stores = opened.use(await openStores(clickhouse));
+});
+afterAll(async () => await opened.disposeAsync());
+
+async function send(orgId: string, source: string, messages: readonly string[]): Promise<void> {
+  const time = nanosecondsOf(new Date());
+  const records = messages.map((message, at) => logRecord(time + BigInt(at), message, { severityText: "ERROR" }));
+  await stores.ingestLogs(signingKey(orgId), logsBody(records, [stringAttribute("service.name", source)]), { receivedAt: new Date() });
+}
+
+test("counted are the records of the window, of the filters and of the organisation", async () => {
+  const [orgId, other] = [randomUUID(), randomUUID()];
+  await send(orgId, HOSTILE, [`one ${HOSTILE}`, `two ${HOSTILE}`, "three"]);
+  await send(orgId, "calm", [`one ${HOSTILE}`]);
+  await send(other, HOSTILE, [`one ${HOSTILE}`]);
+  const condition = { filter: { q: HOSTILE, "not_label.a'": "'" }, window: "10m", by: [], operator: ">", threshold: 1 } as const;
+  const ask = async (more: Partial<LogCondition>, atMs = Date.now()): Promise<unknown> => {
+    const groups = await countLogs({ clickhouse, isUnused: () => false }, orgId, { ...condition, ...more }, { atMs, signal });
+    return groups.map(({ values, count }) => [...values, count]);
+  };
+  expect(await ask({})).toEqual([[3]]);
+  expect(await ask({}, Date.now() + 600_000)).toEqual([[0]]);
+  expect(await ask({ filter: {} })).toEqual([[4]]);
+  expect(await ask({ by: ["source"] })).toEqual([[HOSTILE, 2]]);
+  expect(await ask({ by: ["source", "label.none"], operator: "<=", threshold: 1 })).toEqual([["calm", "", 1]]);
+});
+
+test("an engine that was never used is not opened to count nothing", async () => {
+  const read = async (): Promise<never> => await Promise.reject(new Error("opened"));
+  const condition = { filter: {}, window: "10m", by: [], operator: "==", threshold: 0 } as const;
+  const unused = { clickhouse: { read }, isUnused: () => true };
+  expect(await countLogs(unused, randomUUID(), condition, { atMs: Date.now(), signal })).toEqual([{ values: [], count: 0 }]);
+});
+
+describeOnEachStore((store) => {
+  let service: AlertingApp;
+  let counter: LogCounter | undefined;
+  /** Takes the place of the log store. */
+  let read: ClickHouse["read"] | undefined;
+  const logs = {
+    clickhouse: { read: (async (...asked) => await (read?.(...asked) ?? clickhouse.read(...asked))) as ClickHouse["read"] },
+    isUnused: () => false,
+  };
+  /** Of one organisation no record is found any more, as when they are old. */
+  const noRecordsOf = (orgId: string): void => {
+    read = async (asked, options, work) => (asked === orgId ? (Buffer.from("") as never) : await clickhouse.read(asked, options, work));
+  };
+
+  const startCounter = (): LogCounter =>
+    new LogCounter({
+      db: service.database.tables<LogCountTables>(),
+      isAlone: true,
+      logs,
+      metrics: service.metrics,
+      intervalMs: 1000,
+      counted: () => undefined,
+      log,
+      timing: { pollMs: 50 },
+    });
+
+  beforeAll(async () => {
+    service = await alertingApp({
+      database: store.database,
+      countLogs: async (orgId, condition, signal) =>
+        matchingGroups(condition, await countLogs(logs, orgId, condition, { atMs: Date.now(), signal })),
+    });
+    counter = startCounter();
+  });
+  afterAll(async () => {
+    await counter?.[Symbol.asyncDispose]();
+    await service?.[Symbol.asyncDispose]();
+  });
+  afterEach(() => (read = undefined));
+
+  const body = (more: object = {}, rule: object = {}): object => ({
+    name: randomUUID(),
+    severity: "critical",
+    logs: { filter: { level: "error" }, window: "1h", operator: ">", threshold: 2, ...more },
+    ...rule,
+  });
+  const create = async (bearer: string, sent: object): Promise<string> => {
+    const answer = await service.call("POST", "/rules", bearer, sent);
+    expect([answer.statusCode, answer.body]).toEqual([201, answer.body]);
+    return answer.json().id as string;
+  };
+  const status = async (bearer: string, id: string) =>
+    (await service.call("GET", `/rules/${id}/status`, bearer)).json<{ state: string; active_alerts: number; error?: string }>();
+  const counts = () => service.database.tables<LogCountTables>();
+  /** As if the time had come; windows are long, so that no record leaves one by itself. */
+  const countNow = async (ids: readonly string[], more: object = {}): Promise<void> =>
+    void (await counts()
+      .updateTable("log_counts")
+      .set({ due_at: new Date(), ...more })
+      .where("rule_id", "in", ids)
+      .execute());
+  const becomes = async (bearer: string, id: string, state: string, counted: readonly string[] = []): Promise<void> =>
+    void (await eventually(`${id} is ${state}`, async () => {
+      // A count that was under way says when the next one is.
+      if (counted.length > 0) await countNow(counted);
+      return (await status(bearer, id)).state === state;
+    }));
+  const org = async (): Promise<{ orgId: string; bearer: string }> => {
+    const orgId = await service.makeOrg();
+    return { orgId, bearer: `${orgId}:admin` };
+  };
+
+  test("fires where records are many, for each value apart and for one organisation alone, and resolves when they are old", async () => {
+    const [red, blue] = [await org(), await org()];
+    const sent = body(
+      { filter: { level: "error", q: [`it's "quoted" \\`], "not_label.x": "'" }, by: ["source"] },
+      { annotations: { text: "{{ $labels.source }} has {{ $value }}" } },
+    );
+    const crowd = Array.from({ length: 5 }, (_, n) => `${n} ${HOSTILE}`);
+    await send(red.orgId, HOSTILE, crowd);
+    await send(red.orgId, "calm", ["one", HOSTILE]);
+    const [foreign, id] = [await create(blue.bearer, sent), await create(red.bearer, sent)];
+    await becomes(red.bearer, id, "firing");
+    const { alerts } = (await service.call("GET", "/prometheus/api/v1/alerts", red.bearer)).json().data;
+    expect(alerts).toEqual([
+      expect.objectContaining({
+        labels: { alertname: expect.any(String), severity: "critical", source: HOSTILE },
+        annotations: { text: `${HOSTILE} has 5` },
+        value: "5",
+      }),
+    ]);
+    const row = counts().selectFrom("log_counts").select("counted_at").where("rule_id", "=", foreign);
+    await eventually("that of blue is counted", async () => (await row.executeTakeFirst())?.counted_at);
+    expect(await status(blue.bearer, foreign)).toMatchObject({ state: "inactive", active_alerts: 0 });
+    noRecordsOf(red.orgId);
+    await becomes(red.bearer, id, "inactive", [id]);
+    expect(await status(red.bearer, id)).not.toHaveProperty("error");
+    const periods = (await service.call("GET", `/rules/${id}/history`, red.bearer)).json();
+    expect(periods).toEqual([expect.objectContaining({ state: "firing", labels: expect.objectContaining({ source: HOSTILE }) })]);
+  });
+
+  test("fires also where there are none, is told as it was sent, and a change of its condition begins anew", async () => {
+    const { bearer } = await org();
+    const sent = body({ filter: { source: "heart" }, operator: "==", threshold: 0 });
+    const id = await create(bearer, sent);
+    await becomes(bearer, id, "firing");
+    const [told] = (await service.call("GET", "/rules", bearer)).json();
+    expect(told).toMatchObject({ expr: 'count_logs({source="heart"}[1h]) == 0', logs: { filter: { source: "heart" }, by: [] } });
+    const { id: _id, created_at: _at, ...again } = told;
+    expect((await service.call("PUT", `/rules/${id}`, bearer, again)).json()).toEqual(told);
+    const rules = (await service.call("GET", "/prometheus/api/v1/rules", bearer)).json().data.groups[0].rules;
+    expect(rules).toEqual([expect.objectContaining({ query: told.expr, type: "alerting" })]);
+    const changed = { ...again, expr: undefined, logs: { ...again.logs, threshold: 1 } };
+    expect((await service.call("PUT", `/rules/${id}`, bearer, changed)).statusCode).toBe(200);
+    await becomes(bearer, id, "inactive");
+    const metrics = { ...again, logs: undefined, expr: "vector(1) > 0" };
+    expect((await service.call("PUT", `/rules/${id}`, bearer, metrics)).json()).not.toHaveProperty("logs");
+    await becomes(bearer, id, "firing");
+    expect((await service.call("DELETE", `/rules/${id}`, bearer)).statusCode).toBe(204);
+  });
+
+  test("goes on firing while nothing is counted, and resolves after another process took over", async () => {
+    const { orgId, bearer } = await org();
+    await send(orgId, "shop", ["a", "b", "c"]);
+    const id = await create(bearer, body({ by: ["source"] }));
+    await becomes(bearer, id, "firing");
+    await counter?.[Symbol.asyncDispose]();
+    // As a process leaves it that was killed while it counted.
+    await countNow([id], { locked_until: new Date(Date.now() + 3600_000) });
+    process.kill(service.evaluator.child.pid ?? 0, "SIGKILL");
+    const before = await eventually("evaluated again", async () => {
+      const found = await service.call("GET", `/rules/${id}/status`, bearer);
+      return found.statusCode === 200 && found.json().last_eval && found.json();
+    });
+    expect(before).toMatchObject({ state: "firing", active_alerts: 1 });
+    noRecordsOf(orgId);
+    counter = startCounter();
+    await becomes(bearer, id, "inactive");
+  });
+
+  describe("the cost of rules", () => {
+    test("what cannot be counted is told in the rule's status, and holds up no other organisation", async () => {
+      const [slow, quick] = [await org(), await org()];
+      const own = [await create(slow.bearer, body()), await create(slow.bearer, body())];
+      const id = own[0] ?? "";
+      read = async (orgId, options, work) => {
+        if (orgId !== slow.orgId) return await clickhouse.read(orgId, options, work);
+        throw new ApiError("query_too_expensive", "too much");
+      };
+      const isTold = async (one: string): Promise<boolean> => (await status(slow.bearer, one)).error === "too much";
+      await eventually("told of all", async () => {
+        await countNow(own);
+        return (await Promise.all(own.map(isTold))).every(Boolean);
+      });
+      await becomes(quick.bearer, await create(quick.bearer, body({ operator: "<=" })), "firing");
+      const rules = (await service.call("GET", "/prometheus/api/v1/rules", slow.bearer)).json().data.groups[0].rules;
+      expect(rules[0]).toMatchObject({ health: "err", lastError: "too much" });
+      read = undefined;
+      await eventually("counted", async () => {
+        await countNow(own);
+        return (await status(slow.bearer, id)).error === undefined;
+      });
+    });
+
+    test("an organisation has one count under way, and what took long makes all its rules wait", async () => {
+      const slow = await org();
+      const ids = [await create(slow.bearer, body()), await create(slow.bearer, body()), await create(slow.bearer, body())];
+      await counter?.[Symbol.asyncDispose]();
+      let [running, atOnce, begun] = [0, 0, 0];
+      read = async (orgId, options, work) => {
+        if (orgId !== slow.orgId) return await clickhouse.read(orgId, options, work);
+        running += 1;
+        begun += 1;
+        atOnce = Math.max(atOnce, running);
+        const { promise, resolve } = Promise.withResolvers<void>();
+        setTimeout(resolve, 400);
+        await promise;
+        running -= 1;
+        return await clickhouse.read(orgId, options, work);
+      };
+      // Quick ones, so that both lanes would take them.
+      await countNow(ids, { took_ms: 1, counted_at: null });
+      counter = startCounter();
+      const rows = counts().selectFrom("log_counts").selectAll().where("org_id", "=", slow.orgId);
+      const first = await eventually("the first is counted", async () => (await rows.execute()).find((row) => row.counted_at !== null));
+      const waitsUntil = (first.counted_at?.getTime() ?? 0) + 9 * (first.took_ms ?? 0);
+      for (const row of await rows.execute()) expect(row.due_at?.getTime()).toBeGreaterThanOrEqual(waitsUntil);
+      expect(first.took_ms).toBeGreaterThanOrEqual(400);
+      await eventually("the next", async () => begun > 1);
+      expect(atOnce).toBe(1);
+    });
+
+    test("several processes never count the same rule at once", async () => {
+      const { bearer } = await org();
+      await counter?.[Symbol.asyncDispose]();
+      const ids = [await create(bearer, body()), await create(bearer, body()), await create(bearer, body())];
+      await counts().updateTable("log_counts").set({ due_at: null }).where("rule_id", "not in", ids).execute();
+      const claims = await Promise.all(Array.from({ length: 5 }, () => claimDue(counts(), new Date(), { busy: [] })));
+      expect(claims.flatMap((claim) => claim?.ruleId ?? []).sort()).toEqual(ids.sort());
+      counter = startCounter();
+    });
+
+    test("there are 50 of an organisation, rules over metrics apart", async () => {
+      const { orgId, bearer } = await org();
+      const table = new RuleTable(service.database.tables());
+      const least = { severity: "info", for: "0s", enabled: false, labels: {}, annotations: {} } as const;
+      const logs = { filter: {}, window: "5m", by: [], operator: ">", threshold: 1 } as const;
+      for (let n = 0; n < 50; n += 1) await table.create(orgId, checked({ ...least, name: String(n), logs }));
+      const refused = await service.call("POST", "/rules", bearer, { ...body(), enabled: false });
+      expect([refused.statusCode, refused.json().error]).toEqual([400, "invalid_field"]);
+      expect(refused.json().message).toMatch(/^logs: an organisation has at most 50 rules over log records/);
+      const id = await create(bearer, { name: "over metrics", severity: "info", expr: "up == 0", enabled: false });
+      expect((await service.call("PUT", `/rules/${id}`, bearer, { ...body(), name: "over metrics" })).statusCode).toBe(400);
+    });
+
+    test("a rule that nobody counts says so", async () => {
+      const { bearer } = await org();
+      const id = await create(bearer, body());
+      await eventually(
+        "counted",
+        async () => (await counts().selectFrom("log_counts").selectAll().where("rule_id", "=", id).executeTakeFirst())?.counted_at,
+      );
+      expect(await status(bearer, id)).not.toHaveProperty("error");
+      const long = new Date("2026-11-01T00:00:00Z");
+      await countNow([id], { since_at: long, counted_at: long, due_at: null });
+      expect((await status(bearer, id)).error).toMatch(/^its records were last counted at 2026-11-01T00:00:00\.000Z: /);
+    });
+  });
+
+  test("a draft is told how many alerts it would have, and a regular expression that is none is refused by its field", async () => {
+    const { orgId, bearer } = await org();
+    await send(orgId, "one", ["a", "b", "c"]);
+    await send(orgId, "two", ["a", "b", "c"]);
+    const draft = async (more: object): Promise<unknown> => {
+      const { logs: condition } = body(more) as { logs: object };
+      return (await service.call("POST", "/rules/validate", bearer, { logs: condition })).json();
+    };
+    expect(await draft({ by: ["source"] })).toEqual({ valid: true, matching_series: 2 });
+    expect(await draft({ threshold: 100 })).toEqual({ valid: true, matching_series: 0 });
+    const why = expect.stringMatching(/^logs\.filter\.regex: not a regular expression of RE2: /);
+    expect(await draft({ filter: { regex: "[" } })).toEqual({ valid: false, message: why });
+    const refused = await service.call("POST", "/rules", bearer, body({ filter: { regex: "(" } }));
+    expect([refused.statusCode, refused.json()]).toEqual([400, { error: "invalid_field", message: why }]);
+  });
+});

@@ -1,0 +1,52 @@
+// A rule over log records as it is typed: `--logs '> 20 in 5m' --where source=shop --by level`. Invariant: what is not given stays as it
+// was; what it means is for the backend to judge.
+import type { Command } from "commander";
+import { isObject } from "./alerting-fields.ts";
+import { Problem } from "./cli-error.ts";
+
+export interface LogConditionOptions {
+  logs?: string;
+  where?: string[];
+  by?: string[];
+}
+
+const COMPARISON = /^\s*(>=|<=|==|!=|>|<)\s*(\d+)\s+in\s+(\S+)\s*$/;
+
+export function withLogOptions(command: Command): Command {
+  return command
+    .option("--logs <comparison>", "instead of --expr: how many log records there are, such as '> 20 in 5m'")
+    .option("--where <filter=value>", "which records: a filter of /query/logs, such as source=shop or label.team=a; repeatable", several)
+    .option("--by <field>", "count the values of a field apart: source, level, host_id, node or label.<key>; repeatable", several);
+}
+
+/** Undefined: nothing of it was given. `former`: the condition that is changed. */
+export function logsGiven({ logs, where, by }: LogConditionOptions, former?: unknown): Record<string, unknown> | undefined {
+  if (logs === undefined && where === undefined && by === undefined) return undefined;
+  const known = isObject(former) ? former : undefined;
+  if (logs === undefined && !known) throw new Problem("--logs: is missing beside --where and --by: a comparison such as '> 20 in 5m'");
+  const [, operator, threshold, window] = COMPARISON.exec(logs ?? "") ?? [];
+  if (logs !== undefined && operator === undefined) throw new Problem(`--logs ${logs}: write it as '> 20 in 5m'`);
+  return {
+    filter: {},
+    by: [],
+    ...known,
+    ...(where && { filter: filterOf(where) }),
+    ...(by && { by }),
+    ...(operator !== undefined && { window, operator, threshold: Number(threshold) }),
+  };
+}
+
+function filterOf(where: readonly string[]): Record<string, string | string[]> {
+  const filter = new Map<string, string[]>();
+  for (const pair of where) {
+    const at = pair.indexOf("=");
+    if (at < 1) throw new Problem(`--where ${pair}: write it as filter=value`);
+    const name = pair.slice(0, at);
+    filter.set(name, [...(filter.get(name) ?? []), pair.slice(at + 1)]);
+  }
+  return Object.fromEntries([...filter].map(([name, values]) => [name, values.length === 1 ? (values[0] ?? "") : values]));
+}
+
+function several(value: string, all: string[] = []): string[] {
+  return [...all, value];
+}

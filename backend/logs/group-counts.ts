@@ -1,0 +1,58 @@
+// How many records there are, for each value of some fields. Invariant: an answer has few groups and short values, whatever the records are.
+import { and, Sql, sql } from "../engines/clickhouse/sql.ts";
+import type { ClickHouse } from "../engines/clickhouse/client.ts";
+import type { QueryOptions } from "../admission/in-turn.ts";
+import { pageConditions } from "../query/page.ts";
+import type { RangeFilter } from "./counts.ts";
+import { matchingIn, recordConditions, refusePattern } from "./filter.ts";
+
+export interface GroupQuestion {
+  readonly filter: RangeFilter;
+  /** Columns of text, or label.<key>; none: all records are one group, which is answered also where there are none. */
+  readonly by: readonly string[];
+  /** How a group's count compares; groups for which that is not so are left out. */
+  readonly having: { readonly operator: ">" | ">=" | "<" | "<=" | "==" | "!="; readonly threshold: number };
+  /** Groups, those with most records. */
+  readonly most: number;
+}
+
+export interface GroupCount {
+  readonly values: readonly string[];
+  readonly count: number;
+}
+
+const MOST_VALUE_CHARACTERS = 256;
+const COLUMNS: Readonly<Record<string, Sql>> = { source: sql`source`, level: sql`level`, host_id: sql`host_id`, node: sql`node` };
+const LABEL = "label.";
+
+/** Most records first. Throws as LogStore.query does. */
+export async function groupCounts(
+  clickhouse: Pick<ClickHouse, "read">,
+  orgId: string,
+  { filter, by, having, most }: GroupQuestion,
+  options: QueryOptions,
+): Promise<GroupCount[]> {
+  const where = and([sql`org_id = ${orgId}`, ...pageConditions({ range: filter.range, after: undefined }), ...recordConditions(filter)]);
+  const { from, blockRows } = matchingIn(filter);
+  const values = new Sql(by.map((field) => valueOf(field).text).join(", "));
+  const compared = new Sql(`${having.operator} ${having.threshold}`);
+  const statement =
+    by.length === 0
+      ? sql`SELECT [] AS values, toFloat64(count()) AS count FROM ${from} WHERE ${where}`
+      : sql`SELECT [${values}] AS values, toFloat64(count()) AS count FROM ${from} WHERE ${where}
+          GROUP BY values HAVING count() ${compared} ORDER BY count DESC, values LIMIT ${most}`;
+  const lines = await clickhouse
+    .read(orgId, options, (ask) => ask(statement, undefined, blockRows))
+    .catch((error: unknown) => refusePattern(error, filter));
+  return lines
+    .toString("utf8")
+    .split("\n")
+    .filter(Boolean)
+    .map((line) => JSON.parse(line) as GroupCount);
+}
+
+function valueOf(field: string): Sql {
+  const column = field.startsWith(LABEL) ? sql`labels[${field.slice(LABEL.length)}]` : COLUMNS[field];
+  if (!column) throw new Error(`no field of log records: ${field}`);
+  return sql`substringUTF8(toString(${column}), 1, ${MOST_VALUE_CHARACTERS})`;
+}
