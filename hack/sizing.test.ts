@@ -50,6 +50,13 @@ describe("the reckoned tables of docs/sizing.md", () => {
     expect(row(one, "embedded", "100")[4]).toBe("58 GiB");
   });
 
+  test("tell what the agents of a cluster ask of its API server, and what they would without the relay", () => {
+    const figures = { api_requests: 6, api_watches: 2, api_watches_direct: 7, pod_changes: 3, api_change_bytes: 4000 };
+    const [, , requests, , watches, changes, direct, changesDirect] = row(withFigures(figures), "apiserver", "1,000");
+    expect([requests, watches, changes]).toEqual(["100.0", "2,000", "200"]);
+    expect([direct, changesDirect]).toEqual(["7,000", "1,200"]);
+  });
+
   test("are refused where a figure is missing", () => {
     expect(() => withReckoned(PAGE.replace("| `log_bytes` |", "| `bytes` |"))).toThrow(/no figure log_bytes/);
   });

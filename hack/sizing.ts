@@ -15,6 +15,7 @@ const NAMES = [
   "interval_s",
   "heartbeat_s",
   "days",
+  "pod_changes",
   // What one costs, measured.
   "request_us",
   "log_us",
@@ -31,10 +32,19 @@ const NAMES = [
   "series_memory",
   "ingest_memory_mib",
   "peak_above_mib",
+  // What an agent asks of the API server of its cluster, measured.
+  "api_requests",
+  "api_answer_bytes",
+  "api_change_bytes",
+  "api_watches",
+  "api_watches_direct",
 ] as const;
 type Figures = Readonly<Record<(typeof NAMES)[number], number>>;
 
 const NODES = [10, 100, 1000, 10_000];
+/** Of one cluster; Kubernetes is made for so many. */
+const NODES_OF_CLUSTER = [10, 100, 1000, 5000];
+const MINUTE_S = 60;
 const DAY_S = 86_400;
 const GIB = 1024 ** 3;
 const US_OF_A_CORE = 1_000_000;
@@ -59,7 +69,8 @@ export function withReckoned(page: string): string {
   return page.replaceAll(RECKONED, (_, name: string) => {
     const rows = TABLES[name];
     if (!rows) throw new Error(`docs/sizing.md has no table ${name}`);
-    return markdown(NODES.map((nodes) => ({ nodes: grouped(nodes), ...rows(loadOf(nodes, figures), figures) })));
+    const all = name === "apiserver" ? NODES_OF_CLUSTER : NODES;
+    return markdown(all.map((nodes) => ({ nodes: grouped(nodes), ...rows(loadOf(nodes, figures), figures) })));
   });
 }
 
@@ -69,6 +80,7 @@ type Load = ReturnType<typeof loadOf>;
 function loadOf(nodes: number, f: Figures) {
   const ofFiles = Math.max(f.lines / (1 + f.lines), (f.lines * f.line_bytes) / GATHERED_BYTES);
   return {
+    nodes,
     requests: nodes * (ofFiles + f.span_requests + 3 / f.interval_s),
     heartbeats: nodes / f.heartbeat_s,
     lines: nodes * f.lines,
@@ -112,7 +124,20 @@ const TABLES: Readonly<Record<string, (load: Load, f: Figures) => Record<string,
       "its memory": gib((load.series * f.series_memory) / METRICS_SHARE),
     };
   },
+  apiserver: (load, f) => ({
+    "requests/s": ((load.nodes * f.api_requests) / MINUTE_S).toFixed(1),
+    "answers, kB/s": grouped((load.nodes * f.api_answer_bytes) / MINUTE_S / 1000),
+    "open watches": grouped(load.nodes * f.api_watches),
+    "changes of pods, kB/s": grouped(changesOf(load, f.api_watches, f)),
+    "without the relay: open watches": grouped(load.nodes * f.api_watches_direct),
+    "changes of pods, kB/s ": grouped(changesOf(load, f.api_watches_direct, f)),
+  }),
 };
+
+/** One of an agent's watches is of its Secret; each of pods gets each change of one. */
+function changesOf({ nodes }: Load, watches: number, f: Figures): number {
+  return (nodes * (watches - 1) * f.pod_changes * f.api_change_bytes) / MINUTE_S / 1000;
+}
 
 function memoryOf({ series }: Load, f: Figures): number {
   const ofBackend = ((f.ingest_memory_mib + f.peak_above_mib) * 1024 ** 2) / (1 - METRICS_SHARE);

@@ -1,0 +1,157 @@
+// `npm run bench -- api-server [--nodes 200] [--pods 10] [--seconds 120] [--churn 5] [--direct]`: what the agents of so many nodes ask of a
+// real kube-apiserver: open watches, requests, bytes, its memory and CPU, by its own account. At rest, while so many pods a second change,
+// and in a rotation of the cluster's key. The nodes are simulated by the agent's own code (api-server/simulated-node.ts), with a list and a
+// watch of pods each; `--direct`: with six, as without the agent's relay. What the API server does by itself is measured before, and taken
+// off. Counts and bytes do not depend on what else the machine does; memory little.
+import { setTimeout as sleep } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import { apiServerLoad, type ApiServerLoad } from "../fixtures/apiserver-load.ts";
+import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
+import { report } from "../fixtures/measure.ts";
+import { eventually, temporaryFolder } from "../fixtures/processes.ts";
+import { requestRotation, type SimulatedNode, startNode } from "./api-server/simulated-node.ts";
+
+const { values } = parseArgs({
+  options: {
+    nodes: { type: "string", default: "200" },
+    pods: { type: "string", default: "10" },
+    seconds: { type: "string", default: "120" },
+    churn: { type: "string", default: "5" },
+    direct: { type: "boolean", default: false },
+  },
+});
+const [nodes, podsOfNode, seconds, churn] = [values.nodes, values.pods, values.seconds, values.churn].map(Number) as [
+  number,
+  number,
+  number,
+  number,
+];
+const NAMESPACE = "fleet";
+const AT_ONCE = 8;
+
+await using stack = new AsyncDisposableStack();
+const folder = stack.use(temporaryFolder());
+const kube = stack.use(await KubeApiServer.start(folder.path));
+await kube.installChart(NAMESPACE);
+const access = await kube.agentAccess(NAMESPACE);
+await inParallel(nodes * podsOfNode, makePod);
+
+const table: Record<string, Record<string, string>> = {};
+const idle = await during(seconds, () => Promise.resolve());
+table["the API server by itself"] = shown(idle, undefined);
+const before = await apiServerLoad(kube.admin);
+const fleet: SimulatedNode[] = [];
+stack.defer(async () => void (await Promise.all(fleet.map((node) => node[Symbol.asyncDispose]()))));
+await inParallel(nodes, async (n) => void fleet.push(await startNode(access, NAMESPACE, nodeName(n), values.direct)));
+await eventually(
+  "all have a key and know their pods",
+  async () => Promise.resolve(fleet.every((node) => node.key() && node.knowsPods())),
+  600_000,
+);
+// What the starts left to collect.
+await sleep(30_000);
+const started = await apiServerLoad(kube.admin);
+table["start, in all"] = {
+  "pod watches": String(started.podWatches - before.podWatches),
+  "Secret watches": String(started.secretWatches - before.secretWatches),
+  "resident MiB, more": ((started.residentBytes - before.residentBytes) / 1024 ** 2).toFixed(0),
+  "answers kB": ((started.answerBytes - before.answerBytes) / 1000).toFixed(0),
+};
+table["at rest"] = shown(await during(seconds, () => Promise.resolve()), idle);
+table[`${churn} pods a second change`] = shown(await during(seconds, changePods), idle);
+const keys = new Set(fleet.map((node) => node.key()));
+const rotation = async (): Promise<void> => {
+  await requestRotation(access, NAMESPACE);
+  await eventually("all have the new key", async () => Promise.resolve(fleet.every((node) => !keys.has(node.key()))));
+};
+const rotated = await during(60, rotation);
+table["a minute with a rotation"] = shown(rotated, idle);
+report("api-server", values, table);
+
+interface Span {
+  readonly tookS: number;
+  readonly from: ApiServerLoad;
+  readonly to: ApiServerLoad;
+}
+
+/** The load over so many seconds at least, while `work` runs. */
+async function during(leastS: number, work: (until: number) => Promise<void>): Promise<Span> {
+  const from = await apiServerLoad(kube.admin);
+  const startedAt = performance.now();
+  const end = startedAt + leastS * 1000;
+  await work(end);
+  await sleep(Math.max(0, end - performance.now()));
+  return { from, tookS: (performance.now() - startedAt) / 1000, to: await apiServerLoad(kube.admin) };
+}
+
+/** Of one node and minute, without what the API server does by itself. */
+function shown(span: Span, idle: Span | undefined): Record<string, string> {
+  const rate = (of: (load: ApiServerLoad) => number, digits = 1): string => {
+    const perMinute = ({ from, to, tookS }: Span): number => ((of(to) - of(from)) / tookS) * 60;
+    return ((perMinute(span) - (idle ? perMinute(idle) : 0)) / (idle ? nodes : 1)).toFixed(digits);
+  };
+  const requests = (wanted: (name: string) => boolean) => (load: ApiServerLoad) =>
+    [...load.requests].reduce((sum, [name, count]) => sum + (wanted(name) ? count : 0), 0);
+  return {
+    "requests/min": rate(
+      requests(() => true),
+      2,
+    ),
+    "of Leases": rate(
+      requests((name) => name.endsWith(" leases")),
+      2,
+    ),
+    "of the Secret": rate(
+      requests((name) => name.endsWith(" secrets")),
+      2,
+    ),
+    "of pods": rate(
+      requests((name) => name.endsWith(" pods")),
+      2,
+    ),
+    "answers B/min": rate((load) => load.answerBytes, 0),
+    "events B/min": rate((load) => load.eventBytes, 0),
+    "CPU ms/min": rate((load) => load.cpuSeconds * 1000),
+    "resident MiB": (span.to.residentBytes / 1024 ** 2).toFixed(0),
+  };
+}
+
+function nodeName(n: number): string {
+  return `node-${n % nodes}`;
+}
+
+/** As a small service has it: some 4 kB as the API server writes it. */
+async function makePod(n: number): Promise<void> {
+  const env = Array.from({ length: 12 }, (_, i) => ({ name: `SETTING_${i}`, value: `value ${i} of this service` }));
+  const container = { name: "app", image: "registry.example/app:1.2.3", env, ports: [{ containerPort: 8080 }] };
+  const labels = { app: `app-${n % 50}`, "pod-template-hash": "7d9c5b6f4d" };
+  const made = {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name: podName(n), labels },
+    spec: { nodeName: nodeName(n), containers: [container, { ...container, name: "sidecar", ports: [] }] },
+  };
+  await kube.admin.post("/api/v1/namespaces/default/pods", made, AbortSignal.timeout(60_000));
+}
+
+function podName(n: number): string {
+  return `app-7d9c5b6f4d-${n}`;
+}
+
+/** As a kubelet does when a probe fails or is well again. */
+async function changePods(until: number): Promise<void> {
+  for (let n = 0; performance.now() < until; n += 1) {
+    const conditions = [{ type: "Ready", status: n % 2 === 0 ? "True" : "False" }];
+    const path = `/api/v1/namespaces/default/pods/${podName((n * 97) % (nodes * podsOfNode))}/status`;
+    await kube.admin.mergePatch(path, { status: { phase: "Running", conditions } }, AbortSignal.timeout(60_000));
+    await sleep(1000 / churn);
+  }
+}
+
+async function inParallel(count: number, work: (n: number) => Promise<void>): Promise<void> {
+  let next = 0;
+  const worker = async (): Promise<void> => {
+    while (next < count) await work(next++);
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+}
