@@ -23,6 +23,7 @@ A file has a list for each kind of thing. What is in no file stays as it is, unl
     - name: on-call
       kind: pagerduty                   # webhook, slack, pagerduty or email
       settings: {routing_key_file: pagerduty-key}   # webhook: url, slack: url_file, email: to
+                                        # own words, not of a webhook: title, text
       heartbeat: 1d                     # say that alerting lives; default never
   routes:
     - matchers: [severity="critical"]   # all have to hold: =, !=, =~ and !~

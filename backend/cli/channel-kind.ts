@@ -14,6 +14,7 @@ export const CHANNEL_KINDS = ["webhook", "slack", "pagerduty", "email"];
 export const CHANNELS = "/alerting/channels";
 /** Kind → what of its settings is secret. */
 const SECRET: Readonly<Record<string, string>> = { slack: "url", pagerduty: "routing_key" };
+const OWN_WORDS = ["title", "text"];
 
 export const channelKind: Kind = {
   section: "channels",
@@ -86,6 +87,8 @@ function readChannel(fields: Fields): Thing {
 function isSame(existing: unknown, wanted: unknown): boolean {
   if (!isObject(existing) || !isObject(wanted)) return false;
   const secrets = new Set(Object.values(SECRET));
+  // What is left out is no longer said in own words.
+  if (OWN_WORDS.some((key) => key in existing && !(key in wanted))) return false;
   return Object.entries(wanted).every(([key, value]) => (key in existing ? isDeepStrictEqual(existing[key], value) : secrets.has(key)));
 }
 

@@ -75,7 +75,7 @@ function registerChannels(scope: FastifyInstance, guards: Guards): void {
     name,
     kind,
     enabled,
-    settings: JSON.stringify(kind === "slack" ? {} : settings),
+    settings: JSON.stringify(kind === "slack" ? { ...settings, url: undefined } : settings),
   });
   scope.post<{ Body: Body }>("/channels", { onRequest }, async (request, reply) => {
     written.push({ method: "POST", body: { ...request.body } });
@@ -110,6 +110,11 @@ test("a channel is made with its secret out of a file, or answers the one that i
   writeFileSync(file, "https://hooks.slack.com/services/x\n");
   expect((await atherops(`channels create team --kind slack --url-file ${file}`)).code).toBe(0);
   expect(written[1]?.body).toMatchObject({ kind: "slack", settings: { url: "https://hooks.slack.com/services/x" } });
+  writeFileSync(join(folder, "text"), "{{ status }}\n");
+  const own = ["--title", "{{ labels.team }}", "--text-file", join(folder, "text")];
+  expect((await atherops(["channels", "create", "own", "--kind", "slack", "--url-file", file, ...own])).code).toBe(0);
+  expect(written[2]?.body["settings"]).toMatchObject({ title: "{{ labels.team }}", text: "{{ status }}" });
+  expect((await atherops("channels remove own")).code).toBe(0);
   expect((await atherops("channels create team --kind slack --url-file /nope")).err).toBe("atherops: /nope: cannot be read: ENOENT\n");
   expect((await atherops("channels disable bot")).err).toBe("channel bot disabled\n");
   expect(await rowsOf("channels")).toMatchObject([{ name: "bot", enabled: false }, { name: "team" }]);
@@ -194,7 +199,7 @@ test("alerts and deliveries are told with the names of channels, and cannot stee
 const FILE = `
 channels:
   - {name: bot, kind: webhook, settings: {url: "https://bot.example/x"}}
-  - {name: team, kind: slack, settings: {url_file: SECRET}}
+  - {name: team, kind: slack, settings: {url_file: SECRET, title: "{{ labels.team }}: {{ count }}", text: "{{ status }}"}}
 routes:
   - matchers: [severity=critical, 'team=~"a|b"']
     channels: [bot, team]
@@ -221,12 +226,19 @@ test("one file has all of it, is applied once, and is what export writes", async
   const applied = await atherops("apply -f -", yaml);
   expect(applied).toMatchObject({ code: 0, err: "5 created, 1 changed, 0 removed, 1 unchanged\n" });
   expect(applied.out).toContain("channel bot created\n  signing secret, not shown again: whsec_abc\n");
-  expect(written[1]?.body["settings"]).toEqual({ url: "https://hooks.slack.com/services/x" });
+  expect(written[1]?.body["settings"]).toEqual({
+    url: "https://hooks.slack.com/services/x",
+    title: "{{ labels.team }}: {{ count }}",
+    text: "{{ status }}",
+  });
   const again = await atherops("apply -f - --prune", yaml);
   expect(again).toMatchObject({ code: 0, err: "0 created, 0 changed, 0 removed, 7 unchanged\n" });
   const { out } = await atherops("export");
   expect(out).not.toContain("hooks.slack.com");
   expect(await atherops("apply -f - --prune", out)).toMatchObject({ code: 0, err: "0 created, 0 changed, 0 removed, 6 unchanged\n" });
+  const common = yaml.replace(', text: "{{ status }}"', "");
+  expect(await atherops("apply -f -", common)).toMatchObject({ code: 0, err: "0 created, 1 changed, 0 removed, 6 unchanged\n" });
+  expect((await atherops("export")).out).not.toContain("status }}");
 });
 
 test("the routes of a file are all there are, but for the default one, and what they name has to be there", async () => {

@@ -17,6 +17,8 @@ interface ChannelOptions {
   routingKeyFile?: string;
   region?: string;
   to?: string[];
+  title?: string;
+  textFile?: string;
   heartbeat?: string;
 }
 
@@ -49,6 +51,8 @@ function addChannels(program: Command, console: Console): void {
     .option("--routing-key-file <file>", "of PagerDuty: a file with the integration's key")
     .addOption(new Option("--region <region>", "of PagerDuty").choices(["us", "eu"]))
     .option("--to <address>", "of e-mail: a user of your organisation; repeatable", several)
+    .option("--title <template>", "own words for the title: '{{ labels.team }}: {{ count }} {{ status }}'; not of a webhook")
+    .option("--text-file <file>", "own words for the text, a template in a file; not of a webhook")
     .option("--heartbeat <duration>", "say so often that alerting lives, such as 1d")
     .addHelpText(
       "after",
@@ -111,13 +115,15 @@ function addChannelCalls(channels: Command, console: Console): void {
     });
 }
 
-function settingsOf({ endpoint, urlFile, routingKeyFile, region, to }: ChannelOptions): object {
+function settingsOf({ endpoint, urlFile, routingKeyFile, region, to, title, textFile }: ChannelOptions): object {
   return {
     ...(endpoint !== undefined && { url: endpoint }),
     ...(urlFile !== undefined && { url: secretOf(urlFile) }),
     ...(routingKeyFile !== undefined && { routing_key: secretOf(routingKeyFile) }),
     ...(region !== undefined && { region }),
     ...(to && { to }),
+    ...(title !== undefined && { title }),
+    ...(textFile !== undefined && { text: secretOf(textFile) }),
   };
 }
 

@@ -4,6 +4,7 @@ import { durationWanted, durationWithin } from "../../agent/common/duration.ts";
 import { ApiError } from "../errors.ts";
 import { nameSchema, OPTIONAL_TIME_SCHEMA, TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
 import { EMAIL_ADDRESS, type Email } from "./email.ts";
+import { MOST_TEXT_TEMPLATE, MOST_TITLE_TEMPLATE, whyNoTemplate } from "./message-template.ts";
 import type { ChannelKind } from "./message.ts";
 import type { Outgoing } from "./outgoing.ts";
 
@@ -44,6 +45,18 @@ const SETTINGS = {
   },
   routing_key: { type: "string", pattern: "^[A-Za-z0-9]{20,64}$", description: "of PagerDuty; a secret: written, never read back" },
   region: { type: "string", enum: ["us", "eu"], description: "of PagerDuty" },
+  title: {
+    type: "string",
+    minLength: 1,
+    maxLength: MOST_TITLE_TEMPLATE,
+    description: "own words instead of the title, such as {{ labels.team }}: {{ count }} {{ status }}; not of a webhook",
+  },
+  text: {
+    type: "string",
+    minLength: 1,
+    maxLength: MOST_TEXT_TEMPLATE,
+    description: "own words instead of the text, such as {{#alerts}}{{ annotations.summary }}{{/alerts}}; not of a webhook",
+  },
   to: {
     type: "array",
     minItems: 1,
@@ -54,9 +67,9 @@ const SETTINGS = {
 } as const;
 const OF_KIND: Readonly<Record<ChannelKind, readonly (keyof typeof SETTINGS)[]>> = {
   webhook: ["url"],
-  slack: ["url"],
-  pagerduty: ["routing_key", "region"],
-  email: ["to"],
+  slack: ["url", "title", "text"],
+  pagerduty: ["routing_key", "region", "title", "text"],
+  email: ["to", "title", "text"],
 };
 const KINDS = Object.keys(OF_KIND) as ChannelKind[];
 
@@ -106,16 +119,30 @@ export async function checkChannel(orgId: string, body: ChannelBody, { outgoing,
   const given = body.settings;
   const odd = Object.keys(given).find((setting) => !OF_KIND[kind].some((known) => known === setting));
   if (odd !== undefined) throw invalid(`settings.${odd}`, `${kind} has no such setting: ${OF_KIND[kind].join(", ")}`);
+  const words = checkedWords(given);
   if (kind === "webhook") return { ...common, settings: { url: checkedUrl(given["url"], outgoing).href }, secret: undefined };
   if (kind === "slack") {
     const slack = given["url"] === undefined ? undefined : checkedUrl(given["url"], outgoing);
-    return { ...common, settings: {}, secret: slack?.href };
+    return { ...common, settings: words, secret: slack?.href };
   }
   if (kind === "pagerduty") {
     const { routing_key: secret, region = "us" } = given as { routing_key?: string; region?: string };
-    return { ...common, settings: { region }, secret };
+    return { ...common, settings: { region, ...words }, secret };
   }
-  return { ...common, settings: { to: await checkedRecipients(orgId, given["to"] as string[] | undefined, email) }, secret: undefined };
+  const to = await checkedRecipients(orgId, given["to"] as string[] | undefined, email);
+  return { ...common, settings: { to, ...words }, secret: undefined };
+}
+
+function checkedWords(given: ChannelBody["settings"]): { title?: string; text?: string } {
+  const words: { title?: string; text?: string } = {};
+  for (const place of ["title", "text"] as const) {
+    const template = given[place];
+    if (typeof template !== "string") continue;
+    const why = whyNoTemplate(template, place);
+    if (why !== undefined) throw invalid(`settings.${place}`, why);
+    words[place] = template;
+  }
+  return words;
 }
 
 function checkedUrl(text: unknown, outgoing: ChannelCheck["outgoing"]): URL {

@@ -239,6 +239,23 @@ describeOnEachStore((store) => {
     expect(foreign.json().message).toContain("is no user of your organisation");
   });
 
+  test("own words are kept with a channel and told to viewers, and those that name what there is not are refused", async () => {
+    const settings = { url: "https://hooks.slack.com/services/T/B/x", title: "{{ labels.team }}: {{ count }}", text: "{{ status }}" };
+    const { id, name } = await made({ name: randomUUID(), kind: "slack", settings });
+    const { title, text } = settings;
+    const list = (await call("GET", "", undefined, viewer)).json<{ id: string; settings: object }[]>();
+    expect(list.find((one) => one.id === id)?.settings).toEqual({ title, text });
+    const replaced = async (own: object) => (await call("PUT", `/${id}`, { name, kind: "slack", settings: own })).json();
+    expect(await replaced({ title: "{{ secret }}" })).toMatchObject({
+      error: "invalid_field",
+      message: expect.stringMatching(/^settings\.title: \{\{ secret \}\} is nothing that there is: status, count,/),
+    });
+    expect(await replaced({ text: "x".repeat(4001) })).toMatchObject({ error: "invalid_field" });
+    expect((await replaced({ text })).settings).toEqual({ text });
+    const hook = await call("POST", "", { ...webhook(), settings: { url, title } });
+    expect(hook.json().message).toBe("settings.title: webhook has no such setting: url");
+  });
+
   test("the kind of a channel stays", async () => {
     const { id } = await made();
     const changed = await call("PUT", `/${id}`, { name: randomUUID(), kind: "slack", settings: { url } });

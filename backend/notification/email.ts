@@ -6,6 +6,7 @@ import { getCACertificates } from "node:tls";
 import { bareHost, isLoopback } from "../../agent/common/host-name.ts";
 import type { Log } from "../observability/log.ts";
 import { emailText } from "./email-text.ts";
+import type { OwnWords } from "./message-template.ts";
 import type { Message, Outcome } from "./message.ts";
 
 export interface EmailOptions {
@@ -47,14 +48,14 @@ export class Email {
     return others.filter((address) => !users.has(address.toLowerCase()));
   }
 
-  /** Never throws for what the server does. */
-  async send(message: Message, to: readonly string[], signal: AbortSignal): Promise<Outcome> {
+  /** Never throws for what the server does. `words`: the channel's own. */
+  async send(message: Message, to: readonly string[], signal: AbortSignal, words?: OwnWords): Promise<Outcome> {
     const strangers = new Set(await this.strangersAmong(message.org.id, to));
     const recipients = to.filter((address) => EMAIL_ADDRESS.test(address) && !strangers.has(address));
     if (recipients.length === 0) return { delivered: false, retry: false, error: "no recipient is a user of the organisation any more" };
     const timeout = AbortSignal.timeout(this.#options.timeoutMs ?? TIMEOUT_MS);
     try {
-      await givenUpBy(AbortSignal.any([timeout, signal]), this.#hand(message, recipients));
+      await givenUpBy(AbortSignal.any([timeout, signal]), this.#hand(message, recipients, words));
       return { delivered: true };
     } catch (error) {
       this.#options.log?.debug({ err: error }, "an e-mail was not taken");
@@ -62,7 +63,7 @@ export class Email {
     }
   }
 
-  async #hand(message: Message, recipients: readonly string[]): Promise<void> {
+  async #hand(message: Message, recipients: readonly string[], words: OwnWords | undefined): Promise<void> {
     const { createTransport } = await import("nodemailer");
     const { from, timeoutMs = TIMEOUT_MS } = this.#options;
     const transport = createTransport({
@@ -75,7 +76,7 @@ export class Email {
       disableFileAccess: true,
       disableUrlAccess: true,
     });
-    const { subject, text, messageId, references } = emailText(message, domainOf(from));
+    const { subject, text, messageId, references } = emailText(message, domainOf(from), words);
     await transport.sendMail({
       from: { name: "AtherOps", address: from },
       to: recipients.map((address) => ({ name: "", address })),

@@ -2,6 +2,7 @@
 // the incident that it began; that alerting lives is told as a change, which wakes nobody.
 import { createHash } from "node:crypto";
 import { leftOut, linesOf, linkTo, oneLine, ruleOf, severityOf, SHOWN_ALERTS, SHOWN_LABELS, titleOf } from "./message-text.ts";
+import type { OwnWords } from "./message-template.ts";
 import type { Message } from "./message.ts";
 
 export type PagerDutyRegion = "us" | "eu";
@@ -14,9 +15,16 @@ export interface PagerDutyEvent {
   readonly body: string;
 }
 
-export function pagerDutyEvent(message: Message, { routingKey, region }: { routingKey: string; region: PagerDutyRegion }): PagerDutyEvent {
+export interface PagerDutyChannel {
+  readonly routingKey: string;
+  readonly region: PagerDutyRegion;
+  /** The channel's own. */
+  readonly words?: OwnWords;
+}
+
+export function pagerDutyEvent(message: Message, { routingKey, region, words = {} }: PagerDutyChannel): PagerDutyEvent {
   const origin = region === "eu" ? "https://events.eu.pagerduty.com" : "https://events.pagerduty.com";
-  const summary = titleOf(message, MAX_SUMMARY);
+  const summary = words.title === undefined ? titleOf(message, MAX_SUMMARY) : oneLine(words.title, MAX_SUMMARY);
   const source = oneLine(message.org.name, 200) || "atherops";
   const link = linkTo(message, ruleOf(message));
   const links = link === undefined ? {} : { links: [{ href: link, text: "Console" }] };
@@ -29,12 +37,23 @@ export function pagerDutyEvent(message: Message, { routingKey, region }: { routi
     routing_key: routingKey,
     event_action: isFiring ? "trigger" : "resolve",
     dedup_key: dedupKey(message.groupKey),
-    ...(isFiring && { payload: payloadOf(message, summary, source), client: "AtherOps", ...(link && { client_url: link }), ...links }),
+    ...(isFiring && {
+      payload: payloadOf(message, { summary, source, text: words.text }),
+      client: "AtherOps",
+      ...(link && { client_url: link }),
+      ...links,
+    }),
   };
   return { url: new URL("/v2/enqueue", origin), body: JSON.stringify(body) };
 }
 
-function payloadOf(message: Message, summary: string, source: string): object {
+interface Said {
+  readonly summary: string;
+  readonly source: string;
+  readonly text: string | undefined;
+}
+
+function payloadOf(message: Message, { summary, source, text }: Said): object {
   const alerts = message.alerts.slice(0, SHOWN_ALERTS).map((alert) => {
     const { summary: said, labels, description } = linesOf(alert, message);
     return { status: alert.status, summary: said, labels, description };
@@ -45,7 +64,7 @@ function payloadOf(message: Message, summary: string, source: string): object {
     severity: severityOf(message),
     timestamp: message.alerts[0]?.startsAt,
     group: oneLine(message.groupKey, 200),
-    custom_details: { labels: shortened(message.commonLabels), alerts, more: leftOut(message) },
+    custom_details: { text, labels: shortened(message.commonLabels), alerts, more: leftOut(message) },
   };
 }
 

@@ -4,6 +4,7 @@ import type { Email } from "./email.ts";
 import type { OpenChannel, Outcome, Send } from "./message.ts";
 import { oneLine } from "./message-text.ts";
 import { type Outgoing, type PostAnswer, PostFailed } from "./outgoing.ts";
+import { ownWords } from "./message-template.ts";
 import { pagerDutyEvent } from "./pagerduty-event.ts";
 import { signatureHeaders } from "./signature.ts";
 import { slackBody } from "./slack-body.ts";
@@ -36,15 +37,16 @@ export function createSend({ outgoing, email, now = Date.now }: SendOptions): Se
       const headers = signatureHeaders(body, { id: message.id, secrets, atMs: now() });
       return await post(urlOf(channel.settings["url"]), body, signal, headers);
     },
-    slack: async (channel, message, signal) => await post(urlOf(channel.secret), slackBody(message), signal),
+    slack: async (channel, message, signal) =>
+      await post(urlOf(channel.secret), slackBody(message, ownWords(channel.settings, message)), signal),
     pagerduty: async (channel, message, signal) => {
       const region = channel.settings["region"] === "eu" ? "eu" : "us";
-      const { url, body } = pagerDutyEvent(message, { routingKey: channel.secret, region });
+      const { url, body } = pagerDutyEvent(message, { routingKey: channel.secret, region, words: ownWords(channel.settings, message) });
       return await post(url, body, signal);
     },
     email: async (channel, message, signal) => {
       if (!email) return { delivered: false, retry: false, error: "this installation sends no e-mail: its operator has not set SMTP_URL" };
-      return await email.send(message, channel.settings["to"] as readonly string[], signal);
+      return await email.send(message, channel.settings["to"] as readonly string[], signal, ownWords(channel.settings, message));
     },
   };
   return async (channel, message, signal) => await ways[channel.kind](channel, message, signal);

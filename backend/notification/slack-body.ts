@@ -1,23 +1,27 @@
 // A message for a Slack incoming webhook, and for what takes the same form (Mattermost, Rocket.Chat). Invariant: nothing in a label or an
 // annotation becomes markup: no link, no mention of a person or a channel, no bold text; and Slack fetches no address that a value names.
 import { leftOut, linesOf, linkTo, oneLine, ruleOf, severityOf, SHOWN_ALERTS, titleOf } from "./message-text.ts";
+import type { OwnWords } from "./message-template.ts";
 import type { Message } from "./message.ts";
 
 const COLOURS = { critical: "#d40e0d", warning: "#e8a317", info: "#3b82f6" } as const;
 const RESOLVED = "#2e9e44";
 /** Slack shows some 3,000 characters of a text. */
 const MAX_TEXT = 2800;
+const MAX_TITLE = 200;
 
-export function slackBody(message: Message): string {
+/** `words`: the channel's own. */
+export function slackBody(message: Message, words: OwnWords = {}): string {
   const shown = message.alerts.slice(0, SHOWN_ALERTS).map((alert) => {
     const { summary, labels, description } = linesOf(alert, message);
     const head = message.status === "firing" && alert.status === "resolved" ? `resolved: ${summary}` : summary;
     return [head, labels, description].filter(Boolean).join("\n");
   });
   const rest = leftOut(message);
-  const text = joined([...shown, ...(rest ? [rest] : [])], MAX_TEXT);
+  const paragraphs = words.text?.split("\n\n") ?? [...shown, ...(rest ? [rest] : [])];
+  const text = joined(paragraphs, MAX_TEXT);
   const link = linkTo(message, ruleOf(message));
-  const title = titleOf(message);
+  const title = words.title === undefined ? titleOf(message) : oneLine(words.title, MAX_TITLE);
   return JSON.stringify({
     text: escaped(title),
     attachments: [
