@@ -18,8 +18,7 @@ export function slackBody(message: Message, words: OwnWords = {}): string {
     return [head, labels, description].filter(Boolean).join("\n");
   });
   const rest = leftOut(message);
-  const paragraphs = words.text?.split("\n\n") ?? [...shown, ...(rest ? [rest] : [])];
-  const text = joined(paragraphs, MAX_TEXT);
+  const text = words.text === undefined ? joined([...shown, ...(rest ? [rest] : [])], MAX_TEXT) : fitting(words.text, MAX_TEXT);
   const link = linkTo(message, ruleOf(message));
   const title = words.title === undefined ? titleOf(message) : oneLine(words.title, MAX_TITLE);
   return JSON.stringify({
@@ -48,6 +47,17 @@ export function slackBody(message: Message, words: OwnWords = {}): string {
 /** The three characters by which Slack tells markup from text. */
 function escaped(text: string): string {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+}
+
+/** As much of it as `most` characters hold once it is escaped. */
+function fitting(text: string, most: number): string {
+  let fits = "";
+  for (const character of text) {
+    const more = escaped(character);
+    if (fits.length + more.length + 1 > most) return `${fits}…`;
+    fits += more;
+  }
+  return fits;
 }
 
 /** As many paragraphs, from the first on, as `most` characters hold once they are escaped. */
