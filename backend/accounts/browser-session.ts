@@ -67,7 +67,7 @@ export class BrowserSessions {
   async open(request: FastifyRequest, reply: FastifyReply, user: UserRow): Promise<BrowserSession> {
     const nowS = Math.floor(this.#now() / 1000);
     const row = { id: randomUUID(), user_id: user.id, created_at: new Date(nowS * 1000), expires_at: new Date((nowS + LONGEST_S) * 1000) };
-    await this.#db.transaction().execute(async (trx) => await insertWithRoom(trx, row));
+    await this.#db.transaction().execute(async (trx) => await keepBrowserSession(trx, row));
     const claims = { org_id: user.org_id, role: user.role, epoch: user.session_epoch, until: nowS + LONGEST_S };
     const expS = await this.#give(request, reply, { ...claims, sub: user.id, jti: row.id });
     const { id: userId, org_id: orgId, email, role } = user;
@@ -115,8 +115,8 @@ export class BrowserSessions {
   }
 }
 
-/** The user's expired ones are forgotten, and the oldest of too many. */
-async function insertWithRoom(db: AccountDb, row: BrowserSessionRow): Promise<void> {
+/** Within a transaction: the user's expired ones are forgotten, and the oldest of too many. */
+export async function keepBrowserSession(db: AccountDb, row: BrowserSessionRow): Promise<void> {
   await db.deleteFrom("browser_sessions").where("user_id", "=", row.user_id).where("expires_at", "<=", row.created_at).execute();
   const kept = db.selectFrom("browser_sessions").select("id").where("user_id", "=", row.user_id);
   const newest = kept

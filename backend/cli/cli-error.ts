@@ -4,6 +4,11 @@ export class Problem extends Error {
   override readonly name: string = "Problem";
 }
 
+/** The user ended it before it was done. */
+export class Interrupted extends Problem {
+  override readonly name = "Interrupted";
+}
+
 /** It may be otherwise in a moment: the backend is away or busy. */
 export class PassingProblem extends Problem {
   override readonly name = "PassingProblem";

@@ -47,6 +47,25 @@ export class Client {
     return this.#session;
   }
 
+  /** Throws Problem where there is no single sign-on; `path`: where a browser would begin it. */
+  async checkSso(path: string): Promise<void> {
+    const answer = await this.#send("GET", `${this.#url()}${path}`, { redirect: "manual" });
+    if (answer.status !== 302 && !answer.ok) throw await refusal(answer);
+    await answer.body?.cancel();
+    if (answer.status !== 302) throw new Problem("what answers is no AtherOps backend; is the address right?");
+  }
+
+  /** Exchanges what single sign-on ended in, and keeps the session. */
+  async loginByCode(code: string, verifier: string): Promise<Session> {
+    const url = this.#url();
+    const answer = await this.#send("POST", `${url}/api/auth/oidc/token`, { body: { code, verifier } });
+    if (!answer.ok) throw await refusal(answer);
+    const { token, email } = (await answer.json()) as { token: string; email: string };
+    this.#session = { url, email, token, sso: true };
+    writeSession(this.#world.settings.sessionFile, this.#session);
+    return this.#session;
+  }
+
   /** The answer's JSON (undefined without a body). An expired session is renewed once where ATHEROPS_PASSWORD_FILE is set. */
   // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- the caller says what the contract promises
   async call<T>(method: string, path: string, options: CallOptions = {}): Promise<T> {
@@ -92,17 +111,22 @@ export class Client {
     if (new URL(url).origin !== new URL(this.#session.url).origin)
       throw new Problem(`the session belongs to ${this.#session.url}: run \`atherops login --url ${this.#url()}\``);
     let answer = await this.#send(method, url, options, this.#session.token);
-    if (answer.status === 401 && this.#world.settings.passwordFile) {
+    if (answer.status === 401 && this.#world.settings.passwordFile && !this.#session.sso) {
       await this.login(undefined, await readPassword("", this.#world, this.#world.settings.passwordFile));
       answer = await this.#send(method, url, options, this.#session.token);
     }
-    if (answer.status === 401) throw new Problem("the session has ended: run `atherops login`");
+    if (answer.status === 401) throw new Problem(`the session has ended: run \`atherops login${this.#session.sso ? " --sso" : ""}\``);
     if (!answer.ok) throw await refusal(answer);
     return answer;
   }
 
-  async #send(method: string, url: string, options: CallOptions & OpenOptions, token?: string): Promise<Response> {
-    const { body, signal = this.#world.signal } = options;
+  async #send(
+    method: string,
+    url: string,
+    options: CallOptions & OpenOptions & { readonly redirect?: "manual" },
+    token?: string,
+  ): Promise<Response> {
+    const { body, signal = this.#world.signal, redirect = "error" } = options;
     const headers = {
       ...options.headers,
       ...(token && { authorization: `Bearer ${token}` }),
@@ -113,7 +137,7 @@ export class Client {
       return await send(url, {
         method,
         headers,
-        redirect: "error",
+        redirect,
         signal: signal ?? null,
         body: body === undefined ? null : JSON.stringify(body),
       });

@@ -11,14 +11,16 @@ import { readPassword } from "./password-input.ts";
 import { addOrganisationCommands } from "./organisation-commands.ts";
 import { addReadTokenCommands } from "./read-token-commands.ts";
 import { addRuleCommands } from "./rule-commands.ts";
-import { Problem } from "./cli-error.ts";
+import { Interrupted, Problem } from "./cli-error.ts";
 import { addQueryCommands } from "./query-commands.ts";
-import { checkSessionPlace, removeSession } from "./session-file.ts";
+import { checkSessionPlace, removeSession, type Session } from "./session-file.ts";
+import { loginBySso } from "./sso-login.ts";
 import type { World } from "./io.ts";
 
 const EXAMPLES = `
 Examples:
   atherops login --url https://telemetry.example.com --email me@example.com
+  atherops login --sso                            by your identity provider, in a browser
   atherops tokens create --ttl 1h                 an install token, for one cluster or host
   atherops clusters                               which clusters are online, with their nodes
   atherops logs --level error --since 1h          the newest errors
@@ -47,7 +49,7 @@ export async function run(args: readonly string[], world: World): Promise<number
     return 0;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-    if (world.signal?.aborted) return 0;
+    if (world.signal?.aborted && !(error instanceof Interrupted)) return 0;
     if (!(error instanceof Problem) && !isOfTheSystem(error)) throw error;
     world.stderr.write(`atherops: ${error.message}\n`);
     return 1;
@@ -94,19 +96,26 @@ function addLogin(program: Command, console: Console): void {
     .command("login")
     .description("log in and keep the session (15 minutes by default) in a file that only you can read")
     .option("--email <address>", "default: that of the last login, then admin@localhost")
+    .option("--sso", "log in by the identity provider, in a browser")
     .addHelpText(
       "after",
       `
 Examples:
   atherops login --url https://telemetry.example.com --email me@example.com
   atherops login < DATA_DIR/secrets/admin-password          the first login to an embedded backend
-  ATHEROPS_PASSWORD_FILE=/run/secrets/pw atherops login     and later commands renew the session by themselves`,
+  ATHEROPS_PASSWORD_FILE=/run/secrets/pw atherops login     and later commands renew the session by themselves
+  atherops login --sso --url https://telemetry.example.com  tells an address to open in a browser, and waits
+
+With --sso the browser comes back to this machine by itself. Over SSH it cannot: paste the address at which it ended.
+Never log in at an address that somebody else sent you, and never give anybody the address at which your browser ended.`,
     )
-    .action(async ({ email }: { email?: string }) => {
+    .action(async ({ email, sso }: { email?: string; sso?: boolean }) => {
+      if (sso && email !== undefined) throw new Problem("--sso asks for no --email: the identity provider says who you are");
       checkSessionPlace(world.settings.sessionFile);
+      if (sso) return console.note(loggedIn(await loginBySso(world, console.client())));
       const password = await readPassword("Password: ", world, world.settings.passwordFile);
       const session = await console.client().login(email, password);
-      console.note(`logged in to ${session.url} as ${session.email}`);
+      return console.note(loggedIn(session));
     });
   program
     .command("logout")
@@ -115,4 +124,8 @@ Examples:
       removeSession(world.settings.sessionFile);
       console.note("logged out");
     });
+}
+
+function loggedIn({ url, email }: Session): string {
+  return `logged in to ${url} as ${email}`;
 }

@@ -9,6 +9,8 @@ export interface Session {
   url: string;
   email: string;
   token: string;
+  /** It began by single sign-on. */
+  sso?: boolean;
 }
 
 /** Undefined where there is none, or where what is there is none: the next login replaces it. */
@@ -60,9 +62,9 @@ function keeping(file: string, work: () => void): void {
 
 function sessionOf(text: string): Session | undefined {
   try {
-    const { url, email, token } = JSON.parse(text) as Partial<Session>;
+    const { url, email, token, sso } = JSON.parse(text) as Partial<Session>;
     return typeof url === "string" && URL.canParse(url) && typeof email === "string" && typeof token === "string"
-      ? { url, email, token }
+      ? { url, email, token, ...(sso === true && { sso }) }
       : undefined;
   } catch {
     return undefined;

@@ -10,13 +10,27 @@ const AUDIENCE = "atherops-oidc";
 const COOKIE = "atherops-oidc";
 const TTL_S = 600;
 
-export interface Attempt {
+/** Where the admin client waits for a login, on the loopback of the browser's machine, and what it knows it by. */
+export interface CliReturn {
+  readonly port: number;
+  /** Comes back to the client as it is. */
+  readonly state: string;
+  /** Of the client's own verifier, as in PKCE. */
+  readonly challenge: string;
+}
+
+/** Where a login leads afterwards. */
+export interface Return {
+  /** The path of ours to go to. */
+  readonly returnTo?: string | undefined;
+  readonly cli?: CliReturn | undefined;
+}
+
+export interface Attempt extends Return {
   readonly state: string;
   readonly nonce: string;
   /** Of PKCE. */
   readonly verifier: string;
-  /** The path of ours to go to afterwards. */
-  readonly returnTo: string | undefined;
 }
 
 export class Attempts {
@@ -28,8 +42,8 @@ export class Attempts {
     this.#now = now;
   }
 
-  async begin(request: FastifyRequest, reply: FastifyReply, returnTo: string | undefined): Promise<Attempt> {
-    const attempt = { state: random(), nonce: random(), verifier: random(), returnTo };
+  async begin(request: FastifyRequest, reply: FastifyReply, leads: Return): Promise<Attempt> {
+    const attempt = { ...leads, state: random(), nonce: random(), verifier: random() };
     const nowS = Math.floor(this.#now() / 1000);
     const value = await new SignJWT({ ...attempt })
       .setProtectedHeader({ alg: ALGORITHM, typ: "JWT" })
@@ -49,8 +63,8 @@ export class Attempts {
     setCookie(request, reply, { name: COOKIE, value: "", sameSite: "Lax", maxAgeS: 0 });
     const claims = isSigned(cookie, this.#secrets) ? claimsIn(cookie) : undefined;
     if (claims?.aud !== AUDIENCE || !isInForce(claims, this.#now())) return undefined;
-    const { state, nonce, verifier, returnTo } = claims as unknown as Attempt;
-    return { state, nonce, verifier, returnTo };
+    const { state, nonce, verifier, returnTo, cli } = claims as unknown as Attempt;
+    return { state, nonce, verifier, returnTo, cli };
   }
 }
 

@@ -12,8 +12,10 @@ import { audit } from "../auth/audit-log.ts";
 import { ApiError } from "../errors.ts";
 import { networkOf } from "../http/client-network.ts";
 import { originSeen } from "../http/cookies.ts";
+import { objectOf } from "../http/schemas.ts";
 import type { OidcSettings } from "../settings.ts";
-import { type Attempt, Attempts } from "./attempt.ts";
+import { Attempts, type CliReturn, type Return } from "./attempt.ts";
+import { CliCodes } from "./cli-code.ts";
 import { grantOf } from "./grant.ts";
 import type { Provider, ProviderOptions } from "./provider.ts";
 import { returnPath } from "./return-path.ts";
@@ -22,7 +24,7 @@ import { signIn, type SignedIn, type Vouched } from "./sign-in.ts";
 export interface SsoRoutesOptions {
   readonly db: Kysely<AccountTables>;
   readonly browserSessions: BrowserSessions;
-  readonly sessions: Pick<Sessions, "forget">;
+  readonly sessions: Pick<Sessions, "find" | "forget" | "issueFor">;
   readonly signing: SigningSecrets;
   /** Undefined: there is no single sign-on. */
   readonly oidc: OidcSettings | undefined;
@@ -36,6 +38,9 @@ const CALLBACK = "/api/auth/oidc/callback";
 const TURNS = { running: 16, perOrg: 4, waitingPerOrg: 16, waitingInAll: 256 };
 const RETRY_AFTER_S = 5;
 
+const TOKEN_BODY_BYTES = 4096;
+/** Of 43 characters at least: 256 bits. */
+const SECRET_PATTERN = "^[A-Za-z0-9_-]{43,128}$";
 const NO_BODY = { type: "null" } as const;
 const schemas = {
   start: {
@@ -44,7 +49,21 @@ const schemas = {
     description: "Leads to the identity provider, and from there to /api/auth/oidc/callback.",
     querystring: {
       type: "object",
-      properties: { return_to: { type: "string", maxLength: 2000, description: "a path of this server to go to afterwards" } },
+      properties: {
+        return_to: { type: "string", maxLength: 2000, description: "a path of this server to go to afterwards" },
+        cli_port: {
+          type: "integer",
+          minimum: 1024,
+          maximum: 65_535,
+          description: "of 127.0.0.1, where `atherops login --sso` waits: it gets a code there, and this browser no session",
+        },
+        cli_state: { type: "string", pattern: SECRET_PATTERN, description: "with cli_port: goes back with the code" },
+        cli_challenge: {
+          type: "string",
+          pattern: "^[A-Za-z0-9_-]{43}$",
+          description: "with cli_port: SHA-256 of the verifier, as in PKCE",
+        },
+      },
     },
     response: { 302: { description: "to the identity provider", ...NO_BODY } },
   },
@@ -52,22 +71,58 @@ const schemas = {
     tags: ["accounts"],
     summary: "The identity provider's answer, as a browser brings it",
     description: "Begins a browser's session, as POST /api/auth/session does.",
-    response: { 200: SESSION_SCHEMA, 303: { description: "to the path that return_to named", ...NO_BODY } },
+    response: { 200: SESSION_SCHEMA, 303: { description: "to the path that return_to named, or to the admin client", ...NO_BODY } },
   },
-};
+  token: {
+    tags: ["accounts"],
+    summary: "The admin client's code for a session",
+    description: "A session as of POST /api/auth/login. A code is good once, within a minute, with the verifier that its login began with.",
+    body: {
+      type: "object",
+      required: ["code", "verifier"],
+      properties: { code: { type: "string", maxLength: 2000 }, verifier: { type: "string", pattern: SECRET_PATTERN } },
+    },
+    response: { 200: objectOf({ token: { type: "string" }, email: { type: "string" } }) },
+  },
+} as const;
+
+interface StartQuery {
+  readonly return_to?: string;
+  readonly cli_port?: number;
+  readonly cli_state?: string;
+  readonly cli_challenge?: string;
+}
 
 export function registerSsoRoutes(app: FastifyInstance, options: SsoRoutesOptions): void {
   const flow = new Flow(options);
-  app.get<{ Querystring: { return_to?: string } }>("/api/auth/oidc/start", { schema: schemas.start }, async (request, reply) => {
+  const codes = new CliCodes({ ...options, now: options.now ?? Date.now });
+  app.get<{ Querystring: StartQuery }>("/api/auth/oidc/start", { schema: schemas.start }, async (request, reply) => {
     hide(reply);
-    return await reply.redirect(await flow.begin(request, reply, request.query.return_to), 302);
+    return await reply.redirect(await flow.begin(request, reply, request.query), 302);
   });
   app.get(CALLBACK, { schema: schemas.callback }, async (request, reply) => {
     hide(reply);
-    const { user, returnTo } = await flow.end(request, reply);
+    const { user, returnTo, cli } = await flow.end(request, reply);
+    if (cli) return await reply.redirect(await codes.returnUrl(cli, user), 303);
     const session = await options.browserSessions.open(request, reply, user);
     if (returnTo !== undefined) return await reply.redirect(returnTo, 303);
     return await shownSession(options.db, session);
+  });
+  const body = { schema: schemas.token, bodyLimit: TOKEN_BODY_BYTES };
+  app.post<{ Body: { code: string; verifier: string } }>("/api/auth/oidc/token", body, async (request, reply) => {
+    hide(reply);
+    flow.requireConfigured();
+    const user = await codes.take(request.body.code, request.body.verifier);
+    const token = user && (await options.sessions.issueFor(user.userId));
+    if (!user || token === undefined) {
+      audit(request, "login.failed", { by: "sso", reason: "cli_code" });
+      throw new ApiError(
+        "login_refused",
+        "this code was used, is older than a minute, or is another login's: run `atherops login --sso` again",
+      );
+    }
+    audit(request, "login", { user_id: user.userId, org_id: user.orgId, email: user.email, by: "sso" });
+    return { token, email: user.email };
   });
 }
 
@@ -90,19 +145,17 @@ class Flow {
   }
 
   /** Answers where to lead the browser. */
-  async begin(request: FastifyRequest, reply: FastifyReply, wanted: string | undefined): Promise<string> {
-    const oidc = this.#configured();
-    const returnTo = wanted === undefined ? undefined : returnPath(wanted);
-    if (wanted !== undefined && returnTo === undefined)
-      throw new ApiError("invalid_parameter", "return_to: must be a path of this server, such as /");
+  async begin(request: FastifyRequest, reply: FastifyReply, query: StartQuery): Promise<string> {
+    const oidc = this.requireConfigured();
+    const leads = { returnTo: returnToOf(query), cli: cliOf(query) };
     const redirectUri = callbackUrl(request).href;
     const provider = await this.#opened(oidc);
-    const attempt = await this.#attempts.begin(request, reply, returnTo);
+    const attempt = await this.#attempts.begin(request, reply, leads);
     return await this.#asked(request, () => provider.loginUrl(attempt, redirectUri));
   }
 
-  async end(request: FastifyRequest, reply: FastifyReply): Promise<Pick<SignedIn, "user"> & Pick<Attempt, "returnTo">> {
-    const oidc = this.#configured();
+  async end(request: FastifyRequest, reply: FastifyReply): Promise<Pick<SignedIn, "user"> & Return> {
+    const oidc = this.requireConfigured();
     const attempt = this.#attempts.end(request, reply);
     if (!attempt)
       throw new ApiError("login_refused", "this browser began no login, or more than ten minutes ago: begin again at /api/auth/oidc/start");
@@ -116,8 +169,9 @@ class Flow {
     const who = { user_id: user.id, org_id: user.org_id, email: user.email };
     if (change)
       audit(request, change, { ...who, role: user.role, ...(before && { from: before.role, from_org_id: before.org_id }), by: "sso" });
-    audit(request, "login", { ...who, by: "sso" });
-    return { user, returnTo: attempt.returnTo };
+    // The admin client is logged in when it has exchanged its code.
+    if (!attempt.cli) audit(request, "login", { ...who, by: "sso" });
+    return { user, returnTo: attempt.returnTo, cli: attempt.cli };
   }
 
   /** What the groups open. Throws `forbidden` where that is nothing. */
@@ -141,7 +195,7 @@ class Flow {
     return { issuer: oidc.issuer, subject: claims.sub, email, isEmailVerified, orgId: org.id, role: grant.role };
   }
 
-  #configured(): OidcSettings {
+  requireConfigured(): OidcSettings {
     if (!this.#options.oidc) throw new ApiError("not_found", "single sign-on is not set up here (OIDC_ISSUER): log in with a password");
     return this.#options.oidc;
   }
@@ -169,6 +223,20 @@ class Flow {
       throw new ApiError("login_refused", `${message}: begin again at /api/auth/oidc/start`);
     }
   }
+}
+
+function returnToOf({ return_to: wanted }: StartQuery): string | undefined {
+  const returnTo = wanted === undefined ? undefined : returnPath(wanted);
+  if (wanted !== undefined && returnTo === undefined)
+    throw new ApiError("invalid_parameter", "return_to: must be a path of this server, such as /");
+  return returnTo;
+}
+
+function cliOf({ return_to: returnTo, cli_port: port, cli_state: state, cli_challenge: challenge }: StartQuery): CliReturn | undefined {
+  if (port === undefined && state === undefined && challenge === undefined) return undefined;
+  if (port === undefined || state === undefined || challenge === undefined || returnTo !== undefined)
+    throw new ApiError("invalid_parameter", "cli_port, cli_state and cli_challenge come together, and without return_to");
+  return { port, state, challenge };
 }
 
 function callbackUrl(request: FastifyRequest): URL {

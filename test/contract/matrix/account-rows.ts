@@ -77,6 +77,20 @@ export const ACCOUNT_ROWS: Row[] = [
       cases: () => [{ name: "not set up", send: (url) => call("GET", url), status: 404, error: "not_found" }],
     };
   }),
+  {
+    method: "POST",
+    path: "/api/auth/oidc/token",
+    auth: "none",
+    cases: () => [
+      {
+        name: "not set up",
+        send: (url) => call("POST", url, { body: { code: "a.b.c", verifier: "v".repeat(43) } }),
+        status: 404,
+        error: "not_found",
+      },
+      { name: "no verifier", send: (url) => call("POST", url, { body: { code: "a.b.c" } }), status: 400, error: "invalid_field" },
+    ],
+  },
   { method: "GET", path: "/api/read-tokens", auth: "viewer", cases: () => [asUser("listed", "GET", () => red.token, 200)] },
   {
     method: "POST",

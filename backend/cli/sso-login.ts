@@ -1,0 +1,143 @@
+// `atherops login --sso`: a person logs in by a browser, which brings a code back to this machine's loopback (RFC 8252, 7.3), or, from a
+// browser of another machine, the person does. Invariant: what comes back counts only with the state that this login began with; the code is
+// worth nothing without the verifier, which leaves this process to the backend alone; nothing here opens a program.
+import { createHash, randomBytes } from "node:crypto";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { createInterface } from "node:readline";
+import { createServer } from "../../agent/common/node-http.ts";
+import { Interrupted, Problem } from "./cli-error.ts";
+import type { Client } from "./client.ts";
+import type { World } from "./io.ts";
+import type { Session } from "./session-file.ts";
+
+/** As long as the backend waits for the identity provider. */
+const WAIT_MS = 600_000;
+const MOST_CODE_CHARACTERS = 2000;
+
+type SsoClient = Pick<Client, "address" | "checkSso" | "loginByCode">;
+
+/** Throws Problem. */
+export async function loginBySso(world: World, client: SsoClient, waitMs = WAIT_MS): Promise<Session> {
+  const [state, verifier] = [secret(), secret()];
+  await using browser = await Browser.expected(state);
+  const query = {
+    cli_port: String(browser.port),
+    cli_state: state,
+    cli_challenge: createHash("sha256").update(verifier).digest("base64url"),
+  };
+  const path = `/api/auth/oidc/start?${new URLSearchParams(query).toString()}`;
+  await client.checkSso(path);
+  world.stderr.write(`Open this address in a browser, and log in there:\n\n  ${client.address}${path}\n\n`);
+  using terminal = typed(world, state);
+  if (world.stdin.isTTY)
+    world.stderr.write(`Waiting. Where the browser is on another machine it ends at an address that it cannot reach: paste that here.\n`);
+  const code = await firstOf([browser.code, terminal.code], world, waitMs);
+  try {
+    const session = await client.loginByCode(code, verifier);
+    browser.answer(`You are logged in as ${session.email}. This window may be closed.`);
+    return session;
+  } catch (error) {
+    browser.answer("The login failed: the terminal says why.");
+    throw error;
+  }
+}
+
+function secret(): string {
+  return randomBytes(32).toString("base64url");
+}
+
+async function firstOf(codes: Promise<string>[], { signal }: World, waitMs: number): Promise<string> {
+  const ended = Promise.withResolvers<never>();
+  const onAbort = (): void => ended.reject(new Interrupted("nobody logged in, nothing was done"));
+  const timer = setTimeout(
+    () => ended.reject(new Problem("nobody logged in within ten minutes: run `atherops login --sso` again")),
+    waitMs,
+  );
+  signal?.addEventListener("abort", onAbort, { once: true });
+  if (signal?.aborted) onAbort();
+  try {
+    return await Promise.race([...codes, ended.promise]);
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", onAbort);
+  }
+}
+
+/** The code of an address at which a browser may have ended; undefined: it is none of this login. */
+export function codeIn(address: string, state: string): string | undefined {
+  const parameters = URL.parse(address.trim(), "http://127.0.0.1")?.searchParams;
+  const code = parameters?.get("code") ?? "";
+  return parameters?.get("state") === state && /^[\w.-]+$/.test(code) && code.length <= MOST_CODE_CHARACTERS ? code : undefined;
+}
+
+/** What a person pastes. */
+function typed({ stdin, stderr }: World, state: string): Disposable & { readonly code: Promise<string> } {
+  const { promise, resolve } = Promise.withResolvers<string>();
+  if (!stdin.isTTY) return { code: promise, [Symbol.dispose]: () => undefined };
+  const lines = createInterface({ input: stdin });
+  lines.on("line", (line) => {
+    const code = codeIn(line, state);
+    if (code !== undefined) resolve(code);
+    else if (line.trim() !== "")
+      stderr.write("This is not the address at which this login ended: it begins with http://127.0.0.1: and has a code.\n");
+  });
+  return { code: promise, [Symbol.dispose]: () => lines.close() };
+}
+
+/** A browser of this machine that is to come back. Others, by any other name of the machine, learn nothing. */
+class Browser implements AsyncDisposable {
+  readonly code: Promise<string>;
+  readonly #server: Server;
+  readonly #found = Promise.withResolvers<string>();
+  #waiting: ServerResponse | undefined;
+
+  private constructor(state: string) {
+    this.code = this.#found.promise;
+    this.#server = createServer({ maxHeaderSize: 16_384 }, (request, response) => this.#take(request, response, state));
+  }
+
+  static async expected(state: string): Promise<Browser> {
+    const browser = new Browser(state);
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    browser.#server.once("error", reject);
+    browser.#server.listen({ host: "127.0.0.1", port: 0 }, resolve);
+    await promise;
+    return browser;
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  #take(request: IncomingMessage, response: ServerResponse, state: string): void {
+    const isOurs = request.method === "GET" && request.headers.host === `127.0.0.1:${this.port}`;
+    const code = isOurs && !this.#waiting ? codeIn(request.url ?? "", state) : undefined;
+    if (code === undefined) return page(response, 404, "No login is awaited here.");
+    this.#waiting = response;
+    this.#found.resolve(code);
+  }
+
+  /** What the window shows. */
+  answer(text: string): void {
+    if (this.#waiting) page(this.#waiting, 200, text);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#server.close(() => resolve());
+    this.#server.closeIdleConnections();
+    await promise;
+  }
+}
+
+function page(response: ServerResponse, status: number, text: string): void {
+  response.writeHead(status, {
+    "content-type": "text/plain; charset=utf-8",
+    "cache-control": "no-store",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    connection: "close",
+  });
+  response.end(`${text}\n`);
+}

@@ -1,0 +1,224 @@
+// `atherops login --sso` from its command to a session, on both engines of the relational store, against a real identity provider in a process
+// of its own and over real HTTP; what comes between is a browser of a few lines.
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { request as httpRequest } from "node:http";
+import { join } from "node:path";
+import { PassThrough, Writable } from "node:stream";
+import { pino } from "pino";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { accountsApp, type AccountsApp, type Clock, makeOrg, type Org } from "../../test/fixtures/accounts-app.ts";
+import { describeOnEachStore } from "../../test/fixtures/each-store.ts";
+import { CLIENT_SECRET, IdentityProvider } from "../../test/fixtures/identity-provider.ts";
+import { freePorts, temporaryFolder } from "../../test/fixtures/processes.ts";
+import { run } from "../cli/program.ts";
+import { runClient } from "../cli/run-client.fixture.ts";
+import { challengeOf } from "./attempt.ts";
+
+const VERIFIER = "v".repeat(43);
+const STATE = "s".repeat(43);
+
+describeOnEachStore((store) => {
+  const stack = new AsyncDisposableStack();
+  const clock: Clock = { ms: Date.now() };
+  const logged: string[] = [];
+  let [url, sessionFile, orgName] = ["", "", randomUUID() as string];
+  let provider: IdentityProvider;
+  let backend: AccountsApp;
+  let replica: AccountsApp;
+  let org: Org;
+
+  const opened = async (oidc: boolean): Promise<AccountsApp> => {
+    const sink = new Writable({ write: (chunk, _encoding, done) => (logged.push(String(chunk)), done()) });
+    const env = oidc && {
+      OIDC_ISSUER: provider.issuer,
+      OIDC_CLIENT_ID: "atherops",
+      OIDC_CLIENT_SECRET: CLIENT_SECRET,
+      OIDC_SCOPES: "openid email groups",
+      OIDC_GROUPS: JSON.stringify({ owners: { org: orgName, role: "admin" }, readers: { org: orgName, role: "viewer" } }),
+    };
+    return stack.use(await accountsApp(store.database, { clock, log: pino({ level: "trace" }, sink), ...(env && { env }) }));
+  };
+
+  beforeAll(async () => {
+    const [port] = await freePorts(1);
+    url = `http://127.0.0.1:${port}`;
+    sessionFile = join(stack.use(temporaryFolder()).path, "session.json");
+    provider = stack.use(await IdentityProvider.start(`${url}/api/auth/oidc/callback`));
+    [backend, replica] = [await opened(true), await opened(true)];
+    await backend.app.listen({ host: "127.0.0.1", port: port as number });
+    org = await makeOrg(backend, orgName);
+  });
+  afterAll(() => stack.disposeAsync());
+
+  const person = async (group = "owners"): Promise<string> => {
+    const account = randomUUID();
+    await provider.account(account, { email: `${account}@example.com`, email_verified: true, groups: [group] });
+    return account;
+  };
+  /** A browser goes from this address through the provider and back; answers what the backend's callback answers. */
+  const browse = async (address: string, account: string): Promise<Response> => {
+    const began = await fetch(address, { redirect: "manual" });
+    expect(began.status).toBe(302);
+    const cookie = began.headers.getSetCookie().map((text) => text.split(";", 1)[0]);
+    const at = await provider.through(String(began.headers.get("location")), account);
+    return await fetch(at, { redirect: "manual", headers: { cookie: cookie.join("; ") } });
+  };
+  const startUrl = (parameters: Record<string, string> = {}): string => {
+    const all = { cli_port: "40000", cli_state: STATE, cli_challenge: challengeOf(VERIFIER), ...parameters };
+    return `${url}/api/auth/oidc/start?${new URLSearchParams(all).toString()}`;
+  };
+  const codeFor = async (account: string): Promise<string> => {
+    const location = new URL(String((await browse(startUrl(), account)).headers.get("location")));
+    return location.searchParams.get("code") as string;
+  };
+  const exchange = async (code: string, verifier = VERIFIER, on = backend): Promise<[number, string | undefined]> => {
+    const answer = await on.call("POST", "/api/auth/oidc/token", { body: { code, verifier } });
+    return [answer.statusCode, answer.json().error];
+  };
+  const REFUSED = [401, "login_refused"];
+
+  /** The command, as somebody at a terminal, or without one, has it. */
+  function login({ isTTY = false } = {}) {
+    const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()];
+    const abort = new AbortController();
+    const settings = { url, passwordFile: undefined, sessionFile };
+    const world = {
+      settings,
+      stdin: Object.assign(stdin, { isTTY }) as unknown as NodeJS.ReadStream,
+      stdout,
+      stderr,
+      signal: abort.signal,
+    };
+    const told: string[] = [];
+    stderr.on("data", (text: Buffer) => told.push(text.toString()));
+    const code = run(["login", "--sso"], world);
+    /** Settles with what it told, also where it ends without. */
+    const says = async (words: RegExp): Promise<string> => {
+      const ended = code.then(() => true);
+      while (!words.test(told.join(""))) if ((await Promise.race([once(stderr, "data"), ended])) === true) break;
+      expect(told.join("")).toMatch(words);
+      return words.exec(told.join(""))?.[1] as string;
+    };
+    return { code, says, address: () => says(/\n {2}(http\S+)\n/), stdin, stop: () => abort.abort(), told: () => told.join("") };
+  }
+
+  test("tells an address, waits for the browser, and keeps a session that later commands use", async () => {
+    const account = await person();
+    const command = login();
+    const ended = await browse(await command.address(), account);
+    expect([ended.status, ended.headers.getSetCookie().filter((cookie) => !/=;/.test(cookie))]).toEqual([303, []]);
+    const location = String(ended.headers.get("location"));
+    expect(location).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/\?code=/);
+    const shown = await fetch(location);
+    expect(await shown.text()).toBe(`You are logged in as ${account}@example.com. This window may be closed.\n`);
+    expect([await command.code, command.told()]).toEqual([0, expect.stringContaining(`logged in to ${url} as ${account}@example.com\n`)]);
+    expect((await runClient("users", { url, sessionFile })).out).toContain(`${account}@example.com`);
+    const kept = readFileSync(sessionFile, "utf8");
+    expect(JSON.parse(kept)).toMatchObject({ sso: true, email: `${account}@example.com` });
+    clock.ms += 16 * 60_000;
+    expect((await runClient("users", { url, sessionFile, passwordFile: "/not/there" })).err).toBe(
+      "atherops: the session has ended: run `atherops login --sso`\n",
+    );
+    const audited = logged.map((line) => JSON.parse(line)).filter(({ audit }) => audit);
+    expect(audited.map(({ action, by }) => `${action} ${by}`).slice(-2)).toEqual(["user.create sso", "login sso"]);
+    for (const secret of [new URL(location).searchParams.get("code"), JSON.parse(kept).token])
+      expect(logged.join("")).not.toContain(secret);
+  });
+
+  test("takes the address that a browser of another machine ended at, and no other", async () => {
+    const command = login({ isTTY: true });
+    const ended = await browse(await command.address(), await person());
+    const location = new URL(String(ended.headers.get("location")));
+    const foreign = new URL(location);
+    foreign.searchParams.set("state", STATE);
+    command.stdin.write(`${foreign.href}\n`);
+    await command.says(/This is not the address at which this login ended/);
+    command.stdin.write(`  ${location.href} \n`);
+    expect(await command.code).toBe(0);
+  });
+
+  test("takes nothing that another page or name of the machine sends it, and says nothing", async () => {
+    const command = login();
+    const port = Number(new URL(await command.address()).searchParams.get("cli_port"));
+    const state = new URL(await command.address()).searchParams.get("cli_state");
+    const send = async (path: string, headers: Record<string, string> = {}, method = "GET"): Promise<number | undefined> => {
+      const { promise, resolve, reject } = Promise.withResolvers<number | undefined>();
+      httpRequest({ host: "127.0.0.1", port, path, headers, method }, (answer) => resolve(answer.resume().statusCode))
+        .on("error", reject)
+        .end();
+      return await promise;
+    };
+    expect(await send(`/?code=a.b.c&state=${STATE}`)).toBe(404);
+    expect(await send(`/?state=${state}`)).toBe(404);
+    expect(await send(`/?code=a.b.c&state=${state}`, { host: `evil.example:${port}` })).toBe(404);
+    expect(await send(`/?code=a.b.c&state=${state}`, {}, "POST")).toBe(404);
+    command.stop();
+    expect([await command.code, command.told()]).toEqual([1, expect.stringContaining("nobody logged in, nothing was done")]);
+    await expect(send("/")).rejects.toThrow("ECONNREFUSED");
+  });
+
+  test("says at once where there is no single sign-on, and asks for no e-mail address", async () => {
+    const without = await opened(false);
+    const address = await without.app.listen({ host: "127.0.0.1", port: 0 });
+    expect((await runClient("login --sso", { url: address, sessionFile })).err).toContain("single sign-on is not set up here");
+    expect((await runClient("login --sso --email a@b", { url, sessionFile })).err).toContain("--sso asks for no --email");
+    expect(await exchange("a.b.c", VERIFIER, without)).toEqual([404, "not_found"]);
+    const help = await runClient("login --help", { url, sessionFile });
+    expect(help.out).toContain("atherops login --sso --url");
+  });
+
+  test("a code is good once, at any replica, for a minute, with the verifier that its login began with", async () => {
+    const account = await person();
+    const code = await codeFor(account);
+    expect(await exchange(code, "w".repeat(43))).toEqual(REFUSED);
+    const both = await Promise.all([exchange(code), exchange(code, VERIFIER, replica)]);
+    expect(both.map(([status]) => status).toSorted()).toEqual([200, 401]);
+    expect(await exchange(code)).toEqual(REFUSED);
+    const late = await codeFor(account);
+    clock.ms += 61_000;
+    expect(await exchange(late)).toEqual(REFUSED);
+    for (const other of ["", "a.b.c", `${(await codeFor(account)).slice(0, -4)}AAAA`]) expect(await exchange(other)).toEqual(REFUSED);
+  });
+
+  test("a code opens nothing by itself, and what else is signed is no code", async () => {
+    const account = await person();
+    const code = await codeFor(account);
+    expect((await backend.call("GET", "/api/users", { bearer: code })).statusCode).toBe(401);
+    const headers = { cookie: `atherops=${code}`, "x-requested-with": "atherops" };
+    expect((await backend.call("GET", "/api/auth/session", { headers })).statusCode).toBe(401);
+    expect(await exchange(await backend.login(org.email, org.password))).toEqual(REFUSED);
+    expect(await exchange(code)).toEqual([200, undefined]);
+  });
+
+  test("a user who was removed or has another role meanwhile has no session by an earlier code", async () => {
+    const account = await person();
+    const code = await codeFor(account);
+    org.token = await backend.login(org.email, org.password);
+    const users = (await backend.call("GET", "/api/users", { bearer: org.token })).json<{ email: string; user_id: string }[]>();
+    const { user_id: id } = users.find(({ email }) => email === `${account}@example.com`) as { user_id: string };
+    expect((await backend.call("DELETE", `/api/users/${id}`, { bearer: org.token })).statusCode).toBe(204);
+    expect(await exchange(code)).toEqual(REFUSED);
+  });
+
+  test.each<Record<string, string>>([
+    { cli_port: "80" },
+    { cli_port: "70000" },
+    { cli_port: "40000/@evil.example" },
+    { cli_state: "short" },
+    { cli_challenge: "x".repeat(42) },
+    { return_to: "/" },
+  ])("a login that would lead elsewhere than to a port of this machine is refused: %j", async (wrong) => {
+    const answer = await fetch(startUrl(wrong), { redirect: "manual" });
+    expect([answer.status, ((await answer.json()) as { error: string }).error]).toEqual([400, "invalid_parameter"]);
+  });
+
+  test("a port alone is no way back", async () => {
+    const answer = await fetch(`${url}/api/auth/oidc/start?cli_port=40000`, { redirect: "manual" });
+    expect([answer.status, ((await answer.json()) as { message: string }).message]).toEqual([
+      400,
+      expect.stringContaining("come together"),
+    ]);
+  });
+});
