@@ -194,6 +194,65 @@ describe("tenants that try to see each other", () => {
   });
 });
 
+/** Over log records; the window is long, so that they stay in it. */
+const overLogs = (name: string, more: object = {}): object => ({
+  name,
+  severity: "critical",
+  logs: { filter: { level: "error", q: 'it\'s "full"' }, window: "1h", by: ["source"], operator: ">=", threshold: 2, ...more },
+  annotations: { summary: "{{ $labels.source }}: {{ $value }}" },
+});
+
+async function sendLogs(tenant: Tenant, source: string, messages: readonly string[]): Promise<void> {
+  const timeUnixNano = `${Date.now()}000000`;
+  const logRecords = messages.map((text) => ({ timeUnixNano, severityText: "ERROR", body: { stringValue: text } }));
+  const resource = { attributes: [{ key: "service.name", value: { stringValue: source } }] };
+  const answer = await signedPost(
+    backend.apiUrl,
+    "/ingest/logs/otlp",
+    tenant.apiKey,
+    JSON.stringify({ resourceLogs: [{ resource, scopeLogs: [{ logRecords }] }] }),
+  );
+  expect([answer.status, answer.text]).toEqual([204, ""]);
+}
+
+test("a rule over log records fires for its own organisation, is told as any other, and no key writes what it reads", async () => {
+  const asks = async (tenant: Tenant, path: string) => (await call("GET", `${backend.alertingUrl}${path}`, { bearer: tenant.token })).json;
+  const settings = { url: "https://hooks.slack.example/x" };
+  const channel = await call("POST", `${backend.alertingUrl}/channels`, {
+    bearer: red.token,
+    body: { name: "kept", kind: "slack", settings },
+  });
+  expect(channel.status).toBe(201);
+  // Before there are any records: the log store is not opened to count none.
+  const none = await createRule(red, overLogs("no records", { by: [], operator: "==", threshold: 0 }));
+  await becomes(red, none, "firing");
+  await sendLogs(red, "shop", ['it\'s "full"', 'IT\'S "FULL" again', "calm"]);
+  await sendLogs(blue, "shop", ['it\'s "full"']);
+  const [foreign, id] = [await createRule(blue, overLogs("full", { by: [] })), await createRule(red, overLogs("full"))];
+  await becomes(red, id, "firing");
+  const alert = { labels: expect.objectContaining({ alertname: "full", source: "shop" }), annotations: { summary: "shop: 2" } };
+  expect((await asks(red, "/prometheus/api/v1/alerts")).data.alerts).toContainEqual(expect.objectContaining(alert));
+  await eventually("it is told in Alertmanager's API", async () => {
+    const alerts = (await asks(red, "/alertmanager/api/v2/alerts")) as { labels: Record<string, string> }[];
+    return alerts.some(({ labels }) => labels["alertname"] === "full" && labels["source"] === "shop");
+  });
+  const counted = async () => {
+    const query = `${backend.apiUrl}/query/prometheus/api/v1/query?query=${encodeURIComponent(`log_rule_records{rule="${foreign}"}`)}`;
+    const { data } = (await call("GET", query, { bearer: blue.token })).json;
+    return data.result as { metric: Record<string, string>; value: [number, string] }[];
+  };
+  const own = await eventually("that of blue is counted", async () => (await counted())[0]);
+  expect([own.value[1], own.metric["host_id"]]).toEqual(["1", "log-rules"]);
+  await push(blue, `log_rule_records{rule="${foreign}",condition="${own.metric["condition"]}",host_id="log-rules",node="log-rules"} 99`);
+  await eventually("the forged one is there", async () => (await counted()).length === 2);
+  const { last_eval: before = "" } = await status(blue, foreign);
+  const after = await eventually("evaluated since", async () => {
+    const now = await status(blue, foreign);
+    return Date.parse(now.last_eval ?? "") > Date.parse(before) + 2000 && now;
+  });
+  expect(after).toMatchObject({ state: "inactive", active_alerts: 0 });
+});
+
 describe("what goes away comes back", () => {
   let firing: string;
   /** From when on `for` counts, in seconds since 1970. */
