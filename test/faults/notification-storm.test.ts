@@ -7,7 +7,7 @@ import { adminPassword } from "../fixtures/backend-process.ts";
 import { type DistributedEngines, FIRST_PASSWORD, startDistributedEngines } from "../fixtures/distributed.ts";
 import { NO_POSTGRES, postgresBinaries } from "../fixtures/postgres.ts";
 import { eventually, freeAddresses, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
-import { changesOf, deliveriesOf, EACH_CHANGE_ONCE, StormSenders, stormTenants, toldOf } from "../fixtures/storm.ts";
+import { areSeriesThere, changesOf, deliveriesOf, EACH_CHANGE_ONCE, StormSenders, stormTenants, toldOf } from "../fixtures/storm.ts";
 import { RULES_PASSWORD, startVmalert } from "../fixtures/vmalert-outside.ts";
 import { type Hook, WebhookReceiver } from "../fixtures/webhook-receiver.ts";
 
@@ -50,6 +50,7 @@ test(
     const operator = await login(place.apiUrl, "admin@localhost", adminPassword(place));
     const tenants = await stormTenants(place.apiUrl, operator, TENANTS, (path) => receiver.url(path));
     await using senders = new StormSenders([place.apiUrl], tenants);
+    await eventually("all series are there", async () => await areSeriesThere(place.apiUrl, tenants), WITHIN_MS);
     senders.isOpen = true;
     await eventually("all are told that it fires", async () => toldOf(receiver.received, "firing") === TENANTS, WITHIN_MS);
     senders.isOpen = false;
@@ -105,6 +106,7 @@ describe.skipIf(!postgresBinaries)(`two replicas and a vmalert outside${postgres
       const operator = await login(one.apiUrl, "admin@localhost", FIRST_PASSWORD);
       const tenants = await stormTenants(other.apiUrl, operator, TENANTS, (path) => receiver.url(path));
       await using senders = new StormSenders([other.apiUrl], tenants);
+      await eventually("all series are there", async () => await areSeriesThere(other.apiUrl, tenants), WITHIN_MS);
       senders.isOpen = true;
       await eventually("all are told that it fires", async () => toldOf(receiver.received, "firing") === TENANTS, WITHIN_MS);
       const delivered = async (count: number) => (await deliveriesOf(other.apiUrl, tenants))["delivered"] === count;
