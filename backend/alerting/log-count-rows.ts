@@ -35,7 +35,7 @@ export interface DueCount {
 }
 
 /** Longer than a count takes, its wait for a turn included. */
-export const CLAIM_MS = 60_000;
+export const CLAIM_MS = 20_000;
 /** Of the time, for counts of one organisation: one part of so many. */
 const SHARE = 10;
 
