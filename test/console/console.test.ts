@@ -3,11 +3,11 @@
 // fails when it logs, breaks its policy, or asks another origin (fixtures/browser.ts). One file, because all need one backend and agent.
 import { appendFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Browser, Page } from "playwright-core";
+import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { adminPassword } from "../fixtures/backend-process.ts";
-import { logInBy, openBrowser, openPage, violations } from "../fixtures/browser.ts";
+import { faultsOf, logInBy, LOOKS, openBrowser, openPage, violations, type Screen } from "../fixtures/browser.ts";
 import { hostAgentPlace, startHostAgent, type AgentPlace } from "../fixtures/host-agent-process.ts";
 import { call, eventually, type TestProcess } from "../fixtures/processes.ts";
 
@@ -116,8 +116,7 @@ const openLoggedIn = async (options = {}, expected = REFUSED) => {
   return opened;
 };
 
-/** Name → address, and what is on it when it has everything. */
-const SCREENS: [string, string, (page: Page) => Promise<unknown>][] = [
+const SCREENS: readonly Screen[] = [
   ["fleet", "#/fleet", async (page) => await page.getByRole("img", { name: "online" }).waitFor()],
   ["add", "#/add", async (page) => await page.getByLabel("Name of the cluster").waitFor()],
   ["logs", "#/logs", async (page) => await page.getByRole("row").first().click()],
@@ -146,20 +145,11 @@ const SCREENS: [string, string, (page: Page) => Promise<unknown>][] = [
   ["organisations", "#/settings?part=organisations", async (page) => await page.getByRole("columnheader", { name: "id" }).waitFor()],
 ];
 
-describe.each([
-  ["light", { colorScheme: "light", viewport: { width: 1280, height: 800 } }],
-  ["dark", { colorScheme: "dark", viewport: { width: 1280, height: 800 } }],
-  ["a phone", { colorScheme: "light", viewport: { width: 390, height: 800 } }],
-])("%s", (_name, options) => {
+describe.each(LOOKS)("%s", (_name, options) => {
   test("every screen shows what there is, breaks no rule of accessibility, and fits", async () => {
     await using opened = await openLoggedIn(options);
     const { page, complaints } = opened;
-    for (const [name, address, isThere] of SCREENS) {
-      await page.goto(`/${address}`);
-      await isThere(page);
-      expect([name, await violations(page)]).toEqual([name, []]);
-      expect([name, await page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")]).toEqual([name, true]);
-    }
+    expect(await faultsOf(page, SCREENS)).toEqual([]);
     expect(complaints).toEqual([]);
   });
 });

@@ -10,7 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { authority } from "../../agent/upstream/outgoing-proxy.fixture.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { adminPassword } from "../fixtures/backend-process.ts";
-import { logInBy, openBrowser, openPage, violations } from "../fixtures/browser.ts";
+import { faultsOf, logInBy, LOOKS, openBrowser, openPage, violations, type Screen } from "../fixtures/browser.ts";
 import { call, eventually, temporaryFolder } from "../fixtures/processes.ts";
 
 const EMAIL = "admin@localhost";
@@ -91,8 +91,7 @@ async function tabTo(page: Page, name: string | RegExp, role: "button" | "link" 
   expect(await wanted.count()).toBe(1);
 }
 
-/** Address, and what is on it when it has everything. */
-const SCREENS: [string, string, (page: Page) => Promise<unknown>][] = [
+const SCREENS: readonly Screen[] = [
   ["firing", view("firing"), async (page) => await page.getByRole("link", { name: "Silence always" }).waitFor()],
   ["silences", view("silences"), async (page) => await page.getByText("<b>planned</b> work").waitFor()],
   ["silence", view("silences", "&silence=new"), async (page) => await page.getByText("They hold for 2 alerts that fire now").waitFor()],
@@ -105,20 +104,11 @@ const SCREENS: [string, string, (page: Page) => Promise<unknown>][] = [
   ["cardinality", "#/metrics?view=cardinality", async (page) => await page.getByText(/no limit of active series/).waitFor()],
 ];
 
-describe.each([
-  ["light", { colorScheme: "light", viewport: { width: 1280, height: 800 } }],
-  ["dark", { colorScheme: "dark", viewport: { width: 1280, height: 800 } }],
-  ["a phone", { colorScheme: "light", viewport: { width: 390, height: 800 } }],
-])("%s", (_name, options) => {
+describe.each(LOOKS)("%s", (_name, options) => {
   test("every view of alerts shows what there is, breaks no rule of accessibility, and fits", async () => {
     await using opened = await openLoggedIn(options);
     const { page, complaints } = opened;
-    for (const [name, address, isThere] of SCREENS) {
-      await page.goto(`/${address}`);
-      await isThere(page);
-      expect([name, await violations(page)]).toEqual([name, []]);
-      expect([name, await page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")]).toEqual([name, true]);
-    }
+    expect(await faultsOf(page, SCREENS)).toEqual([]);
     expect(await page.locator("main u, main i, main b, main script").count()).toBe(0);
     expect(complaints).toEqual([]);
   });
