@@ -88,24 +88,39 @@ export async function settleCount(
   result: CountResult,
 ): Promise<void> {
   const { now, tookMs, nextAt, told, error } = result;
+  const freeAt = await putOff(db, { orgId, ruleId, until: new Date(now.getTime() + (SHARE - 1) * tookMs) });
+  const dueAt = nextAt > freeAt ? nextAt : freeAt;
   await db
     .updateTable("log_counts")
-    .set({ locked_until: null, due_at: nextAt, took_ms: tookMs, error, ...(told && { counted_at: now, told: JSON.stringify(told) }) })
+    .set({ locked_until: null, due_at: dueAt, took_ms: tookMs, error, ...(told && { counted_at: now, told: JSON.stringify(told) }) })
     .where("rule_id", "=", ruleId)
     .where("locked_until", "=", lockedUntil)
     .execute();
-  await putOff(db, orgId, new Date(now.getTime() + (SHARE - 1) * tookMs));
 }
 
-/** All of the organisation. No statement waits for rows that another holds, so two of them never wait for each other. */
-async function putOff(db: Db, orgId: string, until: Date): Promise<void> {
-  await db
-    .updateTable("log_counts")
-    .set({ due_at: until })
-    .where("rule_id", "in", (eb) =>
-      eb.selectFrom("log_counts").select("rule_id").where("org_id", "=", orgId).where("due_at", "<", until).forUpdate().skipLocked(),
-    )
+/**
+ * The organisation's other rules, in their order: else the first of those that are due at one moment would be counted again and again.
+ * Answers when it is the turn of the one that was counted. Each statement changes one row, so two of them never wait for each other.
+ */
+async function putOff(db: Db, { orgId, ruleId, until }: { orgId: string; ruleId: string; until: Date }): Promise<Date> {
+  const early = await db
+    .selectFrom("log_counts")
+    .select("rule_id")
+    .where("org_id", "=", orgId)
+    .where("rule_id", "<>", ruleId)
+    .where("due_at", "<", until)
+    .orderBy("due_at")
+    .orderBy("rule_id")
     .execute();
+  const place = (at: number): Date => new Date(until.getTime() + at);
+  for (const [at, { rule_id }] of early.entries())
+    await db
+      .updateTable("log_counts")
+      .set({ due_at: place(at) })
+      .where("rule_id", "=", rule_id)
+      .where("due_at", "<", until)
+      .execute();
+  return place(early.length);
 }
 
 /** It was not begun, or nobody waits for it any more. */
