@@ -150,6 +150,10 @@ test("a receiver, a name server and an answer without end are given up", async (
   const silent = await receiver("127.0.0.2", () => undefined);
   const hurried = outgoing({ timeoutMs: 300 });
   expect((await failure(post(hurried, `https://backend.test:${silent.port}/`))).message).toBe("no answer in time");
+  // The caller's time ends in the same moment, or a little before.
+  const url = new URL(`https://backend.test:${silent.port}/`);
+  const asked = outgoing().post({ url, headers: {}, body: "{}", signal: AbortSignal.timeout(300) });
+  expect((await failure(asked)).message).toBe("no answer in time");
   const deaf = await nameServer(() => undefined);
   open.push(() => deaf[Symbol.asyncDispose]());
   const lookup = async (host: string, signal: AbortSignal) => await lookUp(host, signal, [deaf.address]);

@@ -98,7 +98,7 @@ export class Outgoing {
           { host: post.url.hostname, found: refused.found },
           "a notification is refused: its host is at an address that NOTIFY_ALLOWED_NETWORKS does not name",
         );
-      throw refused ? new PostFailed(refused.message, true, { cause }) : described(cause, timeout.aborted);
+      throw refused ? new PostFailed(refused.message, true, { cause }) : described(cause, isLate(signal));
     }
   }
 
@@ -203,6 +203,11 @@ function retryAfterMs(header: string | string[] | undefined): number | undefined
 function refusedIn(cause: unknown): HostRefused | undefined {
   for (let at = cause; at instanceof Error; at = at.cause) if (at instanceof HostRefused) return at;
   return undefined;
+}
+
+/** Whose time it was, this request's or its caller's: both may end in one moment. */
+function isLate({ aborted, reason }: AbortSignal): boolean {
+  return aborted && reason instanceof Error && reason.name === "TimeoutError";
 }
 
 /** Messages of libraries hold addresses and the proxy's name; their codes are words. */
