@@ -4,10 +4,8 @@ import { createHash } from "node:crypto";
 import { durationMs } from "../../agent/common/duration.ts";
 import { ApiError } from "../errors.ts";
 import { FILTER_SCHEMA, type FilterParameters, filterOf } from "../logs/filter-parameters.ts";
+import { COMPARISONS, type Comparison, GROUP_FIELDS, isGroupField, labelIn } from "../logs/group-counts.ts";
 import { checkText, EXCEPT_LINES, invalid } from "./field-checks.ts";
-
-export const OPERATORS = [">", ">=", "<", "<=", "==", "!="] as const;
-export type Operator = (typeof OPERATORS)[number];
 
 export interface LogCondition {
   /** As in the query string of GET /query/logs. */
@@ -16,7 +14,7 @@ export interface LogCondition {
   readonly window: string;
   /** Fields whose values are counted apart, as GET /query/logs/fields names them. */
   readonly by: readonly string[];
-  readonly operator: Operator;
+  readonly operator: Comparison;
   readonly threshold: number;
 }
 
@@ -24,9 +22,6 @@ const DAY_MS = 86_400_000;
 const MIN_WINDOW_MS = 10_000;
 const MOST_FIELDS = 2;
 const MOST_FILTERS = 50;
-/** Fields of every record. */
-const PLAIN_FIELDS = ["source", "level", "host_id", "node"];
-const LABEL = "label.";
 
 export const LOG_CONDITION_SCHEMA = {
   type: "object",
@@ -46,7 +41,7 @@ export const LOG_CONDITION_SCHEMA = {
         "fields whose values are counted apart, each an alert of its own: source, level, host_id, node or label.<key>; as a label " +
         "of the alert, what is no letter, digit or underscore of <key> becomes _",
     },
-    operator: { type: "string", enum: OPERATORS },
+    operator: { type: "string", enum: COMPARISONS },
     threshold: { type: "integer", minimum: 0, maximum: 1_000_000_000_000 },
   },
 };
@@ -79,14 +74,13 @@ export function ofFilter(error: unknown): unknown {
 
 function checkField(field: string): void {
   checkText("logs.by", field);
-  const isLabel = field.startsWith(LABEL) && field.length > LABEL.length;
-  if (!isLabel && !PLAIN_FIELDS.includes(field))
-    throw invalid("logs.by", `must be of ${PLAIN_FIELDS.join(", ")} and label.<key>, not ${JSON.stringify(field.slice(0, 100))}`);
+  if (!isGroupField(field))
+    throw invalid("logs.by", `must be of ${GROUP_FIELDS.join(", ")} and label.<key>, not ${JSON.stringify(field.slice(0, 100))}`);
 }
 
 /** The label of an alert that has the field's value. */
 export function alertLabel(field: string): string {
-  const name = field.startsWith(LABEL) ? field.slice(LABEL.length) : field;
+  const name = labelIn(field) ?? field;
   return name.replace(/[^a-zA-Z0-9_]/g, "_").replace(/^\d/, "_$&");
 }
 
@@ -119,7 +113,7 @@ export function windowMs({ window }: LogCondition): number {
   return ms;
 }
 
-const COMPARED: Readonly<Record<Operator, (count: number, threshold: number) => boolean>> = {
+const COMPARED: Readonly<Record<Comparison, (count: number, threshold: number) => boolean>> = {
   ">": (count, threshold) => count > threshold,
   ">=": (count, threshold) => count >= threshold,
   "<": (count, threshold) => count < threshold,

@@ -1,7 +1,6 @@
 // Logging in: a page of its own at first, a dialog above the work when a session has ended.
-import { useSignal } from "@preact/signals";
 import { Dialog, Problem } from "./parts/common.tsx";
-import { wordsOf } from "./state/api.ts";
+import { useSending } from "./state/sending.ts";
 import { typedIn } from "./state/typed.ts";
 import { logIn, logOut, refusedLink, user } from "./state/session.ts";
 import { useSettings } from "./state/settings.ts";
@@ -31,20 +30,10 @@ export function LoginDialog() {
 }
 
 function LoginForm({ email }: { email?: string | undefined }) {
-  const error = useSignal<string | undefined>(undefined);
-  const isBusy = useSignal(false);
-  const send = async (form: HTMLFormElement): Promise<void> => {
+  const { send, isBusy, error } = useSending(async (form: HTMLFormElement) => {
     const typed = typedIn(form);
-    isBusy.value = true;
-    error.value = undefined;
-    try {
-      await logIn(email ?? typed("email"), typed("password"));
-    } catch (failure) {
-      error.value = wordsOf(failure);
-    } finally {
-      isBusy.value = false;
-    }
-  };
+    await logIn(email ?? typed("email"), typed("password"));
+  });
   return (
     <form
       class="stack"
@@ -61,9 +50,9 @@ function LoginForm({ email }: { email?: string | undefined }) {
         Password
         <input name="password" type="password" autoComplete="current-password" required />
       </label>
-      <Problem words={error.value} />
-      <button type="submit" class="primary" disabled={isBusy.value}>
-        {isBusy.value ? "Logging in …" : "Log in"}
+      <Problem words={error} />
+      <button type="submit" class="primary" disabled={isBusy}>
+        {isBusy ? "Logging in …" : "Log in"}
       </button>
       <SingleSignOn />
     </form>

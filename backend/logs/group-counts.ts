@@ -6,12 +6,15 @@ import { pageConditions } from "../query/page.ts";
 import type { RangeFilter } from "./counts.ts";
 import { matchingIn, recordConditions, refusePattern } from "./filter.ts";
 
+export const COMPARISONS = [">", ">=", "<", "<=", "==", "!="] as const;
+export type Comparison = (typeof COMPARISONS)[number];
+
 export interface GroupQuestion {
   readonly filter: RangeFilter;
-  /** Columns of text, or label.<key>; none: all records are one group, which is answered also where there are none. */
+  /** Fields as `isGroupField` has them; none: all records are one group, which is answered also where there are none. */
   readonly by: readonly string[];
   /** How a group's count compares; groups for which that is not so are left out. */
-  readonly having: { readonly operator: ">" | ">=" | "<" | "<=" | "==" | "!="; readonly threshold: number };
+  readonly having: { readonly operator: Comparison; readonly threshold: number };
   /** Groups, those with most records. */
   readonly most: number;
 }
@@ -24,6 +27,19 @@ export interface GroupCount {
 const MOST_VALUE_CHARACTERS = 256;
 const COLUMNS: Readonly<Record<string, Sql>> = { source: sql`source`, level: sql`level`, host_id: sql`host_id`, node: sql`node` };
 const LABEL = "label.";
+
+/** Of every record; beside them label.<key>. */
+export const GROUP_FIELDS: readonly string[] = Object.keys(COLUMNS);
+
+/** Whether records can be counted by its values. */
+export function isGroupField(field: string): boolean {
+  return GROUP_FIELDS.includes(field) || (labelIn(field) ?? "") !== "";
+}
+
+/** The key of label.<key>; undefined for other fields. */
+export function labelIn(field: string): string | undefined {
+  return field.startsWith(LABEL) ? field.slice(LABEL.length) : undefined;
+}
 
 /** Most records first. Throws as LogStore.query does. */
 export async function groupCounts(
@@ -52,7 +68,8 @@ export async function groupCounts(
 }
 
 function valueOf(field: string): Sql {
-  const column = field.startsWith(LABEL) ? sql`labels[${field.slice(LABEL.length)}]` : COLUMNS[field];
+  const label = labelIn(field);
+  const column = label === undefined ? COLUMNS[field] : sql`labels[${label}]`;
   if (!column) throw new Error(`no field of log records: ${field}`);
   return sql`substringUTF8(toString(${column}), 1, ${MOST_VALUE_CHARACTERS})`;
 }

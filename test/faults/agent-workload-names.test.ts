@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { configFromSettings } from "../../agent/collector/config-from-settings.ts";
 import { Sink, type SinkRecord } from "../../agent/collector/sink.fixture.ts";
+import { CLUSTER } from "../../agent/collector/render.fixture.ts";
 import { readSettings } from "../../agent/settings.ts";
 import { startCollector } from "../fixtures/collector.ts";
 import { PodsApi } from "../fixtures/pods-api.ts";
@@ -66,11 +67,8 @@ test("a series of cAdvisor carries its workload beside its own labels, a log the
   writeFileSync(join(folder.path, "overlay.json"), JSON.stringify(overlay));
   const [grpc, http] = await freeAddresses(2);
   const { settings } = readSettings("cluster", {
+    ...CLUSTER,
     BACKEND_URL: sink.url,
-    CLUSTER_NAME: "north",
-    NODE_NAME: "node-1",
-    POD_NAMESPACE: "telemetry",
-    POD_UID: "8a4f",
     KUBERNETES_SERVICE_HOST: "127.0.0.1",
     STATE_DIR: join(folder.path, "state"),
     COLLECTOR_CONFIG_FILE: join(folder.path, "overlay.json"),

@@ -3,6 +3,7 @@ import { useSignal } from "@preact/signals";
 import { Dialog, Problem, visible } from "../parts/common.tsx";
 import { Removal } from "../parts/removal.tsx";
 import { call, wordsOf } from "../state/api.ts";
+import { useSending } from "../state/sending.ts";
 import { moment } from "../state/time.ts";
 import { type Channel, CHANNELS } from "./channel.ts";
 
@@ -49,20 +50,10 @@ interface Verdict {
 /** The way that alerts go, and what the receiver said. */
 function Test({ id }: { id: string }) {
   const verdict = useSignal<Verdict | undefined>(undefined);
-  const error = useSignal<string | undefined>(undefined);
-  const isBusy = useSignal(false);
-  const send = async (): Promise<void> => {
-    if (isBusy.peek()) return;
-    isBusy.value = true;
-    verdict.value = error.value = undefined;
-    try {
-      verdict.value = await call<Verdict>(`${CHANNELS}/${id}/test`, { method: "POST" });
-    } catch (failure) {
-      error.value = wordsOf(failure);
-    } finally {
-      isBusy.value = false;
-    }
-  };
+  const { send, isBusy, error } = useSending(async () => {
+    verdict.value = undefined;
+    verdict.value = await call<Verdict>(`${CHANNELS}/${id}/test`, { method: "POST" });
+  });
   const { delivered, status, error: reason } = verdict.value ?? {};
   return (
     <section aria-label="Test" class="test">
@@ -70,11 +61,11 @@ function Test({ id }: { id: string }) {
         Send a test
       </button>
       <p role="status">
-        {isBusy.value && "Under way …"}
+        {isBusy && "Under way …"}
         {delivered === true && <span class="is-good">{status ? `Delivered: the receiver answered ${status}.` : "Delivered."}</span>}
       </p>
       {delivered === false && <Problem words={`Not delivered: ${visible(reason ?? `the receiver answered ${status}`)}`} />}
-      <Problem words={error.value} />
+      <Problem words={error} />
     </section>
   );
 }

@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { wordsOf } from "../state/api.ts";
+import { useSending } from "../state/sending.ts";
 import { Problem } from "./common.tsx";
 
 export interface SavingFormProps {
@@ -19,25 +19,14 @@ export interface SavingFormProps {
 
 export function SavingForm({ label, saved, save, takesFocus, children }: SavingFormProps) {
   const element = useRef<HTMLFormElement>(null);
-  const error = useSignal<string | undefined>(undefined);
   const isSaved = useSignal(false);
-  const isBusy = useSignal(false);
+  const { send, error } = useSending(async (form: HTMLFormElement) => {
+    await save(form);
+    isSaved.value = true;
+  });
   useEffect(() => {
     if (takesFocus) element.current?.querySelector<HTMLElement>("input, textarea")?.focus();
   }, []);
-  const send = async (form: HTMLFormElement): Promise<void> => {
-    if (isBusy.peek()) return;
-    isBusy.value = true;
-    error.value = undefined;
-    try {
-      await save(form);
-      isSaved.value = true;
-    } catch (failure) {
-      error.value = wordsOf(failure);
-    } finally {
-      isBusy.value = false;
-    }
-  };
   return (
     <form
       class="stack"
@@ -49,7 +38,7 @@ export function SavingForm({ label, saved, save, takesFocus, children }: SavingF
       }}
     >
       {children}
-      <Problem words={error.value} />
+      <Problem words={error} />
       <button type="submit" class="primary">
         {label}
       </button>
