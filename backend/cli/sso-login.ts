@@ -91,6 +91,7 @@ class Browser implements AsyncDisposable {
   readonly #server: Server;
   readonly #found = Promise.withResolvers<string>();
   #waiting: ServerResponse | undefined;
+  #answered: Promise<void> | undefined;
 
   private constructor(state: string) {
     this.code = this.#found.promise;
@@ -120,13 +121,19 @@ class Browser implements AsyncDisposable {
 
   /** What the window shows. */
   answer(text: string): void {
-    if (this.#waiting) page(this.#waiting, 200, text);
+    if (!this.#waiting || this.#waiting.closed) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#answered = promise;
+    this.#waiting.once("close", resolve);
+    page(this.#waiting, 200, text);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#server.close(() => resolve());
-    this.#server.closeIdleConnections();
+    await this.#answered;
+    // Browsers open connections that they may never use; for Node.js those are not idle ones.
+    this.#server.closeAllConnections();
     await promise;
   }
 }

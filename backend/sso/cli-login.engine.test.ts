@@ -4,6 +4,7 @@ import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { request as httpRequest } from "node:http";
+import { connect } from "node:net";
 import { join } from "node:path";
 import { PassThrough, Writable } from "node:stream";
 import { pino } from "pino";
@@ -111,9 +112,13 @@ describeOnEachStore((store) => {
     expect([ended.status, ended.headers.getSetCookie().filter((cookie) => !/=;/.test(cookie))]).toEqual([303, []]);
     const location = String(ended.headers.get("location"));
     expect(location).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/\?code=/);
+    // As browsers do beforehand; nobody waits for such a connection.
+    const unused = connect(Number(new URL(location).port), "127.0.0.1");
+    await once(unused, "connect");
     const shown = await fetch(location);
     expect(await shown.text()).toBe(`You are logged in as ${account}@example.com. This window may be closed.\n`);
     expect([await command.code, command.told()]).toEqual([0, expect.stringContaining(`logged in to ${url} as ${account}@example.com\n`)]);
+    await once(unused.resume(), "close");
     expect((await runClient("users", { url, sessionFile })).out).toContain(`${account}@example.com`);
     const kept = readFileSync(sessionFile, "utf8");
     expect(JSON.parse(kept)).toMatchObject({ sso: true, email: `${account}@example.com` });
