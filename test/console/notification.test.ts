@@ -99,7 +99,7 @@ const SCREENS: readonly Screen[] = [
   ["route", view("routes", "&route=new"), async (page) => await page.getByText("They hold for 2 alerts that fire now").waitFor()],
   ["channels", view("channels"), async (page) => await page.getByText("delivered", { exact: true }).waitFor()],
   ["channel", view("channels", "&channel=new"), async (page) => await page.getByLabel("Address, https://…").waitFor()],
-  ["mail", view("channels", "&channel=new&kind=email"), async (page) => await page.getByLabel(/^Addresses/).waitFor()],
+  ["mail", view("channels", "&channel=new&kind=email"), async (page) => await page.getByLabel("Text (empty: the usual one)").waitFor()],
   ["deliveries", view("deliveries"), async (page) => await page.getByRole("link", { name: HOSTILE_SHOWN }).first().waitFor()],
   ["cardinality", "#/metrics?view=cardinality", async (page) => await page.getByText(/no limit of active series/).waitFor()],
 ];
@@ -153,6 +153,29 @@ test("by keys alone: a webhook is added, its secret is shown once, and a test re
   await tabTo(page, "Close", "link");
   await page.keyboard.press("Enter");
   await page.getByRole("link", { name: "shop-bot" }).and(page.locator(":focus")).waitFor();
+  expect(complaints).toEqual([]);
+});
+
+test("own words of a channel are typed, refused where they name what is not there, and stay when something else is changed", async () => {
+  await using opened = await openLoggedIn();
+  const { page, complaints } = opened;
+  await page.goto(`/${view("channels", "&channel=new&kind=pagerduty")}`);
+  await page.getByLabel("Name", { exact: true }).fill("pager");
+  await page.getByLabel(/^Key of/).fill("k".repeat(32));
+  await page.getByLabel(/^Title/).fill("{{ team }} is down");
+  await page.getByRole("button", { name: "Add", exact: true }).click();
+  await page.getByRole("alert").getByText("{{ team }} is nothing that there is").waitFor();
+  const settings = { region: "us", title: "{{ labels.team }} is down", text: "{{#alerts}}{{ labels.instance }}\n{{/alerts}}" };
+  await page.getByLabel(/^Title/).fill(settings.title);
+  await page.getByLabel(/^Text/).fill(settings.text);
+  await page.getByRole("button", { name: "Add", exact: true }).click();
+  await page.getByRole("complementary", { name: "Channel", exact: true }).getByRole("heading", { name: "pager" }).waitFor();
+  await page.reload();
+  await page.getByLabel("Name", { exact: true }).fill("second pager");
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await page.getByText("Saved.").waitFor();
+  const channels = await api<{ name: string; settings: object }[]>("GET", "/channels");
+  expect(channels.find(({ name }) => name === "second pager")?.settings).toEqual(settings);
   expect(complaints).toEqual([]);
 });
 

@@ -1,9 +1,10 @@
-// What is typed of a channel. Invariant: a secret is written and never read back; left empty it stays as it is.
+// What is typed of a channel. Invariants: a secret is written and never read back; left empty it stays as it is. All other settings are sent
+// each time, because what is left out is gone.
 import { SavingForm } from "../parts/saving-form.tsx";
 import { call } from "../state/api.ts";
 import { choose } from "../state/route.ts";
 import { typedIn } from "../state/typed.ts";
-import { type Channel, type ChannelKind, CHANNELS, KINDS } from "./channel.ts";
+import { type Channel, type ChannelKind, CHANNELS, KINDS, type OwnWords } from "./channel.ts";
 
 export interface ChannelFormProps {
   /** Undefined: a new one. */
@@ -45,6 +46,7 @@ export function ChannelForm({ channel, kind, onSaved }: ChannelFormProps) {
           <input name="name" required maxLength={200} autoComplete="off" defaultValue={channel?.name} />
         </label>
         <Settings kind={kind} channel={channel} />
+        {kind !== "webhook" && <Words own={channel?.settings ?? {}} />}
         <label>
           Say that alerting lives every (empty: never)
           <input name="heartbeat" size={8} maxLength={40} placeholder="1d" autoComplete="off" defaultValue={channel?.heartbeat ?? ""} />
@@ -100,13 +102,41 @@ function Settings({ kind, channel }: Pick<ChannelFormProps, "kind" | "channel">)
   );
 }
 
+function Words({ own }: { own: OwnWords }) {
+  return (
+    <>
+      <label>
+        Title (empty: the usual one)
+        <input
+          name="title"
+          maxLength={500}
+          autoComplete="off"
+          placeholder="{{ labels.team }}: {{ count }} {{ status }}"
+          defaultValue={own.title}
+        />
+      </label>
+      <label>
+        Text (empty: the usual one)
+        <textarea
+          name="text"
+          rows={3}
+          maxLength={4000}
+          placeholder={"{{#alerts}}{{ status }}: {{ annotations.summary }}\n{{/alerts}}"}
+          defaultValue={own.text}
+        />
+      </label>
+    </>
+  );
+}
+
 function settingsOf(kind: ChannelKind, text: (name: string) => string): object {
-  if (kind === "email")
-    return {
-      to: text("to")
-        .split(/[\s,]+/)
-        .filter((address) => address !== ""),
-    };
-  const secret = (name: string): object => (text(name).trim() === "" ? {} : { [name]: text(name).trim() });
-  return kind === "pagerduty" ? { ...secret("routing_key"), region: text("region") } : secret("url");
+  const given = (name: string): object => (text(name).trim() === "" ? {} : { [name]: text(name).trim() });
+  const words = { ...given("title"), ...given("text") };
+  if (kind === "webhook") return given("url");
+  if (kind === "slack") return { ...given("url"), ...words };
+  if (kind === "pagerduty") return { ...given("routing_key"), region: text("region"), ...words };
+  const to = text("to")
+    .split(/[\s,]+/)
+    .filter((address) => address !== "");
+  return { to, ...words };
 }

@@ -5,12 +5,18 @@ export const CHANNELS = "/alerting/channels";
 
 export type ChannelKind = "webhook" | "slack" | "pagerduty" | "email";
 
+/** Said instead of the words that all have; not of a webhook. */
+export interface OwnWords {
+  readonly title?: string;
+  readonly text?: string;
+}
+
 export interface Channel {
   readonly id: string;
   readonly name: string;
   readonly kind: ChannelKind;
   /** Without what is secret. */
-  readonly settings: { readonly url?: string; readonly region?: string; readonly to?: readonly string[] };
+  readonly settings: OwnWords & { readonly url?: string; readonly region?: string; readonly to?: readonly string[] };
   readonly enabled: boolean;
   readonly heartbeat: string | null;
   readonly last_heartbeat_at: string | null;
