@@ -25,6 +25,7 @@ import { registerAuditRoutes } from "./audit/routes.ts";
 import { AuditTrail } from "./audit/trail.ts";
 import { createSignedGuard } from "./auth/signed-requests.ts";
 import { freeHeapAfterStart } from "./engines/free-heap.ts";
+import { boundHeapGrowth } from "./engines/heap-growth.ts";
 import { KeyCache } from "./enrolment/key-cache.ts";
 import { MasterKeys } from "./enrolment/master-key.ts";
 import { registerEnrolmentRoutes } from "./enrolment/routes.ts";
@@ -98,6 +99,7 @@ export async function serve({ settings, secrets, roles }: Pick<Opening, "setting
     log,
   });
   log.info({ roles }, "started");
+  boundHeapGrowth();
   freeHeapAfterStart();
   if (!stopping.signal.aborted) await once(stopping.signal, "abort");
   log.info({ signal: String(stopping.signal.reason) }, "shutting down: draining");

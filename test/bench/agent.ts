@@ -5,7 +5,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes, randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -16,10 +16,11 @@ import { configFromSettings } from "../../agent/collector/config-from-settings.t
 import { readSettings } from "../../agent/settings.ts";
 import { bundle } from "../../hack/bundle.ts";
 import { toolPath } from "../../hack/fetch-tools.ts";
+import { imageStart } from "../fixtures/image-start.ts";
 import { cpuMs, report, residentMb, shown } from "../fixtures/measure.ts";
 import { LoadBody, metricsBody } from "../fixtures/otlp-load.ts";
 import { type AgentPlace, collectorPid, hostAgentPlace } from "../fixtures/host-agent-process.ts";
-import { eventually, freePorts, ROOT, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
+import { eventually, freePorts, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
 
 const { values } = parseArgs({
   options: {
@@ -78,14 +79,9 @@ async function startSink(): Promise<{ url: string; listen: string } & AsyncDispo
 /** The host agent as the image runs its sister; they differ in identity and credential store alone. */
 async function startBundledAgent(place: AgentPlace, app: string): Promise<TestProcess> {
   await bundle("host-agent", app);
-  const dockerfile = readFileSync(join(ROOT, "Dockerfile.agent"), "utf8");
-  const [, ...entrypoint] = JSON.parse(/^ENTRYPOINT (.*)$/m.exec(dockerfile)?.[1] ?? "[]") as string[];
-  const variables = /^ENV (.*)$/m
-    .exec(dockerfile)?.[1]
-    ?.split(" ")
-    .map((pair) => pair.split("="));
-  const env = { ...(Object.fromEntries(variables ?? []) as NodeJS.ProcessEnv), ...place.env };
-  const args = [...entrypoint.slice(0, -1), join(app, "atherops-otel-agent.js"), "run"];
+  const image = imageStart("Dockerfile.agent");
+  const env = { ...image.env, ...place.env };
+  const args = [...image.flags, join(app, "atherops-otel-agent.js"), "run"];
   const started = new TestProcess(args, env, place.logFile);
   await started.ready(`${place.healthUrl}/readyz`);
   return started;

@@ -17,6 +17,7 @@ import { configFromSettings } from "../../agent/collector/config-from-settings.t
 import { createLog as createAgentLog } from "../../agent/log.ts";
 import { readSettings } from "../../agent/settings.ts";
 import { toolPath } from "../../hack/fetch-tools.ts";
+import { imageStart } from "../fixtures/image-start.ts";
 import { cpuMs, proportionalMb, report, residentMb, shown } from "../fixtures/measure.ts";
 import { Sink } from "../../agent/collector/sink.fixture.ts";
 import { backendPlace, bundledBackend } from "../fixtures/backend-process.ts";
@@ -134,14 +135,17 @@ async function agentOf(root: string, folder: string, sinkUrl: string): Promise<(
 
 /** A backend, in a place of its own. `hasLogs`: as where logs or spans were stored once, with their engine. */
 async function backendOf(root: string, program: string, folder: string, hasLogs = true): Promise<() => Promise<Start>> {
-  const backend = await backendPlace(folder, { UV_THREADPOOL_SIZE: "16" });
+  const { flags, env } = imageStart("Dockerfile.backend");
+  const { UV_THREADPOOL_SIZE = "", MALLOC_ARENA_MAX = "" } = env;
+  const isBundled = program !== "backend/main.ts";
+  const backend = await backendPlace(folder, { UV_THREADPOOL_SIZE, ...(isBundled && { MALLOC_ARENA_MAX }) });
   if (hasLogs) mkdirSync(join(backend.dataDir, "clickhouse"), { mode: 0o700 });
   const moments = {
     "its first port": answers(`${backend.healthUrl}/healthz`),
     "its last port": () => listens(backend.apiUrl),
     ready: answers(`${backend.healthUrl}/readyz`),
   };
-  return () => started(run(root, [program, "serve"], backend.env), moments, REST_MS);
+  return () => started(run(root, [...(isBundled ? flags : []), program, "serve"], backend.env), moments, REST_MS);
 }
 
 async function main(): Promise<void> {

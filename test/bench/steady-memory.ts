@@ -13,6 +13,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs, promisify } from "node:util";
 import { backendPlace, bundledBackend, login, startBackend } from "../fixtures/backend-process.ts";
 import { collectorPid, hostAgentPlace } from "../fixtures/host-agent-process.ts";
+import { imageStart } from "../fixtures/image-start.ts";
 import { cpuMs, peakResidentMb, report } from "../fixtures/measure.ts";
 import { call, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
 import { fill, type FleetKey, PASSWORD } from "./fleet/fill.ts";
@@ -57,13 +58,15 @@ interface Sender {
 
 await using stack = new AsyncDisposableStack();
 const folder = stack.use(temporaryFolder());
-const env = { UV_THREADPOOL_SIZE: "16", LOGS_RETENTION_DAYS: "1", TRACES_RETENTION_DAYS: "1" };
+const image = imageStart("Dockerfile.backend");
+const { UV_THREADPOOL_SIZE = "", MALLOC_ARENA_MAX = "" } = image.env;
+const env = { UV_THREADPOOL_SIZE, MALLOC_ARENA_MAX, LOGS_RETENTION_DAYS: "1", TRACES_RETENTION_DAYS: "1" };
 /** Of the backend alone, to compare by: NODE_OPTIONS, MALLOC_ARENA_MAX. */
 const ownEnv = Object.fromEntries(values.env.map((text) => [text.slice(0, text.indexOf("=")), text.slice(text.indexOf("=") + 1)]));
 const place = await backendPlace(folder.path, { ...env, ...ownEnv, MASTER_KEY: randomBytes(32).toString("base64") });
 const keys = await fill(place, { keys: agents, orgs: ORGS, rules: 0 });
 const program = values.sources ? "backend/main.ts" : await bundledBackend(folder.path);
-const backend = stack.use(await startBackend(place, [], program));
+const backend = stack.use(await startBackend(place, [], program, image.flags));
 const { proxy, agentPids } = agentShare > 0 ? await startedAgent(keys[0] as FleetKey) : { proxy: undefined, agentPids: () => ({}) };
 const senders = sendersOf(proxy);
 const pids = (): Record<string, number> => ({
