@@ -103,7 +103,7 @@ describe("what the evaluator is told", () => {
     const series = `log_rule_records{rule="id",condition="${fingerprintOf(logs)}"`;
     expect(text.split("\n")).toEqual([`${series},by_1="x\\"} 1\\nup{a=\\"\\\\",by_2=""} 12`, `${series},by_1="gone",by_2="p"} 0`, ""]);
     expect(countedExpression("id", logs)).toMatch(
-      /^label_move\(sum by \(by_1, by_2\) \(last_over_time\(log_rule_records\{host_id="log-rules",rule="id",condition="[0-9a-f]{16}"\}\[\d+s\]\)\), "by_1", "source", "by_2", "k8s_pod_name"\) > 10$/,
+      /^label_move\(sum by \(by_1, by_2\) \(last_over_time\(log_rule_records\{host_id="log-rules",rule="id",condition="[0-9a-f]{16}"\}\[\d+s\]\)\), "by_1", "__by_1", "by_2", "__by_2", "__by_1", "source", "__by_2", "k8s_pod_name"\) > 10$/,
     );
   });
 

@@ -1,6 +1,6 @@
 // Counts the log records of rules over logs, again and again, and tells the evaluator through series of the organisation (log-series.ts).
-// Invariants: an organisation has one count under way at a time; one lane takes only what was cheap the last time, so that what is expensive
-// holds up no other; what goes wrong with a rule stands in its status; every replica with a log store may run one.
+// Invariants: an organisation has one count under way at a time in each replica; one lane takes only what was cheap the last time, so that
+// what is expensive holds up no other; what goes wrong with a rule stands in its status; every replica with a log store may run one.
 import { Loop, pause } from "../../agent/common/loop.ts";
 import { Outage } from "../../agent/common/outage.ts";
 import { ApiError } from "../errors.ts";

@@ -15,6 +15,7 @@ import type { LogCondition } from "./log-condition.ts";
 import { claimDue, type LogCountTables } from "./log-count-rows.ts";
 import { countLogs, matchingGroups } from "./log-count.ts";
 import { LogCounter } from "./log-counter.ts";
+import { COUNTED_BY, countedExpression, countSamples } from "./log-series.ts";
 import { checked } from "./rule.ts";
 import { RuleTable } from "./table.ts";
 
@@ -164,6 +165,26 @@ describeOnEachStore((store) => {
     expect(await status(red.bearer, id)).not.toHaveProperty("error");
     const periods = (await service.call("GET", `/rules/${id}/history`, red.bearer)).json();
     expect(periods).toEqual([expect.objectContaining({ state: "firing", labels: expect.objectContaining({ source: HOSTILE }) })]);
+  });
+
+  test("an alert has the values of fields by their names, also where these are those of the series that are counted", async () => {
+    const { orgId } = await org();
+    const labelsOf = async (by: readonly string[]): Promise<object> => {
+      const [id, condition] = [randomUUID(), { filter: {}, window: "5m", by, operator: ">", threshold: 1 } as const];
+      const samples = countSamples(id, condition, [{ values: ["first", "second"], count: 2 }]);
+      await service.metrics.write({ orgId, hostId: COUNTED_BY, node: COUNTED_BY }, Buffer.from(samples), Date.now());
+      const query = new URLSearchParams({ query: countedExpression(id, condition) });
+      const found = await eventually("the series is seen", async () => {
+        const answer = await service.metrics.query(orgId, "query", query);
+        return (JSON.parse(String(answer.body)) as { data: { result: { metric: object }[] } }).data.result[0];
+      });
+      return found.metric;
+    };
+    const both = await Promise.all([labelsOf(["label.by_2", "source"]), labelsOf(["label.by_2", "label.by_1"])]);
+    expect(both).toEqual([
+      { by_2: "first", source: "second" },
+      { by_2: "first", by_1: "second" },
+    ]);
   });
 
   test("fires also where there are none, is told as it was sent, and a change of its condition begins anew", async () => {

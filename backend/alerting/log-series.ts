@@ -40,8 +40,11 @@ export function countedExpression(ruleId: string, logs: LogCondition): string {
   const series = `${COUNT_METRIC}{host_id="${COUNTED_BY}",rule="${ruleId}",condition="${fingerprintOf(logs)}"}`;
   const last = `(last_over_time(${series}[${Math.ceil(countHeldMs(logs) / 1000)}s]))`;
   const names = logs.by.map((_field, at) => seriesLabel(at));
-  const moves = logs.by.flatMap((field, at) => [seriesLabel(at), alertLabel(field)]).map((name) => `"${name}"`);
-  const value = names.length === 0 ? `sum${last}` : `label_move(sum by (${names.join(", ")}) ${last}, ${moves.join(", ")})`;
+  // By names that no alert's label has: labels are moved one after another, and a field may be called as a label of the series is.
+  const aside = names.flatMap((name) => [name, `__${name}`]);
+  const back = logs.by.flatMap((field, at) => [`__${seriesLabel(at)}`, alertLabel(field)]);
+  const moves = [...aside, ...back].map((name) => `"${name}"`).join(", ");
+  const value = names.length === 0 ? `sum${last}` : `label_move(sum by (${names.join(", ")}) ${last}, ${moves})`;
   return `${value} ${logs.operator} ${logs.threshold}`;
 }
 
