@@ -155,29 +155,56 @@ test("a store that cannot be reached is 502 with Retry-After; a body it refuses 
   await expect(away.check()).rejects.toThrow("ECONNREFUSED");
 });
 
-test("large bodies of one organisation wait for each other, and nobody else's for them", async () => {
+/** Which organisations' bodies have reached a store that answers when it is told to. */
+function heldStore() {
   const writes: string[] = [];
   const ends: (() => void)[] = [];
-  const held = {
+  const store = {
     write: async ({ orgId }: { orgId: string }) => {
       writes.push(orgId);
       await new Promise<void>((resolve) => ends.push(resolve));
     },
   } as unknown as VictoriaMetricsStore;
-  const ingestHeld = createExpositionIngest(held, KEPT);
-  const large = () => Buffer.from("up 1\n".repeat(250_000));
-  const send = (orgId: string, body: Buffer) => ingestHeld(keyOf(orgId), body, { receivedAt: new Date() });
-  const flood = [send("red", large()), send("red", large()), send("red", large())];
-  await expect.poll(() => writes).toEqual(["red"]);
-  const others = [send("blue", large()), send("red", Buffer.from("up 1\n")), send("green", Buffer.from("up 1\n"))];
-  await expect.poll(() => [...writes].sort()).toEqual(["blue", "green", "red", "red"]);
-  while (writes.length < 6) {
+  const answer = async (until: number): Promise<void> => {
+    while (writes.length < until) {
+      for (const end of ends.splice(0)) end();
+      await new Promise((done) => setImmediate(done));
+    }
     for (const end of ends.splice(0)) end();
-    await new Promise((done) => setImmediate(done));
-  }
-  for (const end of ends.splice(0)) end();
+  };
+  const ingestHeld = createExpositionIngest(store, KEPT);
+  const send = (orgId: string, body: Buffer) => ingestHeld(keyOf(orgId), body, { receivedAt: new Date() });
+  return { writes, answer, send };
+}
+
+/** Long lines: it is their bytes that count. */
+function bodyOf(bytes: number): Buffer {
+  const line = `up{long="${"x".repeat(4000)}"} 1\n`;
+  return Buffer.from(line.repeat(Math.ceil(bytes / line.length)));
+}
+
+test("huge bodies of one organisation wait for each other, and nobody else's for them", async () => {
+  const { writes, answer, send } = heldStore();
+  const huge = () => bodyOf(4.5 * 1024 * 1024);
+  const flood = [send("red", huge()), send("red", huge()), send("red", huge())];
+  await expect.poll(() => writes).toEqual(["red"]);
+  const others = [send("blue", huge()), send("red", Buffer.from("up 1\n")), send("green", Buffer.from("up 1\n"))];
+  await expect.poll(() => [...writes].sort()).toEqual(["blue", "green", "red", "red"]);
+  await answer(6);
   await Promise.all([...flood, ...others]);
   expect(writes.slice(4)).toEqual(["red", "red"]);
+});
+
+test("of large bodies three of an organisation are under way, so that the engine need not wait for the next; others find a place", async () => {
+  const { writes, answer, send } = heldStore();
+  const large = () => bodyOf(1.2 * 1024 * 1024);
+  const flood = Array.from({ length: 5 }, () => send("red", large()));
+  await expect.poll(() => writes).toEqual(["red", "red", "red"]);
+  const others = [send("blue", large()), send("red", Buffer.from("up 1\n")), send("green", bodyOf(4.5 * 1024 * 1024))];
+  await expect.poll(() => [...writes].sort()).toEqual(["blue", "green", "red", "red", "red", "red"]);
+  await answer(8);
+  await Promise.all([...flood, ...others]);
+  expect(writes.slice(6)).toEqual(["red", "red"]);
 });
 
 test("a body over the limit of active series is refused whole, and stored once there is room", async () => {

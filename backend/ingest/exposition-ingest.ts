@@ -1,6 +1,7 @@
 // Stores one body of exposition text under the identity of the key that signed it. Invariant: either every line of the body was
 // judged good and the whole body went to the engine, or nothing of it did. Large bodies take turns, by organisation: together they would
-// hold the event loop and every place of the engine's for many seconds.
+// hold the event loop and every place of the engine's for many seconds. So few of them are under way that others find a place, and enough
+// that the engine has one to take while the next is judged.
 import { ApiError } from "../errors.ts";
 import { FairTurns, QueueFullError } from "../admission/fair-turns.ts";
 import type { IngestSignal } from "./routes.ts";
@@ -14,10 +15,13 @@ export interface MetricsIngestOptions {
   readonly activeSeries?: Pick<ActiveSeries, "admit">;
 }
 
-/** A body above this is large: judging and writing it takes the engine and this process a good part of a second. */
+/** Judging and writing a body above this takes the engine and this process some hundredth of a second. */
 const LARGE_BYTES = 1024 * 1024;
-/** Of large bodies. What waits is bounded in bytes by the budget for bodies as well. */
-const TURNS = { running: 2, perOrg: 1, waitingPerOrg: 256 };
+/** And above this a tenth to a good part of a second. */
+const HUGE_BYTES = 4 * 1024 * 1024;
+/** Below the inserts that the engine runs at once on two cores, four. What waits is bounded in bytes by the budget for bodies as well. */
+const LARGE_TURNS = { running: 4, perOrg: 3, waitingPerOrg: 256 };
+const HUGE_TURNS = { running: 2, perOrg: 1, waitingPerOrg: 256 };
 const RETRY_AFTER_S = 5;
 
 /** The engine's defaults: 40 labels, less the three that the server adds. */
@@ -30,7 +34,8 @@ const FUTURE_MS = 2 * 86_400_000;
  * `over_quota` over the limit of active series; `storage_unavailable` and `unstorable` as the store does.
  */
 export function createExpositionIngest(store: MetricsStore, { retentionMs, activeSeries }: MetricsIngestOptions): IngestSignal {
-  const turns = new FairTurns(TURNS);
+  const largeTurns = new FairTurns(LARGE_TURNS);
+  const hugeTurns = new FairTurns(HUGE_TURNS);
   const ingest: IngestSignal = async (key, body, { receivedAt }) => {
     const now = receivedAt.getTime();
     const verdict = await judge(body, { ...LABEL_LIMITS, oldestMs: now - retentionMs, newestMs: now + FUTURE_MS });
@@ -41,6 +46,7 @@ export function createExpositionIngest(store: MetricsStore, { retentionMs, activ
   };
   return async function ingestMetrics(key, body, context) {
     if (body.byteLength <= LARGE_BYTES) return await ingest(key, body, context);
+    const turns = body.byteLength > HUGE_BYTES ? hugeTurns : largeTurns;
     return await turns
       .run(key.orgId, undefined, () => ingest(key, body, context))
       .catch((error: unknown) => {
