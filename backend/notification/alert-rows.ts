@@ -1,7 +1,9 @@
 // The alerts of an organisation as they stand now, for the dispatcher and for who reads them. Invariant: of one organisation; an alert is
-// over when the evaluator said so, when its rule is gone, or when the evaluator works and has not spoken of it for longer than it promised.
+// over when the evaluator said so, when its rule is gone, or when the evaluator has evaluated the rule since the time for which it promised
+// that the alert fires, and did not speak of it.
 import type { Transaction } from "kysely";
 import type { AlertingTables } from "../alerting/table.ts";
+import type { HeardUntil } from "./heard-evaluations.ts";
 import type { Alert } from "./message.ts";
 import type { NotificationDb } from "./table.ts";
 
@@ -9,8 +11,8 @@ const PAGE_ROWS = 1000;
 
 export interface ReadAlertsOptions {
   readonly now: Date;
-  /** The evaluator has worked for long enough that what it does not speak of is over. */
-  readonly isEvaluatorSettled: boolean;
+  /** Of before this is called; undefined: it is not known. */
+  readonly heardUntil: HeardUntil | undefined;
   readonly withAnnotations?: boolean;
 }
 
@@ -50,12 +52,26 @@ export async function readAlerts(db: NotificationDb, orgId: string, options: Rea
   }
 }
 
+/** Whether there is one for which the evaluator promised nothing any more. */
+export async function isAnyExpired(db: NotificationDb, orgId: string, now: Date): Promise<boolean> {
+  const row = await db
+    .selectFrom("alerts")
+    .select("fingerprint")
+    .where("org_id", "=", orgId)
+    .where("ends_at", "is", null)
+    .where("expires_at", "<=", now)
+    .limit(1)
+    .executeTakeFirst();
+  return row !== undefined;
+}
+
 function endOf(
-  row: { readonly ends_at: Date | null; readonly expires_at: Date },
-  { now, isEvaluatorSettled }: ReadAlertsOptions,
+  row: { readonly rule_id: string; readonly ends_at: Date | null; readonly expires_at: Date },
+  { now, heardUntil }: ReadAlertsOptions,
 ): Date | undefined {
   if (row.ends_at) return row.ends_at;
-  return row.expires_at <= now && isEvaluatorSettled ? row.expires_at : undefined;
+  if (row.expires_at > now || heardUntil === undefined) return undefined;
+  return heardUntil(row.rule_id) >= row.expires_at.getTime() ? row.expires_at : undefined;
 }
 
 async function rulesOf(db: NotificationDb, orgId: string): Promise<ReadonlySet<string>> {

@@ -10,6 +10,8 @@ export type AlertsHandler = (request: IncomingMessage, response: ServerResponse)
 
 export interface AlertsEndpointOptions {
   readonly intake: Pick<Intake, "take" | "isWanted">;
+  /** Something of it may not be in the database. */
+  readonly missed: () => void;
   /** Why the evaluator was not answered 200. */
   readonly failed: (error: unknown) => void;
   readonly succeeded: () => void;
@@ -20,7 +22,7 @@ export const MAX_BODY_BYTES = 32 * 1024 * 1024;
 const AT_ONCE = 2;
 const MOST_WAITING = 1000;
 
-export function alertsHandler({ intake, failed, succeeded }: AlertsEndpointOptions): AlertsHandler {
+export function alertsHandler({ intake, missed, failed, succeeded }: AlertsEndpointOptions): AlertsHandler {
   const turns = new FairTurns({ running: AT_ONCE, perOrg: AT_ONCE, waitingPerOrg: MOST_WAITING });
   return async (request, response) => {
     const gone = new AbortController();
@@ -32,6 +34,8 @@ export function alertsHandler({ intake, failed, succeeded }: AlertsEndpointOptio
       succeeded();
     } catch (error) {
       request.resume();
+      // One that is refused says nothing of the others'.
+      if (!(error instanceof ApiError) || error.status >= 500) missed();
       if (gone.signal.aborted) return;
       const status = error instanceof ApiError ? error.status : error instanceof QueueFullError ? 503 : 500;
       answer(response, status, JSON.stringify({ error: error instanceof ApiError ? error.message : "the alerts could not be kept" }));

@@ -25,13 +25,62 @@ test.each([
   expect(asked).toEqual([{ groups: ["org"], withoutAlerts: true }]);
 });
 
+test("when the rules of an organisation were evaluated: not those whose evaluation failed", async () => {
+  const at = "2026-11-22T09:59:50Z";
+  const rules = [
+    { labels: { rule_id: "good" }, health: "ok", lastEvaluation: at },
+    { labels: { rule_id: "bad" }, health: "err", lastEvaluation: at },
+  ];
+  const client = { ping: async () => undefined, groups: async () => [{ name: "org", rules: rules as never }] };
+  expect([...(await evaluatorOf(client, 15_000).evaluatedAt("org"))]).toEqual([
+    ["good", Date.parse(at)],
+    ["bad", Number.NEGATIVE_INFINITY],
+  ]);
+});
+
+test("one that stood still, or that missed a word of the evaluator, is settled after as long again", async () => {
+  let [nowMs, wallMs] = [NOW, NOW];
+  const pass = (ms: number): void => {
+    nowMs += ms;
+    wallMs += ms;
+  };
+  const options = { check: async () => undefined, nowMs: () => nowMs, wallMs: () => wallMs, everyMs: 10_000, intervalMs: 15_000 };
+  await using watch = new EvaluatorWatch({ ...options, log: createLog("silent") });
+  await eventually("it works", async () => watch.isUp);
+  const inSteps = (steps: number): boolean[] =>
+    Array.from({ length: steps }, () => {
+      pass(20_000);
+      return watch.isSettled;
+    });
+  expect(inSteps(6)).toEqual([false, false, false, false, false, true]);
+  expect(watch.isJustAwake).toBe(false);
+  pass(60_000);
+  expect([watch.isJustAwake, watch.isSettled]).toEqual([true, false]);
+  expect(inSteps(6)).toEqual([false, false, false, false, false, true]);
+  expect(watch.isJustAwake).toBe(false);
+  // A clock that is set back.
+  pass(-3600_000);
+  expect([watch.isJustAwake, watch.isSettled]).toEqual([true, false]);
+  expect(inSteps(6)).toEqual([false, false, false, false, false, true]);
+  watch.missed();
+  expect([watch.isJustAwake, watch.isSettled]).toEqual([false, false]);
+  expect(inSteps(6)).toEqual([false, false, false, false, false, true]);
+});
+
 test("an evaluator is settled when each rule was evaluated since it works without a break", async () => {
   let nowMs = NOW;
   let isAway = false;
   const check = async (): Promise<void> => {
     if (isAway) throw new Error("away");
   };
-  await using watch = new EvaluatorWatch({ check, nowMs: () => nowMs, everyMs: 5, intervalMs: 60_000, log: createLog("silent") });
+  await using watch = new EvaluatorWatch({
+    check,
+    nowMs: () => nowMs,
+    wallMs: () => NOW,
+    everyMs: 5,
+    intervalMs: 60_000,
+    log: createLog("silent"),
+  });
   expect([watch.isUp, watch.isDown, watch.isSettled]).toEqual([false, false, false]);
   await eventually("it works", async () => watch.isUp);
   nowMs += 179_000;

@@ -1,6 +1,6 @@
 // Asks the evaluator whether it works: at all, and for one organisation. Invariant: an organisation whose rules were not evaluated lately
 // is not said to be watched, whatever the evaluator answers else.
-import type { VmalertClient } from "../engines/vmalert/client.ts";
+import type { LoadedRule, VmalertClient } from "../engines/vmalert/client.ts";
 import type { Evaluator } from "./start.ts";
 
 /** Evaluations may take long, and come late on a busy machine. */
@@ -16,5 +16,14 @@ export function evaluatorOf(client: Pick<VmalertClient, "ping" | "groups">, inte
       if (evaluated.length === 0) return true;
       return now() - Math.min(...evaluated) < Math.max(LEAST_MS, INTERVALS * intervalMs);
     },
+    async evaluatedAt(orgId) {
+      const groups = await client.groups({ groups: [orgId], withoutAlerts: true });
+      return new Map(groups.flatMap(({ rules }) => rules.map((rule) => [rule.labels?.["rule_id"] ?? "", foundAt(rule)])));
+    },
   };
+}
+
+/** An evaluation that failed says nothing of what fires. */
+function foundAt({ health, lastEvaluation }: LoadedRule): number {
+  return health === "ok" ? Date.parse(lastEvaluation) : Number.NEGATIVE_INFINITY;
 }

@@ -58,7 +58,7 @@ describeOnEachStore((store) => {
         return { delivered: true, httpStatus: 200 };
       },
       open: (channel) => ({ ...channel, orgId: channel.org_id }),
-      evaluator: { check: async () => undefined, isEvaluated: async () => true },
+      evaluator: { check: async () => undefined, isEvaluated: async () => true, evaluatedAt: async () => new Map() },
       intervalMs: 15_000,
       counts: { attempted: () => undefined, dropped: () => undefined, refusedGroups: () => undefined },
       log,

@@ -6,10 +6,12 @@ import { startIntakeListener, type IntakeListener } from "./intake-listener.ts";
 let listener: IntakeListener;
 let failures: unknown[];
 let taken: string[];
+let timesMissed: number;
 beforeEach(async () => {
   listener = await startIntakeListener();
   failures = [];
   taken = [];
+  timesMissed = 0;
 });
 afterEach(async () => await listener[Symbol.asyncDispose]());
 
@@ -24,7 +26,8 @@ async function post(path = "/api/v2/alerts", options: { password?: string; body?
 
 function serve(take: (body: Buffer) => Promise<void>, isWanted = true): void {
   const intake = { isWanted: async () => isWanted, take };
-  listener.serve(alertsHandler({ intake, failed: (error) => failures.push(error), succeeded: () => undefined }));
+  const missed = (): void => void (timesMissed += 1);
+  listener.serve(alertsHandler({ intake, missed, failed: (error) => failures.push(error), succeeded: () => undefined }));
 }
 
 const remember = async (body: Buffer): Promise<void> => void taken.push(body.toString());
@@ -56,11 +59,11 @@ test("what cannot be kept is told to the evaluator, which says it again", async 
     throw new Error("something else");
   });
   expect(await post()).toBe(500);
-  expect(failures).toHaveLength(2);
+  expect([failures.length, timesMissed]).toEqual([2, 2]);
   serve(remember);
   expect(await post("/api/v2/alerts", { body: `[${" ".repeat(33 * 1024 * 1024)}]` }).catch(() => "cut off")).toSatisfy(
     (answer) => answer === 413 || answer === "cut off",
   );
-  expect(taken).toEqual([]);
+  expect([taken, timesMissed]).toEqual([[], 2]);
   expect(await post()).toBe(200);
 });

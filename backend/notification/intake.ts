@@ -9,6 +9,8 @@ import { markDue, type NotificationDb, type NotificationTables } from "./table.t
 export interface IntakeOptions {
   readonly db: NotificationDb;
   readonly inUse: Pick<ChannelsInUse, "orgs">;
+  /** False: what ends now may have ended only because this machine stood still. The evaluator says it again for a quarter of an hour. */
+  readonly mayEnd: () => boolean;
   readonly dropped: (reason: DropReason, alerts: number) => void;
   /** There is something to look at. */
   readonly changed: () => void;
@@ -64,7 +66,8 @@ export class Intake {
     if (alerts.length === 0) return;
     const before = new Map((await rowsOf(db, orgId, alerts)).map((row) => [row.fingerprint, row]));
     const now = nowMs();
-    const news = alerts.flatMap((alert) => newsOf(alert, before.get(alert.fingerprint), now) ?? []);
+    const mayEnd = this.#options.mayEnd();
+    const news = alerts.flatMap((alert) => newsOf(alert, before.get(alert.fingerprint), { nowMs: now, mayEnd }) ?? []);
     if (news.length === 0) return;
     const room = news.some(({ isNew }) => isNew) ? await roomOf(db, orgId) : { alerts: 0, bytes: 0 };
     const kept = news.filter(({ row, isNew }) => !isNew || ((room.alerts -= 1) >= 0 && (room.bytes -= row.bytes) >= 0));
@@ -89,12 +92,16 @@ interface News {
 }
 
 /** Undefined: nothing that has to be written. */
-function newsOf(alert: PostedAlert, before: Known | undefined, nowMs: number): News | undefined {
+function newsOf(
+  alert: PostedAlert,
+  before: Known | undefined,
+  { nowMs, mayEnd }: { readonly nowMs: number; readonly mayEnd: boolean },
+): News | undefined {
   const endsMs = alert.endsAt?.getTime() ?? nowMs + DEFAULT_LIFE_MS;
   const isOver = endsMs <= nowMs;
   const wasFiring = before?.ends_at === null;
   // What ended before anybody heard of it, and what is said again.
-  if (isOver && !wasFiring) return undefined;
+  if (isOver && (!wasFiring || !mayEnd)) return undefined;
   const expiresMs = isOver ? nowMs : Math.min(endsMs, nowMs + LONGEST_LIFE_MS);
   const lifeMs = expiresMs - nowMs;
   if (!isOver && wasFiring && before.expires_at.getTime() - nowMs > lifeMs / 2) return undefined;

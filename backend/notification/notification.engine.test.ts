@@ -26,6 +26,9 @@ describeOnEachStore((store) => {
   let dropped: string[];
   let answer: (message: Message, signal: AbortSignal) => Promise<Outcome>;
   let isEvaluatorUp: boolean;
+  let wallMs = 0;
+  let evaluatedAt: Map<string, number>;
+  let timesAsked = 0;
 
   beforeAll(async () => {
     ({ database } = store);
@@ -40,6 +43,7 @@ describeOnEachStore((store) => {
     sent = [];
     dropped = [];
     isEvaluatorUp = true;
+    evaluatedAt = new Map();
     answer = async () => ({ delivered: true, httpStatus: 200 });
   });
   afterEach(async () => await notification?.[Symbol.asyncDispose]());
@@ -60,6 +64,10 @@ describeOnEachStore((store) => {
           if (!isEvaluatorUp) throw new Error("away");
         },
         isEvaluated: async () => true,
+        evaluatedAt: async () => {
+          timesAsked += 1;
+          return evaluatedAt;
+        },
       },
       intervalMs: 15_000,
       counts: {
@@ -69,6 +77,7 @@ describeOnEachStore((store) => {
       },
       log,
       nowMs: () => nowMs,
+      wallMs: () => wallMs,
       timing: { pollMs: 20, housekeepingMs: 20, watchMs: 20, backoffMs: [1000, 10_000], graceMs: 100 },
     });
   }
@@ -285,6 +294,54 @@ describeOnEachStore((store) => {
     await eventually("it is seen again", async () => notification?.isEvaluatorUp);
     pass(3 * MINUTE_MS);
     await settled(org);
+    const [, second] = await messages(2);
+    expect(second && hosts(second)).toEqual(["a resolved"]);
+  });
+
+  test("after the machine stood still nothing is told as over, before telemetry had time to come again", async () => {
+    const org = await notifiedOrg(database.tables(), { waitSeconds: 0, intervalSeconds: 0 });
+    await start();
+    await eventually("the evaluator is seen", async () => notification?.isEvaluatorUp);
+    await post([fires(org, "a"), fires(org, "b")]);
+    await messages(1);
+    pass(3 * MINUTE_MS);
+    wallMs += 10 * MINUTE_MS;
+    pass(10 * MINUTE_MS);
+    await settled(org);
+    // The first evaluation finds no samples.
+    await post([ends(org, "a"), ends(org, "b")]);
+    await settled(org);
+    pass(MINUTE_MS);
+    await post([fires(org, "a"), ends(org, "b")]);
+    await settled(org);
+    expect(sent).toHaveLength(1);
+    pass(MINUTE_MS);
+    await post([fires(org, "a"), ends(org, "b")]);
+    const [, second] = await messages(2);
+    expect(second && hosts(second)).toEqual(["a firing", "b resolved"]);
+  });
+
+  test("an evaluator that works and does not come to a rule ends none of its alerts; one that does and is silent does", async () => {
+    const org = await notifiedOrg(database.tables(), { waitSeconds: 0, intervalSeconds: 0 });
+    await start();
+    await eventually("the evaluator is seen", async () => notification?.isEvaluatorUp);
+    await post([fires(org, "a")]);
+    await messages(1);
+    evaluatedAt.set(org.ruleId, nowMs);
+    const looks = async (): Promise<void> => {
+      const before = timesAsked;
+      pass(MINUTE_MS);
+      await settled(org);
+      expect(timesAsked).toBeGreaterThan(before);
+    };
+    pass(10 * MINUTE_MS);
+    for (const _look of [1, 2]) await looks();
+    // Its post may be on the way.
+    evaluatedAt.set(org.ruleId, nowMs);
+    for (const _look of [1, 2]) await looks();
+    expect(sent).toHaveLength(1);
+    evaluatedAt.set(org.ruleId, nowMs);
+    await looks();
     const [, second] = await messages(2);
     expect(second && hosts(second)).toEqual(["a resolved"]);
   });

@@ -3,16 +3,19 @@
 // lost; whatever happens, the organisation is due again.
 import { randomUUID } from "node:crypto";
 import { sql, type Transaction } from "kysely";
-import { readAlerts, readAnnotations, type KeptAlert } from "./alert-rows.ts";
+import { isAnyExpired, readAlerts, readAnnotations, type KeptAlert } from "./alert-rows.ts";
 import { composeMessage, MOST_MESSAGE_ALERTS } from "./compose.ts";
 import { deleteStates, keyOf, readPending, readRoutes, readStates, upsertStates } from "./group-rows.ts";
+import type { HeardUntil } from "./heard-evaluations.ts";
 import { plan, stateKey, type Plan, type Told } from "./plan.ts";
 import type { NotificationDb, NotificationTables } from "./table.ts";
 
 export interface TurnOptions {
   readonly db: NotificationDb;
-  /** The evaluator has worked for long enough that what it does not speak of is over. */
-  readonly isEvaluatorSettled: () => boolean;
+  /** Undefined: not known, so no alert is over without a word. */
+  readonly heardUntil: (orgId: string) => Promise<HeardUntil | undefined>;
+  /** Between evaluations of a rule. */
+  readonly intervalMs: number;
   readonly externalUrl: string;
   readonly nowMs: () => number;
   /** Counts messages that were made, and groups that had no room. */
@@ -28,6 +31,7 @@ export const TURN_LOCK_MS = 60_000;
 const LEAST_GAP_MS = 250;
 const GAP_TIMES = 20;
 const MOST_GAP_OF_ALERT_MS = 1;
+const LEAST_RECHECK_MS = 5000;
 /** Rows of one statement. */
 const CHUNK = 200;
 
@@ -102,7 +106,8 @@ async function lookAt(options: TurnOptions, orgId: string, channels: ReadonlyMap
   const now = new Date(nowMs());
   // First of all: what settles a message may change the state of its group.
   const pending = await readPending(db, orgId);
-  const alerts = await readAlerts(db, orgId, { now, isEvaluatorSettled: options.isEvaluatorSettled() });
+  const heardUntil = (await isAnyExpired(db, orgId, now)) ? await options.heardUntil(orgId) : undefined;
+  const alerts = await readAlerts(db, orgId, { now, heardUntil });
   const silences = await db.selectFrom("silences").selectAll().where("org_id", "=", orgId).where("ends_at", ">", now).execute();
   const states = await readStates(db, orgId);
   const planned = await plan({
@@ -118,8 +123,9 @@ async function lookAt(options: TurnOptions, orgId: string, channels: ReadonlyMap
   options.planned?.(planned.messages.length, planned.refused);
   const boundaries = silences.flatMap((one) => [one.starts_at, one.ends_at]).filter((at) => at > now);
   const expiries = alerts.filter(({ status }) => status === "firing").map(({ expiresAt }) => expiresAt);
-  // An expiry in the past waits for an evaluator that works.
-  const later = expiries.map((at) => (at > now ? at : new Date(now.getTime() + TURN_LOCK_MS)));
+  // An expiry in the past waits for an evaluator that works, or for its next evaluation.
+  const recheckMs = heardUntil ? Math.min(Math.max(options.intervalMs, LEAST_RECHECK_MS), TURN_LOCK_MS) : TURN_LOCK_MS;
+  const later = expiries.map((at) => (at > now ? at : new Date(now.getTime() + recheckMs)));
   const nextMs = [planned.nextAt, ...(alerts.length > 0 ? [...boundaries, ...later] : [])].reduce(
     (least, at) => Math.min(least, at?.getTime() ?? least),
     Number.POSITIVE_INFINITY,

@@ -8,6 +8,7 @@ import { ChannelsInUse } from "./channels-in-use.ts";
 import { freeClaims, type ChannelRow } from "./delivery-rows.ts";
 import { Dispatcher } from "./dispatcher.ts";
 import { EvaluatorWatch } from "./evaluator-watch.ts";
+import { HeardEvaluations } from "./heard-evaluations.ts";
 import { makeHeartbeats, type HeartbeatOptions } from "./heartbeats.ts";
 import { Intake, type DropReason } from "./intake.ts";
 import type { OpenChannel, Send } from "./message.ts";
@@ -30,6 +31,8 @@ export interface NotificationOptions {
   readonly counts: NotificationCounts;
   readonly log: Log;
   readonly nowMs?: () => number;
+  /** By which a stand-still of this machine is seen. */
+  readonly wallMs?: () => number;
   readonly timing?: Partial<OutboxTiming> & { readonly pollMs?: number; readonly housekeepingMs?: number; readonly watchMs?: number };
 }
 
@@ -39,6 +42,8 @@ export interface Evaluator {
   check(): Promise<void>;
   /** Whether the rules of an organisation were evaluated lately; true where it has none. */
   isEvaluated(orgId: string): Promise<boolean>;
+  /** When the last evaluation of each rule that is loaded began, -Infinity where it failed; rule → milliseconds. */
+  evaluatedAt(orgId: string): Promise<ReadonlyMap<string, number>>;
 }
 
 export interface NotificationCounts {
@@ -73,7 +78,14 @@ export async function startNotification(options: NotificationOptions): Promise<N
   const inUse = new ChannelsInUse(db, nowMs);
   const common = { db, inUse, log, nowMs, send: options.send, open: options.open };
   const watch = started.use(
-    new EvaluatorWatch({ check: () => evaluator.check(), nowMs, everyMs: timing?.watchMs, intervalMs: options.intervalMs, log }),
+    new EvaluatorWatch({
+      check: () => evaluator.check(),
+      nowMs,
+      wallMs: options.wallMs,
+      everyMs: timing?.watchMs,
+      intervalMs: options.intervalMs,
+      log,
+    }),
   );
   const outbox: Outbox = started.use(
     new Outbox({ ...common, counted: (result) => counts.attempted(result), changed: () => dispatcher.wake(), timing }),
@@ -82,21 +94,30 @@ export async function startNotification(options: NotificationOptions): Promise<N
     if (refused > 0) counts.refusedGroups(refused);
     if (messages > 0) outbox.wake();
   };
+  const heard = new HeardEvaluations(evaluator, nowMs);
   const dispatcher: Dispatcher = started.use(
-    new Dispatcher({ ...common, isEvaluatorSettled: () => watch.isSettled, externalUrl, planned, pollMs: timing?.pollMs }),
+    new Dispatcher({
+      ...common,
+      heardUntil: async (orgId) => (watch.isSettled ? await heard.of(orgId) : undefined),
+      intervalMs: options.intervalMs,
+      externalUrl,
+      planned,
+      pollMs: timing?.pollMs,
+    }),
   );
   const heartbeats = { db, isEvaluated: async (orgId: string) => watch.isUp && (await evaluator.isEvaluated(orgId)), externalUrl, nowMs };
   started.use(every(timing?.housekeepingMs ?? HOUSEKEEPING_MS, () => beat(inUse, heartbeats, outbox), log));
   started.use(every(FORGET_EVERY_MS, () => forgetOld(db, nowMs()), log));
   const intake = new Intake({
     ...common,
+    mayEnd: () => !watch.isJustAwake,
     dropped: (reason, alerts) => counts.dropped(reason, alerts),
     changed: () => dispatcher.wake(),
   });
   const parts = started.move();
   const isWorking = (): boolean => inUse.isEmpty || nowMs() - Math.min(dispatcher.workedAtMs, outbox.workedAtMs) < STUCK_MS;
   return {
-    takeAlerts: alertsHandler({ intake, ...sayings(log) }),
+    takeAlerts: alertsHandler({ intake, missed: () => watch.missed(), ...sayings(log) }),
     wake: () => {
       inUse.forget();
       dispatcher.wake();
