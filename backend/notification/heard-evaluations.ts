@@ -1,6 +1,9 @@
 // Up to when the evaluator has told all that its evaluations found. Invariant: an evaluation counts once the evaluator has begun another of
 // the same rule. It begins none before what the former found was posted, so whoever did not hear of an alert then knows that it is over.
-import type { Evaluator } from "./start.ts";
+export interface EvaluationTimes {
+  /** When the last evaluation of each rule that is loaded began, -Infinity where it failed; rule → milliseconds. */
+  evaluatedAt(orgId: string): Promise<ReadonlyMap<string, number>>;
+}
 
 /** Rule → when its last evaluation began that has told everything, in milliseconds. Infinity: nobody evaluates it any more. */
 export type HeardUntil = (ruleId: string) => number;
@@ -16,12 +19,12 @@ const KEPT_MS = 10 * 60_000;
 const REST_MS = 10_000;
 
 export class HeardEvaluations {
-  readonly #evaluator: Pick<Evaluator, "evaluatedAt">;
+  readonly #evaluator: EvaluationTimes;
   readonly #nowMs: () => number;
   readonly #orgs = new Map<string, { readonly askedMs: number; readonly rules: ReadonlyMap<string, Seen> }>();
   #restUntilMs = Number.NEGATIVE_INFINITY;
 
-  constructor(evaluator: Pick<Evaluator, "evaluatedAt">, nowMs: () => number) {
+  constructor(evaluator: EvaluationTimes, nowMs: () => number) {
     this.#evaluator = evaluator;
     this.#nowMs = nowMs;
   }

@@ -8,7 +8,7 @@ import { ChannelsInUse } from "./channels-in-use.ts";
 import { freeClaims, type ChannelRow } from "./delivery-rows.ts";
 import { Dispatcher } from "./dispatcher.ts";
 import { EvaluatorWatch } from "./evaluator-watch.ts";
-import { HeardEvaluations } from "./heard-evaluations.ts";
+import { type EvaluationTimes, HeardEvaluations } from "./heard-evaluations.ts";
 import { makeHeartbeats, type HeartbeatOptions } from "./heartbeats.ts";
 import { Intake, type DropReason } from "./intake.ts";
 import type { OpenChannel, Send } from "./message.ts";
@@ -37,13 +37,11 @@ export interface NotificationOptions {
 }
 
 /** Who evaluates rules. */
-export interface Evaluator {
+export interface Evaluator extends EvaluationTimes {
   /** Throws when it does not answer. */
   check(): Promise<void>;
   /** Whether the rules of an organisation were evaluated lately; true where it has none. */
   isEvaluated(orgId: string): Promise<boolean>;
-  /** When the last evaluation of each rule that is loaded began, -Infinity where it failed; rule → milliseconds. */
-  evaluatedAt(orgId: string): Promise<ReadonlyMap<string, number>>;
 }
 
 export interface NotificationCounts {
