@@ -1,6 +1,7 @@
 // What all routes of the alerting service have: who may, what is told of it, how its errors are answered.
 import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema, RouteShorthandOptions } from "fastify";
 import type { Guards } from "../auth/request-identity.ts";
+import { EvaluatorBusyError } from "../engines/vmalert/client.ts";
 import { ApiError } from "../errors.ts";
 import { ClientGoneError } from "../http/client-gone.ts";
 import { READERS } from "../http/openapi.ts";
@@ -82,8 +83,10 @@ function answerServiceError(error: unknown, _request: FastifyRequest, reply: Fas
   throw withContractStatus(error);
 }
 
-/** The contract of this service knows 500 where others answer 502. */
+/** The contract of this service knows 500 where others answer 502. What took too long is 503 here, too. */
 export function withContractStatus(error: unknown): unknown {
+  if (error instanceof EvaluatorBusyError)
+    return new ApiError("unavailable", "the evaluator of rules has too much to do: try again", { cause: error, retryAfterS: 2 });
   const away = error instanceof ApiError && error.code === "storage_unavailable";
   return away
     ? new ApiError("internal", "the database cannot be reached: try again", { cause: error, retryAfterS: error.retryAfterS })

@@ -2,6 +2,7 @@
 // engine is away.
 import { randomUUID } from "node:crypto";
 import type { LightMyRequestResponse } from "fastify";
+import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { alertingApp, type AlertingApp } from "../../test/fixtures/alerting-app.ts";
 import { NO_POSTGRES, postgresBinaries, PostgresServer } from "../../test/fixtures/postgres.ts";
@@ -221,6 +222,51 @@ describe("when something is away", () => {
       }, 20_000);
     },
   );
+
+  test.skipIf(!postgresBinaries)(
+    `for too long: every route is 503 with Retry-After (${postgresBinaries ? "PostgreSQL" : NO_POSTGRES})`,
+    async () => {
+      await using server = await PostgresServer.start();
+      const url = await server.newDatabase();
+      const options = { dataDir: "unused", log: createLog("silent") };
+      // As after half a minute.
+      await using database = await openDatabase({ ...options, url: `${url}?options=${encodeURIComponent("-c lock_timeout=100")}` });
+      await using other = await alertingApp({ database });
+      const bearer = `${await other.makeOrg()}:admin`;
+      const { id } = (await other.call("POST", "/rules", bearer, body())).json();
+      await using outside = await openDatabase({ ...options, url });
+      const asked: [string, string, object?][] = [
+        ["GET", "/rules"],
+        ["GET", `/rules/${id}/status`],
+        ["GET", "/prometheus/api/v1/rules"],
+        ["POST", "/rules", body()],
+        ["PUT", `/rules/${id}`, body()],
+        ["DELETE", `/rules/${id}`],
+      ];
+      await outside
+        .tables()
+        .transaction()
+        .execute(async (trx) => {
+          await sql`LOCK TABLE rules`.execute(trx);
+          for (const [method, path, given] of asked) {
+            const answer = await other.call(method, path, bearer, given);
+            const told = [answer.statusCode, answer.json().error, answer.headers["retry-after"]];
+            expect([method, path, ...told]).toEqual([method, path, 503, "unavailable", "2"]);
+          }
+        });
+      expect((await other.call("GET", "/rules", bearer)).json()).toHaveLength(1);
+    },
+  );
+
+  test("the evaluator hangs: the status of a rule is 503 with Retry-After", async () => {
+    await using other = await alertingApp();
+    const bearer = `${await other.makeOrg()}:admin`;
+    const { id } = (await other.call("POST", "/rules", bearer, body())).json();
+    process.kill(other.evaluator.child.pid ?? 0, "SIGSTOP");
+    const answer = await other.call("GET", `/rules/${id}/status`, bearer);
+    process.kill(other.evaluator.child.pid ?? 0, "SIGCONT");
+    expect([...shown(answer).slice(0, 2), answer.headers["retry-after"]]).toEqual([503, "unavailable", "2"]);
+  });
 
   test("the metrics store: rules cannot be tried, so writes are 503 with Retry-After; reading them works", async () => {
     await using other = await alertingApp();

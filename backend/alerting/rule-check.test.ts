@@ -49,6 +49,12 @@ test("an organisation that asks for hundreds of rules to be tried has few under 
   expect(dryRun.asked).toHaveLength(5);
 });
 
+test("a rule that cannot be tried for want of time is no failure, and is to be sent again", async () => {
+  const dryRun = { check: async () => await Promise.reject(new Error("vmalert -dryRun did not end by itself: timed out")) };
+  const refused = { code: "unavailable", status: 503, retryAfterS: 2 };
+  await expect(new RuleCheck({ metrics, dryRun }).check("org", BODY)).rejects.toMatchObject(refused);
+});
+
 test.each(["over a connection", "from within the process"])("a client that leaves ends the trial of its rule, %s", async (how) => {
   const dryRun = heldDryRun();
   const guards: Guards = {

@@ -74,7 +74,8 @@ export class RuleCheck {
     const [series, verdict] = await Promise.allSettled([this.#matching(orgId, rule, signal), dryRun]);
     signal?.throwIfAborted();
     if (series.status === "rejected") throw series.reason;
-    if (verdict.status === "rejected") throw verdict.reason;
+    // It ran out of time, or the machine has no room for another process.
+    if (verdict.status === "rejected") throw storeError(verdict.reason, "the rule cannot be tried now: try again");
     if (verdict.value !== undefined) throw invalid("expr", `the evaluator refuses the rule: ${shortened(verdict.value)}`);
     return series.value;
   }

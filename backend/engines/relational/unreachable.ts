@@ -1,5 +1,6 @@
-// Tells "the database cannot be reached" from every other failure of a statement, for all statements in one place. Invariant: only failures
-// of the connection become `storage_unavailable` (502 with Retry-After); errors of a statement pass unchanged.
+// Tells "the database cannot be reached" and "it has too much to do" from every other failure of a statement, for all statements in one
+// place. Invariant: failures of the connection become `storage_unavailable` (502), what took or waited too long `unavailable` (503), both
+// with Retry-After; errors of a statement pass unchanged.
 import type { AbortableOperationOptions, CompiledQuery, DatabaseConnection, Dialect, Driver, Kysely, QueryResult } from "kysely";
 import { ApiError } from "../../errors.ts";
 
@@ -20,9 +21,12 @@ const AWAY_ERRNO = new Set([
   "ENETUNREACH",
   "ENOENT",
 ]);
+/** Too many connections, a statement cancelled for its time, a lock not had in time, transactions in each other's way. */
+const BUSY_SQLSTATE = /^(53300|57014|55P03|40001|40P01)$/;
 /** pg reports these without a code. */
-const AWAY_MESSAGE =
-  /connection terminated|timeout exceeded when trying to connect|client has encountered a connection error|query read timeout/i;
+const AWAY_MESSAGE = /connection terminated|client has encountered a connection error/i;
+/** Of a connection of the pool or to the server, and of an answer. */
+const BUSY_MESSAGE = /timeout exceeded when trying to connect|connection terminated due to connection timeout|query read timeout/i;
 
 /** True when the statement failed because the server could not be talked to. */
 export function isUnreachable(error: unknown): boolean {
@@ -32,7 +36,16 @@ export function isUnreachable(error: unknown): boolean {
   return (code !== undefined && (AWAY_ERRNO.has(code) || AWAY_SQLSTATE.test(code))) || AWAY_MESSAGE.test(error.message);
 }
 
+/** True when the statement failed because it took too long, or waited too long for its turn. */
+export function isOverloaded(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  const { code } = error as NodeJS.ErrnoException;
+  return (code !== undefined && BUSY_SQLSTATE.test(code)) || BUSY_MESSAGE.test(error.message);
+}
+
 function reported(error: unknown): unknown {
+  if (isOverloaded(error))
+    return new ApiError("unavailable", "the account database has too much to do: try again", { cause: error, retryAfterS: RETRY_AFTER_S });
   if (!isUnreachable(error)) return error;
   return new ApiError("storage_unavailable", "the account database cannot be reached or has no room: try again", {
     cause: error,

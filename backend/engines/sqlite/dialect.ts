@@ -12,7 +12,7 @@ import {
   type QueryResult,
   type SelectModifierNode,
 } from "kysely";
-import { SqliteFailure, THREAD_LOST } from "./failure.ts";
+import { NO_TURN, SqliteFailure } from "./failure.ts";
 import type { Life, StoreThread } from "./store-thread.ts";
 
 const TURN_TIMEOUT_MS = 5_000;
@@ -144,7 +144,7 @@ class Turns {
       };
       const timer = setTimeout(() => {
         this.#waiting.delete(mine);
-        reject(new SqliteFailure("the accounts store was busy for too long", THREAD_LOST));
+        reject(new SqliteFailure("the accounts store was busy for too long", NO_TURN));
       }, this.#timeoutMs);
       this.#waiting.add(mine);
     });

@@ -11,7 +11,7 @@ const SQLSTATE: Record<number, string> = {
   1299: "23502",
   275: "23514",
   // SQLITE_BUSY: another process holds the file
-  5: "57P03",
+  5: "55P03",
   // SQLITE_NOMEM, _FULL
   7: "53200",
   13: "53100",
@@ -25,8 +25,12 @@ const SQLSTATE: Record<number, string> = {
   26: "XX001",
 };
 
-/** The store's thread is gone, or does not answer. */
+/** The store's thread is gone. */
 export const THREAD_LOST = "08006";
+/** It does not answer in time. */
+export const TOO_LONG = "57014";
+/** Others hold the store for too long. */
+export const NO_TURN = "55P03";
 
 /** `code` is a SQLSTATE where there is one for it. */
 export class SqliteFailure extends Error {

@@ -2,7 +2,7 @@
 // what was begun in one life fails in the next; there is never more than one thread on the file.
 import { Worker } from "node:worker_threads";
 import type { Log } from "../../observability/log.ts";
-import { isDiskFailure, SqliteFailure, sqlstateOf, THREAD_LOST } from "./failure.ts";
+import { isDiskFailure, SqliteFailure, sqlstateOf, THREAD_LOST, TOO_LONG } from "./failure.ts";
 import type { Answer, Statement } from "./thread.ts";
 
 /** As PostgreSQL's `statement_timeout` and more: only a disk that hangs takes as long. */
@@ -67,7 +67,7 @@ export class Life {
   readonly #waiting = new Map<number, Waiting>();
   readonly #statementTimeoutMs: number;
   #number = 0;
-  #over: string | undefined;
+  #over: { readonly reason: string; readonly code: string } | undefined;
   readonly opened: Promise<void>;
   wasOpened = false;
   /** Why. */
@@ -99,17 +99,18 @@ export class Life {
   async #exit(rejectOpened: (error: SqliteFailure) => void): Promise<string> {
     await new Promise((resolve) => this.#worker.once("exit", resolve));
     this.end("the thread ended");
-    rejectOpened(lost(this.#over ?? ""));
-    return this.#over ?? "";
+    const { reason, code } = this.#over ?? { reason: "", code: THREAD_LOST };
+    rejectOpened(lost(reason, code));
+    return reason;
   }
 
   /** Throws SqliteFailure. */
   async run(sql: string, parameters: readonly unknown[]): Promise<Result> {
-    if (this.#over !== undefined) throw lost(this.#over);
+    if (this.#over !== undefined) throw lost(this.#over.reason, this.#over.code);
     const id = ++this.#number;
     return await new Promise<Result>((resolve, reject) => {
       this.#post({ id, sql, parameters });
-      const timer = setTimeout(() => this.end("a statement was not answered in time"), this.#statementTimeoutMs);
+      const timer = setTimeout(() => this.end("a statement was not answered in time", TOO_LONG), this.#statementTimeoutMs);
       this.#waiting.set(id, { resolve, reject, timer });
     });
   }
@@ -137,18 +138,18 @@ export class Life {
   }
 
   /** What waits for it is refused, what comes later too. */
-  end(reason: string): void {
+  end(reason: string, code = THREAD_LOST): void {
     if (this.#over !== undefined) return;
-    this.#over = reason;
+    this.#over = { reason, code };
     for (const { reject, timer } of this.#waiting.values()) {
       clearTimeout(timer);
-      reject(lost(reason));
+      reject(lost(reason, code));
     }
     this.#waiting.clear();
     void this.#worker.terminate();
   }
 }
 
-function lost(reason: string): SqliteFailure {
-  return new SqliteFailure(`the thread of the accounts store is gone: ${reason}`, THREAD_LOST);
+function lost(reason: string, code = THREAD_LOST): SqliteFailure {
+  return new SqliteFailure(`the thread of the accounts store is gone: ${reason}`, code);
 }

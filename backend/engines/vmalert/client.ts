@@ -54,6 +54,9 @@ export class EvaluatorError extends Error {
   override readonly name = "EvaluatorError";
 }
 
+/** It did not answer in time. */
+export class EvaluatorBusyError extends EvaluatorError {}
+
 /** The answer is larger than was to be read. */
 export class AnswerTooLargeError extends EvaluatorError {
   constructor() {
@@ -63,6 +66,7 @@ export class AnswerTooLargeError extends EvaluatorError {
 
 const CONNECTIONS = 16;
 const TIMEOUT_MS = 5000;
+const BUSY_CODE = /^UND_ERR_(CONNECT|HEADERS|BODY)_TIMEOUT$/;
 /** Above what one rule's alerts may take, and what a few groups' rules are. */
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 
@@ -128,7 +132,8 @@ export class VmalertClient implements AsyncDisposable {
       throw new EvaluatorError(`vmalert answered ${answer.statusCode} to ${path.split("?")[0]}: ${text.slice(0, 300)}`);
     } catch (error) {
       if (error instanceof EvaluatorError) throw error;
-      throw new EvaluatorError(`vmalert cannot be asked for ${path.split("?")[0]}`, { cause: error });
+      const Failure = BUSY_CODE.test((error as NodeJS.ErrnoException).code ?? "") ? EvaluatorBusyError : EvaluatorError;
+      throw new Failure(`vmalert cannot be asked for ${path.split("?")[0]}`, { cause: error });
     }
   }
 }
