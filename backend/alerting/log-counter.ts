@@ -1,15 +1,17 @@
 // Counts the log records of rules over logs, again and again, and tells the evaluator through series of the organisation (log-series.ts).
 // Invariants: an organisation has one count under way at a time in each replica; one lane takes only what was cheap the last time, so that
-// what is expensive holds up no other; what goes wrong with a rule stands in its status; every replica with a log store may run one.
+// what is expensive holds up no other; what goes wrong with a rule stands in its status; an organisation's rules write a bounded number of
+// series in each replica, however often they are changed; every replica with a log store may run one.
 import { Loop, pause } from "../../agent/common/loop.ts";
 import { Outage } from "../../agent/common/outage.ts";
 import { ApiError } from "../errors.ts";
+import { ActiveSeries } from "../metrics/active-series.ts";
 import type { MetricsStore } from "../metrics/store.ts";
 import type { Log } from "../observability/log.ts";
 import { claimDue, type CountResult, type DueCount, freeCounts, type LogCountTables, releaseCount, settleCount } from "./log-count-rows.ts";
 import { type CountedLogs, countLogs } from "./log-count.ts";
 import { ofFilter } from "./log-condition.ts";
-import { countEveryMs, COUNTED_BY, countSamples, groupsNow, MOST_GROUPS } from "./log-series.ts";
+import { countEveryMs, COUNTED_BY, countSamples, groupsNow, type LogGroup, MOST_GROUPS } from "./log-series.ts";
 import type { Kysely } from "kysely";
 
 export interface LogCounterOptions {
@@ -23,6 +25,8 @@ export interface LogCounterOptions {
   readonly counted: (result: "counted" | "failed") => void;
   readonly log: Log;
   readonly nowMs?: () => number;
+  /** For tests. */
+  readonly series?: Pick<ActiveSeries, "admit">;
   readonly timing?: { readonly pollMs: number };
 }
 
@@ -35,6 +39,10 @@ const CHEAP_MS = 250;
 const GRACE_MS = 5000;
 const REMIND_MS = 300_000;
 
+/** Of an organisation's rules, within the last hour: four times what fifty rules have at once. Beside its limit of active series. */
+const MOST_SERIES = 10_000;
+
+const NO_SERIES = `more than ${MOST_SERIES} values of \`by\` and conditions of all rules within an hour: not all of them fire`;
 const TOO_MANY = `more than ${MOST_GROUPS} values of \`by\` matched within some minutes: not all of them fire`;
 
 type Lane = (typeof LANES)[number];
@@ -44,6 +52,7 @@ export class LogCounter implements AsyncDisposable {
   readonly #nowMs: () => number;
   readonly #loop: Loop;
   readonly #outage: Outage;
+  readonly #series: Pick<ActiveSeries, "admit">;
   readonly #stopping = new AbortController();
   readonly #underWay = new Map<Lane, { readonly orgId: string; readonly done: Promise<void> }>();
   #isFreed: boolean;
@@ -52,6 +61,7 @@ export class LogCounter implements AsyncDisposable {
     this.#options = options;
     this.#nowMs = options.nowMs ?? Date.now;
     this.#isFreed = !options.isAlone;
+    this.#series = options.series ?? new ActiveSeries({ limitOf: () => MOST_SERIES });
     this.#outage = new Outage({
       began: (err) => options.log.error({ err }, "log records cannot be counted for rules; retrying"),
       ended: ({ failures, seconds }) => options.log.info({ failures, seconds }, "recovered: log records are counted for rules"),
@@ -117,11 +127,22 @@ export class LogCounter implements AsyncDisposable {
     try {
       const found = await countLogs(this.#options.logs, orgId, logs, { atMs, signal: this.#stopping.signal });
       const { groups, isCut } = groupsNow(logs, { found, before, atMs });
-      await this.#write(orgId, countSamples(ruleId, logs, groups), atMs);
-      return { told: groups, error: isCut ? TOO_MANY : null };
+      const told = await this.#withRoom(orgId, groups, (some) => countSamples(ruleId, logs, some));
+      await this.#write(orgId, countSamples(ruleId, logs, told), atMs);
+      return { told, error: told.length < groups.length ? NO_SERIES : isCut ? TOO_MANY : null };
     } catch (error) {
       return { told: undefined, error: this.#words(error, { org_id: orgId, rule_id: ruleId }) };
     }
+  }
+
+  /** Those whose series are known, or may be. */
+  async #withRoom(orgId: string, groups: readonly LogGroup[], samplesOf: (some: readonly LogGroup[]) => string): Promise<LogGroup[]> {
+    const told: LogGroup[] = [];
+    for (const group of groups) {
+      const admitted = this.#series.admit({ orgId, hostId: COUNTED_BY }, Buffer.from(samplesOf([group])));
+      if (await admitted.then(() => true, isOverLimit)) told.push(group);
+    }
+    return told;
   }
 
   async #write(orgId: string, samples: string, atMs: number): Promise<void> {
@@ -137,4 +158,10 @@ export class LogCounter implements AsyncDisposable {
     if (!this.#stopping.signal.aborted) this.#options.log.error({ err: error, ...context }, "the records of a rule could not be counted");
     return "its records could not be counted for a reason on our side";
   }
+}
+
+/** False: it is. Throws any other failure. */
+function isOverLimit(error: unknown): false {
+  if (error instanceof ApiError && error.code === "over_quota") return false;
+  throw error;
 }

@@ -11,6 +11,7 @@ import { type ClickHouse, openClickHouse } from "../engines/clickhouse/client.ts
 import { migrate } from "../engines/clickhouse/migrate.ts";
 import { ApiError } from "../errors.ts";
 import { logRecord, logsBody, nanosecondsOf, signingKey, stringAttribute } from "../ingest/otlp-body.fixture.ts";
+import { ActiveSeries } from "../metrics/active-series.ts";
 import type { LogCondition } from "./log-condition.ts";
 import { claimDue, type LogCountTables } from "./log-count-rows.ts";
 import { countLogs, matchingGroups } from "./log-count.ts";
@@ -80,8 +81,9 @@ describeOnEachStore((store) => {
     read = async (asked, options, work) => (asked === orgId ? (Buffer.from("") as never) : await clickhouse.read(asked, options, work));
   };
 
-  const startCounter = (): LogCounter =>
+  const startCounter = (limit?: number): LogCounter =>
     new LogCounter({
+      ...(limit !== undefined && { series: new ActiveSeries({ limitOf: () => limit }) }),
       db: service.database.tables<LogCountTables>(),
       isAlone: true,
       logs,
@@ -279,6 +281,33 @@ describeOnEachStore((store) => {
       await eventually("the next", async () => begun > 1);
       expect(atOnce).toBe(1);
       await eventually("each has its turn", async () => (await rows.execute()).every((row) => row.counted_at !== null));
+    });
+
+    test("no more series than an organisation's rules may have are written; those that are known stay", async () => {
+      const { orgId, bearer } = await org();
+      for (const source of ["a", "b"]) await send(orgId, source, ["1", "2", "3"]);
+      await counter?.[Symbol.asyncDispose]();
+      counter = startCounter(3);
+      const [first, second] = [
+        await create(bearer, body({ by: ["source"] })),
+        await create(bearer, body({ by: ["source"], threshold: 1 })),
+      ];
+      const told = async (ids: readonly string[]): Promise<number> => {
+        const rows = await counts().selectFrom("log_counts").select(["told", "error"]).where("rule_id", "in", ids).execute();
+        return rows.reduce((sum, { told: groups }) => sum + (JSON.parse(groups) as unknown[]).length, 0);
+      };
+      await eventually("both are counted", async () => (await told([first])) > 0 && (await told([second])) > 0);
+      expect(await told([first, second])).toBe(3);
+      const errors = await Promise.all([first, second].map(async (id) => (await status(bearer, id)).error));
+      expect(errors.filter((error) => error?.startsWith("more than 10000 values"))).toHaveLength(1);
+      // Counted once more, nothing that was told is lost.
+      await counts().updateTable("log_counts").set({ counted_at: null }).where("rule_id", "in", [first, second]).execute();
+      await countNow([first, second]);
+      const row = counts().selectFrom("log_counts").select("rule_id").where("counted_at", "is not", null);
+      await eventually("again", async () => (await row.where("rule_id", "in", [first, second]).execute()).length === 2);
+      expect(await told([first, second])).toBe(3);
+      await counter[Symbol.asyncDispose]();
+      counter = startCounter();
     });
 
     test("several processes never count the same rule at once", async () => {
