@@ -75,16 +75,7 @@ export async function startNotification(options: NotificationOptions): Promise<N
   if (options.isAlone) await freeClaims(db, new Date(nowMs()));
   const inUse = new ChannelsInUse(db, nowMs);
   const common = { db, inUse, log, nowMs, send: options.send, open: options.open };
-  const watch = started.use(
-    new EvaluatorWatch({
-      check: () => evaluator.check(),
-      nowMs,
-      wallMs: options.wallMs,
-      everyMs: timing?.watchMs,
-      intervalMs: options.intervalMs,
-      log,
-    }),
-  );
+  const watch = started.use(watchOf(options, nowMs));
   const outbox: Outbox = started.use(
     new Outbox({ ...common, counted: (result) => counts.attempted(result), changed: () => dispatcher.wake(), timing }),
   );
@@ -134,6 +125,10 @@ export async function startNotification(options: NotificationOptions): Promise<N
     },
     [Symbol.asyncDispose]: () => parts.disposeAsync(),
   };
+}
+
+function watchOf({ evaluator, intervalMs, wallMs, timing, log }: NotificationOptions, nowMs: () => number): EvaluatorWatch {
+  return new EvaluatorWatch({ check: () => evaluator.check(), nowMs, wallMs, everyMs: timing?.watchMs, intervalMs, log });
 }
 
 async function beat(inUse: ChannelsInUse, heartbeats: HeartbeatOptions, outbox: Outbox): Promise<void> {
