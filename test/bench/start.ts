@@ -135,10 +135,9 @@ async function agentOf(root: string, folder: string, sinkUrl: string): Promise<(
 
 /** A backend, in a place of its own. `hasLogs`: as where logs or spans were stored once, with their engine. */
 async function backendOf(root: string, program: string, folder: string, hasLogs = true): Promise<() => Promise<Start>> {
-  const { flags, env } = imageStart("Dockerfile.backend");
-  const { UV_THREADPOOL_SIZE = "", MALLOC_ARENA_MAX = "" } = env;
+  const { flags, libraries } = imageStart("Dockerfile.backend");
   const isBundled = program !== "backend/main.ts";
-  const backend = await backendPlace(folder, { UV_THREADPOOL_SIZE, ...(isBundled && { MALLOC_ARENA_MAX }) });
+  const backend = await backendPlace(folder, isBundled ? libraries : { UV_THREADPOOL_SIZE: "16" });
   if (hasLogs) mkdirSync(join(backend.dataDir, "clickhouse"), { mode: 0o700 });
   const moments = {
     "its first port": answers(`${backend.healthUrl}/healthz`),

@@ -59,8 +59,7 @@ interface Sender {
 await using stack = new AsyncDisposableStack();
 const folder = stack.use(temporaryFolder());
 const image = imageStart("Dockerfile.backend");
-const { UV_THREADPOOL_SIZE = "", MALLOC_ARENA_MAX = "" } = image.env;
-const env = { UV_THREADPOOL_SIZE, MALLOC_ARENA_MAX, LOGS_RETENTION_DAYS: "1", TRACES_RETENTION_DAYS: "1" };
+const env = { ...image.libraries, LOGS_RETENTION_DAYS: "1", TRACES_RETENTION_DAYS: "1" };
 /** Of the backend alone, to compare by: NODE_OPTIONS, MALLOC_ARENA_MAX. */
 const ownEnv = Object.fromEntries(values.env.map((text) => [text.slice(0, text.indexOf("=")), text.slice(text.indexOf("=") + 1)]));
 const place = await backendPlace(folder.path, { ...env, ...ownEnv, MASTER_KEY: randomBytes(32).toString("base64") });
