@@ -34,6 +34,7 @@ const NAMES = [
   "peak_above_mib",
   // What an agent asks of the API server of its cluster, measured.
   "api_requests",
+  "api_cluster_requests",
   "api_answer_bytes",
   "api_change_bytes",
   "api_watches",
@@ -125,7 +126,7 @@ const TABLES: Readonly<Record<string, (load: Load, f: Figures) => Record<string,
     };
   },
   apiserver: (load, f) => ({
-    "requests/s": ((load.nodes * f.api_requests) / MINUTE_S).toFixed(1),
+    "requests/s": ((load.nodes * f.api_requests + f.api_cluster_requests) / MINUTE_S).toFixed(1),
     "answers, kB/s": grouped((load.nodes * f.api_answer_bytes) / MINUTE_S / 1000),
     "open watches": grouped(load.nodes * f.api_watches),
     "changes of pods, kB/s": grouped(changesOf(load, f.api_watches, f)),

@@ -5,27 +5,33 @@
 // Not the collector's own k8s_leader_elector (v0.149): a receiver that registers when it already leads is never stopped again, so that two
 // collect; k8sobjects closes a closed channel when it loses the lead twice; and its start fails, with all of the node's telemetry, while the
 // API server is away.
-import { Loop } from "../common/loop.ts";
+import { backoffOf, DEFAULT_BACKOFF, Loop, spread } from "../common/loop.ts";
 import { Outage } from "../common/outage.ts";
-import type { Lease, LeaseTiming } from "../identity/lease.ts";
+import type { Annotations, Lease, LeaseTerm, LeaseTiming } from "../identity/lease.ts";
 import type { Log } from "../log.ts";
+import { annotationOf, SignsOfLife, slotsOf, without } from "./candidates.ts";
+import type { EventsPlace } from "./events-place.ts";
+import { LOOK_EVERY_MS, StandBy } from "./stand-by.ts";
 import type { CollectorStatus, Supervisor } from "./supervisor.ts";
 
 /** Short, so that the loss of a node is a gap of half a minute. */
 export const COLLECTION_LEASE: LeaseTiming = { durationMs: 10_000, renewDeadlineMs: 7_000, renewEveryMs: 2_000 };
-/** From the end of the term to KILL: with the deadline it stays below the Lease's duration. */
-export const STOP_GRACE_MS = 2_000;
-/** Longer than the Lease lasts, so that the second look at a dead holder takes it. Each node asks so often: one small read. */
-const LOOK_EVERY_MS = 10_200;
-const JITTER_MS = 400;
+/** Of one request for the Lease: a connection that died without a word is left in time for another try within the deadline. */
+export const LEASE_REQUEST_MS = 2_500;
+/** From TERM to KILL: with the deadline, and a collector that does not answer before it, it stays below the Lease's duration. */
+export const STOP_GRACE_MS = 1_500;
+const FOLLOW_EVENTS_EVERY_MS = 2_000;
 
 export interface ClusterCollectorOptions {
-  readonly lease: Pick<Lease, "tryAcquire">;
+  readonly lease: Pick<Lease, "tryAcquire" | "view" | "annotate">;
+  /** Of the agent among those that want the Lease. */
+  readonly name: string;
   /** Of a term; disposed at its end. */
   readonly supervisor: () => Supervisor;
   readonly config: string;
+  /** Where events are collected. */
+  readonly events?: EventsPlace | undefined;
   readonly log: Log;
-  readonly lookEveryMs?: number;
 }
 
 export interface ClusterCollectorStatus {
@@ -36,23 +42,27 @@ export interface ClusterCollectorStatus {
 
 export class ClusterCollector implements AsyncDisposable {
   readonly #options: ClusterCollectorOptions;
+  readonly #standBy: StandBy;
+  readonly #looks: Outage<Error>;
+  readonly #terms: Outage<Error>;
   readonly #loop: Loop;
+  #failedTerms = 0;
   #supervisor: Supervisor | undefined;
 
   constructor(options: ClusterCollectorOptions) {
     this.#options = options;
-    const { log, lookEveryMs = LOOK_EVERY_MS } = options;
-    const outage = new Outage({
-      began: (message) => log.warn({ err: message }, "cannot take part in collecting for the cluster; retrying"),
+    const { lease, name, log } = options;
+    this.#standBy = new StandBy(lease, name);
+    this.#looks = new Outage({
+      began: ({ message }) => log.warn({ err: message }, "cannot take part in collecting for the cluster; retrying"),
       ended: () => log.info("taking part in collecting for the cluster has recovered"),
     });
-    const step = async (signal: AbortSignal): Promise<number> => {
-      await this.#lead(signal);
-      outage.recovered();
-      return lookEveryMs + Math.random() * JITTER_MS;
-    };
+    this.#terms = new Outage({
+      began: ({ message }) => log.warn({ err: message }, "cannot collect for the cluster; retrying"),
+      ended: () => log.info("collecting for the cluster has recovered"),
+    });
     // Safe: whoever can reach the API server collects meanwhile.
-    this.#loop = new Loop({ step, failed: (error) => outage.failed((error as Error).message) });
+    this.#loop = new Loop({ step: (signal) => this.#step(signal), failed: (error) => this.#looks.failed(error as Error) });
   }
 
   status(): ClusterCollectorStatus {
@@ -61,24 +71,74 @@ export class ClusterCollector implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#loop[Symbol.asyncDispose]();
+    await this.#standBy.leave();
   }
 
-  /** One look; where the Lease is free, until the term ends. */
-  async #lead(signal: AbortSignal): Promise<void> {
-    const { lease, config, log } = this.#options;
-    await using term = await lease.tryAcquire(signal);
-    if (!term) return;
+  /** One look; where the Lease is free, until the term ends. Answers how long to wait for the next. */
+  async #step(signal: AbortSignal): Promise<number> {
+    const { lease } = this.#options;
+    const signs = new SignsOfLife();
+    const annotate = (present: Annotations): Annotations => this.#annotations(present, signs);
+    let term: LeaseTerm | undefined;
+    let pauseMs = spread(LOOK_EVERY_MS);
+    try {
+      term = await lease.tryAcquire(signal, annotate);
+      if (!term && lease.view) pauseMs = await this.#standBy.afterLook(lease.view, signal);
+      this.#looks.recovered();
+    } catch (error) {
+      // Safe: whoever can reach the API server collects meanwhile.
+      if (!signal.aborted) this.#looks.failed(error as Error);
+      return this.#standBy.afterFailure();
+    }
+    return term ? this.#lead(term) : pauseMs;
+  }
+
+  /** What the Lease is to say while this agent holds it. */
+  #annotations(present: Annotations, signs: SignsOfLife): Annotations {
+    const slots = slotsOf(present);
+    return { ...annotationOf(without(slots, [this.#options.name, ...signs.gone(slots)])), ...this.#options.events?.annotations };
+  }
+
+  async #lead(taken: LeaseTerm): Promise<number> {
+    try {
+      await using term = taken;
+      await this.#collect(term);
+      this.#failedTerms = 0;
+      this.#terms.recovered();
+      return spread(LOOK_EVERY_MS);
+    } catch (error) {
+      // Safe: the Lease is given back, and another agent may fare better.
+      this.#terms.failed(error as Error);
+      return backoffOf(++this.#failedTerms, DEFAULT_BACKOFF);
+    }
+  }
+
+  async #collect(term: LeaseTerm): Promise<void> {
+    const { config, events, log } = this.#options;
     log.info("this agent collects state and events of the cluster now");
+    await events?.begin(term.found, term.signal);
     await using supervisor = this.#options.supervisor();
     this.#supervisor = supervisor;
     try {
       await supervisor.start(() => config);
+      await using _ = events && new Loop(followed(events, supervisor, log));
       await aborted(term.signal);
     } finally {
       this.#supervisor = undefined;
       log.info("this agent does not collect state and events of the cluster any more");
     }
   }
+}
+
+function followed(events: EventsPlace, supervisor: Supervisor, log: Log): ConstructorParameters<typeof Loop>[0] {
+  return {
+    step: async (signal) => {
+      await events.follow(supervisor, signal);
+      return FOLLOW_EVENTS_EVERY_MS;
+    },
+    // Safe: the place that the Lease has stays, and the next collector reads a little more twice.
+    failed: (error) => log.debug({ err: error }, "it is not known how far events are delivered"),
+  };
 }
 
 async function aborted(signal: AbortSignal): Promise<void> {

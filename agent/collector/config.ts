@@ -80,8 +80,10 @@ export const METRICS_PORT_VARIABLE = "ATHEROPS_COLLECTOR_METRICS_PORT";
 export const FILES_TOKEN_VARIABLE = "ATHEROPS_FILES_TOKEN";
 /** A file that tells clients of Kubernetes where to ask; of the collector of a node it names the agent (agent/pods/relay.ts). */
 export const KUBECONFIG_VARIABLE = "KUBECONFIG";
+/** Where a collector of the cluster's events begins; empty: with what happens from its start on. */
+export const EVENTS_FROM_VARIABLE = "ATHEROPS_EVENTS_FROM";
 /** Needed by the collector's own expansion, so it must survive escaping. */
-export const EXPANDED = [HEALTH_PORT_VARIABLE, METRICS_PORT_VARIABLE, FILES_TOKEN_VARIABLE, KUBECONFIG_VARIABLE].map(
+export const EXPANDED = [HEALTH_PORT_VARIABLE, METRICS_PORT_VARIABLE, FILES_TOKEN_VARIABLE, KUBECONFIG_VARIABLE, EVENTS_FROM_VARIABLE].map(
   (name) => `\${env:${name}}`,
 );
 
@@ -110,7 +112,10 @@ export function collectorConfig(input: CollectorInput): CollectorConfig {
 
 /** Has a pipeline only where state or events are on. */
 export function clusterCollectorConfig(input: ClusterCollectorInput): CollectorConfig {
-  return configOf(input, [input.state && clusterState(input.state), input.events ? kubernetesEvents() : undefined]);
+  return configOf(input, [
+    input.state && clusterState(input.state),
+    input.events ? kubernetesEvents(`\${env:${EVENTS_FROM_VARIABLE}}`) : undefined,
+  ]);
 }
 
 function configOf(input: CommonInput, parts: readonly (Fragment | undefined)[]): CollectorConfig {

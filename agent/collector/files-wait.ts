@@ -5,11 +5,12 @@ import { FILES_EXPORTER } from "./config.ts";
 
 /** A batch of a file is at most 100 lines; one larger than the rest of the queue is not expected. */
 const FULL_QUEUE = 0.8;
+export const ASK_WITHIN_MS = 1_000;
 
 /** True when the queue of the files has no room for another batch, as far as can be told from the collector's own metrics. */
 export async function filesWait(metricsUrl: string): Promise<boolean> {
   try {
-    const { text } = await ask(metricsUrl, { signal: AbortSignal.timeout(1000) });
+    const { text } = await ask(metricsUrl, { signal: AbortSignal.timeout(ASK_WITHIN_MS) });
     const value = (name: string): number =>
       Number(
         text

@@ -9,7 +9,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { execa } from "execa";
 import { ask } from "../common/ask.ts";
 import type { Log } from "../log.ts";
-import { FILES_TOKEN_VARIABLE, HEALTH_PORT_VARIABLE, METRICS_PORT_VARIABLE } from "./config.ts";
+import { EVENTS_FROM_VARIABLE, FILES_TOKEN_VARIABLE, HEALTH_PORT_VARIABLE, METRICS_PORT_VARIABLE } from "./config.ts";
 import { LastLines, reemit } from "./child-log.ts";
 import { filesWait } from "./files-wait.ts";
 import { Outages } from "./outages.ts";
@@ -23,7 +23,7 @@ export interface CollectorProcessOptions {
   readonly configFile: string;
   readonly memoryMib: number;
   readonly stopGraceMs: number;
-  /** Variables of the collector beyond the ones that each run sets itself, e.g. where the API server is. */
+  /** Variables of the collector beyond the ones that each run sets itself, e.g. where the API server is; read again for each run. */
   readonly env: Readonly<Record<string, string>>;
   readonly log: Log;
 }
@@ -143,6 +143,7 @@ export function collectorEnvironment(
 ): Record<string, string> {
   return {
     [FILES_TOKEN_VARIABLE]: "",
+    [EVENTS_FROM_VARIABLE]: "",
     ...env,
     GOMEMLIMIT: `${Math.floor(memoryMib * 0.8)}MiB`,
     [HEALTH_PORT_VARIABLE]: String(healthPort),

@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import type { AgentIdentity } from "../identity/identity.ts";
 import type { KubernetesApi } from "../kubernetes/api.ts";
+import type { TransportOptions } from "../kubernetes/transport.ts";
 import type { Log } from "../log.ts";
 import { type ClusterSettings, readInstallToken, type Secrets, type Settings } from "../settings.ts";
 import type { BackendApi } from "../upstream/backend-api.ts";
@@ -32,9 +33,9 @@ export async function startIdentity(
 }
 
 /** Loaded by the cluster agent only. */
-export async function kubernetesOf(cluster: ClusterSettings): Promise<KubernetesApi> {
+export async function kubernetesOf(cluster: ClusterSettings, options: TransportOptions = {}): Promise<KubernetesApi> {
   const { kubernetesInPod } = await import("../kubernetes/in-pod.ts");
-  return kubernetesInPod(cluster);
+  return kubernetesInPod(cluster, options);
 }
 
 /** What makes a host the same host across reinstallations of the agent; its name where the system has no id. */

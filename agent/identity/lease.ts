@@ -19,8 +19,25 @@ export interface LeaseTiming {
 /** client-go's defaults. */
 export const LEASE_TIMING: LeaseTiming = { durationMs: 15_000, renewDeadlineMs: 10_000, renewEveryMs: 2_000 };
 
+/** Of the Lease. Who wants it to say more than who holds it writes that here. */
+export type Annotations = Readonly<Record<string, string>>;
+
+/** What the Lease is to say beside: made of what it says already, before each write of the holder. Keys that are left out stay. */
+export type Annotate = (present: Annotations) => Annotations;
+
+/** What an agent that may not take the Lease has last seen of it. */
+export interface LeaseView {
+  readonly annotations: Annotations;
+  /** Until it may be taken, if it stays as it is. */
+  readonly freeInMs: number;
+  /** When the holder last renewed it, by the holder's clock: a hint, and nothing to rely on. */
+  readonly renewedAt: Date | undefined;
+}
+
 /** The time in which this agent may act. Disposing it gives the Lease back. */
 export interface LeaseTerm extends AsyncDisposable {
+  /** As the holder before it left them. */
+  readonly found: Annotations;
   /** Aborts when the term is over: given back, taken away, or not renewed in time. */
   readonly signal: AbortSignal;
   /** Throws when the term is over, judged by the monotonic clock: timers run late after a pause of the process. */
@@ -30,6 +47,16 @@ export interface LeaseTerm extends AsyncDisposable {
 /** Under which one agent collects for the whole cluster; that of the key is too busy to be held for long. */
 export function collectionLease(leaseName: string): string {
   return `${leaseName}-collection`;
+}
+
+/** One that fails is tried again sooner than the next is due: a connection that died costs one attempt, and not the term. */
+const RETRIES_A_RENEWAL = 4;
+
+interface Held {
+  lease: LeaseObject;
+  /** Monotonic. */
+  deadline: number;
+  readonly annotate: Annotate;
 }
 
 export class LeaseLostError extends Error {
@@ -47,6 +74,7 @@ export class Lease {
   readonly #log: Logger;
   /** What the Lease said when it was last seen to change, and when that was (monotonic). */
   #observed: { spec: string; at: number } | undefined;
+  #view: LeaseView | undefined;
 
   /** `identity` is unique to the pod: a restarted container of the same pod takes its own Lease back at once. */
   constructor(api: KubernetesApi, options: { namespace: string; name: string; identity: string; timing?: LeaseTiming; log: Logger }) {
@@ -57,25 +85,38 @@ export class Lease {
     this.#log = options.log;
   }
 
-  /** One attempt. Undefined while another agent holds the Lease, or was quicker; KubernetesError when the API refuses. */
-  async tryAcquire(signal: AbortSignal): Promise<LeaseTerm | undefined> {
+  /**
+   * One attempt. Undefined while another agent holds the Lease, or was quicker; KubernetesError when the API refuses. `annotate` is asked
+   * before this write and all of the term.
+   */
+  async tryAcquire(signal: AbortSignal, annotate: Annotate = () => ({})): Promise<LeaseTerm | undefined> {
     const found = await this.#api.readLease(this.#where, signal);
     if (!this.#mayTake(found)) return undefined;
     const startedAt = performance.now();
-    const taken = await this.#write(found, { ...found.spec, ...this.#held(found) }, signal);
-    return taken && this.#term(taken, startedAt, signal);
+    const taken = await this.#write(annotated(found, annotate), { ...found.spec, ...this.#held(found) }, signal);
+    return taken && this.#term(taken, { annotate, found: found.metadata?.annotations ?? {}, startedAt, signal });
+  }
+
+  /** As the last attempt found it; undefined before one that found another's. */
+  get view(): LeaseView | undefined {
+    return this.#view;
+  }
+
+  /** Writes annotations and nothing else, whoever holds it. Answers whether that was done: another may have been quicker. */
+  async annotate(annotate: Annotate, signal: AbortSignal): Promise<boolean> {
+    const found = await this.#api.readLease(this.#where, signal);
+    return (await this.#write(annotated(found, annotate), found.spec, signal)) !== undefined;
   }
 
   #mayTake(found: LeaseObject): boolean {
     const holder = found.spec?.holderIdentity;
     if (!holder || holder === this.#identity) return true;
     const spec = JSON.stringify(found.spec);
-    if (this.#observed?.spec !== spec) {
-      this.#observed = { spec, at: performance.now() };
-      return false;
-    }
+    if (this.#observed?.spec !== spec) this.#observed = { spec, at: performance.now() };
     const declaredMs = (found.spec?.leaseDurationSeconds ?? 0) * 1000;
-    return performance.now() - this.#observed.at > Math.max(declaredMs, this.#timing.durationMs);
+    const freeInMs = this.#observed.at + Math.max(declaredMs, this.#timing.durationMs) - performance.now();
+    this.#view = { annotations: found.metadata?.annotations ?? {}, freeInMs: Math.max(0, freeInMs), renewedAt: found.spec?.renewTime };
+    return freeInMs < 0;
   }
 
   #held(found: LeaseObject): LeaseObject["spec"] {
@@ -100,14 +141,18 @@ export class Lease {
     }
   }
 
-  #term(taken: LeaseObject, startedAt: number, signal: AbortSignal): LeaseTerm {
+  #term(
+    taken: LeaseObject,
+    { annotate, found, startedAt, signal }: { annotate: Annotate; found: Annotations; startedAt: number; signal: AbortSignal },
+  ): LeaseTerm {
     const over = new AbortController();
     const ended = AbortSignal.any([signal, over.signal]);
-    const held = { lease: taken, deadline: startedAt + this.#timing.renewDeadlineMs };
+    const held: Held = { lease: taken, deadline: startedAt + this.#timing.renewDeadlineMs, annotate };
     const renewing = this.#renew(held, ended).catch((error: unknown) => {
       if (!ended.aborted) over.abort(error);
     });
     return {
+      found,
       signal: ended,
       assertHeld: () => {
         if (performance.now() > held.deadline) over.abort(new LeaseLostError("not renewed in time"));
@@ -116,52 +161,66 @@ export class Lease {
       [Symbol.asyncDispose]: async () => {
         over.abort(new LeaseLostError("given back"));
         await renewing;
-        await this.#release(held.lease);
+        await this.#release(held);
       },
     };
   }
 
   /** Runs until `ended`; throws LeaseLostError when the term is over otherwise. Keeps `held` as of the last renewal. */
-  async #renew(held: { lease: LeaseObject; deadline: number }, ended: AbortSignal): Promise<never> {
-    for (;;) {
-      await sleep(this.#timing.renewEveryMs, undefined, { signal: ended });
+  async #renew(held: Held, ended: AbortSignal): Promise<never> {
+    const { renewEveryMs } = this.#timing;
+    for (let pauseMs = renewEveryMs; ;) {
+      await sleep(Math.max(0, Math.min(pauseMs, held.deadline - performance.now())), undefined, { signal: ended });
       const startedAt = performance.now();
       const leftMs = held.deadline - startedAt;
       if (leftMs <= 0) throw new LeaseLostError("not renewed in time");
       const bounded = AbortSignal.any([ended, AbortSignal.timeout(Math.ceil(leftMs))]);
       try {
-        held.lease = await this.#renewOnce(held.lease, bounded);
+        held.lease = await this.#renewOnce(held, bounded);
         held.deadline = startedAt + this.#timing.renewDeadlineMs;
+        pauseMs = renewEveryMs;
       } catch (error) {
         if (error instanceof LeaseLostError) throw error;
         // Safe to go on: the deadline has not moved, and ends the term when the API stays away.
         this.#log.debug({ err: error }, "lease not renewed yet");
+        pauseMs = renewEveryMs / RETRIES_A_RENEWAL;
       }
     }
   }
 
-  async #renewOnce(lease: LeaseObject, signal: AbortSignal): Promise<LeaseObject> {
-    const renewed = await this.#write(lease, { ...lease.spec, ...this.#held(lease) }, signal);
+  async #renewOnce({ lease, annotate }: Held, signal: AbortSignal): Promise<LeaseObject> {
+    const renewed = await this.#write(annotated(lease, annotate), { ...lease.spec, ...this.#held(lease) }, signal);
     if (renewed) return renewed;
     // Changed since: by an upgrade of the chart, by our own write whose answer was lost, or by a new holder.
     const found = await this.#api.readLease(this.#where, signal);
     if (found.spec?.holderIdentity !== this.#identity) throw new LeaseLostError("another agent holds it");
-    const second = await this.#write(found, { ...found.spec, ...this.#held(found) }, signal);
+    const second = await this.#write(annotated(found, annotate), { ...found.spec, ...this.#held(found) }, signal);
     if (!second) throw new Error("the lease changed twice while it was renewed");
     return second;
   }
 
-  async #release(lease: LeaseObject): Promise<void> {
-    const { holderIdentity: _, ...rest } = lease.spec ?? {};
+  async #release({ lease, annotate }: Held): Promise<void> {
+    const signal = AbortSignal.timeout(this.#timing.renewEveryMs);
     try {
-      await this.#write(
-        lease,
-        { ...rest, leaseDurationSeconds: 1, renewTime: new V1MicroTime() },
-        AbortSignal.timeout(this.#timing.renewEveryMs),
-      );
+      if (await this.#write(annotated(lease, annotate), free(lease), signal)) return;
+      // Annotated by another since. Whoever holds it now keeps it.
+      const found = await this.#api.readLease(this.#where, signal);
+      if (found.spec?.holderIdentity === this.#identity) await this.#write(annotated(found, annotate), free(found), signal);
     } catch (error) {
       // Safe: what is not given back expires.
       this.#log.debug({ err: error }, "lease not given back; it expires by itself");
     }
   }
+}
+
+function annotated(lease: LeaseObject, annotate: Annotate): LeaseObject {
+  const present = lease.metadata?.annotations ?? {};
+  const wanted = annotate(present);
+  return Object.keys(wanted).length === 0 ? lease : { ...lease, metadata: { ...lease.metadata, annotations: { ...present, ...wanted } } };
+}
+
+/** What it says when nobody holds it. */
+function free({ spec }: LeaseObject): LeaseObject["spec"] {
+  const { holderIdentity: _, ...rest } = spec ?? {};
+  return { ...rest, leaseDurationSeconds: 1, renewTime: new V1MicroTime() };
 }

@@ -155,6 +155,14 @@ export class KubernetesApi implements AsyncDisposable {
     for await (const event of this.#watch(request, query, time, signal)) yield event as WatchEvent<PodJson>;
   }
 
+  /** The resourceVersion that events have come to, of all namespaces, whether there are any or not. */
+  async newestOfEvents(signal: AbortSignal): Promise<string> {
+    const request = await this.#core[0].listEventForAllNamespaces();
+    setQuery(request, { limit: 1 });
+    const { metadata } = JSON.parse(await this.#transport.text(requestOf(request), signal)) as Pick<PodListJson, "metadata">;
+    return metadata.resourceVersion;
+  }
+
   /** Of this name, in all namespaces. */
   async daemonSetsNamed(name: string, signal: AbortSignal): Promise<V1DaemonSet[]> {
     const [apps, answers] = this.#apps;

@@ -2,11 +2,13 @@
 import { join } from "node:path";
 import type { ClusterSettings } from "../settings.ts";
 import { KubernetesApi } from "./api.ts";
+import type { TransportOptions } from "./transport.ts";
 
-export function kubernetesInPod({ kubernetesServer, serviceAccountDir }: ClusterSettings): KubernetesApi {
-  return new KubernetesApi({
+export function kubernetesInPod({ kubernetesServer, serviceAccountDir }: ClusterSettings, options: TransportOptions = {}): KubernetesApi {
+  const access = {
     server: kubernetesServer,
     caFile: join(serviceAccountDir, "ca.crt"),
     tokenFile: join(serviceAccountDir, "token"),
-  });
+  };
+  return new KubernetesApi(access, options);
 }

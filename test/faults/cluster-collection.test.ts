@@ -4,6 +4,8 @@ import { join } from "node:path";
 import { pino } from "pino";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { ClusterCollector, COLLECTION_LEASE, STOP_GRACE_MS } from "../../agent/collector/cluster-collector.ts";
+import { EVENTS_FROM_VARIABLE } from "../../agent/collector/config.ts";
+import { EventsPlace } from "../../agent/collector/events-place.ts";
 import { Sink } from "../../agent/collector/sink.fixture.ts";
 import { Supervisor } from "../../agent/collector/supervisor.ts";
 import { collectionLease, Lease } from "../../agent/identity/lease.ts";
@@ -15,6 +17,8 @@ import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
 import { eventually, temporaryFolder } from "../fixtures/processes.ts";
 
 const NAMESPACE = "collection";
+const LEASE = `/apis/coordination.k8s.io/v1/namespaces/${NAMESPACE}/leases/cluster-agent-collection`;
+const PLACE = "atherops.io/events-delivered";
 const within = (): AbortSignal => AbortSignal.timeout(10_000);
 const folder = temporaryFolder();
 let kube: KubeApiServer;
@@ -67,8 +71,16 @@ async function agent(name: string): Promise<Agent> {
     timing: COLLECTION_LEASE,
     log,
   });
-  const supervisor = (): Supervisor => new Supervisor({ program, stateDir, memoryMib: 200, stopGraceMs: STOP_GRACE_MS, env, log });
-  const collector = new ClusterCollector({ lease, supervisor, config, log, lookEveryMs: 500 });
+  const events = new EventsPlace(api);
+  const variables = {
+    ...env,
+    get [EVENTS_FROM_VARIABLE]() {
+      return events.version;
+    },
+  };
+  const supervisor = (): Supervisor =>
+    new Supervisor({ program, stateDir, memoryMib: 200, stopGraceMs: STOP_GRACE_MS, env: variables, log });
+  const collector = new ClusterCollector({ lease, name, supervisor, config, events, log });
   const dispose = async (): Promise<void> => {
     await collector[Symbol.asyncDispose]();
     await api[Symbol.asyncDispose]();
@@ -138,6 +150,9 @@ test("one agent collects state and events; where it loses the API server it stop
   };
   await kube.admin.post("/apis/apps/v1/namespaces/default/deployments", deployment, within());
   await say("before");
+  // So long ago that the API server does not remember: the first one begins with what happens from now on.
+  await kube.admin.mergePatch(LEASE, { metadata: { annotations: { [PLACE]: "1" } } }, within());
+  await kube.forgetChanges();
   await using first = await agent("first");
   await untilRunning(first);
   await using second = await agent("second");
@@ -164,14 +179,20 @@ test("one agent collects state and events; where it loses the API server it stop
   expect(Date.now() - Number(record?.timeUnixNano) / 1e6).toBeLessThan(60_000);
   expect([first.collector.status().leads, second.collector.status().leads]).toEqual([true, false]);
 
+  const isPassedOn = async (): Promise<boolean> =>
+    Number((await kube.admin.get<{ metadata: { annotations: Record<string, string> } }>(LEASE, within())).metadata.annotations[PLACE]) > 1;
+  await eventually("how far the first one came is passed on", isPassedOn, 60_000);
   const pid = first.collector.status().collector?.pid ?? 0;
   first.cutOff();
+  await eventually("the first one has stopped", async () => Promise.resolve(!first.collector.status().leads), 60_000);
+  await say("in-between");
   await eventually("another agent leads", async () => Promise.resolve(second.collector.status().leads), 60_000);
   expect(first.collector.status().leads).toBe(false);
   expect(() => process.kill(pid, 0)).toThrow("ESRCH");
   await untilRunning(second);
   const later = await sayUntilSeen("with-the-second");
-  expect([told("before"), told(seen), told(later)]).toEqual([0, 1, 1]);
+  // What nobody saw happen is read by the second one, and what both have read is the same bytes, which are stored once.
+  expect([told("before"), told(seen), told("in-between"), told(later)]).toEqual([0, 1, 1, 1]);
 });
 
 interface Series {

@@ -1,5 +1,6 @@
 // Events of Kubernetes as log records: what the scheduler, the kubelets and the controllers said, of which object. Needs list and watch of
-// events; collected once for the whole cluster (cluster-collector.ts). Events of before its start are not read: who collected then has them.
+// events; collected once for the whole cluster (cluster-collector.ts). It begins where the collector before it came to (events-place.ts).
+// Invariant: of the same event every collector makes the same bytes, so that what two of them read is stored once.
 import type { Component, Fragment } from "./fragment.ts";
 
 export const EVENTS_SOURCE = "kubernetes-events";
@@ -20,13 +21,14 @@ const NAMED_KINDS: Readonly<Record<string, string>> = {
 const EVENT = 'log.cache["event"]';
 const OBJECT = `${EVENT}["involvedObject"]`;
 
-export function kubernetesEvents(): Fragment {
+/** `from`: a resourceVersion; empty: what happens from the start on. One that the API server does not remember counts as empty. */
+export function kubernetesEvents(from: string): Fragment {
   return {
     receivers: {
       k8sobjects: {
         auth_type: "serviceAccount",
         // An event that is deleted has been seen an hour before.
-        objects: [{ name: "events", mode: "watch", exclude_watch_type: ["DELETED"] }],
+        objects: [{ name: "events", mode: "watch", resource_version: from, exclude_watch_type: ["DELETED"] }],
       },
     },
     processors: { "transform/events": AS_LOG },
@@ -61,6 +63,8 @@ const AS_LOG: Component = {
         `set(log.attributes["k8s.pod.uid"], ${OBJECT}["uid"]) where ${OBJECT}["kind"] == "Pod"`,
         // The last one that is there is the time at which it last happened.
         ...["metadata.creationTimestamp", "firstTimestamp", "eventTime", "lastTimestamp", "series.lastObservedTime"].flatMap(time),
+        // Else it is that of the reading.
+        "set(log.observed_time, log.time)",
         "set(log.severity_number, SEVERITY_NUMBER_INFO)",
         `set(log.severity_number, SEVERITY_NUMBER_WARN) where ${EVENT}["type"] == "Warning"`,
         `set(log.severity_text, "INFO")`,

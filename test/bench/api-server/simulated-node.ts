@@ -38,7 +38,7 @@ export async function startNode(access: KubernetesAccess, namespace: string, nod
   for (const watch of watches) watch.start();
   const timing = COLLECTION_LEASE;
   const lease = new Lease(api(), { namespace, name: collectionLease(LEASE), identity: podUid, timing, log });
-  stack.use(new ClusterCollector({ lease, supervisor: () => NO_COLLECTOR, config: "", log }));
+  stack.use(new ClusterCollector({ lease, name: podUid, supervisor: () => NO_COLLECTOR, config: "", log }));
   return {
     key: () => identity.current()?.apiKey,
     knowsPods: () => watches.every(({ isKnown }) => isKnown),

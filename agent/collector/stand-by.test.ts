@@ -1,0 +1,199 @@
+// Many agents and one Lease, in virtual time: how often they ask, and how soon one of them follows where the one that collects is lost, with
+// others beside it. The Lease and the rules are the real ones; requests take no time.
+import { pino } from "pino";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { LeaseInMemory } from "../identity/lease.fixture.ts";
+import { Lease, type LeaseTerm } from "../identity/lease.ts";
+import { GONE_AFTER_MS, slotsOf } from "./candidates.ts";
+import { COLLECTION_LEASE, STOP_GRACE_MS } from "./cluster-collector.ts";
+import { ASK_WITHIN_MS } from "./files-wait.ts";
+import { JUST_AFTER_MS, LONGEST_REST_MS, LOOK_EVERY_MS, StandBy } from "./stand-by.ts";
+
+const MINUTE_MS = 60_000;
+const log = pino({ level: "silent" });
+
+beforeEach(() => void vi.useFakeTimers({ toFake: ["performance", "Date"], now: Date.parse("2026-11-22T12:00:00Z") }));
+afterEach(() => void vi.useRealTimers());
+
+/** A node of `Cluster`. */
+interface Node {
+  readonly name: string;
+  readonly lease: Lease;
+  readonly standBy: StandBy;
+  nextLookMs: number;
+}
+
+class Cluster {
+  readonly api = new LeaseInMemory();
+  readonly nodes: Node[];
+  holder = "agent-0";
+  taken: LeaseTerm | undefined;
+  readonly #stop = new AbortController();
+
+  constructor(count: number) {
+    this.nodes = Array.from({ length: count - 1 }, (_, i) => this.#node(`agent-${i + 1}`));
+    this.renew();
+  }
+
+  get candidates(): string[] {
+    return [...slotsOf(this.api.lease.metadata?.annotations ?? {}).keys()];
+  }
+
+  /** As the holder does. */
+  renew(): void {
+    const { metadata } = this.api.lease;
+    const resourceVersion = String(Number(metadata?.resourceVersion) + 1);
+    const spec = { holderIdentity: this.holder, leaseDurationSeconds: 10, renewTime: new Date() } as LeaseInMemory["lease"]["spec"];
+    this.api.lease = { ...this.api.lease, metadata: { ...metadata, resourceVersion }, spec };
+  }
+
+  /** Lives on for so long; the holder renews while `isHeld`. Ends when another has taken the Lease. */
+  async live(forMs: number, isHeld: boolean): Promise<void> {
+    // The virtual clock knows whole milliseconds.
+    const end = performance.now() + Math.ceil(forMs);
+    for (let renewAt = performance.now(); performance.now() < end && !this.taken;) {
+      const next = this.nodes.reduce((first, node) => (node.nextLookMs < first.nextLookMs ? node : first));
+      const at = Math.min(end, next.nextLookMs, isHeld ? renewAt : Infinity);
+      vi.advanceTimersByTime(Math.max(0, at - performance.now()));
+      if (isHeld && at === renewAt) {
+        this.renew();
+        renewAt += COLLECTION_LEASE.renewEveryMs;
+      } else if (at === next.nextLookMs) await this.#look(next);
+    }
+  }
+
+  /** Nodes that are there no more, from one moment to the next. */
+  lose(names: readonly string[]): void {
+    for (const name of names)
+      this.nodes.splice(
+        this.nodes.findIndex((node) => node.name === name),
+        1,
+      );
+  }
+
+  async #look(node: Node): Promise<void> {
+    const signal = this.#stop.signal;
+    this.taken = await node.lease.tryAcquire(signal);
+    if (!this.taken && node.lease.view) {
+      const pauseMs = await node.standBy.afterLook(node.lease.view, signal);
+      node.nextLookMs = performance.now() + Math.ceil(pauseMs);
+    }
+  }
+
+  #node(name: string): Node {
+    const lease = new Lease(this.api.asApi(), { namespace: "n", name: "l", identity: name, timing: COLLECTION_LEASE, log });
+    return { name, lease, standBy: new StandBy(lease, name), nextLookMs: performance.now() + Math.ceil(Math.random() * 1000) };
+  }
+
+  [Symbol.dispose](): void {
+    this.#stop.abort();
+  }
+}
+
+/** From the last renewal to the look that takes the Lease, of one candidate: it looked just before that renewal. */
+const WORST_TAKEOVER_MS = LOOK_EVERY_MS * 1.1 + COLLECTION_LEASE.durationMs + JUST_AFTER_MS + 5;
+
+test("by reckoning, the next values of the state come within 30 s of the loss of a node, with room for requests and a start", () => {
+  const startAndListMs = 5_000;
+  const stateEveryMs = 10_000;
+  expect(WORST_TAKEOVER_MS + startAndListMs + stateEveryMs).toBeLessThanOrEqual(30_000);
+});
+
+test("by reckoning, a collector whose agent loses the Lease has ended before another may take it", () => {
+  // Before TERM it is asked whether it may end.
+  expect(COLLECTION_LEASE.renewDeadlineMs + ASK_WITHIN_MS + STOP_GRACE_MS).toBeLessThan(COLLECTION_LEASE.durationMs);
+});
+
+describe("where the node that collects is lost", () => {
+  test.each([
+    ["alone, of two", 2, 0],
+    ["alone, of a hundred", 100, 0],
+    ["with four candidates, of a hundred", 100, 4],
+    ["with four candidates, of a thousand", 1000, 4],
+  ])("%s: another takes over in time, whatever the phase", { timeout: 60_000 }, async (_what, count, lost) => {
+    for (let round = 0; round < 10; round++) {
+      using cluster = new Cluster(count);
+      await cluster.live(3 * MINUTE_MS + Math.random() * 10_000, true);
+      expect(cluster.candidates).toHaveLength(Math.min(5, count - 1));
+      cluster.lose(cluster.candidates.slice(0, lost));
+      // In every other round the worst that can be: all have just looked, and then it was renewed once more.
+      const justLooked = performance.now() + Math.ceil(LOOK_EVERY_MS * 1.1);
+      if (round % 2 === 0) for (const node of cluster.nodes) node.nextLookMs = Math.max(node.nextLookMs, justLooked);
+      cluster.renew();
+      const lostAt = performance.now();
+      await cluster.live(MINUTE_MS, false);
+      expect(cluster.taken).toBeDefined();
+      expect(performance.now() - lostAt).toBeLessThanOrEqual(WORST_TAKEOVER_MS);
+      expect(performance.now() - lostAt).toBeGreaterThan(COLLECTION_LEASE.durationMs);
+    }
+  });
+
+  test("with all candidates, of a thousand: another agent still takes over within 30 s", async () => {
+    using cluster = new Cluster(1000);
+    await cluster.live(20 * MINUTE_MS, true);
+    cluster.lose(cluster.candidates);
+    await cluster.live(30_000, false);
+    expect(cluster.taken).toBeDefined();
+  });
+
+  test("with all candidates, and clocks that are off: another agent takes over later, and no sooner than the Lease allows", async () => {
+    using cluster = new Cluster(20);
+    await cluster.live(20 * MINUTE_MS, true);
+    cluster.lose(cluster.candidates);
+    const lostAt = performance.now();
+    vi.setSystemTime(Date.now() - 3_600_000);
+    await cluster.live(2 * 1.1 * LONGEST_REST_MS, false);
+    expect(cluster.taken).toBeDefined();
+    expect(performance.now() - lostAt).toBeGreaterThan(COLLECTION_LEASE.durationMs - COLLECTION_LEASE.renewEveryMs);
+  });
+});
+
+test("of a thousand agents a few look often, and all others together hardly ask", async () => {
+  using cluster = new Cluster(1000);
+  await cluster.live(20 * MINUTE_MS, true);
+  const { reads, writes } = cluster.api;
+  await cluster.live(10 * MINUTE_MS, true);
+  expect(cluster.candidates).toHaveLength(5);
+  const looksOfCandidates = (5 * 10 * MINUTE_MS) / (LOOK_EVERY_MS * 0.9);
+  // Each a read besides.
+  const signsOfLife = cluster.api.writes - writes;
+  expect(signsOfLife).toBeLessThanOrEqual(5 * 10 * 2 + 5);
+  const ofOthers = cluster.api.reads - reads - looksOfCandidates - signsOfLife;
+  // A node and minute: 0.2.
+  expect(ofOthers / 1000 / 10).toBeLessThan(0.25);
+});
+
+test("a clock that is an hour ahead costs its agent no more than two looks where others have one", async () => {
+  using cluster = new Cluster(100);
+  await cluster.live(20 * MINUTE_MS, true);
+  const { reads } = cluster.api;
+  // Of all of them: what the Lease says is then always late.
+  const renew = cluster.renew.bind(cluster);
+  cluster.renew = () => {
+    renew();
+    const spec = cluster.api.lease.spec;
+    cluster.api.lease = { ...cluster.api.lease, spec: { ...spec, renewTime: new Date(Date.now() - 3_600_000) } };
+  };
+  await cluster.live(20 * MINUTE_MS, true);
+  const ofCandidates = (5 * 20 * MINUTE_MS) / (LOOK_EVERY_MS * 0.9) + 5 * 20 * 2 + 5;
+  expect((cluster.api.reads - reads - ofCandidates) / 95 / 20).toBeLessThan(0.5);
+});
+
+test("a candidate that is gone makes room for another agent, by the word of the one that collects", async () => {
+  const { annotationOf, SignsOfLife, without } = await import("./candidates.ts");
+  using cluster = new Cluster(50);
+  await cluster.live(3 * MINUTE_MS, true);
+  const [gone = ""] = cluster.candidates;
+  cluster.lose([gone]);
+  const signs = new SignsOfLife();
+  const collects = new Lease(cluster.api.asApi(), { namespace: "n", name: "l", identity: cluster.holder, timing: COLLECTION_LEASE, log });
+  const sweep = (): Promise<boolean> =>
+    collects.annotate((present) => annotationOf(without(slotsOf(present), signs.gone(slotsOf(present)))), AbortSignal.timeout(60_000));
+  for (let ms = 0; ms <= GONE_AFTER_MS + 2_000; ms += 2_000) {
+    await sweep();
+    await cluster.live(2_000, true);
+  }
+  expect(cluster.candidates).not.toContain(gone);
+  await cluster.live(2 * LONGEST_REST_MS, true);
+  expect(cluster.candidates).toHaveLength(5);
+});

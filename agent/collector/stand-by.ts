@@ -1,0 +1,76 @@
+// How often an agent that does not collect for the cluster looks at the Lease of the one that does. Invariants: a candidate looks so often
+// that a lost node is followed within half a minute; all others together cost the API server little, however many they are.
+import type { Lease, LeaseView } from "../identity/lease.ts";
+import { spread } from "../common/loop.ts";
+import { annotationOf, SIGN_OF_LIFE_EVERY_MS, SLOTS, slotsOf, withCandidate, without } from "./candidates.ts";
+
+/** Of a candidate. */
+export const LOOK_EVERY_MS = 3_000;
+/** Of the others: doubled from the first to the longest. */
+const FIRST_REST_MS = 10_000;
+export const LONGEST_REST_MS = 300_000;
+/** A Lease may be taken just after its time, and of several that wait one is first. */
+export const JUST_AFTER_MS = 200;
+/** Not renewed for so long, by two clocks that may differ: a reason to look again soon, and no more. */
+const LATE_MS = 5_000;
+const LEAVE_WITHIN_MS = 2_000;
+
+export class StandBy {
+  readonly #lease: Pick<Lease, "annotate">;
+  readonly #name: string;
+  #isCandidate = false;
+  #signedAt = -Infinity;
+  #restMs = FIRST_REST_MS;
+  #wasLate = false;
+
+  /** `name`: unique to the agent, letters, digits, `.`, `-` and `_`. */
+  constructor(lease: Pick<Lease, "annotate">, name: string) {
+    this.#lease = lease;
+    this.#name = name;
+  }
+
+  /** After a look that found another agent's Lease: takes a free slot, gives a sign of life. Answers how long to wait for the next look. */
+  async afterLook(view: LeaseView, signal: AbortSignal): Promise<number> {
+    const slots = slotsOf(view.annotations);
+    this.#isCandidate = slots.has(this.#name);
+    const isDue = performance.now() - this.#signedAt > SIGN_OF_LIFE_EVERY_MS;
+    if (this.#isCandidate ? isDue : slots.size < SLOTS) await this.#sign(signal);
+    const untilFreeMs = view.freeInMs + Math.random() * JUST_AFTER_MS;
+    if (this.#isCandidate) return Math.min(spread(LOOK_EVERY_MS), untilFreeMs);
+    const isLate = view.renewedAt !== undefined && Date.now() - view.renewedAt.getTime() > LATE_MS;
+    // Twice in a row it is a clock that is off.
+    this.#wasLate = isLate && !this.#wasLate;
+    return this.#wasLate ? untilFreeMs : this.#rest();
+  }
+
+  /** After a look that failed. */
+  afterFailure(): number {
+    return this.#isCandidate ? spread(LOOK_EVERY_MS) : this.#rest();
+  }
+
+  /** For an agent that stops: its slot is free at once. */
+  async leave(): Promise<void> {
+    if (!this.#isCandidate) return;
+    const signal = AbortSignal.timeout(LEAVE_WITHIN_MS);
+    // Safe: a slot without a sign of life becomes free.
+    await this.#lease.annotate((present) => annotationOf(without(slotsOf(present), [this.#name])), signal).catch(() => false);
+  }
+
+  #rest(): number {
+    const restMs = this.#restMs;
+    this.#restMs = Math.min(restMs * 2, LONGEST_REST_MS);
+    return spread(restMs);
+  }
+
+  async #sign(signal: AbortSignal): Promise<void> {
+    let hasSlot = false;
+    const isWritten = await this.#lease.annotate((present) => {
+      const slots = withCandidate(slotsOf(present), this.#name);
+      hasSlot = slots.has(this.#name);
+      return annotationOf(slots);
+    }, signal);
+    if (!isWritten || !hasSlot) return;
+    this.#isCandidate = true;
+    this.#signedAt = performance.now();
+  }
+}

@@ -1,0 +1,39 @@
+// A Lease in an API server that is a variable: versions and conflicts are kept as the real one does, and the way to it fails when told.
+import type { KubernetesApi } from "../kubernetes/api.ts";
+import type { Lease } from "../kubernetes/models.ts";
+import { KubernetesError } from "../kubernetes/transport.ts";
+
+export class LeaseInMemory {
+  lease: Lease = { metadata: { resourceVersion: "1" } };
+  /** Writes of this holder are never answered. */
+  hangs: string | undefined;
+  /** So many writes are refused as if another had been quicker. */
+  conflicts = 0;
+  refusal: Error | undefined;
+  reads = 0;
+  writes = 0;
+
+  asApi(): KubernetesApi {
+    return this as unknown as KubernetesApi;
+  }
+
+  readLease(): Promise<Lease> {
+    this.reads++;
+    return this.refusal ? Promise.reject(this.refusal) : Promise.resolve(this.lease);
+  }
+
+  async replaceLease(_where: unknown, lease: Lease, signal: AbortSignal): Promise<Lease> {
+    this.writes++;
+    if (this.refusal) throw this.refusal;
+    if (this.hangs !== undefined && lease.spec?.holderIdentity === this.hangs) await endOf(signal);
+    const isOld = lease.metadata?.resourceVersion !== this.lease.metadata?.resourceVersion;
+    if (isOld || this.conflicts-- > 0) throw new KubernetesError(409, "Conflict", "it has changed");
+    this.conflicts = 0;
+    this.lease = { ...lease, metadata: { ...lease.metadata, resourceVersion: String(Number(lease.metadata?.resourceVersion) + 1) } };
+    return this.lease;
+  }
+}
+
+function endOf(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason as Error), { once: true }));
+}

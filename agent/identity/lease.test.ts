@@ -1,0 +1,72 @@
+// Terms and annotations of a Lease, over an API server that is a variable. Against a real one: test/faults/cluster-lease.test.ts.
+import { pino } from "pino";
+import { expect, test } from "vitest";
+import { setTimeout as sleep } from "node:timers/promises";
+import { KubernetesError } from "../kubernetes/transport.ts";
+import { LeaseInMemory } from "./lease.fixture.ts";
+import { Lease } from "./lease.ts";
+
+const NEVER = new AbortController().signal;
+const TIMING = { durationMs: 1_000, renewDeadlineMs: 700, renewEveryMs: 650 };
+
+function contender(api: LeaseInMemory, identity: string, timing = TIMING): Lease {
+  return new Lease(api.asApi(), { namespace: "n", name: "l", identity, timing, log: pino({ level: "silent" }) });
+}
+
+test("a term whose last renewal hangs is over before another agent can take the Lease", async () => {
+  const api = new LeaseInMemory();
+  await using term = await contender(api, "old").tryAcquire(NEVER);
+  api.hangs = "old";
+  const heir = contender(api, "heir");
+  let taken = await heir.tryAcquire(NEVER);
+  while (!taken) {
+    await sleep(10);
+    taken = await heir.tryAcquire(NEVER);
+  }
+  await using _ = taken;
+  expect(term?.signal.aborted).toBe(true);
+});
+
+test("what the holder annotates goes with each of its writes, and what others write meanwhile stays", async () => {
+  const api = new LeaseInMemory();
+  const timing = { durationMs: 5_000, renewDeadlineMs: 4_000, renewEveryMs: 20 };
+  let count = 0;
+  const first = await contender(api, "first", timing).tryAcquire(NEVER, () => ({ count: String(++count) }));
+  expect(api.lease.metadata?.annotations).toEqual({ count: "1" });
+  const other = contender(api, "other", timing);
+  expect(await other.tryAcquire(NEVER)).toBeUndefined();
+  await expect.poll(() => other.annotate(() => ({ other: "here" }), NEVER)).toBe(true);
+  await expect.poll(() => Number(api.lease.metadata?.annotations?.["count"])).toBeGreaterThan(2);
+  expect(api.lease.metadata?.annotations).toMatchObject({ other: "here" });
+  expect(api.lease.spec?.holderIdentity).toBe("first");
+  // Given back although somebody wrote last: the next one need not wait.
+  api.conflicts = 1;
+  await first?.[Symbol.asyncDispose]();
+  await using second = await other.tryAcquire(NEVER);
+  expect(second?.found).toMatchObject({ other: "here", count: String(count) });
+});
+
+test("an agent that may not take it knows how long it would have to wait, and signs of life of others do not lengthen that", async () => {
+  const api = new LeaseInMemory();
+  const lost = new AbortController();
+  await contender(api, "lost").tryAcquire(lost.signal);
+  lost.abort();
+  const heir = contender(api, "heir");
+  expect(await heir.tryAcquire(NEVER)).toBeUndefined();
+  const before = heir.view?.freeInMs ?? 0;
+  expect(before).toBeGreaterThan(0);
+  expect(before).toBeLessThanOrEqual(TIMING.durationMs);
+  await contender(api, "third").annotate(() => ({ third: "alive" }), NEVER);
+  await sleep(20);
+  expect(await heir.tryAcquire(NEVER)).toBeUndefined();
+  expect(heir.view?.freeInMs).toBeLessThan(before);
+  expect(heir.view?.annotations).toEqual({ third: "alive" });
+});
+
+test("a write that another was quicker than is told as such, any other refusal thrown", async () => {
+  const api = new LeaseInMemory();
+  api.conflicts = 1;
+  expect(await contender(api, "a").annotate(() => ({ a: "1" }), NEVER)).toBe(false);
+  api.refusal = new KubernetesError(403, "Forbidden", "no");
+  await expect(contender(api, "a").annotate(() => ({ a: "1" }), NEVER)).rejects.toThrow("no");
+});
