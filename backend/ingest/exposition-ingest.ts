@@ -19,7 +19,10 @@ export interface MetricsIngestOptions {
 const LARGE_BYTES = 1024 * 1024;
 /** And above this a tenth to a good part of a second. */
 const HUGE_BYTES = 4 * 1024 * 1024;
-/** Below the inserts that the engine runs at once on two cores, four. What waits is bounded in bytes by the budget for bodies as well. */
+/**
+ * On two cores the engine runs four inserts at once, and what comes meanwhile waits for the first that ends: some hundredths of a second.
+ * What waits here is bounded in bytes by the budget for bodies as well. The two are apart, so that no huge body waits for many large ones.
+ */
 const LARGE_TURNS = { running: 4, perOrg: 3, waitingPerOrg: 256 };
 const HUGE_TURNS = { running: 2, perOrg: 1, waitingPerOrg: 256 };
 const RETRY_AFTER_S = 5;
