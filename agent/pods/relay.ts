@@ -32,7 +32,7 @@ export class PodRelay implements AsyncDisposable {
   private constructor(options: PodRelayOptions) {
     this.#options = options;
     this.#server = createServer({ keepAliveTimeout: 120_000, maxHeaderSize: 8192 }, (request, response) => {
-      // Safe: what can reject is a caller that is gone.
+      // Safe: what can reject is a caller that is gone, or asks for what is no address.
       this.#answer(request, response).catch(() => response.destroy());
     });
     this.#server.maxConnections = MOST_CONNECTIONS;

@@ -135,7 +135,7 @@ test("the version is told; --since and --start do not go together; the default o
 
 test("a password goes to another machine over https only", async () => {
   for (const address of ["http://telemetry.example.com", "http://10.0.0.1:8080", "http://127.0.0.1.example.com"])
-    expect((await atherops("login", { url: address, input: "secret" })).err).toContain("would carry the password in clear text");
+    expect((await atherops("login", { url: address, input: "secret" })).err).toContain("would carry your login in clear text");
 });
 
 test("what cannot be reached or is no backend is one sentence", async () => {

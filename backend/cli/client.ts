@@ -152,7 +152,7 @@ export class Client {
     if (!URL.canParse(text)) throw new Problem(`${text} is not a URL: give it as https://host or http://127.0.0.1:8080`);
     const url = new URL(text);
     if (url.protocol === "http:" && !isLoopback(url.hostname) && !this.#allowPlainHttp)
-      throw new Problem(`${url.origin} would carry the password in clear text: use https, or --allow-plain-http in a network you trust`);
+      throw new Problem(`${url.origin} would carry your login in clear text: use https, or --allow-plain-http in a network you trust`);
     return url.href.replace(/\/+$/, "");
   }
 }

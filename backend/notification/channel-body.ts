@@ -118,7 +118,7 @@ export async function checkChannel(orgId: string, body: ChannelBody, { outgoing,
   const common = { name, kind, enabled, heartbeatSeconds: heartbeatSeconds(body.heartbeat) };
   const given = body.settings;
   const odd = Object.keys(given).find((setting) => !OF_KIND[kind].some((known) => known === setting));
-  if (odd !== undefined) throw invalid(`settings.${odd}`, `${kind} has no such setting: ${OF_KIND[kind].join(", ")}`);
+  if (odd !== undefined) throw invalid(`settings.${odd}`, `${kind} has no such setting; it has ${OF_KIND[kind].join(", ")}`);
   const words = checkedWords(given);
   if (kind === "webhook") return { ...common, settings: { url: checkedUrl(given["url"], outgoing).href }, secret: undefined };
   if (kind === "slack") {

@@ -253,7 +253,7 @@ describeOnEachStore((store) => {
     expect(await replaced({ text: "x".repeat(4001) })).toMatchObject({ error: "invalid_field" });
     expect((await replaced({ text })).settings).toEqual({ text });
     const hook = await call("POST", "", { ...webhook(), settings: { url, title } });
-    expect(hook.json().message).toBe("settings.title: webhook has no such setting: url");
+    expect(hook.json().message).toBe("settings.title: webhook has no such setting; it has url");
   });
 
   test("the kind of a channel stays", async () => {
@@ -314,7 +314,7 @@ describeOnEachStore((store) => {
     >();
     const own = entries.filter(({ subject }) => subject.channel_id === id);
     expect(own.map(({ action }) => action)).toEqual(["delete", "test", "rotate", "update", "create"].map((verb) => `channel.${verb}`));
-    expect(JSON.stringify(own)).not.toMatch(new RegExp(`whsec_|hidden|${secret.slice(6, 20)}`));
+    for (const hidden of ["whsec_", "hidden", secret.slice(6, 20)]) expect(JSON.stringify(own)).not.toContain(hidden);
   });
 
   test("an organisation has a hundred channels at most", async () => {
