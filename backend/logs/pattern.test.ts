@@ -1,6 +1,6 @@
 // What a regular expression may have of parts that cost: what bounds its time.
 import { describe, expect, it } from "vitest";
-import { checkPatterns, isCostly, stepsOf } from "./pattern.ts";
+import { branchesOf, checkPatterns, isCostly, stepsOf } from "./pattern.ts";
 
 describe("a regular expression", () => {
   it.each([
@@ -34,6 +34,19 @@ describe("a regular expression", () => {
     ["", 0],
   ])("%s has %i of them", (pattern, steps) => {
     expect(stepsOf(pattern)).toBe(steps);
+  });
+
+  it.each([
+    ["timeout", 0],
+    ["(a|b)", 1],
+    ["a|b|c", 2],
+    ["(?:shop|pay|cart)-(?:db|web)", 3],
+    ["(a|b)".repeat(150), 150],
+    ["((a|b)|c)(d", 2],
+    ["a|b)|c", 2],
+    ["[|]\\|\\Q|\\E", 0],
+  ])("%s branches like %i of them", (pattern, branches) => {
+    expect(branchesOf(pattern)).toBe(branches);
   });
 
   it.each([

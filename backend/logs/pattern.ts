@@ -41,6 +41,30 @@ export function alternativesOf(text: string): number {
   return [...text.matchAll(TOKEN)].filter(([token]) => token === "|").length;
 }
 
+/**
+ * Steps that alternatives add for an automaton of the whole value: (a|b) doubles its states as [ab] does, so a group of so many counts as
+ * often as their number is doubled from one. Those of a repeated group are among its steps.
+ */
+export function branchesOf(pattern: string): number {
+  const open: number[] = [];
+  let [sum, alternatives] = [0, 1];
+  for (const [token] of pattern.matchAll(TOKEN)) {
+    if (token === "|") alternatives += 1;
+    else if (token === "(") {
+      open.push(alternatives);
+      alternatives = 1;
+    } else if (token === ")") {
+      sum += doublings(alternatives);
+      alternatives = open.pop() ?? 1;
+    }
+  }
+  return [...open, alternatives].reduce((all, one) => all + doublings(one), sum);
+}
+
+function doublings(alternatives: number): number {
+  return Math.ceil(Math.log2(alternatives));
+}
+
 function tooMuch(name: string, most: string): ApiError {
   return new ApiError("invalid_parameter", `${name}: the regular expressions of a query have at most ${most}`);
 }

@@ -73,6 +73,11 @@ describe("what is refused", () => {
     ["an expression that is none", one("=~", "[regexp"), /^matchers\[0\]\.value: is no regular expression/],
     ["one that would be read only between our brackets", one("=~", "a)|(?:b"), /^matchers\[0\]\.value: is no regular expression/],
     ["one that repeats too much", one("=~", ".*a.{45}x"), /^matchers\[0\]\.value: an expression has at most 12/],
+    [
+      "one that has as many ways to go on",
+      one("=~", `.*a${"(a|b)".repeat(11)}[yb]`),
+      /^matchers\[0\]\.value: an expression has at most 12/,
+    ],
     ["a value that is too long", one("=", "x".repeat(1001)), /^matchers\[0\]\.value: has at most 1000/],
     ["a NUL, which a database would not take", one("=", "a\u0000b"), /^matchers\[0\]\.value: must be well-formed/],
     ["half a character", one("=", "a\ud800"), /^matchers\[0\]\.value: must be well-formed/],
@@ -80,6 +85,13 @@ describe("what is refused", () => {
   ])("%s", (_, matcher, message) => {
     expect(() => checkMatchers([matcher], { anyAlert: true })).toThrow(message);
   });
+
+  it.each(["(?:shop|pay|cart|mail)-(?:db|web|cache)-.*", "(?:eu|us)-(?:east|west)-[12][abc]|local", ".*a(a|b)(a|b)[yb]"])(
+    "not %s",
+    (value) => {
+      expect(() => checkMatchers([one("=~", value)], { anyAlert: true })).not.toThrow();
+    },
+  );
 
   it("names the matcher that is wrong, and takes at most twenty", () => {
     expect(() => checkMatchers([one("=", "a"), one("=~", "(")], { anyAlert: true })).toThrow(/^matchers\[1\]\.value/);

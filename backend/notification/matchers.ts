@@ -3,7 +3,7 @@
 // at most some 40 µs an expression and alert, whoever wrote it.
 import { RE2JS } from "re2js";
 import { ApiError } from "../errors.ts";
-import { stepsOf } from "../logs/pattern.ts";
+import { branchesOf, stepsOf } from "../logs/pattern.ts";
 import { plainValues } from "../loki/regex.ts";
 
 /** As silences and routes are stored, and as Alertmanager's API has it. */
@@ -28,7 +28,7 @@ export const OPERATORS = ["=", "!=", "=~", "!~"] as const;
 export const MOST_MATCHERS = 20;
 /** Of a value, and of what an expression looks at: a longer value matches none but lists of values and what begins or ends so. */
 export const MOST_CHARACTERS = 1000;
-/** Parts of an expression that stand for several characters or are repeated. With more, states of the engine double with each. */
+/** Parts of an expression that stand for several characters, are alternatives or are repeated. With more, states of the engine double with each. */
 const MOST_STEPS = 12;
 const NAME = /^[a-zA-Z_][a-zA-Z0-9_]{0,127}$/;
 const UNFIT = /[\u0000\ud800-\udfff]/u;
@@ -91,8 +91,8 @@ function checkMatcher(field: string, { name, value, isRegex }: Matcher): void {
   if (value.length > MOST_CHARACTERS) throw invalid(`${field}.value`, `has at most ${MOST_CHARACTERS} characters`);
   if (UNFIT.test(value)) throw invalid(`${field}.value`, "must be well-formed text without a NUL");
   if (!isRegex || plainValues(value)) return;
-  if (stepsOf(value) > MOST_STEPS) {
-    const such = "parts that stand for several characters or are repeated, as often as they are repeated (.{20} is 20)";
+  if (stepsOf(value) + branchesOf(value) > MOST_STEPS) {
+    const such = "parts that stand for several characters, are alternatives or are repeated, as often as they are repeated (.{20} is 20)";
     throw invalid(`${field}.value`, `an expression has at most ${MOST_STEPS} ${such}: list the values, or make two matchers`);
   }
   try {
@@ -110,6 +110,7 @@ function testOf({ value, isRegex }: Matcher): ((text: string) => boolean) | unde
     const values = new Set(listed);
     return (text) => values.has(text);
   }
+  // Of earlier versions alternatives were not counted; a silence or route that was taken goes on as it was.
   if (stepsOf(value) > MOST_STEPS || value.length > MOST_CHARACTERS) return undefined;
   try {
     const expression = expressionOf(value);
