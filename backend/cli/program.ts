@@ -1,6 +1,7 @@
 // The admin client `atherops`: its commands, its help, its exit codes (0 done, 1 refused or failed, 2 wrong usage). Invariant: it talks to
 // the backend's HTTP API only; results go to stdout, everything else to stderr.
 import { Command, CommanderError } from "commander";
+import { formatDuration } from "../../agent/common/duration.ts";
 import packageFile from "./package.json" with { type: "json" };
 import { addAccountCommands } from "./account-commands.ts";
 import { addApplyCommands } from "./apply-commands.ts";
@@ -106,13 +107,18 @@ Examples:
   ATHEROPS_PASSWORD_FILE=/run/secrets/pw atherops login     and later commands renew the session by themselves
   atherops login --sso --url https://telemetry.example.com  tells an address to open in a browser, and waits
 
-With --sso the browser comes back to this machine by itself. Over SSH it cannot: paste the address at which it ended.
+With --sso a session is not renewed: it lasts as long as is told, and then the browser is asked again. For what runs without a person,
+\`atherops read-tokens create\` makes a token that reads. The browser comes back to this machine by itself. Over SSH it cannot: paste the address at which it ended.
 Never log in at an address that somebody else sent you, and never give anybody the address at which your browser ended.`,
     )
     .action(async ({ email, sso }: { email?: string; sso?: boolean }) => {
       if (sso && email !== undefined) throw new Problem("--sso asks for no --email: the identity provider says who you are");
       checkSessionPlace(world.settings.sessionFile);
-      if (sso) return console.note(loggedIn(await loginBySso(world, console.client())));
+      if (sso) {
+        const session = await loginBySso(world, console.client());
+        console.note(loggedIn(session));
+        return console.note(`the session lasts ${lastingOf(session) ?? "as JWT_TTL says"}: then run \`atherops login --sso\` again`);
+      }
       const password = await readPassword("Password: ", world, world.settings.passwordFile);
       const session = await console.client().login(email, password);
       return console.note(loggedIn(session));
@@ -124,6 +130,16 @@ Never log in at an address that somebody else sent you, and never give anybody t
       removeSession(world.settings.sessionFile);
       console.note("logged out");
     });
+}
+
+/** Such as 15m; undefined where the token does not tell. */
+function lastingOf({ token }: Session): string | undefined {
+  try {
+    const { iat, exp } = JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString()) as { iat?: unknown; exp?: unknown };
+    return typeof iat === "number" && typeof exp === "number" ? formatDuration((exp - iat) * 1000) : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 function loggedIn({ url, email }: Session): string {

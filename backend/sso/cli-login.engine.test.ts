@@ -117,7 +117,10 @@ describeOnEachStore((store) => {
     await once(unused, "connect");
     const shown = await fetch(location);
     expect(await shown.text()).toBe(`You are logged in as ${account}@example.com. This window may be closed.\n`);
-    expect([await command.code, command.told()]).toEqual([0, expect.stringContaining(`logged in to ${url} as ${account}@example.com\n`)]);
+    expect([await command.code, command.told()]).toEqual([
+      0,
+      expect.stringContaining(`logged in to ${url} as ${account}@example.com\nthe session lasts 15m: then run `),
+    ]);
     await once(unused.resume(), "close");
     expect((await runClient("users", { url, sessionFile })).out).toContain(`${account}@example.com`);
     const kept = readFileSync(sessionFile, "utf8");
