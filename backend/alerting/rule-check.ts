@@ -75,7 +75,8 @@ export class RuleCheck {
     signal?.throwIfAborted();
     if (series.status === "rejected") throw series.reason;
     // It ran out of time, or the machine has no room for another process.
-    if (verdict.status === "rejected") throw storeError(verdict.reason, "the rule cannot be tried now: try again");
+    if (verdict.status === "rejected")
+      throw new ApiError("unavailable", "the rule cannot be tried now: try again", { cause: verdict.reason, retryAfterS: 2 });
     if (verdict.value !== undefined) throw invalid("expr", `the evaluator refuses the rule: ${shortened(verdict.value)}`);
     return series.value;
   }
