@@ -14,13 +14,11 @@ import { parseArgs } from "node:util";
 import { collectorEnvironment, FEATURE_GATES } from "../../agent/collector/process.ts";
 import { configFromSettings } from "../../agent/collector/config-from-settings.ts";
 import { readSettings } from "../../agent/settings.ts";
-import { bundle } from "../../hack/bundle.ts";
 import { toolPath } from "../../hack/fetch-tools.ts";
-import { imageStart } from "../fixtures/image-start.ts";
 import { cpuMs, report, residentMb, shown } from "../fixtures/measure.ts";
 import { LoadBody, metricsBody } from "../fixtures/otlp-load.ts";
-import { type AgentPlace, collectorPid, hostAgentPlace } from "../fixtures/host-agent-process.ts";
-import { eventually, freePorts, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
+import { type AgentPlace, collectorPid, hostAgentPlace, startBundledAgent } from "../fixtures/host-agent-process.ts";
+import { eventually, freePorts, temporaryFolder } from "../fixtures/processes.ts";
 
 const { values } = parseArgs({
   options: {
@@ -74,17 +72,6 @@ async function startSink(): Promise<{ url: string; listen: string } & AsyncDispo
     await new Promise((done) => server.close(done));
   };
   return { url: `http://${listen}`, listen, [Symbol.asyncDispose]: close };
-}
-
-/** The host agent as the image runs its sister; they differ in identity and credential store alone. */
-async function startBundledAgent(place: AgentPlace, app: string): Promise<TestProcess> {
-  await bundle("host-agent", app);
-  const image = imageStart("Dockerfile.agent");
-  const env = { ...image.env, ...place.env };
-  const args = [...image.flags, join(app, "atherops-otel-agent.js"), "run"];
-  const started = new TestProcess(args, env, place.logFile);
-  await started.ready(`${place.healthUrl}/readyz`);
-  return started;
 }
 
 /** The agent's configuration, its exporters pointed at the sink. */

@@ -12,10 +12,10 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs, promisify } from "node:util";
 import { backendPlace, bundledBackend, login, startBackend } from "../fixtures/backend-process.ts";
-import { collectorPid, hostAgentPlace } from "../fixtures/host-agent-process.ts";
+import { collectorPid, hostAgentPlace, startBundledAgent } from "../fixtures/host-agent-process.ts";
 import { imageStart } from "../fixtures/image-start.ts";
 import { cpuMs, peakResidentMb, report } from "../fixtures/measure.ts";
-import { call, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
+import { call, temporaryFolder } from "../fixtures/processes.ts";
 import { fill, type FleetKey, PASSWORD } from "./fleet/fill.ts";
 import { Connections } from "./steady-memory/connections.ts";
 import { AgentTraffic, CollectorTraffic, recordsSent, type Traffic } from "./steady-memory/traffic.ts";
@@ -85,9 +85,7 @@ async function startedAgent({ admin }: FleetKey): Promise<{ proxy: string; agent
     body: {},
   });
   const at = await hostAgentPlace(folder.path, place.apiUrl, { INSTALL_TOKEN: install.json.token });
-  // As TypeScript; the image and the unit file run the same compiled, with some 10 MB less.
-  const agent = stack.use(new TestProcess(["--max-semi-space-size=1", "agent/bin/atherops-otel-agent.ts", "run"], at.env, at.logFile));
-  await agent.ready(`${at.healthUrl}/readyz`);
+  const agent = stack.use(await startBundledAgent(at, folder.path));
   return { proxy: at.proxyUrl, agentPids: () => ({ agent: agent.child.pid ?? 0, collector: collectorPid(at) ?? 0 }) };
 }
 
