@@ -27,6 +27,10 @@ declare module "fastify" {
     /** Reads bodies within their budget, for routes that take another type than JSON. */
     smallBodies: SmallBodies;
   }
+  interface FastifyRequest {
+    /** Its connection counts as at work for an organisation. */
+    isAtWork: boolean;
+  }
 }
 
 const HEAD_MS = 10_000;
@@ -96,7 +100,6 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
   rememberRoutes(app);
   boundRequests(app, options);
   takeJson(app);
-  app.addHook("onRequest", forgetTypeOfNothing);
   const tellsAnswers = options.log.isLevelEnabled("debug");
   app.addHook("onResponse", (request, reply, done) => {
     const { method, routeOptions } = request;
@@ -142,18 +145,19 @@ function boundRequests(app: FastifyInstance, options: AppOptions): void {
   answerForServer(server);
   routeUpgrades(app);
   app.decorate("smallBodies", bodies);
-  const authenticated = new WeakSet<FastifyRequest>();
+  app.decorateRequest("isAtWork", false);
   const table = routeTables.get(app) as RouteTable;
   app.addHook("onRequest", (request, reply, done) => {
     const { socket } = request.raw;
     void reply.header("x-request-id", request.id).header("x-content-type-options", "nosniff");
     reply.raw.once("close", () => {
       bodies.release(request);
-      connections.end(socket, authenticated.has(request));
+      connections.end(socket, request.isAtWork);
     });
     if (connections.isStranger(socket)) void reply.header("keep-alive", `timeout=${STRANGER_IDLE_S}`);
     connections.begin(socket);
     refuseUnroutable(app, table, request, reply);
+    forgetTypeOfNothing(request);
     done();
   });
   // After the guards of the route, and before anything of a body is read.
@@ -161,7 +165,7 @@ function boundRequests(app: FastifyInstance, options: AppOptions): void {
     const orgId = orgOf(request);
     if (orgId !== undefined) {
       connections.authenticated(request.raw.socket, orgId);
-      authenticated.add(request);
+      request.isAtWork = true;
     }
     if (request.raw.headers.expect !== undefined) reply.raw.writeContinue();
     done();
@@ -180,9 +184,8 @@ function boundRequests(app: FastifyInstance, options: AppOptions): void {
 }
 
 /** Clients name a type for an empty body too (fetch: text/plain); nothing of any type is no body, which some routes allow. */
-function forgetTypeOfNothing({ raw }: FastifyRequest, _reply: FastifyReply, done: () => void): void {
-  if (raw.headers["content-length"] === "0") delete raw.headers["content-type"];
-  done();
+function forgetTypeOfNothing({ raw: { headers } }: FastifyRequest): void {
+  if (headers["content-length"] === "0") delete headers["content-type"];
 }
 
 interface RouteTable {

@@ -94,7 +94,7 @@ export class Connections {
   /** A request that has begun is this organisation's. Throws `unavailable` when too many connections of it are at work. */
   authenticated(socket: Socket, orgId: string): void {
     const connection = this.#known.get(socket);
-    if (!connection || socket.destroyed) return;
+    if (!connection || socket.destroyed || !connection.owner.all.has(connection)) return;
     const wasAtWork = connection.authenticated > 0;
     this.#refile(connection, this.#ownerOf(orgId), connection.authenticated + 1);
     const { all, idle } = connection.owner;
@@ -118,7 +118,9 @@ export class Connections {
   }
 
   #ownerOf(id: string): Owner {
-    const owner = this.#owners.get(id) ?? { id, all: new Set(), idle: new Set() };
+    const known = this.#owners.get(id);
+    if (known) return known;
+    const owner: Owner = { id, all: new Set(), idle: new Set() };
     this.#owners.set(id, owner);
     return owner;
   }
@@ -140,10 +142,19 @@ export class Connections {
     if (owner.all.size === 0 && owner !== this.#strangers) this.#owners.delete(owner.id);
   }
 
-  /** As the one that was used last. */
+  /** As the one that was used last. One that is gone stays gone. */
   #refile(connection: Connection, owner = connection.owner, authenticated = connection.authenticated): void {
-    this.#remove(connection);
-    this.#file(Object.assign(connection, { owner, authenticated }));
+    if (owner !== connection.owner) {
+      this.#remove(connection);
+      this.#file(Object.assign(connection, { owner, authenticated }));
+      return;
+    }
+    if (!owner.all.delete(connection)) return;
+    owner.all.add(connection);
+    if (!owner.idle.delete(connection)) this.#atWork -= 1;
+    if (authenticated === 0) owner.idle.add(connection);
+    else this.#atWork += 1;
+    connection.authenticated = authenticated;
   }
 
   #makeRoom(): void {

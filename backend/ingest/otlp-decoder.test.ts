@@ -24,6 +24,15 @@ describe("the decoder's threads", () => {
     expect(decoder.heldBytes).toBe(0);
   });
 
+  it("give a body's memory back when its rows are made, however small it is: its request then waits for the store without it", async () => {
+    await using decoder = openOtlpDecoder(1);
+    for (const count of [10, 500, 5002]) {
+      const body = Buffer.from(new Uint8Array(large(count)).buffer);
+      expect((await decodeWith(decoder, body)).accepted).toBe(count);
+      expect(body.byteLength).toBe(0);
+    }
+  });
+
   it("are started by the first body that needs one, end when they idle, and are started again", async () => {
     await using decoder = openOtlpDecoder(2, { idleMs: 20 });
     await decodeWith(decoder, large(1));

@@ -29,10 +29,11 @@ export interface OtlpDecoder extends AsyncDisposable {
   /** An account for the rows of one body; dispose it when nothing refers to them any more. */
   open(orgId: string): Reservation;
   /**
-   * Takes the body over: its memory may move to another thread. What the rows take is added to `held`. Throws malformed_body,
-   * invalid_payload, batch_too_large, unstorable, unavailable.
+   * Takes the body over: of one that became rows the memory is gone, where nothing else shares it. What the rows take is added to
+   * `held`. An answer that is not a promise costs no wait. Throws malformed_body, invalid_payload, batch_too_large, unstorable,
+   * unavailable.
    */
-  decode(task: DecodeTask, held: Reservation): Promise<DecodedBody>;
+  decode(task: DecodeTask, held: Reservation): DecodedBody | Promise<DecodedBody>;
   /** Bodies waiting for a worker. */
   readonly queued: number;
   /** Bytes of decoded rows that are not stored yet. */
@@ -103,16 +104,26 @@ class DecoderPool implements OtlpDecoder {
     return this.#rows.open(orgId);
   }
 
-  async decode(task: DecodeTask, held: Reservation): Promise<DecodedBody> {
+  decode(task: DecodeTask, held: Reservation): DecodedBody | Promise<DecodedBody> {
     if (task.body.byteLength <= INLINE_BYTES) {
       const { neededBytes, rows } = judge(task, INLINE_LIMITS);
       if (neededBytes <= INLINE_ROWS_BYTES) {
         held.add(neededBytes);
         const decoded = rows();
+        freeBuffer(task.body);
         held.add(rowsBytes(decoded) - neededBytes);
         return decoded;
       }
     }
+    return this.#decodeInTurn(task, held);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closed = true;
+    await Promise.all([...this.#idle.keys(), ...this.#running.keys()].map((worker) => worker.terminate()));
+  }
+
+  async #decodeInTurn(task: DecodeTask, held: Reservation): Promise<DecodedBody> {
     const { orgId } = task.context;
     await this.#rows.whenRoom(orgId, MOST_WAITING);
     const run = () => this.#turns.run(orgId, undefined, () => this.#decodeOnWorker(task, held));
@@ -124,11 +135,6 @@ class DecoderPool implements OtlpDecoder {
       if (error instanceof QueueFullError) throw unavailable("too many bodies are waiting to be decoded; send it again later", error);
       throw error;
     }
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.#closed = true;
-    await Promise.all([...this.#idle.keys(), ...this.#running.keys()].map((worker) => worker.terminate()));
   }
 
   /** What the kernel takes, on this thread. The turn ends with that of the event loop, so that between two bodies everybody is served. */

@@ -35,7 +35,8 @@ export function createOtlpIngest({ signal, decoder, store, retentionDays }: Otlp
     const firstId = nextId(receivedAtMs, body.byteLength);
     const context = { orgId, hostId, node, receivedAtMs, firstId, retentionDays };
     using held = decoder.open(orgId);
-    const decoded = await decoder.decode({ signal, body, context }, held);
+    const decoding = decoder.decode({ signal, body, context }, held);
+    const decoded = decoding instanceof Promise ? await decoding : decoding;
     const storedBytes = rowsBytes(decoded);
     if (decoded.accepted > 0) await store.insert({ ...decoded, orgId, hostId });
     return { accepted: decoded.accepted, dropped: decoded.dropped, storedBytes };

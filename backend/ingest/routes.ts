@@ -128,12 +128,15 @@ class IngestHandler {
     this.#quota.admit(key.orgId);
     const receivedAt = new Date();
     using reservation = this.budget.open(key.orgId);
+    let start: Buffer | undefined;
     try {
       const { raw, declaredBytes, headers } = request;
       const body = await readBody({ request: raw, declaredBytes, encoding: headers["content-encoding"] }, reservation, this.#options.pace);
       if (body.length === 0) return;
       const bytes = body.length;
-      const result = await ingestNamingBinary(ingest, key, body, receivedAt);
+      // A copy: the ingest may hand the body's memory to another thread.
+      start = Buffer.from(body.subarray(0, 512));
+      const result = await ingest(key, body, { receivedAt });
       // Not after a failure: a write may still be under way.
       freeBuffer(body);
       const cost = Math.max(bytes, result.storedBytes ?? 0);
@@ -142,7 +145,7 @@ class IngestHandler {
     } catch (error) {
       // What is refused for its content has cost its reading; what is to come again is charged then.
       if (error instanceof ApiError && error.status < 500) this.#quota.charge(key.orgId, reservation.mostBytes, 0);
-      throw error;
+      throw start && isBinary(start) ? namingBinary(error) : error;
     }
   }
 
@@ -156,19 +159,13 @@ class IngestHandler {
 }
 
 /** The error of a refused body that looks like protobuf says so too; its first bad line or byte stays named, because text may look so. */
-async function ingestNamingBinary(ingest: IngestSignal, key: SigningKey, body: Buffer, receivedAt: Date): Promise<IngestResult> {
-  // A copy: the ingest may hand the body's memory to another thread.
-  const start = Buffer.from(body.subarray(0, 512));
-  try {
-    return await ingest(key, body, { receivedAt });
-  } catch (error) {
-    if (!(error instanceof ApiError) || error.status !== 400 || !isBinary(start)) throw error;
-    throw new ApiError(
-      "invalid_payload",
-      `${error.message}; it begins like protobuf or another binary format, which is not taken here: send OTLP/JSON (logs, traces) or Prometheus exposition text (metrics)`,
-      { cause: error },
-    );
-  }
+function namingBinary(error: unknown): unknown {
+  if (!(error instanceof ApiError) || error.status !== 400) return error;
+  return new ApiError(
+    "invalid_payload",
+    `${error.message}; it begins like protobuf or another binary format, which is not taken here: send OTLP/JSON (logs, traces) or Prometheus exposition text (metrics)`,
+    { cause: error },
+  );
 }
 
 /** Control characters at the start, which neither JSON nor exposition text has there. */

@@ -28,6 +28,8 @@ export class UsageCounter implements AsyncDisposable {
   #counted = new Map<string, UsageDayRow>();
   #writing: Promise<void> | undefined;
   #forgottenDay = "";
+  /** Of the last count: making it anew for each would cost more than the count. */
+  #today = { sinceEpoch: Number.NaN, day: "" };
 
   constructor(options: UsageCounterOptions) {
     this.#options = options;
@@ -41,7 +43,10 @@ export class UsageCounter implements AsyncDisposable {
 
   /** `activeSeries`: how many there are now, where they are counted. */
   count(orgId: string, signal: UsageDayRow["signal"], bytes: number, records: number, activeSeries?: number): void {
-    const day = dayOf(this.#now());
+    const nowMs = this.#now();
+    const sinceEpoch = Math.floor(nowMs / DAY_MS);
+    if (sinceEpoch !== this.#today.sinceEpoch) this.#today = { sinceEpoch, day: dayOf(nowMs) };
+    const { day } = this.#today;
     this.#add({ org_id: orgId, day, signal, bytes, records, active_series: activeSeries ?? null });
   }
 
