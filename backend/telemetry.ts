@@ -67,12 +67,18 @@ export class TelemetryAtFirstUse implements Telemetry, AsyncDisposable {
 
   #clickhouse(): ClickHouse {
     const reads = (): ClickHouse["reads"] => this.#opened?.clickhouse.reads ?? NONE;
+    const pending = (): ClickHouse["pending"] => this.#opened?.clickhouse.pending;
     return {
       shared: false,
       cluster: undefined,
       get reads() {
         return reads();
       },
+      get pending() {
+        return pending();
+      },
+      // What nobody has needed yet holds nothing.
+      settle: async () => await this.#opened?.clickhouse.settle(),
       query: async (statement) => (await this.#get()).clickhouse.query(statement),
       read: async (...asked) => (await this.#get()).clickhouse.read(...asked),
       command: async (statement) => (await this.#get()).clickhouse.command(statement),

@@ -44,18 +44,24 @@ function accounts(file: string): string[] {
 }
 
 function rows(dataDir: string, table: string, one: string): string[] {
-  const count = countRows(join(dataDir, "clickhouse"), table);
-  return count === undefined ? [] : [countText(count, one)];
+  const folder = join(dataDir, "clickhouse");
+  const count = countRows(folder, table);
+  return count === undefined ? [] : [countText(count, one), ...journal(join(folder, "journal", table))];
 }
 
 function metrics(dataDir: string, series: number | undefined): string[] {
   const samples = countSamples(join(dataDir, "metrics"));
   if (samples === undefined) return [];
-  const journal = join(dataDir, "metrics-journal");
-  const bytes = existsSync(journal) ? readdirSync(journal).reduce((sum, name) => sum + statSync(join(journal, name)).size, 0) : 0;
   return [
     ...(series === undefined ? [] : [countText(series, "series", "series")]),
     countText(samples, "sample"),
-    ...(bytes === 0 ? [] : [`and ${sizeText(bytes)} of their journal, which the first start gives to the engine`]),
+    ...journal(join(dataDir, "metrics-journal")),
   ];
+}
+
+/** Of a backend that was killed, or ran. */
+function journal(folder: string): string[] {
+  const files = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith(".journal")) : [];
+  const bytes = files.reduce((sum, name) => sum + statSync(join(folder, name)).size, 0);
+  return bytes === 0 ? [] : [`and ${sizeText(bytes)} of their journal, which the first start gives to the engine`];
 }

@@ -1,6 +1,6 @@
 // Where log records live. Invariant: rows of one organisation are never seen by another; what `insert` resolved is stored, once.
 // LogStore is the role; ClickHouseLogStore the engine, embedded or a server.
-import type { Ask, ClickHouse } from "../engines/clickhouse/client.ts";
+import type { Ask, ClickHouse, ReadOptions } from "../engines/clickhouse/client.ts";
 import { OnceWriter } from "../engines/clickhouse/once-writer.ts";
 import { sql } from "../engines/clickhouse/sql.ts";
 import type { OtlpBatch } from "../otlp/rows.ts";
@@ -47,7 +47,7 @@ export interface LogStore {
 export interface LogTail {
   /** True: other processes may store records that nobody tells of here. */
   readonly isShared: boolean;
-  /** Calls back after each insert of this process. */
+  /** Calls back after each commit of this process. */
   readonly listen: (told: () => void) => Disposable;
   /** Throws as `query` does. */
   readonly next: (options: QueryOptions, nowMs: number) => Promise<Arrived>;
@@ -59,21 +59,23 @@ const LOG_SIZES = sql`level, source, message, labels, host_id, node, scope_name`
 export class ClickHouseLogStore implements LogStore, AsyncDisposable {
   readonly #clickhouse: ClickHouse;
   readonly #writer: OnceWriter;
-  readonly #arrivals = new Arrivals();
+  readonly #arrivals: Arrivals;
 
-  private constructor(clickhouse: ClickHouse, writer: OnceWriter) {
+  private constructor(clickhouse: ClickHouse, writer: OnceWriter, arrivals: Arrivals) {
     this.#clickhouse = clickhouse;
     this.#writer = writer;
+    this.#arrivals = arrivals;
   }
 
   /** After migrate(). */
   static async open(clickhouse: ClickHouse): Promise<ClickHouseLogStore> {
-    return new ClickHouseLogStore(clickhouse, await OnceWriter.open(clickhouse, "logs", LOG_COLUMNS));
+    const arrivals = new Arrivals();
+    const writer = await OnceWriter.open(clickhouse, "logs", LOG_COLUMNS, (orgId) => arrivals.tell(orgId));
+    return new ClickHouseLogStore(clickhouse, writer, arrivals);
   }
 
   async insert(batch: OtlpBatch): Promise<void> {
     await this.#writer.write(batch);
-    this.#arrivals.tell(batch.orgId);
   }
 
   async query(orgId: string, filter: LogFilter, options: QueryOptions = {}): Promise<Found> {
@@ -99,14 +101,20 @@ export class ClickHouseLogStore implements LogStore, AsyncDisposable {
 
   async tail(orgId: string, filter: RecordFilter, after: bigint | undefined, nowMs: number): Promise<LogTail> {
     const tail = new Tail(orgId, filter, LOG_FIELDS, after, nowMs);
+    // The first question has what was answered before it; the others follow commits.
+    let isToldOfCommits = false;
     return {
       isShared: this.#clickhouse.shared,
       listen: (told) => this.#arrivals.listen(orgId, told),
-      next: (options, atMs) => this.#read(orgId, filter, options, (ask) => tail.next(ask, atMs)),
+      next: async (options, atMs) => {
+        const arrived = await this.#read(orgId, filter, { ...options, isToldOfCommits }, (ask) => tail.next(ask, atMs));
+        isToldOfCommits = true;
+        return arrived;
+      },
     };
   }
 
-  async #read<T>(orgId: string, filter: RecordFilter, options: QueryOptions, work: (ask: Ask) => Promise<T>): Promise<T> {
+  async #read<T>(orgId: string, filter: RecordFilter, options: ReadOptions, work: (ask: Ask) => Promise<T>): Promise<T> {
     return await this.#clickhouse.read(orgId, options, work).catch((error: unknown) => refusePattern(error, filter));
   }
 

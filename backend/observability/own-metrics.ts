@@ -11,6 +11,10 @@ export const READ_AT_SCRAPE = {
   ingest_held_bytes: "Bytes of ingest bodies held in memory.",
   ingest_requests_in_flight: "Ingest requests being read or stored.",
   query_answers_held_bytes: "Bytes of answers that clients have not taken yet.",
+  rows_pending_bytes: "Bytes of logs and spans that are answered, are in the journal, and not in their tables yet. Embedded engine only.",
+  rows_pending_failing_seconds: "For how long the embedded engine has not taken rows that were answered; 0: it takes them.",
+  rows_set_aside:
+    "Bodies of a day that were answered and that the embedded engine refused for ever, since the start; the log names their files.",
   backup_last_timestamp_seconds: "When the newest complete backup of BACKUP_FOLDER was begun; 0: there is none. Only with BACKUP_EVERY.",
   evaluator_in_step: "1 while no rule change waits for the evaluator longer than 5 s.",
   evaluator_up: "1 while the evaluator answers: rules are evaluated.",

@@ -1,5 +1,6 @@
 // Sends numbered bodies to the embedded store in the folder of its first argument, eight at a time, and prints each number once it is
-// acknowledged, until it is killed: the victim of store.crash.engine.test.ts.
+// acknowledged, until it is killed; told to, it kills itself once one more of each kind is acknowledged, before the engine can have any. The
+// victim of store.crash.engine.test.ts.
 import { pino } from "pino";
 import { openClickHouse } from "../../backend/engines/clickhouse/client.ts";
 import { migrate } from "../../backend/engines/clickhouse/migrate.ts";
@@ -15,15 +16,25 @@ export function numberedBody(number: number, startNs: bigint): { body: Buffer; r
   return { body: logsBody(Array.from({ length: records }, (_, index) => logRecord(at(index), `${number}`))), records };
 }
 
+/** Its record has no time of its own: it is stored each time it comes. */
+export function untimedBody(): Buffer {
+  return logsBody([{ body: { stringValue: "untimed" } }]);
+}
+
 if (process.argv[1]?.endsWith("store-crash.fixture.ts")) await sendUntilKilled();
 
 async function sendUntilKilled(): Promise<void> {
-  const [, , dataDir = "", startNs = "0", first = "0"] = process.argv;
+  const [, , dataDir = "", startNs = "0", first = "0", itself] = process.argv;
   const log = pino({ level: "silent" });
   const clickhouse = await openClickHouse({ dataDir, log });
   await migrate(clickhouse, log);
   const stores = await openStores(clickhouse);
   let next = Number(first);
+  if (itself) {
+    const bodies = [...Array.from({ length: 8 }, (_, number) => numberedBody(number, BigInt(startNs)).body), untimedBody()];
+    await Promise.all(bodies.map((body) => stores.ingestLogs(signingKey("org"), body, { receivedAt: new Date() })));
+    process.kill(process.pid, "SIGKILL");
+  }
   const send = async (): Promise<void> => {
     for (;;) {
       const number = next++;

@@ -1,12 +1,15 @@
 // One ClickHouse, embedded (chDB in this process, under dataDir) or a server (url); everything above this file is the same code for
 // both. Invariant: every failure leaves as an ApiError that tells "cannot be reached" (502, try again) from "refuses this content" and
 // "this query costs too much" (400, trying again is useless), and no tenant's queries hold up another's, or inserts.
+import { addAbortListener } from "node:events";
+import { join } from "node:path";
 import { ApiError } from "../../errors.ts";
 import { FairTurns } from "../../admission/fair-turns.ts";
 import { inTurn, type QueryOptions } from "../../admission/in-turn.ts";
 import type { Log } from "../../observability/log.ts";
 import { openEmbedded } from "./embedded.ts";
 import type { Engine, Insert } from "./engine.ts";
+import { PendingRows } from "./pending-rows.ts";
 import { openRemote } from "./remote.ts";
 import type { Sql } from "./sql.ts";
 
@@ -21,14 +24,23 @@ export interface ClickHouse extends AsyncDisposable {
    * A tenant's queries, one after another in one turn. Throws ApiError query_too_expensive, too_many_queries, storage_unavailable, and
    * the signal's reason once it aborts.
    */
-  read<T>(orgId: string, options: QueryOptions, work: (ask: Ask) => Promise<T>): Promise<T>;
+  read<T>(orgId: string, options: ReadOptions, work: (ask: Ask) => Promise<T>): Promise<T>;
+  /** Commits what was answered. Throws storage_unavailable where the engine does not take it. */
+  settle(): Promise<void>;
   /** DDL and the like. */
   command(statement: Sql): Promise<void>;
   insert(insert: Insert): Promise<void>;
   /** Tenants' queries now. */
   readonly reads: { readonly running: number; readonly waiting: number };
+  /** Of the embedded engine: where rows are answered from, and what waits for its commit; queries have it committed first. */
+  readonly pending?: PendingRows | undefined;
   /** Resolves when the engine answers. */
   ping(): Promise<void>;
+}
+
+export interface ReadOptions extends QueryOptions {
+  /** What is answered and not committed yet may be missing: who asks is told of commits, and asks again. */
+  readonly isToldOfCommits?: boolean;
 }
 
 /**
@@ -55,6 +67,8 @@ const MAX_READ_SECONDS = 15;
 /** For one organisation; the others wait, and more are refused. */
 const READS_PER_ORG = 2;
 const WAITING_READS_PER_ORG = 16;
+/** Rows that were answered wait for the engine for so long before it counts as away. */
+const MOST_FAILING_S = 30;
 
 /** Opens the engine. A server that cannot be reached is not an error here: the first statement will say so. */
 export async function openClickHouse({ url, dataDir, cluster, threads, log, stopping }: ClickHouseOptions): Promise<ClickHouse> {
@@ -63,20 +77,47 @@ export async function openClickHouse({ url, dataDir, cluster, threads, log, stop
   const perOrg = Math.max(1, Math.min(READS_PER_ORG, engine.reads - 1));
   const turns = new FairTurns({ running: engine.reads, perOrg, waitingPerOrg: WAITING_READS_PER_ORG });
   const closing = new AbortController();
+  const pending = url === undefined ? new PendingRows(join(dataDir, "journal"), log) : undefined;
   return {
     shared: url !== undefined,
     cluster,
-    query: async <Row>(statement: Sql) => (await classified(engine.query(statement.text))) as Row[],
+    pending,
+    async query<Row>(statement: Sql) {
+      await pending?.flushFor(statement.text);
+      return (await classified(engine.query(statement.text))) as Row[];
+    },
     read: (orgId, options, work) =>
-      inTurn({ turns, stopping }, orgId, options, () => work(asker(engine, AbortSignal.any([closing.signal, ...signalOf(options)])))),
+      inTurn({ turns, stopping }, orgId, options, () => {
+        const signal = AbortSignal.any([closing.signal, ...signalOf(options)]);
+        const ask = asker(engine, signal);
+        return work(pending && !options.isToldOfCommits ? afterCommit(ask, { orgId, pending, signal }) : ask);
+      }),
+    async settle() {
+      await pending?.flush();
+      if (pending?.failingSeconds !== undefined) throw unavailable(new Error("rows that were answered are not committed yet"));
+    },
     reads: turns,
     command: (statement) => classified(engine.command(statement.text)),
     insert: (insert) => classified(engine.insert(insert)),
-    ping: () => classified(engine.ping()),
+    async ping() {
+      await classified(engine.ping());
+      if ((pending?.failingSeconds ?? 0) >= MOST_FAILING_S) throw unavailable(new Error("it does not take rows that were answered"));
+    },
     async [Symbol.asyncDispose]() {
       closing.abort(new ApiError("unavailable", "the backend is stopping", { retryAfterS: RETRY_AFTER_S }));
+      await pending?.[Symbol.asyncDispose]();
       await engine[Symbol.asyncDispose]();
     },
+  };
+}
+
+/** What an organisation was answered for is committed before the first statement that may read it. */
+function afterCommit(ask: Ask, { orgId, pending, signal }: { orgId: string; pending: PendingRows; signal: AbortSignal }): Ask {
+  return async (statement, ...limits) => {
+    const aborted = Promise.withResolvers<never>();
+    using _listening = addAbortListener(signal, () => aborted.reject(signal.reason));
+    await Promise.race([pending.flushFor(statement.text, orgId), aborted.promise]);
+    return await ask(statement, ...limits);
   };
 }
 

@@ -11,15 +11,19 @@ import { sql, Sql } from "./sql.ts";
 const NAME = /^backup_\w{1,64}$/;
 /** In a table's folder, and in no other. */
 const TABLE_MARK = "format_version.txt";
-/** Blocks that are being stored, what is frozen, and what a query has put aside. */
-const TRANSIENT = /^(?:inserts|shadow|tmp)(?:\/|$)/;
+/** Blocks that are being stored, what was answered and comes into the tables yet, what is frozen, and what a query has put aside. */
+const TRANSIENT = /^(?:inserts|journal|shadow|tmp)(?:\/|$)/;
 const PART = /^(?<partition>\w+?)_(?<first>\d+)_(?<last>\d+)_(?<level>\d+)(?:_\d+)?$/;
 
 /**
  * Freezes every table under `name`. Answers table → when: what was acknowledged before is in it. Of a body that was not, each day is there
  * whole or not at all, as after a crash: a day is a partition, and has a part or none.
  */
-export async function freezeTables(clickhouse: Pick<ClickHouse, "query" | "command">, name: string): Promise<Record<string, string>> {
+export async function freezeTables(
+  clickhouse: Pick<ClickHouse, "query" | "command" | "settle">,
+  name: string,
+): Promise<Record<string, string>> {
+  await clickhouse.settle();
   const tables = await clickhouse.query<{ name: string }>(
     // `spans` before `span_operations`, where the names of a span are before it is: no span without its name.
     sql`SELECT name FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree' ORDER BY name DESC`,

@@ -1,5 +1,5 @@
 // Turns many small inserts into few large ones: one insert of a table at a time, and the next takes all that came meanwhile. Invariant:
-// nobody is answered before the commit. Rows of a large body go beside, one body at a time, so that small ones never wait for them.
+// what `add` resolved is committed. Rows of a large body go beside, one body at a time, so that small ones never wait for them.
 import type { ClickHouse } from "./client.ts";
 import { InsertLane, type LaneOptions } from "./insert-lane.ts";
 import type { NativeColumns, NativeRows } from "./native-block.ts";
@@ -21,8 +21,11 @@ const GROUPS: LaneOptions = {
   fewRows: 1000,
   goesOnMs: 5,
   mostLingerMs: 40,
+  // Whoever follows an organisation's logs sees them twice a second.
+  gatherMs: 400,
+  readersMs: 20,
 };
-const LARGE: LaneOptions = { mostBytes: 0, mostRows: 0, fullBytes: 0, lingerMs: 0, fewRows: 0, goesOnMs: 0, mostLingerMs: 0 };
+const LARGE: LaneOptions = { ...GROUPS, mostBytes: 0, mostRows: 0, fullBytes: 0 };
 
 export class GroupCommit implements AsyncDisposable {
   readonly #groups: InsertLane;
@@ -34,9 +37,17 @@ export class GroupCommit implements AsyncDisposable {
     this.#large = new InsertLane(LARGE, insert);
   }
 
-  /** Resolves when the rows are committed. Throws ApiError storage_unavailable or unstorable. */
-  add(orgId: string, rows: NativeRows): Promise<void> {
-    return (rows.bytes.byteLength > LARGE_BYTES ? this.#large : this.#groups).add(orgId, rows);
+  /**
+   * Resolves when the rows are committed. Throws ApiError storage_unavailable or unstorable. `isAnswered`: nobody waits for it, so they
+   * gather for a while first.
+   */
+  add(orgId: string, rows: NativeRows, isAnswered = false): Promise<void> {
+    return (rows.bytes.byteLength > LARGE_BYTES ? this.#large : this.#groups).add(orgId, rows, isAnswered);
+  }
+
+  /** Resolves when answered rows of an organisation (unset: of all) are committed, or have failed; they gather no longer. Never rejects. */
+  async flush(orgId?: string): Promise<void> {
+    await Promise.all([this.#groups.flush(orgId), this.#large.flush(orgId)]);
   }
 
   /** Commits what was added. */

@@ -1,6 +1,6 @@
 // Rows of many senders on their way into one table, one insert at a time: what comes while one runs is the next one's. Invariant: nobody is
-// answered before the commit, one refused row fails nobody else's, and where more waits than an insert may hold, whoever has least
-// waiting is next. Rows that are stored are used up.
+// told before the commit, one refused row fails nobody else's, and where more waits than an insert may hold, whoever has least
+// waiting is next. Rows that somebody waits for take the others with them; while nobody does, they gather. Rows that are stored are used up.
 import { ApiError } from "../../errors.ts";
 import { freeBuffer } from "../../../agent/common/free-buffer.ts";
 import type { NativeRows } from "./native-block.ts";
@@ -17,11 +17,17 @@ export interface LaneOptions {
   readonly fewRows: number;
   readonly goesOnMs: number;
   readonly mostLingerMs: number;
+  /** How long rows that nobody waits for gather; and the least between two inserts that are for readers. */
+  readonly gatherMs: number;
+  readonly readersMs: number;
 }
 
 interface Waiting {
   readonly orgId: string;
   readonly rows: NativeRows;
+  /** Its sender has its answer already. */
+  readonly isAnswered: boolean;
+  readonly done: Promise<void>;
   readonly resolve: () => void;
   readonly reject: (error: unknown) => void;
 }
@@ -33,7 +39,14 @@ export class InsertLane implements AsyncDisposable {
   #waiting: Waiting[] = [];
   #waitingBytes = 0;
   #waitingRows = 0;
+  /** Of `#waiting`. */
+  #answered = 0;
+  /** Since when answered rows gather. */
+  #gathersSinceMs = Number.POSITIVE_INFINITY;
+  /** Somebody wants to read what waits. */
+  #isRead = false;
   #running: Promise<void> | undefined;
+  #inserting: readonly Waiting[] = [];
   /** When organisations had their turn last, as far as it matters: those that wait, and those of the last insert. */
   #servedAt = new Map<string, number>();
   #inserts = 0;
@@ -43,6 +56,7 @@ export class InsertLane implements AsyncDisposable {
   /** Those whom the last insert answered, less those who have come since. */
   #away = 0;
   #timer: NodeJS.Timeout | undefined;
+  #wakesAtMs = 0;
   #closing = false;
 
   constructor(options: LaneOptions, insert: (rows: readonly NativeRows[]) => Promise<void>) {
@@ -50,15 +64,32 @@ export class InsertLane implements AsyncDisposable {
     this.#insert = insert;
   }
 
-  /** Resolves when the rows are committed. Rejects with what the insert threw. */
-  add(orgId: string, rows: NativeRows): Promise<void> {
+  /** Resolves when the rows are committed. Rejects with what the insert threw. `isAnswered`: nobody waits for that. */
+  add(orgId: string, rows: NativeRows, isAnswered = false): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    this.#waiting.push({ orgId, rows, resolve, reject });
-    this.#count([{ rows }], 1);
-    this.#away -= 1;
-    this.#lingerOn();
+    const one = { orgId, rows, isAnswered, done: promise, resolve, reject };
+    this.#waiting.push(one);
+    this.#count([one], 1);
+    if (isAnswered) {
+      this.#gathersSinceMs = Math.min(this.#gathersSinceMs, performance.now());
+    } else {
+      this.#away -= 1;
+      this.#lingerOn();
+    }
     this.#next();
     return promise;
+  }
+
+  /** Resolves when what an organisation (unset: all of them) had waiting or under way is committed, or has failed. Never rejects. */
+  async flush(orgId?: string): Promise<void> {
+    const isTheirs = (one: Waiting): boolean => one.isAnswered && (orgId === undefined || one.orgId === orgId);
+    const waiting = this.#waiting.filter(isTheirs);
+    const theirs = [...this.#inserting.filter(isTheirs), ...waiting];
+    if (waiting.length > 0) {
+      this.#isRead = true;
+      this.#next();
+    }
+    if (theirs.length > 0) await Promise.allSettled(theirs.map(({ done }) => done));
   }
 
   /** Commits what was added. */
@@ -70,15 +101,17 @@ export class InsertLane implements AsyncDisposable {
   #next(): void {
     if (this.#running || this.#waiting.length === 0) return;
     const waitMs = this.#waitMs();
-    if (waitMs > 0) return void (this.#timer ??= setTimeout(() => this.#wake(), waitMs));
+    if (waitMs > 0) return this.#wakeIn(waitMs);
     clearTimeout(this.#timer);
     this.#timer = undefined;
     const group = this.#take();
+    this.#inserting = group;
     this.#running = this.#commit(group).finally(() => {
       this.#running = undefined;
+      this.#inserting = [];
       this.#endedMs = performance.now();
       this.#untilMs = this.#endedMs + this.#options.lingerMs;
-      this.#away = group.length;
+      this.#away = group.filter(({ isAnswered }) => !isAnswered).length;
       this.#next();
     });
   }
@@ -91,14 +124,27 @@ export class InsertLane implements AsyncDisposable {
 
   /** An insert by itself costs as much as 2,000 rows in it do: while there are few, company is worth waiting for. */
   #waitMs(): number {
-    const { fullBytes, lingerMs, fewRows } = this.#options;
-    if (this.#closing || this.#waitingBytes >= fullBytes || this.#away <= 0) return 0;
-    return (this.#waitingRows < fewRows ? this.#untilMs : this.#endedMs + lingerMs) - performance.now();
+    const { fullBytes, lingerMs, fewRows, gatherMs, readersMs } = this.#options;
+    if (this.#closing || this.#waitingBytes >= fullBytes) return 0;
+    const nowMs = performance.now();
+    if (this.#answered === this.#waiting.length) {
+      const gatheredMs = this.#gathersSinceMs + gatherMs - nowMs;
+      return this.#isRead ? Math.min(gatheredMs, this.#endedMs + readersMs - nowMs) : gatheredMs;
+    }
+    if (this.#away <= 0) return 0;
+    return (this.#waitingRows < fewRows ? this.#untilMs : this.#endedMs + lingerMs) - nowMs;
   }
 
-  #wake(): void {
-    this.#timer = undefined;
-    this.#next();
+  /** A timer that is set for later than this is set anew: rows that gather may come to be waited for. */
+  #wakeIn(ms: number): void {
+    const atMs = performance.now() + ms;
+    if (this.#timer && this.#wakesAtMs <= atMs) return;
+    clearTimeout(this.#timer);
+    this.#wakesAtMs = atMs;
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      this.#next();
+    }, ms);
   }
 
   /** All that waits, or as much of it as an insert may hold. What does not fit is passed over. */
@@ -106,9 +152,12 @@ export class InsertLane implements AsyncDisposable {
     const { mostBytes, mostRows } = this.#options;
     const all = this.#waiting;
     this.#waiting = [];
+    this.#gathersSinceMs = Number.POSITIVE_INFINITY;
     if (this.#waitingBytes <= mostBytes && this.#waitingRows <= mostRows) {
       this.#waitingBytes = 0;
       this.#waitingRows = 0;
+      this.#answered = 0;
+      this.#isRead = false;
       return all;
     }
     const taken = new Set<Waiting>();
@@ -123,6 +172,8 @@ export class InsertLane implements AsyncDisposable {
     }
     this.#count(taken, -1);
     this.#waiting = all.filter((one) => !taken.has(one));
+    // What is left has waited already.
+    this.#gathersSinceMs = Number.NEGATIVE_INFINITY;
     this.#remember(taken);
     return [...taken];
   }
@@ -146,8 +197,9 @@ export class InsertLane implements AsyncDisposable {
     this.#servedAt = served;
   }
 
-  #count(some: Iterable<Pick<Waiting, "rows">>, sign: 1 | -1): void {
-    for (const { rows } of some) {
+  #count(some: Iterable<Waiting>, sign: 1 | -1): void {
+    for (const { rows, isAnswered } of some) {
+      if (isAnswered) this.#answered += sign;
       this.#waitingBytes += sign * rows.bytes.byteLength;
       this.#waitingRows += sign * rows.count;
     }

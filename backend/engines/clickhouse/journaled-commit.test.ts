@@ -1,0 +1,212 @@
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
+import { pino } from "pino";
+import { expect, it, onTestFinished } from "vitest";
+import { temporaryFolder } from "../../../test/fixtures/processes.ts";
+import { ApiError } from "../../errors.ts";
+import type { ClickHouse } from "./client.ts";
+import { GroupCommit } from "./group-commit.ts";
+import { decodedEntries, type JournalEntry } from "./journal-entry.ts";
+import { JournaledCommit, type JournaledCommitOptions } from "./journaled-commit.ts";
+import { type JournalCalls, RowJournal } from "./row-journal.ts";
+
+const MIB = 1024 * 1024;
+const AWAY = new ApiError("storage_unavailable", "away");
+const REFUSED = new ApiError("unstorable", "no");
+
+/** Rows whose only byte that counts is their number. */
+function entry(number: number, orgId = "org", size = 40): JournalEntry {
+  const bytes = new Uint8Array(size).fill(number);
+  return { orgId, hostId: "host", bodyHash: `${number}`, day: 1, form: 7, rows: { count: 1, bytes, streamLengths: [size] } };
+}
+
+/** An engine of our own: it fails as it is told, and `table` is what it has. */
+function opened(options: Partial<JournaledCommitOptions> & { calls?: Partial<JournalCalls>; folder?: string } = {}) {
+  const { calls, folder = ownFolder(), ...rest } = options;
+  const table: number[] = [];
+  const inserts: number[][] = [];
+  const engine: { insert: (numbers: number[]) => void | Promise<void> } = { insert: () => undefined };
+  const clickhouse = {
+    insert: async ({ rows }: { rows: readonly { bytes: Uint8Array }[] }) => {
+      const numbers = rows.map(({ bytes }) => bytes[0] ?? -1);
+      inserts.push(numbers);
+      await setImmediate();
+      await engine.insert(numbers);
+      table.push(...numbers);
+    },
+  } as unknown as ClickHouse;
+  const journal = new RowJournal(folder, calls);
+  const told: string[] = [];
+  const lines: Record<string, unknown>[] = [];
+  const commit = new JournaledCommit({
+    table: "logs",
+    form: 7,
+    journal,
+    commit: new GroupCommit(clickhouse, "logs", []),
+    log: pino({}, { write: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>) }),
+    stored: async (entries) => new Set(entries.filter((one) => table.includes(one.rows.bytes[0] ?? -1))),
+    committed: (orgId) => void told.push(orgId),
+    backoffMs: [1, 5],
+    ...rest,
+  });
+  const close = async (): Promise<void> => {
+    await commit[Symbol.asyncDispose]();
+    await journal[Symbol.asyncDispose]();
+  };
+  return { commit, journal, table, inserts, engine, told, lines, folder, close, [Symbol.asyncDispose]: close };
+}
+
+function ownFolder(): string {
+  const folder = temporaryFolder();
+  onTestFinished(() => folder[Symbol.dispose]());
+  return folder.path;
+}
+
+async function journalFiles(folder: string): Promise<string[]> {
+  return (await readdir(folder)).filter((name) => name.endsWith(".journal"));
+}
+
+/** What a process after a crash would find. */
+async function kept(folder: string): Promise<(number | undefined)[]> {
+  const names = await journalFiles(folder);
+  // One may be removed meanwhile.
+  const contents = await Promise.all(names.map((name) => readFile(join(folder, name)).catch(() => Buffer.alloc(0))));
+  return contents.flatMap((content) => decodedEntries(content).entries.map(({ rows }) => rows.bytes[0]));
+}
+
+it("answers once the rows are in the journal, and commits what came within a moment together", async () => {
+  await using store = opened();
+  for (const number of [1, 2, 3]) await store.commit.add(entry(number));
+  expect([store.inserts, store.told]).toEqual([[], []]);
+  expect(await kept(store.folder)).toEqual([1, 2, 3]);
+  await expect.poll(() => store.inserts).toEqual([[1, 2, 3]]);
+  await expect.poll(() => store.told).toEqual(["org", "org", "org"]);
+  expect(store.commit.bytes).toBe(0);
+});
+
+it("commits at once what its organisation wants to read, whoever else waits, and waits for nobody where there is nothing", async () => {
+  await using store = opened();
+  await store.commit.add(entry(1));
+  await store.commit.add(entry(2, "other"));
+  await store.commit.flush("third");
+  expect(store.inserts).toEqual([]);
+  await store.commit.flush("other");
+  expect(store.table).toEqual([1, 2]);
+});
+
+it("waits for the commit of what is large, of what is above the bound, and takes along what is answered", async () => {
+  await using store = opened({ mostPendingBytes: 100 });
+  await store.commit.add(entry(1));
+  await store.commit.add(entry(2));
+  expect(store.table).toEqual([]);
+  await store.commit.add(entry(3));
+  expect(store.table).toEqual([1, 2, 3]);
+  await store.commit.add(entry(4));
+  await store.commit.add(entry(5, "org", 2 * MIB));
+  expect(store.table).toEqual([1, 2, 3, 4, 5]);
+  expect(store.commit.bytes).toBe(0);
+});
+
+it.each([
+  ["fails before it stores", false],
+  ["stores, and then fails", true],
+])("gives rows again to an engine that %s, until it has each once; readers do not wait for that", async (_, isStored) => {
+  await using store = opened();
+  let failures = 3;
+  store.engine.insert = (numbers) => {
+    if (failures === 0) return;
+    failures -= 1;
+    if (isStored) store.table.push(...numbers);
+    throw AWAY;
+  };
+  for (const number of [1, 2]) await store.commit.add(entry(number));
+  await store.commit.flush();
+  expect(store.commit.failingSinceMs).toBeTypeOf("number");
+  await store.commit.add(entry(3));
+  expect(await kept(store.folder)).toEqual([1, 2, 3]);
+  await expect.poll(() => store.commit.bytes).toBe(0);
+  await expect.poll(() => store.commit.failingSinceMs).toBeUndefined();
+  expect(store.table.toSorted((a, b) => a - b)).toEqual([1, 2, 3]);
+  const said = store.lines.map(({ msg }) => msg);
+  expect([said[0], said.at(-1)]).toEqual([
+    "the log and trace store does not take rows; rows that were answered stay in the journal; retrying",
+    "recovered: the log and trace store takes rows again",
+  ]);
+});
+
+it("refuses what comes above the bound while the engine is away, and loses nothing that was answered", async () => {
+  const store = opened({ mostPendingBytes: 100 });
+  store.engine.insert = () => Promise.reject(AWAY);
+  for (const number of [1, 2]) await store.commit.add(entry(number));
+  await expect(store.commit.add(entry(3))).rejects.toBe(AWAY);
+  await store.close();
+  expect(await kept(store.folder)).toEqual([1, 2]);
+  await using next = opened({ folder: store.folder });
+  expect((await next.commit.recover()).map(({ bodyHash }) => bodyHash)).toEqual(["1", "2"]);
+  expect(next.table).toEqual([1, 2]);
+  await expect.poll(() => kept(store.folder)).toEqual([]);
+});
+
+it("sets aside in a file that the log names what the engine refuses for ever, and stores the others", async () => {
+  await using store = opened();
+  store.engine.insert = (numbers) => {
+    if (numbers.includes(5)) throw REFUSED;
+  };
+  for (let number = 0; number < 9; number++) await store.commit.add(entry(number));
+  await store.commit.flush();
+  await expect.poll(() => store.commit.setAside).toBe(1);
+  expect(store.table).toEqual([0, 1, 2, 3, 4, 6, 7, 8]);
+  expect(store.commit.failingSinceMs).toBeUndefined();
+  const { file, orgId, rows } = store.lines[0] ?? {};
+  expect({ orgId, rows }).toEqual({ orgId: "org", rows: 1 });
+  expect(decodedEntries(await readFile(String(file))).entries).toMatchObject([{ orgId: "org", bodyHash: "5" }]);
+  expect(store.commit.bytes).toBe(0);
+});
+
+it("answers after the commit where the journal cannot be written, and fails where that fails too, with nothing left of it", async () => {
+  const full = Object.assign(new Error("ENOSPC: no space left on device"), { code: "ENOSPC" });
+  await using store = opened({ calls: { write: () => Promise.reject(full) } });
+  await store.commit.add(entry(1));
+  expect(store.table).toEqual([1]);
+  store.engine.insert = () => Promise.reject(AWAY);
+  await expect(store.commit.add(entry(2))).rejects.toBe(AWAY);
+  expect([store.commit.bytes, await kept(store.folder)]).toEqual([0, []]);
+  expect(store.lines.map(({ msg }) => msg)).toEqual(["the journal of rows cannot be written; answers wait for the commit"]);
+});
+
+it("leaves an empty journal after an orderly stop, which waits for no company", async () => {
+  const store = opened();
+  const adding = [1, 2, 3].map((number) => store.commit.add(entry(number)));
+  await store.close();
+  await Promise.all(adding);
+  expect(store.table).toEqual([1, 2, 3]);
+  await expect.poll(() => journalFiles(store.folder)).toEqual([]);
+});
+
+it("goes on with what an engine that is away at the start does not take", async () => {
+  const store = opened();
+  for (const number of [1, 2]) await store.commit.add(entry(number));
+  const next = opened({ folder: store.folder });
+  let isAway = true;
+  next.engine.insert = () => {
+    if (isAway) throw AWAY;
+  };
+  expect(await next.commit.recover()).toHaveLength(2);
+  await next.commit.add(entry(3));
+  isAway = false;
+  await expect.poll(() => next.table.toSorted((a, b) => a - b)).toEqual([1, 2, 3]);
+  await next.close();
+  await store.close();
+});
+
+it("sets aside what a version with other columns left, and stores the rest", async () => {
+  const store = opened();
+  await store.commit.add({ ...entry(1), form: 8 });
+  await store.commit.add(entry(2));
+  await using next = opened({ folder: store.folder });
+  await next.commit.recover();
+  expect([next.table, next.commit.setAside]).toEqual([[2], 1]);
+  expect(decodedEntries(await readFile(String(next.lines[0]?.["file"]))).entries).toMatchObject([{ bodyHash: "1", form: 8 }]);
+  await store.close();
+});

@@ -1,0 +1,246 @@
+// Rows that are answered from a journal and committed later, many in one insert. Invariants: who is answered has its rows on the disk, in
+// the journal or in the table; what the journal holds reaches the table once, however often the engine fails and the process dies; rows that
+// the engine refuses for ever are set aside in a file, and hold up nobody; what is pending is bounded: above that, and where the journal
+// cannot be written, the answer waits for the commit.
+import { ApiError } from "../../errors.ts";
+import { freeBuffer } from "../../../agent/common/free-buffer.ts";
+import { Loop } from "../../../agent/common/loop.ts";
+import { Outage } from "../../../agent/common/outage.ts";
+import type { Log } from "../../observability/log.ts";
+import type { GroupCommit } from "./group-commit.ts";
+import type { JournalEntry } from "./journal-entry.ts";
+import type { TablePending } from "./pending-rows.ts";
+import type { Kept, RowJournal } from "./row-journal.ts";
+
+const MIB = 1024 * 1024;
+/** A larger one is worth an insert, and would be written twice. */
+const JOURNALED_BYTES = MIB;
+/** Three inserts: one that runs, one that waits, and room. */
+const MOST_PENDING_BYTES = 24 * MIB;
+const BACKOFF_MS = [500, 5000] as const;
+const REMIND_MS = 300_000;
+
+export interface JournaledCommitOptions {
+  readonly table: string;
+  /** Of its columns. */
+  readonly form: number;
+  readonly journal: RowJournal;
+  readonly commit: GroupCommit;
+  readonly log: Log;
+  /** Which of these the table has already. */
+  readonly stored: (entries: readonly JournalEntry[]) => Promise<Set<JournalEntry>>;
+  /** Told of each commit. */
+  readonly committed: (orgId: string) => void;
+  readonly backoffMs?: readonly [firstMs: number, mostMs: number];
+  readonly mostPendingBytes?: number;
+}
+
+interface Pending {
+  readonly entry: JournalEntry;
+  readonly kept: Kept;
+  readonly bytes: number;
+}
+
+export class JournaledCommit implements TablePending, AsyncDisposable {
+  readonly table: string;
+  readonly #options: JournaledCommitOptions;
+  readonly #outage: Outage;
+  readonly #journalOutage: Outage;
+  readonly #loop: Loop;
+  readonly #adding = new Set<Promise<void>>();
+  #bytes = 0;
+  #setAside = 0;
+  /** What the engine did not take. */
+  #owed: Pending[] = [];
+
+  constructor(options: JournaledCommitOptions) {
+    this.#options = options;
+    this.table = options.table;
+    this.#outage = engineOutage(options);
+    this.#journalOutage = journalOutage(options);
+    this.#loop = new Loop({
+      step: () => this.#giveAgain(),
+      failed: (error) => this.#outage.failed(error),
+      backoffMs: options.backoffMs ?? BACKOFF_MS,
+    });
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  get setAside(): number {
+    return this.#setAside;
+  }
+
+  get failingSinceMs(): number | undefined {
+    return this.#outage.sinceMs;
+  }
+
+  /** Resolves when the rows outlive the machine's power. Throws ApiError storage_unavailable or unstorable. */
+  async add(entry: JournalEntry): Promise<void> {
+    const adding = this.#add(entry);
+    this.#adding.add(adding);
+    try {
+      await adding;
+    } finally {
+      this.#adding.delete(adding);
+    }
+  }
+
+  async flush(orgId?: string): Promise<void> {
+    await this.#options.commit.flush(orgId);
+  }
+
+  /** Has what an earlier process left stored, as far as the engine takes it now; the rest is tried again. Answers all of it, without rows. */
+  async recover(): Promise<Omit<JournalEntry, "form" | "rows">[]> {
+    const { journal, log, table, form } = this.#options;
+    const recovered: Omit<JournalEntry, "form" | "rows">[] = [];
+    for await (const { path, entries, tornBytes } of journal.recovered()) {
+      if (tornBytes > 0) log.warn({ table, path, tornBytes }, "the journal of rows ends within a write, for which nobody was answered");
+      const all = entries.map(({ entry, kept }) => this.#pending(entry, kept));
+      const pending = all.filter(({ entry }) => entry.form === form);
+      for (const one of all)
+        if (one.entry.form !== form) await this.#refused(one, new Error("another version wrote them, with other columns"));
+      recovered.push(...entries.map(({ entry: { orgId, hostId, bodyHash, day } }) => ({ orgId, hostId, bodyHash, day })));
+      try {
+        const given = await this.#give(pending);
+        log.info({ table, bodies: entries.length, given }, "recovered: rows of the journal are stored");
+      } catch (error) {
+        this.#owe(pending, error);
+      }
+    }
+    return recovered;
+  }
+
+  /** Commits what was answered. What the engine does not take stays in the journal for the next process. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    const { commit, log, table } = this.#options;
+    await Promise.allSettled(this.#adding);
+    await commit[Symbol.asyncDispose]();
+    await this.#loop[Symbol.asyncDispose]();
+    if (this.#owed.length > 0) await this.#giveAgain().catch((error: unknown) => this.#outage.failed(error));
+    if (this.#owed.length > 0) log.error({ table, bodies: this.#owed.length }, "the journal keeps rows that the engine did not take");
+  }
+
+  async #add(entry: JournalEntry): Promise<void> {
+    const { commit, committed, mostPendingBytes = MOST_PENDING_BYTES } = this.#options;
+    const { orgId, rows } = entry;
+    const size = rows.bytes.byteLength;
+    if (size <= JOURNALED_BYTES && this.#bytes + size <= mostPendingBytes && (await this.#isKept(entry))) return;
+    await commit.add(orgId, rows);
+    committed(orgId);
+  }
+
+  /** The commit, which follows, is asked for before this resolves: who reads from then on has it done first. */
+  async #isKept(entry: JournalEntry): Promise<boolean> {
+    const size = entry.rows.bytes.byteLength;
+    this.#bytes += size;
+    try {
+      const kept = await this.#options.journal.append(entry);
+      this.#journalOutage.recovered();
+      void this.#commitLater(this.#pending(entry, kept));
+      return true;
+    } catch (error) {
+      // Safe: it is answered after its commit, and fails where that fails too.
+      this.#journalOutage.failed(error);
+      return false;
+    } finally {
+      this.#bytes -= size;
+    }
+  }
+
+  #pending(entry: JournalEntry, kept: Kept): Pending {
+    const bytes = entry.rows.bytes.byteLength;
+    this.#bytes += bytes;
+    return { entry, kept, bytes };
+  }
+
+  /** Never rejects. */
+  async #commitLater(one: Pending): Promise<void> {
+    const { commit, committed } = this.#options;
+    const { orgId, rows } = one.entry;
+    try {
+      await commit.add(orgId, rows, true);
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.code !== "unstorable") return this.#owe([one], error);
+      return this.#refused(one, error);
+    }
+    this.#settle(one);
+    committed(orgId);
+  }
+
+  #settle({ entry, kept, bytes }: Pending): void {
+    this.#bytes -= bytes;
+    kept.settle();
+    freeBuffer(entry.rows.bytes);
+  }
+
+  /** Our own encoder makes no rows that the engine refuses; should it, they are not lost, and no others wait for them. */
+  async #refused(one: Pending, cause: Error): Promise<void> {
+    const { journal, log, table } = this.#options;
+    const { orgId, rows } = one.entry;
+    try {
+      const file = await journal.setAside(one.entry);
+      const what = file === undefined ? "too many are set aside already, so they are dropped" : "they are set aside in this file";
+      log.error({ table, orgId, rows: rows.count, file, err: cause }, `rows that were answered cannot be stored; ${what}`);
+    } catch (error) {
+      return this.#owe([one], error);
+    }
+    this.#setAside += 1;
+    this.#settle(one);
+  }
+
+  #owe(pending: readonly Pending[], error: unknown): void {
+    for (const one of pending) this.#owed.push(one);
+    if (this.#outage.sinceMs !== undefined) return;
+    this.#outage.failed(error);
+    this.#loop.wake();
+  }
+
+  async #giveAgain(): Promise<undefined> {
+    const owed = this.#owed;
+    this.#owed = [];
+    try {
+      await this.#give(owed);
+    } catch (error) {
+      this.#owed = owed.concat(this.#owed);
+      throw error;
+    }
+    if (this.#owed.length > 0) throw this.#outage.cause;
+    this.#outage.recovered();
+  }
+
+  /** Commits those that the table does not have, now. Answers how many these were. Throws when the table cannot be asked. */
+  async #give(pending: readonly Pending[]): Promise<number> {
+    if (pending.length === 0) return 0;
+    const { stored, commit } = this.#options;
+    const has = await stored(pending.map(({ entry }) => entry));
+    const missing = pending.filter(({ entry }) => !has.has(entry));
+    for (const one of pending) if (has.has(one.entry)) this.#settle(one);
+    const committing = missing.map((one) => this.#commitLater(one));
+    await commit.flush();
+    await Promise.all(committing);
+    return missing.length;
+  }
+}
+
+function engineOutage({ log, table }: JournaledCommitOptions): Outage {
+  const kept = "rows that were answered stay in the journal";
+  return new Outage({
+    began: (err) => log.error({ err, table }, `the log and trace store does not take rows; ${kept}; retrying`),
+    reminded: (err, facts) => log.error({ err, table, ...facts }, `the log and trace store still does not take rows; ${kept}; retrying`),
+    ended: ({ failures, seconds }) => log.info({ table, failures, seconds }, "recovered: the log and trace store takes rows again"),
+    remindEveryMs: REMIND_MS,
+  });
+}
+
+function journalOutage({ log, table }: JournaledCommitOptions): Outage {
+  const waits = "answers wait for the commit";
+  return new Outage({
+    began: (err) => log.error({ err, table }, `the journal of rows cannot be written; ${waits}`),
+    reminded: (err, facts) => log.error({ err, table, ...facts }, `the journal of rows still cannot be written; ${waits}`),
+    ended: ({ failures, seconds }) => log.info({ table, failures, seconds }, "recovered: the journal of rows is written again"),
+    remindEveryMs: REMIND_MS,
+  });
+}

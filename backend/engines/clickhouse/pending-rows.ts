@@ -1,0 +1,80 @@
+// What was answered and is not in its table yet, of all tables of an engine: readers have it committed first. Invariant: a query that begins
+// after an answer sees its rows, unless the engine refuses them; tables that a query does not name, and organisations that have nothing
+// pending, cost it nothing.
+import { join } from "node:path";
+import type { Log } from "../../observability/log.ts";
+import { RowJournal } from "./row-journal.ts";
+
+/** Of one table. */
+export interface TablePending {
+  readonly table: string;
+  /** Of rows. */
+  readonly bytes: number;
+  /** Unix milliseconds since when the engine does not take them; undefined: it does. */
+  readonly failingSinceMs: number | undefined;
+  /** Bodies' days that the engine has refused for ever, since the start. */
+  readonly setAside: number;
+  /** Commits those of an organisation, or all. Never rejects. */
+  flush(orgId?: string): Promise<void>;
+}
+
+export class PendingRows implements AsyncDisposable {
+  readonly log: Log;
+  readonly #folder: string;
+  readonly #journals = new Map<string, RowJournal>();
+  readonly #tables = new Set<TablePending>();
+
+  /** `folder`: of the journals. */
+  constructor(folder: string, log: Log) {
+    this.#folder = folder;
+    this.log = log;
+  }
+
+  /** The same one each time. */
+  journalOf(table: string): RowJournal {
+    const journal = this.#journals.get(table) ?? new RowJournal(join(this.#folder, table));
+    this.#journals.set(table, journal);
+    return journal;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const journal of this.#journals.values()) await journal[Symbol.asyncDispose]();
+  }
+
+  add(table: TablePending): void {
+    this.#tables.add(table);
+  }
+
+  delete(table: TablePending): void {
+    this.#tables.delete(table);
+  }
+
+  get bytes(): number {
+    return this.#all().reduce((sum, { bytes }) => sum + bytes, 0);
+  }
+
+  get setAside(): number {
+    return this.#all().reduce((sum, { setAside }) => sum + setAside, 0);
+  }
+
+  /** For how long the engine has not taken rows of some table; undefined: it takes them. */
+  get failingSeconds(): number | undefined {
+    const since = this.#all().flatMap(({ failingSinceMs }) => failingSinceMs ?? []);
+    return since.length > 0 ? Math.max(0, Date.now() - Math.min(...since)) / 1000 : undefined;
+  }
+
+  /** To be awaited before a statement that may read such rows. Never rejects. */
+  async flushFor(statement: string, orgId?: string): Promise<void> {
+    const named = this.#all().filter(({ table, bytes }) => bytes > 0 && new RegExp(`\\b${table}\\b`).test(statement));
+    if (named.length > 0) await Promise.all(named.map((table) => table.flush(orgId)));
+  }
+
+  /** Never rejects. */
+  async flush(): Promise<void> {
+    await Promise.all(this.#all().map((table) => table.flush()));
+  }
+
+  #all(): TablePending[] {
+    return [...this.#tables];
+  }
+}

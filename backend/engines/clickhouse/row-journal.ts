@@ -1,0 +1,222 @@
+// The journal of a table's rows: they are answered once they are on the disk here, and reach the table later, many in one insert. Files of
+// entries, one after the other in time (segments), each removed once the table has all of its entries. Invariants: what `append` resolved
+// for outlives the machine's power until it is settled; whatever is read back may be in the table already, so who reads asks the table;
+// after a write that failed nothing is added to its file, because reading back ends at a gap.
+import { closeSync, fdatasync, openSync, readdirSync, statSync, writev } from "node:fs";
+import { readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
+import { promisify } from "node:util";
+import { folderSynced } from "../../../agent/common/durable-file.ts";
+import { makeFolder } from "../../../agent/common/make-folder.ts";
+import { decodedEntries, encodedEntry, type JournalEntry } from "./journal-entry.ts";
+import { gathered } from "./native-block.ts";
+
+const MIB = 1024 * 1024;
+const SEGMENT_MS = 5000;
+const SEGMENT_BYTES = 16 * MIB;
+/** Of one write; the rest goes with the next. */
+const WRITE_BYTES = 8 * MIB;
+/** After a failure nothing is tried for so long: where the disk is full, each attempt would make a file. */
+const REST_MS = 1000;
+const NAME = /^\d{10}\.journal$/;
+/** What the engine refuses is set aside, so many bodies' days of a table. */
+const MOST_REFUSED = 1000;
+
+interface Segment {
+  readonly path: string;
+  /** Entries that are answered and not settled. */
+  unsettled: number;
+  /** Nothing is added to it any more. */
+  isClosed: boolean;
+}
+
+interface OpenSegment extends Segment {
+  readonly fd: number;
+  readonly openedAtMs: number;
+  bytes: number;
+  isNamed: boolean;
+}
+
+interface Waiting {
+  readonly pieces: readonly Uint8Array[];
+  readonly resolve: (kept: Kept) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** An entry that is on the disk. */
+export interface Kept {
+  /** The table has it, or it is wanted no more. To be called once. */
+  settle(): void;
+}
+
+export interface Recovered {
+  readonly entry: JournalEntry;
+  readonly kept: Kept;
+}
+
+/** What a file of an earlier process holds. */
+export interface RecoveredSegment {
+  readonly path: string;
+  readonly entries: readonly Recovered[];
+  /** Behind the last whole entry; nobody was answered for it. */
+  readonly tornBytes: number;
+}
+
+/** As of `node:fs`, promised; for tests that make them fail. */
+export interface JournalCalls {
+  readonly write: (fd: number, pieces: readonly Uint8Array[], position: number) => Promise<{ bytesWritten: number }>;
+  readonly sync: (fd: number) => Promise<void>;
+  readonly nowMs: () => number;
+}
+
+const CALLS: JournalCalls = { write: promisify(writev), sync: promisify(fdatasync), nowMs: () => performance.now() };
+
+export class RowJournal implements AsyncDisposable {
+  readonly #folder: string;
+  readonly #calls: JournalCalls;
+  /** Left by an earlier process and not read back yet. */
+  readonly #old: string[];
+  readonly #refusedFolder: string;
+  #number: number;
+  #refused: number;
+  #waiting: Waiting[] = [];
+  #writing: Promise<void> | undefined;
+  #current: OpenSegment | undefined;
+  #restsUntilMs = Number.NEGATIVE_INFINITY;
+  #failure: unknown;
+  readonly #removing = new Set<Promise<void>>();
+
+  constructor(folder: string, calls: Partial<JournalCalls> = {}) {
+    makeFolder(folder, 0o700);
+    this.#folder = folder;
+    this.#calls = { ...CALLS, ...calls };
+    this.#old = readdirSync(folder)
+      .filter((name) => NAME.test(name))
+      .sort();
+    this.#number = Number.parseInt(this.#old.at(-1) ?? "-1", 10) + 1;
+    this.#refusedFolder = join(folder, "refused");
+    makeFolder(this.#refusedFolder, 0o700);
+    this.#refused = readdirSync(this.#refusedFolder).length;
+  }
+
+  /** Resolves when the entry is on the disk; its rows are read until then. Rejects with what the file system says. */
+  append(entry: JournalEntry): Promise<Kept> {
+    if (this.#calls.nowMs() < this.#restsUntilMs) return Promise.reject(this.#failure);
+    const { promise, resolve, reject } = Promise.withResolvers<Kept>();
+    this.#waiting.push({ pieces: encodedEntry(entry), resolve, reject });
+    this.#writing ??= this.#writeAll();
+    return promise;
+  }
+
+  /** What earlier processes left, oldest first; each file once. A file that cannot be read is kept, and told as having nothing whole. */
+  async *recovered(): AsyncGenerator<RecoveredSegment> {
+    for (let name = this.#old.shift(); name !== undefined; name = this.#old.shift()) {
+      const path = join(this.#folder, name);
+      const content = await readFile(path).catch(() => undefined);
+      if (!content) {
+        yield { path, entries: [], tornBytes: statSync(path, { throwIfNoEntry: false })?.size ?? 0 };
+        continue;
+      }
+      const { entries, wholeBytes } = decodedEntries(content);
+      const segment = { path, unsettled: entries.length, isClosed: true };
+      const tornBytes = content.length - wholeBytes;
+      yield { path, entries: entries.map((entry) => ({ entry, kept: this.#keptIn(segment) })), tornBytes };
+      if (entries.length === 0) this.#removeSettled(segment);
+    }
+  }
+
+  /** Keeps what the engine refuses beside the journal. Answers the file; undefined: there are too many, and it is dropped. */
+  async setAside(entry: JournalEntry): Promise<string | undefined> {
+    if (this.#refused >= MOST_REFUSED) return undefined;
+    this.#refused += 1;
+    const path = join(this.#refusedFolder, `${Date.now()}-${this.#refused}.entry`);
+    await writeFile(path, Buffer.concat(encodedEntry(entry)), { mode: 0o600, flush: true });
+    return path;
+  }
+
+  /** Ends what is under way. What is not settled stays for the next process. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#writing;
+    this.#closeCurrent();
+    await Promise.all(this.#removing);
+  }
+
+  /** Never rejects. */
+  async #writeAll(): Promise<void> {
+    // Those that come in the same turn of the event loop go together.
+    await setImmediate();
+    while (this.#waiting.length > 0) {
+      const group = this.#take();
+      try {
+        const segment = this.#segment();
+        await this.#write(segment, [...gathered(group.flatMap(({ pieces }) => pieces))]);
+        segment.unsettled += group.length;
+        for (const { resolve } of group) resolve(this.#keptIn(segment));
+      } catch (error) {
+        this.#closeCurrent();
+        this.#failure = error;
+        this.#restsUntilMs = this.#calls.nowMs() + REST_MS;
+        for (const { reject } of [...group, ...this.#waiting.splice(0)]) reject(error);
+      }
+    }
+    this.#writing = undefined;
+  }
+
+  #take(): Waiting[] {
+    let bytes = 0;
+    const beyond = this.#waiting.findIndex(({ pieces }) => (bytes += sizeOf(pieces)) > WRITE_BYTES);
+    return this.#waiting.splice(0, beyond < 0 ? this.#waiting.length : Math.max(1, beyond));
+  }
+
+  /** One at a time: what is behind a write that failed was never answered. */
+  async #write(segment: OpenSegment, pieces: readonly Uint8Array[]): Promise<void> {
+    const bytes = sizeOf(pieces);
+    const { bytesWritten } = await this.#calls.write(segment.fd, pieces, segment.bytes);
+    if (bytesWritten !== bytes) throw new Error(`only ${bytesWritten} of ${bytes} bytes could be written to ${segment.path}`);
+    segment.bytes += bytes;
+    // The first time also its name: a file without one would be lost whole.
+    await Promise.all([this.#calls.sync(segment.fd), segment.isNamed || folderSynced(this.#folder)]);
+    segment.isNamed = true;
+  }
+
+  #segment(): OpenSegment {
+    const current = this.#current;
+    if (current && current.bytes < SEGMENT_BYTES && this.#calls.nowMs() - current.openedAtMs < SEGMENT_MS) return current;
+    this.#closeCurrent();
+    const path = join(this.#folder, `${String(this.#number++).padStart(10, "0")}.journal`);
+    const fd = openSync(path, "wx", 0o600);
+    this.#current = { path, fd, openedAtMs: this.#calls.nowMs(), bytes: 0, unsettled: 0, isNamed: false, isClosed: false };
+    return this.#current;
+  }
+
+  #closeCurrent(): void {
+    const current = this.#current;
+    if (!current) return;
+    this.#current = undefined;
+    current.isClosed = true;
+    closeSync(current.fd);
+    this.#removeSettled(current);
+  }
+
+  #keptIn(segment: Segment): Kept {
+    const settle = (): void => {
+      segment.unsettled -= 1;
+      this.#removeSettled(segment);
+    };
+    return { settle };
+  }
+
+  /** One that cannot be removed is read back after the next start: the table has all of it. */
+  #removeSettled({ path, unsettled, isClosed }: Segment): void {
+    if (!isClosed || unsettled > 0) return;
+    const removing = rm(path, { force: true })
+      .catch(() => undefined)
+      .finally(() => this.#removing.delete(removing));
+    this.#removing.add(removing);
+  }
+}
+
+function sizeOf(pieces: readonly Uint8Array[]): number {
+  return pieces.reduce((sum, piece) => sum + piece.length, 0);
+}
