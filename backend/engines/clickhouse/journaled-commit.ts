@@ -96,7 +96,9 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
   async recover(): Promise<Omit<JournalEntry, "form" | "rows">[]> {
     const { journal, log, table, form } = this.#options;
     const recovered: Omit<JournalEntry, "form" | "rows">[] = [];
-    for await (const { path, entries, tornBytes } of journal.recovered()) {
+    for await (const { path, entries, tornBytes, unread } of journal.recovered()) {
+      if (unread !== undefined)
+        log.error({ table, path, err: unread }, "a file of the journal of rows cannot be read; the next start tries again");
       if (tornBytes > 0) log.warn({ table, path, tornBytes }, "the journal of rows ends within a write, for which nobody was answered");
       const all = entries.map(({ entry, kept }) => this.#pending(entry, kept));
       const pending = all.filter(({ entry }) => entry.form === form);
@@ -105,7 +107,7 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
       recovered.push(...entries.map(({ entry: { orgId, hostId, bodyHash, day } }) => ({ orgId, hostId, bodyHash, day })));
       try {
         const given = await this.#give(pending);
-        log.info({ table, bodies: entries.length, given }, "recovered: rows of the journal are stored");
+        if (entries.length > 0) log.info({ table, bodies: entries.length, given }, "recovered: rows of the journal are stored");
       } catch (error) {
         this.#owe(pending, error);
       }

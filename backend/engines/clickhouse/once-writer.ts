@@ -63,9 +63,14 @@ export class OnceWriter implements AsyncDisposable {
     committed: Committed = () => undefined,
   ): Promise<OnceWriter> {
     const writer = new OnceWriter(clickhouse, table, columns, committed);
-    await writer.#recover();
-    for (const row of await readStoredDays(clickhouse, table, sinceS(), sql`body_hash != 0`))
-      writer.#stored.add(senderOf(row.org_id, row.host_id, row.day), BigInt(row.body_hash));
+    try {
+      await writer.#recover();
+      for (const row of await readStoredDays(clickhouse, table, sinceS(), sql`body_hash != 0`))
+        writer.#stored.add(senderOf(row.org_id, row.host_id, row.day), BigInt(row.body_hash));
+    } catch (error) {
+      await writer[Symbol.asyncDispose]();
+      throw error;
+    }
     return writer;
   }
 

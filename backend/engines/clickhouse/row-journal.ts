@@ -2,7 +2,7 @@
 // entries, one after the other in time (segments), each removed once the table has all of its entries. Invariants: what `append` resolved
 // for outlives the machine's power until it is settled; whatever is read back may be in the table already, so who reads asks the table;
 // after a write that failed nothing is added to its file, because reading back ends at a gap.
-import { closeSync, fdatasync, openSync, readdirSync, statSync, writev } from "node:fs";
+import { closeSync, fdatasync, openSync, readdirSync, writev } from "node:fs";
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
@@ -21,7 +21,7 @@ const WRITE_BYTES = 8 * MIB;
 const REST_MS = 1000;
 const NAME = /^\d{10}\.journal$/;
 /** What the engine refuses is set aside, so many bodies' days of a table. */
-const MOST_REFUSED = 1000;
+const MOST_REFUSED = 100;
 
 interface Segment {
   readonly path: string;
@@ -61,6 +61,8 @@ export interface RecoveredSegment {
   readonly entries: readonly Recovered[];
   /** Behind the last whole entry; nobody was answered for it. */
   readonly tornBytes: number;
+  /** Why the file could not be read; it is kept for the next start. */
+  readonly unread?: unknown;
 }
 
 /** As of `node:fs`, promised; for tests that make them fail. */
@@ -109,13 +111,15 @@ export class RowJournal implements AsyncDisposable {
     return promise;
   }
 
-  /** What earlier processes left, oldest first; each file once. A file that cannot be read is kept, and told as having nothing whole. */
+  /** What earlier processes left, oldest first; each file once. */
   async *recovered(): AsyncGenerator<RecoveredSegment> {
     for (let name = this.#old.shift(); name !== undefined; name = this.#old.shift()) {
       const path = join(this.#folder, name);
-      const content = await readFile(path).catch(() => undefined);
-      if (!content) {
-        yield { path, entries: [], tornBytes: statSync(path, { throwIfNoEntry: false })?.size ?? 0 };
+      let content: Buffer;
+      try {
+        content = await readFile(path);
+      } catch (unread) {
+        yield { path, entries: [], tornBytes: 0, unread };
         continue;
       }
       const { entries, wholeBytes } = decodedEntries(content);
@@ -132,6 +136,7 @@ export class RowJournal implements AsyncDisposable {
     this.#refused += 1;
     const path = join(this.#refusedFolder, `${Date.now()}-${this.#refused}.entry`);
     await writeFile(path, Buffer.concat(encodedEntry(entry)), { mode: 0o600, flush: true });
+    await folderSynced(this.#refusedFolder);
     return path;
   }
 
@@ -195,7 +200,11 @@ export class RowJournal implements AsyncDisposable {
     if (!current) return;
     this.#current = undefined;
     current.isClosed = true;
-    closeSync(current.fd);
+    try {
+      closeSync(current.fd);
+    } catch {
+      // Safe: what counts was synced before, and what was not is refused.
+    }
     this.#removeSettled(current);
   }
 

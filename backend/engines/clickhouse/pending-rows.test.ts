@@ -1,0 +1,27 @@
+import { pino } from "pino";
+import { expect, it } from "vitest";
+import { PendingRows } from "./pending-rows.ts";
+
+it("has committed what a statement may read, of the one who asks, and nothing else", async () => {
+  const pending = new PendingRows("/nowhere", pino({ level: "silent" }));
+  const flushed: [string, string | undefined][] = [];
+  const tableOf = (table: string, bytes: number, failingSinceMs?: number) => {
+    const one = { table, bytes, failingSinceMs, setAside: 2, flush: async (orgId?: string) => void flushed.push([table, orgId]) };
+    pending.add(one);
+    return one;
+  };
+  tableOf("logs", 0);
+  const spans = tableOf("spans", 5);
+  tableOf("logs", 7, Date.now() - 60_000);
+  for (const statement of ["SELECT 1 FROM logs WHERE 1", "SELECT 1 FROM span_operations", "SELECT 1 FROM catalogs"])
+    await pending.flushFor(statement, "org");
+  expect(flushed).toEqual([["logs", "org"]]);
+  await pending.flushFor("SELECT 1 FROM spans JOIN logs USING trace_id");
+  expect(flushed.slice(1)).toEqual([
+    ["spans", undefined],
+    ["logs", undefined],
+  ]);
+  expect([pending.bytes, pending.setAside, Math.round(pending.failingSeconds ?? 0)]).toEqual([12, 6, 60]);
+  pending.delete(spans);
+  expect(pending.bytes).toBe(7);
+});
