@@ -1,5 +1,6 @@
 import { once } from "node:events";
-import { request, type IncomingMessage } from "node:http";
+import { Agent, request, type IncomingMessage } from "node:http";
+import { connect } from "node:net";
 import { createInterface, type Interface } from "node:readline";
 import { text } from "node:stream/consumers";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -59,7 +60,12 @@ afterEach(async () => {
   await relay[Symbol.asyncDispose]();
 });
 
-async function get(path: string, options: { auth?: string; method?: string } = {}): Promise<IncomingMessage> {
+function keptAlive(): Agent & Disposable {
+  const agent = new Agent({ keepAlive: true });
+  return Object.assign(agent, { [Symbol.dispose]: () => agent.destroy() });
+}
+
+async function get(path: string, options: { auth?: string; method?: string; agent?: Agent } = {}): Promise<IncomingMessage> {
   const url = new URL(path, relay.url);
   const { username, password, hostname, port } = new URL(relay.url);
   const sent = request({ hostname, port, path: url.pathname + url.search, auth: `${username}:${password}`, agent: false, ...options });
@@ -89,6 +95,21 @@ const linesOf = (answer: IncomingMessage): AsyncIterator<string> => {
   const lines: Interface = createInterface({ input: answer });
   return lines[Symbol.asyncIterator]();
 };
+
+test("the collector keeps its connection, a stranger does not: there is a bounded number of them", async () => {
+  pods.become("10", "a");
+  using agent = keptAlive();
+  const connections = [];
+  for (const auth of [undefined, "collector:guess"])
+    connections.push((await get(NODE, { agent, ...(auth && { auth }) })).headers.connection);
+  expect(connections).toEqual(["keep-alive", "close"]);
+});
+
+test("a connection that says nothing is closed", { timeout: 20_000 }, async () => {
+  const silent = connect(Number(new URL(relay.url).port), "127.0.0.1").resume();
+  await once(silent, "close");
+  expect(silent.bytesRead).toBeGreaterThan(0);
+});
 
 describe("a caller", () => {
   test.each([

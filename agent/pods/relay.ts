@@ -22,6 +22,8 @@ const PATH = "/api/v1/pods";
 const USER = "collector";
 /** Some ten of the collector's components, each with a connection or two. */
 const MOST_CONNECTIONS = 64;
+/** For a connection that says nothing: the collector asks at once. */
+const HEADERS_TIMEOUT_MS = 5000;
 const MOST_UNREAD_BYTES = 4 * 1024 * 1024;
 
 export class PodRelay implements AsyncDisposable {
@@ -31,10 +33,13 @@ export class PodRelay implements AsyncDisposable {
 
   private constructor(options: PodRelayOptions) {
     this.#options = options;
-    this.#server = createServer({ keepAliveTimeout: 120_000, maxHeaderSize: 8192 }, (request, response) => {
-      // Safe: what can reject is a caller that is gone, or asks for what is no address.
-      this.#answer(request, response).catch(() => response.destroy());
-    });
+    this.#server = createServer(
+      { keepAliveTimeout: 120_000, headersTimeout: HEADERS_TIMEOUT_MS, connectionsCheckingInterval: 1000, maxHeaderSize: 8192 },
+      (request, response) => {
+        // Safe: what can reject is a caller that is gone, or asks for what is no address.
+        this.#answer(request, response).catch(() => response.destroy());
+      },
+    );
     this.#server.maxConnections = MOST_CONNECTIONS;
   }
 
@@ -69,7 +74,11 @@ export class PodRelay implements AsyncDisposable {
     request.resume();
     const { pods, nodeName } = this.#options;
     const { pathname, searchParams } = new URL(request.url ?? "", "http://relay");
-    if (!this.#isTrusted(request)) return refuse(response, 401, "Unauthorized", "this is the agent's relay for its own collector");
+    if (!this.#isTrusted(request)) {
+      // Strangers share the bounded connections with the collector, so none of theirs is kept.
+      response.setHeader("connection", "close");
+      return refuse(response, 401, "Unauthorized", "this is the agent's relay for its own collector");
+    }
     if (pathname !== PATH) return refuse(response, 404, "NotFound", `the relay knows ${PATH} alone`);
     if (request.method !== "GET") return refuse(response, 405, "MethodNotAllowed", "the relay only reads");
     if (searchParams.get("fieldSelector") !== `spec.nodeName=${nodeName}` || searchParams.get("labelSelector"))
