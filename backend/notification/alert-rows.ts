@@ -52,17 +52,17 @@ export async function readAlerts(db: NotificationDb, orgId: string, options: Rea
   }
 }
 
-/** Whether there is one for which the evaluator promised nothing any more. */
-export async function isAnyExpired(db: NotificationDb, orgId: string, now: Date): Promise<boolean> {
-  const row = await db
+/** Rules of alerts for which the evaluator promised nothing any more. */
+export async function rulesWithExpired(db: NotificationDb, orgId: string, now: Date): Promise<string[]> {
+  const rows = await db
     .selectFrom("alerts")
-    .select("fingerprint")
+    .select("rule_id")
+    .distinct()
     .where("org_id", "=", orgId)
     .where("ends_at", "is", null)
     .where("expires_at", "<=", now)
-    .limit(1)
-    .executeTakeFirst();
-  return row !== undefined;
+    .execute();
+  return rows.map(({ rule_id }) => rule_id);
 }
 
 function endOf(

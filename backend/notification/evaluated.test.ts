@@ -31,11 +31,20 @@ test("when the rules of an organisation were evaluated: not those whose evaluati
     { labels: { rule_id: "good" }, health: "ok", lastEvaluation: at },
     { labels: { rule_id: "bad" }, health: "err", lastEvaluation: at },
   ];
-  const client = { ping: async () => undefined, groups: async () => [{ name: "org", rules: rules as never }] };
-  expect([...(await evaluatorOf(client, 15_000).evaluatedAt("org"))]).toEqual([
+  const asked: unknown[] = [];
+  const client = {
+    ping: async () => undefined,
+    groups: async (filter?: object) => {
+      asked.push(filter);
+      return [{ name: "org", rules: rules as never }];
+    },
+  };
+  expect([...(await evaluatorOf(client, 15_000).evaluatedAt("org", ["good", "bad"]))]).toEqual([
     ["good", Date.parse(at)],
     ["bad", Number.NEGATIVE_INFINITY],
   ]);
+  const labels = ["good", "bad"].map((rule_id) => ({ rule_id, org_id: "org" }));
+  expect(asked).toEqual([{ groups: ["org"], withoutAlerts: true, labels }]);
 });
 
 test("one that stood still, or that missed a word of the evaluator, is settled after as long again", async () => {

@@ -6,6 +6,8 @@ import type { Evaluator } from "./start.ts";
 /** Evaluations may take long, and come late on a busy machine. */
 const INTERVALS = 4;
 const LEAST_MS = 60_000;
+/** In a request; of more all are asked for. */
+const MOST_NAMED = 50;
 
 export function evaluatorOf(client: Pick<VmalertClient, "ping" | "groups">, intervalMs: number, now: () => number = Date.now): Evaluator {
   return {
@@ -16,8 +18,9 @@ export function evaluatorOf(client: Pick<VmalertClient, "ping" | "groups">, inte
       if (evaluated.length === 0) return true;
       return now() - Math.min(...evaluated) < Math.max(LEAST_MS, INTERVALS * intervalMs);
     },
-    async evaluatedAt(orgId) {
-      const groups = await client.groups({ groups: [orgId], withoutAlerts: true });
+    async evaluatedAt(orgId, ruleIds) {
+      const named = ruleIds.length <= MOST_NAMED && { labels: ruleIds.map((id) => ({ rule_id: id, org_id: orgId })) };
+      const groups = await client.groups({ groups: [orgId], withoutAlerts: true, ...named });
       return new Map(groups.flatMap(({ rules }) => rules.map((rule) => [rule.labels?.["rule_id"] ?? "", foundAt(rule)])));
     },
   };

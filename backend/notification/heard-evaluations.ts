@@ -1,8 +1,8 @@
 // Up to when the evaluator has told all that its evaluations found. Invariant: an evaluation counts once the evaluator has begun another of
 // the same rule. It begins none before what the former found was posted, so whoever did not hear of an alert then knows that it is over.
 export interface EvaluationTimes {
-  /** When the last evaluation of each rule that is loaded began, -Infinity where it failed; rule → milliseconds. */
-  evaluatedAt(orgId: string): Promise<ReadonlyMap<string, number>>;
+  /** When the last evaluation of each of these rules that is loaded began, -Infinity where it failed; rule → milliseconds. */
+  evaluatedAt(orgId: string, ruleIds: readonly string[]): Promise<ReadonlyMap<string, number>>;
 }
 
 /** Rule → when its last evaluation began that has told everything, in milliseconds. Infinity: nobody evaluates it any more. */
@@ -29,16 +29,17 @@ export class HeardEvaluations {
     this.#nowMs = nowMs;
   }
 
-  /** To be asked before the alerts are read. Undefined where the evaluator does not answer: then nobody knows. */
-  async of(orgId: string): Promise<HeardUntil | undefined> {
+  /** To be asked before the alerts are read, of these rules and no others. Undefined where the evaluator does not answer: then nobody knows. */
+  async of(orgId: string, ruleIds: readonly string[]): Promise<HeardUntil | undefined> {
     const nowMs = this.#nowMs();
     for (const [id, { askedMs }] of this.#orgs) if (Math.abs(nowMs - askedMs) > KEPT_MS) this.#orgs.delete(id);
     if (nowMs < this.#restUntilMs) return undefined;
     try {
-      const evaluated = await this.#evaluator.evaluatedAt(orgId);
+      const evaluated = await this.#evaluator.evaluatedAt(orgId, ruleIds);
       const rules = new Map([...evaluated].map(([ruleId, atMs]) => [ruleId, seen(this.#orgs.get(orgId)?.rules.get(ruleId), atMs)]));
       this.#orgs.set(orgId, { askedMs: nowMs, rules });
-      return (ruleId) => rules.get(ruleId)?.heardMs ?? Number.POSITIVE_INFINITY;
+      const asked = new Set(ruleIds);
+      return (ruleId) => rules.get(ruleId)?.heardMs ?? (asked.has(ruleId) ? Number.POSITIVE_INFINITY : Number.NEGATIVE_INFINITY);
     } catch {
       // The watch says that it does not answer.
       this.#restUntilMs = nowMs + REST_MS;

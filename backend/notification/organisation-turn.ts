@@ -3,7 +3,7 @@
 // lost; whatever happens, the organisation is due again.
 import { randomUUID } from "node:crypto";
 import { sql, type Transaction } from "kysely";
-import { isAnyExpired, readAlerts, readAnnotations, type KeptAlert } from "./alert-rows.ts";
+import { readAlerts, readAnnotations, rulesWithExpired, type KeptAlert } from "./alert-rows.ts";
 import { composeMessage, MOST_MESSAGE_ALERTS } from "./compose.ts";
 import { deleteStates, keyOf, readPending, readRoutes, readStates, upsertStates } from "./group-rows.ts";
 import type { HeardUntil } from "./heard-evaluations.ts";
@@ -13,7 +13,7 @@ import type { NotificationDb, NotificationTables } from "./table.ts";
 export interface TurnOptions {
   readonly db: NotificationDb;
   /** Undefined: not known, so no alert is over without a word. */
-  readonly heardUntil: (orgId: string) => Promise<HeardUntil | undefined>;
+  readonly heardUntil: (orgId: string, ruleIds: readonly string[]) => Promise<HeardUntil | undefined>;
   /** Between evaluations of a rule. */
   readonly intervalMs: number;
   readonly externalUrl: string;
@@ -106,7 +106,8 @@ async function lookAt(options: TurnOptions, orgId: string, channels: ReadonlyMap
   const now = new Date(nowMs());
   // First of all: what settles a message may change the state of its group.
   const pending = await readPending(db, orgId);
-  const heardUntil = (await isAnyExpired(db, orgId, now)) ? await options.heardUntil(orgId) : undefined;
+  const expired = await rulesWithExpired(db, orgId, now);
+  const heardUntil = expired.length > 0 ? await options.heardUntil(orgId, expired) : undefined;
   const alerts = await readAlerts(db, orgId, { now, heardUntil });
   const silences = await db.selectFrom("silences").selectAll().where("org_id", "=", orgId).where("ends_at", ">", now).execute();
   const states = await readStates(db, orgId);

@@ -87,7 +87,7 @@ export async function startNotification(options: NotificationOptions): Promise<N
   const dispatcher: Dispatcher = started.use(
     new Dispatcher({
       ...common,
-      heardUntil: async (orgId) => (watch.isSettled ? await heard.of(orgId) : undefined),
+      heardUntil: async (orgId, ruleIds) => (watch.isSettled ? await heard.of(orgId, ruleIds) : undefined),
       intervalMs: options.intervalMs,
       externalUrl,
       planned,
