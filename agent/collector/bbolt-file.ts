@@ -6,6 +6,8 @@ import { type FileHandle, open } from "node:fs/promises";
 
 const PAGE_HEAD = 16;
 const ELEMENT = 16;
+/** Before the page of a small bucket. */
+const BUCKET_HEAD = 16;
 const META = { magic: 0xed0cdaed, version: 2, bytes: 64, checksummed: 56 };
 const BRANCH = 1;
 const LEAF = 2;
@@ -38,10 +40,32 @@ class Damage extends Error {}
  * (EIO) is damage. Throws what else reading throws, and the reason of `signal` soon after it aborted.
  */
 export async function damageOf(path: string, signal?: AbortSignal): Promise<string | undefined> {
+  return stopOf(path, { signal });
+}
+
+/**
+ * Whether the file of a disk queue holds something that waits: such entries have numbers for keys (exporterhelper v0.149,
+ * persistent_queue.go). True also of a damaged file, which may. Throws as `damageOf` does.
+ */
+export async function holdsQueued(path: string): Promise<boolean> {
+  const onKey = (key: Buffer): void => {
+    if (/^\d+$/.test(key.toString("latin1"))) throw new Damage("it holds something");
+  };
+  return (await stopOf(path, { onKey })) !== undefined;
+}
+
+interface WalkOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** Told of each entry that is no bucket; a Damage that it throws ends the walk. */
+  readonly onKey?: (key: Buffer) => void;
+}
+
+/** Why a walk of the whole file came to no end. */
+async function stopOf(path: string, options: WalkOptions): Promise<string | undefined> {
   const file = await open(path, "r");
   try {
     const { size } = await file.stat();
-    if (size > 0) await new Walk(file, size, await readMeta(file, size), signal).run();
+    if (size > 0) await new Walk(file, size, await readMeta(file, size), options).run();
     return undefined;
   } catch (error) {
     if (error instanceof Damage) return error.message;
@@ -97,13 +121,13 @@ class Walk {
   readonly #meta: Meta;
   readonly #seen = new Set<number>();
   readonly #open: Visit[] = [];
-  readonly #signal: AbortSignal | undefined;
+  readonly #options: WalkOptions;
 
-  constructor(file: FileHandle, size: number, meta: Meta, signal: AbortSignal | undefined) {
+  constructor(file: FileHandle, size: number, meta: Meta, options: WalkOptions) {
     this.#file = file;
     this.#size = size;
     this.#meta = meta;
-    this.#signal = signal;
+    this.#options = options;
     this.#open.push({ page: meta.root, from: undefined, to: undefined, isRoot: true });
   }
 
@@ -129,7 +153,7 @@ class Walk {
   }
 
   async #read(at: number, length: number): Promise<Buffer> {
-    this.#signal?.throwIfAborted();
+    this.#options.signal?.throwIfAborted();
     return read(this.#file, at, length);
   }
 
@@ -161,17 +185,29 @@ class Walk {
       if (isLeaf) {
         const isBucket = (table.readUInt32LE(element) & BUCKET_ENTRY) !== 0;
         if (visit.isRoot && !isBucket) throw new Damage(`entry ${i} of page ${visit.page} is overwritten`);
-        if (isBucket) this.#bucket(visit.page, await bytes(position + keySize, Math.min(valueSize, PAGE_HEAD)));
+        if (isBucket) this.#bucket(visit.page, await bytes(position + keySize, Math.min(valueSize, this.#meta.pageSize)));
+        else this.#options.onKey?.(key);
       } else if (last) this.#open.push({ page: last.child, from: last.key, to: key, isRoot: visit.isRoot });
       last = { key, child: isLeaf ? 0 : Number(table.readBigUInt64LE(element + 8)) };
     }
     if (flags === BRANCH && last) this.#open.push({ page: last.child, from: last.key, to: visit.to, isRoot: visit.isRoot });
   }
 
-  /** One whose first page is 0 lies in the entry itself. */
-  #bucket(page: number, header: Buffer): void {
-    if (header.length < PAGE_HEAD) throw new Damage(`an entry of page ${page} is overwritten`);
-    const root = Number(header.readBigUInt64LE(0));
+  /** A small one, whose first page is 0, lies in the entry itself. */
+  #bucket(page: number, entry: Buffer): void {
+    if (entry.length < PAGE_HEAD) throw new Damage(`an entry of page ${page} is overwritten`);
+    const root = Number(entry.readBigUInt64LE(0));
     if (root !== 0) this.#open.push({ page: root, from: undefined, to: undefined, isRoot: false });
+    else this.#smallBucket(page, entry.subarray(BUCKET_HEAD));
+  }
+
+  #smallBucket(page: number, leaf: Buffer): void {
+    const count = leaf.length < PAGE_HEAD ? Number.POSITIVE_INFINITY : leaf.readUInt16LE(10);
+    if (PAGE_HEAD + count * ELEMENT > leaf.length) throw new Damage(`an entry of page ${page} is overwritten`);
+    for (let at = PAGE_HEAD; at < PAGE_HEAD + count * ELEMENT; at += ELEMENT) {
+      const [from, keySize, valueSize] = [at + leaf.readUInt32LE(at + 4), leaf.readUInt32LE(at + 8), leaf.readUInt32LE(at + 12)];
+      if (keySize === 0 || from + keySize + valueSize > leaf.length) throw new Damage(`an entry of page ${page} is overwritten`);
+      this.#options.onKey?.(leaf.subarray(from, from + keySize));
+    }
   }
 }

@@ -59,10 +59,12 @@ describe("a line of the collector", () => {
     const line = (id: string, error: string): string =>
       `{"level":"error","msg":"Exporting failed. Dropping data.","otelcol.component.id":"${id}","error":"${error}","dropped_items":9}`;
     const interrupted = "interrupted due to shutdown: Throttle (1s)";
-    const kept = emitted(line("otlp_http/files", interrupted));
     const msg = "the collector ended before this was delivered: it stays in the disk queue";
-    expect(kept.lines).toMatchObject([{ level: "info", msg, error: interrupted, items: 9 }]);
-    expect(kept.last.text()).toBe("");
+    for (const id of ["otlp_http/files", "otlp_http/atherops", "otlp_http/atherops-metrics"]) {
+      const kept = emitted(line(id, interrupted));
+      expect(kept.lines).toMatchObject([{ level: "info", msg, error: interrupted, items: 9 }]);
+      expect(kept.last.text()).toBe("");
+    }
     for (const dropped of [line("otlp_http/files", "not retryable error"), line("otlp_http/theirs", interrupted)]) {
       expect(emitted(dropped).lines).toMatchObject([{ level: "error", msg: "Exporting failed. Dropping data.", dropped_items: 9 }]);
     }

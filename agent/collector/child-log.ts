@@ -2,7 +2,7 @@
 // Invariants: nothing that looks like a secret passes; what a failing receiver repeats is said once.
 import { maskSecrets } from "../common/mask.ts";
 import type { Log } from "../log.ts";
-import { EXPORTER, FILES_EXPORTER } from "./config.ts";
+import { EXPORTERS } from "./config.ts";
 import type { Outages } from "./outages.ts";
 
 const KEPT_LINES = 6;
@@ -69,7 +69,7 @@ function isKept({ msg, error, "otelcol.component.id": id }: Record<string, unkno
   return (
     String(msg).startsWith("Exporting failed. Dropping data") &&
     String(error).startsWith("interrupted due to shutdown") &&
-    (id === EXPORTER || id === FILES_EXPORTER)
+    EXPORTERS.includes(String(id))
   );
 }
 

@@ -1,10 +1,10 @@
 // What the collector is to do, as one typed value: pure, so that the same input renders the same bytes. Invariants: telemetry leaves by our
-// two exporters to the signing proxy and no other way; whatever was acknowledged to an application or passed in a file lies in a disk queue
+// three exporters to the signing proxy and no other way; whatever was acknowledged to an application or passed in a file lies in a disk queue
 // that is never given up; components are named once and for ever, because queue and checkpoint files carry their ids (renaming one orphans
-// its data).
+// its data, but for what metrics-queue.ts knows).
 import { FILES_HEADER } from "../reread/file-batch.ts";
 import type { Compression, ListenAddress, LogLevel, Signal } from "../settings.ts";
-import { CHECKPOINT_STORAGE, type Component, type Fragment } from "./fragments/fragment.ts";
+import { CHECKPOINT_STORAGE, type Component, type Fragment, type FragmentPipeline } from "./fragments/fragment.ts";
 import { cadvisor, type CadvisorInput } from "./fragments/cadvisor.ts";
 import { clusterState } from "./fragments/cluster-state.ts";
 import { edits, editsOf, type EditsInput } from "./fragments/edits.ts";
@@ -89,9 +89,13 @@ export const EXPANDED = [HEALTH_PORT_VARIABLE, METRICS_PORT_VARIABLE, FILES_TOKE
 
 /** Applications are refused when its queue is full, and try again. */
 export const EXPORTER = "otlp_http/atherops";
+/** Of metrics, which the proxy converts: compressed, it would inflate them first. Applications are refused when its queue is full. */
+export const METRICS_EXPORTER = "otlp_http/atherops-metrics";
 /** Files wait while its queue is full. */
 export const FILES_EXPORTER = "otlp_http/files";
-const QUEUE_STORAGE = "file_storage/queue";
+/** What sends telemetry; each of them to the proxy. */
+export const EXPORTERS: readonly string[] = [EXPORTER, METRICS_EXPORTER, FILES_EXPORTER];
+export const QUEUE_STORAGE = "file_storage/queue";
 
 /** Protobuf bytes; the same data as JSON stays far below the backend's 32 MiB. */
 const MAX_BATCH_BYTES = 4_000_000;
@@ -121,7 +125,7 @@ export function clusterCollectorConfig(input: ClusterCollectorInput): CollectorC
 function configOf(input: CommonInput, parts: readonly (Fragment | undefined)[]): CollectorConfig {
   const fragments = parts.filter((fragment) => fragment !== undefined);
   const pipelines = fragments.flatMap((fragment) => fragment.pipelines);
-  const waits = pipelines.some((pipeline) => pipeline.waits);
+  const used = new Set(pipelines.map(exporterOf));
   return {
     extensions: extensions(input),
     receivers: Object.assign({}, ...fragments.map((fragment) => fragment.receivers)) as Record<string, Component>,
@@ -132,25 +136,34 @@ function configOf(input: CommonInput, parts: readonly (Fragment | undefined)[]):
       ...edits(input.edits, input.signals),
     },
     exporters: {
-      [EXPORTER]: exporter(input, false),
-      ...(waits && { [FILES_EXPORTER]: exporter(input, true) }),
+      [EXPORTER]: exporter(input, compressed(input.compression), false),
+      ...(used.has(METRICS_EXPORTER) && { [METRICS_EXPORTER]: exporter(input, UNCOMPRESSED, false) }),
+      ...(used.has(FILES_EXPORTER) && { [FILES_EXPORTER]: exporter(input, OF_FILES, true) }),
     },
     service: {
       extensions: ["health_check", QUEUE_STORAGE, CHECKPOINT_STORAGE],
       telemetry: telemetry(input.logLevel),
       pipelines: Object.fromEntries(
-        pipelines.map(({ id, receivers, processors, waits }) => [
-          id,
-          {
-            receivers,
-            // A file is read no faster than it is queued; a refusal would only make its reader hold lines that a stop then drops.
-            processors: [...(waits ? [] : ["memory_limiter"]), ...processors, "resource/node", ...editsOf(signalOf(id), input.edits)],
-            exporters: [waits ? FILES_EXPORTER : EXPORTER],
-          },
-        ]),
+        pipelines.map((pipeline) => {
+          const { id, receivers, processors, waits } = pipeline;
+          return [
+            id,
+            {
+              receivers,
+              // A file is read no faster than it is queued; a refusal would only make its reader hold lines that a stop then drops.
+              processors: [...(waits ? [] : ["memory_limiter"]), ...processors, "resource/node", ...editsOf(signalOf(id), input.edits)],
+              exporters: [exporterOf(pipeline)],
+            },
+          ];
+        }),
       ),
     },
   };
+}
+
+function exporterOf({ id, waits }: Pick<FragmentPipeline, "id" | "waits">): string {
+  if (waits) return FILES_EXPORTER;
+  return signalOf(id) === "metrics" ? METRICS_EXPORTER : EXPORTER;
 }
 
 /** `logs/pods` and so on, by the collector's own rule. */
@@ -177,14 +190,16 @@ function compressed(compression: Compression): Component {
   return { compression, ...(compression !== "none" && { compression_params: { level: 1 } }) };
 }
 
-/** The proxy takes the place of each line out (agent/reread/file-batch.ts), and compresses what is left. */
-const OF_FILES: Component = { compression: "none", headers: { [FILES_HEADER]: `\${env:${FILES_TOKEN_VARIABLE}}` } };
+const UNCOMPRESSED: Component = { compression: "none" };
 
-function exporter({ proxy, queueBytes, compression }: CommonInput, blocks: boolean): Component {
+/** The proxy takes the place of each line out (agent/reread/file-batch.ts), and compresses what is left. */
+const OF_FILES: Component = { ...UNCOMPRESSED, headers: { [FILES_HEADER]: `\${env:${FILES_TOKEN_VARIABLE}}` } };
+
+function exporter({ proxy, queueBytes }: CommonInput, body: Component, blocks: boolean): Component {
   return {
     endpoint: proxyUrl(proxy),
     encoding: "json",
-    ...(blocks ? OF_FILES : compressed(compression)),
+    ...body,
     timeout: "30s",
     // 0: never given up, however long the backend is away.
     retry_on_failure: { enabled: true, initial_interval: "1s", max_interval: "30s", max_elapsed_time: "0s" },

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
-import { EXPORTER, FILES_EXPORTER } from "./config.ts";
+import { EXPORTER, FILES_EXPORTER, METRICS_EXPORTER } from "./config.ts";
 import { CASES, CLUSTER, HOST, OVERLAYS, render } from "./render.fixture.ts";
 import { CollectorConfigError } from "./render.ts";
 
@@ -80,6 +80,7 @@ describe("COLLECTOR_CONFIG_FILE", () => {
     ["one under our type", "exporters: {otlp_http/evil: {endpoint: http://evil}}", "adds the exporter otlp_http/evil"],
     ["another endpoint for ours", `exporters: {${EXPORTER}: {endpoint: http://evil}}`, "changes endpoint"],
     ["a signal's own endpoint", `exporters: {${FILES_EXPORTER}: {logs_endpoint: http://evil/x}}`, "changes logs_endpoint"],
+    ["an endpoint of metrics", `exporters: {${METRICS_EXPORTER}: {metrics_endpoint: http://evil/x}}`, "changes metrics_endpoint"],
     ["a proxy before ours", `exporters: {${EXPORTER}: {proxy_url: http://evil}}`, "changes proxy_url"],
     [
       "the collector's own telemetry",

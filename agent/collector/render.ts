@@ -1,7 +1,7 @@
 // The configuration as YAML, with the operator's own file merged over it. Invariants: a value of ours is literal (the collector would
 // expand `$`); the merged result sends telemetry by our exporters only, unless the operator said otherwise.
 import { parseDocument, stringify } from "yaml";
-import { EXPANDED, EXPORTER, FILES_EXPORTER, type CollectorConfig } from "./config.ts";
+import { EXPANDED, EXPORTERS, type CollectorConfig } from "./config.ts";
 
 /** The operator's configuration cannot be used; the message says why and what to do. */
 export class CollectorConfigError extends Error {
@@ -91,7 +91,7 @@ const HINT = "telemetry leaves the node through the signing proxy only; set ALLO
 function refuseOtherExporters(merged: Tree, ours: Tree): void {
   for (const [id, value] of Object.entries(tree(merged["exporters"]))) {
     if (id.split("/")[0] === "debug") continue;
-    if (id !== EXPORTER && id !== FILES_EXPORTER) throw new CollectorConfigError(`COLLECTOR_CONFIG_FILE adds the exporter ${id}: ${HINT}`);
+    if (!EXPORTERS.includes(id)) throw new CollectorConfigError(`COLLECTOR_CONFIG_FILE adds the exporter ${id}: ${HINT}`);
     const redirected = Object.keys(tree(value)).find(
       (key) => /endpoint$|^proxy_url$|^auth$|^headers$/.test(key) && tree(value)[key] !== tree(tree(ours["exporters"])[id])[key],
     );

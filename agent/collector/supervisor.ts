@@ -5,6 +5,7 @@
 import { backoffOf, Loop, pause } from "../common/loop.ts";
 import { reportEmptied, setAsideDamaged } from "./damaged-stores.ts";
 import { ConfigFiles } from "./config-files.ts";
+import { followMetricsExporter } from "./metrics-queue.ts";
 import { endOrphan, forgetChild, noteChild } from "./orphan.ts";
 import { CollectorProcess, type CollectorProcessOptions } from "./process.ts";
 import { CollectorConfigError } from "./render.ts";
@@ -201,6 +202,7 @@ export class Supervisor implements AsyncDisposable {
   async #live(signal: AbortSignal): Promise<number> {
     this.#set({ state: "starting", pid: null });
     this.#options.onStart?.();
+    if (this.#config !== undefined) await followMetricsExporter(this.#config, this.#options.log);
     const child = await CollectorProcess.start({ ...this.#options, configFile: this.#files.path });
     this.#process = child;
     const readiness = this.#readiness;

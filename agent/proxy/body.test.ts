@@ -100,6 +100,13 @@ describe("bodies", () => {
     expect(backend.received).toHaveLength(0);
   });
 
+  it("takes metrics of more than 32 MiB as the collector hands them over, since their text is shorter", async () => {
+    const backend = await startBackend();
+    const proxy = await startWith(backend.url);
+    expect(await post(proxy, "/v1/metrics", METRICS + " ".repeat(33 * 1024 * 1024))).toMatchObject({ status: 200 });
+    expect(backend.received).toHaveLength(1);
+  });
+
   it("refuses a body over 32 MiB as the backend would, before and while reading it", async () => {
     const backend = await startBackend();
     const proxy = await startWith(backend.url);

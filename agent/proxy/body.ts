@@ -91,7 +91,8 @@ export class HeldBody implements AsyncIterable<Buffer> {
     this.#admit(this.length ?? 0);
     request.on("data", (chunk: Buffer) => this.#take(chunk));
     request.once("end", () => this.#finish("complete"));
-    request.once("close", () => this.#finish(new Error("the collector broke off")));
+    // A trace costs more than all the rest here.
+    request.once("close", () => this.#end ?? this.#finish(new Error("the collector broke off")));
   }
 
   /** Throws BodyError, or an Error when the sender broke off. */

@@ -56,6 +56,8 @@ const ROUTES: ReadonlyMap<string, Route> = new Map([
 
 /** The backend's limit (docs/contract.md, "Limits"). */
 const MAX_BODY_BYTES = 32 * 1024 * 1024;
+/** What the proxy reads itself: of a batch that the backend takes in parts, or of metrics, whose text is shorter. */
+const MAX_JSON_BYTES = 2 * MAX_BODY_BYTES;
 /** A document takes so much more once it is parsed, to be cut into parts. */
 const PARSED_FACTOR = 5;
 /** Below it, sending on while the rest comes in gains nothing. */
@@ -167,7 +169,8 @@ class LoopbackProxy implements Proxy {
       throw new BodyError("unsupported_encoding", "a protobuf body: set the exporter's encoding to json");
     }
     const encoding = contentEncoding(request);
-    const body = new HeldBody(request, MAX_BODY_BYTES, reservation);
+    const isText = signal === "metrics" && encoding === "identity";
+    const body = new HeldBody(request, isText ? MAX_JSON_BYTES : MAX_BODY_BYTES, reservation);
     if (signal === "metrics") {
       const json = await this.#inflate(await body.whole(), encoding, reservation);
       return this.#sendMetrics(json, path, reservation, abort);
@@ -215,7 +218,7 @@ class LoopbackProxy implements Proxy {
   async #inflate(bytes: Buffer, encoding: Encoding, reservation: Reservation): Promise<Buffer> {
     if (encoding === "identity") return bytes;
     const inflated = this.#inflated.then(async () => {
-      const json = await decompress(bytes, encoding, 2 * MAX_BODY_BYTES);
+      const json = await decompress(bytes, encoding, MAX_JSON_BYTES);
       reservation.growTo(json.length);
       return json;
     });

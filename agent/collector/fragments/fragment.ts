@@ -9,11 +9,13 @@ export const CHECKPOINT_STORAGE = "file_storage/checkpoints";
 export interface Fragment {
   readonly receivers?: Readonly<Record<string, Component>>;
   readonly processors?: Readonly<Record<string, Component>>;
-  readonly pipelines: readonly {
-    readonly id: string;
-    readonly receivers: readonly string[];
-    readonly processors: readonly string[];
-    /** Its source can wait, as a file can, where an application is rather told to try again. */
-    readonly waits?: boolean;
-  }[];
+  readonly pipelines: readonly FragmentPipeline[];
+}
+
+export interface FragmentPipeline {
+  readonly id: string;
+  readonly receivers: readonly string[];
+  readonly processors: readonly string[];
+  /** Its source can wait, as a file can, where an application is rather told to try again. */
+  readonly waits?: boolean;
 }

@@ -105,7 +105,7 @@ WORKLOAD_NAMES: workloadNames.enabled
 {{- with .Values.proxy.httpsProxy }}{{ if not (regexMatch "^https?://[^/]" .) }}{{ fail "proxy.httpsProxy: must be a URL that begins with http:// or https://" }}{{ end }}{{ end -}}
 {{- with .Values.logs.multilineStart }}{{ include "logs.multilineStart must be a regular expression (RE2)" . }}{{ end -}}
 {{- if not .Values.collector.allowOtherExporters -}}
-{{- range $id, $_ := .Values.collector.extraConfig.exporters }}{{ if not (or (regexMatch "^debug(/.*)?$" $id) (regexMatch "^otlp_http/(atherops|files)$" $id)) -}}
+{{- range $id, $_ := .Values.collector.extraConfig.exporters }}{{ if not (or (regexMatch "^debug(/.*)?$" $id) (regexMatch "^otlp_http/(atherops|atherops-metrics|files)$" $id)) -}}
 {{- fail (printf "collector.extraConfig adds the exporter %s: telemetry leaves the node through the signing proxy only; set collector.allowOtherExporters=true if it shall also go elsewhere" $id) -}}
 {{- end }}{{ end -}}
 {{- end -}}
