@@ -48,10 +48,11 @@ export async function damageOf(path: string, signal?: AbortSignal): Promise<stri
  * persistent_queue.go). True also of a damaged file, which may. Throws as `damageOf` does.
  */
 export async function holdsQueued(path: string): Promise<boolean> {
-  const onKey = (key: Buffer): void => {
-    if (/^\d+$/.test(key.toString("latin1"))) throw new Damage("it holds something");
-  };
-  return (await stopOf(path, { onKey })) !== undefined;
+  return (await stopOf(path, { onKey: refuseEntry })) !== undefined;
+}
+
+function refuseEntry(key: Buffer): void {
+  if (/^\d+$/.test(key.toString("latin1"))) throw new Damage("it holds something");
 }
 
 interface WalkOptions {

@@ -27,10 +27,23 @@ export function renderCollectorConfig(config: CollectorConfig, overlay?: Overlay
   const merged = merge(ours, theirs, []) as Tree;
   removeNulled(merged, ours, theirs);
   if (overlay?.allowOtherExporters === false) refuseOtherExporters(merged, ours);
-  return stringify(merged, YAML_OPTIONS);
+  return yamlOf(merged);
 }
 
 const YAML_OPTIONS = { lineWidth: 0, aliasDuplicateObjects: false } as const;
+let last = { json: "", yaml: "" };
+
+/** The agent looks for changes every ten seconds: YAML of the same again costs some milliseconds each time, JSON nothing. */
+function yamlOf(value: Tree): string {
+  const json = JSON.stringify(value, told);
+  if (json !== last.json) last = { json, yaml: stringify(value, YAML_OPTIONS) };
+  return last.yaml;
+}
+
+/** Numbers that JSON has no word for. */
+function told(_key: string, value: unknown): unknown {
+  return typeof value === "number" && !Number.isFinite(value) ? `\0${value}` : value;
+}
 
 /** Whether an overlay's text says anything of one of these, but that it is taken out. Throws CollectorConfigError. */
 export function changesComponent(overlay: string, kind: string, ids: readonly string[]): boolean {

@@ -172,11 +172,11 @@ class LoopbackProxy implements Proxy {
     const isText = signal === "metrics" && encoding === "identity";
     const body = new HeldBody(request, isText ? MAX_JSON_BYTES : MAX_BODY_BYTES, reservation);
     if (signal === "metrics") {
-      const json = await this.#inflate(await body.whole(), encoding, reservation);
+      const json = await this.#inflate(await body.takeWhole(), encoding, reservation);
       return this.#sendMetrics(json, path, reservation, abort);
     }
     if (signal === "logs" && request.headers[FILES_HEADER] !== undefined) {
-      const files = fileRequest(await this.#inflate(await body.whole(), encoding, reservation));
+      const files = fileRequest(await this.#inflate(await body.takeWhole(), encoding, reservation));
       return this.#fileLines.once(request, files, async (json, isAlone) => {
         const verdict = await this.#compressAndSend({ path, headers: JSON_CONTENT, body: json }, abort);
         return isAlone ? this.#inParts({ signal, path }, json, verdict, reservation, abort) : verdict;

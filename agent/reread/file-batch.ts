@@ -26,18 +26,38 @@ export interface FileRequest {
 const LIST = '{"resourceLogs":[';
 const LIST_END = "]}";
 /** The end of a batch and the beginning of the next, which begins with the only field of that name. */
-const BETWEEN = '},{"resource":';
-const COMMA = Buffer.from(",");
-const OBSERVED = '"observedTimeUnixNano":"';
-const TIME = '"timeUnixNano":"';
-const BODY = '"body":{"stringValue":"';
-const PATH = '{"key":"log.file.path","value":{"stringValue":"';
-const PLACE = '{"key":"log.file.record_offset","value":{"intValue":"';
+const BETWEEN = prefix('},{"resource":', "u");
+const OBSERVED = prefix('"observedTimeUnixNano":"', "U");
+const TIME = prefix('"timeUnixNano":"', "U");
+const BODY = prefix('"body":{"stringValue":"', "y");
+const PATH = prefix('{"key":"log.file.path","value":{"stringValue":"', "p");
+const PLACE = prefix('{"key":"log.file.record_offset","value":{"intValue":"', "_");
 
 /** As logrotate and the kubelet rename a file: it is the same one. */
 const ROTATED = /\.log(?:\.1|\.\d{8}-\d{6})$/;
 
 const KEY_LENGTH = 20;
+const COMMA = Buffer.from(",");
+
+/** Looked for from a character on that few others are: V8 stops at each that is like the first, and JSON is full of quotes and braces. */
+interface Prefix {
+  readonly text: string;
+  readonly rare: string;
+  readonly before: number;
+}
+
+function prefix(text: string, character: string): Prefix {
+  const before = text.indexOf(character);
+  return { text, rare: text.slice(before), before };
+}
+
+/** As `text.indexOf` of the prefix. */
+function find(text: string, { text: prefix, rare, before }: Prefix, from: number): number {
+  for (let at = text.indexOf(rare, from + before); at >= 0; at = text.indexOf(rare, at + 1)) {
+    if (text.startsWith(prefix, at - before)) return at - before;
+  }
+  return -1;
+}
 
 /** `json`: OTLP/JSON of the collector. Of anything else the body is one batch as it is, without a key. */
 export function fileRequest(json: Buffer): FileRequest {
@@ -46,7 +66,7 @@ export function fileRequest(json: Buffer): FileRequest {
   const [start, end] = isList ? [LIST.length, text.length - LIST_END.length] : [0, text.length];
   const batches: FileBatch[] = [];
   for (let from = start; from <= end;) {
-    const next = isList ? text.indexOf(BETWEEN, from) : -1;
+    const next = isList ? find(text, BETWEEN, from) : -1;
     const to = next < 0 ? end : next + 1;
     batches.push(fileBatch(json.subarray(from, to), text.slice(from, to)));
     from = next < 0 ? end + 1 : to + 1;
@@ -61,27 +81,38 @@ export function fileRequest(json: Buffer): FileRequest {
 }
 
 function fileBatch(json: Buffer, text: string): FileBatch {
-  const observed = [...valuesOf(text, OBSERVED)];
-  const places = [...valuesOf(text, PLACE)];
-  const readAtMs = Math.floor(Number(observed[0]?.value ?? 0) / 1e6);
-  return { json: without(json, text, places), key: keyOf(text, observed.length, places), readAtMs };
+  const observed = new Values(text, OBSERVED);
+  const places = new Values(text, PLACE);
+  return {
+    json: without(json, text, places),
+    key: keyOf(text, observed.count, places),
+    readAtMs: Math.floor(Number(observed.first) / 1e6),
+  };
 }
 
-interface Value {
-  readonly value: string;
-  /** Of the value's own text. */
-  readonly start: number;
-  /** Behind its closing quote. */
-  readonly end: number;
-}
+/** What stands behind each `prefix`, up to the quote that ends it. No object for each: a batch has some five hundred. */
+class Values {
+  count = 0;
+  first = "";
+  /** Each with a quote behind it. */
+  joined = "";
+  /** Of each: where it begins, and where it has ended with its closing quote. */
+  readonly bounds: number[] = [];
 
-/** What stands behind each `prefix`, up to the quote that ends it. */
-function* valuesOf(text: string, prefix: string): Generator<Value> {
-  for (let at = text.indexOf(prefix); at >= 0;) {
-    const start = at + prefix.length;
-    const end = endOfText(text, start);
-    yield { value: text.slice(start, end), start, end: end + 1 };
-    at = text.indexOf(prefix, end);
+  constructor(text: string, prefix: Prefix, change = (value: string): string => value) {
+    // Lines of a file have one path.
+    let [last, changed] = ["", change("")];
+    for (let at = find(text, prefix, 0); at >= 0;) {
+      const start = at + prefix.text.length;
+      const end = endOfText(text, start);
+      const value = text.slice(start, end);
+      if (value !== last) [last, changed] = [value, change(value)];
+      if (this.count === 0) this.first = value;
+      this.count += 1;
+      this.joined += `${changed}"`;
+      this.bounds.push(start, end + 1);
+      at = find(text, prefix, end);
+    }
   }
 }
 
@@ -94,31 +125,23 @@ function endOfText(text: string, start: number): number {
   return text.length;
 }
 
-function keyOf(text: string, records: number, places: readonly Value[]): string | undefined {
-  let hashed = "";
-  const add = (values: Iterable<Value>, change = (value: string): string => value): number => {
-    let count = 0;
-    for (const { value } of values) {
-      hashed += `${change(value)}"`;
-      count += 1;
-    }
-    hashed += "\n";
-    return count;
-  };
-  const counts = [add(places), add(valuesOf(text, PATH), (path) => path.replace(ROTATED, ".log")), add(valuesOf(text, BODY))];
-  add(valuesOf(text, TIME));
-  const isOfLines = records > 0 && counts.every((count) => count === records);
+function keyOf(text: string, records: number, places: Values): string | undefined {
+  const paths = new Values(text, PATH, (path) => path.replace(ROTATED, ".log"));
+  const bodies = new Values(text, BODY);
+  if (records === 0 || [places, paths, bodies].some(({ count }) => count !== records)) return undefined;
+  const hashed = [places, paths, bodies, new Values(text, TIME)].map(({ joined }) => `${joined}\n`).join("");
   // At once: a call for each value would cost as much as all the rest.
-  return isOfLines ? createHash("sha256").update(hashed, "latin1").digest("base64url").slice(0, KEY_LENGTH) : undefined;
+  return createHash("sha256").update(hashed, "latin1").digest("base64url").slice(0, KEY_LENGTH);
 }
 
 /** Cuts the attributes out, each with a comma beside it. */
-function without(json: Buffer, text: string, places: readonly Value[]): Buffer[] {
+function without(json: Buffer, text: string, { bounds }: Values): Buffer[] {
   const parts: Buffer[] = [];
   let from = 0;
-  for (const { start, end } of places) {
+  for (let i = 0; i < bounds.length; i += 2) {
+    const [start, end] = [bounds[i] ?? 0, bounds[i + 1] ?? 0];
     // Behind the value: `}}`.
-    const attribute = { start: start - PLACE.length, end: end + 2 };
+    const attribute = { start: start - PLACE.text.length, end: end + 2 };
     const cutsBefore = text[attribute.start - 1] === "," && attribute.start - 1 >= from;
     const cutsAfter = !cutsBefore && text[attribute.end] === ",";
     parts.push(json.subarray(from, cutsBefore ? attribute.start - 1 : attribute.start));

@@ -102,6 +102,30 @@ describe("requests", () => {
     await expect(late).rejects.toThrow(/given up waiting/);
   });
 
+  it("take no more of an answer than anything that the backend says, and end its connection", async () => {
+    const ended = Promise.withResolvers<void>();
+    const endless: RequestListener = (_, response) => {
+      response.once("close", () => ended.resolve());
+      const more = (): void => {
+        while (!response.destroyed && response.write("x".repeat(65_536)));
+      };
+      response.on("drain", more);
+      more();
+    };
+    const port = await listen(createServer(endless));
+    const { status, body } = await get(upstreamTo({ backendUrl: `http://127.0.0.1:${port}` }));
+    expect([status, body.length]).toEqual([200, 1024 * 1024]);
+    await ended.promise;
+  });
+
+  it("fail when their answer breaks off", async () => {
+    const half: RequestListener = (_, response) => {
+      response.writeHead(200, { "content-length": 10 }).write("half", () => response.destroy());
+    };
+    const port = await listen(createServer(half));
+    await expect(get(upstreamTo({ backendUrl: `http://127.0.0.1:${port}` }))).rejects.toMatchObject({ wasConnected: true });
+  });
+
   it("say whether the connection ever stood", async () => {
     const port = await listen(createServer((request) => void request.socket.destroy()));
     const broken = await get(upstreamTo({ backendUrl: `http://127.0.0.1:${port}` })).catch((error: unknown) => error);

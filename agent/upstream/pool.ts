@@ -8,6 +8,7 @@ import { createSecureContext, getCACertificates, type SecureContext } from "node
 import { bareHost, isLoopback } from "../common/host-name.ts";
 import { isExempt } from "../common/no-proxy.ts";
 import { Agent, type Dispatcher, Pool, ProxyAgent } from "../http-pool.ts";
+import { AnswerCollector, type CollectedAnswer } from "./answer-collector.ts";
 
 export interface UpstreamOptions {
   /** Origin of the backend as settings.ts validated it, e.g. `https://telemetry.example:8443`. */
@@ -35,13 +36,8 @@ export interface UpstreamRequest {
   readonly signal?: AbortSignal;
 }
 
-export interface UpstreamAnswer {
-  readonly status: number;
-  /** Names in lower case; a repeated header's values are joined with `, `. */
-  readonly headers: Readonly<Record<string, string>>;
-  /** The answer's body, cut off after MAX_ANSWER_BYTES. */
-  readonly body: string;
-}
+/** Its body is cut off after MAX_ANSWER_BYTES. */
+export type UpstreamAnswer = CollectedAnswer;
 
 export interface Upstream extends AsyncDisposable {
   /** Any HTTP status is an answer. Throws UpstreamError when there was none. */
@@ -88,20 +84,20 @@ class BackendUpstream implements Upstream {
   async request(request: UpstreamRequest): Promise<UpstreamAnswer> {
     this.#followCaFile();
     try {
-      const answer = await this.#dispatcher.request({
+      const collector = new AnswerCollector(request.signal, MAX_ANSWER_BYTES);
+      const options = {
         origin: this.#options.backendUrl,
         path: request.path,
         method: request.method,
         headers: request.headers,
         // undici takes any async iterable; its types name only streams.
         body: (request.body ?? null) as Uint8Array | Readable | null,
-        signal: request.signal ?? null,
         // A proxy's pools know nothing of these.
         headersTimeout: this.#answerTimeoutMs,
         bodyTimeout: this.#answerTimeoutMs,
-      });
-      const body = answer.statusCode === 204 ? await answer.body.dump().then(() => "") : await readBounded(answer.body);
-      return { status: answer.statusCode, headers: plainHeaders(answer.headers), body };
+      };
+      this.#dispatcher.dispatch(options, collector);
+      return await collector.answer;
     } catch (cause) {
       throw describeFailure(cause, this.#options.backendUrl, request.signal?.aborted ?? false);
     }
@@ -161,25 +157,6 @@ function caVersion(caFile: string | undefined): string | undefined {
   } catch {
     return undefined;
   }
-}
-
-function plainHeaders(headers: Record<string, string | string[] | undefined>): Record<string, string> {
-  const plain: Record<string, string> = {};
-  for (const [name, value] of Object.entries(headers)) {
-    if (value !== undefined) plain[name] = Array.isArray(value) ? value.join(", ") : value;
-  }
-  return plain;
-}
-
-async function readBounded(body: AsyncIterable<Buffer>): Promise<string> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of body) {
-    chunks.push(chunk.subarray(0, MAX_ANSWER_BYTES - bytes));
-    bytes += chunk.length;
-    if (bytes >= MAX_ANSWER_BYTES) break;
-  }
-  return Buffer.concat(chunks).toString("utf8");
 }
 
 const BROKEN_CONNECTION = new Set(["UND_ERR_SOCKET", "ECONNRESET", "EPIPE", "UND_ERR_HEADERS_TIMEOUT", "UND_ERR_BODY_TIMEOUT"]);
