@@ -54,13 +54,14 @@ describe("the reckoned tables of docs/sizing.md", () => {
     const figures = {
       api_requests: 6,
       api_cluster_requests: 60,
+      api_answer_bytes: 2000,
       api_watches: 2,
       api_watches_direct: 7,
       pod_changes: 3,
       api_change_bytes: 4000,
     };
-    const [, , requests, , watches, changes, direct, changesDirect] = row(withFigures(figures), "apiserver", "1,000");
-    expect([requests, watches, changes]).toEqual(["101.0", "2,000", "200"]);
+    const [, , requests, answers, watches, changes, direct, changesDirect] = row(withFigures(figures), "apiserver", "1,000");
+    expect([requests, answers, watches, changes]).toEqual(["101.0", "202", "2,000", "200"]);
     expect([direct, changesDirect]).toEqual(["7,000", "1,200"]);
   });
 

@@ -126,14 +126,18 @@ const TABLES: Readonly<Record<string, (load: Load, f: Figures) => Record<string,
     };
   },
   apiserver: (load, f) => ({
-    "requests/s": ((load.nodes * f.api_requests + f.api_cluster_requests) / MINUTE_S).toFixed(1),
-    "answers, kB/s": grouped((load.nodes * f.api_answer_bytes) / MINUTE_S / 1000),
+    "requests/s": askedPerSecond(load, f).toFixed(1),
+    "answers, kB/s": grouped((askedPerSecond(load, f) * f.api_answer_bytes) / 1000),
     "open watches": grouped(load.nodes * f.api_watches),
     "changes of pods, kB/s": grouped(changesOf(load, f.api_watches, f)),
     "without the relay: open watches": grouped(load.nodes * f.api_watches_direct),
     "changes of pods, kB/s ": grouped(changesOf(load, f.api_watches_direct, f)),
   }),
 };
+
+function askedPerSecond({ nodes }: Load, f: Figures): number {
+  return (nodes * f.api_requests + f.api_cluster_requests) / MINUTE_S;
+}
 
 /** One of an agent's watches is of its Secret; each of pods gets each change of one. */
 function changesOf({ nodes }: Load, watches: number, f: Figures): number {

@@ -17,7 +17,7 @@ import type { CollectorStatus, Supervisor } from "./supervisor.ts";
 /** Short, so that the loss of a node is a gap of half a minute. */
 export const COLLECTION_LEASE: LeaseTiming = { durationMs: 10_000, renewDeadlineMs: 7_000, renewEveryMs: 2_000 };
 /** Of one request for the Lease: a connection that died without a word is left in time for another try within the deadline. */
-export const LEASE_REQUEST_MS = 2_500;
+export const LEASE_REQUEST_MS = 3_500;
 /** From TERM to KILL: with the deadline, and a collector that does not answer before it, it stays below the Lease's duration. */
 export const STOP_GRACE_MS = 1_500;
 const FOLLOW_EVENTS_EVERY_MS = 2_000;
@@ -76,7 +76,9 @@ export class ClusterCollector implements AsyncDisposable {
 
   /** One look; where the Lease is free, until the term ends. Answers how long to wait for the next. */
   async #step(signal: AbortSignal): Promise<number> {
-    const { lease } = this.#options;
+    const { lease, events } = this.#options;
+    // The Lease knows better than this agent what others have done since it last led.
+    events?.forget();
     const signs = new SignsOfLife();
     const annotate = (present: Annotations): Annotations => this.#annotations(present, signs);
     let term: LeaseTerm | undefined;

@@ -42,11 +42,16 @@ export class EventsPlace {
     return this.#version === "" ? {} : { [ANNOTATION]: this.#version };
   }
 
+  /** Before a term: what the Lease says of the place then stays as it is. */
+  forget(): void {
+    this.#next = undefined;
+    this.#version = "";
+  }
+
   /** At the begin of a term: goes on where the last one came to. */
   async begin(found: Annotations, signal: AbortSignal): Promise<void> {
     const version = found[ANNOTATION] ?? "";
-    this.#next = undefined;
-    this.#version = "";
+    this.forget();
     if (numberOf(version) === undefined) return;
     // Safe: one that the API server does not know is refused by it, and the collector begins with what happens from then on.
     const soon = AbortSignal.any([signal, AbortSignal.timeout(BEGIN_WITHIN_MS)]);

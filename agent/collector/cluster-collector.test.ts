@@ -1,0 +1,56 @@
+// Terms of the agent that collects for its cluster, over a Lease that is a variable and a collector that is none. With both real:
+// test/faults/cluster-collection.test.ts.
+import { pino } from "pino";
+import { expect, test } from "vitest";
+import { LeaseInMemory } from "../identity/lease.fixture.ts";
+import { Lease } from "../identity/lease.ts";
+import { ClusterCollector } from "./cluster-collector.ts";
+import { EventsPlace } from "./events-place.ts";
+import type { Supervisor } from "./supervisor.ts";
+
+const PLACE = "atherops.io/events-delivered";
+const TIMING = { durationMs: 10_000, renewDeadlineMs: 7_000, renewEveryMs: 20 };
+const log = pino({ level: "silent" });
+
+test("an agent that leads again goes on where another came to meanwhile, and never puts its own old place in the Lease", async () => {
+  const api = new LeaseInMemory();
+  const starts: string[] = [];
+  const written: string[] = [];
+  const replace = api.replaceLease.bind(api);
+  api.replaceLease = async (...args) => {
+    written.push(args[1].metadata?.annotations?.[PLACE] ?? "");
+    return replace(...args);
+  };
+  const events = new EventsPlace({ newestOfEvents: () => Promise.resolve("1000") });
+  const supervisor = (): Supervisor =>
+    ({
+      start: () => Promise.resolve(void starts.push(events.version)),
+      status: () => ({ pid: null }),
+      metricsUrl: undefined,
+      [Symbol.asyncDispose]: () => Promise.resolve(),
+    }) as unknown as Supervisor;
+  const lease = new Lease(api.asApi(), { namespace: "n", name: "l", identity: "a", timing: TIMING, log });
+  api.lease = { metadata: { resourceVersion: "1", annotations: { [PLACE]: "100" } } };
+  await using collector = new ClusterCollector({ lease, name: "a", supervisor, config: "", events, log });
+  await expect.poll(() => starts, { timeout: 10_000 }).toEqual(["100"]);
+  expect(collector.status().leads).toBe(true);
+
+  // Another took it, came further, and gave it back.
+  const resourceVersion = String(Number(api.lease.metadata?.resourceVersion) + 1);
+  api.lease = { metadata: { resourceVersion, annotations: { [PLACE]: "200" } }, spec: { holderIdentity: "b" } };
+  await expect.poll(() => collector.status().leads, { timeout: 10_000 }).toBe(false);
+  written.length = 0;
+  api.lease = { ...api.lease, spec: {} };
+  await expect.poll(() => starts, { timeout: 20_000 }).toEqual(["100", "200"]);
+  expect(new Set(written)).toEqual(new Set(["200"]));
+});
+
+test("an agent that cannot start its collector gives the Lease back, for another to try", async () => {
+  const api = new LeaseInMemory();
+  const supervisor = (): Supervisor =>
+    ({ start: () => Promise.reject(new Error("no disk")), [Symbol.asyncDispose]: () => Promise.resolve() }) as unknown as Supervisor;
+  const lease = new Lease(api.asApi(), { namespace: "n", name: "l", identity: "a", timing: TIMING, log });
+  await using collector = new ClusterCollector({ lease, name: "a", supervisor, config: "", log });
+  await expect.poll(() => api.writes >= 2 && api.lease.spec?.holderIdentity === undefined, { timeout: 10_000 }).toBe(true);
+  expect(collector.status().leads).toBe(false);
+});
