@@ -45,19 +45,6 @@ test("of a pod stays who and where it is, its owner, its ports, and the labels a
 });
 
 test.each([
-  ["web-7d9c5b6f4d", "7d9c5b6f4d", true],
-  ["web-7d9c5b6f4", "7d9c5b6f4", true],
-  ["web-production", undefined, false],
-  ["web-production", "7d9c5b6f4d", false],
-  ["web-blue", undefined, true],
-])("the ReplicaSet %s of a pod with the hash %s is told as its owner: %s", (name, hash, isTold) => {
-  const labels = hash === undefined ? {} : { "pod-template-hash": hash };
-  const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name, uid: "r", controller: true };
-  const pod = JSON.parse(slimPod({ ...POD, metadata: { ...POD.metadata, labels, ownerReferences: [owner] } }, KEPT));
-  expect(pod.metadata.ownerReferences ?? []).toEqual(isTold ? [owner] : []);
-});
-
-test.each([
   ["ports", { spec: { containers: [{ name: "app", ports: Array.from({ length: 20_000 }, (_, i) => ({ containerPort: i + 1 })) }] } }],
   ["an annotation", { annotations: { owner: "x".repeat(200_000) } }],
   ["owners", { ownerReferences: [{ kind: "x".repeat(200_000) }] }],

@@ -35,7 +35,7 @@ function slim({ metadata, spec = {}, status = {} }: PodJson, { labels, annotatio
       ...only(metadata, ["name", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp"]),
       labels: picked(metadata["labels"], (name) => labels.includes(name)),
       annotations: picked(metadata["annotations"], (name) => annotations.includes(name)),
-      ownerReferences: each(ownersOf(metadata), ["apiVersion", "kind", "name", "uid", "controller"]),
+      ownerReferences: each(metadata["ownerReferences"], ["apiVersion", "kind", "name", "uid", "controller"]),
     },
     spec: {
       ...only(spec, ["nodeName", "hostNetwork", "hostname"]),
@@ -47,18 +47,6 @@ function slim({ metadata, spec = {}, status = {} }: PodJson, { labels, annotatio
       conditions: each(status["conditions"], ["type", "status"]),
     },
   };
-}
-
-/** Of a ReplicaSet's name the collector takes ten characters after a dash for a Deployment's hash, and what stands before for its name. */
-const LIKE_A_DEPLOYMENTS = /-[a-z0-9]{10}$/;
-
-/** Without a ReplicaSet that would be taken for a Deployment's and is none: what a Deployment makes has the hash as a label, too. */
-function ownersOf({ labels, ownerReferences }: PodJson["metadata"]): readonly Fields[] | undefined {
-  const hash = (labels as Fields | undefined)?.["pod-template-hash"];
-  return list(ownerReferences)?.filter(({ kind, name }) => {
-    const isLike = kind === "ReplicaSet" && LIKE_A_DEPLOYMENTS.test(String(name));
-    return !isLike || (typeof hash === "string" && String(name).endsWith(`-${hash}`));
-  });
 }
 
 function containers(value: unknown): object[] | undefined {
