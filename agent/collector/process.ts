@@ -9,7 +9,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { execa } from "execa";
 import { ask } from "../common/ask.ts";
 import type { Log } from "../log.ts";
-import { EVENTS_FROM_VARIABLE, FILES_TOKEN_VARIABLE, HEALTH_PORT_VARIABLE, METRICS_PORT_VARIABLE } from "./config.ts";
+import { FILES_TOKEN_VARIABLE, HEALTH_PORT_VARIABLE, METRICS_PORT_VARIABLE } from "./config.ts";
 import { LastLines, reemit } from "./child-log.ts";
 import { filesWait } from "./files-wait.ts";
 import { Outages } from "./outages.ts";
@@ -143,7 +143,6 @@ export function collectorEnvironment(
 ): Record<string, string> {
   return {
     [FILES_TOKEN_VARIABLE]: "",
-    [EVENTS_FROM_VARIABLE]: "",
     ...env,
     GOMEMLIMIT: `${Math.floor(memoryMib * 0.8)}MiB`,
     [HEALTH_PORT_VARIABLE]: String(healthPort),
