@@ -277,7 +277,7 @@ describe("what goes away comes back", () => {
     const since = await activeAt(firing);
     await halt(evaluatorPid());
     const hung = await call("GET", `${backend.alertingUrl}/rules/${firing}/status`, { bearer: red.token });
-    expect([hung.status, hung.json.error]).toEqual([500, "internal"]);
+    expect([hung.status, hung.json.error]).toEqual([503, "unavailable"]);
     process.kill(evaluatorPid(), "SIGKILL");
     const created = await call("POST", `${backend.alertingUrl}/rules`, { bearer: red.token, body: rule("made meanwhile", "outage == 1") });
     expect(created.status).toBe(201);
