@@ -65,7 +65,8 @@ test("a backup restores logs, spans, samples, accounts and keys into another DAT
   const restored = await command(second, "restore", backupFolder);
   expect([restored.code, restored.output]).toEqual([0, expect.stringContaining("restored into")]);
   expect(restored.output).toMatch(
-    /accounts as of .*: 1 organisation, 1 user, 1 key, .*\nlogs as of .*: 1 row\nspans as of .*: 1 row\nmetrics as of /,
+    // Killed: the journal may hold rows that are stored already, which the first start finds out.
+    /accounts as of .*: 1 organisation, 1 user, 1 key, .*\nlogs as of .*: 1 row\b.*\nspans as of .*: 1 row\b.*\nmetrics as of /,
   );
   await using _again = await startBackend(second);
   const session = await login(second.apiUrl, "admin@localhost", adminPassword(second));
