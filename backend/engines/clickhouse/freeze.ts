@@ -23,7 +23,6 @@ export async function freezeTables(
   clickhouse: Pick<ClickHouse, "query" | "command" | "settle">,
   name: string,
 ): Promise<Record<string, string>> {
-  await clickhouse.settle();
   const tables = await clickhouse.query<{ name: string }>(
     // `spans` before `span_operations`, where the names of a span are before it is: no span without its name.
     sql`SELECT name FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree' ORDER BY name DESC`,
@@ -31,6 +30,8 @@ export async function freezeTables(
   const moments: Record<string, string> = {};
   for (const table of tables) {
     moments[table.name] = new Date().toISOString();
+    // Each time: while another table was frozen, rows of this one may have been answered that are in the journal alone.
+    await clickhouse.settle();
     await clickhouse.command(sql`ALTER TABLE ${new Sql(quoted(table.name))} FREEZE WITH NAME ${checkedName(name)}`);
   }
   return moments;
