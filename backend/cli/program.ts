@@ -109,6 +109,7 @@ Examples:
 
 With --sso a session is not renewed: it lasts as long as is told, and then the browser is asked again. For what runs without a person,
 \`atherops read-tokens create\` makes a token that reads. The browser comes back to this machine by itself. Over SSH it cannot: paste the address at which it ended.
+In the browser a page shows a code: go on there only if this command printed the same.
 Never log in at an address that somebody else sent you, and never give anybody the address at which your browser ended.`,
     )
     .action(async ({ email, sso }: { email?: string; sso?: boolean }) => {

@@ -21,14 +21,12 @@ type SsoClient = Pick<Client, "address" | "checkSso" | "loginByCode">;
 export async function loginBySso(world: World, client: SsoClient, waitMs = WAIT_MS): Promise<Session> {
   const [state, verifier] = [secret(), secret()];
   await using browser = await Browser.expected(state);
-  const query = {
-    cli_port: String(browser.port),
-    cli_state: state,
-    cli_challenge: createHash("sha256").update(verifier).digest("base64url"),
-  };
+  const challenge = createHash("sha256").update(verifier).digest();
+  const query = { cli_port: String(browser.port), cli_state: state, cli_challenge: challenge.toString("base64url") };
   const path = `/api/auth/oidc/start?${new URLSearchParams(query).toString()}`;
   await client.checkSso(path);
   world.stderr.write(`Open this address in a browser, and log in there:\n\n  ${client.address}${path}\n\n`);
+  world.stderr.write(`A page then shows a code. Go on there only if it is this one:\n\n  ${comparedCode(challenge)}\n\n`);
   using terminal = typed(world, state);
   if (world.stdin.isTTY)
     world.stderr.write(`Waiting. Where the browser is on another machine it ends at an address that it cannot reach: paste that here.\n`);
@@ -41,6 +39,12 @@ export async function loginBySso(world: World, client: SsoClient, waitMs = WAIT_
     browser.answer("The login failed: the terminal says why.");
     throw error;
   }
+}
+
+/** What the backend's page shows as well. */
+function comparedCode(challenge: Buffer): string {
+  const digits = challenge.toString("hex").slice(0, 12).toUpperCase();
+  return (digits.match(/.{4}/g) ?? []).join("-");
 }
 
 function secret(): string {

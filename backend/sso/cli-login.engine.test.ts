@@ -20,6 +20,20 @@ import { challengeOf } from "./attempt.ts";
 const VERIFIER = "v".repeat(43);
 const STATE = "s".repeat(43);
 
+interface Asked {
+  readonly page: Response;
+  readonly html: string;
+  readonly cookie: string;
+  /** Of the page's form. */
+  readonly token: string;
+}
+
+/** Those that an answer leaves in a browser. */
+function cookiesOf(answer: Response): string {
+  const pairs = answer.headers.getSetCookie().map((text) => text.split(";", 1)[0] ?? "");
+  return pairs.filter((pair) => !pair.endsWith("=")).join("; ");
+}
+
 describeOnEachStore((store) => {
   const stack = new AsyncDisposableStack();
   const clock: Clock = { ms: Date.now() };
@@ -58,14 +72,25 @@ describeOnEachStore((store) => {
     await provider.account(account, { email: `${account}@example.com`, email_verified: true, groups: [group] });
     return account;
   };
-  /** A browser goes from this address through the provider and back; answers what the backend's callback answers. */
-  const browse = async (address: string, account: string): Promise<Response> => {
+  /** A browser goes from this address through the provider and back, to the backend's own page. */
+  const asked = async (address: string, account: string): Promise<Asked> => {
     const began = await fetch(address, { redirect: "manual" });
     expect(began.status).toBe(302);
-    const cookie = began.headers.getSetCookie().map((text) => text.split(";", 1)[0]);
     const at = await provider.through(String(began.headers.get("location")), account);
-    return await fetch(at, { redirect: "manual", headers: { cookie: cookie.join("; ") } });
+    const page = await fetch(at, { redirect: "manual", headers: { cookie: cookiesOf(began) } });
+    const html = await page.text();
+    expect(page.status, html).toBe(200);
+    return { page, html, cookie: cookiesOf(page), token: /name="token" value="([^"]+)"/.exec(html)?.[1] ?? "" };
   };
+  /** The page's button is pressed. */
+  const agree = async ({ cookie, token }: Pick<Asked, "cookie" | "token">, at = url): Promise<Response> =>
+    await fetch(`${at}/api/auth/oidc/cli`, {
+      method: "POST",
+      redirect: "manual",
+      headers: { ...(cookie !== "" && { cookie }), "content-type": "application/x-www-form-urlencoded" },
+      body: new URLSearchParams({ token }).toString(),
+    });
+  const browse = async (address: string, account: string): Promise<Response> => await agree(await asked(address, account));
   const startUrl = (parameters: Record<string, string> = {}): string => {
     const all = { cli_port: "40000", cli_state: STATE, cli_challenge: challengeOf(VERIFIER), ...parameters };
     return `${url}/api/auth/oidc/start?${new URLSearchParams(all).toString()}`;
@@ -108,8 +133,10 @@ describeOnEachStore((store) => {
   test("tells an address, waits for the browser, and keeps a session that later commands use", async () => {
     const account = await person();
     const command = login();
-    const ended = await browse(await command.address(), account);
-    expect([ended.status, ended.headers.getSetCookie().filter((cookie) => !/=;/.test(cookie))]).toEqual([303, []]);
+    const page = await asked(await command.address(), account);
+    expect(page.html).toContain(await command.says(/\n {2}([0-9A-F]{4}-[0-9A-F]{4}-[0-9A-F]{4})\n/));
+    const ended = await agree(page);
+    expect([ended.status, ended.headers.getSetCookie()]).toEqual([303, []]);
     const location = String(ended.headers.get("location"));
     expect(location).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/\?code=/);
     // As browsers do beforehand; nobody waits for such a connection.
@@ -133,6 +160,56 @@ describeOnEachStore((store) => {
     expect(audited.map(({ action, by }) => `${action} ${by}`).slice(-2)).toEqual(["user.create sso", "login sso"]);
     for (const secret of [new URL(location).searchParams.get("code"), JSON.parse(kept).token])
       expect(logged.join("")).not.toContain(secret);
+  });
+
+  test("a browser that is led here gives nothing away: it is asked by a page of the backend's own, which no other page can press", async () => {
+    const account = await person();
+    const { page, html, cookie } = await asked(startUrl(), account);
+    expect(page.headers.get("content-type")).toBe("text/html; charset=utf-8");
+    expect(page.headers.get("location")).toBe(null);
+    expect(page.headers.get("cache-control")).toBe("no-store");
+    expect(page.headers.get("content-security-policy")).toMatch(
+      /^default-src 'none'; style-src 'sha256-[\w+/]{43}='; form-action 'self' http:\/\/127\.0\.0\.1:40000; base-uri 'none'; frame-ancestors 'none'$/,
+    );
+    expect(html).not.toMatch(/<script|\son\w+=|style=/);
+    for (const words of [`${account}@example.com`, orgName, "admin", "127.0.0.1:40000"]) expect(html).toContain(words);
+    const sent = page.headers.getSetCookie().find((text) => text.startsWith("atherops-cli="));
+    expect(sent).toMatch(/^atherops-cli=[\w.-]+; Path=\/; Max-Age=300; HttpOnly; SameSite=Strict$/);
+    // It is no session, and what the page holds is no code.
+    const headers = { cookie: cookie.replace("atherops-cli=", "atherops="), "x-requested-with": "atherops" };
+    expect((await backend.call("GET", "/api/auth/session", { headers })).statusCode).toBe(401);
+    expect(await exchange(cookie.slice("atherops-cli=".length))).toEqual(REFUSED);
+  });
+
+  test("the page's button counts in its own browser, with its own page, at any replica, for five minutes, until there is a session", async () => {
+    const refusedOf = async (asker: Pick<Asked, "cookie" | "token">): Promise<unknown> => {
+      const answer = await agree(asker);
+      return [answer.status, ((await answer.json()) as { error: string }).error, answer.headers.get("location")];
+    };
+    const NOT_LED = [401, "login_refused", null];
+    const account = await person();
+    const [first, other] = [await asked(startUrl(), account), await asked(startUrl(), account)];
+    expect(await refusedOf({ ...first, cookie: "" })).toEqual(NOT_LED);
+    expect(await refusedOf({ ...first, token: other.token })).toEqual(NOT_LED);
+    expect(await refusedOf({ ...first, token: "t".repeat(43) })).toEqual(NOT_LED);
+    const [, claims] = first.cookie.split(".");
+    expect(await refusedOf({ ...first, cookie: first.cookie.replace(String(claims), String(other.cookie.split(".")[1])) })).toEqual(
+      NOT_LED,
+    );
+    // A button that is pressed twice leads twice, to one session.
+    const at = await replica.app.listen({ host: "127.0.0.1", port: 0 });
+    const codes = [await agree(first), await agree(first, at)].map((led) => new URL(String(led.headers.get("location"))).searchParams);
+    expect(await exchange(codes[0]?.get("code") ?? "")).toEqual([200, undefined]);
+    expect(await exchange(codes[1]?.get("code") ?? "")).toEqual(REFUSED);
+    expect(await refusedOf(first)).toEqual(NOT_LED);
+    clock.ms += 301_000;
+    expect(await refusedOf(other)).toEqual(NOT_LED);
+  });
+
+  test("what the provider says is text on the page", async () => {
+    const account = randomUUID();
+    await provider.account(account, { email: `<b>'"&amp;${account}@example.com`, email_verified: true, groups: ["owners"] });
+    expect((await asked(startUrl(), account)).html).toContain(`&lt;b&gt;&#39;&quot;&amp;amp;${account}@example.com`);
   });
 
   test("takes the address that a browser of another machine ended at, and no other", async () => {
@@ -173,6 +250,7 @@ describeOnEachStore((store) => {
     expect((await runClient("login --sso", { url: address, sessionFile })).err).toContain("single sign-on is not set up here");
     expect((await runClient("login --sso --email a@b", { url, sessionFile })).err).toContain("--sso asks for no --email");
     expect(await exchange("a.b.c", VERIFIER, without)).toEqual([404, "not_found"]);
+    expect((await agree({ cookie: "", token: "t".repeat(43) }, address)).status).toBe(404);
     const help = await runClient("login --help", { url, sessionFile });
     expect(help.out).toContain("atherops login --sso --url");
   });

@@ -16,6 +16,7 @@ import { objectOf } from "../http/schemas.ts";
 import type { OidcSettings } from "../settings.ts";
 import { Attempts, type CliReturn, type Return } from "./attempt.ts";
 import { CliCodes } from "./cli-code.ts";
+import { GRANT_PATH, pageHeaders, pageOf } from "./cli-page.ts";
 import { grantOf } from "./grant.ts";
 import type { Provider, ProviderOptions } from "./provider.ts";
 import { returnPath } from "./return-path.ts";
@@ -70,8 +71,23 @@ const schemas = {
   callback: {
     tags: ["accounts"],
     summary: "The identity provider's answer, as a browser brings it",
-    description: "Begins a browser's session, as POST /api/auth/session does.",
-    response: { 200: SESSION_SCHEMA, 303: { description: "to the path that return_to named, or to the admin client", ...NO_BODY } },
+    description:
+      "Begins a browser's session, as POST /api/auth/session does. For the admin client it is a page that asks the person first.",
+    response: {
+      200: {
+        description: "the session, or for the admin client the page",
+        content: { "application/json": { schema: SESSION_SCHEMA }, "text/html": { schema: { type: "string" } } },
+      },
+      303: { description: "to the path that return_to named", ...NO_BODY },
+    },
+  },
+  grant: {
+    tags: ["accounts"],
+    summary: "The person's word that the admin client may have a session",
+    description: "The form of the page that the callback shows; it counts with the cookie that came beside it, for five minutes.",
+    consumes: ["application/x-www-form-urlencoded"],
+    body: { type: "object", required: ["token"], properties: { token: { type: "string", pattern: SECRET_PATTERN } } },
+    response: { 303: { description: "to the admin client, with a code", ...NO_BODY } },
   },
   token: {
     tags: ["accounts"],
@@ -103,11 +119,16 @@ export function registerSsoRoutes(app: FastifyInstance, options: SsoRoutesOption
   app.get(CALLBACK, { schema: schemas.callback }, async (request, reply) => {
     hide(reply);
     const { user, returnTo, cli } = await flow.end(request, reply);
-    if (cli) return await reply.redirect(await codes.returnUrl(cli, user), 303);
+    if (cli) {
+      const token = await codes.ask(request, reply, cli, user);
+      const { name: orgName } = await options.db.selectFrom("orgs").select("name").where("id", "=", user.org_id).executeTakeFirstOrThrow();
+      return await reply.headers(pageHeaders(cli)).type("text/html; charset=utf-8").send(pageOf({ cli, token, user, orgName }));
+    }
     const session = await options.browserSessions.open(request, reply, user);
     if (returnTo !== undefined) return await reply.redirect(returnTo, 303);
     return await shownSession(options.db, session);
   });
+  registerGrant(app, flow, codes);
   const body = { schema: schemas.token, bodyLimit: TOKEN_BODY_BYTES };
   app.post<{ Body: { code: string; verifier: string } }>("/api/auth/oidc/token", body, async (request, reply) => {
     hide(reply);
@@ -123,6 +144,27 @@ export function registerSsoRoutes(app: FastifyInstance, options: SsoRoutesOption
     }
     audit(request, "login", { user_id: user.userId, org_id: user.orgId, email: user.email, by: "sso" });
     return { token, email: user.email };
+  });
+}
+
+/** A form, as a page without script sends it. */
+function registerGrant(app: FastifyInstance, flow: Flow, codes: CliCodes): void {
+  const options = { schema: schemas.grant, bodyLimit: TOKEN_BODY_BYTES };
+  void app.register(async (scope) => {
+    scope.addContentTypeParser("application/x-www-form-urlencoded", async (request: FastifyRequest) =>
+      Object.fromEntries(new URLSearchParams((await app.smallBodies.read(request, TOKEN_BODY_BYTES)).toString("utf8"))),
+    );
+    scope.post<{ Body: { token: string } }>(GRANT_PATH, options, async (request, reply) => {
+      hide(reply);
+      flow.requireConfigured();
+      const location = await codes.returnUrl(request, request.body.token);
+      if (location !== undefined) return await reply.redirect(location, 303);
+      audit(request, "login.failed", { by: "sso", reason: "cli_page" });
+      throw new ApiError(
+        "login_refused",
+        "this page is older than five minutes, was used, or another login began in this browser since: run `atherops login --sso` again",
+      );
+    });
   });
 }
 

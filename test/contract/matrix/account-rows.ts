@@ -91,6 +91,15 @@ export const ACCOUNT_ROWS: Row[] = [
       { name: "no verifier", send: (url) => call("POST", url, { body: { code: "a.b.c" } }), status: 400, error: "invalid_field" },
     ],
   },
+  {
+    method: "POST",
+    path: "/api/auth/oidc/cli",
+    auth: "none",
+    cases: () => [
+      { name: "not set up", send: (url) => call("POST", url, { body: { token: "t".repeat(43) } }), status: 404, error: "not_found" },
+      { name: "no token", send: (url) => call("POST", url, { body: {} }), status: 400, error: "invalid_field" },
+    ],
+  },
   { method: "GET", path: "/api/read-tokens", auth: "viewer", cases: () => [asUser("listed", "GET", () => red.token, 200)] },
   {
     method: "POST",
