@@ -26,12 +26,14 @@ export function logsGiven({ logs, where, by }: LogConditionOptions, former?: unk
   if (logs === undefined && !known) throw new Problem("--logs: is missing beside --where and --by: a comparison such as '> 20 in 5m'");
   const [, operator, threshold, window] = COMPARISON.exec(logs ?? "") ?? [];
   if (logs !== undefined && operator === undefined) throw new Problem(`--logs ${logs}: write it as '> 20 in 5m'`);
+  // An empty one takes away what was there. Where nothing was, it is a variable of a shell that was not set.
+  const isGiven = (text: string): boolean => !known || text !== "";
   return {
     filter: {},
     by: [],
     ...known,
-    ...(where && { filter: filterOf(where) }),
-    ...(by && { by }),
+    ...(where && { filter: filterOf(where.filter(isGiven)) }),
+    ...(by && { by: by.filter(isGiven) }),
     ...(operator !== undefined && { window, operator, threshold: Number(threshold) }),
   };
 }

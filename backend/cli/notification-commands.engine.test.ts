@@ -153,6 +153,9 @@ test("routes are added, moved, changed in what is given, and removed, by their p
   expect((await atherops("routes remove 1")).code).toBe(0);
   expect(await rowsOf("routes")).toMatchObject([{ route: "1", matchers: ['severity="info"'] }, { route: "default" }]);
   expect((await atherops("routes add --channel nobody")).err).toContain("there is no channel nobody in your organisation");
+  expect((await atherops(["routes", "update", "1", "--match", ""])).err).toBe("route 1 changed\n");
+  expect(await rowsOf("routes")).toMatchObject([{ route: "1", matchers: [] }, { route: "default" }]);
+  expect((await atherops(["routes", "add", "--match", "", "--channel", "bot"])).code).toBe(1);
   expect((await atherops("routes add --match nonsense")).err).toContain("--match: nonsense is no matcher: write severity=critical");
 });
 

@@ -63,10 +63,20 @@ Examples:
   )
     .option("--no-continue", "later routes are not asked")
     .option("--position <number>", "move it to this place, from 1")
+    .addHelpText(
+      "after",
+      `
+--match, --channel and --group-by replace all that there were: --match '' takes every alert, --channel '' tells nobody.
+
+Examples:
+  atherops routes update default --channel mail
+  atherops routes update 2 --position 1 --match team=shop`,
+    )
     .action(async (route: string, options: RouteOptions) => {
       const client = console.client();
       const { id, thing } = await found(console, route);
-      await client.call("PUT", routePath(id), { body: { ...(await bodyOf(client, changed(thing, options))), ...placeOf(options) } });
+      const given = options.match ? { ...options, match: options.match.filter(Boolean) } : options;
+      await client.call("PUT", routePath(id), { body: { ...(await bodyOf(client, changed(thing, given))), ...placeOf(options) } });
       console.note(`route ${route} changed`);
     });
   routes

@@ -128,10 +128,23 @@ test("a rule over log records is created, shown, changed in what is given, kept 
   expect((await atherops("rules remove Errors")).code).toBe(0);
 });
 
+test("filters and fields of a rule over log records are replaced, and taken away by an empty one", async () => {
+  const shown = async (): Promise<string> => (await atherops("rules show Errors --json")).out;
+  await atherops(["rules", "create", "Errors", "--logs", "> 20 in 5m", "--where", "source=shop", "--by", "source", "--by", "level"]);
+  expect(await atherops(["rules", "update", "Errors", "--by", ""])).toMatchObject({ code: 0, err: "rule Errors changed\n" });
+  expect(await shown()).toContain('"filter":{"source":"shop"},"by":[]');
+  expect((await atherops(["rules", "update", "Errors", "--by", "level", "--where", ""])).code).toBe(0);
+  expect(await shown()).toContain('"filter":{},"by":["level"]');
+  const help = (await atherops("rules update --help")).out.replaceAll(/\s+/g, " ");
+  for (const option of ["where", "by"]) expect(help).toContain(`--${option} ''`);
+  await atherops("rules remove Errors");
+});
+
 test.each([
   [["rules", "create", "n", "--logs", "many"], "--logs many: write it as '> 20 in 5m'"],
   [["rules", "create", "n", "--logs", "> 1 in 5m", "--expr", "up == 0"], "--expr and --logs: a rule has one of them"],
   [["rules", "create", "n", "--logs", "> 1 in 5m", "--where", "shop"], "--where shop: write it as filter=value"],
+  [["rules", "create", "n", "--logs", "> 1 in 5m", "--where", ""], "--where : write it as filter=value"],
   [["rules", "create", "n", "--logs", "> 1 in 5m", "--where", "sauce=shop"], "logs.filter.sauce: unknown field"],
   [["rules", "check", "--where", "source=shop"], "--logs: is missing beside --where and --by"],
   [["rules", "check"], "give an expression, such as 'up == 0', or --logs"],

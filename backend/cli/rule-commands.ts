@@ -75,7 +75,14 @@ function addChanges(rules: Command, console: Console): void {
     .option("--name <name>", "another name")
     .addHelpText(
       "after",
-      "\nExamples:\n  atherops rules update HostMemoryLow --for 10m\n  atherops rules update HostMemoryLow --label team=",
+      `
+Of labels and annotations those are changed that are given. --where and --by replace all that there were: --where '' counts all records,
+--by '' counts them together.
+
+Examples:
+  atherops rules update HostMemoryLow --for 10m
+  atherops rules update HostMemoryLow --label team=
+  atherops rules update CheckoutErrors --by ''`,
     )
     .action(async (rule: string, options: RuleOptions) => {
       const { id, name, thing } = await found(console, rule);
