@@ -1,4 +1,4 @@
-import { appendFile, readdir, readFile, truncate, writeFile } from "node:fs/promises";
+import { appendFile, mkdir, readdir, readFile, rm, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
@@ -166,6 +166,17 @@ it("gives what an earlier process left once, keeps it until it is settled, and m
   expect((await readBack(folder)).hosts).toEqual(["host-1", "host-2", "host-3"]);
   kept[1]?.kept.settle();
   await expect.poll(async () => (await readBack(folder)).hosts).toEqual(["host-3"]);
+});
+
+it("counts what is set aside, not what could not be: after a hundred failures there is room", async () => {
+  const folder = folderOf();
+  await using journal = new RowJournal(folder);
+  const refused = join(folder, "refused");
+  await rm(refused, { recursive: true });
+  for (let tries = 0; tries < 100; tries++) await expect(journal.setAside(entry(1))).rejects.toMatchObject({ code: "ENOENT" });
+  await mkdir(refused);
+  const file = await journal.setAside(entry(1));
+  expect((await readdir(refused)).map((name) => join(refused, name))).toEqual([file]);
 });
 
 const realWrite: JournalCalls["write"] = async (fd, pieces, position) => {

@@ -2,6 +2,7 @@
 // entries, one after the other in time (segments), each removed once the table has all of its entries. Invariants: what `append` resolved
 // for outlives the machine's power until it is settled; whatever is read back may be in the table already, so who reads asks the table;
 // after a write that failed nothing is added to its file, because reading back ends at a gap.
+import { randomUUID } from "node:crypto";
 import { closeSync, fdatasync, openSync, readdirSync, writev } from "node:fs";
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -75,7 +76,7 @@ export interface JournalCalls {
 const CALLS: JournalCalls = { write: promisify(writev), sync: promisify(fdatasync), nowMs: () => performance.now() };
 
 export class RowJournal implements AsyncDisposable {
-  readonly #folder: string;
+  readonly folder: string;
   readonly #calls: JournalCalls;
   /** Left by an earlier process and not read back yet. */
   readonly #old: string[];
@@ -91,7 +92,7 @@ export class RowJournal implements AsyncDisposable {
 
   constructor(folder: string, calls: Partial<JournalCalls> = {}) {
     makeFolder(folder, 0o700);
-    this.#folder = folder;
+    this.folder = folder;
     this.#calls = { ...CALLS, ...calls };
     this.#old = readdirSync(folder)
       .filter((name) => NAME.test(name))
@@ -114,7 +115,7 @@ export class RowJournal implements AsyncDisposable {
   /** What earlier processes left, oldest first; each file once. */
   async *recovered(): AsyncGenerator<RecoveredSegment> {
     for (let name = this.#old.shift(); name !== undefined; name = this.#old.shift()) {
-      const path = join(this.#folder, name);
+      const path = join(this.folder, name);
       let content: Buffer;
       try {
         content = await readFile(path);
@@ -130,13 +131,22 @@ export class RowJournal implements AsyncDisposable {
     }
   }
 
-  /** Keeps what the engine refuses beside the journal. Answers the file; undefined: there are too many, and it is dropped. */
+  /**
+   * Keeps what the engine refuses beside the journal. Answers the file; undefined: there are too many, and it is dropped. Rejects with what
+   * the file system says, with nothing left of it.
+   */
   async setAside(entry: JournalEntry): Promise<string | undefined> {
     if (this.#refused >= MOST_REFUSED) return undefined;
     this.#refused += 1;
-    const path = join(this.#refusedFolder, `${Date.now()}-${this.#refused}.entry`);
-    await writeFile(path, Buffer.concat(encodedEntry(entry)), { mode: 0o600, flush: true });
-    await folderSynced(this.#refusedFolder);
+    const path = join(this.#refusedFolder, `${Date.now()}-${randomUUID()}.entry`);
+    try {
+      await writeFile(path, Buffer.concat(encodedEntry(entry)), { mode: 0o600, flush: true });
+      await folderSynced(this.#refusedFolder);
+    } catch (error) {
+      this.#refused -= 1;
+      await rm(path, { force: true }).catch(() => undefined);
+      throw error;
+    }
     return path;
   }
 
@@ -181,7 +191,7 @@ export class RowJournal implements AsyncDisposable {
     if (bytesWritten !== bytes) throw new Error(`only ${bytesWritten} of ${bytes} bytes could be written to ${segment.path}`);
     segment.bytes += bytes;
     // The first time also its name: a file without one would be lost whole.
-    await Promise.all([this.#calls.sync(segment.fd), segment.isNamed || folderSynced(this.#folder)]);
+    await Promise.all([this.#calls.sync(segment.fd), segment.isNamed || folderSynced(this.folder)]);
     segment.isNamed = true;
   }
 
@@ -189,7 +199,7 @@ export class RowJournal implements AsyncDisposable {
     const current = this.#current;
     if (current && current.bytes < SEGMENT_BYTES && this.#calls.nowMs() - current.openedAtMs < SEGMENT_MS) return current;
     this.#closeCurrent();
-    const path = join(this.#folder, `${String(this.#number++).padStart(10, "0")}.journal`);
+    const path = join(this.folder, `${String(this.#number++).padStart(10, "0")}.journal`);
     const fd = openSync(path, "wx", 0o600);
     this.#current = { path, fd, openedAtMs: this.#calls.nowMs(), bytes: 0, unsettled: 0, isNamed: false, isClosed: false };
     return this.#current;
