@@ -1,4 +1,4 @@
-import { readdir, readFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { pino } from "pino";
@@ -128,6 +128,7 @@ it.each([
   await expect.poll(() => store.commit.bytes).toBe(0);
   await expect.poll(() => store.commit.failingSinceMs).toBeUndefined();
   expect(store.table.toSorted((a, b) => a - b)).toEqual([1, 2, 3]);
+  expect(store.told).toEqual(["org", "org", "org"]);
   const said = store.lines.map(({ msg }) => msg);
   expect([said[0], said.at(-1)]).toEqual([
     "the log and trace store does not take rows; rows that were answered stay in the journal; retrying",
@@ -208,5 +209,29 @@ it("sets aside what a version with other columns left, and stores the rest", asy
   await next.commit.recover();
   expect([next.table, next.commit.setAside]).toEqual([[2], 1]);
   expect(decodedEntries(await readFile(String(next.lines[0]?.["file"]))).entries).toMatchObject([{ bodyHash: "1", form: 8 }]);
+  await store.close();
+});
+
+it("gives an engine no rows of other columns, also while they cannot be set aside", async () => {
+  const store = opened();
+  await store.commit.add({ ...entry(1), form: 8 });
+  await using next = opened({ folder: store.folder });
+  const refused = join(store.folder, "refused");
+  await rm(refused, { recursive: true });
+  await next.commit.recover();
+  await next.commit.add(entry(2));
+  await expect.poll(() => next.table).toContain(2);
+  await mkdir(refused);
+  await expect.poll(() => next.commit.setAside).toBe(1);
+  expect(next.inserts.flat()).not.toContain(1);
+  await store.close();
+});
+
+it("stores what a version with other columns left as its own, where they are known", async () => {
+  const store = opened();
+  for (const number of [1, 2]) await store.commit.add({ ...entry(number), form: 8 });
+  await using next = opened({ folder: store.folder, asOurs: (one) => ({ ...one, form: 7 }) });
+  await next.commit.recover();
+  expect([next.table, next.commit.setAside]).toEqual([[1, 2], 0]);
   await store.close();
 });

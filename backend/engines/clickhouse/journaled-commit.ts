@@ -27,7 +27,9 @@ export interface JournaledCommitOptions {
   readonly journal: RowJournal;
   readonly commit: GroupCommit;
   readonly log: Log;
-  /** Which of these the table has already. */
+  /** What a version with other columns wrote, with those of this one; undefined: nobody knows what it wrote. */
+  readonly asOurs?: (entry: JournalEntry) => JournalEntry | undefined;
+  /** Which of these, of our own columns, the table has already. */
   readonly stored: (entries: readonly JournalEntry[]) => Promise<Set<JournalEntry>>;
   /** Told of each commit. */
   readonly committed: (orgId: string) => void;
@@ -94,16 +96,13 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
 
   /** Has what an earlier process left stored, as far as the engine takes it now; the rest is tried again. Answers all of it, without rows. */
   async recover(): Promise<Omit<JournalEntry, "form" | "rows">[]> {
-    const { journal, log, table, form } = this.#options;
+    const { journal, log, table, form, asOurs } = this.#options;
     const recovered: Omit<JournalEntry, "form" | "rows">[] = [];
     for await (const { path, entries, tornBytes, unread } of journal.recovered()) {
       if (unread !== undefined)
         log.error({ table, path, err: unread }, "a file of the journal of rows cannot be read; the next start tries again");
       if (tornBytes > 0) log.warn({ table, path, tornBytes }, "the journal of rows ends within a write, for which nobody was answered");
-      const all = entries.map(({ entry, kept }) => this.#pending(entry, kept));
-      const pending = all.filter(({ entry }) => entry.form === form);
-      for (const one of all)
-        if (one.entry.form !== form) await this.#refused(one, new Error("another version wrote them, with other columns"));
+      const pending = entries.map(({ entry, kept }) => this.#pending((entry.form === form ? entry : asOurs?.(entry)) ?? entry, kept));
       recovered.push(...entries.map(({ entry: { orgId, hostId, bodyHash, day } }) => ({ orgId, hostId, bodyHash, day })));
       try {
         const given = await this.#give(pending);
@@ -213,13 +212,23 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
     this.#outage.recovered();
   }
 
-  /** Commits those that the table does not have, now. Answers how many these were. Throws when the table cannot be asked. */
+  /**
+   * Commits those that the table does not have, now, and sets aside those that have other columns. Answers how many were committed. Throws
+   * when the table cannot be asked, with all of them as they were.
+   */
   async #give(pending: readonly Pending[]): Promise<number> {
     if (pending.length === 0) return 0;
-    const { stored, commit } = this.#options;
-    const has = await stored(pending.map(({ entry }) => entry));
-    const missing = pending.filter(({ entry }) => !has.has(entry));
-    for (const one of pending) if (has.has(one.entry)) this.#settle(one);
+    const { stored, commit, committed, form } = this.#options;
+    const ours = pending.filter(({ entry }) => entry.form === form);
+    const has = await stored(ours.map(({ entry }) => entry));
+    for (const one of pending)
+      if (one.entry.form !== form) await this.#refused(one, new Error("another version wrote them, with columns that nobody knows"));
+    const missing = ours.filter(({ entry }) => !has.has(entry));
+    for (const one of ours) {
+      if (!has.has(one.entry)) continue;
+      this.#settle(one);
+      committed(one.entry.orgId);
+    }
     const committing = missing.map((one) => this.#commitLater(one));
     await commit.flush();
     await Promise.all(committing);

@@ -5,6 +5,7 @@
 // host_id, body_hash, received_at), after the restart once what the journal held is in it.
 import type { ClickHouse } from "./client.ts";
 import { GroupCommit } from "./group-commit.ts";
+import { asOurs } from "./journal-columns.ts";
 import { formOf, type JournalEntry } from "./journal-entry.ts";
 import { JournaledCommit } from "./journaled-commit.ts";
 import type { NativeColumns, NativeRows } from "./native-block.ts";
@@ -50,9 +51,11 @@ export class OnceWriter implements AsyncDisposable {
     const { pending } = clickhouse;
     const stored = (entries: readonly JournalEntry[]) => storedEntries(clickhouse, { name: table, columns }, entries);
     this.#commit = commit;
-    this.#journaled =
-      pending &&
-      new JournaledCommit({ table, form: this.#form, journal: pending.journalOf(table), commit, committed, log: pending.log, stored });
+    if (!pending) return;
+    const journal = pending.journalOf(table, columns);
+    const ours = (entry: JournalEntry) => asOurs(journal.folder, columns, entry);
+    const { log } = pending;
+    this.#journaled = new JournaledCommit({ table, form: this.#form, journal, commit, committed, log, stored, asOurs: ours });
   }
 
   /** Stores what the journal of an earlier process holds, and reads back which bodies of the last 10 minutes are stored. */

@@ -3,6 +3,8 @@
 // pending, cost it nothing.
 import { join } from "node:path";
 import type { Log } from "../../observability/log.ts";
+import { keepColumns } from "./journal-columns.ts";
+import type { NativeColumns } from "./native-block.ts";
 import { RowJournal } from "./row-journal.ts";
 
 /** Of one table. */
@@ -30,10 +32,16 @@ export class PendingRows implements AsyncDisposable {
     this.log = log;
   }
 
-  /** The same one each time. */
-  journalOf(table: string): RowJournal {
+  /** The same one each time; beside it are the columns of its rows. */
+  journalOf(table: string, columns: NativeColumns): RowJournal {
     const journal = this.#journals.get(table) ?? new RowJournal(join(this.#folder, table));
     this.#journals.set(table, journal);
+    try {
+      keepColumns(journal.folder, columns);
+    } catch (err) {
+      // Safe: such a version sets them aside.
+      this.log.warn({ table, err }, "the columns of the journal's rows cannot be kept: a version with others could not store its rows");
+    }
     return journal;
   }
 

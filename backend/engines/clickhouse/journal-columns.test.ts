@@ -1,0 +1,74 @@
+import { expect, it, onTestFinished } from "vitest";
+import { temporaryFolder } from "../../../test/fixtures/processes.ts";
+import { asOurs, keepColumns } from "./journal-columns.ts";
+import { formOf, type JournalEntry } from "./journal-entry.ts";
+import { emptyColumns, type NativeColumns, nativeRows } from "./native-block.ts";
+import { type Column, ConstantColumn, encodedString, encodedUint32, encodedUint64, Int64Column } from "./native-columns.ts";
+
+const SENDER = [
+  ["org_id", "String"],
+  ["host_id", "String"],
+  ["received_at", "DateTime"],
+  ["body_hash", "UInt64"],
+  ["time", "DateTime64(9)"],
+  ["id", "UInt64"],
+] as const satisfies NativeColumns;
+const LABELS = ["labels", "Map(String, String)"] as const;
+const [MESSAGE, LEVEL] = [["message", "String"] as const, ["level", "UInt8"] as const];
+const NEW_ONES = [
+  ["text", "String"],
+  ["flag", "UInt8"],
+  ["size", "UInt64"],
+  ["at", "DateTime"],
+  ["more", LABELS[1]],
+] as const;
+
+/** Two rows. Of the cells only those of these names have a value. */
+function entry(cells: NativeColumns): JournalEntry {
+  const constants = [encodedString("org"), encodedString("host"), encodedUint32(7), encodedUint64(8n)].map(
+    (one) => new ConstantColumn(one),
+  );
+  const [time, id] = [new Int64Column(), new Int64Column()];
+  const columns = emptyColumns([MESSAGE, LEVEL, LABELS] as const);
+  for (const row of [1, 2]) {
+    for (const one of constants) one.endRow();
+    time.addNumber(row);
+    id.addNumber(row);
+    columns.message.add("x".repeat(row * 100));
+    columns.level.add(row);
+    columns.labels.keys.add("a");
+    columns.labels.values.add(`${row}`);
+    columns.labels.endRow(1);
+  }
+  const known = cells.map(([name]) => (columns as Record<string, Column>)[name]).filter((one) => one !== undefined);
+  const rows = nativeRows([...constants, time, id, ...known], 2);
+  return { orgId: "org", hostId: "host", bodyHash: "8", day: 1, form: formOf([...SENDER, ...cells]), rows };
+}
+
+function folderWith(columns: NativeColumns): string {
+  const folder = temporaryFolder();
+  onTestFinished(() => folder[Symbol.dispose]());
+  keepColumns(folder.path, columns);
+  return folder.path;
+}
+
+it("has rows of another version in our order, without what we do not have", () => {
+  const theirs = [LABELS, MESSAGE, LEVEL];
+  const folder = folderWith([...SENDER, ...theirs]);
+  expect(asOurs(folder, [...SENDER, LEVEL, LABELS], entry(theirs))).toEqual(entry([LEVEL, LABELS]));
+});
+
+it("leaves empty what they do not have", () => {
+  const folder = folderWith([...SENDER, LABELS]);
+  const { rows } = asOurs(folder, [...SENDER, ...NEW_ONES, LABELS], entry([LABELS])) ?? {};
+  const { streamLengths } = entry([LABELS]).rows;
+  expect(rows?.streamLengths).toEqual([...streamLengths.slice(0, 6), 2, 2, 16, 8, 8, 0, 0, ...streamLengths.slice(6)]);
+});
+
+it("has nothing where nobody knows their columns, one is of another type, or one is missing by which rows are found", () => {
+  const theirs = [...SENDER, LABELS];
+  expect(asOurs(folderWith([...SENDER, MESSAGE]), [...SENDER, LABELS], entry([LABELS]))).toBeUndefined();
+  expect(asOurs(folderWith(theirs), [...SENDER, ["labels", "String"]], entry([LABELS]))).toBeUndefined();
+  const without = theirs.filter(([name]) => name !== "id");
+  expect(asOurs(folderWith(without), theirs, { ...entry([LABELS]), form: formOf(without) })).toBeUndefined();
+});
