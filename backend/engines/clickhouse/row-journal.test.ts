@@ -1,6 +1,6 @@
 import { appendFile, mkdir, readdir, readFile, rm, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it, onTestFinished, vi } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
 import type { JournalEntry } from "./journal-entry.ts";
 import { type JournalCalls, RowJournal } from "./row-journal.ts";
@@ -166,6 +166,24 @@ it("gives what an earlier process left once, keeps it until it is settled, and m
   expect((await readBack(folder)).hosts).toEqual(["host-1", "host-2", "host-3"]);
   kept[1]?.kept.settle();
   await expect.poll(async () => (await readBack(folder)).hosts).toEqual(["host-3"]);
+});
+
+it("holds no rows any more once all have been settled for a while, and nothing has come since", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  onTestFinished(() => void vi.useRealTimers());
+  const folder = folderOf();
+  await using journal = new RowJournal(folder);
+  const [first, second] = await Promise.all([journal.append(entry(1)), journal.append(entry(2))]);
+  first?.settle();
+  vi.advanceTimersByTime(60_000);
+  expect((await readBack(folder)).hosts).toEqual(["host-1", "host-2"]);
+  second?.settle();
+  vi.advanceTimersByTime(1000);
+  expect(await journalFiles(folder)).toHaveLength(1);
+  vi.advanceTimersByTime(4000);
+  await expect.poll(() => journalFiles(folder)).toEqual([]);
+  await journal.append(entry(3));
+  expect((await readBack(folder)).hosts).toEqual(["host-3"]);
 });
 
 it("counts what is set aside, not what could not be: after a hundred failures there is room", async () => {

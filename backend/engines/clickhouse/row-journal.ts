@@ -1,7 +1,8 @@
 // The journal of a table's rows: they are answered once they are on the disk here, and reach the table later, many in one insert. Files of
-// entries, one after the other in time (segments), each removed once the table has all of its entries. Invariants: what `append` resolved
-// for outlives the machine's power until it is settled; whatever is read back may be in the table already, so who reads asks the table;
-// after a write that failed nothing is added to its file, because reading back ends at a gap.
+// entries, one after the other in time (segments), each removed once the table has all of its entries and nothing is added to it any more,
+// seconds later at most. Invariants: what `append` resolved for outlives the machine's power until it is settled; whatever is read back may
+// be in the table already, so who reads asks the table; after a write that failed nothing is added to its file, because reading back ends
+// at a gap.
 import { randomUUID } from "node:crypto";
 import { closeSync, fdatasync, openSync, readdirSync, writev } from "node:fs";
 import { readFile, rm, writeFile } from "node:fs/promises";
@@ -88,6 +89,8 @@ export class RowJournal implements AsyncDisposable {
   #current: OpenSegment | undefined;
   #restsUntilMs = Number.NEGATIVE_INFINITY;
   #failure: unknown;
+  /** Runs since all of the present segment was settled. */
+  #idle: NodeJS.Timeout | undefined;
   readonly #removing = new Set<Promise<void>>();
 
   constructor(folder: string, calls: Partial<JournalCalls> = {}) {
@@ -153,6 +156,7 @@ export class RowJournal implements AsyncDisposable {
   /** Ends what is under way. What is not settled stays for the next process. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#writing;
+    clearTimeout(this.#idle);
     this.#closeCurrent();
     await Promise.all(this.#removing);
   }
@@ -222,8 +226,15 @@ export class RowJournal implements AsyncDisposable {
     const settle = (): void => {
       segment.unsettled -= 1;
       this.#removeSettled(segment);
+      if (segment === this.#current && segment.unsettled === 0) this.#idle ??= setTimeout(() => this.#endIdle(), SEGMENT_MS).unref();
     };
     return { settle };
+  }
+
+  /** Where nothing comes, what was stored long ago is not kept beside its table, which may delete it. */
+  #endIdle(): void {
+    this.#idle = undefined;
+    if (this.#current?.unsettled === 0 && !this.#writing) this.#closeCurrent();
   }
 
   /** One that cannot be removed is read back after the next start: the table has all of it. */
