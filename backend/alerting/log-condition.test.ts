@@ -44,6 +44,11 @@ describe("a condition on log records", () => {
     [{ filter: { source: "half \ud83d" } }, /^logs\.filter\.source: .*surrogate/],
     [{ filter: { regex: "x".repeat(1001) } }, /^logs\.filter\.regex: .*1000 characters/],
     [{ filter: { not_regex: ".{51}" } }, /^logs\.filter\.not_regex: .*at most 50 parts/],
+    [{ filter: { regex: "[" } }, /^logs\.filter\.regex: not a regular expression of RE2: missing closing \]/],
+    [{ filter: { regex: ["a", "b("] } }, /^logs\.filter\.regex: not a regular expression of RE2: missing closing \)/],
+    [{ filter: { not_regex: "(?<=a)b" } }, /^logs\.filter\.not_regex: not a regular expression of RE2: /],
+    [{ filter: { q: "a", "label.a": Array.from({ length: 100 }, () => "b") } }, /^logs\.filter: .*at most 100 values/],
+    [{ filter: { [`label.${"k".repeat(201)}`]: "b" } }, /^logs\.filter\.label\.k+: the name of a label has at most 200/],
     [{ by: ["message"] }, /^logs\.by: .*not "message"$/],
     [{ by: ["label."] }, /^logs\.by: .*not "label\."$/],
     [{ by: ["label.a.b", "label.a_b"] }, /^logs\.by: both would be the label a_b/],
@@ -57,6 +62,8 @@ describe("a condition on log records", () => {
     { filter: {}, operator: "==", threshold: 0 },
     { by: ["source", "label.k8s.pod.name"], window: "1d" },
     { filter: { "label.a": ["b", "c"], "not_label.d": "e", regex: "(?i)x", trace_id: "a".repeat(32) } },
+    { filter: { regex: ["", "\\bfail(ed|ure)\\b.{3}", "[[:alpha:]]", "a\\Cb"], not_regex: "(?P<word>a)" } },
+    { filter: { regex: "\\p{Greek}" } },
   ])("may be %j", (more) => {
     expect(refused(() => checkLogs(condition(more)))).toBe("taken");
   });

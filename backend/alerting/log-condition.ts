@@ -1,6 +1,8 @@
 // The condition of a rule over log records: which records, in how long a window, how many of them. Invariant: its filters are those of
-// GET /query/logs, read by the same code; what passes `checkedLogs` costs one bounded count, and no group without records can fire.
+// GET /query/logs, read by the same code; what passes `checkLogs` is a question that the engine takes, whether it is asked at once or
+// nothing was ever stored; it costs one bounded count, and no group without records can fire.
 import { createHash } from "node:crypto";
+import { RE2JS } from "re2js";
 import { durationMs } from "../../agent/common/duration.ts";
 import { ApiError } from "../errors.ts";
 import { FILTER_SCHEMA, type FilterParameters, filterOf } from "../logs/filter-parameters.ts";
@@ -22,6 +24,9 @@ const DAY_MS = 86_400_000;
 const MIN_WINDOW_MS = 10_000;
 const MOST_FIELDS = 2;
 const MOST_FILTERS = 50;
+/** Of all filters together: each is a condition of the statement, of which the engine reads 256 KiB. */
+const MOST_VALUES = 100;
+const MOST_NAME_CHARACTERS = 200;
 
 export const LOG_CONDITION_SCHEMA = {
   type: "object",
@@ -50,20 +55,40 @@ export const LOG_CONDITION_SCHEMA = {
 export function checkLogs(logs: LogCondition): void {
   const ms = durationMs(logs.window);
   if (ms === undefined || ms < MIN_WINDOW_MS || ms > DAY_MS) throw invalid("logs.window", "must be a duration from 10s to 1d, such as 5m");
-  for (const [name, value] of Object.entries(logs.filter)) {
-    checkText(`logs.filter.${name.slice(0, 100)}`, name, EXCEPT_LINES);
-    for (const text of [value].flat()) checkText(`logs.filter.${name.slice(0, 100)}`, text, EXCEPT_LINES);
-  }
-  try {
-    filterOf(logs.filter);
-  } catch (error) {
-    throw ofFilter(error);
-  }
+  checkFilter(logs.filter);
   for (const field of logs.by) checkField(field);
   const names = logs.by.map(alertLabel);
   if (new Set(names).size < names.length) throw invalid("logs.by", `both would be the label ${names[0]} of an alert`);
   if (names.length > 0 && holds(logs, 0))
     throw invalid("logs.by", "a value without records is not found, so it cannot fire: leave `by` out, or ask for more than 0 records");
+}
+
+function checkFilter(filter: LogCondition["filter"]): void {
+  if (Object.values(filter).flat().length > MOST_VALUES)
+    throw invalid("logs.filter", `its filters have at most ${MOST_VALUES} values in all`);
+  for (const [name, value] of Object.entries(filter)) {
+    const field = `logs.filter.${name.slice(0, 100)}`;
+    checkText(field, name, EXCEPT_LINES);
+    if (name.replace(/^(?:not_)?label\./, "").length > MOST_NAME_CHARACTERS)
+      throw invalid(field, `the name of a label has at most ${MOST_NAME_CHARACTERS} characters`);
+    for (const text of [value].flat()) checkText(field, text, EXCEPT_LINES);
+  }
+  try {
+    filterOf(filter);
+  } catch (error) {
+    throw ofFilter(error);
+  }
+  for (const name of ["regex", "not_regex"] as const) for (const text of [filter[name] ?? []].flat()) checkPattern(name, text);
+}
+
+/** RE2JS reads what the engine's RE2 does, \C apart. */
+function checkPattern(name: string, pattern: string): void {
+  try {
+    RE2JS.compile(pattern.replaceAll("\\C", "."));
+  } catch (error) {
+    const why = (error as Error).message.replace(/^error parsing regexp: /, "").slice(0, 200);
+    throw invalid(`logs.filter.${name}`, `not a regular expression of RE2: ${why}`);
+  }
 }
 
 /** What the filter's own code says of a parameter, about the field. */

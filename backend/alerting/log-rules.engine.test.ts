@@ -12,7 +12,7 @@ import { migrate } from "../engines/clickhouse/migrate.ts";
 import { ApiError } from "../errors.ts";
 import { logRecord, logsBody, nanosecondsOf, signingKey, stringAttribute } from "../ingest/otlp-body.fixture.ts";
 import { ActiveSeries } from "../metrics/active-series.ts";
-import type { LogCondition } from "./log-condition.ts";
+import { checkLogs, type LogCondition } from "./log-condition.ts";
 import { claimDue, type LogCountTables } from "./log-count-rows.ts";
 import { countLogs, matchingGroups } from "./log-count.ts";
 import { LogCounter } from "./log-counter.ts";
@@ -65,6 +65,16 @@ test("an engine that was never used is not opened to count nothing", async () =>
   const condition = { filter: {}, window: "10m", by: [], operator: "==", threshold: 0 } as const;
   const unused = { clickhouse: { read }, isUnused: () => true };
   expect(await countLogs(unused, randomUUID(), condition, { atMs: Date.now(), signal })).toEqual([{ values: [], count: 0 }]);
+});
+
+test("the largest filter that a rule may have is one that the engine takes", async () => {
+  const name = `not_label.${"'".repeat(200)}`;
+  const patterns = { regex: Array.from({ length: 20 }, () => "a.b"), not_regex: Array.from({ length: 20 }, () => "'".repeat(40)) };
+  const filter = { ...patterns, [name]: Array.from({ length: 60 }, () => "'".repeat(200)) };
+  const condition = { filter, window: "10m", by: [], operator: ">", threshold: 1 } as const;
+  checkLogs(condition);
+  const groups = await countLogs({ clickhouse, isUnused: () => false }, randomUUID(), condition, { atMs: Date.now(), signal });
+  expect(groups).toEqual([{ values: [], count: 0 }]);
 });
 
 describeOnEachStore((store) => {
