@@ -1,9 +1,9 @@
 // The programs atherops-otel-agent (host) and atherops-k8s-otel-agent (cluster): their commands. Invariant: wrong settings end with exit
-// code 2 and no stack, every other failure of a start with 1 and one sentence; only run.ts wires parts together.
+// code 2 and no stack, wrong words with 2, every other failure of a start with 1 and one sentence; only run.ts wires parts together.
 import { existsSync } from "node:fs";
 import { enableCompileCache } from "node:module";
 import { join } from "node:path";
-import { Command } from "commander";
+import { Command, CommanderError } from "commander";
 import packageFile from "./package.json" with { type: "json" };
 import { type Identity, inValueNames, readSettings, SettingsError } from "./settings.ts";
 
@@ -19,6 +19,11 @@ export async function main(identity: Identity, argv: string[] = process.argv): P
     await commands(identity).parseAsync(argv);
   } catch (error) {
     if (!(error instanceof Error)) throw error;
+    // Said already, or the help that was asked for.
+    if (error instanceof CommanderError) {
+      process.exitCode = error.exitCode === 0 ? 0 : 2;
+      return;
+    }
     const isOperators = EXPECTED.has(error.name) || isPortTaken(error) || isPortTaken(error.cause);
     process.stderr.write(`${PROGRAMS[identity]}: ${isOperators ? inValueNames(error.message) : error.stack}\n`);
     process.exitCode = error instanceof SettingsError || error.name === "CollectorConfigError" ? 2 : 1;
@@ -48,7 +53,12 @@ function isPortTaken(error: unknown): boolean {
 
 function commands(identity: Identity): Command {
   const name = PROGRAMS[identity];
-  const program = new Command(name).description(WHAT[identity]).version(packageFile.version).addHelpText("after", HELP[identity]);
+  const program = new Command(name)
+    .description(WHAT[identity])
+    .version(packageFile.version)
+    .addHelpText("after", HELP[identity])
+    .showHelpAfterError("(add --help: it tells what there is)")
+    .exitOverride();
   const parts = { identity, program: name, version: packageFile.version };
   program
     .command("run")

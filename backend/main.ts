@@ -3,7 +3,7 @@
 // operator's to mend ends with one sentence and exit code 2, everything else with a stack and 1.
 import { enableCompileCache } from "node:module";
 import { join } from "node:path";
-import { Command } from "commander";
+import { Command, CommanderError } from "commander";
 import { addBackupCommands } from "./data-dir/backup-command.ts";
 import { DataDirInUseError, lockDataDir } from "./data-dir/lock.ts";
 import { addMoveCommand } from "./data-dir/move-command.ts";
@@ -23,7 +23,16 @@ async function start(roles: readonly Role[]): Promise<void> {
 
 const program = new Command("atherops-backend")
   .description("Multi-tenant backend for signed metrics, logs and traces, with alert rules.")
-  .version(packageFile.version);
+  .version(packageFile.version)
+  .showHelpAfterError("(add --help: it tells what there is)")
+  .exitOverride()
+  // A word that is no command would be one argument too many of `serve`.
+  .hook("preSubcommand", (all, chosen) => {
+    const [word] = all.args;
+    if (word === undefined || word.startsWith("-") || word === chosen.name()) return;
+    // Not among its types, and the one that knows which command is near.
+    (all as Command & { unknownCommand(): never }).unknownCommand();
+  });
 
 program
   .command("serve", { isDefault: true })
@@ -47,6 +56,10 @@ try {
   await program.parseAsync();
 } catch (error) {
   const told = error instanceof SettingsError || error instanceof DataDirInUseError || error instanceof StartError;
-  console.error(told ? `atherops-backend: ${error.message}` : error);
-  process.exitCode = told ? 2 : 1;
+  // Said already, or the help that was asked for.
+  if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : 2;
+  else {
+    console.error(told ? `atherops-backend: ${error.message}` : error);
+    process.exitCode = told ? 2 : 1;
+  }
 }

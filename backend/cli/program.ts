@@ -70,7 +70,7 @@ function buildProgram(world: World): Command {
     .option("--json", "JSON instead of a table: an array, or one object a line for logs and traces")
     .option("--allow-plain-http", "send the session over http to another machine")
     .addHelpText("after", EXAMPLES)
-    .showSuggestionAfterError()
+    .showHelpAfterError("(add --help: it tells what there is)")
     .configureOutput({ writeOut: (text) => world.stdout.write(text), writeErr: (text) => world.stderr.write(text) })
     .exitOverride();
   const console = consoleOf(world, () => program.opts<GlobalOptions>());
@@ -83,8 +83,16 @@ function buildProgram(world: World): Command {
   addRuleCommands(program, console);
   addNotificationCommands(program, console);
   addApplyCommands(program, console);
-  for (const command of descendants(program)) command.exitOverride().copyInheritedSettings(program);
+  for (const command of descendants(program)) command.exitOverride().copyInheritedSettings(program).hook("preSubcommand", refuseUnknown);
   return program;
+}
+
+/** A word that is no command would be one argument too many of the default command. */
+function refuseUnknown(group: Command, chosen: Command): void {
+  const [word] = group.args;
+  if (word === undefined || word.startsWith("-") || word === chosen.name() || chosen.registeredArguments.length > 0) return;
+  // Not among its types, and the one that knows which command is near.
+  (group as Command & { unknownCommand(): never }).unknownCommand();
 }
 
 function descendants(command: Command): Command[] {

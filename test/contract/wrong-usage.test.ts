@@ -1,0 +1,51 @@
+// What the three programs say to a word that they do not know, as their shells run them: what it may have been, where the rest is told, and
+// exit code 2, by which a service manager knows that another try is no use.
+import { execFile } from "node:child_process";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { ROOT, temporaryFolder } from "../fixtures/processes.ts";
+
+const PROGRAMS = {
+  "atherops-backend": "backend/main.ts",
+  atherops: "backend/cli/bin/atherops.ts",
+  "atherops-otel-agent": "agent/bin/atherops-otel-agent.ts",
+  "atherops-k8s-otel-agent": "agent/bin/atherops-k8s-otel-agent.ts",
+};
+const MORE = "(add --help: it tells what there is)";
+
+async function ran(program: keyof typeof PROGRAMS, args: string): Promise<{ code: unknown; out: string; err: string }> {
+  using folder = temporaryFolder();
+  const { promise, resolve } = Promise.withResolvers<{ code: unknown; out: string; err: string }>();
+  // Whatever begins all the same begins nothing here.
+  const env = { PATH: process.env["PATH"], HOME: folder.path, DATA_DIR: join(folder.path, "data"), STATE_DIR: folder.path };
+  const command = [join(ROOT, PROGRAMS[program]), ...args.split(" ").filter(Boolean)];
+  execFile(process.execPath, command, { env, cwd: folder.path, timeout: 30_000 }, (error, out, err) =>
+    resolve({ code: error?.code ?? 0, out, err }),
+  );
+  return await promise;
+}
+
+describe.each<[keyof typeof PROGRAMS, string, string]>([
+  ["atherops-backend", "server", "unknown command 'server'\n(Did you mean serve?)"],
+  ["atherops-backend", "start", "unknown command 'start'"],
+  ["atherops-backend", "serve now", "too many arguments for 'serve'. Expected 0 arguments but got 1: now."],
+  ["atherops-backend", "serve --role api", "unknown option '--role'\n(Did you mean --roles?)"],
+  ["atherops-backend", "restore", "missing required argument 'folder'"],
+  ["atherops-otel-agent", "rnu", "unknown command 'rnu'\n(Did you mean run?)"],
+  ["atherops-k8s-otel-agent", "rotat", "unknown command 'rotat'\n(Did you mean rotate?)"],
+  ["atherops-otel-agent", "diagnose --bundel x", "unknown option '--bundel'\n(Did you mean --bundle?)"],
+  ["atherops", "rule", "unknown command 'rule'\n(Did you mean rules?)"],
+  ["atherops", "rules lsit", "unknown command 'lsit'\n(Did you mean list?)"],
+  ["atherops", "--json channels tset on-call", "unknown command 'tset'\n(Did you mean test?)"],
+  ["atherops", "rules create", "missing required argument 'name'"],
+])("%s %s", (program, args, words) => {
+  test(`is told, with exit code 2: ${words}`, async () => {
+    expect(await ran(program, args)).toEqual({ code: 2, out: "", err: `error: ${words}\n${MORE}\n` });
+  });
+});
+
+test("no command at all is told what there is, and --help is no error", async () => {
+  expect(await ran("atherops-otel-agent", "")).toMatchObject({ code: 2, out: "", err: expect.stringContaining("Commands:\n  run ") });
+  for (const program of ["atherops-backend", "atherops-otel-agent", "atherops"] as const)
+    expect(await ran(program, "--help")).toMatchObject({ code: 0, out: expect.stringContaining(`Usage: ${program} `), err: "" });
+});
