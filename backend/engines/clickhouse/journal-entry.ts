@@ -1,5 +1,5 @@
 // What the journal of rows holds of a body's day: its rows as they are inserted, and what tells whether a table has them. Invariant: an
-// entry reads back as it was written or not at all; with the first that does not, what a segment holds has ended.
+// entry reads back as it was written or not at all, and then those behind it do, where its lengths are as they were.
 import { crc32 } from "node:zlib";
 import type { NativeColumns, NativeRows } from "./native-block.ts";
 
@@ -35,23 +35,28 @@ export function encodedEntry({ orgId, hostId, bodyHash, day, form, rows }: Journ
   return [head, bytes];
 }
 
-/** The whole entries from the beginning on; their rows lie in `content`. `wholeBytes`: what they take of it. */
-export function decodedEntries(content: Buffer): { entries: JournalEntry[]; wholeBytes: number } {
+/**
+ * The whole entries; their rows lie in `content`. `wholeBytes`: up to the end of the last. `damagedBytes`: of these, what is none: the disk
+ * has changed it, or a power cut left it out and what came after it not.
+ */
+export function decodedEntries(content: Buffer): { entries: JournalEntry[]; wholeBytes: number; damagedBytes: number } {
   const entries: JournalEntry[] = [];
-  let at = 0;
-  while (at + PREFIX_BYTES <= content.length) {
-    const rowsAt = at + PREFIX_BYTES + content.readUInt32LE(at);
+  let [wholeBytes, damagedBytes] = [0, 0];
+  for (let at = 0; at + PREFIX_BYTES <= content.length;) {
+    const headerBytes = content.readUInt32LE(at);
+    const rowsAt = at + PREFIX_BYTES + headerBytes;
     const end = rowsAt + content.readUInt32LE(at + 4);
-    if (end > content.length) break;
-    const head = content.subarray(at, rowsAt);
-    const bytes = content.subarray(rowsAt, end);
-    if (head.readUInt32LE(8) !== checksum(head, bytes)) break;
+    if (headerBytes === 0 || end > content.length) break;
+    const [start, head, bytes] = [at, content.subarray(at, rowsAt), content.subarray(rowsAt, end)];
+    at = end;
+    if (head.readUInt32LE(8) !== checksum(head, bytes)) continue;
     const { count, streamLengths, ...told } = JSON.parse(head.toString("utf8", PREFIX_BYTES)) as Omit<JournalEntry, "rows"> &
       Omit<NativeRows, "bytes">;
     entries.push({ ...told, bodyHash: told.bodyHash, rows: { count, streamLengths, bytes } });
-    at = end;
+    damagedBytes += start - wholeBytes;
+    wholeBytes = end;
   }
-  return { entries, wholeBytes: at };
+  return { entries, wholeBytes, damagedBytes };
 }
 
 /** Lengths included: of nothing but zeros, as a power cut may leave them, it is not 0. */

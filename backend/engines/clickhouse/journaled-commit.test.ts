@@ -1,4 +1,4 @@
-import { mkdir, readdir, readFile, rm } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { pino } from "pino";
@@ -210,6 +210,22 @@ it("sets aside what a version with other columns left, and stores the rest", asy
   expect([next.table, next.commit.setAside]).toEqual([[2], 1]);
   expect(decodedEntries(await readFile(String(next.lines[0]?.["file"]))).entries).toMatchObject([{ bodyHash: "1", form: 8 }]);
   await store.close();
+});
+
+it("stores what is whole on both sides of a damage, and tells of it", async () => {
+  const folder = ownFolder();
+  const before = new RowJournal(folder);
+  for (const number of [1, 2, 3]) await before.append(entry(number));
+  const [name = ""] = await journalFiles(folder);
+  const content = await readFile(join(folder, name));
+  content[content.length / 2] = 99;
+  await writeFile(join(folder, name), content);
+  await using next = opened({ folder });
+  await next.commit.recover();
+  expect(next.table).toEqual([1, 3]);
+  const told = { level: 50, table: "logs", path: join(folder, name), damagedBytes: content.length / 3 };
+  expect(next.lines).toContainEqual(expect.objectContaining(told));
+  await before[Symbol.asyncDispose]();
 });
 
 it("gives an engine no rows of other columns, also while they cannot be set aside", async () => {

@@ -98,9 +98,14 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
   async recover(): Promise<Omit<JournalEntry, "form" | "rows">[]> {
     const { journal, log, table, form, asOurs } = this.#options;
     const recovered: Omit<JournalEntry, "form" | "rows">[] = [];
-    for await (const { path, entries, tornBytes, unread } of journal.recovered()) {
+    for await (const { path, entries, tornBytes, damagedBytes, unread } of journal.recovered()) {
       if (unread !== undefined)
         log.error({ table, path, err: unread }, "a file of the journal of rows cannot be read; the next start tries again");
+      if (damagedBytes > 0)
+        log.error(
+          { table, path, damagedBytes },
+          "the journal of rows is damaged in its middle: rows that were answered may be lost; is the disk well?",
+        );
       if (tornBytes > 0) log.warn({ table, path, tornBytes }, "the journal of rows ends within a write, for which nobody was answered");
       const pending = entries.map(({ entry, kept }) => this.#pending((entry.form === form ? entry : asOurs?.(entry)) ?? entry, kept));
       recovered.push(...entries.map(({ entry: { orgId, hostId, bodyHash, day } }) => ({ orgId, hostId, bodyHash, day })));

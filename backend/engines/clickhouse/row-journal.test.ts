@@ -24,14 +24,15 @@ function folderOf(): string {
 }
 
 /** As a process after it, which does not settle them, reads them. */
-async function readBack(folder: string): Promise<{ hosts: string[]; entries: JournalEntry[]; tornBytes: number }> {
+async function readBack(folder: string): Promise<{ hosts: string[]; entries: JournalEntry[]; tornBytes: number; damagedBytes: number }> {
   const entries: JournalEntry[] = [];
-  let torn = 0;
+  let [torn, damaged] = [0, 0];
   for await (const segment of new RowJournal(folder).recovered()) {
     entries.push(...segment.entries.map((one) => one.entry));
     torn += segment.tornBytes;
+    damaged += segment.damagedBytes;
   }
-  return { hosts: entries.map(({ hostId }) => hostId), entries, tornBytes: torn };
+  return { hosts: entries.map(({ hostId }) => hostId), entries, tornBytes: torn, damagedBytes: damaged };
 }
 
 async function journalFiles(folder: string): Promise<string[]> {
@@ -94,18 +95,21 @@ it.each([
   expect(tornBytes).toBeGreaterThan(0);
 });
 
-it("ends at an entry of which one byte is another", async () => {
+it("leaves out an entry of which one byte is another, and tells it; where that is its length, nobody knows where the next begins", async () => {
   const folder = folderOf();
   await using journal = new RowJournal(folder);
   for (const number of [1, 2, 3]) await journal.append(entry(number));
   const [file = ""] = await journalFiles(folder);
   const whole = await readFile(file);
   const third = whole.length / 3;
-  for (const at of [0, 4, 8, 12, 60, third - 1]) {
+  for (const [at, hosts, damagedBytes, tornBytes] of [
+    ...[0, 4].map((length) => [length, ["host-1"], 0, 2 * third] as const),
+    ...[8, 12, 60, third - 1].map((other) => [other, ["host-1", "host-3"], third, 0] as const),
+  ]) {
     const damaged = Buffer.from(whole);
     damaged[third + at] = (damaged[third + at] ?? 0) ^ 1;
     await writeFile(file, damaged);
-    expect((await readBack(folder)).hosts).toEqual(["host-1"]);
+    expect(await readBack(folder)).toMatchObject({ hosts, damagedBytes, tornBytes });
   }
 });
 

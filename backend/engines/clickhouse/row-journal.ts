@@ -1,8 +1,8 @@
 // The journal of a table's rows: they are answered once they are on the disk here, and reach the table later, many in one insert. Files of
 // entries, one after the other in time (segments), each removed once the table has all of its entries and nothing is added to it any more,
 // seconds later at most. Invariants: what `append` resolved for outlives the machine's power until it is settled; whatever is read back may
-// be in the table already, so who reads asks the table; after a write that failed nothing is added to its file, because reading back ends
-// at a gap.
+// be in the table already, so who reads asks the table; after a write that failed nothing is added to its file, because reading back may
+// end at a gap.
 import { randomUUID } from "node:crypto";
 import { closeSync, fdatasync, openSync, readdirSync, writev } from "node:fs";
 import { readFile, rm, writeFile } from "node:fs/promises";
@@ -63,6 +63,8 @@ export interface RecoveredSegment {
   readonly entries: readonly Recovered[];
   /** Behind the last whole entry; nobody was answered for it. */
   readonly tornBytes: number;
+  /** Before it: what cannot be read any more. */
+  readonly damagedBytes: number;
   /** Why the file could not be read; it is kept for the next start. */
   readonly unread?: unknown;
 }
@@ -123,13 +125,13 @@ export class RowJournal implements AsyncDisposable {
       try {
         content = await readFile(path);
       } catch (unread) {
-        yield { path, entries: [], tornBytes: 0, unread };
+        yield { path, entries: [], tornBytes: 0, damagedBytes: 0, unread };
         continue;
       }
-      const { entries, wholeBytes } = decodedEntries(content);
+      const { entries, wholeBytes, damagedBytes } = decodedEntries(content);
       const segment = { path, unsettled: entries.length, isClosed: true };
       const tornBytes = content.length - wholeBytes;
-      yield { path, entries: entries.map((entry) => ({ entry, kept: this.#keptIn(segment) })), tornBytes };
+      yield { path, entries: entries.map((entry) => ({ entry, kept: this.#keptIn(segment) })), tornBytes, damagedBytes };
       if (entries.length === 0) this.#removeSettled(segment);
     }
   }
