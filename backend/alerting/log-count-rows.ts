@@ -1,7 +1,7 @@
 // When the records of rules over logs are counted, in the database. Invariants: a rule is counted by one replica at a time; an organisation
 // whose counts cost much waits longer for its next one, wherever it runs; what was counted for a condition that has changed since is
 // not written down.
-import type { Kysely, Transaction } from "kysely";
+import { type Kysely, sql, type Transaction } from "kysely";
 import type { LogGroup } from "./log-series.ts";
 import type { LogCondition } from "./log-condition.ts";
 
@@ -100,7 +100,8 @@ export async function settleCount(
 
 /**
  * The organisation's other rules, in their order: else the first of those that are due at one moment would be counted again and again.
- * Answers when it is the turn of the one that was counted. Each statement changes one row, so two of them never wait for each other.
+ * Answers when it is the turn of the one that was counted. A row that another statement changes now keeps its time, so two of them never
+ * wait for each other.
  */
 async function putOff(db: Db, { orgId, ruleId, until }: { orgId: string; ruleId: string; until: Date }): Promise<Date> {
   const early = await db
@@ -113,13 +114,25 @@ async function putOff(db: Db, { orgId, ruleId, until }: { orgId: string; ruleId:
     .orderBy("rule_id")
     .execute();
   const place = (at: number): Date => new Date(until.getTime() + at);
-  for (const [at, { rule_id }] of early.entries())
-    await db
-      .updateTable("log_counts")
-      .set({ due_at: place(at) })
-      .where("rule_id", "=", rule_id)
-      .where("due_at", "<", until)
-      .execute();
+  if (early.length === 0) return until;
+  const places = early.map(({ rule_id }, at) => sql`WHEN ${rule_id} THEN ${place(at)}`);
+  await db
+    .updateTable("log_counts")
+    .set({ due_at: sql<Date>`CASE rule_id ${sql.join(places, sql` `)} ELSE due_at END` })
+    .where("rule_id", "in", (eb) =>
+      eb
+        .selectFrom("log_counts")
+        .select("rule_id")
+        .where(
+          "rule_id",
+          "in",
+          early.map(({ rule_id }) => rule_id),
+        )
+        .where("due_at", "<", until)
+        .forUpdate()
+        .skipLocked(),
+    )
+    .execute();
   return place(early.length);
 }
 
