@@ -21,11 +21,13 @@ export interface LogCondition {
 }
 
 const DAY_MS = 86_400_000;
-const MIN_WINDOW_MS = 10_000;
+/** Records are counted every 15 s at the most often, and come some seconds after their time. */
+const MIN_WINDOW_MS = 30_000;
+const WHY_NOT_SHORTER = "records are counted every 15s, and between shorter windows some would never be counted";
 const MOST_FIELDS = 2;
 const MOST_FILTERS = 50;
 /** Of all filters together: each is a condition of the statement, of which the engine reads 256 KiB. */
-const MOST_VALUES = 100;
+const MOST_VALUES = 50;
 const MOST_NAME_CHARACTERS = 200;
 
 export const LOG_CONDITION_SCHEMA = {
@@ -35,7 +37,7 @@ export const LOG_CONDITION_SCHEMA = {
   description: "instead of `expr`: how many log records there are. The rule fires where the comparison holds",
   properties: {
     filter: { ...FILTER_SCHEMA, maxProperties: MOST_FILTERS, default: {}, description: "which records: filters as of GET /query/logs" },
-    window: { type: "string", maxLength: 50, description: "records of so long until now are counted, 10s to 1d, e.g. 5m" },
+    window: { type: "string", maxLength: 50, description: "records of so long until now are counted, 30s to 1d, e.g. 5m" },
     by: {
       type: "array",
       maxItems: MOST_FIELDS,
@@ -54,7 +56,8 @@ export const LOG_CONDITION_SCHEMA = {
 /** Checks what a schema cannot say. Throws ApiError `invalid_field` naming the field. */
 export function checkLogs(logs: LogCondition): void {
   const ms = durationMs(logs.window);
-  if (ms === undefined || ms < MIN_WINDOW_MS || ms > DAY_MS) throw invalid("logs.window", "must be a duration from 10s to 1d, such as 5m");
+  if (ms === undefined || ms < MIN_WINDOW_MS || ms > DAY_MS)
+    throw invalid("logs.window", `must be a duration from 30s to 1d, such as 5m: ${WHY_NOT_SHORTER}`);
   checkFilter(logs.filter);
   for (const field of logs.by) checkField(field);
   const names = logs.by.map(alertLabel);

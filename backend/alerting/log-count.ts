@@ -18,21 +18,35 @@ const MOST_MS = 5000;
 /** For the organisation's other queries. */
 const WAIT_MS = 10_000;
 
+export interface CountOptions {
+  readonly atMs: number;
+  readonly signal: AbortSignal;
+  /** What the evaluator was told last: where there are more groups than can be told, these keep their places. */
+  readonly known?: readonly LogGroup[];
+  /** Groups; no more than can be told, and one, unless given. */
+  readonly most?: number;
+}
+
 /**
- * Those of `by` for which the comparison holds, most records first; without `by` the only one, in any case. No more than can be told,
- * and one. Throws ApiError query_too_expensive, too_many_queries, storage_unavailable, invalid_parameter; the signal's
- * reason once it aborts.
+ * Those of `by` for which the comparison holds, of `known` first, then most records first; without `by` the only one, in any case. Throws ApiError
+ * query_too_expensive, too_many_queries, storage_unavailable, invalid_parameter; the signal's reason once it aborts.
  */
 export async function countLogs(
   { clickhouse, isUnused }: CountedLogs,
   orgId: string,
   logs: LogCondition,
-  { atMs, signal }: { readonly atMs: number; readonly signal: AbortSignal },
+  { atMs, signal, known = [], most = MOST_GROUPS + 1 }: CountOptions,
 ): Promise<LogGroup[]> {
   if (isUnused()) return logs.by.length === 0 ? [{ values: [], count: 0 }] : [];
   const end = BigInt(atMs) * 1_000_000n;
   const range = { start: end - BigInt(Math.round(windowMs(logs))) * 1_000_000n + 1n, end };
-  const question = { filter: { ...filterOf(logs.filter), range }, by: logs.by, having: logs, most: MOST_GROUPS + 1 };
+  const question = {
+    filter: { ...filterOf(logs.filter), range },
+    by: logs.by,
+    having: logs,
+    most,
+    known: known.map(({ values }) => values),
+  };
   const timely = new AbortController();
   const overdue = (code: "query_too_expensive" | "too_many_queries", message: string) => () => timely.abort(new ApiError(code, message));
   let timer = setTimeout(overdue("too_many_queries", "the organisation's other queries of logs leave no turn for it"), WAIT_MS);

@@ -125,7 +125,7 @@ export class LogCounter implements AsyncDisposable {
   /** Never throws. */
   async #told({ orgId, ruleId, logs, told: before }: DueCount, atMs: number): Promise<Pick<CountResult, "told" | "error">> {
     try {
-      const found = await countLogs(this.#options.logs, orgId, logs, { atMs, signal: this.#stopping.signal });
+      const found = await countLogs(this.#options.logs, orgId, logs, { atMs, signal: this.#stopping.signal, known: before });
       const { groups, isCut } = groupsNow(logs, { found, before, atMs });
       const told = await this.#withRoom(orgId, groups, (some) => countSamples(ruleId, logs, some));
       await this.#write(orgId, countSamples(ruleId, logs, told), atMs);

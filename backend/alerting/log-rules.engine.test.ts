@@ -13,7 +13,7 @@ import { ApiError } from "../errors.ts";
 import { logRecord, logsBody, nanosecondsOf, signingKey, stringAttribute } from "../ingest/otlp-body.fixture.ts";
 import { ActiveSeries } from "../metrics/active-series.ts";
 import { checkLogs, type LogCondition } from "./log-condition.ts";
-import { claimDue, type LogCountTables } from "./log-count-rows.ts";
+import { claimDue, type LogCountTables, settleCount } from "./log-count-rows.ts";
 import { countLogs, matchingGroups } from "./log-count.ts";
 import { LogCounter } from "./log-counter.ts";
 import { COUNTED_BY, countedExpression, countSamples } from "./log-series.ts";
@@ -67,14 +67,34 @@ test("an engine that was never used is not opened to count nothing", async () =>
   expect(await countLogs(unused, randomUUID(), condition, { atMs: Date.now(), signal })).toEqual([{ values: [], count: 0 }]);
 });
 
+test("values that were told keep their places where more values have more records", async () => {
+  const orgId = randomUUID();
+  const quote = "'";
+  await send(orgId, `known ${quote}`, ["1", "2"]);
+  for (const n of [1, 2, 3]) await send(orgId, `crowd ${n}`, ["1", "2", "3"]);
+  const known = [
+    { values: [`known ${quote}`], count: 9 },
+    { values: ["gone"], count: 9 },
+  ];
+  const condition = { filter: {}, window: "10m", by: ["source"], operator: ">", threshold: 1 } as const;
+  const counted = { clickhouse, isUnused: () => false };
+  const groups = await countLogs(counted, orgId, condition, { atMs: Date.now(), signal, known, most: 2 });
+  expect(groups).toEqual([
+    { values: [`known ${quote}`], count: 2 },
+    { values: ["crowd 1"], count: 3 },
+  ]);
+});
+
 test("the largest filter that a rule may have is one that the engine takes", async () => {
   const name = `not_label.${"'".repeat(200)}`;
   const patterns = { regex: Array.from({ length: 20 }, () => "a.b"), not_regex: Array.from({ length: 20 }, () => "'".repeat(40)) };
-  const filter = { ...patterns, [name]: Array.from({ length: 60 }, () => "'".repeat(200)) };
+  const filter = { ...patterns, [name]: Array.from({ length: 10 }, () => "'".repeat(200)) };
   const condition = { filter, window: "10m", by: [], operator: ">", threshold: 1 } as const;
   checkLogs(condition);
-  const groups = await countLogs({ clickhouse, isUnused: () => false }, randomUUID(), condition, { atMs: Date.now(), signal });
-  expect(groups).toEqual([{ values: [], count: 0 }]);
+  const known = Array.from({ length: 50 }, (_, n) => ({ values: [`${n}`.padEnd(256, "'"), "\u{1F600}".repeat(256)], count: 1 }));
+  const counted = { clickhouse, isUnused: () => false };
+  const ask = { ...condition, by: ["source", "label.a"] };
+  expect(await countLogs(counted, randomUUID(), ask, { atMs: Date.now(), signal, known })).toEqual([]);
 });
 
 describeOnEachStore((store) => {
@@ -327,6 +347,46 @@ describeOnEachStore((store) => {
       await counts().updateTable("log_counts").set({ due_at: null }).where("rule_id", "not in", ids).execute();
       const claims = await Promise.all(Array.from({ length: 5 }, () => claimDue(counts(), new Date(), { busy: [] })));
       expect(claims.flatMap((claim) => claim?.ruleId ?? []).sort()).toEqual(ids.sort());
+      counter = startCounter();
+    });
+
+    test("after a count the organisation's rules wait in their order, by as many statements for fifty as for one", async () => {
+      const [{ orgId }, { orgId: other }] = [await org(), await org()];
+      await counter?.[Symbol.asyncDispose]();
+      const table = new RuleTable(service.database.tables());
+      const least = { severity: "info", for: "0s", enabled: true, labels: {}, annotations: {} } as const;
+      const logs = { filter: {}, window: "5m", by: [], operator: ">", threshold: 1 } as const;
+      const now = new Date(Date.now() + 3_600_000);
+      const ids: string[] = [];
+      for (let n = 0; n < 50; n += 1) {
+        const { id } = await table.create(orgId, checked({ ...least, name: String(n), logs }));
+        await countNow([id], { due_at: new Date(now.getTime() - 100_000 + n) });
+        ids.push(id);
+      }
+      const { id: foreign } = await table.create(other, checked({ ...least, name: "other", logs }));
+      const [last = ""] = ids.splice(49);
+      await countNow([last], { due_at: new Date(now.getTime() + 100_000) });
+      await counts()
+        .updateTable("log_counts")
+        .set({ due_at: null })
+        .where("rule_id", "not in", [...ids, last, foreign])
+        .execute();
+      const due = await claimDue(counts(), now, { busy: [other] });
+      if (!due) throw new Error("none is due");
+      expect(due.ruleId).toBe(ids[0]);
+      let statements = 0;
+      const counting = counts().withPlugin({
+        transformQuery: ({ node }) => {
+          statements += 1;
+          return node;
+        },
+        transformResult: async ({ result }) => result,
+      });
+      await settleCount(counting, due, { now, tookMs: 1000, nextAt: now, told: [], error: null });
+      expect(statements).toBe(3);
+      const rows = await counts().selectFrom("log_counts").selectAll().where("due_at", "is not", null).orderBy("due_at").execute();
+      expect(rows.map(({ rule_id }) => rule_id)).toEqual([foreign, ...ids.slice(1), ids[0], last]);
+      expect(rows[1]?.due_at).toEqual(new Date(now.getTime() + 9000));
       counter = startCounter();
     });
 

@@ -15,8 +15,10 @@ export interface GroupQuestion {
   readonly by: readonly string[];
   /** How a group's count compares; groups for which that is not so are left out. */
   readonly having: { readonly operator: Comparison; readonly threshold: number };
-  /** Groups, those with most records. */
+  /** Groups: first of `known`, then those with most records. */
   readonly most: number;
+  /** Values of groups that go before others. */
+  readonly known?: readonly (readonly string[])[];
 }
 
 export interface GroupCount {
@@ -41,22 +43,23 @@ export function labelIn(field: string): string | undefined {
   return field.startsWith(LABEL) ? field.slice(LABEL.length) : undefined;
 }
 
-/** Most records first. Throws as LogStore.query does. */
+/** Those that are known first, then most records first. Throws as LogStore.query does. */
 export async function groupCounts(
   clickhouse: Pick<ClickHouse, "read">,
   orgId: string,
-  { filter, by, having, most }: GroupQuestion,
+  { filter, by, having, most, known = [] }: GroupQuestion,
   options: QueryOptions,
 ): Promise<GroupCount[]> {
   const where = and([sql`org_id = ${orgId}`, ...pageConditions({ range: filter.range, after: undefined }), ...recordConditions(filter)]);
   const { from, blockRows } = matchingIn(filter);
   const values = new Sql(by.map((field) => valueOf(field).text).join(", "));
   const compared = new Sql(`${having.operator} ${having.threshold}`);
+  const knownFirst = known.length === 0 ? sql`` : sql`has([${new Sql(known.map((one) => sql`${one}`.text).join(", "))}], values) DESC, `;
   const statement =
     by.length === 0
       ? sql`SELECT [] AS values, toFloat64(count()) AS count FROM ${from} WHERE ${where}`
       : sql`SELECT [${values}] AS values, toFloat64(count()) AS count FROM ${from} WHERE ${where}
-          GROUP BY values HAVING count() ${compared} ORDER BY count DESC, values LIMIT ${most}`;
+          GROUP BY values HAVING count() ${compared} ORDER BY ${knownFirst}count DESC, values LIMIT ${most}`;
   const lines = await clickhouse
     .read(orgId, options, (ask) => ask(statement, undefined, blockRows))
     .catch((error: unknown) => refusePattern(error, filter));
