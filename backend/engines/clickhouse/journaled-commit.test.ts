@@ -212,6 +212,22 @@ it("sets aside what a version with other columns left, and stores the rest", asy
   await store.close();
 });
 
+it("finds in what the engine failed to take those that it always fails with, and stores the others", async () => {
+  await using store = opened();
+  let isWell = false;
+  store.engine.insert = (numbers) => {
+    if (numbers.includes(5) && !isWell) throw AWAY;
+  };
+  for (let number = 0; number < 9; number++) await store.commit.add(entry(number));
+  await store.commit.flush();
+  expect(store.table).toEqual([]);
+  await expect.poll(() => store.table.toSorted((a, b) => a - b)).toEqual([0, 1, 2, 3, 4, 6, 7, 8]);
+  expect(store.commit.failingSinceMs).toBeTypeOf("number");
+  isWell = true;
+  await expect.poll(() => store.commit.failingSinceMs).toBeUndefined();
+  expect([store.table.at(-1), store.table.length, store.commit.bytes]).toEqual([5, 9, 0]);
+});
+
 it("stores what is whole on both sides of a damage, and tells of it", async () => {
   const folder = ownFolder();
   const before = new RowJournal(folder);

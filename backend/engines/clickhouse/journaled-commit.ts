@@ -52,8 +52,9 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
   readonly #adding = new Set<Promise<void>>();
   #bytes = 0;
   #setAside = 0;
-  /** What the engine did not take. */
+  /** What the engine did not take. Those that it fails with once more go behind the others. */
   #owed: Pending[] = [];
+  #mostAtOnce = Number.POSITIVE_INFINITY;
 
   constructor(options: JournaledCommitOptions) {
     this.#options = options;
@@ -204,16 +205,25 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
     this.#loop.wake();
   }
 
+  /**
+   * Half as many after each failure, twice as many after each success: nobody's rows wait behind some that the engine fails with each time,
+   * and what was gathered may be more than it takes at once.
+   */
   async #giveAgain(): Promise<undefined> {
-    const owed = this.#owed;
-    this.#owed = [];
-    try {
-      await this.#give(owed);
-    } catch (error) {
-      this.#owed = owed.concat(this.#owed);
-      throw error;
+    while (this.#owed.length > 0) {
+      const some = this.#owed.splice(0, this.#mostAtOnce);
+      try {
+        await this.#give(some);
+      } catch (error) {
+        this.#owed = some.concat(this.#owed);
+        throw error;
+      }
+      const owed = new Set(this.#owed);
+      const isTaken = !some.some((one) => owed.has(one));
+      this.#mostAtOnce = Math.max(1, isTaken ? some.length * 2 : Math.floor(some.length / 2));
+      if (!isTaken) throw this.#outage.cause;
     }
-    if (this.#owed.length > 0) throw this.#outage.cause;
+    this.#mostAtOnce = Number.POSITIVE_INFINITY;
     this.#outage.recovered();
   }
 
