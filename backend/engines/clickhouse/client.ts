@@ -111,12 +111,22 @@ export async function openClickHouse({ url, dataDir, cluster, threads, log, stop
   };
 }
 
-/** What an organisation was answered for is committed before the first statement that may read it. */
+/**
+ * What an organisation was answered for is committed before the first statement that may read it. Throws storage_unavailable where that
+ * takes longer than the turn may.
+ */
 function afterCommit(ask: Ask, { orgId, pending, signal }: { orgId: string; pending: PendingRows; signal: AbortSignal }): Ask {
+  const end = performance.now() + MAX_READ_SECONDS * 1000;
   return async (statement, ...limits) => {
-    const aborted = Promise.withResolvers<never>();
-    using _listening = addAbortListener(signal, () => aborted.reject(signal.reason));
-    await Promise.race([pending.flushFor(statement.text, orgId), aborted.promise]);
+    const over = Promise.withResolvers<never>();
+    using _listening = addAbortListener(signal, () => over.reject(signal.reason));
+    const late = () => over.reject(unavailable(new Error("rows that were answered are not committed in time")));
+    const timer = setTimeout(late, Math.max(0, end - performance.now()));
+    try {
+      await Promise.race([pending.flushFor(statement.text, orgId), over.promise]);
+    } finally {
+      clearTimeout(timer);
+    }
     return await ask(statement, ...limits);
   };
 }

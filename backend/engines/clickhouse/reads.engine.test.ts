@@ -1,6 +1,6 @@
 // Tenants' queries on the real engine, embedded and over HTTP: turns, cancellation, limits. What is slow here never ends by itself in the
 // time of a test, so that an end shows the cancellation.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { type BothWays, openBothWays } from "./both-ways.fixture.ts";
 import { sql, Sql } from "./sql.ts";
 
@@ -40,6 +40,28 @@ describe("tenants' queries", () => {
       await expect(rows(statement, bytes)).rejects.toMatchObject({ name: "ApiError", code: "query_too_expensive", status: 400 });
     }
     await expect(rows(sql`SELECT * FROM missing`)).rejects.toMatchObject({ code: "storage_unavailable", status: 502 });
+  });
+
+  it("wait for the commit of what was answered no longer than they may take, and give their turns back", async () => {
+    const { pending, reads } = clients.embedded;
+    const hangs = {
+      table: "hanging_logs",
+      bytes: 1,
+      failingSinceMs: undefined,
+      setAside: 0,
+      flush: () => new Promise<void>(() => undefined),
+    };
+    pending?.add(hangs);
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    onTestFinished(() => {
+      vi.useRealTimers();
+      pending?.delete(hangs);
+    });
+    const read = outcome(clients.embedded.read("org", {}, (ask) => ask(sql`SELECT 1 FROM hanging_logs`)));
+    await vi.advanceTimersByTimeAsync(14_000);
+    expect(reads.running).toBe(1);
+    await vi.advanceTimersByTimeAsync(1000);
+    expect([reads.running, await Promise.race([read, Promise.resolve("nothing")])]).toEqual([0, "storage_unavailable"]);
   });
 
   it.each(["embedded", "http"] as const)("%s: end in the engine, and give their turns back, when their clients leave", async (name) => {
