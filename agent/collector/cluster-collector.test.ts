@@ -54,3 +54,23 @@ test("an agent that cannot start its collector gives the Lease back, for another
   await expect.poll(() => api.writes >= 2 && api.lease.spec?.holderIdentity === undefined, { timeout: 10_000 }).toBe(true);
   expect(collector.status().leads).toBe(false);
 });
+
+test("an agent that no other stands by for collects again within seconds once the API server is back", async () => {
+  const api = new LeaseInMemory();
+  const supervisor = (): Supervisor =>
+    ({
+      start: () => Promise.resolve(),
+      status: () => ({ pid: null }),
+      [Symbol.asyncDispose]: () => Promise.resolve(),
+    }) as unknown as Supervisor;
+  const timing = { ...TIMING, renewDeadlineMs: 200 };
+  const lease = new Lease(api.asApi(), { namespace: "n", name: "l", identity: "a", timing, log });
+  await using collector = new ClusterCollector({ lease, name: "a", supervisor, config: "", log });
+  await expect.poll(() => collector.status().leads, { timeout: 10_000 }).toBe(true);
+  api.refusal = new Error("away");
+  await expect.poll(() => collector.status().leads, { timeout: 10_000 }).toBe(false);
+  const { reads } = api;
+  await expect.poll(() => api.reads, { timeout: 10_000 }).toBeGreaterThan(reads);
+  api.refusal = undefined;
+  await expect.poll(() => collector.status().leads, { timeout: 8_000 }).toBe(true);
+});

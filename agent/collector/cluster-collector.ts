@@ -92,7 +92,10 @@ export class ClusterCollector implements AsyncDisposable {
       if (!signal.aborted) this.#looks.failed(error as Error);
       return this.#standBy.afterFailure();
     }
-    return term ? this.#lead(term) : pauseMs;
+    if (!term) return pauseMs;
+    const untilNextMs = await this.#lead(term);
+    this.#standBy.afterTerm();
+    return untilNextMs;
   }
 
   /** What the Lease is to say while this agent holds it. */

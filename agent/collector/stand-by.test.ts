@@ -4,7 +4,7 @@ import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { LeaseInMemory } from "../identity/lease.fixture.ts";
 import { Lease, type LeaseTerm } from "../identity/lease.ts";
-import { GONE_AFTER_MS, slotsOf } from "./candidates.ts";
+import { annotationOf, GONE_AFTER_MS, slotsOf } from "./candidates.ts";
 import { COLLECTION_LEASE, STOP_GRACE_MS } from "./cluster-collector.ts";
 import { ASK_WITHIN_MS } from "./files-wait.ts";
 import { JUST_AFTER_MS, LONGEST_REST_MS, LOOK_EVERY_MS, StandBy } from "./stand-by.ts";
@@ -180,7 +180,7 @@ test("a clock that is an hour ahead costs its agent no more than two looks where
 });
 
 test("a candidate that is gone makes room for another agent, by the word of the one that collects", async () => {
-  const { annotationOf, SignsOfLife, without } = await import("./candidates.ts");
+  const { SignsOfLife, without } = await import("./candidates.ts");
   using cluster = new Cluster(50);
   await cluster.live(3 * MINUTE_MS, true);
   const [gone = ""] = cluster.candidates;
@@ -196,4 +196,34 @@ test("a candidate that is gone makes room for another agent, by the word of the 
   expect(cluster.candidates).not.toContain(gone);
   await cluster.live(2 * LONGEST_REST_MS, true);
   expect(cluster.candidates).toHaveLength(5);
+});
+
+describe("an agent that led, of a cluster with one node", () => {
+  const lease = { annotate: () => Promise.resolve(true) };
+  const signal = new AbortController().signal;
+
+  test("looks every few seconds while the API server is away, however long that lasts and however often it happens", () => {
+    const standBy = new StandBy(lease, "agent-0");
+    for (let outage = 0; outage < 5; outage++) {
+      standBy.afterTerm();
+      for (let look = 0; look < 100; look++) expect(standBy.afterFailure()).toBeLessThanOrEqual(LOOK_EVERY_MS * 1.1);
+    }
+  });
+
+  test("rests again when another agent leads and all slots are taken", async () => {
+    const standBy = new StandBy(lease, "agent-0");
+    standBy.afterTerm();
+    const annotations = annotationOf(new Map(["a", "b", "c", "d", "e"].map((name) => [name, 1])));
+    await standBy.afterLook({ annotations, freeInMs: 10_000, renewedAt: new Date() }, signal);
+    expect(standBy.afterFailure()).toBeGreaterThan(LOOK_EVERY_MS * 1.1);
+  });
+});
+
+test("a Lease that claims to be held for a year is looked at as often as any", async () => {
+  const standBy = new StandBy({ annotate: () => Promise.resolve(true) }, "agent-9");
+  const annotations = annotationOf(new Map(["a", "b", "c", "d", "e"].map((name) => [name, 1])));
+  const view = { annotations, freeInMs: 365 * 86_400_000, renewedAt: new Date(Date.now() - MINUTE_MS) };
+  for (let look = 0; look < 10; look++) {
+    expect(await standBy.afterLook(view, new AbortController().signal)).toBeLessThanOrEqual(LONGEST_REST_MS * 1.1);
+  }
 });

@@ -19,6 +19,7 @@ export class StandBy {
   readonly #lease: Pick<Lease, "annotate">;
   readonly #name: string;
   #isCandidate = false;
+  #hasLed = false;
   #signedAt = -Infinity;
   #restMs = FIRST_REST_MS;
   #wasLate = false;
@@ -29,9 +30,16 @@ export class StandBy {
     this.#name = name;
   }
 
+  /** After a term: until it has found another that leads, it looks as often as a candidate. Where there is one node, nobody else would. */
+  afterTerm(): void {
+    this.#hasLed = true;
+    this.#restMs = FIRST_REST_MS;
+  }
+
   /** After a look that found another agent's Lease: takes a free slot, gives a sign of life. Answers how long to wait for the next look. */
   async afterLook(view: LeaseView, signal: AbortSignal): Promise<number> {
     const slots = slotsOf(view.annotations);
+    this.#hasLed = false;
     this.#isCandidate = slots.has(this.#name);
     const isDue = performance.now() - this.#signedAt > SIGN_OF_LIFE_EVERY_MS;
     if (this.#isCandidate ? isDue : slots.size < SLOTS) await this.#sign(signal);
@@ -40,12 +48,13 @@ export class StandBy {
     const isLate = view.renewedAt !== undefined && Date.now() - view.renewedAt.getTime() > LATE_MS;
     // Twice in a row it is a clock that is off.
     this.#wasLate = isLate && !this.#wasLate;
-    return this.#wasLate ? untilFreeMs : this.#rest();
+    // Nor is a time that somebody wrote into the Lease waited for without looking.
+    return this.#wasLate ? Math.min(untilFreeMs, spread(LONGEST_REST_MS)) : this.#rest();
   }
 
   /** After a look that failed. */
   afterFailure(): number {
-    return this.#isCandidate ? spread(LOOK_EVERY_MS) : this.#rest();
+    return this.#isCandidate || this.#hasLed ? spread(LOOK_EVERY_MS) : this.#rest();
   }
 
   /** For an agent that stops: its slot is free at once. */
