@@ -98,7 +98,7 @@ const HELP = {
 Settings come from the environment; X_FILE reads X from a file. The first start needs
   BACKEND_URL=https://telemetry.example   where telemetry goes
   INSTALL_TOKEN=it_…                      once; an administrator makes it
-Then the key is in CREDENTIALS_FILE (/etc/atherops/credentials.json). All settings: settings.ts.
+Then the key is in CREDENTIALS_FILE (/etc/atherops/credentials.json). All settings: docs/reference/agent-settings.md.
 
   atherops-otel-agent diagnose     what is wrong, and what to do
   curl -s localhost:9598/readyz    is it ready, and if not, why
@@ -106,7 +106,7 @@ Then the key is in CREDENTIALS_FILE (/etc/atherops/credentials.json). All settin
 `,
   cluster: `
 Installed by the chart charts/cluster-agent, one pod per node. Settings come from the environment; X_FILE reads X from a
-file. All settings: settings.ts.
+file. All settings: docs/reference/agent-settings.md.
 
   kubectl exec <pod> -- atherops-k8s-otel-agent diagnose    what is wrong, and what to do
   kubectl exec <pod> -- atherops-k8s-otel-agent rotate      a new key now

@@ -36,7 +36,9 @@ const program = new Command("atherops-backend")
 
 program
   .command("serve", { isDefault: true })
-  .description("run the API (8080) and the alerting service (8082); every setting is an environment variable, see backend/settings.ts")
+  .description(
+    "run the API (8080) and the alerting service (8082); every setting is an environment variable, see docs/reference/backend-settings.md",
+  )
   .option("--roles <roles>", "api, alerting or both, comma-separated", ROLES.join(","))
   .addHelpText(
     "after",

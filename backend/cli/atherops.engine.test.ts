@@ -75,6 +75,16 @@ test("a place where no session can be kept is said before a password is sent", a
   expect((await atherops("keys", { sessionFile: join(folder, "a-folder") })).err).toMatch(/^atherops: the session in .* EISDIR; set XDG_/);
 });
 
+test("the help of each command tells the options of all", async () => {
+  expect((await atherops("logs --help")).out).toMatch(/\nGlobal Options:\n[^]*--json [^]*\nExamples:/);
+});
+
+test("an address that is no web address is refused before anything is asked", async () => {
+  expect((await atherops("--url ftp://telemetry.example.com login", { input: "secret" })).err).toContain(
+    "is no address of a backend: it begins with https:// or http://",
+  );
+});
+
 test("a session file that holds no session is as none", async () => {
   for (const text of ["", "nonsense", '{"token":5}', '{"url":"x","email":"a@b","token":"t"}']) {
     writeFileSync(sessionFile, text);
@@ -218,7 +228,7 @@ test("a read token comes with what to enter into Grafana, and the list tells who
   expect(made.err).not.toContain(made.out.trim());
   expect((await atherops("read-tokens")).out).toMatch(new RegExp(`^NAME +EXPIRES_AT [^]*grafana +\\S+Z +${OPERATOR.email} `));
   expect((await atherops("read-tokens create grafana --ttl 2y")).err).toContain("ttl: must be a duration from 1m to 365d");
-  expect((await atherops("read-tokens remove x")).err).toContain("[404 not_found]");
+  expect((await atherops("read-tokens remove x")).err).toMatch(/\[404 not_found\]: `atherops read-tokens` lists the ids\n$/);
 });
 
 test("clusters, their nodes, hosts and their configuration", async () => {

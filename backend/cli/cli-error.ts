@@ -4,6 +4,11 @@ export class Problem extends Error {
   override readonly name: string = "Problem";
 }
 
+/** The backend has no such thing. */
+export class Missing extends Problem {
+  override readonly name = "Missing";
+}
+
 /** The user ended it before it was done. */
 export class Interrupted extends Problem {
   override readonly name = "Interrupted";

@@ -2,7 +2,7 @@
 // HTTP API only, never the database; a password or token is never sent in clear text to another machine.
 import { isIP } from "node:net";
 import { readPassword } from "./password-input.ts";
-import { PassingProblem, Problem } from "./cli-error.ts";
+import { Missing, PassingProblem, Problem } from "./cli-error.ts";
 import type { World } from "./io.ts";
 import type { Row } from "./table.ts";
 import { readSession, writeSession, type Session } from "./session-file.ts";
@@ -151,6 +151,7 @@ export class Client {
     const text = this.#givenUrl ?? this.#session?.url ?? "http://127.0.0.1:8080";
     if (!URL.canParse(text)) throw new Problem(`${text} is not a URL: give it as https://host or http://127.0.0.1:8080`);
     const url = new URL(text);
+    if (!/^https?:$/.test(url.protocol)) throw new Problem(`${text} is no address of a backend: it begins with https:// or http://`);
     if (url.protocol === "http:" && !isLoopback(url.hostname) && !this.#allowPlainHttp)
       throw new Problem(`${url.origin} would carry your login in clear text: use https, or --allow-plain-http in a network you trust`);
     return url.href.replace(/\/+$/, "");
@@ -175,6 +176,7 @@ async function refusal(answer: Response): Promise<Problem> {
     // The Prometheus API has names of its own: `error` is its message.
     const { error, message = error, errorType = error } = JSON.parse(text) as { error: string; message?: string; errorType?: string };
     const told = `${message} [${answer.status} ${errorType}]${wait}`;
+    if (answer.status === 404) return new Missing(told);
     return PASSING.has(answer.status) ? new PassingProblem(told, { retryAfterS: Number(retry) || 0 }) : new Problem(told);
   } catch {
     if (PASSING.has(answer.status)) return new PassingProblem(`the backend answered ${answer.status}${wait}`);

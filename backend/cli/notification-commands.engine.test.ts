@@ -124,6 +124,16 @@ test("a channel is made with its secret out of a file, or answers the one that i
   );
 });
 
+test.each([
+  ["webhook", "--endpoint: is missing"],
+  ["slack", "--url-file: is missing"],
+  ["pagerduty", "--routing-key-file: is missing"],
+  ["email", "--to: is missing"],
+])("a channel of the kind %s is told the option that it needs", async (kind, words) => {
+  const refused = await atherops(`channels create x --kind ${kind}`);
+  expect([refused.code, refused.err, written]).toEqual([1, expect.stringContaining(words), []]);
+});
+
 test("routes are added, moved, changed in what is given, and removed, by their places", async () => {
   await atherops("channels create bot --kind webhook --endpoint https://bot.example/x");
   expect((await atherops("routes add --match severity=info --channel bot")).err).toBe("route 1 added\n");
@@ -156,6 +166,8 @@ test("routes are added, moved, changed in what is given, and removed, by their p
   expect((await atherops(["routes", "update", "1", "--match", ""])).err).toBe("route 1 changed\n");
   expect(await rowsOf("routes")).toMatchObject([{ route: "1", matchers: [] }, { route: "default" }]);
   expect((await atherops(["routes", "add", "--match", "", "--channel", "bot"])).code).toBe(1);
+  expect((await atherops("routes update 1")).err).toContain("nothing to change: `atherops routes update --help` tells what may be given");
+  expect((await atherops("routes add")).err).toContain("--match: is missing");
   expect((await atherops("routes add --match nonsense")).err).toContain("--match: nonsense is no matcher: write severity=critical");
 });
 
@@ -186,6 +198,7 @@ test("alerts and deliveries are told with the names of channels, and cannot stee
       .values({ ...common, fingerprint, rule_id: randomUUID(), labels: JSON.stringify(labels), expires_at: new Date(Date.now() + 60_000) })
       .execute();
   expect((await atherops("alerts severity=critical")).out).toMatch(/\nDown\\u001b\[2J +critical +active +\S+Z +bot +\{\}\n$/);
+  expect((await atherops("alerts --channel nobody")).err).toContain("there is no channel nobody in your organisation");
   expect((await atherops("alerts --channel bot")).out.trim().split("\n")).toHaveLength(2);
   expect((await atherops("alerts")).out.trim().split("\n")).toHaveLength(3);
   expect((await atherops("alerts --silenced")).out).toBe("none\n");

@@ -64,6 +64,8 @@ A webhook's signing secret goes to stdout, once: the receiver verifies messages 
   atherops channels test shop-bot`,
     )
     .action(async (name: string, options: ChannelOptions) => {
+      const [needed, given] = neededOf(options);
+      if (given === undefined) throw new Problem(`${needed}: is missing: \`atherops channels create --help\` tells what it is`);
       const body = { name, kind: options.kind, settings: settingsOf(options), heartbeat: options.heartbeat ?? null };
       const made = await console.client().call<Row>("POST", CHANNELS, { body });
       const { signing_secret: secret } = made;
@@ -115,6 +117,13 @@ function addChannelCalls(channels: Command, console: Console): void {
     });
 }
 
+/** The option without which there is no channel of this kind, and what was given. */
+function neededOf({ kind, endpoint, urlFile, routingKeyFile, to }: ChannelOptions): readonly [option: string, given: unknown] {
+  if (kind === "slack") return ["--url-file", urlFile];
+  if (kind === "pagerduty") return ["--routing-key-file", routingKeyFile];
+  return kind === "email" ? ["--to", to] : ["--endpoint", endpoint];
+}
+
 function settingsOf({ endpoint, urlFile, routingKeyFile, region, to, title, textFile }: ChannelOptions): object {
   return {
     ...(endpoint !== undefined && { url: endpoint }),
@@ -158,16 +167,17 @@ function addAlerts(program: Command, console: Console): void {
     .description("alerts that fire now, who is told of them, and whether they are silenced")
     .addArgument(new Argument("[matchers...]", "such as severity=critical or team!=shop; all have to hold"))
     .option("--silenced", "only those that are silenced")
-    .option("--channel <name>", "only those of which this channel is told")
+    .option("--channel <name>", "only those of which this channel (by name or id) is told")
     .addHelpText(
       "after",
       "\nAlerts are kept for organisations that have a channel that is on. Examples:\n  atherops alerts severity=critical\n  atherops alerts --silenced",
     )
     .action(async (matchers: string[], { silenced, channel }: { silenced?: boolean; channel?: string }) => {
       const filter = matchers.map((text) => matcherText(readMatcher(text, "matcher")));
-      const receiver = channel?.replaceAll(/[\\^$.*+?()[\]{}|]/g, String.raw`\$&`);
+      const client = console.client();
+      const receiver = channel && (await channelOf(client, channel)).name.replaceAll(/[\\^$.*+?()[\]{}|]/g, String.raw`\$&`);
       const query = { filter, receiver, ...(silenced && { active: "false" }) };
-      const rows = await console.client().call<ToldAlert[]>("GET", "/alerting/alertmanager/api/v2/alerts", { query });
+      const rows = await client.call<ToldAlert[]>("GET", "/alerting/alertmanager/api/v2/alerts", { query });
       const shown = rows.map(({ labels, status, receivers, startsAt }) => {
         const { alertname, severity, ...rest } = labels;
         const told = receivers.map(({ name }) => name).join(", ");

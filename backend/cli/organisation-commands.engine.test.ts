@@ -64,7 +64,9 @@ test("limits are set by name by an operator, however many organisations there ar
   expect((await atherops("limits", admin)).out).toBe(set.out);
   expect((await atherops("limits show d", operator)).out).toMatch(/\n0 +5 +0\n/);
   expect((await atherops("limits set nowhere", operator)).err).toContain("there is no organisation nowhere");
-  expect((await atherops("limits set shop --bytes-per-second much", operator)).err).toContain("much is not a whole number");
+  expect((await atherops("limits set shop --bytes-per-second much", operator)).err).toContain(
+    "--bytes-per-second much: must be a whole number",
+  );
   expect((await atherops("limits set shop", admin)).err).toContain("403 forbidden");
 });
 
@@ -73,6 +75,8 @@ test("audit tells the newest first over pages, and no text of it steers the term
   const entry = { actor: undefined, actorId: undefined, actorOrgId: undefined, address: "192.0.2.9", requestId: "r" };
   backend.trail.add({ ...entry, action: "cluster.register", orgId: org.orgId, subject: { cluster_name: "\u001b[2Jnorth\u202e" } });
   await backend.trail.settled();
+  for (const limit of ["0", "many"])
+    expect((await atherops(`audit --limit ${limit}`, admin)).err).toContain(`--limit ${limit}: must be a whole number of at least 1`);
   const { out } = await atherops("audit --limit 1", admin);
   expect(out).toContain("cluster.register");
   expect(out).not.toMatch(/[\u001b\u202e]/);

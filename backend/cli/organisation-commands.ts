@@ -2,6 +2,7 @@
 import type { Command } from "commander";
 import { Problem } from "./cli-error.ts";
 import type { Console } from "./output.ts";
+import { rowLimit } from "./query-range.ts";
 
 const LIMITS = ["bytes_per_second", "records_per_second", "active_series"];
 const UNLIMITED = "a number; 0 is unlimited, left out is the default of the backend's settings";
@@ -48,9 +49,9 @@ function addLimits(program: Command, console: Console): void {
     .action(async (organisation: string, given: { bytesPerSecond?: string; recordsPerSecond?: string; activeSeries?: string }) => {
       const org = await orgOf(console, organisation);
       const body = {
-        bytes_per_second: numberOf(given.bytesPerSecond),
-        records_per_second: numberOf(given.recordsPerSecond),
-        active_series: numberOf(given.activeSeries),
+        bytes_per_second: numberOf("--bytes-per-second", given.bytesPerSecond),
+        records_per_second: numberOf("--records-per-second", given.recordsPerSecond),
+        active_series: numberOf("--active-series", given.activeSeries),
       };
       console.print([await console.client().call("PUT", `/api/orgs/${org.org_id}/limits`, { body })], LIMITS);
     });
@@ -64,7 +65,7 @@ function addAudit(program: Command, console: Console): void {
     .option("--organisation <organisation>", "of this one alone (by name or id), as operator")
     .option("--limit <number>", "so many entries at most", "100")
     .action(async ({ action, organisation, limit }: { action?: string; organisation?: string; limit: string }) => {
-      const most = numberOf(limit) ?? 0;
+      const most = rowLimit(limit);
       const org_id = organisation === undefined ? undefined : (await orgOf(console, organisation)).org_id;
       const rows: Record<string, unknown>[] = [];
       const query = { ...(action !== undefined && { action }), ...(org_id !== undefined && { org_id }) };
@@ -88,8 +89,8 @@ export async function orgOf(console: Console, organisation: string): Promise<Org
   return org;
 }
 
-function numberOf(text: string | undefined): number | undefined {
+function numberOf(option: string, text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
-  if (!/^\d{1,15}$/.test(text)) throw new Problem(`${text} is not a whole number`);
+  if (!/^\d{1,15}$/.test(text)) throw new Problem(`${option} ${text}: must be a whole number`);
   return Number(text);
 }

@@ -71,6 +71,7 @@ function buildProgram(world: World): Command {
     .option("--allow-plain-http", "send the session over http to another machine")
     .addHelpText("after", EXAMPLES)
     .showHelpAfterError("(add --help: it tells what there is)")
+    .configureHelp({ showGlobalOptions: true })
     .configureOutput({ writeOut: (text) => world.stdout.write(text), writeErr: (text) => world.stderr.write(text) })
     .exitOverride();
   const console = consoleOf(world, () => program.opts<GlobalOptions>());

@@ -29,6 +29,13 @@ const NEW: Thing = {
   continue: false,
 };
 
+const UPDATE_HELP = `
+--match, --channel and --group-by replace all that there were: --match '' takes every alert, --channel '' tells nobody.
+
+Examples:
+  atherops routes update default --channel mail
+  atherops routes update 2 --position 1 --match team=shop`;
+
 export function addRouteCommands(program: Command, console: Console): void {
   const routes = program
     .command("routes")
@@ -53,6 +60,8 @@ Examples:
   atherops routes update default --channel mail          what no other route takes`,
     )
     .action(async (options: RouteOptions) => {
+      if (!options.match && !options.channel)
+        throw new Problem("--match: is missing, and so is --channel: such a route would take every alert, and tell nobody");
       const client = console.client();
       const body = await bodyOf(client, changed(NEW, options));
       const made = await client.call<Record<string, unknown>>("POST", ROUTES, { body: { ...body, ...placeOf(options) } });
@@ -63,16 +72,10 @@ Examples:
   )
     .option("--no-continue", "later routes are not asked")
     .option("--position <number>", "move it to this place, from 1")
-    .addHelpText(
-      "after",
-      `
---match, --channel and --group-by replace all that there were: --match '' takes every alert, --channel '' tells nobody.
-
-Examples:
-  atherops routes update default --channel mail
-  atherops routes update 2 --position 1 --match team=shop`,
-    )
+    .addHelpText("after", UPDATE_HELP)
     .action(async (route: string, options: RouteOptions) => {
+      if (Object.keys(options).length === 0)
+        throw new Problem("nothing to change: `atherops routes update --help` tells what may be given");
       const client = console.client();
       const { id, thing } = await found(console, route);
       const given = options.match ? { ...options, match: options.match.filter(Boolean) } : options;

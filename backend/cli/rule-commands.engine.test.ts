@@ -147,6 +147,7 @@ test.each([
   [["rules", "create", "n", "--logs", "> 1 in 5m", "--where", ""], "--where : write it as filter=value"],
   [["rules", "create", "n", "--logs", "> 1 in 5m", "--where", "sauce=shop"], "logs.filter.sauce: unknown field"],
   [["rules", "check", "--where", "source=shop"], "--logs: is missing beside --where and --by"],
+  [["rules", "update", "n"], "nothing to change: `atherops rules update --help` tells what may be given"],
   [["rules", "check"], "give an expression, such as 'up == 0', or --logs"],
 ])("what is no condition is refused: %j", async (args, words) => {
   const refused = await atherops(args);

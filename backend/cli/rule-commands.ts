@@ -85,6 +85,7 @@ Examples:
   atherops rules update CheckoutErrors --by ''`,
     )
     .action(async (rule: string, options: RuleOptions) => {
+      if (Object.keys(options).length === 0) throw new Problem("nothing to change: `atherops rules update --help` tells what may be given");
       const { id, name, thing } = await found(console, rule);
       await console.client().call("PUT", rulePath(id), { body: changed(thing, options) });
       console.note(`rule ${name} changed`);
