@@ -26,6 +26,7 @@ export function renderCollectorConfig(config: CollectorConfig, overlay?: Overlay
   if (without.length > 0) theirs["receivers"] = { ...tree(theirs["receivers"]), ...Object.fromEntries(without.map((id) => [id, null])) };
   const merged = merge(ours, theirs, []) as Tree;
   removeNulled(merged, ours, theirs);
+  sendOnce(merged, ours);
   if (overlay?.allowOtherExporters === false) refuseOtherExporters(merged, ours);
   return yamlOf(merged);
 }
@@ -96,6 +97,21 @@ function removeNulled(merged: Tree, ours: Tree, theirs: Tree): void {
   for (const [id, pipeline] of Object.entries(pipelines)) {
     const { receivers } = tree(pipeline);
     if (pipeline === null || (Array.isArray(receivers) && receivers.length === 0)) delete pipelines[id];
+  }
+}
+
+/**
+ * All exporters of ours lead to the proxy. An overlay that repeats a pipeline's list as an earlier version had it would add a second one,
+ * which sends everything again.
+ */
+function sendOnce(merged: Tree, ours: Tree): void {
+  const pipelines = tree(tree(merged["service"])["pipelines"]);
+  for (const [id, pipeline] of Object.entries(tree(tree(ours["service"])["pipelines"]))) {
+    const own = tree(pipeline)["exporters"] as string[];
+    const exporters = tree(pipelines[id])["exporters"];
+    const isSecond = (name: string): boolean => EXPORTERS.includes(name) && !own.includes(name);
+    if (Array.isArray(exporters) && own.some((name) => exporters.includes(name)))
+      tree(pipelines[id])["exporters"] = exporters.filter((name: string) => !isSecond(name));
   }
 }
 
