@@ -73,3 +73,16 @@ test("it is gone on from where the API server does not say how far it is, and st
   await expect(place.follow(collector, NEVER, 0)).rejects.toThrow("away");
   expect(place.annotations).toEqual({ [ANNOTATION]: "99" });
 });
+
+test("at the end of a term nobody waits for the word of a collector that hangs: it is to be ended in time", async () => {
+  const { collector } = world();
+  const term = new AbortController();
+  const hung = (_url: string, signal: AbortSignal): Promise<boolean> =>
+    new Promise((resolve) => signal.addEventListener("abort", () => resolve(false)));
+  const place = new EventsPlace({ newestOfEvents: () => Promise.resolve("100") }, hung);
+  await place.follow(collector, term.signal, 0);
+  const followed = place.follow(collector, term.signal, SETTLED_MS);
+  term.abort();
+  await followed;
+  expect(place.version).toBe("");
+});

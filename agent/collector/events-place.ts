@@ -23,7 +23,7 @@ export type EventsCollector = Pick<Supervisor, "status" | "metricsUrl">;
 
 export class EventsPlace {
   readonly #api: EventsApi;
-  readonly #isDelivered: (metricsUrl: string) => Promise<boolean>;
+  readonly #isDelivered: (metricsUrl: string, signal: AbortSignal) => Promise<boolean>;
   #version = "";
   /** What is delivered once the queue of this collector is found empty, some time after. */
   #next: { readonly version: string; readonly pid: number | null; readonly atMs: number } | undefined;
@@ -67,7 +67,7 @@ export class EventsPlace {
     if (metricsUrl === undefined || this.#next?.pid !== pid) this.#next = undefined;
     if (metricsUrl === undefined) return;
     if (this.#next) {
-      if (nowMs - this.#next.atMs < SETTLED_MS || !(await this.#isDelivered(metricsUrl))) return;
+      if (nowMs - this.#next.atMs < SETTLED_MS || !(await this.#isDelivered(metricsUrl, signal))) return;
       this.#version = this.#next.version;
     }
     this.#next = undefined;
@@ -81,10 +81,10 @@ function numberOf(version: string): bigint | undefined {
   return /^\d{1,19}$/.test(version) ? BigInt(version) : undefined;
 }
 
-/** True when the collector says that it has handed over all records it has. */
-export async function eventsAreDelivered(metricsUrl: string): Promise<boolean> {
+/** True when the collector says that it has handed over all records it has. At the end of a term nobody waits for its word. */
+export async function eventsAreDelivered(metricsUrl: string, signal: AbortSignal): Promise<boolean> {
   try {
-    const { text } = await ask(metricsUrl, { signal: AbortSignal.timeout(1000) });
+    const { text } = await ask(metricsUrl, { signal: AbortSignal.any([signal, AbortSignal.timeout(1000)]) });
     const size = text
       .split("\n")
       .find(
