@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { mkdir, open, rm, unlink } from "node:fs/promises";
 import { type ClickHouseClient, createClient } from "@clickhouse/client";
+import { makeFolder } from "../../../agent/common/make-folder.ts";
 import { StartError } from "../../startup-error.ts";
 import { cacheArguments, memoryLimitBytes } from "./caches.ts";
 import { untilAborted } from "./cancel.ts";
@@ -68,7 +69,8 @@ function orNotInstalled<T>(work: () => T): T {
 
 /** Opens the engine under `dataDir`, which no other process may use (data-dir/lock.ts). `threads`: the size of libuv's pool. */
 export async function openEmbedded(dataDir: string, threads = DEFAULT_THREADS, limitBytes = memoryLimitBytes()): Promise<Engine> {
-  await mkdir(dataDir, { recursive: true, mode: 0o700 });
+  // Its name is on the disk before anything is answered from a journal in it.
+  makeFolder(dataDir, 0o700);
   // What a killed process left behind was never acknowledged.
   const folder = join(dataDir, "inserts");
   await rm(folder, { recursive: true, force: true });
