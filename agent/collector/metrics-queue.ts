@@ -13,11 +13,20 @@ interface Config {
   readonly service: { readonly pipelines: Record<string, { readonly exporters: readonly string[] }> };
 }
 
-/** `config`: YAML that a collector is about to run with. Throws what the system says where a queue cannot be moved. */
+/** `config`: YAML that a collector is about to run with. Never throws. */
 export async function followMetricsExporter(config: string, log: Log): Promise<void> {
   const queues = queuesOf(config);
   if (!queues || !existsSync(queues.left)) return;
-  const { left, used } = queues;
+  try {
+    await move(queues, log);
+  } catch (error) {
+    // Safe: it is tried again before the next start, and meanwhile logs, traces and new metrics are not to wait for it.
+    log.error({ file: queues.left, err: (error as Error).message }, `metrics may wait in ${queues.left}, which cannot be moved`);
+  }
+}
+
+/** Throws what the system says. */
+async function move({ left, used }: { left: string; used: string }, log: Log): Promise<void> {
   if (existsSync(used) && (await holdsQueued(used))) {
     log.warn(
       { file: left },
