@@ -93,7 +93,11 @@ test("bin/atherops runs from any folder, under another name, and ends as the cli
   const link = join(backend.folder, "linked");
   symlinkSync(join(ROOT, "bin", "atherops"), link);
   const run = spawnSync(link, ["keys", "remove", "nope"], { env: environment(), cwd: backend.folder, encoding: "utf8" });
-  expect([run.status, run.stdout, run.stderr]).toEqual([1, "", expect.stringMatching(/^atherops: .*\[404 not_found\]\n$/)]);
+  expect([run.status, run.stdout, run.stderr]).toEqual([
+    1,
+    "",
+    expect.stringMatching(/^atherops: .*\[404 not_found\]: `atherops keys` lists the ids\n$/),
+  ]);
 });
 
 test("a pipe that closes early is no error", () => {
