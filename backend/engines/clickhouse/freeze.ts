@@ -12,7 +12,7 @@ const NAME = /^backup_\w{1,64}$/;
 /** In a table's folder, and in no other. */
 const TABLE_MARK = "format_version.txt";
 /** Blocks that are being stored, what was answered and comes into the tables yet, what is frozen, and what a query has put aside. */
-const TRANSIENT = /^(?:inserts|journal|shadow|tmp)(?:\/|$)/;
+const TRANSIENT = /^(?:(?:inserts|shadow|tmp)(?:\/|$)|journal\/\w+\/\d+\.journal$)/;
 const PART = /^(?<partition>\w+?)_(?<first>\d+)_(?<last>\d+)_(?<level>\d+)(?:_\d+)?$/;
 
 /**
