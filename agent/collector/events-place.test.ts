@@ -18,7 +18,6 @@ function world(): { place: EventsPlace; is: { newest: string; delivered: boolean
 
 test("a place is passed on when all that happened before it has left the collector, some time after", async () => {
   const { place, is, collector } = world();
-  await place.begin({}, NEVER);
   expect([place.version, place.annotations]).toEqual(["", {}]);
   await place.follow(collector, NEVER, 0);
   is.newest = "200";
@@ -59,11 +58,17 @@ test.each([
   ["no version", "x1"],
   ["too long a number", "1".repeat(20)],
   ["nothing", ""],
-])("%s is not gone on from", async (_what, version) => {
-  const { place } = world();
-  await place.begin({ [ANNOTATION]: version }, NEVER);
-  expect(place.version).toBe("");
-});
+])(
+  "%s is not gone on from, but from now: a collector without a place asks for all events, and none follow where that fails",
+  async (_what, version) => {
+    const { place, is } = world();
+    await place.begin({ [ANNOTATION]: version }, NEVER);
+    expect(place.version).toBe("100");
+    is.newest = "";
+    await place.begin({ [ANNOTATION]: "x1" }, NEVER);
+    expect(place.version).toBe("");
+  },
+);
 
 test("it is gone on from where the API server does not say how far it is, and stays where it then stays away", async () => {
   const { place, is, collector } = world();

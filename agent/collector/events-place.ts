@@ -48,16 +48,19 @@ export class EventsPlace {
     this.#version = "";
   }
 
-  /** At the begin of a term: goes on where the last one came to. */
+  /**
+   * At the begin of a term: goes on where the last one came to, else from now on. Not left to the collector: it lists all events of the
+   * cluster to learn where it is, and watches none, until it is started anew, where that fails (k8sobjectsreceiver v0.146).
+   */
   async begin(found: Annotations, signal: AbortSignal): Promise<void> {
     const version = found[ANNOTATION] ?? "";
     this.forget();
-    if (numberOf(version) === undefined) return;
-    // Safe: one that the API server does not know is refused by it, and the collector begins with what happens from then on.
     const soon = AbortSignal.any([signal, AbortSignal.timeout(BEGIN_WITHIN_MS)]);
+    // Safe: a version that the API server does not know is refused by it, and the collector begins with what happens from then on.
     const newest = await this.#api.newestOfEvents(soon).catch(() => version);
+    const [last, now] = [numberOf(version), numberOf(newest)];
     // A store that was put back from a backup has not come so far yet, and a watch from there on would be silent until it has.
-    if ((numberOf(newest) ?? -1n) >= (numberOf(version) ?? 0n)) this.#version = version;
+    if (now !== undefined) this.#version = last !== undefined && last <= now ? version : newest;
   }
 
   /** One step of a term; every now and then. Throws as the API does. `nowMs`: monotonic. */
