@@ -39,6 +39,11 @@ export const CLAIM_MS = 20_000;
 /** Of the time, for counts of one organisation: one part of so many. */
 const SHARE = 10;
 
+/** All rules of an organisation wait so long after a count. */
+export function restMs(tookMs: number): number {
+  return (SHARE - 1) * tookMs;
+}
+
 /** The one that waits longest. `busy`: organisations that have their fill. `belowMs`: only those whose last count took less. */
 export async function claimDue(
   db: Kysely<LogCountTables>,
@@ -88,7 +93,7 @@ export async function settleCount(
   result: CountResult,
 ): Promise<void> {
   const { now, tookMs, nextAt, told, error } = result;
-  const freeAt = await putOff(db, { orgId, ruleId, until: new Date(now.getTime() + (SHARE - 1) * tookMs) });
+  const freeAt = await putOff(db, { orgId, ruleId, until: new Date(now.getTime() + restMs(tookMs)) });
   const dueAt = nextAt > freeAt ? nextAt : freeAt;
   await db
     .updateTable("log_counts")

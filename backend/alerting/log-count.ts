@@ -25,6 +25,8 @@ export interface CountOptions {
   readonly known?: readonly LogGroup[];
   /** Groups; no more than can be told, and one, unless given. */
   readonly most?: number;
+  /** It is the organisation's turn. */
+  readonly began?: () => void;
 }
 
 /**
@@ -35,7 +37,7 @@ export async function countLogs(
   { clickhouse, isUnused }: CountedLogs,
   orgId: string,
   logs: LogCondition,
-  { atMs, signal, known = [], most = MOST_GROUPS + 1 }: CountOptions,
+  { atMs, signal, known = [], most = MOST_GROUPS + 1, began }: CountOptions,
 ): Promise<LogGroup[]> {
   if (isUnused()) return logs.by.length === 0 ? [{ values: [], count: 0 }] : [];
   const end = BigInt(atMs) * 1_000_000n;
@@ -51,6 +53,7 @@ export async function countLogs(
   const overdue = (code: "query_too_expensive" | "too_many_queries", message: string) => () => timely.abort(new ApiError(code, message));
   let timer = setTimeout(overdue("too_many_queries", "the organisation's other queries of logs leave no turn for it"), WAIT_MS);
   const admit = (): void => {
+    began?.();
     clearTimeout(timer);
     timer = setTimeout(overdue("query_too_expensive", TOO_LONG), MOST_MS);
   };

@@ -1,6 +1,7 @@
 // Counts the log records of rules over logs, again and again, and tells the evaluator through series of the organisation (log-series.ts).
 // Invariants: an organisation has one count under way at a time in each replica; one lane takes only what was cheap the last time, so that
-// what is expensive holds up no other; what goes wrong with a rule stands in its status; an organisation's rules write a bounded number of
+// what is expensive holds up no other, and what waits for its organisation's own queries leaves its lane; an organisation rests after a
+// count, whatever becomes of its rules meanwhile; what goes wrong with a rule stands in its status; an organisation's rules write a bounded number of
 // series in each replica, however often they are changed; every replica with a log store may run one.
 import { Loop, pause } from "../../agent/common/loop.ts";
 import { Outage } from "../../agent/common/outage.ts";
@@ -8,7 +9,16 @@ import { ApiError } from "../errors.ts";
 import { ActiveSeries } from "../metrics/active-series.ts";
 import type { MetricsStore } from "../metrics/store.ts";
 import type { Log } from "../observability/log.ts";
-import { claimDue, type CountResult, type DueCount, freeCounts, type LogCountTables, releaseCount, settleCount } from "./log-count-rows.ts";
+import {
+  claimDue,
+  type CountResult,
+  type DueCount,
+  freeCounts,
+  type LogCountTables,
+  releaseCount,
+  restMs,
+  settleCount,
+} from "./log-count-rows.ts";
 import { type CountedLogs, countLogs } from "./log-count.ts";
 import { ofFilter } from "./log-condition.ts";
 import { countEveryMs, COUNTED_BY, countSamples, groupsNow, type LogGroup, MOST_GROUPS } from "./log-series.ts";
@@ -35,6 +45,10 @@ const TIMING = { pollMs: 1000 };
 /** Counts under way at once; `cheap` are those that took less than CHEAP_MS the last time, everything included. */
 const LANES = ["any", "cheap"] as const;
 const CHEAP_MS = 250;
+/** Counts that wait for a turn of their organisation's queries, outside of the lanes. */
+const MOST_ASIDE = 16;
+/** Until one that has no turn leaves its lane. */
+const ASIDE_MS = 100;
 /** For what is under way when it ends. */
 const GRACE_MS = 5000;
 const REMIND_MS = 300_000;
@@ -47,6 +61,12 @@ const TOO_MANY = `more than ${MOST_GROUPS} values of \`by\` matched within some 
 
 type Lane = (typeof LANES)[number];
 
+interface UnderWay {
+  readonly orgId: string;
+  hasTurn: boolean;
+  done: Promise<void>;
+}
+
 export class LogCounter implements AsyncDisposable {
   readonly #options: LogCounterOptions;
   readonly #nowMs: () => number;
@@ -54,7 +74,10 @@ export class LogCounter implements AsyncDisposable {
   readonly #outage: Outage;
   readonly #series: Pick<ActiveSeries, "admit">;
   readonly #stopping = new AbortController();
-  readonly #underWay = new Map<Lane, { readonly orgId: string; readonly done: Promise<void> }>();
+  readonly #lanes = new Map<Lane, UnderWay>();
+  readonly #aside = new Set<UnderWay>();
+  /** Until when, by organisation. */
+  readonly #resting = new Map<string, number>();
   #isFreed: boolean;
 
   constructor(options: LogCounterOptions) {
@@ -76,7 +99,7 @@ export class LogCounter implements AsyncDisposable {
     this.#stopping.abort();
     // The metrics store may hang.
     const over = new AbortController();
-    const all = Promise.all([...this.#underWay.values()].map(({ done }) => done)).finally(() => over.abort());
+    const all = Promise.all(this.#underWay().map(({ done }) => done)).finally(() => over.abort());
     await Promise.race([all, pause(GRACE_MS, over.signal)]);
   }
 
@@ -85,36 +108,59 @@ export class LogCounter implements AsyncDisposable {
     if (!this.#isFreed) await freeCounts(db);
     this.#isFreed = true;
     for (const lane of LANES) {
-      if (this.#underWay.has(lane)) continue;
-      const busy = [...this.#underWay.values()].map(({ orgId }) => orgId);
-      const due = await claimDue(db, new Date(this.#nowMs()), { busy, ...(lane === "cheap" && { belowMs: CHEAP_MS }) });
+      this.#setAside(lane);
+      if (this.#lanes.has(lane)) continue;
+      const due = await claimDue(db, new Date(this.#nowMs()), { busy: this.#busy(), ...(lane === "cheap" && { belowMs: CHEAP_MS }) });
       if (!due) break;
       this.#begin(lane, due);
     }
     this.#outage.recovered();
-    return timing.pollMs;
+    const isSoonAside = [...this.#lanes.values()].some(({ hasTurn }) => !hasTurn) && this.#aside.size < MOST_ASIDE;
+    return isSoonAside ? Math.min(ASIDE_MS, timing.pollMs) : timing.pollMs;
+  }
+
+  #underWay(): UnderWay[] {
+    return [...this.#lanes.values(), ...this.#aside];
+  }
+
+  /** Organisations that have their fill. */
+  #busy(): string[] {
+    for (const [orgId, untilMs] of this.#resting) if (untilMs <= this.#nowMs()) this.#resting.delete(orgId);
+    return [...this.#underWay().map(({ orgId }) => orgId), ...this.#resting.keys()];
+  }
+
+  #setAside(lane: Lane): void {
+    const one = this.#lanes.get(lane);
+    if (!one || one.hasTurn || this.#aside.size >= MOST_ASIDE) return;
+    this.#lanes.delete(lane);
+    this.#aside.add(one);
   }
 
   #begin(lane: Lane, due: DueCount): void {
-    const done = this.#count(due)
+    const one: UnderWay = { orgId: due.orgId, hasTurn: false, done: Promise.resolve() };
+    one.done = this.#count(due, () => (one.hasTurn = true))
       // Safe: the claim ends by itself, and the rule is counted again.
       .catch((error: unknown) => this.#outage.failed(error))
       .finally(() => {
-        this.#underWay.delete(lane);
+        this.#aside.delete(one);
+        if (this.#lanes.get(lane) === one) this.#lanes.delete(lane);
         this.#loop.wake();
       });
-    this.#underWay.set(lane, { orgId: due.orgId, done });
+    this.#lanes.set(lane, one);
   }
 
-  async #count(due: DueCount): Promise<void> {
+  async #count(due: DueCount, itsTurn: () => void): Promise<void> {
     const { db, intervalMs, counted } = this.#options;
     const [atMs, began] = [this.#nowMs(), performance.now()];
-    const found = await this.#told(due, atMs);
+    const found = await this.#told(due, atMs, itsTurn);
     if (this.#stopping.signal.aborted && !found.told) return await releaseCount(db, due);
     const tookMs = Math.ceil(performance.now() - began);
+    const nowMs = this.#nowMs();
+    // The row may be gone by now, and a rule that was written meanwhile is due at once.
+    this.#resting.set(due.orgId, nowMs + restMs(tookMs));
     const result: CountResult = {
       ...found,
-      now: new Date(this.#nowMs()),
+      now: new Date(nowMs),
       tookMs,
       nextAt: new Date(atMs + countEveryMs(due.logs, intervalMs)),
     };
@@ -123,9 +169,18 @@ export class LogCounter implements AsyncDisposable {
   }
 
   /** Never throws. */
-  async #told({ orgId, ruleId, logs, told: before }: DueCount, atMs: number): Promise<Pick<CountResult, "told" | "error">> {
+  async #told(
+    { orgId, ruleId, logs, told: before }: DueCount,
+    atMs: number,
+    itsTurn: () => void,
+  ): Promise<Pick<CountResult, "told" | "error">> {
     try {
-      const found = await countLogs(this.#options.logs, orgId, logs, { atMs, signal: this.#stopping.signal, known: before });
+      const found = await countLogs(this.#options.logs, orgId, logs, {
+        atMs,
+        signal: this.#stopping.signal,
+        known: before,
+        began: itsTurn,
+      });
       const { groups, isCut } = groupsNow(logs, { found, before, atMs });
       const told = await this.#withRoom(orgId, groups, (some) => countSamples(ruleId, logs, some));
       await this.#write(orgId, countSamples(ruleId, logs, told), atMs);

@@ -313,6 +313,55 @@ describeOnEachStore((store) => {
       await eventually("each has its turn", async () => (await rows.execute()).every((row) => row.counted_at !== null));
     });
 
+    test("what waits for a turn of its organisation's own queries holds up no other organisation", async () => {
+      const [busy, quick] = [await org(), await org()];
+      const [waiting, id] = [await create(busy.bearer, body()), await create(quick.bearer, body())];
+      await counter?.[Symbol.asyncDispose]();
+      const { promise: over, resolve: end } = Promise.withResolvers<void>();
+      // All turns that it has.
+      const queries = [1, 2].map(async () => await clickhouse.read(busy.orgId, {}, async () => await over));
+      const rowOf = (rule: string) => counts().selectFrom("log_counts").selectAll().where("rule_id", "=", rule).executeTakeFirstOrThrow();
+      try {
+        await counts().updateTable("log_counts").set({ due_at: null, counted_at: null, took_ms: null, error: null }).execute();
+        await countNow([waiting], { locked_until: null, due_at: new Date(0) });
+        await countNow([id], { locked_until: null });
+        counter = startCounter();
+        await eventually("the other is counted", async () => (await rowOf(id)).counted_at);
+        expect(await rowOf(waiting)).toMatchObject({ counted_at: null, error: null, locked_until: expect.any(Date) });
+      } finally {
+        end();
+        await Promise.all(queries);
+      }
+      await eventually("it has its turn", async () => (await rowOf(waiting)).counted_at);
+    });
+
+    test("who writes a rule again is not counted before its time", async () => {
+      const { orgId } = await org();
+      const table = new RuleTable(service.database.tables());
+      const least = { name: "n", severity: "info", for: "0s", enabled: true, labels: {}, annotations: {} } as const;
+      const logs = { filter: {}, window: "5m", by: [], operator: ">", threshold: 1 } as const;
+      const begun: number[] = [];
+      read = async (asked, options, work) => {
+        if (asked === orgId) {
+          begun.push(Date.now());
+          const { promise, resolve } = Promise.withResolvers<void>();
+          setTimeout(resolve, 200);
+          await promise;
+        }
+        return await clickhouse.read(asked, options, work);
+      };
+      const { id } = await table.create(orgId, checked({ ...least, logs }));
+      const row = counts().selectFrom("log_counts").selectAll().where("rule_id", "=", id);
+      const first = await eventually("counted", async () => {
+        const { counted_at: at, took_ms: took } = await row.executeTakeFirstOrThrow();
+        return at !== null && { atMs: at.getTime(), tookMs: took ?? 0 };
+      });
+      await table.delete(orgId, id);
+      await table.create(orgId, checked({ ...least, logs: { ...logs, threshold: 2 } }));
+      await eventually("counted again", async () => begun.length > 1);
+      expect(begun[1]).toBeGreaterThanOrEqual(first.atMs + 9 * first.tookMs);
+    });
+
     test("no more series than an organisation's rules may have are written; those that are known stay", async () => {
       const { orgId, bearer } = await org();
       for (const source of ["a", "b"]) await send(orgId, source, ["1", "2", "3"]);
