@@ -439,6 +439,23 @@ describeOnEachStore((store) => {
       counter = startCounter();
     });
 
+    test("a condition whose filters come in another order goes on as it was", async () => {
+      const { orgId } = await org();
+      await counter?.[Symbol.asyncDispose]();
+      const table = new RuleTable(service.database.tables());
+      const least = { name: "n", severity: "info", for: "0s", enabled: true, labels: {}, annotations: {} } as const;
+      const logs = { window: "5m", by: ["source"], operator: ">", threshold: 1 } as const;
+      const { id } = await table.create(orgId, checked({ ...least, logs: { ...logs, filter: { level: "error", q: "a" } } }));
+      const told = JSON.stringify([{ values: ["shop"], count: 2 }]);
+      await countNow([id], { told });
+      const row = counts().selectFrom("log_counts").select("told").where("rule_id", "=", id);
+      await table.replace(orgId, id, checked({ ...least, logs: { ...logs, filter: { q: "a", level: "error" } } }));
+      expect(await row.executeTakeFirst()).toEqual({ told });
+      await table.replace(orgId, id, checked({ ...least, logs: { ...logs, filter: { q: "b", level: "error" } } }));
+      expect(await row.executeTakeFirst()).toEqual({ told: "[]" });
+      counter = startCounter();
+    });
+
     test("there are 50 of an organisation, rules over metrics apart", async () => {
       const { orgId, bearer } = await org();
       const table = new RuleTable(service.database.tables());

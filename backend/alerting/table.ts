@@ -5,7 +5,7 @@ import { sql, type ColumnType, type Generated, type Kysely, type Selectable, typ
 import { ApiError } from "../errors.ts";
 import { invalid } from "./field-checks.ts";
 import { forgetCount, type LogCountsTable, scheduleCount } from "./log-count-rows.ts";
-import { expressionOf, type LogCondition } from "./log-condition.ts";
+import { expressionOf, fingerprintOf, type LogCondition } from "./log-condition.ts";
 import { countEveryMs } from "./log-series.ts";
 import { bytesOf, holdMs, MAX_FOR_MS, type CheckedRule, type Rule, type Severity } from "./rule.ts";
 
@@ -192,7 +192,8 @@ async function checkLogRules(trx: Transaction<AlertingTables>, orgId: string): P
 /** `former`: what it counted before. */
 async function schedule(trx: Transaction<AlertingTables>, { id, orgId, logs, enabled }: Rule, former: string | undefined): Promise<void> {
   if (!logs) return former === undefined ? undefined : await forgetCount(trx, id);
-  await scheduleCount(trx, { ruleId: id, orgId, now: new Date(), enabled, isNew: former !== JSON.stringify(logs) });
+  const isNew = former === undefined || fingerprintOf(JSON.parse(former) as LogCondition) !== fingerprintOf(logs);
+  await scheduleCount(trx, { ruleId: id, orgId, now: new Date(), enabled, isNew });
 }
 
 function checkBytes(bytes: number): void {
