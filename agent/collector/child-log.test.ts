@@ -2,7 +2,7 @@ import { type Logger, pino } from "pino";
 import { describe, expect, test, vi } from "vitest";
 import { advice } from "../identity/plan.ts";
 import { maskSecrets } from "../common/mask.ts";
-import { LastLines, reemit } from "./child-log.ts";
+import { endsEvents, LastLines, reemit } from "./child-log.ts";
 import { Outages } from "./outages.ts";
 
 function recorder(): { lines: Record<string, unknown>[]; log: Logger } {
@@ -132,4 +132,20 @@ describe("a line of the collector", () => {
     expect(maskSecrets(`before ${secret} after`)).not.toMatch(/hunter22|0123456789|eyJhbGci/);
     expect(maskSecrets(`before ${secret} after`)).toMatch(/^before .* after$/);
   });
+});
+
+test.each([
+  // As a real collector wrote them when the API server refused its watch once, with 403.
+  [true, "warn", "k8sobjects", { msg: "Watch channel closed unexpectedly" }],
+  [
+    true,
+    "error",
+    "k8sobjects",
+    { msg: "error converting objects to log data", error: "received data that wasnt unstructure, &{ERROR &Status" },
+  ],
+  [true, "error", "k8sobjects", { msg: "could not retrieve a resourceVersion" }],
+  [false, "info", "k8sobjects", { msg: "received a 410, grabbing new resource version" }],
+  [false, "warn", "k8s_cluster", { msg: "Watch channel closed unexpectedly" }],
+])("that events are watched no more is told (%s) by the %s of %s: %j", (ended, level, id, said) => {
+  expect(endsEvents(JSON.stringify({ level, ...said, "otelcol.component.id": id, "otelcol.component.kind": "receiver" }))).toBe(ended);
 });

@@ -34,6 +34,13 @@ function push(lines: string[], line: string): void {
   if (lines.length > KEPT_LINES) lines.shift();
 }
 
+/** What its receiver of events says before it ends for good, after one refusal of the API server (k8sobjectsreceiver v0.146, startWatch). */
+const EVENTS_END = /Watch channel closed unexpectedly|could not retrieve a resourceVersion|received data that wasnt unstructure/;
+
+export function endsEvents(line: string): boolean {
+  return line.includes('"k8sobjects"') && EVENTS_END.test(line);
+}
+
 const LEVELS: Record<string, "debug" | "info" | "warn" | "error"> = { debug: "debug", info: "info", warn: "warn" };
 
 /** While it is stopping, its complaints of interrupted requests are no news: what was not sent stays in the disk queue. */

@@ -4,14 +4,22 @@ import { type EventsCollector, EventsPlace, SETTLED_MS } from "./events-place.ts
 const NEVER = new AbortController().signal;
 const ANNOTATION = "atherops.io/events-delivered";
 
-function world(): { place: EventsPlace; is: { newest: string; delivered: boolean; pid: number | null }; collector: EventsCollector } {
-  const is = { newest: "100", delivered: true, pid: 1 as number | null };
+function world(): {
+  place: EventsPlace;
+  is: { newest: string; delivered: boolean; pid: number | null; ended: boolean; starts: number };
+  collector: EventsCollector;
+} {
+  const is = { newest: "100", delivered: true, pid: 1 as number | null, ended: false, starts: 0 };
   const api = { newestOfEvents: () => (is.newest === "" ? Promise.reject(new Error("away")) : Promise.resolve(is.newest)) };
   const collector: EventsCollector = {
     get metricsUrl() {
       return is.pid === null ? undefined : "http://collector";
     },
     status: () => ({ pid: is.pid }) as ReturnType<EventsCollector["status"]>,
+    get eventsEnded() {
+      return is.ended;
+    },
+    startAnew: () => void is.starts++,
   };
   return { place: new EventsPlace(api, () => Promise.resolve(is.delivered)), is, collector };
 }
@@ -90,4 +98,16 @@ test("at the end of a term nobody waits for the word of a collector that hangs: 
   term.abort();
   await followed;
   expect(place.version).toBe("");
+});
+
+test("a collector that watches no events any more is started anew at the place it came to, once the API server has events again", async () => {
+  const { place, is, collector } = world();
+  await place.begin({ [ANNOTATION]: "99" }, NEVER);
+  await place.follow(collector, NEVER, 0);
+  Object.assign(is, { ended: true, newest: "" });
+  await expect(place.follow(collector, NEVER, SETTLED_MS)).rejects.toThrow("away");
+  expect([place.version, is.starts]).toEqual(["99", 0]);
+  is.newest = "200";
+  await place.follow(collector, NEVER, 2 * SETTLED_MS);
+  expect([place.version, is.starts]).toEqual(["99", 1]);
 });

@@ -19,7 +19,7 @@ export interface EventsApi {
   newestOfEvents(signal: AbortSignal): Promise<string>;
 }
 
-export type EventsCollector = Pick<Supervisor, "status" | "metricsUrl">;
+export type EventsCollector = Pick<Supervisor, "status" | "metricsUrl" | "eventsEnded" | "startAnew">;
 
 export class EventsPlace {
   readonly #api: EventsApi;
@@ -69,6 +69,7 @@ export class EventsPlace {
     const { pid } = collector.status();
     if (metricsUrl === undefined || this.#next?.pid !== pid) this.#next = undefined;
     if (metricsUrl === undefined) return;
+    if (collector.eventsEnded) return this.#resume(collector, signal);
     if (this.#next) {
       if (nowMs - this.#next.atMs < SETTLED_MS || !(await this.#isDelivered(metricsUrl, signal))) return;
       this.#version = this.#next.version;
@@ -76,6 +77,13 @@ export class EventsPlace {
     this.#next = undefined;
     const version = await this.#api.newestOfEvents(signal);
     if (numberOf(version) !== undefined) this.#next = { version, pid, atMs: nowMs };
+  }
+
+  /** One that watches nothing has an empty queue, which says nothing. Started anew it goes on from the place, once events can be had. */
+  async #resume(collector: EventsCollector, signal: AbortSignal): Promise<void> {
+    this.#next = undefined;
+    await this.#api.newestOfEvents(signal);
+    collector.startAnew();
   }
 }
 

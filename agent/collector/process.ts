@@ -10,7 +10,7 @@ import { execa } from "execa";
 import { ask } from "../common/ask.ts";
 import type { Log } from "../log.ts";
 import { FILES_TOKEN_VARIABLE, HEALTH_PORT_VARIABLE, METRICS_PORT_VARIABLE } from "./config.ts";
-import { LastLines, reemit } from "./child-log.ts";
+import { endsEvents, LastLines, reemit } from "./child-log.ts";
 import { filesWait } from "./files-wait.ts";
 import { Outages } from "./outages.ts";
 import { blamesStore } from "./damaged-stores.ts";
@@ -47,6 +47,7 @@ export class CollectorProcess {
   readonly #child: Child;
   #stopping = false;
   #hasExited = false;
+  #eventsEnded = false;
 
   private constructor(options: CollectorProcessOptions, ports: readonly [number, number]) {
     this.#healthUrl = `http://127.0.0.1:${ports[0]}/`;
@@ -60,6 +61,7 @@ export class CollectorProcess {
     for (const stream of child.pid === undefined ? [] : [child.stdout, child.stderr]) {
       createInterface({ input: stream }).on("line", (line) => {
         blames ||= blamesStore(line);
+        this.#eventsEnded ||= endsEvents(line);
         reemit(line, options.log, last, this.#stopping, outages);
       });
     }
@@ -76,6 +78,11 @@ export class CollectorProcess {
   /** Resolves once spawned; a program that cannot be started shows as `exited`. */
   static async start(options: CollectorProcessOptions): Promise<CollectorProcess> {
     return new CollectorProcess(options, await twoFreePorts());
+  }
+
+  /** True when it said that it watches no events any more; all else of it goes on. */
+  get eventsEnded(): boolean {
+    return this.#eventsEnded;
   }
 
   /** True once every component has started; false when it ended first or `signal` aborted. */

@@ -90,6 +90,16 @@ export class Supervisor implements AsyncDisposable {
     return this.#status.state === "running" ? this.#process?.metricsUrl : undefined;
   }
 
+  /** True while the running collector watches no events any more. */
+  get eventsEnded(): boolean {
+    return this.#process?.eventsEnded ?? false;
+  }
+
+  /** Ends the running collector as a crash would; another follows, with backoff. */
+  startAnew(): void {
+    this.#process?.kill();
+  }
+
   /** Asks the running collector itself. */
   async healthy(): Promise<boolean> {
     return this.#status.state === "running" && ((await this.#process?.healthy()) ?? false);
