@@ -70,3 +70,11 @@ test("a write that another was quicker than is told as such, any other refusal t
   api.refusal = new KubernetesError(403, "Forbidden", "no");
   await expect(contender(api, "a").annotate(() => ({ a: "1" }), NEVER)).rejects.toThrow("no");
 });
+
+test("a Lease into which somebody wrote the highest number of transitions can still be taken: the API takes no higher one", async () => {
+  const api = new LeaseInMemory();
+  api.lease = { metadata: { resourceVersion: "1" }, spec: { leaseTransitions: 2_147_483_647 } };
+  await using term = await contender(api, "next").tryAcquire(NEVER);
+  expect(term?.signal.aborted).toBe(false);
+  expect(api.lease.spec).toMatchObject({ holderIdentity: "next", leaseTransitions: 2_147_483_647 });
+});

@@ -52,6 +52,9 @@ export function collectionLease(leaseName: string): string {
 /** One that fails is tried again sooner than the next is due: a connection that died costs one attempt, and not the term. */
 const RETRIES_A_RENEWAL = 4;
 
+/** The API refuses more, and nobody could take a Lease into which somebody wrote this. */
+const MOST_TRANSITIONS = 2 ** 31 - 1;
+
 interface Held {
   lease: LeaseObject;
   /** Monotonic. */
@@ -127,7 +130,7 @@ export class Lease {
       leaseDurationSeconds: Math.ceil(this.#timing.durationMs / 1000),
       acquireTime: same ? (found.spec?.acquireTime ?? now) : now,
       renewTime: now,
-      leaseTransitions: (found.spec?.leaseTransitions ?? 0) + (same ? 0 : 1),
+      leaseTransitions: Math.min((found.spec?.leaseTransitions ?? 0) + (same ? 0 : 1), MOST_TRANSITIONS),
     };
   }
 
