@@ -326,6 +326,27 @@ test("a session that ends in the middle of work asks for the password, and nothi
   expect(complaints).toEqual([]);
 });
 
+test("the fields by which a rule over logs counts are changed in its form, and what is wrong with them is told", async () => {
+  const logs = { filter: { level: "error" }, window: "5m", by: ["source"], operator: ">", threshold: 1_000_000 };
+  const body = { name: "errors of each", severity: "info", logs };
+  const made = await call("POST", `${backend.apiUrl}/alerting/rules`, { bearer: token, body });
+  expect(made.status).toBe(201);
+  await using opened = await openLoggedIn({}, /status of 40[01]/);
+  const { page, complaints } = opened;
+  await page.goto(`/#/alerts?rule=${made.json.id}`);
+  const field = page.getByLabel("Counted apart by");
+  expect(await field.inputValue()).toBe("source");
+  await field.fill("message");
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await page.getByText("logs.by: must be of source").waitFor();
+  await field.fill("node\nlabel.k8s.pod.name\n");
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await page.getByText("by (node, label.k8s.pod.name) > 1000000").first().waitFor();
+  const rules = (await call("GET", `${backend.apiUrl}/alerting/rules`, { bearer: token })).json as { name: string; logs?: object }[];
+  expect(rules.find(({ name }) => name === body.name)?.logs).toEqual({ ...logs, by: ["node", "label.k8s.pod.name"] });
+  expect(complaints).toEqual([]);
+});
+
 test("a cluster is added by what the page gives, with the address filled in", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;

@@ -10,7 +10,7 @@ import { useLoaded } from "../state/loaded.ts";
 import { address, go } from "../state/route.ts";
 import { mayWrite } from "../state/session.ts";
 import { typedIn } from "../state/typed.ts";
-import { comparisonOf, pairsRead, pairsWritten, RULES, type Rule } from "./rule.ts";
+import { comparisonOf, linesRead, pairsRead, pairsWritten, RULES, type Rule } from "./rule.ts";
 
 const PAUSE_MS = 500;
 const DAY_MS = 86_400_000;
@@ -23,7 +23,7 @@ export function RuleEditor({ rule, onSaved }: { rule: Rule; onSaved: () => void 
   const save = async (form: HTMLFormElement): Promise<void> => {
     try {
       const { expr: written, ...typed } = typedRule(form, expr.peek());
-      const body = { ...typed, ...(rule.logs ? { logs: rule.logs } : { expr: written }) };
+      const body = { ...typed, ...(rule.logs ? { logs: { ...rule.logs, by: linesRead(typedIn(form)("by")) } } : { expr: written }) };
       const saved = await call<Rule>(rule.id ? `${RULES}/${rule.id}` : RULES, { method: rule.id ? "PUT" : "POST", body });
       error.value = undefined;
       isSaved.value = true;
@@ -47,9 +47,7 @@ export function RuleEditor({ rule, onSaved }: { rule: Rule; onSaved: () => void 
         <input name="name" required maxLength={200} defaultValue={rule.name} />
       </label>
       {rule.logs ? (
-        <p>
-          <code>{visible(rule.expr)}</code> <span class="quiet">What is counted is changed from a shell: atherops rules update.</span>
-        </p>
+        <Counted expr={rule.expr} by={rule.logs.by} />
       ) : (
         <>
           <div class="label">
@@ -70,6 +68,22 @@ export function RuleEditor({ rule, onSaved }: { rule: Rule; onSaved: () => void 
       )}
       {isSaved.value && <p role="status">Saved. It is evaluated within 5 seconds.</p>}
     </form>
+  );
+}
+
+/** Of a rule over log records. */
+function Counted({ expr, by = [] }: { expr: string; by: readonly string[] | undefined }) {
+  return (
+    <>
+      <p>
+        <code>{visible(expr)}</code>{" "}
+        <span class="quiet">Which records, the window and the comparison are changed from a shell: atherops rules update.</span>
+      </p>
+      <label>
+        Counted apart by, a field each line, at most two: source, level, host_id, node or label.key
+        <textarea name="by" rows={2} defaultValue={by.join("\n")} />
+      </label>
+    </>
   );
 }
 

@@ -6,7 +6,8 @@ export interface Rule {
   readonly name: string;
   /** Of a rule over log records: its condition in words. */
   readonly expr: string;
-  readonly logs?: object;
+  /** What the editor changes of it; the rest stays. */
+  readonly logs?: { readonly by?: readonly string[] };
   readonly for?: string;
   readonly severity: "critical" | "warning" | "info";
   readonly enabled?: boolean;
@@ -32,14 +33,17 @@ export function pairsWritten(pairs: Readonly<Record<string, string>> = {}): stri
 
 /** Throws an Error with words for whoever types. */
 export function pairsRead(text: string): Record<string, string> {
-  const lines = text.split("\n").filter((line) => line.trim() !== "");
   return Object.fromEntries(
-    lines.map((line) => {
+    linesRead(text).map((line) => {
       const at = line.indexOf("=");
       if (at < 1) throw new Error(`"${line.slice(0, 40)}" is no name=value`);
       return [line.slice(0, at).trim(), line.slice(at + 1)];
     }),
   );
+}
+
+export function linesRead(text: string): string[] {
+  return text.split("\n").filter((line) => line.trim() !== "");
 }
 
 /** The expression without its last comparison with a number, and that number: what a preview draws, and its line. */
