@@ -63,11 +63,15 @@ test("limits are set by name by an operator, however many organisations there ar
   expect(set.out).toMatch(/BYTES_PER_SECOND +RECORDS_PER_SECOND +ACTIVE_SERIES\n1000 +0 +0\n/);
   expect((await atherops("limits", admin)).out).toBe(set.out);
   expect((await atherops("limits show d", operator)).out).toMatch(/\n0 +5 +0\n/);
-  expect((await atherops("limits set nowhere", operator)).err).toContain("there is no organisation nowhere");
+  expect((await atherops("limits set d --bytes-per-second 7", operator)).out).toMatch(/\n7 +5 +0\n/);
+  expect((await atherops("limits set d --records-per-second default", operator)).out).toMatch(/\n7 +0 +0\n/);
+  expect((await atherops("limits set d", operator)).err).toContain("nothing to set");
+  expect((await atherops("limits show d", operator)).out).toMatch(/\n7 +0 +0\n/);
+  expect((await atherops("limits set nowhere --active-series 1", operator)).err).toContain("there is no organisation nowhere");
   expect((await atherops("limits set shop --bytes-per-second much", operator)).err).toContain(
-    "--bytes-per-second much: must be a whole number",
+    "--bytes-per-second much: must be a whole number, or `default`",
   );
-  expect((await atherops("limits set shop", admin)).err).toContain("403 forbidden");
+  expect((await atherops("limits set shop --active-series 1", admin)).err).toContain("403 forbidden");
 });
 
 test("audit tells the newest first over pages, and no text of it steers the terminal", async () => {

@@ -5,7 +5,7 @@ import type { Console } from "./output.ts";
 import { rowLimit } from "./query-range.ts";
 
 const LIMITS = ["bytes_per_second", "records_per_second", "active_series"];
-const UNLIMITED = "a number; 0 is unlimited, left out is the default of the backend's settings";
+const LIMIT = "a number; 0 is unlimited; `default` is that of the backend's settings; left out stays as it is";
 
 interface Org {
   org_id: string;
@@ -42,18 +42,21 @@ function addLimits(program: Command, console: Console): void {
     });
   limits
     .command("set <organisation>")
-    .description("set the limits of an organisation (by name or id), as operator; replaces all")
-    .option("--bytes-per-second <number>", UNLIMITED)
-    .option("--records-per-second <number>", UNLIMITED)
-    .option("--active-series <number>", UNLIMITED)
+    .description("set limits of an organisation (by name or id), as operator")
+    .option("--bytes-per-second <number>", LIMIT)
+    .option("--records-per-second <number>", LIMIT)
+    .option("--active-series <number>", LIMIT)
     .action(async (organisation: string, given: { bytesPerSecond?: string; recordsPerSecond?: string; activeSeries?: string }) => {
-      const org = await orgOf(console, organisation);
-      const body = {
-        bytes_per_second: numberOf("--bytes-per-second", given.bytesPerSecond),
-        records_per_second: numberOf("--records-per-second", given.recordsPerSecond),
-        active_series: numberOf("--active-series", given.activeSeries),
+      const changed = {
+        ...limitOf("bytes_per_second", given.bytesPerSecond),
+        ...limitOf("records_per_second", given.recordsPerSecond),
+        ...limitOf("active_series", given.activeSeries),
       };
-      console.print([await console.client().call("PUT", `/api/orgs/${org.org_id}/limits`, { body })], LIMITS);
+      if (Object.keys(changed).length === 0) throw new Problem("nothing to set: give one of the limits (add --help for the options)");
+      const path = `/api/orgs/${(await orgOf(console, organisation)).org_id}/limits`;
+      // The route replaces all of them.
+      const body = { ...(await console.client().call<Record<string, number>>("GET", path)), ...changed };
+      console.print([await console.client().call("PUT", path, { body })], LIMITS);
     });
 }
 
@@ -89,8 +92,10 @@ export async function orgOf(console: Console, organisation: string): Promise<Org
   return org;
 }
 
-function numberOf(option: string, text: string | undefined): number | undefined {
-  if (text === undefined) return undefined;
-  if (!/^\d{1,15}$/.test(text)) throw new Problem(`${option} ${text}: must be a whole number`);
-  return Number(text);
+/** As the route takes it, with null for the default; nothing where it was not given. */
+function limitOf(name: string, text: string | undefined): Record<string, number | null> {
+  if (text === undefined) return {};
+  if (text === "default") return { [name]: null };
+  if (!/^\d{1,15}$/.test(text)) throw new Problem(`--${name.replaceAll("_", "-")} ${text}: must be a whole number, or \`default\``);
+  return { [name]: Number(text) };
 }

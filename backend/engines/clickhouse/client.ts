@@ -160,11 +160,18 @@ const TOO_EXPENSIVE = "this query takes too much time or memory: ask for a short
 /** Limits of a query, in rows, bytes, time (src/Common/ErrorCodes.cpp). */
 const LIMIT_CODES = new Set(["158", "159", "160", "307"]);
 
+const TOO_LONG = "this query has more filters and values than can be asked at once: ask for fewer";
+/** The same of its text, in levels and parts. */
+const LENGTH_CODES = new Set(["167", "168"]);
+
 function readFailure(cause: unknown): ApiError {
   const { code, message } = cause as { code?: unknown; message?: string };
   // The whole engine's memory is nothing that the query could help.
   if (code === "396" || (code === "241" && !/\btotal\b/i.test(message ?? ""))) return new TooLargeError(cause);
   if (LIMIT_CODES.has(String(code))) return new ApiError("query_too_expensive", TOO_EXPENSIVE, { cause });
+  // A text above max_query_size ends within a word, so it is an error of syntax.
+  const isTooLong = LENGTH_CODES.has(String(code)) || (String(code) === "62" && /max query size/i.test(message ?? ""));
+  if (isTooLong) return new ApiError("query_too_expensive", TOO_LONG, { cause });
   return unavailable(cause);
 }
 
