@@ -42,6 +42,8 @@ export function endsEvents(line: string): boolean {
 }
 
 const LEVELS: Record<string, "debug" | "info" | "warn" | "error"> = { debug: "debug", info: "info", warn: "warn" };
+/** Of a line that was cut, so that it is no JSON any more. */
+const BEGUN = /^\{"level":"(debug|info|warn)"/;
 
 /** While it is stopping, its complaints of interrupted requests are no news: what was not sent stays in the disk queue. */
 export function reemit(raw: string, log: Log, last: LastLines, isStopping = false, outages?: Outages): void {
@@ -49,9 +51,10 @@ export function reemit(raw: string, log: Log, last: LastLines, isStopping = fals
   const line = maskSecrets(raw);
   const entry = parse(line);
   if (!entry) {
-    // Not the logger's: a panic, or a complaint from before the logger was there.
-    last.add(line, true);
-    log.error({ component: "collector" }, line);
+    // Not the logger's: a panic, or a complaint from before the logger was there. Or the logger's, cut.
+    const level = LEVELS[BEGUN.exec(line)?.[1] ?? ""] ?? "error";
+    last.add(line, level === "error");
+    log[level]({ component: "collector" }, line);
     return;
   }
   const { level, msg, ts: _ts, caller: _caller, resource: _resource, stacktrace: _stack, ...fields } = entry;

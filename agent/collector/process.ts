@@ -4,12 +4,12 @@
 // remember them as read.
 import { createServer, type AddressInfo } from "node:net";
 import { once } from "node:events";
-import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { execa } from "execa";
 import { ask } from "../common/ask.ts";
 import type { Log } from "../log.ts";
 import { FILES_TOKEN_VARIABLE, HEALTH_PORT_VARIABLE, METRICS_PORT_VARIABLE } from "./config.ts";
+import { eachLine } from "./child-lines.ts";
 import { endsEvents, LastLines, reemit } from "./child-log.ts";
 import { filesWait } from "./files-wait.ts";
 import { Outages } from "./outages.ts";
@@ -59,7 +59,7 @@ export class CollectorProcess {
     const outages = new Outages(options.log);
     let blames = false;
     for (const stream of child.pid === undefined ? [] : [child.stdout, child.stderr]) {
-      createInterface({ input: stream }).on("line", (line) => {
+      eachLine(stream, (line) => {
         blames ||= blamesStore(line);
         this.#eventsEnded ||= endsEvents(line);
         reemit(line, options.log, last, this.#stopping, outages);

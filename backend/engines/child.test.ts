@@ -12,6 +12,7 @@ import { superviseChild, type ChildOptions, type ChildTiming } from "./child.ts"
 const PROGRAM = `
   const [port, manner] = process.argv.slice(1);
   if (manner === "broken") { console.error("cannot open the store: http://me:hunter2@db/ password=hunter3"); process.exit(3); }
+  if (manner === "wordy") { console.error("x".repeat(980) + " http://me:hunter2hunter2@db/"); process.exit(3); }
   process.on("SIGTERM", () => manner === "stubborn" || process.exit(0));
   let logins = 0;
   const asked = (request) => {
@@ -96,6 +97,12 @@ test("a child that exits before it is ready is an error with its last lines, sec
   await expect(start).rejects.toThrow(
     /^victoria-metrics exited before it was ready \(exit code 3\); its last lines:\n {2}cannot open the store: http:\/\/\[redacted\]@db\/ password=\[redacted\]$/,
   );
+});
+
+test("of a secret where a long line is cut nothing is shown", async () => {
+  using folder = temporaryFolder();
+  const start = superviseChild(await optionsIn(folder.path, "wordy"));
+  await expect(start).rejects.toThrow(/x http:\/\/\[redacted\]/);
 });
 
 test("a folder given for a program is an error that says so", async () => {

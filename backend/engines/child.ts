@@ -225,7 +225,7 @@ class SupervisedChild implements EngineChild {
 
   #keepLine(line: string, log: Log, engine: string): void {
     if (line === "") return;
-    const masked = maskSecrets(line.slice(0, 1000));
+    const masked = maskSecrets(line).slice(0, 1000);
     this.#lastLines.push(masked);
     if (this.#lastLines.length > KEPT_LINES) this.#lastLines.shift();
     log.debug({ engine }, masked);
