@@ -282,7 +282,8 @@ describe("the supervisor", () => {
     const like = (args: string[]) => spawn("/bin/sh", ["-c", "sleep 60 & wait", "otelcol", ...args], GROUP);
     const others = [like(["validate", "--config", configFile]), like(["--config", `${configFile}.other`])];
     if (canMount) others.push(elsewhere(configFile));
-    const orphan = like(["--config", configFile]);
+    // No shell: one that is ended while it begins its child leaves it behind, or none.
+    const orphan = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)", "--", "--config", configFile], GROUP);
     await Promise.all([orphan, ...others].map((child) => once(child, "spawn")));
     await vi.waitUntil(() => !canMount || existsSync(join(folder, "is-elsewhere")));
     const ended = once(orphan, "exit");
@@ -291,7 +292,7 @@ describe("the supervisor", () => {
     await ended;
     await running(of);
     expect(others.map(({ pid }) => isAlive(pid ?? 0))).toEqual(others.map(() => true));
-    for (const { pid } of [orphan, ...others]) process.kill(-(pid ?? Number.NaN), "SIGKILL");
+    for (const { pid } of others) process.kill(-(pid ?? Number.NaN), "SIGKILL");
   });
 
   /** A process with this configuration in its command line, for which the folder is another one. */
