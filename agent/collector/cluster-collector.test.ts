@@ -1,12 +1,17 @@
-// Terms of the agent that collects for its cluster, over a Lease that is a variable and a collector that is none. With both real:
+// Terms of the agent that collects for its cluster, over a Lease that is a variable and a collector that is none, or a script. With both real:
 // test/faults/cluster-collection.test.ts.
+import { execFileSync } from "node:child_process";
+import { existsSync, writeFileSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { pino } from "pino";
 import { expect, test } from "vitest";
+import { temporaryFolder } from "../../test/fixtures/processes.ts";
 import { LeaseInMemory } from "../identity/lease.fixture.ts";
-import { Lease } from "../identity/lease.ts";
+import { Lease, type LeaseTerm } from "../identity/lease.ts";
 import { ClusterCollector } from "./cluster-collector.ts";
 import { EventsPlace } from "./events-place.ts";
-import type { Supervisor } from "./supervisor.ts";
+import { Supervisor } from "./supervisor.ts";
 
 const PLACE = "atherops.io/events-delivered";
 const TIMING = { durationMs: 10_000, renewDeadlineMs: 7_000, renewEveryMs: 20 };
@@ -73,4 +78,37 @@ test("an agent that no other stands by for collects again within seconds once th
   await expect.poll(() => api.reads, { timeout: 10_000 }).toBeGreaterThan(reads);
   api.refusal = undefined;
   await expect.poll(() => collector.status().leads, { timeout: 8_000 }).toBe(true);
+});
+
+test("a term that ends while the configuration is looked at starts no collector, for another's may run by then", async () => {
+  using folder = temporaryFolder();
+  const [program, validating, goOn, ran] = ["otelcol", "validating", "go-on", "ran"].map((name) => join(folder.path, name)) as [
+    string,
+    string,
+    string,
+    string,
+  ];
+  execFileSync("mkfifo", [goOn]);
+  const validates = `if [ "$1" = validate ]; then : > "${validating}"; read _ < "${goOn}"; exit 0; fi`;
+  writeFileSync(program, `#!/bin/sh\n${validates}\n: > "${ran}"\nexec /bin/sleep 60\n`, { mode: 0o755 });
+  const supervisor = (): Supervisor => new Supervisor({ program, stateDir: folder.path, memoryMib: 100, stopGraceMs: 1000, env: {}, log });
+
+  const api = new LeaseInMemory();
+  const lease = new Lease(api.asApi(), { namespace: "n", name: "l", identity: "a", timing: TIMING, log });
+  const terms: LeaseTerm[] = [];
+  const tryAcquire: Lease["tryAcquire"] = async (...args) => {
+    const term = await lease.tryAcquire(...args);
+    if (term) terms.push(term);
+    return term;
+  };
+  const watched = { tryAcquire, view: undefined, annotate: lease.annotate.bind(lease) };
+  await using collector = new ClusterCollector({ lease: watched, name: "a", supervisor, config: "receivers:\n", log });
+  await expect.poll(() => existsSync(validating), { timeout: 20_000 }).toBe(true);
+  const resourceVersion = String(Number(api.lease.metadata?.resourceVersion) + 1);
+  api.lease = { metadata: { resourceVersion }, spec: { holderIdentity: "b", leaseDurationSeconds: 10 } };
+  await expect.poll(() => terms[0]?.signal.aborted, { timeout: 20_000 }).toBe(true);
+  await writeFile(goOn, "\n");
+  await expect.poll(() => collector.status().leads, { timeout: 20_000 }).toBe(false);
+  expect(terms).toHaveLength(1);
+  expect(existsSync(ran)).toBe(false);
 });

@@ -125,7 +125,7 @@ export class ClusterCollector implements AsyncDisposable {
     await using supervisor = this.#options.supervisor();
     this.#supervisor = supervisor;
     try {
-      await supervisor.start(() => config);
+      await supervisor.start(() => config, term.signal);
       await using _ = events && new Loop(followed(events, supervisor, log));
       await aborted(term.signal);
     } finally {

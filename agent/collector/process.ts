@@ -75,9 +75,11 @@ export class CollectorProcess {
     });
   }
 
-  /** Resolves once spawned; a program that cannot be started shows as `exited`. */
-  static async start(options: CollectorProcessOptions): Promise<CollectorProcess> {
-    return new CollectorProcess(options, await twoFreePorts());
+  /** Resolves once spawned; a program that cannot be started shows as `exited`. Throws, and spawns nothing, when `signal` has aborted. */
+  static async start(options: CollectorProcessOptions, signal?: AbortSignal): Promise<CollectorProcess> {
+    const ports = await twoFreePorts();
+    signal?.throwIfAborted();
+    return new CollectorProcess(options, ports);
   }
 
   /** True when it said that it watches no events any more; all else of it goes on. */

@@ -108,9 +108,9 @@ export class Supervisor implements AsyncDisposable {
   /**
    * Starts the collector with `config` (YAML); when it is refused, with the configuration that last ran, if there is one. Throws
    * CollectorConfigError when there is neither, StateInUseError when another agent lives in this state directory, StateDirError when
-   * it cannot be written.
+   * it cannot be written. Once `signal` aborts, no collector is started any more; one that runs is ended by disposing this.
    */
-  async start(config: () => string | Promise<string>): Promise<void> {
+  async start(config: () => string | Promise<string>, signal?: AbortSignal): Promise<void> {
     await endOrphan(this.#files.noteFile, this.#files.path, this.#options.stopGraceMs, this.#options.log);
     const lastGood = this.#files.lastGood();
     try {
@@ -121,8 +121,10 @@ export class Supervisor implements AsyncDisposable {
       this.#files.putBack(lastGood);
       this.#config = lastGood;
     }
+    if (signal?.aborted) return;
     if (this.#config !== undefined) reportEmptied(this.#config, this.#options.log);
     this.#loop = new Loop({
+      signal,
       step: (signal) => this.#live(signal),
       failed: (error) => {
         this.#options.log.error({ err: error }, "supervising the collector failed; retrying");
@@ -213,7 +215,7 @@ export class Supervisor implements AsyncDisposable {
     this.#set({ state: "starting", pid: null });
     this.#options.onStart?.();
     if (this.#config !== undefined) await followMetricsExporter(this.#config, this.#options.log);
-    const child = await CollectorProcess.start({ ...this.#options, configFile: this.#files.path });
+    const child = await CollectorProcess.start({ ...this.#options, configFile: this.#files.path }, signal);
     this.#process = child;
     const readiness = this.#readiness;
     const files = this.#files;
