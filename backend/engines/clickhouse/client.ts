@@ -9,6 +9,7 @@ import { inTurn, type QueryOptions } from "../../admission/in-turn.ts";
 import type { Log } from "../../observability/log.ts";
 import { openEmbedded } from "./embedded.ts";
 import type { Engine, Insert } from "./engine.ts";
+import { tellLeftRows } from "./left-rows.ts";
 import { PendingRows } from "./pending-rows.ts";
 import { openRemote } from "./remote.ts";
 import type { Sql } from "./sql.ts";
@@ -77,7 +78,9 @@ export async function openClickHouse({ url, dataDir, cluster, threads, log, stop
   const perOrg = Math.max(1, Math.min(READS_PER_ORG, engine.reads - 1));
   const turns = new FairTurns({ running: engine.reads, perOrg, waitingPerOrg: WAITING_READS_PER_ORG });
   const closing = new AbortController();
-  const pending = url === undefined ? new PendingRows(join(dataDir, "journal"), log) : undefined;
+  const journals = join(dataDir, "journal");
+  const pending = url === undefined ? new PendingRows(journals, log) : undefined;
+  if (!pending) await tellLeftRows(journals, log);
   return {
     shared: url !== undefined,
     cluster,

@@ -78,6 +78,11 @@ export interface JournalCalls {
 
 const CALLS: JournalCalls = { write: promisify(writev), sync: promisify(fdatasync), nowMs: () => performance.now() };
 
+/** Those of a table's folder that are files of its journal, oldest first. */
+export function segmentNames(names: readonly string[]): string[] {
+  return names.filter((name) => NAME.test(name)).sort();
+}
+
 export class RowJournal implements AsyncDisposable {
   readonly folder: string;
   readonly #calls: JournalCalls;
@@ -99,9 +104,7 @@ export class RowJournal implements AsyncDisposable {
     makeFolder(folder, 0o700);
     this.folder = folder;
     this.#calls = { ...CALLS, ...calls };
-    this.#old = readdirSync(folder)
-      .filter((name) => NAME.test(name))
-      .sort();
+    this.#old = segmentNames(readdirSync(folder));
     this.#number = Number.parseInt(this.#old.at(-1) ?? "-1", 10) + 1;
     this.#refusedFolder = join(folder, "refused");
     makeFolder(this.#refusedFolder, 0o700);
