@@ -261,6 +261,7 @@ function openLogCounter({ settings, log, stack, database, metrics, ownMetrics }:
       db: database.tables(),
       isAlone: database.engine === "sqlite",
       logs: countedLogs(telemetry),
+      isFull: (orgId) => telemetry.clickhouse.isFull(orgId),
       metrics,
       intervalMs: settings.evaluationIntervalMs,
       counted: (result) => ownMetrics.logsCounted(result),

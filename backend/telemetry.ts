@@ -77,6 +77,7 @@ export class TelemetryAtFirstUse implements Telemetry, AsyncDisposable {
       get pending() {
         return pending();
       },
+      isFull: (orgId) => this.#opened?.clickhouse.isFull(orgId) ?? false,
       // What nobody has needed yet holds nothing.
       settle: async () => await this.#opened?.clickhouse.settle(),
       query: async (statement) => (await this.#get()).clickhouse.query(statement),

@@ -48,6 +48,7 @@ describe("turns", () => {
     for (const name of ["a1", "a2", "a3", "b1", "b2", "c1"]) void begin(name);
     await setImmediate();
     expect([started, turns.running, turns.waiting]).toEqual([["a1", "a2", "b1"], 3, 3]);
+    expect(["a", "b", "c"].map((org) => turns.isFull(org))).toEqual([true, false, false]);
     await end("b1");
     expect(started.slice(3)).toEqual(["c1"]);
   });

@@ -50,6 +50,11 @@ export class FairTurns {
     return this.#waiting;
   }
 
+  /** Whether the organisation has all turns that it may have: one more waits for its own, and not for others'. */
+  isFull(orgId: string): boolean {
+    return (this.#orgs.get(orgId)?.running ?? 0) >= this.#options.perOrg;
+  }
+
   /**
    * Runs `work` when it is its turn, and gives the turn back when it has settled; `work` itself must end when `signal` aborts. Throws
    * QueueFullError at once or when the place in the queue is lost to others, and the signal's reason when it aborts before the turn.

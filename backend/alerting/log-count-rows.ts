@@ -40,8 +40,8 @@ export const CLAIM_MS = 20_000;
 const SHARE = 10;
 
 /** All rules of an organisation wait so long after a count. */
-export function restMs(tookMs: number): number {
-  return (SHARE - 1) * tookMs;
+export function restMs(busyMs: number): number {
+  return (SHARE - 1) * busyMs;
 }
 
 /** The one that waits longest. `busy`: organisations that have their fill. `belowMs`: only those whose last count took less. */
@@ -79,7 +79,10 @@ export async function claimDue(
 
 export interface CountResult {
   readonly now: Date;
+  /** Its wait for a turn included. */
   readonly tookMs: number;
+  /** From its turn on. */
+  readonly busyMs: number;
   /** The next one, at the earliest. */
   readonly nextAt: Date;
   /** Undefined: they could not be counted, or the evaluator could not be told. */
@@ -92,8 +95,8 @@ export async function settleCount(
   { ruleId, orgId, lockedUntil }: DueCount,
   result: CountResult,
 ): Promise<void> {
-  const { now, tookMs, nextAt, told, error } = result;
-  const freeAt = await putOff(db, { orgId, ruleId, until: new Date(now.getTime() + restMs(tookMs)) });
+  const { now, tookMs, busyMs, nextAt, told, error } = result;
+  const freeAt = await putOff(db, { orgId, ruleId, until: new Date(now.getTime() + restMs(busyMs)) });
   const dueAt = nextAt > freeAt ? nextAt : freeAt;
   await db
     .updateTable("log_counts")

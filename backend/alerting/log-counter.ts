@@ -1,7 +1,7 @@
 // Counts the log records of rules over logs, again and again, and tells the evaluator through series of the organisation (log-series.ts).
 // Invariants: an organisation has one count under way at a time in each replica; one lane takes only what was cheap the last time, so that
-// what is expensive holds up no other, and what waits for its organisation's own queries leaves its lane; an organisation rests after a
-// count, whatever becomes of its rules meanwhile; what goes wrong with a rule stands in its status; an organisation's rules write a bounded number of
+// what is expensive holds up no other, and what waits for its organisation's own queries leaves its lane, however many such organisations
+// there are; an organisation rests after a count, for what that took and not for the queries of others, whatever becomes of its rules meanwhile; what goes wrong with a rule stands in its status; an organisation's rules write a bounded number of
 // series in each replica, however often they are changed; every replica with a log store may run one.
 import { Loop, pause } from "../../agent/common/loop.ts";
 import { Outage } from "../../agent/common/outage.ts";
@@ -29,6 +29,8 @@ export interface LogCounterOptions {
   /** No other process has this database. */
   readonly isAlone: boolean;
   readonly logs: CountedLogs;
+  /** The organisation's own queries have all turns that it may have. */
+  readonly isFull: (orgId: string) => boolean;
   readonly metrics: Pick<MetricsStore, "write">;
   /** Between two evaluations. */
   readonly intervalMs: number;
@@ -45,8 +47,10 @@ const TIMING = { pollMs: 1000 };
 /** Counts under way at once; `cheap` are those that took less than CHEAP_MS the last time, everything included. */
 const LANES = ["any", "cheap"] as const;
 const CHEAP_MS = 250;
-/** Counts that wait for a turn of their organisation's queries, outside of the lanes. */
+/** Counts that have left their lane, which wait for a turn of the engine: more would only wait there instead of here. */
 const MOST_ASIDE = 16;
+/** Those with them whose organisation's own queries leave no turn. */
+const MOST_WAITING = 1000;
 /** Until one that has no turn leaves its lane. */
 const ASIDE_MS = 100;
 /** For what is under way when it ends. */
@@ -63,7 +67,8 @@ type Lane = (typeof LANES)[number];
 
 interface UnderWay {
   readonly orgId: string;
-  hasTurn: boolean;
+  /** When it was its turn, by the clock of `performance`. */
+  turnAtMs: number | undefined;
   done: Promise<void>;
 }
 
@@ -115,7 +120,7 @@ export class LogCounter implements AsyncDisposable {
       this.#begin(lane, due);
     }
     this.#outage.recovered();
-    const isSoonAside = [...this.#lanes.values()].some(({ hasTurn }) => !hasTurn) && this.#aside.size < MOST_ASIDE;
+    const isSoonAside = [...this.#lanes.values()].some((one) => this.#mayGoAside(one));
     return isSoonAside ? Math.min(ASIDE_MS, timing.pollMs) : timing.pollMs;
   }
 
@@ -131,14 +136,20 @@ export class LogCounter implements AsyncDisposable {
 
   #setAside(lane: Lane): void {
     const one = this.#lanes.get(lane);
-    if (!one || one.hasTurn || this.#aside.size >= MOST_ASIDE) return;
+    if (!one || !this.#mayGoAside(one)) return;
     this.#lanes.delete(lane);
     this.#aside.add(one);
   }
 
+  #mayGoAside({ orgId, turnAtMs }: UnderWay): boolean {
+    if (turnAtMs !== undefined || this.#aside.size >= MOST_WAITING) return false;
+    const { isFull } = this.#options;
+    return isFull(orgId) || [...this.#aside].filter((one) => !isFull(one.orgId)).length < MOST_ASIDE;
+  }
+
   #begin(lane: Lane, due: DueCount): void {
-    const one: UnderWay = { orgId: due.orgId, hasTurn: false, done: Promise.resolve() };
-    one.done = this.#count(due, () => (one.hasTurn = true))
+    const one: UnderWay = { orgId: due.orgId, turnAtMs: undefined, done: Promise.resolve() };
+    one.done = this.#count(due, one)
       // Safe: the claim ends by itself, and the rule is counted again.
       .catch((error: unknown) => this.#outage.failed(error))
       .finally(() => {
@@ -149,19 +160,23 @@ export class LogCounter implements AsyncDisposable {
     this.#lanes.set(lane, one);
   }
 
-  async #count(due: DueCount, itsTurn: () => void): Promise<void> {
+  async #count(due: DueCount, one: UnderWay): Promise<void> {
     const { db, intervalMs, counted } = this.#options;
     const [atMs, began] = [this.#nowMs(), performance.now()];
-    const found = await this.#told(due, atMs, itsTurn);
+    const found = await this.#told(due, atMs, () => (one.turnAtMs = performance.now()));
     if (this.#stopping.signal.aborted && !found.told) return await releaseCount(db, due);
-    const tookMs = Math.ceil(performance.now() - began);
+    const endedMs = performance.now();
+    const tookMs = Math.ceil(endedMs - began);
+    // One that had no turn kept a place all the time.
+    const busyMs = Math.ceil(endedMs - (one.turnAtMs ?? began));
     const nowMs = this.#nowMs();
     // The row may be gone by now, and a rule that was written meanwhile is due at once.
-    this.#resting.set(due.orgId, nowMs + restMs(tookMs));
+    this.#resting.set(due.orgId, nowMs + restMs(busyMs));
     const result: CountResult = {
       ...found,
       now: new Date(nowMs),
       tookMs,
+      busyMs,
       nextAt: new Date(atMs + countEveryMs(due.logs, intervalMs)),
     };
     await settleCount(db, due, result);

@@ -33,6 +33,8 @@ export interface ClickHouse extends AsyncDisposable {
   insert(insert: Insert): Promise<void>;
   /** Tenants' queries now. */
   readonly reads: { readonly running: number; readonly waiting: number };
+  /** Whether one more query of this tenant would wait for its own. */
+  isFull(orgId: string): boolean;
   /** Of the embedded engine: where rows are answered from, and what waits for its commit; queries have it committed first. */
   readonly pending?: PendingRows | undefined;
   /** Resolves when the engine answers. */
@@ -100,6 +102,7 @@ export async function openClickHouse({ url, dataDir, cluster, threads, log, stop
       if (pending?.failingSeconds !== undefined) throw unavailable(new Error("rows that were answered are not committed yet"));
     },
     reads: turns,
+    isFull: (orgId) => turns.isFull(orgId),
     command: (statement) => classified(engine.command(statement.text)),
     insert: (insert) => classified(engine.insert(insert)),
     async ping() {
