@@ -37,7 +37,7 @@ export class ConfigFiles {
     const isThere = read(this.path) === config;
     if (!isThere) this.#write(this.#candidate, config);
     await judge(isThere ? this.path : this.#candidate);
-    if (!isThere) renameDurably(this.#candidate, this.path);
+    if (!isThere) this.onDisk(() => renameDurably(this.#candidate, this.path));
   }
 
   /** Puts it in force unjudged. What last ran is on the disk already: a second name for it needs no room, and all writes replace. */
