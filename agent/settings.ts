@@ -34,7 +34,7 @@
 //   TRACES_SAMPLE_PERCENT   100              so many of a hundred traces are sent, the same ones by all agents
 //   LOG_LEVEL               info             debug | info | warn | error; the collector is one level quieter
 // Host agent
-//   CREDENTIALS_FILE        /etc/atherops/credentials.json   written with mode 0600
+//   CREDENTIALS_FILE        /etc/atherops/credentials.json   written with mode 0600; mounted read-only, 0440 is taken too
 //   LOG_PATHS               /var/log/**/*.log      comma-separated globs of files to read
 //   LOG_PATHS_ALLOWED       /var/log/**            what LOG_PATHS and remote configuration may name, symbolic links resolved
 //   JOURNALD                false            true: also what systemd's journal gets, from the first start with it on

@@ -35,6 +35,10 @@ export class SmallDisk implements Disposable {
     execFileSync("mount", ["-o", "remount,ro", this.path]);
   }
 
+  writable(): void {
+    execFileSync("mount", ["-o", "remount,rw", this.path]);
+  }
+
   get #ballast(): string {
     return join(this.path, "ballast");
   }

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { pino } from "pino";
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { toolPath } from "../../hack/fetch-tools.ts";
+import { canMount, SmallDisk } from "../collector/small-disk.fixture.ts";
 import { BackendClock } from "../upstream/clock.ts";
 import { checkBackend, checkKey } from "./diagnose/backend.ts";
 import { certificateProblem, type Finding } from "./diagnose/check.ts";
@@ -98,6 +99,22 @@ describe("diagnose", () => {
     writeFileSync(path, "{");
     expect(await check()).toMatch(/^fail: .*not JSON/);
   });
+
+  test.skipIf(!canMount)(
+    "credentials on a read-only mount (needs root): warns where the group reads them, fails where others do",
+    async () => {
+      using disk = new SmallDisk(join(folder, "mounted"), "64k");
+      const path = join(disk.path, "credentials.json");
+      writeFileSync(path, JSON.stringify({ agent_id: "i", api_key: "ak_x" }), { mode: 0o440 });
+      disk.readOnly();
+      const check = async (): Promise<string> => told(await checkCredentialsFile(path, { installToken: undefined }, ACCEPTS));
+      expect(await check()).toMatch(/^warn: the group of .* may read the key \(mode 440\).*\nok: .*\nok: /);
+      disk.writable();
+      chmodSync(path, 0o444);
+      disk.readOnly();
+      expect(await check()).toMatch(/^fail: .*open to others than its group.*mode 0400/);
+    },
+  );
 
   test("disk: passes with room for the queues, warns without", async () => {
     expect(told(await checkDisk(settings({ QUEUE_MIB: "16" })))).toMatch(/^ok/);

@@ -1,5 +1,6 @@
 // The host agent's credentials file: its key, and what it must remember to enrol without ever burning an install token. Invariants:
-// mode 0600; replaced atomically and synced, so that a crash or a power cut leaves the old content or the new.
+// mode 0600; replaced atomically and synced, so that a crash or a power cut leaves the old content or the new. A file that is mounted
+// read-only keeps its mode; its group may read it then, as kubelet with an fsGroup and systemd with its credentials have it, and no others.
 import { chmodSync, readFileSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { writeDurably } from "../common/durable-file.ts";
@@ -21,6 +22,8 @@ export class CredentialsFileError extends Error {
   override readonly name = "CredentialsFileError";
 }
 
+const GROUP_READS = 0o040;
+
 interface Document {
   agent_id?: string;
   api_key?: string;
@@ -33,18 +36,24 @@ interface Document {
 
 export class CredentialsFile {
   readonly path: string;
+  /** As last read: true where its group may read it, and the mount lets nobody change that. */
+  isOpenToGroup = false;
 
   constructor(path: string) {
     this.path = path;
   }
 
-  /** Empty when there is no file. Takes group and others their rights away if they have any. Throws CredentialsFileError. */
+  /**
+   * Empty when there is no file. Takes group and others their rights away if they have any, but for a group that reads a file which is
+   * mounted read-only. Throws CredentialsFileError.
+   */
   read(): HostCredentials {
     let text: string;
     try {
-      if ((statSync(this.path).mode & 0o077) !== 0) chmodSync(this.path, 0o600);
+      this.#closeToOthers();
       text = readFileSync(this.path, "utf8");
     } catch (error) {
+      if (error instanceof CredentialsFileError) throw error;
       if ((error as NodeJS.ErrnoException).code === "ENOENT") return {};
       throw new CredentialsFileError(`cannot read ${this.path}: ${(error as Error).message}`, { cause: error });
     }
@@ -54,6 +63,22 @@ export class CredentialsFile {
       usedTokenHash: document.install_token_sha256,
       pending: document.pending,
     };
+  }
+
+  #closeToOthers(): void {
+    this.isOpenToGroup = false;
+    const rights = statSync(this.path).mode & 0o077;
+    if (rights === 0) return;
+    try {
+      chmodSync(this.path, 0o600);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "EROFS") throw error;
+      if (rights !== GROUP_READS) {
+        const advice = "mount it with mode 0400, or 0440 where its group has to read it (a Secret: defaultMode)";
+        throw new CredentialsFileError(`${this.path} is open to others than its group, on a read-only mount: ${advice}`, { cause: error });
+      }
+      this.isOpenToGroup = true;
+    }
   }
 
   /** Throws CredentialsFileError. */

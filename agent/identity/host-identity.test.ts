@@ -1,8 +1,9 @@
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { canMount, SmallDisk } from "../collector/small-disk.fixture.ts";
 import { CredentialsFile } from "../credentials/file.ts";
 import { BackendError } from "../upstream/backend-api.ts";
 import { HostIdentity, type HostIdentityOptions } from "./host-identity.ts";
@@ -41,13 +42,13 @@ const backend: HostIdentityOptions["backend"] = {
       : Promise.resolve({ body: undefined, keyAgeDays: 0 }),
 };
 
-function start(installToken: string | undefined): HostIdentity {
+function start(installToken: string | undefined, log = pino({ level: "silent" })): HostIdentity {
   identity = new HostIdentity({
     file: new CredentialsFile(path),
     installToken,
     host: HOST,
     backend,
-    log: pino({ level: "silent" }),
+    log,
     backoffMs: [5, 20],
   });
   return identity;
@@ -130,4 +131,31 @@ describe("the host's identity", () => {
     start(undefined);
     expect(statSync(path).mode & 0o777).toBe(0o600);
   });
+
+  test.skipIf(!canMount)(
+    "takes a file that its group reads from a read-only mount (needs root), with a warning, and no other",
+    async () => {
+      using disk = new SmallDisk(join(folder, "mounted"), "64k");
+      path = join(disk.path, "credentials.json");
+      writeFileSync(path, JSON.stringify({ agent_id: "id", api_key: "ak_mounted", key_created_at: "" }));
+      const readOnly = (mode: number): void => {
+        disk.writable();
+        chmodSync(path, mode);
+        disk.readOnly();
+      };
+      const warnings: string[] = [];
+      const log = pino({ level: "warn" }, { write: (line) => void warnings.push(line) });
+      readOnly(0o400);
+      expect(start(undefined, log).current()?.apiKey).toBe("ak_mounted");
+      expect(warnings).toEqual([]);
+      await identity?.[Symbol.asyncDispose]();
+      readOnly(0o440);
+      expect(start(undefined, log).current()?.apiKey).toBe("ak_mounted");
+      expect(warnings.join()).toContain("the group of the credentials file may read the key");
+      for (const mode of [0o444, 0o404, 0o460, 0o644]) {
+        readOnly(mode);
+        expect(() => start(undefined)).toThrow(/open to others than its group, on a read-only mount: mount it with mode 0400, or 0440/);
+      }
+    },
+  );
 });

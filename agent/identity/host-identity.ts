@@ -45,6 +45,11 @@ export class HostIdentity implements AgentIdentity {
     this.#options = options;
     this.#tokenHash = options.installToken === undefined ? undefined : createHash("sha256").update(options.installToken).digest("hex");
     this.#known = options.file.read();
+    if (options.file.isOpenToGroup)
+      options.log.warn(
+        { file: options.file.path },
+        "the group of the credentials file may read the key, and the read-only mount keeps it so",
+      );
     if (this.#known.credential)
       options.log.info({ agentId: this.#known.credential.id }, "enrolled earlier; the key is in the credentials file");
     this.#problem = new ProblemReport(options.log, "host");

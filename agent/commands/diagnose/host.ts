@@ -21,28 +21,32 @@ export async function checkCredentialsFile(
 ): Promise<Finding[]> {
   const name = "credentials";
   const mode = existsSync(path) ? statSync(path).mode & 0o777 : 0o600;
-  const open: Finding[] =
-    (mode & 0o077) === 0
-      ? []
-      : [
-          {
-            name,
-            verdict: "warn",
-            detail: `${path} was open to others (mode ${mode.toString(8)})`,
-            advice: "it is 0600 now; make a new key if others may have read it",
-          },
-        ];
+  const file = new CredentialsFile(path);
   let known: HostCredentials;
   try {
-    known = new CredentialsFile(path).read();
+    known = file.read();
   } catch (error) {
-    return [...open, { name, verdict: "fail", detail: messageOf(error), advice: "run as the agent's user, or restore the file" }];
+    return [{ name, verdict: "fail", detail: messageOf(error), advice: "run as the agent's user, or restore the file" }];
   }
+  const open = (mode & 0o077) === 0 ? [] : [openFile(file, mode)];
   if (known.credential) {
     const enrolled: Finding = { name, verdict: "ok", detail: `${path} has the key of host ${known.credential.id}` };
     return [...open, enrolled, ...(await checkKey(known.credential, HOST_HEARTBEAT_PATH, backend, NEW_TOKEN))];
   }
   return [...open, notEnrolled(path, installToken !== undefined)];
+}
+
+function openFile({ path, isOpenToGroup }: CredentialsFile, mode: number): Finding {
+  const [name, verdict] = ["credentials", "warn"] as const;
+  const is = `(mode ${mode.toString(8)})`;
+  return isOpenToGroup
+    ? {
+        name,
+        verdict,
+        detail: `the group of ${path} may read the key ${is}`,
+        advice: "mount it with mode 0400, unless the agent's own group needs it",
+      }
+    : { name, verdict, detail: `${path} was open to others ${is}`, advice: "it is 0600 now; make a new key if others may have read it" };
 }
 
 function notEnrolled(path: string, hasToken: boolean): Finding {
