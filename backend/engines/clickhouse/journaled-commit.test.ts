@@ -1,4 +1,4 @@
-import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { pino } from "pino";
@@ -163,6 +163,22 @@ it("sets aside in a file that the log names what the engine refuses for ever, an
   expect({ orgId, rows }).toEqual({ orgId: "org", rows: 1 });
   expect(decodedEntries(await readFile(String(file))).entries).toMatchObject([{ orgId: "org", bodyHash: "5" }]);
   expect(store.commit.bytes).toBe(0);
+});
+
+it("drops, counts and tells what the engine refuses for ever where the folder of those set aside is full", async () => {
+  const folder = ownFolder();
+  await mkdir(join(folder, "refused"));
+  await writeFile(join(folder, "refused", "old.entry"), "");
+  await truncate(join(folder, "refused", "old.entry"), 128 * MIB);
+  await using store = opened({ folder });
+  store.engine.insert = (numbers) => {
+    if (numbers.includes(5)) throw REFUSED;
+  };
+  for (const number of [4, 5]) await store.commit.add(entry(number));
+  await store.commit.flush();
+  await expect.poll(() => store.commit.dropped).toBe(1);
+  expect([store.table, store.commit.setAside, await kept(folder)]).toEqual([[4], 1, [4, 5]]);
+  expect(store.lines).toMatchObject([{ level: 50, rows: 1, msg: expect.stringContaining("no room") }]);
 });
 
 it("answers after the commit where the journal cannot be written, and fails where that fails too, with nothing left of it", async () => {

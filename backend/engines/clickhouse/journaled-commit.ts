@@ -52,6 +52,7 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
   readonly #adding = new Set<Promise<void>>();
   #bytes = 0;
   #setAside = 0;
+  #dropped = 0;
   /** What the engine did not take. Those that it fails with once more go behind the others. */
   #owed: Pending[] = [];
   #mostAtOnce = Number.POSITIVE_INFINITY;
@@ -74,6 +75,10 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
 
   get setAside(): number {
     return this.#setAside;
+  }
+
+  get dropped(): number {
+    return this.#dropped;
   }
 
   get failingSinceMs(): number | undefined {
@@ -99,12 +104,12 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
   async recover(): Promise<Omit<JournalEntry, "form" | "rows">[]> {
     const { journal, log, table, form, asOurs } = this.#options;
     const recovered: Omit<JournalEntry, "form" | "rows">[] = [];
-    for await (const { path, entries, tornBytes, damagedBytes, unread } of journal.recovered()) {
+    for await (const { path, entries, tornBytes, damagedBytes, aside, unread } of journal.recovered()) {
       if (unread !== undefined)
         log.error({ table, path, err: unread }, "a file of the journal of rows cannot be read; the next start tries again");
       if (damagedBytes > 0)
         log.error(
-          { table, path, damagedBytes },
+          { table, path, damagedBytes, keptAs: aside },
           "the journal of rows is damaged in its middle: rows that were answered may be lost; is the disk well?",
         );
       if (tornBytes > 0) log.warn({ table, path, tornBytes }, "the journal of rows ends within a write, for which nobody was answered");
@@ -189,8 +194,10 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
     const { orgId, rows } = one.entry;
     try {
       const file = await journal.setAside(one.entry);
-      const what = file === undefined ? "too many are set aside already, so they are dropped" : "they are set aside in this file";
+      const what =
+        file === undefined ? "there is no room for more that is set aside, so they are dropped" : "they are set aside in this file";
       log.error({ table, orgId, rows: rows.count, file, err: cause }, `rows that were answered cannot be stored; ${what}`);
+      if (file === undefined) this.#dropped += rows.count;
     } catch (error) {
       return this.#owe([one], error);
     }

@@ -5,7 +5,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Log } from "../../observability/log.ts";
 import { decodedEntries } from "./journal-entry.ts";
-import { segmentNames } from "./row-journal.ts";
+import { readMark, segmentNames } from "./row-journal.ts";
 
 interface LeftRows {
   /** Bodies' days. */
@@ -34,7 +34,7 @@ async function leftRows(folder: string): Promise<LeftRows> {
   for (const table of await namesIn(folder)) {
     for (const name of segmentNames(await namesIn(join(folder, table)))) {
       const content = await readFile(join(folder, table, name));
-      const { entries } = decodedEntries(content);
+      const { entries } = decodedEntries(content, readMark(join(folder, table)));
       left.bodies += entries.length;
       left.rows += entries.reduce((sum, { rows }) => sum + rows.count, 0);
       left.bytes += entries.length > 0 ? content.length : 0;

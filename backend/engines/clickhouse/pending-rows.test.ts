@@ -6,7 +6,14 @@ it("has committed what a statement may read, of the one who asks, and nothing el
   const pending = new PendingRows("/nowhere", pino({ level: "silent" }));
   const flushed: [string, string | undefined][] = [];
   const tableOf = (table: string, bytes: number, failingSinceMs?: number) => {
-    const one = { table, bytes, failingSinceMs, setAside: 2, flush: async (orgId?: string) => void flushed.push([table, orgId]) };
+    const one = {
+      table,
+      bytes,
+      failingSinceMs,
+      setAside: 2,
+      dropped: 3,
+      flush: async (orgId?: string) => void flushed.push([table, orgId]),
+    };
     pending.add(one);
     return one;
   };
@@ -21,7 +28,7 @@ it("has committed what a statement may read, of the one who asks, and nothing el
     ["spans", undefined],
     ["logs", undefined],
   ]);
-  expect([pending.bytes, pending.setAside, Math.round(pending.failingSeconds ?? 0)]).toEqual([12, 6, 60]);
+  expect([pending.bytes, pending.setAside, pending.dropped, Math.round(pending.failingSeconds ?? 0)]).toEqual([12, 6, 9, 60]);
   pending.delete(spans);
   expect(pending.bytes).toBe(7);
 });

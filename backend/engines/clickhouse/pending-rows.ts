@@ -16,6 +16,8 @@ export interface TablePending {
   readonly failingSinceMs: number | undefined;
   /** Bodies' days that the engine has refused for ever, since the start. */
   readonly setAside: number;
+  /** Rows of these that could not be set aside either. */
+  readonly dropped: number;
   /** Commits those of an organisation, or all. Never rejects. */
   flush(orgId?: string): Promise<void>;
 }
@@ -63,6 +65,10 @@ export class PendingRows implements AsyncDisposable {
 
   get setAside(): number {
     return this.#all().reduce((sum, { setAside }) => sum + setAside, 0);
+  }
+
+  get dropped(): number {
+    return this.#all().reduce((sum, { dropped }) => sum + dropped, 0);
   }
 
   /** For how long the engine has not taken rows of some table; undefined: it takes them. */

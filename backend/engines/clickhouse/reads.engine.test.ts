@@ -51,6 +51,7 @@ describe("tenants' queries", () => {
       bytes: 1,
       failingSinceMs: undefined,
       setAside: 0,
+      dropped: 0,
       flush: () => new Promise<void>(() => undefined),
     };
     pending?.add(hangs);

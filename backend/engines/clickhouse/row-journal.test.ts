@@ -2,7 +2,7 @@ import { appendFile, mkdir, readdir, readFile, rm, truncate, writeFile } from "n
 import { join } from "node:path";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
-import type { JournalEntry } from "./journal-entry.ts";
+import { encodedEntry, type JournalEntry } from "./journal-entry.ts";
 import { type JournalCalls, RowJournal } from "./row-journal.ts";
 
 function entry(number: number, size = 40): JournalEntry {
@@ -95,22 +95,97 @@ it.each([
   expect(tornBytes).toBeGreaterThan(0);
 });
 
-it("leaves out an entry of which one byte is another, and tells it; where that is its length, nobody knows where the next begins", async () => {
+it("leaves out an entry of which one byte is another, its lengths included, and tells it", async () => {
   const folder = folderOf();
   await using journal = new RowJournal(folder);
   for (const number of [1, 2, 3]) await journal.append(entry(number));
   const [file = ""] = await journalFiles(folder);
   const whole = await readFile(file);
   const third = whole.length / 3;
-  for (const [at, hosts, damagedBytes, tornBytes] of [
-    ...[0, 4].map((length) => [length, ["host-1"], 0, 2 * third] as const),
-    ...[8, 12, 60, third - 1].map((other) => [other, ["host-1", "host-3"], third, 0] as const),
-  ]) {
+  for (const at of [0, 3, 4, 7, 8, 12, 60, third - 1]) {
     const damaged = Buffer.from(whole);
     damaged[third + at] = (damaged[third + at] ?? 0) ^ 1;
     await writeFile(file, damaged);
-    expect(await readBack(folder)).toMatchObject({ hosts, damagedBytes, tornBytes });
+    expect(await readBack(folder)).toMatchObject({ hosts: ["host-1", "host-3"], damagedBytes: third, tornBytes: 0 });
   }
+});
+
+it.each([
+  ["other bytes", 0xa5],
+  ["zeros", 0],
+])("loses of a sector of %s, at any place, only the entries that it touches", async (_, value) => {
+  const folder = folderOf();
+  await using journal = new RowJournal(folder);
+  const numbers = Array.from({ length: 20 }, (__, index) => index + 10);
+  for (const number of numbers) await journal.append(entry(number, 300));
+  const [file = ""] = await journalFiles(folder);
+  const whole = await readFile(file);
+  const size = whole.length / numbers.length;
+  for (let at = 0; at + 512 < whole.length - size; at += 211) {
+    await writeFile(file, Buffer.from(whole).fill(value, at, at + 512));
+    const [first, last] = [Math.floor(at / size), Math.floor((at + 511) / size)];
+    const left = numbers.filter((__, index) => index < first || index > last).map((number) => `host-${number}`);
+    expect(await readBack(folder)).toMatchObject({ hosts: left, damagedBytes: (last - first + 1) * size, tornBytes: 0 });
+  }
+});
+
+it("takes for no entry what somebody sent in the form of one, wherever the damage is", async () => {
+  const folder = folderOf();
+  await using journal = new RowJournal(folder);
+  await journal.append(entry(1));
+  const [file = ""] = await journalFiles(folder);
+  const forged = await readFile(file);
+  const bytes = new Uint8Array(Buffer.concat(Array.from({ length: 50 }, () => [...encodedEntry(entry(66))]).flat()));
+  await journal.append({ ...entry(2), rows: { count: 1, bytes, streamLengths: [bytes.length] } });
+  await journal.append(entry(3));
+  const whole = await readFile(file);
+  for (const [at, value] of [
+    [0, 0],
+    [0, 0xff],
+    [4, 0],
+    [4, bytes.length / 50],
+  ] as const) {
+    const damaged = Buffer.from(whole);
+    damaged[forged.length + at] = value;
+    damaged[forged.length + at + 1] = 0;
+    await writeFile(file, damaged);
+    expect((await readBack(folder)).hosts).toEqual(["host-1", "host-3"]);
+  }
+});
+
+it("keeps a damaged file by another name, once, also when all of it that is whole is stored", async () => {
+  const folder = folderOf();
+  const earlier = new RowJournal(folder);
+  for (const number of [1, 2, 3]) await earlier.append(entry(number));
+  await earlier[Symbol.asyncDispose]();
+  const [file = ""] = await journalFiles(folder);
+  const damaged = (await readFile(file)).fill(0, 100, 110);
+  await writeFile(file, damaged);
+  await readBack(folder);
+  await using journal = new RowJournal(folder);
+  const asides = [];
+  for await (const { entries, aside } of journal.recovered()) {
+    asides.push(aside);
+    for (const { kept } of entries) kept.settle();
+  }
+  await expect.poll(() => journalFiles(folder)).toEqual([]);
+  expect((await readdir(join(folder, "refused"))).map((name) => join(folder, "refused", name))).toEqual(asides);
+  expect(await readFile(String(asides[0]))).toEqual(damaged);
+});
+
+it("reads a large file in which everything is damaged in one go", { timeout: 20_000 }, async () => {
+  const folder = folderOf();
+  await using journal = new RowJournal(folder);
+  await Promise.all(Array.from({ length: 20_000 }, () => journal.append(entry(7, 500))));
+  const [file = ""] = await journalFiles(folder);
+  const content = await readFile(file);
+  const size = content.length / 20_000;
+  // Each claims all that follows it.
+  for (let at = 0; at < content.length; at += size) content.writeUInt32LE(content.length - at - 400, at + 4);
+  await writeFile(file, content);
+  const beganMs = performance.now();
+  expect(await readBack(folder)).toMatchObject({ hosts: [], tornBytes: content.length });
+  expect(performance.now() - beganMs).toBeLessThan(5000);
 });
 
 it.each([

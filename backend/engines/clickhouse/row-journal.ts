@@ -3,16 +3,17 @@
 // seconds later at most. Invariants: what `append` resolved for outlives the machine's power until it is settled; whatever is read back may
 // be in the table already, so who reads asks the table; after a write that failed nothing is added to its file, because reading back may
 // end at a gap.
-import { randomUUID } from "node:crypto";
-import { closeSync, fdatasync, openSync, readdirSync, writev } from "node:fs";
-import { readFile, rm, writeFile } from "node:fs/promises";
+import { randomBytes } from "node:crypto";
+import { closeSync, fdatasync, openSync, readdirSync, readFileSync, writev } from "node:fs";
+import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { promisify } from "node:util";
-import { folderSynced } from "../../../agent/common/durable-file.ts";
+import { folderSynced, writeDurably } from "../../../agent/common/durable-file.ts";
 import { makeFolder } from "../../../agent/common/make-folder.ts";
 import { decodedEntries, encodedEntry, type JournalEntry } from "./journal-entry.ts";
 import { gathered } from "./native-block.ts";
+import { SetAside } from "./set-aside.ts";
 
 const MIB = 1024 * 1024;
 const SEGMENT_MS = 5000;
@@ -22,8 +23,8 @@ const WRITE_BYTES = 8 * MIB;
 /** After a failure nothing is tried for so long: where the disk is full, each attempt would make a file. */
 const REST_MS = 1000;
 const NAME = /^\d{10}\.journal$/;
-/** What the engine refuses is set aside, so many bodies' days of a table. */
-const MOST_REFUSED = 100;
+const MARK_FILE = "mark";
+const MARK = /^[0-9a-f]{32}$/;
 
 interface Segment {
   readonly path: string;
@@ -65,6 +66,8 @@ export interface RecoveredSegment {
   readonly tornBytes: number;
   /** Before it: what cannot be read any more. */
   readonly damagedBytes: number;
+  /** Where the file is kept if something of it is damaged; undefined: nowhere, once all that is whole is settled. */
+  readonly aside?: string | undefined;
   /** Why the file could not be read; it is kept for the next start. */
   readonly unread?: unknown;
 }
@@ -88,9 +91,10 @@ export class RowJournal implements AsyncDisposable {
   readonly #calls: JournalCalls;
   /** Left by an earlier process and not read back yet. */
   readonly #old: string[];
-  readonly #refusedFolder: string;
+  /** Of each entry here. */
+  readonly #mark: string | undefined;
+  readonly #aside: SetAside;
   #number: number;
-  #refused: number;
   #waiting: Waiting[] = [];
   #writing: Promise<void> | undefined;
   #current: OpenSegment | undefined;
@@ -106,16 +110,15 @@ export class RowJournal implements AsyncDisposable {
     this.#calls = { ...CALLS, ...calls };
     this.#old = segmentNames(readdirSync(folder));
     this.#number = Number.parseInt(this.#old.at(-1) ?? "-1", 10) + 1;
-    this.#refusedFolder = join(folder, "refused");
-    makeFolder(this.#refusedFolder, 0o700);
-    this.#refused = readdirSync(this.#refusedFolder).length;
+    this.#mark = ownMark(folder);
+    this.#aside = new SetAside(join(folder, "refused"), this.#calls.nowMs);
   }
 
   /** Resolves when the entry is on the disk; its rows are read until then. Rejects with what the file system says. */
   append(entry: JournalEntry): Promise<Kept> {
     if (this.#calls.nowMs() < this.#restsUntilMs) return Promise.reject(this.#failure);
     const { promise, resolve, reject } = Promise.withResolvers<Kept>();
-    this.#waiting.push({ pieces: encodedEntry(entry), resolve, reject });
+    this.#waiting.push({ pieces: encodedEntry(entry, this.#mark), resolve, reject });
     this.#writing ??= this.#writeAll();
     return promise;
   }
@@ -131,10 +134,12 @@ export class RowJournal implements AsyncDisposable {
         yield { path, entries: [], tornBytes: 0, damagedBytes: 0, unread };
         continue;
       }
-      const { entries, wholeBytes, damagedBytes } = decodedEntries(content);
+      const { entries, wholeBytes, damagedBytes } = decodedEntries(content, this.#mark);
       const segment = { path, unsettled: entries.length, isClosed: true };
       const tornBytes = content.length - wholeBytes;
-      yield { path, entries: entries.map((entry) => ({ entry, kept: this.#keptIn(segment) })), tornBytes, damagedBytes };
+      // Safe: where it cannot be kept, whoever is told of the damage is told that, too.
+      const aside = damagedBytes > 0 ? await this.#aside.keepFile(path).catch(() => undefined) : undefined;
+      yield { path, entries: entries.map((entry) => ({ entry, kept: this.#keptIn(segment) })), tornBytes, damagedBytes, aside };
       if (entries.length === 0) this.#removeSettled(segment);
     }
   }
@@ -144,18 +149,7 @@ export class RowJournal implements AsyncDisposable {
    * the file system says, with nothing left of it.
    */
   async setAside(entry: JournalEntry): Promise<string | undefined> {
-    if (this.#refused >= MOST_REFUSED) return undefined;
-    this.#refused += 1;
-    const path = join(this.#refusedFolder, `${Date.now()}-${randomUUID()}.entry`);
-    try {
-      await writeFile(path, Buffer.concat(encodedEntry(entry)), { mode: 0o600, flush: true });
-      await folderSynced(this.#refusedFolder);
-    } catch (error) {
-      this.#refused -= 1;
-      await rm(path, { force: true }).catch(() => undefined);
-      throw error;
-    }
-    return path;
+    return await this.#aside.keep(encodedEntry(entry));
   }
 
   /** Ends what is under way. What is not settled stays for the next process. */
@@ -249,6 +243,31 @@ export class RowJournal implements AsyncDisposable {
       .catch(() => undefined)
       .finally(() => this.#removing.delete(removing));
     this.#removing.add(removing);
+  }
+}
+
+/** By which entries are found behind a damage. Random, since nobody who sends rows may know it; the same for ever. */
+function ownMark(folder: string): string | undefined {
+  const known = readMark(folder);
+  if (known !== undefined) return known;
+  const mark = randomBytes(16).toString("hex");
+  try {
+    writeDurably(join(folder, MARK_FILE), `${mark}\n`);
+    return mark;
+  } catch {
+    // Safe: a damage then costs what is behind it, too.
+    return undefined;
+  }
+}
+
+/** Of the journal in a folder; undefined: it has none. */
+export function readMark(folder: string): string | undefined {
+  try {
+    const mark = readFileSync(join(folder, MARK_FILE), "utf8").trim();
+    return MARK.test(mark) ? mark : undefined;
+  } catch {
+    // Safe: as with a file that is damaged, a new one is made.
+    return undefined;
   }
 }
 
