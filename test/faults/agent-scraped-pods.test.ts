@@ -22,6 +22,8 @@ orders_total{k8s_pod_name="another",shop="north"} 7
 k8s_node_cpu_usage 1
 # TYPE up gauge
 up 42
+# TYPE target_info gauge
+target_info{"k8s.pod.name"="another","k8s.namespace.name"="theirs",k8s_node_name="theirs",team="north"} 1
 `;
 const within = (): AbortSignal => AbortSignal.timeout(10_000);
 const stack = new AsyncDisposableStack();
@@ -35,7 +37,7 @@ beforeAll(async () => {
   kube = stack.use(await KubeApiServer.start(folder.path));
   await kube.installChart(NAMESPACE);
   await pod("web-1", "node-1", "127.0.0.51", { scrape: "true", path: "/stats" });
-  await pod("web-2", "node-2", "127.0.0.52", { scrape: "true" });
+  await pod("web-2", "node-2", "127.0.0.52", { scrape: "true" }, "shop-frontend");
   await pod("quiet", "node-1", "127.0.0.53", {});
   await Promise.all(["node-1", "node-2"].map((node) => agent(node)));
 }, 180_000);
@@ -55,13 +57,19 @@ async function page(name: string, ip: string): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-async function pod(name: string, nodeName: string, podIP: string, annotations: Record<string, string>): Promise<void> {
+async function pod(
+  name: string,
+  nodeName: string,
+  podIP: string,
+  annotations: Record<string, string>,
+  replicaSet = "web-7d9c5b6f4d",
+): Promise<void> {
   const port = await page(name, podIP);
   const all = Object.entries({ ...annotations, port: String(port) }).map(([key, value]) => [`prometheus.io/${key}`, value]);
   const owner = {
     apiVersion: "apps/v1",
     kind: "ReplicaSet",
-    name: "web-7d9c5b6f4d",
+    name: replicaSet,
     uid: "0b5a3c1e-0000-4000-8000-00000000000a",
     controller: true,
   };
@@ -211,4 +219,12 @@ test("its series carry the pod and the workload that the API server knows, whate
         .map(({ value }) => value),
     ),
   ).toEqual(new Set([1]));
+});
+
+test("a pod of a ReplicaSet that no Deployment made is of no Deployment", async () => {
+  const order = await eventually("its metric is there", async () =>
+    Promise.resolve(points("node-2").find(({ metric }) => metric.startsWith("orders"))),
+  );
+  expect(order.resource["k8s.pod.name"]).toBe("web-2");
+  expect(Object.keys(order.resource).filter((key) => /deployment|replicaset/.test(key))).toEqual([]);
 });

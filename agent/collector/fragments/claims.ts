@@ -40,6 +40,12 @@ export const SENDER_CLAIMS: Component = {
   ],
 };
 
+/**
+ * How the name of a Deployment's ReplicaSet ends (apimachinery, rand.SafeEncodeString): a number below 2^32, a character for each digit. One
+ * of 400,000 is shorter, and hardly any word looks like it: there are no vowels.
+ */
+const TEMPLATE_HASH = "-[bcdfghjklmnpqrstvwxz2456789]{5,10}$";
+
 /** Of pods that are scraped: who they are is the API server's word, what their pages say is theirs. */
 export const SCRAPED_CLAIMS: Component = {
   error_mode: "propagate",
@@ -47,8 +53,8 @@ export const SCRAPED_CLAIMS: Component = {
     {
       context: "resource",
       statements: [
-        'set(resource.attributes["k8s.deployment.name"], resource.attributes["k8s.replicaset.name"]) where resource.attributes["k8s.replicaset.name"] != nil',
-        'replace_pattern(resource.attributes["k8s.deployment.name"], "-[0-9a-z]+$", "") where resource.attributes["k8s.deployment.name"] != nil',
+        `set(resource.attributes["k8s.deployment.name"], resource.attributes["k8s.replicaset.name"]) where resource.attributes["k8s.replicaset.name"] != nil and IsMatch(resource.attributes["k8s.replicaset.name"], "${TEMPLATE_HASH}")`,
+        `replace_pattern(resource.attributes["k8s.deployment.name"], "${TEMPLATE_HASH}", "") where resource.attributes["k8s.deployment.name"] != nil`,
         'delete_key(resource.attributes, "k8s.replicaset.name")',
       ],
     },

@@ -35,8 +35,8 @@ export function scrapedPods({ intervalMs, nodeName, kubeconfig }: ScrapedPodsInp
       },
     ],
     relabel_configs: TARGETS,
-    // Of the scrape itself; a page has no say in it.
-    metric_relabel_configs: [{ source_labels: ["__name__"], regex: "up|scrape_.*", action: "drop" }],
+    // Of the scrape itself; a page has no say in it. Labels of `target_info` would take the place of what is known of the pod (v0.149).
+    metric_relabel_configs: [{ source_labels: ["__name__"], regex: "up|scrape_.*|target_info", action: "drop" }],
   };
   return {
     receivers: { "prometheus/pods": { config: { scrape_configs: [job] } } },
