@@ -100,6 +100,7 @@ describe("what the evaluator is told", () => {
     expect(fingerprintOf(condition({ filter: { level: "error", source: "a" } }))).toBe(one);
     expect(fingerprintOf(condition({ filter: { level: "error", source: "b" } }))).not.toBe(one);
     expect(fingerprintOf(condition({ filter: { source: "a", level: "error" }, threshold: 11 }))).not.toBe(one);
+    expect(fingerprintOf(condition({ filter: { source: "a", level: "error" }, since: 2 }))).not.toBe(one);
   });
 
   test("values of records cannot leave their label, and a group that is gone has no records", () => {

@@ -18,6 +18,8 @@ export interface LogCondition {
   readonly by: readonly string[];
   readonly operator: Comparison;
   readonly threshold: number;
+  /** Of a stored one that took another's place: the revision of the rules that brought it. No client sends or sees it. */
+  readonly since?: number | undefined;
 }
 
 const DAY_MS = 86_400_000;
@@ -126,11 +128,16 @@ export function isOfLogs(expr: string): boolean {
   return expr.trimStart().startsWith(`${FUNCTION}(`);
 }
 
-/** What the evaluator finds of a condition, and of no earlier one of the same rule. */
-export function fingerprintOf({ filter, window, by, operator, threshold }: LogCondition): string {
+/** Whether both count the same, since whenever. */
+export function isSameCondition(one: LogCondition, other: LogCondition): boolean {
+  return fingerprintOf({ ...one, since: undefined }) === fingerprintOf({ ...other, since: undefined });
+}
+
+/** What the evaluator finds of a condition, and of no earlier one of the same rule, be it equal. */
+export function fingerprintOf({ filter, window, by, operator, threshold, since }: LogCondition): string {
   const sorted = Object.entries(filter).toSorted(([one], [other]) => (one < other ? -1 : 1));
   return createHash("sha256")
-    .update(JSON.stringify([sorted, window, by, operator, threshold]))
+    .update(JSON.stringify([sorted, window, by, operator, threshold, ...(since === undefined ? [] : [since])]))
     .digest("hex")
     .slice(0, 16);
 }

@@ -156,7 +156,12 @@ describeOnEachStore((store) => {
     return answer.json().id as string;
   };
   const status = async (bearer: string, id: string) =>
-    (await service.call("GET", `/rules/${id}/status`, bearer)).json<{ state: string; active_alerts: number; error?: string }>();
+    (await service.call("GET", `/rules/${id}/status`, bearer)).json<{
+      state: string;
+      active_alerts: number;
+      last_eval?: string;
+      error?: string;
+    }>();
   const counts = () => service.database.tables<LogCountTables>();
   /** As if the time had come; windows are long, so that no record leaves one by itself. */
   const countNow = async (ids: readonly string[], more: object = {}): Promise<void> =>
@@ -243,6 +248,36 @@ describeOnEachStore((store) => {
     expect((await service.call("PUT", `/rules/${id}`, bearer, metrics)).json()).not.toHaveProperty("logs");
     await becomes(bearer, id, "firing");
     expect((await service.call("DELETE", `/rules/${id}`, bearer)).statusCode).toBe(204);
+  });
+
+  test("a condition that was changed and comes back is not that of before: it fires by no old count", async () => {
+    const { orgId, bearer } = await org();
+    await send(orgId, "shop", ["a", "b", "c"]);
+    const sent = body({ by: ["source"] });
+    const id = await create(bearer, sent);
+    await becomes(bearer, id, "firing");
+    const change = async (logs: object): Promise<void> => {
+      const changed = await service.call("PUT", `/rules/${id}`, bearer, { ...sent, ...logs });
+      expect([changed.statusCode, changed.json().logs]).toEqual([200, expect.not.objectContaining({ since: expect.anything() })]);
+    };
+    noRecordsOf(orgId);
+    await change(body({ by: ["source"], threshold: 100 }));
+    await becomes(bearer, id, "inactive");
+    await change(sent);
+    const row = counts().selectFrom("log_counts").select("counted_at").where("rule_id", "=", id);
+    const countedAt = await eventually("counted again", async () => (await row.executeTakeFirst())?.counted_at?.getTime());
+    const last = await eventually("evaluated since", async () => {
+      const now = await status(bearer, id);
+      return Date.parse(now.last_eval ?? "") > countedAt + 1000 && now;
+    });
+    expect(last).toMatchObject({ state: "inactive", active_alerts: 0 });
+    // What is the same stays the same, whatever else of the rule is changed.
+    read = undefined;
+    await becomes(bearer, id, "firing", [id]);
+    await change({ ...sent, severity: "info" });
+    expect(
+      JSON.parse((await counts().selectFrom("log_counts").select("told").where("rule_id", "=", id).executeTakeFirstOrThrow()).told),
+    ).toEqual([{ values: ["shop"], count: 3 }]);
   });
 
   test("goes on firing while nothing is counted, and resolves after another process took over", async () => {

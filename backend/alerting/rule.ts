@@ -200,13 +200,14 @@ function checkAnnotation(name: string, text: string): void {
 
 /** The rule object of the contract; `labels`, `annotations`, and `logs` of a rule over log records, are additions. */
 export function ruleObject(rule: Rule): Record<string, unknown> {
-  const { id, name, severity, expr, logs, for: duration, enabled, labels, annotations, createdAt } = rule;
+  const { id, name, severity, expr, for: duration, enabled, labels, annotations, createdAt } = rule;
+  const { since: _since, ...logs } = rule.logs ?? {};
   return {
     id,
     name,
     severity,
     expr,
-    ...(logs && { logs }),
+    ...(rule.logs && { logs }),
     for: duration,
     enabled,
     labels,

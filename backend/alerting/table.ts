@@ -5,7 +5,7 @@ import { sql, type ColumnType, type Generated, type Kysely, type Selectable, typ
 import { ApiError } from "../errors.ts";
 import { invalid } from "./field-checks.ts";
 import { forgetCount, type LogCountsTable, scheduleCount } from "./log-count-rows.ts";
-import { expressionOf, fingerprintOf, type LogCondition } from "./log-condition.ts";
+import { expressionOf, isSameCondition, type LogCondition } from "./log-condition.ts";
 import { countEveryMs } from "./log-series.ts";
 import { bytesOf, holdMs, MAX_FOR_MS, type CheckedRule, type Rule, type Severity } from "./rule.ts";
 
@@ -80,7 +80,7 @@ export class RuleTable {
       if (rule.logs) await checkLogRules(trx, orgId);
       const row = { id: randomUUID(), org_id: orgId, created_at: new Date(), revision, ...columnsOf(rule) };
       const made = ruleOf(await trx.insertInto("rules").values(row).returningAll().executeTakeFirstOrThrow());
-      await schedule(trx, made, undefined);
+      await schedule(trx, made);
       return made;
     });
   }
@@ -92,18 +92,21 @@ export class RuleTable {
   async replace(orgId: string, id: string, rule: CheckedRule): Promise<Rule> {
     return await this.#change(orgId, rule.name, async (trx, revision) => {
       const former = await trx.selectFrom("rules").selectAll().where("org_id", "=", orgId).where("id", "=", id).executeTakeFirst();
-      const growth = bytesOf(rule) - bytesOf(ruleOf(former ?? notFound()));
-      if (rule.logs && former?.logs == null) await checkLogRules(trx, orgId);
+      if (!former) return notFound();
+      const growth = bytesOf(rule) - bytesOf(ruleOf(former));
+      if (rule.logs && former.logs === null) await checkLogRules(trx, orgId);
       if (growth > 0) checkBytes((await sizeOf(trx, orgId)).bytes + growth);
+      const counted = former.logs === null ? undefined : (JSON.parse(former.logs) as LogCondition);
+      const logs = rule.logs && { ...rule.logs, since: counted && isSameCondition(counted, rule.logs) ? counted.since : revision };
       const row = await trx
         .updateTable("rules")
-        .set({ ...columnsOf(rule), revision, refused: null })
+        .set({ ...columnsOf({ ...rule, ...(logs && { logs }) }), revision, refused: null })
         .where("org_id", "=", orgId)
         .where("id", "=", id)
         .returningAll()
         .executeTakeFirst();
       const replaced = ruleOf(row ?? notFound());
-      await schedule(trx, replaced, former?.logs ?? undefined);
+      await schedule(trx, replaced, counted);
       return replaced;
     });
   }
@@ -190,9 +193,9 @@ async function checkLogRules(trx: Transaction<AlertingTables>, orgId: string): P
 }
 
 /** `former`: what it counted before. */
-async function schedule(trx: Transaction<AlertingTables>, { id, orgId, logs, enabled }: Rule, former: string | undefined): Promise<void> {
-  if (!logs) return former === undefined ? undefined : await forgetCount(trx, id);
-  const isNew = former === undefined || fingerprintOf(JSON.parse(former) as LogCondition) !== fingerprintOf(logs);
+async function schedule(trx: Transaction<AlertingTables>, { id, orgId, logs, enabled }: Rule, former?: LogCondition): Promise<void> {
+  if (!logs) return former && (await forgetCount(trx, id));
+  const isNew = !former || !isSameCondition(former, logs);
   await scheduleCount(trx, { ruleId: id, orgId, now: new Date(), enabled, isNew });
 }
 
