@@ -46,6 +46,24 @@ test("another reason is said at once; it is the same outage still", () => {
   expect([outage.sinceMs, outage.cause]).toEqual([1_000_000, "timed out"]);
 });
 
+test("how long it lasts is what it lasted, whatever the machine's clock is set to meanwhile", () => {
+  const clock = { steadyMs: 5000 };
+  const { outage, said, clock: wall } = outageOf({ remindEveryMs: 60_000, steadyMs: () => clock.steadyMs });
+  expect(outage.lastsMs).toBeUndefined();
+  outage.failed("full");
+  for (const [elapsedMs, stepMs] of [
+    [30_000, 3_600_000],
+    [40_000, -7_200_000],
+  ] as const) {
+    clock.steadyMs += elapsedMs;
+    wall.ms += stepMs;
+    outage.failed("full");
+  }
+  expect(outage.lastsMs).toBe(70_000);
+  outage.recovered();
+  expect(said).toEqual(["began: full (1, 0 s)", "still: full (3, 70 s)", "recovered from full (3, 70 s, since 1000000)"]);
+});
+
 test("a long one is reminded of at the first failure after each interval", () => {
   const { outage, said, clock } = outageOf({ remindEveryMs: 60_000 });
   outage.failed("full");

@@ -20,10 +20,13 @@ export interface OutageOptions<Cause> {
   /** Never unless given. */
   readonly remindEveryMs?: number;
   readonly nowMs?: () => number;
+  /** Of a clock that is never set: how long it lasts is measured by it. `nowMs` where that is given alone. */
+  readonly steadyMs?: () => number;
 }
 
 interface Lasting<Cause> {
   readonly sinceMs: number;
+  readonly beganMs: number;
   failures: number;
   cause: Cause;
   reason: string;
@@ -33,16 +36,23 @@ interface Lasting<Cause> {
 export class Outage<Cause = unknown> {
   readonly #options: OutageOptions<Cause>;
   readonly #nowMs: () => number;
+  readonly #steadyMs: () => number;
   #lasting: Lasting<Cause> | undefined;
 
   constructor(options: OutageOptions<Cause>) {
     this.#options = options;
     this.#nowMs = options.nowMs ?? Date.now;
+    this.#steadyMs = options.steadyMs ?? options.nowMs ?? (() => performance.now());
   }
 
   /** Unix milliseconds of the first failure; undefined while there is no outage. */
   get sinceMs(): number | undefined {
     return this.#lasting?.sinceMs;
+  }
+
+  /** For how long there has been one; undefined while there is none. */
+  get lastsMs(): number | undefined {
+    return this.#lasting && this.#steadyMs() - this.#lasting.beganMs;
   }
 
   /** Of the last failure; undefined while there is no outage. */
@@ -53,9 +63,9 @@ export class Outage<Cause = unknown> {
   /** Another `reason` is said again. */
   failed(cause: Cause, reason = ""): void {
     const { began, reminded, remindEveryMs = Infinity } = this.#options;
-    const nowMs = this.#nowMs();
+    const nowMs = this.#steadyMs();
     const before = this.#lasting;
-    const lasting = before ?? { sinceMs: nowMs, failures: 0, cause, reason, saidAtMs: nowMs };
+    const lasting = before ?? { sinceMs: this.#nowMs(), beganMs: nowMs, failures: 0, cause, reason, saidAtMs: nowMs };
     const isNews = !before || before.reason !== reason;
     const isReminder = nowMs - lasting.saidAtMs >= remindEveryMs;
     lasting.failures += 1;
@@ -74,7 +84,7 @@ export class Outage<Cause = unknown> {
     if (lasting) this.#options.ended(this.#facts(lasting), lasting.cause);
   }
 
-  #facts({ sinceMs, failures }: Lasting<Cause>): OutageFacts {
-    return { sinceMs, seconds: Math.round((this.#nowMs() - sinceMs) / 1000), failures };
+  #facts({ sinceMs, beganMs, failures }: Lasting<Cause>): OutageFacts {
+    return { sinceMs, seconds: Math.round((this.#steadyMs() - beganMs) / 1000), failures };
   }
 }

@@ -2,13 +2,14 @@ import { mkdir, readdir, readFile, rm, truncate, writeFile } from "node:fs/promi
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { pino } from "pino";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it, onTestFinished, vi } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
 import { ApiError } from "../../errors.ts";
 import type { ClickHouse } from "./client.ts";
 import { GroupCommit } from "./group-commit.ts";
 import { decodedEntries, type JournalEntry } from "./journal-entry.ts";
 import { JournaledCommit, type JournaledCommitOptions } from "./journaled-commit.ts";
+import { PendingRows } from "./pending-rows.ts";
 import { type JournalCalls, RowJournal } from "./row-journal.ts";
 
 const MIB = 1024 * 1024;
@@ -122,11 +123,11 @@ it.each([
   };
   for (const number of [1, 2]) await store.commit.add(entry(number));
   await store.commit.flush();
-  expect(store.commit.failingSinceMs).toBeTypeOf("number");
+  expect(store.commit.failingMs).toBeTypeOf("number");
   await store.commit.add(entry(3));
   expect(await kept(store.folder)).toEqual([1, 2, 3]);
   await expect.poll(() => store.commit.bytes).toBe(0);
-  await expect.poll(() => store.commit.failingSinceMs).toBeUndefined();
+  await expect.poll(() => store.commit.failingMs).toBeUndefined();
   expect(store.table.toSorted((a, b) => a - b)).toEqual([1, 2, 3]);
   expect(store.told).toEqual(["org", "org", "org"]);
   const said = store.lines.map(({ msg }) => msg);
@@ -134,6 +135,21 @@ it.each([
     "the log and trace store does not take rows; rows that were answered stay in the journal; retrying",
     "recovered: the log and trace store takes rows again",
   ]);
+});
+
+it("tells for how long the engine has not taken rows, whatever the machine's clock is set to meanwhile", async () => {
+  await using store = opened({ backoffMs: [60_000, 60_000] });
+  const pending = new PendingRows(store.folder, pino({ level: "silent" }));
+  pending.add(store.commit);
+  store.engine.insert = () => Promise.reject(AWAY);
+  await store.commit.add(entry(1));
+  await store.commit.flush();
+  const setClock = vi.spyOn(Date, "now").mockReturnValue(Date.now() + 3_600_000);
+  onTestFinished(() => setClock.mockRestore());
+  expect(pending.failingSeconds).toBeLessThan(60);
+  setClock.mockReturnValue(0);
+  expect(pending.failingSeconds).toBeGreaterThan(0);
+  store.engine.insert = () => undefined;
 });
 
 it("refuses what comes above the bound while the engine is away, and loses nothing that was answered", async () => {
@@ -158,7 +174,7 @@ it("sets aside in a file that the log names what the engine refuses for ever, an
   await store.commit.flush();
   await expect.poll(() => store.commit.setAside).toBe(1);
   expect(store.table).toEqual([0, 1, 2, 3, 4, 6, 7, 8]);
-  expect(store.commit.failingSinceMs).toBeUndefined();
+  expect(store.commit.failingMs).toBeUndefined();
   const { file, orgId, rows } = store.lines[0] ?? {};
   expect({ orgId, rows }).toEqual({ orgId: "org", rows: 1 });
   expect(decodedEntries(await readFile(String(file))).entries).toMatchObject([{ orgId: "org", bodyHash: "5" }]);
@@ -238,9 +254,9 @@ it("finds in what the engine failed to take those that it always fails with, and
   await store.commit.flush();
   expect(store.table).toEqual([]);
   await expect.poll(() => store.table.toSorted((a, b) => a - b)).toEqual([0, 1, 2, 3, 4, 6, 7, 8]);
-  expect(store.commit.failingSinceMs).toBeTypeOf("number");
+  expect(store.commit.failingMs).toBeTypeOf("number");
   isWell = true;
-  await expect.poll(() => store.commit.failingSinceMs).toBeUndefined();
+  await expect.poll(() => store.commit.failingMs).toBeUndefined();
   expect([store.table.at(-1), store.table.length, store.commit.bytes]).toEqual([5, 9, 0]);
 });
 

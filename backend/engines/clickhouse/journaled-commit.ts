@@ -81,8 +81,8 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
     return this.#dropped;
   }
 
-  get failingSinceMs(): number | undefined {
-    return this.#outage.sinceMs;
+  get failingMs(): number | undefined {
+    return this.#outage.lastsMs;
   }
 
   /** Resolves when the rows outlive the machine's power. Throws ApiError storage_unavailable or unstorable. */

@@ -12,8 +12,8 @@ export interface TablePending {
   readonly table: string;
   /** Of rows. */
   readonly bytes: number;
-  /** Unix milliseconds since when the engine does not take them; undefined: it does. */
-  readonly failingSinceMs: number | undefined;
+  /** For how long the engine has not taken them; undefined: it does. */
+  readonly failingMs: number | undefined;
   /** Bodies' days that the engine has refused for ever, since the start. */
   readonly setAside: number;
   /** Rows of these that could not be set aside either. */
@@ -73,8 +73,8 @@ export class PendingRows implements AsyncDisposable {
 
   /** For how long the engine has not taken rows of some table; undefined: it takes them. */
   get failingSeconds(): number | undefined {
-    const since = this.#all().flatMap(({ failingSinceMs }) => failingSinceMs ?? []);
-    return since.length > 0 ? Math.max(0, Date.now() - Math.min(...since)) / 1000 : undefined;
+    const failing = this.#all().flatMap(({ failingMs }) => failingMs ?? []);
+    return failing.length > 0 ? Math.max(...failing) / 1000 : undefined;
   }
 
   /** To be awaited before a statement that may read such rows. Never rejects. */

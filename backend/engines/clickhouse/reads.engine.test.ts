@@ -49,7 +49,7 @@ describe("tenants' queries", () => {
     const hangs = {
       table: "hanging_logs",
       bytes: 1,
-      failingSinceMs: undefined,
+      failingMs: undefined,
       setAside: 0,
       dropped: 0,
       flush: () => new Promise<void>(() => undefined),
