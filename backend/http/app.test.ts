@@ -66,6 +66,18 @@ test("a message says in words what has the wrong form, never as a regular expres
   expect(await message({ untold: "y" })).toBe("untold: has the wrong form");
 });
 
+test("a bound is told as one puts it", async () => {
+  const app = await createApp({ log: createLog("silent") });
+  const properties = { name: { type: "string", minLength: 1, maxLength: 3 }, secret: { type: "string", minLength: 8 } };
+  const list = { type: "array", items: { type: "string" }, minItems: 1 };
+  app.post("/bounds", { schema: { body: { type: "object", properties: { ...properties, list } } } }, async () => ({}));
+  const message = async (payload: object) => (await app.inject({ method: "POST", url: "/bounds", payload })).json().message;
+  expect(await message({ name: "" })).toBe("name: must not be empty");
+  expect(await message({ name: "long" })).toBe("name: must have at most 3 characters");
+  expect(await message({ secret: "short" })).toBe("secret: must have at least 8 characters");
+  expect(await message({ list: [] })).toBe("list: must not be empty");
+});
+
 test("an empty body is no body, whatever type it is said to have", async () => {
   const app = await createApp({ log: createLog("silent") });
   app.post("/optional", async ({ body }) => ({ got: body ?? "nothing" }));

@@ -69,10 +69,19 @@ interface Violation {
   readonly parentSchema?: { description?: string };
 }
 
+const BOUND = /^must NOT have (fewer|more) than (\d+) (characters|items|properties)$/;
+
 function violated(violation: Violation | undefined): string {
-  if (violation?.keyword !== "pattern") return violation?.message ?? "invalid";
+  if (violation?.keyword !== "pattern") return asOnePutsIt(violation?.message ?? "invalid");
   const [description] = violation.parentSchema?.description?.split(";") ?? [];
   return description ? `must be ${description}` : "has the wrong form";
+}
+
+/** The validator's own words for bounds shout, and turn them round. */
+function asOnePutsIt(message: string): string {
+  const [, way, bound, things] = BOUND.exec(message) ?? [];
+  if (bound === undefined) return message;
+  return way === "fewer" && bound === "1" ? "must not be empty" : `must have at ${way === "fewer" ? "least" : "most"} ${bound} ${things}`;
 }
 
 function joined(at: string, name: string): string {
