@@ -4,7 +4,7 @@ import type { Command } from "commander";
 import { readSections, type Sections, textOf, yamlOf } from "./alerting-file.ts";
 import { type Change, type Kind, planOf, type Thing } from "./alerting-plan.ts";
 import type { Client } from "./client.ts";
-import { PassingProblem, Problem } from "./cli-error.ts";
+import { PassingProblem, Problem, WrongUsage } from "./cli-error.ts";
 import type { Console } from "./output.ts";
 import { channelKind } from "./channel-kind.ts";
 import { routeKind } from "./route-kind.ts";
@@ -165,7 +165,7 @@ function sum(console: Console, changes: readonly Change[], dryRun: boolean): voi
 async function exportAll(console: Console, wanted: readonly string[]): Promise<void> {
   for (const section of wanted)
     if (!KINDS.some((kind) => kind.section === section))
-      throw new Problem(`there is no section ${section}: there are ${KINDS.map((kind) => kind.section).join(", ")}`);
+      throw new WrongUsage(`there is no section ${section}: there are ${KINDS.map((kind) => kind.section).join(", ")}`);
   const client = console.client();
   const sections: Record<string, Thing[]> = {};
   for (const kind of KINDS)

@@ -4,6 +4,26 @@ export class Problem extends Error {
   override readonly name: string = "Problem";
 }
 
+/** What was typed is wrong, and typing it again is no use: exit code 2. */
+export class WrongUsage extends Problem {
+  override readonly name: string = "WrongUsage";
+}
+
+/** The backend does not take a value. The message names it as the API does. */
+export class RefusedValue extends WrongUsage {
+  override readonly name = "RefusedValue";
+  /** Of the API, such as `logs.window`. */
+  readonly field: string;
+  /** What is said of it. */
+  readonly words: string;
+
+  constructor(field: string, words: string) {
+    super(`${field}: ${words}`);
+    this.field = field;
+    this.words = words;
+  }
+}
+
 /** The backend has no such thing. */
 export class Missing extends Problem {
   override readonly name = "Missing";

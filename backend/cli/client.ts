@@ -2,7 +2,7 @@
 // HTTP API only, never the database; a password or token is never sent in clear text to another machine.
 import { isIP } from "node:net";
 import { readPassword } from "./password-input.ts";
-import { Missing, PassingProblem, Problem } from "./cli-error.ts";
+import { Missing, PassingProblem, Problem, RefusedValue, WrongUsage } from "./cli-error.ts";
 import type { World } from "./io.ts";
 import type { Row } from "./table.ts";
 import { readSession, writeSession, type Session } from "./session-file.ts";
@@ -149,11 +149,11 @@ export class Client {
 
   #url(): string {
     const text = this.#givenUrl ?? this.#session?.url ?? "http://127.0.0.1:8080";
-    if (!URL.canParse(text)) throw new Problem(`${text} is not a URL: give it as https://host or http://127.0.0.1:8080`);
+    if (!URL.canParse(text)) throw new WrongUsage(`${text} is not a URL: give it as https://host or http://127.0.0.1:8080`);
     const url = new URL(text);
-    if (!/^https?:$/.test(url.protocol)) throw new Problem(`${text} is no address of a backend: it begins with https:// or http://`);
+    if (!/^https?:$/.test(url.protocol)) throw new WrongUsage(`${text} is no address of a backend: it begins with https:// or http://`);
     if (url.protocol === "http:" && !isLoopback(url.hostname) && !this.#allowPlainHttp)
-      throw new Problem(`${url.origin} would carry your login in clear text: use https, or --allow-plain-http in a network you trust`);
+      throw new WrongUsage(`${url.origin} would carry your login in clear text: use https, or --allow-plain-http in a network you trust`);
     return url.href.replace(/\/+$/, "");
   }
 }
@@ -168,6 +168,12 @@ function queryOf(query: CallOptions["query"]): string {
   return parameters.size === 0 ? "" : `?${parameters.toString()}`;
 }
 
+/** Of words that begin with the name of a field or parameter. */
+function refusedValue(told: string): RefusedValue | undefined {
+  const [, field, words] = /^([a-z_]+(?:\.[^\s:]+)*): (.+)$/s.exec(told) ?? [];
+  return field === undefined || words === undefined ? undefined : new RefusedValue(field, words);
+}
+
 async function refusal(answer: Response): Promise<Problem> {
   const text = await answer.text();
   const retry = answer.headers.get("retry-after");
@@ -175,8 +181,11 @@ async function refusal(answer: Response): Promise<Problem> {
   try {
     // The Prometheus API has names of its own: `error` is its message.
     const { error, message = error, errorType = error } = JSON.parse(text) as { error: string; message?: string; errorType?: string };
-    const told = `${message} [${answer.status} ${errorType}]${wait}`;
+    // The metrics engine's kind of an error is its status once more.
+    const kind = errorType === undefined || errorType === String(answer.status) ? "" : ` ${errorType}`;
+    const told = `${message} [${answer.status}${kind}]${wait}`;
     if (answer.status === 404) return new Missing(told);
+    if (answer.status === 400) return refusedValue(told) ?? new WrongUsage(told);
     return PASSING.has(answer.status) ? new PassingProblem(told, { retryAfterS: Number(retry) || 0 }) : new Problem(told);
   } catch {
     if (PASSING.has(answer.status)) return new PassingProblem(`the backend answered ${answer.status}${wait}`);

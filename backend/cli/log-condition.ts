@@ -2,7 +2,7 @@
 // was; what it means is for the backend to judge.
 import type { Command } from "commander";
 import { isObject } from "./alerting-fields.ts";
-import { Problem } from "./cli-error.ts";
+import { WrongUsage } from "./cli-error.ts";
 
 export interface LogConditionOptions {
   logs?: string;
@@ -23,9 +23,9 @@ export function withLogOptions(command: Command): Command {
 export function logsGiven({ logs, where, by }: LogConditionOptions, former?: unknown): Record<string, unknown> | undefined {
   if (logs === undefined && where === undefined && by === undefined) return undefined;
   const known = isObject(former) ? former : undefined;
-  if (logs === undefined && !known) throw new Problem("--logs: is missing beside --where and --by: a comparison such as '> 20 in 5m'");
+  if (logs === undefined && !known) throw new WrongUsage("--logs: is missing beside --where and --by: a comparison such as '> 20 in 5m'");
   const [, operator, threshold, window] = COMPARISON.exec(logs ?? "") ?? [];
-  if (logs !== undefined && operator === undefined) throw new Problem(`--logs ${logs}: write it as '> 20 in 5m'`);
+  if (logs !== undefined && operator === undefined) throw new WrongUsage(`--logs ${logs}: write it as '> 20 in 5m'`);
   // An empty one takes away what was there. Where nothing was, it is a variable of a shell that was not set.
   const isGiven = (text: string): boolean => !known || text !== "";
   return {
@@ -42,7 +42,7 @@ function filterOf(where: readonly string[]): Record<string, string | string[]> {
   const filter = new Map<string, string[]>();
   for (const pair of where) {
     const at = pair.indexOf("=");
-    if (at < 1) throw new Problem(`--where ${pair}: write it as filter=value`);
+    if (at < 1) throw new WrongUsage(`--where ${pair}: write it as filter=value`);
     const name = pair.slice(0, at);
     filter.set(name, [...(filter.get(name) ?? []), pair.slice(at + 1)]);
   }

@@ -1,6 +1,6 @@
 // Matchers of labels as people write them, such as severity="critical". Invariant: what is read is printed in one way, so that two spellings
 // of the same matcher are the same text.
-import { Problem } from "./cli-error.ts";
+import { Problem, WrongUsage } from "./cli-error.ts";
 
 export interface RouteMatcher {
   label: string;
@@ -17,6 +17,15 @@ export function readMatcher(text: string, where: string): RouteMatcher {
     throw new Problem(`${where}: ${text} is no matcher: write severity=critical, team!=shop or instance=~"db-.*"`);
   const given = text.slice(begin.length).trim();
   return { label, op, value: given.startsWith('"') ? unquoted(given, where) : given };
+}
+
+/** Of an argument or option, printed. Throws WrongUsage. */
+export function typedMatcher(text: string, where: string): string {
+  try {
+    return matcherText(readMatcher(text, where));
+  } catch (error) {
+    throw error instanceof Problem ? new WrongUsage(error.message) : error;
+  }
 }
 
 export function matcherText({ label, op, value }: RouteMatcher): string {

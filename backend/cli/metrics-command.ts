@@ -1,7 +1,7 @@
 // `atherops metrics`: the values of a PromQL expression, now or over a time. Invariant: whatever kind of value the engine answers is shown.
 import { Option, type Command } from "commander";
 import { durationWithin } from "../../agent/common/duration.ts";
-import { Problem } from "./cli-error.ts";
+import { WrongUsage } from "./cli-error.ts";
 import { columnsOf, type Console } from "./output.ts";
 import { rowLimit, sinceStart } from "./query-range.ts";
 import { type Series, sparklines, type TimeRange } from "./sparkline.ts";
@@ -93,25 +93,25 @@ function named({ __name__: name, ...labels }: Readonly<Record<string, string>>):
 function rangeOf({ since, start, end, step }: MetricsOptions): TimeRange | undefined {
   if (since === undefined && start === undefined) {
     const alone = end !== undefined ? "--end" : step !== undefined ? "--step" : undefined;
-    if (alone !== undefined) throw new Problem(`${alone}: goes with --since or --start`);
+    if (alone !== undefined) throw new WrongUsage(`${alone}: goes with --since or --start`);
     return undefined;
   }
   const startS = secondsOf("--start", start ?? sinceStart(since) ?? "");
   const endS = end === undefined ? Math.floor(Date.now() / 1000) : secondsOf("--end", end);
-  if (endS <= startS) throw new Problem("the time ends before it begins: see --since, --start and --end");
+  if (endS <= startS) throw new WrongUsage("the time ends before it begins: see --since, --start and --end");
   return { startS, endS, stepS: stepOf(endS - startS, step) };
 }
 
 function secondsOf(option: string, text: string): number {
   const ms = /^\d{4}-\d\d-\d\dT/.test(text) ? Date.parse(text) : Number.NaN;
-  if (Number.isNaN(ms)) throw new Problem(`${option} ${text}: write it as 2026-11-22T10:00:00Z`);
+  if (Number.isNaN(ms)) throw new WrongUsage(`${option} ${text}: write it as 2026-11-22T10:00:00Z`);
   return Math.floor(ms / 1000);
 }
 
 function stepOf(rangeS: number, step: string | undefined): number {
   if (step === undefined) return Math.max(1, Math.ceil(rangeS / POINTS));
   const ms = durationWithin(step, { minMs: 1 });
-  if (ms === undefined) throw new Problem(`--step ${step}: write it as 30s, 5m or 1h`);
+  if (ms === undefined) throw new WrongUsage(`--step ${step}: write it as 30s, 5m or 1h`);
   return ms / 1000;
 }
 

@@ -131,7 +131,7 @@ test.each([
   ["email", "--to: is missing"],
 ])("a channel of the kind %s is told the option that it needs", async (kind, words) => {
   const refused = await atherops(`channels create x --kind ${kind}`);
-  expect([refused.code, refused.err, written]).toEqual([1, expect.stringContaining(words), []]);
+  expect([refused.code, refused.err, written]).toEqual([2, expect.stringContaining(words), []]);
 });
 
 test("routes are added, moved, changed in what is given, and removed, by their places", async () => {
@@ -165,7 +165,7 @@ test("routes are added, moved, changed in what is given, and removed, by their p
   expect((await atherops("routes add --channel nobody")).err).toContain("there is no channel nobody in your organisation");
   expect((await atherops(["routes", "update", "1", "--match", ""])).err).toBe("route 1 changed\n");
   expect(await rowsOf("routes")).toMatchObject([{ route: "1", matchers: [] }, { route: "default" }]);
-  expect((await atherops(["routes", "add", "--match", "", "--channel", "bot"])).code).toBe(1);
+  expect((await atherops(["routes", "add", "--match", "", "--channel", "bot"])).code).toBe(2);
   expect((await atherops("routes update 1")).err).toContain("nothing to change: `atherops routes update --help` tells what may be given");
   expect((await atherops("routes add")).err).toContain("--match: is missing");
   expect((await atherops("routes add --match nonsense")).err).toContain("--match: nonsense is no matcher: write severity=critical");

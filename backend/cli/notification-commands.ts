@@ -2,8 +2,8 @@
 // from a file, never from an argument; one that is made is printed once.
 import { Argument, Option, type Command } from "commander";
 import { CHANNEL_KINDS, channelOf, channelPath, CHANNELS, existingChannels, secretOf } from "./channel-kind.ts";
-import { Problem } from "./cli-error.ts";
-import { readMatcher, matcherText } from "./matcher-text.ts";
+import { Problem, WrongUsage } from "./cli-error.ts";
+import { typedMatcher } from "./matcher-text.ts";
 import type { Console } from "./output.ts";
 import { newest, rowLimit } from "./query-range.ts";
 import { addRouteCommands } from "./route-commands.ts";
@@ -65,7 +65,7 @@ A webhook's signing secret goes to stdout, once: the receiver verifies messages 
     )
     .action(async (name: string, options: ChannelOptions) => {
       const [needed, given] = neededOf(options);
-      if (given === undefined) throw new Problem(`${needed}: is missing: \`atherops channels create --help\` tells what it is`);
+      if (given === undefined) throw new WrongUsage(`${needed}: is missing: \`atherops channels create --help\` tells what it is`);
       const body = { name, kind: options.kind, settings: settingsOf(options), heartbeat: options.heartbeat ?? null };
       const made = await console.client().call<Row>("POST", CHANNELS, { body });
       const { signing_secret: secret } = made;
@@ -173,7 +173,7 @@ function addAlerts(program: Command, console: Console): void {
       "\nAlerts are kept for organisations that have a channel that is on. Examples:\n  atherops alerts severity=critical\n  atherops alerts --silenced",
     )
     .action(async (matchers: string[], { silenced, channel }: { silenced?: boolean; channel?: string }) => {
-      const filter = matchers.map((text) => matcherText(readMatcher(text, "matcher")));
+      const filter = matchers.map((text) => typedMatcher(text, "matcher"));
       const client = console.client();
       const receiver = channel && (await channelOf(client, channel)).name.replaceAll(/[\\^$.*+?()[\]{}|]/g, String.raw`\$&`);
       const query = { filter, receiver, ...(silenced && { active: "false" }) };

@@ -1,6 +1,6 @@
 // `atherops usage`, `atherops limits` and `atherops audit`: what an organisation sends, may send, and who changed what in it.
 import type { Command } from "commander";
-import { Problem } from "./cli-error.ts";
+import { Problem, WrongUsage } from "./cli-error.ts";
 import type { Console } from "./output.ts";
 import { rowLimit } from "./query-range.ts";
 
@@ -52,7 +52,7 @@ function addLimits(program: Command, console: Console): void {
         ...limitOf("records_per_second", given.recordsPerSecond),
         ...limitOf("active_series", given.activeSeries),
       };
-      if (Object.keys(changed).length === 0) throw new Problem("nothing to set: give one of the limits (add --help for the options)");
+      if (Object.keys(changed).length === 0) throw new WrongUsage("nothing to set: give one of the limits (add --help for the options)");
       const path = `/api/orgs/${(await orgOf(console, organisation)).org_id}/limits`;
       // The route replaces all of them.
       const body = { ...(await console.client().call<Record<string, number>>("GET", path)), ...changed };
@@ -96,6 +96,6 @@ export async function orgOf(console: Console, organisation: string): Promise<Org
 function limitOf(name: string, text: string | undefined): Record<string, number | null> {
   if (text === undefined) return {};
   if (text === "default") return { [name]: null };
-  if (!/^\d{1,15}$/.test(text)) throw new Problem(`--${name.replaceAll("_", "-")} ${text}: must be a whole number, or \`default\``);
+  if (!/^\d{1,15}$/.test(text)) throw new WrongUsage(`--${name.replaceAll("_", "-")} ${text}: must be a whole number, or \`default\``);
   return { [name]: Number(text) };
 }

@@ -1,4 +1,4 @@
-// The admin client `atherops`: its commands, its help, its exit codes (0 done, 1 refused or failed, 2 wrong usage). Invariant: it talks to
+// The admin client `atherops`: its commands, its help, its exit codes (0 done, 1 failed, 2 wrong usage). Invariant: it talks to
 // the backend's HTTP API only; results go to stdout, everything else to stderr.
 import { Command, CommanderError } from "commander";
 import { formatDuration } from "../../agent/common/duration.ts";
@@ -12,10 +12,11 @@ import { readPassword } from "./password-input.ts";
 import { addOrganisationCommands } from "./organisation-commands.ts";
 import { addReadTokenCommands } from "./read-token-commands.ts";
 import { addRuleCommands } from "./rule-commands.ts";
-import { Interrupted, Problem } from "./cli-error.ts";
+import { Interrupted, Problem, RefusedValue, WrongUsage } from "./cli-error.ts";
 import { addQueryCommands } from "./query-commands.ts";
 import { checkSessionPlace, removeSession, type Session } from "./session-file.ts";
 import { loginBySso } from "./sso-login.ts";
+import { asTyped } from "./typed-name.ts";
 import type { World } from "./io.ts";
 
 const EXAMPLES = `
@@ -40,11 +41,16 @@ Examples:
   atherops read-tokens create grafana             a token for Grafana, and what to enter there
 
 The password is asked for, or read from a pipe or from the file that ATHEROPS_PASSWORD_FILE names; never from an argument.
-Other variables: ATHEROPS_URL, XDG_CONFIG_HOME, NODE_EXTRA_CA_CERTS (a private CA).`;
+Other variables: ATHEROPS_URL, XDG_CONFIG_HOME, NODE_EXTRA_CA_CERTS (a private CA).
+
+Exit codes: 0 done; 2 what was typed is wrong, a value that the backend does not take included; 1 all else that failed, such as a login
+that has ended, a name that is not there, a file, the network.`;
 
 /** Runs one command and answers the exit code. */
 export async function run(args: readonly string[], world: World): Promise<number> {
   const program = buildProgram(world);
+  let command = program;
+  program.hook("preAction", (_program, chosen) => void (command = chosen));
   try {
     await program.parseAsync(args, { from: "user" });
     return 0;
@@ -52,8 +58,8 @@ export async function run(args: readonly string[], world: World): Promise<number
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
     if (world.signal?.aborted && !(error instanceof Interrupted)) return 0;
     if (!(error instanceof Problem) && !isOfTheSystem(error)) throw error;
-    world.stderr.write(`atherops: ${error.message}\n`);
-    return 1;
+    world.stderr.write(`atherops: ${error instanceof RefusedValue ? asTyped(error, command) : error.message}\n`);
+    return error instanceof WrongUsage ? 2 : 1;
   }
 }
 
@@ -84,7 +90,10 @@ function buildProgram(world: World): Command {
   addRuleCommands(program, console);
   addNotificationCommands(program, console);
   addApplyCommands(program, console);
-  for (const command of descendants(program)) command.exitOverride().copyInheritedSettings(program).hook("preSubcommand", refuseUnknown);
+  for (const command of descendants(program)) {
+    command.exitOverride().copyInheritedSettings(program).hook("preSubcommand", refuseUnknown);
+    if (command.commands.length > 0) command.allowExcessArguments().hook("preAction", refuseExcess);
+  }
   return program;
 }
 
@@ -92,8 +101,17 @@ function buildProgram(world: World): Command {
 function refuseUnknown(group: Command, chosen: Command): void {
   const [word] = group.args;
   if (word === undefined || word.startsWith("-") || word === chosen.name() || chosen.registeredArguments.length > 0) return;
-  // Not among its types, and the one that knows which command is near.
-  (group as Command & { unknownCommand(): never }).unknownCommand();
+  unknownCommand(group);
+}
+
+/** So it would be of a group that is a command itself, such as `traces`. */
+function refuseExcess(group: Command, chosen: Command): void {
+  if (group === chosen && group.args.length > 0) unknownCommand(group);
+}
+
+/** Not among its types, and the one that knows which command is near. */
+function unknownCommand(group: Command): never {
+  return (group as Command & { unknownCommand(): never }).unknownCommand();
 }
 
 function descendants(command: Command): Command[] {
@@ -122,7 +140,7 @@ In the browser a page shows a code: go on there only if this command printed the
 Never log in at an address that somebody else sent you, and never give anybody the address at which your browser ended.`,
     )
     .action(async ({ email, sso }: { email?: string; sso?: boolean }) => {
-      if (sso && email !== undefined) throw new Problem("--sso asks for no --email: the identity provider says who you are");
+      if (sso && email !== undefined) throw new WrongUsage("--sso asks for no --email: the identity provider says who you are");
       checkSessionPlace(world.settings.sessionFile);
       if (sso) {
         const session = await loginBySso(world, console.client());

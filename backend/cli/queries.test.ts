@@ -105,7 +105,7 @@ test("logs are printed in the order of their times, over as many pages as the li
     err: expect.stringContaining("nothing in this range"),
   });
   for (const wrong of ["--since yesterday", "--limit 0", "--label nonsense"])
-    expect((await atherops(`logs ${wrong}`, { url: queryUrl })).code, wrong).toBe(1);
+    expect((await atherops(`logs ${wrong}`, { url: queryUrl })).code, wrong).toBe(2);
 });
 
 test("spans are a table, or one object a line", async () => {
@@ -134,7 +134,7 @@ test("an expression's value now is a table, or an array", async () => {
     { name: "up", value: "0.5", labels: { job: "a" } },
   ]);
   expect((await atherops("metrics none", { url: queryUrl })).out).toBe("none\n");
-  expect((await atherops("metrics (", { url: queryUrl })).err).toBe("atherops: missing ) [422 422]\n");
+  expect(await atherops("metrics (", { url: queryUrl })).toMatchObject({ code: 1, err: "atherops: missing ) [422]\n" });
 });
 
 test("a live tail prints late rows and equal rows, each as often as it is stored, and ends quietly", async () => {
@@ -247,7 +247,7 @@ test("a trace is drawn from all its pages, as far as is wanted, or is lines of J
   ).toEqual(["1", "2"]);
   expect(some.err).toBe("only the first 2 spans; --limit shows more\n");
   const wrong = await atherops("trace 1234", { url: queryUrl });
-  expect([wrong.code, wrong.err]).toEqual([1, "atherops: 1234: a trace has 32 hex digits; `atherops traces search` finds some\n"]);
+  expect([wrong.code, wrong.err]).toEqual([2, "atherops: 1234: a trace has 32 hex digits; `atherops traces search` finds some\n"]);
 });
 
 test("traces are searched by what is given", async () => {
@@ -285,4 +285,20 @@ test("traces are searched by what is given", async () => {
   // The command above it still lists spans.
   await atherops("traces --service x", { url: queryUrl });
   expect(asked.at(-1)).toMatch(/^\/query\/traces\?service=x&/);
+});
+
+test("exit code 2 is for what was typed, 1 for what failed, and the help tells so", async () => {
+  sessionAtQueries();
+  for (const typed of [
+    "trace abc",
+    "traces search --min-ms x --follow",
+    "metrics up --step 5m",
+    "silences add x --comment y",
+    "export nothing",
+  ])
+    expect((await atherops(typed)).code, typed).toBe(2);
+  for (const url of ["nowhere", "ftp://a.example", "http://a.example"]) expect((await atherops(`--url ${url} rules`)).code, url).toBe(2);
+  const failed = [`trace ${"ab".repeat(16)}`, "hosts configure x /nope.json", "apply -f /nope.yaml", "--url http://127.0.0.1:1 rules"];
+  for (const asked of failed) expect((await atherops(asked)).code, asked).toBe(1);
+  expect((await atherops("--help")).out).toMatch(/^Exit codes: 0 done; 2 what was typed is wrong/m);
 });

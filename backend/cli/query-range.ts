@@ -1,7 +1,7 @@
 // What the commands that query have in common: options as the parameters of a query, and as many rows as are wanted over its pages.
 // Invariant: an option that cannot be understood is a sentence that names it, before anything is asked.
 import { durationWithin } from "../../agent/common/duration.ts";
-import { Problem } from "./cli-error.ts";
+import { WrongUsage } from "./cli-error.ts";
 import type { Console } from "./output.ts";
 import type { Row } from "./table.ts";
 
@@ -28,7 +28,7 @@ export function labels(pairs: readonly string[], option: "label" | "not_label" =
   const query: Record<string, string[]> = {};
   for (const pair of pairs) {
     const [, key, value] = /^([^=]+)=(.*)$/s.exec(pair) ?? [];
-    if (key === undefined || value === undefined) throw new Problem(`--${option.replace("_", "-")} ${pair}: write it as key=value`);
+    if (key === undefined || value === undefined) throw new WrongUsage(`--${option.replace("_", "-")} ${pair}: write it as key=value`);
     (query[`${option}.${key}`] ??= []).push(value);
   }
   return query;
@@ -38,12 +38,12 @@ export function sinceStart(since: string | undefined): string | undefined {
   if (since === undefined) return undefined;
   const nowMs = Date.now();
   const ms = durationWithin(since, { maxMs: nowMs });
-  if (ms === undefined) throw new Problem(`--since ${since}: write it as 15m, 24h or 7d`);
+  if (ms === undefined) throw new WrongUsage(`--since ${since}: write it as 15m, 24h or 7d`);
   return new Date(nowMs - ms).toISOString();
 }
 
 export function rowLimit(text: string): number {
   const limit = Number(text);
-  if (!Number.isSafeInteger(limit) || limit < 1) throw new Problem(`--limit ${text}: must be a whole number of at least 1`);
+  if (!Number.isSafeInteger(limit) || limit < 1) throw new WrongUsage(`--limit ${text}: must be a whole number of at least 1`);
   return limit;
 }

@@ -1,8 +1,8 @@
 // `atherops routes`: which alerts go to which channels, one route at a time. Invariant: a route goes by its place in the list, or by its id.
 import type { Command } from "commander";
 import type { Existing, Thing } from "./alerting-plan.ts";
-import { Problem } from "./cli-error.ts";
-import { matcherText, readMatcher } from "./matcher-text.ts";
+import { Problem, WrongUsage } from "./cli-error.ts";
+import { typedMatcher } from "./matcher-text.ts";
 import type { Console } from "./output.ts";
 import { bodyOf, existingRoutes, routePath, ROUTES } from "./route-kind.ts";
 
@@ -61,7 +61,7 @@ Examples:
     )
     .action(async (options: RouteOptions) => {
       if (!options.match && !options.channel)
-        throw new Problem("--match: is missing, and so is --channel: such a route would take every alert, and tell nobody");
+        throw new WrongUsage("--match: is missing, and so is --channel: such a route would take every alert, and tell nobody");
       const client = console.client();
       const body = await bodyOf(client, changed(NEW, options));
       const made = await client.call<Record<string, unknown>>("POST", ROUTES, { body: { ...body, ...placeOf(options) } });
@@ -75,7 +75,7 @@ Examples:
     .addHelpText("after", UPDATE_HELP)
     .action(async (route: string, options: RouteOptions) => {
       if (Object.keys(options).length === 0)
-        throw new Problem("nothing to change: `atherops routes update --help` tells what may be given");
+        throw new WrongUsage("nothing to change: `atherops routes update --help` tells what may be given");
       const client = console.client();
       const { id, thing } = await found(console, route);
       const given = options.match ? { ...options, match: options.match.filter(Boolean) } : options;
@@ -113,7 +113,7 @@ function some(value: string, all: string[] = []): string[] {
 
 function changed(thing: Thing, options: RouteOptions): Thing {
   const given = {
-    matchers: options.match?.map((text) => matcherText(readMatcher(text, "--match"))),
+    matchers: options.match?.map((text) => typedMatcher(text, "--match")),
     channels: options.channel,
     group_by: options.groupBy,
     group_wait: options.wait,
@@ -126,7 +126,7 @@ function changed(thing: Thing, options: RouteOptions): Thing {
 
 function placeOf({ position }: RouteOptions): { position?: number } {
   if (position === undefined) return {};
-  if (!/^[1-9]\d{0,3}$/.test(position)) throw new Problem(`--position ${position}: must be a whole number from 1`);
+  if (!/^[1-9]\d{0,3}$/.test(position)) throw new WrongUsage(`--position ${position}: must be a whole number from 1`);
   return { position: Number(position) - 1 };
 }
 

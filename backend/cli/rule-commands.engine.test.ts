@@ -145,13 +145,19 @@ test.each([
   [["rules", "create", "n", "--logs", "> 1 in 5m", "--expr", "up == 0"], "--expr and --logs: a rule has one of them"],
   [["rules", "create", "n", "--logs", "> 1 in 5m", "--where", "shop"], "--where shop: write it as filter=value"],
   [["rules", "create", "n", "--logs", "> 1 in 5m", "--where", ""], "--where : write it as filter=value"],
-  [["rules", "create", "n", "--logs", "> 1 in 5m", "--where", "sauce=shop"], "logs.filter.sauce: unknown field"],
+  [["rules", "create", "n", "--logs", "> 1 in 5m", "--where", "sauce=shop"], "atherops: --where sauce: unknown field"],
+  [["rules", "create", "n", "--logs", "> 1 in 5"], "atherops: --logs window: must be a duration"],
+  [["rules", "create", "n", "--expr", "up == 0", "--for", "5"], "atherops: --for: must be a Prometheus duration"],
+  [["rules", "create", "n", "--expr", "up == 0", "--annotation", "summary={{ x"], "atherops: --annotation summary: "],
+  [["rules", "create", "", "--expr", "up == 0"], "atherops: <name>: must not be empty"],
+  [["rules", "create", "n", "--expr", "up =="], "atherops: --expr: ends too early"],
+  [["rules", "update", "n", "--for", "5"], "atherops: there is no rule n in your organisation", 1],
   [["rules", "check", "--where", "source=shop"], "--logs: is missing beside --where and --by"],
   [["rules", "update", "n"], "nothing to change: `atherops rules update --help` tells what may be given"],
   [["rules", "check"], "give an expression, such as 'up == 0', or --logs"],
-])("what is no condition is refused: %j", async (args, words) => {
+] as [string[], string, number?][])("what is no condition is refused, by the names that were typed: %j", async (args, words, code = 2) => {
   const refused = await atherops(args);
-  expect([refused.code, refused.err]).toEqual([1, expect.stringContaining(words)]);
+  expect([refused.code, refused.err]).toEqual([code, expect.stringContaining(words)]);
 });
 
 test("apply does what files say, once, and tells it; a dry run only tells it", async () => {

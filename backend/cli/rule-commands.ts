@@ -3,7 +3,7 @@
 import { Option, type Command } from "commander";
 import { yamlOf } from "./alerting-file.ts";
 import type { Existing, Thing } from "./alerting-plan.ts";
-import { Problem } from "./cli-error.ts";
+import { Problem, WrongUsage } from "./cli-error.ts";
 import { type LogConditionOptions, logsGiven, withLogOptions } from "./log-condition.ts";
 import type { Console } from "./output.ts";
 import { rowLimit, sinceStart } from "./query-range.ts";
@@ -50,7 +50,7 @@ export function addRuleCommands(program: Command, console: Console): void {
     .description("whether a rule may have this expression, or count these log records, and for how many series it holds now")
     .action(async (expr: string | undefined, options: LogConditionOptions) => {
       const logs = logsGiven(options);
-      if ((expr === undefined) === (logs === undefined)) throw new Problem("give an expression, such as 'up == 0', or --logs");
+      if ((expr === undefined) === (logs === undefined)) throw new WrongUsage("give an expression, such as 'up == 0', or --logs");
       const verdict = await tried(console.client(), logs ? { logs } : { expr });
       if (!verdict.valid) throw new Problem(verdict.message ?? "the backend would refuse it");
       const { matching_series: count = 0 } = verdict;
@@ -66,7 +66,7 @@ function addChanges(rules: Command, console: Console): void {
     .addHelpText("after", CREATE_EXAMPLES)
     .action(async (name: string, options: RuleOptions) => {
       if (options.expr === undefined && options.logs === undefined)
-        throw new Problem("--expr: is missing: a condition such as 'up == 0', or --logs '> 20 in 5m'");
+        throw new WrongUsage("--expr: is missing: a condition such as 'up == 0', or --logs '> 20 in 5m'");
       const body = changed({ name, severity: "warning", for: "0s", enabled: !options.disabled, labels: {}, annotations: {} }, options);
       const made = await console.client().call<Row>("POST", RULES, { body });
       console.result(String(made["id"]), `rule ${name} created`, made);
@@ -85,7 +85,8 @@ Examples:
   atherops rules update CheckoutErrors --by ''`,
     )
     .action(async (rule: string, options: RuleOptions) => {
-      if (Object.keys(options).length === 0) throw new Problem("nothing to change: `atherops rules update --help` tells what may be given");
+      if (Object.keys(options).length === 0)
+        throw new WrongUsage("nothing to change: `atherops rules update --help` tells what may be given");
       const { id, name, thing } = await found(console, rule);
       await console.client().call("PUT", rulePath(id), { body: changed(thing, options) });
       console.note(`rule ${name} changed`);
@@ -147,7 +148,7 @@ function several(value: string, all: string[] = []): string[] {
 function changed(thing: Thing, options: RuleOptions): Thing {
   const { name, expr, severity, for: hold, label = [], annotation = [] } = options;
   const logs = logsGiven(options, thing["logs"]);
-  if (expr !== undefined && logs) throw new Problem("--expr and --logs: a rule has one of them");
+  if (expr !== undefined && logs) throw new WrongUsage("--expr and --logs: a rule has one of them");
   const given = { name, expr, logs, severity, for: hold };
   const { expr: _expr, logs: _logs, ...rest } = thing;
   return {
@@ -163,7 +164,7 @@ function pairs(option: string, former: unknown, given: readonly string[]): objec
   const all = new Map(Object.entries(former as Record<string, string>));
   for (const pair of given) {
     const at = pair.indexOf("=");
-    if (at < 1) throw new Problem(`${option} ${pair}: write it as key=value`);
+    if (at < 1) throw new WrongUsage(`${option} ${pair}: write it as key=value`);
     if (at === pair.length - 1) all.delete(pair.slice(0, at));
     else all.set(pair.slice(0, at), pair.slice(at + 1));
   }

@@ -1,8 +1,8 @@
 // `atherops silences`: alerts of which nobody is told for a time. Invariant: a silence has a reason, and an end.
 import type { Command } from "commander";
 import { durationWithin } from "../../agent/common/duration.ts";
-import { Problem } from "./cli-error.ts";
-import { matcherText, readMatcher } from "./matcher-text.ts";
+import { WrongUsage } from "./cli-error.ts";
+import { typedMatcher } from "./matcher-text.ts";
 import type { Console } from "./output.ts";
 import { addRemoval } from "./removal.ts";
 import { matchersOf, silenceBody, SILENCES } from "./silence-kind.ts";
@@ -43,7 +43,7 @@ Examples:
   atherops silences add 'instance=~"db-.*"' --start 2026-12-01T04:00:00Z --for 2h --comment 'the database moves'`,
     )
     .action(async (texts: string[], options: SilenceOptions) => {
-      const matchers = texts.map((text) => matcherText(readMatcher(text, "matcher")));
+      const matchers = texts.map((text) => typedMatcher(text, "matcher"));
       const times = timesOf(options);
       const made = await console
         .client()
@@ -55,8 +55,8 @@ Examples:
 
 function timesOf({ for: text, start }: SilenceOptions): { starts_at: string | null; ends_at: string } {
   const ms = durationWithin(text, { minMs: 1000, maxMs: LONGEST_MS });
-  if (ms === undefined) throw new Problem(`--for ${text}: write it as 30m, 2h or 7d, a year at most`);
+  if (ms === undefined) throw new WrongUsage(`--for ${text}: write it as 30m, 2h or 7d, a year at most`);
   const startMs = start === undefined ? Date.now() : Date.parse(start);
-  if (Number.isNaN(startMs)) throw new Problem(`--start ${start}: write it as 2026-12-01T04:00:00Z`);
+  if (Number.isNaN(startMs)) throw new WrongUsage(`--start ${start}: write it as 2026-12-01T04:00:00Z`);
   return { starts_at: start === undefined ? null : new Date(startMs).toISOString(), ends_at: new Date(startMs + ms).toISOString() };
 }

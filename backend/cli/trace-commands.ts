@@ -1,6 +1,6 @@
 // `atherops trace ID`: one trace as a waterfall; `atherops traces search`: which traces there are.
 import { Option, type Command } from "commander";
-import { Problem } from "./cli-error.ts";
+import { WrongUsage } from "./cli-error.ts";
 import { columnsOf, type Console } from "./output.ts";
 import { labels, newest, rowLimit, sinceStart } from "./query-range.ts";
 import { type TraceSpan, waterfall } from "./waterfall.ts";
@@ -21,6 +21,7 @@ export function addTraceCommands(program: Command, traces: Command, console: Con
     .action(async (id: string, { limit }: { limit: string }) => showTrace(console, id, rowLimit(limit)));
 
   traces
+    .helpCommand(true)
     .command("search")
     .description("the newest traces of your organisation that have such a span")
     .option("--service <name>", "service.name of the sender")
@@ -58,8 +59,8 @@ interface SearchOptions {
 }
 
 async function search(console: Console, options: SearchOptions): Promise<void> {
-  if (options.follow) throw new Problem("--follow: a search is not followed; `atherops traces --follow` prints spans as they arrive");
-  if (options.traceId !== undefined) throw new Problem(`--trace-id: \`atherops trace ${options.traceId}\` shows one trace`);
+  if (options.follow) throw new WrongUsage("--follow: a search is not followed; `atherops traces --follow` prints spans as they arrive");
+  if (options.traceId !== undefined) throw new WrongUsage(`--trace-id: \`atherops trace ${options.traceId}\` shows one trace`);
   const { service, operation, error, minMs, maxMs, end } = options;
   const query = {
     service,
@@ -78,7 +79,7 @@ async function search(console: Console, options: SearchOptions): Promise<void> {
 }
 
 async function showTrace(console: Console, id: string, limit: number): Promise<void> {
-  if (!/^[0-9a-f]{32}$/i.test(id)) throw new Problem(`${id}: a trace has 32 hex digits; \`atherops traces search\` finds some`);
+  if (!/^[0-9a-f]{32}$/i.test(id)) throw new WrongUsage(`${id}: a trace has 32 hex digits; \`atherops traces search\` finds some`);
   const { stdout } = console.world;
   const client = console.client();
   const spans: TraceSpan[] = [];

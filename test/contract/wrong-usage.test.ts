@@ -36,6 +36,7 @@ describe.each<[keyof typeof PROGRAMS, string, string]>([
   ["atherops-otel-agent", "diagnose --bundel x", "unknown option '--bundel'\n(Did you mean --bundle?)"],
   ["atherops", "rule", "unknown command 'rule'\n(Did you mean rules?)"],
   ["atherops", "rules lsit", "unknown command 'lsit'\n(Did you mean list?)"],
+  ["atherops", "traces searhc --error", "unknown command 'searhc'\n(Did you mean search?)"],
   ["atherops", "--json channels tset on-call", "unknown command 'tset'\n(Did you mean test?)"],
   ["atherops", "rules create", "missing required argument 'name'"],
 ])("%s %s", (program, args, words) => {
