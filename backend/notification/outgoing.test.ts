@@ -47,10 +47,21 @@ async function receiver(address: string, answer: RequestListener, port = 0) {
   server.on("connection", () => (seen.connections += 1));
   server.on("tlsClientError", () => undefined);
   server.listen(port, address);
-  await once(server, "listening");
+  await once(server, "listening"); // Rejects with `EADDRINUSE` where the port is somebody's.
   open.push(() => (server.closeAllConnections(), new Promise((done) => server.close(done))));
   seen.port = (server.address() as AddressInfo).port;
   return seen;
+}
+
+/** Two of one port, the one at a permitted address and the other at a forbidden one. */
+async function receivers(): Promise<{ port: number; forbidden: Awaited<ReturnType<typeof receiver>> }> {
+  const { port } = await receiver("127.0.0.2", (_request, response) => response.end());
+  try {
+    return { port, forbidden: await receiver("127.0.0.1", (_request, response) => response.end(), port) };
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EADDRINUSE") throw error;
+    return await receivers(); // A port that is free at one address may be taken at the other.
+  }
 }
 
 function outgoing(options: Partial<OutgoingOptions> = {}): Outgoing {
@@ -103,8 +114,7 @@ test("a name that leads to a forbidden address is refused without a connection, 
 });
 
 test("a name that leads elsewhere when the connection is made is refused then", async () => {
-  const port = (await receiver("127.0.0.2", (_request, response) => response.end())).port;
-  const forbidden = await receiver("127.0.0.1", (_request, response) => response.end(), port);
+  const { port, forbidden } = await receivers();
   leads = [["127.0.0.2"], ["127.0.0.1"]];
   const out = outgoing();
   expect((await post(out, `https://backend.test:${port}/`)).status).toBe(200);
@@ -113,8 +123,7 @@ test("a name that leads elsewhere when the connection is made is refused then", 
 });
 
 test("of a name that leads to both, the forbidden address is not tried", async () => {
-  const port = (await receiver("127.0.0.2", (_request, response) => response.end())).port;
-  const forbidden = await receiver("127.0.0.1", (_request, response) => response.end(), port);
+  const { port, forbidden } = await receivers();
   leads = [["127.0.0.1", "127.0.0.2"]];
   expect((await post(outgoing(), `https://backend.test:${port}/`)).status).toBe(200);
   expect(forbidden.connections).toBe(0);
