@@ -17,7 +17,7 @@
 //   VICTORIA_METRICS_PATH, VMALERT_PATH      programs; else PATH, else the tool cache of hack/fetch-tools.ts
 //   EVALUATOR_QUERY_URL                      vmalert; default the embedded one, with external engines http://localhost:8880
 //   EVALUATOR_LISTEN        127.0.0.1:8880   where the embedded vmalert listens
-//   EVALUATION_INTERVAL     15s              how often each rule is evaluated
+//   EVALUATION_INTERVAL     15s              how often each rule is evaluated; windows of rules over logs are at least twice as long
 //   EVALUATION_DELAY        0s               how far behind now rules look; some seconds where samples arrive late
 //   RULES_LISTEN                             internal listener that offers the rules to an external vmalert, e.g. 0.0.0.0:8083
 //   RULES_PASSWORD                           its Basic-auth password (user "vmalert"); required with RULES_LISTEN

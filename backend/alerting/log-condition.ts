@@ -68,6 +68,14 @@ export function checkLogs(logs: LogCondition): void {
     throw invalid("logs.by", "a value without records is not found, so it cannot fire: leave `by` out, or ask for more than 0 records");
 }
 
+/** Of a condition that may be; undefined: its window is not too short for how often rules are evaluated. */
+export function whyTooShort(logs: LogCondition, intervalMs: number): string | undefined {
+  const leastMs = 2 * intervalMs;
+  if (windowMs(logs) >= leastMs) return undefined;
+  const [least, every] = [leastMs, intervalMs].map((ms) => `${Math.ceil(ms / 1000)}s`);
+  return `must be at least ${least}: rules are evaluated every ${every} here, and between shorter windows some records would never be seen`;
+}
+
 function checkFilter(filter: LogCondition["filter"]): void {
   if (Object.values(filter).flat().length > MOST_VALUES)
     throw invalid("logs.filter", `its filters have at most ${MOST_VALUES} values in all`);

@@ -20,7 +20,7 @@ import {
   settleCount,
 } from "./log-count-rows.ts";
 import { type CountedLogs, countLogs } from "./log-count.ts";
-import { ofFilter } from "./log-condition.ts";
+import { ofFilter, whyTooShort } from "./log-condition.ts";
 import { countEveryMs, COUNTED_BY, countSamples, groupsNow, type LogGroup, MOST_GROUPS } from "./log-series.ts";
 import type { Kysely } from "kysely";
 
@@ -199,7 +199,8 @@ export class LogCounter implements AsyncDisposable {
       const { groups, isCut } = groupsNow(logs, { found, before, atMs });
       const told = await this.#withRoom(orgId, groups, (some) => countSamples(ruleId, logs, some));
       await this.#write(orgId, countSamples(ruleId, logs, told), atMs);
-      return { told, error: told.length < groups.length ? NO_SERIES : isCut ? TOO_MANY : null };
+      const tooShort = whyTooShort(logs, this.#options.intervalMs);
+      return { told, error: told.length < groups.length ? NO_SERIES : isCut ? TOO_MANY : tooShort ? `logs.window: ${tooShort}` : null };
     } catch (error) {
       return { told: undefined, error: this.#words(error, { org_id: orgId, rule_id: ruleId }) };
     }

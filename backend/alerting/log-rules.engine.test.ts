@@ -113,7 +113,7 @@ describeOnEachStore((store) => {
     read = async (asked, options, work) => (asked === orgId ? (Buffer.from("") as never) : await clickhouse.read(asked, options, work));
   };
 
-  const startCounter = (limit?: number): LogCounter =>
+  const startCounter = (limit?: number, intervalMs = 1000): LogCounter =>
     new LogCounter({
       ...(limit !== undefined && { series: new ActiveSeries({ limitOf: () => limit }) }),
       db: service.database.tables<LogCountTables>(),
@@ -121,7 +121,7 @@ describeOnEachStore((store) => {
       logs,
       isFull: (orgId) => full.has(orgId) || clickhouse.isFull(orgId),
       metrics: service.metrics,
-      intervalMs: 1000,
+      intervalMs,
       counted: () => undefined,
       log,
       timing: { pollMs: 50 },
@@ -577,6 +577,18 @@ describeOnEachStore((store) => {
       expect(refused.json().message).toMatch(/^logs: an organisation has at most 50 rules over log records/);
       const id = await create(bearer, { name: "over metrics", severity: "info", expr: "up == 0", enabled: false });
       expect((await service.call("PUT", `/rules/${id}`, bearer, { ...body(), name: "over metrics" })).statusCode).toBe(400);
+    });
+
+    test("a rule whose window became too short for how often rules are evaluated says so, and is counted", async () => {
+      const { orgId, bearer } = await org();
+      await send(orgId, "shop", ["a", "b", "c"]);
+      await counter?.[Symbol.asyncDispose]();
+      counter = startCounter(undefined, 60_000);
+      const id = await create(bearer, body({ window: "1m59s" }));
+      await becomes(bearer, id, "firing");
+      expect((await status(bearer, id)).error).toMatch(/^logs\.window: must be at least 120s: rules are evaluated every 60s here/);
+      await counter[Symbol.asyncDispose]();
+      counter = startCounter();
     });
 
     test("a rule that nobody counts says so", async () => {

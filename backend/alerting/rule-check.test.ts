@@ -13,6 +13,8 @@ import type { RuleTable } from "./table.ts";
 const BODY: RuleBody = { name: "a", severity: "info", expr: "up == 0", for: "0s", enabled: true, labels: {}, annotations: {} };
 const metrics = { query: async () => ({ status: 200, body: Buffer.from("{}"), contentType: "application/json", pieces: [] }) };
 
+const intervalMs = 15_000;
+
 /** A dry run whose verdicts come when the test says so. */
 function heldDryRun() {
   const asked: { orgId: string; answer: () => void }[] = [];
@@ -28,7 +30,7 @@ function heldDryRun() {
 
 test("an organisation that asks for hundreds of rules to be tried has few under way, a bounded queue, and nothing when it leaves", async () => {
   const dryRun = heldDryRun();
-  const check = new RuleCheck({ metrics, dryRun });
+  const check = new RuleCheck({ metrics, dryRun, intervalMs });
   const client = new AbortController();
   const outcomes = Array.from(
     { length: 300 },
@@ -52,7 +54,18 @@ test("an organisation that asks for hundreds of rules to be tried has few under 
 test("a rule that cannot be tried for want of time is no failure, and is to be sent again", async () => {
   const dryRun = { check: async () => await Promise.reject(new Error("vmalert -dryRun did not end by itself: timed out")) };
   const refused = { code: "unavailable", status: 503, retryAfterS: 2 };
-  await expect(new RuleCheck({ metrics, dryRun }).check("org", BODY)).rejects.toMatchObject(refused);
+  await expect(new RuleCheck({ metrics, dryRun, intervalMs }).check("org", BODY)).rejects.toMatchObject(refused);
+});
+
+test("a rule over logs is refused where it would be evaluated less often than twice in its window", async () => {
+  const check = new RuleCheck({ metrics, dryRun: undefined, intervalMs: 60_000 });
+  const logs = { filter: {}, window: "1m", by: [], operator: ">", threshold: 1 } as const;
+  const { expr: _expr, ...body } = BODY;
+  await expect(check.check("org", { ...body, logs })).rejects.toMatchObject({
+    code: "invalid_field",
+    message: expect.stringMatching(/^logs\.window: must be at least 120s: rules are evaluated every 60s here/),
+  });
+  expect(await check.check("org", { ...body, logs: { ...logs, window: "2m" } })).toMatchObject({ matching: 0 });
 });
 
 test.each(["over a connection", "from within the process"])("a client that leaves ends the trial of its rule, %s", async (how) => {
@@ -68,6 +81,7 @@ test.each(["over a connection", "from within the process"])("a client that leave
   const check = new RuleCheck({
     metrics: { query: async (_org, _endpoint, _params, options) => (seen.push(options?.signal), await metrics.query()) },
     dryRun,
+    intervalMs,
   });
   const rules = {} as RuleTable;
   registerRuleRoutes(app, { rules, check, evaluator, metrics, guards, changed: () => undefined, intervalMs: 1000 });

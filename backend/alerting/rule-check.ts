@@ -8,7 +8,7 @@ import { ApiError } from "../errors.ts";
 import { FairTurns, QueueFullError } from "../admission/fair-turns.ts";
 import { whyNoAlert } from "./expression.ts";
 import { invalid } from "./field-checks.ts";
-import { type LogCondition, ofFilter } from "./log-condition.ts";
+import { type LogCondition, ofFilter, whyTooShort } from "./log-condition.ts";
 import { draftGroup } from "./rule-groups.ts";
 import { checked, type CheckedRule, type SentRule } from "./rule.ts";
 
@@ -18,6 +18,8 @@ export interface RuleCheckOptions {
   readonly dryRun: Pick<DryRun, "check"> | undefined;
   /** Undefined where no log store is open in this process; whether records can be counted is then seen in the rule's status. */
   readonly countLogs?: CountNow | undefined;
+  /** Between two evaluations. */
+  readonly intervalMs: number;
 }
 
 /** How many alerts a condition on logs would have now. */
@@ -40,12 +42,14 @@ export class RuleCheck {
   readonly #metrics: Pick<MetricsStore, "query">;
   readonly #dryRun: Pick<DryRun, "check"> | undefined;
   readonly #countLogs: CountNow | undefined;
+  readonly #intervalMs: number;
   readonly #turns = new FairTurns(TURNS);
 
-  constructor({ metrics, dryRun, countLogs }: RuleCheckOptions) {
+  constructor({ metrics, dryRun, countLogs, intervalMs }: RuleCheckOptions) {
     this.#metrics = metrics;
     this.#dryRun = dryRun;
     this.#countLogs = countLogs;
+    this.#intervalMs = intervalMs;
   }
 
   /**
@@ -56,6 +60,8 @@ export class RuleCheck {
     const rule = checked(body);
     const reason = rule.logs ? undefined : whyNoAlert(rule.expr);
     if (reason !== undefined) throw invalid("expr", reason);
+    const tooShort = rule.logs && whyTooShort(rule.logs, this.#intervalMs);
+    if (tooShort !== undefined) throw invalid("logs.window", tooShort);
     try {
       const matching = await this.#turns.run(orgId, signal, async () => await this.#ask(orgId, rule, signal));
       return { rule, matching };

@@ -65,7 +65,7 @@ export async function startAlerting(options: AlertingOptions): Promise<Alerting>
       timing: options.timing,
     }),
   );
-  const check = new RuleCheck({ metrics, dryRun, countLogs: options.countLogs });
+  const check = new RuleCheck({ metrics, dryRun, countLogs: options.countLogs, intervalMs });
   const parts = started.move();
   return {
     addRoutes: (app, guards) =>

@@ -39,7 +39,7 @@ beforeAll(async () => {
       void app.register(
         async (scope) => {
           const rules = new RuleTable((opened as OpenedEngine).database.tables<AlertingTables>());
-          const check = new RuleCheck({ metrics, dryRun: undefined });
+          const check = new RuleCheck({ metrics, dryRun: undefined, intervalMs: 15_000 });
           registerRuleRoutes(scope, { rules, check, evaluator, metrics, guards, changed: () => undefined, intervalMs: 1000 });
           registerNotificationRequests(scope, { db: db(), guards });
           registerChannels(scope, guards);

@@ -32,7 +32,7 @@ beforeAll(async () => {
       void app.register(
         async (scope) => {
           const rules = new RuleTable(database.tables<AlertingTables>());
-          const check = new RuleCheck({ metrics, dryRun: undefined });
+          const check = new RuleCheck({ metrics, dryRun: undefined, intervalMs: 15_000 });
           registerRuleRoutes(scope, { rules, check, evaluator, metrics, guards, changed: () => void changes++, intervalMs: 1000 });
         },
         { prefix: "/alerting" },
