@@ -97,7 +97,7 @@ it("commits at once what its organisation wants to read, whoever else waits, and
 });
 
 it("waits for the commit of what is large, of what is above the bound, and takes along what is answered", async () => {
-  await using store = opened({ mostPendingBytes: 100 });
+  await using store = opened({ mostPendingBytes: 110 });
   await store.commit.add(entry(1));
   await store.commit.add(entry(2));
   expect(store.table).toEqual([]);
@@ -153,7 +153,7 @@ it("tells for how long the engine has not taken rows, whatever the machine's clo
 });
 
 it("refuses what comes above the bound while the engine is away, and loses nothing that was answered", async () => {
-  const store = opened({ mostPendingBytes: 100 });
+  const store = opened({ mostPendingBytes: 110 });
   store.engine.insert = () => Promise.reject(AWAY);
   for (const number of [1, 2]) await store.commit.add(entry(number));
   await expect(store.commit.add(entry(3))).rejects.toBe(AWAY);
@@ -163,6 +163,30 @@ it("refuses what comes above the bound while the engine is away, and loses nothi
   expect((await next.commit.recover()).map(({ bodyHash }) => bodyHash)).toEqual(["1", "2"]);
   expect(next.table).toEqual([1, 2]);
   await expect.poll(() => kept(store.folder)).toEqual([]);
+});
+
+it("keeps room for others while the engine is away, however much one organisation sends, and tells each what is not kept", async () => {
+  const store = opened({ mostPendingBytes: 10_000 });
+  store.engine.insert = () => Promise.reject(AWAY);
+  /** Until the first that is refused. Answers how many were taken. */
+  const fill = async (orgId: string): Promise<number> => {
+    for (let taken = 0; ; taken++) {
+      const isTaken = await store.commit.add(entry(taken, orgId, 100)).then(
+        () => true,
+        (error: unknown) => expect(error).toBe(AWAY),
+      );
+      if (isTaken !== true) return taken;
+    }
+  };
+  const taken = [];
+  for (const orgId of ["loud", "second", "third", "loud", "quiet"]) taken.push(await fill(orgId));
+  expect(taken).toEqual([75, 18, 5, 0, 1]);
+  expect(store.commit.bytes).toBeLessThanOrEqual(10_000);
+  store.engine.insert = () => undefined;
+  await expect.poll(() => store.commit.bytes).toBe(0);
+  await store.commit.add(entry(1, "loud", 7000));
+  expect(store.commit.bytes).toBe(7000);
+  await store.close();
 });
 
 it("sets aside in a file that the log names what the engine refuses for ever, and stores the others", async () => {
@@ -250,7 +274,7 @@ it("finds in what the engine failed to take those that it always fails with, and
   store.engine.insert = (numbers) => {
     if (numbers.includes(5) && !isWell) throw AWAY;
   };
-  for (let number = 0; number < 9; number++) await store.commit.add(entry(number));
+  await Promise.all(Array.from({ length: 9 }, (_, number) => store.commit.add(entry(number))));
   await store.commit.flush();
   expect(store.table).toEqual([]);
   await expect.poll(() => store.table.toSorted((a, b) => a - b)).toEqual([0, 1, 2, 3, 4, 6, 7, 8]);

@@ -1,7 +1,7 @@
 // Rows that are answered from a journal and committed later, many in one insert. Invariants: who is answered has its rows on the disk, in
 // the journal or in the table; what the journal holds reaches the table once, however often the engine fails and the process dies; rows that
-// the engine refuses for ever are set aside in a file, and hold up nobody; what is pending is bounded: above that, and where the journal
-// cannot be written, the answer waits for the commit.
+// the engine refuses for ever are set aside in a file, and hold up nobody; what is pending is bounded, and no organisation takes all of it:
+// above that, and where the journal cannot be written, the answer waits for the commit.
 import { ApiError } from "../../errors.ts";
 import { freeBuffer } from "../../../agent/common/free-buffer.ts";
 import { Loop } from "../../../agent/common/loop.ts";
@@ -17,6 +17,8 @@ const MIB = 1024 * 1024;
 const JOURNALED_BYTES = MIB;
 /** Three inserts: one that runs, one that waits, and room. */
 const MOST_PENDING_BYTES = 24 * MIB;
+/** An organisation may have so many times what it leaves free: alone three quarters of all, and there is always room for another. */
+const TIMES_OF_FREE = 3;
 const BACKOFF_MS = [500, 5000] as const;
 const REMIND_MS = 300_000;
 
@@ -51,6 +53,8 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
   readonly #loop: Loop;
   readonly #adding = new Set<Promise<void>>();
   #bytes = 0;
+  /** Those of each organisation that has any. */
+  readonly #bytesOf = new Map<string, number>();
   #setAside = 0;
   #dropped = 0;
   /** What the engine did not take. Those that it fails with once more go behind the others. */
@@ -136,18 +140,32 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
   }
 
   async #add(entry: JournalEntry): Promise<void> {
-    const { commit, committed, mostPendingBytes = MOST_PENDING_BYTES } = this.#options;
+    const { commit, committed } = this.#options;
     const { orgId, rows } = entry;
     const size = rows.bytes.byteLength;
-    if (size <= JOURNALED_BYTES && this.#bytes + size <= mostPendingBytes && (await this.#isKept(entry))) return;
+    if (size <= JOURNALED_BYTES && this.#hasRoom(orgId, size) && (await this.#isKept(entry))) return;
     await commit.add(orgId, rows);
     committed(orgId);
+  }
+
+  /** While the engine is away nothing leaves: whoever sends most would take what all others need. */
+  #hasRoom(orgId: string, size: number): boolean {
+    const { mostPendingBytes = MOST_PENDING_BYTES } = this.#options;
+    const free = mostPendingBytes - this.#bytes - size;
+    return (this.#bytesOf.get(orgId) ?? 0) + size <= TIMES_OF_FREE * free;
+  }
+
+  #count(orgId: string, bytes: number): void {
+    const theirs = (this.#bytesOf.get(orgId) ?? 0) + bytes;
+    this.#bytes += bytes;
+    if (theirs > 0) this.#bytesOf.set(orgId, theirs);
+    else this.#bytesOf.delete(orgId);
   }
 
   /** The commit, which follows, is asked for before this resolves: who reads from then on has it done first. */
   async #isKept(entry: JournalEntry): Promise<boolean> {
     const size = entry.rows.bytes.byteLength;
-    this.#bytes += size;
+    this.#count(entry.orgId, size);
     try {
       const kept = await this.#options.journal.append(entry);
       this.#journalOutage.recovered();
@@ -158,13 +176,13 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
       this.#journalOutage.failed(error);
       return false;
     } finally {
-      this.#bytes -= size;
+      this.#count(entry.orgId, -size);
     }
   }
 
   #pending(entry: JournalEntry, kept: Kept): Pending {
     const bytes = entry.rows.bytes.byteLength;
-    this.#bytes += bytes;
+    this.#count(entry.orgId, bytes);
     return { entry, kept, bytes };
   }
 
@@ -183,7 +201,7 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
   }
 
   #settle({ entry, kept, bytes }: Pending): void {
-    this.#bytes -= bytes;
+    this.#count(entry.orgId, -bytes);
     kept.settle();
     freeBuffer(entry.rows.bytes);
   }
