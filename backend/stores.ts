@@ -13,6 +13,7 @@ import { applyMergeSync, applyRetention, migrate as migrateClickHouse } from "./
 import { openDatabase, type Database } from "./engines/relational/database.ts";
 import { migrate as migrateDatabase } from "./engines/relational/migrate.ts";
 import { type EmbeddedVictoriaMetrics, startVictoriaMetrics } from "./engines/victoria-metrics/embedded.ts";
+import { tellLeftWrites } from "./engines/victoria-metrics/left-writes.ts";
 import { type EmbeddedEvaluator, startEvaluator } from "./engines/vmalert/embedded.ts";
 import type { MasterKeys } from "./enrolment/master-key.ts";
 import { ClickHouseLogStore } from "./logs/store.ts";
@@ -99,6 +100,7 @@ async function openMetrics(opening: Opening): Promise<OpenedMetrics> {
   const { settings, ownMetrics, log, stack, stopping, roles } = opening;
   const { metricsWriteUrl: writeUrl, metricsQueryUrl: queryUrl } = settings;
   if (writeUrl && queryUrl) {
+    await tellLeftWrites(join(settings.dataDir, "metrics-journal"), log);
     const outside = stack.use(new VictoriaMetricsStore({ writeUrl, queryUrl, stopping }));
     return { metrics: outside, evaluator: undefined, intakeListener: undefined };
   }

@@ -59,6 +59,26 @@ test("parts of the embedded engine are carried over once, leftovers of merges do
   ]);
 });
 
+test("rows that were left behind are taken over, those that were carried over before are not doubled", async () => {
+  using folder = temporaryFolder();
+  const [dataDir, server] = [join(folder.path, "data"), join(folder.path, "server")];
+  const received = (from: number, count: number): string =>
+    `INSERT INTO logs (org_id, time, id, received_at) SELECT 'org', now64(9) - number * 3600, number, now() FROM numbers(${from}, ${count})`;
+  await clickhouse(join(dataDir, "clickhouse"), [received(0, 100)]);
+  const [create = "", ...others] = (SQL[1] ?? []).map((one) => one.replaceAll("2026-11-21 00:00:00", "2000-01-01 00:00:00"));
+  await clickhouse(server, [received(0, 60), received(500, 7), create]);
+  const [copy] = pageCode(PAGE, "Logs and spans", "sh");
+  const aside = copy.replace("logs spans", "logs").replace("/$table/detached", "/logs_before/detached");
+  await runShell(aside, { DATA_DIR: dataDir, CLICKHOUSE_DATA: server });
+  const answers = await clickhouse(server, [
+    ...others,
+    "SELECT count() AS n, uniqExact(id) AS ids FROM logs",
+    "SELECT name FROM system.tables WHERE name = 'logs_before'",
+  ]);
+  expect(answers.filter((answer) => "refused" in answer)).toEqual([]);
+  expect(answers.slice(-2)).toEqual([[{ n: "107", ids: "107" }], []]);
+});
+
 describe("what cannot be run here is a statement", () => {
   test("each one of the page", async () => {
     using folder = temporaryFolder();

@@ -118,7 +118,8 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
         );
       if (tornBytes > 0) log.warn({ table, path, tornBytes }, "the journal of rows ends within a write, for which nobody was answered");
       const pending = entries.map(({ entry, kept }) => this.#pending((entry.form === form ? entry : asOurs?.(entry)) ?? entry, kept));
-      recovered.push(...entries.map(({ entry: { orgId, hostId, bodyHash, day } }) => ({ orgId, hostId, bodyHash, day })));
+      for (const { entry } of entries)
+        recovered.push({ orgId: entry.orgId, hostId: entry.hostId, bodyHash: entry.bodyHash, day: entry.day });
       try {
         const given = await this.#give(pending);
         if (entries.length > 0) log.info({ table, bodies: entries.length, given }, "recovered: rows of the journal are stored");
