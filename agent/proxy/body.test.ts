@@ -1,8 +1,11 @@
 // Bodies through the proxy as it runs: encodings, sizes, pieces, senders that break off, and how much is held at once.
 import { once } from "node:events";
+import type { IncomingMessage } from "node:http";
 import { connect } from "node:net";
+import { PassThrough } from "node:stream";
 import { gunzipSync, gzipSync, zstdCompressSync, zstdDecompressSync } from "node:zlib";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { HeldBody, MemoryBudget, Reservation } from "./body.ts";
 import { accept, closeAll, credentialSource, METRICS, open, post, sendRaw, startBackend, startWith } from "./proxy.fixture.ts";
 
 afterEach(closeAll);
@@ -132,5 +135,19 @@ describe("bodies", () => {
     expect((await Promise.all(held)).map(({ status }) => status)).toEqual([200, 200]);
     backend.answer = accept;
     expect(await post(proxy, "/v1/logs", Buffer.alloc(400_000, 32)), "one body alone always gets in").toMatchObject({ status: 200 });
+  });
+
+  it("holds a body that comes byte by byte in few pieces: each costs far more than a byte", async () => {
+    const request = Object.assign(new PassThrough(), { headers: {} });
+    const body = new HeldBody(request as unknown as IncomingMessage, 1 << 20, new Reservation(new MemoryBudget(1 << 20)));
+    const sent = Array.from({ length: 100_000 }, (_, i) => i % 251);
+    for (const byte of sent) request.emit("data", Buffer.from([byte]));
+    request.emit("data", Buffer.alloc(10_000, 1));
+    request.emit("data", Buffer.from([2]));
+    request.emit("end");
+    const pieces: Buffer[] = [];
+    for await (const piece of body) pieces.push(piece);
+    expect(pieces.length).toBeLessThan(20);
+    expect((await body.whole()).equals(Buffer.concat([Buffer.from(sent), Buffer.alloc(10_000, 1), Buffer.from([2])]))).toBe(true);
   });
 });

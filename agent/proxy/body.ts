@@ -70,6 +70,13 @@ export class Reservation implements Disposable {
 }
 
 /**
+ * Smaller pieces are joined: each costs a hundred bytes beside its own, and keeps what was read with it. A caller may send a body byte by
+ * byte.
+ */
+const SMALL_PIECE_BYTES = 4096;
+const MOST_SMALL_PIECES_BYTES = 16 * 1024;
+
+/**
  * The collector's body as it comes in: each reader gets all of it from the first byte, also while the rest is still on its way, so that
  * it can be sent on at once and sent a second time. Reading never waits for a reader: what is reserved may be held.
  */
@@ -79,6 +86,8 @@ export class HeldBody implements AsyncIterable<Buffer> {
   readonly #maxBytes: number;
   readonly #reservation: Reservation;
   readonly #chunks: Buffer[] = [];
+  #small: Buffer[] = [];
+  #smallBytes = 0;
   #bytes = 0;
   #end: "complete" | Error | undefined;
   #change = Promise.withResolvers<void>();
@@ -126,11 +135,28 @@ export class HeldBody implements AsyncIterable<Buffer> {
     try {
       this.#admit(this.#bytes + chunk.length);
       this.#bytes += chunk.length;
-      this.#chunks.push(chunk);
+      this.#keep(chunk);
       this.#wake();
     } catch (error) {
       this.#finish(error as Error);
     }
+  }
+
+  #keep(chunk: Buffer): void {
+    if (chunk.length < SMALL_PIECE_BYTES) {
+      this.#small.push(chunk);
+      this.#smallBytes += chunk.length;
+      if (this.#smallBytes < MOST_SMALL_PIECES_BYTES) return;
+    }
+    this.#joinSmall();
+    if (chunk.length >= SMALL_PIECE_BYTES) this.#chunks.push(chunk);
+  }
+
+  #joinSmall(): void {
+    const [first, ...others] = this.#small;
+    if (first) this.#chunks.push(others.length === 0 ? first : Buffer.concat(this.#small, this.#smallBytes));
+    this.#small = [];
+    this.#smallBytes = 0;
   }
 
   #admit(bytes: number): void {
@@ -140,6 +166,7 @@ export class HeldBody implements AsyncIterable<Buffer> {
   }
 
   #finish(end: "complete" | Error): void {
+    this.#joinSmall();
     this.#end ??= end;
     this.#wake();
   }
