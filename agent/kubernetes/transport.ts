@@ -157,11 +157,11 @@ function isSilence(error: unknown): boolean {
   return ["UND_ERR_HEADERS_TIMEOUT", "UND_ERR_BODY_TIMEOUT"].includes((error as { code?: string }).code ?? "");
 }
 
-/** How long to wait before asking again; a quarter more at random, so that a thousand nodes do not come back together. */
+/** How long to wait before asking again, a second at least; a quarter more at random, so that a thousand nodes do not come back together. */
 function askedWaitMs({ statusCode, headers }: Dispatcher.ResponseData): number | undefined {
   const asked = headers["retry-after"];
   if ((statusCode !== 429 && statusCode !== 503) || typeof asked !== "string" || !/^\d+$/.test(asked)) return undefined;
-  return Number(asked) * 1000 * (1 + Math.random() / 4);
+  return Math.max(Number(asked), 1) * 1000 * (1 + Math.random() / 4);
 }
 
 async function refusal({ method, path }: ApiRequest, answer: Dispatcher.ResponseData): Promise<KubernetesError> {
