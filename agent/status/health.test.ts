@@ -1,4 +1,8 @@
-import { afterEach, describe, expect, test } from "vitest";
+import { once } from "node:events";
+import { createServer, type ServerResponse } from "node:http";
+import { type AddressInfo, connect, type Socket } from "node:net";
+import { text } from "node:stream/consumers";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import { type HealthServer, startHealthServer } from "./health.ts";
 import type { AgentStatus, HealthSource } from "./status.ts";
 
@@ -8,7 +12,7 @@ afterEach(async () => server?.[Symbol.asyncDispose]());
 const RUNNING = { state: "running", pid: 1, since: "", restarts: 2, lastError: null, configError: null } as const;
 const IDENTITY = { id: "i", keyCreatedAt: "", keyAgeDays: 3, signs: true, problem: undefined };
 
-async function get(path: string, status: Partial<AgentStatus>, collectorHealthy = true): Promise<{ status: number; text: string }> {
+function sourceOf(status: Partial<AgentStatus>, collectorHealthy = true): HealthSource {
   const whole: AgentStatus = {
     program: "p",
     version: "1",
@@ -21,7 +25,11 @@ async function get(path: string, status: Partial<AgentStatus>, collectorHealthy 
     telemetry: undefined,
     ...status,
   };
-  const source = { status: () => whole, collectorHealthy: () => Promise.resolve(collectorHealthy), collectorMetricsUrl: () => undefined };
+  return { status: () => whole, collectorHealthy: () => Promise.resolve(collectorHealthy), collectorMetricsUrl: () => undefined };
+}
+
+async function get(path: string, status: Partial<AgentStatus>, collectorHealthy = true): Promise<{ status: number; text: string }> {
+  const source = sourceOf(status, collectorHealthy);
   server = await startHealthServer({ host: "127.0.0.1", port: 0 }, source);
   const answer = await fetch(`http://127.0.0.1:${server.port}${path}`);
   return { status: answer.status, text: await answer.text() };
@@ -104,5 +112,68 @@ describe("the agent's health", () => {
     expect((await get("/secret", {})).status).toBe(404);
     const answer = await fetch(`http://127.0.0.1:${server?.port}/healthz`, { method: "POST" });
     expect(answer.status).toBe(405);
+  });
+
+  test("asks the collector once for all who ask for metrics at the same time", async () => {
+    const waiting: ServerResponse[] = [];
+    let isSlow = true;
+    const collector = createServer((_, response) => {
+      waiting.push(response);
+      if (!isSlow) response.end("of_the_collector 1\n");
+    }).listen(0, "127.0.0.1");
+    await once(collector, "listening");
+    try {
+      const url = `http://127.0.0.1:${(collector.address() as AddressInfo).port}/metrics`;
+      const source = { ...sourceOf({}), collectorMetricsUrl: () => url };
+      server = await startHealthServer({ host: "127.0.0.1", port: 0 }, source);
+      const { port } = server;
+      const ask = async (): Promise<string> => (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+      const answers = Array.from({ length: 20 }, ask);
+      await vi.waitFor(() => expect(waiting).toHaveLength(1));
+      // Nearly all of the twenty are heard by the time that another question is answered.
+      expect((await fetch(`http://127.0.0.1:${port}/healthz`)).status).toBe(200);
+      isSlow = false;
+      for (const response of waiting) response.end("of_the_collector 1\n");
+      for (const answer of await Promise.all(answers)) expect(answer).toContain("of_the_collector 1\n");
+      expect(waiting.length).toBeLessThan(10);
+    } finally {
+      collector.closeAllConnections();
+      collector.close();
+    }
+  });
+
+  test("has 64 connections for an address, and goes on answering on them", async () => {
+    server = await startHealthServer({ host: "127.0.0.1", port: 0 }, sourceOf({}));
+    const { port } = server;
+    const sockets: Socket[] = [];
+    for (let i = 0; i < 70; i++) {
+      sockets.push(connect(port, "127.0.0.1").on("error", () => {}));
+      await once(sockets[i] as Socket, "connect");
+    }
+    await vi.waitFor(() => expect(sockets.filter(({ closed }) => closed)).toHaveLength(6));
+    const [first] = sockets as [Socket];
+    first.write("GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    expect(await text(first)).toMatch(/^HTTP\/1\.1 200 /);
+    // That one is free again.
+    const next = connect(port, "127.0.0.1");
+    next.write("GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    expect(await text(next)).toMatch(/^HTTP\/1\.1 200 /);
+    for (const socket of sockets) socket.destroy();
+  });
+
+  test("hears a connection out only when it takes one answer after the other", async () => {
+    server = await startHealthServer({ host: "127.0.0.1", port: 0 }, sourceOf({}));
+    const ask = "GET /status HTTP/1.1\r\nHost: x\r\n\r\n";
+    const socket = connect(server.port, "127.0.0.1").on("error", () => {});
+    for (let i = 0; i < 2; i++) {
+      socket.write(ask);
+      const [answer] = (await once(socket, "data")) as [Buffer];
+      expect(answer.toString()).toMatch(/^HTTP\/1\.1 200 /);
+    }
+    let more = "";
+    socket.on("data", (data: Buffer) => (more += data.toString()));
+    socket.write(ask.repeat(1000));
+    await once(socket, "close");
+    expect(more.match(/HTTP\/1\.1 200/g)?.length ?? 0).toBeLessThan(10);
   });
 });

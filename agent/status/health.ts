@@ -1,9 +1,10 @@
 // What an operator and a kubelet ask the agent: /healthz (the process answers), /readyz (telemetry can be signed, and the collector runs),
 // /status (all of it as JSON), /metrics (for Prometheus, the collector's own among them). Invariant: no secret is in any answer, and none
-// depends on the backend being reachable, so that an outage of the backend restarts no agent.
+// depends on the backend being reachable, so that an outage of the backend restarts no agent. Whoever reaches the node can ask: what one
+// address can hold has a bound, and the collector is asked once for all who ask at the same time.
 import { once } from "node:events";
-import type { Server, ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
 import { createServer } from "../common/node-http.ts";
 import { renderMetrics } from "./metrics.ts";
 import { inValueNames, type ListenAddress } from "../settings.ts";
@@ -13,11 +14,26 @@ export interface HealthServer extends AsyncDisposable {
   readonly port: number;
 }
 
+/** A kubelet or a Prometheus has one or two. Others must not be able to take theirs: the bound is of each address. */
+const MOST_CONNECTIONS_OF_AN_ADDRESS = 64;
+/** Of a connection on which nothing goes on, such as an answer that nobody reads. */
+const IDLE_MS = 30_000;
+
 /** Resolves once it listens; rejects, naming HEALTH_LISTEN, when it cannot. */
 export async function startHealthServer(listen: ListenAddress, source: HealthSource): Promise<HealthServer> {
+  const asked = askedOnce(source);
+  const unanswered = new WeakMap<Socket, ServerResponse>();
   const server = createServer((request, response) => {
-    void answer(request.url ?? "", request.method ?? "", source, response);
+    // A head of forty bytes would have an answer of a thousand times as much wait in memory, and each read brings thousands of heads.
+    if (unanswered.get(request.socket)?.writableFinished === false) {
+      request.socket.destroy();
+      return;
+    }
+    unanswered.set(request.socket, response);
+    void answer(request, asked, response);
   });
+  server.setTimeout(IDLE_MS);
+  boundByAddress(server);
   // Without a host: the machine's IPv6 and IPv4 addresses, as far as it has them.
   server.listen(listen.host === "" ? { port: listen.port } : listen);
   await once(server, "listening").catch((cause: NodeJS.ErrnoException) => {
@@ -27,25 +43,59 @@ export async function startHealthServer(listen: ListenAddress, source: HealthSou
   return { port: (server.address() as AddressInfo).port, [Symbol.asyncDispose]: () => close(server) };
 }
 
-async function answer(url: string, method: string, source: HealthSource, response: ServerResponse): Promise<void> {
+/** Questions that take time, asked once for all who wait. */
+interface Asked {
+  readonly source: HealthSource;
+  readonly collectorHealthy: () => Promise<boolean>;
+  readonly metrics: () => Promise<string>;
+}
+
+function askedOnce(source: HealthSource): Asked {
+  return { source, collectorHealthy: shared(() => source.collectorHealthy()), metrics: shared(() => renderMetrics(source)) };
+}
+
+function shared<T>(ask: () => Promise<T>): () => Promise<T> {
+  let underWay: Promise<T> | undefined;
+  return () => (underWay ??= ask().finally(() => (underWay = undefined)));
+}
+
+function boundByAddress(server: Server): void {
+  const connections = new Map<string, number>();
+  server.on("connection", (socket) => {
+    const { remoteAddress = "" } = socket;
+    const others = connections.get(remoteAddress) ?? 0;
+    if (others >= MOST_CONNECTIONS_OF_AN_ADDRESS) {
+      socket.destroy();
+      return;
+    }
+    connections.set(remoteAddress, others + 1);
+    socket.once("close", () => {
+      const left = (connections.get(remoteAddress) ?? 1) - 1;
+      if (left > 0) connections.set(remoteAddress, left);
+      else connections.delete(remoteAddress);
+    });
+  });
+}
+
+async function answer({ url = "", method = "" }: IncomingMessage, asked: Asked, response: ServerResponse): Promise<void> {
   if (method !== "GET" && method !== "HEAD") return send(response, 405, "text/plain", "GET only\n");
   switch (url.split("?")[0]) {
     case "/healthz":
       return send(response, 200, "text/plain", "ok\n");
     case "/readyz":
-      return readiness(source, response);
+      return readiness(asked, response);
     case "/status":
-      return send(response, 200, "application/json", `${JSON.stringify(source.status(), undefined, 2)}\n`);
+      return send(response, 200, "application/json", `${JSON.stringify(asked.source.status(), undefined, 2)}\n`);
     case "/metrics":
-      return send(response, 200, "text/plain; version=0.0.4", await renderMetrics(source));
+      return send(response, 200, "text/plain; version=0.0.4", await asked.metrics());
     default:
       return send(response, 404, "text/plain", "/healthz, /readyz, /status and /metrics are here\n");
   }
 }
 
-async function readiness(source: HealthSource, response: ServerResponse): Promise<void> {
+async function readiness({ source, collectorHealthy }: Asked, response: ServerResponse): Promise<void> {
   const status = source.status();
-  const reasons = await notReady(status, source);
+  const reasons = await notReady(status, collectorHealthy);
   // Telemetry flows all the same: a pod that is not ready would hold up a rollout.
   const warnings = status.identity?.signs && status.identity.problem ? [status.identity.problem.message] : [];
   const failing = Object.entries(status.telemetry ?? {}).flatMap(([signal, { failingSince, lastError }]) =>
@@ -59,13 +109,13 @@ async function readiness(source: HealthSource, response: ServerResponse): Promis
   );
 }
 
-async function notReady({ identity, state, collector }: AgentStatus, source: HealthSource): Promise<string[]> {
+async function notReady({ identity, state, collector }: AgentStatus, collectorHealthy: () => Promise<boolean>): Promise<string[]> {
   const reasons: string[] = [];
   if (!identity?.signs) reasons.push(identity?.problem?.message ?? "not enrolled yet");
   if (state?.waits !== undefined) reasons.push(state.waits);
   else if (collector?.state !== "running")
     reasons.push(`the collector is ${collector?.state ?? "not started yet"}${collector?.lastError ? `: ${collector.lastError}` : ""}`);
-  else if (!(await source.collectorHealthy())) reasons.push("the collector says it is not healthy");
+  else if (!(await collectorHealthy())) reasons.push("the collector says it is not healthy");
   return reasons;
 }
 
