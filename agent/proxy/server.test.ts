@@ -1,5 +1,8 @@
 // The proxy against a real HTTP backend on loopback: what reaches it, under which signature, and what the collector is told.
 import { createHash } from "node:crypto";
+import { once } from "node:events";
+import { connect } from "node:net";
+import { text } from "node:stream/consumers";
 import { pino } from "pino";
 import { Agent, request as httpRequest } from "undici";
 import { afterEach, describe, expect, it, vi } from "vitest";
@@ -259,6 +262,20 @@ describe("its end", () => {
     await proxy[Symbol.asyncDispose]();
     open.pop();
     expect(proxy.status().logs).toMatchObject({ accepted: 0, retried: 0, refused: 0 });
+  });
+});
+
+describe("connections", () => {
+  it("are 512 at most, and those that are there go on", async () => {
+    const backend = await startBackend();
+    const proxy = await startWith(backend.url);
+    const sockets = Array.from({ length: 520 }, () => connect(proxy.port, "127.0.0.1").on("error", () => {}));
+    open.push({ [Symbol.asyncDispose]: async () => sockets.forEach((socket) => socket.destroy()) });
+    await Promise.all(sockets.map((socket) => once(socket, "connect")));
+    await vi.waitFor(() => expect(sockets.filter(({ closed }) => closed)).toHaveLength(8), { timeout: 20_000 });
+    const kept = sockets.find(({ closed }) => !closed)!;
+    kept.write(`POST /v1/logs HTTP/1.1\r\nHost: 127.0.0.1:${proxy.port}\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}`);
+    expect(await text(kept)).toMatch(/^HTTP\/1\.1 200 /);
   });
 });
 

@@ -64,6 +64,8 @@ const PARSED_FACTOR = 5;
 const SMALL_BODY_BYTES = 64 * 1024;
 /** The collector gives up after 30 s and sends again: be faster, so that it does not send what is still on its way. */
 const ANSWER_WITHIN_MS = 27_000;
+/** The collector's exporters have some twenty; any other program of this machine may open more. */
+const MOST_CONNECTIONS = 512;
 /** Of a request whose sender is gone. */
 const OUTCOME_WITHIN_MS = 5000;
 const DRAIN_MS = 30_000;
@@ -107,6 +109,7 @@ class LoopbackProxy implements Proxy {
       const answered = this.#answer(request, response).finally(() => this.#underWay.delete(answered));
       this.#underWay.add(answered);
     });
+    this.#server.maxConnections = MOST_CONNECTIONS;
   }
 
   get port(): number {
