@@ -1,12 +1,20 @@
 // How an error becomes an answer, for requests that have a route and for those that never get one. Invariant: the body is always
-// {"error": code, "message"} with a code of errors.ts; no 5xx body tells its cause; no message quotes a regular expression.
+// {"error": code, "message"} with a code of errors.ts, or a page of the same status and message; no 5xx body tells its cause; no message
+// quotes a regular expression.
 import { randomUUID } from "node:crypto";
 import type { FastifyError, FastifyReply, FastifyRequest } from "fastify";
 import { STATUS_CODES } from "../../agent/common/node-http.ts";
 import { ApiError, ERROR_CODES } from "../errors.ts";
 
-/** Logs what is the operator's to know, and answers. */
-export function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+/** How an error is told. */
+export interface ErrorForm {
+  readonly type: string;
+  readonly text: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** Logs what is the operator's to know, and answers: in JSON, but for a person on a page (sso/refusal-page.ts). */
+export function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply, formOf = jsonOf): FastifyReply {
   const answer = asApiError(error);
   const context = { code: answer.code, url: request.url.split("?")[0] };
   if (answer.status > 500) request.server.outages.failed(answer.message, answer.cause ?? answer, { ...context, reqId: request.id });
@@ -18,7 +26,8 @@ export function answerError(error: unknown, request: FastifyRequest, reply: Fast
   if (request.server.server.listening) void reply.removeHeader("connection");
   // A client that is refused and comes again on its connection would keep a stop waiting.
   else void reply.header("connection", "close");
-  return reply.code(answer.status).type("application/json").send(bodyOf(answer));
+  const { type, text, headers = {} } = formOf(answer);
+  return reply.code(answer.status).headers(headers).type(type).send(text);
 }
 
 /** The same answer as bytes of HTTP/1.1 that ends its connection, for a socket on which no request could be read. */
@@ -33,6 +42,10 @@ export function rawAnswer(error: ApiError, headers: Record<string, string> = {})
     connection: "close",
   }).map(([name, value]) => `${name}: ${value}\r\n`);
   return `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status]}\r\n${lines.join("")}\r\n${body}`;
+}
+
+function jsonOf(error: ApiError): ErrorForm {
+  return { type: "application/json", text: bodyOf(error) };
 }
 
 function bodyOf({ code, message }: ApiError): string {

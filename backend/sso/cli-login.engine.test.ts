@@ -83,11 +83,11 @@ describeOnEachStore((store) => {
     return { page, html, cookie: cookiesOf(page), token: /name="token" value="([^"]+)"/.exec(html)?.[1] ?? "" };
   };
   /** The page's button is pressed. */
-  const agree = async ({ cookie, token }: Pick<Asked, "cookie" | "token">, at = url): Promise<Response> =>
+  const agree = async ({ cookie, token }: Pick<Asked, "cookie" | "token">, at = url, accept = "*/*"): Promise<Response> =>
     await fetch(`${at}/api/auth/oidc/cli`, {
       method: "POST",
       redirect: "manual",
-      headers: { ...(cookie !== "" && { cookie }), "content-type": "application/x-www-form-urlencoded" },
+      headers: { ...(cookie !== "" && { cookie }), "content-type": "application/x-www-form-urlencoded", accept },
       body: new URLSearchParams({ token }).toString(),
     });
   const browse = async (address: string, account: string): Promise<Response> => await agree(await asked(address, account));
@@ -190,6 +190,11 @@ describeOnEachStore((store) => {
     const account = await person();
     const [first, other] = [await asked(startUrl(), account), await asked(startUrl(), account)];
     expect(await refusedOf({ ...first, cookie: "" })).toEqual(NOT_LED);
+    const shown = await agree({ ...first, cookie: "" }, url, "text/html,*/*;q=0.8");
+    expect([shown.status, await shown.text()]).toEqual([
+      401,
+      expect.stringContaining("<p>This page is older than five minutes, was used,"),
+    ]);
     expect(await refusedOf({ ...first, token: other.token })).toEqual(NOT_LED);
     expect(await refusedOf({ ...first, token: "t".repeat(43) })).toEqual(NOT_LED);
     const [, claims] = first.cookie.split(".");

@@ -1,5 +1,5 @@
 // Single sign-on by OpenID Connect: the code flow with PKCE, state and nonce (docs/contract.md, "Single sign-on"). Invariant: what comes back
-// counts only in the browser that began it, once; every refusal says why and is an audit line; without the provider everything else works.
+// counts only in the browser that began it, once; every refusal says why, to a person on a page, and is an audit line; without the provider everything else works.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Kysely } from "kysely";
 import type { BrowserSessions } from "../accounts/browser-session.ts";
@@ -16,9 +16,11 @@ import { objectOf } from "../http/schemas.ts";
 import type { OidcSettings } from "../settings.ts";
 import { Attempts, type CliReturn, type Return } from "./attempt.ts";
 import { CliCodes } from "./cli-code.ts";
-import { GRANT_PATH, pageHeaders, pageOf } from "./cli-page.ts";
+import { formAction, GRANT_PATH, pageOf } from "./cli-page.ts";
 import { grantOf } from "./grant.ts";
+import { pageHeaders } from "./page.ts";
 import type { Provider, ProviderOptions } from "./provider.ts";
+import { answerRefusal, BEGIN_AGAIN } from "./refusal-page.ts";
 import { returnPath } from "./return-path.ts";
 import { signIn, type SignedIn, type Vouched } from "./sign-in.ts";
 
@@ -112,17 +114,21 @@ interface StartQuery {
 export function registerSsoRoutes(app: FastifyInstance, options: SsoRoutesOptions): void {
   const flow = new Flow(options);
   const codes = new CliCodes({ ...options, now: options.now ?? Date.now });
-  app.get<{ Querystring: StartQuery }>("/api/auth/oidc/start", { schema: schemas.start }, async (request, reply) => {
+  const forBrowsers = { errorHandler: answerRefusal };
+  app.get<{ Querystring: StartQuery }>("/api/auth/oidc/start", { schema: schemas.start, ...forBrowsers }, async (request, reply) => {
     hide(reply);
     return await reply.redirect(await flow.begin(request, reply, request.query), 302);
   });
-  app.get(CALLBACK, { schema: schemas.callback }, async (request, reply) => {
+  app.get(CALLBACK, { schema: schemas.callback, ...forBrowsers }, async (request, reply) => {
     hide(reply);
     const { user, returnTo, cli } = await flow.end(request, reply);
     if (cli) {
       const token = await codes.ask(request, reply, cli, user);
       const { name: orgName } = await options.db.selectFrom("orgs").select("name").where("id", "=", user.org_id).executeTakeFirstOrThrow();
-      return await reply.headers(pageHeaders(cli)).type("text/html; charset=utf-8").send(pageOf({ cli, token, user, orgName }));
+      return await reply
+        .headers(pageHeaders(formAction(cli)))
+        .type("text/html; charset=utf-8")
+        .send(pageOf({ cli, token, user, orgName }));
     }
     const session = await options.browserSessions.open(request, reply, user);
     if (returnTo !== undefined) return await reply.redirect(returnTo, 303);
@@ -149,7 +155,7 @@ export function registerSsoRoutes(app: FastifyInstance, options: SsoRoutesOption
 
 /** A form, as a page without script sends it. */
 function registerGrant(app: FastifyInstance, flow: Flow, codes: CliCodes): void {
-  const options = { schema: schemas.grant, bodyLimit: TOKEN_BODY_BYTES };
+  const options = { schema: schemas.grant, bodyLimit: TOKEN_BODY_BYTES, errorHandler: answerRefusal };
   void app.register(async (scope) => {
     scope.addContentTypeParser("application/x-www-form-urlencoded", async (request: FastifyRequest) =>
       Object.fromEntries(new URLSearchParams((await app.smallBodies.read(request, TOKEN_BODY_BYTES)).toString("utf8"))),
@@ -199,8 +205,7 @@ class Flow {
   async end(request: FastifyRequest, reply: FastifyReply): Promise<Pick<SignedIn, "user"> & Return> {
     const oidc = this.requireConfigured();
     const attempt = this.#attempts.end(request, reply);
-    if (!attempt)
-      throw new ApiError("login_refused", "this browser began no login, or more than ten minutes ago: begin again at /api/auth/oidc/start");
+    if (!attempt) throw new ApiError("login_refused", `this browser began no login, or more than ten minutes ago${BEGIN_AGAIN}`);
     const url = callbackUrl(request);
     url.search = new URL(request.url, url).search;
     const provider = await this.#opened(oidc);
@@ -262,7 +267,7 @@ class Flow {
         });
       if (name !== "NotVouched") throw error;
       audit(request, "login.failed", { by: "sso", reason });
-      throw new ApiError("login_refused", `${message}: begin again at /api/auth/oidc/start`);
+      throw new ApiError("login_refused", `${message}${BEGIN_AGAIN}`);
     }
   }
 }

@@ -254,6 +254,50 @@ describeOnEachStore((store) => {
       expect(done.body).not.toContain("script");
     });
 
+    describe("on a page in words, for a person", () => {
+      const HTML = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+      const refusal = async (at: URL, cookies: Record<string, string>, accept = HTML): Promise<Answer> =>
+        await get(`${at.pathname}${at.search}`, cookies, backend, { accept });
+      const words = ({ body }: Answer): string | undefined => /<p>([^<]*)<\/p>/.exec(body)?.[1];
+
+      test.each([
+        ["that is too late", "This browser began no login, or more than ten minutes ago."],
+        ["that the provider denied", "The identity provider does not vouch for this login: access_denied."],
+        ["with another state", "The identity provider does not vouch for this login: OAUTH_INVALID_RESPONSE."],
+      ])("a login %s", async (which, why) => {
+        const began = await start();
+        const at = new URL(`${CALLBACK}?error=access_denied&error_description=%3Cscript%3E&iss=${provider.issuer}`);
+        const state = new URL(String(began.headers.location)).searchParams.get("state") ?? "";
+        at.searchParams.set("state", which === "with another state" ? "an-attackers" : state);
+        if (which === "that is too late") clock.ms += 10 * 60_000 + 1000;
+        const page = await refusal(at, cookiesOf(began));
+        expect([page.statusCode, words(page)]).toEqual([401, why]);
+        expect(page.body).toContain('<a href="/">');
+        expect(page.body).not.toMatch(/script|\/api\//);
+        expect(page.headers).toMatchObject({
+          "content-type": "text/html; charset=utf-8",
+          "content-security-policy": expect.stringMatching(
+            /^default-src 'none'; style-src 'sha256-[^']+'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'$/,
+          ),
+          "cross-origin-opener-policy": "same-origin",
+          "cache-control": "no-store",
+          "referrer-policy": "no-referrer",
+        });
+        const told = await refusal(at, cookiesOf(await start()), "application/json");
+        expect(brief(told)).toEqual([401, "login_refused"]);
+      });
+
+      test("a login that nobody could begin, or that opens nothing", async () => {
+        const elsewhere = await refusal(new URL(`http://${HOST}/api/auth/oidc/start?return_to=//evil.example`), {});
+        expect([elsewhere.statusCode, words(elsewhere)]).toEqual([400, "return_to: must be a path of this server, such as /."]);
+        expect(elsewhere.headers["cache-control"]).toBe("no-store");
+        const { at, cookies } = await answered(await person({}));
+        expect(words(await refusal(at, cookies))).toBe(
+          "None of your groups opens an organisation: an operator can mend that (OIDC_GROUPS).",
+        );
+      });
+    });
+
     test("without an e-mail address that may be used", async () => {
       for (const claims of [{ email: undefined }, { email_verified: false }, { email: "no address" }, { email: "a\u0007@b" }])
         expect(brief(await login(await person({ groups: ["readers"], ...claims })))).toEqual([403, "forbidden"]);
