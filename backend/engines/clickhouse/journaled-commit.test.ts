@@ -296,7 +296,10 @@ it("stores what is whole on both sides of a damage, and tells of it", async () =
   await next.commit.recover();
   expect(next.table).toEqual([1, 3]);
   const told = { level: 50, table: "logs", path: join(folder, name), damagedBytes: content.length / 3 };
-  expect(next.lines).toContainEqual(expect.objectContaining(told));
+  const keptAs = expect.stringMatching(/refused.*\.damaged$/);
+  expect(next.lines).toContainEqual(
+    expect.objectContaining({ ...told, keptAs, msg: expect.stringContaining("is kept under another name") }),
+  );
   await before[Symbol.asyncDispose]();
 });
 

@@ -114,7 +114,7 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
       if (damagedBytes > 0)
         log.error(
           { table, path, damagedBytes, keptAs: aside },
-          "the journal of rows is damaged in its middle: rows that were answered may be lost; is the disk well?",
+          `the journal of rows is damaged in its middle: rows that were answered may be lost; ${aside ? "the file is kept under another name" : "the file could not be kept"}; is the disk well?`,
         );
       if (tornBytes > 0) log.warn({ table, path, tornBytes }, "the journal of rows ends within a write, for which nobody was answered");
       const pending = entries.map(({ entry, kept }) => this.#pending((entry.form === form ? entry : asOurs?.(entry)) ?? entry, kept));
