@@ -220,6 +220,20 @@ test("by keys alone: from a word in the logs to the trace that it belongs to, an
   expect(complaints).toEqual([]);
 });
 
+test("a key that is pressed as soon as a span is shown goes on from that one", async () => {
+  await using opened = await openLoggedIn();
+  const { page } = opened;
+  // Before the browser has painted the span: somebody quick, on a slow machine.
+  await page.evaluate(`new MutationObserver((_, observer) => {
+    if (!document.querySelector("[role=row][aria-selected=true]")) return;
+    observer.disconnect();
+    document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "k", bubbles: true }));
+  }).observe(document.body, { childList: true, subtree: true })`);
+  await page.goto(`/#/traces/${TRACE_ID}?span=a000000000000003`);
+  await page.getByRole("complementary", { name: "Span" }).getByRole("heading", { name: "load" }).waitFor();
+  expect(page.url()).toContain("span=a000000000000002");
+});
+
 test("a field of a record filters in and out, and the address tells it", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;

@@ -4,7 +4,7 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { Problem } from "../parts/common.tsx";
 import { TimePicker } from "../parts/time-picker.tsx";
 import { call } from "../state/api.ts";
-import { stepKeys, takeKeys } from "../state/keys.ts";
+import { stepKeys, useKeys } from "../state/keys.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { choose, route } from "../state/route.ts";
 import { currentRange, rangeQuery } from "../state/time.ts";
@@ -34,13 +34,13 @@ export function Logs() {
     void (isLive ? store.tail(filters) : store.show(filters, rangeQuery(currentRange())));
     return () => store.stop();
   }, [question]);
-  useEffect(() => {
+  useKeys(() => {
     const steps = stepKeys({
       count: () => store.rows.peek().length,
       at: () => store.rows.peek().indexOf(chosen.peek() as LogRow),
       choose: (at) => (chosen.value = store.rows.peek()[at]),
     });
-    return takeKeys({ ...steps, Escape: () => (chosen.value = undefined) });
+    return { ...steps, Escape: () => (chosen.value = undefined) };
   }, []);
   const filter = (term: Term): void => choose({ q: withTerm(line, term) });
   const row = chosen.value;

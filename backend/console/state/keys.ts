@@ -1,6 +1,7 @@
 // Keys of the whole console: `/` to the query line, `g` and a letter to a screen, `?` for help. Invariant: no key is taken from a field
 // that somebody types into, nor one that is held with Ctrl, Alt or Meta.
 import { signal } from "@preact/signals";
+import { useLayoutEffect } from "preact/hooks";
 import { address, go } from "./route.ts";
 
 export const isHelpOpen = signal(false);
@@ -11,12 +12,16 @@ type Handler = (event: KeyboardEvent) => void;
 const own = new Map<string, Handler>();
 let afterG = false;
 
-/** Keys of the screen that is shown; answers what takes them away again. */
-export function takeKeys(keys: Record<string, Handler>): () => void {
-  for (const [key, handler] of Object.entries(keys)) own.set(key, handler);
-  return () => {
-    for (const [key, handler] of Object.entries(keys)) if (own.get(key) === handler) own.delete(key);
-  };
+/** Keys of the screen that is shown, as long as it is; made anew when one of `inputs` changes. */
+export function useKeys(make: () => Record<string, Handler>, inputs: readonly unknown[]): void {
+  // With the page, not after it: a key that is pressed as soon as a row is shown goes on from that row.
+  useLayoutEffect(() => {
+    const keys = Object.entries(make());
+    for (const [key, handler] of keys) own.set(key, handler);
+    return () => {
+      for (const [key, handler] of keys) if (own.get(key) === handler) own.delete(key);
+    };
+  }, inputs);
 }
 
 /** `j` and `k`: to the next and the previous row of a list. `at`: the chosen one, -1 for none. */

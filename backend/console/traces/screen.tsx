@@ -5,7 +5,7 @@ import { Problem, visible } from "../parts/common.tsx";
 import { List } from "../parts/list.tsx";
 import { TimePicker } from "../parts/time-picker.tsx";
 import { call, page, wordsOf, type Page } from "../state/api.ts";
-import { stepKeys, takeKeys } from "../state/keys.ts";
+import { stepKeys, useKeys } from "../state/keys.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, go, route } from "../state/route.ts";
 import { around, currentRange, moment, rangeQuery, span } from "../state/time.ts";
@@ -199,9 +199,9 @@ function parametersOf(query: URLSearchParams): [string, string][] {
 
 function FoundTraces({ rows, isBusy, more }: FoundPages) {
   const at = useSignal(-1);
-  useEffect(() => {
+  useKeys(() => {
     const steps = stepKeys({ count: () => rows?.length ?? 0, at: () => at.peek(), choose: (next) => (at.value = next) });
-    return takeKeys({ ...steps, Enter: () => rows?.[at.peek()] && go(addressOf(rows[at.peek()] as Found)) });
+    return { ...steps, Enter: () => rows?.[at.peek()] && go(addressOf(rows[at.peek()] as Found)) };
   }, [rows]);
   if (!rows) return isBusy ? <p class="quiet">Loading …</p> : null;
   if (rows.length === 0) return <div class="empty">No traces. A longer time range or fewer conditions may find some.</div>;

@@ -1,8 +1,8 @@
 // One trace: its spans as a waterfall, a span whole beside it.
 import { useSignal } from "@preact/signals";
-import { useEffect, useMemo } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import { Copy, Status, visible } from "../parts/common.tsx";
-import { stepKeys, takeKeys } from "../state/keys.ts";
+import { stepKeys, useKeys } from "../state/keys.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { wholeList } from "../state/pages.ts";
 import { address, choose, route } from "../state/route.ts";
@@ -35,10 +35,10 @@ function Shown({ id, tree, isCut }: { id: string; tree: Tree; isCut: boolean }) 
     if (!next.delete(node)) next.add(node);
     collapsed.value = next;
   };
-  useEffect(() => {
+  useKeys(() => {
     const steps = stepKeys({ count: () => rows.length, at: () => at, choose: (next) => show(rows[next]) });
     const fold = () => chosen && chosen.children.length > 0 && toggle(chosen);
-    return takeKeys({ ...steps, Enter: () => void fold(), Escape: () => show(undefined) });
+    return { ...steps, Enter: () => void fold(), Escape: () => show(undefined) };
   }, [rows, at]);
   return (
     <>
