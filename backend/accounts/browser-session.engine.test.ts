@@ -4,6 +4,7 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { accountsApp, makeOrg, type AccountsApp, type Clock, type Org } from "../../test/fixtures/accounts-app.ts";
 import { describeOnEachStore } from "../../test/fixtures/each-store.ts";
+import { keepBrowserSession } from "./browser-session.ts";
 import type { AccountTables } from "./table.ts";
 
 const HOUR_MS = 3_600_000;
@@ -143,5 +144,20 @@ describeOnEachStore((store) => {
     const kept = await db.selectFrom("browser_sessions").selectAll().where("user_id", "=", one.id).execute();
     expect(kept).toHaveLength(100);
     expect((await ask(cookie)).statusCode).toBe(200);
+  });
+
+  test("logins of command lines that nobody ends are bounded, and log out no browser of their user", async () => {
+    const one = await user("viewer");
+    const db = store.database.tables<AccountTables>();
+    const cookie = cookieOf(await opened(one));
+    for (let n = 0; n < 110; n += 1) {
+      clock.ms += 10;
+      const [created_at, expires_at] = [new Date(clock.ms), new Date(clock.ms + 360_000)];
+      await keepBrowserSession(db, { id: randomUUID(), user_id: one.id, created_at, expires_at });
+    }
+    expect((await ask(cookie)).statusCode).toBe(200);
+    await opened(one);
+    const kept = await db.selectFrom("browser_sessions").selectAll().where("user_id", "=", one.id).execute();
+    expect(kept).toHaveLength(102);
   });
 });

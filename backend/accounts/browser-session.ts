@@ -29,6 +29,8 @@ const LONGEST_S = 7 * 86_400;
 const RENEWED_AFTER_S = 3600;
 /** Of one user; the oldest make room. */
 const MOST_OF_A_USER = 100;
+/** Rows that end so soon are logins under way (sso/cli-code.ts), or all but over: of them there are as many, and they take no session's room. */
+const LOGIN_LONGEST_S = 600;
 
 export interface BrowserSessionOptions extends SigningSecrets {
   db: Kysely<AccountTables>;
@@ -115,17 +117,20 @@ export class BrowserSessions {
   }
 }
 
-/** Within a transaction: the user's expired ones are forgotten, and the oldest of too many. */
+/** Within a transaction: the user's expired ones are forgotten, and the oldest of too many of its kind, which its end tells. */
 export async function keepBrowserSession(db: AccountDb, row: BrowserSessionRow): Promise<void> {
   await db.deleteFrom("browser_sessions").where("user_id", "=", row.user_id).where("expires_at", "<=", row.created_at).execute();
+  const edge = new Date(row.created_at.getTime() + LOGIN_LONGEST_S * 1000);
+  const ofKind = row.expires_at > edge ? ">" : "<=";
   const kept = db.selectFrom("browser_sessions").select("id").where("user_id", "=", row.user_id);
   const newest = kept
+    .where("expires_at", ofKind, edge)
     .orderBy("created_at", "desc")
     .orderBy("id")
     .limit(MOST_OF_A_USER - 1);
   const ids = (await newest.execute()).map(({ id }) => id);
-  if (ids.length === MOST_OF_A_USER - 1)
-    await db.deleteFrom("browser_sessions").where("user_id", "=", row.user_id).where("id", "not in", ids).execute();
+  const others = db.deleteFrom("browser_sessions").where("user_id", "=", row.user_id).where("expires_at", ofKind, edge);
+  if (ids.length === MOST_OF_A_USER - 1) await others.where("id", "not in", ids).execute();
   await db.insertInto("browser_sessions").values(row).execute();
 }
 
