@@ -1,6 +1,6 @@
 // The page on which a person lets a command line in, at the end of `atherops login --sso`. Any page can lead a logged-in browser through single
 // sign-on; this one stands between that and the session. Invariant: that of page.ts, and its form leads here, and from here to the loopback's
-// port that is told on it.
+// port that is told on it. Two places of it are clicked, so that a double click which another page drew here opens nothing.
 import type { CliReturn } from "./attempt.ts";
 import { escaped, htmlOf } from "./page.ts";
 
@@ -21,7 +21,8 @@ export function pageOf({ cli, token, user, orgName }: Asking): string {
 <p class="code">${comparedCode(cli)}</p>
 <form method="post" action="${GRANT_PATH}">
 <input type="hidden" name="token" value="${escaped(token)}">
-<button>The codes are the same: log it in</button>
+<p><label><input type="checkbox" required> The codes are the same</label></p>
+<button>Log it in</button>
 </form>
 <p>Is it another code, or did you run no such command? Then somebody else wants to be you: close this window, and nothing has happened.</p>`;
   return htmlOf("Log in a command line?", content);

@@ -54,7 +54,7 @@ async function login(): Promise<{ ended: Promise<number>; address: string; code:
   throw new Error(`the command ended: ${told}`);
 }
 
-test("the page shows the command's code, and its button leads to the command, which has a session then", async () => {
+test("the page shows the command's code, and leads to the command, which has a session then, once somebody says that they are the same", async () => {
   const command = await login();
   const began = await fetch(command.address, { redirect: "manual" });
   const [name = "", value = ""] = (began.headers.getSetCookie()[0] ?? "").split(";", 1)[0]?.split("=") ?? [];
@@ -69,6 +69,10 @@ test("the page shows the command's code, and its button leads to the command, wh
   await page.getByRole("link").click();
   await page.getByText(command.code).waitFor();
   expect(await violations(page)).toEqual([]);
+  // As somebody has it whose two clicks another page wanted for itself.
+  await page.getByRole("button").dblclick();
+  await page.locator("input[type=checkbox]:focus").waitFor();
+  await page.getByRole("checkbox").check();
   await page.getByRole("button").click();
   await page.getByText("You are logged in as ann@example.com").waitFor();
   expect(await command.ended).toBe(0);
