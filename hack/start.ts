@@ -25,7 +25,7 @@ const COLLECTOR = "otelcol-contrib";
 const stop = new AbortController();
 
 async function main(): Promise<void> {
-  const { values } = parseArgs({ options: { data: { type: "string", default: "data" }, help: { type: "boolean", short: "h" } } });
+  const values = options();
   if (values.help) return usage();
   const place = places(resolve(values.data));
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => stop.abort(signal));
@@ -44,6 +44,15 @@ async function main(): Promise<void> {
     await Promise.race([backend.exited(), agent.exited(), stopped()]);
   }
   console.log("\nstopping: agent first, then backend …");
+}
+
+function options(): { data: string; help?: boolean | undefined } {
+  try {
+    return parseArgs({ options: { data: { type: "string", default: "data" }, help: { type: "boolean", short: "h" } } }).values;
+  } catch (error) {
+    const [what] = (error as Error).message.split(". ");
+    throw new StartError(`${what}: \`npm start -- --help\` tells what there is`, { exitCode: 2 });
+  }
 }
 
 interface Places extends Omit<Look, "loginCode"> {
@@ -154,7 +163,7 @@ try {
 } catch (error) {
   if (!(error instanceof StartError) && (error as { name?: string }).name !== "ToolError") throw error;
   console.error(`npm start: ${(error as Error).message}`);
-  process.exitCode = 1;
+  process.exitCode = error instanceof StartError ? error.exitCode : 1;
 }
 // A collector that is still being built must not keep this running: nobody waits for it any more.
 process.exit();

@@ -19,23 +19,30 @@ export function listenOf(wanted: (typeof LISTENERS)[number][0]): string {
   return process.env[wanted] ?? fallback;
 }
 
-/** Every port is tried before anything starts, so that a busy one is one sentence and not a half-started product. */
+/**
+ * Every port is tried before anything starts, so that a busy one is one sentence and not a half-started product. Throws StartError. A host
+ * has to be there, because what is printed in the end are addresses to copy.
+ */
 export async function checkPorts(): Promise<void> {
-  for (const [variable, , what] of LISTENERS) {
+  for (const [variable, fallback, what] of LISTENERS) {
     const listen = listenOf(variable);
-    const [host, port] = [listen.slice(0, listen.lastIndexOf(":")), Number(listen.slice(listen.lastIndexOf(":") + 1))];
-    if (!(await isFree(host, port))) {
+    const [, host, port] = /^([^:[\]]+|\[[^\]]+\]):(\d{1,5})$/.exec(listen) ?? [];
+    if (host === undefined || Number(port) > 65_535)
+      throw new StartError(`${variable}=${listen} (${what}) is no address with a port: write it as ${fallback}`, { exitCode: 2 });
+    const refused = await refusal(host.replace(/^\[(.*)\]$/, "$1"), Number(port));
+    if (refused === "EADDRINUSE")
       throw new StartError(`port ${listen} (${what}) is in use: stop what listens there, or set ${variable}=127.0.0.1:<another port>`);
-    }
+    if (refused !== undefined) throw new StartError(`${variable}=${listen} (${what}) cannot be listened at: ${refused}`);
   }
 }
 
-async function isFree(host: string, port: number): Promise<boolean> {
+/** Undefined: it can be listened there. */
+async function refusal(host: string, port: number): Promise<string | undefined> {
   const server = createServer();
-  const free = await new Promise<boolean>((done) => {
-    server.once("error", () => done(false));
-    server.listen(port, host, () => done(true));
+  const refused = await new Promise<string | undefined>((done) => {
+    server.once("error", (error: NodeJS.ErrnoException) => done(error.code ?? error.message));
+    server.listen(port, host, () => done(undefined));
   });
-  if (free) await new Promise((done) => server.close(done));
-  return free;
+  if (refused === undefined) await new Promise((done) => server.close(done));
+  return refused;
 }

@@ -2,7 +2,7 @@
 // process group of its own, so that Ctrl-C reaches `npm start` alone, which then stops both in order.
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { openSync, readFileSync } from "node:fs";
+import { fstatSync, openSync, readFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Told } from "../../backend/start-channel.ts";
@@ -27,6 +27,8 @@ export interface ProgramOptions {
 export class Program implements AsyncDisposable {
   readonly #name: string;
   readonly #log: string;
+  /** Where in its log this run begins: what was before is of another. */
+  readonly #beginsAt: number;
   readonly #stopping: AbortSignal;
   readonly #child: ChildProcess;
   readonly #exit: Promise<unknown>;
@@ -36,6 +38,7 @@ export class Program implements AsyncDisposable {
     this.#log = log;
     this.#stopping = stopping;
     const out = openSync(log, "a", 0o600);
+    this.#beginsAt = fstatSync(out).size;
     const stdio = ["ignore" as const, out, out, ...(hasChannel ? ["ipc" as const] : [])];
     this.#child = spawn(process.execPath, args, { cwd: ROOT, env, stdio, detached: true });
     this.#exit = once(this.#child, "exit");
@@ -86,7 +89,9 @@ export class Program implements AsyncDisposable {
   }
 
   #lastLines(): string {
-    return readFileSync(this.#log, "utf8")
+    return readFileSync(this.#log)
+      .subarray(this.#beginsAt)
+      .toString()
       .trimEnd()
       .split("\n")
       .slice(-8)

@@ -62,12 +62,12 @@ Copy and paste, in another terminal:
   # memory of this machine, by state
   ${get} ${url}/query/prometheus/api/v1/query --data-urlencode 'query=system_memory_usage_bytes'
 
-  # a line of log, and back
-  echo "hello from $(hostname)" >> '${tryLog}'
+  # a line of log, and back after a moment; where the answer is empty, ask once more
+  echo "hello from $(hostname)" >> '${tryLog}'; sleep 2
   ${get} ${url}/query/logs --data-urlencode 'q=hello from' -d limit=5
 
-  # a span, and back
-  curl -s http://${listenOf("OTLP_HTTP_LISTEN")}/v1/traces -H 'Content-Type: application/json' -d '{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"try-me"}}]},"scopeSpans":[{"spans":[{"traceId":"'$(openssl rand -hex 16)'","spanId":"'$(openssl rand -hex 8)'","name":"first light","kind":1,"startTimeUnixNano":"'$(date +%s)000000000'","endTimeUnixNano":"'$(date +%s)500000000'"}]}]}]}'
+  # a span, and back after a moment
+  curl -s http://${listenOf("OTLP_HTTP_LISTEN")}/v1/traces -H 'Content-Type: application/json' -d '{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"try-me"}}]},"scopeSpans":[{"spans":[{"traceId":"'$(openssl rand -hex 16)'","spanId":"'$(openssl rand -hex 8)'","name":"first light","kind":1,"startTimeUnixNano":"'$(date +%s)000000000'","endTimeUnixNano":"'$(date +%s)500000000'"}]}]}]}'; sleep 2
   ${get} ${url}/query/traces -d service=try-me
 ${theConsole(passwordFile, loginCode)}
 Ctrl-C stops everything; \`npm start\` continues with the same data and key.`;

@@ -193,3 +193,8 @@ test("a busy port is one clear sentence", async () => {
     `npm start: port 127.0.0.1:${port} (OTLP over HTTP) is in use: stop what listens there, or set OTLP_HTTP_LISTEN=127.0.0.1:<another port>`,
   );
 });
+
+test("an option that it does not know is one sentence, with exit code 2", async () => {
+  const { exitCode, stderr } = await execa(process.execPath, ["hack/start.ts", "--port", "8081"], { reject: false });
+  expect([exitCode, stderr]).toEqual([2, "npm start: Unknown option '--port': `npm start -- --help` tells what there is"]);
+});
