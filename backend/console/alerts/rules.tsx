@@ -1,6 +1,6 @@
 // The rules with their live state, and one rule with its editor and history.
 import { useSignal } from "@preact/signals";
-import { Problem, Status, visible } from "../parts/common.tsx";
+import { counted, Problem, Status, visible } from "../parts/common.tsx";
 import { Removal } from "../parts/removal.tsx";
 import { Side } from "../parts/side.tsx";
 import { Table } from "../parts/table.tsx";
@@ -29,7 +29,7 @@ export function Rules() {
     <>
       <div class="bar">
         <p role="status">
-          {rules.length} rules, <strong class={count("firing") > 0 ? "level is-error" : ""}>{count("firing")} firing</strong>,{" "}
+          {counted(rules.length, "rule")}, <strong class={count("firing") > 0 ? "level is-error" : ""}>{count("firing")} firing</strong>,{" "}
           {count("pending")} pending
         </p>
         {mayWrite.value && (
@@ -55,6 +55,11 @@ function Nothing() {
     <>
       <p>There are no rules yet.</p>
       <p>{mayWrite.value ? "Add one: a condition on metrics, tried on the last day while you type." : "An administrator can add one."}</p>
+      {mayWrite.value && (
+        <p>
+          One that counts log records is made in a shell: <code>atherops rules create --help</code>
+        </p>
+      )}
     </>
   );
 }

@@ -1,6 +1,6 @@
 // Fleet: clusters with their nodes, and hosts; who is silent stands first.
 import { useSignal } from "@preact/signals";
-import { Problem, Status, visible } from "../parts/common.tsx";
+import { counted, Problem, Status, visible } from "../parts/common.tsx";
 import { Table } from "../parts/table.tsx";
 import { useLoaded } from "../state/loaded.ts";
 import { wholeList } from "../state/pages.ts";
@@ -66,7 +66,7 @@ export function Fleet() {
       <div class="bar">
         <h1 id="title">Fleet</h1>
         <p role="status">
-          {clusters.length} clusters, {hosts.length} hosts
+          {counted(clusters.length, "cluster")}, {counted(hosts.length, "host")}
           {silent > 0 ? <strong class="level is-error"> {silent} silent</strong> : ""}
         </p>
         {mayWrite.value && (
@@ -116,7 +116,7 @@ function ClusterCard({ cluster, atMs }: { cluster: Cluster; atMs: number }) {
         </h2>
         <span>last heartbeat {ago(cluster.last_heartbeat, atMs)}</span>
         <KeyAge at={cluster.key_created_at} atMs={atMs} />
-        <span>{nodes.length} nodes</span>
+        <span>{counted(nodes.length, "node")}</span>
         <a href={address("logs", { q: `host_id:${cluster.cluster_id}` })}>logs</a>
       </header>
       {nodes.length > 20 && (

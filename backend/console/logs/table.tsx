@@ -3,6 +3,7 @@ import type { Signal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import { visible } from "../parts/common.tsx";
 import { List } from "../parts/list.tsx";
+import { address, route } from "../state/route.ts";
 import { clock, day } from "../state/time.ts";
 import { levelClass } from "./histogram.tsx";
 import type { LogRow, LogRows } from "./rows.ts";
@@ -17,11 +18,7 @@ export function LogTable({ store, chosen }: { store: LogRows; chosen: Signal<Log
   // It moves when others come before it.
   const chosenAt = useMemo(() => (row ? rows.indexOf(row) : -1), [rows, row]);
   if (rows.length === 0)
-    return (
-      <div class="empty">
-        {store.busy.value ? "Loading …" : "No records. A longer time range or fewer words in the query may find some."}
-      </div>
-    );
+    return <div class="empty">{store.busy.value ? "Loading …" : <Nothing isFiltered={Boolean(route.value.query.get("q"))} />}</div>;
   return (
     <List
       label="Log records"
@@ -36,6 +33,16 @@ export function LogTable({ store, chosen }: { store: LogRows; chosen: Signal<Log
         return shown && <Line row={shown} isChosen={at === chosenAt} onChoose={() => (chosen.value = shown)} />;
       }}
     />
+  );
+}
+
+/** Where nothing was asked for, the query is not the reason. */
+function Nothing({ isFiltered }: { isFiltered: boolean }) {
+  if (isFiltered) return <>No records. A longer time range or fewer words in the query may find some.</>;
+  return (
+    <>
+      No records. A longer time range may have some, and the <a href={address("fleet")}>fleet</a> tells who reports.
+    </>
   );
 }
 

@@ -1,6 +1,6 @@
 // Channels: where messages about alerts go, and what became of the last one. Invariant: who may only read sees the list and no more.
 import { useSignal } from "@preact/signals";
-import { Command, Status, visible } from "../parts/common.tsx";
+import { Command, counted, Status, visible } from "../parts/common.tsx";
 import { Side } from "../parts/side.tsx";
 import { Table } from "../parts/table.tsx";
 import { call } from "../state/api.ts";
@@ -36,7 +36,7 @@ export function Channels() {
   return (
     <>
       <div class="bar">
-        <p role="status">{channels.length} channels</p>
+        <p role="status">{counted(channels.length, "channel")}</p>
         {mayWrite.value && (
           <a class="button primary" href={address("alerts", { view: "channels", channel: "new" })}>
             Add a channel

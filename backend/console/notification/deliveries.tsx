@@ -1,6 +1,6 @@
 // Deliveries: what was sent to whom in the last 30 days, newest first, and what became of it.
 import { useSignal } from "@preact/signals";
-import { Status, visible } from "../parts/common.tsx";
+import { counted, Status, visible } from "../parts/common.tsx";
 import { Table } from "../parts/table.tsx";
 import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
@@ -56,10 +56,7 @@ export function Deliveries() {
             {filter.channel_id && !channels.has(filter.channel_id) && <option value={filter.channel_id}>one that is gone</option>}
           </select>
         </label>
-        <p role="status">
-          {rows.length}
-          {isCut ? " and more" : ""} messages
-        </p>
+        <p role="status">{isCut ? `${rows.length} and more messages` : counted(rows.length, "message")}</p>
       </div>
       <Status of={found} empty={rows.length === 0 && <Nothing isFiltered={asked !== ""} />}>
         {found.value.value && rows.length > 0 && <DeliveryTable {...found.value.value} />}

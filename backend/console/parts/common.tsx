@@ -101,6 +101,11 @@ export function Foreign({ text, class: name }: { text: string; class?: string })
   );
 }
 
+/** Such as `1 host` or `2,300 spans`. */
+export function counted(count: number, thing: string): string {
+  return `${count.toLocaleString("en")} ${thing}${count === 1 ? "" : "s"}`;
+}
+
 /** Control and direction characters as `\x1b` or `\u202e`; tabs and line breaks stay. */
 export function visible(text: string): string {
   return text.replace(UNSEEN, (char) => {

@@ -1,7 +1,7 @@
 // Search of traces: by service, operation, duration, errors and attributes.
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { Problem, visible } from "../parts/common.tsx";
+import { counted, Problem, visible } from "../parts/common.tsx";
 import { List } from "../parts/list.tsx";
 import { TimePicker } from "../parts/time-picker.tsx";
 import { call, page, wordsOf, type Page } from "../state/api.ts";
@@ -229,12 +229,10 @@ function FoundTrace({ found, longest, isChosen }: { found: Found; longest: numbe
           <bdi>{visible(found.root_operation)}</bdi>
         </a>
         <span class="quiet">
-          {moment(found.start)} · {found.spans} spans · <bdi>{visible(found.services.slice(0, 6).join(", "))}</bdi>
+          {moment(found.start)} · {counted(found.spans, "span")} · <bdi>{visible(found.services.slice(0, 6).join(", "))}</bdi>
         </span>
       </div>
-      <div role="gridcell">
-        {found.errors > 0 && <span class="level is-error">{found.errors === 1 ? "1 error" : `${found.errors} errors`}</span>}
-      </div>
+      <div role="gridcell">{found.errors > 0 && <span class="level is-error">{counted(found.errors, "error")}</span>}</div>
       <div role="gridcell" class="duration">
         <span>{span(found.duration_ms)}</span>
         <meter min={0} max={longest} value={found.duration_ms} aria-label="duration beside the longest" />

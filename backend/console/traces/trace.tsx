@@ -1,7 +1,7 @@
 // One trace: its spans as a waterfall, a span whole beside it.
 import { useSignal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
-import { Copy, Status, visible } from "../parts/common.tsx";
+import { Copy, counted, Status, visible } from "../parts/common.tsx";
 import { stepKeys, useKeys } from "../state/keys.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { wholeList } from "../state/pages.ts";
@@ -63,9 +63,10 @@ function Head({ id, tree, isCut }: { id: string; tree: Tree; isCut: boolean }) {
       <span>{moment(tree.startMs)}</span>
       <strong>{duration(tree.durationMs)}</strong>
       <span>
-        {tree.all.length.toLocaleString("en")} spans{isCut ? " (the first ones)" : ""}, {services.size} services
+        {counted(tree.all.length, "span")}
+        {isCut ? " (the first ones)" : ""}, {counted(services.size, "service")}
       </span>
-      {errors > 0 && <span class="level is-error">{errors === 1 ? "1 error" : `${errors} errors`}</span>}
+      {errors > 0 && <span class="level is-error">{counted(errors, "error")}</span>}
       <code>{id}</code> <Copy text={id} />
       <a href={address("logs", { q: `trace_id:${id}`, ...around(tree.startMs, tree.durationMs) })}>its logs</a>
     </div>

@@ -1,6 +1,6 @@
 // Spans on a common axis of time, a row each.
 import { useMemo } from "preact/hooks";
-import { visible } from "../parts/common.tsx";
+import { counted, visible } from "../parts/common.tsx";
 import { List } from "../parts/list.tsx";
 import { span as duration } from "../state/time.ts";
 import type { Node, Tree } from "./tree.ts";
@@ -77,7 +77,7 @@ function Row({ node, tree, colour, isChosen, isCollapsed, onChoose, onToggle }: 
             type="button"
             class="plain fold"
             aria-expanded={!isCollapsed}
-            aria-label={`${below} spans below`}
+            aria-label={`${counted(below, "span")} below`}
             onClick={(event) => (event.stopPropagation(), onToggle(node))}
           >
             {isCollapsed ? `▸ ${below}` : "▾"}
