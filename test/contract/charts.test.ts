@@ -351,6 +351,23 @@ test("NOTES tell the label that the namespace needs, and that it needs none wher
   expect(await notes("--set", "hostAccess=none")).not.toContain("enforce=privileged");
 });
 
+test("NOTES of the backend tell how its console is opened, and say nothing of one that is off", async () => {
+  const notes = async (...flags: string[]): Promise<string> => {
+    const values = ["-f", "backend/ci/default-values.yaml", "--namespace", "telemetry", "--dry-run=client", ...flags];
+    return (await helm("install", "t", "backend", ...values)).stdout.split("NOTES:")[1] ?? "";
+  };
+  const inside = await notes();
+  expect(inside).toContain("The console opens in a browser at http://127.0.0.1:8080/");
+  const [, service] = /kubectl -n telemetry port-forward service\/(\S+) 8080\n/.exec(inside) ?? [];
+  const named = (await manifests("backend", "default-values.yaml")).filter(({ kind }) => kind === "Service");
+  expect(named.map(({ metadata }) => metadata.name)).toContain(service);
+  const ingress = ["ingress.enabled=true", "ingress.host=telemetry.example.com", "ingress.tlsSecretName=tls", "trustedProxies={10.0.0.1}"];
+  expect(await notes(...ingress.flatMap((value) => ["--set", value]))).toContain("in a browser at https://telemetry.example.com/, with");
+  const off = await notes("--set-string", "extraEnv.CONSOLE=false");
+  expect(off).toContain("Log in as the first user");
+  expect(off).not.toContain("onsole");
+});
+
 test("RBAC is rendered only for the features that are on", async () => {
   const rulesOf = async (values: string): Promise<string> =>
     JSON.stringify((await manifests("cluster-agent", values)).filter(({ kind }) => kind === "ClusterRole"));
