@@ -26,6 +26,8 @@ export class HostRefused extends Error {
 
 /** Of more a receiver has no use, and each may be tried in turn. */
 const MOST_ADDRESSES = 8;
+/** Judged, and told to the operator. A tenant's name server may answer thousands, and judging one asks for this machine's addresses. */
+const MOST_FOUND = 64;
 const NO_SUCH_NAME = new Set(["ENOTFOUND", "ENODATA"]);
 
 /** Throws HostRefused, and what a resolver throws when it cannot tell. */
@@ -34,7 +36,7 @@ export async function permittedAddressesOf(
   { permitted, lookup = lookUp, signal }: { permitted: PermittedAddresses; lookup?: Lookup | undefined; signal: AbortSignal },
 ): Promise<readonly [HostAddress, ...HostAddress[]]> {
   const host = bareHost(hostname);
-  const found = isIP(host) === 0 ? await lookup(host, signal) : [host];
+  const found = isIP(host) === 0 ? (await lookup(host, signal)).slice(0, MOST_FOUND) : [host];
   const [first, ...rest] = found
     .filter((address) => permitted.permits(address))
     .slice(0, MOST_ADDRESSES)
