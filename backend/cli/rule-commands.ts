@@ -54,7 +54,7 @@ export function addRuleCommands(program: Command, console: Console): void {
       const verdict = await tried(console.client(), logs ? { logs } : { expr });
       if (!verdict.valid) throw new Problem(verdict.message ?? "the backend would refuse it");
       const { matching_series: count = 0 } = verdict;
-      console.result(String(count), `it may, and holds now for so many series:`, verdict);
+      console.result(String(count), "a rule may have it; now it would hold for so many series:", verdict);
     });
   addChanges(rules, console);
   addLooks(rules, console);

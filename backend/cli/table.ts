@@ -6,13 +6,19 @@ export type Row = Record<string, unknown>;
 /** Header and rows, columns as wide as their widest cell; the last column is not padded. */
 export function table(rows: readonly Row[], columns: readonly string[]): string {
   const cells = rows.map((row) => columns.map((column) => cell(row[column])));
-  const widths = columns.map((column, index) => Math.max(column.length, ...cells.map((row) => row[index]?.length ?? 0)));
+  const heads = columns.map(headOf);
+  const widths = heads.map((head, index) => Math.max(head.length, ...cells.map((row) => row[index]?.length ?? 0)));
   const line = (row: readonly string[]) =>
     row
       .map((text, index) => (index === row.length - 1 ? text : text.padEnd(widths[index] ?? 0)))
       .join("  ")
       .trimEnd();
-  return [line(columns.map((column) => column.toUpperCase())), ...cells.map(line)].join("\n");
+  return [line(heads), ...cells.map(line)].join("\n");
+}
+
+/** `duration_ms` and `DurationMs` are the same to people. */
+function headOf(column: string): string {
+  return column.replace(/([a-z])([A-Z])/g, "$1_$2").toUpperCase();
 }
 
 /** One cell: empty as "-", objects as JSON, control characters escaped. */
