@@ -54,7 +54,7 @@ export function howToLook({ data, passwordFile, tryLog, loginCode }: Look): stri
 Running. This machine's metrics, logs and spans are on their way into ${data}.
 OTLP is taken at ${listenOf("OTLP_GRPC_LISTEN")} (gRPC) and http://${listenOf("OTLP_HTTP_LISTEN")}.
 
-Copy and paste, in another terminal:
+Copy and paste, in another terminal. An answer that is empty in the first half minute is on its way; ask once more:
 
   # a session token (15 minutes)
   TOKEN=$(printf '{"email":"${email}","password":"%s"}' "$(cat '${passwordFile}')" | curl -s ${url}/api/auth/login -H 'Content-Type: application/json' -d @- | sed 's/.*"token":"\\([^"]*\\)".*/\\1/')
@@ -62,7 +62,7 @@ Copy and paste, in another terminal:
   # memory of this machine, by state
   ${get} ${url}/query/prometheus/api/v1/query --data-urlencode 'query=system_memory_usage_bytes'
 
-  # a line of log, and back after a moment; where the answer is empty, ask once more
+  # a line of log, and back after a moment
   echo "hello from $(hostname)" >> '${tryLog}'; sleep 2
   ${get} ${url}/query/logs --data-urlencode 'q=hello from' -d limit=5
 
