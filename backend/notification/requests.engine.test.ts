@@ -407,6 +407,27 @@ describe.each(relationalEngines.filter(({ available }) => available))("$name", (
       expect((await call("GET", `${V2}/alerts/groups?receiver=pager`)).json).toMatchObject([{ receiver: { name: "pager" } }]);
     });
 
+    test("answers no more than 4 MiB, however many are told of an alert and in however many groups, and says so", async () => {
+      const many = await makeOrg(backend, randomUUID());
+      const ids: string[] = [];
+      for (let n = 0; n < 20; n += 1) ids.push(await channel(many, String(n).padEnd(200, "x")));
+      const [rest] = await routes(many.token);
+      await call("PUT", `/routes/${String(rest?.["id"])}`, { matchers: [], channel_ids: ids }, many.token);
+      const times = { starts_at: new Date(START), ends_at: null, expires_at: new Date(START + 3600_000), updated_at: new Date(START) };
+      const row = { org_id: many.orgId, rule_id: randomUUID(), bytes: 100, annotations: "{}", ...times };
+      const rows = Array.from({ length: 1200 }, (_, n) => ({ ...row, fingerprint: String(n), labels: JSON.stringify({ n: String(n) }) }));
+      await db().insertInto("alerts").values(rows).execute();
+      const ask = async (path: string) => await backend.call("GET", `${V2}/${path}`, { bearer: many.token });
+      for (const path of ["alerts", "alerts/groups", "alerts/groups?receiver=7x*"]) {
+        const { statusCode, headers, body } = await ask(path);
+        expect([path, statusCode, headers["warning"]]).toEqual([path, 200, expect.stringContaining("more alerts than one answer")]);
+        expect(body.length).toBeLessThan(4.5 * 1024 * 1024);
+        expect(body.length).toBeGreaterThan(1024 * 1024);
+      }
+      const seventh = (await ask("alerts/groups?receiver=7x*")).json<{ receiver: { name: string } }[]>();
+      expect([...new Set(seventh.map(({ receiver }) => receiver.name))]).toEqual(["7".padEnd(200, "x")]);
+    });
+
     test("tells channels that are on as receivers, and the routes as configuration", async () => {
       expect((await call("GET", `${V2}/receivers`)).json).toEqual([{ name: "mail" }, { name: "pager" }]);
       const { config, cluster } = (await call("GET", `${V2}/status`)).json;

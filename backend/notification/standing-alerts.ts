@@ -30,6 +30,8 @@ export interface Standing {
   readonly alert: StandingAlert;
   /** Those that take it. */
   readonly routes: readonly StoredRoute[];
+  /** Of the alert as JSON, about. */
+  readonly bytes: number;
 }
 
 export interface StandingQuestion {
@@ -44,7 +46,9 @@ export interface StandingQuestion {
 }
 
 /** Of what is answered. */
-const MOST_BYTES = 4 * 1024 * 1024;
+export const MOST_BYTES = 4 * 1024 * 1024;
+/** Of an alert beside its labels and annotations, and of each silence that covers it. */
+const [REST_BYTES, SILENCE_BYTES] = [500, 40];
 const PAGE_ROWS = 200;
 /** Of the processor, before others have their turn. */
 const TURN_MS = 10;
@@ -54,8 +58,9 @@ export async function standingAlerts(db: NotificationDb, question: StandingQuest
   const { orgId, now, wanted, channels } = question;
   const routesOf = routerOf(question.routes);
   const silencers = question.silences.map(({ id, matchers }) => ({ id, covers: compileMatchers(matchers) }));
+  const nameBytes = new Map([...channels.values()].map((name) => [name, Buffer.byteLength(JSON.stringify({ name })) + 1]));
   const alerts: Standing[] = [];
-  let bytes = 0;
+  let sum = 0;
   for (let after = ""; ;) {
     const rows = await db
       .selectFrom("alerts")
@@ -78,9 +83,10 @@ export async function standingAlerts(db: NotificationDb, question: StandingQuest
       const names = new Set(routes.flatMap(({ channelIds }) => channelIds.flatMap((id) => channels.get(id) ?? [])));
       const alert = alertOf(row, silencedBy, [...names]);
       if (!wanted(alert)) continue;
-      bytes += row.bytes + 500;
-      if (bytes > MOST_BYTES) return { alerts, isCut: true };
-      alerts.push({ alert, routes });
+      let bytes = row.bytes + REST_BYTES + SILENCE_BYTES * silencedBy.length;
+      for (const name of names) bytes += nameBytes.get(name) ?? 0;
+      if ((sum += bytes) > MOST_BYTES) return { alerts, isCut: true };
+      alerts.push({ alert, routes, bytes });
     }
     if (rows.length < PAGE_ROWS) return { alerts, isCut: false };
     after = rows.at(-1)?.fingerprint ?? "";
