@@ -5,6 +5,8 @@ import { eventually } from "../fixtures/processes.ts";
 
 /** Kubelets count a node's network in intervals of their own: what they say may be as old as this. */
 const KUBELET_LAG_MS = 60_000;
+/** How long the engine may take to show the last piece of what it has shown the first of. */
+const LAST_PIECE_MS = 15_000;
 const KUBELET_NETWORK = "k8s_node_network_io_bytes_total";
 
 export interface RawSeries {
@@ -16,19 +18,25 @@ export interface RawSeries {
 export async function compareNode(raw: (metric: string) => Promise<RawSeries[]>, earlier: Reading): Promise<Compared[]> {
   const readings: Reading[] = [readHost()];
   const since = readings[0]?.atMs ?? 0;
-  const after = (atMs: number, metric: string): Promise<Sample[]> =>
-    eventually(
-      `a sample of ${metric}`,
-      async () => {
-        readings.push(readHost());
-        const found = newest(await raw(metric)).filter((sample) => sample.atMs > atMs);
-        return found.length > 0 && found;
-      },
-      150_000,
-    );
+  const after = async (atMs: number, metric: string, isWhole: (found: Sample[]) => boolean): Promise<Sample[]> => {
+    const found = async (): Promise<Sample[]> => {
+      readings.push(readHost());
+      return newest(await raw(metric)).filter((sample) => sample.atMs > atMs);
+    };
+    const some = await eventually(`a sample of ${metric}`, async () => (await found()).length > 0 && found(), 150_000);
+    // The engine shows what came together in pieces. What it never shows is told by the comparison.
+    const whole = eventually(`all of ${metric}`, async () => [await found()].find(isWhole), LAST_PIECE_MS);
+    return await whole.catch(() => some);
+  };
   const samples: Sample[] = [];
-  for (const metric of HOST_METRICS.filter((name) => !name.startsWith("system_network"))) samples.push(...(await after(since, metric)));
-  const network = (await after(earlier.atMs + KUBELET_LAG_MS, KUBELET_NETWORK)).map(
+  for (const metric of HOST_METRICS.filter((name) => !name.startsWith("system_network"))) {
+    const lacking = (found: Sample[]) =>
+      compare(readings, found).some(({ series, stored, isRight }) => series.startsWith(`${metric}{`) && stored === undefined && !isRight);
+    samples.push(...(await after(since, metric, (found) => !lacking(found))));
+  }
+  const areBoth = (found: Sample[]) => found.length > 0 && found.every(({ metric: { interface: device } }) => of(found, device) === 2);
+  const of = (found: Sample[], device?: string) => found.filter(({ metric }) => metric.interface === device).length;
+  const network = (await after(earlier.atMs + KUBELET_LAG_MS, KUBELET_NETWORK, areBoth)).map(
     ({ metric: { interface: device = "", direction = "" }, ...rest }) => ({
       ...rest,
       metric: { __name__: "system_network_io_bytes_total", device, direction },
