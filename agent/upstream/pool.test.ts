@@ -129,10 +129,16 @@ describe("requests", () => {
   it("say whether the connection ever stood", async () => {
     const port = await listen(createServer((request) => void request.socket.destroy()));
     const broken = await get(upstreamTo({ backendUrl: `http://127.0.0.1:${port}` })).catch((error: unknown) => error);
-    expect(broken).toMatchObject({ wasConnected: true });
+    expect(broken).toMatchObject({
+      wasConnected: true,
+      message: expect.stringMatching(/: (UND_ERR_SOCKET: other side closed|.*ECONNRESET)$/),
+    });
     const refused = await get(upstreamTo({ backendUrl: "http://127.0.0.1:1" })).catch((error: unknown) => error);
     expect(refused).toBeInstanceOf(UpstreamError);
-    expect(refused).toMatchObject({ wasConnected: false, message: expect.stringContaining("ECONNREFUSED") });
+    expect(refused).toMatchObject({
+      wasConnected: false,
+      message: "no answer from http://127.0.0.1:1: connect ECONNREFUSED 127.0.0.1:1",
+    });
   });
 });
 

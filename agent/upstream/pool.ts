@@ -163,6 +163,10 @@ const BROKEN_CONNECTION = new Set(["UND_ERR_SOCKET", "ECONNRESET", "EPIPE", "UND
 
 function describeFailure(cause: unknown, backendUrl: string, isGivenUp: boolean): UpstreamError {
   const { code, message } = cause as { code?: string; message?: string };
-  const text = isGivenUp ? "given up waiting" : [code, message || "connection failed"].filter(Boolean).join(": ");
-  return new UpstreamError(`no answer from ${backendUrl}: ${text}`, BROKEN_CONNECTION.has(code ?? ""), { cause });
+  const text = message || "connection failed";
+  // Most of Node's messages name their code, those of undici do not.
+  const reason = code && !text.includes(code) ? `${code}: ${text}` : text;
+  return new UpstreamError(`no answer from ${backendUrl}: ${isGivenUp ? "given up waiting" : reason}`, BROKEN_CONNECTION.has(code ?? ""), {
+    cause,
+  });
 }
