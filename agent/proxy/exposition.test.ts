@@ -143,3 +143,10 @@ describe("documents", () => {
     expect([...converter.convert(Buffer.from(json), 60_000)]).toEqual(posts);
   });
 });
+
+it("a document of millions of empty objects is too large: each takes thirty times its bytes once it is parsed", () => {
+  const document = (count: number): Buffer => Buffer.from(`{"resourceMetrics":[${"{},".repeat(count)}{}]}`);
+  const convert = (json: Buffer): Buffer[] => [...new MetricsConverter(() => {}).convert(json, LARGE)];
+  expect(() => convert(document(3_100_000))).toThrow(expect.objectContaining({ name: "BodyError", kind: "too_large" }));
+  expect(convert(document(1_500_000))).toEqual([]);
+});

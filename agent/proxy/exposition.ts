@@ -6,6 +6,7 @@ import { BodyError } from "./body.ts";
 import { type FastConverter, fastConverter } from "./fast-exposition.ts";
 import { MetricLines, type Writing } from "./metric-lines.ts";
 import type { MetricsDocument, ResourceMetrics } from "./otlp-metrics.ts";
+import { parseDocument } from "./parse-document.ts";
 import { Posts } from "./posts.ts";
 import { ResourceLabels } from "./series-labels.ts";
 import { NO_ATTRIBUTES, type OnDrop, SeriesWriter } from "./series-writer.ts";
@@ -28,20 +29,20 @@ export class MetricsConverter {
   /**
    * `json`: an ExportMetricsServiceRequest. Gives bodies of at most `maxPostBytes` one after the other, none when there is nothing to
    * send; the same document always gives the same bodies. Throws BodyError "malformed" when it is not such a document, "too_large" when
-   * it becomes more than MOST_POSTS full bodies (posts.ts).
+   * it becomes more than MOST_POSTS full bodies (posts.ts) or too many values (parse-document.ts).
    */
   *convert(json: Buffer, maxPostBytes: number): Generator<Buffer, void> {
     const fast = this.#fast?.convert(json, maxPostBytes);
     if (fast) {
       for (const [reason, points] of fast.drops) this.#drop(reason, points);
       if (fast.text.length > 0) yield fast.text;
-    } else yield* this.#inWords(json.toString("utf8"), maxPostBytes);
+    } else yield* this.#inWords(json, maxPostBytes);
   }
 
-  *#inWords(json: string, maxPostBytes: number): Generator<Buffer, void> {
+  *#inWords(json: Buffer, maxPostBytes: number): Generator<Buffer, void> {
     const posts = new Posts(maxPostBytes, json.length);
     try {
-      const { resourceMetrics = [] } = JSON.parse(json) as MetricsDocument;
+      const { resourceMetrics = [] } = parseDocument(json) as MetricsDocument;
       const targets = new Set<string>();
       for (const resource of resourceMetrics) yield* this.#resource(resource, targets, posts);
       yield* posts.finish();

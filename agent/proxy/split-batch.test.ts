@@ -80,3 +80,9 @@ function expectedRecords(): object[] {
     ...of(b, undefined, [record(4), record(5, "y".repeat(5000)), record(6)]),
   ];
 }
+
+test("a document of millions of empty objects is too large, and no other kind of wrong", () => {
+  const hostile = Buffer.from(`{"resourceLogs":[${"{},".repeat(3_100_000)}{}]}`);
+  const split = (): unknown => [...splitBatch("logs", hostile, { storedBytes: 1 << 20, sentBytes: 1 << 20 })];
+  expect(split).toThrow(expect.objectContaining({ name: "BodyError", kind: "too_large" }));
+});

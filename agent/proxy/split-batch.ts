@@ -2,6 +2,7 @@
 // sent again after a failure is the same bytes and stored once; no record is lost or doubled, and each keeps its resource and scope.
 // A number beyond 2^53 would be rounded; the collector writes 64-bit integers as strings.
 import { BodyError } from "./body.ts";
+import { parseDocument } from "./parse-document.ts";
 
 export interface Part {
   readonly body: Buffer;
@@ -29,11 +30,11 @@ const NAMES = {
 /** What the backend stores beside each record, about. */
 const ROW_BYTES = 256;
 
-/** In the order of the document. Throws BodyError "malformed" when it is none. */
+/** In the order of the document. Throws BodyError "malformed" when it is none, "too_large" when it has too many values. */
 export function* splitBatch(signal: keyof typeof NAMES, json: Buffer, limits: PartLimits): Generator<Part, void> {
   const names = NAMES[signal];
   try {
-    const { [names.resources]: resources, ...rest } = JSON.parse(json.toString("utf8")) as Message;
+    const { [names.resources]: resources, ...rest } = parseDocument(json) as Message;
     const part = new PartBuilder(names.resources, rest);
     for (const { [names.scopes]: scopes, ...resource } of messages(resources)) {
       for (const { [names.records]: records, ...scope } of messages(scopes)) {
@@ -53,6 +54,7 @@ export function* splitBatch(signal: keyof typeof NAMES, json: Buffer, limits: Pa
     }
     if (part.records > 0) yield part.take();
   } catch (cause) {
+    if (cause instanceof BodyError) throw cause;
     throw new BodyError("malformed", `${signal} that are not an OTLP/JSON document`, { cause });
   }
 }
