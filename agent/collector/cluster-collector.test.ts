@@ -77,7 +77,7 @@ test("an agent that no other stands by for collects again within seconds once th
   const { reads } = api;
   await expect.poll(() => api.reads, { timeout: 10_000 }).toBeGreaterThan(reads);
   api.refusal = undefined;
-  await expect.poll(() => collector.status().leads, { timeout: 8_000 }).toBe(true);
+  await expect.poll(() => collector.status().leads, { timeout: 20_000 }).toBe(true);
 });
 
 test("a term that ends while the configuration is looked at starts no collector, for another's may run by then", async () => {
