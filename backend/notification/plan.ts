@@ -51,7 +51,7 @@ export interface Plan<A> {
   readonly nextAt: Date | undefined;
   /** More messages than one look makes. */
   readonly hasMore: boolean;
-  /** Groups that had no room. */
+  /** Groups, and alerts in groups, that had no room. */
   readonly refused: number;
   /** What it took of the processor, to find the routes and silences of alerts. */
   readonly busyMs: number;
@@ -59,6 +59,8 @@ export interface Plan<A> {
 
 /** Of an organisation. */
 export const MOST_GROUPS = 10_000;
+/** Alerts, each as often as it is in a group: all that there may be in twenty each. Of a hundred routes an alert may be in two thousand. */
+const MOST_MEMBERS = 200_000;
 export const MOST_PENDING_OF_CHANNEL = 200;
 /** At one look; more follow at the next. */
 const MOST_MESSAGES = 100;
@@ -85,7 +87,12 @@ export async function plan<A extends Alert>(input: PlanInput<A>): Promise<Plan<A
   const pendingOf = new Map(input.pendingOf);
   let nextMs = Number.POSITIVE_INFINITY;
   let hasMore = false;
+  let began = performance.now();
   for (const [key, { group, times, alerts }] of members) {
+    if (performance.now() - began >= TURN_MS) {
+      await nextTurn();
+      began = performance.now();
+    }
     const before = states.get(key);
     if (before && input.pendingGroups.has(key)) {
       // Whatever becomes of the message has the organisation looked at again.
@@ -130,6 +137,7 @@ async function gather<A extends Alert>(
   const silencers = silences.map(compileMatchers);
   const members = new Map<string, Members<A>>();
   let room = MOST_GROUPS - states.size;
+  let places = MOST_MEMBERS;
   let refused = 0;
   let [began, busyMs] = [performance.now(), 0];
   for (const alert of alerts) {
@@ -139,7 +147,7 @@ async function gather<A extends Alert>(
       await nextTurn();
       began = performance.now();
     }
-    const silenced = silencers.some((covers) => covers(alert.labels));
+    const member = { ...alert, silenced: silencers.some((covers) => covers(alert.labels)) };
     for (const taken of route(alert.labels)) {
       const on = taken.channelIds.filter((id) => channelIds.has(id));
       if (on.length === 0) continue;
@@ -148,12 +156,13 @@ async function gather<A extends Alert>(
       for (const channelId of new Set(on)) {
         const id = stateKey(taken.id, channelId, key);
         const known = members.get(id);
-        if (known) known.alerts.push({ ...alert, silenced });
+        if (places-- <= 0) refused += 1;
+        else if (known) known.alerts.push(member);
         else if (states.has(id) || --room >= 0)
           members.set(id, {
             group: { routeId: taken.id, channelId, groupKey: key, labels },
             times: taken,
-            alerts: [{ ...alert, silenced }],
+            alerts: [member],
           });
         else refused += 1;
       }

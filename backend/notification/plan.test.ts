@@ -1,0 +1,54 @@
+import { expect, test } from "vitest";
+import type { Alert } from "./message.ts";
+import { plan, type PlanInput } from "./plan.ts";
+
+const NOW = new Date("2026-11-22T09:00:00Z");
+
+function alertsOf(count: number): Alert[] {
+  return Array.from({ length: count }, (_, n) => ({
+    fingerprint: String(n).padStart(16, "0"),
+    ruleId: "rule",
+    labels: { alertname: "Down", n: String(n) },
+    annotations: {},
+    startsAt: new Date(NOW.getTime() - 60_000),
+    endsAt: undefined,
+    status: "firing",
+    silenced: false,
+  }));
+}
+
+/** All alerts of a route are one group of each of its channels. */
+function input({ alerts, routes, channels }: { alerts: number; routes: number; channels: number }): PlanInput<Alert> {
+  const channelIds = Array.from({ length: channels }, (_, n) => `channel ${n}`);
+  const times = { waitMs: 0, intervalMs: 300_000, repeatMs: 3_600_000 };
+  return {
+    alerts: alertsOf(alerts),
+    routes: Array.from({ length: routes }, (_, n) => ({
+      id: `route ${n}`,
+      matchers: [],
+      channelIds,
+      groupBy: [],
+      continues: true,
+      isDefault: false,
+      ...times,
+    })),
+    channelIds: new Set(channelIds),
+    silences: [],
+    states: new Map(),
+    pendingGroups: new Set(),
+    pendingOf: new Map(),
+    now: NOW,
+  };
+}
+
+test("of alerts that many routes take for many channels so many are planned as may be, and the others are counted", async () => {
+  const { messages, refused } = await plan(input({ alerts: 1000, routes: 20, channels: 20 }));
+  expect(refused).toBe(1000 * 20 * 20 - 200_000);
+  expect(messages).toHaveLength(100);
+  expect(messages.every(({ firing }) => firing.length <= 1000)).toBe(true);
+});
+
+test("all alerts that an organisation may have are told to twenty", async () => {
+  const { messages, refused } = await plan(input({ alerts: 10_000, routes: 1, channels: 20 }));
+  expect([refused, messages.map(({ firing }) => firing.length)]).toEqual([0, Array.from({ length: 20 }, () => 10_000)]);
+});
