@@ -150,7 +150,8 @@ async function gather<A extends Alert>(
     const member = { ...alert, silenced: silencers.some((covers) => covers(alert.labels)) };
     for (const taken of route(alert.labels)) {
       const on = taken.channelIds.filter((id) => channelIds.has(id));
-      if (on.length === 0) continue;
+      if (places <= 0) refused += on.length;
+      if (on.length === 0 || places <= 0) continue;
       const labels = groupLabels(taken, alert.labels);
       const key = groupKey(labels);
       for (const channelId of new Set(on)) {
