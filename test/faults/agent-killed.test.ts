@@ -91,8 +91,9 @@ async function queuedBytes(): Promise<number> {
   return Number(/otelcol_exporter_queue_size\{[^}]*files[^}]*\} (\S+)/.exec(text)?.[1]);
 }
 
+/** After some ends in a row the agent waits up to a minute before the next start. */
 async function untilReady(): Promise<void> {
-  await eventually("it runs again", async () => (await call("GET", `${place.healthUrl}/readyz`)).status === 200);
+  await eventually("it runs again", async () => (await call("GET", `${place.healthUrl}/readyz`)).status === 200, 120_000);
 }
 
 /** Writes, and waits until the collector reads it, at another moment each time: it queues faster than what it queued arrives. */
