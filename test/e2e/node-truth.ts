@@ -1,6 +1,6 @@
 // The metrics of a node that is this machine, as they are stored, beside its own /proc: those of the agent, and what the kubelet says of the
 // network, which the agent's own would be its pod's.
-import { compare, type Compared, HOST_METRICS, readHost, type Reading, type Sample } from "../fixtures/host-truth.ts";
+import { areAll, compare, type Compared, HOST_METRICS, readHost, type Reading, type Sample } from "../fixtures/host-truth.ts";
 import { eventually } from "../fixtures/processes.ts";
 
 /** Kubelets count a node's network in intervals of their own: what they say may be as old as this. */
@@ -30,9 +30,7 @@ export async function compareNode(raw: (metric: string) => Promise<RawSeries[]>,
   };
   const samples: Sample[] = [];
   for (const metric of HOST_METRICS.filter((name) => !name.startsWith("system_network"))) {
-    const lacking = (found: Sample[]) =>
-      compare(readings, found).some(({ series, stored, isRight }) => series.startsWith(`${metric}{`) && stored === undefined && !isRight);
-    samples.push(...(await after(since, metric, (found) => !lacking(found))));
+    samples.push(...(await after(since, metric, (found) => areAll(metric, readings, found))));
   }
   const areBoth = (found: Sample[]) => found.length > 0 && found.every(({ metric: { interface: device } }) => of(found, device) === 2);
   const of = (found: Sample[], device?: string) => found.filter(({ metric }) => metric.interface === device).length;

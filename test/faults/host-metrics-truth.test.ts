@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { hostAgentPlace, startHostAgent } from "../fixtures/host-agent-process.ts";
-import { compare, HOST_METRICS, readHost, type Reading, type Sample } from "../fixtures/host-truth.ts";
+import { areAll, compare, HOST_METRICS, readHost, type Reading, type Sample } from "../fixtures/host-truth.ts";
 import { call, eventually, type TestProcess } from "../fixtures/processes.ts";
 
 const backend = backendOfFile();
@@ -40,10 +40,10 @@ test("processors, memory, load, disks, file systems and network are those of /pr
   const since = readings[0]?.atMs ?? 0;
   const samples: Sample[] = [];
   for (const metric of HOST_METRICS) {
-    const fresh = await eventually(`a new sample of ${metric}`, async () => {
+    const fresh = await eventually(`new samples of ${metric}, all of them`, async () => {
       readings.push(readHost());
       const found = (await newest(metric)).filter(({ atMs }) => atMs > since);
-      return found.length > 0 && found;
+      return areAll(metric, readings, found) && found;
     });
     samples.push(...fresh);
   }
