@@ -29,7 +29,10 @@ const LONGEST_S = 7 * 86_400;
 const RENEWED_AFTER_S = 3600;
 /** Of one user; the oldest make room. */
 const MOST_OF_A_USER = 100;
-/** Rows that end so soon are logins under way (sso/cli-code.ts), or all but over: of them there are as many, and they take no session's room. */
+/**
+ * Rows that end so soon are logins under way (sso/cli-code.ts, six minutes), or all but over: of them there are as many, and they take no
+ * session's room.
+ */
 const LOGIN_LONGEST_S = 600;
 
 export interface BrowserSessionOptions extends SigningSecrets {

@@ -1,8 +1,9 @@
 // Counts the log records of rules over logs, again and again, and tells the evaluator through series of the organisation (log-series.ts).
 // Invariants: an organisation has one count under way at a time in each replica; one lane takes only what was cheap the last time, so that
 // what is expensive holds up no other, and what waits for its organisation's own queries leaves its lane, however many such organisations
-// there are; an organisation rests after a count, for what that took and not for the queries of others, whatever becomes of its rules meanwhile; what goes wrong with a rule stands in its status; an organisation's rules write a bounded number of
-// series in each replica, however often they are changed; every replica with a log store may run one.
+// there are; an organisation rests after a count, for what that took and not for the queries of others, whatever becomes of its rules
+// meanwhile; what goes wrong with a rule stands in its status; an organisation's rules write a bounded number of series in each replica,
+// however often they are changed; every replica with a log store may run one.
 import { Loop, pause } from "../../agent/common/loop.ts";
 import { Outage } from "../../agent/common/outage.ts";
 import { ApiError } from "../errors.ts";

@@ -1,5 +1,6 @@
 // Single sign-on by OpenID Connect: the code flow with PKCE, state and nonce (docs/contract.md, "Single sign-on"). Invariant: what comes back
-// counts only in the browser that began it, once; every refusal says why, to a person on a page, and is an audit line; without the provider everything else works.
+// counts only in the browser that began it, once; every refusal says why, to a person on a page, and is an audit line; without the provider
+// everything else works.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Kysely } from "kysely";
 import type { BrowserSessions } from "../accounts/browser-session.ts";

@@ -32,8 +32,8 @@ export async function compareNode(raw: (metric: string) => Promise<RawSeries[]>,
   for (const metric of HOST_METRICS.filter((name) => !name.startsWith("system_network"))) {
     samples.push(...(await after(since, metric, (found) => areAll(metric, readings, found))));
   }
-  const areBoth = (found: Sample[]) => found.length > 0 && found.every(({ metric: { interface: device } }) => of(found, device) === 2);
-  const of = (found: Sample[], device?: string) => found.filter(({ metric }) => metric.interface === device).length;
+  const directionsOf = (found: Sample[], device?: string) => found.filter(({ metric }) => metric.interface === device).length;
+  const areBoth = (found: Sample[]) => found.length > 0 && found.every(({ metric }) => directionsOf(found, metric.interface) === 2);
   const network = (await after(earlier.atMs + KUBELET_LAG_MS, KUBELET_NETWORK, areBoth)).map(
     ({ metric: { interface: device = "", direction = "" }, ...rest }) => ({
       ...rest,
