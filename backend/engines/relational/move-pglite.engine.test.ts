@@ -1,8 +1,11 @@
 // The move of an earlier version's accounts, from a real PGlite folder.
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from "vitest";
 import { everything, fillAccounts, type AllTables } from "../../../test/fixtures/filled-accounts.ts";
 import { createLog } from "../../observability/log.ts";
 import { openDatabase, openPglite } from "./database.ts";
@@ -39,6 +42,34 @@ test("a thousand clusters, users and rules are moved whole at the first start, o
   expect(existsSync(join(dataDir, "postgres", "PG_VERSION"))).toBe(true);
   expect(readdirSync(dataDir).sort()).toEqual(["accounts.sqlite", "postgres"]);
 });
+
+/** What is there, by name, when a move has come so far. */
+const STEPS: Record<string, (bytes: ReadonlyMap<string, number>) => boolean> = {
+  "as it reads the folder": () => true,
+  "as it makes the new store": (bytes) => bytes.has("accounts.sqlite.moving"),
+  "as it writes rows": (bytes) => (bytes.get("accounts.sqlite.moving-wal") ?? 0) > 500_000,
+  "once the store has its name": (bytes) => bytes.has("accounts.sqlite"),
+};
+
+test.each(Object.keys(STEPS))("killed %s, the next start has all of it, once", async (step) => {
+  const child = spawn(process.execPath, [join(import.meta.dirname, "move-process.fixture.ts"), dataDir]);
+  onTestFinished(() => void child.kill("SIGKILL"));
+  const ended = once(child, "exit");
+  await once(child.stdout, "data");
+  const isThere = (bytes: ReadonlyMap<string, number>) => bytes.has("accounts.sqlite") || STEPS[step]?.(bytes);
+  while (child.exitCode === null && !isThere(sizesIn(dataDir))) await nextTurn();
+  child.kill("SIGKILL");
+  expect(await ended).toEqual([null, "SIGKILL"]);
+  for (const start of ["first", "second"]) {
+    await using database = await openDatabase({ dataDir, log });
+    expect(await everything(database.tables()), start).toEqual(expected);
+  }
+  expect(readdirSync(dataDir).sort()).toEqual(["accounts.sqlite", "postgres"]);
+});
+
+function sizesIn(folder: string): Map<string, number> {
+  return new Map(readdirSync(folder).map((name) => [name, statSync(join(folder, name), { throwIfNoEntry: false })?.size ?? 0]));
+}
 
 test("a move that was cut off begins again", async () => {
   for (const ending of ["", "-wal", "-shm"]) writeFileSync(join(dataDir, `accounts.sqlite.moving${ending}`), "half of it");
