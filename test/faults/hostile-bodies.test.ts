@@ -1,5 +1,5 @@
 // One tenant sends, as fast as it is let, the bodies that cost most for their size: resources copied into thousands of records, and JSON
-// of every dense shape. Shows that the backend's memory stays within what README promises, that another tenant's ordinary bodies are
+// of every dense shape. Shows that the backend's memory stays within what docs/guarantees.md states, that another tenant's ordinary bodies are
 // stored within seconds meanwhile, and that each body has an answer that ends it. Prints the figures.
 import { gzipSync } from "node:zlib";
 import { beforeAll, expect, test } from "vitest";

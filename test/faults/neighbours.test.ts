@@ -1,4 +1,4 @@
-// README's promise that tenants cannot disturb each other, whoever tries: one tenant and strangers attack in one way of each kind at once,
+// The guarantee (docs/guarantees.md) that tenants cannot disturb each other, whoever tries: one tenant and strangers attack in one way of each kind at once,
 // for a minute, a backend within a pod's limit of memory. Another tenant sends, asks, logs in, makes rules and is alerted meanwhile. What
 // is asserted is answers, evaluations and lives, not times: how long they take is for `npm run bench -- neighbours`.
 import { beforeAll, describe, expect, test } from "vitest";

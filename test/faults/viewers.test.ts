@@ -1,4 +1,4 @@
-// README's promise to tenants about each other's viewers: one organisation's viewer asks slow log queries and PromQL that computes without
+// docs/guarantees.md, "Isolation of tenants", for viewers: one organisation's viewer asks slow log queries and PromQL that computes without
 // any data, more than may wait, and leaves; another's queries, ingest, rules and the pod's readiness go on as if nothing were. What is
 // asserted is statuses and order, not times.
 import { beforeAll, expect, test } from "vitest";
