@@ -89,6 +89,15 @@ describe("answers of the backend", () => {
     expect((await post(proxy, "/v1/logs")).headers["retry-after"]).toBe("300");
   });
 
+  it.each(["Wed, 21 Oct 2065 07:28:00 GMT", "soon", "-5", "1.5", ""])(
+    "ignores a Retry-After that is not a number of seconds: %j",
+    async (text) => {
+      const backend = await startBackend((_, response) => response.writeHead(503, { "retry-after": text }).end());
+      const proxy = await startWith(backend.url);
+      expect((await post(proxy, "/v1/logs")).headers["retry-after"]).toBe("2");
+    },
+  );
+
   it.each([401, 403])("re-reads the credential after a %i and signs once again", async (status) => {
     const backend = await startBackend((received, response) => {
       if (isSignedWith("ak_second", received)) accept(received, response);

@@ -106,6 +106,13 @@ describe("exponential histograms", () => {
     expect(Object.values(found).at(-1)).toBe(1000);
   });
 
+  it("count negative buckets towards the 160 bounds", () => {
+    const side = { offset: 0, bucketCounts: Array.from({ length: 100 }, () => "1") };
+    const found = exponentialBounds({ scale: 2, count: "200", positive: side, negative: side });
+    expect(Object.keys(found).length).toBeLessThanOrEqual(161);
+    expect(Object.values(found).at(-1)).toBe(200);
+  });
+
   it.each([
     [{ scale: -11, positive: { offset: 0, bucketCounts: ["1"] } }, { "+Inf": 1 }],
     [

@@ -74,6 +74,17 @@ describe("turns", () => {
     expect(started.map((name) => name.slice(0, 1)).join("")).toBe("abcabcabca");
   });
 
+  it("serve the organisation with the fewest running requests, not the one that has waited longest", async () => {
+    const { started, begin, end } = turnsWith({ running: 4, perOrg: 3, waitingPerOrg: 9 });
+    for (const name of ["b1", "a1", "a2", "c1"]) void begin(name);
+    // `a` is first in the queue and has two requests running; `b` and `d` have none as soon as b1 has ended.
+    for (const name of ["a3", "b2", "d1"]) void begin(name);
+    await setImmediate();
+    await end("b1");
+    await end("d1");
+    expect(started.slice(4)).toEqual(["d1", "b2"]);
+  });
+
   it("refuse at once what would wait in a full queue, and nobody else", async () => {
     const { started, begin } = turnsWith({ running: 2, perOrg: 1, waitingPerOrg: 2 });
     for (const name of ["a1", "a2", "a3"]) void begin(name);

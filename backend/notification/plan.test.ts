@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Alert } from "./message.ts";
-import { plan, type PlanInput } from "./plan.ts";
+import { MOST_PENDING_OF_CHANNEL, plan, type PlanInput } from "./plan.ts";
 
 const NOW = new Date("2026-11-22T09:00:00Z");
 
@@ -51,4 +51,13 @@ test("of alerts that many routes take for many channels so many are planned as m
 test("all alerts that an organisation may have are told to twenty", async () => {
   const { messages, refused } = await plan(input({ alerts: 10_000, routes: 1, channels: 20 }));
   expect([refused, messages.map(({ firing }) => firing.length)]).toEqual([0, Array.from({ length: 20 }, () => 10_000)]);
+});
+
+test("a channel whose messages are not delivered gets no more of them, and the other channels get theirs", async () => {
+  const given = input({ alerts: 1, routes: 3, channels: 2 });
+  const pendingOf = new Map([["channel 0", MOST_PENDING_OF_CHANNEL - 1]]);
+  const { messages } = await plan({ ...given, pendingOf });
+  const channels = messages.map(({ group }) => group.channelId);
+  expect(channels.filter((id) => id === "channel 0")).toHaveLength(1);
+  expect(channels.filter((id) => id === "channel 1")).toHaveLength(3);
 });
