@@ -34,13 +34,23 @@ afterEach(async () => {
 
 /** Lines of one file, as the collector tells them that reads them now. */
 function lines(...texts: string[]): string {
+  return bodyWith((attributes) => attributes, texts);
+}
+
+/** The same lines with their attributes in another order, as when the collector reads them again. */
+function turned(...texts: string[]): string {
+  return bodyWith((attributes) => attributes.toReversed(), texts);
+}
+
+function bodyWith(order: (attributes: object[]) => object[], texts: string[]): string {
   const logRecords = texts.map((text, i) => ({
     observedTimeUnixNano: `${nowMs}000000`,
     body: { stringValue: text },
-    attributes: [
+    attributes: order([
       { key: "log.file.record_offset", value: { intValue: String(i * 100) } },
       { key: "log.file.path", value: { stringValue: "/var/log/x.log" } },
-    ],
+      { key: "log.file.name", value: { stringValue: "x.log" } },
+    ]),
   }));
   return JSON.stringify({ resourceLogs: [{ resource: {}, scopeLogs: [{ scope: {}, logRecords }] }] });
 }
@@ -192,6 +202,21 @@ describe("lines of files", () => {
     expect(await send(together(lines("c"), b), {}, next)).toMatchObject({ status: 200 });
     expect(await send(together(a, lines("d")), {}, next)).toMatchObject({ status: 200 });
     expect(backend.received.map(linesOf)).toEqual([["a", "b"], ["a", "b"], ["c"], ["d"]]);
+    expect(backend.received[1]?.body).toEqual(backend.received[0]?.body);
+    expect(readdirSync(join(folder, "unanswered"))).toHaveLength(0);
+    unanswered.destroy();
+    expect((await lost).status).toBe(503);
+  });
+
+  it("of one file, sent by such an agent, are stored once though the next collector reads them with attributes in another order", async () => {
+    const came = Promise.withResolvers<{ destroy(): void }>();
+    backend.answer = (_, response) => came.resolve(response);
+    const lost = send(lines("a", "b"));
+    const unanswered = await came.promise;
+    const next = await agentOn(folder);
+    backend.answer = accept;
+    expect(await send(turned("a", "b"), {}, next)).toMatchObject({ status: 200 });
+    expect(backend.received).toHaveLength(2);
     expect(backend.received[1]?.body).toEqual(backend.received[0]?.body);
     expect(readdirSync(join(folder, "unanswered"))).toHaveLength(0);
     unanswered.destroy();

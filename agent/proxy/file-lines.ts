@@ -4,7 +4,7 @@
 import { timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import type { Logger } from "pino";
-import { type FileBatch, type FileRequest, FILES_HEADER } from "../reread/file-batch.ts";
+import { type FileBatch, type FileRequest, fileRequest, FILES_HEADER } from "../reread/file-batch.ts";
 import type { StoredBatches } from "../reread/stored-batches.ts";
 import type { Unanswered, UnansweredRequests } from "../reread/unanswered-requests.ts";
 import type { Verdict } from "./forward.ts";
@@ -70,9 +70,13 @@ export class FileLines {
     return refusal ?? { kind: "accepted" };
   }
 
-  /** One batch is the same bytes when it comes again, several are not. */
+  /**
+   * A request that comes again can have other bytes: its batches come with others, or the collector read the lines again, and then the order of
+   * their attributes differs.
+   */
   async #sendNoted({ unanswered }: StoredBatches, batches: readonly FileBatch[], body: Buffer, send: SendFiles): Promise<Verdict> {
-    const id = batches.length > 1 ? this.#begin(unanswered, batches, body) : undefined;
+    const isKnown = batches.some(({ key }) => key !== undefined);
+    const id = isKnown ? this.#begin(unanswered, batches, body) : undefined;
     const verdict = await send(body, batches.length === 1);
     if (id !== undefined && isFinal(verdict)) unanswered.end(id);
     return verdict;
@@ -91,7 +95,8 @@ export class FileLines {
   /** A refusal means that the backend has none of it. */
   async #sendAgain(stored: StoredBatches, { id, batches }: Unanswered, send: SendFiles): Promise<Verdict> {
     const body = stored.unanswered.bodyOf(id);
-    const verdict: Verdict = body ? await send(body, false) : { kind: "refused", status: 400, code: "lost", message: "" };
+    const isAlone = body !== undefined && fileRequest(body).batches.length === 1;
+    const verdict: Verdict = body ? await send(body, isAlone) : { kind: "refused", status: 400, code: "lost", message: "" };
     if (verdict.kind === "accepted") for (const { key, readAtMs } of batches) stored.add({ key, readAtMs, json: [] });
     if (isFinal(verdict)) stored.unanswered.end(id);
     return verdict;
