@@ -236,6 +236,7 @@ async function openAlerting(running: Running): Promise<{ readonly app: FastifyIn
       rulesListener: listenAt && {
         listen: listenAt,
         password: secrets.rulesPassword ?? "",
+        alertsPassword: secrets.alertsPassword,
         takeAlerts: (...call) => taking.promise.then((take) => take(...call)),
       },
       log,

@@ -20,7 +20,8 @@
 //   EVALUATION_INTERVAL     15s              how often each rule is evaluated; windows of rules over logs are at least twice as long
 //   EVALUATION_DELAY        0s               how far behind now rules look; some seconds where samples arrive late
 //   RULES_LISTEN                             internal listener that offers the rules to an external vmalert, e.g. 0.0.0.0:8083
-//   RULES_PASSWORD                           its Basic-auth password (user "vmalert"); required with RULES_LISTEN
+//   RULES_PASSWORD                           Basic-auth password for reading rules there (user "vmalert"); required with RULES_LISTEN; vmalert logs it
+//   ALERTS_PASSWORD                          Basic-auth password for posting alerts there (user "vmalert"); unset: alerts are not accepted there
 //   ALERTMANAGER_URL                         where the embedded vmalert sends alerts too; unset: nowhere else
 //   ALERTING_URL                             where the API forwards /alerting/; default this process's alerting listener
 //   MASTER_KEY, MASTER_PREVIOUS_KEY          32 bytes, base64: encrypts API keys at rest; previous: still decrypts
@@ -156,6 +157,7 @@ export interface Secrets {
   readonly jwtPreviousSecret: Buffer | undefined;
   readonly adminPassword: string | undefined;
   readonly rulesPassword: string | undefined;
+  readonly alertsPassword: string | undefined;
   readonly oidcClientSecret: string | undefined;
   readonly httpsProxy: string | undefined;
   readonly httpProxy: string | undefined;
@@ -277,6 +279,7 @@ function readSecrets(read: Reader): Secrets {
     jwtPreviousSecret: read.secret("JWT_PREVIOUS_SECRET", 32),
     adminPassword: read.text("ADMIN_PASSWORD"),
     rulesPassword: read.text("RULES_PASSWORD"),
+    alertsPassword: read.text("ALERTS_PASSWORD"),
     oidcClientSecret: read.text("OIDC_CLIENT_SECRET"),
     httpsProxy: read.proxyUrl("HTTPS_PROXY"),
     httpProxy: read.proxyUrl("HTTP_PROXY"),
@@ -293,6 +296,8 @@ function checkTogether(read: Reader, settings: Settings, secrets: Secrets): void
   if (!settings.isPasswordLogin && !settings.oidc) read.problem("PASSWORD_LOGIN: false needs OIDC_ISSUER: nobody else could log in");
   if ((secrets.smtpUrl === undefined) !== (settings.smtpFrom === undefined)) read.problem("SMTP_URL and SMTP_FROM go together");
   if (settings.rulesListen && !secrets.rulesPassword) read.problem("RULES_PASSWORD is required with RULES_LISTEN");
+  if (secrets.alertsPassword !== undefined && secrets.alertsPassword === secrets.rulesPassword)
+    read.problem("ALERTS_PASSWORD must differ from RULES_PASSWORD, which vmalert writes to its log");
   if (settings.backups && settings.metricsWriteUrl && secrets.databaseUrl && secrets.clickhouseUrl)
     read.problem("BACKUP_EVERY: every engine is outside, where it is backed up too (docs/backup.md)");
   if (!hasExternalEngine(settings, secrets)) return;

@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from "vitest";
-import { alertingApp, RULES_PASSWORD, type AlertingApp } from "../../test/fixtures/alerting-app.ts";
+import { ALERTS_PASSWORD, alertingApp, RULES_PASSWORD, type AlertingApp } from "../../test/fixtures/alerting-app.ts";
 import type { RuleFilter } from "../engines/vmalert/client.ts";
 import { createLog } from "../observability/log.ts";
 import { Reconciler } from "./reconciler.ts";
@@ -79,7 +79,7 @@ test("an evaluator elsewhere gets the rules from the listener, and a change at o
   await vi.waitFor(async () => expect(await (await fetch(`${service.evaluator.url}/api/v1/rules`)).text()).not.toContain(id), SOON);
 });
 
-test("the rules listener serves the rules with its password only, and nothing else", async () => {
+test("the rules listener takes alerts with their own password only, since vmalert logs the one of the rules", async () => {
   await using service = await alertingApp({ external: true });
   const url = `http://127.0.0.1:${service.rulesPort}`;
   const ask = async (path: string, password?: string, method = "GET"): Promise<number> => {
@@ -92,6 +92,9 @@ test("the rules listener serves the rules with its password only, and nothing el
   expect(await ask("/rules/", RULES_PASSWORD)).toBe(404);
   expect(await ask("/rules", RULES_PASSWORD, "POST")).toBe(404);
   expect(await ask("/metrics", RULES_PASSWORD)).toBe(404);
+  expect(await ask("/api/v2/alerts", RULES_PASSWORD, "POST")).toBe(401);
+  expect(await ask("/rules", ALERTS_PASSWORD)).toBe(401);
+  expect(await ask("/api/v2/alerts", ALERTS_PASSWORD, "POST")).not.toBe(401);
 });
 
 /** An evaluator elsewhere that fetches what is newest at that moment, and organisations whose rules change without any request. */

@@ -18,8 +18,10 @@ import type { RuleSets } from "./rule-set.ts";
 
 export interface RulesListenerOptions {
   readonly listen: { readonly host: string; readonly port: number };
-  /** Basic-auth password of the user `vmalert`. */
+  /** Basic-auth password of the user `vmalert` for reading rules. vmalert writes it to its log, as part of the URL of `-rule`. */
   readonly password: string;
+  /** Basic-auth password of the user `vmalert` for posting alerts of any organisation; undefined: nothing may be posted. */
+  readonly alertsPassword?: string | undefined;
   readonly ruleSets: RuleSets;
   readonly log: Log;
   /** Takes what the evaluator posts to `/api/v2/alerts`; until it is there, 503. */
@@ -38,8 +40,14 @@ const MOST_CONNECTIONS = 512;
 /** Resolves once it listens. */
 export async function startRulesListener(options: RulesListenerOptions): Promise<RulesListener> {
   const rules = new LastKnownRules(options.ruleSets, options.log);
-  const expected = digest(`Basic ${Buffer.from(`vmalert:${options.password}`).toString("base64")}`);
-  const server = createServer((request, response) => void answer(request, response, { expected, rules, takeAlerts: options.takeAlerts }));
+  const { password, alertsPassword, takeAlerts } = options;
+  const serving = {
+    reading: credentialsOf(password),
+    posting: alertsPassword === undefined ? undefined : credentialsOf(alertsPassword),
+    rules,
+    takeAlerts,
+  };
+  const server = createServer((request, response) => void answer(request, response, serving));
   server.requestTimeout = 10_000;
   keepNewestConnections(server, MOST_CONNECTIONS);
   server.listen(options.listen.port, options.listen.host);
@@ -56,18 +64,24 @@ export async function startRulesListener(options: RulesListenerOptions): Promise
 }
 
 interface Serving {
-  readonly expected: Buffer;
+  /** Digests of the Authorization headers that are accepted. */
+  readonly reading: Buffer;
+  readonly posting: Buffer | undefined;
   readonly rules: LastKnownRules;
   readonly takeAlerts: RulesListenerOptions["takeAlerts"];
 }
 
-async function answer(request: IncomingMessage, response: ServerResponse, { expected, rules, takeAlerts }: Serving): Promise<void> {
+async function answer(request: IncomingMessage, response: ServerResponse, serving: Serving): Promise<void> {
+  const { reading, posting, rules, takeAlerts } = serving;
   const end = (status: number, text: string) => {
     request.resume();
     response.writeHead(status, { "content-type": "text/plain; charset=utf-8" }).end(text);
   };
+  const isPosting = request.method === "POST" && request.url === ALERTS_PATH;
+  const expected = isPosting ? posting : reading;
+  if (!expected) return end(401, "ALERTS_PASSWORD of the alerting service is not set: alerts are not accepted here\n");
   if (!timingSafeEqual(digest(request.headers.authorization ?? ""), expected)) return end(401, "wrong password of user vmalert\n");
-  if (takeAlerts && request.method === "POST" && request.url === ALERTS_PATH) return await takeAlerts(request, response);
+  if (isPosting && takeAlerts) return await takeAlerts(request, response);
   if (request.method !== "GET" || request.url !== PATH) return end(404, `GET ${PATH} and POST ${ALERTS_PATH} are all there is here\n`);
   request.resume();
   const groups = await rules.read();
@@ -100,6 +114,10 @@ class LastKnownRules {
     }
     return this.#groups;
   }
+}
+
+function credentialsOf(password: string): Buffer {
+  return digest(`Basic ${Buffer.from(`vmalert:${password}`).toString("base64")}`);
 }
 
 /** Of equal length, so that they can be compared in constant time. */

@@ -28,7 +28,7 @@ export interface AlertingOptions {
   /** Where the log store is open in this process. */
   readonly countLogs?: CountNow | undefined;
   /** Offers the rules to an external evaluator. */
-  readonly rulesListener?: Pick<RulesListenerOptions, "listen" | "password" | "takeAlerts"> | undefined;
+  readonly rulesListener?: Pick<RulesListenerOptions, "listen" | "password" | "alertsPassword" | "takeAlerts"> | undefined;
   readonly log: Log;
   readonly timing?: Partial<ReconcilerTiming>;
 }

@@ -8,7 +8,7 @@ import { type DistributedEngines, FIRST_PASSWORD, startDistributedEngines } from
 import { NO_POSTGRES, postgresBinaries } from "../fixtures/postgres.ts";
 import { eventually, freeAddresses, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
 import { areSeriesThere, changesOf, deliveriesOf, EACH_CHANGE_ONCE, StormSenders, stormTenants, toldOf } from "../fixtures/storm.ts";
-import { RULES_PASSWORD, startVmalert } from "../fixtures/vmalert-outside.ts";
+import { ALERTS_PASSWORD, RULES_PASSWORD, startVmalert } from "../fixtures/vmalert-outside.ts";
 import { type Hook, WebhookReceiver } from "../fixtures/webhook-receiver.ts";
 
 const TENANTS = Number(process.env["NOTIFICATION_TENANTS"] ?? 6);
@@ -78,7 +78,13 @@ describe.skipIf(!postgresBinaries)(`two replicas and a vmalert outside${postgres
   afterAll(async () => await engines?.[Symbol.asyncDispose]());
 
   async function replica(name: string, rules: string, evaluator: string): Promise<BackendPlace> {
-    return await engines.place(name, { ...settings, RULES_LISTEN: rules, RULES_PASSWORD, EVALUATOR_QUERY_URL: `http://${evaluator}` });
+    return await engines.place(name, {
+      ...settings,
+      RULES_LISTEN: rules,
+      RULES_PASSWORD,
+      ALERTS_PASSWORD,
+      EVALUATOR_QUERY_URL: `http://${evaluator}`,
+    });
   }
 
   test(

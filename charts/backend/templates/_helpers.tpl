@@ -39,6 +39,7 @@ deployment/{{ include "backend.name" . }}{{ if eq .Values.mode "distributed" }}-
 ADMIN_EMAIL: admin.email
 ADMIN_PASSWORD: secrets.existingSecret
 ALERTMANAGER_URL: alertmanagerUrl
+ALERTS_PASSWORD: distributed.connectionSecret
 BACKUP_EVERY: backup.every
 BACKUP_FOLDER: backup.existingClaim
 BACKUP_KEEP: backup.keep
@@ -299,6 +300,7 @@ spec:
         {{- if and (eq $root.Values.mode "distributed") (eq .role "alerting") $root.Values.distributed.vmalert.offerRules }}
         - { name: RULES_LISTEN, value: "0.0.0.0:8083" }
         - { name: RULES_PASSWORD_FILE, value: /run/secrets/connections/RULES_PASSWORD }
+        - { name: ALERTS_PASSWORD_FILE, value: /run/secrets/connections/ALERTS_PASSWORD }
         {{- end }}
       ports:
         {{- if ne .role "alerting" }}
