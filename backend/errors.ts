@@ -29,6 +29,7 @@ export const ERROR_CODES = {
   conflict: [409, "the name is taken, or the state does not allow it"],
   limit_reached: [409, "as many of these exist as may; remove some first"],
   cluster_in_use: [409, "another installation of the agent has this cluster's key and is alive; the message names it"],
+  host_in_use: [409, "another host with the same machine id has a key and is alive; the message names it and the way out"],
   rotation_in_progress: [409, "another rotation is younger than the overlap"],
   body_too_large: [413, "the body exceeds its limit: 32 MiB on ingest, compressed or decompressed; 256 KiB elsewhere"],
   batch_too_large: [413, "the records of the body need too much memory once decoded: send smaller batches"],

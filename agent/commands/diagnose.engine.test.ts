@@ -11,6 +11,7 @@ import { canMount, SmallDisk } from "../collector/small-disk.fixture.ts";
 import { BackendClock } from "../upstream/clock.ts";
 import { checkBackend, checkKey } from "./diagnose/backend.ts";
 import { certificateProblem, type Finding } from "./diagnose/check.ts";
+import { readMachineId } from "../identity/machine-id.ts";
 import { checkCredentialsFile } from "./diagnose/host.ts";
 import { checkAgent, checkCollector, checkDisk, checkLogs } from "./diagnose/node.ts";
 import { BackendError } from "../upstream/backend-api.ts";
@@ -94,6 +95,8 @@ describe("diagnose", () => {
     expect(await check("it_x")).toMatch(/^warn: not enrolled yet/);
     writeFileSync(path, JSON.stringify({ agent_id: "i", api_key: "ak_x" }), { mode: 0o600 });
     expect(await check()).toMatch(/^ok: .*\nok: /);
+    writeFileSync(path, JSON.stringify({ agent_id: "i", api_key: "ak_x", machine_id: "of another host" }), { mode: 0o600 });
+    expect(await check()).toMatch(readMachineId() === undefined ? /^ok: .*\nok: / : /\nwarn: .*the key was made for of another host/);
     chmodSync(path, 0o644);
     expect(await check()).toMatch(/^warn: .*open to others/);
     writeFileSync(path, "{");

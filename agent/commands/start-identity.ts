@@ -1,6 +1,6 @@
 // Starts the identity of a host or of a cluster. Invariant: each loads only what it needs; a host agent never loads the Kubernetes API.
-import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
+import { readMachineId } from "../identity/machine-id.ts";
 import type { AgentIdentity } from "../identity/identity.ts";
 import type { KubernetesApi } from "../kubernetes/api.ts";
 import type { TransportOptions } from "../kubernetes/transport.ts";
@@ -28,21 +28,14 @@ export async function startIdentity(
     import("../identity/host-identity.ts"),
   ]);
   const file = new CredentialsFile(settings.host?.credentialsFile ?? "");
-  const host = { hostname: hostname(), machine_id: machineId(), agent_version: agentVersion };
-  return started.use(startHostIdentity({ file, installToken: secrets.installToken, host, backend, log }));
+  const systemId = readMachineId();
+  // The name identifies the host if the system has no id.
+  const host = { hostname: hostname(), machine_id: systemId ?? hostname(), agent_version: agentVersion };
+  return started.use(startHostIdentity({ file, installToken: secrets.installToken, host, systemId, backend, log }));
 }
 
 /** Loaded by the cluster agent only. */
 export async function kubernetesOf(cluster: ClusterSettings, options: TransportOptions = {}): Promise<KubernetesApi> {
   const { kubernetesInPod } = await import("../kubernetes/in-pod.ts");
   return kubernetesInPod(cluster, options);
-}
-
-/** What makes a host the same host across reinstallations of the agent; its name where the system has no id. */
-function machineId(): string {
-  try {
-    return readFileSync("/etc/machine-id", "utf8").trim() || hostname();
-  } catch {
-    return hostname();
-  }
 }

@@ -13,6 +13,8 @@ export interface HostCredentials {
   readonly credential?: Credential | undefined;
   /** SHA-256 of the install token that the credential came from. */
   readonly usedTokenHash?: string | undefined;
+  /** The system's machine id (/etc/machine-id) that the credential belongs to; undefined if the system had none, or the agent was older. */
+  readonly machineId?: string | undefined;
   /** A registration that was begun: the same call is made again until it is answered. */
   readonly pending?: { readonly tokenHash: string; readonly idempotencyKey: string; readonly body: RegisterHostRequest } | undefined;
 }
@@ -31,6 +33,7 @@ interface Document {
   org_id?: string;
   enrolled_by?: string;
   install_token_sha256?: string;
+  machine_id?: string;
   pending?: HostCredentials["pending"];
 }
 
@@ -61,6 +64,7 @@ export class CredentialsFile {
     return {
       credential: credentialOf(document),
       usedTokenHash: document.install_token_sha256,
+      machineId: document.machine_id,
       pending: document.pending,
     };
   }
@@ -82,12 +86,13 @@ export class CredentialsFile {
   }
 
   /** Throws CredentialsFileError. */
-  write({ credential, usedTokenHash, pending }: HostCredentials): void {
+  write({ credential, usedTokenHash, machineId, pending }: HostCredentials): void {
     const document: Document = {
       ...(credential && { agent_id: credential.id, api_key: credential.apiKey, key_created_at: credential.keyCreatedAt }),
       ...(credential?.org !== undefined && { org_id: credential.org }),
       ...(credential?.enrolledBy !== undefined && { enrolled_by: credential.enrolledBy }),
       ...(usedTokenHash !== undefined && { install_token_sha256: usedTokenHash }),
+      ...(machineId !== undefined && { machine_id: machineId }),
       ...(pending && { pending }),
     };
     try {

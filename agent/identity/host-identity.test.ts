@@ -15,7 +15,7 @@ let folder: string;
 let path: string;
 let identity: HostIdentity | undefined;
 /** What the backend was asked: token and idempotency key. */
-let calls: { token: string; key: string }[];
+let calls: { token: string; key: string; machineId: string }[];
 let refusedKeys: Set<string>;
 let answers: (BackendError | undefined)[];
 
@@ -30,8 +30,8 @@ afterEach(async () => {
 });
 
 const backend: HostIdentityOptions["backend"] = {
-  registerHost: (token, key) => {
-    calls.push({ token, key });
+  registerHost: (token, key, { machine_id: machineId }) => {
+    calls.push({ token, key, machineId });
     const error = answers.shift();
     if (error) return Promise.reject(error);
     return Promise.resolve({ body: { agent_id: "id", api_key: `ak_${token}`, key_created_at: "2026-01-01T00:00:00Z" }, org: "org" });
@@ -42,11 +42,12 @@ const backend: HostIdentityOptions["backend"] = {
       : Promise.resolve({ body: undefined, keyAgeDays: 0 }),
 };
 
-function start(installToken: string | undefined, log = pino({ level: "silent" })): HostIdentity {
+function start(installToken: string | undefined, log = pino({ level: "silent" }), systemId = "m"): HostIdentity {
   identity = new HostIdentity({
     file: new CredentialsFile(path),
     installToken,
-    host: HOST,
+    host: { ...HOST, machine_id: systemId },
+    systemId,
     backend,
     log,
     backoffMs: [5, 20],
@@ -102,6 +103,50 @@ describe("the host's identity", () => {
     const again = start("two");
     await again.refresh("answer 401");
     await vi.waitFor(() => expect(again.current()?.apiKey).toBe("ak_two"));
+  });
+
+  test("a clone with a new machine id drops its registration of the original and registers anew, with the same unused token", async () => {
+    const silent = pino({ level: "silent" });
+    answers = Array.from({ length: 1000 }, () => new BackendError("host_in_use", "the host h is alive: …", { status: 409 }));
+    const clone = start("one", silent, "original's");
+    await vi.waitFor(() =>
+      expect(clone.status().problem).toMatchObject({ code: "host_in_use", message: expect.stringContaining("h is alive") }),
+    );
+    await clone[Symbol.asyncDispose]();
+    answers = [];
+    expect(await enrolled(start("one", silent, "its own"))).toBe("ak_one");
+    expect(calls.at(-1)?.machineId).toBe("its own");
+    expect(calls.at(-1)?.key).not.toBe(calls[0]?.key);
+  });
+
+  test("a copied key is given up for an unused token once the machine id is another, and until then used with a warning", async () => {
+    const silent = pino({ level: "silent" });
+    await enrolled(start("one", silent, "original's"));
+    await identity?.[Symbol.asyncDispose]();
+    for (const token of [undefined, "one"]) {
+      const warned = start(token, silent, "its own");
+      expect(warned.current()?.apiKey).toBe("ak_one");
+      await vi.waitFor(() => expect(warned.status()).toMatchObject({ signs: true, problem: { code: "machine_id_changed" } }));
+      await warned[Symbol.asyncDispose]();
+    }
+    answers = [new BackendError("invalid_install_token", "expired", { status: 401 })];
+    const refused = start("expired", silent, "its own");
+    await vi.waitFor(() => expect(refused.status().problem?.code).toBe("machine_id_changed"));
+    expect(refused.current()?.apiKey).toBe("ak_one");
+    await refused[Symbol.asyncDispose]();
+    const renewed = start("two", silent, "its own");
+    expect(renewed.current()).toBeUndefined();
+    expect(await enrolled(renewed)).toBe("ak_two");
+    await renewed[Symbol.asyncDispose]();
+    expect(start(undefined, silent, "its own").status().problem).toBeUndefined();
+  });
+
+  test("a key of an earlier version, without a machine id, is taken for this host's, and marked", async () => {
+    path = join(folder, "credentials.json");
+    writeFileSync(path, JSON.stringify({ agent_id: "id", api_key: "ak", key_created_at: "" }));
+    await start("two")[Symbol.asyncDispose]();
+    expect(calls).toEqual([]);
+    expect(JSON.parse(readFileSync(path, "utf8"))).toMatchObject({ api_key: "ak", machine_id: "m" });
   });
 
   test("follows a file that another hand replaced", async () => {

@@ -1,6 +1,7 @@
 // The host agent's identity: enrolled once with an install token, then read from its file. Invariants: the Idempotency-Key and the body
 // of a registration are in the file before the call, so that a crash at any point makes the very same call again and burns no token;
-// while the backend is away it keeps trying and never ends the process.
+// while the backend is away it keeps trying and never ends the process. A key that was enrolled under another machine id belongs to the
+// host that this one is a clone of: it is given up as soon as there is an unused token to register with.
 import { createHash, randomUUID } from "node:crypto";
 import { type Backoff, Loop } from "../common/loop.ts";
 import { type CredentialsFile, CredentialsFileError, type HostCredentials } from "../credentials/file.ts";
@@ -9,13 +10,15 @@ import type { Log } from "../log.ts";
 import { HOST_HEARTBEAT_PATH, type RegisterHostRequest, type RegisterHostResponse } from "../protocol/enrolment.ts";
 import { BackendError, type BackendApi } from "../upstream/backend-api.ts";
 import type { AgentIdentity, AgentIdentityStatus } from "./identity.ts";
-import { ProblemReport } from "./problem.ts";
+import { type Problem, ProblemReport } from "./problem.ts";
 
 export interface HostIdentityOptions {
   readonly file: CredentialsFile;
   readonly installToken: string | undefined;
   /** What this host is registered as. */
   readonly host: RegisterHostRequest;
+  /** From /etc/machine-id; undefined if the system has none. Then `host.machine_id` is a name, which may change. */
+  readonly systemId?: string | undefined;
   readonly backend: Pick<BackendApi, "registerHost" | "heartbeat">;
   readonly log: Log;
   readonly backoffMs?: Backoff;
@@ -44,7 +47,7 @@ export class HostIdentity implements AgentIdentity {
   constructor(options: HostIdentityOptions) {
     this.#options = options;
     this.#tokenHash = options.installToken === undefined ? undefined : createHash("sha256").update(options.installToken).digest("hex");
-    this.#known = options.file.read();
+    this.#known = this.#read();
     if (options.file.isOpenToGroup)
       options.log.warn(
         { file: options.file.path },
@@ -52,6 +55,7 @@ export class HostIdentity implements AgentIdentity {
       );
     if (this.#known.credential)
       options.log.info({ agentId: this.#known.credential.id }, "enrolled earlier; the key is in the credentials file");
+    this.#markMachineId();
     this.#problem = new ProblemReport(options.log, "host");
     this.#loop = new Loop({
       // All that is left to do is waited for: a 401, or an operator.
@@ -62,7 +66,7 @@ export class HostIdentity implements AgentIdentity {
   }
 
   current(): Credential | undefined {
-    return this.#known.credential;
+    return this.#mustRegisterAnew() ? undefined : this.#known.credential;
   }
 
   /** The file was read at the start. */
@@ -74,7 +78,7 @@ export class HostIdentity implements AgentIdentity {
   async refresh(reason: string): Promise<Credential | undefined> {
     const before = this.#known.credential?.apiKey;
     try {
-      this.#known = this.#options.file.read();
+      this.#known = this.#read();
     } catch (error) {
       // Safe: the caller goes on with what is known, which the contract of CredentialSource asks for.
       this.#options.log.warn(
@@ -85,7 +89,7 @@ export class HostIdentity implements AgentIdentity {
     if (this.#known.credential?.apiKey === before) this.#suspect = true;
     else this.#options.log.info({ reason }, "the credentials file has another key; signing with it from now on");
     this.#loop.wake();
-    return this.#known.credential;
+    return this.current();
   }
 
   noteKeyAge(credential: Credential, days: number): void {
@@ -96,7 +100,7 @@ export class HostIdentity implements AgentIdentity {
   }
 
   status(): AgentIdentityStatus {
-    const credential = this.#known.credential;
+    const credential = this.current();
     return {
       id: credential?.id,
       keyCreatedAt: credential?.keyCreatedAt,
@@ -107,7 +111,7 @@ export class HostIdentity implements AgentIdentity {
   }
 
   #signs(): boolean {
-    const apiKey = this.#known.credential?.apiKey;
+    const apiKey = this.current()?.apiKey;
     return apiKey !== undefined && apiKey !== this.#refusedKey;
   }
 
@@ -124,8 +128,42 @@ export class HostIdentity implements AgentIdentity {
   #mayEnrol(): boolean {
     const { credential, usedTokenHash } = this.#known;
     if (this.#tokenHash === undefined || this.#refusedToken) return false;
-    if (!credential) return true;
+    if (!credential || this.#mustRegisterAnew()) return true;
     return credential.apiKey === this.#refusedKey && usedTokenHash !== this.#tokenHash;
+  }
+
+  /** A registration that was begun under another machine id was the original's: it is not repeated. */
+  #read(): HostCredentials {
+    const known = this.#options.file.read();
+    const { systemId } = this.#options;
+    if (known.pending === undefined || systemId === undefined || known.pending.body.machine_id === systemId) return known;
+    return { ...known, pending: undefined };
+  }
+
+  /** True: the credential was enrolled under another machine id. */
+  #isFromOtherMachine(): boolean {
+    const { credential, machineId } = this.#known;
+    const { systemId } = this.#options;
+    return credential !== undefined && machineId !== undefined && systemId !== undefined && machineId !== systemId;
+  }
+
+  /** Without a good token, the agent goes on with the key that it has: a new machine id alone never stops a host's telemetry. */
+  #mustRegisterAnew(): boolean {
+    if (!this.#isFromOtherMachine() || this.#refusedToken) return false;
+    return this.#tokenHash !== undefined && this.#tokenHash !== this.#known.usedTokenHash;
+  }
+
+  /** Files of earlier versions do not name the machine id. */
+  #markMachineId(): void {
+    const { file, systemId, log } = this.#options;
+    if (!this.#known.credential || this.#known.machineId !== undefined || systemId === undefined) return;
+    try {
+      file.write({ ...this.#known, machineId: systemId });
+      this.#known = { ...this.#known, machineId: systemId };
+    } catch (error) {
+      // Safe: on a read-only mount a new machine id goes unnoticed, as in earlier versions.
+      log.debug({ err: error }, "cannot write the machine id to the credentials file");
+    }
   }
 
   async #enrol(signal: AbortSignal): Promise<void> {
@@ -135,8 +173,9 @@ export class HostIdentity implements AgentIdentity {
     try {
       const { body, org } = await backend.registerHost(installToken, pending.idempotencyKey, pending.body, signal);
       const credential = this.#credentialOf(body, org);
-      file.write({ credential, usedTokenHash: tokenHash });
-      this.#known = { credential, usedTokenHash: tokenHash };
+      const enrolled = { credential, usedTokenHash: tokenHash, machineId: this.#options.systemId };
+      file.write(enrolled);
+      this.#known = enrolled;
       this.#problem.tell(undefined);
       log.info({ agentId: credential.id }, "enrolled; the key is in the credentials file");
     } catch (error) {
@@ -168,7 +207,7 @@ export class HostIdentity implements AgentIdentity {
 
   /** After a 401 with a key that is still the one in the file: is it the key, or something else? */
   async #verify(signal: AbortSignal): Promise<void> {
-    const { credential } = this.#known;
+    const credential = this.current();
     if (!this.#suspect || !credential || performance.now() - this.#probedAt < PROBE_EVERY_MS) return;
     this.#suspect = false;
     this.#probedAt = performance.now();
@@ -184,7 +223,7 @@ export class HostIdentity implements AgentIdentity {
   #advise(): void {
     const { credential, usedTokenHash } = this.#known;
     const where = this.#options.file.path;
-    if (credential && credential.apiKey !== this.#refusedKey) return this.#problem.tell(undefined);
+    if (this.#signs()) return this.#problem.tell(this.#isFromOtherMachine() ? foreignKey(where) : undefined);
     const newToken = "an administrator makes one with `atherops tokens create`; set INSTALL_TOKEN to it and restart the agent";
     if (this.#refusedToken)
       return this.#problem.tell({ code: "install_token_refused", message: `the install token is unknown, expired or used: ${newToken}` });
@@ -203,9 +242,23 @@ export class HostIdentity implements AgentIdentity {
 
   /** Answers the time that the backend asked for. */
   #failed(error: unknown): number {
-    const code = error instanceof CredentialsFileError ? "credentials_file" : "failing";
-    const what = this.#known.credential ? "cannot ask the backend about the key" : "not enrolled yet";
+    const code = failureCode(error);
+    const what = this.#mayEnrol() ? "not enrolled yet" : "cannot ask the backend about the key";
     this.#problem.tell({ code, message: `${what}, trying again: ${error instanceof Error ? error.message : String(error)}` });
     return error instanceof BackendError ? (error.retryAfterS ?? 0) * 1000 : 0;
   }
+}
+
+function failureCode(error: unknown): string {
+  if (error instanceof CredentialsFileError) return "credentials_file";
+  return error instanceof BackendError && error.code === "host_in_use" ? error.code : "failing";
+}
+
+function foreignKey(file: string): Problem {
+  const advice =
+    "if this host is a clone, make an install token (`atherops tokens create`), set INSTALL_TOKEN to it and restart the agent: it registers as a host of its own";
+  return {
+    code: "machine_id_changed",
+    message: `/etc/machine-id has changed since the key in ${file} was made, so that key may be another host's: ${advice}`,
+  };
 }

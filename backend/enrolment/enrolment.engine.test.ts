@@ -33,6 +33,8 @@ describeOnEachStore((store) => {
 
   const register = (token: string, idempotency: string | undefined, body: object, path = "/api/clusters/register") =>
     backend.call("POST", path, { bearer: token, body, headers: idempotency === undefined ? {} : { "idempotency-key": idempotency } });
+  const registerAsHost = (token: string, idempotency: string, body: object) =>
+    register(token, idempotency, body, "/api/v1/agents/register");
   const ingest = (key: string) => tryKey(backend, key);
   const clusterOf = (id: string) => listedCluster(backend, org, id);
 
@@ -230,10 +232,56 @@ describeOnEachStore((store) => {
       const machine_id = "m".repeat(32);
       const first = await registerHost(backend, org.token, { machine_id });
       await backend.call("PUT", `/api/v1/agents/${first.agent_id}/config`, { bearer: org.token, body: { log_level: "debug" } });
+      backend.clock.ms += HOUR_MS;
       const second = await registerHost(backend, org.token, { machine_id, hostname: "renamed" });
       expect(second.agent_id).toBe(first.agent_id);
       const config = await backend.call("GET", `/api/v1/agents/${first.agent_id}/config`, { key: second.api_key });
       expect(config.json()).toEqual({ version: "1", config: { log_level: "debug" } });
+    });
+
+    test("a clone of a host is refused while that host is alive, without harm to its key, and is told the way out", async () => {
+      const body = { hostname: "original", machine_id: randomUUID(), agent_version: "1" };
+      const original = await registerHost(backend, org.token, body);
+      const beat = () => backend.call("POST", "/ingest/agents/heartbeat", { key: original.api_key, body: { interval_s: 20 } });
+      const [token, idempotency] = [await installToken(backend, org.token), randomUUID()];
+      const clone = (machine_id = body.machine_id) => registerAsHost(token, idempotency, { ...body, hostname: "clone", machine_id });
+      // The original has just enrolled, its first heartbeat is still to come.
+      expect(brief(await clone())).toEqual([409, "host_in_use"]);
+      await beat();
+      backend.clock.ms += 60_000 - 1;
+      const refused = await clone();
+      expect([...brief(refused), refused.headers["retry-after"]]).toEqual([409, "host_in_use", "20"]);
+      expect(refused.json().message).toMatch(/original.*systemd-machine-id-setup.*60 s/);
+      await beat();
+      backend.clock.ms += 5 * MINUTE_MS;
+      expect(await ingest(original.api_key)).toBe(204);
+      // The refused token is good for the clone's new machine id.
+      const renumbered = await clone(randomUUID());
+      expect(renumbered.statusCode).toBe(201);
+      expect(renumbered.json().agent_id).not.toBe(original.agent_id);
+      expect(await ingest(original.api_key)).toBe(204);
+    });
+
+    test("a host that is installed again keeps its agent_id once its earlier agent is silent, and at once if its key was revoked", async () => {
+      const body = { machine_id: randomUUID() };
+      const first = await registerHost(backend, org.token, body);
+      const [token, idempotency] = [await installToken(backend, org.token), randomUUID()];
+      const again = () => registerAsHost(token, idempotency, { hostname: "h", agent_version: "2", ...body });
+      backend.clock.ms += 90_000 - 1;
+      expect(brief(await again())).toEqual([409, "host_in_use"]);
+      backend.clock.ms += 1;
+      const taken = await again();
+      expect([taken.statusCode, taken.json().agent_id]).toEqual([201, first.agent_id]);
+      const removed = await backend.call("DELETE", `/api/v1/agents/${first.agent_id}`, { bearer: org.token });
+      expect(removed.statusCode).toBe(204);
+      await registerHost(backend, org.token, body);
+    });
+
+    test("of clones that register at the same moment one gets a key", async () => {
+      const body = { hostname: "clone", machine_id: randomUUID(), agent_version: "1" };
+      const tokens = await Promise.all(Array.from({ length: 4 }, () => installToken(backend, org.token)));
+      const answers = await Promise.all(tokens.map((token) => registerAsHost(token, randomUUID(), body)));
+      expect(answers.map(({ statusCode }) => statusCode).sort((one, two) => one - two)).toEqual([201, 409, 409, 409]);
     });
   });
 });

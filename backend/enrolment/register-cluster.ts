@@ -8,9 +8,9 @@ import { audit } from "../auth/audit-log.ts";
 import { ApiError } from "../errors.ts";
 import { nameSchema, TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
 import { installTokenGuard, spendInstallToken, type Enrol } from "./install-token.ts";
-import { MAX_INSTALLATION, offlineAfterMs } from "./heartbeat.ts";
+import { MAX_INSTALLATION } from "./heartbeat.ts";
+import { livingHolder } from "./key-holder.ts";
 import { mintKey, retireOtherKeys } from "./key-table.ts";
-import { currentKeyTimes } from "./registry.ts";
 import type { EnrolmentDeps } from "./deps.ts";
 import type { ClusterTable, EnrolmentTables } from "./table.ts";
 
@@ -83,20 +83,17 @@ function enrolCluster(deps: EnrolmentDeps, request: RegisterClusterRequest, star
 /** Two installations of one cluster would end each other's key. What did not name itself is served as ever. Spends no token. */
 async function refuseSecondInstallation(
   trx: Transaction<EnrolmentTables>,
-  { id, org_id, installation: holder, last_heartbeat, heartbeat_interval_s }: Selectable<ClusterTable>,
+  cluster: Selectable<ClusterTable>,
   installation: string | null,
-  { now, startedAt }: { now: number; startedAt: number },
+  times: { now: number; startedAt: number },
 ): Promise<void> {
+  const { installation: holder } = cluster;
   if (holder === null || installation === null || holder === installation) return;
-  const mintedAt = (await currentKeyTimes(trx, org_id, "cluster", [id])).get(id);
-  if (!mintedAt) return;
-  const silentAfterMs = offlineAfterMs(heartbeat_interval_s);
-  const sinceMs = Math.max(mintedAt.getTime(), last_heartbeat?.getTime() ?? 0);
-  // Nobody could be heard while this process was down.
-  if (now - Math.max(sinceMs, startedAt) >= silentAfterMs) return;
+  const living = await livingHolder(trx, "cluster", cluster, times);
+  if (!living) return;
   throw new ApiError(
     "cluster_in_use",
-    `another installation of the agent (${holder}) has this cluster's key: uninstall one of the two; this one gets a key when the other has been silent for ${silentAfterMs / 1000} s`,
-    { retryAfterS: heartbeat_interval_s },
+    `another installation of the agent (${holder}) has this cluster's key: uninstall one of the two; this one gets a key when the other has been silent for ${living.silentAfterS} s`,
+    living,
   );
 }

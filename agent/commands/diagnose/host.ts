@@ -5,6 +5,7 @@ import { CredentialsFile, type HostCredentials } from "../../credentials/file.ts
 import type { BackendApi } from "../../upstream/backend-api.ts";
 import { HOST_HEARTBEAT_PATH } from "../../protocol/enrolment.ts";
 import type { Secrets, Settings } from "../../settings.ts";
+import { readMachineId } from "../../identity/machine-id.ts";
 import { checkKey } from "./backend.ts";
 import { type Check, type Finding, messageOf } from "./check.ts";
 
@@ -28,12 +29,20 @@ export async function checkCredentialsFile(
   } catch (error) {
     return [{ name, verdict: "fail", detail: messageOf(error), advice: "run as the agent's user, or restore the file" }];
   }
+  const machine = machineFinding(known, readMachineId());
   const open = (mode & 0o077) === 0 ? [] : [openFile(file, mode)];
   if (known.credential) {
     const enrolled: Finding = { name, verdict: "ok", detail: `${path} has the key of host ${known.credential.id}` };
-    return [...open, enrolled, ...(await checkKey(known.credential, HOST_HEARTBEAT_PATH, backend, NEW_TOKEN))];
+    return [...open, enrolled, ...machine, ...(await checkKey(known.credential, HOST_HEARTBEAT_PATH, backend, NEW_TOKEN))];
   }
   return [...open, notEnrolled(path, installToken !== undefined)];
+}
+
+/** The key of a host that this one is a clone of. */
+function machineFinding({ credential, machineId }: HostCredentials, systemId: string | undefined): Finding[] {
+  if (!credential || machineId === undefined || systemId === undefined || machineId === systemId) return [];
+  const detail = `/etc/machine-id is ${systemId}, and the key was made for ${machineId}: it may be the key of another host`;
+  return [{ name: "machine id", verdict: "warn", detail, advice: `if this host is a clone, it needs a key of its own: ${NEW_TOKEN}` }];
 }
 
 function openFile({ path, isOpenToGroup }: CredentialsFile, mode: number): Finding {
