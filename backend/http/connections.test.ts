@@ -161,6 +161,30 @@ test("a connection that pipelines without an end is cut, instead of being told a
   await connections(1, "red");
 });
 
+test.each(TRANSPORTS)(
+  "of 1,500 requests in one packet the application sees 33, and the next connection is served, over %s",
+  async (_what, overTls) => {
+    await listening(overTls);
+    let requests = 0;
+    app.server.on("request", () => (requests += 1));
+    const connection = await newcomer();
+    await connection.send(ask().repeat(1500)).closed();
+    expect(requests).toBe(33);
+    await connections(2);
+  },
+);
+
+test("of 1,000 pipelined requests with an unknown Expect the application sees one", async () => {
+  await listening();
+  let requests = 0;
+  app.server.on("checkExpectation", () => (requests += 1));
+  const connection = await newcomer();
+  connection.send("GET / HTTP/1.1\r\nHost: x\r\nExpect: x\r\n\r\n".repeat(1000));
+  expect((await connection.answer()).status).toBe(417);
+  await connection.closed();
+  expect(requests).toBe(1);
+});
+
 test("a stranger's connection is told that it will not be kept long", async () => {
   await listening();
   const [stranger] = await connections(1);

@@ -7,6 +7,7 @@ import type { Server } from "node:http";
 import type { Socket } from "node:net";
 import { ApiError } from "../errors.ts";
 import type { Log } from "../observability/log.ts";
+import { stopParser } from "./stop-parser.ts";
 
 /** Requests of one connection that may be under way: clients that do not pipeline have one. */
 const MAX_UNDER_WAY = 16;
@@ -86,7 +87,10 @@ export class Connections {
     if (!connection) return;
     connection.underWay += 1;
     if (!socket.destroyed) this.#refile(connection);
-    if (connection.underWay > MOST_UNDER_WAY) socket.destroy();
+    if (connection.underWay > MOST_UNDER_WAY) {
+      socket.destroy();
+      stopParser(socket);
+    }
     if (connection.underWay > MAX_UNDER_WAY)
       throw new ApiError("unavailable", `more than ${MAX_UNDER_WAY} requests are under way on this connection`, { retryAfterS: 1 });
   }

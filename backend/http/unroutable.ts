@@ -6,6 +6,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { METHODS } from "../../agent/common/node-http.ts";
 import { rawAnswer } from "./error-answer.ts";
 import { ApiError } from "../errors.ts";
+import { stopParser } from "./stop-parser.ts";
 
 /** Throws what a request without a route is answered; `methods`: those that the application has routes for. */
 export function refuseUnroutable(
@@ -33,9 +34,10 @@ export function notAllowed(allowed: Iterable<string>, request: FastifyRequest, r
 
 /** Answers what Node's HTTP server would answer by itself, or not at all. */
 export function answerForServer(server: Server): void {
-  server.on("checkExpectation", (_request: IncomingMessage, response: ServerResponse) =>
-    cut(response.socket, new ApiError("expectation_failed", "the only Expect that is known is 100-continue")),
-  );
+  server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) => {
+    cut(response.socket, new ApiError("expectation_failed", "the only Expect that is known is 100-continue"));
+    stopParser(request.socket);
+  });
   // A sender that asks first is told to go on only where its body is read.
   server.on("checkContinue", (request: IncomingMessage, response: ServerResponse) => server.emit("request", request, response));
   server.on("connect", (_request: IncomingMessage, socket: Socket) =>
