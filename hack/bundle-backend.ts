@@ -13,7 +13,7 @@ import { buildConsole } from "./console.mjs";
 import { buildKernels } from "./kernel.mjs";
 
 /** Packages that stay beside the bundle: libraries of machine code, and what only some installations have. */
-export const OUTSIDE = ["@electric-sql/pglite", "@node-rs/argon2", "chdb"];
+export const OUTSIDE = ["@node-rs/argon2", "chdb"];
 /** What packages look for and do without; nobody here has them. */
 const NOWHERE = ["bufferutil", "pg-native", "supports-color", "utf-8-validate"];
 

@@ -19,7 +19,6 @@ import { openAccountsFile, openDatabase, type Database } from "../engines/relati
 import { advisoryLock } from "../engines/relational/lock.ts";
 import { migrate } from "../engines/relational/migrate.ts";
 import { underDraftName } from "../engines/sqlite/draft.ts";
-import { hasPgliteFolder } from "../engines/relational/move-pglite.ts";
 import { ACCOUNTS_FILE } from "../engines/sqlite/open.ts";
 import type { Log } from "../observability/log.ts";
 import { StartError } from "../startup-error.ts";
@@ -44,8 +43,7 @@ export interface Moved {
 export async function moveToPostgres(move: Move): Promise<Moved> {
   const { dataDir, databaseUrl, log, progress } = move;
   const file = join(dataDir, ACCOUNTS_FILE);
-  if (!existsSync(file) && !hasPgliteFolder(dataDir))
-    throw new StartError(`DATA_DIR: ${dataDir} has no ${ACCOUNTS_FILE}: set DATA_DIR to the backend's`);
+  if (!existsSync(file)) throw new StartError(`DATA_DIR: ${dataDir} has no ${ACCOUNTS_FILE}: set DATA_DIR to the backend's`);
   await using _lock = await lockDataDir(dataDir);
   return await inWords(move, async () => {
     await using from = await upToDate(await openDatabase({ dataDir, log }));
@@ -73,8 +71,6 @@ export async function moveFromPostgres(move: Move): Promise<Moved> {
   const { dataDir, databaseUrl, log, progress } = move;
   await using _lock = await lockDataDir(dataDir);
   const file = join(dataDir, ACCOUNTS_FILE);
-  if (!existsSync(file) && hasPgliteFolder(dataDir))
-    throw new StartError(`DATA_DIR: ${dataDir} has accounts of an earlier version in postgres/: move that folder elsewhere first`);
   return await inWords(move, async () => {
     await using database = await openPostgres(move);
     await requireNoBackend(database.tables(), databaseUrl);

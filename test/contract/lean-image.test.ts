@@ -43,9 +43,9 @@ describe.skipIf(!postgresBinaries)(`the lean image's program${postgresBinaries ?
     app[Symbol.dispose]();
   });
 
-  test("starts the bundle, has no embedded ClickHouse and no PGlite, and with the engines all that stays outside the bundle", () => {
+  test("starts the bundle, has no embedded ClickHouse, and with the engines all that stays outside the bundle", () => {
     expect(/^ENTRYPOINT \["node", .*"(.*)"\]$/m.exec(DOCKERFILE)?.[1]).toBe("/app/backend/atherops-backend.js");
-    expect(laidInto("/engines")).toEqual(["chdb", "@chdb", "@electric-sql", "@clickhouse/client-common"]);
+    expect(laidInto("/engines")).toEqual(["chdb", "@chdb", "@clickhouse/client-common"]);
     expect(readdirSync(join(app.path, "node_modules"))).toEqual(["@node-rs"]);
     const all = [...laidInto("/all"), ...laidInto("/engines")];
     for (const name of OUTSIDE) expect(all).toContain(all.includes(name) ? name : dirname(name));

@@ -3,17 +3,15 @@
 // that no route has to tell a lost connection from a wrong statement.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { Kysely, PGliteDialect, type Dialect } from "kysely";
+import { Kysely, type Dialect } from "kysely";
 import type { Log } from "../../observability/log.ts";
 import type { PoolOptions } from "../postgres/dialect.ts";
 import { SqliteThreadDialect } from "../sqlite/dialect.ts";
 import { ACCOUNTS_FILE, ACCOUNTS_MADE, openSqlite, requireNewFolder } from "../sqlite/open.ts";
-import { migrate } from "./migrate.ts";
-import { hasPgliteFolder, moveFromPglite } from "./move-pglite.ts";
 import { ReportingDialect } from "./unreachable.ts";
 
 export interface Database extends AsyncDisposable {
-  readonly engine: "sqlite" | "pglite" | "postgresql";
+  readonly engine: "sqlite" | "postgresql";
   /** Of the embedded store: the file that is there once it has held accounts. */
   readonly madeFile?: string;
   /** The same connections, seen with a domain's tables. */
@@ -27,9 +25,6 @@ export interface DatabaseOptions extends PoolOptions {
   dataDir: string;
 }
 
-/** Accounts, keys and rules are small. PostgreSQL's own 128 MB are resident from the start, and zeroing them is a fifth of it. */
-const SHARED_BUFFERS = "16MB";
-
 /** Opens the store. The embedded one is opened here and now; PostgreSQL connects, and connects again, with each statement. */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
   if (options.url) {
@@ -39,10 +34,7 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
   }
   const { dataDir, log } = options;
   const file = join(dataDir, ACCOUNTS_FILE);
-  if (!existsSync(file)) {
-    if (hasPgliteFolder(dataDir)) await move(dataDir, file, log);
-    else requireNewFolder(dataDir);
-  }
+  if (!existsSync(file)) requireNewFolder(dataDir);
   return { ...(await openAccountsFile(file, log)), madeFile: join(dataDir, ACCOUNTS_MADE) };
 }
 
@@ -50,21 +42,6 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
 export async function openAccountsFile(file: string, log: Log): Promise<Database> {
   const thread = await openSqlite(file, log);
   return databaseOf("sqlite", new SqliteThreadDialect(thread), thread);
-}
-
-async function move(dataDir: string, file: string, log: Log): Promise<void> {
-  const rows = await moveFromPglite({
-    dataDir,
-    file,
-    openOld: async (folder) => await upToDate(await openPglite(folder)),
-    openNew: async (draft) => await upToDate(await openAccountsFile(draft, log)),
-  });
-  log.info({ rows, file }, "accounts moved from postgres/, each row compared; that folder is kept and no longer read");
-}
-
-async function upToDate(database: Database): Promise<Database> {
-  await migrate(database);
-  return database;
 }
 
 function databaseOf(engine: Database["engine"], dialect: Dialect, opened?: AsyncDisposable): Database {
@@ -77,11 +54,4 @@ function databaseOf(engine: Database["engine"], dialect: Dialect, opened?: Async
       await opened?.[Symbol.asyncDispose]();
     },
   };
-}
-
-/** What earlier versions kept accounts in. Imported only where it is used: the lean image has no PGlite. */
-export async function openPglite(folder: string): Promise<Database> {
-  const { PGlite } = await import("@electric-sql/pglite");
-  const opened = await PGlite.create(folder, { startParams: [...PGlite.defaultStartParams, "-c", `shared_buffers=${SHARED_BUFFERS}`] });
-  return databaseOf("pglite", new PGliteDialect({ pglite: opened }));
 }

@@ -30,7 +30,7 @@ export async function openSqlite(file: string, log: Log): Promise<StoreThread> {
 }
 
 /** What a start makes only when the accounts have their file. */
-const LATER = [ACCOUNTS_MADE, "clickhouse", "metrics", "metrics-journal", "postgres", join("secrets", "admin-password")];
+const LATER = [ACCOUNTS_MADE, "clickhouse", "metrics", "metrics-journal", join("secrets", "admin-password")];
 
 /** Throws StartError where there must have been accounts before: new ones would know no agent's key and own no log line. */
 export function requireNewFolder(dataDir: string): void {

@@ -1,7 +1,4 @@
-import { sql } from "kysely";
 import { expect, test } from "vitest";
-import { temporaryFolder } from "../../test/fixtures/processes.ts";
-import { openPglite } from "../engines/relational/database.ts";
 import { ApiError } from "../errors.ts";
 import { createLog } from "./log.ts";
 import { createApp } from "../http/app.ts";
@@ -13,13 +10,16 @@ function lines() {
 }
 
 test("values of a failed statement are not logged, whichever way its error gets there", async () => {
-  using folder = temporaryFolder();
   const { log, written } = lines();
-  const database = await openPglite(folder.path);
   const secret = "$argon2id$v=19$m=19456,t=2,p=1$c2VjcmV0$aGFzaA";
-  const error = await sql`SELECT ${secret} FROM no_such_table`.execute(database.tables()).catch((failure: unknown) => failure);
-  // PGlite hangs the statement and its values on the error.
-  expect(JSON.stringify(error)).toContain(secret);
+  // Database drivers may attach the statement and its values to the error. PostgreSQL's puts a row's values into `detail`.
+  const error = Object.assign(new Error('relation "no_such_table" does not exist'), {
+    code: "42P01",
+    query: "SELECT $1 FROM no_such_table",
+    params: [secret],
+    detail: `Key (password)=(${secret})`,
+    where: `portal with parameter $1 = '${secret}'`,
+  });
   const app = await createApp({ log });
   app.get("/broken", async () => await Promise.reject(error));
   app.get("/away", async () => await Promise.reject(new ApiError("storage_unavailable", "away", { cause: error })));
@@ -33,7 +33,6 @@ test("values of a failed statement are not logged, whichever way its error gets 
   expect(JSON.parse(written[0] ?? "{}").err).toMatchObject({ message: expect.stringContaining("no_such_table"), code: "42P01" });
   expect(JSON.parse(written[0] ?? "{}").err.stack).toMatch(/\n +at /);
   await app.close();
-  await database[Symbol.asyncDispose]();
 });
 
 test("an error that is its own cause, and a thrown thing that is none, are logged", () => {
