@@ -13,6 +13,7 @@ import { tellLeftRows } from "./left-rows.ts";
 import { PendingRows } from "./pending-rows.ts";
 import { openRemote } from "./remote.ts";
 import type { Sql } from "./sql.ts";
+import { requireFiltered } from "./tenant-filter.ts";
 
 export interface ClickHouse extends AsyncDisposable {
   /** True when other processes may write to the same tables. */
@@ -47,7 +48,7 @@ export interface ReadOptions extends QueryOptions {
 }
 
 /**
- * A SELECT without FORMAT and SETTINGS; answers its rows as lines of JSON. Throws TooLargeError when they exceed `maxResultBytes`.
+ * A SELECT without FORMAT and SETTINGS (tenant-filter.ts refuses others); answers its rows as lines of JSON. Throws TooLargeError when they exceed `maxResultBytes`.
  * `blockRows`: for conditions that cost much for each row, the rows between two looks at the clock.
  */
 export type Ask = (statement: Sql, maxResultBytes?: number, blockRows?: number) => Promise<Buffer>;
@@ -94,7 +95,7 @@ export async function openClickHouse({ url, dataDir, cluster, threads, log, stop
     read: (orgId, options, work) =>
       inTurn({ turns, stopping }, orgId, options, () => {
         const signal = AbortSignal.any([closing.signal, ...signalOf(options)]);
-        const ask = asker(engine, signal);
+        const ask = asker(engine, orgId, signal);
         return work(pending && !options.isToldOfCommits ? afterCommit(ask, { orgId, pending, signal }) : ask);
       }),
     async settle() {
@@ -141,13 +142,14 @@ function signalOf({ signal }: QueryOptions): AbortSignal[] {
   return signal ? [signal] : [];
 }
 
-/** One turn's queries, which share its time. */
-function asker(engine: Engine, signal: AbortSignal): Ask {
+/** One turn's queries, which share its time. The engine adds the organisation's condition to each. */
+function asker(engine: Engine, orgId: string, signal: AbortSignal): Ask {
   const end = performance.now() + MAX_READ_SECONDS * 1000;
   return async (statement, maxResultBytes = 0, blockRows?) => {
+    requireFiltered(orgId, statement);
     const maxSeconds = Math.max(1, Math.ceil((end - performance.now()) / 1000));
     try {
-      return await engine.read(statement.text, { maxSeconds, maxResultBytes, blockRows }, signal);
+      return await engine.read(statement.text, { orgId, maxSeconds, maxResultBytes, blockRows }, signal);
     } catch (error) {
       signal.throwIfAborted();
       throw readFailure(error);

@@ -11,6 +11,8 @@ export interface Insert {
 }
 
 export interface ReadLimits {
+  /** Only rows of this organisation are read. */
+  readonly orgId: string;
   /** A whole number. */
   readonly maxSeconds: number;
   /** Of the rows as the engine holds them; 0: no limit. */

@@ -41,13 +41,13 @@ describe("tenants' queries", () => {
     ] as const) {
       await expect(rows(statement, bytes)).rejects.toMatchObject({ name: "ApiError", code: "query_too_expensive", status: 400 });
     }
-    await expect(rows(sql`SELECT * FROM missing`)).rejects.toMatchObject({ code: "storage_unavailable", status: 502 });
+    await expect(rows(sql`SELECT * FROM logs`)).rejects.toMatchObject({ code: "storage_unavailable", status: 502 });
   });
 
   it("wait for the commit of what was answered no longer than they may take, and give their turns back", async () => {
     const { pending, reads } = clients.embedded;
     const hangs = {
-      table: "hanging_logs",
+      table: "logs",
       bytes: 1,
       failingMs: undefined,
       setAside: 0,
@@ -60,7 +60,7 @@ describe("tenants' queries", () => {
       vi.useRealTimers();
       pending?.delete(hangs);
     });
-    const read = outcome(clients.embedded.read("org", {}, (ask) => ask(sql`SELECT 1 FROM hanging_logs`)));
+    const read = outcome(clients.embedded.read("org", {}, (ask) => ask(sql`SELECT 1 FROM logs`)));
     await vi.advanceTimersByTimeAsync(14_000);
     expect(reads.running).toBe(1);
     await vi.advanceTimersByTimeAsync(1000);

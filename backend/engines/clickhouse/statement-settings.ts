@@ -2,6 +2,7 @@
 // statement means.
 import type { Insert, ReadLimits } from "./engine.ts";
 import { Sql, sql } from "./sql.ts";
+import { tenantFilter } from "./tenant-filter.ts";
 
 /** A query of our own is bounded in time and memory; 64-bit integers arrive as strings, because a double would round them. */
 export const QUERY_SETTINGS =
@@ -11,15 +12,15 @@ export const QUERY_SETTINGS =
 const MAX_READ_MEMORY_BYTES = 400_000_000;
 
 /**
- * A tenant's query: bounded in time, memory and the bytes of its result, and found by its comment when it is to be cancelled. Its rows
+ * A tenant's query: limited to the organisation's rows, bounded in time, memory and the bytes of its result, and found by its comment when it is to be cancelled. Its rows
  * are the JSON of the answer: times in RFC 3339, 64-bit integers in quotes. `threads`: where the engine shares the processor with us.
  */
 export function readSettings(
   comment: string,
-  { maxSeconds, maxResultBytes, blockRows, threads }: ReadLimits & { threads?: number },
+  { orgId, maxSeconds, maxResultBytes, blockRows, threads }: ReadLimits & { threads?: number },
 ): string {
   return sql`
-SETTINGS ${optional("max_threads", threads)}${optional("max_block_size", blockRows)}max_execution_time = ${maxSeconds}, max_memory_usage = ${MAX_READ_MEMORY_BYTES},
+SETTINGS ${tenantFilter(orgId)}, ${optional("max_threads", threads)}${optional("max_block_size", blockRows)}max_execution_time = ${maxSeconds}, max_memory_usage = ${MAX_READ_MEMORY_BYTES},
   max_result_bytes = ${maxResultBytes}, result_overflow_mode = 'throw', log_comment = ${comment}, date_time_output_format = 'iso',
   output_format_json_quote_64bit_integers = 1, output_format_json_escape_forward_slashes = 0
 FORMAT JSONEachRow`.text;

@@ -1,0 +1,103 @@
+// What a statement without any condition of its own reads, embedded and over HTTP: the rows of the organisation that asks, and the index
+// still leaves the granules of others unread.
+import { pino } from "pino";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type BothWays, openBothWays } from "./both-ways.fixture.ts";
+import { migrate } from "./migrate.ts";
+import { sql, Sql } from "./sql.ts";
+import { TENANT_TABLES, tenantFilter } from "./tenant-filter.ts";
+
+const ORGS = ["blue", "red", "it's"];
+const ROWS = 40_000;
+let clients: BothWays;
+
+beforeAll(async () => {
+  clients = await openBothWays();
+  await migrate(clients.embedded, pino({ level: "silent" }));
+  const time = sql`toDateTime64('2026-01-01 00:00:00', 9, 'UTC') + number / 10 AS time, number AS id`;
+  for (const org of ORGS) {
+    const from = sql`FROM numbers(${ROWS})`;
+    await clients.embedded.command(
+      sql`INSERT INTO logs (org_id, time, id, source, message) SELECT ${org}, ${time}, ${org}, ${org} ${from}`,
+    );
+    await clients.embedded.command(
+      sql`INSERT INTO spans (org_id, time, id, service, trace_id) SELECT ${org}, ${time}, ${org}, '1' ${from}`,
+    );
+    await clients.embedded.command(
+      sql`INSERT INTO span_operations (org_id, service, operation, kind, time) SELECT ${org}, ${org}, 'o', 'k', now()`,
+    );
+  }
+});
+afterAll(() => clients?.[Symbol.asyncDispose]());
+
+/** Each answers one column `org`; not one has a condition. */
+const STATEMENTS = [
+  sql`SELECT org_id AS org FROM logs`,
+  sql`SELECT l.org_id AS org FROM logs AS l`,
+  sql`SELECT org_id AS org FROM span_operations FINAL`,
+  sql`SELECT source AS org FROM logs WHERE message != ''`,
+  sql`SELECT org FROM (SELECT org_id AS org FROM (SELECT * FROM spans))`,
+  sql`SELECT service AS org FROM span_operations`,
+  sql`SELECT org_id AS org FROM logs UNION ALL SELECT service AS org FROM spans UNION ALL SELECT service AS org FROM span_operations`,
+  sql`WITH own AS (SELECT org_id AS org FROM logs) SELECT org FROM own UNION ALL SELECT org FROM own`,
+  sql`WITH (SELECT max(org_id) FROM logs) AS org SELECT org`,
+  sql`SELECT arrayJoin([logs.org_id, o.org_id]) AS org FROM logs JOIN span_operations AS o ON 1 = 1 LIMIT 100000`,
+  sql`SELECT arrayJoin([logs.org_id, o.org_id]) AS org FROM logs CROSS JOIN span_operations AS o LIMIT 100000`,
+  sql`SELECT arrayJoin([logs.org_id, o.org_id]) AS org FROM logs, span_operations AS o LIMIT 100000`,
+  sql`SELECT o.org_id AS org FROM spans LEFT JOIN span_operations AS o ON spans.service = o.service`,
+  sql`SELECT o.org_id AS org FROM spans RIGHT JOIN span_operations AS o ON spans.service = o.service`,
+  sql`SELECT arrayJoin([spans.org_id, o.org_id]) AS org FROM spans FULL JOIN span_operations AS o ON spans.service = o.service`,
+  sql`SELECT service AS org FROM span_operations WHERE service IN (SELECT source FROM logs)`,
+  sql`SELECT arrayJoin((SELECT groupUniqArray(org_id) FROM spans)) AS org FROM numbers(1)`,
+  sql`SELECT org_id AS org FROM logs ARRAY JOIN [1] AS one`,
+  sql`SELECT org_id AS org FROM logs ORDER BY time DESC, id DESC LIMIT 100`,
+];
+
+describe.each(["embedded", "http"] as const)("%s", (way) => {
+  // One organisation after the other, twice: no cache of the engine answers one with what another asked.
+  const askers = [...ORGS, ...ORGS];
+
+  it.each(STATEMENTS.map(({ text }) => text))("%s", async (text) => {
+    for (const org of askers) {
+      const lines = await clients[way].read(org, {}, (ask) => ask(new Sql(`SELECT groupUniqArray(toString(org)) AS orgs FROM (${text})`)));
+      const { orgs } = JSON.parse(lines.toString()) as { orgs: string[] };
+      // '1' is the service of all spans, and '' stands for the row that an outer join did not find.
+      expect(orgs.filter((value) => value !== "1" && value !== "")).toEqual([org]);
+    }
+  });
+
+  it("counts, also those that the engine answers without reading rows, are those of one organisation", async () => {
+    for (const org of askers)
+      expect(String(await clients[way].read(org, {}, (ask) => ask(sql`SELECT toUInt32(count()) AS n FROM logs`)))).toBe(`{"n":${ROWS}}\n`);
+    expect(String(await clients[way].read("none", {}, (ask) => ask(sql`SELECT toUInt32(count()) AS n FROM logs`)))).toBe('{"n":0}\n');
+  });
+});
+
+it("the primary index prunes by it as by a condition of the statement, and rows are read in the order of the table", async () => {
+  const explained = async (rest: Sql): Promise<string> => {
+    const statement = sql`SELECT id FROM logs ${rest}`;
+    const lines = await clients.embedded.query<{ explain: string }>(sql`EXPLAIN indexes = 1, actions = 1 ${statement}`);
+    return lines.map(({ explain }) => explain).join("\n");
+  };
+  const granules = (plan: string): [number, number] => {
+    const [, read, all] = /Granules: (\d+)\/(\d+)/.exec(plan.slice(plan.indexOf("PrimaryKey"))) ?? [];
+    return [Number(read), Number(all)];
+  };
+  const byFilter = await explained(sql`ORDER BY time DESC, id DESC LIMIT 10 SETTINGS ${tenantFilter("red")}`);
+  const byHand = await explained(sql`WHERE org_id = 'red' ORDER BY time DESC, id DESC LIMIT 10`);
+  expect(granules(byFilter)).toEqual(granules(byHand));
+  const [read, all] = granules(byFilter);
+  expect(read).toBeGreaterThan(10);
+  expect(read).toBeLessThan(all / 2);
+  const withBoth = await explained(sql`WHERE org_id = 'red' ORDER BY time DESC, id DESC LIMIT 10 SETTINGS ${tenantFilter("red")}`);
+  const inOrder = (plan: string) => /Read ?[tT]ype: (\w+)/.exec(plan)?.[1];
+  expect(inOrder(withBoth)).toBe("InReverseOrder");
+  expect(inOrder(withBoth)).toBe(inOrder(byHand));
+});
+
+it("the list has every table with rows of organisations", async () => {
+  const rows = await clients.embedded.query<{ table: string }>(
+    sql`SELECT DISTINCT table FROM system.columns WHERE database = currentDatabase() AND name = 'org_id' ORDER BY table`,
+  );
+  expect(rows.map(({ table }) => table)).toEqual([...TENANT_TABLES].sort());
+});
