@@ -4,6 +4,7 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { expect, test } from "vitest";
 import { ApiError } from "../errors.ts";
 import { HashTurns } from "./hash-turns.ts";
+import { LoginBackoff } from "./login-backoff.ts";
 
 const asker = (ip: string, orgId?: string) => ({ ip, user: orgId === undefined ? undefined : { orgId } }) as unknown as FastifyRequest;
 const waiting = () => ({ raw: new EventEmitter() }) as unknown as FastifyReply;
@@ -48,4 +49,58 @@ test("forty addresses with 256 attempts each keep nobody else from trying, and o
   expect(begun).toBeLessThan(100);
   const refused = (await Promise.all(flood)).filter((one) => one instanceof ApiError);
   expect(refused).toHaveLength(40 * 256 - 2 - 2048 + 1);
+});
+
+test.each([
+  ["that has logged in from there before", true],
+  ["that logs in from there for the first time", false],
+])("a user %s is decided before a queue full of attempts for other accounts from the same address", async (_who, hasSucceeded) => {
+  const [turns, backoff, ip] = [new HashTurns(), new LoginBackoff(() => 0), "192.0.2.1"];
+  const gate = Promise.withResolvers<void>();
+  const decided: string[] = [];
+  const attempt = async (email: string): Promise<void> => {
+    expect(backoff.begin(email, ip)).toBe(0);
+    const work = async (): Promise<void> => {
+      await gate.promise;
+      decided.push(email);
+    };
+    await turns.run(asker(ip), waiting(), work, backoff.rank(email, ip)).finally(() => backoff.end(email, ip, "undecided"));
+  };
+  if (hasSucceeded) backoff.end("innocent@x", ip, "right");
+  const flood = [Array.from({ length: 300 }, (_, at) => attempt(`guess${at}@x`))];
+  const innocent = attempt("innocent@x");
+  // Two attempts have begun. Later attempts are only newer than the first-time user's.
+  if (hasSucceeded) flood.push(Array.from({ length: 300 }, (_, at) => attempt(`later${at}@x`)));
+  const settled = Promise.allSettled(flood.flat());
+  gate.resolve();
+  await innocent;
+  const outcomes = await settled;
+  expect(decided.indexOf("innocent@x")).toBe(2);
+  expect(decided).toHaveLength(2 + 256);
+  for (const { reason } of outcomes.filter(({ status }) => status === "rejected") as PromiseRejectedResult[])
+    expect(reason).toMatchObject({ code: "unavailable" });
+});
+
+test("an account's first attempt is decided before the second attempts and the guessed accounts of the same address", async () => {
+  let now = 0;
+  const [turns, backoff, ip] = [new HashTurns(), new LoginBackoff(() => now), "192.0.2.1"];
+  for (let failure = 0; failure < 5; failure++) {
+    backoff.begin("guessed@x", ip);
+    backoff.end("guessed@x", ip, "wrong");
+  }
+  now = 5_000;
+  const gate = Promise.withResolvers<void>();
+  const order: string[] = [];
+  const attempt = async (email: string): Promise<void> => {
+    expect(backoff.begin(email, ip)).toBe(0);
+    const work = async (): Promise<void> => {
+      order.push(email);
+      await gate.promise;
+    };
+    await turns.run(asker(ip), waiting(), work, backoff.rank(email, ip));
+  };
+  const all = ["a@x", "a@x", "first@x", "guessed@x", "a@x", "a@x"].map((email) => attempt(email));
+  gate.resolve();
+  await Promise.all(all);
+  expect(order).toEqual(["a@x", "a@x", "first@x", "guessed@x", "a@x", "a@x"]);
 });

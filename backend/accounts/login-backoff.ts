@@ -7,6 +7,8 @@ const FIRST_WAIT_MS = 1_000;
 const LONGEST_WAIT_MS = 15 * 60_000;
 const FORGOTTEN_AFTER_MS = 60 * 60_000;
 const MAX_PAIRS = 50_000;
+/** Pairs whose last login succeeded. */
+const MAX_SUCCEEDED = 10_000;
 /** Attempts of one pair that may be on their way at once. */
 const MAX_IN_FLIGHT = 4;
 
@@ -19,6 +21,8 @@ interface Pair {
 export class LoginBackoff {
   readonly #now: () => number;
   readonly #pairs = new Map<string, Pair>();
+  /** In the order of their last successful login. */
+  readonly #succeeded = new Set<string>();
 
   constructor(now: () => number = Date.now) {
     this.#now = now;
@@ -36,8 +40,19 @@ export class LoginBackoff {
     return 0;
   }
 
+  /**
+   * The order in which attempts of one address, that have begun, are decided: 0 is first. Many users may share an address with an attacker
+   * who guesses at many accounts: first come pairs that have logged in before, last those with failures or other attempts under way.
+   */
+  rank(email: string, address: string): number {
+    const key = pairKey(email, address);
+    const { failures = 0, inFlight = 1 } = this.#pairs.get(key) ?? {};
+    return Number(!this.#succeeded.has(key)) + Number(failures >= FREE_FAILURES) + inFlight - 1;
+  }
+
   end(email: string, address: string, outcome: "right" | "wrong" | "undecided"): void {
     const key = pairKey(email, address);
+    if (outcome === "right") this.#rememberSuccess(key);
     const pair = this.#pairs.get(key);
     if (!pair) return;
     pair.inFlight = Math.max(0, pair.inFlight - 1);
@@ -53,6 +68,12 @@ export class LoginBackoff {
     if (!pair) return { failures: 0, lastFailureMs: 0, inFlight: 0 };
     if (this.#now() - pair.lastFailureMs > FORGOTTEN_AFTER_MS) pair.failures = 0;
     return pair;
+  }
+
+  #rememberSuccess(key: string): void {
+    this.#succeeded.delete(key);
+    this.#succeeded.add(key);
+    if (this.#succeeded.size > MAX_SUCCEEDED) this.#succeeded.delete(this.#succeeded.values().next().value ?? "");
   }
 
   #remember(key: string, pair: Pair): void {

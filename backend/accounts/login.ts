@@ -90,7 +90,8 @@ export function registerLogin(app: FastifyInstance, deps: AccountDeps & { isOnly
 
   async function isRight(request: LoginRequest, reply: FastifyReply, user: UserRow | undefined): Promise<boolean> {
     const hash = user?.password_hash === NO_PASSWORD ? undefined : user?.password_hash;
-    const matches = await deps.hashTurns.run(request, reply, () => passwordMatches(hash, request.body.password));
+    const { email, password } = request.body;
+    const matches = await deps.hashTurns.run(request, reply, () => passwordMatches(hash, password), backoff.rank(email, request.ip));
     return matches && user !== undefined && (!deps.isOnlyFirst || (await isFirstOperator(deps.db, user)));
   }
 }

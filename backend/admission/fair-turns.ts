@@ -22,6 +22,8 @@ export class QueueFullError extends Error {
 }
 
 interface Waiting {
+  /** Undefined: behind all others of its organisation. */
+  readonly rank: number | undefined;
   readonly start: () => void;
   readonly refuse: () => void;
 }
@@ -58,9 +60,12 @@ export class FairTurns {
   /**
    * Runs `work` when it is its turn, and gives the turn back when it has settled; `work` itself must end when `signal` aborts. Throws
    * QueueFullError at once or when the place in the queue is lost to others, and the signal's reason when it aborts before the turn.
+   *
+   * `rank` orders the queue of the organisation: lower ranks first, within a rank the newest first, and a full queue drops its last entry.
+   * Without a rank, the oldest is first and a full queue refuses new entries.
    */
-  async run<T>(orgId: string, signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
-    await this.#turn(orgId, signal);
+  async run<T>(orgId: string, signal: AbortSignal | undefined, work: () => Promise<T>, rank?: number): Promise<T> {
+    await this.#turn(orgId, signal, rank);
     try {
       return await work();
     } finally {
@@ -68,11 +73,11 @@ export class FairTurns {
     }
   }
 
-  async #turn(orgId: string, signal: AbortSignal | undefined): Promise<void> {
+  async #turn(orgId: string, signal: AbortSignal | undefined, rank: number | undefined): Promise<void> {
     signal?.throwIfAborted();
     const org = this.#orgs.get(orgId) ?? { running: 0, waiting: [] };
     const mayRun = this.#running < this.#options.running && org.running < this.#options.perOrg;
-    if (!mayRun) this.#makeRoom(org);
+    if (!mayRun) this.#makeRoom(org, rank);
     this.#orgs.set(orgId, org);
     if (mayRun) return this.#start(orgId, org);
     const { promise: turn, resolve, reject } = Promise.withResolvers<void>();
@@ -87,6 +92,7 @@ export class FairTurns {
       this.#waiting -= 1;
     };
     const waiting: Waiting = {
+      rank,
       start: () => {
         over();
         this.#start(orgId, org);
@@ -98,20 +104,26 @@ export class FairTurns {
         reject(new QueueFullError());
       },
     };
-    org.waiting.push(waiting);
+    org.waiting.splice(positionOf(rank, org.waiting), 0, waiting);
     this.#waiting += 1;
     signal?.addEventListener("abort", leave, { once: true });
     await turn;
   }
 
   /** For one more of this organisation. Throws QueueFullError where nobody has more waiting than it. */
-  #makeRoom(org: Org): void {
-    if (org.waiting.length >= this.#options.waitingPerOrg) throw new QueueFullError();
+  #makeRoom(org: Org, rank: number | undefined): void {
+    if (org.waiting.length >= this.#options.waitingPerOrg) {
+      if (positionOf(rank, org.waiting) === org.waiting.length) throw new QueueFullError();
+      return org.waiting.pop()?.refuse();
+    }
     if (this.#waiting < (this.#options.waitingInAll ?? Number.POSITIVE_INFINITY)) return;
     let longest = org;
     for (const other of this.#orgs.values()) if (other.waiting.length > longest.waiting.length) longest = other;
     // One more than its own would only swap the two.
-    if (longest.waiting.length <= org.waiting.length + 1) throw new QueueFullError();
+    if (longest.waiting.length <= org.waiting.length + 1) {
+      if (positionOf(rank, org.waiting) === org.waiting.length) throw new QueueFullError();
+      longest = org;
+    }
     longest.waiting.pop()?.refuse();
   }
 
@@ -147,4 +159,10 @@ export class FairTurns {
   #forgetIfIdle(orgId: string, org: Org): void {
     if (org.running === 0 && org.waiting.length === 0) this.#orgs.delete(orgId);
   }
+}
+
+/** Where an entry of this rank is inserted. */
+function positionOf(rank: number | undefined, waiting: readonly Waiting[]): number {
+  const position = rank === undefined ? -1 : waiting.findIndex((other) => other.rank === undefined || other.rank >= rank);
+  return position < 0 ? waiting.length : position;
 }
