@@ -57,7 +57,7 @@ function commands(identity: Identity): Command {
     .description(WHAT[identity])
     .version(packageFile.version)
     .addHelpText("after", HELP[identity])
-    .showHelpAfterError("(add --help: it tells what there is)")
+    .showHelpAfterError("(add --help for the list)")
     .exitOverride();
   const parts = { identity, program: name, version: packageFile.version };
   program

@@ -24,7 +24,7 @@ async function start(roles: readonly Role[]): Promise<void> {
 const program = new Command("atherops-backend")
   .description("Multi-tenant backend for signed metrics, logs and traces, with alert rules.")
   .version(packageFile.version)
-  .showHelpAfterError("(add --help: it tells what there is)")
+  .showHelpAfterError("(add --help for the list)")
   .exitOverride()
   // A word that is no command would be one argument too many of `serve`.
   .hook("preSubcommand", (all, chosen) => {

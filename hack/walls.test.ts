@@ -88,9 +88,11 @@ const broken = new Map<string, string[]>();
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "atherops-walls-"));
-  const config = JSON.parse(readFileSync(join(ROOT, ".oxlintrc.json"), "utf8")) as { options: { typeAware: boolean } };
-  // No wall asks for types, and there are none of these files.
-  writeFileSync(join(folder, ".oxlintrc.json"), JSON.stringify({ ...config, options: { ...config.options, typeAware: false } }));
+  const config = JSON.parse(readFileSync(join(ROOT, ".oxlintrc.json"), "utf8")) as { options: { typeAware: boolean }; jsPlugins: string[] };
+  // No wall asks for types, and there are none of these files. Plugins are named relative to the repository.
+  const options = { ...config.options, typeAware: false };
+  const jsPlugins = config.jsPlugins.map((path) => join(ROOT, path));
+  writeFileSync(join(folder, ".oxlintrc.json"), JSON.stringify({ ...config, options, jsPlugins }));
   for (const [file, text] of [...REFUSED.map(([, ...rest]) => rest), ...ALLOWED]) {
     mkdirSync(dirname(join(folder, file)), { recursive: true });
     writeFileSync(join(folder, file), `${text}\n`);

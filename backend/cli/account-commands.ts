@@ -27,7 +27,7 @@ function addOrgs(program: Command, console: Console): void {
     .action(async () => console.print(await console.client().all("/api/orgs"), ["name", "org_id", "created_at"]));
   orgs
     .command("create <name>")
-    .description("create an organisation with its first administrator, whose password is asked for or read from a pipe")
+    .description("create an organisation with its first administrator, with a password from a prompt or a pipe")
     .requiredOption("--admin-email <address>", "the administrator's e-mail")
     .addHelpText(
       "after",
@@ -42,7 +42,7 @@ function addOrgs(program: Command, console: Console): void {
     });
   orgs
     .command("add-admin <organisation> <email>")
-    .description("add an administrator to any organisation (by name or id), whose password is asked for or read from a pipe")
+    .description("add an administrator to any organisation (by name or id), with a password from a prompt or a pipe")
     .action(async (organisation: string, email: string) => {
       const org = await orgOf(console, organisation);
       const password = await readPassword(`Password of ${email}: `, console.world);
@@ -61,8 +61,8 @@ function addUsers(program: Command, console: Console): void {
     .action(async () => console.print(await console.client().call("GET", "/api/users"), USER_COLUMNS));
   users
     .command("add <email>")
-    .description("add a user, whose password is asked for or read from a pipe")
-    .addOption(new Option("--role <role>", "what the user may do").choices(ROLES).default("viewer"))
+    .description("add a user, with a password from a prompt or a pipe")
+    .addOption(new Option("--role <role>", "the user's permissions").choices(ROLES).default("viewer"))
     .action(async (email: string, { role }: { role: string }) => {
       const password = await readPassword(`Password of ${email}: `, console.world);
       const made = await console.client().call<User>("POST", "/api/users", { body: { email, password, role } });
@@ -102,11 +102,11 @@ function addAccounts(program: Command, console: Console): void {
   const find = async (email: string): Promise<User[]> => await console.client().call("GET", "/api/accounts", { query: { email } });
   accounts
     .command("find <email>")
-    .description("whose account it is: addresses are unique over all organisations")
+    .description("the organisation of an e-mail address; addresses are unique across organisations")
     .action(async (email: string) => console.print(await find(email), [...USER_COLUMNS, "org_id"]));
   accounts
     .command("remove <email>")
-    .description("remove an account, so that its address is free")
+    .description("remove an account and free its address")
     .action(async (email: string) => {
       const [account] = await find(email);
       if (!account) throw new Problem(`there is no account ${email}`);

@@ -52,7 +52,7 @@ export class Fields {
     return value;
   }
 
-  /** Whatever it is; the backend judges it. Undefined: it is not there. */
+  /** Any value; the backend validates it. Undefined if the field is missing. */
   any(name: string): unknown {
     return this.#take(name);
   }

@@ -59,7 +59,7 @@ describe("a file", () => {
     expect(() => read(lines.join("\n"))).toThrow(/^a\.yaml: Excessive alias count/);
   });
 
-  test("that is not there, or is a folder, is told by its name", async () => {
+  test("that is missing or a folder is named in the error", async () => {
     await expect(textOf(join(folder, "nope.yaml"), process.stdin)).rejects.toThrow(/nope\.yaml: cannot be read: ENOENT$/);
     await expect(textOf(folder, process.stdin)).rejects.toThrow(/cannot be read: EISDIR$/);
   });
@@ -73,7 +73,7 @@ describe("an entry is refused", () => {
     ["another severity", "rules: [{name: a, severity: loud, expr: up == 0}]", "rules[0].severity: must be one of critical, warning, info"],
     ["text for a flag", `${LEAST.slice(0, -2)}, enabled: "no"}]`, "rules[0].enabled: must be true or false"],
     ["a number as a label", `${LEAST.slice(0, -2)}, labels: {a: 1}}]`, "rules[0].labels: must be a mapping of names to text"],
-    ["a rule that comes twice", `${LEAST}\n---\n${LEAST}`, "a.yaml: rules[0]: there is a rule Down before it"],
+    ["a rule that comes twice", `${LEAST}\n---\n${LEAST}`, "a.yaml: rules[0]: rule Down appears twice"],
   ])("%s", (_, yaml, message) => {
     expect(() => plan(yaml)).toThrow(message);
   });
@@ -89,7 +89,7 @@ describe("what is to be done", () => {
     expect(plan(LEAST.replace("5m", "five"), [exists({ for: "6 m" })])).toMatchObject([{ action: "change", fields: [{ to: "five" }] }]);
   });
 
-  test("one that differs is changed, and tells in what", () => {
+  test("one that differs is changed, and its changed fields are printed", () => {
     expect(plan(LEAST, [exists({ expr: "up == 1", labels: { a: "b" } })])).toMatchObject([
       {
         action: "change",

@@ -29,7 +29,7 @@ export interface Kind {
   /** `at`: which one of its section. */
   nameOf(thing: Thing, at: number): string;
   list(client: Client): Promise<Existing[]>;
-  /** Why the backend would refuse it; undefined: it would not, or cannot tell before. */
+  /** Why the backend would refuse it; undefined: it accepts it, or cannot know before. */
   try?(client: Client, thing: Thing): Promise<string | undefined>;
   /** Answers what is shown this once. */
   create(client: Client, thing: Thing): Promise<string | undefined>;
@@ -74,7 +74,7 @@ export function planOf(
     const thing = kind.read(fields);
     fields.end();
     const name = kind.nameOf(thing, at);
-    if (seen.has(name)) throw new Problem(`${fields.where}: there is a ${kind.noun} ${name} before it`);
+    if (seen.has(name)) throw new Problem(`${fields.where}: ${kind.noun} ${name} appears twice`);
     seen.add(name);
     const former = left.get(name);
     left.delete(name);

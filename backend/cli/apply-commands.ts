@@ -23,7 +23,7 @@ A file has a list for each kind of thing. What is in no file stays as it is, unl
     - name: on-call
       kind: pagerduty                   # webhook, slack, pagerduty or email
       settings: {routing_key_file: pagerduty-key}   # webhook: url, slack: url_file, email: to
-                                        # own words, not of a webhook: title, text
+                                        # custom text, not for a webhook: title, text
       heartbeat: 1d                     # say that alerting lives; default never
   routes:
     - matchers: [severity="critical"]   # all have to hold: =, !=, =~ and !~
@@ -51,7 +51,7 @@ Examples:
   atherops export > alerting.yaml                  what there is now
   atherops apply -f alerting.yaml --dry-run        what would change
   atherops apply -f rules.yaml -f - < more.yaml    several files, or standard input
-  atherops apply -f alerting.yaml --prune          also remove what is in no file, of the kinds that the files have`;
+  atherops apply -f alerting.yaml --prune          also remove resources that are in no file, of the kinds in the files`;
 
 interface ApplyOptions {
   file: string[];
@@ -63,15 +63,15 @@ export function addApplyCommands(program: Command, console: Console): void {
   const sections = KINDS.map(({ section }) => section);
   program
     .command("apply")
-    .description(`make your organisation's ${sections.join(", ")} what files say, and print what changes`)
+    .description(`apply files to your organisation's ${sections.join(", ")}, and print the changes`)
     .requiredOption("-f, --file <file>", "YAML, - is standard input; repeatable", (file: string, all: string[]) => [...all, file], [])
-    .option("--dry-run", "print what would change, and change nothing")
-    .option("--prune", "also remove what is in no file, of the kinds that the files have")
+    .option("--dry-run", "print the changes without making them")
+    .option("--prune", "also remove resources that are in no file, of the kinds in the files")
     .addHelpText("after", HELP)
     .action(async (options: ApplyOptions) => await apply(console, options));
   program
     .command("export")
-    .description("your organisation's alerting as YAML, as apply reads it")
+    .description("print your organisation's alerting as YAML for apply")
     .argument("[sections...]", `of ${sections.join(", ")}; default all`)
     .addHelpText("after", "\nExamples:\n  atherops export > alerting.yaml\n  atherops export rules | less")
     .action(async (wanted: string[]) => await exportAll(console, wanted));
@@ -95,8 +95,8 @@ async function apply(console: Console, { file: files, dryRun = false, prune = fa
     ...changes.filter(({ action }) => action !== "remove"),
     ...changes.filter(({ action }) => action === "remove").toReversed(),
   ];
-  if (!dryRun) for (const change of ordered) tell(console, change, DONE, await execute(client, change));
-  else for (const change of ordered) tell(console, change, WOULD);
+  if (!dryRun) for (const change of ordered) report(console, change, DONE, await execute(client, change));
+  else for (const change of ordered) report(console, change, WOULD);
   sum(console, changes, dryRun);
 }
 
@@ -130,14 +130,14 @@ async function execute(client: Client, change: Change): Promise<string | undefin
     return undefined;
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
-    throw new Problem(`${kind.noun} ${visible(name)}: ${error.message}; what is told above was done, and apply may be run again`);
+    throw new Problem(`${kind.noun} ${visible(name)}: ${error.message}; the changes above are done; run apply again after fixing it`);
   }
 }
 
 const DONE = { create: "created", change: "changed", remove: "removed", none: "unchanged" } as const;
 const WOULD = { create: "would be created", change: "would change", remove: "would be removed", none: "unchanged" } as const;
 
-function tell(console: Console, change: Change, words: Readonly<Record<Change["action"], string>>, shownOnce?: string): void {
+function report(console: Console, change: Change, words: Readonly<Record<Change["action"], string>>, shownOnce?: string): void {
   const { kind, name, action } = change;
   const fields = action === "change" ? change.fields : [];
   if (console.json) {

@@ -67,7 +67,7 @@ test("a place where no session can be kept is said before a password is sent", a
     const refused = await atherops("login", { input: "wrong", sessionFile: place });
     expect([refused.code, refused.err]).toEqual([
       1,
-      `atherops: the session cannot be kept in ${place}: ${code}; set XDG_CONFIG_HOME to a folder that you may write\n`,
+      `atherops: the session cannot be stored in ${place}: ${code}; set XDG_CONFIG_HOME to a writable folder\n`,
     ]);
     expect((await atherops("logout", { sessionFile: place })).code).toBe(0);
     expect((await atherops("keys", { sessionFile: place })).err).toContain("not logged in");
@@ -75,7 +75,7 @@ test("a place where no session can be kept is said before a password is sent", a
   expect((await atherops("keys", { sessionFile: join(folder, "a-folder") })).err).toMatch(/^atherops: the session in .* EISDIR; set XDG_/);
 });
 
-test("the help of each command tells the options of all", async () => {
+test("the help of each command lists the global options", async () => {
   expect((await atherops("logs --help")).out).toMatch(/\nGlobal Options:\n[^]*--json [^]*\nExamples:/);
 });
 
@@ -137,7 +137,7 @@ test.each([
   expect(happened.at(-1)).toBe("atherops: no password was typed, nothing was done\n");
 });
 
-test("the version is told; --since and --start do not go together; the default of --limit is a number", async () => {
+test("the version is printed; --since and --start do not go together; the default of --limit is a number", async () => {
   expect((await atherops("--version")).out).toMatch(/^\d+\.\d+\.\d+\n$/);
   expect(await atherops("logs --since 1h --start 2026-11-21T00:00:00Z")).toMatchObject({ code: 2 });
   expect((await atherops("logs --help")).out).toContain("(default: 100)");
@@ -220,7 +220,7 @@ test("tokens and keys: the secret alone is on stdout, and the lists do not show 
   expect((await atherops("tokens create --ttl soon")).err).toContain("ttl");
 });
 
-test("a read token comes with what to enter into Grafana, and the list tells who made it", async () => {
+test("a read token comes with Grafana's data source settings, and the list has its creator", async () => {
   await loggedIn();
   const made = await atherops("read-tokens create grafana");
   expect(made.err).toContain(`  Prometheus server URL   ${url}/query/prometheus\n`);

@@ -1,4 +1,4 @@
-// What the admin client tells its user when it cannot do something: one sentence and what to do next, without a stack.
+// What the admin client prints when it cannot do something: one sentence and what to do next, without a stack.
 
 export class Problem extends Error {
   override readonly name: string = "Problem";
@@ -24,7 +24,7 @@ export class RefusedValue extends WrongUsage {
   }
 }
 
-/** The backend has no such thing. */
+/** The backend has no such resource. */
 export class Missing extends Problem {
   override readonly name = "Missing";
 }

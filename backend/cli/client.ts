@@ -52,7 +52,7 @@ export class Client {
     const answer = await this.#send("GET", `${this.#url()}${path}`, { redirect: "manual" });
     if (answer.status !== 302 && !answer.ok) throw await refusal(answer);
     await answer.body?.cancel();
-    if (answer.status !== 302) throw new Problem("what answers is no AtherOps backend; is the address right?");
+    if (answer.status !== 302) throw new Problem("this is not an AtherOps backend; is the URL right?");
   }
 
   /** Exchanges what single sign-on ended in, and keeps the session. */
@@ -87,7 +87,7 @@ export class Client {
     const answer = await this.#authorized("GET", `${this.#url()}${path}${queryOf(query)}`, accepting);
     if (answer.body && answer.headers.get("content-type")?.startsWith(EVENTS)) return answer.body;
     await answer.body?.cancel();
-    throw new Problem("what answers is no AtherOps backend; is the address right?");
+    throw new Problem("this is not an AtherOps backend; is the URL right?");
   }
 
   /** All pages of a list. */
@@ -168,9 +168,9 @@ function queryOf(query: CallOptions["query"]): string {
   return parameters.size === 0 ? "" : `?${parameters.toString()}`;
 }
 
-/** Of words that begin with the name of a field or parameter. */
-function refusedValue(told: string): RefusedValue | undefined {
-  const [, field, words] = /^([a-z_]+(?:\.[^\s:]+)*): (.+)$/s.exec(told) ?? [];
+/** The refused field of a message that begins with the name of a field or parameter. */
+function refusedValue(text: string): RefusedValue | undefined {
+  const [, field, words] = /^([a-z_]+(?:\.[^\s:]+)*): (.+)$/s.exec(text) ?? [];
   return field === undefined || words === undefined ? undefined : new RefusedValue(field, words);
 }
 
@@ -183,13 +183,13 @@ async function refusal(answer: Response): Promise<Problem> {
     const { error, message = error, errorType = error } = JSON.parse(text) as { error: string; message?: string; errorType?: string };
     // The metrics engine's kind of an error is its status once more.
     const kind = errorType === undefined || errorType === String(answer.status) ? "" : ` ${errorType}`;
-    const told = `${message} [${answer.status}${kind}]${wait}`;
-    if (answer.status === 404) return new Missing(told);
-    if (answer.status === 400) return refusedValue(told) ?? new WrongUsage(told);
-    return PASSING.has(answer.status) ? new PassingProblem(told, { retryAfterS: Number(retry) || 0 }) : new Problem(told);
+    const reason = `${message} [${answer.status}${kind}]${wait}`;
+    if (answer.status === 404) return new Missing(reason);
+    if (answer.status === 400) return refusedValue(reason) ?? new WrongUsage(reason);
+    return PASSING.has(answer.status) ? new PassingProblem(reason, { retryAfterS: Number(retry) || 0 }) : new Problem(reason);
   } catch {
     if (PASSING.has(answer.status)) return new PassingProblem(`the backend answered ${answer.status}${wait}`);
-    return new Problem(`the backend answered ${answer.status}${wait}; is the address right?`);
+    return new Problem(`the backend answered ${answer.status}${wait}; is the URL right?`);
   }
 }
 

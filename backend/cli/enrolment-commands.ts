@@ -18,14 +18,14 @@ function addTokens(program: Command, console: Console): void {
   const tokens = program.command("tokens").description("install tokens: each registers one cluster or host, once");
   tokens
     .command("list", { isDefault: true })
-    .description("tokens that were minted; the tokens themselves are shown only once, when minted")
+    .description("minted tokens; a token itself is shown only when it is minted")
     .action(async () =>
       console.print(await console.client().call("GET", "/api/install-tokens"), ["id", "created_at", "expires_at", "used_at"]),
     );
   tokens
     .command("create")
-    .description("mint a token; it alone goes to stdout")
-    .option("--ttl <duration>", "how long it may be used, such as 30m, 24h, 7d", "24h")
+    .description("mint a token; only the token goes to stdout")
+    .option("--ttl <duration>", "lifetime, such as 30m, 24h, 7d", "24h")
     .addHelpText(
       "after",
       `
@@ -37,14 +37,14 @@ Examples:
       const made = await console.client().call<{ token: string; expires_at: string }>("POST", "/api/install-tokens", { body: { ttl } });
       console.result(made.token, `usable once, until ${made.expires_at}; it is not shown again`, { ...made });
     });
-  addRemoval(tokens, console, "withdraw a token that was not used", (id) => `/api/install-tokens/${id}`);
+  addRemoval(tokens, console, "revoke an unused token", (id) => `/api/install-tokens/${id}`);
 }
 
 function addClusters(program: Command, console: Console): void {
   const clusters = program.command("clusters").description("clusters and their nodes");
   clusters
     .command("list", { isDefault: true })
-    .description("clusters, online or not")
+    .description("clusters and whether they are online")
     .action(async () => {
       const rows = await allClusters(console);
       const shown = console.json ? rows : rows.map((row) => ({ ...row, nodes: row.nodes.length }));
@@ -78,7 +78,7 @@ function addHosts(program: Command, console: Console): void {
   const hosts = program.command("hosts").description("hosts and their remote configuration");
   hosts
     .command("list", { isDefault: true })
-    .description("hosts, online or not")
+    .description("hosts and whether they are online")
     .action(async () => {
       type Host = Row & { config: { version: string; in_force: string; error: string } };
       const rows = (await console.client().all("/api/v1/agents")) as Host[];
@@ -120,11 +120,11 @@ function addKeys(program: Command, console: Console): void {
   const keys = program.command("keys").description("API keys for sending telemetry without an agent (docs/direct-ingest.md)");
   keys
     .command("list", { isDefault: true })
-    .description("keys in force; the keys themselves are shown only once, when minted")
+    .description("valid keys; a key itself is shown only when it is minted")
     .action(async () => console.print(await console.client().call("GET", "/api/keys"), ["name", "created_at", "first_used_at", "key_id"]));
   keys
     .command("create <name>")
-    .description("mint a key; it alone goes to stdout, and <name> is the `node` of everything it sends")
+    .description("mint a key; only the key goes to stdout; <name> becomes the `node` of everything it sends")
     .action(async (name: string) => {
       const made = await console.client().call<{ api_key: string; key_id: string }>("POST", "/api/keys", { body: { name } });
       console.result(made.api_key, `key ${name} (${made.key_id}) minted; it is not shown again`, { ...made });

@@ -21,7 +21,7 @@ export async function* serverEvents(body: AsyncIterable<Uint8Array>, alive: () =
     rest += decoder.decode(chunk, { stream: true });
     const parts = rest.split("\n\n");
     rest = parts.pop() ?? "";
-    if (rest.length > MAX_EVENT_LENGTH) throw new Problem("the backend sends what is no tail; is the address right?");
+    if (rest.length > MAX_EVENT_LENGTH) throw new Problem("the response is not a tail; is the URL right?");
     for (const part of parts) {
       const event = eventOf(part);
       if (event) yield event;

@@ -46,7 +46,7 @@ export async function follow(options: FollowOptions): Promise<void> {
   }
 }
 
-/** As rows tell their times, without the `Z`, so that it sorts before all of its millisecond. */
+/** In the format of the rows' times, without the `Z`, so that it sorts before all of its millisecond. */
 function beginning({ start }: FollowOptions): string {
   const ms = Date.parse(start ?? "");
   return Number.isNaN(ms) ? "" : new Date(ms).toISOString().slice(0, -1);

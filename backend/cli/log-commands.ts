@@ -55,13 +55,13 @@ Examples:
 Records come in the order of arrival, from now on. A lost connection is made again and goes on where it was, up to 5 minutes later.`;
 
 export function addLogCommands(program: Command, console: Console): void {
-  withFilters(withRange(program.command("logs").description("the newest logs of your organisation, in the order of their times")))
-    .addOption(new Option("--histogram", "how many there are by time and level, instead of the logs").conflicts(["follow"]))
+  withFilters(withRange(program.command("logs").description("the newest logs of your organisation, oldest first")))
+    .addOption(new Option("--histogram", "counts by time and level, instead of the logs").conflicts(["follow"]))
     .addOption(new Option("--buckets <lines>", `lines of the histogram, 1 to 500 (default ${DEFAULT_BUCKETS})`))
     .addOption(
       new Option(
         "--field [name]",
-        "the most frequent values of a field, such as source or label.http.route; of all without a name",
+        "the most frequent values of a field, such as source or label.http.route; without a name: of all fields",
       ).conflicts(["follow"]),
     )
     .addHelpText("after", LOGS_EXAMPLES)
@@ -84,18 +84,18 @@ function withFilters(command: Command): Command {
   return command
     .option("--source <name>", "service.name of the sender")
     .option("--level <level>", "trace, debug, info, warn, error or fatal")
-    .option("--grep <text>", "part of the message, in any case; repeatable", collect, [])
-    .option("--not-grep <text>", "no part of the message; repeatable", collect, [])
-    .option("--regex <expression>", "found in the message; repeatable", collect, [])
-    .option("--not-regex <expression>", "not found in the message; repeatable", collect, [])
-    .option("--label <key=value>", "a label, exactly; repeatable", collect, [])
-    .option("--not-label <key=value>", "not this label; repeatable", collect, [])
+    .option("--grep <text>", "text in the message, ignoring case; repeatable", collect, [])
+    .option("--not-grep <text>", "text that is not in the message; repeatable", collect, [])
+    .option("--regex <expression>", "matches the message; repeatable", collect, [])
+    .option("--not-regex <expression>", "does not match the message; repeatable", collect, [])
+    .option("--label <key=value>", "a label's exact value; repeatable", collect, [])
+    .option("--not-label <key=value>", "not this value of a label; repeatable", collect, [])
     .option("--host-id <id>", "cluster, host or key that sent it")
     .option("--node <name>", "its name")
     .option("--trace-id <hex>", "of one trace");
 }
 
-/** An empty filter filters nothing, which nobody means who writes one. */
+/** An empty filter matches everything, which a user who writes one does not mean. */
 function collect(value: string, all: string[]): string[] {
   if (value === "") throw new InvalidArgumentError("It is empty.");
   return [...all, value];

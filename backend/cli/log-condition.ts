@@ -1,5 +1,5 @@
 // A rule over log records as it is typed: `--logs '> 20 in 5m' --where source=shop --by level`. Invariant: what is not given stays as it
-// was; what it means is for the backend to judge.
+// was; the backend validates it.
 import type { Command } from "commander";
 import { isObject } from "./alerting-fields.ts";
 import { WrongUsage } from "./cli-error.ts";
@@ -14,16 +14,17 @@ const COMPARISON = /^\s*(>=|<=|==|!=|>|<)\s*(\d+)\s+in\s+(\S+)\s*$/;
 
 export function withLogOptions(command: Command): Command {
   return command
-    .option("--logs <comparison>", "instead of --expr: how many log records there are, such as '> 20 in 5m'")
+    .option("--logs <comparison>", "instead of --expr: the number of log records, such as '> 20 in 5m'")
     .option("--where <filter=value>", "which records: a filter of /query/logs, such as source=shop or label.team=a; repeatable", several)
-    .option("--by <field>", "count the values of a field apart: source, level, host_id, node or label.<key>; repeatable", several);
+    .option("--by <field>", "count separately by the values of a field: source, level, host_id, node or label.<key>; repeatable", several);
 }
 
 /** Undefined: nothing of it was given. `former`: the condition that is changed. */
 export function logsGiven({ logs, where, by }: LogConditionOptions, former?: unknown): Record<string, unknown> | undefined {
   if (logs === undefined && where === undefined && by === undefined) return undefined;
   const known = isObject(former) ? former : undefined;
-  if (logs === undefined && !known) throw new WrongUsage("--logs: is missing beside --where and --by: a comparison such as '> 20 in 5m'");
+  if (logs === undefined && !known)
+    throw new WrongUsage("--logs: is missing, but --where or --by is given: add a comparison such as '> 20 in 5m'");
   const [, operator, threshold, window] = COMPARISON.exec(logs ?? "") ?? [];
   if (logs !== undefined && operator === undefined) throw new WrongUsage(`--logs ${logs}: write it as '> 20 in 5m'`);
   // An empty one takes away what was there. Where nothing was, it is a variable of a shell that was not set.

@@ -128,7 +128,7 @@ test("a histogram is lines with bars, or one object a line; so are fields; both 
   expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual([STRETCH, FIELDS[0]]);
 });
 
-test("a field that is not there names those that are; nothing is said in words", async () => {
+test("a field that is not there names those that are; nothing is printed as text", async () => {
   expect(await atherops("logs --field label.pth")).toEqual({
     code: 0,
     out: "",

@@ -129,7 +129,7 @@ test.each([
   ["slack", "--url-file: is missing"],
   ["pagerduty", "--routing-key-file: is missing"],
   ["email", "--to: is missing"],
-])("a channel of the kind %s is told the option that it needs", async (kind, words) => {
+])("a channel of the kind %s: the error names the option that it needs", async (kind, words) => {
   const refused = await atherops(`channels create x --kind ${kind}`);
   expect([refused.code, refused.err, written]).toEqual([2, expect.stringContaining(words), []]);
 });
@@ -162,12 +162,12 @@ test("routes are added, moved, changed in what is given, and removed, by their p
   ]);
   expect((await atherops("routes remove 1")).code).toBe(0);
   expect(await rowsOf("routes")).toMatchObject([{ route: "1", matchers: ['severity="info"'] }, { route: "default" }]);
-  expect((await atherops("routes add --channel nobody")).err).toContain("there is no channel nobody in your organisation");
+  expect((await atherops("routes add --channel missing")).err).toContain("there is no channel missing in your organisation");
   expect((await atherops(["routes", "update", "1", "--match", ""])).err).toBe("route 1 changed\n");
   expect(await rowsOf("routes")).toMatchObject([{ route: "1", matchers: [] }, { route: "default" }]);
   expect((await atherops(["routes", "add", "--match", "", "--channel", "bot"])).code).toBe(2);
-  expect((await atherops("routes update 1")).err).toContain("nothing to change: `atherops routes update --help` tells what may be given");
-  expect((await atherops("routes add")).err).toContain("--match: is missing");
+  expect((await atherops("routes update 1")).err).toContain("nothing to change: see `atherops routes update --help` for the options");
+  expect((await atherops("routes add")).err).toContain("--match and --channel are missing");
   expect((await atherops("routes add --match nonsense")).err).toContain("--match: nonsense is no matcher: write severity=critical");
 });
 
@@ -184,7 +184,7 @@ test("a silence is added with a reason and an end, listed, and ended", async () 
   expect((await atherops("silences add a=b")).code).toBe(2);
 });
 
-test("alerts and deliveries are told with the names of channels, and cannot steer the terminal", async () => {
+test("alerts and deliveries are printed with the names of channels, and cannot steer the terminal", async () => {
   await atherops("channels create bot --kind webhook --endpoint https://bot.example/x");
   await atherops("routes add --match severity=critical --channel bot");
   const [channel] = await rowsOf("channels");
@@ -198,7 +198,7 @@ test("alerts and deliveries are told with the names of channels, and cannot stee
       .values({ ...common, fingerprint, rule_id: randomUUID(), labels: JSON.stringify(labels), expires_at: new Date(Date.now() + 60_000) })
       .execute();
   expect((await atherops("alerts severity=critical")).out).toMatch(/\nDown\\u001b\[2J +critical +active +\S+Z +bot +\{\}\n$/);
-  expect((await atherops("alerts --channel nobody")).err).toContain("there is no channel nobody in your organisation");
+  expect((await atherops("alerts --channel missing")).err).toContain("there is no channel missing in your organisation");
   expect((await atherops("alerts --channel bot")).out.trim().split("\n")).toHaveLength(2);
   expect((await atherops("alerts")).out.trim().split("\n")).toHaveLength(3);
   expect((await atherops("alerts --silenced")).out).toBe("none\n");
@@ -263,10 +263,10 @@ test("the routes of a file are all there are, but for the default one, and what 
   const applied = await atherops("apply -f -", "routes: [{matchers: [severity=critical], channels: [bot]}]");
   expect(applied.out).toBe('route 1 changed\n  matchers: ["severity=\\"info\\""] -> ["severity=\\"critical\\""]\nroute 2 removed\n');
   expect((await rowsOf("routes")).map(({ route }) => route)).toEqual(["1", "default"]);
-  const unknown = await atherops("apply -f -", "routes: [{matchers: [severity=critical], channels: [nobody]}]");
+  const unknown = await atherops("apply -f -", "routes: [{matchers: [severity=critical], channels: [missing]}]");
   expect(unknown).toMatchObject({
     code: 1,
     out: "",
-    err: expect.stringContaining("route 1: there is no channel nobody in your organisation"),
+    err: expect.stringContaining("route 1: there is no channel missing in your organisation"),
   });
 });

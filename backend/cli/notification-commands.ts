@@ -1,4 +1,4 @@
-// `atherops channels`, `routes`, `silences`, `deliveries` and `alerts`: who is told of what, one thing at a time. Invariant: a secret is read
+// `atherops channels`, `routes`, `silences`, `deliveries` and `alerts`: notifications, one resource at a time. Invariant: a secret is read
 // from a file, never from an argument; one that is made is printed once.
 import { Argument, Option, type Command } from "commander";
 import { CHANNEL_KINDS, channelOf, channelPath, CHANNELS, existingChannels, secretOf } from "./channel-kind.ts";
@@ -38,22 +38,22 @@ function addChannels(program: Command, console: Console): void {
   const channels = program.command("channels").description("channels: where messages about alerts go");
   channels
     .command("list", { isDefault: true })
-    .description("all channels; what is secret of them is never shown")
+    .description("all channels; secrets are never shown")
     .action(async () =>
       console.print(await console.client().call("GET", CHANNELS), ["name", "kind", "enabled", "settings", "heartbeat", "id"]),
     );
   channels
     .command("create <name>")
-    .description("make a channel; no alert goes there before a route leads to it")
+    .description("create a channel; add a route to send alerts to it")
     .addOption(new Option("--kind <kind>", "what it is").choices(CHANNEL_KINDS).makeOptionMandatory())
     .option("--endpoint <url>", "of a webhook: https://…")
     .option("--url-file <file>", "of Slack: a file with the incoming webhook's address, which is a secret")
     .option("--routing-key-file <file>", "of PagerDuty: a file with the integration's key")
     .addOption(new Option("--region <region>", "of PagerDuty").choices(["us", "eu"]))
     .option("--to <address>", "of e-mail: a user of your organisation; repeatable", several)
-    .option("--title <template>", "own words for the title: '{{ labels.team }}: {{ count }} {{ status }}'; not of a webhook")
-    .option("--text-file <file>", "own words for the text, a template in a file; not of a webhook")
-    .option("--heartbeat <duration>", "say so often that alerting lives, such as 1d")
+    .option("--title <template>", "custom title: '{{ labels.team }}: {{ count }} {{ status }}'; not for a webhook")
+    .option("--text-file <file>", "file with a template for the custom text; not for a webhook")
+    .option("--heartbeat <duration>", "heartbeat interval, such as 1d")
     .addHelpText(
       "after",
       `
@@ -65,7 +65,7 @@ A webhook's signing secret goes to stdout, once: the receiver verifies messages 
     )
     .action(async (name: string, options: ChannelOptions) => {
       const [needed, given] = neededOf(options);
-      if (given === undefined) throw new WrongUsage(`${needed}: is missing: \`atherops channels create --help\` tells what it is`);
+      if (given === undefined) throw new WrongUsage(`${needed}: is missing: see \`atherops channels create --help\``);
       const body = { name, kind: options.kind, settings: settingsOf(options), heartbeat: options.heartbeat ?? null };
       const made = await console.client().call<Row>("POST", CHANNELS, { body });
       const { signing_secret: secret } = made;
@@ -90,18 +90,18 @@ A webhook's signing secret goes to stdout, once: the receiver verifies messages 
 function addChannelCalls(channels: Command, console: Console): void {
   channels
     .command("test <channel>")
-    .description("send a test message to a channel (by name or id), the way that alerts go")
+    .description("send a test message to a channel (by name or id), like an alert")
     .action(async (channel: string) => {
       const { id, name } = await channelOf(console.client(), channel);
-      const verdict = await console
+      const result = await console
         .client()
         .call<{ delivered: boolean; status: number | null; error: string | null }>("POST", `${channelPath(id)}/test`);
-      if (!verdict.delivered) throw new Problem(`channel ${name}: not delivered: ${verdict.error}`);
-      console.note(`channel ${name}: delivered${verdict.status ? ` (${verdict.status})` : ""}`);
+      if (!result.delivered) throw new Problem(`channel ${name}: not delivered: ${result.error}`);
+      console.note(`channel ${name}: delivered${result.status ? ` (${result.status})` : ""}`);
     });
   channels
     .command("rotate <channel>")
-    .description("make a new signing secret of a webhook (by name or id); it alone goes to stdout")
+    .description("rotate the signing secret of a webhook (by name or id); only the secret goes to stdout")
     .action(async (channel: string) => {
       const { id, name } = await channelOf(console.client(), channel);
       const made = await console.client().call<{ signing_secret: string; previous_until: string }>("POST", `${channelPath(id)}/rotate`);
@@ -139,10 +139,10 @@ function settingsOf({ endpoint, urlFile, routingKeyFile, region, to, title, text
 function addDeliveries(program: Command, console: Console): void {
   program
     .command("deliveries")
-    .description("messages of the last 30 days, newest first, and what became of them")
+    .description("messages of the last 30 days and their results, newest first")
     .addOption(new Option("--status <status>", "only these").choices(["pending", "delivered", "failed"]))
     .option("--channel <channel>", "only those to this channel (by name or id)")
-    .addOption(new Option("--limit <rows>", "so many at most").default("100", "100"))
+    .addOption(new Option("--limit <rows>", "maximum number").default("100", "100"))
     .addHelpText("after", "\nExamples:\n  atherops deliveries --status failed\n  atherops deliveries --channel on-call --limit 10")
     .action(async ({ status, channel, limit }: { status?: string; channel?: string; limit: string }) => {
       const client = console.client();
@@ -155,7 +155,7 @@ function addDeliveries(program: Command, console: Console): void {
     });
 }
 
-interface ToldAlert extends Row {
+interface RoutedAlert extends Row {
   labels: Record<string, string>;
   status: { state: string };
   receivers: { name: string }[];
@@ -164,10 +164,10 @@ interface ToldAlert extends Row {
 function addAlerts(program: Command, console: Console): void {
   program
     .command("alerts")
-    .description("alerts that fire now, who is told of them, and whether they are silenced")
-    .addArgument(new Argument("[matchers...]", "such as severity=critical or team!=shop; all have to hold"))
+    .description("firing alerts, their channels, and whether they are silenced")
+    .addArgument(new Argument("[matchers...]", "such as severity=critical or team!=shop; all must match"))
     .option("--silenced", "only those that are silenced")
-    .option("--channel <name>", "only those of which this channel (by name or id) is told")
+    .option("--channel <name>", "only alerts of this channel (name or id)")
     .addHelpText(
       "after",
       "\nAlerts are kept for organisations that have a channel that is on. Examples:\n  atherops alerts severity=critical\n  atherops alerts --silenced",
@@ -177,11 +177,11 @@ function addAlerts(program: Command, console: Console): void {
       const client = console.client();
       const receiver = channel && (await channelOf(client, channel)).name.replaceAll(/[\\^$.*+?()[\]{}|]/g, String.raw`\$&`);
       const query = { filter, receiver, ...(silenced && { active: "false" }) };
-      const rows = await client.call<ToldAlert[]>("GET", "/alerting/alertmanager/api/v2/alerts", { query });
+      const rows = await client.call<RoutedAlert[]>("GET", "/alerting/alertmanager/api/v2/alerts", { query });
       const shown = rows.map(({ labels, status, receivers, startsAt }) => {
         const { alertname, severity, ...rest } = labels;
-        const told = receivers.map(({ name }) => name).join(", ");
-        return { alert: alertname, severity, state: status.state, since: startsAt, channels: told, labels: rest };
+        const channels = receivers.map(({ name }) => name).join(", ");
+        return { alert: alertname, severity, state: status.state, since: startsAt, channels, labels: rest };
       });
       console.print(console.json ? rows : shown, ["alert", "severity", "state", "since", "channels", "labels"]);
     });

@@ -74,7 +74,7 @@ test("limits are set by name by an operator, however many organisations there ar
   expect((await atherops("limits set shop --active-series 1", admin)).err).toContain("403 forbidden");
 });
 
-test("audit tells the newest first over pages, and no text of it steers the terminal", async () => {
+test("audit prints the newest first over pages, and no text of it steers the terminal", async () => {
   const [operator, admin] = [await login(OPERATOR), await login(org)];
   const entry = { actor: undefined, actorId: undefined, actorOrgId: undefined, address: "192.0.2.9", requestId: "r" };
   backend.trail.add({ ...entry, action: "cluster.register", orgId: org.orgId, subject: { cluster_name: "\u001b[2Jnorth\u202e" } });

@@ -15,8 +15,8 @@ interface Org {
 export function addOrganisationCommands(program: Command, console: Console): void {
   program
     .command("usage")
-    .description("what your organisation sent and was stored, by day and signal")
-    .option("--days <number>", "so many days, today included", "30")
+    .description("what was stored of your organisation's telemetry, by day and signal")
+    .option("--days <number>", "number of days, including today", "30")
     .action(async ({ days }: { days: string }) =>
       console.print(await console.client().call("GET", "/api/usage", { query: { days } }), [
         "day",
@@ -65,8 +65,8 @@ function addAudit(program: Command, console: Console): void {
     .command("audit")
     .description("who changed what, newest first; as operator of all organisations")
     .option("--action <action>", "such as login.failed or key.revoke")
-    .option("--organisation <organisation>", "of this one alone (by name or id), as operator")
-    .option("--limit <number>", "so many entries at most", "100")
+    .option("--organisation <organisation>", "only of this organisation (name or id), as operator")
+    .option("--limit <number>", "maximum number of entries", "100")
     .action(async ({ action, organisation, limit }: { action?: string; organisation?: string; limit: string }) => {
       const most = rowLimit(limit);
       const org_id = organisation === undefined ? undefined : (await orgOf(console, organisation)).org_id;

@@ -22,7 +22,7 @@ import type { World } from "./io.ts";
 const EXAMPLES = `
 Examples:
   atherops login --url https://telemetry.example.com --email me@example.com
-  atherops login --sso                            by your identity provider, in a browser
+  atherops login --sso                            with your identity provider, in a browser
   atherops tokens create --ttl 1h                 an install token, for one cluster or host
   atherops clusters                               which clusters are online, with their nodes
   atherops logs --level error --since 1h          the newest errors
@@ -32,19 +32,19 @@ Examples:
   atherops trace 5b8aa5a2d2c872e8321cf37308d69df2  its spans as a waterfall
   atherops metrics 'system_memory_usage_bytes{state="used"}' --since 1h
   atherops rules                                  alert rules, with their state now
-  atherops alerts severity=critical               what fires now, and who is told
+  atherops alerts severity=critical               firing alerts and their channels
   atherops silences add alertname=Down --for 2h --comment 'being repaired'
-  atherops apply -f alerting.yaml --dry-run       what would change, were alerting as this file says
+  atherops apply -f alerting.yaml --dry-run       what would change
   atherops keys create ci-loader                  a key for sending telemetry without an agent
   atherops usage --days 7                         what was stored, by day and signal
   atherops audit --action login.failed            who tried to log in
-  atherops read-tokens create grafana             a token for Grafana, and what to enter there
+  atherops read-tokens create grafana             a token for Grafana, and its data source settings
 
-The password is asked for, or read from a pipe or from the file that ATHEROPS_PASSWORD_FILE names; never from an argument.
+The password comes from a prompt, from a pipe or from the file that ATHEROPS_PASSWORD_FILE names, never from an argument.
 Other variables: ATHEROPS_URL, XDG_CONFIG_HOME, NODE_EXTRA_CA_CERTS (a private CA).
 
-Exit codes: 0 done; 2 what was typed is wrong, a value that the backend does not take included; 1 all else that failed, such as a login
-that has ended, a name that is not there, a file, the network.`;
+Exit codes: 0 success; 2 wrong usage, including a value that the backend refuses; 1 any other failure, such as an expired session,
+an unknown name, a file or the network.`;
 
 /** Runs one command and answers the exit code. */
 export async function run(args: readonly string[], world: World): Promise<number> {
@@ -72,11 +72,11 @@ function buildProgram(world: World): Command {
   const program = new Command("atherops")
     .description("Administers an AtherOps backend over its HTTP API, and reads metrics, logs and traces.")
     .version(packageFile.version)
-    .option("--url <address>", "the backend; default ATHEROPS_URL, then where the last login went, then http://127.0.0.1:8080")
-    .option("--json", "JSON instead of a table: an array, or one object a line for logs and traces")
+    .option("--url <address>", "the backend; default: ATHEROPS_URL, then that of the last login, then http://127.0.0.1:8080")
+    .option("--json", "JSON instead of a table: an array, or one object per line for logs and traces")
     .option("--allow-plain-http", "send the session over http to another machine")
     .addHelpText("after", EXAMPLES)
-    .showHelpAfterError("(add --help: it tells what there is)")
+    .showHelpAfterError("(add --help for the list)")
     .configureHelp({ showGlobalOptions: true })
     .configureOutput({ writeOut: (text) => world.stdout.write(text), writeErr: (text) => world.stderr.write(text) })
     .exitOverride();
@@ -124,23 +124,23 @@ function addLogin(program: Command, console: Console): void {
     .command("login")
     .description("log in and keep the session (15 minutes by default) in a file that only you can read")
     .option("--email <address>", "default: that of the last login, then admin@localhost")
-    .option("--sso", "log in by the identity provider, in a browser")
+    .option("--sso", "log in with the identity provider, in a browser")
     .addHelpText(
       "after",
       `
 Examples:
   atherops login --url https://telemetry.example.com --email me@example.com
   atherops login < DATA_DIR/secrets/admin-password          the first login to an embedded backend
-  ATHEROPS_PASSWORD_FILE=/run/secrets/pw atherops login     and later commands renew the session by themselves
-  atherops login --sso --url https://telemetry.example.com  tells an address to open in a browser, and waits
+  ATHEROPS_PASSWORD_FILE=/run/secrets/pw atherops login     later commands renew the session
+  atherops login --sso --url https://telemetry.example.com  prints a URL to open in a browser, and waits
 
-With --sso a session is not renewed: it lasts as long as is told, and then the browser is asked again. For what runs without a person,
-\`atherops read-tokens create\` makes a token that reads. The browser comes back to this machine by itself. Over SSH it cannot: paste the address at which it ended.
-In the browser a page shows a code: go on there only if this command printed the same.
-Never log in at an address that somebody else sent you, and never give anybody the address at which your browser ended.`,
+A session from --sso is not renewed: when it expires, log in again. For unattended programs, \`atherops read-tokens create\` creates a
+token that can read. The browser returns to this machine. Over SSH it cannot: paste the URL at which it stopped.
+The browser shows a code: continue only if this command printed the same one.
+Never log in at a URL that another person sent you, and never give anyone the URL at which your browser stopped.`,
     )
     .action(async ({ email, sso }: { email?: string; sso?: boolean }) => {
-      if (sso && email !== undefined) throw new WrongUsage("--sso asks for no --email: the identity provider says who you are");
+      if (sso && email !== undefined) throw new WrongUsage("--sso takes no --email: the identity provider identifies you");
       checkSessionPlace(world.settings.sessionFile);
       if (sso) {
         const session = await loginBySso(world, console.client());
@@ -160,7 +160,7 @@ Never log in at an address that somebody else sent you, and never give anybody t
     });
 }
 
-/** Such as 15m; undefined where the token does not tell. */
+/** For example 15m; undefined if the token has no lifetime. */
 function lastingOf({ token }: Session): string | undefined {
   try {
     const { iat, exp } = JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString()) as { iat?: unknown; exp?: unknown };

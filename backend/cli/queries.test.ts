@@ -291,7 +291,7 @@ test("traces are searched by what is given", async () => {
   expect(asked.at(-1)).toMatch(/^\/query\/traces\?service=x&/);
 });
 
-test("exit code 2 is for what was typed, 1 for what failed, and the help tells so", async () => {
+test("exit code 2 is for wrong usage, 1 for failures, and the help documents it", async () => {
   sessionAtQueries();
   for (const typed of [
     "trace abc",
@@ -304,5 +304,5 @@ test("exit code 2 is for what was typed, 1 for what failed, and the help tells s
   for (const url of ["nowhere", "ftp://a.example", "http://a.example"]) expect((await atherops(`--url ${url} rules`)).code, url).toBe(2);
   const failed = [`trace ${"ab".repeat(16)}`, "hosts configure x /nope.json", "apply -f /nope.yaml", "--url http://127.0.0.1:1 rules"];
   for (const asked of failed) expect((await atherops(asked)).code, asked).toBe(1);
-  expect((await atherops("--help")).out).toMatch(/^Exit codes: 0 done; 2 what was typed is wrong/m);
+  expect((await atherops("--help")).out).toMatch(/^Exit codes: 0 success; 2 wrong usage/m);
 });

@@ -12,7 +12,7 @@ export function addQueryCommands(program: Command, console: Console): void {
   addLogCommands(program, console);
   addMetricsCommand(program, console);
 
-  const traces = withRange(program.command("traces").description("the newest spans of your organisation, in the order of their times"))
+  const traces = withRange(program.command("traces").description("the newest spans of your organisation, oldest first"))
     .option("--service <name>", "service.name of the sender")
     .option("--error", "only spans with an error")
     .option("--trace-id <hex>", "all spans of one trace")

@@ -17,17 +17,17 @@ In a shell, with the token in a file:
   printf 'Authorization: Bearer %s' "$(cat read-token)" | curl -H @- '<address>/query/logs?limit=1'`;
 
 export function addReadTokenCommands(program: Command, console: Console): void {
-  const tokens = program.command("read-tokens").description("read tokens: what Grafana and programs read with, for months");
+  const tokens = program.command("read-tokens").description("read tokens: read access for Grafana and programs, for months");
   tokens
     .command("list", { isDefault: true })
-    .description("tokens that were made, who made them and when they end; the tokens themselves are shown only once, when made")
+    .description("tokens, who created them and when they expire; a token itself is shown only when it is created")
     .action(async () =>
       console.print(await console.client().all("/api/read-tokens"), ["name", "expires_at", "created_by", "created_at", "id"]),
     );
   tokens
     .command("create <name>")
-    .description("make a token; it alone goes to stdout, and what to enter into Grafana to stderr")
-    .option("--ttl <duration>", "how long it reads, such as 12h, 30d or 1y, which is the most", "90d")
+    .description("create a token; it goes to stdout, and Grafana's data source settings to stderr")
+    .option("--ttl <duration>", "lifetime, such as 12h or 30d, at most 1y", "90d")
     .addHelpText("after", EXAMPLES)
     .action(async (name: string, { ttl }: { ttl: string }) => {
       const client = console.client();

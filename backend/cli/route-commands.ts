@@ -1,4 +1,4 @@
-// `atherops routes`: which alerts go to which channels, one route at a time. Invariant: a route goes by its place in the list, or by its id.
+// `atherops routes`: which alerts go to which channels, one route at a time. Invariant: a route is identified by its position in the list, or by its id.
 import type { Command } from "commander";
 import type { Existing, Thing } from "./alerting-plan.ts";
 import { Problem, WrongUsage } from "./cli-error.ts";
@@ -30,7 +30,7 @@ const NEW: Thing = {
 };
 
 const UPDATE_HELP = `
---match, --channel and --group-by replace all that there were: --match '' takes every alert, --channel '' tells nobody.
+--match, --channel and --group-by replace all previous values: --match '' matches every alert, --channel '' notifies no channel.
 
 Examples:
   atherops routes update default --channel mail
@@ -39,43 +39,40 @@ Examples:
 export function addRouteCommands(program: Command, console: Console): void {
   const routes = program
     .command("routes")
-    .description("routes: which alerts go to which channels; the first that takes an alert ends the search");
+    .description("routes: which alerts go to which channels; the first that matches an alert takes it");
   routes
     .command("list", { isDefault: true })
-    .description("all routes in their order, the default one last")
+    .description("all routes in evaluation order, the default route last")
     .action(async () => {
       const all = await existingRoutes(console.client());
       const rows = all.map(({ id, name, thing }) => ({ route: name, ...thing, id }));
       const shown = rows.map((row) => ({ ...row, ...joined(row) }));
       console.print(console.json ? rows : shown, COLUMNS);
     });
-  withOptions(routes.command("add").description("add a route: the last one before the default route, or at a place"))
-    .option("--position <number>", "its place, from 1")
+  withOptions(routes.command("add").description("add a route, before the default route or at a position"))
+    .option("--position <number>", "its position, from 1")
     .addHelpText(
       "after",
       `
 Examples:
   atherops routes add --match severity=critical --channel on-call
   atherops routes add --match team=shop --match 'env=~"prod|staging"' --channel shop-bot --group-by team --repeat 1d
-  atherops routes update default --channel mail          what no other route takes`,
+  atherops routes update default --channel mail          alerts that match no other route`,
     )
     .action(async (options: RouteOptions) => {
       if (!options.match && !options.channel)
-        throw new WrongUsage("--match: is missing, and so is --channel: such a route would take every alert, and tell nobody");
+        throw new WrongUsage("--match and --channel are missing: such a route would take every alert and notify no channel");
       const client = console.client();
       const body = await bodyOf(client, changed(NEW, options));
       const made = await client.call<Record<string, unknown>>("POST", ROUTES, { body: { ...body, ...placeOf(options) } });
       console.result(String(made["id"]), `route ${Number(made["position"]) + 1} added`, made);
     });
-  withOptions(
-    routes.command("update <route>").description("change what is given of a route (by its place, id, or `default`), and nothing else"),
-  )
-    .option("--no-continue", "later routes are not asked")
-    .option("--position <number>", "move it to this place, from 1")
+  withOptions(routes.command("update <route>").description("change the given options of a route (position, id, or `default`)"))
+    .option("--no-continue", "later routes are not evaluated")
+    .option("--position <number>", "move it to this position, from 1")
     .addHelpText("after", UPDATE_HELP)
     .action(async (route: string, options: RouteOptions) => {
-      if (Object.keys(options).length === 0)
-        throw new WrongUsage("nothing to change: `atherops routes update --help` tells what may be given");
+      if (Object.keys(options).length === 0) throw new WrongUsage("nothing to change: see `atherops routes update --help` for the options");
       const client = console.client();
       const { id, thing } = await found(console, route);
       const given = options.match ? { ...options, match: options.match.filter(Boolean) } : options;
@@ -84,7 +81,7 @@ Examples:
     });
   routes
     .command("remove <route>")
-    .description("remove a route (by its place or id)")
+    .description("remove a route (position or id)")
     .action(async (route: string) => {
       await console.client().call("DELETE", routePath((await found(console, route)).id));
       console.note(`route ${route} removed`);
@@ -93,13 +90,17 @@ Examples:
 
 function withOptions(command: Command): Command {
   return command
-    .option("--match <matcher>", "such as severity=critical; repeatable, all have to hold", several)
-    .option("--channel <names>", "who is told; repeatable", some)
-    .option("--group-by <labels>", "told together where these are the same, such as alertname,team; ... is all; default alertname", some)
-    .option("--wait <duration>", "how long a new group waits for others of its alerts; default 30s")
-    .option("--interval <duration>", "how long until a change of a group is told; default 5m")
-    .option("--repeat <duration>", "how long until the same is told again; default 4h")
-    .option("--continue", "later routes are asked too");
+    .option("--match <matcher>", "such as severity=critical; repeatable, all must match", several)
+    .option("--channel <names>", "a receiver (name or id); repeatable", some)
+    .option(
+      "--group-by <labels>",
+      "alerts with the same values of these labels share a message, such as alertname,team; ... is all labels; default alertname",
+      some,
+    )
+    .option("--wait <duration>", "how long the first message of a group waits for more alerts; default 30s")
+    .option("--interval <duration>", "minimum time until a change of a group is sent; default 5m")
+    .option("--repeat <duration>", "how often an unchanged firing group is sent again; default 4h")
+    .option("--continue", "later routes are evaluated too");
 }
 
 function several(value: string, all: string[] = []): string[] {

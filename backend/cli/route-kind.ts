@@ -1,5 +1,5 @@
 // Routes as `atherops apply` and `atherops routes` have them. Invariant: in a file channels are named and matchers are text; the section is the
-// whole list in its order, and the default route, where it is told, is the last.
+// whole list in its order, and the default route, where it is listed, is the last.
 import { durationMs } from "../../agent/common/duration.ts";
 import type { Fields } from "./alerting-fields.ts";
 import type { Existing, Kind, Thing } from "./alerting-plan.ts";
@@ -22,7 +22,7 @@ export const routeKind: Kind = {
   nameOf: (thing, at) => (thing["default"] === true ? DEFAULT : String(at + 1)),
   list: existingRoutes,
   create: async (client, thing) => {
-    if (thing["default"] === true) throw new Problem("there is one default route, and it is always there");
+    if (thing["default"] === true) throw new Problem("the default route always exists and cannot be created");
     await client.call("POST", ROUTES, { body: await bodyOf(client, thing) });
     return undefined;
   },
@@ -79,7 +79,8 @@ function thingOf(row: Row, names: ReadonlyMap<string, string>): Thing {
 function readRoute(fields: Fields): Thing {
   const isDefault = fields.flag("default", false);
   const matchers = fields.list("matchers").map((text) => matcherText(readMatcher(text, `${fields.where}.matchers`)));
-  if (isDefault && matchers.length > 0) throw fields.problem("matchers", "the default route takes what no other takes, and has none");
+  if (isDefault && matchers.length > 0)
+    throw fields.problem("matchers", "the default route takes alerts that match no other route, and has no matchers");
   return {
     default: isDefault,
     matchers,

@@ -17,7 +17,7 @@ let opened: OpenedEngine | undefined;
 let backend: AccountsApp;
 let org: Org;
 let url: string;
-/** Nobody listens there: an evaluator that is away. */
+/** No process listens there: an evaluator that is unavailable. */
 const evaluator = new VmalertClient("http://127.0.0.1:1");
 let changes = 0;
 
@@ -86,11 +86,11 @@ test("a rule is created, shown, changed in what is given, disabled and removed, 
   expect((await atherops("rules remove Low")).err).toContain("there is no rule Low in your organisation: `atherops rules` lists them");
 });
 
-test("an expression is judged before there is a rule", async () => {
+test("an expression is validated before there is a rule", async () => {
   expect(await atherops(["rules", "check", "up == 0"])).toMatchObject({
     code: 0,
     out: "1\n",
-    err: "a rule may have it; now it would hold for so many series:\n",
+    err: "valid; number of series that meet the condition now:\n",
   });
   expect(await atherops("rules check up")).toMatchObject({ code: 1, out: "", err: expect.stringMatching(/^atherops: expr: /) });
 });
@@ -156,15 +156,15 @@ test.each([
   [["rules", "create", "", "--expr", "up == 0"], "atherops: <name>: must not be empty"],
   [["rules", "create", "n", "--expr", "up =="], "atherops: --expr: ends too early"],
   [["rules", "update", "n", "--for", "5"], "atherops: there is no rule n in your organisation", 1],
-  [["rules", "check", "--where", "source=shop"], "--logs: is missing beside --where and --by"],
-  [["rules", "update", "n"], "nothing to change: `atherops rules update --help` tells what may be given"],
+  [["rules", "check", "--where", "source=shop"], "--logs: is missing, but --where or --by is given"],
+  [["rules", "update", "n"], "nothing to change: see `atherops rules update --help` for the options"],
   [["rules", "check"], "give an expression, such as 'up == 0', or --logs"],
 ] as [string[], string, number?][])("what is no condition is refused, by the names that were typed: %j", async (args, words, code = 2) => {
   const refused = await atherops(args);
   expect([refused.code, refused.err]).toEqual([code, expect.stringContaining(words)]);
 });
 
-test("apply does what files say, once, and tells it; a dry run only tells it", async () => {
+test("apply makes the changes of files once and prints them; a dry run only prints them", async () => {
   const file = fileOf(`
 rules:
   - {name: First, severity: critical, expr: up == 0, for: 5m}
@@ -208,7 +208,7 @@ test("what is exported can be applied, here and elsewhere", async () => {
   expect((await atherops("export nothing")).err).toMatch(/^atherops: there is no section nothing: there are .*rules/);
 });
 
-test("where one of many would be refused, nothing is changed and all of them are told", async () => {
+test("if one of many would be refused, nothing is changed and all refusals are printed", async () => {
   await atherops("apply -f - --prune", "rules: []");
   const yaml = `rules:
   - {name: Good, severity: info, expr: up == 0}

@@ -33,10 +33,10 @@ Or it counts log records, with the filters of /query/logs:
 \`atherops apply --help\` shows how to keep rules in a file.`;
 
 export function addRuleCommands(program: Command, console: Console): void {
-  const rules = program.command("rules").description("alert rules: conditions on metrics and logs, evaluated all the time");
+  const rules = program.command("rules").description("alert rules: conditions on metrics and logs");
   rules
     .command("list", { isDefault: true })
-    .description("all rules, with their state now")
+    .description("all rules with their current state")
     .action(async () => await list(console));
   rules
     .command("show <rule>")
@@ -47,14 +47,14 @@ export function addRuleCommands(program: Command, console: Console): void {
       else console.world.stdout.write(yamlOf({ rules: [thing] }));
     });
   withLogOptions(rules.command("check [expression]"))
-    .description("whether a rule may have this expression, or count these log records, and for how many series it holds now")
+    .description("validate an expression or a log condition, and print how many series meet it now")
     .action(async (expr: string | undefined, options: LogConditionOptions) => {
       const logs = logsGiven(options);
       if ((expr === undefined) === (logs === undefined)) throw new WrongUsage("give an expression, such as 'up == 0', or --logs");
-      const verdict = await tried(console.client(), logs ? { logs } : { expr });
-      if (!verdict.valid) throw new Problem(verdict.message ?? "the backend would refuse it");
-      const { matching_series: count = 0 } = verdict;
-      console.result(String(count), "a rule may have it; now it would hold for so many series:", verdict);
+      const result = await tried(console.client(), logs ? { logs } : { expr });
+      if (!result.valid) throw new Problem(result.message ?? "the backend would refuse it");
+      const { matching_series: count = 0 } = result;
+      console.result(String(count), "valid; number of series that meet the condition now:", result);
     });
   addChanges(rules, console);
   addLooks(rules, console);
@@ -71,7 +71,7 @@ function addChanges(rules: Command, console: Console): void {
       const made = await console.client().call<Row>("POST", RULES, { body });
       console.result(String(made["id"]), `rule ${name} created`, made);
     });
-  withRuleOptions(rules.command("update <rule>").description("change what is given of a rule (by name or id), and nothing else"))
+  withRuleOptions(rules.command("update <rule>").description("change the given options of a rule (name or id)"))
     .option("--name <name>", "another name")
     .addHelpText(
       "after",
@@ -85,15 +85,14 @@ Examples:
   atherops rules update CheckoutErrors --by ''`,
     )
     .action(async (rule: string, options: RuleOptions) => {
-      if (Object.keys(options).length === 0)
-        throw new WrongUsage("nothing to change: `atherops rules update --help` tells what may be given");
+      if (Object.keys(options).length === 0) throw new WrongUsage("nothing to change: see `atherops rules update --help` for the options");
       const { id, name, thing } = await found(console, rule);
       await console.client().call("PUT", rulePath(id), { body: changed(thing, options) });
       console.note(`rule ${name} changed`);
     });
   for (const [verb, enabled, what] of [
     ["enable", true, "evaluate a rule (by name or id)"],
-    ["disable", false, "keep a rule (by name or id), and do not evaluate it"],
+    ["disable", false, "stop evaluating a rule (by name or id)"],
   ] as const)
     rules
       .command(`${verb} <rule>`)
@@ -125,7 +124,7 @@ function addLooks(rules: Command, console: Console): void {
     .command("history <rule>")
     .description("when a rule (by name or id) was pending or firing, newest first")
     .option("--since <duration>", "how far back, such as 15m, 24h, 7d", "24h")
-    .addOption(new Option("--limit <rows>", "so many at most, 500 are the most").default("100", "100"))
+    .addOption(new Option("--limit <rows>", "maximum number, up to 500").default("100", "100"))
     .action(async (rule: string, { since, limit }: { since: string; limit: string }) => {
       const query = { start: sinceStart(since), limit: String(rowLimit(limit)) };
       const { id } = await found(console, rule);
@@ -137,7 +136,7 @@ function withRuleOptions(command: Command): Command {
   return withLogOptions(command.option("--expr <expression>", "PromQL with a comparison, such as 'up == 0'"))
     .addOption(new Option("--severity <severity>", "default of a new rule: warning").choices(SEVERITIES))
     .option("--for <duration>", "how long the expression must hold, such as 5m; default of a new rule: 0s")
-    .option("--label <key=value>", "added to every alert; without a value: taken away; repeatable", several)
+    .option("--label <key=value>", "added to every alert; without a value: removed; repeatable", several)
     .option("--annotation <key=value>", "text for people, such as summary=…; repeatable", several);
 }
 

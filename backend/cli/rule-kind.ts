@@ -62,7 +62,7 @@ function readRule(fields: Fields): Thing {
 /** Over metrics or over log records. */
 function condition(fields: Fields): Thing {
   if (!fields.has("logs")) return { expr: fields.text("expr") };
-  if (fields.has("expr")) throw fields.problem("expr", "leave it out beside logs");
+  if (fields.has("expr")) throw fields.problem("expr", "remove it, or remove logs");
   const logs = fields.any("logs");
   if (!isObject(logs)) throw fields.problem("logs", "must be a mapping of fields, such as `window: 5m`");
   return { logs: { filter: {}, by: [], ...logs } };

@@ -50,13 +50,13 @@ export function removeSession(file: string): void {
   }
 }
 
-const ELSEWHERE = "set XDG_CONFIG_HOME to a folder that you may write";
+const ELSEWHERE = "set XDG_CONFIG_HOME to a writable folder";
 
 function keeping(file: string, work: () => void): void {
   try {
     work();
   } catch (error) {
-    throw new Problem(`the session cannot be kept in ${file}: ${codeOf(error)}; ${ELSEWHERE}`);
+    throw new Problem(`the session cannot be stored in ${file}: ${codeOf(error)}; ${ELSEWHERE}`);
   }
 }
 

@@ -1,4 +1,4 @@
-// `atherops silences`: alerts of which nobody is told for a time. Invariant: a silence has a reason, and an end.
+// `atherops silences`: they mute matching alerts for a limited time. Invariant: a silence has a reason, and an end.
 import type { Command } from "commander";
 import { durationWithin } from "../../agent/common/duration.ts";
 import { WrongUsage } from "./cli-error.ts";
@@ -18,11 +18,11 @@ interface SilenceOptions {
 }
 
 export function addSilenceCommands(program: Command, console: Console): void {
-  const silences = program.command("silences").description("silences: alerts of which nobody is told for a time");
+  const silences = program.command("silences").description("silences: mute matching alerts for a limited time");
   silences
     .command("list", { isDefault: true })
-    .description("silences in force and to come")
-    .option("--all", "also those that ended in the last five days")
+    .description("active and pending silences")
+    .option("--all", "also silences that ended in the last five days")
     .action(async ({ all }: { all?: boolean }) => {
       const rows = await console.client().call<(Row & { status: { state: string } })[]>("GET", SILENCES);
       const wanted = rows.filter(({ status }) => all || status.state !== "expired");
@@ -31,7 +31,7 @@ export function addSilenceCommands(program: Command, console: Console): void {
     });
   silences
     .command("add <matchers...>")
-    .description("silence the alerts for which all matchers hold")
+    .description("mute the alerts that match all matchers")
     .requiredOption("--comment <text>", "why; others read it")
     .option("--for <duration>", "how long, such as 30m, 2h or 7d", "2h")
     .option("--start <time>", "RFC 3339; default now")
@@ -50,7 +50,7 @@ Examples:
         .call<Row>("POST", SILENCES, { body: silenceBody({ matchers, ...times, comment: options.comment }) });
       console.result(String(made["id"]), `silenced until ${String(made["endsAt"])}: ${matchers.join(", ")}`, made);
     });
-  addRemoval(silences, console, "end a silence now; what fires is told", (id) => `${SILENCES}/${id}`);
+  addRemoval(silences, console, "end a silence now; its firing alerts are sent", (id) => `${SILENCES}/${id}`);
 }
 
 function timesOf({ for: text, start }: SilenceOptions): { starts_at: string | null; ends_at: string } {

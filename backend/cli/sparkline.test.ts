@@ -24,7 +24,7 @@ describe("sparklines", () => {
     ]);
   });
 
-  it("have a mean for what one character stands for, nothing where there is no number, and infinity in words", () => {
+  it("have the mean for each character, nothing without a number, and infinity as text", () => {
     const draw = (values: [number, string][], columns = 60) => sparklines([series({ a: "b" }, values)], RANGE, columns)[1];
     expect(draw([...every10s([1, "NaN", 3]), [1070, "3"]], 40)).toMatch(/^\{a="b"\} +▁+ +█+ {3,}█+ +3$/);
     expect(draw(every10s(["NaN", "NaN"]))).toMatch(/^\S+ +- +- +-$/);
@@ -39,7 +39,7 @@ describe("sparklines", () => {
     for (const line of lines) expect(line.length).toBeLessThanOrEqual(Math.max(40, columns));
   });
 
-  it("say once what all series have in common, so that what tells them apart is seen; narrow ones tell the last value only", () => {
+  it("print shared labels once, so that the differing ones are seen; narrow ones show the last value only", () => {
     const of = (job: string) => series({ __name__: "up", cluster: "a".repeat(100), job }, every10s([1, 2, 3]));
     const [common, head, one, other] = sparklines([of("x"), of("y")], RANGE, 60);
     expect([common, head]).toEqual([`all: up{cluster="${"a".repeat(42)}…`, expect.stringMatching(/^SERIES +LEAST +MOST +LAST$/)]);

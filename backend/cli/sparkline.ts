@@ -18,7 +18,7 @@ const LEVELS = "▁▂▃▄▅▆▇█";
 const LEAST_COLUMNS = 40;
 const LEAST_SHAPE = 8;
 const LEAST_NAME = 10;
-/** Below it, only the last value is told. */
+/** Below it, only the last value is shown. */
 const NARROW_COLUMNS = 60;
 
 /** What all series have in common, a head and a line for each; a narrow one has the last value only. */
@@ -50,7 +50,7 @@ export function sparklines(series: readonly Series[], range: TimeRange, columns:
   return [...(Object.keys(common).length > 0 ? [cut(`all: ${seriesName(common)}`, width)] : []), head, ...lines];
 }
 
-/** Labels that all of several series have with the same value: what tells them apart would be cut off behind them. */
+/** Labels that all series share. They are printed once, because the labels that differ would be cut off behind them. */
 function commonOf(series: readonly Series[]): Record<string, string> {
   const [first, ...others] = series;
   if (!first || others.length === 0) return {};
@@ -63,7 +63,7 @@ export function seriesName({ __name__: name = "", ...labels }: Readonly<Record<s
   return visible(pairs.length === 0 ? name || "{}" : `${name}{${pairs.join(",")}}`);
 }
 
-/** The mean of each stretch of the range, as high as it lies between least and most. */
+/** The mean of each stretch of the range, scaled between minimum and maximum. */
 function shapeOf({ values }: Series, { startS, endS, stepS }: TimeRange, width: number): string {
   const stretches = Array.from({ length: width }, () => ({ sum: 0, count: 0 }));
   const scale = width / (endS - startS + stepS);

@@ -53,11 +53,8 @@ function secret(): string {
 
 async function firstOf(codes: Promise<string>[], { signal }: World, waitMs: number): Promise<string> {
   const ended = Promise.withResolvers<never>();
-  const onAbort = (): void => ended.reject(new Interrupted("nobody logged in, nothing was done"));
-  const timer = setTimeout(
-    () => ended.reject(new Problem("nobody logged in within ten minutes: run `atherops login --sso` again")),
-    waitMs,
-  );
+  const onAbort = (): void => ended.reject(new Interrupted("the login was interrupted, nothing was done"));
+  const timer = setTimeout(() => ended.reject(new Problem("no login within ten minutes: run `atherops login --sso` again")), waitMs);
   signal?.addEventListener("abort", onAbort, { once: true });
   if (signal?.aborted) onAbort();
   try {

@@ -72,7 +72,7 @@ const failed = (error: string): string => `event: failed\ndata: ${JSON.stringify
 const status =
   (code: number, headers: Record<string, string> = {}): Answer =>
   (_request, reply) =>
-    reply.writeHead(code, { "content-type": "application/json", ...headers }).end('{"error":"some_code","message":"in words"}');
+    reply.writeHead(code, { "content-type": "application/json", ...headers }).end('{"error":"some_code","message":"a reason"}');
 const says = async (what: Partial<typeof outputs>) =>
   await vi.waitFor(() => expect(outputs).toMatchObject(Object.fromEntries(Object.entries(what).map(([at, text]) => [at, text]))), 20_000);
 
@@ -100,7 +100,7 @@ test("goes on after the last event when the connection is lost, and prints nothi
     (request, reply) => events(reply, record(8, `after ${String(request.headers["last-event-id"])}`)),
   ];
   const done = tailing();
-  await says({ out: "before\nafter 7\n", err: "the connection was lost: connecting again\nconnected again\n" });
+  await says({ out: "before\nafter 7\n", err: "the connection was lost: reconnecting\nreconnected\n" });
   expect(requests.map(({ headers }) => headers["last-event-id"])).toEqual([undefined, "7", "7", "7", "7"]);
   ending.abort();
   await done;
@@ -109,7 +109,7 @@ test("goes on after the last event when the connection is lost, and prints nothi
 test("says that something may be missing where there was no event to go on after", async () => {
   answers = [(_request, reply) => (events(reply, ": atherops\n\n"), reply.end()), (_request, reply) => events(reply, record(1, "new"))];
   const done = tailing();
-  await says({ out: "new\n", err: expect.stringContaining("connected again; what arrived meanwhile is not shown\n") as never });
+  await says({ out: "new\n", err: expect.stringContaining("reconnected; records that arrived meanwhile are not shown\n") as never });
   ending.abort();
   await done;
 });
@@ -120,7 +120,7 @@ test("a backend that is silent is asked again", async () => {
   const done = tailing({ timer: (expire) => ((silence = expire), () => undefined) });
   await says({ out: "one\n", err: "" });
   silence();
-  await says({ out: "one\ntwo\n", err: "the backend is silent: connecting again\nconnected again\n" });
+  await says({ out: "one\ntwo\n", err: "the backend is silent: reconnecting\nreconnected\n" });
   expect(requests[1]?.headers["last-event-id"]).toBe("1");
   ending.abort();
   await done;
@@ -156,11 +156,15 @@ test("a session that ends is renewed where there is a password file, and else en
 });
 
 test.each([
-  ["a failure that the backend tells", (_request, reply) => events(reply, failed("query_too_expensive")), "because [query_too_expensive]"],
-  ["a refusal", status(400), "in words [400 some_code]"],
-  ["a backend that is busy at first", status(429, { "retry-after": "5" }), "in words [429 some_code] (try again in 5 s)"],
-  ["a page of another server", (_request, reply) => void reply.end("<html>"), "what answers is no AtherOps backend; is the address right?"],
-  ["what is no record", (_request, reply) => events(reply, "data: <\n\n"), "the backend sends what is no log record"],
+  [
+    "a failure that the backend reports",
+    (_request, reply) => events(reply, failed("query_too_expensive")),
+    "because [query_too_expensive]",
+  ],
+  ["a refusal", status(400), "a reason [400 some_code]"],
+  ["a backend that is busy at first", status(429, { "retry-after": "5" }), "a reason [429 some_code] (try again in 5 s)"],
+  ["a page of another server", (_request, reply) => void reply.end("<html>"), "this is not an AtherOps backend; is the URL right?"],
+  ["what is no record", (_request, reply) => events(reply, "data: <\n\n"), "the backend sent something that is not a log record"],
 ] as const satisfies readonly (readonly [string, Answer, string])[])("%s ends it in a sentence", async (_what, answer, message) => {
   answers = [answer];
   await expect(tailing()).rejects.toThrow(message);
@@ -170,7 +174,7 @@ test("a record that is left out is said, and text cannot steer the terminal, as 
   const controls = "\u001b]0;x\u0007\u009b2J\u202e";
   answers = [(_request, reply) => events(reply, "event: skipped\nid: 3\ndata: {}\n\n", record(4, controls))];
   const done = tailing({ json: true });
-  await says({ err: "records were left out: more arrive than are read, or one is larger than 512 KiB\n" });
+  await says({ err: "records were skipped: they arrive faster than they are read, or one is larger than 512 KiB\n" });
   await vi.waitFor(() => expect(outputs.out).toContain("\n"), 20_000);
   expect(outputs.out).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/);
   expect(JSON.parse(outputs.out)).toEqual({ message: controls });

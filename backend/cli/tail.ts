@@ -35,7 +35,7 @@ interface Progress {
   /** Connections that were lost or not made since the last event. */
   failures: number;
   /** The user knows that it is not connected. */
-  isToldLost: boolean;
+  isLossPrinted: boolean;
 }
 
 /** Runs until the signal aborts. Throws Problem for what does not pass by itself, and where the first connection fails. */
@@ -43,7 +43,7 @@ export async function tail(options: TailOptions): Promise<void> {
   const { console } = options;
   const { signal } = console.world;
   const { retryMs, maxRetryMs } = { ...TIMES, ...options.times };
-  const progress: Progress = { lastId: undefined, hasConnected: false, failures: 0, isToldLost: false };
+  const progress: Progress = { lastId: undefined, hasConnected: false, failures: 0, isLossPrinted: false };
   for (;;) {
     const lost = await connection(options, progress).catch((error: unknown) => {
       if (signal?.aborted) return undefined;
@@ -52,8 +52,8 @@ export async function tail(options: TailOptions): Promise<void> {
     });
     if (signal?.aborted) return;
     if (progress.failures === 0) {
-      console.note(`${lost?.message ?? "the connection was lost"}: connecting again`);
-      progress.isToldLost = true;
+      console.note(`${lost?.message ?? "the connection was lost"}: reconnecting`);
+      progress.isLossPrinted = true;
     }
     const backoffMs = Math.min(maxRetryMs, retryMs * 2 ** Math.min(progress.failures, 10));
     progress.failures += 1;
@@ -78,14 +78,14 @@ async function connection(options: TailOptions, progress: Progress): Promise<und
   try {
     const ends = AbortSignal.any([silent.signal, ...(signal ? [signal] : [])]);
     const answer = await client.open(PATH, { query: filters, headers, signal: ends });
-    if (progress.isToldLost)
-      console.note(progress.lastId === undefined ? "connected again; what arrived meanwhile is not shown" : "connected again");
-    Object.assign(progress, { hasConnected: true, isToldLost: false });
+    if (progress.isLossPrinted)
+      console.note(progress.lastId === undefined ? "reconnected; records that arrived meanwhile are not shown" : "reconnected");
+    Object.assign(progress, { hasConnected: true, isLossPrinted: false });
     for await (const { name, id, data } of serverEvents(answer, alive)) {
       progress.lastId = id ?? progress.lastId;
       if (name === "failed") throw failureOf(data);
       progress.failures = 0;
-      if (name === "skipped") console.note("records were left out: more arrive than are read, or one is larger than 512 KiB");
+      if (name === "skipped") console.note("records were skipped: they arrive faster than they are read, or one is larger than 512 KiB");
       else if (name === "message") await print(console, data, line);
     }
   } catch (error) {
@@ -112,7 +112,7 @@ function parsed(data: string): Row {
   try {
     return JSON.parse(data) as Row;
   } catch (error) {
-    throw new Problem("the backend sends what is no log record", { cause: error });
+    throw new Problem("the backend sent something that is not a log record", { cause: error });
   }
 }
 

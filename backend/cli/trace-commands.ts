@@ -12,7 +12,7 @@ const TRACE_COLUMNS = ["start", "duration_ms", "spans", "errors", "root_service"
 export function addTraceCommands(program: Command, traces: Command, console: Console): void {
   program
     .command("trace <id>")
-    .description("one trace: its spans, each where it lies in the time of the whole")
+    .description("one trace as a waterfall of its spans")
     .addOption(new Option("--limit <spans>", "how many of the first").default(DEFAULT_SPANS, DEFAULT_SPANS))
     .addHelpText(
       "after",
@@ -23,13 +23,13 @@ export function addTraceCommands(program: Command, traces: Command, console: Con
   traces
     .helpCommand(true)
     .command("search")
-    .description("the newest traces of your organisation that have such a span")
+    .description("the newest traces of your organisation with a matching span")
     .option("--service <name>", "service.name of the sender")
     .option("--operation <name>", "name of the span")
     .option("--error", "only with an error")
-    .option("--label <key=value>", "an attribute, exactly; repeatable", (value: string, all: string[]) => [...all, value], [])
-    .option("--min-ms <milliseconds>", "traces that took at least so long")
-    .option("--max-ms <milliseconds>", "traces that took at most so long")
+    .option("--label <key=value>", "an attribute's exact value; repeatable", (value: string, all: string[]) => [...all, value], [])
+    .option("--min-ms <milliseconds>", "minimum duration of the trace")
+    .option("--max-ms <milliseconds>", "maximum duration of the trace")
     .addOption(new Option("--since <duration>", "how far back, such as 15m, 24h, 7d (default 1h)").conflicts(["start"]))
     .option("--start <time>", "RFC 3339, instead of --since")
     .option("--end <time>", "RFC 3339 (default now)")

@@ -1,5 +1,5 @@
-// How what the API calls a field is called on the command line. Invariant: a name is told only where the command has it; a refusal of what
-// nobody typed, such as a field of a file, keeps the API's words.
+// How what the API calls a field is called on the command line. Invariant: a name is printed only where the command has it; a refusal of a
+// value that was not typed, such as a field of a file, keeps the API's message.
 import type { Command } from "commander";
 import type { RefusedValue } from "./cli-error.ts";
 
@@ -34,7 +34,7 @@ export function asTyped({ field, words, message }: RefusedValue, command: Comman
   for (let length = parts.length; length > 0; length--) {
     const name = typedName(parts.slice(0, length).join("."), command);
     if (name === undefined) continue;
-    // One of a list has a number, which nobody typed.
+    // An entry of a list has a number, which was not typed.
     const within = parts.slice(length).filter((part) => !/^\d+$/.test(part));
     return `${[name, within.join(".")].filter(Boolean).join(" ")}: ${words}`;
   }

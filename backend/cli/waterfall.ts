@@ -1,4 +1,4 @@
-// A trace as text: each span under its parent, with a bar where it lies in the time of the whole. Invariant: every span has a line, once,
+// A trace as text: each span under its parent, with a bar at its time within the trace. Invariant: every span has a line, once,
 // whatever the parents say; a line is no wider than the terminal, and text from telemetry cannot steer it.
 import { visible } from "./table.ts";
 

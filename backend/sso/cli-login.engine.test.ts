@@ -245,7 +245,7 @@ describeOnEachStore((store) => {
     expect(await send(`/?code=a.b.c&state=${state}`, { host: `evil.example:${port}` })).toBe(404);
     expect(await send(`/?code=a.b.c&state=${state}`, {}, "POST")).toBe(404);
     command.stop();
-    expect([await command.code, command.told()]).toEqual([1, expect.stringContaining("nobody logged in, nothing was done")]);
+    expect([await command.code, command.told()]).toEqual([1, expect.stringContaining("the login was interrupted, nothing was done")]);
     await expect(send("/")).rejects.toThrow("ECONNREFUSED");
   });
 

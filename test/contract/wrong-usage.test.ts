@@ -11,7 +11,7 @@ const PROGRAMS = {
   "atherops-otel-agent": "agent/bin/atherops-otel-agent.ts",
   "atherops-k8s-otel-agent": "agent/bin/atherops-k8s-otel-agent.ts",
 };
-const MORE = "(add --help: it tells what there is)";
+const MORE = "(add --help for the list)";
 
 async function ran(program: keyof typeof PROGRAMS, args: string): Promise<{ code: unknown; out: string; err: string }> {
   using folder = temporaryFolder();

@@ -1,0 +1,44 @@
+// The oxlint plugin `plain-english`. Its rule `words` reports private words in comments, string literals and declared names. Folders that
+// are not converted yet are listed in .oxlintrc.json; the list only shrinks.
+import { privateWords, wordsOfName } from "./words.mjs";
+
+const words = {
+  create(context) {
+    const report = (text, node) => {
+      for (const { word, use } of privateWords(text)) context.report({ node, message: `"${word}" is not plain English here: ${use}.` });
+    };
+    const reportName = (node) => {
+      if (node?.type === "Identifier" || node?.type === "PrivateIdentifier") report(wordsOfName(node.name), node);
+    };
+    const declared = (node) => reportName(node.id);
+    const keyed = (node) => !node.computed && reportName(node.key);
+    const called = (node) => {
+      reportName(node.id);
+      for (const parameter of node.params) reportName(parameter.type === "AssignmentPattern" ? parameter.left : parameter);
+    };
+    return {
+      Program() {
+        for (const comment of context.sourceCode.getAllComments()) report(comment.value, comment);
+      },
+      Literal(node) {
+        if (typeof node.value !== "string" || /^(?:Import|Export)/.test(node.parent?.type ?? "")) return;
+        report(node.value, node);
+      },
+      TemplateElement: (node) => report(node.value.raw, node),
+      JSXText: (node) => report(node.value, node),
+      VariableDeclarator: declared,
+      ClassDeclaration: declared,
+      TSInterfaceDeclaration: declared,
+      TSTypeAliasDeclaration: declared,
+      TSPropertySignature: keyed,
+      PropertyDefinition: keyed,
+      MethodDefinition: keyed,
+      FunctionDeclaration: called,
+      FunctionExpression: called,
+      ArrowFunctionExpression: called,
+    };
+  },
+};
+
+// oxlint loads a plugin by its default export.
+export default { meta: { name: "plain-english" }, rules: { words } };

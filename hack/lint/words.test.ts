@@ -1,0 +1,65 @@
+// The lint rule plain-english/words, as oxlint runs it, and the list of folders that are not converted yet.
+import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { execa } from "execa";
+import { describe, expect, test } from "vitest";
+import { privateWords, wordsOfName } from "./words.mjs";
+
+const ROOT = join(import.meta.dirname, "../..");
+
+/** The private words that oxlint reports in a program. */
+async function reported(program: string): Promise<string[]> {
+  const folder = mkdtempSync(join(tmpdir(), "atherops-words-"));
+  try {
+    const config = { jsPlugins: [join(import.meta.dirname, "plugin.mjs")], rules: { "plain-english/words": "error" } };
+    mkdirSync(join(folder, "src"));
+    writeFileSync(join(folder, ".oxlintrc.json"), JSON.stringify(config));
+    writeFileSync(join(folder, "src/program.ts"), program);
+    const oxlint = join(ROOT, "node_modules/oxlint/bin/oxlint");
+    const { stdout } = await execa(process.execPath, [oxlint, "--format=json"], { cwd: folder, reject: false });
+    const { diagnostics } = JSON.parse(stdout) as { diagnostics: { code: string; message: string }[] };
+    return diagnostics
+      .filter(({ code }) => code === "plain-english(words)")
+      .map(({ message }) => /^"([^"]*)"/.exec(message)?.[1] ?? message)
+      .sort();
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+describe("the rule plain-english/words", () => {
+  test("reports comments, string literals, templates and declared names", async () => {
+    const program = [
+      "// Nobody calls this.",
+      'export const insertLane = "whoever sent it";',
+      "export interface Verdict { readonly isTold: boolean }",
+      "export function judge(stranger: string): string { return `${stranger} is set aside`; }",
+    ].join("\n");
+    expect(await reported(program)).toEqual(["Lane", "Nobody", "Told", "Verdict", "aside", "judge", "stranger", "whoever"]);
+  });
+
+  test("leaves plain English, imports and names of other modules alone", async () => {
+    const program =
+      'import { judged } from "./insert-lane.ts";\n// The agent retries failed requests.\nexport const batch = judged("place");\n';
+    expect(await reported(program)).toEqual([]);
+  });
+});
+
+test("a name is searched word by word", () => {
+  expect(wordsOfName("HTTPLaneOf_told2")).toBe("HTTP Lane Of told2");
+  expect(privateWords("untold, stolen planes and fastidious strangers").map(({ word }) => word)).toEqual(["strangers"]);
+  expect(privateWords("labels that tell series apart")).toEqual([]);
+});
+
+test("each folder that lint leaves out has private words: when the last is gone, remove the folder from .oxlintrc.json", () => {
+  const { overrides } = JSON.parse(readFileSync(join(ROOT, ".oxlintrc.json"), "utf8")) as {
+    overrides: { files: string[]; rules: Record<string, unknown> }[];
+  };
+  const pending = overrides.filter(({ rules }) => rules["plain-english/words"] === "off").flatMap(({ files }) => files);
+  const isClean = (pattern: string): boolean =>
+    globSync(pattern, { cwd: ROOT, exclude: ["**/node_modules/**"] })
+      .filter((file) => /\.(?:ts|tsx|mjs)$/.test(file))
+      .every((file) => privateWords(wordsOfName(readFileSync(join(ROOT, file), "utf8"))).length === 0);
+  expect(pending.filter((pattern) => isClean(pattern))).toEqual([]);
+});

@@ -1,0 +1,46 @@
+// Pages are written in plain English: no private word of hack/lint/words.mjs outside of code. Pages that are not converted yet are listed.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { filesOfRepository } from "./citations.ts";
+import { privateWords } from "./lint/words.mjs";
+
+const ROOT = join(import.meta.dirname, "..");
+
+/** The list only shrinks: when a page is converted, remove it here. */
+const PENDING = new Set([
+  "agent/proxy/README.md",
+  "backend/alerting/README.md",
+  "backend/notification/README.md",
+  "charts/backend/README.md",
+  "charts/cluster-agent/README.md",
+  "docs/contract.md",
+  "docs/decisions.md",
+  "docs/from-one-to-many.md",
+  "docs/measurements/2026-11-21.md",
+  "docs/measurements/2026-11-22.md",
+  "docs/sizing.md",
+  "test/bench/README.md",
+]);
+
+/** The page without code, links' addresses and quoted messages. */
+function prose(page: string): string {
+  return readFileSync(join(ROOT, page), "utf8")
+    .replaceAll(/^```[^]*?^```/gm, "")
+    .replaceAll(/`[^`\n]*`/g, "")
+    .replaceAll(/\]\([^)]*\)/g, "]");
+}
+
+/** Pages of docs/reference are made from the code, where the linter applies the list. */
+const PAGES = filesOfRepository().filter((file) => file.endsWith(".md") && !file.startsWith("docs/reference/"));
+const wordsOf = (page: string): string[] => [...new Set(privateWords(prose(page)).map(({ word, use }) => `${word} → ${use}`))];
+
+test("pages are in plain English", () => {
+  const found = PAGES.filter((page) => !PENDING.has(page)).map((page) => ({ page, words: wordsOf(page) }));
+  expect(PAGES.length).toBeGreaterThan(40);
+  expect(found.filter(({ words }) => words.length > 0)).toEqual([]);
+});
+
+test("a page that is converted is no longer listed", () => {
+  expect([...PENDING].filter((page) => !PAGES.includes(page) || wordsOf(page).length === 0)).toEqual([]);
+});
