@@ -101,6 +101,7 @@ test("single sign-on is set by an issuer, a client and groups", () => {
     scopes: "openid email",
     groupsClaim: "groups",
     grants: [{ group: "platform", org: "default", role: "operator" }],
+    allowsUnverifiedEmail: false,
   });
   expect(secrets.oidcClientSecret).toBe("a-clients-secret");
   expect(JSON.stringify(loggable(settings))).not.toMatch(/a-clients-secret|a-proxys-password/);

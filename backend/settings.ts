@@ -32,6 +32,7 @@
 //   OIDC_SCOPES             openid email     what is asked for, apart by blanks; add the scope that brings groups
 //   OIDC_GROUPS_CLAIM       groups           the claim that names a user's groups
 //   OIDC_GROUPS                              JSON, group → organisation and role: {"platform": {"org": "default", "role": "admin"}}
+//   OIDC_ALLOW_UNVERIFIED_EMAIL  false       true: users get a free e-mail address also if the provider sends no email_verified
 //   PASSWORD_LOGIN          true             false: passwords are for the operator of the first start alone; needs OIDC_ISSUER
 //   HTTPS_PROXY, HTTP_PROXY, NO_PROXY        the way to OIDC_ISSUER and to channels, upper or lower case: http(s)://[user:password@]host:port
 //   PUBLIC_URL                               where people reach this backend, https://…: links of notifications lead there; unset: no links
@@ -86,6 +87,7 @@ export interface OidcSettings {
   readonly scopes: string;
   readonly groupsClaim: string;
   readonly grants: readonly GroupGrant[];
+  readonly allowsUnverifiedEmail: boolean;
 }
 
 /** Whoever is in `group` belongs to the organisation of this name. */
@@ -263,10 +265,12 @@ function oidcOf(read: Reader): OidcSettings | undefined {
   const issuer = read.issuer("OIDC_ISSUER");
   const scopes = read.text("OIDC_SCOPES") ?? "openid email";
   const grants = read.grants("OIDC_GROUPS");
+  const allowsUnverifiedEmail = read.flag("OIDC_ALLOW_UNVERIFIED_EMAIL");
   if (issuer === undefined) return undefined;
   if (!scopes.split(" ").includes("openid")) read.problem("OIDC_SCOPES: openid must be one of them");
   if (grants.length === 0) read.problem("OIDC_GROUPS is required with OIDC_ISSUER: without a group nobody is let in");
-  return { issuer, clientId: read.required("OIDC_CLIENT_ID"), scopes, groupsClaim: read.text("OIDC_GROUPS_CLAIM") ?? "groups", grants };
+  const groupsClaim = read.text("OIDC_GROUPS_CLAIM") ?? "groups";
+  return { issuer, clientId: read.required("OIDC_CLIENT_ID"), scopes, groupsClaim, grants, allowsUnverifiedEmail };
 }
 
 function readSecrets(read: Reader): Secrets {

@@ -80,10 +80,10 @@ export class Provider {
       const tokens = await authorizationCodeGrant(configuration, url, checks);
       const claims = tokens.claims();
       if (!claims) throw new NotVouched("no_id_token");
-      const isWhole = claims["email"] !== undefined && claims[this.#options.groupsClaim] !== undefined;
+      const isWhole = ["email", "email_verified", this.#options.groupsClaim].every((name) => claims[name] !== undefined);
       if (isWhole || !configuration.serverMetadata().userinfo_endpoint) return claims;
       // Many keep ID tokens small.
-      return { ...(await fetchUserInfo(configuration, tokens.access_token, claims.sub)), ...claims };
+      return mergeClaims(claims, await fetchUserInfo(configuration, tokens.access_token, claims.sub));
     } catch (error) {
       throw told(error);
     }
@@ -120,6 +120,16 @@ export class Provider {
     this.#failed = undefined;
     return configuration;
   }
+}
+
+/**
+ * The ID token's claims, completed by those of the userinfo endpoint. `email_verified` is taken from the answer that `email` is from: a user
+ * may have two addresses, of which one is verified.
+ */
+function mergeClaims<T extends Record<string, unknown>>(idToken: T, userinfo: Record<string, unknown>): T {
+  const isEmailOfIdToken = idToken["email"] !== undefined && idToken["email"] !== userinfo["email"];
+  const isVerifiedByIdToken = isEmailOfIdToken || (idToken["email"] !== undefined && idToken["email_verified"] !== undefined);
+  return { ...userinfo, ...idToken, email_verified: (isVerifiedByIdToken ? idToken : userinfo)["email_verified"] };
 }
 
 /** As the provider says that it takes the secret; RFC 8414 has `client_secret_basic` where it does not say. */

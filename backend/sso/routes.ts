@@ -240,7 +240,8 @@ class Flow {
     }
     const verified = claims["email_verified"];
     const isEmailVerified = typeof verified === "boolean" ? verified : verified === undefined ? undefined : verified === "true";
-    return { issuer: oidc.issuer, subject: claims.sub, email, isEmailVerified, orgId: org.id, role: grant.role };
+    const mayClaimEmail = isEmailVerified === true || (isEmailVerified === undefined && oidc.allowsUnverifiedEmail);
+    return { issuer: oidc.issuer, subject: claims.sub, email, isEmailVerified, mayClaimEmail, orgId: org.id, role: grant.role };
   }
 
   requireConfigured(): OidcSettings {

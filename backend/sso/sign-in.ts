@@ -16,6 +16,8 @@ export interface Vouched {
   readonly email: string | undefined;
   /** Undefined: it does not say. */
   readonly isEmailVerified: boolean | undefined;
+  /** Whether a user may get this address who does not have it yet. */
+  readonly mayClaimEmail: boolean;
   /** By the groups. */
   readonly orgId: string;
   readonly role: Role;
@@ -53,7 +55,7 @@ async function ofSubject(
 }
 
 function isUnchanged(row: UserRow, { orgId, role, ...vouched }: Vouched): boolean {
-  const email = emailOf(vouched);
+  const email = claimableEmail(vouched);
   return row.org_id === orgId && row.role === role && (email === undefined || row.email === email);
 }
 
@@ -63,12 +65,17 @@ function emailOf({ email, isEmailVerified }: Pick<Vouched, "email" | "isEmailVer
   return isGood ? normalEmail(email) : undefined;
 }
 
+/** Undefined: a user keeps the address that it has. */
+function claimableEmail(vouched: Pick<Vouched, "email" | "isEmailVerified" | "mayClaimEmail">): string | undefined {
+  return vouched.mayClaimEmail ? emailOf(vouched) : undefined;
+}
+
 async function changed(trx: Transaction<AccountTables>, row: UserRow, vouched: Vouched): Promise<SignedIn> {
   const { orgId, role } = vouched;
   const isMoved = row.org_id !== orgId;
   if (isMoved) await requireRoomForUser(trx, orgId);
   if (isMoved || RANK[role] < RANK[row.role]) await keepOthers(trx, row, isMoved ? undefined : role);
-  const email = await freeEmail(trx, row, emailOf(vouched));
+  const email = await freeEmail(trx, row, claimableEmail(vouched));
   const set = { org_id: orgId, role, email, session_epoch: row.session_epoch + Number(isMoved) };
   await trx.updateTable("users").set(set).where("id", "=", row.id).execute();
   const change = isMoved ? "user.move" : row.role === role ? "user.email" : "user.role";
@@ -89,6 +96,11 @@ async function first(trx: Transaction<AccountTables>, vouched: Vouched, now: Dat
     throw new ApiError("forbidden", "the identity provider gave no e-mail address, or one that is not verified: OIDC_SCOPES asks for it");
   const row = await trx.selectFrom("users").selectAll().where("email", "=", email).forUpdate().executeTakeFirst();
   if (row) return await linked(trx, row, vouched);
+  if (!vouched.mayClaimEmail)
+    throw new ApiError(
+      "forbidden",
+      "the identity provider does not say whether your e-mail address is verified (email_verified): an operator can allow that (OIDC_ALLOW_UNVERIFIED_EMAIL)",
+    );
   await requireRoomForUser(trx, orgId);
   const user = await insertUser(trx, { org_id: orgId, email, role, password_hash: NO_PASSWORD, sso_issuer, sso_subject }, now);
   return { user, change: "user.create" };

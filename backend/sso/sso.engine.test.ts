@@ -298,6 +298,18 @@ describeOnEachStore((store) => {
       });
     });
 
+    test("with an unused address that the provider does not call verified, unless OIDC_ALLOW_UNVERIFIED_EMAIL says so", async () => {
+      const account = await person({ groups: ["readers"], email_verified: undefined });
+      const done = await login(account);
+      expect([...brief(done), done.json().message]).toEqual([403, "forbidden", expect.stringContaining("OIDC_ALLOW_UNVERIFIED_EMAIL")]);
+      const trusting = await opened({ ...settings(), OIDC_ALLOW_UNVERIFIED_EMAIL: "true" });
+      const { at, cookies } = await answered(account, { on: trusting });
+      expect((await callback(at, cookies, trusting)).json()).toMatchObject({ email: `${account}@example.com` });
+      await trusting[Symbol.asyncDispose]();
+      await person({ groups: ["readers"], email_verified: undefined, email: `new-${account}@example.com` }, account);
+      expect((await login(account)).json().email).toBe(`${account}@example.com`);
+    });
+
     test("without an e-mail address that may be used", async () => {
       for (const claims of [{ email: undefined }, { email_verified: false }, { email: "no address" }, { email: "a\u0007@b" }])
         expect(brief(await login(await person({ groups: ["readers"], ...claims })))).toEqual([403, "forbidden"]);
@@ -319,6 +331,15 @@ describeOnEachStore((store) => {
       const id = (await users(org)).find((user) => user.email === email)?.user_id;
       const set = await backend.call("PUT", `/api/users/${id}/password`, { bearer: org.token, body: { password } });
       expect(brief(set)).toEqual([409, "conflict"]);
+    });
+
+    test("is not taken over when the ID token names its address and userinfo calls another one verified", async () => {
+      const { email, password } = await withPassword("admin");
+      const elsewhere = { groups: ["owners"], email: `${randomUUID()}@example.com`, email_verified: true };
+      expect(brief(await login(await person({ ...elsewhere, id_token: { email } })))).toEqual([409, "conflict"]);
+      expect(await backend.login(email, password)).toBeTruthy();
+      const same = { groups: ["owners"], email, email_verified: true, id_token: { email } };
+      expect((await login(await person(same))).json()).toMatchObject({ email, role: "admin" });
     });
 
     test("is not taken over by who only claims the address, in another organisation, or of an operator", async () => {
