@@ -66,9 +66,13 @@ async function prepare(asking: Asking, query: MetricQuery, outer?: SeriesLabels)
 
 const SUMMED = new Set(["count_over_time", "rate", "bytes_over_time", "bytes_rate", "sum_over_time"]);
 
-/** A sum of sums needs no other labels of the records than its own. */
+/** A sum of sums, or a maximum of maxima, needs no other labels of the records than its own. */
 function injected({ operation, of, grouping }: VectorAggregation): SeriesLabels | undefined {
-  if (operation !== "sum" || of.kind !== "range" || of.grouping || !SUMMED.has(of.operation)) return undefined;
+  if (of.kind !== "range" || of.grouping) return undefined;
+  const isExtreme = (operation === "max" || operation === "min") && of.operation === `${operation}_over_time`;
+  if (!isExtreme && !(operation === "sum" && SUMMED.has(of.operation))) return undefined;
+  // The series of values have no label of that name.
+  if (isExtreme && of.unwrap && grouping?.labels.includes(of.unwrap.label)) return undefined;
   return grouping ? groupingLabels(grouping.without, grouping.labels) : { kind: "none" };
 }
 
