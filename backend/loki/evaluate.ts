@@ -6,6 +6,7 @@ import { groupingLabels, leafOf, type SeriesLabels } from "./leaf.ts";
 import { checkSize, type Points } from "./points.ts";
 import { type Asking, rangePoints } from "./range-points.ts";
 import { beginRecord, compiled } from "./regex.ts";
+import { tooExpensive } from "./budget.ts";
 import { wrongQuery } from "./literals.ts";
 import type { BinaryOperation, Matcher, MetricQuery, RangeAggregation, VectorAggregation } from "./syntax.ts";
 import { expandedGroups, groupOf } from "./template-functions.ts";
@@ -109,6 +110,9 @@ function namedLabels(selector: readonly Matcher[]): Map<string, string> {
   return named;
 }
 
+/** Of the labels that label_replace makes, which stay as long as the query. */
+const MOST_KEPT_CHARACTERS = 8 * 1024 * 1024;
+
 function labelReplacer({
   target,
   replacement,
@@ -117,6 +121,7 @@ function labelReplacer({
 }: Extract<MetricQuery, { kind: "label_replace" }>): (labels: LabelSet) => LabelSet {
   const expression = compiled(`^(?:${pattern})$`);
   const known = new Map<string, LabelSet>();
+  let keptCharacters = 0;
   return (labels) => {
     let replaced = known.get(labels.key);
     if (!replaced) {
@@ -129,6 +134,9 @@ function labelReplacer({
           )
         : labels;
       checkSize(known.size + 1, 1);
+      keptCharacters += replaced.get(target).length;
+      if (keptCharacters > MOST_KEPT_CHARACTERS)
+        throw tooExpensive(`makes labels of more than ${MOST_KEPT_CHARACTERS} characters by label_replace`);
       known.set(labels.key, replaced);
     }
     return replaced;
