@@ -253,7 +253,7 @@ describeOnEachStore((store) => {
     const without = await opened(false);
     const address = await without.app.listen({ host: "127.0.0.1", port: 0 });
     expect((await runClient("login --sso", { url: address, sessionFile })).err).toContain("single sign-on is not set up here");
-    expect((await runClient("login --sso --email a@b", { url, sessionFile })).err).toContain("--sso asks for no --email");
+    expect((await runClient("login --sso --email a@b", { url, sessionFile })).err).toContain("--sso takes no --email");
     expect(await exchange("a.b.c", VERIFIER, without)).toEqual([404, "not_found"]);
     expect((await agree({ cookie: "", token: "t".repeat(43) }, address)).status).toBe(404);
     const help = await runClient("login --help", { url, sessionFile });

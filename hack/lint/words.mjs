@@ -7,7 +7,7 @@ const word = (words, use) => ({ pattern: new RegExp(String.raw`(?<![\w-])(?:${wo
 
 /** @type {readonly Word[]} */
 export const WORDS = [
-  word("told|tells?(?! (?:\\S+ )?apart)|telling", "notify, report, return, document or print"),
+  word("(?:told|tells?|telling)(?! (?:\\S+ )?apart)", "notify, report, return, document or print"),
   word("nobody", "no client, no user or no one"),
   word("somebody|whoever", "a user, the client that …"),
   word("beside", "next to"),
