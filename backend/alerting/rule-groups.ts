@@ -22,7 +22,13 @@ export function groupOf(orgId: string, revision: number, rules: readonly Rule[])
   if (orgId === "") throw new Error("a rule group without a tenant");
   return {
     name: orgId,
-    params: { extra_label: [`org_id=${orgId}`], timeout: [QUERY_TIMEOUT], [REVISION_PARAM]: [String(revision)] },
+    params: {
+      extra_label: [`org_id=${orgId}`],
+      timeout: [QUERY_TIMEOUT],
+      // A rule fails, and its alerts keep their state, while a node of a metrics cluster is away: `absent()` of half of the data fires.
+      deny_partial_response: ["1"],
+      [REVISION_PARAM]: [String(revision)],
+    },
     concurrency: CONCURRENCY,
     limit: instancesOfEach(rules),
     rules: rules.map((rule) => groupRule(rule, orgId, rule.id, rule.revision)),

@@ -14,7 +14,8 @@ export interface RuleStatus {
 }
 
 /** The evaluator's own words tell of other organisations and of addresses. */
-export const FAILED = "the last evaluation failed: the expression takes too long, matches too much or gives the same labels twice";
+export const FAILED =
+  "the last evaluation failed: the expression takes too long, matches too much or gives the same labels twice, or the metrics store is not available or not complete";
 const INACTIVE: RuleStatus = { state: "inactive", active_alerts: 0 };
 
 /** Throws EvaluatorError when the evaluator cannot be asked; a disabled rule does not ask it. */

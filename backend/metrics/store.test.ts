@@ -64,16 +64,22 @@ test("a cluster's base paths and the user in the URL are used; the scope is a pa
       authorization,
       body: "up 1\n",
     },
-    { url: "/select/0/prometheus/api/v1/label/a%2Fb%20c/values", authorization, body: `match%5B%5D=up&${scope}` },
+    { url: "/select/0/prometheus/api/v1/label/a%2Fb%20c/values", authorization, body: `match%5B%5D=up&${scope}&deny_partial_response=1` },
   ]);
-  expect(cluster.seen.slice(2).map(({ url }) => url)).toEqual(["/health", "/health"]);
+  const probe = "/select/0/prometheus/api/v1/query?query=atherops_readiness_probe&deny_partial_response=1";
+  expect(
+    cluster.seen
+      .slice(2)
+      .map(({ url }) => url)
+      .toSorted(),
+  ).toEqual(["/health", "/health", probe]);
 });
 
 test("whether the engine answers is known while every connection waits for it", async () => {
   const waiting: ServerResponse[] = [];
   await using cluster = await clusterAnswering((response, { url }) => {
     if (url === "/health") response.end();
-    else waiting.push(response);
+    else if (url?.startsWith("/insert/")) waiting.push(response);
   });
   const writes = Array.from({ length: 64 }, () => cluster.store.write(IDENTITY, Buffer.from("up 1\n"), 0));
   await vi.waitFor(() => expect(waiting).toHaveLength(writes.length), { timeout: 30_000 });
@@ -106,6 +112,24 @@ test("a query's 4xx is an answer, everything else above 2xx is not", async () =>
       code: "storage_unavailable",
       retryAfterS: 2,
     });
+  }
+});
+
+test("a cluster without all of its storage nodes answers no query, and is not ready; an overloaded one is", async () => {
+  const missing = "cannot fetch query results from vmstorage nodes: cannot dial 127.0.0.1:8401";
+  const answers: [reason: string, message: string, readiness: string][] = [
+    [missing, "storage node of the metrics cluster", "the metrics cluster is incomplete"],
+    ["couldn't start executing the request, since -search.maxConcurrentRequests=4", "metrics store cannot be reached", "ready"],
+  ];
+  for (const [reason, message, readiness] of answers) {
+    await using cluster = await clusterAnswering((response, { url }) => end(url === "/health" ? 200 : 503, reason)(response));
+    const refused = { code: "storage_unavailable", status: 502, retryAfterS: 2, message: expect.stringContaining(message) };
+    await expect(cluster.store.query("acme", "query", new URLSearchParams())).rejects.toMatchObject(refused);
+    const state = cluster.store.check().then(
+      () => "ready",
+      (error: Error) => error.message,
+    );
+    expect(await state).toContain(readiness);
   }
 });
 

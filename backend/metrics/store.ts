@@ -1,6 +1,7 @@
 // Samples in and out of VictoriaMetrics, single node or cluster, embedded or not. Invariant: every write and every query carries the
 // tenant as `extra_label=org_id=…`, which the engine puts over whatever the body says and adds to every selector of an expression;
-// nothing of a caller's own extra_label or extra_filters ever gets here; and tenants' queries leave the engine room for the evaluator.
+// nothing of a caller's own extra_label or extra_filters ever gets here; and tenants' queries leave the engine room for the evaluator. A
+// cluster that cannot read all of its vmstorage nodes refuses the query: half of the data is never answered as the whole.
 import { Pool } from "../engines/http-pool.ts";
 import { statusOf } from "../engines/status-of.ts";
 import { whyNotAsked } from "../engines/victoria-metrics/expression-guard.ts";
@@ -66,6 +67,11 @@ const WAITING_QUERIES_PER_ORG = 64;
 const ANSWER_MS = 40_000;
 /** As long as the engine may compute what nobody waits for any more. */
 const QUERY_TIMEOUT_MS = 600_000;
+
+const PROBE_TIMEOUT_MS = 1000;
+const DENY_PARTIAL = ["deny_partial_response", "1"] as const;
+/** Exists nowhere: each node of a cluster has to look, and none has anything to read. */
+const PROBED_SERIES = "atherops_readiness_probe";
 
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 const RETRY_AFTER_S = 2;
@@ -137,11 +143,14 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
     if (endpoint === "query" || endpoint === "query_range") refuseCostly(scoped.get("query") ?? "", evaluationOf(endpoint, scoped));
     for (const name of ["query", "match[]"]) for (const expression of scoped.getAll(name)) refuseDeadly(name, expression);
     scoped.append("extra_label", `org_id=${orgId}`);
+    // A single node ignores it.
+    scoped.set(...DENY_PARTIAL);
     const headers = { "content-type": "application/x-www-form-urlencoded" };
     const path = pathOf(endpoint, options.label);
     const answer = await this.#inTurn(orgId, options, () => this.#query.post(path, scoped.toString(), headers));
     const text = answer.status < 300 ? "" : answer.body.toString("utf8", 0, 500);
     if (/timeout exceeded (?:during|before|while)|-search\.maxQueryDuration/.test(text)) throw tooExpensive();
+    if (isPartial(answer.status, text)) throw partial(new Error(`victoria-metrics answered ${answer.status}: ${text}`));
     if (answer.status >= 500 || answer.status === 429 || (answer.status >= 300 && answer.status < 400)) {
       throw unavailable(new Error(`victoria-metrics answered ${answer.status}: ${text}`));
     }
@@ -172,7 +181,9 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
   }
 
   async check(): Promise<void> {
-    await Promise.all([this.#write.check(), this.#query.check()]);
+    // Only an engine outside of this process can be a cluster.
+    const complete = this.#journal === undefined ? this.#query.checkComplete() : undefined;
+    await Promise.all([this.#write.check(), this.#query.check(), complete]);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -202,6 +213,19 @@ function pathOf(endpoint: QueryEndpoint, label: string | undefined): string {
 
 function tooExpensive(): ApiError {
   return new ApiError("query_too_expensive", "this query takes too long: ask for a shorter range, a longer step or fewer series");
+}
+
+/** vmselect names the node that does not answer. An overloaded vmselect is 503 as well, with other words. */
+function isPartial(status: number, text: string): boolean {
+  return status === 503 && text.includes("vmstorage");
+}
+
+function partial(cause: unknown): ApiError {
+  return new ApiError(
+    "storage_unavailable",
+    "a storage node of the metrics cluster does not answer, so the result would be incomplete; try again later",
+    { cause, retryAfterS: RETRY_AFTER_S },
+  );
 }
 
 function stopped(): ApiError {
@@ -250,6 +274,17 @@ class Upstream {
   async check(): Promise<void> {
     const status = await statusOf(`${this.#origin}/health`, { headers: this.#headers, timeoutMs: CHECK_TIMEOUT_MS });
     if (status !== 200) throw new Error(`/health answered ${status}`);
+  }
+
+  /** Throws when a query would be refused because a node of a cluster is missing. What else goes wrong is for `check` to find. */
+  async checkComplete(): Promise<void> {
+    const query = new URLSearchParams({ query: PROBED_SERIES, [DENY_PARTIAL[0]]: DENY_PARTIAL[1] });
+    const path = `${this.#basePath}/api/v1/query?${query.toString()}`;
+    const signal = AbortSignal.timeout(PROBE_TIMEOUT_MS);
+    // Safe: a busy engine answers late, and is not incomplete for that.
+    const answer = await this.#pool.request({ method: "GET", path, headers: this.#headers, signal }).catch(() => undefined);
+    const text = await answer?.body.text().catch(() => "");
+    if (answer && isPartial(answer.statusCode, text ?? "")) throw new Error(`the metrics cluster is incomplete: ${text?.slice(0, 500)}`);
   }
 
   async close(): Promise<void> {
