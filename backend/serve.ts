@@ -37,7 +37,6 @@ import { createLog } from "./observability/log.ts";
 import { plainLines, plainLinesProblem } from "./metrics/plain-lines.ts";
 import { kernelProblem, threadKernel } from "./otlp/fast-decode.ts";
 import { registerLogRoutes } from "./logs/routes.ts";
-import { EngineReader } from "./loki/reader.ts";
 import { registerLokiRoutes } from "./loki/routes.ts";
 import { createExpositionIngest } from "./ingest/exposition-ingest.ts";
 import { ActiveSeries } from "./metrics/active-series.ts";
@@ -54,6 +53,7 @@ import { type Channels, startChannels } from "./notification/start-channels.ts";
 import { readConsole, registerConsole } from "./http/console.ts";
 import { listenMore, sharing } from "./http/listeners.ts";
 import { loggable, type ListenAddress } from "./settings.ts";
+import { Sandbox } from "./sandbox/sandbox.ts";
 import { registerSsoRoutes } from "./sso/routes.ts";
 import { type LocalStart, openStartChannel } from "./start-channel.ts";
 import { cannotListen } from "./startup-error.ts";
@@ -190,7 +190,8 @@ async function openApi(
   ownMetrics.gauge("rows_dropped", () => clickhouse.pending?.dropped ?? 0);
   ownMetrics.queries("metrics", () => metrics.queries);
   registerLogRoutes(app, { store: logStore, answers, guards });
-  registerLokiRoutes(app, { reader: new EngineReader(clickhouse), store: logStore, answers, guards });
+  const sandbox = stack.use(openSandbox(running, clickhouse));
+  registerLokiRoutes(app, { sandbox, store: logStore, answers, guards });
   registerTraceRoutes(app, { store: spanStore, answers, guards });
   registerMetricsRoutes(app, { store: metrics, answers, guards });
   if (alerting)
@@ -206,6 +207,13 @@ async function openApi(
   if (page) registerConsole(app, page, { hasSingleSignOn: settings.oidc !== undefined, start });
   else if (settings.isConsoleServed) log.warn("the console is not there: node hack/console.mjs builds it, CONSOLE=false goes without");
   await listen(running, app, settings.api, "API");
+}
+
+function openSandbox({ log, ownMetrics, stopping }: Running, clickhouse: Telemetry["clickhouse"]): Sandbox {
+  const script = new URL("./sandbox-worker.ts", import.meta.url);
+  const sandbox = new Sandbox({ script, clickhouse, log, stopping, onKilled: (reason) => ownMetrics.sandboxJobKilled(reason) });
+  ownMetrics.queries("sandbox", () => sandbox.jobs);
+  return sandbox;
 }
 
 function registerAccounts(app: FastifyInstance, running: Running): void {

@@ -77,6 +77,8 @@ test("it starts with its engines, decodes on its threads, and stops in order", a
   expect((await signedPost(place.apiUrl, "/ingest", tenant.apiKey, "bundled_up 1\n")).status).toBe(204);
   const found = await call("GET", `${place.apiUrl}/query/logs?q=line%20999%20`, { bearer: tenant.token });
   expect(found.json).toMatchObject([{ message: expect.stringMatching(/^line 999 /) as string }]);
+  const inSandbox = await call("GET", `${place.apiUrl}/query/loki/loki/api/v1/query?query=vector(7)`, { bearer: tenant.token });
+  expect(inSandbox.json?.data?.result).toMatchObject([{ value: [expect.any(Number), "7"] }]);
   await eventually("the sample is read back", async () => {
     const answer = await call("GET", `${place.apiUrl}/query/prometheus/api/v1/query?query=bundled_up`, { bearer: tenant.token });
     return answer.json?.data?.result?.length === 1;

@@ -24,8 +24,8 @@ const RETRY_MS = 5000;
 /** How a tail is written. */
 export interface TailForm {
   /** The first piece. */
-  readonly begin: (events: readonly TailEvent[]) => string;
-  readonly events: (events: readonly TailEvent[]) => string;
+  readonly begin: (events: readonly TailEvent[]) => string | Promise<string>;
+  readonly events: (events: readonly TailEvent[]) => string | Promise<string>;
   readonly comment: string;
   readonly failed: (error: ApiError) => string;
 }
@@ -80,7 +80,7 @@ async function* pieces(first: Arrived, options: TailStreamOptions): AsyncGenerat
     if (!isDue) wakeup.wake();
     isDue = true;
   });
-  yield form.begin(first.events);
+  yield await form.begin(first.events);
   let askAtMs = performance.now() + times.pollMs;
   let checkAtMs = performance.now() + times.checkMs;
   let commentAtMs = performance.now() + times.commentMs;
@@ -95,7 +95,7 @@ async function* pieces(first: Arrived, options: TailStreamOptions): AsyncGenerat
       isDue ||= isFull;
       askAtMs = Math.max(askAtMs, performance.now() + times.pollMs);
       if (events.length > 0) {
-        yield form.events(events);
+        yield await form.events(events);
         commentAtMs = performance.now() + times.commentMs;
       }
     }

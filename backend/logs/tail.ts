@@ -1,7 +1,8 @@
 // What arrives of an organisation's log records, in the order of arrival. Invariant: a record is told once, also when it is committed after
 // later ones, within OVERLAP_MS; one question answers a bounded number of rows and bytes, and reads the last hour of record times at most.
-import { type Ask, TooLargeError } from "../engines/clickhouse/client.ts";
+import type { Ask } from "../engines/clickhouse/client.ts";
 import { and, Sql, sql } from "../engines/clickhouse/sql.ts";
+import { TooLargeError } from "../engines/clickhouse/too-large-error.ts";
 import { firstIdAt, idsWithin, receivedAtMsOf } from "../otlp/ids.ts";
 import { nanoseconds } from "../query/page.ts";
 import { matchingIn, type RecordFilter, recordConditions } from "./filter.ts";

@@ -39,6 +39,8 @@ export interface OwnMetrics {
   notificationDropped(reason: string, count: number): void;
   /** How a count of log records for a rule ended. */
   logsCounted(result: "counted" | "failed"): void;
+  /** A sandbox process was killed, or died, with its job. */
+  sandboxJobKilled(reason: string): void;
   /** An engine child came up again after it had died. */
   restarted(engine: string): void;
   /** What the last check of an engine found (/readyz). */
@@ -92,6 +94,7 @@ export function createOwnMetrics({ defaults = true }: { defaults?: boolean } = {
     rejected: (signal, code) => rejected.inc({ signal, reason: code }),
     finished: (route, method, status, seconds) => latency.observe({ route, method, status }, seconds),
     ...alertingCounters(registers),
+    sandboxJobKilled: killedJobsCounter(registers),
     restarted: (engine) => restarts.inc({ engine }),
     queries: queryGauges(registry),
     engineUp: engineGauge(registry),
@@ -105,6 +108,16 @@ export function createOwnMetrics({ defaults = true }: { defaults?: boolean } = {
         },
       }),
   };
+}
+
+function killedJobsCounter(registers: Registry[]): OwnMetrics["sandboxJobKilled"] {
+  const killed = new Counter({
+    name: "atherops_sandbox_jobs_killed_total",
+    help: "Queries that were stopped by killing their sandbox process, by reason: cpu_time, memory, no_progress, crash, client_gone.",
+    labelNames: ["reason"],
+    registers,
+  });
+  return (reason) => killed.inc({ reason });
 }
 
 function alertingCounters(registers: Registry[]): Pick<OwnMetrics, "logsCounted" | "notified" | "notificationDropped"> {

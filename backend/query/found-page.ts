@@ -1,7 +1,8 @@
 // One page of a tenant's rows as the JSON that is answered. Invariant: a page is cut by rows and by bytes, has at least one row if there
 // is any, and its memory stays that of the engine's own result: rows are handed on as the engine wrote them, never parsed.
-import { type Ask, type ClickHouse, TooLargeError } from "../engines/clickhouse/client.ts";
+import type { Ask, ClickHouse } from "../engines/clickhouse/client.ts";
 import { and, Sql, sql } from "../engines/clickhouse/sql.ts";
+import { TooLargeError } from "../engines/clickhouse/too-large-error.ts";
 import type { QueryOptions } from "../admission/in-turn.ts";
 import { type Cursor, type Found, MAX_LIMIT, type Page, pageConditions, nanoseconds } from "./page.ts";
 

@@ -1,7 +1,8 @@
 // Spans as Jaeger's JSON has them, written by the engine: what Grafana's Jaeger data source and Jaeger's own page read. Invariant: a trace
 // that is answered has a span, and what is left out of it is said in its warnings.
-import { type Ask, TooLargeError } from "../engines/clickhouse/client.ts";
+import type { Ask } from "../engines/clickhouse/client.ts";
 import { sql, type Sql } from "../engines/clickhouse/sql.ts";
+import { TooLargeError } from "../engines/clickhouse/too-large-error.ts";
 import { askPage } from "../query/found-page.ts";
 import { findTraces, type Place, spansOf, type TraceFilter } from "./search.ts";
 import { EVENTS, LINKS, wholeTrace } from "./span-fields.ts";

@@ -14,6 +14,7 @@ import { PendingRows } from "./pending-rows.ts";
 import { openRemote } from "./remote.ts";
 import type { Sql } from "./sql.ts";
 import { requireFiltered } from "./tenant-filter.ts";
+import { TOO_EXPENSIVE, TooLargeError } from "./too-large-error.ts";
 
 export interface ClickHouse extends AsyncDisposable {
   /** True when other processes may write to the same tables. */
@@ -157,14 +158,6 @@ function asker(engine: Engine, orgId: string, signal: AbortSignal): Ask {
   };
 }
 
-/** The rows exceed the bytes or the memory that a query may take: fewer of them may do. */
-export class TooLargeError extends ApiError {
-  constructor(cause: unknown) {
-    super("query_too_expensive", TOO_EXPENSIVE, { cause });
-  }
-}
-
-const TOO_EXPENSIVE = "this query takes too much time or memory: ask for a shorter range, add filters, or lower the limit";
 /** Limits of a query, in rows, bytes, time (src/Common/ErrorCodes.cpp). */
 const LIMIT_CODES = new Set(["158", "159", "160", "307"]);
 
