@@ -108,7 +108,7 @@ export function collectorConfig(input: CollectorInput): CollectorConfig {
     has("metrics") && input.hostMetrics ? hostMetrics(input.hostMetrics) : undefined,
     ...(has("metrics") ? (input.workloadNames && usage.length > 0 ? [withWorkloadNames(usage, input.workloadNames)] : usage) : []),
     has("metrics") && input.scrapedPods ? scrapedPods(input.scrapedPods) : undefined,
-    has("logs") && input.files && input.files.paths.length > 0 ? files(input.files) : undefined,
+    has("logs") && input.files ? files(input.files) : undefined,
     has("logs") && input.journal ? journal(input.journal) : undefined,
     has("logs") && input.podLogs ? podLogs(input.podLogs) : undefined,
   ]);

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startCollector } from "../../test/fixtures/collector.ts";
 import { eventually, freeAddresses, temporaryFolder } from "../../test/fixtures/processes.ts";
+import { startLogFiles } from "./log-files.fixture.ts";
 import { readSettings } from "../settings.ts";
 import { configFromSettings } from "./config-from-settings.ts";
 import { Sink } from "./sink.fixture.ts";
@@ -39,6 +40,7 @@ beforeAll(async () => {
     DROP_TRACES: 'span.name == "GET /healthz"',
     TRACES_SAMPLE_PERCENT: "50",
   });
+  stack.use(await startLogFiles(settings));
   const collector = stack.use(await startCollector(settings.stateDir, configFromSettings(settings)));
   expect(await collector.ready(AbortSignal.timeout(60_000))).toBe(true);
 }, 120_000);

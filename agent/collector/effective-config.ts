@@ -1,5 +1,5 @@
-// What the collector shall run now: the settings, what remote configuration adjusts, the operator's own file, the links that lead
-// outside of the allowed paths, and whether the node's pods are known. Invariants: changes are made one after the other; the collector is
+// What the collector shall run now: the settings, what remote configuration adjusts, the operator's own file, the number of log files, and
+// whether the node's pods are known. Invariants: changes are made one after the other; the collector is
 // touched only when the bytes differ; bytes that it refused are not tried again until they change; logs of pods are not read by a collector
 // that starts without knowing the pods, and one that runs and knows them is not touched by an outage of the Kubernetes API.
 import { Loop } from "../common/loop.ts";
@@ -8,16 +8,19 @@ import type { Adjustment } from "./remote-config.ts";
 import type { Log } from "../log.ts";
 import type { Settings } from "../settings.ts";
 import type { KnownPods } from "./known-pods.ts";
-import { strayLinks } from "./log-paths.ts";
 import { adviceForLink, linkToNowhere } from "./pod-log-links.ts";
-import { configFromSettings, logPathRules } from "./config-from-settings.ts";
+import { configFromSettings } from "./config-from-settings.ts";
 import { CollectorConfigError } from "./render.ts";
+import type { LogFiles } from "../log-files/log-files.ts";
+import { withRotated } from "./log-paths.ts";
 import type { Supervisor } from "./supervisor.ts";
 
-/** How soon a new stray link is left out, a changed COLLECTOR_CONFIG_FILE is taken, and pods' logs are read once the API answers. */
+/** How soon a changed COLLECTOR_CONFIG_FILE is taken, and pods' logs are read once the API answers. */
 const LOOK_EVERY_MS = 10_000;
 /** Of the time, looking takes at most this part: a tree of a million files is looked at less often. */
 const LOOKING_SHARE = 0.05;
+
+const MANY_LOG_FILES = 2000;
 
 export interface EffectiveConfigOptions {
   readonly settings: Settings;
@@ -28,6 +31,8 @@ export interface EffectiveConfigOptions {
   readonly knownPods?: KnownPods | undefined;
   /** Of the cluster agent: false where the collector has no agent to ask for pods. */
   readonly asksAgent?: boolean | undefined;
+  /** Of the host agent. */
+  readonly logFiles?: LogFiles | undefined;
   readonly lookEveryMs?: number;
 }
 
@@ -45,17 +50,29 @@ export class EffectiveConfig implements AsyncDisposable {
   readonly #unknownPods: Outage<string>;
   #adjustment: Adjustment;
   #refused: string | undefined;
-  #strays = "";
+  readonly #logFiles: LogFiles | undefined;
+  /** The number by which the collector's poll interval was chosen. */
+  #openLogFiles = 0;
   #loop: Loop | undefined;
   #lastChange: Promise<unknown> = Promise.resolve();
 
-  constructor({ settings, supervisor, adjustment, log, knownPods, asksAgent, lookEveryMs = LOOK_EVERY_MS }: EffectiveConfigOptions) {
+  constructor({
+    settings,
+    supervisor,
+    adjustment,
+    log,
+    knownPods,
+    asksAgent,
+    logFiles,
+    lookEveryMs = LOOK_EVERY_MS,
+  }: EffectiveConfigOptions) {
     this.#settings = settings;
     this.#supervisor = supervisor;
     this.#adjustment = adjustment;
     this.#log = log;
     this.#knownPods = knownPods;
     this.#asksAgent = asksAgent;
+    this.#logFiles = logFiles;
     this.#lookEveryMs = lookEveryMs;
     this.#outage = new Outage({
       began: (message) => log.error({ err: message }, "cannot put a new collector configuration in force; the one before stays; retrying"),
@@ -70,7 +87,11 @@ export class EffectiveConfig implements AsyncDisposable {
   /** Starts the collector; throws as Supervisor.start does. */
   async start(): Promise<void> {
     await this.#askForPods();
-    await this.#supervisor.start(() => this.#render(this.#adjustment));
+    await this.#supervisor.start(async () => {
+      await this.#logFiles?.start(this.#logPaths(this.#adjustment));
+      this.#openLogFiles = this.#logFiles?.status().open ?? 0;
+      return this.#render(this.#adjustment);
+    });
     this.#loop = this.#watch();
     await this.#sayUnreadable();
   }
@@ -88,8 +109,14 @@ export class EffectiveConfig implements AsyncDisposable {
   /** Throws CollectorConfigError when the collector refuses; what was before is then in force again. */
   async adjust(adjustment: Adjustment): Promise<void> {
     await this.#inOrder(async () => {
-      await this.#supervisor.apply(await this.#render(adjustment));
-      this.#adjustment = adjustment;
+      // The files are open before a collector starts that reads them, and stay open until the one before has ended.
+      await this.#logFiles?.follow([...new Set([...this.#logPaths(this.#adjustment), ...this.#logPaths(adjustment)])]);
+      try {
+        await this.#supervisor.apply(await this.#render(adjustment));
+        this.#adjustment = adjustment;
+      } finally {
+        await this.#logFiles?.follow(this.#logPaths(this.#adjustment));
+      }
     });
   }
 
@@ -121,9 +148,21 @@ export class EffectiveConfig implements AsyncDisposable {
     else this.#unknownPods.failed(why);
   }
 
+  /** Empty while no logs are collected. */
+  #logPaths({ logPaths = this.#settings.host?.logPaths ?? [], signals = this.#settings.signals }: Adjustment): string[] {
+    return signals.includes("logs") ? logPaths.flatMap(withRotated) : [];
+  }
+
+  /** Another poll interval restarts the collector, so many more files must have come; it gets shorter with the next start only. */
+  #countLogFiles(): void {
+    const open = this.#logFiles?.status().open ?? 0;
+    if (open > 2 * Math.max(this.#openLogFiles, MANY_LOG_FILES)) this.#openLogFiles = open;
+  }
+
   /** Answers how long the looking alone took, milliseconds. */
   async #look(): Promise<number> {
     await this.#askForPods();
+    this.#countLogFiles();
     const startedAt = performance.now();
     let lookedMs = 0;
     let rendered: string | undefined;
@@ -149,16 +188,11 @@ export class EffectiveConfig implements AsyncDisposable {
   }
 
   async #render(adjustment: Adjustment): Promise<string> {
-    const { host } = this.#settings;
-    if (!host) {
+    if (!this.#settings.host) {
       const knowsPods = this.waitsFor === undefined;
       return configFromSettings(this.#settings, { knowsPods, ...(this.#asksAgent === false && { asksAgent: false }) });
     }
-    const strays = await strayLinks(adjustment.logPaths ?? host.logPaths, logPathRules(this.#settings, host));
-    if (strays.length > 0 && strays.join() !== this.#strays)
-      this.#log.warn({ strays }, "links that lead outside of LOG_PATHS_ALLOWED are not read");
-    this.#strays = strays.join();
-    return configFromSettings(this.#settings, { adjustment, excludedLogs: strays });
+    return configFromSettings(this.#settings, { adjustment, openLogFiles: this.#openLogFiles });
   }
 
   #inOrder(change: () => Promise<unknown>): Promise<unknown> {

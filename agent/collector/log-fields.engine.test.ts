@@ -5,6 +5,7 @@ import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startCollector } from "../../test/fixtures/collector.ts";
 import { eventually, freeAddresses, temporaryFolder } from "../../test/fixtures/processes.ts";
+import { startLogFiles } from "./log-files.fixture.ts";
 import { readSettings } from "../settings.ts";
 import { configFromSettings } from "./config-from-settings.ts";
 import { Sink, type SinkRecord } from "./sink.fixture.ts";
@@ -169,6 +170,7 @@ async function run(identity: "cluster" | "host", count: number): Promise<void> {
     ...(identity === "cluster" && { COLLECTOR_CONFIG_FILE: overlay, LOG_MULTILINE_START: String.raw`^\d{4}-\d{2}-\d{2}` }),
   });
   const config = configFromSettings(settings).replaceAll("/var/log/pods", join(folder.path, "pods"));
+  if (settings.host) running.push(await startLogFiles(settings));
   running.push(await startCollector(settings.stateDir, config));
   await eventually(`every line of ${identity} is there`, async () => Promise.resolve(sink.records.length >= count), 60_000);
   for (const record of sink.records) {

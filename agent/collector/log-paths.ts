@@ -1,9 +1,10 @@
-// Which files the host agent may read, whatever the server says. Invariants: a path is judged by where its symbolic links lead; the
-// agent's credentials and state are never read; a stray file that a pattern happens to match is left out, a path that names one is
-// refused. A tree is walked a folder at a time, and whoever else has work goes in between.
-import { type Dirent, realpathSync } from "node:fs";
-import { readdir, realpath, stat } from "node:fs/promises";
+// Which files the host agent may read, whatever the server says. Invariants: a path is validated by where its symbolic links lead; the
+// agent's credentials and state are never read; a path of the remote configuration that names a forbidden file is refused. What a pattern
+// matches is validated when it is opened (agent/log-files).
+import { realpathSync } from "node:fs";
 import { matchesGlob } from "node:path";
+import type { LogFileRules } from "../log-files/open-log-file.ts";
+import { PathPatterns } from "../log-files/path-patterns.ts";
 
 export interface LogPathRules {
   /** Globs (LOG_PATHS_ALLOWED). */
@@ -23,36 +24,23 @@ export function whyRefused(path: string, rules: LogPathRules): string | undefine
   return mayRead(path, rules) ? undefined : `${path}: leads to a file that this host does not allow to be read`;
 }
 
-/** What must be excluded from `patterns` now, as globs: symbolic links below their folders that lead outside of what is allowed. */
-export async function strayLinks(patterns: readonly string[], rules: LogPathRules): Promise<string[]> {
-  const judge = judgeOf(rules);
-  const strays: string[] = [];
-  for (const folder of new Set(patterns.map((pattern) => folderOf(pattern)))) {
-    for await (const link of strayBelow(folder, judge, [])) {
-      if (patterns.some((pattern) => matchesGlob(link, pattern)) || (await isFolder(link))) strays.push(link);
-    }
-  }
-  return strays.sort().flatMap((link) => [link, `${link}/**`]);
+/**
+ * Rules for files that a walk found, by their paths without links. What the operator's own LOG_PATHS name is allowed as well; links are not
+ * followed out of it. `paths`: LOG_PATHS of this host.
+ */
+export function logFileRules(rules: LogPathRules, paths: readonly string[]): LogFileRules {
+  const allowed = new PathPatterns([...rules.allowed, ...paths.flatMap(withRotated)].map(resolvedPattern));
+  const forbidden = rules.forbidden.map(resolved);
+  const isForbidden = (real: string): boolean => forbidden.some((own) => real === own || real.startsWith(`${own}/`));
+  return {
+    mayRead: (real) => !isForbidden(real) && allowed.matches(real),
+    mayEnter: (real) => !isForbidden(real) && allowed.canMatchBelow(real),
+  };
 }
 
-/** `way`: the folders, links resolved, that led here; a link back to one of them would lead round for ever. */
-async function* strayBelow(folder: string, judge: (real: string) => boolean, way: readonly string[]): AsyncGenerator<string> {
-  const here = await realpath(folder).catch(() => folder);
-  if (way.includes(here)) return;
-  for (const entry of await entriesOf(folder)) {
-    const path = `${folder}/${entry.name}`;
-    if (entry.isSymbolicLink() && !judge(await realpath(path).catch(() => resolved(path)))) yield path;
-    else if (entry.isDirectory() || entry.isSymbolicLink()) yield* strayBelow(path, judge, [...way, here]);
-  }
-}
-
-async function isFolder(path: string): Promise<boolean> {
-  return (await stat(path).catch(() => undefined))?.isDirectory() ?? false;
-}
-
-/** Empty for what is no folder or cannot be read: the collector cannot read it either. */
-async function entriesOf(folder: string): Promise<Dirent[]> {
-  return readdir(folder, { withFileTypes: true }).catch(() => []);
+/** A file rotated while the collector was down still has its last lines unread; it is known by its content, not by its name. */
+export function withRotated(path: string): string[] {
+  return path.endsWith(".log") ? [path, `${path}.1`] : [path];
 }
 
 /** The folder before the first wildcard. */

@@ -12,7 +12,9 @@ import { FILES_TOKEN_VARIABLE, HEALTH_PORT_VARIABLE, METRICS_PORT_VARIABLE } fro
 import { eachLine } from "./child-lines.ts";
 import { endsEvents, LastLines, reemit } from "./child-log.ts";
 import { filesWait } from "./files-wait.ts";
+import { guardCollector } from "./guard.ts";
 import { Outages } from "./outages.ts";
+import { Rejections } from "./rejections.ts";
 import { blamesStore } from "./damaged-stores.ts";
 
 /** Lines and their places go to the disk queue in one step, instead of through a buffer that a crash would empty. */
@@ -25,6 +27,8 @@ export interface CollectorProcessOptions {
   readonly stopGraceMs: number;
   /** Variables of the collector beyond the ones that each run sets itself, e.g. where the API server is; read again for each run. */
   readonly env: Readonly<Record<string, string>>;
+  /** It reads files that the agent holds open, so it must not outlive the agent. */
+  readonly endsWithAgent?: boolean;
   readonly log: Log;
 }
 
@@ -43,6 +47,7 @@ export class CollectorProcess {
   readonly pid: number;
   readonly metricsUrl: string;
   readonly exited: Promise<Exit>;
+  readonly rejections = new Rejections();
   readonly #healthUrl: string;
   readonly #child: Child;
   #stopping = false;
@@ -55,6 +60,7 @@ export class CollectorProcess {
     const child = spawnCollector(options, ports);
     this.#child = child;
     this.pid = child.pid ?? 0;
+    const guard = options.endsWithAgent && child.pid !== undefined ? guardCollector(child.pid, options.configFile, options.log) : undefined;
     const last = new LastLines();
     const outages = new Outages(options.log);
     let blames = false;
@@ -62,11 +68,13 @@ export class CollectorProcess {
       eachLine(stream, (line) => {
         blames ||= blamesStore(line);
         this.#eventsEnded ||= endsEvents(line);
+        this.rejections.note(line);
         reemit(line, options.log, last, this.#stopping, outages);
       });
     }
     this.exited = child.then(({ exitCode, signal, originalMessage = "" }) => {
       this.#hasExited = true;
+      guard?.[Symbol.dispose]();
       outages[Symbol.dispose]();
       const isStarted = exitCode !== undefined || signal !== undefined;
       const how = signal === undefined ? `exit code ${exitCode ?? "unknown"}` : `signal ${signal}`;

@@ -5,10 +5,13 @@
 import { backoffOf, Loop, pause } from "../common/loop.ts";
 import { reportEmptied, setAsideDamaged } from "./damaged-stores.ts";
 import { ConfigFiles } from "./config-files.ts";
+import { removeEmptyQueues } from "./empty-queues.ts";
 import { followMetricsExporter } from "./metrics-queue.ts";
 import { endOrphan, forgetChild, noteChild } from "./orphan.ts";
 import { CollectorProcess, type CollectorProcessOptions } from "./process.ts";
+import type { Rejection } from "./rejections.ts";
 import { CollectorConfigError } from "./render.ts";
+import type { Signal } from "../settings.ts";
 import { NoVerdictError, validateCollectorConfig } from "./validate.ts";
 
 export interface SupervisorOptions extends Omit<CollectorProcessOptions, "configFile"> {
@@ -93,6 +96,11 @@ export class Supervisor implements AsyncDisposable {
   /** True while the running collector watches no events any more. */
   get eventsEnded(): boolean {
     return this.#process?.eventsEnded ?? false;
+  }
+
+  /** What the running collector cannot put into its disk queues. */
+  get rejections(): ReadonlyMap<Signal, Rejection> {
+    return this.#process?.rejections.current() ?? new Map();
   }
 
   /** Ends the running collector as a crash would; another follows, with backoff. */
@@ -214,7 +222,10 @@ export class Supervisor implements AsyncDisposable {
   async #live(signal: AbortSignal): Promise<number> {
     this.#set({ state: "starting", pid: null });
     this.#options.onStart?.();
-    if (this.#config !== undefined) await followMetricsExporter(this.#config, this.#options.log);
+    if (this.#config !== undefined) {
+      await followMetricsExporter(this.#config, this.#options.log);
+      await removeEmptyQueues(this.#config, this.#options.log);
+    }
     const child = await CollectorProcess.start({ ...this.#options, configFile: this.#files.path }, signal);
     this.#process = child;
     const readiness = this.#readiness;

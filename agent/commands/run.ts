@@ -3,7 +3,12 @@
 // state they have; nothing but a wrong setting or a taken port ends the process, least of all a backend that is away.
 import { hostname } from "node:os";
 import { join } from "node:path";
-import { logPathRules } from "../collector/config-from-settings.ts";
+import { logFilesFolder, logPathRules } from "../collector/config-from-settings.ts";
+import { OFFSETS_FILE } from "../collector/fragments/files.ts";
+import { logFileRules } from "../collector/log-paths.ts";
+import { LogFiles } from "../log-files/log-files.ts";
+import type { LogFileRules } from "../log-files/open-log-file.ts";
+import { LogFilesWatchdog } from "../log-files/watchdog.ts";
 import { EffectiveConfig } from "../collector/effective-config.ts";
 import { FILES_TOKEN_VARIABLE } from "../collector/config.ts";
 import { collectorProgram, collectorVariables } from "../collector/program.ts";
@@ -15,7 +20,7 @@ import { installationOf } from "../identity/installation.ts";
 import { createLog, type Log, type LogControl } from "../log.ts";
 import { startProxy } from "../proxy/server.ts";
 import { StoredBatches } from "../reread/stored-batches.ts";
-import { readSettings, type Settings } from "../settings.ts";
+import { type HostSettings, readSettings, type Settings } from "../settings.ts";
 import { claimState, credentialsFor, untilAnother } from "../state/claim.ts";
 import { type ClaimedState, StateDir, type StateStatus } from "../state/state-dir.ts";
 import { startHealthServer } from "../status/health.ts";
@@ -74,22 +79,22 @@ export async function run(program: Program): Promise<void> {
   }
 }
 
+const NO_PARTS: Partial<Parts> = {
+  state: undefined,
+  proxy: undefined,
+  supervisor: undefined,
+  logFilesWatchdog: undefined,
+  effectiveConfig: undefined,
+  clusterCollector: undefined,
+  remote: undefined,
+};
+
 /** Proxy and collector on the state of one identity; until stopped, or until the identity is another. */
 async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal): Promise<void> {
   const { program, settings, otelcol, clock, upstream, backend, identity, control, parts } = shared;
   const { log } = control;
   await using started = new AsyncDisposableStack();
-  started.defer(
-    () =>
-      void Object.assign(parts, {
-        state: undefined,
-        proxy: undefined,
-        supervisor: undefined,
-        effectiveConfig: undefined,
-        clusterCollector: undefined,
-        remote: undefined,
-      }),
-  );
+  started.defer(() => void Object.assign(parts, NO_PARTS));
   parts.state = state;
   const credentials = credentialsFor(state, identity);
   const storedBatches = started.use(new StoredBatches({ folder: state.folder, log }));
@@ -101,8 +106,19 @@ async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal
   const pods = await startPods(ofIdentity, log, started);
   const env = { ...collectorVariables(settings), ...pods?.env, [FILES_TOKEN_VARIABLE]: storedBatches.token };
   const onStart = (): void => storedBatches.collectorStarts();
-  const supervisor = new Supervisor({ program: otelcol, stateDir, memoryMib, stopGraceMs, env, onStart, log });
+  const logFiles = settings.host && started.use(openLogFiles(ofIdentity, settings.host, log));
+  const supervisor = new Supervisor({
+    program: otelcol,
+    stateDir,
+    memoryMib,
+    stopGraceMs,
+    env,
+    endsWithAgent: settings.host !== undefined,
+    onStart,
+    log,
+  });
   parts.supervisor = started.use(supervisor);
+  parts.logFilesWatchdog = logFiles && started.use(new LogFilesWatchdog({ files: logFiles, supervisor, log }));
   const enforce = (adjustment: Adjustment): void => {
     parts.adjustment = adjustment;
     control.setLevel(adjustment.logLevel ?? settings.logLevel);
@@ -114,7 +130,15 @@ async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal
   enforce(remote?.adjustmentAtStart ?? {});
   const { adjustment } = parts;
   const effectiveConfig = started.use(
-    new EffectiveConfig({ settings: ofIdentity, supervisor, adjustment, log, knownPods: pods?.known, asksAgent: pods?.asksAgent }),
+    new EffectiveConfig({
+      settings: ofIdentity,
+      supervisor,
+      adjustment,
+      log,
+      knownPods: pods?.known,
+      asksAgent: pods?.asksAgent,
+      logFiles,
+    }),
   );
   parts.effectiveConfig = effectiveConfig;
   await effectiveConfig.start();
@@ -123,6 +147,12 @@ async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal
   remote?.start();
   log.info({ version: program.version, backend: settings.backendUrl, signals: settings.signals }, "started");
   await untilAnother(state, identity, stopped);
+}
+
+function openLogFiles(settings: Settings, host: HostSettings, log: Log): LogFiles {
+  const { logMaxAgeMs: maxAgeMs, stateFolder = settings.stateDir } = settings;
+  const rules = (): LogFileRules => logFileRules(logPathRules(settings, host), host.logPaths);
+  return new LogFiles({ folder: logFilesFolder(settings), offsetsFile: join(stateFolder, OFFSETS_FILE), rules, maxAgeMs, log });
 }
 
 /** Which installation this is, and what others that want its state are told. */

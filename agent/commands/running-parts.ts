@@ -7,6 +7,7 @@ import type { Adjustment, RemoteConfigLoop } from "../collector/remote-config.ts
 import type { Supervisor } from "../collector/supervisor.ts";
 import type { AgentIdentity } from "../identity/identity.ts";
 import { installationOf } from "../identity/installation.ts";
+import type { LogFilesWatchdog } from "../log-files/watchdog.ts";
 import type { Log } from "../log.ts";
 import { CLUSTER_HEARTBEAT_PATH, type Heartbeat, HOST_HEARTBEAT_PATH } from "../protocol/enrolment.ts";
 import type { Proxy } from "../proxy/server.ts";
@@ -21,10 +22,11 @@ import type { Program } from "./program.ts";
 export interface Parts {
   identity?: AgentIdentity;
   heartbeat?: HeartbeatLoop;
-  /** These six are of one identity, and there is none of them while it is not known whose the state on this node is. */
+  /** These are of one identity, and there is none of them while it is not known whose the state on this node is. */
   state?: ClaimedState | undefined;
   proxy?: Proxy | undefined;
   supervisor?: Supervisor | undefined;
+  logFilesWatchdog?: LogFilesWatchdog | undefined;
   effectiveConfig?: EffectiveConfig | undefined;
   clusterCollector?: ClusterCollector | undefined;
   remote?: RemoteConfigLoop | undefined;
@@ -49,6 +51,7 @@ export function healthSource({ program, version }: Program, settings: Settings, 
       clusterCollector: parts.clusterCollector?.status(),
       waitsFor: parts.effectiveConfig?.waitsFor,
       telemetry: parts.proxy?.status(),
+      failing: parts.logFilesWatchdog?.failing(),
       remoteConfig: parts.remote?.status(),
     }),
     collectorHealthy: async () => (await parts.supervisor?.healthy()) ?? false,

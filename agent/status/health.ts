@@ -98,9 +98,11 @@ async function readiness({ source, collectorHealthy }: Asked, response: ServerRe
   const reasons = await notReady(status, collectorHealthy);
   // Telemetry flows all the same: a pod that is not ready would hold up a rollout.
   const warnings = status.identity?.signs && status.identity.problem ? [status.identity.problem.message] : [];
-  const failing = Object.entries(status.telemetry ?? {}).flatMap(([signal, { failingSince, lastError }]) =>
+  const proxied = Object.entries(status.telemetry ?? {}).flatMap(([signal, { failingSince, lastError }]) =>
     failingSince === null ? [] : [{ signal, since: failingSince, error: lastError?.message }],
   );
+  const queued = (status.failing ?? []).map(({ signal, sinceMs, error }) => ({ signal, since: new Date(sinceMs).toISOString(), error }));
+  const failing = [...proxied, ...queued];
   send(
     response,
     reasons.length === 0 ? 200 : 503,

@@ -2,6 +2,7 @@
 import type { ClusterCollectorStatus } from "../collector/cluster-collector.ts";
 import type { CollectorStatus } from "../collector/supervisor.ts";
 import type { AgentIdentityStatus } from "../identity/identity.ts";
+import type { FailingSignal } from "../log-files/watchdog.ts";
 import type { ProxyStatus } from "../proxy/server.ts";
 import type { Signal } from "../settings.ts";
 import type { StateStatus } from "../state/state-dir.ts";
@@ -24,6 +25,8 @@ export interface AgentStatus {
   /** What the collector does without for now, and why. */
   readonly waitsFor?: string | undefined;
   readonly telemetry: ProxyStatus | undefined;
+  /** Host agent: signals that fail before they reach the proxy, and why. */
+  readonly failing?: readonly FailingSignal[] | undefined;
   /** Host agent: the remote configuration in force, and why a newer one is not. */
   readonly remoteConfig?: { readonly version: string | undefined; readonly error: string | undefined } | undefined;
 }

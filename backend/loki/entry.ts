@@ -1,7 +1,6 @@
 // A record of logs on its way through the stages of a query: its line, and its labels by where they come from. Invariant: labels of the
 // stream, structured metadata and what a stage made of the line are told apart; of one name what was made counts most.
 import { asideName, SOFT_LABEL } from "./label-names.ts";
-import { checkLength } from "./record-work.ts";
 
 export type Category = "stream" | "metadata" | "parsed";
 
@@ -28,13 +27,10 @@ export class Entry {
     }
   }
 
-  /** Undefined: there is none. Throws ApiError query_too_expensive where it is longer than stages read. */
+  /** Undefined: there is none. */
   get(name: string): string | undefined {
     const made = this.#metadata.get(name) ?? this.#parsed.get(name);
-    if (made !== undefined) {
-      checkLength(made, "an attribute");
-      return made;
-    }
+    if (made !== undefined) return made;
     return this.#deleted.has(name) ? undefined : this.#stream.get(name);
   }
 

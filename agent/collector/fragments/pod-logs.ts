@@ -25,6 +25,7 @@ export interface PodLogsInput {
 export const PODS_RECEIVER = "file_log/pods";
 
 const ROOT = "/var/log/pods";
+const POLL_INTERVAL_MS = 200;
 
 export function podLogs(input: PodLogsInput): Fragment {
   return {
@@ -33,7 +34,7 @@ export function podLogs(input: PodLogsInput): Fragment {
         // The kubelet renames 0.log to 0.log.<date>-<time> and compresses it only at the rotation after.
         include: [`${ROOT}/*/*/*.log`, `${ROOT}/*/*/*.log.2???????-??????`],
         exclude: [`${ROOT}/*_${input.ownPodUid}/*/*`, ...input.excludeNamespaces.map((name) => `${ROOT}/${name}_*/*/*`)],
-        ...reading(input.maxAgeMs),
+        ...reading(input.maxAgeMs, POLL_INTERVAL_MS),
         include_file_name: false,
         include_file_path: true,
         // As they are; container-format.ts makes characters of them.

@@ -1,15 +1,15 @@
 // Checks of this machine: disk, collector, log files, and the running agent.
-import { accessSync, constants, existsSync, globSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { accessSync, constants, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { tmpdir } from "node:os";
 import { execa } from "execa";
 import { configFromSettings, logPathRules } from "../../collector/config-from-settings.ts";
 import { collectorProgram, collectorVariables } from "../../collector/program.ts";
-import { strayLinks } from "../../collector/log-paths.ts";
+import { logFileRules } from "../../collector/log-paths.ts";
+import { surveyLogFiles } from "../../log-files/survey.ts";
 import { adviceForLink, linkToNowhere, POD_LOGS } from "../../collector/pod-log-links.ts";
 import { validateCollectorConfig } from "../../collector/validate.ts";
-import { isReadable } from "../../common/file-access.ts";
 import { COLLECTOR_VERSION, type HostSettings, type Settings } from "../../settings.ts";
 import type { StateStatus } from "../../state/state-dir.ts";
 import { codeOf, type Finding, messageOf } from "./check.ts";
@@ -78,16 +78,16 @@ async function checkPodLogs(): Promise<Finding[]> {
 
 async function checkFiles(settings: Settings, host: HostSettings): Promise<Finding[]> {
   const name = "log files";
-  const files = [...new Set(host.logPaths.flatMap((pattern) => globSync(pattern)))];
-  const unreadable = files.filter((file) => !isReadable(file));
-  const strays = await strayLinks(host.logPaths, logPathRules(settings, host));
+  const rules = logFileRules(logPathRules(settings, host), host.logPaths);
+  const { count, notRead } = await surveyLogFiles(host.logPaths, rules);
+  const [unreadable, strays] = [notRead.get("unreadable") ?? [], notRead.get("outside") ?? []];
   const findings: Finding[] = [];
   if (unreadable.length > 0) {
     const advice = "run the agent as root or with CAP_DAC_READ_SEARCH, or narrow LOG_PATHS";
     findings.push({
       name,
       verdict: "warn",
-      detail: `${unreadable.length} of ${files.length} cannot be read, such as ${unreadable[0]}`,
+      detail: `${unreadable.length} of ${count} cannot be read, such as ${unreadable[0]}`,
       advice,
     });
   }
@@ -99,9 +99,8 @@ async function checkFiles(settings: Settings, host: HostSettings): Promise<Findi
       advice: "widen LOG_PATHS_ALLOWED if they shall be",
     });
   }
-  if (files.length === 0)
-    findings.push({ name, verdict: "warn", detail: `nothing matches ${host.logPaths.join(", ")}`, advice: "set LOG_PATHS" });
-  return findings.length > 0 ? findings : [{ name, verdict: "ok", detail: `${files.length} match ${host.logPaths.join(", ")}` }];
+  if (count === 0) findings.push({ name, verdict: "warn", detail: `nothing matches ${host.logPaths.join(", ")}`, advice: "set LOG_PATHS" });
+  return findings.length > 0 ? findings : [{ name, verdict: "ok", detail: `${count} match ${host.logPaths.join(", ")}` }];
 }
 
 const SIGNS = "telemetry is signed and sent all the same; the agent's log has more";

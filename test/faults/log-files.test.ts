@@ -1,0 +1,216 @@
+// Log files of a host as other users of it may make them: links, loops, secrets, files that are no files, and files that are renamed, cut or
+// removed while they are read. The whole host agent with the real collector.
+import { execFileSync } from "node:child_process";
+import {
+  appendFileSync,
+  copyFileSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { Sink } from "../../agent/collector/sink.fixture.ts";
+import { canMount, SmallDisk } from "../../agent/collector/small-disk.fixture.ts";
+import { type AgentPlace, collectorPid, hostAgentPlace, startHostAgent } from "../fixtures/host-agent-process.ts";
+import { call, eventually, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
+
+let folder: ReturnType<typeof temporaryFolder>;
+let sink: Sink;
+let place: AgentPlace;
+let agent: TestProcess;
+
+beforeEach(async () => {
+  folder = temporaryFolder();
+  sink = await Sink.start();
+  place = await hostAgentPlace(folder.path, sink.url, { INSTALL_TOKEN: "it_of_the_sink", SIGNALS: "logs" });
+  place.env["LOG_PATHS"] = `${place.logFolder}/**/*.log`;
+  for (const name of ["app", "other"]) mkdirSync(join(place.logFolder, name));
+});
+afterEach(async () => {
+  await agent.end();
+  await sink[Symbol.asyncDispose]();
+  folder[Symbol.dispose]();
+});
+
+const log = (path: string): string => join(place.logFolder, path);
+
+async function arrives(line: string, withinMs = 20_000): Promise<void> {
+  await eventually(`"${line}" arrives`, async () => Promise.resolve(sink.lines.includes(line)), withinMs);
+}
+
+function times(line: string): number {
+  return sink.lines.filter((other) => other === line).length;
+}
+
+describe("what another user of the host makes below LOG_PATHS", () => {
+  test("cannot stop other files from being read: links to the folder itself, and farms of links", async () => {
+    agent = await startHostAgent(place);
+    writeFileSync(log("other/a.log"), "before\n");
+    await arrives("before");
+    for (const name of ["a", "b"]) symlinkSync(".", log(`app/${name}`));
+    symlinkSync("..", log("app/up"));
+    for (let i = 0; i < 500; i++) symlinkSync("../other", log(`app/link${i}`));
+    appendFileSync(log("other/a.log"), "in an open file\n");
+    writeFileSync(log("other/b.log"), "in a new file\n");
+    await arrives("in an open file", 10_000);
+    await arrives("in a new file", 10_000);
+    expect(times("in a new file")).toBe(1);
+  });
+
+  test("cannot have a secret sent by a link, and restarts no collector", async () => {
+    const secret = join(folder.path, "shadow.log");
+    writeFileSync(secret, "TOP SECRET\n", { mode: 0o600 });
+    agent = await startHostAgent(place);
+    const pid = collectorPid(place);
+    symlinkSync(secret, log("app/x.log"));
+    symlinkSync(folder.path, log("app/folder"));
+    for (let i = 0; i < 20; i++) {
+      const [plain, link] = [log(`app/plain${i}`), log(`app/link${i}`)];
+      writeFileSync(plain, `fine ${i}\n`);
+      symlinkSync(secret, link);
+      renameSync(plain, log(`app/r${i}.log`));
+      await sleep(100);
+      renameSync(link, log(`app/r${i}.log`));
+    }
+    symlinkSync("../other/target.txt", log("app/inner.log"));
+    writeFileSync(log("other/target.txt"), "of a link that stays inside\n");
+    await arrives("of a link that stays inside");
+    writeFileSync(log("other/last.log"), "last\n");
+    await arrives("last");
+    expect(sink.lines.filter((line) => line.includes("SECRET"))).toEqual([]);
+    expect(sink.records.find(({ body }) => body.includes("stays inside"))?.attributes["log.file.path"]).toBe(log("app/inner.log"));
+    expect(collectorPid(place)).toBe(pid);
+    expect(agent.log).toContain("links that lead outside of LOG_PATHS_ALLOWED are not read");
+  });
+
+  test("may be anything: a FIFO, a folder, a device's link, an empty file, a name of 4,000 bytes", async () => {
+    execFileSync("mkfifo", [log("fifo.log")]);
+    mkdirSync(log("folder.log"));
+    symlinkSync("/dev/zero", log("zero.log"));
+    symlinkSync("/dev/tty", log("tty.log"));
+    writeFileSync(log("empty.log"), "");
+    const deep = Array.from({ length: 14 }, () => "ü".repeat(120)).join("/");
+    mkdirSync(log(deep), { recursive: true });
+    const odd = log(`${deep}/100%2F $x 'q' "d" \\n.log`);
+    writeFileSync(odd, "of an odd name\n");
+    writeFileSync(log("plain.log"), "of a plain name\n");
+    agent = await startHostAgent(place);
+    await arrives("of an odd name");
+    await arrives("of a plain name");
+    const record = sink.records.find(({ body }) => body === "of an odd name");
+    const name = odd.split("/").at(-1);
+    expect(record?.attributes).toMatchObject({ "log.file.path": odd, "log.file.name": name });
+    expect(record?.resource).toMatchObject({ "service.name": name });
+  });
+});
+
+describe("each line of a file is stored once when the file is", () => {
+  const lines = (of: string, from: number, to: number): string =>
+    Array.from({ length: to - from }, (_, i) => `${of} ${from + i}\n`).join("");
+
+  /** Numbers of the lines that came, sorted, once all have come and time for a second reading has passed. */
+  async function numbersOf(of: string, count: number): Promise<number[]> {
+    const came = (): string[] => sink.lines.filter((line) => line.startsWith(`${of} `));
+    await eventually(`every line of ${of}`, async () => Promise.resolve(new Set(came()).size >= count), 30_000);
+    await sleep(4000);
+    return came()
+      .map((line) => Number(line.split(" ")[1]))
+      .toSorted((a, b) => a - b);
+  }
+
+  const upTo = (count: number): number[] => Array.from({ length: count }, (_, i) => i);
+
+  test.each(["x.log.1", "x.log-20261123", "../../moved-out"])("renamed to %s while it is written", async (name) => {
+    agent = await startHostAgent(place);
+    writeFileSync(log("app/x.log"), lines("x", 0, 100));
+    await arrives("x 99");
+    renameSync(log("app/x.log"), log(`app/${name}`));
+    writeFileSync(log("app/x.log"), lines("x", 100, 200));
+    appendFileSync(log(`app/${name}`), lines("x", 200, 300));
+    await sleep(2500);
+    appendFileSync(log(`app/${name}`), lines("x", 300, 310));
+    expect(await numbersOf("x", 310)).toEqual(upTo(310));
+  });
+
+  test("copied and cut", async () => {
+    agent = await startHostAgent(place);
+    for (let rotation = 0; rotation < 3; rotation++) {
+      appendFileSync(log("app/x.log"), lines("x", rotation * 100, rotation * 100 + 100));
+      await arrives(`x ${rotation * 100 + 99}`);
+      copyFileSync(log("app/x.log"), log("app/x.log.1"));
+      truncateSync(log("app/x.log"));
+      await sleep(rotation * 1500);
+    }
+    expect(await numbersOf("x", 300)).toEqual(upTo(300));
+  });
+
+  test("removed before the agent is back", async () => {
+    agent = await startHostAgent(place);
+    sink.away = true;
+    writeFileSync(log("app/x.log"), lines("x", 0, 1000));
+    await eventually("it is open", async () => readdirSync(join(place.stateDir, "log-files")).length > 0);
+    rmSync(log("app/x.log"));
+    await sleep(3000);
+    sink.away = false;
+    expect(await numbersOf("x", 1000)).toEqual(upTo(1000));
+    await eventually("it is closed", async () => readdirSync(join(place.stateDir, "log-files")).length === 0);
+  });
+
+  test("there before and after the agent alone was killed, whose collector ends at once", async () => {
+    writeFileSync(log("app/x.log"), lines("x", 0, 1000));
+    agent = await startHostAgent(place);
+    await arrives("x 999");
+    const pid = collectorPid(place) ?? 0;
+    await agent.end("SIGKILL");
+    await eventually("its collector has ended", async () => Promise.resolve(!isAlive(pid)), 5000);
+    await sleep(5000);
+    appendFileSync(log("app/x.log"), lines("x", 1000, 1100));
+    agent = await startHostAgent(place);
+    expect(await numbersOf("x", 1100)).toEqual(upTo(1100));
+  });
+});
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+test.skipIf(!canMount)(
+  "after a full disk every line arrives without an operator, and /readyz reports the full queue meanwhile",
+  async () => {
+    using disk = new SmallDisk(place.stateDir, "24m");
+    expect(disk).toBeDefined();
+    place.env["QUEUE_MIB"] = "256";
+    agent = await startHostAgent(place);
+    sink.away = true;
+    const write = (from: number, to: number): void =>
+      appendFileSync(log("app/x.log"), Array.from({ length: to - from }, (_, i) => `x ${from + i} ${"x".repeat(1000)}\n`).join(""));
+    for (let part = 0; part < 50; part++) write(part * 1000, part * 1000 + 1000);
+    await eventually("it is reported", async () => {
+      const { failing } = (await call("GET", `${place.healthUrl}/readyz`)).json as { failing: { signal: string; error: string }[] };
+      return failing.some(({ signal, error }) => signal === "logs" && error.includes("no space left"));
+    });
+    sink.away = false;
+    const numbers = (): string[] => sink.lines.map((line) => line.slice(0, line.lastIndexOf(" ")));
+    await eventually("every line arrives", async () => Promise.resolve(new Set(numbers()).size >= 50_000), 240_000);
+    console.log({ written: 50_000, came: numbers().length });
+  },
+  400_000,
+);
+
+test("the agent is ready, and says nothing that would be wrong", async () => {
+  agent = await startHostAgent(place);
+  writeFileSync(log("app/x.log"), "a line\n");
+  await arrives("a line");
+  expect((await call("GET", `${place.healthUrl}/readyz`)).json).toMatchObject({ ready: true, failing: [] });
+});
