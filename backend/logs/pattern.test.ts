@@ -32,6 +32,12 @@ describe("a regular expression", () => {
     ["(((", 0],
     [")){9}", 0],
     ["", 0],
+    ["(){9}", 9],
+    ["(?:(?:(){10}){10}){10}", 1000],
+    ["(?i)[а-яё]+", 1],
+    ["[\u0100-\uffff]", 1],
+    ["(?i)[\u0100-\uffff]", 15],
+    ["(?s-m:(?i:[[:alpha:]-a-\\x{FFFF}\\d-!-\\x{ffff}]))", 32],
   ])("%s has %i of them", (pattern, steps) => {
     expect(stepsOf(pattern)).toBe(steps);
   });
@@ -58,6 +64,9 @@ describe("a regular expression", () => {
     "((((a{9}){9}){9}){9}){9}",
     ".".repeat(51),
     "a".repeat(1001),
+    "(){1000}",
+    `${"(".repeat(400)}a${")".repeat(400)}{50}`,
+    `(?i)[${"\u0100-\uffff".repeat(300)}]`,
   ])("%s costs too much, alone or as a part", (pattern) => {
     for (const patterns of [
       { regex: [], not_regex: [pattern] },

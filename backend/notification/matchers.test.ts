@@ -78,6 +78,12 @@ describe("what is refused", () => {
       one("=~", `.*a${"(a|b)".repeat(11)}[yb]`),
       /^matchers\[0\]\.value: an expression has at most 12/,
     ],
+    ["one that repeats an empty group", one("=~", "(){1000}"), /^matchers\[0\]\.value: an expression has at most 12/],
+    [
+      "one that ignores the case of all characters",
+      one("=~", `(?i)[${"\u0100-\uffff".repeat(300)}]`),
+      /^matchers\[0\]\.value: an expression has at most 12/,
+    ],
     ["a value that is too long", one("=", "x".repeat(1001)), /^matchers\[0\]\.value: has at most 1000/],
     ["a NUL, which a database would not take", one("=", "a\u0000b"), /^matchers\[0\]\.value: must be well-formed/],
     ["half a character", one("=", "a\ud800"), /^matchers\[0\]\.value: must be well-formed/],
@@ -97,6 +103,17 @@ describe("what is refused", () => {
     expect(() => checkMatchers([one("=", "a"), one("=~", "(")], { anyAlert: true })).toThrow(/^matchers\[1\]\.value/);
     const many = Array.from({ length: 21 }, () => one("=", "a"));
     expect(() => checkMatchers(many, { anyAlert: true })).toThrow("matchers: there are at most 20");
+  });
+
+  it("expressions that together take long to compile, but not long lists of values", () => {
+    const expressions = Array.from({ length: 3 }, () => one("=~", `${"a".repeat(900)}.`));
+    expect(() => checkMatchers(expressions, { anyAlert: true })).toThrow(
+      /^matchers: all expressions together have at most 2000 characters/,
+    );
+    const groups = Array.from({ length: 15 }, () => one("=~", "((((((((((((a)))))))))))){12}"));
+    expect(() => checkMatchers(groups, { anyAlert: true })).toThrow(/^matchers: all expressions together/);
+    const lists = Array.from({ length: 20 }, () => one("=~", "abc|".repeat(240)));
+    expect(() => checkMatchers(lists, { anyAlert: true })).not.toThrow();
   });
 
   it("a silence of every alert, which a route may be for", () => {

@@ -3,7 +3,7 @@
 // at most some 40 µs an expression and alert, whoever wrote it.
 import { RE2JS } from "re2js";
 import { ApiError } from "../errors.ts";
-import { branchesOf, stepsOf } from "../logs/pattern.ts";
+import { branchesOf, partsOf, stepsOf } from "../logs/pattern.ts";
 import { plainValues } from "../loki/regex.ts";
 
 /** As silences and routes are stored, and as Alertmanager's API has it. */
@@ -30,6 +30,8 @@ export const MOST_MATCHERS = 20;
 export const MOST_CHARACTERS = 1000;
 /** Parts of an expression that stand for several characters, are alternatives or are repeated. With more, states of the engine double with each. */
 const MOST_STEPS = 12;
+/** Characters, classes and groups of all expressions together, each as often as it is repeated: RE2JS compiles so many in some 10 ms. */
+const MOST_PARTS = 2000;
 const NAME = /^[a-zA-Z_][a-zA-Z0-9_]{0,127}$/;
 const UNFIT = /[\u0000\ud800-\udfff]/u;
 
@@ -47,7 +49,11 @@ export function compileMatchers(matchers: readonly Matcher[]): (labels: Labels) 
  */
 export function checkMatchers(matchers: readonly Matcher[], { anyAlert }: { readonly anyAlert: boolean }): void {
   if (matchers.length > MOST_MATCHERS) throw invalid("matchers", `there are at most ${MOST_MATCHERS}`);
-  for (const [index, matcher] of matchers.entries()) checkMatcher(`matchers[${index}]`, matcher);
+  for (const [index, matcher] of matchers.entries()) checkCharacters(`matchers[${index}]`, matcher);
+  const parts = matchers.reduce((sum, matcher) => sum + (cost(matcher) > 1 ? partsOf(matcher.value) : 0), 0);
+  if (parts > MOST_PARTS)
+    throw invalid("matchers", `all expressions together have at most ${MOST_PARTS} characters, counted as often as they are repeated`);
+  for (const [index, matcher] of matchers.entries()) checkExpression(`matchers[${index}]`, matcher);
   if (anyAlert || matchers.some(({ value, ...rest }) => testOf({ value, ...rest })?.("") !== rest.isEqual)) return;
   throw invalid("matchers", "one of them at least must not hold for a label that is missing, or every alert would be silenced");
 }
@@ -86,10 +92,13 @@ function unescaped(_: string, escape: string): string {
   return escape === "n" ? "\n" : escape;
 }
 
-function checkMatcher(field: string, { name, value, isRegex }: Matcher): void {
+function checkCharacters(field: string, { name, value }: Matcher): void {
   if (!NAME.test(name)) throw invalid(`${field}.name`, "a label's name has letters, digits and underscores, at most 128, no digit first");
   if (value.length > MOST_CHARACTERS) throw invalid(`${field}.value`, `has at most ${MOST_CHARACTERS} characters`);
   if (UNFIT.test(value)) throw invalid(`${field}.value`, "must be well-formed text without a NUL");
+}
+
+function checkExpression(field: string, { value, isRegex }: Matcher): void {
   if (!isRegex || plainValues(value)) return;
   if (stepsOf(value) + branchesOf(value) > MOST_STEPS) {
     const such = "parts that stand for several characters, are alternatives or are repeated, as often as they are repeated (.{20} is 20)";
