@@ -9,6 +9,7 @@ import { hashPassword, PASSWORD_SCHEMA } from "./password.ts";
 import type { AccountDeps } from "./deps.ts";
 import { EMAIL_SCHEMA, findUserByEmail, insertUser, requireFreeEmail } from "./table.ts";
 import { keepOthers, lockOperators, shown, USER_SCHEMA } from "./users.ts";
+import { tenantDatabase } from "../engines/relational/tenant-database.ts";
 
 const common = { tags: ["accounts"], security: [{ session: [] }] };
 const account = {
@@ -58,7 +59,7 @@ export function registerAccountAdministration(app: FastifyInstance, deps: Accoun
       await requireFreeEmail(db, email);
       const passwordHash = await hashTurns.run(request, reply, () => hashPassword(password));
       const row = { org_id: org.id, email, role: "admin" as const, password_hash: passwordHash };
-      const created = await insertUser(db, row, new Date(now()));
+      const created = await insertUser(tenantDatabase(db, org.id), row, new Date(now()));
       audit(request, "org.add_admin", { to_org_id: org.id, user_id: created.id, email: created.email }, org.id);
       return await reply.code(201).send(shown(created));
     },
@@ -75,11 +76,12 @@ export function registerAccountAdministration(app: FastifyInstance, deps: Accoun
       await lockOperators(trx);
       const found = await trx.selectFrom("users").selectAll().where("id", "=", id).executeTakeFirst();
       if (!found) throw missing("account");
-      await trx.selectFrom("orgs").select("id").where("id", "=", found.org_id).forUpdate().execute();
-      const locked = await trx.selectFrom("users").selectAll().where("id", "=", id).forUpdate().executeTakeFirst();
+      const own = tenantDatabase(trx, found.org_id);
+      await own.selectFrom("orgs").select("id").where("id", "=", found.org_id).forUpdate().execute();
+      const locked = await own.selectFrom("users").selectAll().where("id", "=", id).forUpdate().executeTakeFirst();
       if (!locked) throw missing("account");
       await keepOthers(trx, locked);
-      await trx.deleteFrom("users").where("id", "=", id).execute();
+      await own.deleteFrom("users").where("id", "=", id).execute();
       return locked;
     });
     sessions.forget(removed.id);

@@ -10,8 +10,9 @@ import { ApiError } from "../errors.ts";
 import { CURSOR_QUERY, cutPage, PAGE_ROWS, readCursor, type CursorQuery } from "../http/list-page.ts";
 import { idOf, ID_PARAMS, listOf, missing, nameSchema, NOTHING, objectOf, TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
 import type { AccountDeps } from "./deps.ts";
-import { type Counted, requireRoom } from "./room.ts";
+import { requireRoom } from "./room.ts";
 import type { AccountTables, ReadTokenRow } from "./table.ts";
+import { tenantDatabase } from "../engines/relational/tenant-database.ts";
 
 const MAX_TTL_MS = 365 * 86_400_000;
 /** How long an expired one stays in the list, so that somebody sees why a data source has stopped. */
@@ -62,7 +63,9 @@ export function registerReadTokenAdministration(app: FastifyInstance, deps: Acco
       const at = now();
       const expires = new Date(Math.floor((at + ttlMs(ttl)) / 1000) * 1000);
       const row = { id: randomUUID(), org_id: orgId, name, created_by: email, created_at: new Date(at), expires_at: expires };
-      await db.transaction().execute(async (trx) => await insertWithRoom(trx, row));
+      await tenantDatabase(db, orgId)
+        .transaction()
+        .execute(async (trx) => await insertWithRoom(trx, row));
       audit(request, "read_token.create", { read_token_id: row.id, name, expires_at: expires.toISOString() });
       const token = await readTokens.issue(row);
       return await reply.code(201).send({ id: row.id, name, token, expires_at: expires.toISOString() });
@@ -71,7 +74,8 @@ export function registerReadTokenAdministration(app: FastifyInstance, deps: Acco
 
   app.get<CursorQuery>("/api/read-tokens", { schema: schemas.list, onRequest: guards.user("viewer") }, async (request, reply) => {
     const [name, id] = readCursor(request, 2) ?? [];
-    let query = db.selectFrom("read_tokens").selectAll().where("org_id", "=", callerOf(request).orgId);
+    const { orgId } = callerOf(request);
+    let query = tenantDatabase(db, orgId).selectFrom("read_tokens").selectAll().where("org_id", "=", orgId);
     query = query.where("expires_at", ">", new Date(now() - KEPT_EXPIRED_MS));
     if (name !== undefined && id !== undefined) query = query.where(sql<boolean>`(name, id) > (${name}, ${id})`);
     const rows = await query
@@ -84,10 +88,11 @@ export function registerReadTokenAdministration(app: FastifyInstance, deps: Acco
 
   app.delete("/api/read-tokens/:id", { schema: schemas.remove, onRequest: guards.user("admin") }, async (request, reply) => {
     const id = idOf(request, "read token");
-    const removed = await db
+    const { orgId } = callerOf(request);
+    const removed = await tenantDatabase(db, orgId)
       .deleteFrom("read_tokens")
       .where("id", "=", id)
-      .where("org_id", "=", callerOf(request).orgId)
+      .where("org_id", "=", orgId)
       .returning("name")
       .executeTakeFirst();
     if (!removed) throw missing("read token");
@@ -100,7 +105,11 @@ export function registerReadTokenAdministration(app: FastifyInstance, deps: Acco
 /** Those that expired long ago make room by themselves. */
 async function insertWithRoom(trx: Transaction<AccountTables>, row: ReadTokenRow): Promise<void> {
   const longAgo = new Date(row.created_at.getTime() - KEPT_EXPIRED_MS);
-  const kept = sql<Counted>`SELECT count(*) AS count FROM read_tokens WHERE org_id = ${row.org_id} AND expires_at > ${longAgo}`;
+  const kept = trx
+    .selectFrom("read_tokens")
+    .select((select) => select.fn.countAll().as("count"))
+    .where("org_id", "=", row.org_id)
+    .where("expires_at", ">", longAgo);
   await requireRoom(trx, row.org_id, "read tokens", kept);
   await trx.deleteFrom("read_tokens").where("org_id", "=", row.org_id).where("expires_at", "<=", longAgo).execute();
   await trx.insertInto("read_tokens").values(row).execute();

@@ -6,6 +6,7 @@ import { NOTHING, objectOf, TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts"
 import type { BrowserSession } from "./browser-session.ts";
 import type { AccountDeps } from "./deps.ts";
 import type { AccountDb } from "./table.ts";
+import { tenantDatabase } from "../engines/relational/tenant-database.ts";
 
 const common = { tags: ["accounts"], security: [{ browser: [] }] };
 
@@ -48,6 +49,10 @@ export function registerBrowserSessions(app: FastifyInstance, { db, browserSessi
 }
 
 export async function shownSession(db: AccountDb, { user, expiresAt }: BrowserSession) {
-  const { name } = await db.selectFrom("orgs").select("name").where("id", "=", user.orgId).executeTakeFirstOrThrow();
+  const { name } = await tenantDatabase(db, user.orgId)
+    .selectFrom("orgs")
+    .select("name")
+    .where("id", "=", user.orgId)
+    .executeTakeFirstOrThrow();
   return { email: user.email, role: user.role, org: { id: user.orgId, name }, expires_at: expiresAt.toISOString() };
 }

@@ -1,15 +1,16 @@
 // The users of the caller's organisation: list, add, change password or role, remove. Invariant: only an operator grants, changes or
 // removes `operator`; the last operator stays, and so does the last who administers an organisation; a user of another one is 404.
 import type { FastifyInstance, FastifyRequest } from "fastify";
-import { sql, type Transaction } from "kysely";
+import type { Transaction } from "kysely";
 import { ApiError } from "../errors.ts";
 import { callerOf, type Role, type SessionUser } from "../auth/request-identity.ts";
 import { audit } from "../auth/audit-log.ts";
 import { idOf, ID_PARAMS, missing, NOTHING, objectOf, TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "./password.ts";
-import { requireRoom } from "./room.ts";
+import { type Counting, requireRoom } from "./room.ts";
 import type { AccountDeps } from "./deps.ts";
 import { EMAIL_SCHEMA, insertUser, requireFreeEmail, type AccountDb, type AccountTables, type UserRow } from "./table.ts";
+import { tenantDatabase } from "../engines/relational/tenant-database.ts";
 
 const ROLE_SCHEMA = { type: "string", enum: ["viewer", "admin", "operator"] } as const;
 
@@ -60,7 +61,9 @@ export function registerUserRoutes(app: FastifyInstance, deps: AccountDeps): voi
   const admin = guards.user("admin");
 
   app.get("/api/users", { schema: schemas.list, onRequest: guards.user("viewer") }, async (request) => {
-    const rows = await db.selectFrom("users").selectAll().where("org_id", "=", callerOf(request).orgId).orderBy("email").execute();
+    const { orgId } = callerOf(request);
+    const own = tenantDatabase(db, orgId);
+    const rows = await own.selectFrom("users").selectAll().where("org_id", "=", orgId).orderBy("email").execute();
     return rows.map(shown);
   });
 
@@ -85,10 +88,10 @@ export function registerUserRoutes(app: FastifyInstance, deps: AccountDeps): voi
     async (request, reply) => {
       await requireChangeable(db, request);
       const passwordHash = await hashTurns.run(request, reply, () => hashPassword(request.body.password));
-      const changed = await change(deps, request, async (trx, row) => {
+      const changed = await change(deps, request, async ({ own }, row) => {
         requirePassword(row);
         const set = { password_hash: passwordHash, session_epoch: row.session_epoch + 1 };
-        await trx.updateTable("users").set(set).where("id", "=", row.id).execute();
+        await own.updateTable("users").set(set).where("id", "=", row.id).execute();
       });
       audit(request, "user.password", { user_id: changed.id });
       return await reply.code(204).send();
@@ -98,18 +101,18 @@ export function registerUserRoutes(app: FastifyInstance, deps: AccountDeps): voi
   app.put<ById & { Body: { role: Role } }>("/api/users/:id/role", { schema: schemas.role, onRequest: admin }, async (request) => {
     const { role } = request.body;
     if (role === "operator") requireOperator(callerOf(request));
-    const before = await change(deps, request, async (trx, row) => {
+    const before = await change(deps, request, async ({ trx, own }, row) => {
       if (role !== "operator") await keepOthers(trx, row, role);
-      await trx.updateTable("users").set({ role }).where("id", "=", row.id).execute();
+      await own.updateTable("users").set({ role }).where("id", "=", row.id).execute();
     });
     audit(request, "user.role", { user_id: before.id, from: before.role, to: role });
     return shown({ ...before, role });
   });
 
   app.delete<ById>("/api/users/:id", { schema: schemas.remove, onRequest: admin }, async (request, reply) => {
-    const removed = await change(deps, request, async (trx, row) => {
+    const removed = await change(deps, request, async ({ trx, own }, row) => {
       await keepOthers(trx, row);
-      await trx.deleteFrom("users").where("id", "=", row.id).execute();
+      await own.deleteFrom("users").where("id", "=", row.id).execute();
     });
     audit(request, "user.delete", { user_id: removed.id, email: removed.email });
     return await reply.code(204).send();
@@ -117,27 +120,43 @@ export function registerUserRoutes(app: FastifyInstance, deps: AccountDeps): voi
 }
 
 async function insertedWithRoom(db: AccountDeps["db"], row: Parameters<typeof insertUser>[1], now: Date): Promise<UserRow> {
-  return await db.transaction().execute(async (trx) => {
-    await requireRoom(trx, row.org_id, "users", sql`SELECT count(*) AS count FROM users WHERE org_id = ${row.org_id}`);
-    return await insertUser(trx, row, now);
-  });
+  return await tenantDatabase(db, row.org_id)
+    .transaction()
+    .execute(async (trx) => {
+      await requireRoom(trx, row.org_id, "users", usersOf(trx, row.org_id));
+      return await insertUser(trx, row, now);
+    });
+}
+
+export function usersOf(trx: Transaction<AccountTables>, orgId: string): Counting {
+  return trx
+    .selectFrom("users")
+    .select((select) => select.fn.countAll().as("count"))
+    .where("org_id", "=", orgId);
+}
+
+/** A transaction, and the same limited to the caller's organisation: the last operator is counted over all. */
+interface Changing {
+  readonly trx: Transaction<AccountTables>;
+  readonly own: Transaction<AccountTables>;
 }
 
 /** Runs `apply` on the user with this id of the caller's organisation, locked; answers the row as it was. */
 async function change(
   { db, sessions }: AccountDeps,
   request: FastifyRequest<ById>,
-  apply: (trx: Transaction<AccountTables>, row: UserRow) => Promise<unknown>,
+  apply: (changing: Changing, row: UserRow) => Promise<unknown>,
 ): Promise<UserRow> {
   const { orgId } = callerOf(request);
   const id = idOf(request, "user");
   const row = await db.transaction().execute(async (trx) => {
     await lockOperators(trx);
-    await trx.selectFrom("orgs").select("id").where("id", "=", orgId).forUpdate().execute();
-    const found = await trx.selectFrom("users").selectAll().where("id", "=", id).where("org_id", "=", orgId).forUpdate().executeTakeFirst();
+    const own = tenantDatabase(trx, orgId);
+    await own.selectFrom("orgs").select("id").where("id", "=", orgId).forUpdate().execute();
+    const found = await own.selectFrom("users").selectAll().where("id", "=", id).where("org_id", "=", orgId).forUpdate().executeTakeFirst();
     if (!found) throw missing("user");
     if (found.role === "operator") requireOperator(callerOf(request));
-    await apply(trx, found);
+    await apply({ trx, own }, found);
     return found;
   });
   sessions.forget(row.id);
@@ -152,11 +171,12 @@ function requirePassword(row: Pick<UserRow, "sso_issuer">): void {
 /** What `change` will refuse, before anything costly is done for it. */
 async function requireChangeable(db: AccountDb, request: FastifyRequest<ById>): Promise<void> {
   const id = idOf(request, "user");
-  const found = await db
+  const { orgId } = callerOf(request);
+  const found = await tenantDatabase(db, orgId)
     .selectFrom("users")
     .select("role")
     .where("id", "=", id)
-    .where("org_id", "=", callerOf(request).orgId)
+    .where("org_id", "=", orgId)
     .executeTakeFirst();
   if (!found) throw missing("user");
   if (found.role === "operator") requireOperator(callerOf(request));

@@ -8,6 +8,7 @@ import { forgetCount, type LogCountsTable, scheduleCount } from "./log-count-row
 import { expressionOf, isSameCondition, type LogCondition } from "./log-condition.ts";
 import { countEveryMs } from "./log-series.ts";
 import { bytesOf, holdMs, MAX_FOR_MS, type CheckedRule, type Rule, type Severity } from "./rule.ts";
+import { tenantDatabase } from "../engines/relational/tenant-database.ts";
 
 type Json = ColumnType<Record<string, string>, string, string>;
 
@@ -56,19 +57,20 @@ export class RuleTable {
 
   /** Oldest first. */
   async list(orgId: string): Promise<Rule[]> {
-    const rows = await this.#rows().where("rules.org_id", "=", orgId).orderBy("rules.created_at").orderBy("rules.id").execute();
+    const rows = await this.#rows(orgId).where("rules.org_id", "=", orgId).orderBy("rules.created_at").orderBy("rules.id").execute();
     return rows.map(ruleOf);
   }
 
   /** Undefined also for a rule of another organisation. */
   async find(orgId: string, id: string): Promise<Rule | undefined> {
-    const row = await this.#rows().where("rules.org_id", "=", orgId).where("rules.id", "=", id).executeTakeFirst();
+    const row = await this.#rows(orgId).where("rules.org_id", "=", orgId).where("rules.id", "=", id).executeTakeFirst();
     return row && ruleOf(row);
   }
 
-  #rows() {
+  #rows(orgId: string) {
     const counts = ["log_counts.since_at", "log_counts.counted_at", "log_counts.error as count_error"] as const;
-    return this.#db.selectFrom("rules").leftJoin("log_counts", "log_counts.rule_id", "rules.id").selectAll("rules").select(counts);
+    const own = tenantDatabase(this.#db, orgId);
+    return own.selectFrom("rules").leftJoin("log_counts", "log_counts.rule_id", "rules.id").selectAll("rules").select(counts);
   }
 
   /** Throws ApiError `conflict` when the name is taken, `invalid_field` when there are too many rules or too much text in them. */
@@ -150,15 +152,17 @@ export class RuleTable {
 
   async #change<T>(orgId: string, name: string, change: (trx: Transaction<AlertingTables>, revision: number) => Promise<T>): Promise<T> {
     try {
-      return await this.#db.transaction().execute(async (trx) => {
-        const { revision } = await trx
-          .insertInto("rule_sets")
-          .values({ org_id: orgId, revision: 1 })
-          .onConflict((conflict) => conflict.column("org_id").doUpdateSet({ revision: sql`rule_sets.revision + 1` }))
-          .returning("revision")
-          .executeTakeFirstOrThrow();
-        return await change(trx, revision);
-      });
+      return await tenantDatabase(this.#db, orgId)
+        .transaction()
+        .execute(async (trx) => {
+          const { revision } = await trx
+            .insertInto("rule_sets")
+            .values({ org_id: orgId, revision: 1 })
+            .onConflict((conflict) => conflict.column("org_id").doUpdateSet({ revision: sql`rule_sets.revision + 1` }))
+            .returning("revision")
+            .executeTakeFirstOrThrow();
+          return await change(trx, revision);
+        });
     } catch (error) {
       if ((error as { code?: string }).code !== UNIQUE_VIOLATION) throw error;
       throw new ApiError("conflict", `name: there is a rule named ${JSON.stringify(name)} already; choose another name`);

@@ -7,6 +7,7 @@ import { ApiError } from "../errors.ts";
 import { CURSOR_QUERY, cutPage, PAGE_ROWS, momentIn, readCursor } from "../http/list-page.ts";
 import { listOf, TIME_SCHEMA, UUID_SCHEMA, uuidOf } from "../http/schemas.ts";
 import type { AuditTable, AuditTables } from "./table.ts";
+import { tenantDatabase } from "../engines/relational/tenant-database.ts";
 
 export interface AuditRoutesOptions {
   readonly db: Kysely<AuditTables>;
@@ -55,8 +56,8 @@ export function registerAuditRoutes(app: FastifyInstance, { db, guards, pageRows
     if (of !== undefined && of !== orgId && !isOperator)
       throw new ApiError("forbidden", "org_id: another organisation's needs the role operator");
     const [at, id] = readCursor(request, 2) ?? [];
-    let query = db.selectFrom("audit_log").selectAll();
     const only = of ?? (isOperator ? undefined : orgId);
+    let query = (only === undefined ? db : tenantDatabase(db, only)).selectFrom("audit_log").selectAll();
     if (only !== undefined) query = query.where("org_id", "=", only);
     if (action !== undefined) query = query.where("action", "=", action);
     if (at !== undefined && id !== undefined) query = query.where(sql<boolean>`(at, id) < (${momentIn(at)}, ${id})`);

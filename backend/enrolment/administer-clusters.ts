@@ -10,6 +10,7 @@ import { revokeKeysOf } from "./key-table.ts";
 import { CURSOR_QUERY, linkNext, PAGE_ROWS, readCursor, type CursorQuery } from "../http/list-page.ts";
 import { currentKeyTimes } from "./registry.ts";
 import type { EnrolmentDeps } from "./deps.ts";
+import { tenantDatabase } from "../engines/relational/tenant-database.ts";
 
 const common = { tags: ["enrolment"], security: [{ session: [] }] };
 const text = { type: ["string", "null"] } as const;
@@ -42,10 +43,11 @@ const schemas = {
 export function registerClusterAdministration(app: FastifyInstance, { db, guards, keys, now, pageRows = PAGE_ROWS }: EnrolmentDeps): void {
   app.get<CursorQuery>("/api/clusters", { schema: schemas.list, onRequest: guards.user("viewer") }, async (request, reply) => {
     const { orgId } = callerOf(request);
-    const { clusters, next } = await clusterPage(db, orgId, readCursor(request, 3), pageRows);
+    const own = tenantDatabase(db, orgId);
+    const { clusters, next } = await clusterPage(own, orgId, readCursor(request, 3), pageRows);
     if (next) linkNext(request, reply, next);
     const ids = clusters.map(({ row }) => row.id);
-    const keyTimes = await currentKeyTimes(db, orgId, "cluster", ids);
+    const keyTimes = await currentKeyTimes(own, orgId, "cluster", ids);
     return clusters.map(({ row, nodes }) => ({
       cluster_id: row.id,
       name: row.name,
@@ -64,11 +66,13 @@ export function registerClusterAdministration(app: FastifyInstance, { db, guards
   app.delete("/api/clusters/:id", { schema: schemas.remove, onRequest: guards.user("admin") }, async (request, reply) => {
     const id = idOf(request, "cluster");
     const { orgId } = callerOf(request);
-    const hashes = await db.transaction().execute(async (trx) => {
-      const done = await trx.deleteFrom("clusters").where("id", "=", id).where("org_id", "=", orgId).executeTakeFirst();
-      if (done.numDeletedRows === 0n) throw missing("cluster");
-      return await revokeKeysOf(trx, orgId, id, new Date(now()));
-    });
+    const hashes = await tenantDatabase(db, orgId)
+      .transaction()
+      .execute(async (trx) => {
+        const done = await trx.deleteFrom("clusters").where("id", "=", id).where("org_id", "=", orgId).executeTakeFirst();
+        if (done.numDeletedRows === 0n) throw missing("cluster");
+        return await revokeKeysOf(trx, orgId, id, new Date(now()));
+      });
     keys.forget(...hashes);
     audit(request, "cluster.delete", { cluster_id: id, revoked_keys: hashes.length });
     return await reply.code(204).send();

@@ -12,6 +12,7 @@ import { revokeKeysOf } from "./key-table.ts";
 import { CURSOR_QUERY, cutPage, PAGE_ROWS, readCursor, type CursorQuery } from "../http/list-page.ts";
 import { currentKeyTimes } from "./registry.ts";
 import type { EnrolmentDeps } from "./deps.ts";
+import { tenantDatabase } from "../engines/relational/tenant-database.ts";
 
 const common = { tags: ["enrolment"], security: [{ session: [] }] };
 const text = { type: ["string", "null"] } as const;
@@ -46,7 +47,8 @@ export function registerHostAdministration(app: FastifyInstance, { db, guards, k
   app.get<CursorQuery>("/api/v1/agents", { schema: schemas.list, onRequest: guards.user("viewer") }, async (request, reply) => {
     const { orgId } = callerOf(request);
     const [hostname, id] = readCursor(request, 2) ?? [];
-    let query = db.selectFrom("hosts").selectAll().where("org_id", "=", orgId);
+    const own = tenantDatabase(db, orgId);
+    let query = own.selectFrom("hosts").selectAll().where("org_id", "=", orgId);
     if (hostname !== undefined && id !== undefined) query = query.where(sql<boolean>`(hostname, id) > (${hostname}, ${id})`);
     const rows = await query
       .orderBy("hostname")
@@ -55,7 +57,7 @@ export function registerHostAdministration(app: FastifyInstance, { db, guards, k
       .execute();
     const hosts = cutPage([request, reply], rows, pageRows, (row) => [row.hostname, row.id]);
     const ids = hosts.map((host) => host.id);
-    const keyTimes = await currentKeyTimes(db, orgId, "host", ids);
+    const keyTimes = await currentKeyTimes(own, orgId, "host", ids);
     return hosts.map((host) => ({
       agent_id: host.id,
       hostname: host.hostname,
@@ -73,11 +75,12 @@ export function registerHostAdministration(app: FastifyInstance, { db, guards, k
     { schema: schemas.config, onRequest: guards.user("admin") },
     async (request) => {
       const id = idOf(request, "host");
-      const updated = await db
+      const { orgId } = callerOf(request);
+      const updated = await tenantDatabase(db, orgId)
         .updateTable("hosts")
         .set({ config: JSON.stringify(request.body), config_version: sql<number>`config_version + 1` })
         .where("id", "=", id)
-        .where("org_id", "=", callerOf(request).orgId)
+        .where("org_id", "=", orgId)
         .returning(["config", "config_version"])
         .executeTakeFirst();
       if (!updated) throw missing("host");
@@ -89,11 +92,13 @@ export function registerHostAdministration(app: FastifyInstance, { db, guards, k
   app.delete("/api/v1/agents/:id", { schema: schemas.remove, onRequest: guards.user("admin") }, async (request, reply) => {
     const id = idOf(request, "host");
     const { orgId } = callerOf(request);
-    const hashes = await db.transaction().execute(async (trx) => {
-      const done = await trx.deleteFrom("hosts").where("id", "=", id).where("org_id", "=", orgId).executeTakeFirst();
-      if (done.numDeletedRows === 0n) throw missing("host");
-      return await revokeKeysOf(trx, orgId, id, new Date(now()));
-    });
+    const hashes = await tenantDatabase(db, orgId)
+      .transaction()
+      .execute(async (trx) => {
+        const done = await trx.deleteFrom("hosts").where("id", "=", id).where("org_id", "=", orgId).executeTakeFirst();
+        if (done.numDeletedRows === 0n) throw missing("host");
+        return await revokeKeysOf(trx, orgId, id, new Date(now()));
+      });
     keys.forget(...hashes);
     audit(request, "host.delete", { agent_id: id, revoked_keys: hashes.length });
     return await reply.code(204).send();

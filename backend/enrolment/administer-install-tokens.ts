@@ -1,10 +1,9 @@
 // Administration of install tokens: mint, list, withdraw. Invariant: the token itself is shown once, to whoever minted it.
 import { randomUUID } from "node:crypto";
 import type { FastifyInstance } from "fastify";
-import { sql } from "kysely";
 import { durationWithin } from "../../agent/common/duration.ts";
 import { audit } from "../auth/audit-log.ts";
-import { type Counted, requireRoom } from "../accounts/room.ts";
+import { requireRoom } from "../accounts/room.ts";
 import { ApiError } from "../errors.ts";
 import { callerOf } from "../auth/request-identity.ts";
 import {
@@ -21,6 +20,7 @@ import {
 } from "../http/schemas.ts";
 import { newInstallToken } from "./install-token.ts";
 import type { EnrolmentDeps } from "./deps.ts";
+import { tenantDatabase } from "../engines/relational/tenant-database.ts";
 
 const MAX_TTL_MS = 365 * 86_400_000;
 const common = { tags: ["enrolment"], security: [{ session: [] }] };
@@ -56,25 +56,31 @@ export function registerInstallTokenAdministration(app: FastifyInstance, { db, g
       const expires = new Date(at + ttlMs(request.body.ttl));
       const { token, hash } = newInstallToken();
       const row = { id: randomUUID(), org_id: callerOf(request).orgId, token_hash: hash, created_at: new Date(at), expires_at: expires };
-      await db.transaction().execute(async (trx) => {
-        const unused = sql<Counted>`
-          SELECT count(*) AS count FROM install_tokens WHERE org_id = ${row.org_id} AND used_at IS NULL`;
-        await requireRoom(trx, row.org_id, "unused install tokens", unused);
-        await trx
-          .insertInto("install_tokens")
-          .values({ ...row, used_at: null, used_idempotency_key: null, used_body_hash: null, used_key_id: null })
-          .execute();
-      });
+      await tenantDatabase(db, row.org_id)
+        .transaction()
+        .execute(async (trx) => {
+          const unused = trx
+            .selectFrom("install_tokens")
+            .select((select) => select.fn.countAll().as("count"))
+            .where("org_id", "=", row.org_id)
+            .where("used_at", "is", null);
+          await requireRoom(trx, row.org_id, "unused install tokens", unused);
+          await trx
+            .insertInto("install_tokens")
+            .values({ ...row, used_at: null, used_idempotency_key: null, used_body_hash: null, used_key_id: null })
+            .execute();
+        });
       audit(request, "install_token.create", { install_token_id: row.id, expires_at: expires.toISOString() });
       return await reply.code(201).send({ id: row.id, token, expires_at: expires.toISOString() });
     },
   );
 
   app.get("/api/install-tokens", { schema: schemas.list, onRequest: guards.user("viewer") }, async (request) => {
-    const rows = await db
+    const { orgId } = callerOf(request);
+    const rows = await tenantDatabase(db, orgId)
       .selectFrom("install_tokens")
       .select(["id", "created_at", "expires_at", "used_at"])
-      .where("org_id", "=", callerOf(request).orgId)
+      .where("org_id", "=", orgId)
       .orderBy("created_at", "desc")
       .limit(1000)
       .execute();
@@ -88,10 +94,11 @@ export function registerInstallTokenAdministration(app: FastifyInstance, { db, g
 
   app.delete("/api/install-tokens/:id", { schema: schemas.remove, onRequest: guards.user("admin") }, async (request, reply) => {
     const id = idOf(request, "install token");
-    const done = await db
+    const { orgId } = callerOf(request);
+    const done = await tenantDatabase(db, orgId)
       .deleteFrom("install_tokens")
       .where("id", "=", id)
-      .where("org_id", "=", callerOf(request).orgId)
+      .where("org_id", "=", orgId)
       .executeTakeFirst();
     if (done.numDeletedRows === 0n) throw missing("install token");
     audit(request, "install_token.delete", { install_token_id: id });

@@ -1,13 +1,13 @@
 // Administration of keys for direct ingest: mint, list, revoke. Invariant: the key itself is shown once, to whoever minted it; a
 // revoked key stays in the list as nothing.
 import type { FastifyInstance } from "fastify";
-import { sql } from "kysely";
 import { audit } from "../auth/audit-log.ts";
-import { type Counted, requireRoom } from "../accounts/room.ts";
+import { requireRoom } from "../accounts/room.ts";
 import { callerOf } from "../auth/request-identity.ts";
 import { idOf, ID_PARAMS, listOf, missing, nameSchema, NOTHING, OPTIONAL_TIME_SCHEMA, TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
 import { mintKey, revokeKeysOf } from "./key-table.ts";
 import type { EnrolmentDeps } from "./deps.ts";
+import { tenantDatabase } from "../engines/relational/tenant-database.ts";
 
 const common = { tags: ["enrolment"], security: [{ session: [] }] };
 const key = { key_id: UUID_SCHEMA, name: { type: "string" }, created_at: TIME_SCHEMA } as const;
@@ -32,21 +32,28 @@ export function registerKeyAdministration(app: FastifyInstance, { db, guards, ke
   app.post<{ Body: { name: string } }>("/api/keys", { schema: schemas.create, onRequest: guards.user("admin") }, async (request, reply) => {
     const { name } = request.body;
     const { orgId } = callerOf(request);
-    const { row, rawKey } = await db.transaction().execute(async (trx) => {
-      const kept = sql<Counted>`
-        SELECT count(*) AS count FROM api_keys WHERE org_id = ${orgId} AND kind = 'direct' AND revoked_at IS NULL`;
-      await requireRoom(trx, orgId, "keys", kept);
-      return await mintKey(trx, masterKeys, { orgId, kind: "direct", node: name }, new Date(now()));
-    });
+    const { row, rawKey } = await tenantDatabase(db, orgId)
+      .transaction()
+      .execute(async (trx) => {
+        const kept = trx
+          .selectFrom("api_keys")
+          .select((select) => select.fn.countAll().as("count"))
+          .where("org_id", "=", orgId)
+          .where("kind", "=", "direct")
+          .where("revoked_at", "is", null);
+        await requireRoom(trx, orgId, "keys", kept);
+        return await mintKey(trx, masterKeys, { orgId, kind: "direct", node: name }, new Date(now()));
+      });
     audit(request, "key.create", { key_id: row.id, name });
     return await reply.code(201).send({ key_id: row.id, name, api_key: rawKey, created_at: row.created_at.toISOString() });
   });
 
   app.get("/api/keys", { schema: schemas.list, onRequest: guards.user("viewer") }, async (request) => {
-    const rows = await db
+    const { orgId } = callerOf(request);
+    const rows = await tenantDatabase(db, orgId)
       .selectFrom("api_keys")
       .select(["id", "node", "created_at", "first_used_at"])
-      .where("org_id", "=", callerOf(request).orgId)
+      .where("org_id", "=", orgId)
       .where("kind", "=", "direct")
       .where("revoked_at", "is", null)
       .orderBy("created_at", "desc")
@@ -62,14 +69,15 @@ export function registerKeyAdministration(app: FastifyInstance, { db, guards, ke
   app.delete("/api/keys/:id", { schema: schemas.remove, onRequest: guards.user("admin") }, async (request, reply) => {
     const id = idOf(request, "key");
     const { orgId } = callerOf(request);
-    const found = await db
+    const own = tenantDatabase(db, orgId);
+    const found = await own
       .selectFrom("api_keys")
       .select("node")
       .where("id", "=", id)
       .where("org_id", "=", orgId)
       .where("kind", "=", "direct")
       .executeTakeFirst();
-    const hashes = found ? await revokeKeysOf(db, orgId, id, new Date(now())) : [];
+    const hashes = found ? await revokeKeysOf(own, orgId, id, new Date(now())) : [];
     if (!found || hashes.length === 0) throw missing("key");
     keys.forget(...hashes);
     audit(request, "key.revoke", { key_id: id, name: found.node });

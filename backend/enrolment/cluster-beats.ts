@@ -3,6 +3,7 @@
 import type { Kysely, Transaction } from "kysely";
 import { ApiError } from "../errors.ts";
 import type { EnrolmentTables } from "./table.ts";
+import { tenantDatabase } from "../engines/relational/tenant-database.ts";
 
 /** Nodes come and go with a cluster's autoscaler: those that are silent for this long are forgotten when another one appears. */
 const NODE_FORGOTTEN_MS = 24 * 60 * 60_000;
@@ -37,6 +38,7 @@ type Db = Transaction<EnrolmentTables>;
 /** Answers the heartbeats of nodes beyond `maxNodes` of their cluster. */
 export async function writeClusterBeats(
   db: Kysely<EnrolmentTables>,
+  orgId: string,
   beats: ReadonlyMap<string, ClusterBeat>,
   maxNodes: number,
 ): Promise<Map<string, ApiError>> {
@@ -45,23 +47,25 @@ export async function writeClusterBeats(
   await db.transaction().execute(async (trx) => {
     // New nodes of one cluster come one after the other, so that the bound holds; in one order, so that replicas never wait for each
     // other. A cluster that was removed meanwhile is not among them.
-    const clusters = await trx
+    const own = tenantDatabase(trx, orgId);
+    const clusters = await own
       .selectFrom("clusters")
       .select(["id", "installation"])
       .where("id", "in", [...byCluster.keys()])
       .orderBy("id")
       .forUpdate()
       .execute();
-    await writeClusters(trx, clusters, byCluster);
-    const known = await knownNodes(trx, [...beats.values()]);
+    await writeClusters(own, clusters, byCluster);
+    const known = await knownNodes(own, [...beats.values()]);
     const kept: NodeBeat[] = [];
     for (const { id } of clusters) {
       const nodes = (byCluster.get(id) ?? []).flatMap(([of, beat]) => (beat.node === undefined ? [] : [{ ...beat, of, node: beat.node }]));
       const [old, fresh] = [nodes.filter((beat) => known.has(nodeKey(beat))), nodes.filter((beat) => !known.has(nodeKey(beat)))];
-      const room = fresh.length === 0 ? 0 : await roomBeside(trx, id, nodes, maxNodes);
+      const room = fresh.length === 0 ? 0 : await roomBeside(own, id, nodes, maxNodes);
       kept.push(...old, ...fresh.slice(0, room));
       for (const { of } of fresh.slice(room)) refused.set(of, full(maxNodes));
     }
+    // Not by `own`, which cannot check whose cluster a new row names: these are of the clusters that it has just read.
     if (kept.length > 0) await writeNodes(trx, kept);
   });
   return refused;

@@ -7,7 +7,7 @@ import { FairTurns } from "../admission/fair-turns.ts";
 
 export interface GatheredOptions<Beat> {
   /** Writes the newest heartbeat of each node or host; answers those that are refused, and why. */
-  write(beats: ReadonlyMap<string, Beat>): Promise<ReadonlyMap<string, ApiError>>;
+  write(beats: ReadonlyMap<string, Beat>, orgId: string): Promise<ReadonlyMap<string, ApiError>>;
   /** Of one write. */
   rows?: number;
   /** Heartbeats of one organisation that wait. */
@@ -68,7 +68,7 @@ export class Gathered<Beat> {
   async #writeAll(orgId: string, org: Org<Beat>): Promise<void> {
     while (org.entries.size > 0) {
       const startedAt = performance.now();
-      await this.#turns.run(orgId, undefined, () => this.#writeSome(org));
+      await this.#turns.run(orgId, undefined, () => this.#writeSome(orgId, org));
       const tookMs = performance.now() - startedAt;
       await sleep(Math.min(MAX_PAUSE_MS, PAUSE_PER_WRITE * tookMs));
     }
@@ -76,14 +76,14 @@ export class Gathered<Beat> {
   }
 
   /** Never throws: each heartbeat is told. */
-  async #writeSome(org: Org<Beat>): Promise<void> {
+  async #writeSome(orgId: string, org: Org<Beat>): Promise<void> {
     const some = [...org.entries].slice(0, this.#options.rows ?? ROWS);
     for (const [of, { heartbeats }] of some) {
       org.entries.delete(of);
       org.heartbeats -= heartbeats;
     }
     try {
-      const refused = await this.#options.write(new Map(some.map(([of, { beat }]) => [of, beat])));
+      const refused = await this.#options.write(new Map(some.map(([of, { beat }]) => [of, beat])), orgId);
       for (const [of, { written }] of some) {
         const why = refused.get(of);
         if (why) written.reject(why);

@@ -20,7 +20,7 @@ const schema = {
 } as const;
 
 export function registerClusterHeartbeat(app: FastifyInstance, { db, guards, now, maxNodes = MAX_NODES }: EnrolmentDeps): void {
-  const beats = new Gathered<ClusterBeat>({ write: (some) => writeClusterBeats(db, some, maxNodes) });
+  const beats = new Gathered<ClusterBeat>({ write: (some, orgId) => writeClusterBeats(db, orgId, some, maxNodes) });
   app.post<{ Body: Heartbeat }>(
     CLUSTER_HEARTBEAT_PATH,
     { schema, bodyLimit: HEARTBEAT_BYTES, onRequest: guards.signed("cluster"), preValidation: bodyIsOptional },

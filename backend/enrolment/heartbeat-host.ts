@@ -10,6 +10,7 @@ import { Gathered } from "./gathered.ts";
 import { clipped, collectorOf, HEARTBEAT_BYTES, HEARTBEAT_SCHEMA, intervalOf } from "./heartbeat.ts";
 import type { EnrolmentDeps } from "./deps.ts";
 import type { EnrolmentTables } from "./table.ts";
+import { tenantDatabase } from "../engines/relational/tenant-database.ts";
 
 const schema = {
   summary: "A host's agent is alive",
@@ -27,7 +28,7 @@ const HOSTS_OF_A_WRITE = 50;
 type HostRow = ReturnType<typeof rowOf>;
 
 export function registerHostHeartbeat(app: FastifyInstance, { db, guards, now }: EnrolmentDeps): void {
-  const beats = new Gathered<HostRow>({ rows: HOSTS_OF_A_WRITE, write: (some) => writeHosts(db, some) });
+  const beats = new Gathered<HostRow>({ rows: HOSTS_OF_A_WRITE, write: (some, orgId) => writeHosts(tenantDatabase(db, orgId), some) });
   app.post<{ Body: Heartbeat }>(
     HOST_HEARTBEAT_PATH,
     { schema, bodyLimit: HEARTBEAT_BYTES, onRequest: guards.signed("host"), preValidation: bodyIsOptional },

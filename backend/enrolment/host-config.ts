@@ -6,6 +6,7 @@ import { signerOf } from "../auth/request-identity.ts";
 import { idOf, ID_PARAMS, missing } from "../http/schemas.ts";
 import { HOST_CONFIG_RESPONSE_SCHEMA } from "./host-config-schema.ts";
 import type { EnrolmentDeps } from "./deps.ts";
+import { tenantDatabase } from "../engines/relational/tenant-database.ts";
 
 const schema = {
   summary: "Remote configuration of the host that signs",
@@ -19,8 +20,13 @@ const schema = {
 export function registerHostConfig(app: FastifyInstance, { db, guards }: EnrolmentDeps): void {
   app.get("/api/v1/agents/:id/config", { schema, onRequest: guards.signed("host") }, async (request, reply) => {
     const id = idOf(request, "host");
-    if (id !== signerOf(request).hostId) throw missing("host");
-    const row = await db.selectFrom("hosts").select(["config", "config_version"]).where("id", "=", id).executeTakeFirst();
+    const { hostId, orgId } = signerOf(request);
+    if (id !== hostId) throw missing("host");
+    const row = await tenantDatabase(db, orgId)
+      .selectFrom("hosts")
+      .select(["config", "config_version"])
+      .where("id", "=", id)
+      .executeTakeFirst();
     if (!row) throw missing("host");
     const version = String(row.config_version);
     void reply.header("etag", `"${version}"`).header("cache-control", "no-cache");

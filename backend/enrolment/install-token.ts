@@ -9,6 +9,7 @@ import { ApiError } from "../errors.ts";
 import { uuidOf } from "../http/schemas.ts";
 import type { MasterKeys } from "./master-key.ts";
 import type { EnrolmentTables, InstallTokenRow, KeyRow } from "./table.ts";
+import { tenantDatabase } from "../engines/relational/tenant-database.ts";
 
 /** How long a lost answer can be asked for again. */
 export const REPLAY_MS = 24 * 60 * 60_000;
@@ -83,9 +84,10 @@ export async function spendInstallToken(
       .forUpdate()
       .executeTakeFirst();
     checkUsable(token, idempotency, at);
-    if (token.used_at) return { ...(await earlierAnswer(trx, masterKeys, token, bodyHash, at)), repeated: true };
-    const minted = await enrol(trx, token.org_id);
-    await trx
+    const own = tenantDatabase(trx, token.org_id);
+    if (token.used_at) return { ...(await earlierAnswer(own, masterKeys, token, bodyHash, at)), repeated: true };
+    const minted = await enrol(own, token.org_id);
+    await own
       .updateTable("install_tokens")
       .set({ used_at: at, used_idempotency_key: idempotency, used_body_hash: bodyHash, used_key_id: minted.row.id })
       .where("id", "=", token.id)

@@ -13,6 +13,7 @@ import { idempotencyKey, REPLAY_MS } from "./install-token.ts";
 import { mintKey, retireOtherKeys } from "./key-table.ts";
 import type { EnrolmentDeps } from "./deps.ts";
 import type { EnrolmentTables, KeyRow } from "./table.ts";
+import { tenantDatabase } from "../engines/relational/tenant-database.ts";
 
 const schema = {
   summary: "Replace the cluster's key",
@@ -34,24 +35,26 @@ export function registerRotateKey(app: FastifyInstance, deps: EnrolmentDeps): vo
     const idempotency = idempotencyKey(request);
     const signing = signerOf(request);
     const at = new Date(now());
-    const { fresh, old, rawKey, repeated } = await db.transaction().execute(async (trx) => {
-      const held = await keysOfCluster(trx, signing.hostId);
-      const old = held.find((key) => key.id === signing.keyId);
-      if (!old || old.revoked_at) throw revoked();
-      const earlier = held.find((key) => key.rotation_idempotency_key === idempotency && [key.id, key.rotated_from].includes(old.id));
-      if (earlier)
-        return {
-          ...repeatedAnswer(earlier, old, held, at),
-          rawKey: masterKeys.decrypt(earlier, earlier.org_id, earlier.id),
-          repeated: true,
-        };
-      checkMayRotate(old, held, at);
-      const key = { orgId: old.org_id, kind: "cluster" as const, ownerId: old.owner_id, node: old.node };
-      const minted = await mintKey(trx, masterKeys, { ...key, rotatedFrom: old.id, rotationIdempotencyKey: idempotency }, at);
-      const expires = new Date(at.getTime() + ROTATION_OVERLAP_MS);
-      await retireOtherKeys(trx, minted.row, expires);
-      return { fresh: minted.row, old: { ...old, expires_at: expires }, rawKey: minted.rawKey, repeated: false };
-    });
+    const { fresh, old, rawKey, repeated } = await tenantDatabase(db, signing.orgId)
+      .transaction()
+      .execute(async (trx) => {
+        const held = await keysOfCluster(trx, signing.hostId);
+        const old = held.find((key) => key.id === signing.keyId);
+        if (!old || old.revoked_at) throw revoked();
+        const earlier = held.find((key) => key.rotation_idempotency_key === idempotency && [key.id, key.rotated_from].includes(old.id));
+        if (earlier)
+          return {
+            ...repeatedAnswer(earlier, old, held, at),
+            rawKey: masterKeys.decrypt(earlier, earlier.org_id, earlier.id),
+            repeated: true,
+          };
+        checkMayRotate(old, held, at);
+        const key = { orgId: old.org_id, kind: "cluster" as const, ownerId: old.owner_id, node: old.node };
+        const minted = await mintKey(trx, masterKeys, { ...key, rotatedFrom: old.id, rotationIdempotencyKey: idempotency }, at);
+        const expires = new Date(at.getTime() + ROTATION_OVERLAP_MS);
+        await retireOtherKeys(trx, minted.row, expires);
+        return { fresh: minted.row, old: { ...old, expires_at: expires }, rawKey: minted.rawKey, repeated: false };
+      });
     keys.forget(old.key_hash);
     audit(request, "key.rotate", { cluster_id: old.owner_id, old_key_id: old.id, new_key_id: fresh.id, repeated });
     return {

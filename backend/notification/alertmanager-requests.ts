@@ -21,6 +21,7 @@ import { stateOf } from "./silence-body.ts";
 import type { SilenceTable } from "./silence-table.ts";
 import { MOST_BYTES, type Standing, standingAlerts, type StandingAlert } from "./standing-alerts.ts";
 import type { NotificationTables } from "./table.ts";
+import { tenantDatabase } from "../engines/relational/tenant-database.ts";
 
 export interface AlertmanagerOptions {
   readonly db: Kysely<NotificationTables>;
@@ -155,7 +156,7 @@ async function standing(
   const now = new Date(nowMs());
   const inForce = (await silences.list(orgId)).filter((silence) => stateOf(silence, now.getTime()) === "active");
   const question = { orgId, now, routes: await routes.list(orgId), silences: inForce, channels: await channelsOf(db, orgId), wanted };
-  const { alerts, isCut } = await standingAlerts(db, question);
+  const { alerts, isCut } = await standingAlerts(tenantDatabase(db, orgId), question);
   if (isCut) tellCut(reply);
   return alerts;
 }
@@ -220,7 +221,7 @@ function wantedNames(
 
 /** Id → name, of those that are on. */
 async function channelsOf(db: Kysely<NotificationTables>, orgId: string): Promise<ReadonlyMap<string, string>> {
-  const rows = await db
+  const rows = await tenantDatabase(db, orgId)
     .selectFrom("channels")
     .select(["id", "name"])
     .where("org_id", "=", orgId)

@@ -10,6 +10,7 @@ import { type CheckedChannel, invalid } from "./channel-body.ts";
 import type { Channel, OpenChannel } from "./message.ts";
 import { newSigningSecret } from "./signature.ts";
 import { type ChannelsTable, markDue, type NotificationTables } from "./table.ts";
+import { tenantDatabase } from "../engines/relational/tenant-database.ts";
 
 export type ChannelRow = Selectable<ChannelsTable>;
 type Trx = Transaction<NotificationTables>;
@@ -45,12 +46,13 @@ export class ChannelStore {
 
   /** By name. */
   async list(orgId: string): Promise<ChannelRow[]> {
-    return await this.#db.selectFrom("channels").selectAll().where("org_id", "=", orgId).orderBy("name").orderBy("id").execute();
+    const own = tenantDatabase(this.#db, orgId);
+    return await own.selectFrom("channels").selectAll().where("org_id", "=", orgId).orderBy("name").orderBy("id").execute();
   }
 
   /** With its secrets in the clear, for one attempt; undefined also for one of another organisation. */
   async open(orgId: string, id: string): Promise<OpenChannel | undefined> {
-    const row = await this.#find(this.#db, orgId, id);
+    const row = await this.#find(tenantDatabase(this.#db, orgId), orgId, id);
     return row && this.opened(row);
   }
 
@@ -155,13 +157,15 @@ export class ChannelStore {
   /** One change of an organisation's channels at a time; what follows from it is looked at soon. */
   async #change<T>(orgId: string, name: string, change: (trx: Trx) => Promise<T>): Promise<T> {
     try {
-      return await this.#db.transaction().execute(async (trx) => {
-        const orgs = trx as unknown as Transaction<{ orgs: { id: string } }>;
-        await orgs.selectFrom("orgs").select("id").where("id", "=", orgId).forNoKeyUpdate().execute();
-        const changed = await change(trx);
-        await markDue(trx, orgId, new Date(this.#now()));
-        return changed;
-      });
+      return await tenantDatabase(this.#db, orgId)
+        .transaction()
+        .execute(async (trx) => {
+          const orgs = trx as unknown as Transaction<{ orgs: { id: string } }>;
+          await orgs.selectFrom("orgs").select("id").where("id", "=", orgId).forNoKeyUpdate().execute();
+          const changed = await change(trx);
+          await markDue(trx, orgId, new Date(this.#now()));
+          return changed;
+        });
     } catch (error) {
       if ((error as { code?: string }).code !== UNIQUE_VIOLATION) throw error;
       throw new ApiError("conflict", `name: there is a channel named ${JSON.stringify(name)} already; choose another name`);

@@ -6,6 +6,7 @@ import { callerOf, type Guards } from "../auth/request-identity.ts";
 import { CURSOR_QUERY, cutPage, momentIn, PAGE_ROWS, readCursor } from "../http/list-page.ts";
 import { listOf, OPTIONAL_TIME_SCHEMA, TIME_SCHEMA, UUID_SCHEMA, uuidOf } from "../http/schemas.ts";
 import type { NotificationTables } from "./table.ts";
+import { tenantDatabase } from "../engines/relational/tenant-database.ts";
 
 interface Query {
   readonly cursor?: string;
@@ -49,7 +50,7 @@ export function registerDeliveryRequests(
     const { status } = request.query;
     const channelId = request.query.channel_id === undefined ? undefined : uuidOf(request.query.channel_id);
     const [at, id] = readCursor(request, 2) ?? [];
-    const rows = await db
+    const rows = await tenantDatabase(db, orgId)
       .selectFrom("deliveries")
       .select(["id", "channel_id", "rule_ids", "status", "attempts", "http_status", "error", "created_at", "delivered_at"])
       .where("org_id", "=", orgId)

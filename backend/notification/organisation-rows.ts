@@ -5,6 +5,7 @@ import type { AccountTables } from "../accounts/table.ts";
 import { ApiError } from "../errors.ts";
 import { expressionsIn, type Matcher, matcherOf } from "./matchers.ts";
 import { markDue, type NotificationTables } from "./table.ts";
+import { tenantDatabase } from "../engines/relational/tenant-database.ts";
 
 /** Of its routes, and silences that have not ended: each is asked for each of its alerts. */
 const MOST_EXPRESSIONS = 100;
@@ -15,13 +16,15 @@ export async function changeOf<T>(
   now: Date,
   change: (trx: Transaction<NotificationTables>) => Promise<T>,
 ): Promise<T> {
-  return await db.transaction().execute(async (trx) => {
-    const accounts = trx as unknown as Transaction<AccountTables>;
-    await accounts.selectFrom("orgs").select("id").where("id", "=", orgId).forNoKeyUpdate().execute();
-    const result = await change(trx);
-    await markDue(trx, orgId, now);
-    return result;
-  });
+  return await tenantDatabase(db, orgId)
+    .transaction()
+    .execute(async (trx) => {
+      const accounts = trx as unknown as Transaction<AccountTables>;
+      await accounts.selectFrom("orgs").select("id").where("id", "=", orgId).forNoKeyUpdate().execute();
+      const result = await change(trx);
+      await markDue(trx, orgId, now);
+      return result;
+    });
 }
 
 /** After what was written: throws ApiError `limit_reached` where it is more than may be and has become more. */

@@ -8,6 +8,7 @@ import { matcherOf } from "./matchers.ts";
 import { changeOf, checkExpressions } from "./organisation-rows.ts";
 import { type CheckedRoute, invalid, MOST_ROUTES, type StoredRoute } from "./route-body.ts";
 import type { NotificationDb, NotificationTables, RoutesTable } from "./table.ts";
+import { tenantDatabase } from "../engines/relational/tenant-database.ts";
 
 /** As long as there is no other. */
 const DEFAULT: CheckedRoute = {
@@ -32,8 +33,9 @@ export class RouteTable {
 
   /** In their order, the default one last; without channels that are gone. */
   async list(orgId: string): Promise<StoredRoute[]> {
-    const rows = await rowsOf(this.#db, orgId);
-    if (rows.some(({ is_default }) => is_default)) return await told(this.#db, orgId, rows);
+    const own = tenantDatabase(this.#db, orgId);
+    const rows = await rowsOf(own, orgId);
+    if (rows.some(({ is_default }) => is_default)) return await told(own, orgId, rows);
     return await this.#change(orgId, async () => undefined).then(async () => await this.list(orgId));
   }
 

@@ -8,6 +8,7 @@ import { missing } from "../http/schemas.ts";
 import { changeOf, checkExpressions } from "./organisation-rows.ts";
 import { type CheckedSilence, stateOf, type StoredSilence } from "./silence-body.ts";
 import type { NotificationDb, NotificationTables, SilencesTable } from "./table.ts";
+import { tenantDatabase } from "../engines/relational/tenant-database.ts";
 
 /** That have not ended, and that have: older ones go. */
 const MOST_SILENCES = 500;
@@ -23,7 +24,7 @@ export class SilenceTable {
 
   /** Those in force first, the next to end before others; then those to come, then those that have ended, the last of them first. */
   async list(orgId: string): Promise<StoredSilence[]> {
-    const silences = await silencesOf(this.#db, orgId);
+    const silences = await silencesOf(tenantDatabase(this.#db, orgId), orgId);
     const nowMs = this.#nowMs();
     const rank = { active: 0, pending: 1, expired: 2 };
     const timeOf = (silence: StoredSilence): number => {
@@ -35,7 +36,7 @@ export class SilenceTable {
 
   /** Undefined also for a silence of another organisation. */
   async find(orgId: string, id: string): Promise<StoredSilence | undefined> {
-    return await find(this.#db, orgId, id);
+    return await find(tenantDatabase(this.#db, orgId), orgId, id);
   }
 
   /** Throws ApiError `limit_reached`. */

@@ -14,6 +14,7 @@ import type { Send } from "./message.ts";
 import { Outgoing } from "./outgoing.ts";
 import { createSend } from "./send.ts";
 import type { NotificationTables } from "./table.ts";
+import { tenantDatabase } from "../engines/relational/tenant-database.ts";
 
 export interface ChannelsOptions {
   readonly db: Kysely<NotificationTables & AccountTables>;
@@ -47,7 +48,7 @@ export function startChannels({ db, masterKeys, settings, secrets, log, now }: C
   const send = createSend({ outgoing, email, ...(now && { now }) });
   const externalUrl = settings.publicUrl ?? "";
   const orgName = async (orgId: string) =>
-    (await db.selectFrom("orgs").select("name").where("id", "=", orgId).executeTakeFirst())?.name ?? "";
+    (await tenantDatabase(db, orgId).selectFrom("orgs").select("name").where("id", "=", orgId).executeTakeFirst())?.name ?? "";
   return {
     store,
     send,
@@ -68,6 +69,7 @@ export function startChannels({ db, masterKeys, settings, secrets, log, now }: C
 
 /** E-mail addresses are in lower case there. */
 async function emailsOfUsers(db: Kysely<AccountTables>, orgId: string, addresses: readonly string[]): Promise<string[]> {
-  const rows = await db.selectFrom("users").select("email").where("org_id", "=", orgId).where("email", "in", addresses).execute();
+  const own = tenantDatabase(db, orgId);
+  const rows = await own.selectFrom("users").select("email").where("org_id", "=", orgId).where("email", "in", addresses).execute();
   return rows.map(({ email }) => email);
 }

@@ -24,6 +24,7 @@ import type { Provider, ProviderOptions } from "./provider.ts";
 import { answerRefusal, BEGIN_AGAIN } from "./refusal-page.ts";
 import { returnPath } from "./return-path.ts";
 import { signIn, type SignedIn, type Vouched } from "./sign-in.ts";
+import { tenantDatabase } from "../engines/relational/tenant-database.ts";
 
 export interface SsoRoutesOptions {
   readonly db: Kysely<AccountTables>;
@@ -125,7 +126,8 @@ export function registerSsoRoutes(app: FastifyInstance, options: SsoRoutesOption
     const { user, returnTo, cli } = await flow.end(request, reply);
     if (cli) {
       const token = await codes.ask(request, reply, cli, user);
-      const { name: orgName } = await options.db.selectFrom("orgs").select("name").where("id", "=", user.org_id).executeTakeFirstOrThrow();
+      const own = tenantDatabase(options.db, user.org_id);
+      const { name: orgName } = await own.selectFrom("orgs").select("name").where("id", "=", user.org_id).executeTakeFirstOrThrow();
       return await reply
         .headers(pageHeaders(formAction(cli)))
         .type("text/html; charset=utf-8")

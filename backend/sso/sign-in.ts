@@ -2,12 +2,12 @@
 // anybody could claim; organisation and role are what the groups of now say; who comes this way has no password, so that nobody who set one
 // gets what the provider gives.
 import type { Kysely, Transaction } from "kysely";
-import { sql } from "kysely";
 import { RANK, type Role } from "../auth/request-identity.ts";
 import { ApiError } from "../errors.ts";
 import { requireRoom } from "../accounts/room.ts";
 import { type AccountTables, EMAIL_SCHEMA, insertUser, NO_PASSWORD, normalEmail, type UserRow } from "../accounts/table.ts";
-import { keepOthers, lockOperators } from "../accounts/users.ts";
+import { keepOthers, lockOperators, usersOf } from "../accounts/users.ts";
+import { tenantDatabase } from "../engines/relational/tenant-database.ts";
 
 /** What the provider says, read within bounds. */
 export interface Vouched {
@@ -121,5 +121,5 @@ async function linked(
 }
 
 async function requireRoomForUser(trx: Transaction<AccountTables>, orgId: string): Promise<void> {
-  await requireRoom(trx, orgId, "users", sql`SELECT count(*) AS count FROM users WHERE org_id = ${orgId}`);
+  await requireRoom(trx, orgId, "users", usersOf(tenantDatabase(trx, orgId), orgId));
 }

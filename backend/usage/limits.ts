@@ -4,6 +4,7 @@
 import type { Kysely } from "kysely";
 import type { QuotaLimits } from "../ingest/quota.ts";
 import type { OrgLimitsRow, UsageTables } from "./table.ts";
+import { tenantDatabase } from "../engines/relational/tenant-database.ts";
 
 const REFRESH_MS = 3_000;
 
@@ -48,7 +49,11 @@ export class OrgLimits {
 
   /** Of now, from the database. */
   async read(orgId: string): Promise<Limits> {
-    const row = await this.#options.db.selectFrom("org_limits").selectAll().where("org_id", "=", orgId).executeTakeFirst();
+    const row = await tenantDatabase(this.#options.db, orgId)
+      .selectFrom("org_limits")
+      .selectAll()
+      .where("org_id", "=", orgId)
+      .executeTakeFirst();
     return row ? this.#merged(row) : this.#options.defaults;
   }
 
@@ -60,7 +65,7 @@ export class OrgLimits {
       active_series: activeSeries ?? null,
     };
     const row = { org_id: orgId, ...set };
-    await this.#options.db
+    await tenantDatabase(this.#options.db, orgId)
       .insertInto("org_limits")
       .values(row)
       .onConflict((conflict) => conflict.column("org_id").doUpdateSet(set))

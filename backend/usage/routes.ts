@@ -10,6 +10,7 @@ import type { AccountTables } from "../accounts/table.ts";
 import { dayOf, KEPT_DAYS } from "./counter.ts";
 import type { Limits, OrgLimits } from "./limits.ts";
 import type { UsageTables } from "./table.ts";
+import { tenantDatabase } from "../engines/relational/tenant-database.ts";
 
 export interface UsageRoutesOptions {
   readonly db: Kysely<UsageTables & AccountTables>;
@@ -67,8 +68,9 @@ export function registerUsageRoutes(app: FastifyInstance, { db, limits: orgLimit
 
   app.get<{ Querystring: { days: number } }>("/api/usage", { schema: schemas.usage, onRequest: viewer }, async (request) => {
     const since = dayOf(now() - (request.query.days - 1) * DAY_MS);
-    const query = db.selectFrom("usage_days").select(["day", "signal", "bytes", "records", "active_series"]);
-    const own = query.where("org_id", "=", callerOf(request).orgId).where("day", ">=", since);
+    const { orgId } = callerOf(request);
+    const query = tenantDatabase(db, orgId).selectFrom("usage_days").select(["day", "signal", "bytes", "records", "active_series"]);
+    const own = query.where("org_id", "=", orgId).where("day", ">=", since);
     return await own.orderBy("day", "desc").orderBy("signal").execute();
   });
 
@@ -99,7 +101,8 @@ export function registerUsageRoutes(app: FastifyInstance, { db, limits: orgLimit
 
   async function existing(text: string): Promise<string> {
     const id = uuidOf(text);
-    const row = id === undefined ? undefined : await db.selectFrom("orgs").select("id").where("id", "=", id).executeTakeFirst();
+    const row =
+      id === undefined ? undefined : await tenantDatabase(db, id).selectFrom("orgs").select("id").where("id", "=", id).executeTakeFirst();
     if (!row) throw new ApiError("not_found", "there is no such organisation");
     return row.id;
   }

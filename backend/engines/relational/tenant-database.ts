@@ -29,6 +29,7 @@ import {
   SelectionNode,
   SelectQueryNode,
   TableNode,
+  type Transaction,
   type UnknownRow,
   type UpdateQueryNode,
   ValueNode,
@@ -72,6 +73,8 @@ export const TENANT_TABLES: Readonly<Record<string, Ownership>> = {
 };
 
 /** Transactions that it begins are limited in the same way. */
+export function tenantDatabase<T>(db: Transaction<T>, orgId: string): Transaction<T>;
+export function tenantDatabase<T>(db: Kysely<T>, orgId: string): Kysely<T>;
 export function tenantDatabase<T>(db: Kysely<T>, orgId: string): Kysely<T> {
   if (typeof orgId !== "string" || orgId === "") throw new TenantStatementError("there is no organisation");
   return db.withPlugin(new TenantPlugin(orgId));
