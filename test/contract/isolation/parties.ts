@@ -1,0 +1,169 @@
+// Two organisations with data of every kind. Every name, text and number that one of them stores is one of its markers, so that an answer
+// shows by itself whose data it was made of.
+import { randomUUID } from "node:crypto";
+import { sign } from "../../../agent/protocol/signature.ts";
+import { makeTenant, type Tenant } from "../../fixtures/backend-process.ts";
+import { type Answer, call, signedPost } from "../../fixtures/processes.ts";
+
+/** Where a backend listens; the same for each of its starts. */
+export interface Served {
+  readonly apiUrl: string;
+}
+
+export interface Party extends Tenant {
+  /** Part of each name and text. */
+  readonly word: string;
+  readonly traceId: string;
+  /** Stored log records, and as many spans of `traceId`. */
+  readonly records: number;
+  readonly host: { readonly id: string; readonly key: string };
+  readonly channelId: string;
+  readonly ruleId: string;
+  readonly silenceId: string;
+  /** A session of a browser. */
+  readonly cookie: string;
+  readonly markers: readonly string[];
+}
+
+/** A trace and a service that both organisations have. */
+export const SHARED_TRACE = "5".repeat(32);
+export const SHARED_SERVICE = "shared-service";
+const SHARED_KEY = "shared_key";
+
+interface Wanted {
+  readonly word: string;
+  readonly digit: string;
+  readonly records: number;
+  readonly limit: number;
+}
+
+export async function makeParties(served: Served, operator: string): Promise<[Party, Party]> {
+  const [red, blue] = [
+    { word: "ofred", digit: "1", records: 7, limit: 7_000_000_007 },
+    { word: "ofblue", digit: "2", records: 5, limit: 5_000_000_005 },
+  ];
+  return [await makeParty(served, operator, red), await makeParty(served, operator, blue)];
+}
+
+async function makeParty(served: Served, operator: string, { word, digit, records, limit }: Wanted): Promise<Party> {
+  const tenant = await makeTenant(served.apiUrl, operator, word);
+  const traceId = digit.repeat(32);
+  const admin = new Admin(served, tenant.token);
+  await new Admin(served, operator).send("PUT", `/api/orgs/${tenant.orgId}/limits`, { bytes_per_second: limit });
+  const { host, ids } = await makeAgents(admin, word);
+  const password = randomUUID();
+  const { user_id } = await admin.made("/api/users", { email: `viewer@${word}.example`, password, role: "viewer" });
+  const session = await call("POST", `${served.apiUrl}/api/auth/session`, { body: { email: `viewer@${word}.example`, password } });
+  const cookie = String(session.headers.get("set-cookie")).split(";", 1)[0] ?? "";
+  const { id: readTokenId } = await admin.made("/api/read-tokens", { name: `${word}-token` });
+  const { id: installTokenId } = await admin.made("/api/install-tokens", {});
+  const alerting = await makeAlerting(admin, word);
+  const markers = [word, tenant.orgId, tenant.keyId, traceId, String(limit), ...ids, user_id, readTokenId, installTokenId];
+  const party = { ...tenant, ...alerting, word, traceId, records, host, cookie, markers: [...markers, ...Object.values(alerting)] };
+  await sendTelemetry(served, party);
+  return party;
+}
+
+/** A cluster with a node, and a host with a configuration, each of which has sent a heartbeat. */
+async function makeAgents(admin: Admin, word: string) {
+  const register = async (path: string, body: object) => {
+    const { token } = await admin.made("/api/install-tokens", {});
+    return await admin.made(path, body, { authorization: `Bearer ${token}`, "idempotency-key": randomUUID() });
+  };
+  // The same machine and cluster, as each organisation may have them.
+  const common = { agent_version: "1" };
+  const cluster = await register("/api/clusters/register", { cluster_name: `${word}-cluster`, cluster_uid: "same", ...common });
+  const host = await register("/api/v1/agents/register", { hostname: `${word}-host`, machine_id: "same", ...common });
+  const beat = { node: `${word}-node`, agent_version: "1", collector: { state: "running", restarts: 0, last_error: word } };
+  for (const [path, key] of [
+    ["/heartbeat", cluster.api_key],
+    ["/ingest/agents/heartbeat", host.api_key],
+  ] as const)
+    await admin.send("POST", path, beat, sign(key, "POST", path, Date.now() / 1000));
+  await admin.send("PUT", `/api/v1/agents/${host.agent_id}/config`, { log_paths: [`/var/log/${word}/*.log`] });
+  return { host: { id: host.agent_id, key: host.api_key }, ids: [cluster.cluster_id, host.agent_id] };
+}
+
+/** A rule that fires soon, and a message about it to an address where nothing listens. */
+async function makeAlerting(admin: Admin, word: string) {
+  const settings = { url: `https://127.0.0.2:1/${word}` };
+  const { id: channelId } = await admin.made("/alerting/channels", { name: `${word}-channel`, kind: "webhook", settings });
+  const matchers = [{ label: "who", op: "=", value: word }];
+  const times = { group_wait: "1s", group_interval: "5s" };
+  const { id: routeId } = await admin.made("/alerting/routes", { matchers, channel_ids: [channelId], ...times });
+  const rule = {
+    name: `${word}-rule`,
+    severity: "critical",
+    expr: `last_over_time(${word}_metric[1h]) > 0`,
+    annotations: { summary: word },
+  };
+  const { id: ruleId } = await admin.made("/alerting/rules", rule);
+  const endsAt = new Date(Date.now() + 3_600_000).toISOString();
+  const other = [{ name: "other", value: word }];
+  const { id: silenceId } = await admin.made("/alerting/silences", { matchers: other, endsAt, comment: `${word} is repaired` });
+  return { channelId, routeId, ruleId, silenceId };
+}
+
+class Admin {
+  readonly #apiUrl: string;
+  readonly #bearer: string;
+
+  constructor({ apiUrl }: Served, bearer: string) {
+    this.#apiUrl = apiUrl;
+    this.#bearer = bearer;
+  }
+
+  async send(method: string, path: string, body: object, headers?: Record<string, string>): Promise<Answer> {
+    const answer = await call(method, `${this.#apiUrl}${path}`, { body, ...(headers ? { headers } : { bearer: this.#bearer }) });
+    if (answer.status >= 300) throw new Error(`${method} ${path}: ${answer.status} ${answer.text}`);
+    return answer;
+  }
+
+  async made(path: string, body: object, headers?: Record<string, string>) {
+    return (await this.send("POST", path, body, headers)).json;
+  }
+}
+
+export async function sendTelemetry(served: Served, party: Pick<Party, "word" | "apiKey" | "traceId" | "records">): Promise<void> {
+  const { word } = party;
+  await sendBody(served, party, "/ingest", `${word}_metric{who="${word}",${word}_label="${word}"} 1 ${Date.now()}\n`);
+  await sendBody(served, party, "/ingest/logs/otlp", logsOf(party, `${word} says`, { service: `${word}-service`, count: party.records }));
+  const spans = Array.from({ length: party.records }, (_, at) => spanOf(party.traceId, at, word));
+  const shared = spanOf(SHARED_TRACE, party.records, word);
+  await sendBody(served, party, "/ingest/traces", {
+    resourceSpans: [
+      { resource: serviceOf(`${word}-service`), scopeSpans: [{ spans }] },
+      { resource: serviceOf(SHARED_SERVICE), scopeSpans: [{ spans: [shared] }] },
+    ],
+  });
+}
+
+async function sendBody(served: Served, { apiKey }: Pick<Party, "apiKey">, path: string, body: string | object): Promise<void> {
+  const answer = await signedPost(served.apiUrl, path, apiKey, typeof body === "string" ? body : JSON.stringify(body));
+  if (answer.status !== 204) throw new Error(`${path}: ${answer.status} ${answer.text}`);
+}
+
+/** One more log record, for those who follow. */
+export async function sendRecord(served: Served, party: Party, message: string): Promise<void> {
+  await sendBody(served, party, "/ingest/logs/otlp", logsOf(party, message, { service: `${party.word}-follow`, count: 1 }));
+}
+
+const nowNs = (): string => `${Date.now()}000000`;
+const attribute = (key: string, value: string): object => ({ key, value: { stringValue: value } });
+const serviceOf = (name: string): object => ({ attributes: [attribute("service.name", name)] });
+
+function logsOf(
+  { word, traceId }: Pick<Party, "word" | "traceId">,
+  message: string,
+  { service, count }: { service: string; count: number },
+): object {
+  const attributes = [attribute(SHARED_KEY, `${word}-value`), attribute(`${word}_key`, word)];
+  const record = { timeUnixNano: nowNs(), severityText: `${word}level`, traceId, attributes, body: { stringValue: message } };
+  const logRecords = Array.from({ length: count }, () => record);
+  return { resourceLogs: [{ resource: serviceOf(service), scopeLogs: [{ logRecords }] }] };
+}
+
+function spanOf(traceId: string, at: number, word: string): object {
+  const times = { startTimeUnixNano: nowNs(), endTimeUnixNano: nowNs() };
+  return { traceId, spanId: `${at + 1}`.padStart(16, "0"), name: `${word}-operation`, attributes: [attribute(SHARED_KEY, word)], ...times };
+}

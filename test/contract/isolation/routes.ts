@@ -1,0 +1,165 @@
+// Every GET route of docs/openapi.json, and how one organisation asks it for the data of another.
+import { sign } from "../../../agent/protocol/signature.ts";
+import { type Answer, call } from "../../fixtures/processes.ts";
+import { follow, followSocket } from "./follow.ts";
+import { type Party, type Served, SHARED_SERVICE, SHARED_TRACE } from "./parties.ts";
+
+export interface IsolatedRoute {
+  /** As in docs/openapi.json. */
+  readonly path: string;
+  /** With the ids, names and parameters of the party whose data is asked for; unset: the path itself. */
+  readonly of?: (subject: Party) => string;
+  /** Unset: a GET with the session of the party that asks. */
+  readonly send?: (served: Served, asker: Party, path: string) => Promise<Answer>;
+  /** What the answer to the owner contains: one of its markers, a number that is its own, or no data of any organisation. */
+  readonly shows:
+    | "markers"
+    | "nothing"
+    | { readonly number: (json: unknown, asker: Party) => unknown; readonly is: (asker: Party) => unknown };
+  /** Of the answer to the owner; 200 where it is unset. */
+  readonly status?: number;
+}
+
+const query = (path: string, params: Record<string, string>): string => `${path}?${new URLSearchParams(params).toString()}`;
+const LOKI = "/query/loki/loki/api/v1";
+const JAEGER = "/query/jaeger/api";
+const PROMETHEUS = "/query/prometheus/api/v1";
+const ALERTMANAGER = "/alerting/alertmanager/api/v2";
+const ALL_STREAMS = '{service_name=~".+"}';
+/** Without the records that follow.ts sends. */
+const FIRST_STREAMS = '{service_name=~"of.*-service"}';
+const ALL_SERIES = '{__name__=~"of.*"}';
+
+type Rest = Partial<IsolatedRoute>;
+const shown = (path: string, rest: Rest = {}): IsolatedRoute => ({ path, shows: "markers", ...rest });
+const constant = (path: string, rest: Rest = {}): IsolatedRoute => ({ path, shows: "nothing", ...rest });
+/** For operators alone: an organisation's administrator is refused. */
+const refused = (path: string, of: (subject: Party) => string): IsolatedRoute => ({ path, of, shows: "nothing", status: 403 });
+const loki = (name: string, params: Record<string, string> = { query: ALL_STREAMS }): IsolatedRoute =>
+  shown(`${LOKI}/${name}`, { of: () => query(`${LOKI}/${name}`, params) });
+const prometheus = (name: string, params: Record<string, string>): IsolatedRoute =>
+  shown(`${PROMETHEUS}/${name}`, { of: () => query(`${PROMETHEUS}/${name}`, params) });
+
+const ACCOUNTS: readonly IsolatedRoute[] = [
+  refused("/api/accounts", ({ word }) => `/api/accounts?email=viewer@${word}.example`),
+  refused("/api/orgs", () => "/api/orgs"),
+  refused("/api/orgs/{id}/limits", ({ orgId }) => `/api/orgs/${orgId}/limits`),
+  shown("/api/audit"),
+  constant("/api/auth/oidc/callback", { status: 404 }),
+  constant("/api/auth/oidc/start", { status: 404 }),
+  shown("/api/auth/session", {
+    send: ({ apiUrl }, { cookie }, path) => call("GET", `${apiUrl}${path}`, { headers: { cookie, "x-requested-with": "atherops" } }),
+  }),
+  shown("/api/limits"),
+  shown("/api/read-tokens"),
+  {
+    path: "/api/usage",
+    shows: {
+      number: (json) =>
+        (json as { signal: string; records: number }[]).filter(({ signal }) => signal === "traces").map(({ records }) => records),
+      is: ({ records }) => [records + 1],
+    },
+  },
+  shown("/api/users"),
+];
+
+const ENROLMENT: readonly IsolatedRoute[] = [
+  shown("/api/clusters"),
+  shown("/api/install-tokens"),
+  shown("/api/keys"),
+  shown("/api/v1/agents"),
+  shown("/api/v1/agents/{id}/config", {
+    of: ({ host }) => `/api/v1/agents/${host.id}/config`,
+    send: ({ apiUrl }, { host }, path) => call("GET", `${apiUrl}${path}`, { headers: sign(host.key, "GET", path, Date.now() / 1000) }),
+  }),
+];
+
+const ALERTING: readonly IsolatedRoute[] = [
+  shown(`${ALERTMANAGER}/alerts`),
+  shown(`${ALERTMANAGER}/alerts/groups`),
+  shown(`${ALERTMANAGER}/receivers`),
+  shown(`${ALERTMANAGER}/silence/{id}`, { of: ({ silenceId }) => `${ALERTMANAGER}/silence/${silenceId}` }),
+  shown(`${ALERTMANAGER}/silences`),
+  shown(`${ALERTMANAGER}/status`),
+  shown("/alerting/channels"),
+  shown("/alerting/deliveries"),
+  shown("/alerting/prometheus/api/v1/alerts"),
+  shown("/alerting/prometheus/api/v1/rules"),
+  shown("/alerting/routes"),
+  shown("/alerting/rules"),
+  shown("/alerting/rules/{id}/history", { of: ({ ruleId }) => `/alerting/rules/${ruleId}/history` }),
+  {
+    path: "/alerting/rules/{id}/status",
+    of: ({ ruleId }) => `/alerting/rules/${ruleId}/status`,
+    shows: { number: (json) => (json as { active_alerts?: number }).active_alerts, is: () => 1 },
+  },
+  shown("/alerting/silences"),
+];
+
+const LOGS: readonly IsolatedRoute[] = [
+  shown("/query/logs"),
+  shown("/query/logs/fields"),
+  shown("/query/logs/histogram", { of: () => query("/query/logs/histogram", { buckets: "10" }) }),
+  shown("/query/logs/tail", { send: follow }),
+  loki("detected_fields"),
+  shown(`${LOKI}/detected_field/{name}/values`, { of: () => query(`${LOKI}/detected_field/shared_key/values`, { query: ALL_STREAMS }) }),
+  {
+    path: `${LOKI}/detected_labels`,
+    of: () => query(`${LOKI}/detected_labels`, { query: FIRST_STREAMS }),
+    shows: {
+      number: (json) =>
+        (json as { detectedLabels: { label: string; cardinality: number }[] }).detectedLabels.find(({ label }) => label === "service_name")
+          ?.cardinality,
+      is: () => 1,
+    },
+  },
+  {
+    path: `${LOKI}/index/stats`,
+    of: () => query(`${LOKI}/index/stats`, { query: FIRST_STREAMS }),
+    shows: { number: (json) => (json as { entries: number }).entries, is: ({ records }) => records },
+  },
+  loki("index/volume"),
+  shown(`${LOKI}/label/{name}/values`, { of: () => `${LOKI}/label/service_name/values` }),
+  // The names of labels are the same in every organisation.
+  constant(`${LOKI}/labels`),
+  constant(`${LOKI}/patterns`),
+  loki("query", { query: `sum by (service_name) (count_over_time(${ALL_STREAMS}[1h]))` }),
+  loki("query_range"),
+  loki("series", {}),
+  shown(`${LOKI}/tail`, { of: () => query(`${LOKI}/tail`, { query: ALL_STREAMS }), send: followSocket }),
+];
+
+const TRACES: readonly IsolatedRoute[] = [
+  constant(`${JAEGER}/dependencies`),
+  shown(`${JAEGER}/services`),
+  shown(`${JAEGER}/services/{service}/operations`, { of: () => `${JAEGER}/services/${SHARED_SERVICE}/operations` }),
+  shown(`${JAEGER}/traces`, { of: () => query(`${JAEGER}/traces`, { service: SHARED_SERVICE }) }),
+  shown(`${JAEGER}/traces/{trace_id}`, { of: () => `${JAEGER}/traces/${SHARED_TRACE}` }),
+  shown("/query/services"),
+  shown("/query/traces"),
+  shown("/query/traces/search"),
+  shown("/query/traces/{trace_id}", { of: () => `/query/traces/${SHARED_TRACE}` }),
+];
+
+const METRICS: readonly IsolatedRoute[] = [
+  shown(`${PROMETHEUS}/alerts`),
+  shown(`${PROMETHEUS}/label/{name}/values`, { of: () => `${PROMETHEUS}/label/__name__/values` }),
+  shown(`${PROMETHEUS}/labels`),
+  constant(`${PROMETHEUS}/metadata`),
+  prometheus("query", { query: `last_over_time(${ALL_SERIES}[1h])` }),
+  constant(`${PROMETHEUS}/query_exemplars`),
+  prometheus("query_range", { query: `last_over_time(${ALL_SERIES}[1h])`, step: "60s" }),
+  shown(`${PROMETHEUS}/rules`),
+  prometheus("series", { "match[]": ALL_SERIES }),
+  constant(`${PROMETHEUS}/status/buildinfo`),
+];
+
+export const ISOLATED_ROUTES: readonly IsolatedRoute[] = [
+  ...ACCOUNTS,
+  ...ENROLMENT,
+  ...ALERTING,
+  ...LOGS,
+  ...TRACES,
+  ...METRICS,
+  constant("/openapi.json"),
+];
