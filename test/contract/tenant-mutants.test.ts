@@ -1,0 +1,83 @@
+// A tenant condition that somebody forgot: the sources without the conditions that routes have by hand are started, and no organisation
+// gets another's data, because the layer below adds them again. Without that layer too, the same check finds a leak in nearly every route,
+// so the check would notice. MUTANTS=each takes the conditions away one by one.
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { backendOfFile } from "../fixtures/backend-of-file.ts";
+import { startBackend } from "../fixtures/backend-process.ts";
+import { eventually, temporaryFolder } from "../fixtures/processes.ts";
+import { leaksNow, leaksOf } from "./isolation/check.ts";
+import { setParties } from "./isolation/follow.ts";
+import { type Condition, copySources, findConditions, mutate } from "./isolation/mutants.ts";
+import { makeParties, type Party } from "./isolation/parties.ts";
+import { ISOLATED_ROUTES, type IsolatedRoute } from "./isolation/routes.ts";
+
+const backend = backendOfFile({ EVALUATION_INTERVAL: "1s", NOTIFY_ALLOWED_NETWORKS: "127.0.0.2" });
+const folder = temporaryFolder();
+const conditions = findConditions();
+const AT_ONCE = 6;
+let program: string;
+let parties: [Party, Party];
+
+beforeAll(async () => {
+  parties = await makeParties(backend, await backend.operator());
+  setParties(parties);
+  // All of it is there before a mutant reads it.
+  for (const route of ISOLATED_ROUTES) await leaksOf(backend, route, parties);
+  await backend.end();
+  program = copySources(folder.path);
+});
+afterAll(() => folder[Symbol.dispose]());
+
+type Ask = (route: IsolatedRoute) => Promise<string[]>;
+
+/** Route → what leaked, of the data that the unchanged backend has stored. */
+async function leaksOfMutant(removed: readonly Condition[], withoutLayerBelow: boolean, ask: Ask): Promise<Map<string, string>> {
+  mutate(folder.path, removed, { withoutLayerBelow });
+  const leaks = new Map<string, string>();
+  const waiting = ISOLATED_ROUTES.values();
+  const askInTurn = async (): Promise<void> => {
+    for (const route of waiting) for (const text of await ask(route)) leaks.set(route.path, text);
+  };
+  await using _mutant = await startBackend(backend.place, [], program);
+  await Promise.all(Array.from({ length: AT_ONCE }, askInTurn));
+  return leaks;
+}
+
+const askUntilOwn: Ask = async (route) => await leaksOf(backend, route, parties);
+const askNow: Ask = async (route) => await leaksNow(backend, route, parties);
+/** Alerts fire again some seconds after a start. */
+const askUntilLeak: Ask = async (route) => {
+  const leaks = async () => {
+    const found = await askNow(route);
+    return found.length > 0 && found;
+  };
+  return LEAKING.has(route.path) ? await eventually(`${route.path} leaks`, leaks) : await askNow(route);
+};
+
+/** They ask for the one user or host of a session or a key, or for the one group of the evaluator that has the organisation's name. */
+const BY_OTHER_MEANS = new Set([
+  "/api/auth/session",
+  "/api/v1/agents/{id}/config",
+  "/alerting/prometheus/api/v1/alerts",
+  "/query/prometheus/api/v1/alerts",
+]);
+const LEAKING = new Set(
+  ISOLATED_ROUTES.filter(({ path, shows }) => shows !== "nothing" && !BY_OTHER_MEANS.has(path)).map(({ path }) => path),
+);
+
+test("without the conditions by hand, the layer below keeps organisations apart", async () => {
+  expect(conditions.length).toBeGreaterThan(60);
+  expect([...(await leaksOfMutant(conditions, false, askUntilOwn))]).toEqual([]);
+});
+
+test("without the layer below as well, the check finds a leak in each route that reads", async () => {
+  const leaking = await leaksOfMutant(conditions, true, askUntilLeak);
+  expect(new Set(leaking.keys())).toEqual(LEAKING);
+});
+
+const each = process.env["MUTANTS"] === "each" ? conditions : [];
+test.each(each.map((condition) => [`${condition.file}:${condition.line}`, condition] as const))("%s", async (name, condition) => {
+  const seen = [...(await leaksOfMutant([condition], true, askNow)).keys()];
+  console.log(`${name} without the layer below: ${seen.join(", ") || "no route that reads"}`);
+  expect([...(await leaksOfMutant([condition], false, askUntilOwn))]).toEqual([]);
+});
