@@ -48,7 +48,7 @@ export function formatDuration(ms: number): string {
 }
 
 const EXPRESSION = /^(?:(?:\d+(?:\.\d+)?)(?:ms|[smhdwyi]))+$/i;
-const SECONDS = /^(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i;
+const SECONDS = /^(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?$/i;
 
 /**
  * A duration in an expression or a parameter of a query, in milliseconds: also fractions, any order, capitals, `i` for a step, and a bare

@@ -170,7 +170,7 @@ function queryOf(query: CallOptions["query"]): string {
 
 /** The refused field of a message that begins with the name of a field or parameter. */
 function refusedValue(text: string): RefusedValue | undefined {
-  const [, field, words] = /^([a-z_]+(?:\.[^\s:]+)*): (.+)$/s.exec(text) ?? [];
+  const [, field, words] = /^([a-z_]+(?:\.[^\s:.]+)*): (.+)$/s.exec(text) ?? [];
   return field === undefined || words === undefined ? undefined : new RefusedValue(field, words);
 }
 

@@ -4,7 +4,8 @@ import type { Ask } from "../engines/clickhouse/client.ts";
 import { sql } from "../engines/clickhouse/sql.ts";
 import type { QueryOptions } from "../admission/in-turn.ts";
 import { Budget } from "./budget.ts";
-import { labelValue, push } from "./conditions.ts";
+import { push } from "./conditions.ts";
+import { findKeys, labelValue } from "./label-columns.ts";
 import type { Entry } from "./entry.ts";
 import { convert } from "./literals.ts";
 import { jsonOf } from "./json-answer.ts";
@@ -44,8 +45,9 @@ export async function volume(
 ): Promise<Buffer> {
   const names = labels.length > 0 ? labels : [...new Set(selected.selectors.flatMap(({ selector }) => selector.map(({ name }) => name)))];
   return await inTurn(engine, orgId, options, async (ask) => {
-    const values = names.map(labelValue).reduce((left, right) => sql`${left}, ${right}`, sql`''`);
     const { from, where, blockRows } = rowsIn(orgId, selected);
+    const keysOf = await findKeys(ask, names, { from, where: [where] }, blockRows);
+    const values = names.map((name) => labelValue(name, keysOf)).reduce((left, right) => sql`${left}, ${right}`, sql`''`);
     const rows = await rowsOf<{ k: string[]; bytes: number }>(
       ask,
       sql`SELECT [${values}] AS k, toFloat64(sum(length(message))) AS bytes FROM ${from} WHERE ${where}

@@ -1,6 +1,7 @@
 // A record of logs on its way through the stages of a query: its line, and its labels by where they come from. Invariant: labels of the
 // stream, structured metadata and what a stage made of the line are told apart; of one name what was made counts most.
 import { asideName, SOFT_LABEL } from "./label-names.ts";
+import { checkLength } from "./record-work.ts";
 
 export type Category = "stream" | "metadata" | "parsed";
 
@@ -27,10 +28,13 @@ export class Entry {
     }
   }
 
-  /** Undefined: there is none. */
+  /** Undefined: there is none. Throws ApiError query_too_expensive where it is longer than stages read. */
   get(name: string): string | undefined {
     const made = this.#metadata.get(name) ?? this.#parsed.get(name);
-    if (made !== undefined) return made;
+    if (made !== undefined) {
+      checkLength(made, "an attribute");
+      return made;
+    }
     return this.#deleted.has(name) ? undefined : this.#stream.get(name);
   }
 

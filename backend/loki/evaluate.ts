@@ -6,6 +6,7 @@ import { groupingLabels, leafOf, type SeriesLabels } from "./leaf.ts";
 import { checkSize, type Points } from "./points.ts";
 import { type Asking, rangePoints } from "./range-points.ts";
 import { beginRecord, compiled } from "./regex.ts";
+import { tooExpensive } from "./budget.ts";
 import { wrongQuery } from "./literals.ts";
 import type { BinaryOperation, Matcher, MetricQuery, RangeAggregation, VectorAggregation } from "./syntax.ts";
 import { expandedGroups, groupOf } from "./template-functions.ts";
@@ -66,9 +67,13 @@ async function prepare(asking: Asking, query: MetricQuery, outer?: SeriesLabels)
 
 const SUMMED = new Set(["count_over_time", "rate", "bytes_over_time", "bytes_rate", "sum_over_time"]);
 
-/** A sum of sums needs no other labels of the records than its own. */
+/** A sum of sums, or a maximum of maxima, needs no other labels of the records than its own. */
 function injected({ operation, of, grouping }: VectorAggregation): SeriesLabels | undefined {
-  if (operation !== "sum" || of.kind !== "range" || of.grouping || !SUMMED.has(of.operation)) return undefined;
+  if (of.kind !== "range" || of.grouping) return undefined;
+  const isExtreme = (operation === "max" || operation === "min") && of.operation === `${operation}_over_time`;
+  if (!isExtreme && !(operation === "sum" && SUMMED.has(of.operation))) return undefined;
+  // The series of values have no label of that name.
+  if (isExtreme && of.unwrap && grouping?.labels.includes(of.unwrap.label)) return undefined;
   return grouping ? groupingLabels(grouping.without, grouping.labels) : { kind: "none" };
 }
 
@@ -105,6 +110,9 @@ function namedLabels(selector: readonly Matcher[]): Map<string, string> {
   return named;
 }
 
+/** Of the labels that label_replace makes, which stay as long as the query. */
+const MOST_KEPT_CHARACTERS = 8 * 1024 * 1024;
+
 function labelReplacer({
   target,
   replacement,
@@ -113,6 +121,7 @@ function labelReplacer({
 }: Extract<MetricQuery, { kind: "label_replace" }>): (labels: LabelSet) => LabelSet {
   const expression = compiled(`^(?:${pattern})$`);
   const known = new Map<string, LabelSet>();
+  let keptCharacters = 0;
   return (labels) => {
     let replaced = known.get(labels.key);
     if (!replaced) {
@@ -125,6 +134,9 @@ function labelReplacer({
           )
         : labels;
       checkSize(known.size + 1, 1);
+      keptCharacters += replaced.get(target).length;
+      if (keptCharacters > MOST_KEPT_CHARACTERS)
+        throw tooExpensive(`makes labels of more than ${MOST_KEPT_CHARACTERS} characters by label_replace`);
       known.set(labels.key, replaced);
     }
     return replaced;

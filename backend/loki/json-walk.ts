@@ -1,6 +1,8 @@
 // A line of JSON, read as far as it goes: logs hold objects that were cut. Invariant: numbers keep their text, a key that comes twice comes
 // twice, and what follows the object is not looked at, all as Loki's own reader has it.
 
+import { charge } from "./record-work.ts";
+
 export type JsonType = "string" | "number" | "boolean" | "null" | "object" | "array";
 
 export interface JsonValue {
@@ -33,8 +35,10 @@ export function eachMember(text: string, visit: (key: string, value: JsonValue) 
 
 /** What stands at a path; undefined: nothing. */
 export function valueOf(text: string, path: readonly (string | number)[]): JsonValue | undefined {
+  charge(text.length);
   let value: JsonValue | undefined = valueAt(text, skipBlank(text, 0)).value;
   for (const step of path) {
+    charge(value.raw.length);
     value = typeof step === "number" ? (value.type === "array" ? elementOf(value.raw, step) : undefined) : memberOf(value, step);
     if (!value) return undefined;
   }

@@ -6,7 +6,8 @@ import { and, type Sql, sql } from "../engines/clickhouse/sql.ts";
 import { NO_MATCHING } from "../logs/matching.ts";
 import { pageConditions } from "../query/page.ts";
 import { dataOf } from "./json-answer.ts";
-import { labelValue, selectAny } from "./conditions.ts";
+import { selectAny } from "./conditions.ts";
+import { findKeys, labelValue } from "./label-columns.ts";
 import { OWN_LABELS, STREAM_LABELS } from "./label-names.ts";
 import { LabelSet } from "./label-set.ts";
 import type { Selected } from "./records.ts";
@@ -38,8 +39,8 @@ export async function labelValues(
   options: QueryOptions,
 ): Promise<Buffer> {
   return await inTurn(engine, orgId, options, async (ask) => {
-    const value = labelValue(name);
     const { from, where, blockRows } = rowsIn(orgId, selected);
+    const value = labelValue(name, await findKeys(ask, [name], { from, where: [where] }, blockRows));
     const rows = await rowsOf<{ value: string }>(
       ask,
       sql`SELECT ${value} AS value FROM ${from} WHERE ${where} AND value != '' GROUP BY value ORDER BY value LIMIT ${MOST}`,

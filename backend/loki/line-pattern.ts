@@ -2,6 +2,7 @@
 // because nothing would tell where one ends.
 import type { Pattern } from "./regex.ts";
 import { wrongQuery } from "./literals.ts";
+import { findText } from "./record-work.ts";
 
 export type PatternPart = { readonly text: string } | { readonly capture: string };
 
@@ -51,7 +52,7 @@ export function capturesOf(parts: readonly PatternPart[], line: string): [name: 
   for (let index = begins === "" ? 0 : 1; index < parts.length; index += 2) {
     const { capture } = parts[index] as { capture: string };
     const next = parts[index + 1] as { text: string } | undefined;
-    const end = next ? line.indexOf(next.text, at) : -1;
+    const end = next ? findText(line, next.text, at) : -1;
     if (capture !== "_") found.push([capture, end === -1 ? line.slice(at) : line.slice(at, end)]);
     if (!next || end === -1) return found;
     at = end + next.text.length;
@@ -65,7 +66,7 @@ export function isLike(parts: readonly PatternPart[], line: string): boolean {
   let at = 0;
   for (const [index, part] of parts.entries()) {
     if (!("text" in part)) continue;
-    const found = line.indexOf(part.text, at);
+    const found = findText(line, part.text, at);
     if (found === -1 || (index !== 0 && found === at)) return false;
     at = found + part.text.length;
   }

@@ -23,7 +23,8 @@ export function unquote(literal: string): string {
   });
 }
 
-const NUMBER = /^[+-]?(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:e[+-]?\d+)?$/i;
+// No two repetitions in a row take the same characters: such an expression would take time that grows with the square of the text.
+const NUMBER = /^[+-]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:e[+-]?\d+)?$/i;
 const HEX = /^([+-]?)0x([\da-f]*)(?:\.([\da-f]*))?(?:p([+-]?\d+))?$/i;
 const INFINITY = /^([+-]?)inf(?:inity)?$/i;
 
@@ -49,8 +50,10 @@ export function readNumber(text: string): number {
 const UNITS_NS: Readonly<Record<string, number>> = { ns: 1, us: 1e3, µs: 1e3, μs: 1e3, ms: 1e6, s: 1e9, m: 60e9, h: 3600e9 };
 const LONG_UNITS_NS: Readonly<Record<string, number>> = { ...UNITS_NS, d: 86_400e9, w: 604_800e9, y: 31_536_000e9 };
 // Escaped: one character of another alphabet makes the bundle take two bytes for each (hack/bundle-backend.engine.test.ts).
-const PART = /(\d+\.?\d*|\.\d+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h|d|w|y)/gy;
+const PART = /(\d+(?:\.\d*)?|\.\d+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h|d|w|y)/gy;
 const MOST_NS = 9_223_372_036_854_775_807n;
+/** More are no duration of 64 bits, but for leading zeros; BigInt takes long for very many. */
+const MOST_DIGITS = 100;
 
 /** Nanoseconds; `long`: with days, weeks and years, as in ranges. Undefined: not a duration. */
 export function parseDuration(text: string, long: boolean): bigint | undefined {
@@ -63,6 +66,7 @@ export function parseDuration(text: string, long: boolean): bigint | undefined {
     const ns = (long ? LONG_UNITS_NS : UNITS_NS)[unit];
     if (ns === undefined) return undefined;
     const [whole = "0", fraction = ""] = digits.split(".");
+    if (whole.length > MOST_DIGITS) return undefined;
     sum += BigInt(whole || 0) * BigInt(ns) + BigInt(Math.trunc(Number(`0.${fraction || 0}`) * ns));
     at = PART.lastIndex;
     if (sum > MOST_NS) return undefined;

@@ -6,6 +6,7 @@ import { parsePath } from "./json-path.ts";
 import { eachMember, type JsonValue, MalformedJson, unescaped, valueOf } from "./json-walk.ts";
 import { labelName } from "./label-names.ts";
 import { eachPair } from "./logfmt.ts";
+import { charge } from "./record-work.ts";
 import { compiled } from "./regex.ts";
 import type { Stage } from "./syntax.ts";
 
@@ -35,8 +36,11 @@ function orError(entry: Entry, work: () => void): true {
 /** Answers true once nothing more is asked for. */
 function addMembers(entry: Entry, { text, prefix, depth }: { text: string; prefix: string; depth: number }, isSettled: Settled): boolean {
   if (depth > MOST_DEPTH) throw new MalformedJson("maximum depth of JSON reached");
+  // Each level is walked again, to find its end.
+  charge(text.length);
   let ends = false;
   eachMember(text, (key, value) => {
+    charge(prefix.length + key.length);
     const name = joinedName(prefix, key);
     if (value.type === "object") ends = addMembers(entry, { text: value.raw, prefix: name, depth: depth + 1 }, isSettled);
     else if (value.type !== "null" && value.type !== "array" && name !== "") {
@@ -90,6 +94,7 @@ function readLogfmt({ isStrict, keepsEmpty, keys }: StageOf<"logfmt">, isSettled
     if (isSettled(entry)) return true;
     for (const [name] of keys ?? []) if (entry.nameFor(name) === name) entry.set(name, "");
     const problem = eachPair(entry.line, isStrict, (key, value) => {
+      charge(key.length + value.length + (keys?.length ?? 0));
       const name = key.trim() === "" ? "" : labelName(key.trim());
       if (name === "") return undefined;
       const text = value.replaceAll("\ufffd", " ");
@@ -151,7 +156,10 @@ function unpack(entry: Entry): boolean {
 
 /** Loki reads no further than to the last label that is asked for, so what is broken behind it is no error. */
 function settledBy(required: readonly string[]): Settled {
-  return (entry) => required.every((name) => entry.isSettled(name));
+  return (entry) => {
+    charge(required.length);
+    return required.every((name) => entry.isSettled(name));
+  };
 }
 
 /** Undefined: the stage reads no labels of the line. */

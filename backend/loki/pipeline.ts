@@ -1,16 +1,14 @@
 // The stages of a query, one after another, for one record at a time. Invariant: a record that a stage drops is not seen by the next.
-import { tooExpensive } from "./budget.ts";
+import { withoutColours } from "./colour-codes.ts";
 import type { Entry } from "./entry.ts";
 import { isLike, linePattern } from "./line-pattern.ts";
 import { filterTest, valueTest } from "./match-labels.ts";
 import { parserStep, type Step } from "./parsers.ts";
 import { beginRecord, compiled } from "./regex.ts";
+import { charge, checkLength, findText } from "./record-work.ts";
 import type { LabelChoice, LabelFormat, LineFilter, Stage } from "./syntax.ts";
 import { Template } from "./template-run.ts";
 import { TemplateError } from "./template-values.ts";
-
-/** One line is read at a stretch. Loki takes no longer ones by default. */
-const MOST_LINE = 256 * 1024;
 
 /** Answers whether the record is left. `required`: no other labels need to be read of its line. */
 export function pipelineOf(stages: readonly Stage[], required?: ReadonlySet<string>): Step {
@@ -18,8 +16,7 @@ export function pipelineOf(stages: readonly Stage[], required?: ReadonlySet<stri
   const readsLine = stages.some(({ kind }) => !["label_filter", "label_format", "drop", "keep"].includes(kind));
   return (entry) => {
     beginRecord();
-    if (readsLine && entry.line.length > MOST_LINE)
-      throw tooExpensive(`has stages that read a line of more than ${MOST_LINE / 1024} KiB, at ${entry.timeNs}`);
+    if (readsLine) checkLength(entry.line, "a line");
     return steps.every((step) => step(entry));
   };
 }
@@ -47,7 +44,7 @@ function stepOf(stage: Stage, required: ReadonlySet<string> | undefined): Step {
 
 function lineFilter({ operator, texts }: LineFilter): Step {
   const tests = texts.map((text): ((line: string) => boolean) => {
-    if (operator === "|=" || operator === "!=") return (line) => line.includes(text);
+    if (operator === "|=" || operator === "!=") return (line) => findText(line, text) !== -1;
     if (operator === "|>" || operator === "!>") {
       const parts = linePattern(text);
       return (line) => isLike(parts, line);
@@ -108,11 +105,9 @@ function filled(entry: Entry, template: Template, labels: ReadonlyMap<string, st
   }
 }
 
-/** The codes by which terminals colour; none of its repetitions can begin where another may go on. */
-const COLOURS = /[\u001b\u009b][[\]()#;?]*(?:[a-zA-Z\d]*(?:;[a-zA-Z\d]*)*\u0007|(?:\d{1,4}(?:;\d{0,4})*)?[\dA-PRZcf-ntqry=><~])/g;
-
 function decolorize(entry: Entry): boolean {
-  if (/[\u001b\u009b]/.test(entry.line)) entry.line = entry.line.replaceAll(COLOURS, "");
+  charge(entry.line.length);
+  entry.line = withoutColours(entry.line);
   return true;
 }
 

@@ -111,3 +111,43 @@ export const RANGE_FUNCTIONS: Readonly<Record<string, RangeFunction>> = {
   rate_counter: counterRate,
   absent_over_time: () => 1,
 };
+
+/** What the engine has made of the records that count for the same moments. */
+export interface PointCell {
+  readonly first: number;
+  readonly last: number;
+  /** Records. */
+  readonly n: number;
+  readonly value: number;
+  /** Variance of the values within. */
+  readonly squares: number;
+}
+
+type CellFunction = (cells: readonly PointCell[], rangeNs: number) => number;
+
+const sumOfCells: CellFunction = (cells) => cells.reduce((sum, { value }) => sum + value, 0);
+const recordsOf = (cells: readonly PointCell[]): number => cells.reduce((sum, { n }) => sum + n, 0);
+
+/** Each cell has the mean and the variance of its values. */
+const varianceOfCells: CellFunction = (cells) => {
+  const records = recordsOf(cells);
+  const mean = cells.reduce((sum, { n, value }) => sum + (value * n) / records, 0);
+  return cells.reduce((sum, { n, value, squares }) => sum + (n * (squares + (value - mean) ** 2)) / records, 0);
+};
+
+/** The same of cells whose values were unwrapped and aggregated by the engine. */
+export const CELL_FUNCTIONS: Readonly<Record<string, CellFunction>> = {
+  sum_over_time: sumOfCells,
+  rate: (cells, rangeNs) => sumOfCells(cells, rangeNs) / (rangeNs / 1e9),
+  avg_over_time: (cells, rangeNs) => sumOfCells(cells, rangeNs) / recordsOf(cells),
+  min_over_time: (cells) => cells.reduce((least, { value }) => Math.min(least, value), Number.POSITIVE_INFINITY),
+  max_over_time: (cells) => cells.reduce((most, { value }) => Math.max(most, value), Number.NEGATIVE_INFINITY),
+  first_over_time: (cells) => (cells[0] as PointCell).value,
+  last_over_time: (cells) => (cells.at(-1) as PointCell).value,
+  quantile_over_time: (cells) => (cells[0] as PointCell).value,
+  stdvar_over_time: varianceOfCells,
+  stddev_over_time: (cells, rangeNs) => Math.sqrt(varianceOfCells(cells, rangeNs)),
+};
+
+/** Of these a window needs one cell for the same moments. */
+export const NEEDS_SINGLE_CELLS: ReadonlySet<string> = new Set(["first_over_time", "last_over_time", "quantile_over_time"]);

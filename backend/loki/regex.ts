@@ -5,6 +5,7 @@ import { type Matcher as Found, RE2JS } from "re2js";
 import { alternativesOf, stepsOf } from "../logs/pattern.ts";
 import { tooExpensive } from "./budget.ts";
 import { wrongQuery } from "./literals.ts";
+import { beginRecordWork } from "./record-work.ts";
 
 /** Of all expressions of a query together, but for lists of plain values. */
 const MOST_CHARACTERS = 2000;
@@ -40,9 +41,10 @@ const MOST_TEXT_MS = 500;
 const [NS, NS_A_PART] = [280, 70];
 let spentMs = 0;
 
-/** To be called before the expressions of another record. */
+/** To be called before the stages of another record. */
 export function beginRecord(): void {
   spentMs = 0;
+  beginRecordWork();
 }
 
 /** An expression that is matched here. All throw ApiError query_too_expensive. */

@@ -1,8 +1,9 @@
-// The functions of templates. Invariant: one that is listed answers as Go's does, or the line gets an error; none makes a text that is much
-// longer than its line.
+// The functions of templates. Invariant: one that is listed answers as Go's does, or the line gets an error; what one makes is counted
+// before it is made (record-work.ts).
 import { Buffer } from "node:buffer";
 import { convert } from "./literals.ts";
 import { printedTime } from "./go-time.ts";
+import { charge, countText, findText } from "./record-work.ts";
 import { formatted } from "./template-printf.ts";
 import { compiled } from "./regex.ts";
 import { GoTime, integerOf, isTrue, printed, TemplateError, textOf, toFloat, toInteger, type Value, wrapped } from "./template-values.ts";
@@ -19,23 +20,34 @@ const ofTexts =
     return work(...values.map((value) => textOf(value, name)));
   };
 
-function bounded(text: string): string {
-  if (text.length > MOST_TEXT_CHARACTERS) throw new TemplateError(`more than ${MOST_TEXT_CHARACTERS} characters`);
-  return text;
+/** Asked before a text of so many characters is made. */
+function checkMade(characters: number): void {
+  if (characters > MOST_TEXT_CHARACTERS) throw new TemplateError(`more than ${MOST_TEXT_CHARACTERS} characters`);
+  charge(characters);
 }
 
 const runes = (text: string): string[] => Array.from(text);
-const trimLeft = (text: string, set: string): string => text.slice(text.length - runes(text).slice(firstNotIn(text, set)).join("").length);
-const trimRight = (text: string, set: string): string => {
-  const all = runes(text);
-  let end = all.length;
-  while (end > 0 && set.includes(all[end - 1] as string)) end -= 1;
-  return all.slice(0, end).join("");
-};
-function firstNotIn(text: string, set: string): number {
-  const at = runes(text).findIndex((rune) => !set.includes(rune));
-  return at === -1 ? runes(text).length : at;
+
+/** Without the characters of a set at its beginning. */
+function trimLeft(text: string, characters: string): string {
+  const set = new Set(characters);
+  let start = 0;
+  for (const rune of text) {
+    if (!set.has(rune)) break;
+    start += rune.length;
+  }
+  return text.slice(start);
 }
+
+/** Without the characters of a set at its end. */
+function trimRight(text: string, characters: string): string {
+  const set = new Set(characters);
+  const all = runes(text);
+  let [end, kept] = [text.length, all.length];
+  while (kept > 0 && set.has(all[kept - 1] as string)) end -= (all[--kept] as string).length;
+  return text.slice(0, end);
+}
+
 const trimmed = (text: string, set: string): string => trimRight(trimLeft(text, set), set);
 const withoutPrefix = (text: string, prefix: string): string => (text.startsWith(prefix) ? text.slice(prefix.length) : text);
 const withoutSuffix = (text: string, suffix: string): string =>
@@ -43,7 +55,8 @@ const withoutSuffix = (text: string, suffix: string): string =>
 const title = (text: string): string =>
   text.replaceAll(/(^|[^\p{L}\p{N}_])(\p{L})/gu, (_, before: string, letter: string) => before + letter.toUpperCase());
 const spaces = (count: number): string => {
-  if (!(count >= 0) || count > MOST_TEXT_CHARACTERS) throw new TemplateError("strings: negative Repeat count, or too large a one");
+  if (!(count >= 0)) throw new TemplateError("strings: negative Repeat count");
+  checkMade(count);
   return " ".repeat(count);
 };
 
@@ -69,14 +82,21 @@ function aligned(count: number, text: string, isRight: boolean): string {
   return isRight ? all.slice(all.length - count).join("") : all.slice(0, count).join("");
 }
 
+/** Throws TemplateError where there are none. */
+function someOf(values: readonly Value[]): readonly Value[] {
+  if (values.length === 0) throw new TemplateError("wrong number of args: want at least 1 got 0");
+  return values;
+}
 const whole =
   (work: (one: bigint, other: bigint) => bigint): Call =>
   (...values) =>
-    values.map(toInteger).reduce((one, other) => wrapped(work(one, other)));
+    someOf(values)
+      .map(toInteger)
+      .reduce((one, other) => wrapped(work(one, other)));
 const float =
   (work: (one: number, other: number) => number): Call =>
   (...values) =>
-    values.map(toFloat).reduce(work);
+    someOf(values).map(toFloat).reduce(work);
 const divided = (one: bigint, other: bigint): bigint => {
   if (other === 0n) throw new TemplateError("runtime error: integer divide by zero");
   return one / other;
@@ -93,21 +113,26 @@ function rounded(value: Value, digits: Value, over: Value = 0.5): number {
 function expanded(regex: string, text: string, replacement: string): string {
   const pattern = compiled(regex);
   const parts: string[] = [];
-  let at = 0;
+  let [at, characters] = [0, text.length];
   for (const matcher of pattern.all(text)) {
-    parts.push(
-      text.slice(at, matcher.start()),
-      expandedGroups(replacement, (name) => groupOf(matcher, name)),
-    );
+    const replaced = expandedGroups(replacement, (name) => groupOf(matcher, name));
+    characters += replaced.length;
+    if (characters > MOST_TEXT_CHARACTERS) throw new TemplateError(`more than ${MOST_TEXT_CHARACTERS} characters`);
+    parts.push(text.slice(at, matcher.start()), replaced);
     at = matcher.end();
   }
-  return bounded(parts.join("") + text.slice(at));
+  return parts.join("") + text.slice(at);
 }
 
+/** Throws ApiError query_too_expensive before the texts of the groups are put together. */
 export function expandedGroups(replacement: string, group: (name: string) => string): string {
-  return replacement.replaceAll(/\$(?:(\$)|\{(\w+)\}|(\w+))/g, (_, dollar?: string, braced?: string, bare?: string) =>
-    dollar ? "$" : group((braced ?? bare) as string),
-  );
+  charge(replacement.length);
+  return replacement.replaceAll(/\$(?:(\$)|\{(\w+)\}|(\w+))/g, (_, dollar?: string, braced?: string, bare?: string) => {
+    if (dollar) return "$";
+    const text = group((braced ?? bare) as string);
+    charge(text.length);
+    return text;
+  });
 }
 
 export function groupOf(matcher: { group(name: string | number): string | null; groupCount(): number }, name: string): string {
@@ -145,7 +170,7 @@ function decodedUrl(text: string): string {
 }
 
 const encodedUrl = (text: string): string =>
-  encodeURIComponent(text)
+  encodeURIComponent(text.toWellFormed())
     .replaceAll("%20", "+")
     .replaceAll(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
 
@@ -167,7 +192,18 @@ function compared(one: Value, other: Value): number {
   return one < other ? -1 : one > other ? 1 : 0;
 }
 
-const equals = (one: Value, ...others: Value[]): boolean => others.some((other) => compared(one, other) === 0);
+const equals = (one: Value, ...others: Value[]): boolean => someOf(others).some((other) => compared(one, other) === 0);
+
+/** The first `most` places of a text; a negative number: all of them. */
+function replacedText(text: string, old: string, replacement: string, most = -1): string {
+  const found = countText(text, old);
+  const count = most < 0 ? found : Math.min(most, found);
+  checkMade(text.length + count * (replacement.length - old.length));
+  if (count === found) return text.replaceAll(old, () => replacement);
+  const parts = text.split(old, count + 1);
+  const rest = text.slice(parts.slice(0, count).reduce((sum, part) => sum + part.length + old.length, 0));
+  return [...parts.slice(0, count), rest].join(replacement);
+}
 
 export const FUNCTIONS: Readonly<Record<string, Call>> = {
   ToLower: ofTexts("ToLower", (text) => text.toLowerCase()),
@@ -185,14 +221,10 @@ export const FUNCTIONS: Readonly<Record<string, Call>> = {
   trimAll: ofTexts("trimAll", (set, text) => trimmed(text, set)),
   trimPrefix: ofTexts("trimPrefix", (prefix, text) => withoutPrefix(text, prefix)),
   trimSuffix: ofTexts("trimSuffix", (suffix, text) => withoutSuffix(text, suffix)),
-  Replace: (text = "", old = "", replacement = "", count = -1n) => {
-    const [parts, most] = [textOf(text, "Replace").split(textOf(old, "Replace")), integerOf(count, "Replace")];
-    const whereSplit = most < 0 ? parts.length : Math.min(most + 1, parts.length);
-    const head = parts.slice(0, whereSplit).join(textOf(replacement, "Replace"));
-    return bounded([head, ...parts.slice(whereSplit)].join(textOf(old, "Replace")));
-  },
-  replace: ofTexts("replace", (old, replacement, text) => bounded(text.replaceAll(old, () => replacement))),
-  contains: ofTexts("contains", (part, text) => text.includes(part)),
+  Replace: (text = "", old = "", replacement = "", count = -1n) =>
+    replacedText(textOf(text, "Replace"), textOf(old, "Replace"), textOf(replacement, "Replace"), integerOf(count, "Replace")),
+  replace: ofTexts("replace", (old, replacement, text) => replacedText(text, old, replacement)),
+  contains: ofTexts("contains", (part, text) => findText(text, part) !== -1),
   hasPrefix: ofTexts("hasPrefix", (part, text) => text.startsWith(part)),
   hasSuffix: ofTexts("hasSuffix", (part, text) => text.endsWith(part)),
   regexReplaceAll: ofTexts("regexReplaceAll", expanded),
@@ -213,7 +245,8 @@ export const FUNCTIONS: Readonly<Record<string, Call>> = {
   nindent: (count = 0n, text = "") => `\n${indented(count, text, "nindent")}`,
   repeat: (count = 0n, text = "") => {
     const [times, part] = [integerOf(count, "repeat"), textOf(text, "repeat")];
-    if (times < 0 || times * part.length > MOST_TEXT_CHARACTERS) throw new TemplateError("repeat: too long a text");
+    if (times < 0) throw new TemplateError("strings: negative Repeat count");
+    checkMade(times * part.length);
     return part.repeat(times);
   },
   int: (value = "") => toInteger(value),
@@ -255,12 +288,12 @@ export const FUNCTIONS: Readonly<Record<string, Call>> = {
       )
       .join(""),
   println: (...values) => `${values.map(printed).join(" ")}\n`,
-  printf: (format = "", ...values) => bounded(formatted(textOf(format, "printf"), values)),
+  printf: (format = "", ...values) => formatted(textOf(format, "printf"), values),
 };
 
 function indented(count: Value, text: Value, name: string): string {
   const pad = spaces(integerOf(count, name));
   const source = textOf(text, name);
-  if (pad.length * source.split("\n").length > MOST_TEXT_CHARACTERS) throw new TemplateError(`${name}: too long a text`);
+  checkMade(source.length + pad.length * (countText(source, "\n") + 1));
   return pad + source.replaceAll("\n", `\n${pad}`);
 }

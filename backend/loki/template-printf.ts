@@ -1,17 +1,25 @@
 // printf of templates, for the verbs that logs are written with. Invariant: any other verb is an error of the line, as a wrong one is.
+import { charge } from "./record-work.ts";
 import { MOST_VERB_WIDTH, printed, printedFloat, TemplateError, type Value } from "./template-values.ts";
 
 const VERB = /%([-+0# ]*)(\d*)(?:\.(\d*))?(.)/gsu;
+
+const MISSING = "(MISSING)";
+/** Number.toFixed writes no more. */
+const MOST_DECIMALS = 100;
 
 export function formatted(format: string, values: readonly Value[]): string {
   let at = 0;
   const text = format.replaceAll(VERB, (_, flags: string, width: string, precision: string | undefined, verb: string) => {
     if (verb === "%") return "%";
     const value = values[at++];
-    if (value === undefined) return `%!${verb}(MISSING)`;
+    charge(width === "" ? verb.length + MISSING.length : Number(width));
+    if (value === undefined) return `%!${verb}${MISSING}`;
     const digits = precision === undefined ? undefined : Number(precision || 0);
     if (Number(width) > MOST_VERB_WIDTH || (digits ?? 0) > MOST_VERB_WIDTH) throw new TemplateError("printf: too wide");
-    return padded(verbText(verb, value, digits, flags), Number(width), flags, value);
+    const text = verbText(verb, value, digits, flags);
+    charge(text.length);
+    return padded(text, Number(width), flags, value);
   });
   if (at < values.length) throw new TemplateError("printf: more values than verbs");
   return text;
@@ -25,6 +33,7 @@ function verbText(verb: string, value: Value, digits: number | undefined, flags:
   if (verb === "x" && typeof value === "bigint") return value.toString(16);
   if (verb === "t" && typeof value === "boolean") return String(value);
   if (verb === "q" && typeof value === "string") return JSON.stringify(value);
+  if (verb === "f" && (digits ?? 0) > MOST_DECIMALS) throw new TemplateError("printf: too many decimals");
   if (verb === "f" && typeof value === "number") return Number.isFinite(value) ? sign + value.toFixed(digits ?? 6) : printedFloat(value);
   return unknown(verb);
 }

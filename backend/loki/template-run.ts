@@ -1,4 +1,5 @@
 // A template and a line. Invariant: what a template cannot do leaves the line, and is its error.
+import { charge } from "./record-work.ts";
 import { FUNCTIONS, MOST_TEXT_CHARACTERS } from "./template-functions.ts";
 import { type Command, type Operand, parseLineFormat, type Pipeline, type TemplateNode } from "./template.ts";
 import { GoTime, isTrue, printed, TemplateError, type Value } from "./template-values.ts";
@@ -9,6 +10,9 @@ export interface Scope {
   readonly line: string;
   readonly timeNs: bigint;
 }
+
+/** Of a text that urlencode, b64enc or upper makes: characters for one that they were given. */
+const GROWTH = 4;
 
 export class Template {
   readonly #nodes: readonly TemplateNode[];
@@ -47,6 +51,7 @@ class Run {
   }
 
   #add(text: string): void {
+    charge(text.length);
     this.text += text;
     if (this.text.length > MOST_TEXT_CHARACTERS) throw new TemplateError(`more than ${MOST_TEXT_CHARACTERS} characters`);
   }
@@ -65,6 +70,8 @@ class Run {
     if (call === "and" || call === "or") return this.#firstOf(call === "or", operands, piped);
     const values = operands.map((operand) => this.#operand(operand));
     if (piped !== undefined) values.push(piped);
+    // Each function walks its texts, and makes one that is not much longer; those that can make a longer one count that themselves.
+    for (const value of values) if (typeof value === "string") charge(GROWTH * value.length);
     return (FUNCTIONS[call] as (...values: Value[]) => Value)(...values);
   }
 

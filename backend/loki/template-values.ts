@@ -41,12 +41,16 @@ export function wrapped(value: bigint): bigint {
   return BigInt.asIntN(64, value);
 }
 
+/** BigInt takes long for very many digits. */
+const MOST_INTEGER = 100;
+
 /** As sprig's int: what is no whole number is cut, or nothing. */
 export function toInteger(value: Value): bigint {
   if (typeof value === "bigint") return value;
   if (typeof value === "boolean") return value ? 1n : 0n;
   if (typeof value === "number") return Number.isFinite(value) ? wrapped(BigInt(Math.trunc(value))) : 0n;
-  if (typeof value === "string" && /^[+-]?\d+$/.test(value.trim())) return wrapped(BigInt(value.trim().replace(/^\+/, "")));
+  if (typeof value === "string" && value.length <= MOST_INTEGER && /^[+-]?\d+$/.test(value.trim()))
+    return wrapped(BigInt(value.trim().replace(/^\+/, "")));
   return 0n;
 }
 

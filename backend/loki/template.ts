@@ -1,8 +1,9 @@
 // Templates of line_format and label_format, which are those of Go's text/template: what is read of them. Invariant: an action or a
 // function that is not answered here is refused by its name when the query is read, never where a line is made.
 import { FUNCTIONS } from "./template-functions.ts";
-import { unquote, wrongQuery } from "./literals.ts";
+import { unquote } from "./literals.ts";
 import type { Patterns } from "./regex.ts";
+import { cutTemplate, type Piece, wrongTemplate } from "./template-text.ts";
 
 export type Operand =
   | { readonly kind: "text"; readonly value: string }
@@ -35,52 +36,26 @@ export type TemplateNode =
       readonly otherwise: readonly TemplateNode[];
     };
 
-interface Piece {
-  readonly text: string;
-  readonly isAction: boolean;
-}
-
 /** Throws ApiError invalid_parameter. */
 export function parseLineFormat(template: string, patterns?: Patterns): readonly TemplateNode[] {
   const reader = new TemplateReader(template, patterns);
   return reader.readAll();
 }
 
-const ACTION = /\{\{(?:-(?=\s))?((?:"(?:[^"\\\n]|\\.)*"|`[^`]*`|\/\*[^]*?\*\/|(?!\}\})[^])*?)(?:(?<=\s)-)?\}\}/g;
-
-function piecesOf(template: string): Piece[] {
-  const pieces: Piece[] = [];
-  let at = 0;
-  let trims = false;
-  const addText = (text: string): void => void (text !== "" && pieces.push({ text, isAction: false }));
-  for (const match of template.matchAll(ACTION)) {
-    const before = template.slice(at, match.index);
-    const left = trims ? before.trimStart() : before;
-    addText(/^\{\{-\s/.test(match[0]) ? left.trimEnd() : left);
-    trims = /\s-\}\}$/.test(match[0]);
-    pieces.push({ text: (match[1] as string).trim(), isAction: true });
-    at = match.index + match[0].length;
-  }
-  const rest = template.slice(at);
-  if (rest.includes("{{")) throw wrongTemplate("unclosed action");
-  addText(trims ? rest.trimStart() : rest);
-  return pieces;
-}
-
-export function wrongTemplate(what: string): Error {
-  return wrongQuery(`invalid line template: ${what}`);
-}
-
 const TOKEN =
-  /\s*(?:("(?:[^"\\\n]|\\.)*"|`[^`]*`)|([+-]?(?:0x[\da-f]+|\d+\.?\d*(?:e[+-]?\d+)?|\.\d+)(?![\w.]))|(\$\w*|\.[a-zA-Z_]\w*(?:\.\w+)*|\.|[a-zA-Z_]\w*)|(:=|=|\||\(|\)))/giy;
+  /\s*(?:("(?:[^"\\\n]|\\.)*"|`[^`]*`)|([+-]?(?:0x[\da-f]+|\d+(?:\.\d*)?(?:e[+-]?\d+)?|\.\d+)(?![\w.]))|(\$\w*|\.[a-zA-Z_]\w*(?:\.\w+)*|\.|[a-zA-Z_]\w*)|(:=|=|\||\(|\)))/giy;
+
+/** Of brackets and ifs, which are read and run by recursion. */
+const MOST_DEPTH = 100;
 
 class TemplateReader {
   readonly #pieces: Piece[];
   readonly #patterns: Patterns | undefined;
   #at = 0;
+  #depth = 0;
 
   constructor(template: string, patterns: Patterns | undefined) {
-    this.#pieces = piecesOf(template);
+    this.#pieces = cutTemplate(template);
     this.#patterns = patterns;
   }
 
@@ -107,6 +82,19 @@ class TemplateReader {
   }
 
   #readIf(condition: string): TemplateNode {
+    return this.#nested(() => this.#readBranches(condition));
+  }
+
+  /** Throws ApiError invalid_parameter. */
+  #nested<T>(read: () => T): T {
+    this.#depth += 1;
+    if (this.#depth > MOST_DEPTH) throw wrongTemplate(`is nested more than ${MOST_DEPTH} deep`);
+    const value = read();
+    this.#depth -= 1;
+    return value;
+  }
+
+  #readBranches(condition: string): TemplateNode {
     const pipeline = this.#readPipeline(condition);
     const nodes = this.#readNodes();
     const next = this.#pieces[this.#at++];
@@ -153,7 +141,7 @@ class TemplateReader {
   #operandOf(tokens: string[]): Operand {
     const token = tokens.shift() as string;
     if (token === "(") {
-      const of = this.#pipelineOf(tokens);
+      const of = this.#nested(() => this.#pipelineOf(tokens));
       if (tokens.shift() !== ")") throw wrongTemplate("unclosed left paren");
       return { kind: "pipeline", of };
     }

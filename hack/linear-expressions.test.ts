@@ -1,0 +1,76 @@
+// No regular expression of the backend and the agent takes time that grows faster than the text: such an expression keeps everybody
+// waiting, as soon as somebody sends the text for it. scslre finds each way in which two repetitions can take the same characters.
+import { globSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseSync, Visitor } from "oxc-parser";
+import { analyse } from "scslre";
+import { expect, test } from "vitest";
+import { ROOT } from "./bundle.ts";
+
+const SETTING = "the text is a setting of the operator";
+const BROWSER = "runs in the reader's own browser or terminal";
+
+/** By file and expression, why its texts can be trusted or are short. */
+const ACCEPTED: Readonly<Record<string, string>> = {
+  "agent/commands/diagnose/node.ts: /\\d+\\.\\d+\\.\\d+/": "the text is the version of the kernel",
+  "agent/log-files/path-patterns.ts: /\\[[!^]?[^\\]]+\\]|\\*+|\\?|[\\\\^$.|+(){}[\\]]/g": SETTING,
+  "agent/common/duration.ts: /(\\d+(?:\\.\\d+)?)(ms|[smhdwyi])/gi": "EXPRESSION has accepted the text, so each match succeeds",
+  "backend/alerting/forward.ts: /\\/+$/": SETTING,
+  "backend/cli/client.ts: /\\/+$/": BROWSER,
+  'backend/cli/client.ts: /<([^>]*)>;\\s*rel="?next"?/': BROWSER,
+  "backend/console/alerts/rule.ts: /^([\\s\\S]+?)\\s*(?:>=|<=|==|!=|>|<)\\s*(-?[\\d.]+(?:e[+-]?\\d+)?)\\s*$/i": BROWSER,
+  'backend/console/state/api.ts: /<([^>]+)>\\s*;[^,]*\\brel="?next\\b/': BROWSER,
+  "backend/engines/engine-login.ts: /\\/+$/": SETTING,
+  "backend/engines/relational/migrate.ts: /^\\s*--.*$/gm": "the text is a migration of ours",
+  "backend/engines/vmalert/client.ts: /\\/+$/": SETTING,
+  "backend/engines/vmalert/embedded.ts: /\\/+$/": SETTING,
+  "backend/logs/pattern.ts: /\\\\Q.*?(?:\\\\E|$)|\\\\x\\{\\w*\\}|\\\\[pP](?:\\{\\^?\\w*\\}|.)|\\\\.|\\[\\^?\\]?(?:\\[:\\^?\\w*:\\]|\\\\.|[^\\]\\\\])*(?:\\]|\\\\?$)|\\{\\d+(?:,\\d*)?\\}|./gsu":
+    "the text is an expression of at most 2,000 characters, for which the square is some milliseconds",
+  "backend/loki/go-time.ts: /[.,]?0*$/": "the text has ten characters",
+  "backend/metrics/store.ts: /\\/+$/": SETTING,
+  "backend/notification/message-text.ts: /\\/+$/": SETTING,
+  "backend/otlp/value.ts: /=+$/": "the expression before it allows two = at the end",
+  "backend/settings.ts: /\\/+$/": SETTING,
+};
+
+interface Expression {
+  readonly file: string;
+  readonly literal: string;
+  readonly polynomial: string | undefined;
+}
+
+function expressionsIn(file: string): Expression[] {
+  const { program } = parseSync(file, readFileSync(join(ROOT, file), "utf8"));
+  const found: Expression[] = [];
+  new Visitor({
+    Literal(node) {
+      if (!("regex" in node)) return;
+      const { pattern, flags } = node.regex;
+      const [report] = analyse({ source: pattern, flags }).reports;
+      found.push({ file, literal: `/${pattern}/${flags}`, polynomial: report && (report.exponential ? "exponential" : report.type) });
+    },
+  }).visit(program);
+  return found;
+}
+
+const files = globSync("{agent,backend}/**/*.ts", {
+  cwd: ROOT,
+  exclude: ["**/node_modules/**", "**/*.test.ts", "**/*.fixture.ts", "**/kernel/**"],
+});
+const expressions = files.flatMap(expressionsIn);
+
+test("no expression takes more than linear time", () => {
+  expect(expressions.length).toBeGreaterThan(300);
+  const slow = expressions.filter(({ file, literal, polynomial }) => polynomial !== undefined && !(`${file}: ${literal}` in ACCEPTED));
+  expect(slow.map(({ file, literal, polynomial }) => `${file}: ${literal} (${polynomial})`)).toEqual([]);
+});
+
+test("what is accepted is still there", () => {
+  const present = new Set(expressions.map(({ file, literal }) => `${file}: ${literal}`));
+  expect(Object.keys(ACCEPTED).filter((expression) => !present.has(expression))).toEqual([]);
+});
+
+test("the expressions that once stopped the backend would be found", () => {
+  for (const source of ['\\{\\{("(?:[^"\\\\])*"|(?!\\}\\})[^])*?\\}\\}', "^\\d[\\d_]*\\.?[\\d_]*$"])
+    expect(analyse({ source, flags: "" }).reports.length).toBeGreaterThan(0);
+});
