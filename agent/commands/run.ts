@@ -66,9 +66,9 @@ export async function run(program: Program): Promise<void> {
   parts.identity = identity;
   parts.heartbeat = started.use(startHeartbeat(settings, program.version, identity, backend, parts, log));
   const stateDir = new StateDir({ root: settings.stateDir, ...whoAmI(settings), log });
-  const tell = (status: StateStatus): void => void (parts.stateStatus = status);
+  const report = (status: StateStatus): void => void (parts.stateStatus = status);
   for (;;) {
-    using state = await claimState({ stateDir, identity, log, tell }, stopped);
+    using state = await claimState({ stateDir, identity, log, report }, stopped);
     if (!state) return;
     await runWith(state, { program, settings, otelcol, clock, upstream, backend, identity, control, parts }, stopped);
     if (stopped.aborted) return;

@@ -36,7 +36,7 @@ test("what cannot be written leaves no draft", () => {
 
 test("a file gets another name", () => {
   using folder = temporaryFolder();
-  writeDurably(join(folder.path, "candidate"), "judged");
+  writeDurably(join(folder.path, "candidate"), "checked");
   renameDurably(join(folder.path, "candidate"), join(folder.path, "config"));
   expect(readdirSync(folder.path)).toEqual(["config"]);
 });

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { temporaryFolder } from "../../test/fixtures/processes.ts";
 import { isExecutable, isReadable } from "./file-access.ts";
 
-test("a file is executable by its mode, whoever asks; one that is not there is neither executable nor readable", () => {
+test("a file is executable by its mode, for every user; a missing one is neither executable nor readable", () => {
   using folder = temporaryFolder();
   const file = join(folder.path, "program");
   writeFileSync(file, "");

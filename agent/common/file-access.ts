@@ -1,4 +1,4 @@
-// What this process may do with a file, asked of the system before it is done: for finding a program, for telling what cannot be read.
+// What this process may do with a file, asked of the system in advance: to find a program, and to report what cannot be read.
 // Invariant: a file that is not there, or cannot be asked about, is an answer of no.
 import { accessSync, constants } from "node:fs";
 

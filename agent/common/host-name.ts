@@ -1,4 +1,4 @@
-// Hosts as URLs and settings name them: an address of IPv6 stands in brackets there. Invariant: no name is looked up, so a host is on this
+// Hosts as URLs and settings name them: an IPv6 address is in brackets there. Invariant: no name is looked up, so a host is on this
 // machine only where its name alone says it.
 import { isIP } from "node:net";
 

@@ -74,19 +74,19 @@ test("failures in a row double the time between attempts up to the most; a succe
     at.push(Date.now() - began);
     return Promise.reject(new Error("no"));
   };
-  const told: number[] = [];
+  const reported: number[] = [];
   const works = (): Promise<number> => {
     at.push(Date.now() - began);
     return Promise.resolve(5);
   };
   const { loop } = loopOf([fails, fails, fails, fails, works, fails, fails], {
     backoffMs: [100, 300],
-    failed: (_error, failures) => void told.push(failures),
+    failed: (_error, failures) => void reported.push(failures),
   });
   await vi.advanceTimersByTimeAsync(1105);
   // Gaps: 100, 200, 300, 300, then 5 after the success, then 100 and 200 again.
   expect(at.slice(0, 7)).toEqual([0, 100, 300, 600, 900, 905, 1005]);
-  expect(told.slice(0, 6)).toEqual([1, 2, 3, 4, 1, 2]);
+  expect(reported.slice(0, 6)).toEqual([1, 2, 3, 4, 1, 2]);
   await loop[Symbol.asyncDispose]();
 });
 
@@ -114,7 +114,7 @@ test("a wake-up ends a backoff", async () => {
   await loop[Symbol.asyncDispose]();
 });
 
-test("disposing ends the sleep and waits for the step that runs; no failure is told of then", async () => {
+test("disposing ends the sleep and waits for the step that runs; no failure is reported then", async () => {
   const sleeping = loopOf([() => Promise.resolve(undefined)]);
   await vi.advanceTimersByTimeAsync(0);
   await sleeping.loop[Symbol.asyncDispose]();
@@ -174,7 +174,7 @@ test("jitter never goes beyond the most, and spreads around an interval", () => 
   expect([spread(1000, () => 0), spread(1000, () => 1)].map(Math.round)).toEqual([900, 1100]);
 });
 
-test("what is polled is asked at once and then every so often, until it is so or nobody waits any more", async () => {
+test("what is polled is asked at once and then every so often, until it is so or no caller waits any more", async () => {
   const answers = [false, false, true];
   const asked: number[] = [];
   const isSo = (): boolean => (asked.push(Date.now() - startMs), answers[asked.length - 1] ?? false);

@@ -12,7 +12,7 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
 export interface LoopOptions {
   /** Answers how many milliseconds to sleep before the next step; undefined: until woken. */
   readonly step: (signal: AbortSignal) => Promise<number | undefined>;
-  /** Told of each step that threw, unless the loop stops; `failures` in a row. May answer the least time to wait (a Retry-After). */
+  /** Called with each error of a step, unless the loop stops; `failures` in a row. May return the minimum time to wait (a Retry-After). */
   readonly failed: (error: unknown, failures: number) => number | undefined | void;
   /** The most also bounds what `failed` asks for. */
   readonly backoffMs?: Backoff | undefined;

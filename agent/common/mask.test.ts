@@ -41,7 +41,7 @@ test.each([
 
 test.each([
   ["beginnings of tokens", "eyJa-".repeat(40_000)],
-  ["dots beside a beginning", `eyJ ${".".repeat(200_000)}`],
+  ["dots next to a beginning", `eyJ ${".".repeat(200_000)}`],
   ["names without a value", "secret   ".repeat(40_000)],
   ["beginnings of addresses", "a://b:".repeat(40_000)],
 ])("a long line of %s is looked through in time, and stays", (_what, text) => {

@@ -2,7 +2,7 @@
 // that is JSON stays JSON; rather too much is masked than too little. It is the last line of defence, never the first.
 
 const SECRETS: readonly (readonly [pattern: RegExp, replacement: string])[] = [
-  // Keys and tokens that tell by their beginning what they are.
+  // Keys and tokens with a known prefix.
   [/\b(ak|it)_[A-Za-z0-9_-]{8,}/g, "$1_[redacted]"],
   [/\b(Bearer|Basic) +[A-Za-z0-9._~+/=-]+/g, "$1 [redacted]"],
   // User and password in a URL; a password may hold an @.

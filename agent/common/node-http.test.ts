@@ -44,7 +44,7 @@ test("ask answers the status and the whole text, and sends the headers that it w
   });
 });
 
-test("ask rejects when nobody listens, when the answer breaks off, and with the signal's reason when it takes too long", async () => {
+test("ask rejects when no process listens, when the answer breaks off, and with the signal's reason when it takes too long", async () => {
   const never = new AbortController().signal;
   const { url } = await answering(() => undefined).then((server) => {
     using closed = server;

@@ -1,4 +1,4 @@
-// The processes of this machine, as Linux tells of them in /proc. Invariant: an id alone names nobody, because ids are used again; with the
+// The processes of this machine, as Linux lists them in /proc. Invariant: an id alone identifies no process, because ids are used again; with the
 // time of its start it names one process for ever.
 import { readdirSync, readFileSync } from "node:fs";
 

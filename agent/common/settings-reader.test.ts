@@ -20,7 +20,7 @@ function problemsOf(env: NodeJS.ProcessEnv, read: (reader: SettingsReader) => un
   }
 }
 
-test("all problems are told at once, each with its variable and what is wanted", () => {
+test("all problems are reported at once, each with its variable and what is wanted", () => {
   const env = { FLAG: "yes", COUNT: "1.5", EVERY: "500ms", LEVEL: "loud", LISTEN: "here", FILE: "/nowhere/x" };
   const problems = problemsOf(env, (read) => [
     read.required("NAME"),

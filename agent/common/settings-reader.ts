@@ -1,11 +1,11 @@
-// Reads settings from environment variables: the kinds that both programs have, their bounds, and the sentences that tell what is wrong.
-// X_FILE reads X from a file. Invariant: every problem names its variable, and `finish` tells all of them at once.
+// Reads settings from environment variables: the kinds that both programs have, their bounds, and the messages about what is wrong.
+// X_FILE reads X from a file. Invariant: every problem names its variable, and `finish` reports all of them at once.
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { durationWanted, durationWithin } from "./duration.ts";
 import { bareHost } from "./host-name.ts";
 
-/** Wrong settings: one line per problem. Told without a stack; the process ends with 2. */
+/** Wrong settings: one line per problem. Printed without a stack; the process ends with 2. */
 export class SettingsError extends Error {
   override readonly name = "SettingsError";
 }

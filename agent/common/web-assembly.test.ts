@@ -10,7 +10,7 @@ test("a kernel is made when it is first asked for, and once", () => {
   expect(kernel.problem).toBeUndefined();
 });
 
-test("one that cannot be had is tried once, and tells why", () => {
+test("a missing one is tried once, and reports why", () => {
   let tried = 0;
   const kernel = new LazyKernel(() => {
     tried += 1;

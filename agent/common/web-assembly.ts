@@ -18,7 +18,7 @@ export const webAssembly = (globalThis as unknown as { WebAssembly: WebAssemblyA
 
 export const WASM_PAGE_BYTES = 65_536;
 
-/** Starts the module, and tells at once when it was compiled of other sources than its user knows: it has not all `names`. */
+/** Starts the module, and throws if it was compiled from other sources than its caller expects: it lacks some of `names`. */
 export function startKernel<Exports>(bytes: Uint8Array, names: readonly (keyof Exports & string)[], imports: object): Exports {
   const exports = new webAssembly.Instance(new webAssembly.Module(bytes), imports).exports as Record<string, unknown>;
   const missing = names.find((name) => typeof exports[name] !== "function");
@@ -50,7 +50,7 @@ export class LazyKernel<Kernel> {
     try {
       this.#kernel = this.#make();
     } catch (error) {
-      // Safe: there is a slower way, and the program tells of it when it starts.
+      // Safe: there is a slower implementation, and the program logs this when it starts.
       this.#problem = error;
     }
     return this.#kernel;

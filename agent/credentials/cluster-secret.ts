@@ -89,7 +89,7 @@ export class ClusterSecret {
     return parseSecret(await this.#api.replaceSecret(this.where, renderSecret(base.object, content), signal));
   }
 
-  /** Asks for a rotation, whoever holds the Lease. Answers once the API server has it. */
+  /** Requests a rotation, regardless of the Lease's holder. Resolves once the API server has stored the request. */
   async requestRotation(signal: AbortSignal): Promise<void> {
     const annotations = { [ROTATE_REQUESTED]: new Date().toISOString() };
     await this.#api.patchSecret(this.where, { metadata: { annotations } }, signal);

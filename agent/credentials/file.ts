@@ -39,7 +39,7 @@ interface Document {
 
 export class CredentialsFile {
   readonly path: string;
-  /** As last read: true where its group may read it, and the mount lets nobody change that. */
+  /** As last read: true if its group may read it and the mount is read-only. */
   isOpenToGroup = false;
 
   constructor(path: string) {

@@ -124,7 +124,7 @@ it("watches anew after an error that the watch itself reports", async () => {
   await vi.waitFor(() => expect(watches).toHaveLength(2), SOON);
 });
 
-it("tells a deleted Secret from one that cannot be read", async () => {
+it("distinguishes a deleted Secret from one that cannot be read", async () => {
   const follower = follow({ ...TIMING, pollEveryMs: 3_600_000 });
   await follower.poll(stop.signal);
   object = undefined;

@@ -144,7 +144,7 @@ export class SecretFollower {
     }
   }
 
-  /** True when an event with this version may tell less than what is in hand, which a read or a write of our own has brought. */
+  /** True if an event with this version may be older than the state that our own read or write returned. */
   #isOlder(version: string | undefined): boolean {
     if (this.#applied === 0) return false;
     const known = this.#view?.version;

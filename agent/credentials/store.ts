@@ -18,6 +18,6 @@ export interface CredentialSource {
   current(): Credential | undefined;
   /** Re-reads the store now (after a 401) and answers what is in force then. Never throws: a failed read is logged and keeps what was known. */
   refresh(reason: string): Promise<Credential | undefined>;
-  /** To be told `X-Key-Age-Days` of each answer that takes the key to a request that `credential` signed. */
+  /** Receives `X-Key-Age-Days` of each answer that accepts the key of a request that `credential` signed. */
   noteKeyAge?(credential: Credential, days: number): void;
 }

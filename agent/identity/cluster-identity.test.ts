@@ -1,4 +1,4 @@
-// The identity of a cluster in several agents against a small stand-in of the Kubernetes API: what is told, and whether telemetry can be
+// The identity of a cluster in several agents against a small fake of the Kubernetes API: what is reported, and whether telemetry can be
 // signed, while a session fails. Crashes between steps, and the real API server: test/faults/cluster-*.test.ts.
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
@@ -143,7 +143,7 @@ test("a rotation that is too early is asked for once among five agents, waits, a
   await vi.waitFor(() => expect(new Set(agents.map((agent) => agent.current()?.apiKey))).toEqual(new Set([secret().credential?.apiKey])));
 });
 
-test("a rotation that fails is a problem that is told, and telemetry is signed all the same", async () => {
+test("a rotation that fails is a problem that is reported, and telemetry is signed all the same", async () => {
   backend.rotate = () => refused("internal", 500);
   secretIs({ ...EMPTY, credential: KEY, rotateRequested: true });
   await start(["a", "b"]);

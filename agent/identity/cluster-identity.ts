@@ -146,11 +146,11 @@ export class ClusterIdentity implements AgentIdentity {
   async start(): Promise<void> {
     const { signal } = this.#stop;
     const { kubernetes: api, settings } = this.#options;
-    const reading = this.#follower.poll(signal).catch((error: unknown) => this.#tellFailure(error));
-    // Whoever waits for a start waits for a proxy that answers, key or no key.
+    const reading = this.#follower.poll(signal).catch((error: unknown) => this.#reportFailure(error));
+    // A caller that waits for the start waits for a proxy that answers, with or without a key.
     await Promise.race([reading, sleep(START_WITHIN_MS, undefined, { ref: false })]);
     const failed = (error: unknown): number => {
-      this.#tellFailure(error);
+      this.#reportFailure(error);
       return askedWaitMs(error);
     };
     this.#loop = new Loop({ signal, step: () => this.#step(), failed, backoffMs: this.#timing.backoffMs });
@@ -181,7 +181,7 @@ export class ClusterIdentity implements AgentIdentity {
       const bounded = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(REFRESH_WITHIN_MS)]);
       await Promise.race([this.#follower.poll(this.#stop.signal), rejectionOf(bounded)]);
     } catch (error) {
-      // Safe: the caller goes on with what is known, which the contract of CredentialSource asks for. The follower tells the outage.
+      // Safe: the caller goes on with what is known, which the contract of CredentialSource asks for. The follower logs the outage.
       this.#log.debug({ err: error, reason }, "cannot re-read the Secret; keeping the key that is known");
     }
     this.#refreshedAt = performance.now();
@@ -257,24 +257,24 @@ export class ClusterIdentity implements AgentIdentity {
   async #failedInSession(held: AbortSignal, error: unknown): Promise<void> {
     if (held.aborted || isOvertaken(error)) throw error;
     this.#failedSessions += 1;
-    this.#tellFailure(error);
+    this.#reportFailure(error);
     await pause(retryAfterMs(this.#failedSessions, askedWaitMs(error), this.#timing.backoffMs), held);
   }
 
-  // ---- telling
+  // ---- reporting
 
   /** Says once what only the operator can put right, and once that it is. */
   #report(plan: Plan): void {
     const code = plan.kind === "none" ? plan.problem : undefined;
-    if (code !== undefined) this.#problem.tell({ code, message: advice(code, `${this.#secret.namespace}/${this.#secret.name}`) });
-    else if (plan.kind === "none" || !PASSING.includes(this.#problem.current?.code ?? "")) this.#problem.tell(undefined);
+    if (code !== undefined) this.#problem.report({ code, message: advice(code, `${this.#secret.namespace}/${this.#secret.name}`) });
+    else if (plan.kind === "none" || !PASSING.includes(this.#problem.current?.code ?? "")) this.#problem.report(undefined);
   }
 
   /** Of a failure that trying again may cure. */
-  #tellFailure(error: unknown): void {
+  #reportFailure(error: unknown): void {
     if (this.#stop.signal.aborted || isOvertaken(error)) return;
     const code = error instanceof BackendError && error.code === "cluster_in_use" ? "other_installation" : "failing";
-    this.#problem.tell({ code, message: problemWords(error) });
+    this.#problem.report({ code, message: problemWords(error) });
   }
 }
 

@@ -1,5 +1,5 @@
 // Enrols the cluster under the Lease: announce, register, store. Invariant: the Idempotency-Key and the body of the call are in the Secret
-// before the call, so that whoever comes after a crash makes the very same call and is answered the very same key; the install token is
+// before the call, so that an agent that starts after a crash makes the very same call and is answered the very same key; the install token is
 // never burnt.
 import { randomUUID } from "node:crypto";
 import type { PendingEnrolment } from "../credentials/cluster-secret.ts";

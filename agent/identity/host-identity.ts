@@ -96,7 +96,7 @@ export class HostIdentity implements AgentIdentity {
     if (credential.apiKey !== this.#known.credential?.apiKey) return;
     this.#keyAgeDays = days;
     this.#refusedKey = undefined;
-    if (this.#problem.current?.code === "key_refused") this.#problem.tell(undefined);
+    if (this.#problem.current?.code === "key_refused") this.#problem.report(undefined);
   }
 
   status(): AgentIdentityStatus {
@@ -176,7 +176,7 @@ export class HostIdentity implements AgentIdentity {
       const enrolled = { credential, usedTokenHash: tokenHash, machineId: this.#options.systemId };
       file.write(enrolled);
       this.#known = enrolled;
-      this.#problem.tell(undefined);
+      this.#problem.report(undefined);
       log.info({ agentId: credential.id }, "enrolled; the key is in the credentials file");
     } catch (error) {
       if (!(error instanceof BackendError && error.code === "invalid_install_token")) throw error;
@@ -223,18 +223,18 @@ export class HostIdentity implements AgentIdentity {
   #advise(): void {
     const { credential, usedTokenHash } = this.#known;
     const where = this.#options.file.path;
-    if (this.#signs()) return this.#problem.tell(this.#isFromOtherMachine() ? foreignKey(where) : undefined);
+    if (this.#signs()) return this.#problem.report(this.#isFromOtherMachine() ? foreignKey(where) : undefined);
     const newToken = "an administrator makes one with `atherops tokens create`; set INSTALL_TOKEN to it and restart the agent";
     if (this.#refusedToken)
-      return this.#problem.tell({ code: "install_token_refused", message: `the install token is unknown, expired or used: ${newToken}` });
+      return this.#problem.report({ code: "install_token_refused", message: `the install token is unknown, expired or used: ${newToken}` });
     if (credential) {
       const why = usedTokenHash === this.#tokenHash ? "and INSTALL_TOKEN was used for it already" : "and there is no INSTALL_TOKEN";
-      return this.#problem.tell({
+      return this.#problem.report({
         code: "key_refused",
         message: `the backend refuses the key in ${where} as unknown or revoked, ${why}: ${newToken}`,
       });
     }
-    this.#problem.tell({
+    this.#problem.report({
       code: "no_install_token",
       message: `this host is not enrolled: there is no key in ${where} and no INSTALL_TOKEN; ${newToken}`,
     });
@@ -244,7 +244,7 @@ export class HostIdentity implements AgentIdentity {
   #failed(error: unknown): number {
     const code = failureCode(error);
     const what = this.#mayEnrol() ? "not enrolled yet" : "cannot ask the backend about the key";
-    this.#problem.tell({ code, message: `${what}, trying again: ${error instanceof Error ? error.message : String(error)}` });
+    this.#problem.report({ code, message: `${what}, trying again: ${error instanceof Error ? error.message : String(error)}` });
     return error instanceof BackendError ? (error.retryAfterS ?? 0) * 1000 : 0;
   }
 }

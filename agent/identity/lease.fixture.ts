@@ -1,4 +1,4 @@
-// A Lease in an API server that is a variable: versions and conflicts are kept as the real one does, and the way to it fails when told.
+// A Lease in an API server that is a variable: versions and conflicts are kept as the real one does, and requests fail on demand.
 import type { KubernetesApi } from "../kubernetes/api.ts";
 import type { Lease } from "../kubernetes/models.ts";
 import { KubernetesError } from "../kubernetes/transport.ts";

@@ -39,7 +39,7 @@ test("what the holder annotates goes with each of its writes, and what others wr
   await expect.poll(() => Number(api.lease.metadata?.annotations?.["count"])).toBeGreaterThan(2);
   expect(api.lease.metadata?.annotations).toMatchObject({ other: "here" });
   expect(api.lease.spec?.holderIdentity).toBe("first");
-  // Given back although somebody wrote last: the next one need not wait.
+  // Released although another client wrote last: the next holder need not wait.
   api.conflicts = 1;
   await first?.[Symbol.asyncDispose]();
   await using second = await other.tryAcquire(NEVER);
@@ -63,7 +63,7 @@ test("an agent that may not take it knows how long it would have to wait, and si
   expect(heir.view?.annotations).toEqual({ third: "alive" });
 });
 
-test("a write that another was quicker than is told as such, any other refusal thrown", async () => {
+test("a write that conflicts is reported as a conflict, any other refusal is thrown", async () => {
   const api = new LeaseInMemory();
   api.conflicts = 1;
   expect(await contender(api, "a").annotate(() => ({ a: "1" }), NEVER)).toBe(false);
@@ -71,7 +71,7 @@ test("a write that another was quicker than is told as such, any other refusal t
   await expect(contender(api, "a").annotate(() => ({ a: "1" }), NEVER)).rejects.toThrow("no");
 });
 
-test("a Lease into which somebody wrote the highest number of transitions can still be taken: the API takes no higher one", async () => {
+test("a Lease with the highest number of transitions can still be taken: the API takes no higher one", async () => {
   const api = new LeaseInMemory();
   api.lease = { metadata: { resourceVersion: "1" }, spec: { leaseTransitions: 2_147_483_647 } };
   await using term = await contender(api, "next").tryAcquire(NEVER);

@@ -1,6 +1,6 @@
 // Who of the cluster's agents may act: a Lease, taken only while there is something to do and given back after it. Invariant: a term ends
 // (its signal aborts) before any other agent may take the Lease, whatever the clocks of the nodes say and even if this process was stopped
-// in between; expiry is judged by how long the Lease was locally observed not to change (client-go's rule).
+// in between; expiry is decided by how long the Lease was locally observed not to change (client-go's rule).
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { Lease as LeaseObject } from "../kubernetes/models.ts";
@@ -22,7 +22,7 @@ export const LEASE_TIMING: LeaseTiming = { durationMs: 15_000, renewDeadlineMs: 
 /** Of the Lease. Who wants it to say more than who holds it writes that here. */
 export type Annotations = Readonly<Record<string, string>>;
 
-/** What the Lease is to say beside: made of what it says already, before each write of the holder. Keys that are left out stay. */
+/** Further annotations, built from the present ones before each write of the holder. Omitted keys stay unchanged. */
 export type Annotate = (present: Annotations) => Annotations;
 
 /** What an agent that may not take the Lease has last seen of it. */
@@ -40,7 +40,7 @@ export interface LeaseTerm extends AsyncDisposable {
   readonly found: Annotations;
   /** Aborts when the term is over: given back, taken away, or not renewed in time. */
   readonly signal: AbortSignal;
-  /** Throws when the term is over, judged by the monotonic clock: timers run late after a pause of the process. */
+  /** Throws if the term has expired by the monotonic clock: timers run late after the process was suspended. */
   assertHeld(): void;
 }
 
@@ -52,7 +52,7 @@ export function collectionLease(leaseName: string): string {
 /** One that fails is tried again sooner than the next is due: a connection that died costs one attempt, and not the term. */
 const RETRIES_A_RENEWAL = 4;
 
-/** The API refuses more, and nobody could take a Lease into which somebody wrote this. */
+/** The API refuses a higher number, so a Lease with this number could not be taken otherwise. */
 const MOST_TRANSITIONS = 2 ** 31 - 1;
 
 interface Held {
@@ -105,7 +105,7 @@ export class Lease {
     return this.#view;
   }
 
-  /** Writes annotations and nothing else, whoever holds it. Answers whether that was done: another may have been quicker. */
+  /** Writes only annotations, regardless of the holder. Resolves to false if another client wrote first. */
   async annotate(annotate: Annotate, signal: AbortSignal): Promise<boolean> {
     const found = await this.#api.readLease(this.#where, signal);
     return (await this.#write(annotated(found, annotate), found.spec, signal)) !== undefined;
@@ -206,7 +206,7 @@ export class Lease {
     const signal = AbortSignal.timeout(this.#timing.renewEveryMs);
     try {
       if (await this.#write(annotated(lease, annotate), free(lease), signal)) return;
-      // Annotated by another since. Whoever holds it now keeps it.
+      // Another client annotated it meanwhile. The present holder keeps it.
       const found = await this.#api.readLease(this.#where, signal);
       if (found.spec?.holderIdentity === this.#identity) await this.#write(annotated(found, annotate), free(found), signal);
     } catch (error) {
@@ -222,7 +222,7 @@ function annotated(lease: LeaseObject, annotate: Annotate): LeaseObject {
   return Object.keys(wanted).length === 0 ? lease : { ...lease, metadata: { ...lease.metadata, annotations: { ...present, ...wanted } } };
 }
 
-/** What it says when nobody holds it. */
+/** The spec of a Lease without a holder. */
 function free({ spec }: LeaseObject): LeaseObject["spec"] {
   const { holderIdentity: _, ...rest } = spec ?? {};
   return { ...rest, leaseDurationSeconds: 1, renewTime: new V1MicroTime() };

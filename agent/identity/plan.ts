@@ -38,7 +38,7 @@ const PROBLEMS = {
 
 export type ProblemCode = keyof typeof PROBLEMS;
 
-/** What to tell the operator; `secret` is `<namespace>/<name>`. */
+/** The message for the operator; `secret` is `<namespace>/<name>`. */
 export function advice(code: ProblemCode, secret: string): string {
   return `Secret ${secret}: ${PROBLEMS[code]}`;
 }

@@ -22,7 +22,7 @@ export class ProblemReport {
   }
 
   /** Undefined: there is none any more. */
-  tell(problem: Problem | undefined): void {
+  report(problem: Problem | undefined): void {
     if (problem) this.#outage.failed(problem, problem.message);
     else this.#outage.recovered();
   }

@@ -6,7 +6,7 @@ import { NodePods, type PodChange } from "./node-pods.ts";
 
 type Step = WatchEvent<PodJson> | Error | "end";
 
-/** What the API server does next: lists are answered in turn, and a watch gives what `send` is told, one after the other. */
+/** What the API server does next: it answers lists in order, and a watch returns the events of `send` one by one. */
 class ScriptedApi {
   readonly lists: (PodListJson | Error)[] = [];
   /** `resourceVersion` of each call. */
@@ -58,22 +58,22 @@ const gone = new KubernetesError(410, "Expired", "too old resource version");
 
 let api: ScriptedApi;
 let pods: NodePods;
-let told: string[];
+let seen: string[];
 
 beforeEach(() => {
   api = new ScriptedApi();
   const kept = { labels: [], annotations: [] };
   pods = new NodePods({ api, nodeName: "node-1", kept, log: pino({ level: "silent" }), backoffMs: [1, 5] });
-  told = [];
+  seen = [];
   pods.onChange(({ type, pod }: PodChange) => {
     const { name, resourceVersion } = (JSON.parse(pod) as PodJson).metadata;
-    told.push(`${type} ${String(name)} ${resourceVersion}`);
+    seen.push(`${type} ${String(name)} ${resourceVersion}`);
   });
 });
 afterEach(() => pods[Symbol.asyncDispose]());
 
-/** Until so much was told. */
-const toldOf = (count: number) => expect.poll(() => told.length).toBeGreaterThanOrEqual(count);
+/** Waits for this number of changes. */
+const seenChanges = (count: number) => expect.poll(() => seen.length).toBeGreaterThanOrEqual(count);
 
 test("asks for nothing before it is started, and then for one list and one watch, however often it is started", async () => {
   api.lists.push(list("10", pod("a", "7")));
@@ -83,9 +83,9 @@ test("asks for nothing before it is started, and then for one list and one watch
   pods.start();
   await pods.known;
   api.send(event("ADDED", pod("b", "11")), event("MODIFIED", pod("a", "12")), event("DELETED", pod("b", "13")));
-  await toldOf(4);
+  await seenChanges(4);
   expect([api.listed, api.watched]).toEqual([["0"], ["10"]]);
-  expect(told).toEqual(["ADDED a 7", "ADDED b 11", "MODIFIED a 12", "DELETED b 13"]);
+  expect(seen).toEqual(["ADDED a 7", "ADDED b 11", "MODIFIED a 12", "DELETED b 13"]);
   expect([...pods.pods].map((text) => (JSON.parse(text) as PodJson).metadata.uid)).toEqual(["a"]);
 });
 
@@ -98,7 +98,7 @@ test("a watch that ends goes on from where the last bookmark was, without a list
   expect(pods.version, "a bookmark is no change of a pod").toBe("10");
 });
 
-test("nothing is known before the first answer; what went wrong is told", async () => {
+test("nothing is known before the first answer; errors are reported", async () => {
   api.lists.push(new Error("ECONNREFUSED"));
   pods.start();
   await expect.poll(() => (pods.problem as Error | undefined)?.message).toMatch(/ECONNREFUSED|away/);
@@ -108,7 +108,7 @@ test("nothing is known before the first answer; what went wrong is told", async 
   expect([pods.isKnown, pods.problem]).toEqual([true, undefined]);
 });
 
-test("whoever asks while nothing is known has it tried at once, not after the pause that failures have made long", async () => {
+test("a caller that waits while nothing is known causes a retry at once, not after the pause that failures have made long", async () => {
   await using slow = new NodePods({
     api,
     nodeName: "node-1",
@@ -123,19 +123,19 @@ test("whoever asks while nothing is known has it tried at once, not after the pa
   await slow.known;
 });
 
-test("what is known stays while the API server is away, and what has changed meanwhile is told when it is back", async () => {
+test("what is known stays while the API server is away, and changes in the meantime are reported afterwards", async () => {
   api.lists.push(list("10", pod("a", "7"), pod("b", "8"), pod("old", "9", "db-0")));
   pods.start();
   await pods.known;
-  told.length = 0;
+  seen.length = 0;
   api.send(new Error("terminated"), new Error("ECONNREFUSED"));
   await expect.poll(() => api.watched.length).toBe(3);
   expect([...pods.pods]).toHaveLength(3);
-  expect(told).toEqual([]);
+  expect(seen).toEqual([]);
   api.lists.push(list("30", pod("a", "7"), pod("b", "25"), pod("new", "28", "db-0")));
   api.send(gone);
-  await toldOf(3);
-  expect(told).toEqual(["DELETED db-0 9", "MODIFIED b 25", "ADDED db-0 28"]);
+  await seenChanges(3);
+  expect(seen).toEqual(["DELETED db-0 9", "MODIFIED b 25", "ADDED db-0 28"]);
   expect(api.listed, "not older than what is known").toEqual(["0", "10"]);
 });
 
@@ -145,9 +145,9 @@ test("a server that has not come as far is asked for what is stored", async () =
   await pods.known;
   api.lists.push(new KubernetesError(504, "Timeout", "Too large resource version: 10, current: 5"), list("5", pod("b", "4")));
   api.send(gone);
-  await toldOf(3);
+  await seenChanges(3);
   expect(api.listed).toEqual(["0", "10", ""]);
-  expect(told).toEqual(["ADDED a 7", "DELETED a 7", "ADDED b 4"]);
+  expect(seen).toEqual(["ADDED a 7", "DELETED a 7", "ADDED b 4"]);
 });
 
 test("what containers are started with is not kept", async () => {

@@ -1,6 +1,6 @@
 // The pods of this node as the agent knows them: one list and one watch of the API server, for all that needs them here. Invariants: only
 // this node's pods are asked for; nothing is known before the API server has listed them once, and what is known stays while it is away;
-// whoever listens is told each change once and in order, also of what happened during an outage.
+// each listener gets every change once and in order, also those from an outage.
 import { type Backoff, backoffOf, DEFAULT_BACKOFF, Loop } from "../common/loop.ts";
 import { Outage } from "../common/outage.ts";
 import type { KubernetesApi, PodJson, WatchEvent } from "../kubernetes/api.ts";
@@ -49,7 +49,7 @@ export class NodePods implements AsyncDisposable {
     this.#options = options;
     this.#outage = new Outage({
       began: (error) => {
-        // Before the first list it is said by whoever waits for it.
+        // Before the first list, the caller that waits for it logs the error.
         const level = this.#isKnown ? "warn" : "debug";
         options.log[level]({ err: (error as Error).message }, "cannot watch the pods of this node: new ones get no names; retrying");
       },
@@ -162,15 +162,15 @@ export class NodePods implements AsyncDisposable {
     const before = this.#pods.get(uid);
     if (pod === before) return;
     this.#pods.set(uid, pod);
-    this.#tell({ type: before === undefined ? "ADDED" : "MODIFIED", pod });
+    this.#notify({ type: before === undefined ? "ADDED" : "MODIFIED", pod });
   }
 
   #forget(uid: string, pod: string): void {
     this.#pods.delete(uid);
-    this.#tell({ type: "DELETED", pod });
+    this.#notify({ type: "DELETED", pod });
   }
 
-  #tell(change: PodChange): void {
+  #notify(change: PodChange): void {
     for (const listener of this.#listeners) listener(change);
   }
 }

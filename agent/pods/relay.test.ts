@@ -96,7 +96,7 @@ const linesOf = (answer: IncomingMessage): AsyncIterator<string> => {
   return lines[Symbol.asyncIterator]();
 };
 
-test("the collector keeps its connection, a stranger does not: there is a bounded number of them", async () => {
+test("the collector keeps its connection, an unauthenticated client does not: their number is limited", async () => {
   pods.become("10", "a");
   using agent = keptAlive();
   const connections = [];
@@ -163,7 +163,7 @@ describe("a watch", () => {
     expect(await next(on, 1)).toEqual(["ADDED b 11"]);
   });
 
-  test("from any other version is told to list again, as by an API server that has forgotten it", async () => {
+  test("from any other version has to list again, as with an API server that has forgotten it", async () => {
     pods.become("10", "a");
     const answer = await get(`${NODE}&watch=1&resourceVersion=9`);
     expect(answer.statusCode).toBe(410);

@@ -1,6 +1,6 @@
 // The node's pods for the collector, as the Kubernetes API gives them: the two calls that its informers make, list and watch, answered on
-// loopback out of what the agent knows. Invariants: no call reaches the API server; nothing is told of pods to a caller without this run's
-// password; a caller waits until the pods are known, and is never told of none meanwhile; one that does not read is cut off.
+// loopback out of what the agent knows. Invariants: no call reaches the API server; a caller gets no pods without this run's
+// password; a caller waits until the pods are known, and never gets an empty list meanwhile; one that does not read is cut off.
 //
 // Each of the collector's components that needs pods opens a watch of its own (k8sattributesprocessor v0.149: one for each pipeline). A
 // caller that was away begins anew, which costs it nothing here: no history of changes is kept.
@@ -14,7 +14,7 @@ import type { NodePods } from "./node-pods.ts";
 export interface PodRelayOptions {
   readonly pods: NodePods;
   readonly nodeName: string;
-  /** Of changes that a caller has not read yet, beside the pods that it began with. */
+  /** Bytes of changes that a caller has not read yet, in addition to its first list of pods. */
   readonly mostUnreadBytes?: number;
 }
 
@@ -75,7 +75,7 @@ export class PodRelay implements AsyncDisposable {
     const { pods, nodeName } = this.#options;
     const { pathname, searchParams } = new URL(request.url ?? "", "http://relay");
     if (!this.#isTrusted(request)) {
-      // Strangers share the bounded connections with the collector, so none of theirs is kept.
+      // Unauthenticated clients share the limited connections with the collector, so theirs are closed.
       response.setHeader("connection", "close");
       return refuse(response, 401, "Unauthorized", "this is the agent's relay for its own collector");
     }

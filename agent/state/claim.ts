@@ -11,19 +11,22 @@ export interface ClaimOptions {
   readonly identity: Pick<AgentIdentity, "current" | "isKnown">;
   readonly log: Log;
   /** Called with each news. */
-  readonly tell: (status: StateStatus) => void;
+  readonly report: (status: StateStatus) => void;
 }
 
 const LOOK_EVERY_MS = 250;
 
 /** Resolves with the folder of this identity, or undefined when `stopped`. Says once why it waits. Throws StateDirError. */
-export async function claimState({ stateDir, identity, log, tell }: ClaimOptions, stopped: AbortSignal): Promise<ClaimedState | undefined> {
-  let told: string | undefined;
+export async function claimState(
+  { stateDir, identity, log, report }: ClaimOptions,
+  stopped: AbortSignal,
+): Promise<ClaimedState | undefined> {
+  let logged: string | undefined;
   while (!stopped.aborted) {
     const claimed = stateDir.claim({ credential: identity.current(), isKnown: identity.isKnown() });
     if (typeof claimed !== "string") {
       const others = stateDir.others(claimed.folder);
-      tell({ folder: claimed.folder, owner: claimed.owner, waits: undefined, others });
+      report({ folder: claimed.folder, owner: claimed.owner, waits: undefined, others });
       for (const { folder, id, bytes } of others)
         log.warn(
           { folder, owner: id, queue_bytes: bytes },
@@ -31,11 +34,11 @@ export async function claimState({ stateDir, identity, log, tell }: ClaimOptions
         );
       return claimed;
     }
-    if (claimed !== told) {
+    if (claimed !== logged) {
       log.warn(claimed);
-      tell({ folder: undefined, owner: undefined, waits: claimed, others: stateDir.others(undefined) });
+      report({ folder: undefined, owner: undefined, waits: claimed, others: stateDir.others(undefined) });
     }
-    told = claimed;
+    logged = claimed;
     await pause(LOOK_EVERY_MS, stopped);
   }
   return undefined;

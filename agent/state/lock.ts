@@ -7,7 +7,7 @@ import { DatabaseSync } from "node:sqlite";
 
 const BUSY = 5;
 
-/** Takes the lock of `folder`, which exists; undefined while another has it. `holder` is what others are told. Throws SQLite's error. */
+/** Takes the lock of `folder`, which exists; undefined while another has it. `holder` is shown to other agents. Throws SQLite's error. */
 export function tryLock(folder: string, holder: string): Disposable | undefined {
   const lock = new DatabaseSync(join(folder, "lock"));
   try {

@@ -1,4 +1,4 @@
-// What is wrong with the disk under STATE_DIR, in words that say what to do.
+// Errors of the disk under STATE_DIR, with messages that say what to do.
 
 /** STATE_DIR cannot be written; the message says what to do. */
 export class StateDirError extends Error {

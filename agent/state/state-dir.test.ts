@@ -93,7 +93,7 @@ describe("the state on a node", () => {
     ]);
   });
 
-  test("is opened by nobody who is not enrolled yet, unless there is none", () => {
+  test("is not opened before enrolment, unless there is none", () => {
     const fresh = held(NOT_ENROLLED);
     expect(fresh.folder).toBe(root);
     fresh[Symbol.dispose]();
@@ -115,7 +115,7 @@ describe("the state on a node", () => {
     expect(held(as(key("a"))).folder).toBe(root);
   });
 
-  test("is collected into while nobody can say who this is, and sent only once it is the same", () => {
+  test("is collected into while the identity is unknown, and sent only once it is the same", () => {
     leftBy(key("a"));
     expect(claim(UNKNOWN, "other/secret")).toMatch(/can read its key/);
     const state = held(UNKNOWN);
@@ -146,7 +146,7 @@ describe("the state on a node", () => {
     mkdirs(root, "queue");
     running.noteOrg("a", "org-1");
     const again = key("a2", { org: "org-1" });
-    expect(running.accepts(key("stranger", { org: "org-2" }))).toBe(false);
+    expect(running.accepts(key("other", { org: "org-2" }))).toBe(false);
     expect(running.accepts(key("nameless", { org: undefined }))).toBe(false);
     expect(running.accepts(again)).toBe(true);
     running[Symbol.dispose]();
@@ -168,7 +168,7 @@ describe("the state on a node", () => {
     expect(claim(as(key("c", { enrolledBy: undefined })))).toMatchObject({ folder: join(root, "identities", "c") });
   });
 
-  test("with a mark that cannot be read is somebody else's", () => {
+  test("with an unreadable mark belongs to another agent", () => {
     leftBy(key("a"));
     writeFileSync(join(root, "owner.json"), "");
     expect(held(as(key("a", { enrolledBy: undefined }))).folder).toBe(join(root, "identities", "a"));
@@ -224,7 +224,7 @@ async function otherAgent(prefix: string[]): Promise<{ child: ChildProcess; pid:
 }
 
 describe("two agents of one identity on one node", () => {
-  const told = async (prefix: string[]): Promise<string> => {
+  const printed = async (prefix: string[]): Promise<string> => {
     const { child, pid } = await otherAgent(prefix);
     const before = readFileSync(join(root, "owner.json"), "utf8");
     expect(claim(as(key("a")), "two/secret")).toMatch(
@@ -240,10 +240,10 @@ describe("two agents of one identity on one node", () => {
   };
 
   test("are told apart: the second is refused and changes nothing, until the first is killed", async () => {
-    expect(await told([])).not.toBe("1");
+    expect(await printed([])).not.toBe("1");
   });
 
   test.skipIf(!canUnshare())("are told apart where both are pid 1 (needs root)", async () => {
-    expect(await told(NAMESPACE)).toBe("1");
+    expect(await printed(NAMESPACE)).toBe("1");
   });
 });

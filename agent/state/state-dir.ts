@@ -24,7 +24,7 @@ export interface Knowledge {
 interface Mark {
   /** cluster_id or agent_id; null: of an installation that is not enrolled yet. */
   readonly id: string | null;
-  /** Organisation; null: not told yet. */
+  /** Organisation; null: not known yet. */
   readonly org: string | null;
   /** Of the agent: `<namespace>/<Secret>`, or `host:<credentials file>`. */
   readonly installation: string;
@@ -35,7 +35,7 @@ interface Mark {
 /** State that another identity has left here. */
 export interface OtherState {
   readonly folder: string;
-  /** Undefined: nobody has marked it. */
+  /** Undefined: it has no mark. */
   readonly id: string | undefined;
   readonly installation: string | undefined;
   readonly bytes: number;
@@ -52,12 +52,12 @@ export interface StateStatus {
 export interface StateDirOptions {
   readonly root: string;
   readonly installation: string;
-  /** What another agent is told that wants the same folder. */
+  /** Shown to another agent that wants the same folder. */
   readonly holder: string;
   readonly log: Log;
 }
 
-/** What a folder of state consists of: its presence makes a folder without a mark somebody's. */
+/** What a folder of state consists of: if any of it exists, a folder without a mark belongs to another agent. */
 const CONTENT = ["queue", "checkpoints", "collector", "remote-config.json"];
 const MARK = "owner.json";
 
@@ -120,7 +120,7 @@ export class StateDir {
 
   /**
    * An identity's is what bears its id, and what the same installation left when it had another id in the same organisation, or none.
-   * As long as nobody can be asked who this is, it is who it was; nothing is sent before that is confirmed (`accepts`).
+   * While the identity cannot be looked up, it is assumed to be unchanged; nothing is sent before it is confirmed (`accepts`).
    */
   #belongs(mark: Mark, { credential, isKnown }: Knowledge): boolean {
     const isOurs = mark.installation === this.#options.installation;
@@ -234,7 +234,7 @@ function isSameOrg(mark: Mark, { org }: Credential): boolean {
   return mark.org !== null && mark.org === org;
 }
 
-/** A mark that cannot be read is one of somebody else. */
+/** An unreadable mark belongs to another agent. */
 function readMark(folder: string): Mark | undefined {
   let text: string;
   try {

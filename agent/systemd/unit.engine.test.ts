@@ -1,4 +1,4 @@
-// What the unit's RestartPreventExitStatus=2 rests on: the main process ends with 2 for what starting again cannot mend, and with nothing
+// What the unit's RestartPreventExitStatus=2 rests on: the main process ends with 2 for what a restart cannot fix, and with nothing
 // else; nothing before it can end in its place.
 import { spawn } from "node:child_process";
 import { once } from "node:events";

@@ -21,7 +21,7 @@ describe("the signing clock", () => {
     expect(lines).toEqual([]);
   });
 
-  test("signs inside the backend's window when this machine is hours wrong, and tells it once at each end", () => {
+  test("signs inside the backend's window when this machine is hours wrong, and logs it once at each end", () => {
     const { clock, lines, local } = at(NOW);
     for (let i = 0; i < 3; i++) clock.observe(date(NOW + 7_200_000), NOW, NOW + 100);
     expect(Math.abs(clock.nowUnixS() - (NOW + 7_200_000) / 1000)).toBeLessThan(1);

@@ -18,7 +18,7 @@ export interface Clock {
 
 /** Differences below this are the second that `Date` is cut to and the way of the request, not the clock. */
 const MEASURABLE_S = 2;
-/** A wrong clock also puts wrong times on telemetry, so it is told long before signing would fail without the correction. */
+/** A wrong clock also puts wrong times on telemetry, so it is logged long before signing would fail without the correction. */
 const WARN_S = 30;
 /** A slower answer says too little about when it was made. */
 const SLOWEST_ANSWER_MS = 20_000;

@@ -55,7 +55,7 @@ function get(upstream: Upstream, path = "/x") {
   return upstream.request({ method: "GET", path });
 }
 
-/** One request of a process that loads the upstream and nothing beside it. */
+/** One request of a process that loads only the upstream. */
 async function askedAlone(module: string, options: UpstreamOptions, env: NodeJS.ProcessEnv = {}): Promise<unknown> {
   const program = `
     import { createRequire } from "node:module";

@@ -1,5 +1,5 @@
 // The agent's only way out: a pool of kept-alive connections to the backend, through HTTPS_PROXY where one applies, trusting
-// BACKEND_CA_FILE beside the system's and the well-known authorities. Invariant: requests go to the backend's origin and nowhere else;
+// BACKEND_CA_FILE in addition to the system's and the well-known authorities. Invariant: requests go to the backend's origin and nowhere else;
 // a redirect is an answer like any other and never followed.
 import { readFileSync, statSync } from "node:fs";
 import { isIP } from "node:net";

@@ -1,6 +1,6 @@
 // An OTLP document cut into parts that are parsed one after the other: a resource, a scope, some records at a time. Invariants: the whole
-// document is judged before anything is made of it; what is parsed at once is bounded, whatever the document holds, and fields of the
-// document that nobody reads are never parsed; a 64-bit integer never passes through a double.
+// document is validated before it is parsed; what is parsed at once is bounded, whatever the document holds, and unused fields of the
+// document are never parsed; a 64-bit integer never passes through a double.
 import { isUtf8 } from "node:buffer";
 import { ApiError } from "../errors.ts";
 import { exactText } from "./exact-text.ts";
@@ -36,7 +36,7 @@ interface ResourcePlan {
   readonly scopes: readonly ScopePlan[];
 }
 
-/** A judged document. */
+/** A validated document. */
 export interface BatchPlan {
   readonly body: Uint8Array;
   readonly shape: BatchShape;
@@ -76,7 +76,7 @@ class Planner {
   readonly #scanner: JsonScanner;
   readonly #shape: BatchShape;
   #parts = 0;
-  /** The first field of a wrong type; told when the rest has turned out to be JSON. */
+  /** The first field of a wrong type; reported once the rest turned out to be JSON. */
   #problem: FieldError | undefined;
 
   constructor(body: Uint8Array, shape: BatchShape) {
@@ -201,7 +201,7 @@ export function tooLarge(what: string): ApiError {
   return new ApiError("batch_too_large", `the body needs too much memory once decoded (${what}): send smaller batches`);
 }
 
-/** About what the rows of the batch take, rather too much, told without parsing; `rowBytes`: what each row takes beside its record. */
+/** An estimate, rather too high, of the rows' size without parsing; `rowBytes`: what each row takes in addition to its record. */
 export function estimateRows({ resources }: BatchPlan, rowBytes: number): number {
   let bytes = 0;
   for (const { resource, scopes } of resources) {

@@ -1,4 +1,4 @@
-// JSON text as it lies in a body, with its long integers kept from being rounded. Invariant: what is in strings stays as it is.
+// JSON text of a body, with its long integers kept from being rounded. Invariant: what is in strings stays as it is.
 import { EXACT_INTEGER } from "./json.ts";
 import { utf8 } from "./json-scanner.ts";
 

@@ -39,20 +39,20 @@ function fast(signal: Signal, body: Uint8Array, context = CONTEXT): DecodedBody 
 function compare(signal: Signal, body: Buffer, what: string): boolean {
   const taken = fast(signal, Buffer.from(body));
   if (!taken) return false;
-  const told = (): string => `${what}: ${body.toString().slice(0, 5000)}`;
+  const document = (): string => `${what}: ${body.toString().slice(0, 5000)}`;
   let words: DecodedBody;
   try {
     words = decodeInWords({ signal, body, context: CONTEXT });
   } catch (error) {
-    throw new Error(`the kernel took what is refused, ${told()}`, { cause: error });
+    throw new Error(`the kernel took what is refused, ${document()}`, { cause: error });
   }
   const isSame = taken.sections.every(({ bytes }, index) => Buffer.compare(bytes, words.sections[index]?.bytes ?? Buffer.alloc(0)) === 0);
-  expect(isSame, told()).toBe(true);
+  expect(isSame, document()).toBe(true);
   const rest = (decoded: DecodedBody) => ({
     ...decoded,
     sections: decoded.sections.map((section) => ({ ...section, bytes: 0 })),
   });
-  expect(rest(taken), told()).toEqual(rest(words));
+  expect(rest(taken), document()).toEqual(rest(words));
   return true;
 }
 
@@ -144,7 +144,7 @@ describe.each(SIGNALS)("%s", (signal) => {
     expect(kernel.traps).toBe(0);
   });
 
-  it("cut off at any byte are given up on, though the rest still lies behind in the kernel's memory", () => {
+  it("cut off at any byte are given up on, although the rest is still in the kernel's memory", () => {
     const whole = WHOLE[signal];
     for (let length = 0; length < whole.length; length += 1) {
       expect(fast(signal, whole)).toBeDefined();

@@ -1,5 +1,5 @@
 // Walks over the bytes of a JSON document (RFC 8259) without making anything of them. Invariant: strict, and of a constant cost for each
-// byte and of no memory but a byte for each level of nesting, whatever the document is: so a body can be judged before it is parsed.
+// byte and of no memory but a byte for each level of nesting, whatever the document is: so a body can be validated before it is parsed.
 import { ApiError } from "../errors.ts";
 
 const TAB = 9;
@@ -26,7 +26,7 @@ const LITERALS = new Map(["true", "false", "null"].map((word) => [word.charCodeA
 /** No integer of fewer digits is rounded by a double. */
 const ROUNDED_DIGITS = 16;
 
-/** What stands at a place: the kinds that the walk through a document tells apart. */
+/** The kinds of values that a pass over a document distinguishes. */
 export type Kind = "object" | "array" | "null" | "other";
 
 export class JsonScanner {

@@ -11,7 +11,7 @@ import {
 } from "../engines/clickhouse/native-columns.ts";
 import { tooLarge } from "./batch.ts";
 
-/** What the rows of a body carry beside the records: from the key and the receipt, never from the payload. */
+/** What the rows of a body carry in addition to the records: from the key and the receipt, never from the payload. */
 export interface RowContext {
   readonly orgId: string;
   readonly hostId: string;
@@ -125,7 +125,7 @@ function bytesOf(columns: readonly Column[]): number {
 export const MOST_ROWS_BYTES = 128 * 1024 * 1024;
 /** Rows are measured each time that they may have grown by this. */
 const MEASURED_BYTES = 1024 * 1024;
-/** What a row takes beside what its record says, its resource and its scope; about. */
+/** Approximate size of a row without its record, its resource and its scope. */
 export const ROW_BYTES = 256;
 
 export class RowCollector<Cells extends NativeColumns> {

@@ -123,7 +123,7 @@ const RFC_3339 = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[
 
 /**
  * RFC 3339 to nanoseconds since 1970, clamped to what the store holds; digits beyond nanoseconds are cut. A blank before the offset is
- * a "+" that somebody forgot to encode.
+ * a "+" that the client did not encode.
  */
 function readTime(name: string, text: string): bigint {
   const match = RFC_3339.exec(text);

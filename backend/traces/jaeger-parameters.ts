@@ -21,7 +21,7 @@ const MOST_TRACES = 500;
 const HOUR_NS = 3_600_000_000_000n;
 const text = (description: string) => ({ type: "string", description });
 
-/** Each is judged here, because some take several forms. */
+/** Each is validated here, because some have several forms. */
 export const JAEGER_PARAMETERS = {
   service: text("service.name of the sender"),
   operation: text("name of the span"),
@@ -31,7 +31,7 @@ export const JAEGER_PARAMETERS = {
   limit: text(`traces; ${DEFAULT_LIMIT} by default, above ${MOST_TRACES} counts as ${MOST_TRACES}`),
   start: text("microseconds since 1970; default one hour before the end"),
   end: text("microseconds since 1970; default now"),
-  lookback: text("ignored: Jaeger's own page sends it beside start"),
+  lookback: text("ignored: Jaeger's own page sends it together with start"),
 } as const;
 
 /** Throws ApiError invalid_parameter naming the parameter. */

@@ -8,7 +8,7 @@ import { findTraces, type Place, spansOf, type TraceFilter } from "./search.ts";
 import { EVENTS, LINKS, wholeTrace } from "./span-fields.ts";
 
 const TEXT_TAG = "Tuple(key String, type String, value String)";
-/** On the way from text: told only that it may be text or a boolean, the engine would make a boolean of "true". */
+/** An intermediate type: with only text and boolean to choose from, the engine would turn "true" into a boolean. */
 const ONLY_TEXT_TAG = "Tuple(key String, type String, value Variant(String))";
 const TAG = "Tuple(key String, type String, value Variant(Bool, String))";
 

@@ -35,8 +35,8 @@ function distinct(rows: NativeRows, room: number): Operation[] {
 /** Which of the streams of a section. */
 function streamOf(name: "service" | "operation" | "kind"): number {
   const at = SPAN_COLUMNS.findIndex(([column]) => column === name);
-  // A map has three, and stands behind them.
-  if (SPAN_COLUMNS.slice(0, at).some(([, type]) => type === "Map(String, String)")) throw new Error("a map stands before the names");
+  // A map has three and follows them.
+  if (SPAN_COLUMNS.slice(0, at).some(([, type]) => type === "Map(String, String)")) throw new Error("a map precedes the names");
   return at;
 }
 

@@ -111,7 +111,7 @@ describe("a search for traces", () => {
     }
   });
 
-  it("keeps to the range, and tells the whole of a trace that began before it", async () => {
+  it("keeps to the range, and returns the whole of a trace that began before it", async () => {
     const org = await app.org();
     const [old, long] = [newTrace(), newTrace()];
     await org.send([made(old, 1, { at: -2n * HOUR })]);

@@ -1,5 +1,5 @@
 // Which traces an organisation has, newest first: those that have a span as it is asked for, each in one row. Invariant: the order is that of
-// their starts, by which pages are cut, so that none comes twice and none is left out; what is read is what lies in the range.
+// their starts, by which pages are cut, so that none comes twice and none is left out; only spans within the range are read.
 import type { Ask } from "../engines/clickhouse/client.ts";
 import { and, Sql, sql } from "../engines/clickhouse/sql.ts";
 import { arrayOfLines } from "../query/found-page.ts";
@@ -9,7 +9,7 @@ import { type Cursor, type Found, nanoseconds, type Page, pageConditions } from 
 export interface TraceFilter extends Page {
   /** One of its spans is all of this. */
   readonly span: SpanConditions;
-  /** Of the whole trace, as far as it lies in the range. */
+  /** Of the part of the trace within the range. */
   readonly minDurationNs?: bigint;
   readonly maxDurationNs?: bigint;
 }
@@ -104,7 +104,7 @@ function tracePlaces(orgId: string, { span, minDurationNs, maxDurationNs, range,
     WHERE ${and(where)} GROUP BY trace_id HAVING ${and(having)} ORDER BY start_ns DESC, tie DESC LIMIT ${limit + 1}`;
 }
 
-/** A duration that nobody has is cut, so that no sum leaves 64 bits. */
+/** An impossible duration is cut, so that no sum exceeds 64 bits. */
 const END_NS = sql`max(toUnixTimestamp64Nano(time) + toInt64(least(duration_ns, 4000000000000000000)))`;
 const DURATION_NS = sql`${END_NS} - min(toUnixTimestamp64Nano(time))`;
 

@@ -196,7 +196,7 @@ describe("an organisation that makes up names", () => {
   });
 });
 
-it("spans are stored where nobody has said which operations they are of", async () => {
+it("spans are stored although their operations are not known yet", async () => {
   const org = await app.org();
   await using store = await ClickHouseSpanStore.open(app.clickhouse);
   const ingested: Parameters<ClickHouseSpanStore["insert"]>[0][] = [];

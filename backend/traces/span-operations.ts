@@ -1,4 +1,4 @@
-// Which services an organisation has, with their operations and kinds, kept beside the spans so that nobody reads spans to know. Invariant:
+// Which services an organisation has, with their operations and kinds, stored next to the spans so that listing them reads no spans. Invariant:
 // an operation is written before the first of its spans, and again on each new day; what is known to be written costs nothing; what one
 // organisation can have here is bounded, however many names its senders make up.
 import { createHash } from "node:crypto";
@@ -142,7 +142,7 @@ class OrgOperations {
   }
 }
 
-/** 48 bits: whoever makes two names of one hash hides a name of his own. */
+/** 48 bits: a sender that crafts two names with one hash only hides its own name. */
 function hashOf({ service, operation = "", kind = "" }: { service: string; operation?: string; kind?: string }): number {
   return createHash("sha1").update(`${service}\0${kind}\0${operation}`).digest().readUIntBE(0, 6);
 }

@@ -27,7 +27,7 @@ beforeAll(async () => {
 afterAll(() => app?.[Symbol.asyncDispose]());
 
 describe("a whole trace", () => {
-  it("has kind, status message, events, links and scope beside the ten fields, for its own organisation only", async () => {
+  it("has kind, status message, events, links and scope in addition to the ten fields, for its own organisation only", async () => {
     const trace = newTrace();
     const other = newTrace();
     const full = span(nowNs + 7n, trace.toUpperCase(), "B7AD6B7169203331", {

@@ -1,7 +1,7 @@
 // Giving up, and bytes moved and compared, for every kernel. Invariant: exactly the bytes that are named are read and written.
 import { giveUp } from "./host";
 
-/** Not JSON, as far as the kernel can tell. */
+/** Not JSON, as far as the kernel knows. */
 export const SYNTAX: i32 = 1;
 /** Perhaps valid, and not what collectors send. */
 export const UNUSUAL: i32 = 2;

@@ -1,4 +1,4 @@
-// JSON (RFC 8259) as collectors write it, read where it lies. Invariants: strict, and anything unusual gives up; a function gets the
+// JSON (RFC 8259) as collectors write it, read in place. Invariants: strict, and anything unusual gives up; a function gets the
 // place where its value begins and returns the place behind it; strings are unescaped in place, which never takes more room.
 import { escape, escapedCode, escapedTo } from "./escapes";
 import { moveDown, refuse, SYNTAX, UNUSUAL } from "./bytes";

@@ -1,7 +1,7 @@
 // Numbers of JSON as text. Invariant: what is plain is what JavaScript would write.
 import { isDigit } from "./json";
 
-/** Whether JavaScript writes the number as it stands: at most 15 digits, no exponent, no zeros that say nothing, not below 0.000001. */
+/** Whether JavaScript prints the number unchanged: at most 15 digits, no exponent, no zeros that say nothing, not below 0.000001. */
 export function isPlain(at: usize, end: usize): bool {
   const digits = load<u8>(at) == 0x2d ? at + 1 : at;
   if (end - digits > 16) return false;

@@ -1,4 +1,4 @@
-// An OTLP/JSON document: resources, their scopes, their records. Invariant: a resource stands before its scopes and a scope before its
+// An OTLP/JSON document: resources, their scopes, their records. Invariant: a resource precedes its scopes and a scope its
 // records, or the kernel gives up; each part is bounded, so that whatever the host's decoder would call too large is left to it.
 import { textInto } from "./fields";
 import {

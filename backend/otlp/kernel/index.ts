@@ -25,7 +25,7 @@ export function streamLengthsAt(): usize {
   return STREAM_LENGTHS;
 }
 
-/** Reads a body of `length` bytes of UTF-8. `rowBytes` is what a row takes beside its record; `indexBytes` and `most` are limits. */
+/** Reads a body of `length` bytes of UTF-8. `rowBytes` is what a row takes in addition to its record; `indexBytes` and `most` are limits. */
 export function decode(
   signal: i32,
   length: u32,

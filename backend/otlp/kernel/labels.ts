@@ -178,7 +178,7 @@ export function startRecord(): void {
   recordGeneration++;
 }
 
-/** Gives up when resource or record have a label of this key beside another source of it. */
+/** Gives up when resource or record have a label of this key in addition to another source of it. */
 export function mustBeNew(at: usize, length: u32): void {
   const hash = hashOf(at, length);
   find(RESOURCE_KEYS, resourceGeneration, hash, at, length);

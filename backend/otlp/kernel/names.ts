@@ -1,5 +1,5 @@
 // The names that the kernel knows, told apart by length and eight bytes at a time. A word shorter than eight bytes is shifted up, so that
-// what stands behind the name does not count. Made by hand once; the differential test holds each.
+// what follows the name does not count. Made by hand once; the differential test holds each.
 // body
 export function isBody(at: usize, length: u32): bool {
   return length == 4 && load<u64>(at) << 32 == 0x79646f6200000000;

@@ -5,7 +5,7 @@ import { isPlain } from "../../../agent/common/kernel/numbers";
 import { refuse, UNUSUAL } from "../../../agent/common/kernel/bytes";
 import { isArrayValue, isBoolValue, isBytesValue, isDoubleValue, isIntValue, isKvlistValue, isStringValue } from "./names";
 
-/** The host writes a number at most so much longer than it was; the name of its kind, which is read, stands before it. */
+/** The host writes a number at most so much longer than it was; the name of its kind, which is read, precedes it. */
 const MOST_LONGER: u32 = 12;
 
 /** Bits of the kinds of a value. */
