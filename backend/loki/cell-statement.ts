@@ -1,5 +1,6 @@
 // The statement by which ClickHouse evaluates a range aggregation: records that count for the same moments, and belong to the same series, are
-// one cell. Invariant: the statement ends early with more than MOST_CELLS cells, so that a hostile cardinality costs no more than that.
+// one cell. Invariant: it is run with
+// `mostCells` as its limit of groups, so that a hostile cardinality costs no more than that.
 import { and, Sql, sql } from "../engines/clickhouse/sql.ts";
 import type { Matching } from "../logs/matching.ts";
 import { EntryMaker } from "./entry-maker.ts";
@@ -82,8 +83,14 @@ export interface CellSource {
   readonly where: readonly Sql[];
 }
 
+export interface CellStatement {
+  readonly statement: Sql;
+  /** With more cells the answer is incomplete, and the query too expensive. */
+  readonly mostCells: number;
+}
+
 /** Undefined: ClickHouse does not compute it alike. */
-export function cellStatement({ range, steps, plan, keysOf, matching, where }: CellSource): Sql | undefined {
+export function cellStatement({ range, steps, plan, keysOf, matching, where }: CellSource): CellStatement | undefined {
   const made = aggregates(range, plan.value, steps);
   if (!made) return undefined;
   const { moments, group, conditions } = momentColumns(range, steps);
@@ -92,12 +99,11 @@ export function cellStatement({ range, steps, plan, keysOf, matching, where }: C
   const by = [group, keys.group].filter((part) => part.text !== "");
   const groups = by.length === 0 ? sql`` : sql`GROUP BY ${list(by)}`;
   // Of one moment, and by named labels, each cell is a series.
-  const most = steps.count === 1 && plan.labels.kind === "by" ? MOST_SERIES : MOST_CELLS;
-  return sql`SELECT * FROM (
-      SELECT ${moments}${keys.select}toFloat64(count()) AS n, ${made}${odd}
-      FROM ${matching.from} WHERE ${and([...where, ...plan.conditions, ...conditions])} ${groups} LIMIT ${most + 1}
-      SETTINGS max_rows_to_group_by = ${most}, group_by_overflow_mode = 'break'
-    ) WHERE n > 0`;
+  const mostCells = steps.count === 1 && plan.labels.kind === "by" ? MOST_SERIES : MOST_CELLS;
+  const condition = and([...where, ...plan.conditions, ...conditions]);
+  const statement = sql`SELECT ${moments}${keys.select}toFloat64(count()) AS n, ${made}${odd}
+    FROM ${matching.from} WHERE ${condition} ${groups} HAVING n > 0 LIMIT ${mostCells + 1}`;
+  return { statement, mostCells };
 }
 
 function list(parts: readonly Sql[]): Sql {

@@ -73,9 +73,9 @@ export async function countedByEngine({ ask, orgId, steps, budget }: Asking, lea
   );
   const { conditions, matching, rest } = push(range.log, keysOf);
   const plan = leafSql(leaf, neededStages(leaf, rest), keysOf);
-  const statement = plan && cellStatement({ range, steps, plan, keysOf, matching, where: [...own, ...conditions] });
-  if (!statement) return undefined;
-  const lines = await ask(statement, MOST_CELL_BYTES, matching.blockRows);
+  const asked = plan && cellStatement({ range, steps, plan, keysOf, matching, where: [...own, ...conditions] });
+  if (!asked) return undefined;
+  const lines = await ask(asked.statement, MOST_CELL_BYTES, matching.blockRows, asked.mostCells);
   budget.begin();
   const readLabels = labelReader(plan);
   const points = range.unwrap && range.operation !== "absent_over_time" ? unwrappedPoints(range) : countedPoints(range, steps);

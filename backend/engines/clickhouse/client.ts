@@ -50,9 +50,10 @@ export interface ReadOptions extends QueryOptions {
 
 /**
  * A SELECT without FORMAT and SETTINGS (tenant-filter.ts refuses others); answers its rows as lines of JSON. Throws TooLargeError when they exceed `maxResultBytes`.
- * `blockRows`: for conditions that cost much for each row, the rows between two looks at the clock.
+ * `blockRows`: for conditions that cost much for each row, the rows between two looks at the clock. `groupLimit`: GROUP BY stops with more
+ * groups than that, so an answer with more is incomplete.
  */
-export type Ask = (statement: Sql, maxResultBytes?: number, blockRows?: number) => Promise<Buffer>;
+export type Ask = (statement: Sql, maxResultBytes?: number, blockRows?: number, groupLimit?: number) => Promise<Buffer>;
 
 export interface ClickHouseOptions {
   /** `http(s)://user:password@host:port/database`; unset: embedded. */
@@ -146,11 +147,11 @@ function signalOf({ signal }: QueryOptions): AbortSignal[] {
 /** One turn's queries, which share its time. The engine adds the organisation's condition to each. */
 function asker(engine: Engine, orgId: string, signal: AbortSignal): Ask {
   const end = performance.now() + MAX_READ_SECONDS * 1000;
-  return async (statement, maxResultBytes = 0, blockRows?) => {
+  return async (statement, maxResultBytes = 0, blockRows?, groupLimit?) => {
     requireFiltered(orgId, statement);
     const maxSeconds = Math.max(1, Math.ceil((end - performance.now()) / 1000));
     try {
-      return await engine.read(statement.text, { orgId, maxSeconds, maxResultBytes, blockRows }, signal);
+      return await engine.read(statement.text, { orgId, maxSeconds, maxResultBytes, blockRows, groupLimit }, signal);
     } catch (error) {
       signal.throwIfAborted();
       throw readFailure(error);

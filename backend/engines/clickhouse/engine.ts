@@ -19,6 +19,8 @@ export interface ReadLimits {
   readonly maxResultBytes: number;
   /** Rows between two looks at the clock; unset: as many as the engine likes. */
   readonly blockRows?: number | undefined;
+  /** GROUP BY stops with more groups. */
+  readonly groupLimit?: number | undefined;
 }
 
 /** What an engine can do. */

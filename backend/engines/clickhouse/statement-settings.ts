@@ -17,10 +17,11 @@ const MAX_READ_MEMORY_BYTES = 400_000_000;
  */
 export function readSettings(
   comment: string,
-  { orgId, maxSeconds, maxResultBytes, blockRows, threads }: ReadLimits & { threads?: number },
+  { orgId, maxSeconds, maxResultBytes, blockRows, groupLimit, threads }: ReadLimits & { threads?: number },
 ): string {
+  const groups = groupLimit === undefined ? sql`` : sql`max_rows_to_group_by = ${groupLimit}, group_by_overflow_mode = 'break', `;
   return sql`
-SETTINGS ${tenantFilter(orgId)}, ${optional("max_threads", threads)}${optional("max_block_size", blockRows)}max_execution_time = ${maxSeconds}, max_memory_usage = ${MAX_READ_MEMORY_BYTES},
+SETTINGS ${tenantFilter(orgId)}, ${optional("max_threads", threads)}${optional("max_block_size", blockRows)}${groups}max_execution_time = ${maxSeconds}, max_memory_usage = ${MAX_READ_MEMORY_BYTES},
   max_result_bytes = ${maxResultBytes}, result_overflow_mode = 'throw', log_comment = ${comment}, date_time_output_format = 'iso',
   output_format_json_quote_64bit_integers = 1, output_format_json_escape_forward_slashes = 0
 FORMAT JSONEachRow`.text;
