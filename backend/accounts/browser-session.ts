@@ -4,6 +4,7 @@
 import { randomUUID, type KeyObject } from "node:crypto";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type JWTPayload, SignJWT } from "jose";
+import type { DatabaseOutage } from "../auth/database-outage.ts";
 import { LookupCache, type LookupSource } from "../auth/lookup-cache.ts";
 import { RANK, type Role, type SessionUser } from "../auth/request-identity.ts";
 import { ApiError } from "../errors.ts";
@@ -39,6 +40,7 @@ export interface BrowserSessionOptions extends SigningSecrets {
   db: Kysely<AccountTables>;
   sessions: Pick<Sessions, "find">;
   now?: () => number;
+  outage?: DatabaseOutage;
 }
 
 /** Who asks, and until when without another request. */
@@ -55,7 +57,7 @@ export class BrowserSessions {
   readonly #now: () => number;
   readonly #rows: LookupCache<{ readonly userId: string }>;
 
-  constructor({ db, sessions, now, ...secrets }: BrowserSessionOptions) {
+  constructor({ db, sessions, now, outage, ...secrets }: BrowserSessionOptions) {
     this.#db = db;
     this.#secrets = verifyingSecrets(secrets);
     this.#sessions = sessions;
@@ -65,7 +67,7 @@ export class BrowserSessions {
         (await findBrowserSessions(db, ids)).map((row) => ({ id: row.id, state: row.user_id, read: () => ({ userId: row.user_id }) })),
       changed: async (states) => await changedBrowserSessions(db, states),
     };
-    this.#rows = new LookupCache(source, { now });
+    this.#rows = new LookupCache(source, { now, outage });
   }
 
   /** Begins a session of this user in the browser that asks. */

@@ -3,6 +3,7 @@
 // asked again at most 4 s later, so that a removed token is refused within 5 s in every replica.
 import type { KeyObject } from "node:crypto";
 import { SignJWT } from "jose";
+import type { DatabaseOutage } from "../auth/database-outage.ts";
 import { LookupCache, type LookupSource } from "../auth/lookup-cache.ts";
 import type { ReadToken } from "../auth/request-identity.ts";
 import { ApiError } from "../errors.ts";
@@ -21,6 +22,7 @@ const MAX_AUTHORIZATION_LENGTH = 2048;
 export interface ReadTokensOptions extends SigningSecrets {
   db: AccountDb;
   now?: () => number;
+  outage?: DatabaseOutage;
 }
 
 /** Issues and verifies read tokens; holds the bounded cache of their rows. */
@@ -29,14 +31,14 @@ export class ReadTokens {
   readonly #now: () => number;
   readonly #rows: LookupCache<ReadToken>;
 
-  constructor({ db, now, ...secrets }: ReadTokensOptions) {
+  constructor({ db, now, outage, ...secrets }: ReadTokensOptions) {
     this.#secrets = verifyingSecrets(secrets);
     this.#now = now ?? Date.now;
     const source: LookupSource<ReadToken> = {
       find: async (ids) => (await findReadTokens(db, ids)).map((row) => ({ id: row.tokenId, state: row.orgId, read: () => row })),
       changed: async (states) => await changedReadTokens(db, states),
     };
-    this.#rows = new LookupCache(source, { now });
+    this.#rows = new LookupCache(source, { now, outage });
   }
 
   /** The token of this row: claims `jti`, `org_id`, `role`, `iat`, `exp`, `iss`, `aud`. */

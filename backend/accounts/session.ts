@@ -3,6 +3,7 @@
 // user is refused within 5 seconds in every replica.
 import type { KeyObject } from "node:crypto";
 import { type JWTPayload, SignJWT } from "jose";
+import type { DatabaseOutage } from "../auth/database-outage.ts";
 import { LookupCache, type LookupSource } from "../auth/lookup-cache.ts";
 import { ApiError } from "../errors.ts";
 import { uuidOf } from "../http/schemas.ts";
@@ -17,6 +18,7 @@ export interface SessionOptions extends SigningSecrets {
   db: AccountDb;
   ttlMs: number;
   now?: () => number;
+  outage?: DatabaseOutage;
 }
 
 /** Issues and verifies sessions; holds the bounded cache of users. */
@@ -26,7 +28,7 @@ export class Sessions {
   readonly #now: () => number;
   readonly #users: LookupCache<SessionUser & { readonly epoch: number }>;
 
-  constructor({ db, ttlMs, now, ...secrets }: SessionOptions) {
+  constructor({ db, ttlMs, now, outage, ...secrets }: SessionOptions) {
     this.#secrets = verifyingSecrets(secrets);
     this.#ttlMs = ttlMs;
     this.#now = now ?? Date.now;
@@ -34,7 +36,7 @@ export class Sessions {
       find: async (ids) => (await findUsers(db, ids)).map((row) => ({ id: row.id, state: row.state, read: () => known(row) })),
       changed: async (states) => await changedUsers(db, states),
     };
-    this.#users = new LookupCache(source, { maxKnown: MAX_CACHED_USERS, now });
+    this.#users = new LookupCache(source, { maxKnown: MAX_CACHED_USERS, now, outage });
   }
 
   /** A session JWT for this user: claims `sub`, `org_id`, `role`, `epoch`, `iat`, `exp`, `iss`, `aud`. */

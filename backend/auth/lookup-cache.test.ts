@@ -1,15 +1,21 @@
 // What is known while the database is away, and what is never remembered. How often rows are asked for: enrolment/key-cache.engine.test.ts.
 import { beforeEach, describe, expect, test } from "vitest";
-import { LOOKUP_CACHE_MS, LookupCache } from "./lookup-cache.ts";
+import { ApiError } from "../errors.ts";
+import { DatabaseOutage } from "./database-outage.ts";
+import { LOOKUP_CACHE_MS, LookupCache, STALE_MS } from "./lookup-cache.ts";
 
 function fail(why: string): never {
-  throw new Error(why);
+  throw why === "away" ? new ApiError("storage_unavailable", why) : new Error(why);
 }
 
 describe("a cache of looked-up rows", () => {
   let nowMs: number;
   let rows: Map<string, string>;
   let isAway: boolean;
+  /** Statements wait for it. */
+  let hanging: Promise<void> | undefined;
+  let logged: object[];
+  let outage: DatabaseOutage;
   let lookups: number;
   let checks: number;
   let cache: LookupCache<string>;
@@ -17,6 +23,9 @@ describe("a cache of looked-up rows", () => {
   beforeEach(() => {
     [nowMs, rows, isAway, lookups] = [1_000_000, new Map([["id", "row"]]), false, 0];
     checks = 0;
+    [hanging, logged] = [undefined, []];
+    const log = (fields: object) => void logged.push(fields);
+    outage = new DatabaseOutage({ info: log, warn: log });
     const found = (id: string) => ({
       id,
       state: rows.get(id) ?? "",
@@ -26,26 +35,73 @@ describe("a cache of looked-up rows", () => {
       {
         find: async (ids) => {
           lookups += 1;
+          await hanging;
           return isAway ? fail("away") : ids.filter((id) => rows.has(id)).map(found);
         },
         changed: async (states) => {
           checks += 1;
+          await hanging;
           return isAway ? fail("away") : Object.keys(states).filter((id) => rows.get(id) !== states[id]);
         },
       },
-      { now: () => nowMs },
+      { now: () => nowMs, outage, patienceMs: 10 },
     );
   });
 
-  test("goes on with what it knows while the database is away, and no longer than its bound", async () => {
+  test("uses known rows while the database is away, for 15 minutes, and says so", async () => {
     expect(await cache.find("id")).toBe("row");
     isAway = true;
-    nowMs += LOOKUP_CACHE_MS - 1;
-    expect(cache.find("id")).toBe("row");
+    for (const ageMs of [LOOKUP_CACHE_MS - 1, LOOKUP_CACHE_MS, STALE_MS - 1]) {
+      nowMs = 1_000_000 + ageMs;
+      expect(await cache.find("id"), `${ageMs}`).toBe("row");
+    }
+    expect(outage.staleSeconds).toBeGreaterThan(0);
+    expect(logged).toMatchObject([{ event: "auth.stale_keys", err: { code: "storage_unavailable" } }]);
+    await expect(cache.find("unknown")).rejects.toThrow("away");
     nowMs += 1;
     await expect(cache.find("id")).rejects.toThrow("away");
     isAway = false;
     expect(await cache.find("id")).toBe("row");
+    expect(logged.slice(1)).toMatchObject([{ event: "auth.stale_keys_ended", requests: 2 }]);
+    expect(outage.staleSeconds).toBe(0);
+  });
+
+  test("uses known rows without a wait while the database hangs, and refuses a removed one as soon as it answers", async () => {
+    expect(await cache.find("id")).toBe("row");
+    const { promise, resolve } = Promise.withResolvers<void>();
+    hanging = promise;
+    nowMs += LOOKUP_CACHE_MS;
+    expect(await cache.find("id")).toBe("row");
+    nowMs += 60_000;
+    expect(cache.find("id")).toBe("row");
+    rows.delete("id");
+    hanging = undefined;
+    resolve();
+    nowMs += LOOKUP_CACHE_MS;
+    void cache.find("id");
+    await new Promise(setImmediate);
+    expect(await cache.find("id")).toBeUndefined();
+  });
+
+  test("a row that the database has called changed is not used as last known", async () => {
+    expect(await cache.find("id")).toBe("row");
+    rows.set("id", "changed");
+    nowMs += LOOKUP_CACHE_MS / 2;
+    // The statement that asks what has changed is answered, the one that reads the row is not.
+    const asked = cache.find("id");
+    isAway = await Promise.resolve(true);
+    expect(asked).toBe("row");
+    await new Promise(setImmediate);
+    nowMs += LOOKUP_CACHE_MS;
+    await expect(cache.find("id")).rejects.toThrow("away");
+  });
+
+  test("a statement that fails for another reason fails its request", async () => {
+    expect(await cache.find("id")).toBe("row");
+    rows = new Proxy(rows, { get: () => () => fail("a wrong statement") });
+    nowMs += LOOKUP_CACHE_MS;
+    await expect(cache.find("id")).rejects.toThrow("a wrong statement");
+    expect(logged).toEqual([]);
   });
 
   test("remembers no failure: the next request asks again", async () => {

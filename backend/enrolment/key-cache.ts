@@ -1,6 +1,7 @@
 // What this replica knows of keys, so that a signature is verified without a question to the database. Invariant: that of
 // auth/lookup-cache.ts: a revocation anywhere is in force everywhere within 5 s, and strangers' hashes push no key out.
 import type { Kysely } from "kysely";
+import type { DatabaseOutage } from "../auth/database-outage.ts";
 import { LookupCache, type LookupSource } from "../auth/lookup-cache.ts";
 import type { KeySource, VerifyingKey } from "../auth/signed-requests.ts";
 import { FirstUses } from "./first-uses.ts";
@@ -14,7 +15,7 @@ export class KeyCache implements KeySource {
   readonly #keys: LookupCache<VerifyingKey>;
 
   /** `now`: the only clock, instead of the machine's. */
-  constructor(db: Kysely<EnrolmentTables>, masterKeys: MasterKeys, now?: () => number) {
+  constructor(db: Kysely<EnrolmentTables>, masterKeys: MasterKeys, now?: () => number, outage?: DatabaseOutage) {
     this.#masterKeys = masterKeys;
     this.#firstUses = new FirstUses({ write: (keyIds) => recordFirstUses(db, keyIds, new Date(now?.() ?? Date.now())) });
     const source: LookupSource<VerifyingKey> = {
@@ -22,7 +23,7 @@ export class KeyCache implements KeySource {
         (await findKeys(db, hashes)).map((row) => ({ id: row.key_hash, state: row.state, read: () => this.#verifying(row) })),
       changed: async (states) => await changedKeys(db, states),
     };
-    this.#keys = new LookupCache(source, { now });
+    this.#keys = new LookupCache(source, { now, outage });
   }
 
   find(hash: string): VerifyingKey | undefined | Promise<VerifyingKey | undefined> {

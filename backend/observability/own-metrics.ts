@@ -16,6 +16,8 @@ export const READ_AT_SCRAPE = {
   rows_set_aside:
     "Bodies of a day that were answered and that the embedded engine refused for ever, since the start; the log names their files.",
   rows_dropped: "Rows of these for which there was no room beside those set aside, since the start: they are lost.",
+  auth_stale_seconds:
+    "For how long keys, sessions and read tokens have been accepted as last known, because the account database does not answer; 0: they are checked.",
   backup_last_timestamp_seconds: "When the newest complete backup of BACKUP_FOLDER was begun; 0: there is none. Only with BACKUP_EVERY.",
   evaluator_in_step: "1 while no rule change waits for the evaluator longer than 5 s.",
   evaluator_up: "1 while the evaluator answers: rules are evaluated.",
