@@ -1,5 +1,6 @@
 // A login under way, in a cookie of the browser that began it: what the provider's answer must match. Invariant: it is signed, lives ten
-// minutes and is nothing of this replica's, so that another one may end what this one began; it opens nothing by itself.
+// minutes and is nothing of this replica's, so that another one may end what this one began; it opens nothing by itself. A replica takes
+// an attempt once; at another one, the provider refuses the code that was used.
 import { createHash, type KeyObject, randomBytes } from "node:crypto";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { SignJWT } from "jose";
@@ -9,6 +10,8 @@ import { cookieOf, setCookie } from "../http/cookies.ts";
 const AUDIENCE = "atherops-oidc";
 const COOKIE = "atherops-oidc";
 const TTL_S = 600;
+/** Attempts that have ended are remembered until their cookie expires. */
+const MAX_ENDED = 10_000;
 
 /** Where the admin client waits for a login, on the loopback of the browser's machine, and what it knows it by. */
 export interface CliReturn {
@@ -36,6 +39,8 @@ export interface Attempt extends Return {
 export class Attempts {
   readonly #secrets: readonly [KeyObject, ...KeyObject[]];
   readonly #now: () => number;
+  /** State → Unix seconds of the cookie's end, oldest first. */
+  readonly #ended = new Map<string, number>();
 
   constructor(secrets: SigningSecrets, now: () => number) {
     this.#secrets = verifyingSecrets(secrets);
@@ -57,14 +62,24 @@ export class Attempts {
   }
 
   /** What this browser began; undefined for none, one that is too old, and one that is not ours. The cookie is gone with the answer. */
-  end(request: FastifyRequest, reply: FastifyReply): Attempt | undefined {
+  end(request: FastifyRequest, reply: FastifyReply): Attempt | "used" | undefined {
     const cookie = cookieOf(request, COOKIE);
     if (cookie === undefined) return undefined;
     setCookie(request, reply, { name: COOKIE, value: "", sameSite: "Lax", maxAgeS: 0 });
     const claims = isSigned(cookie, this.#secrets) ? claimsIn(cookie) : undefined;
     if (claims?.aud !== AUDIENCE || !isInForce(claims, this.#now())) return undefined;
     const { state, nonce, verifier, returnTo, cli } = claims as unknown as Attempt;
+    if (this.#ended.has(state)) return "used";
+    this.#rememberEnd(state, claims.exp ?? 0);
     return { state, nonce, verifier, returnTo, cli };
+  }
+
+  #rememberEnd(state: string, expS: number): void {
+    this.#ended.set(state, expS);
+    for (const [oldest, untilS] of this.#ended) {
+      if (untilS * 1000 > this.#now() && this.#ended.size <= MAX_ENDED) break;
+      this.#ended.delete(oldest);
+    }
   }
 }
 

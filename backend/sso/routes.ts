@@ -208,6 +208,10 @@ class Flow {
   async end(request: FastifyRequest, reply: FastifyReply): Promise<Pick<SignedIn, "user"> & Return> {
     const oidc = this.requireConfigured();
     const attempt = this.#attempts.end(request, reply);
+    if (attempt === "used") {
+      audit(request, "login.failed", { by: "sso", reason: "attempt_used" });
+      throw new ApiError("login_refused", `this login was used${BEGIN_AGAIN}`);
+    }
     if (!attempt) throw new ApiError("login_refused", `this browser began no login, or more than ten minutes ago${BEGIN_AGAIN}`);
     const url = callbackUrl(request);
     url.search = new URL(request.url, url).search;
