@@ -3,11 +3,9 @@ import { type FileHandle, open } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { PAGE, store, VALUE_PAGES } from "./bbolt-file.fixture.ts";
 import { damageOf } from "./bbolt-file.ts";
 
-const PAGE = 4096;
-/** The pages of the one value; more than one read takes. */
-const VALUE_PAGES = 600;
 let folder: string;
 let file: string;
 beforeEach(() => {
@@ -19,42 +17,6 @@ afterEach(() => {
   vi.restoreAllMocks();
   rmSync(folder, { recursive: true });
 });
-
-/** Two head pages, the root bucket on page 2, and its one bucket on page 3, with a value that fills the pages after it. */
-function store(): Buffer {
-  const bytes = Buffer.alloc((4 + VALUE_PAGES) * PAGE);
-  for (const page of [0, 1]) {
-    const meta = bytes.subarray(page * PAGE + 16);
-    meta.writeUInt32LE(0xed0cdaed, 0);
-    meta.writeUInt32LE(2, 4);
-    meta.writeUInt32LE(PAGE, 8);
-    meta.writeBigUInt64LE(2n, 16);
-    meta.writeBigUInt64LE(BigInt(4 + VALUE_PAGES), 40);
-    meta.writeBigUInt64LE(BigInt(page), 48);
-    let hash = 0xcbf29ce484222325n;
-    for (const byte of meta.subarray(0, 56)) hash = BigInt.asUintN(64, (hash ^ BigInt(byte)) * 0x100000001b3n);
-    meta.writeBigUInt64LE(hash, 56);
-  }
-  const root = leaf(bytes, 2, 0, { isBucket: true, valueBytes: 16 });
-  root.writeBigUInt64LE(3n, 0);
-  leaf(bytes, 3, VALUE_PAGES, { isBucket: false, valueBytes: VALUE_PAGES * PAGE });
-  return bytes;
-}
-
-/** Answers the value, of a page with one entry. */
-function leaf(bytes: Buffer, id: number, overflow: number, entry: { isBucket: boolean; valueBytes: number }): Buffer {
-  const page = bytes.subarray(id * PAGE);
-  page.writeBigUInt64LE(BigInt(id), 0);
-  page.writeUInt16LE(2, 8);
-  page.writeUInt16LE(1, 10);
-  page.writeUInt32LE(overflow, 12);
-  page.writeUInt32LE(entry.isBucket ? 1 : 0, 16);
-  page.writeUInt32LE(16, 20);
-  page.writeUInt32LE(1, 24);
-  page.writeUInt32LE(entry.valueBytes, 28);
-  page.write("k", 32);
-  return page.subarray(33);
-}
 
 type Read = (buffer: Buffer, from: number, length: number, at: number) => Promise<unknown>;
 

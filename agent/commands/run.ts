@@ -83,6 +83,7 @@ const NO_PARTS: Partial<Parts> = {
   state: undefined,
   proxy: undefined,
   supervisor: undefined,
+  logFiles: undefined,
   logFilesWatchdog: undefined,
   effectiveConfig: undefined,
   clusterCollector: undefined,
@@ -118,6 +119,7 @@ async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal
     log,
   });
   parts.supervisor = started.use(supervisor);
+  parts.logFiles = logFiles;
   parts.logFilesWatchdog = logFiles && started.use(new LogFilesWatchdog({ files: logFiles, supervisor, log }));
   const enforce = (adjustment: Adjustment): void => {
     parts.adjustment = adjustment;

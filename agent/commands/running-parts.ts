@@ -7,6 +7,7 @@ import type { Adjustment, RemoteConfigLoop } from "../collector/remote-config.ts
 import type { Supervisor } from "../collector/supervisor.ts";
 import type { AgentIdentity } from "../identity/identity.ts";
 import { installationOf } from "../identity/installation.ts";
+import type { LogFiles } from "../log-files/log-files.ts";
 import type { LogFilesWatchdog } from "../log-files/watchdog.ts";
 import type { Log } from "../log.ts";
 import { CLUSTER_HEARTBEAT_PATH, type Heartbeat, HOST_HEARTBEAT_PATH } from "../protocol/enrolment.ts";
@@ -26,6 +27,7 @@ export interface Parts {
   state?: ClaimedState | undefined;
   proxy?: Proxy | undefined;
   supervisor?: Supervisor | undefined;
+  logFiles?: LogFiles | undefined;
   logFilesWatchdog?: LogFilesWatchdog | undefined;
   effectiveConfig?: EffectiveConfig | undefined;
   clusterCollector?: ClusterCollector | undefined;
@@ -51,6 +53,7 @@ export function healthSource({ program, version }: Program, settings: Settings, 
       clusterCollector: parts.clusterCollector?.status(),
       waitsFor: parts.effectiveConfig?.waitsFor,
       telemetry: parts.proxy?.status(),
+      logFiles: parts.logFiles?.status(),
       failing: parts.logFilesWatchdog?.failing(),
       remoteConfig: parts.remote?.status(),
     }),

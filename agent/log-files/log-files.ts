@@ -189,7 +189,9 @@ export class LogFiles implements AsyncDisposable {
     const refused = this.#refused.get(path);
     if (!isNews && refused && nowMs < refused.retryAtMs) return refused;
     const target = await realpath(path).catch(() => undefined);
-    return target === undefined ? GONE : this.#examine(path, target, nowMs);
+    if (target === undefined) return GONE;
+    if (!this.#rules.mayRead(target) && !(await isFolder(target))) return { why: "outside", retryAtMs: nowMs + RETRY_REFUSED_MS };
+    return this.#examine(path, target, nowMs);
   }
 
   /** `target`: the path without links. Answers the id of the open file, or why it is not read. */
@@ -277,15 +279,22 @@ const PROBLEMS: Readonly<Record<NotRead, string>> = {
   limit: "the limit of open log files is reached, others are not read; narrow LOG_PATHS",
 };
 
+async function isFolder(path: string): Promise<boolean> {
+  return (await stat(path).catch(() => undefined))?.isDirectory() ?? false;
+}
+
 function isProblem(why: Refused["why"]): why is NotRead {
   return why !== "old" && why !== "gone";
 }
 
-/** Half of what this process may open: the rest is for connections. */
+/** For connections, the agent's own files, and what the collector opens beyond a descriptor for each file that it reads. */
+const RESERVED = 2048;
+
+/** What this process and its collector may open, less a reserve. */
 function descriptorLimit(): number {
   try {
     const soft = /^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8"))?.[1];
-    return soft === undefined ? MAX_OPEN : Math.min(MAX_OPEN, Math.floor(Number(soft) / 2));
+    return soft === undefined ? MAX_OPEN : Math.min(MAX_OPEN, Math.max(Number(soft) - RESERVED, Math.floor(Number(soft) / 2)));
   } catch {
     return MAX_OPEN;
   }

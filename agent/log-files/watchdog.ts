@@ -33,6 +33,8 @@ export interface WatchdogOptions {
 }
 
 const STUCK_AFTER_MS = 30_000;
+/** From then on its progress is watched. */
+const LATE_AFTER_MS = 15_000;
 const RESTART_AFTER_MS = 30_000;
 const RESTART_AGAIN_MS = 600_000;
 const EVERY_MS = 5000;
@@ -62,17 +64,22 @@ export class LogFilesWatchdog implements AsyncDisposable {
       sinceMs,
       error: `the collector cannot write to its disk queue: ${error}`,
     }));
-    const { lastPassMs, lastCollectorPassMs, isFollowing } = files.status();
-    const { state, since } = supervisor.status();
+    const { lastPassMs, isFollowing } = files.status();
+    const { state } = supervisor.status();
     if (!isFollowing) return rejected;
     const stuck = (sinceMs: number, error: string): FailingSignal[] =>
       this.#nowMs() - sinceMs > STUCK_AFTER_MS ? [{ signal: "logs", sinceMs, error }] : [];
-    const readMs = Math.max(Date.parse(since), lastCollectorPassMs, this.#progressMs);
     return [
       ...rejected,
       ...stuck(lastPassMs, "the agent has finished no pass over LOG_PATHS for 30 s or longer: a file system does not answer"),
-      ...(state === "running" ? stuck(readMs, "the collector has finished no pass over the log files for 30 s or longer") : []),
+      ...(state === "running" ? stuck(this.#readMs(), "the collector has finished no pass over the log files for 30 s or longer") : []),
     ];
+  }
+
+  /** When the collector last showed that it reads, Unix milliseconds. */
+  #readMs(): number {
+    const { files, supervisor } = this.#options;
+    return Math.max(Date.parse(supervisor.status().since), files.status().lastCollectorPassMs, this.#progressMs);
   }
 
   /** Once; called every few seconds. */
@@ -80,11 +87,13 @@ export class LogFilesWatchdog implements AsyncDisposable {
     const { supervisor, readMetrics = readText } = this.#options;
     const rejection = supervisor.rejections.get("logs");
     const url = supervisor.metricsUrl;
-    if (url === undefined || (rejection === undefined && this.failing().length === 0)) return;
+    const isLate = this.#nowMs() - this.#readMs() > LATE_AFTER_MS;
+    if (!isLate) this.#records = undefined;
+    if (url === undefined || (rejection === undefined && !isLate)) return;
     const metrics = await readMetrics(url);
     const records = sumOf(metrics, "otelcol_receiver_accepted_log_records", 'receiver="file_log/files"');
-    if (records !== this.#records) this.#progressMs = this.#nowMs();
-    this.#records = records;
+    if (this.#records !== undefined && !Object.is(records, this.#records)) this.#progressMs = this.#nowMs();
+    if (isLate) this.#records = records;
     if (rejection) this.#restartIfEmpty(rejection, sumOf(metrics, "otelcol_exporter_queue_size", 'exporter="otlp_http/files"'));
   }
 

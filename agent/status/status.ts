@@ -2,6 +2,7 @@
 import type { ClusterCollectorStatus } from "../collector/cluster-collector.ts";
 import type { CollectorStatus } from "../collector/supervisor.ts";
 import type { AgentIdentityStatus } from "../identity/identity.ts";
+import type { LogFilesStatus } from "../log-files/log-files.ts";
 import type { FailingSignal } from "../log-files/watchdog.ts";
 import type { ProxyStatus } from "../proxy/server.ts";
 import type { Signal } from "../settings.ts";
@@ -25,6 +26,8 @@ export interface AgentStatus {
   /** What the collector does without for now, and why. */
   readonly waitsFor?: string | undefined;
   readonly telemetry: ProxyStatus | undefined;
+  /** Host agent. */
+  readonly logFiles?: LogFilesStatus | undefined;
   /** Host agent: signals that fail before they reach the proxy, and why. */
   readonly failing?: readonly FailingSignal[] | undefined;
   /** Host agent: the remote configuration in force, and why a newer one is not. */

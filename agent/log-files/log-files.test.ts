@@ -1,0 +1,174 @@
+// The agent's part of reading log files: which files it has open, and the links that it hands to the collector. The collector is a file of
+// offsets here that is written when a test says so; the real one: test/faults/log-files.test.ts.
+import {
+  appendFileSync,
+  chownSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pino } from "pino";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { LogFiles } from "./log-files.ts";
+
+const isRoot = process.getuid?.() === 0;
+let root: string;
+let nowMs: number;
+let files: LogFiles;
+let said: string[];
+
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), "atherops-log-files-"));
+  for (const folder of ["log/a", "log/b", "state"]) mkdirSync(join(root, folder), { recursive: true });
+  nowMs = Date.now();
+  said = [];
+});
+afterEach(async () => {
+  await files[Symbol.asyncDispose]();
+  rmSync(root, { recursive: true });
+});
+
+const log = (path: string): string => join(root, "log", path);
+const write = (path: string, text: string): void => writeFileSync(log(path), text);
+
+async function start(maxOpen = 100): Promise<void> {
+  files = new LogFiles({
+    folder: join(root, "state/links"),
+    offsetsFile: join(root, "state/offsets"),
+    rules: () => ({ mayRead: (path) => path.startsWith(`${root}/log/`), mayEnter: (path) => path.startsWith(`${root}/log`) }),
+    maxAgeMs: 3_600_000,
+    log: pino({}, { write: (line: string) => void said.push((JSON.parse(line) as { msg: string }).msg) }),
+    // Passes are made by `pass`.
+    passEveryMs: 3_600_000,
+    maxOpen,
+    nowMs: () => nowMs,
+  });
+  await files.start([`${root}/log/**/*.log`]);
+}
+
+/** The patterns change with it, which makes a pass. */
+let passes = 0;
+async function pass(afterMs = 1000): Promise<void> {
+  nowMs += afterMs;
+  await files.follow([`${root}/log/**/*.log`, `${root}/none/${passes++}.log`]);
+}
+
+function collectorPasses(): void {
+  writeFileSync(join(root, "state/offsets"), "");
+  utimesSync(join(root, "state/offsets"), nowMs / 1000, nowMs / 1000);
+}
+
+/** What the collector would read: path → text. */
+function readable(): Record<string, string> {
+  const links = readdirSync(join(root, "state/links"));
+  const pathOf = (link: string): string => link.slice(21).replaceAll("%2F", "/").slice(`${root}/log/`.length);
+  return Object.fromEntries(links.map((link) => [pathOf(link), readFileSync(join(root, "state/links", link), "utf8")]));
+}
+
+function descriptors(): number {
+  return readdirSync("/proc/self/fd").length;
+}
+
+describe("the collector gets", () => {
+  test("matching files, new ones with the next pass, each under one name", async () => {
+    write("a/x.log", "x");
+    symlinkSync("x.log", log("a/link.log"));
+    symlinkSync("a", log("linked"));
+    await start();
+    write("b/y.log", "y");
+    write("b/y.txt", "not matching");
+    await pass();
+    expect(readable()).toEqual({ "a/x.log": "x", "b/y.log": "y" });
+    expect(files.status()).toMatchObject({ open: 2, notRead: {} });
+  });
+
+  test("the file that was validated, whatever its name leads to then", async () => {
+    write("a/x.log", "x");
+    await start();
+    rmSync(log("a/x.log"));
+    symlinkSync("/etc/passwd", log("a/x.log"));
+    expect(readable()).toEqual({ "a/x.log": "x" });
+    await pass();
+    expect(readable()).toEqual({ "a/x.log": "x" });
+    expect(files.status().notRead).toEqual({ outside: 1 });
+    expect(said).toEqual(["links that lead outside of LOG_PATHS_ALLOWED are not read"]);
+  });
+
+  test("a renamed file under its new name, and the new file of the old name", async () => {
+    write("a/x.log", "old");
+    await start();
+    renameSync(log("a/x.log"), log("a/z.log"));
+    write("a/x.log", "new");
+    await pass();
+    expect(readable()).toEqual({ "a/x.log": "new", "a/z.log": "old" });
+  });
+
+  test("a removed file until three of its passes after the last change, and no descriptor is left", async () => {
+    const before = descriptors();
+    write("a/x.log", "x");
+    await start();
+    renameSync(log("a/x.log"), log("a/x.old"));
+    await pass();
+    for (let i = 0; i < 3; i++) {
+      appendFileSync(log("a/x.old"), "more");
+      collectorPasses();
+      await pass(9000);
+    }
+    await pass(60_000);
+    expect(Object.keys(readable())).toEqual(["a/x.log"]);
+    for (let i = 0; i < 3; i++) {
+      collectorPasses();
+      await pass(5000);
+    }
+    expect(readable()).toEqual({});
+    await pass();
+    expect(descriptors()).toBe(before);
+  });
+
+  test("no file that is older than LOG_MAX_AGE, until it changes", async () => {
+    write("a/x.log", "x");
+    utimesSync(log("a/x.log"), 1, 1);
+    await start();
+    expect(readable()).toEqual({});
+    appendFileSync(log("a/x.log"), "y");
+    await pass(11_000);
+    expect(readable()).toEqual({ "a/x.log": "xy" });
+  });
+
+  test("nothing of what an agent before it left in the folder", async () => {
+    mkdirSync(join(root, "state/links/long/a"), { recursive: true });
+    symlinkSync("/etc/passwd", join(root, "state/links/left"));
+    await start();
+    expect(readdirSync(join(root, "state/links"))).toEqual([]);
+  });
+});
+
+describe("the number of open files", () => {
+  test("is bounded, and what is not read is reported", async () => {
+    for (let i = 0; i < 5; i++) write(`a/${i}.log`, "x");
+    await start(3);
+    expect(files.status()).toMatchObject({ open: 3, notRead: { limit: 2 } });
+    expect(said).toEqual(["the limit of open log files is reached, others are not read; narrow LOG_PATHS"]);
+  });
+
+  test.runIf(isRoot)("one user's files do not take the places of another's", async () => {
+    for (let i = 0; i < 10; i++) {
+      write(`a/${i}.log`, "x");
+      chownSync(log(`a/${i}.log`), 65_534, 65_534);
+    }
+    await start(4);
+    write("b/x.log", "of root");
+    await pass();
+    await pass();
+    expect(readable()["b/x.log"]).toBe("of root");
+    expect(files.status()).toMatchObject({ open: 4, notRead: { limit: 7 } });
+  });
+});

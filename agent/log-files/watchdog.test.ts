@@ -1,0 +1,81 @@
+import { pino } from "pino";
+import { beforeEach, expect, test } from "vitest";
+import { LogFilesWatchdog, type WatchdogOptions } from "./watchdog.ts";
+
+let nowMs: number;
+let metrics: string;
+let restarts: number;
+let files: { lastPassMs: number; lastCollectorPassMs: number; isFollowing: boolean };
+let collector: { state: string; since: string };
+let rejections: Map<string, { sinceMs: number; error: string }>;
+let watchdog: LogFilesWatchdog;
+
+beforeEach(() => {
+  nowMs = 1_763_714_400_000;
+  metrics = "";
+  restarts = 0;
+  files = { lastPassMs: nowMs, lastCollectorPassMs: nowMs, isFollowing: true };
+  collector = { state: "running", since: new Date(nowMs).toISOString() };
+  rejections = new Map();
+  const options: WatchdogOptions = {
+    files: { status: () => ({ open: 1, notRead: {}, ...files }) },
+    supervisor: {
+      status: () => collector,
+      metricsUrl: "http://127.0.0.1:1/metrics",
+      get rejections() {
+        return rejections;
+      },
+      startAnew: () => void restarts++,
+    },
+    log: pino({ level: "silent" }),
+    nowMs: () => nowMs,
+    readMetrics: async () => Promise.resolve(metrics),
+    // Checks are made by the tests.
+    everyMs: 3_600_000,
+  };
+  watchdog = new LogFilesWatchdog(options);
+});
+
+async function after(seconds: number): Promise<string[]> {
+  nowMs += seconds * 1000;
+  await watchdog.check();
+  return watchdog.failing().map(({ signal, error }) => `${signal}: ${error}`);
+}
+
+test("logs fail when the collector finishes no pass over the files for 30 s, and no longer once it does", async () => {
+  files.lastPassMs = Number.POSITIVE_INFINITY;
+  expect(await after(16)).toEqual([]);
+  expect(await after(15)).toEqual(["logs: the collector has finished no pass over the log files for 30 s or longer"]);
+  files.lastCollectorPassMs = nowMs;
+  expect(await after(1)).toEqual([]);
+});
+
+test("they do not while it works through a backlog, or is not there", async () => {
+  files.lastPassMs = Number.POSITIVE_INFINITY;
+  for (let records = 1; records < 10; records++) {
+    metrics = `otelcol_receiver_accepted_log_records{receiver="file_log/files",transport=""} ${records * 1000}\n`;
+    expect(await after(16)).toEqual([]);
+  }
+  collector.state = "waiting";
+  expect(await after(600)).toEqual([]);
+});
+
+test("they fail when the agent finishes no pass, as on a file system that does not answer, unless no logs are collected", async () => {
+  files.lastCollectorPassMs = Number.POSITIVE_INFINITY;
+  expect(await after(31)).toEqual([expect.stringContaining("the agent has finished no pass over LOG_PATHS")]);
+  files.isFollowing = false;
+  expect(await after(31)).toEqual([]);
+});
+
+test.each([
+  [0, 1],
+  [4096, 0],
+])("a signal fails while its disk queue takes nothing; one that holds %i bytes is restarted %i times", async (bytes, expected) => {
+  files = { ...files, lastPassMs: Number.POSITIVE_INFINITY, lastCollectorPassMs: Number.POSITIVE_INFINITY };
+  metrics = `otelcol_exporter_queue_size{exporter="otlp_http/files"} ${bytes}\n`;
+  rejections.set("logs", { sinceMs: nowMs, error: "no space left on device" });
+  for (let check = 0; check < 10; check++) {
+    expect(await after(10)).toEqual(["logs: the collector cannot write to its disk queue: no space left on device"]);
+  }
+  expect(restarts).toBe(expected);
+});
