@@ -53,6 +53,22 @@ test("all alerts that an organisation may have are told to twenty", async () => 
   expect([refused, messages.map(({ firing }) => firing.length)]).toEqual([0, Array.from({ length: 20 }, () => 10_000)]);
 });
 
+test("while an organisation's expressions are compiled, others run, and the time counts as its own", async () => {
+  const matcher = { name: "instance", value: `(${"(a)(b)(c)".repeat(90)}).`, isRegex: true, isEqual: true };
+  const expression = { label: "instance", op: "=~", value: matcher.value } as const;
+  const given = input({ alerts: 0, routes: 50, channels: 1 });
+  let turns = 0;
+  const count = setInterval(() => (turns += 1), 0);
+  const { busyMs } = await plan({
+    ...given,
+    routes: given.routes.map((route) => ({ ...route, matchers: [expression] })),
+    silences: Array.from({ length: 50 }, () => [matcher]),
+  });
+  clearInterval(count);
+  expect(busyMs).toBeGreaterThan(10);
+  expect(turns).toBeGreaterThan(1);
+});
+
 test("a channel whose messages are not delivered gets no more of them, and the other channels get theirs", async () => {
   const given = input({ alerts: 1, routes: 3, channels: 2 });
   const pendingOf = new Map([["channel 0", MOST_PENDING_OF_CHANNEL - 1]]);

@@ -1,11 +1,11 @@
 // What is to be told about an organisation's alerts now: alerts → routes → groups → channels. Invariant: pure but for turns that it gives
 // to others; a channel hears of a group in order, nothing new while a message about it is on its way; groups and messages have their
 // bounds, and what does not fit waits for the next look.
-import { setImmediate as nextTurn } from "node:timers/promises";
 import { groupTurn, type GroupState, type GroupTimes } from "./group-turn.ts";
 import { compileMatchers, type Matcher } from "./matchers.ts";
 import type { Alert } from "./message.ts";
 import { groupKey, groupLabels, routerOf, type Route } from "./routing.ts";
+import { TimeSlices } from "./time-slices.ts";
 
 export interface PlanInput<A extends Alert> {
   readonly alerts: readonly A[];
@@ -64,8 +64,6 @@ const MOST_MEMBERS = 200_000;
 export const MOST_PENDING_OF_CHANNEL = 200;
 /** At one look; more follow at the next. */
 const MOST_MESSAGES = 100;
-/** Before others have their turn. */
-const TURN_MS = 10;
 
 export function stateKey(routeId: string, channelId: string, key: string): string {
   return `${routeId} ${channelId} ${key}`;
@@ -87,12 +85,9 @@ export async function plan<A extends Alert>(input: PlanInput<A>): Promise<Plan<A
   const pendingOf = new Map(input.pendingOf);
   let nextMs = Number.POSITIVE_INFINITY;
   let hasMore = false;
-  let began = performance.now();
+  const slices = new TimeSlices();
   for (const [key, { group, times, alerts }] of members) {
-    if (performance.now() - began >= TURN_MS) {
-      await nextTurn();
-      began = performance.now();
-    }
+    if (slices.isOver) await slices.next();
     const before = states.get(key);
     if (before && input.pendingGroups.has(key)) {
       // Whatever becomes of the message has the organisation looked at again.
@@ -133,20 +128,15 @@ async function gather<A extends Alert>(
   input: PlanInput<A>,
 ): Promise<{ members: Map<string, Members<A>>; refused: number; busyMs: number }> {
   const { alerts, routes, channelIds, states, silences } = input;
-  const route = routerOf(routes);
-  const silencers = silences.map(compileMatchers);
+  const slices = new TimeSlices();
+  const route = await routerOf(routes, slices);
+  const silencers = await slices.map(silences, compileMatchers);
   const members = new Map<string, Members<A>>();
   let room = MOST_GROUPS - states.size;
   let places = MOST_MEMBERS;
   let refused = 0;
-  let [began, busyMs] = [performance.now(), 0];
   for (const alert of alerts) {
-    const tookMs = performance.now() - began;
-    if (tookMs >= TURN_MS) {
-      busyMs += tookMs;
-      await nextTurn();
-      began = performance.now();
-    }
+    if (slices.isOver) await slices.next();
     const member = { ...alert, silenced: silencers.some((covers) => covers(alert.labels)) };
     for (const taken of route(alert.labels)) {
       const on = taken.channelIds.filter((id) => channelIds.has(id));
@@ -175,7 +165,7 @@ async function gather<A extends Alert>(
     if (members.has(key) || !times?.channelIds.includes(group.channelId) || !channelIds.has(group.channelId)) continue;
     members.set(key, { group, times, alerts: [] });
   }
-  return { members, refused, busyMs: busyMs + performance.now() - began };
+  return { members, refused, busyMs: slices.busyMs };
 }
 
 function isSame(one: GroupState, other: GroupState): boolean {

@@ -2,6 +2,7 @@
 // ends that unless it says `continue`; the default one takes what no other took; a group's key is made of its labels alone.
 import { createHash } from "node:crypto";
 import { compileMatchers, matcherOf, type Labels, type RouteMatcher } from "./matchers.ts";
+import type { TimeSlices } from "./time-slices.ts";
 
 export interface Route {
   readonly id: string;
@@ -17,12 +18,14 @@ export interface Route {
 }
 
 /** `routes` in their order. */
-export function routerOf<R extends Pick<Route, "matchers" | "continues" | "isDefault">>(
+export async function routerOf<R extends Pick<Route, "matchers" | "continues" | "isDefault">>(
   routes: readonly R[],
-): (labels: Labels) => readonly R[] {
-  const special = routes
-    .filter(({ isDefault }) => !isDefault)
-    .map((route) => ({ route, takes: compileMatchers(route.matchers.map(matcherOf)) }));
+  slices: TimeSlices,
+): Promise<(labels: Labels) => readonly R[]> {
+  const special = await slices.map(
+    routes.filter(({ isDefault }) => !isDefault),
+    (route) => ({ route, takes: compileMatchers(route.matchers.map(matcherOf)) }),
+  );
   const rest = routes.filter(({ isDefault }) => isDefault);
   return (labels) => {
     const taken: R[] = [];

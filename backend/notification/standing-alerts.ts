@@ -1,12 +1,12 @@
 // The alerts of an organisation that fire now, with who is told of them and what silences them, for who asks by Alertmanager's API.
 // Invariant: of one organisation; what is answered is bounded in bytes, and what is left out is told.
-import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Selectable } from "kysely";
 import { compileMatchers, type Labels } from "./matchers.ts";
 import type { StoredRoute } from "./route-body.ts";
 import { routerOf } from "./routing.ts";
 import type { StoredSilence } from "./silence-body.ts";
 import type { AlertsTable, NotificationDb } from "./table.ts";
+import { TimeSlices } from "./time-slices.ts";
 
 /** As Alertmanager tells it. */
 export interface StandingAlert {
@@ -50,14 +50,13 @@ export const MOST_BYTES = 4 * 1024 * 1024;
 /** Of an alert beside its labels and annotations, and of each silence that covers it. */
 const [REST_BYTES, SILENCE_BYTES] = [500, 40];
 const PAGE_ROWS = 200;
-/** Of the processor, before others have their turn. */
-const TURN_MS = 10;
 
 /** In the order of their fingerprints. `isCut`: there are more. */
 export async function standingAlerts(db: NotificationDb, question: StandingQuestion): Promise<{ alerts: Standing[]; isCut: boolean }> {
   const { orgId, now, wanted, channels } = question;
-  const routesOf = routerOf(question.routes);
-  const silencers = question.silences.map(({ id, matchers }) => ({ id, covers: compileMatchers(matchers) }));
+  const compiling = new TimeSlices();
+  const routesOf = await routerOf(question.routes, compiling);
+  const silencers = await compiling.map(question.silences, ({ id, matchers }) => ({ id, covers: compileMatchers(matchers) }));
   const nameBytes = new Map([...channels.values()].map((name) => [name, Buffer.byteLength(JSON.stringify({ name })) + 1]));
   const alerts: Standing[] = [];
   let sum = 0;
@@ -72,12 +71,9 @@ export async function standingAlerts(db: NotificationDb, question: StandingQuest
       .orderBy("fingerprint")
       .limit(PAGE_ROWS)
       .execute();
-    let beganMs = performance.now();
+    const slices = new TimeSlices();
     for (const row of rows) {
-      if (performance.now() - beganMs > TURN_MS) {
-        await nextTurn();
-        beganMs = performance.now();
-      }
+      if (slices.isOver) await slices.next();
       const routes = routesOf(row.labels);
       const silencedBy = silencers.filter(({ covers }) => covers(row.labels)).map(({ id }) => id);
       const names = new Set(routes.flatMap(({ channelIds }) => channelIds.flatMap((id) => channels.get(id) ?? [])));
