@@ -45,6 +45,8 @@ test.each([
   [`aggr_over_time((${Array.from({ length: 500 }, () => '"mode_over_time"').join(",")}), rand(1)[1h:1s])`, range(600, 1)],
   [`${"ru(1,".repeat(14)}1${")".repeat(14)}`, range(0, 300)],
   ["x".repeat(20_000), range(0, 300)],
+  [`x${"[1h:1h]".repeat(101)}`, range(0, 300)],
+  ["[]".repeat(8000), range(0, 300)],
 ])("%s is too expensive", (expression, evaluation) => expect(codeOf(expression, evaluation)).toBe("query_too_expensive"));
 
 test("templates, which can write themselves out without end, are refused by name", () => {

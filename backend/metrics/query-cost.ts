@@ -14,6 +14,8 @@ const SPREADING = /^count_values(?:_over_time)?$/i;
 const OVER_TIME = /_over_time$/i;
 /** Tells series apart that come from nothing, so that one window is computed for each. */
 const LABELLING = /^(?:alias|label_\w+)$/i;
+/** Windows over windows over windows: each is a call within a call here, and a loop within a loop in the engine. */
+const MAX_DEPTH = 100;
 /** The engine's own limit. */
 const MAX_BYTES = 16 * 1024;
 
@@ -28,6 +30,7 @@ interface Window {
   readonly text: string;
   readonly isSubquery: boolean;
   readonly within: readonly Window[];
+  readonly depth: number;
 }
 
 /** Throws ApiError query_too_expensive, or invalid_parameter for what cannot be judged. */
@@ -77,7 +80,11 @@ function read(expression: string): { windows: Window[]; functions: number; sprea
       // After a parenthesis the window is that of a subquery over all that is in it; after another window, over that one.
       const from = before === ")" ? group : before.startsWith("[") ? windows.length - 1 : windows.length;
       const text = token.slice(1, -1);
-      windows.push({ text, isSubquery: from < windows.length || before === ")" || text.includes(":"), within: windows.splice(from) });
+      const isSubquery = from < windows.length || before === ")" || text.includes(":");
+      const within = windows.splice(from);
+      const depth = within.reduce((deepest, window) => Math.max(deepest, window.depth), 0) + 1;
+      if (depth > MAX_DEPTH) throw tooExpensive(`subqueries are nested more than ${MAX_DEPTH} deep`);
+      windows.push({ text, isSubquery, within, depth });
     } else if (token === "(") {
       if (before.includes("\\")) throw new ApiError("invalid_parameter", "query: names of functions are taken without escapes");
       if (/^with$/i.test(before)) throw new ApiError("invalid_parameter", "query: WITH templates are not taken; write the expression out");

@@ -232,3 +232,12 @@ test("a query too expensive by its text never reaches the engine", async () => {
   await expect(cluster.store.query("acme", "query_range", params)).rejects.toMatchObject({ code: "query_too_expensive" });
   expect(cluster.seen).toEqual([]);
 });
+
+test("selectors that are too long together are refused before they are read", async () => {
+  await using cluster = await clusterAnswering(end(200, "{}"));
+  const selector = new URLSearchParams({ "match[]": `{a="${"b".repeat(16_000)}"}` }).toString();
+  const selectors = (count: number) => new URLSearchParams(`${selector}&`.repeat(count));
+  await expect(cluster.store.query("acme", "series", selectors(5))).rejects.toThrow("match[]: all selectors together have at most 64 KiB");
+  expect(cluster.seen).toEqual([]);
+  expect((await cluster.store.query("acme", "series", selectors(4))).status).toBe(200);
+});

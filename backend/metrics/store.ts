@@ -73,6 +73,8 @@ const DENY_PARTIAL = ["deny_partial_response", "1"] as const;
 /** Exists nowhere: each node of a cluster has to look, and none has anything to read. */
 const PROBED_SERIES = "atherops_readiness_probe";
 
+/** All match[] of one request. */
+const MAX_SELECTOR_BYTES = 64 * 1024;
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 const RETRY_AFTER_S = 2;
 const CONNECTIONS = 64;
@@ -141,6 +143,7 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
     const foreign = /^extra_/;
     const scoped = new URLSearchParams([...params].filter(([name]) => !foreign.test(name)));
     if (endpoint === "query" || endpoint === "query_range") refuseCostly(scoped.get("query") ?? "", evaluationOf(endpoint, scoped));
+    refuseLong(scoped.getAll("match[]"));
     for (const name of ["query", "match[]"]) for (const expression of scoped.getAll(name)) refuseDeadly(name, expression);
     scoped.append("extra_label", `org_id=${orgId}`);
     // A single node ignores it.
@@ -189,6 +192,13 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all([this.#write.close(), this.#query.destroy()]);
   }
+}
+
+/** Each is read on the event loop before the engine gets it, and a form has room for many. */
+function refuseLong(selectors: readonly string[]): void {
+  const bytes = selectors.reduce((sum, selector) => sum + Buffer.byteLength(selector), 0);
+  if (bytes > MAX_SELECTOR_BYTES)
+    throw new ApiError("invalid_parameter", `match[]: all selectors together have at most ${MAX_SELECTOR_BYTES / 1024} KiB`);
 }
 
 function refuseDeadly(parameter: string, expression: string): void {
