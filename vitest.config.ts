@@ -6,7 +6,7 @@ import { configDefaults, defineConfig } from "vitest/config";
 
 const BESIDE = "{agent,backend,hack}/**/*";
 const ENGINE = `${BESIDE}.engine.test.ts`;
-const SYSTEM = "test/{console,contract,faults,start}/**/*.test.ts";
+const SYSTEM = "test/{attacks,console,contract,faults,start}/**/*.test.ts";
 
 /** What measures memory, pace or load, or makes so much of it that others would measure it: one file at a time, after all others. */
 const ALONE = [
@@ -15,7 +15,8 @@ const ALONE = [
   // What the backend takes at its peak, under senders that fill both cores.
   "test/faults/{memory,backend-memory,large-resource,hostile-bodies}.test.ts",
   // How long others wait while one tenant takes all it can.
-  "test/faults/{viewers,neighbours,alerting-fuzz}.test.ts",
+  "test/attacks/attacks.test.ts",
+  "test/faults/{viewers,alerting-fuzz}.test.ts",
   // Five and twenty agents that send as fast as they can.
   "test/faults/cluster-load.test.ts",
 ];

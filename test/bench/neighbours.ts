@@ -11,9 +11,9 @@ import { loadavg } from "node:os";
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { ROOT } from "../fixtures/processes.ts";
-import { ATTACKS, FIRST_ATTACKS } from "./neighbours/attacks.ts";
-import { run, type RunResult } from "./neighbours/run.ts";
-import { shownRun, shownRuns } from "./neighbours/show.ts";
+import { ATTACKS, FIRST_ATTACKS } from "../attacks/table.ts";
+import { run, type RunResult } from "../attacks/run.ts";
+import { shownRun, shownRuns } from "../attacks/show.ts";
 
 const { values } = parseArgs({
   options: {

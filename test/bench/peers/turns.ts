@@ -2,7 +2,7 @@
 // processes are quiet again, so that what it leaves for later (merges, flushes) burdens no other's turn and is counted as its own.
 import { setTimeout as sleep } from "node:timers/promises";
 import { cpuMs, quantile, residentMb } from "../../fixtures/measure.ts";
-import { treeOf } from "../neighbours/memory-limit.ts";
+import { treeOf } from "../../attacks/memory-limit.ts";
 import type { Sent } from "./load.ts";
 
 export interface Way {

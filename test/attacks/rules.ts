@@ -1,4 +1,4 @@
-// Attacks through alert rules: expressions for a quadratic parser, rules that fill the evaluator, drafts that nobody waits for.
+// Attacks through alert rules: expressions for a quadratic parser, rules that fill the evaluator, drafts whose client does not wait.
 import type { Attack, Attacker } from "./attack.ts";
 
 const VALIDATE = "/alerting/rules/validate";

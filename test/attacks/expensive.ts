@@ -1,4 +1,4 @@
-// Attacks by the expensive question: a regular expression over the whole retention, a label with a million values, tails that nobody reads.
+// Attacks by the expensive question: a regular expression over the whole retention, a label with a million values, tails that no client reads.
 import { randomBytes } from "node:crypto";
 import type { Attack } from "./attack.ts";
 import { attribute, hoursAgo, record, store } from "./queries.ts";
@@ -69,7 +69,7 @@ export const unreadTails: Attack = {
     const bearer = attacker.target.viewerToken;
     const head = `HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${bearer}\r\n\r\n`;
     const paths = ["/query/logs/tail?source=tails", `/query/logs/tail?regex=${encodeURIComponent(COSTLIEST)}`];
-    // They go on beside the waves.
+    // They continue during the waves.
     if (turn % (UNREAD_MS / 3000) === 0)
       void attacker.many(TAILS, TAILS, (index) =>
         attacker.hold([`GET ${paths[index % paths.length]} ${head}`], UNREAD_MS, { read: false }),

@@ -5,8 +5,8 @@ import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { adminPassword, backendPlace, login, makeTenant } from "../../fixtures/backend-process.ts";
-import { call, eventually, temporaryFolder } from "../../fixtures/processes.ts";
+import { adminPassword, backendPlace, login, makeTenant } from "../fixtures/backend-process.ts";
+import { call, eventually, temporaryFolder } from "../fixtures/processes.ts";
 import type { Target } from "./attack.ts";
 import type { FromAttacker, ToAttacker } from "./attacker.ts";
 import { Evaluations, type EvaluationCounts } from "./evaluations.ts";
@@ -26,7 +26,7 @@ export interface RunResult {
   readonly seconds: number;
   readonly fared: Record<string, Fared>;
   readonly evaluations: EvaluationCounts;
-  /** Answers of the rule's status that told of a failed evaluation. */
+  /** Answers of the rule's status that reported a failed evaluation. */
   readonly failedEvaluations: number;
   readonly pod: PodCounts;
   readonly unlimited?: string | undefined;
@@ -58,7 +58,15 @@ export async function run({ checkout, attacks, seconds, limitMib, cpuProfDir }: 
   await using attacker = new AttackerProcess();
   await attacker.prepare(target, attacks);
   const ruleIds = await makeRules(apiUrl, good.token);
-  await using tenant = new GoodTenant({ apiUrl, token: good.token, apiKey: good.apiKey, email: EMAIL, password, ruleId: ruleIds[0] ?? "" });
+  await using tenant = new GoodTenant({
+    apiUrl,
+    healthUrl: place.healthUrl,
+    token: good.token,
+    apiKey: good.apiKey,
+    email: EMAIL,
+    password,
+    ruleId: ruleIds[0] ?? "",
+  });
   await eventually("each rule's alert has come", async () => evaluations.haveCome(ruleIds));
   await sleep(SETTLING_MS);
   pod.keep();
@@ -126,16 +134,16 @@ class AttackerProcess implements AsyncDisposable {
   readonly #exit = once(this.#child, "exit");
 
   async prepare(target: Target, attacks: readonly string[]): Promise<void> {
-    this.#tell({ prepare: { target, attacks } });
+    this.#order({ prepare: { target, attacks } });
     await this.#next();
   }
 
   begin(): void {
-    this.#tell("begin");
+    this.#order("begin");
   }
 
   async end(): Promise<Record<string, Record<string, number>>> {
-    this.#tell("end");
+    this.#order("end");
     const message = await this.#next();
     if (message === "prepared") throw new Error("prepared twice");
     return message.answers;
@@ -146,7 +154,7 @@ class AttackerProcess implements AsyncDisposable {
     await this.#exit;
   }
 
-  #tell(message: ToAttacker): void {
+  #order(message: ToAttacker): void {
     this.#child.send(message);
   }
 

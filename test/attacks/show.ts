@@ -1,10 +1,10 @@
 // What a run has shown, as a table for people.
-import { ATTACKS } from "./attacks.ts";
+import { ATTACKS } from "./table.ts";
 import type { Fared } from "./good-tenant.ts";
 import type { RunResult } from "./run.ts";
 
 const SENDS = ["send metrics", "send logs", "send traces"];
-const QUERIES = ["query logs", "query traces", "query metrics", "rule status"];
+const QUERIES = ["query logs", "query LogQL", "query traces", "query metrics", "rule status"];
 
 /** Everything of one run. */
 export function shownRun(result: RunResult): string {
@@ -13,7 +13,7 @@ export function shownRun(result: RunResult): string {
   const names = Object.entries(pod.peakResidentMiB).map(([name, mib]) => `${name} ${mib}`);
   return [
     table(["the good tenant", "sent", "p50 ms", "p99 ms", "max ms", "not answered with success"], rows),
-    `rules: ${evaluations.came} evaluations of ${evaluations.rules} rules, ${evaluations.missed} missed, longest gap ${evaluations.longestGapMs} ms; ${result.failedEvaluations} answers told of a failed one`,
+    `rules: ${evaluations.came} evaluations of ${evaluations.rules} rules, ${evaluations.missed} missed, longest gap ${evaluations.longestGapMs} ms; ${result.failedEvaluations} answers reported a failed one`,
     `memory: peak ${pod.peakAnonymousMiB} MiB without page cache (resident: ${names.join(", ")})${result.unlimited === undefined ? "" : `; NO LIMIT: ${result.unlimited}`}`,
     `ends: ${pod.ends.length} (${pod.ends.join(", ")}), ${pod.oomKills} processes killed for memory, ${pod.livenessKills} by liveness, ${pod.engineRestarts} starts of engines; away ${(pod.awayMs / 1000).toFixed(0)} s`,
     `probes failed: readiness ${pod.readinessFailures} of ${pod.readinessProbes}, liveness ${pod.livenessFailures} of ${pod.livenessProbes}`,
@@ -26,7 +26,16 @@ export function shownRun(result: RunResult): string {
 
 /** One line for each of several runs. */
 export function shownRuns(results: readonly RunResult[]): string {
-  const header = ["attacks", "sends p99 / max ms", "errors", "queries p99 / max ms", "errors", "login, rule max ms", "errors"];
+  const header = [
+    "attacks",
+    "/healthz p99 / max ms",
+    "sends p99 / max ms",
+    "errors",
+    "queries p99 / max ms",
+    "errors",
+    "login, rule max ms",
+    "errors",
+  ];
   const rows = results.map((result) => {
     const { pod, evaluations } = result;
     const of = (names: readonly string[]) => names.flatMap((name) => result.fared[name] ?? []);
@@ -34,6 +43,7 @@ export function shownRuns(results: readonly RunResult[]): string {
     const [sends, queries, rest] = [of(SENDS), of(QUERIES), of(["log in", "create a rule"])];
     return [
       result.attacks.length === 0 ? "none" : result.attacks.length > 3 ? `${result.attacks.length} together` : result.attacks.join(", "),
+      times(of(["liveness probe"])),
       times(sends),
       errorsOf(sends),
       times(queries),

@@ -1,16 +1,16 @@
-// Attacks on accounts and enrolment: passwords of nobody, nodes that do not exist.
+// Attacks on accounts and enrolment: passwords of users and heartbeats of nodes that do not exist.
 import { randomUUID } from "node:crypto";
 import type { Attack } from "./attack.ts";
 
-export const nobodysPasswords: Attack = {
+export const unknownUsersPasswords: Attack = {
   group: "first",
   what: "600 passwords for a user who is not there, fifty at once; 50 users who are there already",
   everyMs: 15_000,
   async wave(attacker) {
     const bearer = attacker.target.adminToken;
     const password = `${randomUUID()}-A1`;
-    const nobody = `/api/users/${randomUUID()}/password`;
-    await attacker.many(600, 50, () => attacker.call({ method: "PUT", path: nobody, bearer, body: { password } }));
+    const unknownUser = `/api/users/${randomUUID()}/password`;
+    await attacker.many(600, 50, () => attacker.call({ method: "PUT", path: unknownUser, bearer, body: { password } }));
     const body = { email: "admin@attacker.example", password, role: "viewer" };
     await attacker.many(50, 50, () => attacker.call({ method: "POST", path: "/api/users", bearer, body }));
   },

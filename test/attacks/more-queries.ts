@@ -50,7 +50,7 @@ export const wideLabels: Attack = {
   },
 };
 
-/** a = 1+1, b = a+a, c = b+b …: each more doubles what it stands for. */
+/** a = 1+1, b = a+a, c = b+b …: each further one doubles the expression. */
 export function doubling(depth: number): string {
   const names = Array.from({ length: depth }, (_, index) => `w${index}`);
   const definitions = names.map((name, index) => (index === 0 ? `${name} = m + m` : `${name} = ${names[index - 1]} + ${names[index - 1]}`));

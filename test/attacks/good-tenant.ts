@@ -3,12 +3,14 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Agent, request } from "undici";
-import { sign } from "../../../agent/protocol/signature.ts";
-import { quantile } from "../../fixtures/measure.ts";
-import { LoadBody } from "../../fixtures/otlp-load.ts";
+import { sign } from "../../agent/protocol/signature.ts";
+import { quantile } from "../fixtures/measure.ts";
+import { LoadBody } from "../fixtures/otlp-load.ts";
 
 export interface GoodTenantOptions {
   readonly apiUrl: string;
+  /** Where /healthz is served. */
+  readonly healthUrl: string;
   readonly token: string;
   readonly apiKey: string;
   readonly email: string;
@@ -29,6 +31,7 @@ export interface Fared {
 
 const PATIENCE_MS = 30_000;
 const RECORDS = 10;
+const LOGQL = `/query/loki/loki/api/v1/query_range?${new URLSearchParams({ query: 'sum(count_over_time({service_name=~".+"}[5m]))', step: "60" }).toString()}`;
 
 interface Doing {
   readonly everyMs: number;
@@ -47,7 +50,7 @@ export class GoodTenant implements AsyncDisposable {
   readonly #underWay = new Set<Promise<void>>();
   readonly #loops: Promise<void>[];
   #since = 0;
-  /** Answers of the rule's status that tell of a failed evaluation. */
+  /** Answers of the rule's status that report a failed evaluation. */
   failedEvaluations = 0;
 
   /** Begins at once. */
@@ -86,11 +89,13 @@ export class GoodTenant implements AsyncDisposable {
     const read = { success: [200] };
     const get = (path: string) => this.#ask("GET", path, { bearer: token });
     return {
+      "liveness probe": { everyMs: 100, ...read, run: () => this.#probe() },
       "send metrics": { everyMs: 150, ...stored, run: () => this.#send("/ingest", samples()) },
       "send logs": { everyMs: 150, ...stored, run: () => this.#send("/ingest/logs/otlp", Buffer.from(logs.next())) },
       "send traces": { everyMs: 150, ...stored, run: () => this.#send("/ingest/traces", Buffer.from(spans.next())) },
       "query logs": { everyMs: 1000, ...read, run: () => get("/query/logs?limit=20") },
       "query traces": { everyMs: 1000, ...read, run: () => get("/query/traces?limit=20") },
+      "query LogQL": { everyMs: 1000, ...read, run: () => get(LOGQL) },
       "query metrics": { everyMs: 1000, ...read, run: () => get("/query/prometheus/api/v1/query?query=good_metric") },
       "rule status": { everyMs: 1000, ...read, run: async () => this.#watched(await get(`/alerting/rules/${ruleId}/status`)) },
       "log in": { everyMs: 10_000, ...read, run: () => this.#ask("POST", "/api/auth/login", { body: { email, password } }) },
@@ -144,6 +149,14 @@ export class GoodTenant implements AsyncDisposable {
       const { name: kind, code } = error as { name: string; code?: string };
       return kind === "TimeoutError" ? `nothing for ${PATIENCE_MS / 1000} s` : `no answer ${code ?? kind}`;
     }
+  }
+
+  async #probe(): Promise<readonly [number, string]> {
+    const answer = await request(`${this.#options.healthUrl}/healthz`, {
+      signal: AbortSignal.timeout(PATIENCE_MS),
+      dispatcher: this.#agent,
+    });
+    return [answer.statusCode, await answer.body.text()];
   }
 
   async #send(path: string, body: Buffer): Promise<readonly [number, string]> {

@@ -1,4 +1,4 @@
-// Attacks by nobody: connections without a credential.
+// Attacks by unauthenticated clients: connections without a credential.
 import type { Attack, Attacker } from "./attack.ts";
 
 const ANNOUNCED_BYTES = 1_048_570;

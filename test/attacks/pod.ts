@@ -5,8 +5,8 @@ import { once } from "node:events";
 import { openSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type BackendPlace } from "../../fixtures/backend-process.ts";
-import { readIfThere } from "../../fixtures/processes.ts";
+import { type BackendPlace } from "../fixtures/backend-process.ts";
+import { readIfThere } from "../fixtures/processes.ts";
 import { MemoryLimit, residentOf, treeOf } from "./memory-limit.ts";
 
 export interface PodOptions {
@@ -19,7 +19,7 @@ export interface PodOptions {
 }
 
 export interface PodCounts {
-  /** Ends of the process that nobody asked for, by signal or exit code. */
+  /** Unexpected ends of the process, by signal or exit code. */
   ends: string[];
   /** Processes of the pod that the kernel killed for want of memory. */
   oomKills: number;

@@ -37,7 +37,7 @@ export const largeAnswers: Attack = {
     const bearer = attacker.target.viewerToken;
     const path = `/query/logs?limit=500&source=large&start=${hoursAgo(3)}`;
     const unread = `GET ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${bearer}\r\n\r\n`;
-    // They go on beside the waves.
+    // They continue during the waves.
     if (turn % UNREAD_EVERY === 0) void attacker.many(3, 3, () => attacker.hold([unread], UNREAD_MS, { read: false }));
     await attacker.many(6, 6, () => attacker.call({ method: "GET", path, bearer }));
   },

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Agent, request } from "undici";
-import { sign } from "../../../agent/protocol/signature.ts";
+import { sign } from "../../agent/protocol/signature.ts";
 
 /** The attacker's own organisation, and where the backend is. */
 export interface Target {
@@ -18,8 +18,8 @@ export interface Target {
 }
 
 export interface Attack {
-  /** "first": one of each kind, which run together by default. "more": what is near to them. */
-  readonly group: "first" | "more";
+  /** "first": one of each kind, run together by default. "logql": programs of the query language. "more": variants of both. */
+  readonly group: "first" | "more" | "logql";
   /** In the words of what is sent, for people. */
   readonly what: string;
   /** Between the beginnings of two waves; a longer wave is followed by the next at once. */

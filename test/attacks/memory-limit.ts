@@ -4,7 +4,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, rmdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { readIfThere } from "../../fixtures/processes.ts";
+import { readIfThere } from "../fixtures/processes.ts";
 
 const ROOT = "/sys/fs/cgroup";
 /** Names of the same things in the two versions. */

@@ -1,8 +1,8 @@
-// The attacking tenant, a process of its own, so that what it takes does not slow the clocks of those who measure: told by messages which
-// attacks to run against whom, when to begin and when to end; answers with what each was answered.
+// The attacking tenant, a process of its own, so that what it takes does not slow the clocks of those who measure: it gets by messages which
+// attacks to run against which target, when to begin and when to end, and sends back how each was answered.
 import { setPriority } from "node:os";
 import { Attacker, type Attack, type Target } from "./attack.ts";
-import { ATTACKS } from "./attacks.ts";
+import { ATTACKS } from "./table.ts";
 
 export interface Orders {
   readonly target: Target;
@@ -39,7 +39,7 @@ function attackOf(name: string): Attack {
   return attack;
 }
 
-function told(message: FromAttacker): void {
+function report(message: FromAttacker): void {
   process.send?.(message);
 }
 
@@ -57,7 +57,7 @@ process.on("message", (message: ToAttacker) => {
     process.send?.({ answers } satisfies FromAttacker, () => process.exit(0));
   } else
     prepare(message.prepare).then(
-      () => told("prepared"),
+      () => report("prepared"),
       (error: unknown) => {
         console.error(error);
         process.exit(1);

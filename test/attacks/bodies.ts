@@ -45,7 +45,7 @@ export const amplified: Attack = {
   },
 };
 
-/** `unit` over and over, in a field that nobody knows, beside an integer that JSON.parse rounds, so that the body is read twice. */
+/** `unit` over and over, in an unknown field, next to an integer that JSON.parse rounds, so that the body is read twice. */
 export function dense(attacker: Attacker, units: (index: number) => string, open: string, close: string, bytes = 32 * MIB): string {
   const rounded = `"resourceLogs":[{"scopeLogs":[{"logRecords":[{"timeUnixNano":${Date.now()}000001,"body":{"stringValue":"${attacker.serial()}"}}]}]}]`;
   const parts: string[] = [];

@@ -1,0 +1,137 @@
+// Every attack: who can make it, and which routes, protocols and parts of the query language it covers.
+// coverage.test.ts compares this table with what the backend serves: a new route needs a row here.
+import { unknownUsersPasswords, inventedNodes } from "./accounts.ts";
+import { hostileMatchers, hostileTemplates } from "./alerting.ts";
+import type { Attack } from "./attack.ts";
+import { amplified, denseJson } from "./bodies.ts";
+import { unauthenticated } from "./connections.ts";
+import { everyRead, everyWrite, READS, WRITES } from "./every-route.ts";
+import { millionValues, unreadTails, wholeRetentionRegex } from "./expensive.ts";
+import * as logql from "./logql.ts";
+import { heartbeatFlood, mintedCredentials, ruleChurn } from "./more-accounts.ts";
+import { bombs, deepAndWide, drippingBodies, largestBodies, logFlood, newSeries, wideDays } from "./more-bodies.ts";
+import { allConnections, loginFlood, pipelined, silentConnections } from "./more-connections.ts";
+import { costlyExpressions, costlyRules, longHistories, wideLabels } from "./more-queries.ts";
+import { costlyPromql, largeAnswers, slowLogQueries } from "./queries.ts";
+import { abandonedDrafts, hugeRules, longExpressions } from "./rules.ts";
+
+/** Who can make an attack: by the least credential that it needs. */
+export type Who = "unauthenticated client" | "ingest key" | "agent key" | "read token or viewer" | "administrator";
+
+export interface Row {
+  readonly attack: Attack;
+  readonly who: Who;
+  /** Routes as "METHOD /path" of the OpenAPI documents (those of alerting below /alerting), and protocols as "protocol: name". */
+  readonly covers: readonly string[];
+}
+
+const LOKI = "GET /query/loki/loki/api/v1";
+const PROMETHEUS = "/query/prometheus/api/v1";
+const LOGS = "POST /ingest/logs/otlp";
+const TRACES = "POST /ingest/traces";
+const METRICS = "POST /ingest";
+const QUERY_RANGE = [`${LOKI}/query_range`, `${LOKI}/query`];
+
+const byReader = (attack: Attack, covers: readonly string[] = QUERY_RANGE): Row => ({ attack, who: "read token or viewer", covers });
+const byKey = (attack: Attack, covers: readonly string[]): Row => ({ attack, who: "ingest key", covers });
+const byAgent = (attack: Attack, covers: readonly string[]): Row => ({ attack, who: "agent key", covers });
+const byAdministrator = (attack: Attack, covers: readonly string[]): Row => ({ attack, who: "administrator", covers });
+const byAnybody = (attack: Attack, covers: readonly string[]): Row => ({ attack, who: "unauthenticated client", covers });
+
+export const TABLE: Readonly<Record<string, Row>> = {
+  "amplified-resource": byKey(amplified, [LOGS, TRACES]),
+  "unauthenticated-bodies": byAnybody(unauthenticated, ["protocol: bodies without a credential", "protocol: unknown routes"]),
+  "large-answers": byReader(largeAnswers, ["GET /query/logs", "protocol: unread answers"]),
+  "slow-log-queries": byReader(slowLogQueries, ["GET /query/logs"]),
+  "costly-promql": byReader(costlyPromql, [`GET ${PROMETHEUS}/query_range`]),
+  "long-expressions": byReader(longExpressions, ["POST /alerting/rules/validate"]),
+  "dense-json": byKey(denseJson, [LOGS]),
+  "huge-rules": byAdministrator(hugeRules, ["POST /alerting/rules"]),
+  "abandoned-drafts": byReader(abandonedDrafts, ["POST /alerting/rules/validate"]),
+  "unknown-users-passwords": byAdministrator(unknownUsersPasswords, ["PUT /api/users/{id}/password", "POST /api/users"]),
+  "invented-nodes": byAgent(inventedNodes, ["POST /heartbeat", "GET /api/clusters"]),
+  "largest-bodies": byKey(largestBodies, [LOGS, TRACES, METRICS]),
+  "log-flood": byKey(logFlood, [LOGS]),
+  "wide-days": byKey(wideDays, [LOGS]),
+  "new-series": byKey(newSeries, [METRICS]),
+  "deep-and-wide": byKey(deepAndWide, [LOGS]),
+  bombs: byKey(bombs, [LOGS, TRACES, METRICS, "protocol: compressed bodies"]),
+  "dripping-bodies": byKey(drippingBodies, ["protocol: slow bodies"]),
+  "silent-connections": byAnybody(silentConnections, ["protocol: slow headers", "protocol: idle connections"]),
+  pipelined: byReader(pipelined, ["protocol: pipelined requests"]),
+  "login-flood": byAnybody(loginFlood, ["POST /api/auth/login", "POST /api/clusters/register", METRICS]),
+  "all-connections": byKey(allConnections, ["protocol: all connections"]),
+  "wide-labels": byReader(wideLabels, [
+    `POST ${PROMETHEUS}/query`,
+    `GET ${PROMETHEUS}/label/{name}/values`,
+    `GET ${PROMETHEUS}/labels`,
+    `GET ${PROMETHEUS}/series`,
+    `POST ${PROMETHEUS}/series`,
+  ]),
+  "costly-expressions": byReader(costlyExpressions, [
+    `GET ${PROMETHEUS}/query`,
+    `POST ${PROMETHEUS}/query`,
+    `POST ${PROMETHEUS}/query_range`,
+    "POST /alerting/rules/validate",
+  ]),
+  "costly-rules": byAdministrator(costlyRules, ["POST /alerting/rules"]),
+  "long-histories": byReader(longHistories, [
+    "GET /alerting/rules",
+    "GET /alerting/rules/{id}/history",
+    "GET /alerting/rules/{id}/status",
+    "GET /query/traces",
+  ]),
+  "minted-credentials": byAdministrator(mintedCredentials, [
+    "POST /api/install-tokens",
+    "GET /api/install-tokens",
+    "POST /api/keys",
+    "GET /api/keys",
+    "POST /api/users",
+    "GET /api/users",
+    "GET /api/v1/agents",
+  ]),
+  "heartbeat-flood": byAgent(heartbeatFlood, ["POST /heartbeat", "POST /api/clusters/rotate-key"]),
+  "rule-churn": byAdministrator(ruleChurn, ["POST /alerting/rules"]),
+  "whole-retention-regex": byReader(wholeRetentionRegex, ["GET /query/logs", "GET /query/logs/histogram", "GET /query/logs/fields"]),
+  "million-values": byReader(millionValues, ["GET /query/logs", "GET /query/logs/histogram", "GET /query/logs/fields"]),
+  "unread-tails": byReader(unreadTails, ["GET /query/logs/tail", "protocol: unread answers"]),
+  "template-reader": byReader(logql.templateReader),
+  "template-nest": byReader(logql.templateNest),
+  decolorize: byReader(logql.decolorize),
+  "unwrap-digits": byReader(logql.unwrapDigits),
+  "compare-digits": byReader(logql.compareDigits),
+  "many-replacements": byReader(logql.manyReplacements),
+  "many-json-paths": byReader(logql.manyJsonPaths),
+  "printed-texts": byReader(logql.printedTexts),
+  "label-replace": byReader(logql.labelReplace),
+  "kept-variables": byReader(logql.keptVariables),
+  "every-template-function": byReader(logql.everyTemplateFunction),
+  "every-stage": byReader(logql.everyStage),
+  "many-series": byReader(logql.manySeries),
+  "wide-streams": byReader(
+    logql.wideStreams,
+    logql.LOKI_LISTS.map((path) => `${LOKI}/${path.replace(/^(label|detected_field)\/\w+/, "$1/{name}")}`),
+  ),
+  "costly-tail": byReader(logql.costlyTail, [`${LOKI}/tail`, "protocol: websocket"]),
+  "hostile-matchers": byAdministrator(hostileMatchers, ["POST /alerting/silences", "POST /alerting/routes"]),
+  "hostile-templates": byAdministrator(hostileTemplates, ["POST /alerting/channels"]),
+  "every-read": byAdministrator(
+    everyRead,
+    READS.map((path) => `GET ${path}`),
+  ),
+  "every-write": byAdministrator(everyWrite, WRITES),
+};
+
+export const ATTACKS: Readonly<Record<string, Attack>> = Object.fromEntries(
+  Object.entries(TABLE).map(([name, { attack }]) => [name, attack]),
+);
+
+const namesIn = (group: Attack["group"]): readonly string[] =>
+  Object.entries(ATTACKS)
+    .filter(([, attack]) => attack.group === group)
+    .map(([name]) => name);
+
+/** One attack of each kind: they run together by default. */
+export const FIRST_ATTACKS = namesIn("first");
+/** Attacks by a program of the query language, by what rules and notifications evaluate, and on each route alike. */
+export const PROGRAM_ATTACKS = [...namesIn("logql"), "hostile-matchers", "hostile-templates", "every-read", "every-write"];
