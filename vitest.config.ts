@@ -4,14 +4,14 @@
 import { availableParallelism } from "node:os";
 import { configDefaults, defineConfig } from "vitest/config";
 
-const BESIDE = "{agent,backend,hack}/**/*";
+const BESIDE = "{agent,backend,common,hack}/**/*";
 const ENGINE = `${BESIDE}.engine.test.ts`;
 const SYSTEM = "test/{attacks,console,contract,faults,start}/**/*.test.ts";
 
 /** What measures memory, pace or load, or makes so much of it that others would measure it: one file at a time, after all others. */
 const ALONE = [
   // What two bodies take in a process that does nothing else, of the bodies that cost most: seconds of both cores.
-  "backend/ingest/otlp-decoder-memory.test.ts",
+  "backend/ingest/otlp/otlp-decoder-memory.test.ts",
   // What the backend takes at its peak, under senders that fill both cores.
   "test/faults/{memory,backend-memory,large-resource,hostile-bodies}.test.ts",
   // How long others wait while one tenant takes all it can.

@@ -2,8 +2,8 @@
 // each problem names its variable and what to write instead.
 import { homedir } from "node:os";
 import { join } from "node:path";
-import { isLoopback } from "./common/host-name.ts";
-import { type ListenAddress, SettingsReader } from "./common/settings-reader.ts";
+import { isLoopback } from "../common/host-name.ts";
+import { type ListenAddress, SettingsReader } from "../common/settings-reader.ts";
 
 export class AgentSettingsReader extends SettingsReader {
   backendUrl(name: string, allowPlainHttp: boolean): string {

@@ -67,10 +67,10 @@
 //                                            systems) | none (neither host metrics nor pods' log files)
 //   VALUE_NAMES                              set by the Helm chart: which of its values sets which variable; errors name the value
 import { resolve } from "node:path";
-import type { ListenAddress } from "./common/settings-reader.ts";
+import type { ListenAddress } from "../common/settings-reader.ts";
 import { AgentSettingsReader } from "./settings-kinds.ts";
 
-export { type ListenAddress, SettingsError } from "./common/settings-reader.ts";
+export { type ListenAddress, SettingsError } from "../common/settings-reader.ts";
 
 export type Identity = "host" | "cluster";
 export type Signal = "metrics" | "logs" | "traces";

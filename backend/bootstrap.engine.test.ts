@@ -9,13 +9,13 @@ import { accountsApp, directKey, OPERATOR } from "../test/fixtures/accounts-app.
 import { NO_POSTGRES, postgresBinaries, PostgresServer } from "../test/fixtures/postgres.ts";
 import { openDatabase } from "./engines/relational/database.ts";
 import { migrate } from "./engines/relational/migrate.ts";
-import { createLog } from "./observability/log.ts";
+import { createLog } from "./operations/log.ts";
 import { readSettings } from "./settings.ts";
 import { bootstrap } from "./bootstrap.ts";
-import { loadSecrets } from "./data-dir/secrets.ts";
-import { MasterKeys } from "./enrolment/master-key.ts";
-import { passwordMatches } from "./accounts/password.ts";
-import type { AccountTables } from "./accounts/table.ts";
+import { loadSecrets } from "./operations/backup/secrets.ts";
+import { MasterKeys } from "./tenants/enrolment/master-key.ts";
+import { passwordMatches } from "./auth/sessions/password.ts";
+import type { AccountTables } from "./auth/sessions/table.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "atherops-bootstrap-"));
 const silent = createLog("silent");

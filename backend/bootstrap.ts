@@ -3,20 +3,20 @@
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import type { Kysely } from "kysely";
-import { writeDurably } from "../agent/common/durable-file.ts";
-import { generatedOnce, secretsFolder } from "./data-dir/secrets.ts";
+import { writeDurably } from "../common/durable-file.ts";
+import { generatedOnce, secretsFolder } from "./operations/backup/secrets.ts";
 import type { Database } from "./engines/relational/database.ts";
 import { advisoryLock } from "./engines/relational/lock.ts";
-import { reencryptKeys } from "./enrolment/key-table.ts";
-import type { MasterKeys } from "./enrolment/master-key.ts";
-import type { EnrolmentTables } from "./enrolment/table.ts";
-import { reencryptChannels } from "./notification/channel-table.ts";
-import type { NotificationTables } from "./notification/table.ts";
-import type { Log } from "./observability/log.ts";
+import { reencryptKeys } from "./tenants/enrolment/key-table.ts";
+import type { MasterKeys } from "./tenants/enrolment/master-key.ts";
+import type { EnrolmentTables } from "./tenants/enrolment/table.ts";
+import { reencryptChannels } from "./notification/channels/channel-store.ts";
+import type { NotificationTables } from "./notification/model/table.ts";
+import type { Log } from "./operations/log.ts";
 import { SettingsError, type Secrets, type Settings } from "./settings.ts";
 import { StartError } from "./startup-error.ts";
-import { hashPassword } from "./accounts/password.ts";
-import { insertOrg, insertUser, type AccountTables } from "./accounts/table.ts";
+import { hashPassword } from "./auth/sessions/password.ts";
+import { insertOrg, insertUser, type AccountTables } from "./auth/sessions/table.ts";
 
 export interface BootstrapOptions {
   database: Database;

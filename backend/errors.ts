@@ -1,5 +1,5 @@
 // The closed list of error codes and their HTTP statuses; the body is {"error": code, "message": what is wrong and what to do}, but on
-// the Prometheus routes. What stands here is for pages and /openapi.json; the message of an answer is written where it is thrown. Invariant: no answer of 400 or above carries a code that is not in this table. Thrown anywhere, answered in http/error-answer.ts.
+// the Prometheus routes. What stands here is for pages and /openapi.json; the message of an answer is written where it is thrown. Invariant: no answer of 400 or above carries a code that is not in this table. Thrown anywhere, answered in http/error-response.ts.
 
 /** code → [HTTP status, when it is answered]. */
 export const ERROR_CODES = {
@@ -44,7 +44,7 @@ export const ERROR_CODES = {
   storage_unavailable: [502, "a storage engine cannot be reached; see Retry-After"],
   unavailable: [
     503,
-    "the backend drains, a bound of memory or turns is met, or a service that it asks is away; the message says which, see Retry-After",
+    "the backend is draining, a memory or queue limit is reached, or a service that it needs is unreachable; see the message and Retry-After",
   ],
 } as const satisfies Record<string, readonly [number, string]>;
 

@@ -4,9 +4,9 @@
 import { enableCompileCache } from "node:module";
 import { join } from "node:path";
 import { Command, CommanderError } from "commander";
-import { addBackupCommands } from "./data-dir/backup-command.ts";
-import { DataDirInUseError, lockDataDir } from "./data-dir/lock.ts";
-import { addMoveCommand } from "./data-dir/move-command.ts";
+import { addBackupCommands } from "./operations/backup/backup-command.ts";
+import { DataDirInUseError, lockDataDir } from "./operations/backup/lock.ts";
+import { addMoveCommand } from "./operations/backup/move-command.ts";
 import packageFile from "./package.json" with { type: "json" };
 import { readSettings, type Role, ROLES, SettingsError } from "./settings.ts";
 import { StartError } from "./startup-error.ts";

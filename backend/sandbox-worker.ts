@@ -1,5 +1,5 @@
-// The program of a sandbox process (backend/sandbox/README.md): evaluates LogQL for the backend.
-import { runLokiJob } from "./loki/jobs.ts";
-import { serveJobs } from "./sandbox/serve-jobs.ts";
+// The program of a sandbox process (backend/query/sandbox/README.md): evaluates LogQL for the backend.
+import { runLokiJob } from "./query/loki/jobs.ts";
+import { serveJobs } from "./query/sandbox/serve-jobs.ts";
 
 serveJobs(runLokiJob);

@@ -62,12 +62,12 @@
 import { isIP } from "node:net";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
-import { durationMs } from "../agent/common/duration.ts";
-import { isLoopback } from "../agent/common/host-name.ts";
-import { maskSecrets } from "../agent/common/mask.ts";
-import { isEncoded, type ListenAddress, SettingsReader } from "../agent/common/settings-reader.ts";
+import { durationMs } from "../common/duration.ts";
+import { isLoopback } from "../common/host-name.ts";
+import { maskSecrets } from "../common/mask.ts";
+import { isEncoded, type ListenAddress, SettingsReader } from "../common/settings-reader.ts";
 
-export { type ListenAddress, SettingsError } from "../agent/common/settings-reader.ts";
+export { type ListenAddress, SettingsError } from "../common/settings-reader.ts";
 
 /** What one process does of the whole: `--roles`. */
 export const ROLES = ["api", "alerting"] as const;

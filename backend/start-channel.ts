@@ -1,7 +1,7 @@
 // What `npm start` (hack/start.ts) and its backend tell each other: a login for who sits at the terminal, and what this machine's agent
 // still waits for. They do so over the channel that Node opens between a process and the child it starts. Invariant: without that channel,
 // or where the API is reached from elsewhere, nothing of this exists; whoever holds it started this process and gave it its secrets.
-import { OneTimeLogin } from "./accounts/one-time-login.ts";
+import { OneTimeLogin } from "./auth/sessions/one-time-login.ts";
 
 /** What the parent may send. */
 export type Told = { readonly want: "login code" } | { readonly waitsFor: string | null };

@@ -5,7 +5,7 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { sql } from "kysely";
 import { bootstrap } from "./bootstrap.ts";
-import type { Holdable } from "./data-dir/hold-server.ts";
+import type { Holdable } from "./operations/backup/hold-server.ts";
 import { openClickHouse } from "./engines/clickhouse/client.ts";
 import { requireEmbedded } from "./engines/clickhouse/embedded.ts";
 import { freezeTables } from "./engines/clickhouse/freeze.ts";
@@ -13,17 +13,17 @@ import { applyMergeSync, applyRetention, migrate as migrateClickHouse } from "./
 import { openDatabase, type Database } from "./engines/relational/database.ts";
 import { migrate as migrateDatabase } from "./engines/relational/migrate.ts";
 import { type EmbeddedVictoriaMetrics, startVictoriaMetrics } from "./engines/victoria-metrics/embedded.ts";
-import { tellLeftWrites } from "./engines/victoria-metrics/left-writes.ts";
+import { reportLeftWrites } from "./engines/victoria-metrics/left-writes.ts";
 import { type EmbeddedEvaluator, startEvaluator } from "./engines/vmalert/embedded.ts";
-import type { MasterKeys } from "./enrolment/master-key.ts";
-import { ClickHouseLogStore } from "./logs/store.ts";
-import { VictoriaMetricsStore } from "./metrics/store.ts";
-import { type IntakeListener, startIntakeListener } from "./notification/intake-listener.ts";
-import type { Log } from "./observability/log.ts";
-import type { OwnMetrics } from "./observability/own-metrics.ts";
+import type { MasterKeys } from "./tenants/enrolment/master-key.ts";
+import { ClickHouseLogStore } from "./storage/logs/store.ts";
+import { VictoriaMetricsStore } from "./storage/metrics/store.ts";
+import { type IntakeListener, startIntakeListener } from "./notification/intake/intake-listener.ts";
+import type { Log } from "./operations/log.ts";
+import type { OwnMetrics } from "./operations/own-metrics.ts";
 import type { Role, Secrets, Settings } from "./settings.ts";
 import { type OpenTelemetry, type Telemetry, TelemetryAtFirstUse } from "./telemetry.ts";
-import { ClickHouseSpanStore } from "./traces/store.ts";
+import { ClickHouseSpanStore } from "./storage/traces/store.ts";
 
 export interface Opening {
   readonly settings: Settings;
@@ -100,7 +100,7 @@ async function openMetrics(opening: Opening): Promise<OpenedMetrics> {
   const { settings, ownMetrics, log, stack, stopping, roles } = opening;
   const { metricsWriteUrl: writeUrl, metricsQueryUrl: queryUrl } = settings;
   if (writeUrl && queryUrl) {
-    await tellLeftWrites(join(settings.dataDir, "metrics-journal"), log);
+    await reportLeftWrites(join(settings.dataDir, "metrics-journal"), log);
     const outside = stack.use(new VictoriaMetricsStore({ writeUrl, queryUrl, stopping }));
     return { metrics: outside, evaluator: undefined, intakeListener: undefined };
   }

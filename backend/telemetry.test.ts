@@ -1,7 +1,7 @@
 // When the engine of logs and spans is opened. The engine is a fake here, for one that cannot be opened: with the real one see
 // test/contract/unused-engine.test.ts.
 import { expect, test } from "vitest";
-import type { OtlpBatch } from "./otlp/rows.ts";
+import type { OtlpBatch } from "./ingest/otlp/rows.ts";
 import { type OpenTelemetry, TelemetryAtFirstUse } from "./telemetry.ts";
 
 const BATCH = {} as OtlpBatch;

@@ -3,8 +3,8 @@
 // it closes, nothing is opened any more.
 import type { ClickHouse } from "./engines/clickhouse/client.ts";
 import { ApiError } from "./errors.ts";
-import type { LogStore } from "./logs/store.ts";
-import type { SpanStore } from "./traces/store.ts";
+import type { LogStore } from "./storage/logs/store.ts";
+import type { SpanStore } from "./storage/traces/store.ts";
 
 export interface Telemetry {
   readonly clickhouse: ClickHouse;

@@ -33,7 +33,7 @@ test("it is JavaScript with its maps, migrations and licences, and nothing of a 
       "atherops-backend.js",
       "LICENSES.txt",
       "clickhouse-migrations",
-      "metrics-kernel.wasm",
+      "exposition-kernel.wasm",
       "otlp-kernel.wasm",
       "relational-migrations",
     ]),

@@ -36,18 +36,18 @@ describe("what is named exists", () => {
   });
 });
 
-test("each folder of agent/ and backend/ is told in ARCHITECTURE.md", () => {
+test("each folder of agent/ and backend/ is in ARCHITECTURE.md", () => {
   const rows = readFileSync(join(import.meta.dirname, "..", "ARCHITECTURE.md"), "utf8").match(/^\| `(?:agent|backend)\/.*$/gm) ?? [];
-  const told = rows.flatMap((row) => {
+  const listed = rows.flatMap((row) => {
     const [names = ""] = row.slice(2).split(" | ");
     return names.split(", ").map((name) => `${row.slice(3).split("/")[0]}/${name.replaceAll("`", "").split("/").at(-1)}`);
   });
   const folders = [...FILES]
     .filter((file) => /^(?:agent|backend)\/[^/]+\/.*\.ts$/.test(file))
     .map((file) => file.split("/").slice(0, 2).join("/"));
-  const rooms = new Set(folders.filter((folder) => !["agent/bin", "agent/systemd"].includes(folder)));
-  expect([...rooms].filter((folder) => !told.includes(folder))).toEqual([]);
-  expect(told.filter((folder) => !rooms.has(folder))).toEqual([]);
+  const present = new Set(folders.filter((folder) => !["agent/bin", "agent/systemd"].includes(folder)));
+  expect([...present].filter((folder) => !listed.includes(folder))).toEqual([]);
+  expect(listed.filter((folder) => !present.has(folder))).toEqual([]);
 });
 
 test("no comment names its callers, or an issue of a tracker", () => {
@@ -63,13 +63,13 @@ test("no comment names its callers, or an issue of a tracker", () => {
 describe("the search itself", () => {
   test("finds a page that is gone, and who names it", () => {
     const without = new Set([...FILES].filter((file) => file !== "docs/decisions.md"));
-    const names = wrongNames("agent/protocol/signature.ts", without).map(({ what }) => what);
+    const names = wrongNames("common/protocol/signature.ts", without).map(({ what }) => what);
     expect(names).toEqual(["docs/decisions.md"]);
     expect(wrongLinks("CONTRIBUTING.md", new Set(["CONTRIBUTING.md"])).map(({ what }) => what)).toContain("ARCHITECTURE.md");
   });
 
   test("reads comments, not code", () => {
-    const prose = [...proseOf("agent/protocol/signature.ts").values()].join(" ");
+    const prose = [...proseOf("common/protocol/signature.ts").values()].join(" ");
     expect(prose).toContain("Timing-safe");
     expect(prose).not.toContain("import {");
   });

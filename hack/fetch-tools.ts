@@ -122,6 +122,19 @@ export const CATALOGUE: readonly Tool[] = [
       takes: "5 minutes",
     },
   },
+  {
+    // For `npm run bench -- questions` alone: the main branch of 2026-06-24, as modules.
+    name: "victoria-logs",
+    version: "1.51.1",
+    versionArgs: ["-version"],
+    release: undefined,
+    module: {
+      folder: "victoria-logs",
+      package: "github.com/VictoriaMetrics/VictoriaLogs/app/victoria-logs",
+      variables: ["github.com/VictoriaMetrics/VictoriaMetrics/lib/buildinfo.Version=victoria-logs-1.51.1"],
+      takes: "2 minutes",
+    },
+  },
 ];
 
 /** Where programs are kept between runs. */

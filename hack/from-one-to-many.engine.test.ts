@@ -6,7 +6,7 @@ import { describe, expect, test } from "vitest";
 import type { ClickHouse } from "../backend/engines/clickhouse/client.ts";
 import { applyRetention, migrate } from "../backend/engines/clickhouse/migrate.ts";
 import { startVictoriaMetrics } from "../backend/engines/victoria-metrics/embedded.ts";
-import { createLog } from "../backend/observability/log.ts";
+import { createLog } from "../backend/operations/log.ts";
 import { startTestEngine } from "../test/fixtures/metrics-engine.ts";
 import { pageCode, runShell, statementsOf } from "../test/fixtures/page-code.ts";
 import { freePorts, ROOT, temporaryFolder } from "../test/fixtures/processes.ts";

@@ -11,9 +11,9 @@ import { fileURLToPath } from "node:url";
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 /** Folders of sources. */
-export const KERNELS = ["backend/otlp/kernel", "backend/metrics/kernel", "agent/proxy/kernel"];
+export const KERNELS = ["backend/ingest/otlp/kernel", "backend/ingest/exposition/kernel", "agent/proxy/kernel"];
 /** Sources that kernels share. */
-const SHARED = "agent/common/kernel";
+const SHARED = "common/kernel";
 const COMPILER = join(ROOT, "node_modules", "assemblyscript", "package.json");
 const FLAGS = ["-O3", "--runtime", "stub", "--enable", "simd", "--importMemory", "--initialMemory", "2"];
 

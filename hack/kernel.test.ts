@@ -19,13 +19,13 @@ import { ROOT } from "./bundle.ts";
 import { KERNELS } from "./kernel.mjs";
 
 /** The one that is changed. */
-const FOLDER = "backend/otlp/kernel";
+const FOLDER = "backend/ingest/otlp/kernel";
 let tree: string;
 beforeAll(() => {
   tree = mkdtempSync(join(tmpdir(), "atherops-kernel-"));
   mkdirSync(join(tree, "hack"));
   copyFileSync(join(ROOT, "hack/kernel.mjs"), join(tree, "hack/kernel.mjs"));
-  for (const folder of [...KERNELS, "agent/common/kernel"]) cpSync(join(ROOT, folder), join(tree, folder), { recursive: true });
+  for (const folder of [...KERNELS, "common/kernel"]) cpSync(join(ROOT, folder), join(tree, folder), { recursive: true });
   symlinkSync(join(ROOT, "node_modules"), join(tree, "node_modules"));
 });
 afterAll(() => rmSync(tree, { recursive: true, force: true }));
@@ -44,9 +44,12 @@ test("kernels are compiled once, again when a source changes, and not at all whe
   const source = join(tree, FOLDER, "index.ts");
   const text = readFileSync(source, "utf8");
   writeFileSync(source, `${text}\nexport function more(): i32 {\n  return "no number";\n}\n`);
-  expect(await build()).toMatchObject({ exitCode: 1, stderr: expect.stringMatching(/backend\/otlp\/kernel does not compile:[^]*TS2322/) });
+  expect(await build()).toMatchObject({
+    exitCode: 1,
+    stderr: expect.stringMatching(/backend\/ingest\/otlp\/kernel does not compile:[^]*TS2322/),
+  });
   expect(statSync(kernel()).ino).toBe(first.ino);
-  expect(readdirSync(join(tree, "backend/otlp"))).toEqual(["kernel", "kernel.wasm"]);
+  expect(readdirSync(join(tree, "backend/ingest/otlp"))).toEqual(["kernel", "kernel.wasm"]);
 
   writeFileSync(source, `${text}\nexport function more(): i32 {\n  return 7;\n}\n`);
   expect(await build()).toMatchObject({ exitCode: 0 });

@@ -14,7 +14,7 @@ const BROWSER = "runs in the reader's own browser or terminal";
 const ACCEPTED: Readonly<Record<string, string>> = {
   "agent/commands/diagnose/node.ts: /\\d+\\.\\d+\\.\\d+/": "the text is the version of the kernel",
   "agent/log-files/path-patterns.ts: /\\[[!^]?[^\\]]+\\]|\\*+|\\?|[\\\\^$.|+(){}[\\]]/g": SETTING,
-  "agent/common/duration.ts: /(\\d+(?:\\.\\d+)?)(ms|[smhdwyi])/gi": "EXPRESSION has accepted the text, so each match succeeds",
+  "common/duration.ts: /(\\d+(?:\\.\\d+)?)(ms|[smhdwyi])/gi": "EXPRESSION has accepted the text, so each match succeeds",
   "backend/alerting/forward.ts: /\\/+$/": SETTING,
   "backend/cli/client.ts: /\\/+$/": BROWSER,
   'backend/cli/client.ts: /<([^>]*)>;\\s*rel="?next"?/': BROWSER,
@@ -24,12 +24,12 @@ const ACCEPTED: Readonly<Record<string, string>> = {
   "backend/engines/relational/migrate.ts: /^\\s*--.*$/gm": "the text is a migration of ours",
   "backend/engines/vmalert/client.ts: /\\/+$/": SETTING,
   "backend/engines/vmalert/embedded.ts: /\\/+$/": SETTING,
-  "backend/logs/pattern.ts: /\\\\Q.*?(?:\\\\E|$)|\\\\x\\{\\w*\\}|\\\\[pP](?:\\{\\^?\\w*\\}|.)|\\\\.|\\[\\^?\\]?(?:\\[:\\^?\\w*:\\]|\\\\.|[^\\]\\\\])*(?:\\]|\\\\?$)|\\{\\d+(?:,\\d*)?\\}|./gsu":
+  "backend/storage/logs/pattern.ts: /\\\\Q.*?(?:\\\\E|$)|\\\\x\\{\\w*\\}|\\\\[pP](?:\\{\\^?\\w*\\}|.)|\\\\.|\\[\\^?\\]?(?:\\[:\\^?\\w*:\\]|\\\\.|[^\\]\\\\])*(?:\\]|\\\\?$)|\\{\\d+(?:,\\d*)?\\}|./gsu":
     "the text is an expression of at most 2,000 characters, for which the square is some milliseconds",
-  "backend/loki/go-time.ts: /[.,]?0*$/": "the text has ten characters",
-  "backend/metrics/store.ts: /\\/+$/": SETTING,
-  "backend/notification/message-text.ts: /\\/+$/": SETTING,
-  "backend/otlp/value.ts: /=+$/": "the expression before it allows two = at the end",
+  "backend/query/loki/go-time.ts: /[.,]?0*$/": "the text has ten characters",
+  "backend/storage/metrics/store.ts: /\\/+$/": SETTING,
+  "backend/notification/channels/message-text.ts: /\\/+$/": SETTING,
+  "backend/ingest/otlp/value.ts: /=+$/": "the expression before it allows two = at the end",
   "backend/settings.ts: /\\/+$/": SETTING,
 };
 
@@ -53,7 +53,7 @@ function expressionsIn(file: string): Expression[] {
   return found;
 }
 
-const files = globSync("{agent,backend}/**/*.ts", {
+const files = globSync("{agent,backend,common}/**/*.ts", {
   cwd: ROOT,
   exclude: ["**/node_modules/**", "**/*.test.ts", "**/*.fixture.ts", "**/kernel/**"],
 });

@@ -1,23 +1,23 @@
 // What both HTTP services say of themselves at /openapi.json, without an engine: their routes are added to applications that never
 // listen. Invariant: the same routes as `serve` adds; test/contract/matrix.test.ts holds a running backend against these documents.
 import type { FastifyInstance } from "fastify";
-import { registerAccountRoutes } from "../backend/accounts/routes.ts";
-import { registerAuditRoutes } from "../backend/audit/routes.ts";
+import { registerAccountRoutes } from "../backend/tenants/accounts/routes.ts";
+import { registerAuditRoutes } from "../backend/auth/audit/routes.ts";
 import { forwardAlerting } from "../backend/alerting/forward.ts";
 import { registerRuleRoutes } from "../backend/alerting/routes.ts";
-import { CHANNEL_REQUESTS, registerChannelRequests } from "../backend/notification/channel-requests.ts";
-import { registerEnrolmentRoutes } from "../backend/enrolment/routes.ts";
+import { CHANNEL_REQUESTS, registerChannelRequests } from "../backend/notification/api/channel-routes.ts";
+import { registerEnrolmentRoutes } from "../backend/tenants/enrolment/routes.ts";
 import { closeRoutes, createApp } from "../backend/http/app.ts";
 import { registerIngestRoutes } from "../backend/ingest/routes.ts";
-import { registerLogRoutes } from "../backend/logs/routes.ts";
-import { registerLokiRoutes } from "../backend/loki/routes.ts";
-import { registerMetricsRoutes } from "../backend/metrics/routes.ts";
-import { NOTIFICATION_REQUESTS, registerNotificationRequests } from "../backend/notification/requests.ts";
-import { createLog } from "../backend/observability/log.ts";
-import { createOwnMetrics } from "../backend/observability/own-metrics.ts";
-import { registerSsoRoutes } from "../backend/sso/routes.ts";
-import { registerUsageRoutes } from "../backend/usage/routes.ts";
-import { registerTraceRoutes } from "../backend/traces/routes.ts";
+import { registerLogRoutes } from "../backend/query/native/log-routes.ts";
+import { registerLokiRoutes } from "../backend/query/loki/routes.ts";
+import { registerMetricsRoutes } from "../backend/query/prometheus/routes.ts";
+import { NOTIFICATION_REQUESTS, registerNotificationRequests } from "../backend/notification/api/routes.ts";
+import { createLog } from "../backend/operations/log.ts";
+import { createOwnMetrics } from "../backend/operations/own-metrics.ts";
+import { registerSsoRoutes } from "../backend/auth/sso/routes.ts";
+import { registerUsageRoutes } from "../backend/tenants/usage/routes.ts";
+import { registerTraceRoutes } from "../backend/query/native/trace-routes.ts";
 
 /** The page of each service: path → text, pretty-printed, paths in order. */
 export async function openApiPages(): Promise<Record<string, string>> {

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { readSettings as readAgentSettings } from "../agent/settings.ts";
 import { readSettings as readBackendSettings } from "../backend/settings.ts";
+import { LOG_EVENTS } from "../common/log-events.ts";
 import { manualOf, pages } from "./reference.ts";
 
 const ROOT = join(import.meta.dirname, "..");
@@ -28,7 +29,7 @@ describe("what docs/contract.md tells of 503", () => {
     .flatMap((file) => [...readFileSync(join(ROOT, file), "utf8").matchAll(THROWN)])
     .map(({ groups }) => groups?.["text"]?.replaceAll(/\$\{[^}]*\}/g, "…") ?? "")
     // Nobody is there to read it.
-    .filter((text) => text !== "the client went away");
+    .filter((text) => text !== "the client disconnected");
   const isOf = (text: string, message: string) => (message.startsWith("…") ? text.includes(message.slice(1)) : text.startsWith(message));
 
   test("is what the backend says", () => {
@@ -85,4 +86,18 @@ test("every operation of the HTTP APIs tells what it answers when all is well", 
   const untold = written.flatMap(([, text]) => text.match(/"description": "success"|"schema": \{\}/g) ?? []);
   expect(written).toHaveLength(2);
   expect(untold).toEqual([]);
+});
+
+describe("the log events", () => {
+  const sources = globSync("{agent,backend,common}/**/*.ts", { cwd: ROOT, exclude: ["**/*.test.ts", "**/node_modules/**"] }).map((file) =>
+    readFileSync(join(ROOT, file), "utf8"),
+  );
+  const used = sources.flatMap((text) =>
+    [...text.matchAll(/\bevent: "(?<event>[a-z_]+\.[a-z_]+)"/g)].map(({ groups }) => groups?.["event"]),
+  );
+
+  test("that are logged are all in common/log-events.ts", () => {
+    expect(used.length).toBeGreaterThan(5);
+    expect(used.filter((event) => !Object.hasOwn(LOG_EVENTS, event ?? ""))).toEqual([]);
+  });
 });

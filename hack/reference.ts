@@ -7,6 +7,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { ERROR_CODES } from "../backend/errors.ts";
+import { LOG_EVENTS } from "../common/log-events.ts";
 import { agentMetrics, backendMetrics, type OwnMetric } from "./metrics-reference.ts";
 import { openApiPages } from "./openapi.ts";
 import { withReckoned } from "./sizing.ts";
@@ -59,6 +60,7 @@ export async function pages(): Promise<Record<string, string>> {
       "Read from the environment; `X_FILE` reads `X` from a file. All problems are told in one message, and the backend ends with 2. With any external engine `MASTER_KEY` and `JWT_SECRET` are required; with `DATABASE_URL`, at the first start, `ADMIN_PASSWORD`.",
     ),
     "docs/reference/errors.md": errorsPage(),
+    "docs/reference/log-events.md": logEventsPage(),
     "docs/reference/agent-metrics.md": metricsPage(
       "Own metrics of the agent",
       "agent/status/metrics.ts",
@@ -67,7 +69,7 @@ export async function pages(): Promise<Record<string, string>> {
     ),
     "docs/reference/backend-metrics.md": metricsPage(
       "Own metrics of the backend",
-      "backend/observability/own-metrics.ts",
+      "backend/operations/own-metrics.ts",
       "At `/metrics` of the health port (9090), for Prometheus. Labels have few values: never an organisation, a key or anything from a payload. Metrics of a role (`api`, `alerting`) are there where the role is. `process_*` and `nodejs_*` of the process come along.",
       backendMetrics(),
     ),
@@ -93,6 +95,13 @@ function errorsPage(): string {
   const intro =
     'Every answer of 400 and above is `{"error": "<code>", "message": "<what is wrong and what to do>"}`. The list is closed. The Prometheus routes answer errors in Prometheus\' own form. "When" tells of a code; the message of an answer tells of its case. What can be done about a 503: [the contract](../contract.md#503-unavailable).';
   return `# Error codes\n${GENERATED("backend/errors.ts")}\n\n${intro}\n\n| status | code | when |\n|---|---|---|\n${rows.join("\n")}\n`;
+}
+
+function logEventsPage(): string {
+  const rows = Object.entries(LOG_EVENTS).map(([event, [meaning, action]]) => `| \`${event}\` | ${cell(meaning)} | ${cell(action)} |`);
+  const intro =
+    "Logs are JSON lines. The field `event` identifies a message and stays the same when its text changes, so search for it: `jq 'select(.event == \"journal.torn_tail\")'`. Messages without `event` are not listed yet.";
+  return `# Log events\n${GENERATED("common/log-events.ts")}\n\n${intro}\n\n| event | meaning | what to do |\n|---|---|---|\n${rows.join("\n")}\n`;
 }
 
 function metricsPage(title: string, file: string, intro: string, metrics: readonly OwnMetric[]): string {

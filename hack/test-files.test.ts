@@ -29,13 +29,13 @@ describe("the words of a command line", () => {
 test("a test that runs third-party programs is told from one that does not", () => {
   const fetches = join(ROOT, "hack", "fetch-tools.ts");
   expect(reaches(join(ROOT, "test/faults/agent-disk.test.ts"), fetches)).toBe(true);
-  expect(reaches(join(ROOT, "backend/metrics/routes.engine.test.ts"), fetches)).toBe(true);
-  expect(reaches(join(ROOT, "agent/protocol/signature.test.ts"), fetches)).toBe(false);
+  expect(reaches(join(ROOT, "backend/query/prometheus/routes.engine.test.ts"), fetches)).toBe(true);
+  expect(reaches(join(ROOT, "common/protocol/signature.test.ts"), fetches)).toBe(false);
 });
 
 describe("the name of a test beside its file", () => {
   const needsEngine = (file: string) => ENGINES.some((engine) => reaches(join(ROOT, file), join(ROOT, engine)));
-  const files = globSync("{agent,backend,hack}/**/*.test.ts", { cwd: ROOT }).sort();
+  const files = globSync("{agent,backend,common,hack}/**/*.test.ts", { cwd: ROOT }).sort();
   const [named, others] = [true, false].map((ends) => files.filter((file) => file.endsWith(".engine.test.ts") === ends)) as [
     string[],
     string[],
@@ -56,7 +56,7 @@ describe("the name of a test beside its file", () => {
 test("every test file is of one project, and of no other", () => {
   const projects = (config.test?.projects ?? []) as { test: { include: string[]; exclude?: string[] } }[];
   const run = projects.flatMap(({ test: { include, exclude = [] } }) => globSync(include, { cwd: ROOT, exclude }));
-  const all = globSync("{agent,backend,charts,hack,test}/**/*.test.ts", { cwd: ROOT });
+  const all = globSync("{agent,backend,common,charts,hack,test}/**/*.test.ts", { cwd: ROOT });
   expect(projects.length).toBeGreaterThan(3);
   expect(run.toSorted()).toEqual(all.toSorted());
 });

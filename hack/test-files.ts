@@ -26,7 +26,7 @@ export function pathsAmong(words: readonly string[]): string[] {
 export function testFiles(root: string, words: readonly string[]): string[] {
   const named = pathsAmong(words);
   if (named.length === 0) return [];
-  const all = globSync("{agent,backend,hack,test}/**/*.test.ts", { cwd: root });
+  const all = globSync("{agent,backend,common,hack,test}/**/*.test.ts", { cwd: root });
   return all.filter((file) => named.some((word) => file.includes(relative(root, resolve(root, word)))));
 }
 

@@ -1,6 +1,6 @@
 import { Readable } from "node:stream";
 import { expect, test } from "vitest";
-import { maskSecrets } from "../common/mask.ts";
+import { maskSecrets } from "../../common/mask.ts";
 import { CUT_MARK, eachLine, MAX_LINE_LENGTH } from "./child-lines.ts";
 
 /** The lines of bytes that come in these pieces. */

@@ -1,7 +1,7 @@
 import { type Logger, pino } from "pino";
 import { describe, expect, test, vi } from "vitest";
 import { advice } from "../identity/plan.ts";
-import { maskSecrets } from "../common/mask.ts";
+import { maskSecrets } from "../../common/mask.ts";
 import { endsEvents, LastLines, reemit } from "./child-log.ts";
 import { Outages } from "./outages.ts";
 

@@ -1,6 +1,6 @@
 // The collector's log lines: re-emitted with their level instead of wrapped whole, and the last of them kept as the reason of a crash.
 // Invariants: nothing that looks like a secret passes; what a failing receiver repeats is said once.
-import { maskSecrets } from "../common/mask.ts";
+import { maskSecrets } from "../../common/mask.ts";
 import type { Log } from "../log.ts";
 import { EXPORTERS } from "./config.ts";
 import type { Outages } from "./outages.ts";

@@ -5,8 +5,8 @@
 // Not the collector's own k8s_leader_elector (v0.149): a receiver that registers when it already leads is never stopped again, so that two
 // collect; k8sobjects closes a closed channel when it loses the lead twice; and its start fails, with all of the node's telemetry, while the
 // API server is away.
-import { backoffOf, DEFAULT_BACKOFF, Loop, spread } from "../common/loop.ts";
-import { Outage } from "../common/outage.ts";
+import { backoffOf, DEFAULT_BACKOFF, Loop, spread } from "../../common/loop.ts";
+import { Outage } from "../../common/outage.ts";
 import type { Annotations, Lease, LeaseTerm, LeaseTiming } from "../identity/lease.ts";
 import type { Log } from "../log.ts";
 import { annotationOf, SignsOfLife, slotsOf, without } from "./candidates.ts";

@@ -3,8 +3,8 @@
 // back.
 import { linkSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { renameDurably, writeDurably } from "../common/durable-file.ts";
-import { makeFolder } from "../common/make-folder.ts";
+import { renameDurably, writeDurably } from "../../common/durable-file.ts";
+import { makeFolder } from "../../common/make-folder.ts";
 import { stateDirError } from "../state/state-dir-error.ts";
 
 /** What cannot be written throws StateDirError. */

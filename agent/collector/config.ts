@@ -1,7 +1,7 @@
 // What the collector is to do, as one typed value: pure, so that the same input renders the same bytes. Invariants: telemetry leaves by our
 // three exporters to the signing proxy and no other way; whatever was acknowledged to an application or passed in a file lies in a disk queue
 // that is never given up; components are named once and for ever, because queue and checkpoint files carry their ids (renaming one orphans
-// its data, but for what metrics-queue.ts knows).
+// its data).
 import { FILES_HEADER } from "../reread/file-batch.ts";
 import type { Compression, ListenAddress, LogLevel, Signal } from "../settings.ts";
 import { CHECKPOINT_STORAGE, type Component, type Fragment, type FragmentPipeline } from "./fragments/fragment.ts";

@@ -2,8 +2,8 @@
 // whether the node's pods are known. Invariants: changes are made one after the other; the collector is
 // touched only when the bytes differ; bytes that it refused are not tried again until they change; logs of pods are not read by a collector
 // that starts without knowing the pods, and one that runs and knows them is not touched by an outage of the Kubernetes API.
-import { Loop } from "../common/loop.ts";
-import { Outage } from "../common/outage.ts";
+import { Loop } from "../../common/loop.ts";
+import { Outage } from "../../common/outage.ts";
 import type { Adjustment } from "./remote-config.ts";
 import type { Log } from "../log.ts";
 import type { Settings } from "../settings.ts";

@@ -1,7 +1,7 @@
 // Up to where the cluster's events are delivered, kept in the Lease under which one agent collects them: whoever collects next begins there,
 // so that what happens between two collectors is read by the second. Invariants: the place is never further than what the backend has
 // acknowledged, as far as the collector's queue can tell; what is read twice is the same bytes, which the backend stores once.
-import { ask } from "../common/ask.ts";
+import { ask } from "../../common/ask.ts";
 import type { Annotations } from "../identity/lease.ts";
 import { EXPORTER } from "./config.ts";
 import type { Supervisor } from "./supervisor.ts";

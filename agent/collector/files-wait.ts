@@ -1,6 +1,6 @@
 // Whether a collector may be asked to end. Invariant: one whose files wait for a full queue may not: it would drop the lines in its hands and
 // remember them as read. It is killed instead; what it then reads again is known by the proxy (agent/reread).
-import { ask } from "../common/ask.ts";
+import { ask } from "../../common/ask.ts";
 import { FILES_EXPORTER } from "./config.ts";
 
 /** A batch of a file is at most 100 lines; one larger than the rest of the queue is not expected. */

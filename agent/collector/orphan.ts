@@ -4,8 +4,8 @@
 // Linux only (/proc), as both agents are.
 import { readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
-import { pause } from "../common/loop.ts";
-import { commandLineOf, environmentOf, processIds, startTimeOf } from "../common/process-table.ts";
+import { pause } from "../../common/loop.ts";
+import { commandLineOf, environmentOf, processIds, startTimeOf } from "../../common/process-table.ts";
 import type { Log } from "../log.ts";
 import { METRICS_PORT_VARIABLE } from "./config.ts";
 import { filesWait } from "./files-wait.ts";

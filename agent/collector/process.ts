@@ -6,7 +6,7 @@ import { createServer, type AddressInfo } from "node:net";
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { execa } from "execa";
-import { ask } from "../common/ask.ts";
+import { ask } from "../../common/ask.ts";
 import type { Log } from "../log.ts";
 import { FILES_TOKEN_VARIABLE, HEALTH_PORT_VARIABLE, METRICS_PORT_VARIABLE } from "./config.ts";
 import { eachLine } from "./child-lines.ts";

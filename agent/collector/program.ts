@@ -1,7 +1,7 @@
 // The collector as a program of this machine: where it is, and which variables it is given. Invariant: nothing of the agent's own
 // environment reaches it but what is named here.
-import { isExecutable } from "../common/file-access.ts";
-import { bareHost } from "../common/host-name.ts";
+import { isExecutable } from "../../common/file-access.ts";
+import { bareHost } from "../../common/host-name.ts";
 import { COLLECTOR_VERSION, type Settings, SettingsError } from "../settings.ts";
 
 /** Variables of the collector's allow-list environment that settings decide. */

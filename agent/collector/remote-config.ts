@@ -4,12 +4,12 @@
 import { readFileSync } from "node:fs";
 import { type LogPathRules, whyRefused } from "./log-paths.ts";
 import { CollectorConfigError } from "./render.ts";
-import { writeDurably } from "../common/durable-file.ts";
-import { Loop, spread } from "../common/loop.ts";
+import { writeDurably } from "../../common/durable-file.ts";
+import { Loop, spread } from "../../common/loop.ts";
 import type { Credential, CredentialSource } from "../credentials/store.ts";
 import type { Log } from "../log.ts";
-import type { HostConfig } from "../protocol/enrolment.ts";
-import { durationWanted, durationWithin } from "../common/duration.ts";
+import type { HostConfig } from "../../common/protocol/enrolment.ts";
+import { durationWanted, durationWithin } from "../../common/duration.ts";
 import { LOG_LEVELS, type LogLevel, type Signal, SIGNALS } from "../settings.ts";
 import type { BackendApi } from "../upstream/backend-api.ts";
 

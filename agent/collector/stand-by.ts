@@ -1,7 +1,7 @@
 // How often an agent that does not collect for the cluster looks at the Lease of the one that does. Invariants: a candidate looks so often
 // that a lost node is followed within half a minute; all others together cost the API server little, however many they are.
 import type { Lease, LeaseView } from "../identity/lease.ts";
-import { spread } from "../common/loop.ts";
+import { spread } from "../../common/loop.ts";
 import { annotationOf, SIGN_OF_LIFE_EVERY_MS, SLOTS, slotsOf, withCandidate, without } from "./candidates.ts";
 
 /** Of a candidate. */

@@ -2,11 +2,10 @@
 // before the running one is touched, and one that does not become ready gives way to the one before; at most one collector of ours
 // lives; restarts after crashes back off exponentially with jitter and start over after a healthy minute; one that says nothing any more
 // is ended; a disk that is full or read-only keeps nothing that runs from running, and a damaged file of a store not the rest from starting.
-import { backoffOf, Loop, pause } from "../common/loop.ts";
+import { backoffOf, Loop, pause } from "../../common/loop.ts";
 import { reportEmptied, setAsideDamaged } from "./damaged-stores.ts";
 import { ConfigFiles } from "./config-files.ts";
 import { removeEmptyQueues } from "./empty-queues.ts";
-import { followMetricsExporter } from "./metrics-queue.ts";
 import { endOrphan, forgetChild, noteChild } from "./orphan.ts";
 import { CollectorProcess, type CollectorProcessOptions } from "./process.ts";
 import type { Rejection } from "./rejections.ts";
@@ -222,10 +221,7 @@ export class Supervisor implements AsyncDisposable {
   async #live(signal: AbortSignal): Promise<number> {
     this.#set({ state: "starting", pid: null });
     this.#options.onStart?.();
-    if (this.#config !== undefined) {
-      await followMetricsExporter(this.#config, this.#options.log);
-      await removeEmptyQueues(this.#config, this.#options.log);
-    }
+    if (this.#config !== undefined) await removeEmptyQueues(this.#config, this.#options.log);
     const child = await CollectorProcess.start({ ...this.#options, configFile: this.#files.path }, signal);
     this.#process = child;
     const readiness = this.#readiness;

@@ -1,7 +1,7 @@
 // Asks the collector itself whether it would run a configuration. Invariants: nothing is started and nothing is changed but the
 // directories that the configuration names; a verdict is only what it said of its own accord, not that it was killed or took too long.
 import { execa } from "execa";
-import { maskSecrets } from "../common/mask.ts";
+import { maskSecrets } from "../../common/mask.ts";
 import { collectorEnvironment, FEATURE_GATES } from "./process.ts";
 import { CollectorConfigError } from "./render.ts";
 

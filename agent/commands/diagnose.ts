@@ -5,7 +5,7 @@ import { writeFileSync } from "node:fs";
 import { unescape } from "node:querystring";
 import { gzipSync } from "node:zlib";
 import { BackendClock } from "../upstream/clock.ts";
-import { maskSecrets } from "../common/mask.ts";
+import { maskSecrets } from "../../common/mask.ts";
 import { createBackendApi } from "../upstream/backend-api.ts";
 import { checkBackend, checkName } from "./diagnose/backend.ts";
 import { type Check, type Finding, messageOf } from "./diagnose/check.ts";

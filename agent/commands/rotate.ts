@@ -1,6 +1,6 @@
 // `rotate`: asks for a new key of the cluster now, and waits until it is there. It only marks the Secret; the agent that holds the Lease
 // acts, and all others follow. Cluster agent only.
-import { pause } from "../common/loop.ts";
+import { pause } from "../../common/loop.ts";
 import { ClusterSecret, rotationWaitMs } from "../credentials/cluster-secret.ts";
 import { kubernetesInPod } from "../kubernetes/in-pod.ts";
 import { readSettings } from "../settings.ts";

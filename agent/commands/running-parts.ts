@@ -10,7 +10,7 @@ import { installationOf } from "../identity/installation.ts";
 import type { LogFiles } from "../log-files/log-files.ts";
 import type { LogFilesWatchdog } from "../log-files/watchdog.ts";
 import type { Log } from "../log.ts";
-import { CLUSTER_HEARTBEAT_PATH, type Heartbeat, HOST_HEARTBEAT_PATH } from "../protocol/enrolment.ts";
+import { CLUSTER_HEARTBEAT_PATH, type Heartbeat, HOST_HEARTBEAT_PATH } from "../../common/protocol/enrolment.ts";
 import type { Proxy } from "../proxy/server.ts";
 import type { Settings } from "../settings.ts";
 import type { ClaimedState, StateStatus } from "../state/state-dir.ts";

@@ -9,7 +9,7 @@ const SHELL: Secret = {
   type: "Opaque",
 };
 const FULL: SecretContent = {
-  credential: { id: "c", apiKey: "ak_ü", keyCreatedAt: "2026-01-01T00:00:00Z", org: "o", enrolledBy: "1.0.0" },
+  credential: { id: "c", apiKey: "ak_ü", keyCreatedAt: "2026-01-01T00:00:00Z", org: "o" },
   usedTokenHash: "ab",
   pendingEnrolments: { cd: { idempotencyKey: "i", body: { cluster_name: "n", cluster_uid: "u", agent_version: "1" } } },
   pendingRotation: { idempotencyKey: "r", keyHash: "ef" },

@@ -6,8 +6,8 @@ import { createHash } from "node:crypto";
 import type { Secret } from "../kubernetes/models.ts";
 import type { KubernetesApi, Where } from "../kubernetes/api.ts";
 import { KubernetesError } from "../kubernetes/transport.ts";
-import { type RegisterClusterRequest, ROTATION_OVERLAP_MS } from "../protocol/enrolment.ts";
-import { keyHash } from "../protocol/signature.ts";
+import { type RegisterClusterRequest, ROTATION_OVERLAP_MS } from "../../common/protocol/enrolment.ts";
+import { keyHash } from "../../common/protocol/signature.ts";
 import type { Credential } from "./store.ts";
 
 /** Keys of the Secret's `data`. */
@@ -15,7 +15,6 @@ const CLUSTER_ID = "cluster-id";
 const API_KEY = "api-key";
 const KEY_CREATED_AT = "key-created-at";
 const ORG_ID = "org-id";
-const ENROLLED_BY = "enrolled-by";
 const USED_INSTALL_TOKEN = "used-install-token-sha256";
 const PENDING_ENROLMENT = "pending-enrolment";
 const PENDING_ROTATION = "pending-rotation";
@@ -102,8 +101,8 @@ export function parseSecret(object: Secret): SecretSnapshot {
     Buffer.from(object.data?.[key] ?? "", "base64")
       .toString("utf8")
       .trim();
-  const [id, apiKey, org, enrolledBy] = [text(CLUSTER_ID), text(API_KEY), text(ORG_ID), text(ENROLLED_BY)];
-  const credential = { id, apiKey, keyCreatedAt: text(KEY_CREATED_AT), ...(org && { org }), ...(enrolledBy && { enrolledBy }) };
+  const [id, apiKey, org] = [text(CLUSTER_ID), text(API_KEY), text(ORG_ID)];
+  const credential = { id, apiKey, keyCreatedAt: text(KEY_CREATED_AT), ...(org && { org }) };
   const pendingRotation = parseJson(text(PENDING_ROTATION)) as PendingRotation | undefined;
   return {
     version: object.metadata?.resourceVersion ?? "",
@@ -125,7 +124,6 @@ export function renderSecret(base: Secret, content: SecretContent): Secret {
     [API_KEY]: credential?.apiKey,
     [KEY_CREATED_AT]: credential?.keyCreatedAt,
     [ORG_ID]: credential?.org,
-    [ENROLLED_BY]: credential?.enrolledBy,
     [USED_INSTALL_TOKEN]: content.usedTokenHash,
     [PENDING_ENROLMENT]: Object.keys(pendingEnrolments).length > 0 ? JSON.stringify(pendingEnrolments) : undefined,
     [PENDING_ROTATION]: pendingRotation && JSON.stringify(pendingRotation),

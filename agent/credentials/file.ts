@@ -3,9 +3,9 @@
 // read-only keeps its mode; its group may read it then, as kubelet with an fsGroup and systemd with its credentials have it, and no others.
 import { chmodSync, readFileSync, statSync } from "node:fs";
 import { dirname } from "node:path";
-import { writeDurably } from "../common/durable-file.ts";
-import { makeFolder } from "../common/make-folder.ts";
-import type { RegisterHostRequest } from "../protocol/enrolment.ts";
+import { writeDurably } from "../../common/durable-file.ts";
+import { makeFolder } from "../../common/make-folder.ts";
+import type { RegisterHostRequest } from "../../common/protocol/enrolment.ts";
 import type { Credential } from "./store.ts";
 
 /** What the file says; every part may be missing. */
@@ -31,7 +31,6 @@ interface Document {
   api_key?: string;
   key_created_at?: string;
   org_id?: string;
-  enrolled_by?: string;
   install_token_sha256?: string;
   machine_id?: string;
   pending?: HostCredentials["pending"];
@@ -90,7 +89,6 @@ export class CredentialsFile {
     const document: Document = {
       ...(credential && { agent_id: credential.id, api_key: credential.apiKey, key_created_at: credential.keyCreatedAt }),
       ...(credential?.org !== undefined && { org_id: credential.org }),
-      ...(credential?.enrolledBy !== undefined && { enrolled_by: credential.enrolledBy }),
       ...(usedTokenHash !== undefined && { install_token_sha256: usedTokenHash }),
       ...(machineId !== undefined && { machine_id: machineId }),
       ...(pending && { pending }),
@@ -105,9 +103,9 @@ export class CredentialsFile {
   }
 }
 
-function credentialOf({ agent_id: id, api_key: apiKey, key_created_at: keyCreatedAt, org_id: org, enrolled_by: by }: Document) {
+function credentialOf({ agent_id: id, api_key: apiKey, key_created_at: keyCreatedAt, org_id: org }: Document) {
   if (!id || !apiKey) return undefined;
-  return { id, apiKey, keyCreatedAt: keyCreatedAt ?? "", ...(org && { org }), ...(by && { enrolledBy: by }) };
+  return { id, apiKey, keyCreatedAt: keyCreatedAt ?? "", ...(org && { org }) };
 }
 
 function parse(text: string, path: string): Document {

@@ -2,8 +2,8 @@
 // interval, even when the watch has died without a word; a poll that knows more than the watch is the watch's end. An answer or an event of
 // the API that was overtaken by a newer one is never applied.
 import type { Logger } from "pino";
-import { type Backoff, backoffOf, Loop, spread } from "../common/loop.ts";
-import { Outage } from "../common/outage.ts";
+import { type Backoff, backoffOf, Loop, spread } from "../../common/loop.ts";
+import { Outage } from "../../common/outage.ts";
 import type { KubernetesApi } from "../kubernetes/api.ts";
 import { parseSecret, type ClusterSecret, type SecretSnapshot } from "./cluster-secret.ts";
 

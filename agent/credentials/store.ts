@@ -9,8 +9,6 @@ export interface Credential {
   readonly keyCreatedAt: string;
   /** Id of the organisation, where the backend said it. */
   readonly org?: string;
-  /** Version of the agent that enrolled; undefined: one that did not mark yet whose the state on a node is (state-dir.ts). */
-  readonly enrolledBy?: string;
 }
 
 export interface CredentialSource {

@@ -14,7 +14,7 @@ import { parseSecret, renderSecret, type SecretContent } from "../credentials/cl
 import { Relay } from "../../test/fixtures/relay.ts";
 import type { Secret } from "../kubernetes/models.ts";
 import { KubernetesApi } from "../kubernetes/api.ts";
-import type { RegisterClusterRequest } from "../protocol/enrolment.ts";
+import type { RegisterClusterRequest } from "../../common/protocol/enrolment.ts";
 import { BackendError } from "../upstream/backend-api.ts";
 import { type ClusterIdentity, type ClusterIdentityOptions, startClusterIdentity } from "./cluster-identity.ts";
 
@@ -165,16 +165,7 @@ test("a cluster that another installation has is said so, and had once the other
   expect(new Set(registrations.map((body) => JSON.stringify(body)))).toEqual(
     new Set([JSON.stringify({ cluster_name: "north", cluster_uid: "uid", agent_version: "1.2.3", installation: "telemetry/credentials" })]),
   );
-  expect(secret()).toMatchObject({ credential: { org: "org", enrolledBy: "1.2.3" }, pendingEnrolments: {} });
-});
-
-test("a backend that does not know installations enrols all the same", async () => {
-  const unknown = () => new BackendError("invalid_field", "the backend refused: installation: unknown field", { status: 400 });
-  backend.register = (body) => ("installation" in body ? unknown() : undefined);
-  secretIs(EMPTY);
-  const [agent] = await start(["a"], "it_1");
-  await vi.waitFor(() => expect(agent?.status()).toMatchObject({ id: "c", signs: true, problem: undefined }), { timeout: 20_000 });
-  expect(registrations.map((body) => body.installation)).toEqual(["telemetry/credentials", undefined]);
+  expect(secret()).toMatchObject({ credential: { org: "org" }, pendingEnrolments: {} });
 });
 
 test("an agent whose connections have all died without a word takes the new key, and watches anew", async () => {
@@ -190,20 +181,4 @@ test("an agent whose connections have all died without a word takes the new key,
   await vi.waitFor(() => expect(watches.length).toBeGreaterThan(1), { timeout: 20_000 });
   await agent?.[Symbol.asyncDispose]();
   agents = [];
-});
-
-test("an identity that an agent of earlier has enrolled stays one when it is enrolled again under the same id, and no other does", async () => {
-  const enrolledAgain = async (credential: typeof KEY): Promise<string | undefined> => {
-    secretIs({ ...EMPTY, credential, usedTokenHash: "another" });
-    const refusing = vi.spyOn(BACKEND, "heartbeat").mockRejectedValue(refused("revoked_key", 401));
-    const [agent] = await start([randomUUID()], "it_2");
-    await agents.at(-1)?.refresh("a 401");
-    await vi.waitFor(() => expect(secret().usedTokenHash).not.toBe("another"), { timeout: 20_000 });
-    refusing.mockRestore();
-    await agent?.[Symbol.asyncDispose]();
-    agents = [];
-    return secret().credential?.enrolledBy;
-  };
-  expect(await enrolledAgain({ ...KEY, apiKey: "ak_old" })).toBeUndefined();
-  expect(await enrolledAgain({ ...KEY, apiKey: "ak_old", id: "of another organisation" })).toBe("1.2.3");
 });

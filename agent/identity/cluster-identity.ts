@@ -4,7 +4,7 @@
 // without a key the proxy answers 503 and the collector keeps its queue.
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
-import { Loop, pause, retryAfterMs, type Backoff } from "../common/loop.ts";
+import { Loop, pause, retryAfterMs, type Backoff } from "../../common/loop.ts";
 import { ClusterSecret, type SecretSnapshot } from "../credentials/cluster-secret.ts";
 import { FOLLOW_TIMING, SecretFollower, type FollowTiming, type SecretView } from "../credentials/secret-follower.ts";
 import type { Credential } from "../credentials/store.ts";

@@ -4,7 +4,7 @@
 import { rotationWaitMs, tokenHash } from "../credentials/cluster-secret.ts";
 import type { SecretView } from "../credentials/secret-follower.ts";
 import type { Credential } from "../credentials/store.ts";
-import { keyHash } from "../protocol/signature.ts";
+import { keyHash } from "../../common/protocol/signature.ts";
 import type { Observed } from "./execute.ts";
 import type { Situation } from "./plan.ts";
 

@@ -5,8 +5,8 @@ import { randomUUID } from "node:crypto";
 import type { PendingEnrolment } from "../credentials/cluster-secret.ts";
 import type { KubernetesApi } from "../kubernetes/api.ts";
 import type { Credential } from "../credentials/store.ts";
-import type { RegisterClusterResponse } from "../protocol/enrolment.ts";
-import { type BackendApi, BackendError, type Registered } from "../upstream/backend-api.ts";
+import type { RegisterClusterResponse } from "../../common/protocol/enrolment.ts";
+import type { BackendApi, Registered } from "../upstream/backend-api.ts";
 import type { LeaderSession } from "./leader-session.ts";
 
 export interface EnrolmentCall {
@@ -22,25 +22,17 @@ export interface EnrolmentCall {
 
 /** Rejects with BackendError when the backend refuses, KubernetesError when the API server does. */
 export async function enrolCluster(session: LeaderSession, call: EnrolmentCall): Promise<void> {
-  const announced = await announce(session, call);
-  const register = ({ idempotencyKey, body }: PendingEnrolment): Promise<Registered<RegisterClusterResponse>> =>
-    call.backend.registerCluster(call.installToken, idempotencyKey, body, session.signal);
-  const answer = await register(announced).catch(async (error: unknown) => {
-    if (!isUnknownField(error)) throw error;
-    return register(await announceAsOfOld(session, call, announced));
-  });
+  const { idempotencyKey, body } = await announce(session, call);
+  const answer = await call.backend.registerCluster(call.installToken, idempotencyKey, body, session.signal);
   await session.step("registered");
-  const credential = credentialOf(answer, call.agentVersion, session.content.credential);
+  const credential = readCredential(answer);
   const { [call.tokenHash]: _, ...pendingEnrolments } = session.content.pendingEnrolments;
   const done = { pendingEnrolments, pendingRotation: undefined, noRotationBefore: undefined, rotateRequested: false };
   await session.write({ credential, usedTokenHash: call.tokenHash, ...done }, "enrolment-stored");
 }
 
-/** An identity that an agent of earlier has enrolled stays one: what that agent left on the nodes is its own. */
-function credentialOf({ body, org }: Registered<RegisterClusterResponse>, version: string, before: Credential | undefined): Credential {
-  const isOfEarlier = before?.id === body.cluster_id && before.enrolledBy === undefined;
-  const found = { id: body.cluster_id, apiKey: body.api_key, keyCreatedAt: body.key_created_at };
-  return { ...found, ...(org !== undefined && { org }), ...(!isOfEarlier && { enrolledBy: version }) };
+function readCredential({ body, org }: Registered<RegisterClusterResponse>): Credential {
+  return { id: body.cluster_id, apiKey: body.api_key, keyCreatedAt: body.key_created_at, ...(org !== undefined && { org }) };
 }
 
 async function announce(session: LeaderSession, call: EnrolmentCall): Promise<PendingEnrolment> {
@@ -52,20 +44,7 @@ async function announce(session: LeaderSession, call: EnrolmentCall): Promise<Pe
     agent_version: call.agentVersion,
     installation: call.installation,
   };
-  return write(session, call, { idempotencyKey: randomUUID(), body });
-}
-
-/** A backend of an earlier version does not know installations, and refuses a field that it does not know. */
-function isUnknownField(error: unknown): boolean {
-  return error instanceof BackendError && error.code === "invalid_field" && error.message.includes("installation");
-}
-
-function announceAsOfOld(session: LeaderSession, call: EnrolmentCall, { body }: PendingEnrolment): Promise<PendingEnrolment> {
-  const { installation: _, ...known } = body;
-  return write(session, call, { idempotencyKey: randomUUID(), body: known });
-}
-
-async function write(session: LeaderSession, call: EnrolmentCall, announced: PendingEnrolment): Promise<PendingEnrolment> {
+  const announced = { idempotencyKey: randomUUID(), body };
   const pendingEnrolments = { ...session.content.pendingEnrolments, [call.tokenHash]: announced };
   await session.write({ pendingEnrolments }, "enrolment-announced");
   return announced;

@@ -3,8 +3,8 @@
 import type { ClusterSettings } from "../settings.ts";
 import type { Credential } from "../credentials/store.ts";
 import type { KubernetesApi } from "../kubernetes/api.ts";
-import { CLUSTER_HEARTBEAT_PATH, ROTATION_OVERLAP_MS } from "../protocol/enrolment.ts";
-import { keyHash } from "../protocol/signature.ts";
+import { CLUSTER_HEARTBEAT_PATH, ROTATION_OVERLAP_MS } from "../../common/protocol/enrolment.ts";
+import { keyHash } from "../../common/protocol/signature.ts";
 import { BackendError, type BackendApi } from "../upstream/backend-api.ts";
 import type { Plan } from "./plan.ts";
 import { enrolCluster } from "./enrol.ts";

@@ -65,7 +65,7 @@ describe("the host's identity", () => {
     expect(await enrolled(start("one"))).toBe("ak_one");
     expect(statSync(path).mode & 0o777).toBe(0o600);
     await identity?.[Symbol.asyncDispose]();
-    expect(start("one").current()).toMatchObject({ apiKey: "ak_one", org: "org", enrolledBy: "1" });
+    expect(start("one").current()).toMatchObject({ apiKey: "ak_one", org: "org" });
     expect(calls).toHaveLength(1);
   });
 

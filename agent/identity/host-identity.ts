@@ -3,11 +3,11 @@
 // while the backend is away it keeps trying and never ends the process. A key that was enrolled under another machine id belongs to the
 // host that this one is a clone of: it is given up as soon as there is an unused token to register with.
 import { createHash, randomUUID } from "node:crypto";
-import { type Backoff, Loop } from "../common/loop.ts";
+import { type Backoff, Loop } from "../../common/loop.ts";
 import { type CredentialsFile, CredentialsFileError, type HostCredentials } from "../credentials/file.ts";
 import type { Credential } from "../credentials/store.ts";
 import type { Log } from "../log.ts";
-import { HOST_HEARTBEAT_PATH, type RegisterHostRequest, type RegisterHostResponse } from "../protocol/enrolment.ts";
+import { HOST_HEARTBEAT_PATH, type RegisterHostRequest, type RegisterHostResponse } from "../../common/protocol/enrolment.ts";
 import { BackendError, type BackendApi } from "../upstream/backend-api.ts";
 import type { AgentIdentity, AgentIdentityStatus } from "./identity.ts";
 import { type Problem, ProblemReport } from "./problem.ts";
@@ -172,7 +172,7 @@ export class HostIdentity implements AgentIdentity {
     const pending = this.#announce(tokenHash);
     try {
       const { body, org } = await backend.registerHost(installToken, pending.idempotencyKey, pending.body, signal);
-      const credential = this.#credentialOf(body, org);
+      const credential = readCredential(body, org);
       const enrolled = { credential, usedTokenHash: tokenHash, machineId: this.#options.systemId };
       file.write(enrolled);
       this.#known = enrolled;
@@ -183,17 +183,6 @@ export class HostIdentity implements AgentIdentity {
       this.#refusedToken = true;
       this.#advise();
     }
-  }
-
-  /** A host that an agent of earlier has enrolled stays one: what that agent left here is its own. */
-  #credentialOf(
-    { agent_id: id, api_key: apiKey, key_created_at: keyCreatedAt }: RegisterHostResponse,
-    org: string | undefined,
-  ): Credential {
-    const before = this.#known.credential;
-    const isOfEarlier = before?.id === id && before.enrolledBy === undefined;
-    const enrolledBy = this.#options.host.agent_version;
-    return { id, apiKey, keyCreatedAt, ...(org !== undefined && { org }), ...(!isOfEarlier && { enrolledBy }) };
   }
 
   /** What was announced for this token before is announced still. */
@@ -261,4 +250,8 @@ function foreignKey(file: string): Problem {
     code: "machine_id_changed",
     message: `/etc/machine-id has changed since the key in ${file} was made, so that key may be another host's: ${advice}`,
   };
+}
+
+function readCredential(body: RegisterHostResponse, org: string | undefined): Credential {
+  return { id: body.agent_id, apiKey: body.api_key, keyCreatedAt: body.key_created_at, ...(org !== undefined && { org }) };
 }

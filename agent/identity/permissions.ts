@@ -1,8 +1,8 @@
 // What the cluster agent must be allowed to do, and the check at start: a missing permission is named with the RBAC line that grants it,
 // not found out by a 403 in the middle of a rotation. Invariant: the tables are docs/decisions.md, "What an agent may touch in a cluster",
 // and the chart grants them (test/faults/cluster-diagnose.test.ts).
-import { Loop } from "../common/loop.ts";
-import { Outage } from "../common/outage.ts";
+import { Loop } from "../../common/loop.ts";
+import { Outage } from "../../common/outage.ts";
 import type { KubernetesApi } from "../kubernetes/api.ts";
 import type { Log } from "../log.ts";
 import type { Signal } from "../settings.ts";

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { SecretContent } from "../credentials/cluster-secret.ts";
-import { keyHash } from "../protocol/signature.ts";
+import { keyHash } from "../../common/protocol/signature.ts";
 import { decidePlan, type Situation } from "./plan.ts";
 
 const KEY = { id: "c", apiKey: "ak_1", keyCreatedAt: "2026-01-01T00:00:00Z" };

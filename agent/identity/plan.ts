@@ -3,7 +3,7 @@
 // picks up where the last one died. Source: docs/decisions.md, "Enrolment".
 import { isRotating, type SecretContent } from "../credentials/cluster-secret.ts";
 import type { Credential } from "../credentials/store.ts";
-import { keyHash } from "../protocol/signature.ts";
+import { keyHash } from "../../common/protocol/signature.ts";
 
 export interface Situation {
   /** The Secret; undefined when it does not exist. */

@@ -1,6 +1,6 @@
 // What keeps an identity from working, said once. Invariant: the same words are written once for each time that the problem comes.
 import type { Logger } from "pino";
-import { Outage } from "../common/outage.ts";
+import { Outage } from "../../common/outage.ts";
 import { BackendError } from "../upstream/backend-api.ts";
 import type { AgentIdentityStatus } from "./identity.ts";
 

@@ -4,7 +4,7 @@
 import { randomUUID } from "node:crypto";
 import { isRotating, type PendingRotation } from "../credentials/cluster-secret.ts";
 import type { Credential } from "../credentials/store.ts";
-import { keyHash } from "../protocol/signature.ts";
+import { keyHash } from "../../common/protocol/signature.ts";
 import type { BackendApi } from "../upstream/backend-api.ts";
 import type { LeaderSession } from "./leader-session.ts";
 

@@ -2,7 +2,7 @@
 // from its file again before it can expire, and never appears in an error or a log; requests go straight to the API server, through no
 // outgoing proxy; all of them share one pool of connections, which is left when one of them falls silent.
 import { readFile } from "node:fs/promises";
-import { pause } from "../common/loop.ts";
+import { pause } from "../../common/loop.ts";
 import { type Dispatcher, Pool } from "../http-pool.ts";
 
 /** Where the API server is and who the agent is. Files as kubelet projects them; both change while the agent runs. */

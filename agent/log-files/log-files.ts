@@ -4,7 +4,8 @@
 // other from being read; new, renamed and removed files never restart the collector.
 import { readFileSync } from "node:fs";
 import { lstat, realpath, stat } from "node:fs/promises";
-import { Loop } from "../common/loop.ts";
+import { Loop } from "../../common/loop.ts";
+import type { LogEvent } from "../../common/log-events.ts";
 import type { Log } from "../log.ts";
 import { fileId } from "./link-name.ts";
 import { LogTree } from "./log-tree.ts";
@@ -263,11 +264,12 @@ export class LogFiles implements AsyncDisposable {
   }
 
   /** Once each ten minutes: other users of this host decide how often it happens. */
-  #warn(what: string, fields: object, message: string): void {
+  #warn(what: NotRead | "cut" | "link" | "pass" | "removed", fields: object, message: string): void {
     const nowMs = this.#nowMs();
     if (nowMs - (this.#warnedAtMs.get(what) ?? Number.NEGATIVE_INFINITY) < WARN_AGAIN_MS) return;
     this.#warnedAtMs.set(what, nowMs);
-    this.#options.log.warn({ event: `log_files.${what}`, ...fields }, message);
+    const event: LogEvent = `log_files.${what}`;
+    this.#options.log.warn({ event, ...fields }, message);
   }
 }
 

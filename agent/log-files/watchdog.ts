@@ -1,8 +1,8 @@
 // Finds out when log files are not read although everything runs: no pass over them ends, or the disk queue takes no line. Reported by
 // /readyz as a failing signal. A queue that is empty and still takes nothing, because its file fills the disk, is removed with a restart of
 // the collector. Invariant: a collector that works through a backlog is making progress, and one that waits for the backend is not stuck.
-import { ask } from "../common/ask.ts";
-import { Loop } from "../common/loop.ts";
+import { ask } from "../../common/ask.ts";
+import { Loop } from "../../common/loop.ts";
 import type { Log } from "../log.ts";
 import type { LogFilesStatus } from "./log-files.ts";
 

@@ -1,8 +1,8 @@
 // The pods of this node as the agent knows them: one list and one watch of the API server, for all that needs them here. Invariants: only
 // this node's pods are asked for; nothing is known before the API server has listed them once, and what is known stays while it is away;
 // each listener gets every change once and in order, also those from an outage.
-import { type Backoff, backoffOf, DEFAULT_BACKOFF, Loop } from "../common/loop.ts";
-import { Outage } from "../common/outage.ts";
+import { type Backoff, backoffOf, DEFAULT_BACKOFF, Loop } from "../../common/loop.ts";
+import { Outage } from "../../common/outage.ts";
 import type { KubernetesApi, PodJson, WatchEvent } from "../kubernetes/api.ts";
 import { KubernetesError } from "../kubernetes/transport.ts";
 import type { Log } from "../log.ts";

@@ -3,7 +3,7 @@
 import type { IncomingMessage } from "node:http";
 import { promisify } from "node:util";
 import { gunzip, gunzipSync, gzip, gzipSync, zstdCompress, zstdCompressSync, zstdDecompress, zstdDecompressSync } from "node:zlib";
-import { freeBuffer } from "../common/free-buffer.ts";
+import { freeBuffer } from "../../common/free-buffer.ts";
 import type { Compression } from "../settings.ts";
 
 /** Why a request is answered without a word from the backend. */

@@ -9,7 +9,7 @@ import { pino } from "pino";
 import { afterEach, expect, it } from "vitest";
 import { toolPath } from "../../hack/fetch-tools.ts";
 import { eventually, freePorts, temporaryFolder } from "../../test/fixtures/processes.ts";
-import { SIGNATURE_HEADER, TIMESTAMP_HEADER, verify } from "../protocol/signature.ts";
+import { SIGNATURE_HEADER, TIMESTAMP_HEADER, verify } from "../../common/protocol/signature.ts";
 import { createUpstream } from "../upstream/pool.ts";
 import { type Proxy, startProxy } from "./server.ts";
 

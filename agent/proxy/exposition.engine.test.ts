@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { spawn } from "node:child_process";
 import * as fc from "fast-check";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { checkExposition } from "../../backend/metrics/exposition.ts";
+import { checkExposition } from "../../backend/ingest/exposition/exposition.ts";
 import { toolPath } from "../../hack/fetch-tools.ts";
 import { eventually, freePorts, temporaryFolder } from "../../test/fixtures/processes.ts";
 import { MetricsConverter } from "./exposition.ts";

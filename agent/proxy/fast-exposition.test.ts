@@ -4,7 +4,7 @@
 // begins elsewhere. One file, because all that is here compares the same two.
 import { readFileSync } from "node:fs";
 import { beforeAll, expect, it } from "vitest";
-import { damaged, number, NUMBERS, Random } from "../../backend/otlp/random-documents.fixture.ts";
+import { damaged, number, NUMBERS, Random } from "../../backend/ingest/otlp/random-documents.fixture.ts";
 import { metricsDocument } from "../../test/fixtures/random-metrics.ts";
 import { attributes, many, TIME } from "./exposition.fixture.ts";
 import { MetricsConverter } from "./exposition.ts";

@@ -3,8 +3,8 @@
 // of a document are the very bytes that exposition.ts makes; what it does not take is decided there; its memory is bounded.
 import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
-import { freeBuffer } from "../common/free-buffer.ts";
-import { LazyKernel, startKernel, webAssembly } from "../common/web-assembly.ts";
+import { freeBuffer } from "../../common/free-buffer.ts";
+import { LazyKernel, startKernel, webAssembly } from "../../common/web-assembly.ts";
 import { BoundsText } from "./histogram-buckets.ts";
 import { GaveUp, KernelMemory } from "./kernel-memory.ts";
 import { MetricLines, usableName } from "./metric-lines.ts";

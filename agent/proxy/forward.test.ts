@@ -6,8 +6,8 @@ import { type AddressInfo, connect } from "node:net";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { ERROR_CODES } from "../../backend/errors.ts";
 import type { CredentialSource } from "../credentials/store.ts";
-import { FINAL_REFUSALS } from "../protocol/refusals.ts";
-import { TIMESTAMP_HEADER } from "../protocol/signature.ts";
+import { FINAL_REFUSALS } from "../../common/protocol/refusals.ts";
+import { TIMESTAMP_HEADER } from "../../common/protocol/signature.ts";
 import {
   accept,
   closeAll,

@@ -1,8 +1,8 @@
 // Signs one body, sends it to the backend, and judges the answer. Invariant: only 204 is success, and only a refusal that is surely our
 // backend's word is final; whatever else happens means "keep it and try again", because the collector drops data on every other status.
 import type { Credential, CredentialSource } from "../credentials/store.ts";
-import { FINAL_REFUSALS } from "../protocol/refusals.ts";
-import { KEY_AGE_HEADER, sign } from "../protocol/signature.ts";
+import { FINAL_REFUSALS } from "../../common/protocol/refusals.ts";
+import { KEY_AGE_HEADER, sign } from "../../common/protocol/signature.ts";
 import { type Upstream, type UpstreamAnswer, UpstreamError } from "../upstream/pool.ts";
 
 /** The time to sign with, and where answers tell of the backend's clock (agent/upstream/clock.ts). */

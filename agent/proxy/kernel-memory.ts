@@ -1,6 +1,6 @@
 // A kernel's memory as its host sees it: text and numbers, where the kernel says. Invariant: nothing is written beyond the room that the
 // kernel gave; it gives up instead.
-import { growTo, webAssembly, type WasmMemory } from "../common/web-assembly.ts";
+import { growTo, webAssembly, type WasmMemory } from "../../common/web-assembly.ts";
 
 /** Thrown through the kernel: it has no words for what it does not take. */
 export class GaveUp extends Error {

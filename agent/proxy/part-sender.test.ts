@@ -2,7 +2,7 @@
 import { gunzipSync, gzipSync } from "node:zlib";
 import { afterEach, describe, expect, it, test } from "vitest";
 import { ApiError } from "../../backend/errors.ts";
-import { decodeNow } from "../../backend/ingest/decode-body.ts";
+import { decodeWithHash } from "../../backend/ingest/otlp/decode-body.ts";
 import type { Verdict } from "./forward.ts";
 import { PartSender } from "./part-sender.ts";
 import { accept, closeAll, errorAnswer, isSignedWith, post, type Received, startBackend, startWith } from "./proxy.fixture.ts";
@@ -26,7 +26,7 @@ function backend() {
   const taken = { records: 0, bodies: [] as string[] };
   const send = async (body: Buffer): Promise<Verdict> => {
     try {
-      taken.records += decodeNow({ signal: "logs", body, context: CONTEXT }).accepted;
+      taken.records += decodeWithHash({ signal: "logs", body, context: CONTEXT }).accepted;
       taken.bodies.push(body.toString());
       return ACCEPTED;
     } catch (error) {

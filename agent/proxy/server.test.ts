@@ -6,7 +6,7 @@ import { text } from "node:stream/consumers";
 import { pino } from "pino";
 import { Agent, request as httpRequest } from "undici";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { SIGNATURE_HEADER } from "../protocol/signature.ts";
+import { SIGNATURE_HEADER } from "../../common/protocol/signature.ts";
 import { createUpstream } from "../upstream/pool.ts";
 import {
   accept,

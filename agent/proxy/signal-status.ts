@@ -1,7 +1,7 @@
 // What became of one signal's requests: counts, last success, last error, and the story of an outage in two log lines instead of one per
 // request. Invariant: an outage is told when it begins, reminded of at REMIND_MS, and told when it ends.
 import type { Logger } from "pino";
-import { Outage, type OutageFacts } from "../common/outage.ts";
+import { Outage, type OutageFacts } from "../../common/outage.ts";
 import type { Signal } from "../settings.ts";
 
 export interface SignalStatus {

@@ -7,7 +7,7 @@
 import { randomBytes } from "node:crypto";
 import { closeSync, openSync, readdirSync, readFileSync, statSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import { writeDurably } from "../common/durable-file.ts";
+import { writeDurably } from "../../common/durable-file.ts";
 import type { Log } from "../log.ts";
 import type { FileBatch } from "./file-batch.ts";
 import { UnansweredRequests } from "./unanswered-requests.ts";

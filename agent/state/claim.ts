@@ -1,6 +1,6 @@
 // Between the identity and its state on this node (state/state-dir.ts): waits for the folder, keeps any other identity from sending it, and
 // notices when the identity has become another. Invariant: no credential leaves here but one that the folder in use is marked with.
-import { pause } from "../common/loop.ts";
+import { pause } from "../../common/loop.ts";
 import type { Credential, CredentialSource } from "../credentials/store.ts";
 import type { AgentIdentity } from "../identity/identity.ts";
 import type { Log } from "../log.ts";

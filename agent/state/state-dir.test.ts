@@ -27,7 +27,6 @@ const key = (id: string, change: Partial<Credential> = {}): Credential => ({
   apiKey: `ak_${id}`,
   keyCreatedAt: "2026-01-01T00:00:00Z",
   org: `org-of-${id}`,
-  enrolledBy: "1.0.0",
   ...change,
 });
 const NOT_ENROLLED: Knowledge = { credential: undefined, isKnown: true };
@@ -62,7 +61,7 @@ function mkdirs(...parts: string[]): string {
   return folder;
 }
 
-const ofEarlier = () => writeFileSync(join(mkdirs(root, "queue"), "undelivered"), "of an agent that made no marks");
+const leftWithoutMark = () => writeFileSync(join(mkdirs(root, "queue"), "undelivered"), "of an agent that made no marks");
 const undelivered = (folder: string) => readFileSync(join(folder, "queue", "undelivered"), "utf8");
 
 describe("the state on a node", () => {
@@ -155,23 +154,18 @@ describe("the state on a node", () => {
     expect(held(as(again), "other/secret").folder).toBe(root);
   });
 
-  test("without a mark belongs to a key that is older than marks, and to no key of later, ever", () => {
-    ofEarlier();
+  test("without a mark belongs to an unknown agent", () => {
+    leftWithoutMark();
     expect(claim(NOT_ENROLLED)).toMatch(/unknown/);
     expect(claim(UNKNOWN)).toMatch(/unknown/);
-    const later = held(as(key("b")));
-    expect(later.folder).toBe(join(root, "identities", "b"));
-    later[Symbol.dispose]();
-    expect(held(as(key("b", { enrolledBy: undefined }))).folder).toBe(join(root, "identities", "b"));
-    expect(held(as(key("a", { enrolledBy: undefined }))).folder).toBe(root);
+    expect(held(as(key("a"))).folder).toBe(join(root, "identities", "a"));
     expect(undelivered(root)).toContain("no marks");
-    expect(claim(as(key("c", { enrolledBy: undefined })))).toMatchObject({ folder: join(root, "identities", "c") });
   });
 
   test("with an unreadable mark belongs to another agent", () => {
     leftBy(key("a"));
     writeFileSync(join(root, "owner.json"), "");
-    expect(held(as(key("a", { enrolledBy: undefined }))).folder).toBe(join(root, "identities", "a"));
+    expect(held(as(key("a"))).folder).toBe(join(root, "identities", "a"));
   });
 
   test("keeps an id of the backend within its folder", () => {

@@ -5,8 +5,8 @@
 import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { writeDurably } from "../common/durable-file.ts";
-import { makeFolder } from "../common/make-folder.ts";
+import { writeDurably } from "../../common/durable-file.ts";
+import { makeFolder } from "../../common/make-folder.ts";
 import type { Credential } from "../credentials/store.ts";
 import type { Log } from "../log.ts";
 import { holderOf, tryLock } from "./lock.ts";
@@ -128,15 +128,10 @@ export class StateDir {
     return mark.id === credential.id || (isOurs && (mark.id === null || isSameOrg(mark, credential)));
   }
 
-  /**
-   * A folder without state is free. State without a mark is of an agent that made no marks yet: it is ours when our key is older than
-   * marks, too, for then this installation was here before; a key of later may have come to a node that another has used.
-   */
+  /** A folder without state is free. State without a mark has an unknown owner. */
   #mayTakeUnmarked({ credential }: Knowledge): boolean {
     const { root } = this.#options;
-    if (readMark(root) !== undefined) return false;
-    if (hasContent(root))
-      return credential !== undefined && credential.enrolledBy === undefined && !existsSync(this.#folderOf(credential.id));
+    if (readMark(root) !== undefined || hasContent(root)) return false;
     return credential !== undefined || !existsSync(this.#identities);
   }
 

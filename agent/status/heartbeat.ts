@@ -1,11 +1,11 @@
 // The heartbeat that keeps a host or a cluster's node shown online. Invariants: the beats of many agents spread (jitter); an outage is
 // two log lines, not one per beat; a refused key is read again at once and the beat repeated once; a backend that has heartbeats wait
 // (429) is not away: the beat comes when it says, and only where that goes on for longer than the node may be silent it is a failure.
-import { Loop, spread } from "../common/loop.ts";
-import { Outage } from "../common/outage.ts";
+import { Loop, spread } from "../../common/loop.ts";
+import { Outage } from "../../common/outage.ts";
 import type { Credential } from "../credentials/store.ts";
 import type { Log } from "../log.ts";
-import type { Heartbeat } from "../protocol/enrolment.ts";
+import type { Heartbeat } from "../../common/protocol/enrolment.ts";
 import { BackendError, type BackendApi } from "../upstream/backend-api.ts";
 import type { AgentIdentity } from "../identity/identity.ts";
 

@@ -3,8 +3,8 @@
 // here (agent/proxy).
 import type { Clock } from "./clock.ts";
 import type { Credential } from "../credentials/store.ts";
-import * as wire from "../protocol/enrolment.ts";
-import { KEY_AGE_HEADER, sign } from "../protocol/signature.ts";
+import * as wire from "../../common/protocol/enrolment.ts";
+import { KEY_AGE_HEADER, sign } from "../../common/protocol/signature.ts";
 import { type Upstream, UpstreamError } from "./pool.ts";
 
 const CALL_TIMEOUT_MS = 15_000;

@@ -2,7 +2,7 @@
 // whose clock is hours wrong still signs inside the backend's window of 5 minutes, and says so in its log once when the skew appears and
 // once when it is gone.
 import type { Logger } from "pino";
-import { Outage } from "../common/outage.ts";
+import { Outage } from "../../common/outage.ts";
 
 export interface Clock {
   /** Unix seconds as the backend counts them, with fraction. */

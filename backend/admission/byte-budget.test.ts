@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { ByteBudget } from "./byte-budget.ts";
 
-test("what is reserved stays within the limit, and is given back once", () => {
+test("reservations stay within the limit and are released once", () => {
   const budget = new ByteBudget(100, 10);
   const first = budget.open("acme");
   first.add(50);
@@ -13,12 +13,12 @@ test("what is reserved stays within the limit, and is given back once", () => {
   expect(budget.heldBytes).toBe(50);
 });
 
-test("one tenant cannot take more than half, and another still gets in", () => {
+test("one tenant cannot use more than half, so another is still admitted", () => {
   const budget = new ByteBudget(100, 10);
   using greedy = budget.open("greedy");
   using more = budget.open("greedy");
   greedy.add(40);
-  expect(() => more.add(11)).toThrow("too many bodies");
+  expect(() => more.add(11)).toThrow("too many request bodies");
   using other = budget.open("other");
   other.add(50);
   expect(budget.heldBytes).toBe(90);
@@ -32,14 +32,14 @@ test("a small budget still lets one tenant send the largest body", () => {
   expect(budget.heldBytes).toBe(48);
 });
 
-test("where room is left, each may take what is free then, and one more always finds some", () => {
-  const budget = new ByteBudget(120, 1, { leavesRoom: true });
+test("with keepsFree, an owner may use what stays free, so the next owner always gets a share", () => {
+  const budget = new ByteBudget(120, 1, { keepsFree: true });
   const reservations = ["a", "b", "c"].map((name) => budget.open(name));
   reservations[0]?.add(60);
-  expect(() => reservations[0]?.add(1)).toThrow("too many bodies");
+  expect(() => reservations[0]?.add(1)).toThrow("too many request bodies");
   reservations[1]?.add(30);
   reservations[2]?.add(15);
-  for (const reservation of reservations) expect(() => reservation.add(8)).toThrow("too many bodies");
+  for (const reservation of reservations) expect(() => reservation.add(8)).toThrow("too many request bodies");
   using late = budget.open("late");
   late.add(7);
   for (const reservation of reservations) reservation[Symbol.dispose]();

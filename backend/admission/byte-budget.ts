@@ -1,88 +1,87 @@
-// Bounds the memory of what is held at once: bodies, and what they become (decompressed, parsed, rows). Invariant: what is reserved never
-// exceeds the limit, nor the share of one tenant, or of one network where it is strangers'; every reservation is given back exactly once.
+// Limits the memory of request bodies and of what they become (decompressed, parsed, rows). Invariant: reservations never exceed the
+// limit, nor the share of one owner (an organisation, or one network for unauthenticated clients). Each reservation is released once.
 import { ApiError } from "../errors.ts";
 
 const RETRY_AFTER_S = 1;
 
 export class ByteBudget {
   readonly #limitBytes: number;
-  readonly #orgBytes: number;
-  readonly #leavesRoom: boolean;
-  readonly #byOrg = new Map<string, number>();
-  /** Of tenants that wait for room. */
+  readonly #shareBytes: number;
+  readonly #keepsFree: boolean;
+  readonly #byOwner = new Map<string, number>();
+  /** Callbacks of bodies that wait until their owner uses less. */
   readonly #waiting = new Map<string, (() => void)[]>();
   #heldBytes = 0;
 
   /**
-   * One tenant gets half, so that it cannot shut out the others, but enough for a body of `largestBytes` while its buffer grows.
-   * `leavesRoom`: nobody takes more than is still free then, so that n of them leave one part of n + 1 to whoever comes next.
+   * One owner may use half of the budget, so that it cannot shut out the others, and always enough for a body of `largestBytes` while its
+   * buffer grows. `keepsFree`: no owner uses more than what stays free, so n owners leave 1/(n + 1) of the budget for the next one.
    */
-  constructor(limitBytes: number, largestBytes: number, { leavesRoom = false } = {}) {
+  constructor(limitBytes: number, largestBytes: number, { keepsFree = false } = {}) {
     this.#limitBytes = limitBytes;
-    this.#orgBytes = Math.max(limitBytes / 2, 2 * largestBytes);
-    this.#leavesRoom = leavesRoom;
+    this.#shareBytes = Math.max(limitBytes / 2, 2 * largestBytes);
+    this.#keepsFree = keepsFree;
   }
 
   get heldBytes(): number {
     return this.#heldBytes;
   }
 
-  /** An account for one body; dispose it when nothing refers to the body any more. */
-  open(orgId: string): Reservation {
-    return new Reservation((bytes) => this.#change(orgId, bytes));
+  /** A reservation for one body. Dispose it when the body is no longer referenced. */
+  open(owner: string): Reservation {
+    return new Reservation((bytes) => this.#change(owner, bytes));
   }
 
-  /** Resolves when the tenant holds less than half its share. Throws ApiError `unavailable` when `mostWaiting` of it wait already. */
-  async whenRoom(orgId: string, mostWaiting: number): Promise<void> {
-    while ((this.#byOrg.get(orgId) ?? 0) >= this.#orgBytes / 2) {
-      const waiting = this.#waiting.get(orgId) ?? [];
-      if (waiting.length >= mostWaiting) throw full();
-      this.#waiting.set(orgId, waiting);
+  /** Resolves when the owner uses less than half its share. Throws ApiError `unavailable` if `maxWaiting` of its bodies already wait. */
+  async waitForSpace(owner: string, maxWaiting: number): Promise<void> {
+    while ((this.#byOwner.get(owner) ?? 0) >= this.#shareBytes / 2) {
+      const waiting = this.#waiting.get(owner) ?? [];
+      if (waiting.length >= maxWaiting) throw budgetExceeded();
+      this.#waiting.set(owner, waiting);
       await new Promise<void>((resolve) => waiting.push(resolve));
     }
   }
 
-  #change(orgId: string, bytes: number): void {
-    const ofOrg = (this.#byOrg.get(orgId) ?? 0) + bytes;
+  #change(owner: string, bytes: number): void {
+    const ownerBytes = (this.#byOwner.get(owner) ?? 0) + bytes;
     const freeBytes = this.#limitBytes - this.#heldBytes - bytes;
-    if (bytes > 0 && (freeBytes < (this.#leavesRoom ? ofOrg : 0) || ofOrg > this.#orgBytes)) throw full();
+    if (bytes > 0 && (freeBytes < (this.#keepsFree ? ownerBytes : 0) || ownerBytes > this.#shareBytes)) throw budgetExceeded();
     this.#heldBytes += bytes;
-    if (ofOrg === 0) this.#byOrg.delete(orgId);
-    else this.#byOrg.set(orgId, ofOrg);
-    if (bytes < 0 && ofOrg < this.#orgBytes / 2) this.#wake(orgId);
+    if (ownerBytes === 0) this.#byOwner.delete(owner);
+    else this.#byOwner.set(owner, ownerBytes);
+    if (bytes < 0 && ownerBytes < this.#shareBytes / 2) this.#wake(owner);
   }
 
-  #wake(orgId: string): void {
-    const waiting = this.#waiting.get(orgId) ?? [];
-    this.#waiting.delete(orgId);
+  #wake(owner: string): void {
+    const waiting = this.#waiting.get(owner) ?? [];
+    this.#waiting.delete(owner);
     for (const resolve of waiting) resolve();
   }
 }
 
-function full(): ApiError {
-  return new ApiError("unavailable", "too many bodies are being received at once; send it again later", { retryAfterS: RETRY_AFTER_S });
+function budgetExceeded(): ApiError {
+  return new ApiError("unavailable", "too many request bodies are being received; retry later", { retryAfterS: RETRY_AFTER_S });
 }
 
-/** What one body holds of the budget. */
+/** The bytes of the budget that one body uses. */
 export class Reservation implements Disposable {
   readonly #change: (bytes: number) => void;
   #bytes = 0;
-  #mostBytes = 0;
+  #peakBytes = 0;
 
   constructor(change: (bytes: number) => void) {
     this.#change = change;
   }
 
-  /** The most it ever held. */
-  get mostBytes(): number {
-    return this.#mostBytes;
+  get peakBytes(): number {
+    return this.#peakBytes;
   }
 
-  /** Takes more, or gives back with a negative number. Throws ApiError `unavailable` when the budget is used up. */
+  /** Reserves more, or releases with a negative number. Throws ApiError `unavailable` when the budget is used up. */
   add(bytes: number): void {
     this.#change(bytes);
     this.#bytes += bytes;
-    this.#mostBytes = Math.max(this.#mostBytes, this.#bytes);
+    this.#peakBytes = Math.max(this.#peakBytes, this.#bytes);
   }
 
   [Symbol.dispose](): void {

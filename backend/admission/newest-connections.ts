@@ -1,14 +1,14 @@
-// Bounds the connections of a listener that serves no tenants: health, rules. Invariant: no more than `most` are open, and a newcomer is
-// always let in, at the cost of the one that was opened first; so whoever holds connections keeps no probe and no evaluator out.
+// Limits the connections of a listener that serves no tenants: health, rules. Invariant: at most `limit` connections are open, and a new
+// connection is always accepted by closing the oldest, so a client that keeps connections open cannot block probes or the evaluator.
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
 
-/** Before it listens. */
-export function keepNewestConnections(server: Server, most: number): void {
+/** Call it before the server listens. */
+export function keepNewestConnections(server: Server, limit: number): void {
   const open = new Set<Socket>();
   server.on("connection", (socket: Socket) => {
     const [oldest] = open;
-    if (open.size >= most && oldest) {
+    if (open.size >= limit && oldest) {
       open.delete(oldest);
       oldest.destroy();
     }

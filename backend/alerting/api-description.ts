@@ -1,5 +1,5 @@
 // What /openapi.json says of the answers about rules, on the service's own port and under the prefix. Invariant: it only describes.
-import { NOTHING, objectOf, TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
+import { NO_CONTENT, objectSchema, TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
 import { RULE_BODY_SCHEMA } from "./rule.ts";
 
 const RULE = {
@@ -41,7 +41,7 @@ const PERIOD = {
 
 const texts = { type: "object", additionalProperties: { type: "string" } };
 const number = { type: "number" };
-const ALERT = objectOf({
+const ALERT = objectSchema({
   labels: texts,
   annotations: texts,
   state: { type: "string", enum: ["pending", "firing"] },
@@ -68,7 +68,7 @@ const LIVE_RULE = {
   additionalProperties: true,
 };
 const GROUP = {
-  ...objectOf({
+  ...objectSchema({
     name: { const: "rules" },
     file: { const: "atherops" },
     interval: { ...number, description: "seconds between evaluations" },
@@ -86,7 +86,7 @@ function succeeded(data: Record<string, object>): object {
     required: ["status", "data"],
     properties: {
       status: { const: "success" },
-      data: objectOf(data),
+      data: objectSchema(data),
       warnings: { type: "array", items: { type: "string" }, description: "what is left out" },
     },
   };
@@ -97,7 +97,7 @@ const ANSWERS: Record<string, Record<number, object>> = {
   "POST /rules": { 201: RULE },
   "POST /rules/validate": { 200: VERDICT },
   "PUT /rules/:id": { 200: RULE },
-  "DELETE /rules/:id": NOTHING,
+  "DELETE /rules/:id": NO_CONTENT,
   "GET /rules/:id/status": { 200: STATUS },
   "GET /rules/:id/history": { 200: { type: "array", items: PERIOD } },
   "GET /prometheus/api/v1/rules": { 200: succeeded({ groups: { type: "array", items: GROUP } }) },

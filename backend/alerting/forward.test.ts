@@ -2,9 +2,9 @@ import type { AddressInfo } from "node:net";
 import { fastify, type FastifyInstance } from "fastify";
 import { expect, test } from "vitest";
 import { ApiError } from "../errors.ts";
-import { createLog } from "../observability/log.ts";
+import { createLog } from "../operations/log.ts";
 import type { Guards } from "../auth/request-identity.ts";
-import { closeRoutes, createApp, routesOf } from "../http/app.ts";
+import { closeRoutes, createApp, listRoutes } from "../http/app.ts";
 import { forwardAlerting } from "./forward.ts";
 import { addServiceRoute, type ServiceRoute } from "./route-parts.ts";
 import { registerRuleRoutes, RULE_ROUTES, type RuleRoutesOptions } from "./routes.ts";
@@ -107,7 +107,7 @@ test("what is forwarded is exactly what the service offers", async () => {
   registerRuleRoutes(service, { guards: { ...guards, signed: () => async () => undefined } } as unknown as RuleRoutesOptions);
   const app = await createApp({ log: createLog("silent") });
   await forwardAlerting(app, { target: service, guards });
-  const table = (of: FastifyInstance): [string, string[]][] => [...routesOf(of)].map(([url, methods]) => [url, [...methods].sort()]);
+  const table = (of: FastifyInstance): [string, string[]][] => [...listRoutes(of)].map(([url, methods]) => [url, [...methods].sort()]);
   const offered = Object.entries(RULE_ROUTES).map(([url, methods]): [string, string[]] => [url, [...methods].sort()]);
   expect(new Map(table(service))).toEqual(new Map(offered));
   const besideMetrics = offered

@@ -3,10 +3,10 @@
 // is read or forwarded for who is not logged in; answers are those of the service, byte for byte, and a Link leads back here.
 import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema, InjectOptions } from "fastify";
 import { Pool } from "../engines/http-pool.ts";
-import { onBehalfOf } from "../http/client-gone.ts";
+import { onBehalfOf } from "../http/client.ts";
 import { ApiError } from "../errors.ts";
 import { type Guards, readerOf } from "../auth/request-identity.ts";
-import { Answers } from "../http/answers.ts";
+import { ResponseBudget } from "../http/response-budget.ts";
 import { READERS } from "../http/openapi.ts";
 import { SMALL_BODY_BYTES } from "../http/small-bodies.ts";
 import { answerOf } from "./api-description.ts";
@@ -23,7 +23,7 @@ export interface ForwardOptions {
   /** What the service is to be shown for a caller without an Authorization header: a browser's cookie is bound to the address it was given by. */
   readonly bearerFor?: (request: FastifyRequest) => Promise<string | undefined>;
   /** Holds the large answers until clients take them. */
-  readonly answers?: Answers;
+  readonly answers?: ResponseBudget;
   /** Beside those of rules. */
   readonly routes?: readonly ServiceRoute[];
 }
@@ -52,7 +52,7 @@ const TIMEOUT_MS = 60_000;
 
 export async function forwardAlerting(
   app: FastifyInstance,
-  { target, guards, bearerFor = async () => undefined, answers = new Answers(), routes = [] }: ForwardOptions,
+  { target, guards, bearerFor = async () => undefined, answers = new ResponseBudget(), routes = [] }: ForwardOptions,
 ): Promise<void> {
   const send = typeof target === "string" ? overHttp(app, target) : inProcess(target);
   await app.register(async (scope) => {
@@ -136,7 +136,7 @@ async function forward(
     send,
     bearerFor,
     answers,
-  }: { path: string; send: (exchange: Exchange) => Promise<Answer>; answers: Answers | undefined } & Required<
+  }: { path: string; send: (exchange: Exchange) => Promise<Answer>; answers: ResponseBudget | undefined } & Required<
     Pick<ForwardOptions, "bearerFor">
   >,
 ): Promise<FastifyReply> {

@@ -1,7 +1,7 @@
 // When a rule was pending or firing: read back from the ALERTS series that the evaluator writes. Invariant: the query is scoped to the
 // organisation like every other, and asks for no more samples than can be read without holding up others, thinned out by the engine.
 import { ApiError } from "../errors.ts";
-import type { MetricsStore } from "../metrics/store.ts";
+import type { MetricsStore } from "../storage/metrics/store.ts";
 import { storeError } from "./rule-check.ts";
 
 /** One instance of a rule in one state, for a time. */

@@ -3,10 +3,10 @@
 // nothing was ever stored; it costs one bounded count, and no group without records can fire.
 import { createHash } from "node:crypto";
 import { RE2JS } from "re2js";
-import { durationMs } from "../../agent/common/duration.ts";
+import { durationMs } from "../../common/duration.ts";
 import { ApiError } from "../errors.ts";
-import { FILTER_SCHEMA, type FilterParameters, filterOf } from "../logs/filter-parameters.ts";
-import { COMPARISONS, type Comparison, GROUP_FIELDS, isGroupField, labelIn } from "../logs/group-counts.ts";
+import { FILTER_SCHEMA, type FilterParameters, filterOf } from "../query/native/log-filter-parameters.ts";
+import { COMPARISONS, type Comparison, GROUP_FIELDS, isGroupField, labelIn } from "../storage/logs/group-counts.ts";
 import { checkText, EXCEPT_LINES, invalid } from "./field-checks.ts";
 
 export interface LogCondition {

@@ -2,8 +2,8 @@
 // WAIT_MS, and has MOST_MS from then on.
 import type { ClickHouse } from "../engines/clickhouse/client.ts";
 import { ApiError } from "../errors.ts";
-import { filterOf } from "../logs/filter-parameters.ts";
-import { groupCounts } from "../logs/group-counts.ts";
+import { filterOf } from "../query/native/log-filter-parameters.ts";
+import { groupCounts } from "../storage/logs/group-counts.ts";
 import { holds, type LogCondition, windowMs } from "./log-condition.ts";
 import { type LogGroup, MOST_GROUPS } from "./log-series.ts";
 

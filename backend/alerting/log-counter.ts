@@ -4,12 +4,12 @@
 // there are; an organisation rests after a count, for what that took and not for the queries of others, whatever becomes of its rules
 // meanwhile; what goes wrong with a rule stands in its status; an organisation's rules write a bounded number of series in each replica,
 // however often they are changed; every replica with a log store may run one.
-import { Loop, pause } from "../../agent/common/loop.ts";
-import { Outage } from "../../agent/common/outage.ts";
+import { Loop, pause } from "../../common/loop.ts";
+import { Outage } from "../../common/outage.ts";
 import { ApiError } from "../errors.ts";
-import { ActiveSeries } from "../metrics/active-series.ts";
-import type { MetricsStore } from "../metrics/store.ts";
-import type { Log } from "../observability/log.ts";
+import { ActiveSeries } from "../storage/metrics/active-series.ts";
+import type { MetricsStore } from "../storage/metrics/store.ts";
+import type { Log } from "../operations/log.ts";
 import {
   claimDue,
   type CountResult,

@@ -6,7 +6,7 @@ import { accountsApp, makeOrg, type AccountsApp, type Org } from "../../test/fix
 import { alertingApp, type AlertingApp } from "../../test/fixtures/alerting-app.ts";
 import { eventually } from "../../test/fixtures/processes.ts";
 import { createApp } from "../http/app.ts";
-import { createLog } from "../observability/log.ts";
+import { createLog } from "../operations/log.ts";
 import { forwardAlerting } from "./forward.ts";
 import { MAX_ALERTS_BYTES, type PrometheusAlert, type PrometheusRule } from "./live-rules.ts";
 

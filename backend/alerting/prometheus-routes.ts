@@ -1,12 +1,12 @@
 // `rules` and `alerts` of the Prometheus HTTP API, which Grafana's alert lists and other clients read. Invariant: a filter that is not
 // understood is refused, never ignored; one answer of an organisation is made at a time, because it may hold thousands of alerts.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { FairTurns, QueueFullError } from "../admission/fair-turns.ts";
+import { FairQueue, QueueFullError } from "../admission/fair-queue.ts";
 import { type Guards, readerOf } from "../auth/request-identity.ts";
 import type { VmalertClient } from "../engines/vmalert/client.ts";
 import { ApiError } from "../errors.ts";
-import { Answers } from "../http/answers.ts";
-import { goneSignal } from "../http/client-gone.ts";
+import { ResponseBudget } from "../http/response-budget.ts";
+import { goneSignal } from "../http/client.ts";
 import { liveRules, type LiveRules } from "./live-rules.ts";
 import { routeFor } from "./route-parts.ts";
 import type { Rule } from "./rule.ts";
@@ -17,7 +17,7 @@ export interface PrometheusRulesOptions {
   readonly evaluator: Pick<VmalertClient, "groups">;
   readonly guards: Guards;
   /** Holds the answers until clients take them. */
-  readonly answers?: Answers;
+  readonly answers?: ResponseBudget;
   readonly intervalMs: number;
 }
 
@@ -30,7 +30,7 @@ export const PROMETHEUS_ROUTES = {
 /** All rules of an organisation are one group; the namespace is what Grafana calls the file. */
 const FILE = "atherops";
 const GROUP = "rules";
-const TURNS = { running: 2, perOrg: 1, waitingPerOrg: 64 };
+const QUEUE_LIMITS = { running: 2, perOrg: 1, waitingPerOrg: 64 };
 const NO_ALERTS: LiveRules = { rules: [], untold: [] };
 
 const names = (description: string) => ({ type: "array", items: { type: "string" }, description });
@@ -47,7 +47,7 @@ export const PROMETHEUS_QUERY = {
 
 export function registerPrometheusRules(app: FastifyInstance, options: PrometheusRulesOptions): void {
   const route = routeFor(options.guards);
-  const shared = { turns: new FairTurns(TURNS), answers: options.answers ?? new Answers() };
+  const shared = { queue: new FairQueue(QUEUE_LIMITS), answers: options.answers ?? new ResponseBudget() };
 
   const summary = "Prometheus HTTP API: rules, those that are enabled with their live state";
   app.get("/prometheus/api/v1/rules", {
@@ -74,15 +74,15 @@ export function registerPrometheusRules(app: FastifyInstance, options: Prometheu
   });
 }
 
-/** Answers in Prometheus' envelope when it is the organisation's turn. */
+/** ResponseBudget in Prometheus' envelope when it is the organisation's turn. */
 async function answer(
-  { turns, answers }: { turns: FairTurns; answers: Answers },
+  { queue, answers }: { queue: FairQueue; answers: ResponseBudget },
   request: FastifyRequest,
   reply: FastifyReply,
   ask: (orgId: string) => Promise<{ readonly data: object; readonly untold: readonly string[] }>,
 ): Promise<FastifyReply> {
   const { orgId } = readerOf(request);
-  const found = await turns
+  const found = await queue
     .run(orgId, goneSignal(reply), async () => {
       answers.admit(orgId);
       const { data, untold } = await ask(orgId);

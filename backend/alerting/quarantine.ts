@@ -2,7 +2,7 @@
 // evaluator in the end. It is the second line of defence: the first is the check before a rule is stored. With vmalert at hand each suspect
 // is tried in a dry run; without, all suspects are held back and then tried one at a time on the evaluator itself.
 import type { DryRun } from "../engines/vmalert/dry-run.ts";
-import type { Log } from "../observability/log.ts";
+import type { Log } from "../operations/log.ts";
 import { groupOf } from "./rule-groups.ts";
 import type { Rule } from "./rule.ts";
 import type { RuleSet } from "./rule-set.ts";

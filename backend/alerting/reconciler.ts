@@ -1,10 +1,10 @@
 // Keeps the evaluator's rules those of the database, in the background: notice a change, hand it over, ask for a reload, read the
 // evaluator back until it has it. Invariant: it never gives up, it never blocks a request; a rule that stops a reload is found and
 // withheld; what one organisation's change waits for holds up no reload for another's. Every replica may run one.
-import { Loop, pause } from "../../agent/common/loop.ts";
-import { Outage } from "../../agent/common/outage.ts";
+import { Loop, pause } from "../../common/loop.ts";
+import { Outage } from "../../common/outage.ts";
 import type { VmalertClient } from "../engines/vmalert/client.ts";
-import type { Log } from "../observability/log.ts";
+import type { Log } from "../operations/log.ts";
 import type { Quarantine } from "./quarantine.ts";
 import { revisionOf } from "./rule-groups.ts";
 import type { RuleSet, RuleSets } from "./rule-set.ts";

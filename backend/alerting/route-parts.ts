@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema, Rout
 import type { Guards } from "../auth/request-identity.ts";
 import { EvaluatorBusyError } from "../engines/vmalert/client.ts";
 import { ApiError } from "../errors.ts";
-import { ClientGoneError } from "../http/client-gone.ts";
+import { ClientGoneError } from "../http/client.ts";
 import { READERS } from "../http/openapi.ts";
 import { answerOf } from "./api-description.ts";
 

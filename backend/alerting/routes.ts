@@ -4,11 +4,11 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { audit } from "../auth/audit-log.ts";
 import type { VmalertClient } from "../engines/vmalert/client.ts";
-import { goneSignal } from "../http/client-gone.ts";
-import { uuidOf } from "../http/schemas.ts";
+import { goneSignal } from "../http/client.ts";
+import { parseUuid } from "../http/schemas.ts";
 import { ApiError } from "../errors.ts";
-import { FairTurns, QueueFullError } from "../admission/fair-turns.ts";
-import type { MetricsStore } from "../metrics/store.ts";
+import { FairQueue, QueueFullError } from "../admission/fair-queue.ts";
+import type { MetricsStore } from "../storage/metrics/store.ts";
 import { callerOf, type Guards, readerOf } from "../auth/request-identity.ts";
 import { alertHistory } from "./history.ts";
 import type { RuleCheck } from "./rule-check.ts";
@@ -42,7 +42,7 @@ export const RULE_ROUTES = {
 } as const;
 
 /** An answer of the evaluator is as large as the rule's alerts, thousands of them at most. */
-const STATUS_TURNS = { running: 8, perOrg: 2, waitingPerOrg: 1000 };
+const STATUS_QUEUE = { running: 8, perOrg: 2, waitingPerOrg: 1000 };
 
 type OfRule = { Params: { id: string } };
 type HistoryRoute = OfRule & { Querystring: { start?: string; end?: string; limit: number } };
@@ -104,10 +104,10 @@ export function registerRuleRoutes(app: FastifyInstance, options: RuleRoutesOpti
     return await reply.code(204).send();
   });
 
-  const statusTurns = new FairTurns(STATUS_TURNS);
+  const statusQueue = new FairQueue(STATUS_QUEUE);
   app.get<OfRule>("/rules/:id/status", route("reader", "GET /rules/:id/status", "The live state of a rule"), async (request, reply) => {
     const rule = await ruleOf(request, rules);
-    return await statusTurns
+    return await statusQueue
       .run(rule.orgId, goneSignal(reply), async () => await statusOf(rule, evaluator))
       .catch((error: unknown) => {
         if (!(error instanceof QueueFullError)) throw error;
@@ -150,5 +150,5 @@ async function ruleOf(request: FastifyRequest<OfRule>, rules: RuleTable): Promis
 
 /** A malformed id is that of no rule. */
 function idOf(request: FastifyRequest<OfRule>): string {
-  return uuidOf(request.params.id) ?? notFound();
+  return parseUuid(request.params.id) ?? notFound();
 }

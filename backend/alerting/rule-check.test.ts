@@ -1,8 +1,8 @@
 import type { AddressInfo } from "node:net";
 import { expect, test, vi } from "vitest";
 import { VmalertClient } from "../engines/vmalert/client.ts";
-import { onBehalfOf } from "../http/client-gone.ts";
-import { createLog } from "../observability/log.ts";
+import { onBehalfOf } from "../http/client.ts";
+import { createLog } from "../operations/log.ts";
 import type { Guards } from "../auth/request-identity.ts";
 import { createApp } from "../http/app.ts";
 import { registerRuleRoutes } from "./routes.ts";

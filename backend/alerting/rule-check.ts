@@ -3,9 +3,9 @@
 // evaluator, because one rule that it refuses stops the rules of all tenants; the engines are asked by turns of the organisations, and
 // not at all for who has left.
 import type { DryRun } from "../engines/vmalert/dry-run.ts";
-import type { MetricsStore } from "../metrics/store.ts";
+import type { MetricsStore } from "../storage/metrics/store.ts";
 import { ApiError } from "../errors.ts";
-import { FairTurns, QueueFullError } from "../admission/fair-turns.ts";
+import { FairQueue, QueueFullError } from "../admission/fair-queue.ts";
 import { whyNoAlert } from "./expression.ts";
 import { invalid } from "./field-checks.ts";
 import { type LogCondition, ofFilter, whyTooShort } from "./log-condition.ts";
@@ -36,14 +36,14 @@ export interface TriedRule {
 const QUERY_TIMEOUT = "10s";
 const MAX_REASON_LENGTH = 300;
 /** Those who have a turn at the same time share a dry run. */
-const TURNS = { running: 16, perOrg: 4, waitingPerOrg: 64 };
+const QUEUE_LIMITS = { running: 16, perOrg: 4, waitingPerOrg: 64 };
 
 export class RuleCheck {
   readonly #metrics: Pick<MetricsStore, "query">;
   readonly #dryRun: Pick<DryRun, "check"> | undefined;
   readonly #countLogs: CountNow | undefined;
   readonly #intervalMs: number;
-  readonly #turns = new FairTurns(TURNS);
+  readonly #queue = new FairQueue(QUEUE_LIMITS);
 
   constructor({ metrics, dryRun, countLogs, intervalMs }: RuleCheckOptions) {
     this.#metrics = metrics;
@@ -63,7 +63,7 @@ export class RuleCheck {
     const tooShort = rule.logs && whyTooShort(rule.logs, this.#intervalMs);
     if (tooShort !== undefined) throw invalid("logs.window", tooShort);
     try {
-      const matching = await this.#turns.run(orgId, signal, async () => await this.#ask(orgId, rule, signal));
+      const matching = await this.#queue.run(orgId, signal, async () => await this.#ask(orgId, rule, signal));
       return { rule, matching };
     } catch (error) {
       if (!(error instanceof QueueFullError)) throw error;

@@ -1,7 +1,7 @@
 // What an alert rule is: its fields, their bounds, and how a body that a user sends becomes one. Invariant: text that passes here has
 // no control characters and no lone surrogates, labels that the server sets cannot be given, and no template can do more than print.
 // Whether the engines take the rule is rule-check.ts's question.
-import { durationMs } from "../../agent/common/duration.ts";
+import { durationMs } from "../../common/duration.ts";
 import { printedBytes, whyUnsafeTemplate } from "./annotation-template.ts";
 import { checkText, EXCEPT_LINES, invalid } from "./field-checks.ts";
 import { alertLabel, checkLogs, expressionOf, isOfLogs, LOG_CONDITION_SCHEMA, type LogCondition } from "./log-condition.ts";

@@ -8,11 +8,11 @@ import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { createServer } from "../../agent/common/node-http.ts";
-import { Outage } from "../../agent/common/outage.ts";
+import { createServer } from "../../common/node-http.ts";
+import { Outage } from "../../common/outage.ts";
 import { ruleFileParts } from "../engines/vmalert/rule-file.ts";
 import { keepNewestConnections } from "../admission/newest-connections.ts";
-import type { Log } from "../observability/log.ts";
+import type { Log } from "../operations/log.ts";
 import { cannotListen } from "../startup-error.ts";
 import type { RuleSets } from "./rule-set.ts";
 

@@ -1,15 +1,15 @@
-// One `audit` log line, and one entry for GET /api/audit, for every login and every change of a token, key, user, cluster, host, rule or channel.
-// Invariant: it names who, from where and what, by ids and names, and holds no secret.
+// Records every login and every change of a token, key, user, cluster, host, rule or channel: one log line with `audit: true`, and one entry
+// for GET /api/audit. Invariant: an entry contains the actor, the address and the subject as ids and names, and no secret.
 import type { FastifyRequest } from "fastify";
 
-/** What happened, as it is kept. */
+/** One entry of the audit log. */
 export interface AuditEntry {
   readonly action: string;
-  /** Whom it was done to; undefined where nobody knows. */
+  /** The organisation that was changed; undefined if it is unknown. */
   readonly orgId: string | undefined;
-  /** An e-mail address; undefined for a key, and for who is not logged in. */
+  /** An e-mail address; undefined for a key and for unauthenticated clients. */
   readonly actor: string | undefined;
-  /** Of the user or key. */
+  /** The id of the user or key. */
   readonly actorId: string | undefined;
   readonly actorOrgId: string | undefined;
   readonly address: string;
@@ -19,32 +19,34 @@ export interface AuditEntry {
 
 declare module "fastify" {
   interface FastifyInstance {
-    /** Keeps entries; none where only the log does. */
+    /** Stores entries; undefined if they are only logged. */
     auditTrail?: { add(entry: AuditEntry): void };
   }
 }
 
 /**
- * `action` is `<thing>.<verb>`; `subject` holds ids and names only. `of`: the organisation that it was done to, where that is not the one of
- * who asks.
+ * `action` is `<resource>.<verb>`; `subject` contains ids and names only. `targetOrgId`: the organisation that was changed, if it is not the
+ * one of the actor.
  */
-export function audit(request: FastifyRequest, action: string, subject: Record<string, unknown>, of?: string): void {
+export function audit(request: FastifyRequest, action: string, subject: Record<string, unknown>, targetOrgId?: string): void {
   const { user, signingKey } = request;
   const actor = user
     ? { actor_user_id: user.userId, actor: user.email, org_id: user.orgId }
     : signingKey
       ? { actor_key_id: signingKey.keyId, org_id: signingKey.orgId }
       : {};
-  request.log.info({ audit: true, action, ...actor, address: request.ip, request_id: request.id, ...subject }, "audit");
-  const named = textOf(subject["org_id"]);
-  // Nobody was logged in before it.
+  request.log.info(
+    { event: "audit.entry", audit: true, action, ...actor, address: request.ip, request_id: request.id, ...subject },
+    "audit",
+  );
+  // Before a login there is no authenticated user.
   const loggedIn = action === "login" ? subject : {};
-  const actorOrgId = user?.orgId ?? signingKey?.orgId ?? textOf(loggedIn["org_id"]);
+  const actorOrgId = user?.orgId ?? signingKey?.orgId ?? optionalText(loggedIn["org_id"]);
   request.server.auditTrail?.add({
     action,
-    orgId: of ?? named ?? actorOrgId,
-    actor: user?.email ?? textOf(loggedIn["email"]),
-    actorId: user?.userId ?? signingKey?.keyId ?? textOf(loggedIn["user_id"]),
+    orgId: targetOrgId ?? optionalText(subject["org_id"]) ?? actorOrgId,
+    actor: user?.email ?? optionalText(loggedIn["email"]),
+    actorId: user?.userId ?? signingKey?.keyId ?? optionalText(loggedIn["user_id"]),
     actorOrgId,
     address: request.ip,
     requestId: request.id,
@@ -52,6 +54,6 @@ export function audit(request: FastifyRequest, action: string, subject: Record<s
   });
 }
 
-function textOf(value: unknown): string | undefined {
+function optionalText(value: unknown): string | undefined {
   return typeof value === "string" ? value : undefined;
 }

@@ -1,8 +1,8 @@
-// Whether the account database answers, as the look-up caches of one process see it, and how many requests were accepted meanwhile by what
-// was known before. Only a database that cannot be reached or does not answer in time is an outage; a failing statement is not.
-import { Outage } from "../../agent/common/outage.ts";
+// Tracks whether the account database responds to the lookup caches of this process, and counts the requests that were accepted from cached
+// rows during an outage. Only a database that is unreachable or too slow counts as an outage; a failing statement does not.
+import { Outage } from "../../common/outage.ts";
 import { ApiError } from "../errors.ts";
-import type { Log } from "../observability/log.ts";
+import type { Log } from "../operations/log.ts";
 
 const REMIND_EVERY_MS = 60_000;
 
@@ -16,45 +16,45 @@ export class DatabaseOutage {
       began: (err) =>
         log?.warn(
           { event: "auth.stale_keys", err },
-          "the account database does not answer: accepting keys, sessions and read tokens as last known, for up to 15 minutes",
+          "account database is not responding, accepting cached keys, sessions and read tokens for up to 15 minutes",
         ),
       reminded: (_, { failures, seconds }) =>
         log?.warn(
           { event: "auth.stale_keys", requests: failures, seconds },
-          "the account database still does not answer: accepting keys, sessions and read tokens as last known",
+          "account database is still not responding, accepting cached keys, sessions and read tokens",
         ),
       ended: ({ failures, seconds }) =>
         log?.info(
           { event: "auth.stale_keys_ended", requests: failures, seconds },
-          "recovered: the account database answers, revocations are in force",
+          "account database responds again, revocations are in force",
         ),
       remindEveryMs: REMIND_EVERY_MS,
     });
   }
 
-  /** The last statement that ended found no database. */
+  /** Whether the last statement that ended found the database unreachable. */
   get isAway(): boolean {
     return this.#isAway;
   }
 
-  /** For how long requests have been accepted by what was known before; 0 while they are not. */
+  /** For how long requests have been accepted from cached rows; 0 if they are not. */
   get staleSeconds(): number {
     return (this.#stale.lastsMs ?? 0) / 1000;
   }
 
-  /** A request is accepted by what was known before. */
-  used(): void {
+  /** A request was accepted from a cached row. */
+  usedStaleRow(): void {
     this.#stale.failed(this.#cause);
   }
 
   /** A statement did not end in time. */
   timedOut(): void {
-    this.#cause ??= new Error("the account database does not answer in time");
+    this.#cause ??= new Error("the account database does not respond in time");
     this.#isAway = true;
   }
 
-  /** Runs a statement, and learns from how it ends. */
-  async ask<T>(statement: () => Promise<T>): Promise<T> {
+  /** Runs a statement and records whether the database responded. */
+  async run<T>(statement: () => Promise<T>): Promise<T> {
     try {
       const answer = await statement();
       this.#isAway = false;

@@ -1,114 +1,113 @@
-// What this replica knows of the rows that requests name, so that a request costs no question to the database. Invariant: nothing known is
-// older than LOOKUP_CACHE_MS, so that a change anywhere is in force everywhere within 5 s; memory is bounded; an id is looked up once
-// however many requests carry it; of all that is in use, one statement in REFRESH_MS asks what has changed, however many they are. Only
-// while the database does not answer are rows used that are older, up to STALE_MS.
+// Caches the rows that requests refer to (keys, users, sessions, tokens), so that a request needs no statement. Invariant: a cached row is at
+// most LOOKUP_CACHE_MS old, so a change in any replica is in force everywhere within 5 s. Memory is limited, and concurrent requests with
+// the same id share one lookup. One statement per REFRESH_MS checks all used rows for changes. Older rows, up to STALE_MS, are used only
+// while the database does not respond.
 import { setTimeout as sleep } from "node:timers/promises";
-import { ageClock } from "./age-clock.ts";
 import { DatabaseOutage, isDatabaseAway } from "./database-outage.ts";
-import { type Found, GatheredLookUps, type Looked } from "./gathered-lookups.ts";
+import { type LookupRow, BatchedLookups, type CachedValue } from "./batched-lookups.ts";
 
-/** Oldest knowledge that is used. With the time of a query it stays below the promised 5 s. */
+/** Maximum age of a row. Including the time of a query, it stays below the guaranteed 5 s. */
 export const LOOKUP_CACHE_MS = 4_000;
-/** From this age on it is asked in the background what has changed, so that ids in use never wait. */
+/** How often used rows are checked in the background, so that requests do not wait for it. */
 const REFRESH_MS = 2_000;
-/** Oldest knowledge that is used while the database does not answer: an upgrade or a failover of PostgreSQL stops no ingest. */
+/** Maximum age while the database does not respond, so that an upgrade or failover of PostgreSQL does not stop ingest. */
 export const STALE_MS = 15 * 60_000;
-/** How long a request waits for a database that hangs, if the row is known. */
+/** How long a request waits for an unresponsive database if the row is cached. */
 const PATIENCE_MS = 2_000;
-/** Statements at once that ask what has changed: one that hangs on a broken connection does not hide that the database is back. */
+/** Concurrent checks: one that hangs on a broken connection does not hide that the database is back. */
 const MAX_CHECKS = 4;
-/** What nobody has asked for that long is forgotten: several heartbeats of an agent. */
+/** Rows that were not used for this time, several heartbeats of an agent, are removed. */
 const IDLE_MS = 5 * 60_000;
-const MAX_KNOWN = 50_000;
-/** Ids of one statement: some 10 ms of the database. */
-const MAX_ASKED = 10_000;
-/** Unknown ids are kept apart and for less long, so that nobody can push real ones out. */
+const MAX_ROWS = 50_000;
+/** Ids per check statement, which takes the database about 10 ms. */
+const MAX_IDS_PER_CHECK = 10_000;
+/** Unknown ids are cached separately and shorter, so that guessed ids cannot evict real ones. */
 const MAX_UNKNOWN = 5_000;
 const UNKNOWN_MS = 1_000;
 
-/** Where the rows are. */
+/** Reads the rows. */
 export interface LookupSource<T> {
-  /** Those of these ids that there are; at most a few hundred. */
-  find(ids: readonly string[]): Promise<readonly Found<T>[]>;
-  /** Of rows that were found, id → state: those that are gone or have another state now. */
-  changed(states: Readonly<Record<string, string>>): Promise<readonly string[]>;
+  /** Finds the existing rows of at most a few hundred ids. */
+  find(ids: readonly string[]): Promise<readonly LookupRow<T>[]>;
+  /** `states`: id → state of cached rows. Returns the ids of those that were removed or have another state. */
+  findChanged(states: Readonly<Record<string, string>>): Promise<readonly string[]>;
 }
 
 export interface LookupOptions {
-  readonly maxKnown?: number;
-  /** The only clock, Unix milliseconds. Without: that of the machine, and what `ageClock` says of it. */
+  readonly maxRows?: number;
+  /** Unix milliseconds. Default: `ageClock` of the clocks of the machine. */
   readonly now?: (() => number) | undefined;
   /** Shared by all caches of one database. */
   readonly outage?: DatabaseOutage | undefined;
   readonly patienceMs?: number;
 }
 
-interface Known<T> extends Looked<T> {
-  /** When it was asked for, not when it was answered. */
+interface CachedRow<T> extends CachedValue<T> {
+  /** When the lookup started, not when it ended. */
   loadedMs: number;
   usedMs: number;
 }
 
 export class LookupCache<T> {
   readonly #source: LookupSource<T>;
-  readonly #lookUps: GatheredLookUps<T>;
-  readonly #maxKnown: number;
+  readonly #lookups: BatchedLookups<T>;
+  readonly #maxRows: number;
   readonly #now: () => number;
   readonly #outage: DatabaseOutage;
   readonly #patienceMs: number;
-  readonly #known = new Map<string, Known<T>>();
+  readonly #rows = new Map<string, CachedRow<T>>();
   readonly #unknown = new Map<string, number>();
   readonly #loading = new Map<string, Promise<T | undefined>>();
   #checkedMs = Number.NEGATIVE_INFINITY;
   #checks = 0;
 
   constructor(source: LookupSource<T>, options: LookupOptions = {}) {
-    const { maxKnown = MAX_KNOWN, now, outage = new DatabaseOutage(), patienceMs = PATIENCE_MS } = options;
+    const { maxRows = MAX_ROWS, now, outage = new DatabaseOutage(), patienceMs = PATIENCE_MS } = options;
     this.#source = source;
     this.#outage = outage;
     this.#patienceMs = patienceMs;
-    this.#lookUps = new GatheredLookUps((ids) => outage.ask(() => source.find(ids)));
-    this.#maxKnown = maxKnown;
+    this.#lookups = new BatchedLookups((ids) => outage.run(() => source.find(ids)));
+    this.#maxRows = maxRows;
     this.#now = now ? ageClock(now, () => 0) : ageClock();
   }
 
-  /** Undefined where there is no such row; an answer that is not a promise costs no wait. */
+  /** Undefined if the row does not exist. Returns a value instead of a promise if it is cached. */
   find(id: string): T | undefined | Promise<T | undefined> {
     const nowMs = this.#now();
-    const answer = this.#answer(id, nowMs);
+    const found = this.#find(id, nowMs);
     if (this.#checks < MAX_CHECKS && nowMs - this.#checkedMs >= REFRESH_MS) void this.#check(nowMs);
-    return answer;
+    return found;
   }
 
-  /** A change made by this replica is in force here at once. */
+  /** Call it after a change by this replica, which is then in force here at once. */
   forget(...ids: string[]): void {
     for (const id of ids) {
-      this.#known.delete(id);
+      this.#rows.delete(id);
       this.#unknown.delete(id);
       this.#loading.delete(id);
     }
   }
 
-  #answer(id: string, nowMs: number): T | undefined | Promise<T | undefined> {
-    const known = this.#known.get(id);
-    if (known) {
-      known.usedMs = nowMs;
-      const ageMs = nowMs - known.loadedMs;
-      if (ageMs < LOOKUP_CACHE_MS) return known.value;
+  #find(id: string, nowMs: number): T | undefined | Promise<T | undefined> {
+    const row = this.#rows.get(id);
+    if (row) {
+      row.usedMs = nowMs;
+      const ageMs = nowMs - row.loadedMs;
+      if (ageMs < LOOKUP_CACHE_MS) return row.value;
       if (ageMs >= STALE_MS) return this.#load(id);
-      return this.#outage.isAway ? this.#stale(known) : this.#loadOrStale(id, known);
+      return this.#outage.isAway ? this.#useStale(row) : this.#loadOrUseStale(id, row);
     }
-    const refusedMs = this.#unknown.get(id);
-    if (refusedMs !== undefined && nowMs - refusedMs < UNKNOWN_MS) return undefined;
+    const unknownSinceMs = this.#unknown.get(id);
+    if (unknownSinceMs !== undefined && nowMs - unknownSinceMs < UNKNOWN_MS) return undefined;
     return this.#load(id);
   }
 
-  #stale({ value }: Known<T>): T {
-    this.#outage.used();
+  #useStale({ value }: CachedRow<T>): T {
+    this.#outage.usedStaleRow();
     return value;
   }
 
-  async #loadOrStale(id: string, known: Known<T>): Promise<T | undefined> {
+  async #loadOrUseStale(id: string, row: CachedRow<T>): Promise<T | undefined> {
     const loading = this.#load(id);
     const over = new AbortController();
     const patience = sleep(this.#patienceMs, "late" as const, { signal: over.signal }).catch(() => "late" as const);
@@ -121,75 +120,96 @@ export class LookupCache<T> {
     } finally {
       over.abort();
     }
-    // A row that was forgotten or changed meanwhile is not used any more.
-    return this.#known.get(id) === known ? this.#stale(known) : await loading;
+    // A row that was removed or changed in the meantime must not be used.
+    return this.#rows.get(id) === row ? this.#useStale(row) : await loading;
   }
 
   #load(id: string): Promise<T | undefined> {
-    const underway = this.#loading.get(id);
-    if (underway) return underway;
-    const askedMs = this.#now();
-    // An answer that was asked for before `forget` may be older than the change: it is given, and not remembered.
-    const current = () => this.#loading.get(id) === loading;
-    const loading = this.#lookUps
+    const running = this.#loading.get(id);
+    if (running) return running;
+    const startedMs = this.#now();
+    // A lookup that started before `forget` may be older than the change: its result is returned but not cached.
+    const isCurrent = () => this.#loading.get(id) === loading;
+    const loading = this.#lookups
       .find(id)
       .then((found) => {
-        if (current()) this.#remember(id, found, askedMs);
+        if (isCurrent()) this.#cache(id, found, startedMs);
         return found?.value;
       })
-      .finally(() => current() && this.#loading.delete(id));
+      .finally(() => isCurrent() && this.#loading.delete(id));
     this.#loading.set(id, loading);
     return loading;
   }
 
-  #remember(id: string, found: Looked<T> | undefined, askedMs: number): void {
-    this.#known.delete(id);
+  #cache(id: string, found: CachedValue<T> | undefined, startedMs: number): void {
+    this.#rows.delete(id);
     this.#unknown.delete(id);
-    if (found) bounded(this.#known, this.#maxKnown).set(id, { ...found, loadedMs: askedMs, usedMs: askedMs });
-    else bounded(this.#unknown, MAX_UNKNOWN).set(id, askedMs);
+    if (found) evictOldest(this.#rows, this.#maxRows).set(id, { ...found, loadedMs: startedMs, usedMs: startedMs });
+    else evictOldest(this.#unknown, MAX_UNKNOWN).set(id, startedMs);
   }
 
-  /** Asks what has changed of all that is in use. Never throws. */
+  /** Checks all used rows for changes. Never throws. */
   async #check(nowMs: number): Promise<void> {
     this.#checks += 1;
     this.#checkedMs = nowMs;
     try {
-      for (const some of this.#inUse(nowMs)) await this.#checkSome(some);
+      for (const batch of this.#usedRows(nowMs)) await this.#checkBatch(batch);
     } catch {
-      // Safe to go on: what is known gets no younger, and at LOOKUP_CACHE_MS each request itself waits, or `outage` counts it.
+      // Safe to ignore: rows keep their age, and from LOOKUP_CACHE_MS on each request looks up its row itself, or `outage` counts it.
     }
     this.#checks -= 1;
   }
 
-  async #checkSome(some: ReadonlyMap<string, Known<T>>): Promise<void> {
-    const askedMs = this.#now();
-    const states = Object.fromEntries([...some].map(([id, { state }]) => [id, state]));
-    const changed = new Set(await this.#outage.ask(() => this.#source.changed(states)));
-    // What was forgotten or loaded meanwhile is another entry, which this answer says nothing about.
-    for (const [id, known] of some) if (!changed.has(id)) known.loadedMs = Math.max(known.loadedMs, askedMs);
+  async #checkBatch(batch: ReadonlyMap<string, CachedRow<T>>): Promise<void> {
+    const startedMs = this.#now();
+    const states = Object.fromEntries([...batch].map(([id, { state }]) => [id, state]));
+    const changed = new Set(await this.#outage.run(() => this.#source.findChanged(states)));
+    // Rows that were removed or reloaded in the meantime are other objects, and stay as they are.
+    for (const [id, row] of batch) if (!changed.has(id)) row.loadedMs = Math.max(row.loadedMs, startedMs);
     for (const id of changed) {
-      // Should the database go away now, what it called changed must not be used as last known.
-      if (this.#known.get(id) !== some.get(id)) continue;
+      // Removed even if the reload fails, because a changed row must not be used as a stale row.
+      if (this.#rows.get(id) !== batch.get(id)) continue;
       this.forget(id);
       this.#load(id).catch(() => undefined);
     }
   }
 
-  /** In portions of a statement, each as it is when its turn has come. What is idle is forgotten. */
-  *#inUse(nowMs: number): Generator<ReadonlyMap<string, Known<T>>> {
-    let some = new Map<string, Known<T>>();
-    for (const [id, known] of this.#known) {
-      if (nowMs - known.usedMs >= IDLE_MS) this.#known.delete(id);
-      else if (known.loadedMs < nowMs) some.set(id, known);
-      if (some.size < MAX_ASKED) continue;
-      yield some;
-      some = new Map();
+  /** The used rows in batches for one statement each. Removes idle rows. */
+  *#usedRows(nowMs: number): Generator<ReadonlyMap<string, CachedRow<T>>> {
+    let batch = new Map<string, CachedRow<T>>();
+    for (const [id, row] of this.#rows) {
+      if (nowMs - row.usedMs >= IDLE_MS) this.#rows.delete(id);
+      else if (row.loadedMs < nowMs) batch.set(id, row);
+      if (batch.size < MAX_IDS_PER_CHECK) continue;
+      yield batch;
+      batch = new Map();
     }
-    if (some.size > 0) yield some;
+    if (batch.size > 0) yield batch;
   }
 }
 
-function bounded<K, V>(map: Map<K, V>, max: number): Map<K, V> {
+function evictOldest<K, V>(map: Map<K, V>, max: number): Map<K, V> {
   if (map.size >= max) map.delete(map.keys().next().value as K);
   return map;
+}
+
+/** Smaller differences are jitter between two readings, or a clock that is being slewed: counted, but not accumulated. */
+const CLOCK_STEP_MS = 100;
+
+/**
+ * A clock for ages, in milliseconds since an arbitrary time. Invariant: it never runs slower than the wall clock or the monotonic clock.
+ * If the clock is set, or the machine was suspended (which stops the monotonic clock), everything gets older, never younger.
+ */
+export function ageClock(wallMs: () => number = Date.now, steadyMs: () => number = () => performance.now()): () => number {
+  let offsetMs = wallMs() - steadyMs();
+  let steppedMs = 0;
+  return () => {
+    const steady = steadyMs();
+    const offset = wallMs() - steady;
+    const differenceMs = Math.abs(offset - offsetMs);
+    if (differenceMs < CLOCK_STEP_MS) return steady + steppedMs + differenceMs;
+    steppedMs += differenceMs;
+    offsetMs = offset;
+    return steady + steppedMs;
+  };
 }

@@ -1,4 +1,4 @@
-// Who a request comes from, where a route has no guard or the other one: nobody, and never somebody by default.
+// The identity of a request whose route has no guard, or another guard: none, and never a default one.
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -24,7 +24,7 @@ describe("the caller of a request", () => {
       app.get(`/${name}/caller`, { onRequest }, async (request) => [callerOf(request).userId]);
       app.get(`/${name}/signer`, { onRequest }, async (request) => [signerOf(request).keyId]);
       app.get(`/${name}/reader`, { onRequest }, async (request) => [readerOf(request).orgId]);
-      app.get(`/${name}/org`, { onRequest }, async (request) => [orgOf(request) ?? "nobody's"]);
+      app.get(`/${name}/org`, { onRequest }, async (request) => [orgOf(request) ?? "none"]);
     }
     await closeRoutes(app);
   });
@@ -39,7 +39,7 @@ describe("the caller of a request", () => {
     ["/token/org", ["green"]],
     ["/user/reader", ["red"]],
     ["/token/reader", ["green"]],
-    ["/none/org", ["nobody's"]],
+    ["/none/org", ["none"]],
   ])("is known behind the guard of %s", async (url, expected) => {
     expect((await app.inject(url)).json()).toEqual(expected);
   });

@@ -1,7 +1,5 @@
-// Who a request comes from, as derived on the server: from the key of a signed request, from the claims of a session JWT, or
-// from a read token.
-// Invariant: nothing of it ever comes from a payload, and handlers learn of it by the functions of this file only.
-
+// The authenticated identity of a request: the key of a signed request, the user of a session, or a read token. Invariant: it never comes
+// from a payload, and handlers read it only through the functions of this file.
 import type { FastifyRequest, onRequestAsyncHookHandler } from "fastify";
 
 export type KeyKind = "cluster" | "host" | "direct";
@@ -32,13 +30,16 @@ export interface ReadToken {
   readonly orgId: string;
 }
 
-/** Hooks that routes put before their handlers; all run before the body is read. */
+/** `onRequest` hooks for routes; all run before the body is read. */
 export interface Guards {
   /** Verifies the signature and the key's kind (403 `wrong_key_kind`), sets `request.signingKey` and `X-Key-Age-Days`. */
   signed(...kinds: KeyKind[]): onRequestAsyncHookHandler;
-  /** Verifies the session, a bearer or a browser's cookie, requires at least this role (viewer < admin < operator), sets `request.user`. A read token is 403. */
+  /**
+   * Verifies the session (a bearer token or a browser's cookie), requires at least this role (viewer < admin < operator), and sets
+   * `request.user`. A read token is 403.
+   */
   user(minimum: Role): onRequestAsyncHookHandler;
-  /** Takes any session, and a read token too; sets `request.user` or `request.readToken`. For what reads telemetry and rules only. */
+  /** Accepts any session and read tokens; sets `request.user` or `request.readToken`. Only for routes that read telemetry and rules. */
   reader(): onRequestAsyncHookHandler;
 }
 
@@ -48,31 +49,31 @@ declare module "fastify" {
     signingKey?: SigningKey;
     /** Set on endpoints that require a session JWT. */
     user?: SessionUser;
-    /** Set instead of `user` on endpoints that read, where a read token asks. */
+    /** Set instead of `user` if a read token was sent to an endpoint that reads. */
     readToken?: ReadToken;
   }
 }
 
-/** The logged-in user. Behind a route without a user guard it is our own mistake: throws, which is answered 500 and logged. */
+/** The logged-in user. Throws if the route has no user guard: a defect, which is logged and answered 500. */
 export function callerOf({ user }: FastifyRequest): SessionUser {
   if (!user) throw new Error("the route has no user guard");
   return user;
 }
 
-/** Who reads: a user or a read token. Behind a route without a guard of either it is our own mistake: throws, as callerOf does. */
+/** The user or read token that reads. Throws if the route has no reader guard, like callerOf. */
 export function readerOf({ user, readToken }: FastifyRequest): { readonly orgId: string } {
   const reader = user ?? readToken;
   if (!reader) throw new Error("the route has no reader guard");
   return reader;
 }
 
-/** The key that signed it. Behind a route without a signed guard it is our own mistake: throws, which is answered 500 and logged. */
+/** The key that signed the request. Throws if the route has no signed guard, like callerOf. */
 export function signerOf({ signingKey }: FastifyRequest): SigningKey {
   if (!signingKey) throw new Error("the route has no signed guard");
   return signingKey;
 }
 
-/** The organisation that it comes from, once it is authenticated. */
+/** The organisation of an authenticated request. */
 export function orgOf({ signingKey, user, readToken }: FastifyRequest): string | undefined {
   return signingKey?.orgId ?? user?.orgId ?? readToken?.orgId;
 }

@@ -5,11 +5,11 @@ import type { AddressInfo } from "node:net";
 import { json } from "node:stream/consumers";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { keyHash, sign } from "../../agent/protocol/signature.ts";
+import { keyHash, sign } from "../../common/protocol/signature.ts";
 import { vectors } from "../../test/fixtures/signature-vectors.ts";
 import { createSignedGuard, type KeySource, type VerifyingKey } from "./signed-requests.ts";
 import { ApiError } from "../errors.ts";
-import { createLog } from "../observability/log.ts";
+import { createLog } from "../operations/log.ts";
 import type { KeyKind } from "./request-identity.ts";
 import { createApp } from "../http/app.ts";
 
@@ -137,7 +137,7 @@ test.each<[string, string, HeaderList]>([
   ["a short key hash", "malformed_header", replaced("x-key-hash", good["x-key-hash"].slice(1))],
   ["a key hash that is the raw key", "malformed_header", replaced("x-key-hash", KEY)],
   ["two key hashes in one line", "malformed_header", replaced("x-key-hash", `${good["x-key-hash"]}, ${good["x-key-hash"]}`)],
-  ["a key hash nobody has", "unknown_key", replaced("x-key-hash", keyHash("ak_other"))],
+  ["an unknown key hash", "unknown_key", replaced("x-key-hash", keyHash("ak_other"))],
   ["a short signature", "malformed_header", replaced("x-signature", good["x-signature"].slice(2))],
   ["a long signature", "malformed_header", replaced("x-signature", `${good["x-signature"]}00`)],
   ["a signature in base64", "malformed_header", replaced("x-signature", Buffer.from(good["x-signature"], "hex").toString("base64"))],

@@ -1,6 +1,6 @@
-// Verifies signed requests: headers, clock window, key, signature, kind of key; says on whose behalf a request comes. Invariant: it reads
-// headers only, never the body; every refusal is a 401 with its own code (403 for a wrong kind); a key that is known costs no wait. Source:
-// docs/contract.md, "Signed requests", and docs/decisions.md, "HTTP".
+// Verifies signed requests: headers, clock window, key, signature and kind of key. Invariant: it reads headers only, never the body. Every
+// refusal is a 401 with its own code (403 for a wrong kind), and a cached key needs no wait. Specified in docs/contract.md, "Signed
+// requests".
 import { timingSafeEqual } from "node:crypto";
 import type { FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from "fastify";
 import {
@@ -12,22 +12,22 @@ import {
   signedPath,
   TIMESTAMP_HEADER,
   verify,
-} from "../../agent/protocol/signature.ts";
+} from "../../common/protocol/signature.ts";
 import { ApiError } from "../errors.ts";
 import type { Guards, KeyKind, SigningKey } from "./request-identity.ts";
 
-/** A key as verification needs it. */
+/** A key with what its verification needs. */
 export interface VerifyingKey {
   readonly rawKey: string;
   readonly signing: SigningKey;
-  /** Unix milliseconds; Infinity for a current key. Not accepted from then on. */
+  /** When the key expires, Unix milliseconds; Infinity for a current key. */
   readonly expiresMs: number;
   readonly revoked: boolean;
   /** False until it has signed its first accepted request. */
   used: boolean;
 }
 
-/** Where keys are found by their SHA-256; an answer that is not a promise costs no wait. */
+/** Finds keys by their SHA-256. Returns a value instead of a promise if the key is cached. */
 export interface KeySource {
   find(hash: string): VerifyingKey | undefined | Promise<VerifyingKey | undefined>;
   /** Records the first use, before the request is answered. */
@@ -44,14 +44,14 @@ const DAY_MS = 86_400_000;
 /** Verified against when the hash is unknown, so that both refusals cost the same work. */
 const DECOY_KEY = `ak_${"0".repeat(43)}`;
 
-/** The guard of every signed endpoint: keys of `kinds` that are in force. */
+/** The guard of signed endpoints: accepts valid keys of these kinds. */
 export function createSignedGuard(options: SignedGuardOptions): Guards["signed"] {
   return (...kinds) => guard(options, kinds, () => false);
 }
 
 /**
- * The guard of rotate-key: a cluster's key, also one whose overlap has ended, provided that the request repeats an Idempotency-Key.
- * The route decides whether that rotation may be answered again (docs/decisions.md, "Enrolment").
+ * The guard of rotate-key: a key of a cluster, also an expired one if the request repeats an Idempotency-Key. The route decides whether
+ * that rotation may be repeated.
  */
 export function createRotationGuard(options: SignedGuardOptions): onRequestAsyncHookHandler {
   return guard(options, ["cluster"], (request) => request.headers["idempotency-key"] !== undefined);
@@ -63,16 +63,16 @@ function guard(
   mayBeExpired: (request: FastifyRequest) => boolean,
 ): onRequestAsyncHookHandler {
   return async (request, reply) => {
-    const headers = signatureHeaders(request.raw.rawHeaders);
+    const headers = readHeaders(request.raw.rawHeaders);
     checkClock(headers.timestamp, now());
     const found = keys.find(headers.keyHash);
     const key = found instanceof Promise ? await found : found;
     checkSignature(request, key, headers);
     const { signing } = key;
     if (key.revoked || (now() >= key.expiresMs && !mayBeExpired(request))) throw revoked();
-    tellAge(reply, signing, now());
+    setKeyAge(reply, signing, now());
     if (!kinds.includes(signing.kind))
-      throw new ApiError("wrong_key_kind", `this endpoint takes keys of kind ${kinds.join(" or ")}; this one is ${signing.kind}`);
+      throw new ApiError("wrong_key_kind", `this endpoint accepts keys of kind ${kinds.join(" or ")}; this one is ${signing.kind}`);
     if (!key.used && now() < key.expiresMs) await keys.used(key);
     request.signingKey = signing;
   };
@@ -88,27 +88,27 @@ interface SignatureHeaders {
   signature: string;
 }
 
-/** Names and forms of the three headers; from the raw list, because a header given twice must be seen. */
-function signatureHeaders(raw: readonly string[]): SignatureHeaders {
-  const timestamp = single(raw, TIMESTAMP_HEADER);
-  const keyHash = single(raw, KEY_HASH_HEADER);
-  const signature = single(raw, SIGNATURE_HEADER);
+/** Reads the three headers from the raw list, because repeated headers must be refused. */
+function readHeaders(raw: readonly string[]): SignatureHeaders {
+  const timestamp = readSingle(raw, TIMESTAMP_HEADER);
+  const keyHash = readSingle(raw, KEY_HASH_HEADER);
+  const signature = readSingle(raw, SIGNATURE_HEADER);
   if (!/^\d{1,15}$/.test(timestamp)) throw malformed("X-Timestamp must be Unix seconds in decimal digits");
   if (!/^[0-9a-f]{64}$/.test(keyHash)) throw malformed("X-Key-Hash must be 64 lowercase hex characters: SHA-256 of the API key");
   if (!/^[0-9a-fA-F]{64}$/.test(signature)) throw malformed("X-Signature must be 64 hex characters: HMAC-SHA256 under the API key");
   return { timestamp, keyHash, signature };
 }
 
-function single(raw: readonly string[], name: string): string {
+function readSingle(raw: readonly string[], name: string): string {
   let value: string | undefined;
   for (let index = 0; index < raw.length; index += 2) {
     const candidate = raw[index] as string;
     if (candidate.length !== name.length || candidate.toLowerCase() !== name) continue;
-    if (value !== undefined) throw malformed(`${name} is given more than once: send it once`);
+    if (value !== undefined) throw malformed(`${name} is repeated: send it once`);
     value = raw[index + 1] as string;
   }
   if (value === undefined)
-    throw new ApiError("missing_header", `${name} is missing: signed requests carry X-Timestamp, X-Key-Hash, X-Signature`);
+    throw new ApiError("missing_header", `${name} is missing: signed requests need X-Timestamp, X-Key-Hash, X-Signature`);
   return value;
 }
 
@@ -117,12 +117,12 @@ function malformed(message: string): ApiError {
 }
 
 function checkClock(timestamp: string, nowMs: number): void {
-  const apartS = Math.floor(nowMs / 1000) - Number(timestamp);
-  if (Math.abs(apartS) <= CLOCK_TOLERANCE_S) return;
-  const direction = apartS > 0 ? "behind" : "ahead of";
+  const skewS = Math.floor(nowMs / 1000) - Number(timestamp);
+  if (Math.abs(skewS) <= CLOCK_TOLERANCE_S) return;
+  const direction = skewS > 0 ? "behind" : "ahead of";
   throw new ApiError(
     "stale_timestamp",
-    `X-Timestamp is ${Math.abs(apartS)} s ${direction} the server's clock, more than ${CLOCK_TOLERANCE_S} s: set the sender's clock`,
+    `X-Timestamp is ${Math.abs(skewS)} s ${direction} the server's clock, more than ${CLOCK_TOLERANCE_S} s: set the sender's clock`,
   );
 }
 
@@ -130,29 +130,29 @@ function checkSignature(request: FastifyRequest, key: VerifyingKey | undefined, 
   const { method = "", url = "" } = request.raw;
   const path = signedPath(url);
   const message = canonicalMessage(headers.timestamp, method, path);
-  if (key && wasRight(key, message, headers.signature)) return;
+  if (key && isRepeated(key, message, headers.signature)) return;
   const valid = verify(key?.rawKey ?? DECOY_KEY, headers.timestamp, method, path, headers.signature);
   if (key && valid) remember(key, message, headers.signature);
   if (!key) throw new ApiError("unknown_key", "no key has this hash: check the key, or enrol again with an install token");
   if (!valid) throw new ApiError("bad_signature", "the signature does not match: sign `<timestamp>\\n<METHOD>\\n<path>` with this key");
 }
 
-/** A key's last signature that was right: a busy sender's requests of one second all carry the same one. */
-const right = new WeakMap<VerifyingKey, { readonly message: string; readonly signature: Buffer }>();
-/** Paths are as long as clients like. */
-const LONGEST_REMEMBERED = 256;
+/** The last valid signature of each key, because all requests of one second to one path have the same signature. */
+const lastValid = new WeakMap<VerifyingKey, { readonly message: string; readonly signature: Buffer }>();
+/** Longer messages are not remembered, because clients choose the length of the path. */
+const MAX_REMEMBERED_LENGTH = 256;
 
-function wasRight(key: VerifyingKey, message: string, signature: string): boolean {
-  const last = right.get(key);
+function isRepeated(key: VerifyingKey, message: string, signature: string): boolean {
+  const last = lastValid.get(key);
   return last?.message === message && timingSafeEqual(last.signature, Buffer.from(signature, "latin1"));
 }
 
 function remember(key: VerifyingKey, message: string, signature: string): void {
-  if (message.length <= LONGEST_REMEMBERED) right.set(key, { message, signature: Buffer.from(signature, "latin1") });
+  if (message.length <= MAX_REMEMBERED_LENGTH) lastValid.set(key, { message, signature: Buffer.from(signature, "latin1") });
 }
 
-/** Also on every later error of the request: set before anything else can fail. */
-function tellAge(reply: FastifyReply, key: SigningKey, nowMs: number): void {
+/** Set before other checks, so that their errors have the header too. */
+function setKeyAge(reply: FastifyReply, key: SigningKey, nowMs: number): void {
   if (key.kind === "direct") return;
   void reply.header(KEY_AGE_HEADER, String(Math.max(0, Math.floor((nowMs - key.createdAt.getTime()) / DAY_MS))));
 }

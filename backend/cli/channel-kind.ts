@@ -1,7 +1,7 @@
 // Channels as `atherops apply` and `atherops channels` have them. Invariant: what is secret of a channel is written and never read back, so
 // it is compared with nothing: it is sent when a channel is made, and when something else of it changes.
 import { readFileSync } from "node:fs";
-import { durationMs } from "../../agent/common/duration.ts";
+import { durationMs } from "../../common/duration.ts";
 import type { Fields } from "./alerting-fields.ts";
 import { isObject } from "./alerting-fields.ts";
 import type { Existing, Kind, Thing } from "./alerting-plan.ts";

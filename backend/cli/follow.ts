@@ -1,7 +1,7 @@
 // A live tail over a query that pages newest first: asks again and again for the last moments and prints what was not printed yet.
 // Invariant: a row that arrives late is printed while it is younger than OVERLAP_MS; equal rows are printed as often as they are stored;
 // nothing is printed twice.
-import { pause } from "../../agent/common/loop.ts";
+import { pause } from "../../common/loop.ts";
 import type { CallOptions, Client } from "./client.ts";
 import type { Row } from "./table.ts";
 

@@ -1,6 +1,6 @@
 // How many log records there are by time, as lines of text with a bar each. Invariant: no line is wider than the terminal, the longest bar
 // is that of the most records, and what is there at all has a bar.
-import { formatDuration } from "../../agent/common/duration.ts";
+import { formatDuration } from "../../common/duration.ts";
 import { visible } from "./table.ts";
 
 export interface Stretch {

@@ -11,6 +11,7 @@ import { tail } from "./tail.ts";
 interface FilterOptions {
   source?: string;
   level?: string;
+  word: string[];
   grep: string[];
   notGrep: string[];
   regex: string[];
@@ -84,6 +85,7 @@ function withFilters(command: Command): Command {
   return command
     .option("--source <name>", "service.name of the sender")
     .option("--level <level>", "trace, debug, info, warn, error or fatal")
+    .option("--word <words>", "whole words of the message, ignoring case, faster than --grep; repeatable", collect, [])
     .option("--grep <text>", "text in the message, ignoring case; repeatable", collect, [])
     .option("--not-grep <text>", "text that is not in the message; repeatable", collect, [])
     .option("--regex <expression>", "matches the message; repeatable", collect, [])
@@ -102,8 +104,8 @@ function collect(value: string, all: string[]): string[] {
 }
 
 function filtersOf(options: FilterOptions): Query {
-  const { source, level, grep, notGrep, regex, notRegex, hostId, node, traceId } = options;
-  const texts = { q: grep, not_q: notGrep, regex, not_regex: notRegex };
+  const { source, level, word, grep, notGrep, regex, notRegex, hostId, node, traceId } = options;
+  const texts = { words: word, q: grep, not_q: notGrep, regex, not_regex: notRegex };
   return {
     source,
     level,

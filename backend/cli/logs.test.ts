@@ -6,12 +6,12 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import type { Guards } from "../auth/request-identity.ts";
-import { Answers } from "../http/answers.ts";
+import { ResponseBudget } from "../http/response-budget.ts";
 import { createApp } from "../http/app.ts";
-import type { RecordFilter } from "../logs/filter.ts";
-import { registerLogRoutes } from "../logs/routes.ts";
-import { registerMetricsRoutes } from "../metrics/routes.ts";
-import { createLog } from "../observability/log.ts";
+import type { RecordFilter } from "../storage/logs/filter.ts";
+import { registerLogRoutes } from "../query/native/log-routes.ts";
+import { registerMetricsRoutes } from "../query/prometheus/routes.ts";
+import { createLog } from "../operations/log.ts";
 import { type Ran, runClient, type RunOptions } from "./run-client.fixture.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "atherops-client-"));
@@ -22,11 +22,12 @@ const guards: Guards = {
   reader: () => async (request) => void (request.user = { userId: "u", orgId: "o", email: "a@b", role: "viewer" }),
 };
 const FILTERS =
-  "--source shop --level error --grep one --grep two --not-grep three --regex ^a+ --not-regex b$ --label k=v --label k=w " +
+  "--source shop --level error --word whole --grep one --grep two --not-grep three --regex ^a+ --not-regex b$ --label k=v --label k=w " +
   "--not-label x=y=z --host-id h --node n --trace-id ABababababababababababababababab";
 const READ_AS = {
   source: "shop",
   level: "error",
+  words: ["whole"],
   q: ["one", "two"],
   notQ: ["three"],
   regex: ["^a+"],
@@ -77,8 +78,8 @@ const metrics = {
 
 beforeAll(async () => {
   app = await createApp({ log: createLog("silent") });
-  registerLogRoutes(app, { store, answers: new Answers(), guards } as never);
-  registerMetricsRoutes(app, { store: metrics, answers: new Answers(), guards } as never);
+  registerLogRoutes(app, { store, answers: new ResponseBudget(), guards } as never);
+  registerMetricsRoutes(app, { store: metrics, answers: new ResponseBudget(), guards } as never);
   await app.listen({ host: "127.0.0.1", port: 0 });
   url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`;
   mkdirSync(dirname(sessionFile), { recursive: true });

@@ -1,6 +1,6 @@
 // `atherops metrics`: the values of a PromQL expression, now or over a time. Invariant: whatever kind of value the engine answers is shown.
 import { Option, type Command } from "commander";
-import { durationWithin } from "../../agent/common/duration.ts";
+import { durationWithin } from "../../common/duration.ts";
 import { WrongUsage } from "./cli-error.ts";
 import { columnsOf, type Console } from "./output.ts";
 import { rowLimit, sinceStart } from "./query-range.ts";

@@ -14,8 +14,8 @@ import { registerRuleRoutes } from "../alerting/routes.ts";
 import { type AlertingTables, RuleTable } from "../alerting/table.ts";
 import { callerOf, type Guards } from "../auth/request-identity.ts";
 import { VmalertClient } from "../engines/vmalert/client.ts";
-import { registerNotificationRequests } from "../notification/requests.ts";
-import type { NotificationTables } from "../notification/table.ts";
+import { registerNotificationRequests } from "../notification/api/routes.ts";
+import type { NotificationTables } from "../notification/model/table.ts";
 import { type Ran, runClient } from "./run-client.fixture.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "atherops-notification-"));

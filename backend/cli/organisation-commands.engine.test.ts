@@ -6,10 +6,10 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { accountsApp, makeOrg, OPERATOR, type AccountsApp, type Org } from "../../test/fixtures/accounts-app.ts";
 import { relationalEngines, type OpenedEngine } from "../../test/fixtures/postgres.ts";
-import { createLog } from "../observability/log.ts";
-import { UsageCounter } from "../usage/counter.ts";
-import { OrgLimits } from "../usage/limits.ts";
-import { registerUsageRoutes } from "../usage/routes.ts";
+import { createLog } from "../operations/log.ts";
+import { UsageCounter } from "../tenants/usage/counter.ts";
+import { OrgLimits } from "../tenants/usage/limits.ts";
+import { registerUsageRoutes } from "../tenants/usage/routes.ts";
 import { type Ran, runClient } from "./run-client.fixture.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "atherops-client-"));

@@ -1,7 +1,7 @@
 // The admin client `atherops`: its commands, its help, its exit codes (0 done, 1 failed, 2 wrong usage). Invariant: it talks to
 // the backend's HTTP API only; results go to stdout, everything else to stderr.
 import { Command, CommanderError } from "commander";
-import { formatDuration } from "../../agent/common/duration.ts";
+import { formatDuration } from "../../common/duration.ts";
 import packageFile from "./package.json" with { type: "json" };
 import { addAccountCommands } from "./account-commands.ts";
 import { addApplyCommands } from "./apply-commands.ts";

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { createLog } from "../observability/log.ts";
+import { createLog } from "../operations/log.ts";
 import { createApp } from "../http/app.ts";
 import { follow } from "./follow.ts";
 import { Client } from "./client.ts";

@@ -1,6 +1,6 @@
 // What the commands that query have in common: options as the parameters of a query, and as many rows as are wanted over its pages.
 // Invariant: an option that cannot be understood is a sentence that names it, before anything is asked.
-import { durationWithin } from "../../agent/common/duration.ts";
+import { durationWithin } from "../../common/duration.ts";
 import { WrongUsage } from "./cli-error.ts";
 import type { Console } from "./output.ts";
 import type { Row } from "./table.ts";

@@ -1,6 +1,6 @@
 // Routes as `atherops apply` and `atherops routes` have them. Invariant: in a file channels are named and matchers are text; the section is the
 // whole list in its order, and the default route, where it is listed, is the last.
-import { durationMs } from "../../agent/common/duration.ts";
+import { durationMs } from "../../common/duration.ts";
 import type { Fields } from "./alerting-fields.ts";
 import type { Existing, Kind, Thing } from "./alerting-plan.ts";
 import { existingChannels } from "./channel-kind.ts";

@@ -1,6 +1,6 @@
 // Alert rules as `atherops apply` and `atherops rules` have them. Invariant: a rule in a file has the fields of the API, and its name is
 // what makes it the same rule.
-import { durationMs } from "../../agent/common/duration.ts";
+import { durationMs } from "../../common/duration.ts";
 import { type Fields, isObject } from "./alerting-fields.ts";
 import type { Existing, Kind, Thing } from "./alerting-plan.ts";
 import type { Client } from "./client.ts";

@@ -1,6 +1,6 @@
 // `atherops silences`: they mute matching alerts for a limited time. Invariant: a silence has a reason, and an end.
 import type { Command } from "commander";
-import { durationWithin } from "../../agent/common/duration.ts";
+import { durationWithin } from "../../common/duration.ts";
 import { WrongUsage } from "./cli-error.ts";
 import { typedMatcher } from "./matcher-text.ts";
 import type { Console } from "./output.ts";

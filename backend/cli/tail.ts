@@ -1,7 +1,7 @@
 // A live tail of logs over server-sent events. Invariant: a record is printed once and none is left out without a word, also over
 // connections that are lost: the backend is asked to go on after the last event. It ends by the signal, and by what does not pass by itself.
 import { once } from "node:events";
-import { pause } from "../../agent/common/loop.ts";
+import { pause } from "../../common/loop.ts";
 import { PassingProblem, Problem } from "./cli-error.ts";
 import type { CallOptions, Client } from "./client.ts";
 import { serverEvents } from "./events.ts";

@@ -7,6 +7,7 @@ import type { RefusedValue } from "./cli-error.ts";
 const NAMES: Readonly<Record<string, readonly string[]>> = {
   query: ["<expression>"],
   expr: ["--expr", "<expression>"],
+  words: ["--word"],
   q: ["--grep"],
   not_q: ["--not-grep"],
   min_duration_ms: ["--min-ms"],

@@ -3,11 +3,11 @@
 import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import { execa } from "execa";
-import { ask } from "../../agent/common/ask.ts";
-import { Loop, pause, pollUntil } from "../../agent/common/loop.ts";
-import { maskSecrets } from "../../agent/common/mask.ts";
-import { Outage } from "../../agent/common/outage.ts";
-import type { Log } from "../observability/log.ts";
+import { ask } from "../../common/ask.ts";
+import { Loop, pause, pollUntil } from "../../common/loop.ts";
+import { maskSecrets } from "../../common/mask.ts";
+import { Outage } from "../../common/outage.ts";
+import type { Log } from "../operations/log.ts";
 import { loginOf } from "./engine-login.ts";
 import { announceChild, endOrphan, forgetChild, recordChild } from "./orphan.ts";
 import { findProgram } from "./program.ts";

@@ -4,8 +4,8 @@
 import { randomBytes } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
-import { writeDurably } from "../../agent/common/durable-file.ts";
-import { makeFolder } from "../../agent/common/make-folder.ts";
+import { writeDurably } from "../../common/durable-file.ts";
+import { makeFolder } from "../../common/make-folder.ts";
 
 const USER = "atherops";
 const PASSWORD = /^[\w-]{20,}$/;

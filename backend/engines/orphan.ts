@@ -3,8 +3,8 @@
 // never hits a stranger. A backend that dies, or has a full disk, before it knows the id leaves a note without one: then it is the
 // process with exactly that command line in the same working directory.
 import { readFileSync, readlinkSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { pollUntil } from "../../agent/common/loop.ts";
-import { commandLineOf, processIds, startTimeOf } from "../../agent/common/process-table.ts";
+import { pollUntil } from "../../common/loop.ts";
+import { commandLineOf, processIds, startTimeOf } from "../../common/process-table.ts";
 
 interface Recorded {
   readonly pid: number;

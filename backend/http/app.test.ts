@@ -3,8 +3,8 @@ import type { AddressInfo } from "node:net";
 import { pino } from "pino";
 import { expect, test } from "vitest";
 import { ApiError } from "../errors.ts";
-import { createLog } from "../observability/log.ts";
-import { closeRoutes, createApp, routesOf } from "./app.ts";
+import { createLog } from "../operations/log.ts";
+import { closeRoutes, createApp, listRoutes } from "./app.ts";
 
 async function exampleApp() {
   const app = await createApp({ log: createLog("silent"), openApiTitle: "test" });
@@ -56,17 +56,17 @@ test("a validation error names the field or the parameter, and types are not coe
   expect(get.json()).toEqual({ error: "invalid_parameter", message: "limit: must be >= 1" });
 });
 
-test("a message says in words what has the wrong form, never as a regular expression", async () => {
+test("a message describes the expected format, never as a regular expression", async () => {
   const app = await createApp({ log: createLog("silent") });
-  const told = { type: "string", pattern: "^[0-9]{3}$", description: "three digits; leading zeros count" };
-  const properties = { told, untold: { type: "string", pattern: "^x$" } };
+  const described = { type: "string", pattern: "^[0-9]{3}$", description: "three digits; leading zeros count" };
+  const properties = { described, undescribed: { type: "string", pattern: "^x$" } };
   app.post("/forms", { schema: { body: { type: "object", properties } } }, async () => ({}));
   const message = async (payload: object) => (await app.inject({ method: "POST", url: "/forms", payload })).json().message;
-  expect(await message({ told: "x" })).toBe("told: must be three digits");
-  expect(await message({ untold: "y" })).toBe("untold: has the wrong form");
+  expect(await message({ described: "x" })).toBe("described: must be three digits");
+  expect(await message({ undescribed: "y" })).toBe("undescribed: has the wrong form");
 });
 
-test("a bound is told as one puts it", async () => {
+test("messages about size limits are easy to read", async () => {
   const app = await createApp({ log: createLog("silent") });
   const properties = { name: { type: "string", minLength: 1, maxLength: 3 }, secret: { type: "string", minLength: 8 } };
   const list = { type: "array", items: { type: "string" }, minItems: 1 };
@@ -78,7 +78,7 @@ test("a bound is told as one puts it", async () => {
   expect(await message({ list: [] })).toBe("list: must not be empty");
 });
 
-test("an empty body is no body, whatever type it is said to have", async () => {
+test("an empty body is no body, whatever its content type", async () => {
   const app = await createApp({ log: createLog("silent") });
   app.post("/optional", async ({ body }) => ({ got: body ?? "nothing" }));
   for (const type of ["application/json", "text/plain;charset=UTF-8", "application/x-www-form-urlencoded"]) {
@@ -93,14 +93,14 @@ test("a body that is not JSON is 400 malformed_body", async () => {
   expect([answer.statusCode, answer.json().error]).toEqual([400, "malformed_body"]);
 });
 
-test("an unexpected failure is a generic 500 whose cause is not told", async () => {
+test("an unexpected failure is a generic 500 without the cause", async () => {
   const answer = await (await exampleApp()).inject({ method: "GET", url: "/broken" });
   expect(answer.statusCode).toBe(500);
   expect(answer.json().error).toBe("internal");
   expect(answer.body).not.toContain("hunter2");
 });
 
-test("what an engine refuses for its content is logged with the cause, which the answer does not tell", async () => {
+test("data that an engine refuses is logged with the cause, which the response does not contain", async () => {
   const lines: string[] = [];
   const app = await createApp({ log: pino({}, { write: (line) => void lines.push(line) }) });
   app.get("/refused", async () => {
@@ -130,9 +130,9 @@ test("unknown paths are 404 with a code, broken percent-encoding too", async () 
   expect((await app.inject({ method: "GET", url: "/things/%zz" })).json().error).toBe("not_found");
 });
 
-test("routesOf lists what was added and not the 405 answers; the description is served", async () => {
+test("listRoutes lists what was added and not the 405 answers; the description is served", async () => {
   const app = await exampleApp();
-  expect([...routesOf(app).entries()].map(([url, methods]) => [url, [...methods]])).toEqual([
+  expect([...listRoutes(app).entries()].map(([url, methods]) => [url, [...methods]])).toEqual([
     ["/openapi.json", ["GET"]],
     ["/things/:id", ["GET"]],
     ["/things", ["POST"]],
@@ -143,7 +143,7 @@ test("routesOf lists what was added and not the 405 answers; the description is 
   expect(Object.keys(document.paths["/things"])).toEqual(["post"]);
 });
 
-test("a client that is refused and comes again on its connection does not keep a stop waiting", async () => {
+test("a client that retries on its connection does not delay a stop", async () => {
   const app = await createApp({ log: createLog("silent") });
   let stopping: Promise<void> | undefined;
   app.get("/refused", async () => {

@@ -4,10 +4,10 @@ import { join } from "node:path";
 import { makeCertificate } from "../../test/fixtures/certificate.ts";
 import { temporaryFolder } from "../../test/fixtures/processes.ts";
 import { RawConnection } from "../../test/fixtures/raw-http.ts";
-import { createLog } from "../observability/log.ts";
+import { createLog } from "../operations/log.ts";
 import { closeRoutes, createApp } from "./app.ts";
 
-const MOST = 8;
+const LIMIT = 8;
 const opened: RawConnection[] = [];
 const folder = temporaryFolder();
 const certificate = { certFile: join(folder.path, "crt"), keyFile: join(folder.path, "key") };
@@ -25,13 +25,13 @@ afterEach(async () => {
   await app.close();
 });
 
-/** `x-org` authenticates a user, `x-reader` a read token; /held answers when the test lets it. */
+/** `x-org` authenticates a user, `x-reader` a read token; /held answers when the test releases it. */
 async function listening(overTls = false): Promise<void> {
   tls = overTls ? certificate : undefined;
   held = Promise.withResolvers();
   app = await createApp({
     log: createLog("warn", "test", { write: (line) => void logged.push(line) }),
-    maxConnections: MOST,
+    maxConnections: LIMIT,
     ...(tls && { tls }),
   });
   begun = 0;
@@ -45,7 +45,7 @@ async function listening(overTls = false): Promise<void> {
   });
   app.get("/", async () => ({ ok: true }));
   app.post("/", async () => ({ ok: true }));
-  // More than the kernel takes for a connection by itself.
+  // More than the socket buffers of a connection hold.
   app.get("/large", async () => ({ text: "x".repeat(64 * 1024 * 1024) }));
   app.get("/passed-on", async (_request, reply) => await reply.type("application/json").send(Buffer.alloc(64 * 1024 * 1024, "x")));
   app.get("/small", async () => ({ text: "x".repeat(32 * 1024) }));
@@ -80,9 +80,9 @@ async function connections(count: number, org?: string): Promise<RawConnection[]
   return made;
 }
 
-test.each(TRANSPORTS)("a newcomer takes the place of the stranger that was used least recently, over %s", async (_what, overTls) => {
+test.each(TRANSPORTS)("a new connection evicts the least recently used unauthenticated one, over %s", async (_what, overTls) => {
   await listening(overTls);
-  const [first, second] = await connections(MOST);
+  const [first, second] = await connections(LIMIT);
   await first?.send(ask()).answer();
   const [added] = await connections(1);
   await second?.closed();
@@ -91,54 +91,59 @@ test.each(TRANSPORTS)("a newcomer takes the place of the stranger that was used 
 });
 
 test.each(TRANSPORTS)(
-  "strangers, however many, cannot close a connection that was authenticated, beyond a quarter of all, over %s",
+  "unauthenticated connections beyond a quarter of all cannot evict authenticated ones, over %s",
   async (_what, overTls) => {
     await listening(overTls);
-    const tenant = await connections(MOST - MOST / 4, "red");
-    for (let round = 0; round < 5; round++) await connections(MOST);
+    const tenant = await connections(LIMIT - LIMIT / 4, "red");
+    for (let round = 0; round < 5; round++) await connections(LIMIT);
     for (const connection of tenant) expect((await connection.send(ask("red")).answer()).status).toBe(200);
   },
 );
 
-test.each(TRANSPORTS)("an organisation that holds all connections makes room for another's newcomer, over %s", async (_what, overTls) => {
-  await listening(overTls);
-  const red = await connections(MOST, "red");
-  const [blue] = await connections(1, "blue");
-  await red[0]?.closed();
-  expect((await blue?.send(ask("blue")).answer())?.status).toBe(200);
-  await connections(3, "blue");
-  expect(logged.map((line) => JSON.parse(line))).toMatchObject([{ most: MOST, largest_org_id: "red", of_largest_org: MOST }]);
-});
-
 test.each(TRANSPORTS)(
-  "an organisation is told when it has half of all connections at work, and newcomers get in, over %s",
+  "an idle connection of an organisation that has all is evicted for another organisation, over %s",
   async (_what, overTls) => {
     await listening(overTls);
-    const red = await connections(MOST, "red");
-    for (const connection of red) connection.send(`POST / HTTP/1.1\r\nHost: x\r\nX-Org: red\r\n${JSON_OF_1000}\r\n`);
-    await expect.poll(() => begun).toBe(2 * MOST);
-    for (const connection of red.slice(MOST / 2)) {
-      const answer = await connection.answer();
-      expect([answer.status, JSON.parse(answer.body).error, answer.headers["retry-after"]]).toEqual([503, "unavailable", "2"]);
-    }
-    await connections(2 * MOST, "blue");
-    for (const connection of red.slice(0, MOST / 2)) expect((await connection.send(BODY_OF_1000).answer()).status).toBe(200);
+    const red = await connections(LIMIT, "red");
+    const [blue] = await connections(1, "blue");
+    await red[0]?.closed();
+    expect((await blue?.send(ask("blue")).answer())?.status).toBe(200);
+    await connections(3, "blue");
+    expect(logged.map((line) => JSON.parse(line))).toMatchObject([
+      { event: "http.connection_limit_reached", limit: LIMIT, largest_org_id: "red", largest_org_connections: LIMIT },
+    ]);
   },
 );
 
-test("organisations, however many have connections at work, leave one to a newcomer", async () => {
+test.each(TRANSPORTS)(
+  "an organisation with half of all connections busy gets 503 for more, and others are served, over %s",
+  async (_what, overTls) => {
+    await listening(overTls);
+    const red = await connections(LIMIT, "red");
+    for (const connection of red) connection.send(`POST / HTTP/1.1\r\nHost: x\r\nX-Org: red\r\n${JSON_OF_1000}\r\n`);
+    await expect.poll(() => begun).toBe(2 * LIMIT);
+    for (const connection of red.slice(LIMIT / 2)) {
+      const answer = await connection.answer();
+      expect([answer.status, JSON.parse(answer.body).error, answer.headers["retry-after"]]).toEqual([503, "unavailable", "2"]);
+    }
+    await connections(2 * LIMIT, "blue");
+    for (const connection of red.slice(0, LIMIT / 2)) expect((await connection.send(BODY_OF_1000).answer()).status).toBe(200);
+  },
+);
+
+test("organisations with busy connections always leave one for another client", async () => {
   await listening();
   const [red, blue, green] = [await connections(4, "red"), await connections(2, "blue"), await connections(1, "green")];
   for (const connection of red) connection.send(ask("red", "/held"));
   for (const connection of blue) connection.send(ask("blue", "/held"));
   for (const connection of green) connection.send(ask("green", "/held"));
   await expect.poll(() => begun).toBe(7 + 7);
-  for (let round = 0; round < 3; round++) await connections(MOST);
+  for (let round = 0; round < 3; round++) await connections(LIMIT);
   held.resolve();
   for (const connection of [...red, ...blue, ...green]) expect((await connection.answer()).status).toBe(200);
 });
 
-test("a connection may not have more than 16 requests under way", async () => {
+test("a connection may have at most 16 running requests", async () => {
   await listening();
   const [connection] = await connections(1, "red");
   for (let count = 0; count < 17; count++) connection?.send(ask("red", "/held"));
@@ -150,7 +155,7 @@ test("a connection may not have more than 16 requests under way", async () => {
   expect(statuses.filter((status) => status === 503)).toHaveLength(1);
 });
 
-test("a connection that pipelines without an end is cut, instead of being told a thousand times", async () => {
+test("a connection that pipelines endlessly is closed instead of being refused a thousand times", async () => {
   await listening();
   const [connection] = await connections(1, "red");
   connection?.send(ask("red", "/held").repeat(16));
@@ -185,10 +190,10 @@ test("of 1,000 pipelined requests with an unknown Expect the application sees on
   expect(requests).toBe(1);
 });
 
-test("a stranger's connection is told that it will not be kept long", async () => {
+test("an unauthenticated connection gets a short keep-alive timeout", async () => {
   await listening();
-  const [stranger] = await connections(1);
-  expect((await stranger?.send(ask()).answer())?.headers["keep-alive"]).toBe("timeout=5");
+  const [unauthenticated] = await connections(1);
+  expect((await unauthenticated?.send(ask()).answer())?.headers["keep-alive"]).toBe("timeout=5");
   const [known] = await connections(1, "red");
   expect((await known?.send(ask("red")).answer())?.headers["keep-alive"]).toBe("timeout=75");
 });
@@ -197,11 +202,11 @@ test.each([
   ["a user", ask("red", "/large")],
   ["a read token", ask("red", "/large").replace("X-Org", "X-Reader")],
   ["a user, passed on as bytes", ask("red", "/passed-on")],
-])("large answers that nobody takes are bounded for an organisation: %s", async (_whose, asked) => {
+])("unread large responses of one organisation are limited: %s", async (_reader, request) => {
   await listening();
   const [reader, other] = [...(await connections(1, "red")), ...(await connections(1, "blue"))];
   reader?.socket.pause();
-  reader?.send(asked);
+  reader?.send(request);
   await expect.poll(() => begun).toBe(2 + 1);
   const second = await newcomer();
   const refused = await second.send(ask("red", "/small")).answer();

@@ -1,78 +1,77 @@
-// Bounds the connections of one listener, and what one of them may ask at once. Invariant: no more than `most` are open. A newcomer is
-// let in at the cost of a stranger (a connection on which nobody was authenticated yet; the one that was used least recently) while
-// strangers have a quarter, else of an idle connection of the organisation that has most. No organisation has more connections at work
-// than are not at work then: n of them leave one part of n + 1. So strangers cannot take the place of the authenticated, nor one
-// organisation that of another, and there is always somebody who makes room.
+// Limits the connections of one listener, and the concurrent requests of one connection. Invariant: at most `limit` connections are open.
+// If the limit is reached, a new connection evicts another one: an unauthenticated connection (the least recently used) while these have
+// at least a quarter of all, otherwise an idle connection of the organisation that has the most. An organisation may use at most as many
+// busy connections as are currently not busy, so n organisations leave 1/(n + 1) of them. Unauthenticated clients therefore cannot evict
+// authenticated ones, one organisation cannot shut out another, and there is always a connection that can be evicted.
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
 import { ApiError } from "../errors.ts";
-import type { Log } from "../observability/log.ts";
-import { stopParser } from "./stop-parser.ts";
+import type { Log } from "../operations/log.ts";
 
-/** Requests of one connection that may be under way: clients that do not pipeline have one. */
-const MAX_UNDER_WAY = 16;
-/** A connection with more is cut: only refusing what is pipelined without an end would take seconds from everybody. */
-const MOST_UNDER_WAY = 2 * MAX_UNDER_WAY;
-/** Connections that were closed for newcomers, and are not gone yet. */
+/** Concurrent requests of one connection; clients that do not pipeline have one. */
+const MAX_REQUESTS = 16;
+/** A connection with more is closed: refusing an endless pipeline one request at a time would block the event loop for seconds. */
+const MAX_REFUSED_REQUESTS = 2 * MAX_REQUESTS;
+/** Connections that were evicted but whose sockets have not closed yet. */
 const MAX_CLOSING = 256;
 const RETRY_AFTER_S = 2;
-const TELL_AGAIN_MS = 60_000;
-/** How long a stranger's connection stays open between two requests. */
-export const STRANGER_IDLE_S = 5;
+const WARN_EVERY_MS = 60_000;
+/** How long an unauthenticated connection stays open between two requests. */
+export const UNAUTHENTICATED_IDLE_S = 5;
 
 interface Connection {
   socket: Socket;
   owner: Owner;
-  underWay: number;
-  /** Of those under way. Without any, the connection is idle. */
+  requests: number;
+  /** Running requests that were authenticated. Without any, the connection is idle. */
   authenticated: number;
 }
 
-/** An organisation, or all strangers. Both sets are in the order of last use. */
+/** An organisation, or all unauthenticated clients together. Both sets are in the order of last use. */
 interface Owner {
   readonly id: string;
   readonly all: Set<Connection>;
-  /** Those that may be closed for a newcomer. */
+  /** The connections that may be evicted. */
   readonly idle: Set<Connection>;
 }
 
 export class Connections {
-  readonly #most: number;
-  readonly #strangers: Owner = { id: "", all: new Set(), idle: new Set() };
-  readonly #owners = new Map<string, Owner>([["", this.#strangers]]);
-  readonly #known = new WeakMap<Socket, Connection>();
+  readonly #limit: number;
+  readonly #unauthenticated: Owner = { id: "", all: new Set(), idle: new Set() };
+  readonly #owners = new Map<string, Owner>([["", this.#unauthenticated]]);
+  readonly #bySocket = new WeakMap<Socket, Connection>();
   readonly #log: Pick<Log, "warn">;
   #open = 0;
-  #atWork = 0;
-  #toldMs = Number.NEGATIVE_INFINITY;
+  #busy = 0;
+  #warnedMs = Number.NEGATIVE_INFINITY;
 
-  constructor(most: number, log: Pick<Log, "warn">) {
-    this.#most = most;
+  constructor(limit: number, log: Pick<Log, "warn">) {
+    this.#limit = limit;
     this.#log = log;
   }
 
-  /** Watches a server, plain or TLS. Before it listens. */
+  /** Watches a server, plain or TLS. Call it before the server listens. */
   watch(server: Server): void {
-    server.maxConnections = this.#most + MAX_CLOSING;
+    server.maxConnections = this.#limit + MAX_CLOSING;
     const handshakes = new Map<string, Connection>();
     const isTls = "setSecureContext" in server;
     server.on("connection", (socket: Socket) => {
-      if (this.#open >= this.#most) this.#makeRoom();
-      const connection = { socket, owner: this.#strangers, underWay: 0, authenticated: 0 };
-      this.#file(connection);
-      this.#known.set(socket, connection);
-      const name = nameOf(socket);
-      if (isTls) handshakes.set(name, connection);
+      if (this.#open >= this.#limit) this.#evict();
+      const connection = { socket, owner: this.#unauthenticated, requests: 0, authenticated: 0 };
+      this.#add(connection);
+      this.#bySocket.set(socket, connection);
+      const peer = describePeer(socket);
+      if (isTls) handshakes.set(peer, connection);
       socket.once("close", () => {
-        handshakes.delete(name);
+        handshakes.delete(peer);
         this.#remove(connection);
       });
     });
-    // The same connection under another object, which requests come on.
+    // Node.js creates a second socket object for the same TLS connection, and requests arrive on that one.
     server.on("secureConnection", (socket: Socket) => {
-      const connection = handshakes.get(nameOf(socket));
+      const connection = handshakes.get(describePeer(socket));
       if (!connection) return;
-      this.#known.set(socket, Object.assign(connection, { socket }));
+      this.#bySocket.set(socket, Object.assign(connection, { socket }));
       socket.once("close", () => this.#remove(connection));
     });
   }
@@ -81,47 +80,47 @@ export class Connections {
     return this.#open;
   }
 
-  /** A request begins. Throws `unavailable` when its connection has too many under way. Sockets that are not watched are free. */
+  /** A request begins. Throws `unavailable` if its connection has too many running requests. Unwatched sockets are not limited. */
   begin(socket: Socket): void {
-    const connection = this.#known.get(socket);
+    const connection = this.#bySocket.get(socket);
     if (!connection) return;
-    connection.underWay += 1;
-    if (!socket.destroyed) this.#refile(connection);
-    if (connection.underWay > MOST_UNDER_WAY) {
+    connection.requests += 1;
+    if (!socket.destroyed) this.#touch(connection);
+    if (connection.requests > MAX_REFUSED_REQUESTS) {
       socket.destroy();
       stopParser(socket);
     }
-    if (connection.underWay > MAX_UNDER_WAY)
-      throw new ApiError("unavailable", `more than ${MAX_UNDER_WAY} requests are under way on this connection`, { retryAfterS: 1 });
+    if (connection.requests > MAX_REQUESTS)
+      throw new ApiError("unavailable", `more than ${MAX_REQUESTS} requests are running on this connection`, { retryAfterS: 1 });
   }
 
-  /** A request that has begun is this organisation's. Throws `unavailable` when too many connections of it are at work. */
+  /** A running request was authenticated. Throws `unavailable` if too many connections of its organisation are busy. */
   authenticated(socket: Socket, orgId: string): void {
-    const connection = this.#known.get(socket);
+    const connection = this.#bySocket.get(socket);
     if (!connection || socket.destroyed || !connection.owner.all.has(connection)) return;
-    const wasAtWork = connection.authenticated > 0;
-    this.#refile(connection, this.#ownerOf(orgId), connection.authenticated + 1);
+    const wasBusy = connection.authenticated > 0;
+    this.#touch(connection, this.#findOwner(orgId), connection.authenticated + 1);
     const { all, idle } = connection.owner;
-    if (wasAtWork || all.size - idle.size <= this.#most - this.#atWork) return;
-    this.#refile(connection, connection.owner, connection.authenticated - 1);
-    throw new ApiError("unavailable", "too many connections of this organisation are at work: try again", { retryAfterS: RETRY_AFTER_S });
+    if (wasBusy || all.size - idle.size <= this.#limit - this.#busy) return;
+    this.#touch(connection, connection.owner, connection.authenticated - 1);
+    throw new ApiError("unavailable", "too many connections of this organisation are busy: try again", { retryAfterS: RETRY_AFTER_S });
   }
 
-  /** A request is over; `wasAuthenticated`: as `authenticated` was told, and did not throw. */
+  /** A request has ended. `wasAuthenticated`: `authenticated` was called for it and did not throw. */
   end(socket: Socket, wasAuthenticated: boolean): void {
-    const connection = this.#known.get(socket);
+    const connection = this.#bySocket.get(socket);
     if (!connection) return;
-    connection.underWay -= 1;
+    connection.requests -= 1;
     if (socket.destroyed) return;
-    this.#refile(connection, connection.owner, connection.authenticated - Number(wasAuthenticated));
-    if (connection.underWay === 0 && connection.owner === this.#strangers) socket.setTimeout(STRANGER_IDLE_S * 1000);
+    this.#touch(connection, connection.owner, connection.authenticated - Number(wasAuthenticated));
+    if (connection.requests === 0 && connection.owner === this.#unauthenticated) socket.setTimeout(UNAUTHENTICATED_IDLE_S * 1000);
   }
 
-  isStranger(socket: Socket): boolean {
-    return this.#known.get(socket)?.owner === this.#strangers;
+  isUnauthenticated(socket: Socket): boolean {
+    return this.#bySocket.get(socket)?.owner === this.#unauthenticated;
   }
 
-  #ownerOf(id: string): Owner {
+  #findOwner(id: string): Owner {
     const known = this.#owners.get(id);
     if (known) return known;
     const owner: Owner = { id, all: new Set(), idle: new Set() };
@@ -129,12 +128,12 @@ export class Connections {
     return owner;
   }
 
-  #file(connection: Connection): void {
+  #add(connection: Connection): void {
     const { owner } = connection;
     owner.all.add(connection);
     this.#open += 1;
     if (connection.authenticated === 0) owner.idle.add(connection);
-    else this.#atWork += 1;
+    else this.#busy += 1;
     this.#owners.set(owner.id, owner);
   }
 
@@ -142,56 +141,74 @@ export class Connections {
     const { owner } = connection;
     if (!owner.all.delete(connection)) return;
     this.#open -= 1;
-    if (!owner.idle.delete(connection)) this.#atWork -= 1;
-    if (owner.all.size === 0 && owner !== this.#strangers) this.#owners.delete(owner.id);
+    if (!owner.idle.delete(connection)) this.#busy -= 1;
+    if (owner.all.size === 0 && owner !== this.#unauthenticated) this.#owners.delete(owner.id);
   }
 
-  /** As the one that was used last. One that is gone stays gone. */
-  #refile(connection: Connection, owner = connection.owner, authenticated = connection.authenticated): void {
+  /** Makes it the most recently used connection of `owner`. A connection that was removed stays removed. */
+  #touch(connection: Connection, owner = connection.owner, authenticated = connection.authenticated): void {
     if (owner !== connection.owner) {
       this.#remove(connection);
-      this.#file(Object.assign(connection, { owner, authenticated }));
+      this.#add(Object.assign(connection, { owner, authenticated }));
       return;
     }
     if (!owner.all.delete(connection)) return;
     owner.all.add(connection);
-    if (!owner.idle.delete(connection)) this.#atWork -= 1;
+    if (!owner.idle.delete(connection)) this.#busy -= 1;
     if (authenticated === 0) owner.idle.add(connection);
-    else this.#atWork += 1;
+    else this.#busy += 1;
     connection.authenticated = authenticated;
   }
 
-  #makeRoom(): void {
-    this.#tell();
-    const idle = this.#strangers.all.size >= this.#most / 4 ? undefined : first(this.#largest((owner) => owner.idle.size > 0)?.idle);
-    const given = idle ?? first(this.#strangers.all);
-    if (!given) return;
-    this.#remove(given);
-    given.socket.destroy();
+  #evict(): void {
+    this.#warn();
+    const idle =
+      this.#unauthenticated.all.size >= this.#limit / 4 ? undefined : first(this.#findLargest((owner) => owner.idle.size > 0)?.idle);
+    const evicted = idle ?? first(this.#unauthenticated.all);
+    if (!evicted) return;
+    this.#remove(evicted);
+    evicted.socket.destroy();
   }
 
-  #tell(): void {
-    if (Date.now() - this.#toldMs < TELL_AGAIN_MS) return;
-    this.#toldMs = Date.now();
-    const largest = this.#largest();
-    const who = { most: this.#most, strangers: this.#strangers.all.size, largest_org_id: largest?.id, of_largest_org: largest?.all.size };
-    this.#log.warn(who, "MAX_CONNECTIONS is reached: strangers and idle connections of the largest organisation make room for newcomers");
+  #warn(): void {
+    if (Date.now() - this.#warnedMs < WARN_EVERY_MS) return;
+    this.#warnedMs = Date.now();
+    const largest = this.#findLargest();
+    this.#log.warn(
+      {
+        event: "http.connection_limit_reached",
+        limit: this.#limit,
+        unauthenticated: this.#unauthenticated.all.size,
+        largest_org_id: largest?.id,
+        largest_org_connections: largest?.all.size,
+      },
+      "connection limit reached, evicting unauthenticated and idle connections",
+    );
   }
 
-  #largest(has: (owner: Owner) => boolean = () => true): Owner | undefined {
+  #findLargest(matches: (owner: Owner) => boolean = () => true): Owner | undefined {
     let largest: Owner | undefined;
     for (const owner of this.#owners.values()) {
-      if (owner !== this.#strangers && owner.all.size > (largest?.all.size ?? 0) && has(owner)) largest = owner;
+      if (owner !== this.#unauthenticated && owner.all.size > (largest?.all.size ?? 0) && matches(owner)) largest = owner;
     }
     return largest;
   }
+}
+
+/**
+ * Stops Node's HTTP parser in the middle of a packet. Call it when the socket is ended or destroyed, because closing is not enough: the
+ * parser would still announce every request of the bytes that it already has, over a thousand small requests per packet of 64 KiB.
+ */
+export function stopParser(socket: Socket): void {
+  // `remove` is not public. It takes the parser off its connection, and the parser then gives up before its next callback.
+  (socket as Socket & { readonly parser?: { remove?(): void } | null }).parser?.remove?.();
 }
 
 function first<T>(set: Set<T> | undefined): T | undefined {
   return set?.values().next().value;
 }
 
-/** The same for both objects of a TLS connection. */
-function nameOf(socket: Socket): string {
+/** The same for both socket objects of a TLS connection. */
+function describePeer(socket: Socket): string {
   return `${socket.remoteAddress} ${socket.remotePort}`;
 }

@@ -1,4 +1,4 @@
-// How the console is served: what a browser is told, what is cached, and what is not there.
+// How the console is served: security headers, caching, and files that do not exist.
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -6,7 +6,7 @@ import { pathToFileURL } from "node:url";
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { FastifyInstance } from "fastify";
-import { createLog } from "../observability/log.ts";
+import { createLog } from "../operations/log.ts";
 import { closeRoutes, createApp } from "./app.ts";
 import { readConsole, registerConsole } from "./console.ts";
 
@@ -22,7 +22,7 @@ afterAll(async () => await app.close());
 
 const get = async (url: string, headers: Record<string, string> = {}) => await app.inject({ url, headers: { host: "a", ...headers } });
 
-test("the page forbids everything that is not its own, and is never cached", async () => {
+test("the policy of the page allows only its own origin, and the page is never cached", async () => {
   const page = await get("/");
   expect(page.statusCode).toBe(200);
   expect(page.headers).toMatchObject({
@@ -38,7 +38,7 @@ test("the page forbids everything that is not its own, and is never cached", asy
   expect(page.body).not.toMatch(/<script(?![^>]*\ssrc="\/console\/)|<style|\son\w+=|https?:/);
 });
 
-test("everything that the page and its scripts name is there, under a name that changes with it, to be kept for ever", async () => {
+test("every file that the page refers to exists, has a hashed name and is cached without expiry", async () => {
   const page = await get("/");
   const named = [...page.body.matchAll(/(?:src|href)="\/console\/([^"]+)"/g)].map(([, name = ""]) => name);
   const scripts = [...(files?.keys() ?? [])].filter((name) => /\.(js|css)$/.test(name));
@@ -52,7 +52,7 @@ test("everything that the page and its scripts name is there, under a name that 
   }
 });
 
-test("a browser gets the coding that it takes", async () => {
+test("a browser gets a coding that it accepts", async () => {
   const whole = (await get("/")).rawPayload;
   const br = await get("/", { "accept-encoding": "gzip, deflate, br, zstd" });
   const gz = await get("/", { "accept-encoding": "br;q=0, gzip" });
@@ -63,7 +63,7 @@ test("a browser gets the coding that it takes", async () => {
 });
 
 test.each(["/console/nothing.js", "/console/..%2ffiles.json", "/console/files.json", "/console/__proto__", "/console/", "/console"])(
-  "%s is not there",
+  "%s does not exist",
   async (path) => {
     expect((await get(path)).statusCode).toBe(404);
   },
@@ -74,7 +74,7 @@ test("other methods are not allowed", async () => {
   expect([answer.statusCode, answer.headers["allow"]]).toEqual([405, "GET"]);
 });
 
-test("what nobody built, or only half of it, is no console", () => {
+test("a console that is not built, or only in part, is not served", () => {
   const folder = mkdtempSync(join(tmpdir(), "atherops-test-"));
   try {
     const url = pathToFileURL(`${folder}/`);

@@ -1,6 +1,6 @@
-// Serves the console, built by hack/console.mjs: the page at `/`, its files under /console/. Invariants: all of it is read once, at the
-// start, and answered from memory; nothing is loaded from elsewhere, and no text on the page becomes markup or script (its policy says so);
-// the page itself is never cached, its files, whose names change with them, for ever.
+// Serves the console, built by hack/console.mjs: the page at `/`, its files under /console/. Invariants: all files are read once, at start,
+// and served from memory. The content security policy forbids other origins, and turning text into markup or script. The page is never
+// cached; its files have hashed names and are cached without expiry.
 import { readFileSync } from "node:fs";
 import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from "fastify";
 import { ApiError } from "../errors.ts";
@@ -21,11 +21,11 @@ const POLICY = [
 
 interface ServedFile {
   readonly type: string;
-  /** By content coding; `identity` always. */
+  /** The file in each content coding. */
   readonly bodies: Readonly<Record<"br" | "gzip" | "identity", Buffer>>;
 }
 
-/** The files of the build; undefined where nobody built it. */
+/** The files of the build; undefined if the console was not built. */
 export function readConsole(folder = FOLDER): ReadonlyMap<string, ServedFile> | undefined {
   const read = (name: string): Buffer => readFileSync(new URL(name, folder));
   try {
@@ -38,23 +38,23 @@ export function readConsole(folder = FOLDER): ReadonlyMap<string, ServedFile> | 
   }
 }
 
-/** What the page must know before anybody has logged in. */
+/** Public settings that the page needs before a login. */
 export interface ConsoleSettings {
   readonly hasSingleSignOn: boolean;
   /** `npm start` started this backend: /console/start.json is there. */
   readonly isLocalStart: boolean;
 }
 
-/** What `npm start` tells of itself, to who may read. */
-export interface StartTold {
+/** The state of `npm start`, for users who may read. */
+export interface StartState {
   readonly onRequest: onRequestAsyncHookHandler;
-  /** What this machine's agent still waits for; null: for nothing. */
+  /** What the agent of this machine still waits for; null: nothing. */
   readonly waitsFor: () => string | null;
 }
 
 export interface ConsoleOptions {
   readonly hasSingleSignOn: boolean;
-  readonly start?: StartTold | undefined;
+  readonly start?: StartState | undefined;
 }
 
 export function registerConsole(app: FastifyInstance, files: ReadonlyMap<string, ServedFile>, options: ConsoleOptions): void {
@@ -83,8 +83,8 @@ export function registerConsole(app: FastifyInstance, files: ReadonlyMap<string,
 }
 
 async function send(file: ServedFile | undefined, request: FastifyRequest, reply: FastifyReply, caching: string): Promise<FastifyReply> {
-  if (!file) throw new ApiError("not_found", "the console has no such file");
-  const coding = codingOf(request.headers["accept-encoding"]);
+  if (!file) throw new ApiError("not_found", "file of the console not found");
+  const coding = chooseCoding(request.headers["accept-encoding"]);
   void reply
     .header("cache-control", caching)
     .header("vary", "accept-encoding")
@@ -96,13 +96,13 @@ async function send(file: ServedFile | undefined, request: FastifyRequest, reply
   return await reply.type(file.type).send(file.bodies[coding]);
 }
 
-/** The best of those that the browser takes; one with `q=0` it does not. */
-function codingOf(accepted = ""): "br" | "gzip" | "identity" {
-  const taken = new Set(
+/** The best coding that the browser accepts; `q=0` means that it does not. */
+function chooseCoding(accepted = ""): "br" | "gzip" | "identity" {
+  const codings = new Set(
     accepted
       .split(",")
       .filter((coding) => !/;\s*q=0(?:\.0*)?\s*$/.test(coding))
       .map((coding) => coding.split(";", 1)[0]?.trim().toLowerCase()),
   );
-  return taken.has("br") ? "br" : taken.has("gzip") ? "gzip" : "identity";
+  return codings.has("br") ? "br" : codings.has("gzip") ? "gzip" : "identity";
 }

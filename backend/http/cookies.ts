@@ -1,41 +1,41 @@
-// Cookies of browsers that log in. Invariant: each is HttpOnly, and bound to this host alone and to TLS; over plain http only on loopback,
-// where there is no TLS, and under another name.
+// Cookies of browsers that log in. Invariant: each cookie is HttpOnly and restricted to this host and to TLS. Only on loopback, where there
+// is no TLS, cookies are set over plain http, under another name.
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { isLoopback } from "../../agent/common/host-name.ts";
+import { isLoopback } from "../../common/host-name.ts";
 
-/** `Lax` comes along when another site leads the browser here, `Strict` does not. */
+/** Browsers send a `Lax` cookie when a user follows a link from another site, and a `Strict` cookie never from another site. */
 export interface Cookie {
   readonly name: string;
   readonly value: string;
   readonly sameSite: "Strict" | "Lax";
-  /** 0: removes it. */
+  /** 0 removes the cookie. */
   readonly maxAgeS: number;
 }
 
-type Asked = Pick<FastifyRequest, "protocol" | "hostname" | "headers">;
+type CookieRequest = Pick<FastifyRequest, "protocol" | "hostname" | "headers">;
 
-export function setCookie(request: Asked, reply: FastifyReply, { name, value, sameSite, maxAgeS }: Cookie): void {
+export function setCookie(request: CookieRequest, reply: FastifyReply, { name, value, sameSite, maxAgeS }: Cookie): void {
   const secure = isPlain(request) ? "" : "; Secure";
   const text = `${fullName(request, name)}=${value}; Path=/; Max-Age=${maxAgeS}; HttpOnly; SameSite=${sameSite}${secure}`;
   void reply.header("set-cookie", text);
 }
 
-export function cookieOf(request: Asked, name: string): string | undefined {
+export function readCookie(request: CookieRequest, name: string): string | undefined {
   const wanted = `${fullName(request, name)}=`;
   const pairs = (request.headers.cookie ?? "").split(";").map((pair) => pair.trim());
   return pairs.find((pair) => pair.startsWith(wanted))?.slice(wanted.length);
 }
 
-/** Where the browser sees this backend, without a path. Only loopback is reached over plain http: what ends TLS before us need not say so. */
-export function originSeen(request: Asked & Pick<FastifyRequest, "host">): string | undefined {
+/** The origin of this backend in the browser. Except on loopback it is https, because a proxy may terminate TLS without saying so. */
+export function publicOrigin(request: CookieRequest & Pick<FastifyRequest, "host">): string | undefined {
   return URL.parse(`${isPlain(request) ? "http" : "https"}://${request.host}`)?.origin;
 }
 
-/** The prefix is a browser's own promise: from this very host, over TLS, for all paths. */
-function fullName(request: Asked, name: string): string {
+/** Browsers accept the prefix `__Host-` only for cookies of this exact host, over TLS, for all paths. */
+function fullName(request: CookieRequest, name: string): string {
   return isPlain(request) ? name : `__Host-${name}`;
 }
 
-function isPlain({ protocol, hostname }: Asked): boolean {
+function isPlain({ protocol, hostname }: CookieRequest): boolean {
   return protocol === "http" && isLoopback(hostname ?? "");
 }

@@ -1,5 +1,5 @@
-// Pages of lists of organisations, clusters, hosts, read tokens and audit entries. Invariant: a page is bounded in rows; the next one begins exactly after the last row of the
-// one before, whatever was added or removed meanwhile, and is named by a Link header (RFC 8288) like those of the queries.
+// Pages of lists: organisations, clusters, hosts, read tokens, audit entries. Invariant: a page has a limited number of rows, and the next
+// one begins exactly after its last row, whatever was added or removed meanwhile. A Link header (RFC 8288) points to the next page.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
 
@@ -14,55 +14,62 @@ export interface CursorQuery {
   Querystring: { cursor?: string };
 }
 
-/** The texts that `linkNext` was given; undefined for the first page. Throws `invalid_parameter`. */
+/** The texts that were given to `linkNext`; undefined for the first page. Throws `invalid_parameter`. */
 export function readCursor(request: FastifyRequest<CursorQuery>, length: number): string[] | undefined {
   const { cursor } = request.query;
   if (cursor === undefined) return undefined;
-  const texts = parsed(Buffer.from(cursor, "base64url").toString("utf8"));
+  const texts = parseJson(Buffer.from(cursor, "base64url").toString("utf8"));
   const fits = Array.isArray(texts) && texts.length === length && texts.every((text) => typeof text === "string" && !text.includes("\0"));
-  // The second is an id in all lists.
+  // The second text is an id in every list.
   if (fits && /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(texts[1])) return texts;
-  throw notOurs();
+  throw invalidCursor();
 }
 
-/** The moment that a cursor names. Throws `invalid_parameter`. */
-export function momentIn(text: string): Date {
-  const at = new Date(text);
-  // Years that a database does not take are nobody's either.
-  if (!/^[12]\d{3}-/.test(text) || Number.isNaN(at.getTime())) throw notOurs();
-  return at;
+/** Parses the time in a cursor. Throws `invalid_parameter`. */
+export function readCursorTime(text: string): Date {
+  const time = new Date(text);
+  // The database does not accept other years, so no cursor of ours has them.
+  if (!/^[12]\d{3}-/.test(text) || Number.isNaN(time.getTime())) throw invalidCursor();
+  return time;
 }
 
-function notOurs(): ApiError {
-  return new ApiError("invalid_parameter", 'cursor: not one of ours; take it from the Link header with rel="next"');
+function invalidCursor(): ApiError {
+  return new ApiError("invalid_parameter", 'cursor: invalid; take it from the Link header with rel="next"');
 }
 
-/** Parameters that the next page needs as well. */
-export type Kept = Readonly<Record<string, string | undefined>>;
+/** Query parameters that the link to the next page repeats. */
+export type RepeatedParameters = Readonly<Record<string, string | undefined>>;
 
-/** Says where the next page is: after the row of which these are name, id and what else orders it. */
-export function linkNext(request: FastifyRequest, reply: FastifyReply, after: readonly string[], kept: Kept = {}): void {
+/** Sets the Link header to the page after the row with this key: its name, its id and what else orders the list. */
+export function linkNext(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  lastKey: readonly string[],
+  repeated: RepeatedParameters = {},
+): void {
   const [path = ""] = request.url.split("?", 1);
-  const cursor = Buffer.from(JSON.stringify(after)).toString("base64url");
-  const others = Object.entries(kept).flatMap(([name, value]) => (value === undefined ? [] : [`&${name}=${encodeURIComponent(value)}`]));
+  const cursor = Buffer.from(JSON.stringify(lastKey)).toString("base64url");
+  const others = Object.entries(repeated).flatMap(([name, value]) =>
+    value === undefined ? [] : [`&${name}=${encodeURIComponent(value)}`],
+  );
   void reply.header("link", `<${path}?cursor=${cursor}${others.join("")}>; rel="next"`);
 }
 
-/** At most `most` of these rows, of which one more was asked for: where it came, the next page is named, after `keyOf` of the last row. */
+/** The first `limit` of `rows`. The query asks for one row more: if it exists, the Link header points to the next page. */
 export function cutPage<T>(
   [request, reply]: [FastifyRequest, FastifyReply],
   rows: readonly T[],
-  most: number,
+  limit: number,
   keyOf: (row: T) => readonly string[],
-  kept?: Kept,
+  repeated?: RepeatedParameters,
 ): readonly T[] {
-  const page = rows.slice(0, most);
+  const page = rows.slice(0, limit);
   const last = page.at(-1);
-  if (rows.length > most && last) linkNext(request, reply, keyOf(last), kept);
+  if (rows.length > limit && last) linkNext(request, reply, keyOf(last), repeated);
   return page;
 }
 
-function parsed(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

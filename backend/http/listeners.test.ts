@@ -3,13 +3,13 @@ import { createServer, request, type Server } from "node:http";
 import { type AddressInfo, createServer as createTcpServer } from "node:net";
 import { Worker } from "node:worker_threads";
 import { afterEach, describe, expect, it } from "vitest";
-import { listenMore, sharing, type MoreListeners } from "./listeners.ts";
+import { listenMore, portSharing, type MoreListeners } from "./listeners.ts";
 
 const HOST = "127.0.0.1";
 const AT = { host: HOST, port: 0, backlog: 512 };
 const CONNECTIONS = 64;
-/** Opens connections, and says in `connected` how many the kernel has taken. */
-const STRANGERS = `
+/** Opens connections, and counts in `connected` how many the kernel has accepted. */
+const CLIENTS = `
   const { workerData: { port, connected } } = require("node:worker_threads");
   const count = new Int32Array(connected);
   for (let at = 0; at < ${CONNECTIONS}; at += 1)
@@ -26,39 +26,39 @@ afterEach(() => {
 
 async function listen(listener?: Parameters<typeof createServer>[1]): Promise<number> {
   server = createServer(listener);
-  server.listen({ ...AT, ...(await sharing(AT)) });
+  server.listen({ ...AT, ...(await portSharing(AT)) });
   await once(server, "listening");
   more = await listenMore(server, AT);
   return (server.address() as AddressInfo).port;
 }
 
 describe("listeners", () => {
-  it("take many connections in a turn of the event loop, not one", async () => {
+  it("accept many connections in one iteration of the event loop", async () => {
     const port = await listen();
     const connected = new SharedArrayBuffer(4);
-    const strangers = new Worker(STRANGERS, { eval: true, workerData: { port, connected } });
+    const clients = new Worker(CLIENTS, { eval: true, workerData: { port, connected } });
     const count = new Int32Array(connected);
-    // The thread of the worker is started by a turn of this one's loop.
-    await once(strangers, "online");
-    // Nothing is taken before all of them wait.
+    // The event loop of this thread starts the worker.
+    await once(clients, "online");
+    // The event loop is blocked until all connections wait.
     for (let there = 0; there < CONNECTIONS; there = Atomics.load(count, 0)) Atomics.wait(count, 0, there);
     const all = Promise.withResolvers<void>();
-    let [taken, turns] = [0, 0];
-    server.on("connection", () => ++taken === CONNECTIONS && all.resolve());
-    const turn = (): void => void setImmediate(() => ((turns += 1), taken < CONNECTIONS && turn()));
-    turn();
+    let [accepted, iterations] = [0, 0];
+    server.on("connection", () => ++accepted === CONNECTIONS && all.resolve());
+    const iterate = (): void => void setImmediate(() => ((iterations += 1), accepted < CONNECTIONS && iterate()));
+    iterate();
     await all.promise;
-    await strangers.terminate();
-    expect(turns).toBeLessThan(CONNECTIONS / 2);
+    await clients.terminate();
+    expect(iterations).toBeLessThan(CONNECTIONS / 2);
   });
 
-  it("answer what was asked, and close when that is done, whether or not its client keeps the connection", async () => {
+  it("finish running requests on close, even if the client keeps the connection alive", async () => {
     const asked = Promise.withResolvers<void>();
     const go = Promise.withResolvers<void>();
-    let underWay = 0;
+    let running = 0;
     const port = await listen(async (_request, response) => {
-      underWay += 1;
-      if (underWay === 20) asked.resolve();
+      running += 1;
+      if (running === 20) asked.resolve();
       await go.promise;
       response.end("answered");
     });
@@ -75,12 +75,12 @@ describe("listeners", () => {
     await ended;
   });
 
-  it("are refused a port that another process has, also one that shares it", async () => {
+  it("refuse a port that another process uses, even if it shares the port", async () => {
     const port = await listen();
-    await expect(sharing({ ...AT, port })).rejects.toThrow("EADDRINUSE");
+    await expect(portSharing({ ...AT, port })).rejects.toThrow("EADDRINUSE");
     const other = createTcpServer().listen(0, HOST);
     await once(other, "listening");
-    await expect(sharing({ ...AT, port: (other.address() as AddressInfo).port })).rejects.toThrow("EADDRINUSE");
+    await expect(portSharing({ ...AT, port: (other.address() as AddressInfo).port })).rejects.toThrow("EADDRINUSE");
     other.close();
   });
 });

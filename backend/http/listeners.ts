@@ -1,7 +1,7 @@
-// Several listeners of one address for one server. libuv takes one new connection of a listener in each turn of the event loop, so where
-// turns are long because strangers open hundreds of connections, everybody's new ones wait behind them for half a minute. Invariant: a
-// port that another process listens on is refused as ever, although these listeners share theirs; where an operating system cannot
-// share a port there is one listener.
+// Opens several listening sockets of one address for one server. libuv accepts one connection per listening socket in each iteration of
+// the event loop, so when unauthenticated clients open hundreds of connections, all new connections would wait behind them for up to half
+// a minute. Invariant: a port of another process is refused as usual, although these sockets share theirs (SO_REUSEPORT). If the
+// operating system cannot share a port, there is one listening socket.
 import { once } from "node:events";
 import type { Server as HttpServer } from "node:http";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
@@ -13,23 +13,23 @@ export interface ListenAt {
 }
 
 export interface MoreListeners {
-  /** No new connections. Resolves when those that are open have ended. */
+  /** Accepts no more connections. Resolves when the open ones have ended. */
   close(): Promise<void>;
 }
 
-/** In all: so many connections are taken in each turn. */
+/** In total: the number of connections that one iteration of the event loop accepts. */
 const LISTENERS = 64;
-const LOOK_FOR_IDLE_MS = 100;
+const CLOSE_IDLE_EVERY_MS = 100;
 
-/** What the first listener has to be given, so that more can stand beside it. Throws as `listen` does when the port is taken. */
-export async function sharing({ host, port, backlog }: ListenAt): Promise<{ reusePort: boolean }> {
+/** The options for the first listener, so that others can share its port. Throws like `listen` if the port is taken. */
+export async function portSharing({ host, port, backlog }: ListenAt): Promise<{ reusePort: boolean }> {
   const probe = createServer();
   try {
-    // Alone: a listener that shares its port could join those of another process.
-    if (port !== 0) await listening(probe.listen({ host, port, backlog }));
-    if (port !== 0) await closed(probe);
-    await listening(probe.listen({ host, port: 0, reusePort: true }));
-    await closed(probe);
+    // The first probe does not share, because a sharing listener could join the listeners of another process.
+    if (port !== 0) await untilListening(probe.listen({ host, port, backlog }));
+    if (port !== 0) await close(probe);
+    await untilListening(probe.listen({ host, port: 0, reusePort: true }));
+    await close(probe);
     return { reusePort: true };
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOTSUP") return { reusePort: false };
@@ -37,34 +37,34 @@ export async function sharing({ host, port, backlog }: ListenAt): Promise<{ reus
   }
 }
 
-/** Beside the server's own, which listens already and was given `sharing`. */
+/** Adds listeners to a server that already listens with the options of `portSharing`. */
 export async function listenMore(server: HttpServer, { host, backlog }: ListenAt): Promise<MoreListeners> {
   const { port } = server.address() as AddressInfo;
-  // A client of plain HTTP may say that it has sent all, and still be answered.
+  // A plain HTTP client may close its sending side and still expect an answer.
   const { allowHalfOpen } = server as HttpServer & { readonly allowHalfOpen: boolean };
   const more: Server[] = [];
   for (let index = 1; index < LISTENERS; index += 1) {
-    // As the server's own listener does it: for TLS, for the bounds of connections, for requests.
+    // The server's `connection` event starts TLS, connection limits and HTTP, as for a connection of its own listener.
     const listener = createServer({ noDelay: true, allowHalfOpen }, (socket: Socket) => void server.emit("connection", socket));
     if (server.maxConnections) listener.maxConnections = server.maxConnections;
     more.push(listener);
-    await listening(listener.listen({ host, port, backlog, reusePort: true }));
+    await untilListening(listener.listen({ host, port, backlog, reusePort: true }));
   }
   return {
     async close() {
-      const ended = Promise.all(more.map((listener) => closed(listener)));
-      // One that was at work when the server looked for idle ones would stay for as long as its client likes.
-      const looking = setInterval(() => server.closeIdleConnections(), LOOK_FOR_IDLE_MS);
-      await ended.finally(() => clearInterval(looking));
+      const ended = Promise.all(more.map((listener) => close(listener)));
+      // A connection that was busy during the server's own search for idle ones would otherwise stay until its client closes it.
+      const closeIdle = setInterval(() => server.closeIdleConnections(), CLOSE_IDLE_EVERY_MS);
+      await ended.finally(() => clearInterval(closeIdle));
     },
   };
 }
 
-async function listening(server: Server): Promise<void> {
+async function untilListening(server: Server): Promise<void> {
   await once(server, "listening");
 }
 
-async function closed(server: Server): Promise<void> {
+async function close(server: Server): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   server.close(() => resolve());
   await promise;

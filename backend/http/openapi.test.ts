@@ -1,9 +1,9 @@
 import type { FastifyInstance } from "fastify";
 import { beforeAll, expect, test } from "vitest";
 import { forwardAlerting } from "../alerting/forward.ts";
-import { registerEnrolmentRoutes } from "../enrolment/routes.ts";
-import { createLog } from "../observability/log.ts";
-import { registerMetricsRoutes } from "../metrics/routes.ts";
+import { registerEnrolmentRoutes } from "../tenants/enrolment/routes.ts";
+import { createLog } from "../operations/log.ts";
+import { registerMetricsRoutes } from "../query/prometheus/routes.ts";
 import { closeRoutes, createApp } from "./app.ts";
 
 interface Operation {
@@ -23,8 +23,8 @@ let paths: Record<string, Record<string, Operation>>;
 let shared: Record<string, ErrorAnswer>;
 
 beforeAll(async () => {
-  const nobody = async () => undefined;
-  const guards = { user: () => nobody, reader: () => nobody, signed: () => nobody };
+  const noGuard = async () => undefined;
+  const guards = { user: () => noGuard, reader: () => noGuard, signed: () => noGuard };
   app = await createApp({ log: createLog("silent"), openApiTitle: "test" });
   const parts = { guards } as never;
   registerMetricsRoutes(app, parts);
@@ -39,11 +39,13 @@ beforeAll(async () => {
 });
 
 const operations = () =>
-  Object.entries(paths).flatMap(([path, methods]) => Object.entries(methods).map(([method, one]) => [path, method, one] as const));
-/** The answer that an operation refers to. */
+  Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => [path, method, operation] as const),
+  );
+/** The error response that an operation refers to. */
 const errorOf = (operation: Operation, status: string) => shared[operation.responses[status]?.$ref?.split("/").at(-1) ?? ""];
 const named = (operation: Operation | undefined, where: string) =>
-  operation?.parameters?.filter((one) => one.in === where).map((one) => one.name);
+  operation?.parameters?.filter((parameter) => parameter.in === where).map((parameter) => parameter.name);
 
 test("the Prometheus routes describe their parameters, their form, and both forms of their errors", () => {
   const base = "/query/prometheus/api/v1";
@@ -64,12 +66,12 @@ test("the Prometheus routes describe their parameters, their form, and both form
       ]);
 });
 
-test("what is described is not what is checked: the engine judges the parameters", async () => {
+test("described parameters are validated by the engine, not by this application", async () => {
   const answer = await app.inject("/query/prometheus/api/v1/query?limit=x");
   expect(answer.json()).not.toMatchObject({ error: "invalid_parameter" });
 });
 
-test("a body that may be left out is described so, and one that may not is too", () => {
+test("a body is described as required or optional", () => {
   const required = (path: string, method = "post") => paths[path]?.[method]?.requestBody?.required;
   expect(required("/api/install-tokens")).toBe(false);
   expect(required("/heartbeat")).toBe(false);
@@ -81,7 +83,7 @@ test("a body that may be left out is described so, and one that may not is too",
   expect(JSON.stringify(paths)).not.toContain("x-body-is-optional");
 });
 
-test("every operation tells that a head may be too large, and every one with a body that it may come too slowly", () => {
+test("every operation documents 431, and every operation with a body documents 408", () => {
   const statuses = operations().map(([path, , { responses }]) => [path, Object.keys(responses)]);
   expect(statuses.filter(([, of]) => !of?.includes("431"))).toEqual([]);
   const withBody = operations().filter(([, , { requestBody }]) => requestBody !== undefined);
@@ -89,7 +91,7 @@ test("every operation tells that a head may be too large, and every one with a b
   expect(withBody.filter(([, , { responses }]) => responses["408"] === undefined)).toEqual([]);
 });
 
-test("an error answer is told once: every operation refers to it, and it has the codes of its status", () => {
+test("an error response is documented once: operations refer to it, and it lists the codes of its status", () => {
   const answers = operations().flatMap(([, , { responses }]) => Object.entries(responses).filter(([status]) => Number(status) >= 400));
   expect(answers.length).toBeGreaterThan(200);
   for (const [status, { $ref = "" }] of answers) {
@@ -100,6 +102,6 @@ test("an error answer is told once: every operation refers to it, and it has the
     description: expect.stringContaining("forbidden: the user's role"),
     content: { "application/json": { schema: { properties: { error: { enum: ["wrong_key_kind", "forbidden"] } } } } },
   });
-  // Some 600 kB where each operation repeats them.
+  // About 600 kB if each operation repeated them.
   expect(text.length).toBeLessThan(100_000);
 });

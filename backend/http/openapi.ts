@@ -1,5 +1,5 @@
-// /openapi.json, made from the route schemas that really validate, with the error answers that every route of its kind can give.
-// Invariant: a status that is not described here is a defect (test/contract/schemathesis.test.ts looks for one).
+// /openapi.json, generated from the schemas that validate requests, plus the error responses that each kind of route can give.
+// Invariant: a status that is not documented is a defect (test/contract/schemathesis.test.ts searches for one).
 import swagger from "@fastify/swagger";
 import type { FastifyInstance, FastifySchema } from "fastify";
 import { ERROR_CODES } from "../errors.ts";
@@ -7,14 +7,14 @@ import packageFile from "../package.json" with { type: "json" };
 
 declare module "fastify" {
   interface FastifySchema {
-    /** Only told, never checked by this application: what another part of the system judges. */
+    /** Documented but not validated by this application, because an engine validates it. */
     described?: {
       querystring?: object;
       body?: object;
-      /** A body may be left out, although one that is sent is checked. */
+      /** The body may be missing; if it is sent, it is validated. */
       bodyIsOptional?: boolean;
       response?: Record<number, object>;
-      /** Answers of these statuses that have another form than ours. */
+      /** Responses of these statuses that do not have our error format. */
       otherErrors?: Record<number, object>;
     };
   }
@@ -22,13 +22,13 @@ declare module "fastify" {
 
 type Described = FastifySchema & { security?: Record<string, unknown>[]; response?: Record<string, unknown> };
 
-/** `security` of what reads telemetry and rules: one of these. */
+/** `security` of routes that read telemetry and rules: one of these. */
 export const READERS: Record<string, string[]>[] = [{ session: [] }, { readToken: [] }, { readTokenAsPassword: [] }];
 
 /** Marks an operation between the two transformations. */
 const BODY_IS_OPTIONAL = "x-body-is-optional";
 
-/** Registers the description and its route. Before any other route. */
+/** Registers the description and its route. Call it before any other route is added. */
 export async function describeApi(app: FastifyInstance, title: string): Promise<void> {
   await app.register(swagger, {
     openapi: {
@@ -37,7 +37,12 @@ export async function describeApi(app: FastifyInstance, title: string): Promise<
       components: {
         securitySchemes: {
           session: { type: "http", scheme: "bearer", bearerFormat: "JWT", description: "a token of POST /api/auth/login" },
-          browser: { type: "apiKey", in: "cookie", name: "__Host-atherops", description: "beside the header X-Requested-With: atherops" },
+          browser: {
+            type: "apiKey",
+            in: "cookie",
+            name: "__Host-atherops",
+            description: "together with the header X-Requested-With: atherops",
+          },
           readToken: { type: "http", scheme: "bearer", bearerFormat: "JWT", description: "a token of POST /api/read-tokens" },
           readTokenAsPassword: { type: "http", scheme: "basic", description: "any user name; the password is a read token" },
           signature: {
@@ -51,21 +56,21 @@ export async function describeApi(app: FastifyInstance, title: string): Promise<
       },
     },
     transform: ({ schema, url, route }) => {
-      const { described: told, ...checked } = (schema ?? {}) as Described;
-      if (checked.hide) return { schema: checked, url };
-      const { bodyIsOptional, otherErrors, ...rest } = told ?? {};
-      const described: Described = { ...checked, ...rest, ...(bodyIsOptional && { [BODY_IS_OPTIONAL]: true }) };
+      const { described: documented, ...validated } = (schema ?? {}) as Described;
+      if (validated.hide) return { schema: validated, url };
+      const { bodyIsOptional, otherErrors, ...rest } = documented ?? {};
+      const described: Described = { ...validated, ...rest, ...(bodyIsOptional && { [BODY_IS_OPTIONAL]: true }) };
       const success = Object.keys(described.response ?? {}).some((status) => /^[23]/.test(status))
         ? {}
         : { 200: { description: "success" } };
-      const errors = errorsOf(described, url, [route.method].flat(), otherErrors);
+      const errors = errorResponses(described, url, [route.method].flat(), otherErrors);
       return { schema: { ...described, response: { ...success, ...described.response, ...errors } }, url };
     },
     transformObject: (document) => {
       if (!("openapiObject" in document)) return document.swaggerObject;
       const { openapiObject: described } = document;
       const operations = Object.values(described.paths ?? {}).flatMap((methods) => Object.values(methods ?? {}) as Operation[]);
-      for (const one of operations) leaveBodyOut(one);
+      for (const operation of operations) setBodyRequired(operation);
       return { ...described, components: { ...described.components, responses: sharedErrors(operations) } } as typeof described;
     },
   });
@@ -82,21 +87,21 @@ interface Operation {
   >;
 }
 
-function leaveBodyOut(operation: Operation): void {
+function setBodyRequired(operation: Operation): void {
   if (operation[BODY_IS_OPTIONAL] && operation.requestBody) operation.requestBody.required = false;
   delete operation[BODY_IS_OPTIONAL];
 }
 
-/** Error answers are the same for many routes: each is told once, as a component, and the operations refer to it. */
+/** Many routes have the same error responses: each is documented once, as a component that the operations refer to. */
 function sharedErrors(operations: readonly Operation[]): Record<string, unknown> {
   const shared = new Map<string, unknown>();
   for (const { responses = {} } of operations) {
     for (const [status, answer] of Object.entries(responses)) {
       if (Number(status) < 400 || "$ref" in answer) continue;
       const schemas = Object.values(answer.content ?? {}).map(({ schema }) => schema);
-      // The answer itself has it too.
+      // The response has the same description.
       for (const schema of schemas) delete schema.description;
-      const name = `Error${status}${schemas.map(({ anyOf }) => otherFormOf(anyOf)).find(Boolean) ?? ""}`;
+      const name = `Error${status}${schemas.map(({ anyOf }) => formatSuffix(anyOf)).find(Boolean) ?? ""}`;
       shared.set(name, answer);
       responses[status] = { $ref: `#/components/responses/${name}` };
     }
@@ -104,12 +109,12 @@ function sharedErrors(operations: readonly Operation[]): Record<string, unknown>
   return Object.fromEntries([...shared].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** Prometheus answers an object, Alertmanager a string. */
-function otherFormOf(anyOf: readonly { readonly type?: string }[] | undefined): string {
+/** An error of Prometheus is an object, one of Alertmanager a string. */
+function formatSuffix(anyOf: readonly { readonly type?: string }[] | undefined): string {
   return anyOf === undefined ? "" : anyOf.some(({ type }) => type === "string") ? "OrAlertmanager" : "OrPrometheus";
 }
 
-function errorsOf(
+function errorResponses(
   schema: Described,
   url: string,
   methods: readonly string[],
@@ -129,10 +134,10 @@ function errorsOf(
   if (url.includes("/oidc/")) statuses.push(401, 403, 404, 409);
   const others = Object.keys(otherErrors).map(Number);
   const all = [...new Set([...statuses, ...others])].sort((a, b) => a - b);
-  return Object.fromEntries(all.map((status) => [status, errorAnswer(status, otherErrors[status])]));
+  return Object.fromEntries(all.map((status) => [status, errorResponse(status, otherErrors[status])]));
 }
 
-function errorAnswer(status: number, other: object | undefined): object {
+function errorResponse(status: number, other: object | undefined): object {
   const codes = Object.entries(ERROR_CODES).filter(([, [of]]) => of === status);
   const ours = {
     type: "object",

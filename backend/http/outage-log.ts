@@ -1,7 +1,7 @@
-// Tells an outage that requests meet in a few lines instead of one per refused request: when it begins (with its cause), every half minute
-// while it lasts, and when no request has met it for that long. Invariant: each request that met it is counted.
-import { Outage } from "../../agent/common/outage.ts";
-import type { Log } from "../observability/log.ts";
+// Logs an outage that requests run into as a few lines instead of one line per failed request: at its beginning (with the cause), every
+// 30 s while it lasts, and when no request has failed for that long. Invariant: every failed request is counted.
+import { Outage } from "../../common/outage.ts";
+import type { Log } from "../operations/log.ts";
 
 const INTERVAL_MS = 30_000;
 
@@ -10,16 +10,15 @@ interface Failure {
   readonly context: Readonly<Record<string, unknown>>;
 }
 
-interface Told {
+interface LoggedOutage {
   readonly outage: Outage<Failure>;
-  /** Since the last review. */
-  wasMet: boolean;
+  failedSinceReview: boolean;
 }
 
 export class OutageLog implements Disposable {
   readonly #log: Log;
   readonly #intervalMs: number;
-  readonly #told = new Map<string, Told>();
+  readonly #outages = new Map<string, LoggedOutage>();
   readonly #timer: NodeJS.Timeout;
 
   constructor(log: Log, intervalMs = INTERVAL_MS) {
@@ -28,30 +27,32 @@ export class OutageLog implements Disposable {
     this.#timer = setInterval(() => this.#review(), intervalMs).unref();
   }
 
-  /** `what` is the message of the answer; failures with the same one are one outage. */
-  failed(what: string, cause: unknown, context: Record<string, unknown>): void {
-    const told = this.#told.get(what) ?? { outage: this.#outageOf(what), wasMet: true };
-    this.#told.set(what, told);
-    told.wasMet = true;
-    told.outage.failed({ cause, context });
+  /** `message`: what the client was answered; failures with the same message are one outage. */
+  failed(message: string, cause: unknown, context: Record<string, unknown>): void {
+    const logged = this.#outages.get(message) ?? { outage: this.#createOutage(message), failedSinceReview: true };
+    this.#outages.set(message, logged);
+    logged.failedSinceReview = true;
+    logged.outage.failed({ cause, context });
   }
 
-  #outageOf(what: string): Outage<Failure> {
+  #createOutage(message: string): Outage<Failure> {
     return new Outage({
-      began: ({ cause, context }) => this.#log.error({ ...context, cause: causeOf(cause) }, what),
-      reminded: (_, { failures, seconds }) => this.#log.warn({ requests: failures, seconds }, `still: ${what}`),
-      ended: ({ failures, seconds }) => this.#log.info({ requests: failures, seconds }, `recovered: ${what}`),
+      began: ({ cause, context }) => this.#log.error({ event: "http.requests_failing", ...context, cause: describeCause(cause) }, message),
+      reminded: (_, { failures, seconds }) =>
+        this.#log.warn({ event: "http.requests_still_failing", requests: failures, seconds }, `still failing: ${message}`),
+      ended: ({ failures, seconds }) =>
+        this.#log.info({ event: "http.requests_recovered", requests: failures, seconds }, `recovered: ${message}`),
       remindEveryMs: this.#intervalMs,
     });
   }
 
   #review(): void {
-    for (const [what, told] of this.#told) {
-      if (!told.wasMet) {
-        told.outage.recovered();
-        this.#told.delete(what);
+    for (const [message, logged] of this.#outages) {
+      if (!logged.failedSinceReview) {
+        logged.outage.recovered();
+        this.#outages.delete(message);
       }
-      told.wasMet = false;
+      logged.failedSinceReview = false;
     }
   }
 
@@ -60,8 +61,8 @@ export class OutageLog implements Disposable {
   }
 }
 
-/** With the error below it, which says what the one above only names. */
-function causeOf(error: unknown): string {
+/** Includes the nested cause, which has the details that the outer error only summarises. */
+function describeCause(error: unknown): string {
   const { message, cause } = error instanceof Error ? error : new Error(String(error));
   return cause instanceof Error ? `${message}: ${cause.message}` : message;
 }

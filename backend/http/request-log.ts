@@ -1,56 +1,55 @@
-// The log of one request, which says whose line it is. Invariant: it is made when the request first has something to tell, which most never
-// have: pino would serialise and censor its bindings for each.
+// The logger of one request, whose lines contain the request's id. Invariant: the child logger is created on first use, because pino
+// serialises its bindings and most requests log nothing.
 import type { FastifyBaseLogger } from "fastify";
 
-type Child = Parameters<FastifyBaseLogger["child"]>;
-type Told = [object, string?];
+type ChildArguments = Parameters<FastifyBaseLogger["child"]>;
+type LogArguments = [object, string?];
 
 export class RequestLog {
   readonly #log: FastifyBaseLogger;
-  readonly #of: Child;
-  #made: FastifyBaseLogger | undefined;
+  readonly #childArguments: ChildArguments;
+  #child: FastifyBaseLogger | undefined;
 
-  /** `of`: what the lines carry, and how. */
-  constructor(log: FastifyBaseLogger, ...of: Child) {
+  constructor(log: FastifyBaseLogger, ...childArguments: ChildArguments) {
     this.#log = log;
-    this.#of = of;
+    this.#childArguments = childArguments;
   }
 
   get level(): string {
     return this.#own().level;
   }
 
-  fatal(...told: Told): void {
-    this.#own().fatal(...told);
+  fatal(...line: LogArguments): void {
+    this.#own().fatal(...line);
   }
 
-  error(...told: Told): void {
-    this.#own().error(...told);
+  error(...line: LogArguments): void {
+    this.#own().error(...line);
   }
 
-  warn(...told: Told): void {
-    this.#own().warn(...told);
+  warn(...line: LogArguments): void {
+    this.#own().warn(...line);
   }
 
-  info(...told: Told): void {
-    this.#own().info(...told);
+  info(...line: LogArguments): void {
+    this.#own().info(...line);
   }
 
-  debug(...told: Told): void {
-    this.#own().debug(...told);
+  debug(...line: LogArguments): void {
+    this.#own().debug(...line);
   }
 
-  trace(...told: Told): void {
-    this.#own().trace(...told);
+  trace(...line: LogArguments): void {
+    this.#own().trace(...line);
   }
 
   silent(): void {}
 
-  child(...of: Child): FastifyBaseLogger {
-    return this.#own().child(...of);
+  child(...childArguments: ChildArguments): FastifyBaseLogger {
+    return this.#own().child(...childArguments);
   }
 
   #own(): FastifyBaseLogger {
-    return (this.#made ??= this.#log.child(...this.#of));
+    return (this.#child ??= this.#log.child(...this.#childArguments));
   }
 }

@@ -7,10 +7,10 @@ import { connect } from "node:tls";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { makeCertificate } from "../../test/fixtures/certificate.ts";
 import { temporaryFolder } from "../../test/fixtures/processes.ts";
-import { createLog } from "../observability/log.ts";
+import { createLog } from "../operations/log.ts";
 import { ServedCertificate } from "./served-certificate.ts";
 
-/** A machine with much else to do takes its time. */
+/** The machine may be busy with other tests. */
 const PATIENTLY = { timeout: 30_000 };
 
 let folder: ReturnType<typeof temporaryFolder>;
@@ -30,7 +30,7 @@ afterEach(() => {
 
 const path = (...names: string[]) => join(folder.path, ...names);
 
-/** As kubelet mounts a Secret: the files are links through `..data`, which is replaced whole. */
+/** Like a Secret that kubelet mounts: the files are links through `..data`, which is replaced atomically. */
 function publish(version: string, make: (certFile: string, keyFile: string) => void): void {
   mkdirSync(path(version));
   make(path(version, "tls.crt"), path(version, "tls.key"));
@@ -41,9 +41,9 @@ function publish(version: string, make: (certFile: string, keyFile: string) => v
 async function serving(now?: () => number): Promise<void> {
   for (const name of ["tls.crt", "tls.key"]) symlinkSync(join("..data", name), path(name));
   const log = createLog("info", "test", { write: (line) => void logged.push(line) });
-  certificate = new ServedCertificate({ certFile: path("tls.crt"), keyFile: path("tls.key") }, { log, lookMs: 20, now });
+  certificate = new ServedCertificate({ certFile: path("tls.crt"), keyFile: path("tls.key") }, { log, checkEveryMs: 20, now });
   server = createServer(certificate.pair);
-  certificate.keep(server);
+  certificate.watch(server);
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
 }
@@ -64,31 +64,31 @@ test("a renewed certificate is served without a restart, when the mounted Secret
   await expect.poll(servedName, PATIENTLY).toBe("second");
 });
 
-test("a new pair that does not fit is told once and the old one stays, until one comes that fits", async () => {
+test("a new pair that does not match is logged once and the old one stays, until a matching pair follows", async () => {
   publish("first", (certFile, keyFile) => makeCertificate(certFile, keyFile, "first"));
   await serving();
   publish("broken", (certFile, keyFile) => {
     makeCertificate(certFile, path("other.key"), "broken");
     makeCertificate(path("other.crt"), keyFile, "other");
   });
-  const told = () => logged.filter((line) => line.includes("the old one stays")).length;
-  await expect.poll(told, PATIENTLY).toBe(1);
+  const countLines = () => logged.filter((line) => line.includes("tls.reload_failed")).length;
+  await expect.poll(countLines, PATIENTLY).toBe(1);
   expect(await servedName()).toBe("first");
   rmSync(path("broken", "tls.crt"));
   writeFileSync(path("broken", "tls.crt"), "no certificate");
   publish("second", (certFile, keyFile) => makeCertificate(certFile, keyFile, "second"));
   await expect.poll(servedName, PATIENTLY).toBe("second");
-  expect(told()).toBe(1);
+  expect(countLines()).toBe(1);
 });
 
-test("a certificate that ends within 14 days is told once a day", async () => {
+test("a certificate that expires within 14 days is logged once a day", async () => {
   let now = Date.now();
   publish("first", (certFile, keyFile) => makeCertificate(certFile, keyFile, "first", 30));
   await serving(() => now);
-  const told = () => logged.filter((line) => line.includes("expires in")).length;
-  expect(told()).toBe(0);
+  const countLines = () => logged.filter((line) => line.includes("tls.certificate_expires_soon")).length;
+  expect(countLines()).toBe(0);
   now += 17 * 86_400_000;
-  await expect.poll(told, PATIENTLY).toBe(1);
+  await expect.poll(countLines, PATIENTLY).toBe(1);
   now += 86_400_000;
-  await expect.poll(told, PATIENTLY).toBe(2);
+  await expect.poll(countLines, PATIENTLY).toBe(2);
 });

@@ -35,7 +35,7 @@ const head = (length: number, org = "red", path = "/echo") =>
   `POST ${path} HTTP/1.1\r\nHost: x\r\nX-Org: ${org}\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`;
 const textOf = (length: number): string => JSON.stringify({ text: "x".repeat(length) });
 
-test("a body is read whole, in whatever pieces it comes, and is given back when it was answered", async () => {
+test("a body is read whole however it is split, and its memory is released after the response", async () => {
   await listening();
   const text = textOf(100_000);
   using connection = await RawConnection.open(app);
@@ -46,14 +46,14 @@ test("a body is read whole, in whatever pieces it comes, and is given back when 
   await expect.poll(() => bodies.heldBytes).toBe(0);
 });
 
-test("a body above the limit is 413, whether its length was told or not", async () => {
+test("a body above the limit is 413, with or without Content-Length", async () => {
   await listening();
   expect((await exchange(app, head(1_000_000))).status).toBe(413);
   const chunked = `POST /echo HTTP/1.1\r\nHost: x\r\nX-Org: red\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n80000\r\n${"x".repeat(0x80000)}`;
   expect((await exchange(app, chunked)).status).toBe(413);
 });
 
-test("bodies beyond the budget are 503 with Retry-After, first those of the organisation that holds half of it", async () => {
+test("bodies beyond the budget are 503 with Retry-After, first for the organisation that uses half of it", async () => {
   await listening({ budgetBytes: 32 * 1024 * 1024 });
   using connection = await RawConnection.open(app);
   const held: RawConnection[] = [];
@@ -71,7 +71,7 @@ test("bodies beyond the budget are 503 with Retry-After, first those of the orga
   expect((await exchange(app, head(body.length) + body)).status).toBe(200);
 });
 
-test("strangers, from however many addresses, take nothing from organisations, and leave something to one more address", async () => {
+test("unauthenticated clients use no memory of organisations, and always leave some for another network", async () => {
   await listening({ budgetBytes: 16 * 1024 * 1024 });
   const login = (address: string, length: number) =>
     `POST /login HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: ${address}\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`;
@@ -89,15 +89,15 @@ test("strangers, from however many addresses, take nothing from organisations, a
   for (const waiting of held) waiting[Symbol.dispose]();
 });
 
-test("a body that comes too slowly is 408", async () => {
-  await listening({ pace: { graceMs: 100, leastBytesPerSecond: 1000 } });
+test("a body that arrives too slowly is 408", async () => {
+  await listening({ pace: { graceMs: 100, minBytesPerSecond: 1000 } });
   using connection = await RawConnection.open(app);
   const answer = await connection.send(`${head(100)}{`).answer();
   expect([answer.status, JSON.parse(answer.body).error]).toEqual([408, "request_timeout"]);
 });
 
-test("a body that keeps the pace is taken, however long it takes", async () => {
-  await listening({ pace: { graceMs: 50, leastBytesPerSecond: 10 } });
+test("a body above the minimum speed is accepted, however long it takes", async () => {
+  await listening({ pace: { graceMs: 50, minBytesPerSecond: 10 } });
   using connection = await RawConnection.open(app);
   const text = textOf(2000);
   connection.send(head(text.length) + text.slice(0, 1000));
@@ -105,7 +105,7 @@ test("a body that keeps the pace is taken, however long it takes", async () => {
   expect((await connection.send(text.slice(1000)).answer()).status).toBe(200);
 });
 
-test.each(["/echo", "/alerting/rules"])("a body that is broken off at %s is no failure of ours", async (path) => {
+test.each(["/echo", "/alerting/rules"])("an incomplete body at %s is not logged as an internal error", async (path) => {
   await listening();
   const connection = await RawConnection.open(app);
   connection.send(`${head(1000, "red", path)}{"a":`);
@@ -115,7 +115,7 @@ test.each(["/echo", "/alerting/rules"])("a body that is broken off at %s is no f
   expect(lines.filter((line) => line.includes('"stack"') || JSON.parse(line).level >= 50)).toEqual([]);
 });
 
-test("nothing is read of a forwarded body whose sender is not logged in", async () => {
+test("the body of an unauthenticated forwarded request is not read", async () => {
   await listening();
   const answer = await exchange(
     app,
@@ -124,7 +124,7 @@ test("nothing is read of a forwarded body whose sender is not logged in", async 
   expect([answer.status, bodies.heldBytes]).toEqual([401, 0]);
 });
 
-test("a key that would reach an object's prototype is named, and what is not JSON is said to be that", async () => {
+test("the message names a key that would change a prototype, and text that is not JSON", async () => {
   await listening();
   const ask = async (text: string) => JSON.parse((await exchange(app, head(text.length) + text)).body);
   expect(await ask('{"__proto__":{}}')).toEqual({ error: "invalid_field", message: expect.stringContaining("__proto__") });

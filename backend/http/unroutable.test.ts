@@ -1,16 +1,16 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { FastifyInstance, FastifyRequest } from "fastify";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { exchange, RawConnection } from "../../test/fixtures/raw-http.ts";
 import { ApiError } from "../errors.ts";
-import { createLog } from "../observability/log.ts";
+import { createLog } from "../operations/log.ts";
 import { closeRoutes, createApp } from "./app.ts";
 
 let app: FastifyInstance;
 let handled = 0;
 
 beforeAll(async () => {
-  app = await createApp({ log: createLog("silent"), headMs: 500, lingerMs: 200 });
+  app = await createApp({ log: createLog("silent"), headMs: 500, drainMs: 200 });
   app.get("/things/:id", async () => ({ ok: true }));
   app.delete("/parts/:id", async () => ({ ok: true }));
   app.post("/parts/register", async () => ({ ok: true }));
@@ -27,7 +27,7 @@ beforeAll(async () => {
 });
 afterAll(() => app.close());
 
-const head = (line: string, ...headers: string[]) => `${line} HTTP/1.1\r\nHost: x\r\n${headers.map((one) => `${one}\r\n`).join("")}\r\n`;
+const head = (line: string, ...headers: string[]) => `${line} HTTP/1.1\r\nHost: x\r\n${headers.map((line) => `${line}\r\n`).join("")}\r\n`;
 const codeOf = (body: string): string => JSON.parse(body).error;
 
 const BODIES = [
@@ -47,7 +47,7 @@ test.each(BODIES)("another method with %s is 405 with Allow, as without a body",
   expect([trace.status, trace.headers["allow"]]).toEqual([405, "GET"]);
 });
 
-test("a path of its own is not taken for one with an id", async () => {
+test("a literal path does not match a route with an id", async () => {
   for (const method of ["GET", "DELETE", "PUT"] as const) {
     const answer = await app.inject({ method, url: "/parts/register" });
     expect([method, answer.statusCode, answer.headers["allow"]]).toEqual([method, 405, "POST"]);
@@ -59,25 +59,30 @@ test.each([
   ["PUT /things", 405],
   ["POST /nowhere", 404],
   ["POST /guarded", 401],
-])("%s is %i before its body has come, and the connection goes if it does not come", async (line, status) => {
+])("%s is %i before its body arrives, and the connection is closed if it never does", async (line, status) => {
   using connection = await RawConnection.open(app);
   connection.send(head(line, "Content-Type: application/json", "Content-Length: 250000") + "{");
   expect((await connection.answer()).status).toBe(status);
   await connection.closed();
 });
 
-test("a sender of a large body that is refused sees the answer and not a reset, and may go on", async () => {
-  using connection = await RawConnection.open(app);
+test("a client whose large body is refused sees the response and not a reset, and may continue", async () => {
+  const patient = await createApp({ log: createLog("silent"), drainMs: 60_000 });
+  onTestFinished(() => patient.close());
+  patient.get("/things/:id", async () => ({ ok: true }));
+  await closeRoutes(patient);
+  await patient.listen({ host: "127.0.0.1", port: 0 });
+  using connection = await RawConnection.open(patient);
   connection.send(head("POST /nowhere", "Content-Type: application/json", "Content-Length: 5000000")).send("x".repeat(5_000_000));
   expect((await connection.answer()).status).toBe(404);
   expect((await connection.send(head("GET /things/7")).answer()).status).toBe(200);
 });
 
 test.each([
-  ["strangers", "/nowhere", 404, 16],
-  ["senders of one organisation", "/forbidden", 403, 32],
-])("of many %s whose bodies do not come, some are waited for and the others are closed at once", async (_who, path, status, most) => {
-  const slow = await createApp({ log: createLog("silent"), lingerMs: 3_600_000 });
+  ["unauthenticated clients", "/nowhere", 404, 16],
+  ["clients of one organisation", "/forbidden", 403, 32],
+])("only some of many %s with missing bodies are waited for, the others are closed at once", async (_clients, path, status, limit) => {
+  const slow = await createApp({ log: createLog("silent"), drainMs: 3_600_000 });
   const refuse = async (request: FastifyRequest) => {
     request.user = { userId: "u", orgId: "red", email: "e", role: "viewer" };
     throw new ApiError("forbidden", "no");
@@ -87,22 +92,22 @@ test.each([
   await slow.listen({ host: "127.0.0.1", port: 0 });
   const connections: RawConnection[] = [];
   let closed = 0;
-  for (let count = 0; count < most + 10; count++) {
+  for (let count = 0; count < limit + 10; count++) {
     const connection = await RawConnection.open(slow);
     connections.push(connection.send(head(`POST ${path}`, "Content-Length: 250000")));
     void connection.closed().then(() => (closed += 1));
     expect((await connection.answer()).status).toBe(status);
   }
   await expect.poll(() => closed).toBe(10);
-  for (const connection of connections.slice(0, most)) connection.send("x".repeat(100_000));
-  for (const connection of connections.slice(0, most)) connection.send("x".repeat(150_000)).send(head("GET /"));
-  for (const connection of connections.slice(0, most)) expect((await connection.answer()).status).toBe(404);
+  for (const connection of connections.slice(0, limit)) connection.send("x".repeat(100_000));
+  for (const connection of connections.slice(0, limit)) connection.send("x".repeat(150_000)).send(head("GET /"));
+  for (const connection of connections.slice(0, limit)) expect((await connection.answer()).status).toBe(404);
   for (const connection of connections) connection[Symbol.dispose]();
-  await expect.poll(() => closed).toBe(most + 10);
+  await expect.poll(() => closed).toBe(limit + 10);
   await slow.close();
 });
 
-test("a sender that asks before its body is told to go on only where the body is read", async () => {
+test("a client that sends Expect gets 100 Continue only if its body is read", async () => {
   const asking = ["Expect: 100-continue", "Content-Type: application/json", "Content-Length: 2"];
   using read = await RawConnection.open(app);
   expect((await read.send(head("POST /things", ...asking)).answer()).status).toBe(100);
@@ -123,11 +128,11 @@ test.each([
   ],
   ["no Host", "GET /things/7 HTTP/1.1\r\n\r\n", 400, "malformed_request"],
   ["a TLS handshake", Buffer.from("16030100c8010000c40303", "hex"), 400, "malformed_request"],
-  ["an expectation that nobody knows", head("POST /things", "Expect: a-miracle", "Content-Length: 1"), 417, "expectation_failed"],
+  ["an unknown expectation", head("POST /things", "Expect: a-miracle", "Content-Length: 1"), 417, "expectation_failed"],
   ["a head of more than 16 KiB", head(`GET /things/7?${"a".repeat(20_000)}`), 431, "head_too_large"],
   ["a tunnel", "CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n\r\n", 405, "method_not_allowed"],
-  ["a head that does not come to its end", "GET /things/7 HTTP/1.1\r\nHost: x\r\n", 408, "request_timeout"],
-])("%s is answered in our own form", async (_what, bytes, status, code) => {
+  ["an incomplete head", "GET /things/7 HTTP/1.1\r\nHost: x\r\n", 408, "request_timeout"],
+])("%s is answered in our error format", async (_what, bytes, status, code) => {
   const answer = await exchange(app, bytes);
   expect([answer.status, codeOf(answer.body)]).toEqual([status, code]);
   expect(JSON.parse(answer.body).message).toMatch(/\w/);
@@ -138,20 +143,20 @@ test.each([
   expect(handled).toBeLessThanOrEqual(2);
 });
 
-test("the time that a head has does not count for the body", async () => {
+test("the timeout of the head does not apply to the body", async () => {
   using connection = await RawConnection.open(app);
   connection.send(head("POST /things", "Content-Type: application/json", "Content-Length: 2"));
   await sleep(1200);
   expect((await connection.send("{}").answer()).status).toBe(200);
 });
 
-test("a connection that says nothing is closed", async () => {
+test("a connection that sends nothing is closed", async () => {
   using connection = await RawConnection.open(app);
   expect((await connection.answer()).status).toBe(408);
   await connection.closed();
 });
 
-test("an id of any length is the id of nothing or of something, never a malformed path", async () => {
+test("a long id is never a malformed path", async () => {
   expect((await app.inject(`/things/${"x".repeat(5000)}`)).statusCode).toBe(200);
   expect((await app.inject({ method: "PUT", url: `/things/${"x".repeat(5000)}` })).statusCode).toBe(405);
 });

@@ -1,14 +1,14 @@
-// Answers requests that reach no handler: not HTTP, too slow, too large a head, no such path, another method. Invariant: all of it is
-// decided from the head of a request, before anything of its body is read, and is answered in our own form.
+// Responds to requests that reach no handler: not HTTP, too slow, head too large, unknown path, wrong method. Invariant: the decision is
+// made from the head of the request, before the body is read, and the response has our error format.
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { METHODS } from "../../agent/common/node-http.ts";
-import { rawAnswer } from "./error-answer.ts";
+import { METHODS } from "../../common/node-http.ts";
+import { rawErrorResponse } from "./error-response.ts";
+import { stopParser } from "./connections.ts";
 import { ApiError } from "../errors.ts";
-import { stopParser } from "./stop-parser.ts";
 
-/** Throws what a request without a route is answered; `methods`: those that the application has routes for. */
+/** Throws the error for a request without a route. `methods`: all methods that some route of the application has. */
 export function refuseUnroutable(
   app: FastifyInstance,
   { routes, methods }: { routes: ReadonlyMap<string, ReadonlySet<string>>; methods: ReadonlySet<string> },
@@ -20,32 +20,31 @@ export function refuseUnroutable(
   if (!request.is404) return;
   const path = request.url.split("?")[0] ?? "";
   const allowed = [...(methods.size === 0 ? [] : (routes.get(path) ?? methods))].filter((method) => app.findRoute({ method, url: path }));
-  if (allowed.length === 0)
-    throw new ApiError("not_found", `there is no ${path.slice(0, 200)} here; GET /openapi.json lists what there is`);
+  if (allowed.length === 0) throw new ApiError("not_found", `path ${path.slice(0, 200)} not found; GET /openapi.json lists all paths`);
   throw notAllowed(allowed, request, reply);
 }
 
-/** 405, with `Allow` set. */
+/** The error for 405; sets the header `Allow`. */
 export function notAllowed(allowed: Iterable<string>, request: FastifyRequest, reply: FastifyReply): ApiError {
   const allow = [...allowed].sort().join(", ");
   void reply.header("allow", allow);
   return new ApiError("method_not_allowed", `${request.method} is not allowed here; allowed: ${allow}`);
 }
 
-/** Answers what Node's HTTP server would answer by itself, or not at all. */
-export function answerForServer(server: Server): void {
+/** Responds where Node's HTTP server would respond by itself, or not at all. */
+export function handleServerEvents(server: Server): void {
   server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) => {
-    cut(response.socket, new ApiError("expectation_failed", "the only Expect that is known is 100-continue"));
+    respondAndClose(response.socket, new ApiError("expectation_failed", "the only supported value of Expect is 100-continue"));
     stopParser(request.socket);
   });
-  // A sender that asks first is told to go on only where its body is read.
+  // A client that waits for 100 Continue gets it only when its body is about to be read.
   server.on("checkContinue", (request: IncomingMessage, response: ServerResponse) => server.emit("request", request, response));
   server.on("connect", (_request: IncomingMessage, socket: Socket) =>
-    cut(socket, new ApiError("method_not_allowed", "CONNECT is not allowed here: this is no proxy"), { allow: "GET, POST" }),
+    respondAndClose(socket, new ApiError("method_not_allowed", "CONNECT is not allowed: this is not a proxy"), { allow: "GET, POST" }),
   );
 }
 
-/** As Node's parser gives it. */
+/** The errors of Node's HTTP parser. */
 interface ClientError {
   readonly code?: string;
   readonly reason?: string;
@@ -53,11 +52,11 @@ interface ClientError {
   readonly rawPacket?: unknown;
 }
 
-/** Of `clientErrorHandler`: the head, or the framing of the body, could not be parsed, or did not come in time. */
-export function answerClientError(error: ClientError, socket: Socket): void {
+/** For `clientErrorHandler`: the head or the framing of the body could not be parsed, or did not arrive in time. */
+export function handleClientError(error: ClientError, socket: Socket): void {
   const { code = "" } = error;
   if (code === "ECONNRESET" || code === "EPIPE" || code.startsWith("ERR_SSL") || code.startsWith("ERR_TLS")) socket.destroy();
-  else cut(socket, asApiError(error));
+  else respondAndClose(socket, asApiError(error));
 }
 
 const TLS_HANDSHAKE = 0x16;
@@ -65,25 +64,25 @@ const TLS_HANDSHAKE = 0x16;
 function asApiError({ code, reason, rawPacket }: ClientError): ApiError {
   switch (code) {
     case "ERR_HTTP_REQUEST_TIMEOUT":
-      return new ApiError("request_timeout", "the request did not come in time");
+      return new ApiError("request_timeout", "the request did not arrive in time");
     case "HPE_HEADER_OVERFLOW":
-      return new ApiError("head_too_large", "path, query and headers exceed 16 KiB: send a long query as the form of a POST");
+      return new ApiError("head_too_large", "path, query and headers exceed 16 KiB: send a long query as a form in a POST");
     case "HPE_CHUNK_EXTENSIONS_OVERFLOW":
       return new ApiError("body_too_large", "the body's chunk extensions exceed 16 KiB");
     case "HPE_INVALID_METHOD":
       if (Buffer.isBuffer(rawPacket) && rawPacket[0] === TLS_HANDSHAKE)
-        return new ApiError("malformed_request", "this port takes plain HTTP, not TLS");
-      return new ApiError("malformed_request", `not a method of HTTP: the known ones are ${METHODS.join(", ")}`);
+        return new ApiError("malformed_request", "this port expects plain HTTP, not TLS");
+      return new ApiError("malformed_request", `not an HTTP method; the known methods are ${METHODS.join(", ")}`);
     default:
-      return new ApiError("malformed_request", `the request is not valid HTTP/1.1: ${(reason ?? "it cannot be parsed").slice(0, 200)}`);
+      return new ApiError("malformed_request", `the request is not valid HTTP/1.1: ${(reason ?? "parse error").slice(0, 200)}`);
   }
 }
 
-/** Answers unless an answer is already on its way, and ends the connection. */
-function cut(socket: Socket | null, error: ApiError, headers?: Record<string, string>): void {
+/** Sends the error unless a response has already started, and closes the connection. */
+function respondAndClose(socket: Socket | null, error: ApiError, headers?: Record<string, string>): void {
   if (!socket) return;
-  // Node's own default handler looks at it too: what is being answered here has no public name.
-  const answering = (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage;
-  if (!socket.writable || answering?.headersSent) return void socket.destroy();
-  socket.end(rawAnswer(error, headers), () => socket.destroy());
+  // Node's default handler uses this field too; the current response of a socket has no public accessor.
+  const current = (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage;
+  if (!socket.writable || current?.headersSent) return void socket.destroy();
+  socket.end(rawErrorResponse(error, headers), () => socket.destroy());
 }

@@ -3,7 +3,7 @@
 import type { IncomingMessage } from "node:http";
 import { constants, createGunzip, createZstdDecompress, gunzipSync, zstdDecompressSync } from "node:zlib";
 import { ApiError } from "../errors.ts";
-import { freeBuffer } from "../../agent/common/free-buffer.ts";
+import { freeBuffer } from "../../common/free-buffer.ts";
 import type { Reservation } from "../admission/byte-budget.ts";
 
 /** The contract's limit, compressed and decompressed. */
@@ -223,7 +223,9 @@ function watchPace(receivedBytes: () => number, pace: BodyPace, refuse: (error: 
     () => {
       const elapsedMs = Date.now() - startedAt;
       if (elapsedMs < pace.graceMs || (receivedBytes() * 1000) / elapsedMs >= pace.leastBytesPerSecond) return;
-      refuse(new ApiError("unavailable", `the body arrives slower than ${pace.leastBytesPerSecond} bytes a second`, { retryAfterS: 1 }));
+      refuse(
+        new ApiError("unavailable", `the body arrives more slowly than ${pace.leastBytesPerSecond} bytes per second`, { retryAfterS: 1 }),
+      );
     },
     Math.max(20, pace.graceMs / 4),
   );

@@ -5,8 +5,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { gzipSync, zstdCompressSync } from "node:zlib";
 import { expect, test, vi } from "vitest";
 import { ApiError } from "../errors.ts";
-import { createLog } from "../observability/log.ts";
-import { createOwnMetrics } from "../observability/own-metrics.ts";
+import { createLog } from "../operations/log.ts";
+import { createOwnMetrics } from "../operations/own-metrics.ts";
 import type { SigningKey } from "../auth/request-identity.ts";
 import { closeRoutes, createApp } from "../http/app.ts";
 import { registerIngestRoutes, type IngestRoutesOptions, type IngestSignal } from "./routes.ts";
@@ -27,7 +27,7 @@ async function openRoutes(options: Partial<IngestRoutesOptions> = {}, bounds: { 
       return { accepted: 1, dropped: { too_old: 2 } };
     };
   const ownMetrics = createOwnMetrics({ defaults: false });
-  const app = await createApp({ log: createLog("silent"), lingerMs: 200, ...bounds });
+  const app = await createApp({ log: createLog("silent"), drainMs: 200, ...bounds });
   registerIngestRoutes(app, {
     guards: {
       signed: () => async (request) => {
@@ -214,7 +214,7 @@ test("a body slower than its pace is 503 and its connection closes; what it held
   // Cut off in the middle of a write: a reset, or an end.
   await new Promise((resolve) => socket.on("error", () => undefined).once("close", resolve));
   clearInterval(dripping);
-  expect(answer()).toMatch(/^HTTP\/1.1 503 [^]*retry-after: 1[^]*slower/i);
+  expect(answer()).toMatch(/^HTTP\/1.1 503 [^]*retry-after: 1[^]*more slowly/i);
   expect(await routes.metric("atherops_ingest_held_bytes")).toBe("0");
 });
 

@@ -2,8 +2,8 @@
 // answer of 204 means stored; nothing of a body is read before its sender is authenticated.
 import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } from "fastify";
 import { ApiError } from "../errors.ts";
-import { freeBuffer } from "../../agent/common/free-buffer.ts";
-import type { OwnMetrics, Signal } from "../observability/own-metrics.ts";
+import { freeBuffer } from "../../common/free-buffer.ts";
+import type { OwnMetrics, Signal } from "../operations/own-metrics.ts";
 import { type Guards, signerOf, type SigningKey } from "../auth/request-identity.ts";
 import { MAX_BODY_BYTES, readBody, type BodyPace } from "./body.ts";
 import { ByteBudget } from "../admission/byte-budget.ts";
@@ -144,7 +144,7 @@ class IngestHandler {
       if (result.accepted > 0) this.#options.usage?.count(key.orgId, signal, cost, result.accepted, result.activeSeries);
     } catch (error) {
       // What is refused for its content has cost its reading; what is to come again is charged then.
-      if (error instanceof ApiError && error.status < 500) this.#quota.charge(key.orgId, reservation.mostBytes, 0);
+      if (error instanceof ApiError && error.status < 500) this.#quota.charge(key.orgId, reservation.peakBytes, 0);
       throw start && isBinary(start) ? namingBinary(error) : error;
     }
   }

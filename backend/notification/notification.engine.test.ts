@@ -8,12 +8,12 @@ import { notifiedOrg, postedAlert, type NotifiedOrg, type Tables } from "../../t
 import { eventually } from "../../test/fixtures/processes.ts";
 import type { Database } from "../engines/relational/database.ts";
 import { migrate } from "../engines/relational/migrate.ts";
-import { createLog } from "../observability/log.ts";
-import { waitingChannels } from "./delivery-rows.ts";
-import type { Message, OpenChannel, Outcome } from "./message.ts";
-import { forgetOld } from "./retention.ts";
+import { createLog } from "../operations/log.ts";
+import { waitingChannels } from "./delivery/delivery-store.ts";
+import type { Message, OpenChannel, Outcome } from "./model/message.ts";
+import { forgetOld } from "./delivery/retention.ts";
 import { startNotification, type Notification } from "./start.ts";
-import { markDue } from "./table.ts";
+import { markDue } from "./model/table.ts";
 
 const MINUTE_MS = 60_000;
 const log = createLog(process.env["LOG_LEVEL"] ?? "silent");

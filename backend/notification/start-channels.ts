@@ -2,18 +2,18 @@
 // both the outbox and a channel's test take.
 import type { FastifyInstance } from "fastify";
 import type { Kysely } from "kysely";
-import type { AccountTables } from "../accounts/table.ts";
+import type { AccountTables } from "../auth/sessions/table.ts";
 import type { Guards } from "../auth/request-identity.ts";
-import type { MasterKeys } from "../enrolment/master-key.ts";
-import type { Log } from "../observability/log.ts";
+import type { MasterKeys } from "../tenants/enrolment/master-key.ts";
+import type { Log } from "../operations/log.ts";
 import type { Secrets, Settings } from "../settings.ts";
-import { registerChannelRequests } from "./channel-requests.ts";
-import { ChannelStore } from "./channel-table.ts";
-import { Email } from "./email.ts";
-import type { Send } from "./message.ts";
-import { Outgoing } from "./outgoing.ts";
-import { createSend } from "./send.ts";
-import type { NotificationTables } from "./table.ts";
+import { registerChannelRequests } from "./api/channel-routes.ts";
+import { ChannelStore } from "./channels/channel-store.ts";
+import { Email } from "./channels/email.ts";
+import type { Send } from "./model/message.ts";
+import { Outgoing } from "./channels/outgoing.ts";
+import { createSend } from "./channels/send.ts";
+import type { NotificationTables } from "./model/table.ts";
 import { tenantDatabase } from "../engines/relational/tenant-database.ts";
 
 export interface ChannelsOptions {

@@ -1,20 +1,21 @@
 // Notification, put together: what takes alerts in, what decides who is told, what sends, and what forgets. Invariant: every part may run
 // in several replicas; an organisation without a channel costs nothing.
-import { Loop } from "../../agent/common/loop.ts";
-import { Outage } from "../../agent/common/outage.ts";
-import type { Log } from "../observability/log.ts";
-import { alertsHandler, type AlertsHandler } from "./alerts-endpoint.ts";
-import { ChannelsInUse } from "./channels-in-use.ts";
-import { freeClaims, type ChannelRow } from "./delivery-rows.ts";
-import { Dispatcher } from "./dispatcher.ts";
-import { EvaluatorWatch } from "./evaluator-watch.ts";
-import { type EvaluationTimes, HeardEvaluations } from "./heard-evaluations.ts";
-import { makeHeartbeats, type HeartbeatOptions } from "./heartbeats.ts";
-import { Intake, type DropReason } from "./intake.ts";
-import type { OpenChannel, Send } from "./message.ts";
-import { Outbox, type AttemptResult, type OutboxTiming } from "./outbox.ts";
-import { forgetOld } from "./retention.ts";
-import type { NotificationDb } from "./table.ts";
+import { Loop } from "../../common/loop.ts";
+import { Outage } from "../../common/outage.ts";
+import type { Log } from "../operations/log.ts";
+import { alertsHandler, type AlertsHandler } from "./intake/alerts-endpoint.ts";
+import { ChannelsInUse } from "./model/channels-in-use.ts";
+import { freeClaims, type ChannelRow } from "./delivery/delivery-store.ts";
+import { Dispatcher } from "./routing/dispatcher.ts";
+import type { Evaluator } from "./intake/evaluated.ts";
+import { EvaluatorWatch } from "./intake/evaluator-watch.ts";
+import { HeardEvaluations } from "./intake/heard-evaluations.ts";
+import { makeHeartbeats, type HeartbeatOptions } from "./delivery/heartbeats.ts";
+import { Intake, type DropReason } from "./intake/intake.ts";
+import type { OpenChannel, Send } from "./model/message.ts";
+import { Outbox, type AttemptResult, type OutboxTiming } from "./delivery/outbox.ts";
+import { forgetOld } from "./delivery/retention.ts";
+import type { NotificationDb } from "./model/table.ts";
 
 export interface NotificationOptions {
   readonly db: NotificationDb;
@@ -34,14 +35,6 @@ export interface NotificationOptions {
   /** By which a stand-still of this machine is seen. */
   readonly wallMs?: () => number;
   readonly timing?: Partial<OutboxTiming> & { readonly pollMs?: number; readonly housekeepingMs?: number; readonly watchMs?: number };
-}
-
-/** Who evaluates rules. */
-export interface Evaluator extends EvaluationTimes {
-  /** Throws when it does not answer. */
-  check(): Promise<void>;
-  /** Whether the rules of an organisation were evaluated lately; true where it has none. */
-  isEvaluated(orgId: string): Promise<boolean>;
 }
 
 export interface NotificationCounts {

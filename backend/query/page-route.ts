@@ -2,18 +2,18 @@
 // has left is no failure, and its query does not go on without it.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
-import { goneSignal } from "../http/client-gone.ts";
+import { goneSignal } from "../http/client.ts";
 import { readerOf } from "../auth/request-identity.ts";
-import type { QueryOptions } from "../admission/in-turn.ts";
-import type { Answers } from "../http/answers.ts";
-import type { Found } from "./page.ts";
-import { nextLink, type Page } from "./page.ts";
+import type { QueryOptions } from "../admission/query-queue.ts";
+import type { ResponseBudget } from "../http/response-budget.ts";
+import type { Found } from "../storage/page.ts";
+import { nextLink, type Page } from "../storage/page.ts";
 
-/** Answers with the page that `ask` finds, and a Link to the next one. */
+/** ResponseBudget with the page that `ask` finds, and a Link to the next one. */
 export async function answerPage(
   request: FastifyRequest,
   reply: FastifyReply,
-  { answers, page, ask }: { answers: Answers; page: Page; ask: (orgId: string, options: QueryOptions) => Promise<Found> },
+  { answers, page, ask }: { answers: ResponseBudget; page: Page; ask: (orgId: string, options: QueryOptions) => Promise<Found> },
 ): Promise<FastifyReply> {
   return answerJson(request, reply, {
     answers,
@@ -25,11 +25,11 @@ export async function answerPage(
   });
 }
 
-/** Answers with the JSON that `ask` finds, in pieces. */
+/** ResponseBudget with the JSON that `ask` finds, in pieces. */
 export async function answerJson(
   request: FastifyRequest,
   reply: FastifyReply,
-  { answers, ask }: { answers: Answers; ask: (orgId: string, options: QueryOptions) => Promise<readonly Buffer[]> },
+  { answers, ask }: { answers: ResponseBudget; ask: (orgId: string, options: QueryOptions) => Promise<readonly Buffer[]> },
 ): Promise<FastifyReply> {
   const { orgId } = readerOf(request);
   const signal = goneSignal(reply);

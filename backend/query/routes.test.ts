@@ -2,13 +2,13 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { FastifyInstance } from "fastify";
 import { pino } from "pino";
-import { registerLogRoutes } from "../logs/routes.ts";
-import type { LogFilter, LogRow } from "../logs/store.ts";
+import { registerLogRoutes } from "./native/log-routes.ts";
+import type { LogFilter, LogRow } from "../storage/logs/store.ts";
 import type { Guards } from "../auth/request-identity.ts";
 import { closeRoutes, createApp } from "../http/app.ts";
-import { Answers } from "../http/answers.ts";
-import { registerTraceRoutes } from "../traces/routes.ts";
-import type { SpanFilter } from "../traces/store.ts";
+import { ResponseBudget } from "../http/response-budget.ts";
+import { registerTraceRoutes } from "./native/trace-routes.ts";
+import type { SpanFilter } from "../storage/traces/store.ts";
 
 const NOW = new Date("2026-11-21T12:00:00.000Z");
 const NOW_NS = BigInt(NOW.getTime()) * 1_000_000n + 999_999n;
@@ -60,7 +60,7 @@ describe("the query routes", () => {
         return { json: Buffer.from(JSON.stringify(rows)), next };
       },
     });
-    const answers = new Answers();
+    const answers = new ResponseBudget();
     registerLogRoutes(app, {
       store: { ...remember([row]), histogram: neverAsked, fields: neverAsked, tail: neverAsked },
       answers,

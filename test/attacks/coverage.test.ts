@@ -2,25 +2,25 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { FUNCTIONS } from "../../backend/loki/template-functions.ts";
-import { RANGE_FUNCTIONS } from "../../backend/loki/range-functions.ts";
+import { FUNCTIONS } from "../../backend/query/loki/template-functions.ts";
+import { RANGE_FUNCTIONS } from "../../backend/query/loki/range-functions.ts";
 import { ROOT } from "../fixtures/processes.ts";
 import { RANGE_OPERATIONS, STAGES, TEMPLATE_FUNCTIONS } from "./logql.ts";
 import { TABLE } from "./table.ts";
 
 const covered = new Set(Object.values(TABLE).flatMap(({ covers }) => covers));
 
-function routesOf(document: string): string[] {
+function listRoutes(document: string): string[] {
   const { paths } = JSON.parse(readFileSync(join(ROOT, "docs", document), "utf8")) as { paths: Record<string, object> };
   return Object.entries(paths).flatMap(([path, methods]) => Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`));
 }
 
 test("each route has an attack on it", () => {
-  expect(routesOf("openapi.json").filter((route) => !covered.has(route))).toEqual([]);
+  expect(listRoutes("openapi.json").filter((route) => !covered.has(route))).toEqual([]);
 });
 
 test("each attack is on routes that exist", () => {
-  const routes = new Set(routesOf("openapi.json"));
+  const routes = new Set(listRoutes("openapi.json"));
   expect([...covered].filter((entry) => !entry.startsWith("protocol: ") && !routes.has(entry))).toEqual([]);
 });
 
@@ -29,7 +29,7 @@ test("each template function has a hostile use", () => {
 });
 
 test("each stage of the query language has a hostile use", () => {
-  const syntax = readFileSync(join(ROOT, "backend", "loki", "syntax.ts"), "utf8");
+  const syntax = readFileSync(join(ROOT, "backend", "query", "loki", "syntax.ts"), "utf8");
   const stages = syntax.slice(syntax.indexOf("type Stage ="), syntax.indexOf(";\n\n", syntax.indexOf("type Stage =")));
   const kinds = [
     ...new Set(

@@ -3,7 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Agent, request } from "undici";
-import { sign } from "../../agent/protocol/signature.ts";
+import { sign } from "../../common/protocol/signature.ts";
 import { quantile } from "../fixtures/measure.ts";
 import { LoadBody } from "../fixtures/otlp-load.ts";
 

@@ -1,5 +1,5 @@
 // Attacks by one LogQL query or tail with a read token: programs that cost much more to evaluate than to send.
-// Each was proven to stop the event loop, or to fill the memory, before queries were evaluated in the sandbox (backend/sandbox).
+// Each was proven to stop the event loop, or to fill the memory, before queries were evaluated in the sandbox (backend/query/sandbox).
 import { randomUUID } from "node:crypto";
 import type { Attack, Attacker } from "./attack.ts";
 import { attribute, record, store } from "./queries.ts";
@@ -242,7 +242,8 @@ export const RANGE_OPERATIONS = [
   "absent_over_time",
 ] as const;
 
-const UNWRAPPING = /^(?:rate_counter|(?:avg|sum|min|max|stdvar|stddev|quantile|first|last)_over_time)$/;
+/** Operations over the values of a label, which the query has to unwrap. */
+export const UNWRAPPING = /^(?:rate_counter|(?:avg|sum|min|max|stdvar|stddev|quantile|first|last)_over_time)$/;
 
 export const manySeries: Attack = {
   group: "logql",

@@ -1,7 +1,7 @@
 // More attacks, with an ingest key: bodies that are many, wide, deep or unlike what they announce.
 import { promisify } from "node:util";
 import { constants, gzip, zstdCompress } from "node:zlib";
-import { sign } from "../../agent/protocol/signature.ts";
+import { sign } from "../../common/protocol/signature.ts";
 import type { Attack, Attacker } from "./attack.ts";
 
 const MIB = 1024 * 1024;

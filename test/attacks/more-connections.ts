@@ -1,6 +1,6 @@
 // More attacks, without a key: connections that say little or nothing, or everything at once.
 import { randomUUID } from "node:crypto";
-import { sign } from "../../agent/protocol/signature.ts";
+import { sign } from "../../common/protocol/signature.ts";
 import type { Attack, Attacker } from "./attack.ts";
 
 async function opened(attacker: Attacker, count: number, perSecond: number, parts: () => string[], heldMs: number): Promise<void> {

@@ -4,10 +4,10 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { parseArgs } from "node:util";
 import type { onRequestAsyncHookHandler } from "fastify";
-import { canonicalMessage, sign } from "../../agent/protocol/signature.ts";
+import { canonicalMessage, sign } from "../../common/protocol/signature.ts";
 import { createSignedGuard } from "../../backend/auth/signed-requests.ts";
 import { openDatabase } from "../../backend/engines/relational/database.ts";
-import { createLog } from "../../backend/observability/log.ts";
+import { createLog } from "../../backend/operations/log.ts";
 import { accountsApp, registerHost } from "../fixtures/accounts-app.ts";
 import { report, shown } from "../fixtures/measure.ts";
 import { temporaryFolder } from "../fixtures/processes.ts";

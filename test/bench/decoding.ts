@@ -3,8 +3,8 @@
 // both decoders are compared first.
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
-import { decodeInWords, KERNEL_LIMITS } from "../../backend/ingest/decode-body.ts";
-import { Kernel, KERNEL_FILE } from "../../backend/otlp/fast-decode.ts";
+import { decodeSlowPath, KERNEL_LIMITS } from "../../backend/ingest/otlp/decode-body.ts";
+import { Kernel, KERNEL_FILE } from "../../backend/ingest/otlp/fast-decode.ts";
 import { report, shown } from "../fixtures/measure.ts";
 import { LOAD_SIGNALS, LoadBody, type LoadSignal } from "../fixtures/otlp-load.ts";
 
@@ -33,7 +33,7 @@ function measure(load: LoadSignal): void {
   const context = { ...CONTEXT, receivedAtMs: Date.now() };
   const ways = {
     kernel: () => kernel.read(signal, body, context, KERNEL_LIMITS)?.take(context.bodyHash),
-    TypeScript: () => decodeInWords({ signal, body, context }),
+    TypeScript: () => decodeSlowPath({ signal, body, context }),
     "JSON.parse": () => JSON.parse(body.toString()) as unknown,
   };
   const [fast, words] = [ways.kernel(), ways.TypeScript()];

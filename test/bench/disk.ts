@@ -10,10 +10,10 @@ import { parseArgs } from "node:util";
 import { openClickHouse, type ClickHouse } from "../../backend/engines/clickhouse/client.ts";
 import { migrate } from "../../backend/engines/clickhouse/migrate.ts";
 import { sql } from "../../backend/engines/clickhouse/sql.ts";
-import { decodeNow } from "../../backend/ingest/decode-body.ts";
-import { LOG_COLUMNS } from "../../backend/logs/decode.ts";
-import { createLog } from "../../backend/observability/log.ts";
-import { SPAN_COLUMNS } from "../../backend/traces/decode.ts";
+import { decodeWithHash } from "../../backend/ingest/otlp/decode-body.ts";
+import { LOG_COLUMNS } from "../../backend/ingest/otlp/decode-logs.ts";
+import { createLog } from "../../backend/operations/log.ts";
+import { SPAN_COLUMNS } from "../../backend/ingest/otlp/decode-spans.ts";
 import { report, residentMb } from "../fixtures/measure.ts";
 import { startTestEngine } from "../fixtures/metrics-engine.ts";
 import { LOAD_SIGNALS, LoadBody, type LoadSignal } from "../fixtures/otlp-load.ts";
@@ -71,7 +71,7 @@ async function commit(clickhouse: ClickHouse, load: LoadSignal, at: number): Pro
     const body = new LoadBody(load, BODY_RECORDS, `checkout-7d9c5b6f4d-${String(index).padStart(5, "0")}`).next();
     return { body, context: { ...origin, firstId, bodyHash: String(at + index + 1), retentionDays: 30 } };
   });
-  const rows = bodies.flatMap(({ body, context }) => decodeNow({ signal, body, context }).sections);
+  const rows = bodies.flatMap(({ body, context }) => decodeWithHash({ signal, body, context }).sections);
   await clickhouse.insert({ table: load, columns, rows });
   return bodies.reduce((sum, { body }) => sum + body.length, 0);
 }

@@ -8,7 +8,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import { CLUSTER_HEARTBEAT_PATH, HOST_HEARTBEAT_PATH, ROTATE_KEY_PATH } from "../../agent/protocol/enrolment.ts";
+import { CLUSTER_HEARTBEAT_PATH, HOST_HEARTBEAT_PATH, ROTATE_KEY_PATH } from "../../common/protocol/enrolment.ts";
 import { backendPlace, type BackendPlace, login } from "../fixtures/backend-process.ts";
 import { startDistributedEngines } from "../fixtures/distributed.ts";
 import { cpuMs, quantile, report, residentMb, shown } from "../fixtures/measure.ts";

@@ -2,8 +2,8 @@
 // the same text and seeing that it is UTF-8. Reach: the kernel ≤ 4 of it. CPU time, interleaved in one process.
 import { isUtf8 } from "node:buffer";
 import { parseArgs } from "node:util";
-import { checkExposition } from "../../backend/metrics/exposition.ts";
-import { plainLines } from "../../backend/metrics/plain-lines.ts";
+import { checkExposition } from "../../backend/ingest/exposition/exposition.ts";
+import { plainLines } from "../../backend/ingest/exposition/plain-lines.ts";
 import { report, shown } from "../fixtures/measure.ts";
 
 const { values } = parseArgs({ options: { rounds: { type: "string", default: "21" }, lines: { type: "string", default: "10000" } } });

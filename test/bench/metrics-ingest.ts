@@ -7,7 +7,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { Pool } from "undici";
-import { sign } from "../../agent/protocol/signature.ts";
+import { sign } from "../../common/protocol/signature.ts";
 import {
   adminPassword,
   type BackendPlace,

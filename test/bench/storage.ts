@@ -10,10 +10,10 @@ import { parseArgs } from "node:util";
 import { type ClickHouse, openClickHouse } from "../../backend/engines/clickhouse/client.ts";
 import { migrate } from "../../backend/engines/clickhouse/migrate.ts";
 import { sql, Sql } from "../../backend/engines/clickhouse/sql.ts";
-import { createLog } from "../../backend/observability/log.ts";
-import { ClickHouseLogStore } from "../../backend/logs/store.ts";
-import type { Found } from "../../backend/query/page.ts";
-import { ClickHouseSpanStore } from "../../backend/traces/store.ts";
+import { createLog } from "../../backend/operations/log.ts";
+import { ClickHouseLogStore } from "../../backend/storage/logs/store.ts";
+import type { Found } from "../../backend/storage/page.ts";
+import { ClickHouseSpanStore } from "../../backend/storage/traces/store.ts";
 import { report, shown, summary } from "../fixtures/measure.ts";
 import { temporaryFolder } from "../fixtures/processes.ts";
 

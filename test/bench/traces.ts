@@ -12,11 +12,11 @@ import type { Guards } from "../../backend/auth/request-identity.ts";
 import { type ClickHouse, openClickHouse } from "../../backend/engines/clickhouse/client.ts";
 import { migrate } from "../../backend/engines/clickhouse/migrate.ts";
 import { sql, type Sql } from "../../backend/engines/clickhouse/sql.ts";
-import { Answers } from "../../backend/http/answers.ts";
+import { ResponseBudget } from "../../backend/http/response-budget.ts";
 import { createApp } from "../../backend/http/app.ts";
-import { createLog } from "../../backend/observability/log.ts";
-import { registerTraceRoutes } from "../../backend/traces/routes.ts";
-import { ClickHouseSpanStore } from "../../backend/traces/store.ts";
+import { createLog } from "../../backend/operations/log.ts";
+import { registerTraceRoutes } from "../../backend/query/native/trace-routes.ts";
+import { ClickHouseSpanStore } from "../../backend/storage/traces/store.ts";
 import { quantile, report } from "../fixtures/measure.ts";
 import { temporaryFolder } from "../fixtures/processes.ts";
 
@@ -136,7 +136,7 @@ async function serve(dataDir: string, spans: number): Promise<void> {
   await mergesEnd(clickhouse);
   const store = await ClickHouseSpanStore.open(clickhouse);
   const app = await createApp({ log });
-  registerTraceRoutes(app, { store, answers: new Answers(), guards });
+  registerTraceRoutes(app, { store, answers: new ResponseBudget(), guards });
   await app.listen({ host: "127.0.0.1", port: 0 });
   process.on("disconnect", () => {
     void (async () => {

@@ -4,7 +4,7 @@
 import { pino } from "pino";
 import { openClickHouse } from "../../backend/engines/clickhouse/client.ts";
 import { migrate } from "../../backend/engines/clickhouse/migrate.ts";
-import { logRecord, logsBody, signingKey } from "../../backend/ingest/otlp-body.fixture.ts";
+import { logRecord, logsBody, signingKey } from "../../backend/ingest/otlp/otlp-body.fixture.ts";
 import { openStores } from "./telemetry-stores.ts";
 
 const DAY_NS = 86_400_000_000_000n;

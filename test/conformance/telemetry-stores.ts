@@ -13,14 +13,14 @@ import {
   span,
   stringAttribute,
   tracesBody,
-} from "../../backend/ingest/otlp-body.fixture.ts";
-import { openOtlpDecoder } from "../../backend/ingest/otlp-decoder.ts";
-import type { Ingested } from "../../backend/ingest/otlp-ingest.ts";
-import type { Found } from "../../backend/query/page.ts";
-import type { Cursor } from "../../backend/query/page.ts";
-import { createOtlpIngest } from "../../backend/ingest/otlp-ingest.ts";
-import { ClickHouseSpanStore, type SpanFilter, type SpanRow } from "../../backend/traces/store.ts";
-import { ClickHouseLogStore, type LogFilter, type LogRow } from "../../backend/logs/store.ts";
+} from "../../backend/ingest/otlp/otlp-body.fixture.ts";
+import { openOtlpDecoder } from "../../backend/ingest/otlp/otlp-decoder.ts";
+import type { Ingested } from "../../backend/ingest/otlp/otlp-ingest.ts";
+import type { Found } from "../../backend/storage/page.ts";
+import type { Cursor } from "../../backend/storage/page.ts";
+import { createOtlpIngest } from "../../backend/ingest/otlp/otlp-ingest.ts";
+import { ClickHouseSpanStore, type SpanFilter, type SpanRow } from "../../backend/storage/traces/store.ts";
+import { ClickHouseLogStore, type LogFilter, type LogRow } from "../../backend/storage/logs/store.ts";
 
 const DAY_NS = 86_400_000_000_000n;
 const EVERYTHING = { range: { start: undefined, end: undefined }, limit: 500, after: undefined };

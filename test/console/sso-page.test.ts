@@ -1,5 +1,5 @@
 // The page of `atherops login --sso` in a real Chromium, at the end of a login that another site began: what its policy and its cookie let
-// through, which a browser of a few lines (backend/sso/cli-login.engine.test.ts) cannot tell.
+// through, which a browser of a few lines (backend/auth/sso/cli-login.engine.test.ts) cannot tell.
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import type { Browser } from "playwright-core";

@@ -5,7 +5,7 @@ import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { sign } from "../../agent/protocol/signature.ts";
+import { sign } from "../../common/protocol/signature.ts";
 import { type Answer, call, eventually, ROOT } from "../fixtures/processes.ts";
 import { ACCOUNT_ROWS } from "./matrix/account-rows.ts";
 import { alertingRows, prometheusRuleRows } from "./matrix/alerting-rows.ts";

@@ -5,9 +5,9 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, wri
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { beforeAll, describe, expect, test } from "vitest";
-import { HOST_HEARTBEAT_PATH } from "../../agent/protocol/enrolment.ts";
-import { sign } from "../../agent/protocol/signature.ts";
-import { askForHold } from "../../backend/data-dir/hold-client.ts";
+import { HOST_HEARTBEAT_PATH } from "../../common/protocol/enrolment.ts";
+import { sign } from "../../common/protocol/signature.ts";
+import { askForHold } from "../../backend/operations/backup/hold-client.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { backendPlace, type BackendPlace, startBackend, type Tenant } from "../fixtures/backend-process.ts";
 import { call, eventually, signedPost, TestProcess } from "../fixtures/processes.ts";

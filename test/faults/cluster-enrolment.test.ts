@@ -2,8 +2,8 @@
 // races and crashes in which a token can be burnt or two keys minted.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Step } from "../../agent/identity/leader-session.ts";
-import { REGISTER_CLUSTER_PATH } from "../../agent/protocol/enrolment.ts";
-import { keyHash } from "../../agent/protocol/signature.ts";
+import { REGISTER_CLUSTER_PATH } from "../../common/protocol/enrolment.ts";
+import { keyHash } from "../../common/protocol/signature.ts";
 import { EnrolmentBackend } from "../fixtures/enrolment-backend.ts";
 import { CROWD_TIMING } from "../fixtures/identity-agents.ts";
 import { IdentityCluster } from "../fixtures/identity-cluster.ts";

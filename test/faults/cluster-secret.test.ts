@@ -3,8 +3,8 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { REGISTER_CLUSTER_PATH } from "../../agent/protocol/enrolment.ts";
-import { keyHash } from "../../agent/protocol/signature.ts";
+import { REGISTER_CLUSTER_PATH } from "../../common/protocol/enrolment.ts";
+import { keyHash } from "../../common/protocol/signature.ts";
 import { EnrolmentBackend } from "../fixtures/enrolment-backend.ts";
 import { IdentityCluster } from "../fixtures/identity-cluster.ts";
 import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
@@ -131,6 +131,6 @@ it("an upgrade of the chart neither conflicts with what the agent wrote nor touc
   expect(await kube.installChart(cluster.namespace, ["podLabels.upgraded=yes"])).toContain("has been upgraded");
   const after = { secret: (await cluster.secret()).object.data, lease: await kube.admin.get(lease, AbortSignal.timeout(5_000)) };
   expect(after.secret).toEqual(before.secret);
-  expect(Object.keys(after.secret ?? {})).toEqual(["api-key", "cluster-id", "enrolled-by", "key-created-at", "used-install-token-sha256"]);
+  expect(Object.keys(after.secret ?? {})).toEqual(["api-key", "cluster-id", "key-created-at", "used-install-token-sha256"]);
   expect(after.lease).toMatchObject({ spec: (before.lease as { spec: object }).spec });
 });

@@ -1,5 +1,5 @@
-// Power cuts of the machine whose agent writes its credentials: the file that was written last is there, or the next one. What else the
-// programs replace durably (agent/common/durable-file.ts: marks of state, configuration, secrets) goes the same way.
+// Power failures of a machine while an agent replaces its credentials or a backend appends to its journal: what was acknowledged is there
+// afterwards. Other files that the programs replace (common/durable-file.ts: state, configuration, secrets) are written in the same way.
 import { describe, expect, test } from "vitest";
 import { cutWhileWriting, whyNoCuts } from "../fixtures/power-cut.ts";
 
@@ -13,4 +13,15 @@ describe.skipIf(why !== undefined)(`after a power cut${why === undefined ? "" : 
     // One may have been on the disk and not answered yet.
     expect([last, last + 1]).toContain(Number(found.at(-1)));
   });
+
+  test.each(Array.from({ length: CUTS }, (_, at) => [at + 1]))(
+    "the append log has every record that it acknowledged (cut %i)",
+    async (number) => {
+      const { answered, found } = await cutWhileWriting({ program: "test/fixtures/append-log-writer.ts", withinMs: 500 });
+      console.log(`cut ${number}: ${answered.length} records were acknowledged, ${found.length} are there`);
+      const present = new Set(found);
+      expect(answered.filter((record) => !present.has(record))).toEqual([]);
+      expect(found).toHaveLength(present.size);
+    },
+  );
 });

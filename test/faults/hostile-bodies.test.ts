@@ -3,8 +3,8 @@
 // stored within seconds meanwhile, and that each body has an answer that ends it. Prints the figures.
 import { gzipSync } from "node:zlib";
 import { beforeAll, expect, test } from "vitest";
-import { HOSTILE_BODIES } from "../../backend/ingest/hostile-bodies.fixture.ts";
-import { logRecord, logsBody, nanosecondsOf } from "../../backend/ingest/otlp-body.fixture.ts";
+import { HOSTILE_BODIES } from "../../backend/ingest/otlp/hostile-bodies.fixture.ts";
+import { logRecord, logsBody, nanosecondsOf } from "../../backend/ingest/otlp/otlp-body.fixture.ts";
 import { residentMib } from "../fixtures/process-state.ts";
 import { type Tenant } from "../fixtures/backend-process.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";

@@ -4,7 +4,7 @@ import { pino } from "pino";
 import { beforeAll, expect, test } from "vitest";
 import { startProxy } from "../../agent/proxy/server.ts";
 import { createUpstream } from "../../agent/upstream/pool.ts";
-import { logRecord, logsBody, nanosecondsOf, stringAttribute } from "../../backend/ingest/otlp-body.fixture.ts";
+import { logRecord, logsBody, nanosecondsOf, stringAttribute } from "../../backend/ingest/otlp/otlp-body.fixture.ts";
 import { residentMib } from "../fixtures/process-state.ts";
 import { type Tenant } from "../fixtures/backend-process.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";

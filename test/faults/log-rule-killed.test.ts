@@ -1,7 +1,7 @@
 // A rule over log records that fires while the backend and its engines are killed: whoever was told hears of no end, because there is none.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { authority } from "../../agent/upstream/outgoing-proxy.fixture.ts";
-import { logRecord, logsBody, nanosecondsOf, stringAttribute } from "../../backend/ingest/otlp-body.fixture.ts";
+import { logRecord, logsBody, nanosecondsOf, stringAttribute } from "../../backend/ingest/otlp/otlp-body.fixture.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import type { Tenant } from "../fixtures/backend-process.ts";
 import { call, eventually, signedPost, temporaryFolder } from "../fixtures/processes.ts";

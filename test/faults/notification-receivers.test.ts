@@ -4,7 +4,7 @@ import { pathToFileURL } from "node:url";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { authority } from "../../agent/upstream/outgoing-proxy.fixture.ts";
-import { nameServer } from "../../backend/notification/name-server.fixture.ts";
+import { nameServer } from "../../backend/notification/channels/name-server.fixture.ts";
 import type { Tenant } from "../fixtures/backend-process.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { call, eventually, freePorts, ROOT, temporaryFolder } from "../fixtures/processes.ts";

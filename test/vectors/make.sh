@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Writes signature.json: requests as a verifier receives them, and whether the signature holds. Made with OpenSSL alone, so that
-# agent/protocol/signature.ts is held against another implementation; any language can read the file. Usage: test/vectors/make.sh
+# common/protocol/signature.ts is held against another implementation; any language can read the file. Usage: test/vectors/make.sh
 # A path with bytes above 127 is written in latin1, one character per byte, as HTTP servers hand it over.
 set -euo pipefail
 cd "$(dirname "$0")"

@@ -15,7 +15,7 @@ import {
 } from "../../identity/permissions.ts";
 import type { KubernetesApi } from "../../kubernetes/api.ts";
 import { KubernetesError } from "../../kubernetes/transport.ts";
-import { CLUSTER_HEARTBEAT_PATH } from "../../protocol/enrolment.ts";
+import { CLUSTER_HEARTBEAT_PATH } from "../../../common/protocol/enrolment.ts";
 import type { ClusterSettings, Secrets, Settings, Signal } from "../../settings.ts";
 import { Pool } from "../../http-pool.ts";
 import { checkKey } from "./backend.ts";

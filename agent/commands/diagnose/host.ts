@@ -3,7 +3,7 @@ import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { CredentialsFile, type HostCredentials } from "../../credentials/file.ts";
 import type { BackendApi } from "../../upstream/backend-api.ts";
-import { HOST_HEARTBEAT_PATH } from "../../protocol/enrolment.ts";
+import { HOST_HEARTBEAT_PATH } from "../../../common/protocol/enrolment.ts";
 import type { Secrets, Settings } from "../../settings.ts";
 import { readMachineId } from "../../identity/machine-id.ts";
 import { checkKey } from "./backend.ts";

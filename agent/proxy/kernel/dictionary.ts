@@ -1,7 +1,7 @@
 // What is remembered from one document to the next: bytes of a document, and what the host says of them. Invariants: an answer belongs to
 // exactly these bytes; everything is forgotten at once when there is no more room, so that senders who make up names without end cost no
 // memory; no chain is long, whatever the hash of its keys.
-import { copy, refuse, same, TOO_LARGE } from "../../common/kernel/bytes";
+import { copy, refuse, same, TOO_LARGE } from "../../../common/kernel/bytes";
 import { describe } from "./host";
 import { DICTIONARY, DICTIONARY_END, GUARD, SLOT_COUNT, SLOTS } from "./memory";
 

@@ -1,6 +1,6 @@
 // A document of metrics: resources, their scopes, their metrics. Invariants: a resource stands before its scopes, or the document is the
 // host's; each of the loops can be entered behind one of its parts, so that the host may take a single metric and the kernel goes on.
-import { refuse, SYNTAX, UNUSUAL } from "../../common/kernel/bytes";
+import { refuse, SYNTAX, UNUSUAL } from "../../../common/kernel/bytes";
 import {
   blanks,
   CLOSE_ARRAY,
@@ -14,7 +14,7 @@ import {
   OPEN_ARRAY,
   OPEN_OBJECT,
   skip,
-} from "../../common/kernel/json";
+} from "../../../common/kernel/json";
 import { endResource } from "./host";
 import { isTarget, noResource, readResource } from "./labels";
 import { INPUT, MOST_LINE_BYTES } from "./memory";

@@ -1,6 +1,6 @@
 // Points of histograms with bounds: a line for each bucket, one for +Inf, sum and count. Invariants: counts and bounds that do not match are
 // the host's; running sums stay what a double holds.
-import { refuse, TOO_LARGE, UNUSUAL } from "../../common/kernel/bytes";
+import { refuse, TOO_LARGE, UNUSUAL } from "../../../common/kernel/bytes";
 import {
   CLOSE_ARRAY,
   CLOSE_OBJECT,
@@ -14,7 +14,7 @@ import {
   OPEN_ARRAY,
   OPEN_OBJECT,
   skip,
-} from "../../common/kernel/json";
+} from "../../../common/kernel/json";
 import { answerAt, BOUNDS, find, keyLength, startsWithKey } from "./dictionary";
 import { writeHead, writeLabels } from "./labels";
 import { INPUT, MOST_BUCKETS, PLACE, SUMS } from "./memory";

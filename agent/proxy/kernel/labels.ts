@@ -1,7 +1,18 @@
 // The labels of a series, as agent/proxy/series-labels.ts makes them: the resource's, then the point's. Invariant: where labels may have one
 // name, are empty, long or more than the store takes, or an attribute is spelled otherwise than collectors do, the host makes them.
-import { escape, escapedCode, escapedTo } from "../../common/kernel/escapes";
-import { BACKSLASH, CLOSE_ARRAY, CLOSE_OBJECT, COMMA, isDigit, open, OPEN_ARRAY, QUOTE, skip, stringStop } from "../../common/kernel/json";
+import { escape, escapedCode, escapedTo } from "../../../common/kernel/escapes";
+import {
+  BACKSLASH,
+  CLOSE_ARRAY,
+  CLOSE_OBJECT,
+  COMMA,
+  isDigit,
+  open,
+  OPEN_ARRAY,
+  QUOTE,
+  skip,
+  stringStop,
+} from "../../../common/kernel/json";
 import { answerAt, answerLength, find, following, forgetAll, KEY, keyLength, RESOURCE, setFollowing, startsWithKey } from "./dictionary";
 import { labels } from "./host";
 import { INPUT, MOST_LABEL_IDS, MOST_LINE_BYTES, MOST_PREDICTED, POINT_MARKS, PREDICTED, RESOURCE_MARKS } from "./memory";

@@ -1,6 +1,6 @@
 // One metric: its name and unit, then its points, each a line or more. Invariants: name and unit stand before the points, or the metric is
 // the host's; a sum says behind its points what it is, so its name is a guess until then, and written again where the guess was wrong.
-import { refuse, TOO_LARGE, UNUSUAL } from "../../common/kernel/bytes";
+import { refuse, TOO_LARGE, UNUSUAL } from "../../../common/kernel/bytes";
 import {
   CLOSE_ARRAY,
   CLOSE_OBJECT,
@@ -15,7 +15,7 @@ import {
   QUOTE,
   skip,
   stringStop,
-} from "../../common/kernel/json";
+} from "../../../common/kernel/json";
 import { answerAt, answerLength, COUNTER_NAME, find, GAUGE_NAME, OTHER_NAME } from "./dictionary";
 import { histogramPoint } from "./histogram";
 import { GUESS_COUNT, GUESSES, MOST_NAME_BYTES, NAME } from "./memory";

@@ -1,6 +1,6 @@
 // Lines of text on their way to the host. Invariants: a line is whole before the host takes it; no write reaches beyond the room, because
 // each part of a line is bounded and the room is looked at before.
-import { copy, refuse, TOO_LARGE } from "../../common/kernel/bytes";
+import { copy, refuse, TOO_LARGE } from "../../../common/kernel/bytes";
 import { flush } from "./host";
 import { MOST_LINE_BYTES, OUT, OUT_FULL } from "./memory";
 

@@ -1,6 +1,6 @@
 // Points of gauges and sums: a line each. Invariant: attributes stand before what comes behind them in the line, or the metric is the host's.
-import { refuse, UNUSUAL } from "../../common/kernel/bytes";
-import { CLOSE_OBJECT, name, nameAt, nameLength, next, once, open, OPEN_OBJECT, skip } from "../../common/kernel/json";
+import { refuse, UNUSUAL } from "../../../common/kernel/bytes";
+import { CLOSE_OBJECT, name, nameAt, nameLength, next, once, open, OPEN_OBJECT, skip } from "../../../common/kernel/json";
 import { writeHead, writeLabels } from "./labels";
 import { isAsDouble, isAsInt, isAttributes, isFlags, isTimeUnixNano } from "./names";
 import { out, put, putExactly, putText, setOut, startLine } from "./output";

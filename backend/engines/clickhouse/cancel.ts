@@ -1,6 +1,6 @@
 // Ends a statement in the engine when nobody waits for it any more. Invariant: the statement's turn is given back only when the engine
 // has let go of it, so that abandoned work never adds up.
-import { pause } from "../../../agent/common/loop.ts";
+import { pause } from "../../../common/loop.ts";
 
 const FIRST_PAUSE_MS = 20;
 const LONGEST_PAUSE_MS = 1000;

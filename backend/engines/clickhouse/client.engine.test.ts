@@ -34,6 +34,8 @@ describe("ClickHouse, embedded and over HTTP", () => {
       { number: 2, times: "1" },
       { number: 3, times: "1" },
       { number: 4, times: "1" },
+      { number: 5, times: "1" },
+      { number: 6, times: "1" },
     ]);
     expect(await clients.http.query(sql`SELECT name FROM system.tables WHERE name = 'schema_migration_lock'`)).toEqual([]);
   });
@@ -52,7 +54,7 @@ describe("ClickHouse, embedded and over HTTP", () => {
     expect(await clients.http.query(sql`SELECT number FROM schema_migrations`)).toEqual([]);
     await clients.http.command(sql`DROP TABLE schema_migration_lock`);
     await migrated;
-    expect(await clients.http.query(sql`SELECT number FROM schema_migrations ORDER BY number`)).toHaveLength(4);
+    expect(await clients.http.query(sql`SELECT number FROM schema_migrations ORDER BY number`)).toHaveLength(6);
   });
 
   it("take over the lock of a replica that died while migrating", async () => {
@@ -64,6 +66,8 @@ describe("ClickHouse, embedded and over HTTP", () => {
       { number: 2 },
       { number: 3 },
       { number: 4 },
+      { number: 5 },
+      { number: 6 },
     ]);
   });
 
@@ -95,6 +99,14 @@ describe("ClickHouse, embedded and over HTTP", () => {
     expect(seven?.ttl).toBe("toDateTime(time) + toIntervalDay(7)");
     await applyRetention(clients.http, { logs: 7 }, log);
     expect(await definition()).toEqual(seven);
+    // An operator's tiering is kept, on each start and when the retention changes.
+    const move = "toDateTime(time) + toIntervalDay(2) TO VOLUME 'default'";
+    await clients.http.command(new Sql(`ALTER TABLE logs MODIFY TTL toDateTime(time) + toIntervalDay(7), ${move}`));
+    const tiered = await definition();
+    await applyRetention(clients.http, { logs: 7 }, log);
+    expect(await definition()).toEqual(tiered);
+    await applyRetention(clients.http, { logs: 9 }, log);
+    expect((await definition())?.ttl).toBe(`toDateTime(time) + toIntervalDay(9), ${move}`);
   });
 
   it.each(["embedded", "http"] as const)("%s: any text goes through a literal unchanged", async (name) => {

@@ -4,12 +4,12 @@
 import { addAbortListener } from "node:events";
 import { join } from "node:path";
 import { ApiError } from "../../errors.ts";
-import { FairTurns } from "../../admission/fair-turns.ts";
-import { inTurn, type QueryOptions } from "../../admission/in-turn.ts";
-import type { Log } from "../../observability/log.ts";
+import { FairQueue } from "../../admission/fair-queue.ts";
+import { runQueued, type QueryOptions } from "../../admission/query-queue.ts";
+import type { Log } from "../../operations/log.ts";
 import { openEmbedded } from "./embedded.ts";
 import type { Engine, Insert } from "./engine.ts";
-import { tellLeftRows } from "./left-rows.ts";
+import { reportLeftRows } from "./left-rows.ts";
 import { PendingRows } from "./pending-rows.ts";
 import { openRemote } from "./remote.ts";
 import type { Sql } from "./sql.ts";
@@ -81,11 +81,11 @@ export async function openClickHouse({ url, dataDir, cluster, threads, log, stop
   const engine = url === undefined ? await openEmbedded(dataDir, threads) : openRemote(url);
   log.debug({ embedded: url === undefined, cluster }, "log and trace store opened");
   const perOrg = Math.max(1, Math.min(READS_PER_ORG, engine.reads - 1));
-  const turns = new FairTurns({ running: engine.reads, perOrg, waitingPerOrg: WAITING_READS_PER_ORG });
+  const queue = new FairQueue({ running: engine.reads, perOrg, waitingPerOrg: WAITING_READS_PER_ORG });
   const closing = new AbortController();
   const journals = join(dataDir, "journal");
   const pending = url === undefined ? new PendingRows(journals, log) : undefined;
-  if (!pending) await tellLeftRows(journals, log);
+  if (!pending) await reportLeftRows(journals, log);
   return {
     shared: url !== undefined,
     cluster,
@@ -95,7 +95,7 @@ export async function openClickHouse({ url, dataDir, cluster, threads, log, stop
       return (await classified(engine.query(statement.text))) as Row[];
     },
     read: (orgId, options, work) =>
-      inTurn({ turns, stopping }, orgId, options, () => {
+      runQueued({ queue, stopping }, orgId, options, () => {
         const signal = AbortSignal.any([closing.signal, ...signalOf(options)]);
         const ask = asker(engine, orgId, signal);
         return work(pending && !options.isToldOfCommits ? afterCommit(ask, { orgId, pending, signal }) : ask);
@@ -104,8 +104,8 @@ export async function openClickHouse({ url, dataDir, cluster, threads, log, stop
       await pending?.flush();
       if (pending?.failingSeconds !== undefined) throw unavailable(new Error("rows that were answered are not committed yet"));
     },
-    reads: turns,
-    isFull: (orgId) => turns.isFull(orgId),
+    reads: queue,
+    isFull: (orgId) => queue.isFull(orgId),
     command: (statement) => classified(engine.command(statement.text)),
     insert: (insert) => classified(engine.insert(insert)),
     async ping() {

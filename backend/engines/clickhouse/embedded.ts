@@ -7,12 +7,13 @@ import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { mkdir, open, rm, unlink } from "node:fs/promises";
 import { type ClickHouseClient, createClient } from "@clickhouse/client";
-import { makeFolder } from "../../../agent/common/make-folder.ts";
+import { makeFolder } from "../../../common/make-folder.ts";
 import { StartError } from "../../startup-error.ts";
 import { cacheArguments, memoryLimitBytes } from "./caches.ts";
 import { untilAborted } from "./cancel.ts";
 import type { Engine, Insert } from "./engine.ts";
-import { columnNames, gathered, nativeBlock, nativeStructure } from "./native-block.ts";
+import { coalescePieces } from "../pieces.ts";
+import { columnNames, nativeBlock, nativeStructure } from "./native-block.ts";
 import { Sql, sql } from "./sql.ts";
 import { insertSettings, killStatement, QUERY_SETTINGS, readSettings } from "./statement-settings.ts";
 
@@ -67,7 +68,7 @@ function orNotInstalled<T>(work: () => T): T {
   }
 }
 
-/** Opens the engine under `dataDir`, which no other process may use (data-dir/lock.ts). `threads`: the size of libuv's pool. */
+/** Opens the engine under `dataDir`, which no other process may use (operations/backup/lock.ts). `threads`: the size of libuv's pool. */
 export async function openEmbedded(dataDir: string, threads = DEFAULT_THREADS, limitBytes = memoryLimitBytes()): Promise<Engine> {
   // Its name is on the disk before anything is answered from a journal in it.
   makeFolder(dataDir, 0o700);
@@ -126,7 +127,7 @@ async function readRows(client: ClickHouseClient, query: string): Promise<Buffer
 async function insertRows(client: ClickHouseClient, folder: string, insert: Insert): Promise<void> {
   const file = join(folder, randomUUID());
   try {
-    await writePieces(file, [...gathered(nativeBlock(insert.columns, insert.rows))]);
+    await writePieces(file, [...coalescePieces(nativeBlock(insert.columns, insert.rows))]);
     const names = columnNames(insert.columns);
     const source = sql`file(${file}, 'Native', ${nativeStructure(insert.columns)})`;
     const settings = Object.entries(insertSettings(insert)).map(([name, value]) => sql`${new Sql(name)} = ${value}`.text);

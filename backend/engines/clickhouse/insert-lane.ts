@@ -2,7 +2,7 @@
 // told before the commit, one refused row fails nobody else's, and where more waits than an insert may hold, whoever has least
 // waiting is next. Rows that somebody waits for take the others with them; while nobody does, they gather. Rows that are stored are used up.
 import { ApiError } from "../../errors.ts";
-import { freeBuffer } from "../../../agent/common/free-buffer.ts";
+import { freeBuffer } from "../../../common/free-buffer.ts";
 import type { NativeRows } from "./native-block.ts";
 
 export interface LaneOptions {

@@ -1,8 +1,8 @@
 import { pino } from "pino";
 import { expect, it } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
-import { LOG_COLUMNS } from "../../logs/decode.ts";
-import { ClickHouseLogStore } from "../../logs/store.ts";
+import { LOG_COLUMNS } from "../../ingest/otlp/decode-logs.ts";
+import { ClickHouseLogStore } from "../../storage/logs/store.ts";
 import { openClickHouse } from "./client.ts";
 import { migrate } from "./migrate.ts";
 import { emptyColumns, type NativeColumns, nativeRows } from "./native-block.ts";

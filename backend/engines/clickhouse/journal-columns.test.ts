@@ -1,7 +1,7 @@
 import { expect, it, onTestFinished } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
 import { asOurs, keepColumns } from "./journal-columns.ts";
-import { formOf, type JournalEntry } from "./journal-entry.ts";
+import { formOf, type JournalEntry } from "./row-journal.ts";
 import { emptyColumns, type NativeColumns, nativeRows } from "./native-block.ts";
 import { type Column, ConstantColumn, encodedString, encodedUint32, encodedUint64, Int64Column } from "./native-columns.ts";
 

@@ -2,8 +2,8 @@
 // before its first row is, and never change; of rows with other columns what both versions have is kept, and the rest of ours is empty.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { writeDurably } from "../../../agent/common/durable-file.ts";
-import { formOf, type JournalEntry } from "./journal-entry.ts";
+import { writeDurably } from "../../../common/durable-file.ts";
+import { formOf, type JournalEntry } from "./row-journal.ts";
 import type { NativeColumns, NativeRows, NativeType } from "./native-block.ts";
 
 /** Bytes of a row in the first stream of a column that is empty in all rows; the other streams have none. */

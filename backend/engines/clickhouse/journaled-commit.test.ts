@@ -7,10 +7,11 @@ import { temporaryFolder } from "../../../test/fixtures/processes.ts";
 import { ApiError } from "../../errors.ts";
 import type { ClickHouse } from "./client.ts";
 import { GroupCommit } from "./group-commit.ts";
-import { decodedEntries, type JournalEntry } from "./journal-entry.ts";
 import { JournaledCommit, type JournaledCommitOptions } from "./journaled-commit.ts";
 import { PendingRows } from "./pending-rows.ts";
-import { type JournalCalls, RowJournal } from "./row-journal.ts";
+import { entryOf, type JournalEntry, RowJournal } from "./row-journal.ts";
+import type { LogCalls } from "../append-log/append-log.ts";
+import { decodeRecords } from "../append-log/record.ts";
 
 const MIB = 1024 * 1024;
 const AWAY = new ApiError("storage_unavailable", "away");
@@ -23,7 +24,7 @@ function entry(number: number, orgId = "org", size = 40): JournalEntry {
 }
 
 /** An engine of our own: it fails as it is told, and `table` is what it has. */
-function opened(options: Partial<JournaledCommitOptions> & { calls?: Partial<JournalCalls>; folder?: string } = {}) {
+function opened(options: Partial<JournaledCommitOptions> & { calls?: Partial<LogCalls>; folder?: string } = {}) {
   const { calls, folder = ownFolder(), ...rest } = options;
   const table: number[] = [];
   const inserts: number[][] = [];
@@ -68,12 +69,16 @@ async function journalFiles(folder: string): Promise<string[]> {
   return (await readdir(folder)).filter((name) => name.endsWith(".journal"));
 }
 
+function entriesIn(content: NonSharedBuffer): JournalEntry[] {
+  return decodeRecords(content, undefined).records.map(entryOf);
+}
+
 /** What a process after a crash would find. */
 async function kept(folder: string): Promise<(number | undefined)[]> {
   const names = await journalFiles(folder);
   // One may be removed meanwhile.
   const contents = await Promise.all(names.map((name) => readFile(join(folder, name)).catch(() => Buffer.alloc(0))));
-  return contents.flatMap((content) => decodedEntries(content).entries.map(({ rows }) => rows.bytes[0]));
+  return contents.flatMap((content) => entriesIn(content).map(({ rows }) => rows.bytes[0]));
 }
 
 it("answers once the rows are in the journal, and commits what came within a moment together", async () => {
@@ -201,15 +206,15 @@ it("sets aside in a file that the log names what the engine refuses for ever, an
   expect(store.commit.failingMs).toBeUndefined();
   const { file, orgId, rows } = store.lines[0] ?? {};
   expect({ orgId, rows }).toEqual({ orgId: "org", rows: 1 });
-  expect(decodedEntries(await readFile(String(file))).entries).toMatchObject([{ orgId: "org", bodyHash: "5" }]);
+  expect(entriesIn(await readFile(String(file)))).toMatchObject([{ orgId: "org", bodyHash: "5" }]);
   expect(store.commit.bytes).toBe(0);
 });
 
 it("drops, counts and tells what the engine refuses for ever where the folder of those set aside is full", async () => {
   const folder = ownFolder();
-  await mkdir(join(folder, "refused"));
-  await writeFile(join(folder, "refused", "old.entry"), "");
-  await truncate(join(folder, "refused", "old.entry"), 128 * MIB);
+  await mkdir(join(folder, "dead-letters"));
+  await writeFile(join(folder, "dead-letters", "old.record"), "");
+  await truncate(join(folder, "dead-letters", "old.record"), 128 * MIB);
   await using store = opened({ folder });
   store.engine.insert = (numbers) => {
     if (numbers.includes(5)) throw REFUSED;
@@ -264,7 +269,7 @@ it("sets aside what a version with other columns left, and stores the rest", asy
   await using next = opened({ folder: store.folder });
   await next.commit.recover();
   expect([next.table, next.commit.setAside]).toEqual([[2], 1]);
-  expect(decodedEntries(await readFile(String(next.lines[0]?.["file"]))).entries).toMatchObject([{ bodyHash: "1", form: 8 }]);
+  expect(entriesIn(await readFile(String(next.lines[0]?.["file"])))).toMatchObject([{ bodyHash: "1", form: 8 }]);
   await store.close();
 });
 
@@ -290,15 +295,15 @@ it("stores what is whole on both sides of a damage, and tells of it", async () =
   for (const number of [1, 2, 3]) await before.append(entry(number));
   const [name = ""] = await journalFiles(folder);
   const content = await readFile(join(folder, name));
-  content[content.length / 2] = 99;
+  content[content.length / 2 + 20] = 99;
   await writeFile(join(folder, name), content);
   await using next = opened({ folder });
   await next.commit.recover();
   expect(next.table).toEqual([1, 3]);
   const told = { level: 50, table: "logs", path: join(folder, name), damagedBytes: content.length / 3 };
-  const keptAs = expect.stringMatching(/refused.*\.damaged$/);
+  const quarantined = expect.stringMatching(/dead-letters.*\.damaged$/);
   expect(next.lines).toContainEqual(
-    expect.objectContaining({ ...told, keptAs, msg: expect.stringContaining("is kept under another name") }),
+    expect.objectContaining({ ...told, quarantined, msg: expect.stringContaining("a copy is quarantined") }),
   );
   await before[Symbol.asyncDispose]();
 });
@@ -307,7 +312,7 @@ it("gives an engine no rows of other columns, also while they cannot be set asid
   const store = opened();
   await store.commit.add({ ...entry(1), form: 8 });
   await using next = opened({ folder: store.folder });
-  const refused = join(store.folder, "refused");
+  const refused = join(store.folder, "dead-letters");
   await rm(refused, { recursive: true });
   await next.commit.recover();
   await next.commit.add(entry(2));

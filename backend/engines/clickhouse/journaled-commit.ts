@@ -3,14 +3,13 @@
 // the engine refuses for ever are set aside in a file, and hold up nobody; what is pending is bounded, and no organisation takes all of it:
 // above that, and where the journal cannot be written, the answer waits for the commit.
 import { ApiError } from "../../errors.ts";
-import { freeBuffer } from "../../../agent/common/free-buffer.ts";
-import { Loop } from "../../../agent/common/loop.ts";
-import { Outage } from "../../../agent/common/outage.ts";
-import type { Log } from "../../observability/log.ts";
+import { freeBuffer } from "../../../common/free-buffer.ts";
+import { Loop } from "../../../common/loop.ts";
+import { Outage } from "../../../common/outage.ts";
+import type { Log } from "../../operations/log.ts";
 import type { GroupCommit } from "./group-commit.ts";
-import type { JournalEntry } from "./journal-entry.ts";
 import type { TablePending } from "./pending-rows.ts";
-import type { Kept, RowJournal } from "./row-journal.ts";
+import type { JournalEntry, Kept, RecoveredSegment, RowJournal } from "./row-journal.ts";
 
 const MIB = 1024 * 1024;
 /** A larger one is worth an insert, and would be written twice. */
@@ -108,15 +107,9 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
   async recover(): Promise<Omit<JournalEntry, "form" | "rows">[]> {
     const { journal, log, table, form, asOurs } = this.#options;
     const recovered: Omit<JournalEntry, "form" | "rows">[] = [];
-    for await (const { path, entries, tornBytes, damagedBytes, aside, unread } of journal.recovered()) {
-      if (unread !== undefined)
-        log.error({ table, path, err: unread }, "a file of the journal of rows cannot be read; the next start tries again");
-      if (damagedBytes > 0)
-        log.error(
-          { table, path, damagedBytes, keptAs: aside },
-          `the journal of rows is damaged in its middle: rows that were answered may be lost; ${aside ? "the file is kept under another name" : "the file could not be kept"}; is the disk well?`,
-        );
-      if (tornBytes > 0) log.warn({ table, path, tornBytes }, "the journal of rows ends within a write, for which nobody was answered");
+    for await (const segment of journal.recovered()) {
+      reportDamage(this.#options, segment);
+      const { entries } = segment;
       const pending = entries.map(({ entry, kept }) => this.#pending((entry.form === form ? entry : asOurs?.(entry)) ?? entry, kept));
       for (const { entry } of entries)
         recovered.push({ orgId: entry.orgId, hostId: entry.hostId, bodyHash: entry.bodyHash, day: entry.day });
@@ -212,7 +205,7 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
     const { journal, log, table } = this.#options;
     const { orgId, rows } = one.entry;
     try {
-      const file = await journal.setAside(one.entry);
+      const file = await journal.keepDeadLetter(one.entry);
       const what =
         file === undefined ? "there is no room for more that is set aside, so they are dropped" : "they are set aside in this file";
       log.error({ table, orgId, rows: rows.count, file, err: cause }, `rows that were answered cannot be stored; ${what}`);
@@ -275,6 +268,21 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
     await Promise.all(committing);
     return missing.length;
   }
+}
+
+function reportDamage(
+  { log, table }: JournaledCommitOptions,
+  { path, tornBytes, damagedBytes, quarantined, unread }: RecoveredSegment,
+): void {
+  if (unread !== undefined)
+    log.error({ event: "journal.unreadable", table, path, err: unread }, "journal file cannot be read; the next start tries again");
+  if (damagedBytes > 0)
+    log.error(
+      { event: "journal.damaged", table, path, damagedBytes, quarantined },
+      `journal file is damaged: acknowledged rows may be lost; ${quarantined ? "a copy is quarantined" : "no copy could be quarantined"}; check the disk`,
+    );
+  if (tornBytes > 0)
+    log.warn({ event: "journal.torn_tail", table, path, tornBytes }, "journal has a torn tail (unacknowledged write), ignoring it");
 }
 
 function engineOutage({ log, table }: JournaledCommitOptions): Outage {

@@ -1,52 +1,58 @@
-// Rows that were answered and that a killed process left in its journal, where a server has taken the place of the embedded engine: nobody
-// would look there any more. Invariant: nothing is changed, so that the embedded engine finds all of it. Only that one can tell which of
-// these rows its tables have already, so the server is not given them.
-import { readdir, readFile } from "node:fs/promises";
+// Acknowledged rows in the journal of an embedded engine that a ClickHouse server has replaced: nothing else reads that journal any more.
+// Invariant: the files stay unchanged. Only the embedded engine can tell which rows its tables already have, so they are not sent to the
+// server.
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import type { Log } from "../../observability/log.ts";
-import { decodedEntries } from "./journal-entry.ts";
-import { readMark, segmentNames } from "./row-journal.ts";
+import type { Log } from "../../operations/log.ts";
+import { readSegments } from "../append-log/append-log.ts";
+import { entryOf } from "./row-journal.ts";
 
 interface LeftRows {
-  /** Bodies' days. */
+  /** Entries: the rows of one body that belong to one day. */
   bodies: number;
   rows: number;
-  /** Of the files. */
+  /** Size of the files. */
   bytes: number;
 }
 
 const WHAT_TO_DO =
   "start once without CLICKHOUSE_URL, which stores them, stop in order, then carry them over (docs/from-one-to-many.md, Logs and spans)";
 
-/** `folder`: of the journals, one folder for each table. Never rejects. */
-export async function tellLeftRows(folder: string, log: Log): Promise<void> {
+/** Logs a warning if there are any. `folder` has one folder per table. Never rejects. */
+export async function reportLeftRows(folder: string, log: Log): Promise<void> {
   try {
     const left = await leftRows(folder);
-    if (left.bodies > 0) log.warn({ folder, ...left }, `rows that were answered lie in the journal of the embedded engine; ${WHAT_TO_DO}`);
+    if (left.bodies > 0)
+      log.warn(
+        { event: "journal.rows_left", folder, ...left },
+        `the journal of the embedded engine contains acknowledged rows; ${WHAT_TO_DO}`,
+      );
   } catch (err) {
-    // Safe: the file is as it was, and whoever reads this knows where to look.
-    log.warn({ folder, err }, `the journal of the embedded engine cannot be read: it may hold rows that were answered; ${WHAT_TO_DO}`);
+    // Safe: the files are unchanged, and the operator knows where to look.
+    log.warn(
+      { event: "journal.rows_left_unknown", folder, err },
+      `the journal of the embedded engine cannot be read and may contain acknowledged rows; ${WHAT_TO_DO}`,
+    );
   }
 }
 
 async function leftRows(folder: string): Promise<LeftRows> {
   const left = { bodies: 0, rows: 0, bytes: 0 };
-  for (const table of await namesIn(folder)) {
-    for (const name of segmentNames(await namesIn(join(folder, table)))) {
-      const content = await readFile(join(folder, table, name));
-      const { entries } = decodedEntries(content, readMark(join(folder, table)));
-      left.bodies += entries.length;
-      left.rows += entries.reduce((sum, { rows }) => sum + rows.count, 0);
-      left.bytes += entries.length > 0 ? content.length : 0;
+  for (const table of await tablesIn(folder)) {
+    for await (const { bytes, records } of readSegments(join(folder, table))) {
+      left.bodies += records.length;
+      left.rows += records.reduce((sum, record) => sum + entryOf(record).rows.count, 0);
+      left.bytes += records.length > 0 ? bytes : 0;
     }
   }
   return left;
 }
 
-/** None of what is no folder: the embedded engine was never used here. */
-async function namesIn(folder: string): Promise<string[]> {
-  return await readdir(folder).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === "ENOENT" || error.code === "ENOTDIR") return [];
+/** None without a folder: the embedded engine was never used here. */
+async function tablesIn(folder: string): Promise<string[]> {
+  const entries = await readdir(folder, { withFileTypes: true }).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return [];
     throw error;
   });
+  return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
 }

@@ -2,8 +2,8 @@
 // after it ran, and runs once however many replicas start together; should a replica die half-way, the next one runs it again, so every
 // migration is written to be repeatable (IF NOT EXISTS).
 import { readdir, readFile } from "node:fs/promises";
-import { pause } from "../../../agent/common/loop.ts";
-import type { Log } from "../../observability/log.ts";
+import { pause } from "../../../common/loop.ts";
+import type { Log } from "../../operations/log.ts";
 import type { ClickHouse } from "./client.ts";
 import { sql, Sql } from "./sql.ts";
 
@@ -36,16 +36,23 @@ export async function migrate(clickhouse: ClickHouse, log: Log, { lockExpiryS = 
   }
 }
 
-/** Sets how long rows are kept, by their own time: table → days. Changes nothing, and costs nothing, when it is so already. */
+const DELETES = /toDateTime\(time\) \+ toIntervalDay\(\d+\)(?=,|$)/;
+
+/**
+ * Sets how long rows are kept, by their own time: table → days. Changes nothing, and costs nothing, when it is so already. An operator's
+ * other parts of the TTL, such as TO VOLUME, are kept.
+ */
 export async function applyRetention(clickhouse: ClickHouse, daysOf: Readonly<Record<string, number>>, log: Log): Promise<void> {
   for (const [table, days] of Object.entries(daysOf)) {
     const wanted = `toDateTime(time) + toIntervalDay(${days})`;
     const rows = await clickhouse.query<{ engine_full: string }>(
       sql`SELECT engine_full FROM system.tables WHERE database = currentDatabase() AND name = ${table}`,
     );
-    if (rows[0]?.engine_full.includes(`TTL ${wanted} `)) continue;
+    const [, current = ""] = / TTL (.*) SETTINGS /.exec(rows[0]?.engine_full ?? "") ?? [];
+    const ttl = DELETES.test(current) ? current.replace(DELETES, wanted) : [wanted, current].filter(Boolean).join(", ");
+    if (ttl === current) continue;
     await clickhouse.command(
-      filled(clickhouse, `ALTER TABLE ${table} {{on_cluster}} MODIFY TTL ${wanted} SETTINGS materialize_ttl_after_modify = 0`),
+      filled(clickhouse, `ALTER TABLE ${table} {{on_cluster}} MODIFY TTL ${ttl} SETTINGS materialize_ttl_after_modify = 0`),
     );
     log.info({ table, days }, "retention set");
   }

@@ -82,31 +82,6 @@ export function nativeBlock(columns: NativeColumns, sections: readonly NativeRow
   return pieces;
 }
 
-/** A smaller piece costs more to hand on than to copy. */
-const SMALL_PIECE_BYTES = 4096;
-const GATHERED_BYTES = 256 * 1024;
-
-/** The same bytes, small pieces put together: each piece of many small sections would go its own way through a file or a socket. */
-export function* gathered(pieces: readonly Uint8Array[]): Generator<Uint8Array> {
-  let small: Uint8Array[] = [];
-  let bytes = 0;
-  for (const piece of pieces) {
-    const isSmall = piece.length < SMALL_PIECE_BYTES;
-    if (bytes > 0 && (!isSmall || bytes + piece.length > GATHERED_BYTES)) {
-      yield Buffer.concat(small, bytes);
-      small = [];
-      bytes = 0;
-    }
-    if (!isSmall) {
-      yield piece;
-      continue;
-    }
-    small.push(piece);
-    bytes += piece.length;
-  }
-  if (bytes > 0) yield Buffer.concat(small, bytes);
-}
-
 /** `SELECT`-able structure of the block, for the table function `file`. */
 export function nativeStructure(columns: NativeColumns): string {
   return columns.map(([name, type]) => `${name} ${type}`).join(", ");

@@ -6,7 +6,7 @@
 import type { ClickHouse } from "./client.ts";
 import { GroupCommit } from "./group-commit.ts";
 import { asOurs } from "./journal-columns.ts";
-import { formOf, type JournalEntry } from "./journal-entry.ts";
+import { formOf, type JournalEntry } from "./row-journal.ts";
 import { JournaledCommit } from "./journaled-commit.ts";
 import type { NativeColumns, NativeRows } from "./native-block.ts";
 import { RecentBodies } from "./recent-bodies.ts";

@@ -2,7 +2,7 @@
 // after an answer sees its rows, unless the engine refuses them; tables that a query does not name, and organisations that have nothing
 // pending, cost it nothing.
 import { join } from "node:path";
-import type { Log } from "../../observability/log.ts";
+import type { Log } from "../../operations/log.ts";
 import { keepColumns } from "./journal-columns.ts";
 import type { NativeColumns } from "./native-block.ts";
 import { RowJournal } from "./row-journal.ts";

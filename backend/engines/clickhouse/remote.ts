@@ -7,7 +7,8 @@ import { buffer } from "node:stream/consumers";
 import { type ClickHouseClient, createClient } from "@clickhouse/client";
 import { untilAborted } from "./cancel.ts";
 import type { Engine, ReadLimits } from "./engine.ts";
-import { columnNames, gathered, nativeBlock } from "./native-block.ts";
+import { coalescePieces } from "../pieces.ts";
+import { columnNames, nativeBlock } from "./native-block.ts";
 import { insertSettings, killStatement, QUERY_SETTINGS, readSettings } from "./statement-settings.ts";
 
 const REQUEST_TIMEOUT_MS = 60_000;
@@ -46,7 +47,7 @@ export function openRemote(url: string): Engine {
     async insert(insert) {
       const { stream } = await inserts.exec({
         query: `INSERT INTO ${insert.table} (${columnNames(insert.columns)}) FORMAT Native`,
-        values: Readable.from(gathered(nativeBlock(insert.columns, insert.rows)), { objectMode: false }),
+        values: Readable.from(coalescePieces(nativeBlock(insert.columns, insert.rows)), { objectMode: false }),
         clickhouse_settings: insertSettings(insert),
       });
       // The answer of an INSERT is empty; reading it to the end frees the socket.

@@ -1,7 +1,7 @@
 // Which days of bodies a table has: asked after a failure of unknown outcome, and after a restart. Invariant: a day is found by its sender
 // and the body's hash, or, where a body is stored however often it comes, by its first record's id.
 import type { ClickHouse } from "./client.ts";
-import { firstRow, type JournalEntry } from "./journal-entry.ts";
+import { firstRow, type JournalEntry } from "./row-journal.ts";
 import type { NativeColumns } from "./native-block.ts";
 import { sql, Sql } from "./sql.ts";
 

@@ -50,6 +50,9 @@ const STATEMENTS = [
   sql`SELECT service AS org FROM span_operations WHERE service IN (SELECT source FROM logs)`,
   sql`SELECT arrayJoin((SELECT groupUniqArray(org_id) FROM spans)) AS org FROM numbers(1)`,
   sql`SELECT org_id AS org FROM logs ARRAY JOIN [1] AS one`,
+  // From the projection of counts.
+  sql`SELECT org FROM (SELECT source AS org, count() AS n FROM logs GROUP BY source)`,
+  sql`SELECT org_id AS org FROM logs WHERE hasToken(lower(message), 'blue') OR 1`,
   sql`SELECT org_id AS org FROM logs ORDER BY time DESC, id DESC LIMIT 100`,
 ];
 

@@ -2,8 +2,8 @@
 // connection that breaks, lent out or idle, never ends the process.
 import { PostgresDialect } from "kysely";
 import { Pool } from "pg";
-import { Outage } from "../../../agent/common/outage.ts";
-import type { Log } from "../../observability/log.ts";
+import { Outage } from "../../../common/outage.ts";
+import type { Log } from "../../operations/log.ts";
 
 export interface PoolOptions {
   log: Log;

@@ -4,7 +4,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { Kysely, type Dialect } from "kysely";
-import type { Log } from "../../observability/log.ts";
+import type { Log } from "../../operations/log.ts";
 import type { PoolOptions } from "../postgres/dialect.ts";
 import { SqliteThreadDialect } from "../sqlite/dialect.ts";
 import { ACCOUNTS_FILE, ACCOUNTS_MADE, openSqlite, requireNewFolder } from "../sqlite/open.ts";

@@ -1,6 +1,6 @@
 // A process that opens the accounts of a DATA_DIR, its only argument, as a backend does at its start, and keeps them open. To be
 // killed at its work.
-import { createLog } from "../../observability/log.ts";
+import { createLog } from "../../operations/log.ts";
 import { openDatabase } from "./database.ts";
 
 process.stdout.write("begun\n");

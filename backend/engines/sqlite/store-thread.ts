@@ -1,7 +1,7 @@
 // One life after the other of the store's thread. Invariants: every statement is answered, once, also when the thread ends or hangs;
 // what was begun in one life fails in the next; there is never more than one thread on the file.
 import { Worker } from "node:worker_threads";
-import type { Log } from "../../observability/log.ts";
+import type { Log } from "../../operations/log.ts";
 import { isDiskFailure, SqliteFailure, sqlstateOf, THREAD_LOST, TOO_LONG } from "./failure.ts";
 import type { Answer, Statement } from "./thread.ts";
 

@@ -6,8 +6,8 @@ import { expect, test, vi } from "vitest";
 import { toolPath } from "../../../hack/fetch-tools.ts";
 import { startTestEngine } from "../../../test/fixtures/metrics-engine.ts";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
-import { createLog } from "../../observability/log.ts";
-import { VictoriaMetricsStore } from "../../metrics/store.ts";
+import { createLog } from "../../operations/log.ts";
+import { VictoriaMetricsStore } from "../../storage/metrics/store.ts";
 import { startVictoriaMetrics } from "./embedded.ts";
 
 const IDENTITY = { orgId: "org", hostId: "host", node: "node" };
@@ -55,8 +55,8 @@ test("after both the engine and its backend were killed, the next start has ever
   using folder = temporaryFolder();
   const program = await toolPath("victoria-metrics");
   const script = `
-    import { createLog } from ${JSON.stringify(new URL("../../observability/log.ts", import.meta.url).href)};
-    import { VictoriaMetricsStore } from ${JSON.stringify(new URL("../../metrics/store.ts", import.meta.url).href)};
+    import { createLog } from ${JSON.stringify(new URL("../../operations/log.ts", import.meta.url).href)};
+    import { VictoriaMetricsStore } from ${JSON.stringify(new URL("../../storage/metrics/store.ts", import.meta.url).href)};
     import { startVictoriaMetrics } from ${JSON.stringify(new URL("embedded.ts", import.meta.url).href)};
     const engine = await startVictoriaMetrics({ candidates: [${JSON.stringify(program)}], dataDir: ${JSON.stringify(folder.path)}, retention: "30d", passwordFile: undefined, log: createLog("silent") });
     const store = new VictoriaMetricsStore(engine);
@@ -83,7 +83,7 @@ test("after both the engine and its backend were killed, the next start has ever
   expect(await stored(store)).toEqual(new Set(["7"]));
   await store[Symbol.asyncDispose]();
   await engine[Symbol.asyncDispose]();
-  expect(readdirSync(join(folder.path, "metrics-journal"))).toEqual([]);
+  expect(readdirSync(join(folder.path, "metrics-journal")).filter((name) => name.endsWith(".journal"))).toEqual([]);
 });
 
 test("a missing program is one sentence that says what to do", async () => {
@@ -110,7 +110,7 @@ test("an engine that refuses its settings is an error with its own words", async
   await expect(start).rejects.toThrow(/exited before it was ready[^]*retentionPeriod cannot be smaller than a day/);
 });
 
-test("an engine that refuses at first what it is owed, as on a full disk, is given it while it runs", async () => {
+test("an engine that refuses its replay at first, as on a full disk, gets it later while it runs", async () => {
   using folder = temporaryFolder();
   const taken = join(folder.path, "taken");
   const program = join(folder.path, "engine");

@@ -3,7 +3,7 @@
 import { createServer } from "node:net";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
-import type { Log } from "../../observability/log.ts";
+import type { Log } from "../../operations/log.ts";
 import { superviseChild, type ChildTiming, type EngineChild } from "../child.ts";
 import { engineLogin, type EngineLogin } from "../engine-login.ts";
 import { WriteJournal } from "./journal.ts";
@@ -46,11 +46,11 @@ const PORT_ATTEMPTS = 3;
 
 /** Resolves once the engine answers and was given what a killed one had not written. Rejects with its last words if it cannot start. */
 export async function startVictoriaMetrics(options: EmbeddedVictoriaMetricsOptions): Promise<EmbeddedVictoriaMetrics> {
-  const journal = new WriteJournal(join(options.dataDir, "metrics-journal"), { isSynced: options.isJournalSynced ?? true });
+  const journal = openJournal(options);
   const login = engineLogin(options.passwordFile);
   const replay = new Replay(journal, options.log, options.firstRetryMs);
   const { child, url } = await startOnFreePort(options, login, {
-    onExit: () => journal.engineDied(),
+    onExit: () => journal.engineCrashed(),
     onRestart: (engineUrl) => {
       options.onRestart?.();
       void replay.engineIsUp(engineUrl);
@@ -80,9 +80,24 @@ export async function startVictoriaMetrics(options: EmbeddedVictoriaMetricsOptio
       await replay[Symbol.asyncDispose]();
       await child[Symbol.asyncDispose]();
       await journal[Symbol.asyncDispose]();
-      if (!journal.owes && child.stoppedInOrder) await journal.clear();
+      if (!journal.isReplayPending && child.stoppedInOrder) await journal.clear();
     },
   };
+}
+
+function openJournal({ dataDir, isJournalSynced = true, log }: EmbeddedVictoriaMetricsOptions): WriteJournal {
+  return new WriteJournal(join(dataDir, "metrics-journal"), {
+    isSynced: isJournalSynced,
+    onDamage({ path }, { damagedBytes, tornBytes, quarantined }) {
+      if (damagedBytes > 0)
+        log.error(
+          { event: "journal.damaged", path, damagedBytes, quarantined },
+          `journal file is damaged: acknowledged metrics may be lost; ${quarantined ? "a copy is quarantined" : "no copy could be quarantined"}; check the disk`,
+        );
+      if (tornBytes > 0)
+        log.warn({ event: "journal.torn_tail", path, tornBytes }, "journal has a torn tail (unacknowledged write), ignoring it");
+    },
+  });
 }
 
 async function startOnFreePort(
@@ -129,7 +144,7 @@ function flags({ dataDir, retention }: EmbeddedVictoriaMetricsOptions, port: num
     // HELP and TYPE lines have no tenant in this engine, so they are not kept at all.
     "-enableMetadata=false",
     "-memory.allowedPercent=30",
-    // More than tenants' queries take turns for (backend/metrics/store.ts): what is left is the evaluator's.
+    // More than tenants' queries take turns for (backend/storage/metrics/store.ts): what is left is the evaluator's.
     "-search.maxConcurrentRequests=16",
     // No query takes all cores, or all memory.
     `-search.maxWorkersPerQuery=${Math.max(1, Math.floor(availableParallelism() / 2))}`,

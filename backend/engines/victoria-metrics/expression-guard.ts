@@ -3,7 +3,7 @@
 // optimizer.go, Clone). Such prints come from words of the language that stand as names, strings beside operators, unusual names and
 // braces. It panics as well where a moment overflows. Invariant: what passes prints as an expression and stays near our time, because all
 // of that is refused; there is another way to write each of it.
-import { expressionDurationMs } from "../../../agent/common/duration.ts";
+import { expressionDurationMs } from "../../../common/duration.ts";
 import { ExpressionError, tokenize, type Token } from "./expression-tokens.ts";
 
 /** Words of the language; each has its place, and is a name nowhere. */

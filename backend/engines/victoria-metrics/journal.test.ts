@@ -1,20 +1,23 @@
-import { readdirSync, readFileSync, truncateSync, writeFileSync, writeSync } from "node:fs";
+import { readdirSync, truncateSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
-import { JournalFullError, WriteJournal } from "./journal.ts";
+import { type Segment, LogFullError } from "../append-log/append-log.ts";
+import { WriteJournal } from "./journal.ts";
 
-/** What an engine that has died now is given. */
+/** Replays the journal as after a crash of the engine. */
 async function replayed(journal: WriteJournal): Promise<string[]> {
   const writes: string[] = [];
-  journal.engineDied();
+  journal.engineCrashed();
   await journal.replay(async (path, body) => void writes.push(`${path} ${body.toString()}`));
   return writes;
 }
 
 const append = (journal: WriteJournal, body: string) => journal.append("/import?x=ü", Buffer.from(body));
 
-test("what was appended is replayed whole and in order, also by the next process", async () => {
+const segmentNames = (folder: string) => readdirSync(folder).filter((name) => name.endsWith(".journal"));
+
+test("writes are replayed whole and in order, also by the next process", async () => {
   using folder = temporaryFolder();
   const journal = new WriteJournal(folder.path);
   await Promise.all([append(journal, "one\n1"), append(journal, ""), append(journal, '{"path":"/","bytes":3}\ntwo')]);
@@ -22,31 +25,16 @@ test("what was appended is replayed whole and in order, also by the next process
   expect(await replayed(journal)).toEqual(all);
   await append(journal, "later");
   const next = new WriteJournal(folder.path);
+  expect(next.isReplayPending).toBe(true);
   expect(await replayed(next)).toEqual([...all, "/import?x=ü later"]);
 });
 
-test("a write that the disk cuts short fails, with those behind it in the file; what is taken afterwards is replayed", async () => {
-  using folder = temporaryFolder();
-  // A disk without room for the second write.
-  const full = async (fd: number, buffers: readonly Uint8Array[], position: number) => {
-    const bytes = Buffer.concat(buffers);
-    const taken = bytes.includes("too much") ? 10 : bytes.length;
-    return { bytesWritten: writeSync(fd, bytes, 0, taken, position) };
-  };
-  const journal = new WriteJournal(folder.path, { write: full });
-  const outcomes = await Promise.allSettled([append(journal, "before"), append(journal, "too much"), append(journal, "behind")]);
-  expect(outcomes.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "rejected"]);
-  await append(journal, "after");
-  const kept = await replayed(new WriteJournal(folder.path));
-  expect([kept.at(0), kept.at(-1)]).toEqual(["/import?x=ü before", "/import?x=ü after"]);
-});
-
-test("writes are forgotten fifteen seconds after their file was closed, not earlier, and replaying starts that time anew", async () => {
+test("writes are removed fifteen seconds after their segment was closed or replayed, not earlier", async () => {
   using folder = temporaryFolder();
   let now = 0;
-  const journal = new WriteJournal(folder.path, { now: () => now });
+  const journal = new WriteJournal(folder.path, { calls: { nowMs: () => now } });
   await append(journal, "old");
-  now = 6000; // The first file is closed by this write.
+  now = 6000; // This write closes the first segment.
   await append(journal, "newer");
   now = 20_000;
   await append(journal, "newest");
@@ -56,65 +44,70 @@ test("writes are forgotten fifteen seconds after their file was closed, not earl
   expect(await replayed(journal)).toHaveLength(4);
   now = 60_000;
   await append(journal, "much later");
-  await vi.waitFor(() => expect(readdirSync(folder.path)).toHaveLength(1));
+  await vi.waitFor(() => expect(segmentNames(folder.path)).toHaveLength(1));
 });
 
-test("a record cut off by a crash ends its file, and the others are replayed", async () => {
+test("a segment that a crash cut off ends with its last whole write, is reported, and the others are replayed", async () => {
   using folder = temporaryFolder();
   let now = 0;
-  const journal = new WriteJournal(folder.path, { now: () => now });
+  const journal = new WriteJournal(folder.path, { calls: { nowMs: () => now } });
   await append(journal, "whole");
   await append(journal, "cut off");
   now = 10_000;
   await append(journal, "in the next file");
-  const [first = ""] = readdirSync(folder.path).sort();
-  truncateSync(join(folder.path, first), readFileSync(join(folder.path, first)).length - 3);
-  writeFileSync(join(folder.path, "notes.txt"), "not ours");
-  expect(await replayed(new WriteJournal(folder.path))).toEqual(["/import?x=ü whole", "/import?x=ü in the next file"]);
+  const first = join(folder.path, segmentNames(folder.path).sort()[0] ?? "");
+  truncateSync(first, readFileSync(first).length - 3);
+  const damaged: [string, boolean][] = [];
+  const onDamage = ({ path }: Segment, { tornBytes }: { tornBytes: number }) => void damaged.push([path, tornBytes > 0]);
+  const next = new WriteJournal(folder.path, { onDamage });
+  const writes: string[] = [];
+  await next.replay(async (path, body) => void writes.push(`${path} ${body.toString()}`));
+  expect(writes).toEqual(["/import?x=ü whole", "/import?x=ü in the next file"]);
+  expect(damaged).toEqual([[first, true]]);
 });
 
-test("what a replay could not give is kept for the next one, however long that takes and whatever is written meanwhile", async () => {
+test("writes that an engine does not accept stay pending, however long that takes and whatever is written meanwhile", async () => {
   using folder = temporaryFolder();
   let now = 0;
-  const journal = new WriteJournal(folder.path, { now: () => now });
-  await append(journal, "owed");
-  journal.engineDied();
+  const journal = new WriteJournal(folder.path, { calls: { nowMs: () => now } });
+  await append(journal, "pending");
+  journal.engineCrashed();
   const refuse = async () => {
     throw new Error("the disk is full");
   };
   for (let attempt = 0; attempt < 10; attempt++) {
     await expect(journal.replay(refuse)).rejects.toThrow("the disk is full");
     now += 20_000;
-    await append(journal, `refused ${attempt}`);
+    await append(journal, `during attempt ${attempt}`);
   }
-  expect(journal.owes).toBe(true);
+  expect(journal.isReplayPending).toBe(true);
   const writes: string[] = [];
   await journal.replay(async (_path, body) => void writes.push(body.toString()));
-  expect([writes, journal.owes]).toEqual([["owed"], false]);
+  expect([writes, journal.isReplayPending]).toEqual([["pending"], false]);
   await journal.replay(refuse);
   now += 20_000;
   await append(journal, "later");
-  await vi.waitFor(() => expect(readdirSync(folder.path)).not.toContain("0000000000.journal"));
+  await vi.waitFor(() => expect(segmentNames(folder.path)).not.toContain("0000000000.journal"));
 });
 
-test("an engine that dies while it is given a file is given that file again", async () => {
+test("a segment is replayed again if the engine crashes during its replay", async () => {
   using folder = temporaryFolder();
   const journal = new WriteJournal(folder.path);
   await append(journal, "one");
-  journal.engineDied();
-  await expect(journal.replay(async () => journal.engineDied())).rejects.toThrow("died while");
-  expect(journal.owes).toBe(true);
+  journal.engineCrashed();
+  await expect(journal.replay(async () => journal.engineCrashed())).rejects.toThrow("crashed during");
+  expect(journal.isReplayPending).toBe(true);
 });
 
-test("above its bound writes are refused and nothing is forgotten; when the engine has taken what it is owed, writes are taken again", async () => {
+test("above its limit writes are rejected and none is removed; after a replay writes are accepted again", async () => {
   using folder = temporaryFolder();
   let now = 0;
-  const journal = new WriteJournal(folder.path, { now: () => now, maxBytes: 1000 });
+  const journal = new WriteJournal(folder.path, { calls: { nowMs: () => now }, maxBytes: 1000 });
   await append(journal, "x".repeat(400));
-  journal.engineDied();
+  journal.engineCrashed();
   await append(journal, "y".repeat(400));
   for (let attempt = 0; attempt < 5; attempt++) {
-    await expect(append(journal, "z".repeat(400))).rejects.toThrow(JournalFullError);
+    await expect(append(journal, "z".repeat(400))).rejects.toThrow(LogFullError);
     now += 3000;
   }
   expect((await replayed(journal)).map((write) => write.at(-1))).toEqual(["x", "y"]);
@@ -123,69 +116,31 @@ test("above its bound writes are refused and nothing is forgotten; when the engi
   expect((await replayed(journal)).map((write) => write.at(-1))).toEqual(["z"]);
 });
 
-test("a write is answered when an fsync that began after it is over, not earlier", async () => {
+test("writes that wait for the disk while the engine crashes are replayed", async () => {
   using folder = temporaryFolder();
-  const fsyncs: PromiseWithResolvers<void>[] = [];
-  const sync = () => {
-    const fsync = Promise.withResolvers<void>();
-    fsyncs.push(fsync);
-    return fsync.promise;
-  };
-  const journal = new WriteJournal(folder.path, { sync });
-  let isAnswered = false;
-  const first = append(journal, "first");
-  await vi.waitFor(() => expect(fsyncs).toHaveLength(1));
-  const meanwhile = append(journal, "meanwhile").then(() => (isAnswered = true));
-  fsyncs[0]?.resolve();
-  await first;
-  await vi.waitFor(() => expect(fsyncs).toHaveLength(2));
-  expect(isAnswered).toBe(false);
-  fsyncs[1]?.resolve();
-  await meanwhile;
+  const synced = Promise.withResolvers<void>();
+  let syncs = 0;
+  const sync = () => ((syncs += 1), syncs === 1 ? synced.promise : Promise.resolve());
+  const journal = new WriteJournal(folder.path, { calls: { sync } });
+  const writing = append(journal, "being synced");
+  await vi.waitFor(() => expect(syncs).toBe(1));
+  const waiting = append(journal, "waiting");
+  journal.engineCrashed();
+  const after = append(journal, "after the crash");
+  expect(journal.isReplayPending).toBe(true);
+  const writes: string[] = [];
+  const replay = journal.replay(async (_path, body) => void writes.push(body.toString()));
+  synced.resolve();
+  await Promise.all([writing, waiting, after, replay]);
+  expect(writes.slice(0, 2)).toEqual(["being synced", "waiting"]);
+  expect(journal.isReplayPending).toBe(false);
 });
 
-test("a write that a disk could not sync fails, with those that came meanwhile; the next one begins a new file", async () => {
-  using folder = temporaryFolder();
-  let fails = false;
-  const sync = async () => {
-    if (fails) throw new Error("EIO");
-  };
-  const journal = new WriteJournal(folder.path, { sync });
-  await append(journal, "before");
-  fails = true;
-  const outcomes = await Promise.allSettled([append(journal, "lost"), append(journal, "lost as well")]);
-  expect(outcomes.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
-  fails = false;
-  await append(journal, "after");
-  expect(readdirSync(folder.path)).toHaveLength(2);
-  const kept = await replayed(new WriteJournal(folder.path));
-  expect([kept.at(0), kept.at(-1)]).toEqual(["/import?x=ü before", "/import?x=ü after"]);
-});
-
-test("told not to, it waits for no fsync", async () => {
-  using folder = temporaryFolder();
-  const sync = () => Promise.reject(new Error("there is none"));
-  const journal = new WriteJournal(folder.path, { sync, isSynced: false });
-  await append(journal, "one");
-  expect(await replayed(journal)).toEqual(["/import?x=ü one"]);
-});
-
-test("a write that is under way when the replay starts is part of it", async () => {
-  using folder = temporaryFolder();
-  const journal = new WriteJournal(folder.path);
-  const writing = journal.append("/import", Buffer.alloc(8 * 1024 * 1024, "x"));
-  const sizes: number[] = [];
-  journal.engineDied();
-  await journal.replay(async (_path, body) => void sizes.push(body.length));
-  await writing;
-  expect(sizes).toEqual([8 * 1024 * 1024]);
-});
-
-test("after an orderly stop nothing is left", async () => {
+test("after an orderly stop no write is left", async () => {
   using folder = temporaryFolder();
   const journal = new WriteJournal(folder.path);
   await append(journal, "x");
   await journal[Symbol.asyncDispose]();
   await journal.clear();
-  expect(readdirSync(folder.path)).toEqual([]);
+  expect(segmentNames(folder.path)).toEqual([]);
 });

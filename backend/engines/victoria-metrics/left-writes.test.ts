@@ -4,32 +4,35 @@ import { pino } from "pino";
 import { expect, it } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
 import { WriteJournal } from "./journal.ts";
-import { tellLeftWrites } from "./left-writes.ts";
+import { reportLeftWrites } from "./left-writes.ts";
 
-async function saidOf(folder: string): Promise<Record<string, unknown>[]> {
+async function logLines(folder: string): Promise<Record<string, unknown>[]> {
   const lines: Record<string, unknown>[] = [];
-  await tellLeftWrites(folder, pino({}, { write: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>) }));
+  await reportLeftWrites(folder, pino({}, { write: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>) }));
   return lines;
 }
 
-it("tells of writes that a killed process left, and of nothing where there are none", async () => {
+it("warns of acknowledged writes that a killed process left, and only of those", async () => {
   using parent = temporaryFolder();
   const folder = join(parent.path, "metrics-journal");
-  expect(await saidOf(folder)).toEqual([]);
+  expect(await logLines(folder)).toEqual([]);
   const journal = new WriteJournal(folder);
-  expect(await saidOf(folder)).toEqual([]);
+  expect(await logLines(folder)).toEqual([]);
   await journal.append("/write", Buffer.from("up 1 1"));
-  const [said, ...others] = await saidOf(folder);
-  expect([said, others]).toMatchObject([{ level: 40, folder, msg: expect.stringContaining("start once without METRICS_WRITE_URL") }, []]);
-  expect(said?.["bytes"]).toBeGreaterThan(6);
+  const [line, ...others] = await logLines(folder);
+  expect([line, others]).toMatchObject([
+    { level: 40, event: "journal.writes_left", folder, writes: 1, msg: expect.stringContaining("start once without METRICS_WRITE_URL") },
+    [],
+  ]);
+  expect(line?.["bytes"]).toBeGreaterThan(6);
   await journal.clear();
-  expect(await saidOf(folder)).toEqual([]);
+  expect(await logLines(folder)).toEqual([]);
   await journal[Symbol.asyncDispose]();
 });
 
-it("says so where it cannot look", async () => {
+it("warns if it cannot read the journal", async () => {
   using parent = temporaryFolder();
   const file = join(parent.path, "metrics-journal");
   await writeFile(file, "");
-  expect(await saidOf(file)).toMatchObject([{ level: 40, err: { code: "ENOTDIR" } }]);
+  expect(await logLines(file)).toMatchObject([{ level: 40, err: { code: "ENOTDIR" } }]);
 });

@@ -1,24 +1,29 @@
-// Writes that were answered and that a killed process left in its journal, where another VictoriaMetrics has taken the place of the embedded
-// one: nobody would look there any more. Invariant: nothing is changed, so that the embedded engine is given all of it. It has most of them
-// already, and only it can be given the rest by this program.
-import { readdir, stat } from "node:fs/promises";
-import { join } from "node:path";
-import type { Log } from "../../observability/log.ts";
+// Acknowledged writes in the journal of an embedded VictoriaMetrics that another one has replaced: nothing else reads that journal any
+// more. Invariant: the files stay unchanged, because the embedded engine may not have all of these writes.
+import type { Log } from "../../operations/log.ts";
+import { readSegments } from "../append-log/append-log.ts";
 
 const WHAT_TO_DO =
-  "start once without METRICS_WRITE_URL and METRICS_QUERY_URL, which gives them to it, stop in order, then carry its samples over (docs/from-one-to-many.md, Metrics)";
+  "start once without METRICS_WRITE_URL and METRICS_QUERY_URL, which replays them, stop in order, then carry its samples over (docs/from-one-to-many.md, Metrics)";
 
-/** `folder`: of the journal. Never rejects. */
-export async function tellLeftWrites(folder: string, log: Log): Promise<void> {
+/** Logs a warning if there are any. Never rejects. */
+export async function reportLeftWrites(folder: string, log: Log): Promise<void> {
   try {
-    const names = (await readdir(folder)).filter((name) => name.endsWith(".journal"));
-    const sizes = await Promise.all(names.map(async (name) => (await stat(join(folder, name))).size));
-    const bytes = sizes.reduce((sum, size) => sum + size, 0);
-    if (bytes > 0)
-      log.warn({ folder, bytes }, `metrics that were answered may lie in the journal of the embedded engine alone; ${WHAT_TO_DO}`);
+    const left = { writes: 0, bytes: 0 };
+    for await (const { bytes, records } of readSegments(folder)) {
+      left.writes += records.length;
+      left.bytes += bytes;
+    }
+    if (left.writes > 0)
+      log.warn(
+        { event: "journal.writes_left", folder, ...left },
+        `the journal of the embedded engine contains acknowledged metrics; ${WHAT_TO_DO}`,
+      );
   } catch (err) {
-    // Safe: the files are as they were. Without a folder the embedded engine was never used here.
-    if ((err as NodeJS.ErrnoException).code === "ENOENT") return;
-    log.warn({ folder, err }, `the journal of the embedded engine cannot be read: it may hold metrics that were answered; ${WHAT_TO_DO}`);
+    // Safe: the files are unchanged, and the operator knows where to look.
+    log.warn(
+      { event: "journal.writes_left_unknown", folder, err },
+      `the journal of the embedded engine cannot be read and may contain acknowledged metrics; ${WHAT_TO_DO}`,
+    );
   }
 }

@@ -1,8 +1,8 @@
-// Gives the engine again what its journal owes it, until it has taken everything. Invariant: it goes on for as long as the engine runs,
-// with growing pauses, because an engine that comes up on a full disk refuses writes at first; one replay is under way at a time.
-import { Loop } from "../../../agent/common/loop.ts";
-import { Outage } from "../../../agent/common/outage.ts";
-import type { Log } from "../../observability/log.ts";
+// Replays the journal into an engine that has started, until the engine has accepted everything. Invariant: it retries with growing pauses
+// for as long as the engine runs, because an engine that starts on a full disk refuses writes at first; one replay runs at a time.
+import { Loop } from "../../../common/loop.ts";
+import { Outage } from "../../../common/outage.ts";
+import type { Log } from "../../operations/log.ts";
 import { loginOf } from "../engine-login.ts";
 import type { WriteJournal } from "./journal.ts";
 
@@ -25,14 +25,16 @@ export class Replay implements AsyncDisposable {
     this.#log = log;
     this.#firstPauseMs = firstPauseMs;
     this.#outage = new Outage({
-      began: (err) => log.error({ err }, "the metrics engine refuses the writes of its journal; retrying"),
-      reminded: (err, facts) => log.error({ err, ...facts }, "the metrics engine still refuses the writes of its journal; retrying"),
-      ended: ({ failures, seconds }) => log.info({ failures, seconds }, "recovered: the metrics engine takes the writes of its journal"),
+      began: (err) => log.error({ event: "metrics_journal.replay_failed", err }, "replay of the metrics journal failed, retrying"),
+      reminded: (err, facts) =>
+        log.error({ event: "metrics_journal.replay_failed", err, ...facts }, "replay of the metrics journal still fails, retrying"),
+      ended: ({ failures, seconds }) =>
+        log.info({ event: "metrics_journal.replay_recovered", failures, seconds }, "recovered: replay of the metrics journal works again"),
       remindEveryMs: REMIND_MS,
     });
   }
 
-  /** Begins at once. The first time it resolves when the first attempt is over, whether or not the engine took everything. */
+  /** Starts at once. The first call resolves after the first attempt, even if the engine did not accept everything. */
   async engineIsUp(url: string): Promise<void> {
     this.#url = url;
     if (this.#loop) return this.#loop.wake();
@@ -45,18 +47,18 @@ export class Replay implements AsyncDisposable {
     await Promise.race([tried, this.#loop.done]);
   }
 
-  /** Ends what is under way; what is owed stays in the journal. */
+  /** Stops; writes that are pending replay stay in the journal. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#loop?.[Symbol.asyncDispose]();
   }
 
-  /** Until the engine comes up anew, unless something is owed already. */
+  /** Waits for the next start of the engine, unless another replay is pending already. */
   async #step(signal: AbortSignal): Promise<number | undefined> {
-    if (!this.#journal.owes) return undefined;
+    if (!this.#journal.isReplayPending) return undefined;
     const writes = await this.#journal.replay((path, body) => this.#send(path, body, signal));
     this.#outage.recovered();
-    if (writes > 0) this.#log.info({ writes }, "replayed the journal of the metrics engine");
-    return this.#journal.owes ? 0 : undefined;
+    if (writes > 0) this.#log.info({ event: "metrics_journal.replayed", writes }, "metrics journal replayed");
+    return this.#journal.isReplayPending ? 0 : undefined;
   }
 
   async #send(path: string, body: NonSharedBuffer, stopping: AbortSignal): Promise<void> {
@@ -64,7 +66,7 @@ export class Replay implements AsyncDisposable {
     const { url, headers } = loginOf(this.#url);
     const answer = await fetch(url + path, { method: "POST", body, headers, signal });
     await answer.body?.cancel();
-    // 400: what the engine refuses for its content it refused then as well, and nobody was told that it was taken.
+    // 400: the engine refused this content the first time, too, so the write was never acknowledged.
     if (answer.status >= 300 && answer.status !== 400) throw new Error(`the engine answered ${answer.status}`);
   }
 }

@@ -3,7 +3,7 @@
 import { rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { execa } from "execa";
-import type { Log } from "../../observability/log.ts";
+import type { Log } from "../../operations/log.ts";
 import { superviseChild, type ChildTiming, type EngineChild } from "../child.ts";
 import { engineLogin, loginOf } from "../engine-login.ts";
 import { findProgram } from "../program.ts";

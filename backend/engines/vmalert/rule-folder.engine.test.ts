@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { freePorts, temporaryFolder } from "../../../test/fixtures/processes.ts";
 import { toolPath } from "../../../hack/fetch-tools.ts";
-import { createLog } from "../../observability/log.ts";
+import { createLog } from "../../operations/log.ts";
 import { VmalertClient } from "./client.ts";
 import { startEvaluator } from "./embedded.ts";
 import { renderGroup, renderRuleFile } from "./rule-file.ts";

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type ClickHouse, openClickHouse } from "../../../backend/engines/clickhouse/client.ts";
 import { migrate } from "../../../backend/engines/clickhouse/migrate.ts";
 import { sql } from "../../../backend/engines/clickhouse/sql.ts";
-import { createLog } from "../../../backend/observability/log.ts";
+import { createLog } from "../../../backend/operations/log.ts";
 import { adminPassword, type BackendPlace, backendPlace, login, startBackend } from "../../fixtures/backend-process.ts";
 import { call } from "../../fixtures/processes.ts";
 

@@ -1,12 +1,12 @@
 // The accounts of a fleet, written into an empty store before a backend opens it: organisations, each with an administrator, clusters and
 // hosts in equal numbers with a key each, and rules. As the API would write them, which would take an hour of passwords and tokens.
 import { createHash, randomUUID } from "node:crypto";
-import { hashPassword } from "../../../backend/accounts/password.ts";
+import { hashPassword } from "../../../backend/auth/sessions/password.ts";
 import { openDatabase } from "../../../backend/engines/relational/database.ts";
 import { migrate } from "../../../backend/engines/relational/migrate.ts";
-import { newKey } from "../../../backend/enrolment/key-table.ts";
-import { MasterKeys } from "../../../backend/enrolment/master-key.ts";
-import { createLog } from "../../../backend/observability/log.ts";
+import { newKey } from "../../../backend/tenants/enrolment/key-table.ts";
+import { MasterKeys } from "../../../backend/tenants/enrolment/master-key.ts";
+import { createLog } from "../../../backend/operations/log.ts";
 import type { BackendPlace } from "../../fixtures/backend-process.ts";
 import type { AllTables } from "../../fixtures/filled-accounts.ts";
 

@@ -2,7 +2,7 @@
 // under way is bounded; beyond it the fleet waits, and says for how long.
 import { setTimeout as sleep } from "node:timers/promises";
 import { Pool } from "undici";
-import { sign } from "../../../agent/protocol/signature.ts";
+import { sign } from "../../../common/protocol/signature.ts";
 import type { FleetKey } from "./fill.ts";
 
 const CONNECTIONS = 128;

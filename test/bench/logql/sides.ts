@@ -1,6 +1,6 @@
 // A real Loki and our API over the same records, and what each answers to a query in one form. Invariant: labels that only one side gives
 // every record are left out of its answers, and nothing else is.
-import { logRecord, stringAttribute } from "../../../backend/ingest/otlp-body.fixture.ts";
+import { logRecord, stringAttribute } from "../../../backend/ingest/otlp/otlp-body.fixture.ts";
 import { type LokiApp, type LokiOrg, openLokiApp } from "../../fixtures/loki-app.ts";
 import { type Loki, startLoki } from "../peers/loki.ts";
 import type { DocumentRecord } from "./records.ts";

@@ -2,7 +2,7 @@
 // the backend has acknowledged is counted, so that it can be read back.
 import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { sign } from "../../../agent/protocol/signature.ts";
+import { sign } from "../../../common/protocol/signature.ts";
 import {
   adminPassword,
   type BackendPlace,

@@ -1,7 +1,7 @@
 // Whoever sends the small requests, on the same cores as what it measures. Invariant: both ask the same of the backend and tell the status of
 // each answer; the raw one takes less than half of the other's CPU, so that more is left to the backend.
 import { Pool } from "undici";
-import { sign } from "../../../agent/protocol/signature.ts";
+import { sign } from "../../../common/protocol/signature.ts";
 import { Connections } from "../steady-memory/connections.ts";
 
 export const CLIENTS = ["raw", "undici"] as const;

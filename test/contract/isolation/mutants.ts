@@ -5,27 +5,57 @@ import { basename, join, relative } from "node:path";
 import { ROOT } from "../../fixtures/processes.ts";
 
 /** Statements of routes that read; those of jobs serve all organisations. */
-const FOLDERS = ["accounts", "audit", "enrolment", "loki", "logs", "query", "traces", "usage"];
+const FOLDERS = [
+  "auth/audit",
+  "auth/sessions",
+  "query/loki",
+  "query/native",
+  "storage",
+  "storage/logs",
+  "storage/traces",
+  "tenants/accounts",
+  "tenants/enrolment",
+  "tenants/usage",
+];
 const FILES = [
   "alerting/table.ts",
-  ...["alertmanager-requests", "channel-table", "delivery-requests", "organisation-rows", "route-table", "silence-table"].map(
-    (name) => `notification/${name}.ts`,
-  ),
-  "notification/standing-alerts.ts",
+  ...[
+    "api/active-alerts",
+    "api/alertmanager-routes",
+    "api/delivery-routes",
+    "channels/channel-store",
+    "model/organisation-rows",
+    "routing/route-store",
+    "routing/silence-store",
+  ].map((name) => `notification/${name}.ts`),
 ];
 /** Written from the ingest path, for which it reads what was written before. */
-const NOT_READ_BY_ROUTES = new Set(["backend/traces/span-operations.ts"]);
+const NOT_READ_BY_ROUTES = new Set(["backend/storage/traces/span-operations.ts"]);
 
 const FORMS: readonly (readonly [RegExp, string])[] = [
   [/\.where\("(?:\w+\.)?org_id", "=", \w+(?:\.\w+)?\)/g, ""],
   [/\borg_id = \$\{[^}]+\}/g, "1 = 1"],
 ];
 
-/** Each has to be there exactly once. */
-const LAYER_BELOW = [
+interface Removal {
+  readonly file: string;
+  readonly from: string;
+  readonly to: string;
+}
+
+/** Answers 500 for a LogQL statement without a condition by hand, so every mutant lacks it: only the layer below may hold. */
+const CHECKS_OF_CONDITIONS: readonly Removal[] = [
+  {
+    file: "backend/query/sandbox/protocol.ts",
+    from: 'if (!statement.includes(MARKED_CONDITION)) throw new Error("a sandbox process sent a statement without its organisation");',
+    to: "",
+  },
+];
+
+const LAYER_BELOW: readonly Removal[] = [
   { file: "backend/engines/relational/tenant-database.ts", from: "return db.withPlugin(new TenantPlugin(orgId));", to: "return db;" },
   { file: "backend/engines/clickhouse/statement-settings.ts", from: "${tenantFilter(orgId)}, ", to: "" },
-  { file: "backend/metrics/store.ts", from: 'scoped.append("extra_label", `org_id=${orgId}`);', to: "" },
+  { file: "backend/storage/metrics/store.ts", from: 'scoped.append("extra_label", `org_id=${orgId}`);', to: "" },
 ];
 
 export interface Condition {
@@ -69,7 +99,8 @@ function conditionsIn(file: string, source: string): Condition[] {
 /** Copies what a backend needs to run. Answers its program. */
 export function copySources(folder: string): string {
   const filter = (path: string): boolean => basename(path) !== "node_modules";
-  for (const name of ["agent", "backend", "package.json"]) cpSync(join(ROOT, name), join(folder, name), { recursive: true, filter });
+  for (const name of ["agent", "backend", "common", "package.json"])
+    cpSync(join(ROOT, name), join(folder, name), { recursive: true, filter });
   for (const name of [".", "agent", "backend"]) {
     const modules = join(ROOT, name, "node_modules");
     if (existsSync(modules)) symlinkSync(modules, join(folder, name, "node_modules"));
@@ -77,17 +108,17 @@ export function copySources(folder: string): string {
   return join(folder, "backend", "main.ts");
 }
 
-/** Puts the sources of the repository back, and leaves out these conditions. */
+/** Restores the sources of the repository, then removes these conditions. */
 export function mutate(folder: string, removed: readonly Condition[], options: { readonly withoutLayerBelow: boolean }): void {
-  for (const { file } of [...findConditions(), ...LAYER_BELOW]) cpSync(join(ROOT, file), join(folder, file));
+  const removals = options.withoutLayerBelow ? [...CHECKS_OF_CONDITIONS, ...LAYER_BELOW] : CHECKS_OF_CONDITIONS;
+  for (const { file } of [...findConditions(), ...CHECKS_OF_CONDITIONS, ...LAYER_BELOW]) cpSync(join(ROOT, file), join(folder, file));
   for (const [file, conditions] of Map.groupBy(removed, (condition) => condition.file)) {
     let source = readFileSync(join(folder, file), "utf8");
     for (const { start, text, without } of conditions.toSorted((a, b) => b.start - a.start))
       source = source.slice(0, start) + without + source.slice(start + text.length);
     writeFileSync(join(folder, file), source);
   }
-  if (!options.withoutLayerBelow) return;
-  for (const { file, from, to } of LAYER_BELOW) {
+  for (const { file, from, to } of removals) {
     const parts = readFileSync(join(folder, file), "utf8").split(from);
     if (parts.length !== 2) throw new Error(`${file} contains ${parts.length - 1} times: ${from}`);
     writeFileSync(join(folder, file), parts.join(to));

@@ -1,7 +1,7 @@
 // Two organisations with data of every kind. Every name, text and number that one of them stores is one of its markers, so that an answer
 // shows by itself whose data it was made of.
 import { randomUUID } from "node:crypto";
-import { sign } from "../../../agent/protocol/signature.ts";
+import { sign } from "../../../common/protocol/signature.ts";
 import { makeTenant, type Tenant } from "../../fixtures/backend-process.ts";
 import { type Answer, call, signedPost } from "../../fixtures/processes.ts";
 

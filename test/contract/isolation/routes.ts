@@ -1,5 +1,5 @@
 // Every GET route of docs/openapi.json, and how one organisation asks it for the data of another.
-import { sign } from "../../../agent/protocol/signature.ts";
+import { sign } from "../../../common/protocol/signature.ts";
 import { type Answer, call } from "../../fixtures/processes.ts";
 import { follow, followSocket } from "./follow.ts";
 import { type Party, type Served, SHARED_SERVICE, SHARED_TRACE } from "./parties.ts";

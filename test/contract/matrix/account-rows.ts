@@ -68,7 +68,7 @@ export const ACCOUNT_ROWS: Row[] = [
       { name: "a cookie", send: async (url) => call("DELETE", url, { headers: { ...ASKED, ...(await newCookie()) } }), status: 204 },
     ],
   },
-  // Without a provider; with one: backend/sso/sso.engine.test.ts.
+  // Without a provider; with one: backend/auth/sso/sso.engine.test.ts.
   ...["/api/auth/oidc/start", "/api/auth/oidc/callback"].map((path): Row => {
     return {
       method: "GET",

@@ -1,6 +1,6 @@
 // The cases that every row has by its kind of authentication: who is refused, with which error code.
 import { createHash, createHmac, randomUUID } from "node:crypto";
-import { sign } from "../../../agent/protocol/signature.ts";
+import { sign } from "../../../common/protocol/signature.ts";
 import { call } from "../../fixtures/processes.ts";
 import { type Case, type Row, withId } from "./case.ts";
 import { backend, cluster, host, red, viewer } from "./tenants.ts";

@@ -1,6 +1,6 @@
 // The rows of what agents enrol, report and are configured by, and of what administrators see of them: tokens, clusters, hosts, keys.
 import { randomUUID } from "node:crypto";
-import { sign } from "../../../agent/protocol/signature.ts";
+import { sign } from "../../../common/protocol/signature.ts";
 import { call, type Answer } from "../../fixtures/processes.ts";
 import { asUser, type Case, foreign, missing, type Row } from "./case.ts";
 import { backend, blue, cluster, host, installToken, made, red } from "./tenants.ts";

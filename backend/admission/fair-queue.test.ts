@@ -1,0 +1,128 @@
+import { setImmediate } from "node:timers/promises";
+import { describe, expect, it } from "vitest";
+import { FairQueue, type FairQueueOptions, QueueFullError } from "./fair-queue.ts";
+
+/** Work that runs until the test ends it; `started` is the order in which work began. */
+function queueWith(options: FairQueueOptions) {
+  const queue = new FairQueue(options);
+  const started: string[] = [];
+  const ends = new Map<string, { resolve: () => void; reject: (error: Error) => void }>();
+  const begin = (name: string, signal?: AbortSignal) => {
+    const outcome = queue.run(name.slice(0, 1), signal, async () => {
+      started.push(name);
+      const { promise, resolve, reject } = Promise.withResolvers<void>();
+      ends.set(name, { resolve, reject });
+      await promise;
+      return name;
+    });
+    // The test awaits it later; until then the rejection must not count as unhandled.
+    outcome.catch(() => undefined);
+    return outcome;
+  };
+  const settle = async (name: string, error?: Error) => {
+    await setImmediate();
+    const { resolve, reject } = ends.get(name) as NonNullable<ReturnType<typeof ends.get>>;
+    if (error) reject(error);
+    else resolve();
+    await setImmediate();
+  };
+  return { queue, started, begin, end: settle };
+}
+
+describe("a fair queue", () => {
+  it("drops the last entry of the longest backlog when it is full, but never swaps backlogs of equal length", async () => {
+    const { queue, started, begin, end } = queueWith({ running: 1, perOrg: 1, waitingPerOrg: 9, waitingInAll: 3 });
+    void begin("a1");
+    const waiting = ["a2", "a3", "a4"].map((name) => begin(name));
+    await expect(begin("a5")).rejects.toThrow(QueueFullError);
+    void begin("b1");
+    await expect(waiting[2]).rejects.toThrow(QueueFullError);
+    await expect(begin("b2")).rejects.toThrow(QueueFullError);
+    expect(queue.waiting).toBe(3);
+    for (const name of ["a1", "b1", "a2", "a3"]) await end(name);
+    expect([started, queue.running, queue.waiting]).toEqual([["a1", "b1", "a2", "a3"], 0, 0]);
+  });
+
+  it("limits running work in total and per organisation", async () => {
+    const { queue, started, begin, end } = queueWith({ running: 3, perOrg: 2, waitingPerOrg: 9 });
+    for (const name of ["a1", "a2", "a3", "b1", "b2", "c1"]) void begin(name);
+    await setImmediate();
+    expect([started, queue.running, queue.waiting]).toEqual([["a1", "a2", "b1"], 3, 3]);
+    expect(["a", "b", "c"].map((org) => queue.isFull(org))).toEqual([true, false, false]);
+    await end("b1");
+    expect(started.slice(3)).toEqual(["c1"]);
+  });
+
+  it.each([1, 2, 4])("with %i slots serves a new organisation before the backlog of another", async (running) => {
+    const { started, begin, end } = queueWith({ running, perOrg: running, waitingPerOrg: 99 });
+    for (let index = 1; index <= running + 20; index++) void begin(`a${index}`);
+    void begin("b1");
+    await setImmediate();
+    await end("a1");
+    expect(started.at(-1)).toBe("b1");
+  });
+
+  it("is round robin: an organisation with a backlog gets its share next to organisations that keep sending", async () => {
+    const { started, begin, end } = queueWith({ running: 1, perOrg: 1, waitingPerOrg: 99 });
+    for (const name of ["a1", "a2", "a3", "a4", "b1", "c1"]) void begin(name);
+    await setImmediate();
+    for (let round = 1; round <= 9; round++) {
+      const current = started.at(-1) as string;
+      if (!current.startsWith("a")) void begin(`${current.slice(0, 1)}${round + 1}`);
+      await end(current);
+    }
+    expect(started.map((name) => name.slice(0, 1)).join("")).toBe("abcabcabca");
+  });
+
+  it("serves the organisation with the fewest running requests, not the one that has waited longest", async () => {
+    const { started, begin, end } = queueWith({ running: 4, perOrg: 3, waitingPerOrg: 9 });
+    for (const name of ["b1", "a1", "a2", "c1"]) void begin(name);
+    // `a` is first in the queue and has two requests running; `b` and `d` have none as soon as b1 has ended.
+    for (const name of ["a3", "b2", "d1"]) void begin(name);
+    await setImmediate();
+    await end("b1");
+    await end("d1");
+    expect(started.slice(4)).toEqual(["d1", "b2"]);
+  });
+
+  it("refuses work at once when the organisation's queue is full, but not work of other organisations", async () => {
+    const { started, begin } = queueWith({ running: 2, perOrg: 1, waitingPerOrg: 2 });
+    for (const name of ["a1", "a2", "a3"]) void begin(name);
+    await expect(begin("a4")).rejects.toThrow(QueueFullError);
+    void begin("b1");
+    await setImmediate();
+    expect(started).toEqual(["a1", "b1"]);
+  });
+
+  it("drops waiting work when its caller leaves, which frees space for others", async () => {
+    const { queue, started, begin, end } = queueWith({ running: 1, perOrg: 1, waitingPerOrg: 1 });
+    const gone = new AbortController();
+    const first = begin("a1");
+    const dropped = begin("a2", gone.signal);
+    gone.abort(new Error("left"));
+    await expect(dropped).rejects.toThrow("left");
+    const last = begin("a3");
+    await end("a1");
+    await end("a3");
+    expect([await first, await last, started, queue.running, queue.waiting]).toEqual(["a1", "a3", ["a1", "a3"], 0, 0]);
+    await expect(begin("a4", gone.signal)).rejects.toThrow("left");
+  });
+
+  it("releases the slot when work fails, throws synchronously, or ends after its caller left", async () => {
+    const { queue, begin, end } = queueWith({ running: 1, perOrg: 1, waitingPerOrg: 9 });
+    const failing = begin("a1");
+    await end("a1", new Error("a1"));
+    await expect(failing).rejects.toThrow("a1");
+    const thrown = queue.run("a", undefined, () => {
+      throw new Error("at once");
+    });
+    await expect(thrown).rejects.toThrow("at once");
+    const gone = new AbortController();
+    const left = begin("a2", gone.signal);
+    gone.abort();
+    await setImmediate();
+    expect(queue.running).toBe(1);
+    await end("a2");
+    expect([await left, queue.running, queue.waiting]).toEqual(["a2", 0, 0]);
+  });
+});

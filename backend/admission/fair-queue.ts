@@ -1,0 +1,168 @@
+// A queue for work that many organisations share. Limits apply in total and per organisation, to running work and to waiting work.
+// Invariant: the next slot goes to the organisation with the least running work that has waited longest, so no organisation's backlog
+// delays another organisation. Work whose caller left is dropped, and every slot is released.
+
+export interface FairQueueOptions {
+  /** Maximum of running work in total. */
+  readonly running: number;
+  /** Maximum of running work per organisation. Keep it below `running`, or one organisation can occupy every slot. */
+  readonly perOrg: number;
+  /** Maximum of waiting work per organisation. */
+  readonly waitingPerOrg: number;
+  /** Maximum of waiting work in total. Beyond it, the organisation with the longest backlog loses its last entry. Default: unlimited. */
+  readonly waitingInAll?: number;
+}
+
+/** The organisation's queue is full: answer 429 or 503 with Retry-After. */
+export class QueueFullError extends Error {
+  constructor() {
+    super("the queue of this organisation is full");
+    this.name = "QueueFullError";
+  }
+}
+
+interface QueueEntry {
+  /** Undefined: after all other entries of its organisation. */
+  readonly rank: number | undefined;
+  readonly start: () => void;
+  readonly refuse: () => void;
+}
+
+interface OrgQueue {
+  running: number;
+  readonly waiting: QueueEntry[];
+}
+
+export class FairQueue {
+  readonly #options: FairQueueOptions;
+  /** In the order in which they are served. Organisations without running or waiting work are removed. */
+  readonly #orgs = new Map<string, OrgQueue>();
+  #running = 0;
+  #waiting = 0;
+
+  constructor(options: FairQueueOptions) {
+    this.#options = options;
+  }
+
+  get running(): number {
+    return this.#running;
+  }
+
+  get waiting(): number {
+    return this.#waiting;
+  }
+
+  /** Whether the organisation uses all its slots: new work waits for its own work, not for other organisations. */
+  isFull(orgId: string): boolean {
+    return (this.#orgs.get(orgId)?.running ?? 0) >= this.#options.perOrg;
+  }
+
+  /**
+   * Runs `work` when a slot is free, and releases the slot when it settles. `work` itself must end when `signal` aborts. Throws
+   * QueueFullError if the queue is full or the entry was dropped for others, and the signal's reason if it aborts before the start.
+   *
+   * `rank` orders the queue of the organisation: lower ranks first, within a rank the newest first, and a full queue drops its last entry.
+   * Without a rank, the oldest is first and a full queue refuses new entries.
+   */
+  async run<T>(orgId: string, signal: AbortSignal | undefined, work: () => Promise<T>, rank?: number): Promise<T> {
+    await this.#acquire(orgId, signal, rank);
+    try {
+      return await work();
+    } finally {
+      this.#release(orgId);
+    }
+  }
+
+  async #acquire(orgId: string, signal: AbortSignal | undefined, rank: number | undefined): Promise<void> {
+    signal?.throwIfAborted();
+    const org = this.#orgs.get(orgId) ?? { running: 0, waiting: [] };
+    const mayRun = this.#running < this.#options.running && org.running < this.#options.perOrg;
+    if (!mayRun) this.#makeSpace(org, rank);
+    this.#orgs.set(orgId, org);
+    if (mayRun) return this.#start(orgId, org);
+    const { promise: started, resolve, reject } = Promise.withResolvers<void>();
+    const leave = (): void => {
+      org.waiting.splice(org.waiting.indexOf(entry), 1);
+      this.#waiting -= 1;
+      this.#forgetIfIdle(orgId, org);
+      reject(signal?.reason);
+    };
+    const dequeued = (): void => {
+      signal?.removeEventListener("abort", leave);
+      this.#waiting -= 1;
+    };
+    const entry: QueueEntry = {
+      rank,
+      start: () => {
+        dequeued();
+        this.#start(orgId, org);
+        resolve();
+      },
+      refuse: () => {
+        dequeued();
+        this.#forgetIfIdle(orgId, org);
+        reject(new QueueFullError());
+      },
+    };
+    org.waiting.splice(findPosition(rank, org.waiting), 0, entry);
+    this.#waiting += 1;
+    signal?.addEventListener("abort", leave, { once: true });
+    await started;
+  }
+
+  /** Frees space for one more entry of `org`. Throws QueueFullError if no organisation has a longer backlog. */
+  #makeSpace(org: OrgQueue, rank: number | undefined): void {
+    if (org.waiting.length >= this.#options.waitingPerOrg) {
+      if (findPosition(rank, org.waiting) === org.waiting.length) throw new QueueFullError();
+      return org.waiting.pop()?.refuse();
+    }
+    if (this.#waiting < (this.#options.waitingInAll ?? Number.POSITIVE_INFINITY)) return;
+    let longest = org;
+    for (const other of this.#orgs.values()) if (other.waiting.length > longest.waiting.length) longest = other;
+    // A backlog that is only one entry longer would merely swap the two organisations.
+    if (longest.waiting.length <= org.waiting.length + 1) {
+      if (findPosition(rank, org.waiting) === org.waiting.length) throw new QueueFullError();
+      longest = org;
+    }
+    longest.waiting.pop()?.refuse();
+  }
+
+  #start(orgId: string, org: OrgQueue): void {
+    this.#running += 1;
+    org.running += 1;
+    this.#moveToEnd(orgId, org);
+  }
+
+  #release(orgId: string): void {
+    const org = this.#orgs.get(orgId) as OrgQueue;
+    this.#running -= 1;
+    org.running -= 1;
+    this.#moveToEnd(orgId, org);
+    this.#forgetIfIdle(orgId, org);
+    this.#findNext()?.waiting.shift()?.start();
+  }
+
+  #findNext(): OrgQueue | undefined {
+    let next: OrgQueue | undefined;
+    for (const org of this.#orgs.values()) {
+      if (org.waiting.length === 0 || org.running >= this.#options.perOrg) continue;
+      if (!next || org.running < next.running) next = org;
+    }
+    return next;
+  }
+
+  #moveToEnd(orgId: string, org: OrgQueue): void {
+    this.#orgs.delete(orgId);
+    this.#orgs.set(orgId, org);
+  }
+
+  #forgetIfIdle(orgId: string, org: OrgQueue): void {
+    if (org.running === 0 && org.waiting.length === 0) this.#orgs.delete(orgId);
+  }
+}
+
+/** Where an entry of this rank is inserted. */
+function findPosition(rank: number | undefined, waiting: readonly QueueEntry[]): number {
+  const position = rank === undefined ? -1 : waiting.findIndex((other) => other.rank === undefined || other.rank >= rank);
+  return position < 0 ? waiting.length : position;
+}

@@ -1,0 +1,39 @@
+// Runs a tenant's query in a fair queue and maps the queue's errors to API errors. Invariant: when the process stops, waiting queries are
+// refused at once and running queries may finish, so a stop never waits for a queue.
+import { ApiError } from "../errors.ts";
+import { type FairQueue, QueueFullError } from "./fair-queue.ts";
+
+export interface QueryOptions {
+  /** Aborts when no client waits for the answer any more. */
+  readonly signal?: AbortSignal;
+  /** Called when the query is about to start; throws to refuse it. */
+  readonly admit?: () => void;
+}
+
+const RETRY_AFTER_S = 5;
+
+/** Throws ApiError too_many_queries, unavailable when stopping, and the signal's reason when it aborts before the query starts. */
+export async function runQueued<T>(
+  { queue, stopping }: { queue: FairQueue; stopping: AbortSignal | undefined },
+  orgId: string,
+  { signal, admit }: QueryOptions,
+  work: () => Promise<T>,
+): Promise<T> {
+  const signals = [stopping, signal].filter((each) => each !== undefined);
+  let began = false;
+  try {
+    return await queue.run(orgId, AbortSignal.any(signals), () => {
+      began = true;
+      admit?.();
+      return work();
+    });
+  } catch (error) {
+    if (error instanceof QueueFullError) {
+      const message = "too many queries of this organisation are running or waiting; retry when some have finished";
+      throw new ApiError("too_many_queries", message, { cause: error, retryAfterS: RETRY_AFTER_S });
+    }
+    if (!began && stopping?.aborted)
+      throw new ApiError("unavailable", "the backend is stopping; try again", { retryAfterS: RETRY_AFTER_S });
+    throw error;
+  }
+}

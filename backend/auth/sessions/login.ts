@@ -1,0 +1,121 @@
+// Login by e-mail and password: POST /api/auth/login returns a session JWT, POST /api/auth/session sets the cookie of a browser. Invariant: an
+// unknown user and a wrong password get the same answer after the same work, and attempts of others never block a login (login-backoff.ts,
+// password.ts).
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { ApiError } from "../../errors.ts";
+import type { Log } from "../../operations/log.ts";
+import { audit } from "../audit-log.ts";
+import { NO_CONTENT, FORBIDDEN_CHARACTERS } from "../../http/schemas.ts";
+import { LoginBackoff } from "./login-backoff.ts";
+import { decoyHash, passwordMatches } from "./password.ts";
+import type { AccountDeps } from "./deps.ts";
+import { findUserByEmail, isFirstOperator, NO_PASSWORD, normalEmail, type UserRow } from "./table.ts";
+
+const BODY_LIMIT_BYTES = 8 * 1024;
+
+const credentials = {
+  tags: ["accounts"],
+  body: {
+    type: "object",
+    required: ["email", "password"],
+    properties: {
+      email: { type: "string", maxLength: 254, pattern: `^[^${FORBIDDEN_CHARACTERS}]*$`, description: "text without control characters" },
+      password: { type: "string", maxLength: 1024 },
+    },
+  },
+} as const;
+
+const login = {
+  ...credentials,
+  summary: "Log in",
+  description: "Returns a short-lived session JWT. If a later request gets 401, log in again.",
+  response: { 200: { type: "object", required: ["token"], properties: { token: { type: "string" } } } },
+} as const;
+
+const openSession = {
+  ...credentials,
+  summary: "Log a browser in",
+  description: "Sets a cookie, which is only accepted with the header X-Requested-With: atherops.",
+  response: NO_CONTENT,
+} as const;
+
+/** The same for a wrong password and for a right one that is not allowed, so that it does not reveal which. */
+const FIRST_OPERATOR_ONLY =
+  "only the operator of the first start may log in with a password (PASSWORD_LOGIN=false): use single sign-on, GET /api/auth/oidc/start";
+
+type LoginOutcome = "right" | "wrong" | "undecided";
+type LoginBody = { Body: { email: string; password: string } };
+type LoginRequest = FastifyRequest<LoginBody>;
+
+/** `isFirstOperatorOnly`: only the operator of the first start may log in with a password. */
+export function registerLogin(app: FastifyInstance, deps: AccountDeps & { isFirstOperatorOnly: boolean }): void {
+  const backoff = new LoginBackoff(deps.now);
+  const warnOfProxy = createProxyWarning(app.log);
+  app.addHook("onReady", async () => void (await decoyHash()));
+  app.post<LoginBody>("/api/auth/login", { schema: login, bodyLimit: BODY_LIMIT_BYTES }, async (request, reply) => {
+    const user = await checkLogin(request, reply);
+    return { token: await deps.sessions.issue(user) };
+  });
+  app.post<LoginBody>("/api/auth/session", { schema: openSession, bodyLimit: BODY_LIMIT_BYTES }, async (request, reply) => {
+    const user = await checkLogin(request, reply);
+    await deps.browserSessions.open(request, reply, user);
+    return await reply.code(204).header("cache-control", "no-store").send();
+  });
+
+  async function checkLogin(request: LoginRequest, reply: FastifyReply): Promise<UserRow> {
+    warnOfProxy(request);
+    const { password } = request.body;
+    const email = normalEmail(request.body.email);
+    // The attempt may wait in the queue for long, so the rest of its body is released first.
+    request.body = { email, password };
+    app.smallBodies.release(request);
+    const waitMs = backoff.begin(email, request.ip);
+    if (waitMs > 0) {
+      audit(request, "login.refused", { email, reason: "backoff" });
+      throw new ApiError("login_backoff", "too many failed logins to this account from your network: wait", { retryAfterS: waitMs / 1000 });
+    }
+    let outcome: LoginOutcome = "undecided";
+    let user: UserRow | undefined;
+    try {
+      user = await findUserByEmail(deps.db, email);
+      outcome = (await isAccepted(request, reply, user)) ? "right" : "wrong";
+    } finally {
+      backoff.end(email, request.ip, outcome);
+    }
+    if (user && outcome === "right") {
+      audit(request, "login", { user_id: user.id, org_id: user.org_id, email: user.email });
+      return user;
+    }
+    audit(request, "login.failed", { email }, user?.org_id);
+    throw new ApiError("invalid_credentials", deps.isFirstOperatorOnly ? FIRST_OPERATOR_ONLY : "unknown e-mail or wrong password");
+  }
+
+  async function isAccepted(request: LoginRequest, reply: FastifyReply, user: UserRow | undefined): Promise<boolean> {
+    const hash = user?.password_hash === NO_PASSWORD ? undefined : user?.password_hash;
+    const { email, password } = request.body;
+    const matches = await deps.hashQueue.run(request, reply, () => passwordMatches(hash, password), backoff.rank(email, request.ip));
+    return matches && user !== undefined && (!deps.isFirstOperatorOnly || (await isFirstOperator(deps.db, user)));
+  }
+}
+
+const MAX_PROXIES = 5;
+
+type ProxiedRequest = Pick<FastifyRequest, "ip" | "headers"> & { raw: { socket: { remoteAddress?: string | undefined } } };
+
+/**
+ * Returns a function to call with every login. It warns if logins arrive through an untrusted proxy: all clients behind it then count as one
+ * network, so failed logins of one user delay others who log in to the same account. It logs one line per proxy, for the first few.
+ */
+export function createProxyWarning(log: Pick<Log, "warn">): (request: ProxiedRequest) => void {
+  const warned = new Set<string>();
+  return ({ ip, headers, raw }) => {
+    const proxy = raw.socket.remoteAddress;
+    if (headers["x-forwarded-for"] === undefined || proxy === undefined || ip !== proxy) return;
+    if (warned.has(proxy) || warned.size >= MAX_PROXIES) return;
+    warned.add(proxy);
+    log.warn(
+      { event: "auth.untrusted_proxy", proxy },
+      "login with X-Forwarded-For from an untrusted address, ignoring the header: if it is your ingress or load balancer, set TRUSTED_PROXIES (in the chart: trustedProxies), or all its clients count as one address and can delay each other's logins",
+    );
+  };
+}

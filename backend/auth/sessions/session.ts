@@ -1,0 +1,99 @@
+// Session JWTs: issued at login, verified on every request of a user. Invariant: algorithm, issuer and audience are fixed. The claims contain
+// the user; the current role comes from the database through auth/lookup-cache.ts, so every replica refuses a deleted or demoted user within
+// 5 seconds.
+import type { KeyObject } from "node:crypto";
+import { type JWTPayload, SignJWT } from "jose";
+import type { DatabaseOutage } from "../database-outage.ts";
+import { LookupCache, type LookupSource } from "../lookup-cache.ts";
+import { ApiError } from "../../errors.ts";
+import { parseUuid } from "../../http/schemas.ts";
+import type { SessionUser } from "../request-identity.ts";
+import { ALGORITHM, parseClaims, isCurrentlyValid, isSigned, ISSUER, type SigningSecrets, verifyingSecrets } from "./signed-token.ts";
+import { type AccountDb, findChangedUsers, findUsers, type UserRow } from "./table.ts";
+
+const AUDIENCE = "atherops-api";
+const MAX_CACHED_USERS = 10_000;
+
+export interface SessionOptions extends SigningSecrets {
+  db: AccountDb;
+  ttlMs: number;
+  now?: () => number;
+  outage?: DatabaseOutage;
+}
+
+/** Issues and verifies sessions, and caches users. */
+export class Sessions {
+  readonly #secrets: readonly [KeyObject, ...KeyObject[]];
+  readonly #ttlMs: number;
+  readonly #now: () => number;
+  readonly #users: LookupCache<SessionUser & { readonly epoch: number }>;
+
+  constructor({ db, ttlMs, now, outage, ...secrets }: SessionOptions) {
+    this.#secrets = verifyingSecrets(secrets);
+    this.#ttlMs = ttlMs;
+    this.#now = now ?? Date.now;
+    const source: LookupSource<SessionUser & { readonly epoch: number }> = {
+      find: async (ids) => (await findUsers(db, ids)).map((row) => ({ id: row.id, state: row.state, read: () => toSessionUser(row) })),
+      findChanged: async (states) => await findChangedUsers(db, states),
+    };
+    this.#users = new LookupCache(source, { maxRows: MAX_CACHED_USERS, now, outage });
+  }
+
+  /** Creates a session JWT for this user: claims `sub`, `org_id`, `role`, `epoch`, `iat`, `exp`, `iss`, `aud`. */
+  async issue(user: UserRow): Promise<string> {
+    return await this.#sign(toSessionUser(user));
+  }
+
+  /** Like `issue`, for a user with another kind of session; undefined if the user was removed. */
+  async issueFor(userId: string): Promise<string | undefined> {
+    const user = await this.find(userId);
+    return user && (await this.#sign(user));
+  }
+
+  async #sign({ userId, orgId, role, epoch }: SessionUser & { readonly epoch: number }): Promise<string> {
+    const nowS = Math.floor(this.#now() / 1000);
+    return await new SignJWT({ org_id: orgId, role, epoch })
+      .setProtectedHeader({ alg: ALGORITHM, typ: "JWT" })
+      .setSubject(userId)
+      .setIssuer(ISSUER)
+      .setAudience(AUDIENCE)
+      .setIssuedAt(nowS)
+      .setExpirationTime(nowS + Math.ceil(this.#ttlMs / 1000))
+      .sign(this.#secrets[0]);
+  }
+
+  /** The user of this bearer token, with the current role. Throws `invalid_token`. */
+  async authenticate(authorization: string | undefined): Promise<SessionUser> {
+    const token = /^Bearer +([\w-]+\.[\w-]+\.[\w-]+)$/i.exec(authorization ?? "")?.[1];
+    if (!token) throw new ApiError("invalid_token", "send `Authorization: Bearer <token>` with a token of POST /api/auth/login");
+    const claims = this.#verify(token);
+    const id = parseUuid(claims.sub ?? "");
+    const user = id === undefined ? undefined : await this.find(id);
+    if (!user || user.orgId !== claims["org_id"] || user.epoch !== claims["epoch"]) throw sessionEnded();
+    return user;
+  }
+
+  /** The user with the current role. */
+  async find(userId: string): Promise<(SessionUser & { readonly epoch: number }) | undefined> {
+    return await this.#users.find(userId);
+  }
+
+  /** Call it after this replica changed the user; the change is then in force here at once. */
+  forget(userId: string): void {
+    this.#users.forget(userId);
+  }
+
+  #verify(token: string): JWTPayload {
+    const claims = isSigned(token, this.#secrets) ? parseClaims(token) : undefined;
+    if (claims?.aud !== AUDIENCE || !isCurrentlyValid(claims, this.#now())) throw sessionEnded();
+    return claims;
+  }
+}
+
+function toSessionUser({ id, org_id, email, role, session_epoch }: UserRow): SessionUser & { readonly epoch: number } {
+  return { userId: id, orgId: org_id, email, role, epoch: session_epoch };
+}
+
+function sessionEnded(): ApiError {
+  return new ApiError("invalid_token", "the session has expired or is invalid: log in again");
+}

@@ -1,0 +1,185 @@
+// Tables of organisations, users, browser sessions and read tokens. Invariant: statements about users of an organisation are restricted by
+// org_id, so users of other organisations are not found. E-mail addresses are unique across organisations, because a login names none.
+import { randomUUID } from "node:crypto";
+import { type Kysely, sql, type Transaction } from "kysely";
+import { ApiError } from "../../errors.ts";
+import type { ReadToken, Role } from "../request-identity.ts";
+import { changedRows, type Watched } from "../../engines/relational/changed-rows.ts";
+import { FORBIDDEN_CHARACTERS } from "../../http/schemas.ts";
+
+export interface OrgRow {
+  id: string;
+  name: string;
+  created_at: Date;
+}
+
+export interface UserRow {
+  id: string;
+  org_id: string;
+  /** Lower case. */
+  email: string;
+  password_hash: string;
+  role: Role;
+  /** Increases with each password change; sessions of an older epoch are refused. */
+  session_epoch: number;
+  created_at: Date;
+  /** Issuer and subject of the identity provider; null without single sign-on. */
+  sso_issuer: string | null;
+  sso_subject: string | null;
+}
+
+/** `password_hash` of a user without a password; no hash has this form. */
+export const NO_PASSWORD = "!";
+
+export interface BrowserSessionRow {
+  id: string;
+  user_id: string;
+  created_at: Date;
+  expires_at: Date;
+}
+
+export interface ReadTokenRow {
+  id: string;
+  org_id: string;
+  name: string;
+  /** The e-mail address of the creator at that time. */
+  created_by: string;
+  created_at: Date;
+  /** Whole seconds, as in the token. */
+  expires_at: Date;
+}
+
+export interface AccountTables {
+  orgs: OrgRow;
+  users: UserRow;
+  browser_sessions: BrowserSessionRow;
+  read_tokens: ReadTokenRow;
+}
+
+export type AccountDb = Kysely<AccountTables> | Transaction<AccountTables>;
+
+const EMAIL_PART = `[^\\s@${FORBIDDEN_CHARACTERS}]+`;
+export const EMAIL_SCHEMA = {
+  type: "string",
+  maxLength: 254,
+  pattern: `^${EMAIL_PART}@${EMAIL_PART}$`,
+  description: "an e-mail address such as ops@example.com",
+} as const;
+
+/** E-mail addresses are compared without case. */
+export function normalEmail(email: string): string {
+  return email.trim().toLowerCase();
+}
+
+export async function findUserByEmail(db: AccountDb, email: string): Promise<UserRow | undefined> {
+  return await db.selectFrom("users").selectAll().where("email", "=", normalEmail(email)).executeTakeFirst();
+}
+
+/** The operator of the first start. If that account was removed: the oldest operator with a password. */
+export async function findFirstOperator(db: AccountDb): Promise<UserRow | undefined> {
+  const oldest = db.selectFrom("users").selectAll().where("role", "=", "operator").where("password_hash", "<>", NO_PASSWORD);
+  return await oldest.orderBy("created_at").orderBy("id").limit(1).executeTakeFirst();
+}
+
+export async function isFirstOperator(db: AccountDb, user: UserRow): Promise<boolean> {
+  return (await findFirstOperator(db))?.id === user.id;
+}
+
+/** The columns of a user that decide what its sessions may do, as text. */
+const USERS: Watched = {
+  table: "users",
+  column: "id",
+  type: "uuid",
+  state: sql<string>`role || ' ' || session_epoch || ' ' || CAST(org_id AS text) || ' ' || email`,
+};
+const BROWSER_SESSIONS: Watched = {
+  table: "browser_sessions",
+  column: "id",
+  type: "uuid",
+  state: sql<string>`CAST(user_id AS text)`,
+};
+const READ_TOKENS: Watched = { table: "read_tokens", column: "id", type: "uuid", state: sql<string>`CAST(org_id AS text)` };
+
+/** Returns the existing rows. */
+export async function findUsers(db: AccountDb, ids: readonly string[]): Promise<(UserRow & { state: string })[]> {
+  return await db.selectFrom("users").selectAll().select(USERS.state.as("state")).where("id", "in", ids).execute();
+}
+
+/** `states`: id → cached state. Returns the ids whose state changed or whose row was removed. */
+export async function findChangedUsers(db: AccountDb, states: Readonly<Record<string, string>>): Promise<string[]> {
+  return await changedRows(db, USERS, states);
+}
+
+/** Returns the existing rows. */
+export async function findBrowserSessions(db: AccountDb, ids: readonly string[]): Promise<BrowserSessionRow[]> {
+  return await db.selectFrom("browser_sessions").selectAll().where("id", "in", ids).execute();
+}
+
+/** `states`: id → user_id. Returns the ids of removed rows. */
+export async function findChangedBrowserSessions(db: AccountDb, states: Readonly<Record<string, string>>): Promise<string[]> {
+  return await changedRows(db, BROWSER_SESSIONS, states);
+}
+
+/** Returns the existing rows. */
+export async function findReadTokens(db: AccountDb, ids: readonly string[]): Promise<ReadToken[]> {
+  const rows = await db.selectFrom("read_tokens").select(["id", "org_id"]).where("id", "in", ids).execute();
+  return rows.map((row) => ({ tokenId: row.id, orgId: row.org_id }));
+}
+
+/** `states`: id → org_id. Returns the ids of removed rows. */
+export async function findChangedReadTokens(db: AccountDb, states: Readonly<Record<string, string>>): Promise<string[]> {
+  return await changedRows(db, READ_TOKENS, states);
+}
+
+export async function insertOrg(db: AccountDb, name: string, now: Date): Promise<OrgRow> {
+  const row = { id: randomUUID(), name, created_at: now };
+  const result = await db
+    .insertInto("orgs")
+    .values(row)
+    .onConflict((conflict) => conflict.column("name").doNothing())
+    .executeTakeFirst();
+  if (result.numInsertedOrUpdatedRows !== 1n) throw nameTaken();
+  return row;
+}
+
+/** Throws `conflict` before costly work; the insert checks again. */
+export async function requireFreeName(db: AccountDb, name: string): Promise<void> {
+  if (await db.selectFrom("orgs").select("id").where("name", "=", name).executeTakeFirst()) throw nameTaken();
+}
+
+/** Throws `conflict`, like requireFreeName. */
+export async function requireFreeEmail(db: AccountDb, email: string): Promise<void> {
+  if (await findUserByEmail(db, email)) throw emailTaken();
+}
+
+function nameTaken(): ApiError {
+  return new ApiError("conflict", "name: another organisation has this name");
+}
+
+function emailTaken(): ApiError {
+  return new ApiError("conflict", "email: a user with this address exists, in this organisation or another; an operator can free it");
+}
+
+/** Throws `conflict` if a user of any organisation has this e-mail address. */
+export async function insertUser(
+  db: AccountDb,
+  user: Pick<UserRow, "org_id" | "email" | "password_hash" | "role"> & Partial<Pick<UserRow, "sso_issuer" | "sso_subject">>,
+  now: Date,
+): Promise<UserRow> {
+  const row = {
+    sso_issuer: null,
+    sso_subject: null,
+    ...user,
+    id: randomUUID(),
+    email: normalEmail(user.email),
+    session_epoch: 0,
+    created_at: now,
+  };
+  const result = await db
+    .insertInto("users")
+    .values(row)
+    .onConflict((conflict) => conflict.column("email").doNothing())
+    .executeTakeFirst();
+  if (result.numInsertedOrUpdatedRows !== 1n) throw emailTaken();
+  return row;
+}

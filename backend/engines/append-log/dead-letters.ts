@@ -1,0 +1,91 @@
+// Files next to a log for an operator to inspect: records that the engine permanently refused, and segments with damage. Invariant: they
+// take at most MAX_BYTES and MAX_FILES, damaged segments at most half of the bytes. Files that an operator deletes make space again.
+import { randomUUID } from "node:crypto";
+import { existsSync, readdirSync, statSync } from "node:fs";
+import { link, readdir, rm, stat, writeFile } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { folderSynced } from "../../../common/durable-file.ts";
+import { makeFolder } from "../../../common/make-folder.ts";
+
+const MAX_BYTES = 128 * 1024 * 1024;
+/** Small files cost the file system more than their bytes. */
+const MAX_FILES = 10_000;
+/** While the folder is full, it is listed again at most this often. */
+const RECOUNT_MS = 60_000;
+
+export class DeadLetters {
+  readonly folder: string;
+  readonly #nowMs: () => number;
+  #files = 0;
+  #bytes = 0;
+  #last: Promise<unknown> = Promise.resolve();
+  #recountAtMs = Number.NEGATIVE_INFINITY;
+
+  /** Creates the folder. */
+  constructor(folder: string, nowMs: () => number) {
+    makeFolder(folder, 0o700);
+    this.folder = folder;
+    this.#nowMs = nowMs;
+    for (const name of readdirSync(folder)) this.#count(statSync(join(folder, name), { throwIfNoEntry: false })?.size ?? 0);
+  }
+
+  /** Resolves with the path; undefined: the limit is reached. Rejects with the file system's error, with nothing written. */
+  async keep(pieces: readonly Uint8Array[]): Promise<string | undefined> {
+    return await this.#oneAtATime(async () => {
+      const content = Buffer.concat(pieces);
+      if (!(await this.#hasSpace(content.length, MAX_BYTES))) return undefined;
+      const path = join(this.folder, `${Date.now()}-${randomUUID()}.record`);
+      try {
+        await writeFile(path, content, { mode: 0o600, flush: true });
+        await folderSynced(this.folder);
+      } catch (error) {
+        await rm(path, { force: true }).catch(() => undefined);
+        throw error;
+      }
+      this.#count(content.length);
+      return path;
+    });
+  }
+
+  /** Hard-links a segment, under the same name each time. Otherwise like `keep`. */
+  async keepFile(file: string): Promise<string | undefined> {
+    return await this.#oneAtATime(async () => {
+      const { mtimeMs, size } = await stat(file);
+      const path = join(this.folder, `${Math.floor(mtimeMs)}-${basename(file, ".journal")}.damaged`);
+      if (existsSync(path)) return path;
+      if (!(await this.#hasSpace(size, MAX_BYTES / 2))) return undefined;
+      await link(file, path);
+      this.#count(size);
+      await folderSynced(this.folder);
+      return path;
+    });
+  }
+
+  /** Keeps the counts equal to the folder. */
+  async #oneAtATime<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#last.then(work);
+    this.#last = done.catch(() => undefined);
+    return await done;
+  }
+
+  async #hasSpace(bytes: number, maxBytes: number): Promise<boolean> {
+    const fits = (): boolean => this.#files < MAX_FILES && this.#bytes + bytes <= maxBytes;
+    if (fits() || this.#nowMs() < this.#recountAtMs) return fits();
+    this.#recountAtMs = this.#nowMs() + RECOUNT_MS;
+    // A file that is deleted meanwhile takes no space.
+    const sizeOf = (name: string): Promise<number> =>
+      stat(join(this.folder, name)).then(
+        ({ size }) => size,
+        () => 0,
+      );
+    const sizes = await Promise.all((await readdir(this.folder)).map(sizeOf));
+    [this.#files, this.#bytes] = [0, 0];
+    for (const size of sizes) this.#count(size);
+    return fits();
+  }
+
+  #count(bytes: number): void {
+    this.#bytes += bytes;
+    this.#files += 1;
+  }
+}

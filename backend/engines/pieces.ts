@@ -1,0 +1,30 @@
+// Bytes in several pieces, for files and sockets: contents are passed on where they are instead of being copied.
+
+/** Handing on a smaller piece costs more than copying it. */
+const SMALL_PIECE_BYTES = 4096;
+const COALESCED_BYTES = 256 * 1024;
+
+export function sizeOf(pieces: readonly Uint8Array[]): number {
+  return pieces.reduce((sum, { byteLength }) => sum + byteLength, 0);
+}
+
+/** The same bytes with small neighbours copied together. */
+export function* coalescePieces(pieces: readonly Uint8Array[]): Generator<Uint8Array> {
+  let small: Uint8Array[] = [];
+  let bytes = 0;
+  for (const piece of pieces) {
+    const isSmall = piece.length < SMALL_PIECE_BYTES;
+    if (bytes > 0 && (!isSmall || bytes + piece.length > COALESCED_BYTES)) {
+      yield Buffer.concat(small, bytes);
+      small = [];
+      bytes = 0;
+    }
+    if (!isSmall) {
+      yield piece;
+      continue;
+    }
+    small.push(piece);
+    bytes += piece.length;
+  }
+  if (bytes > 0) yield Buffer.concat(small, bytes);
+}

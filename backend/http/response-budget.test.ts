@@ -1,0 +1,79 @@
+import { once } from "node:events";
+import { connect, type AddressInfo, type Socket } from "node:net";
+import { fastify } from "fastify";
+import { expect, test } from "vitest";
+import { ResponseBudget, type ResponseBudgetOptions } from "./response-budget.ts";
+
+const MIB = 1024 * 1024;
+
+/** A server whose responses have `mib` MiB and count for the organisation in the path. */
+async function serve(mib: number, options: ResponseBudgetOptions) {
+  const budget = new ResponseBudget(options);
+  const app = fastify();
+  const buffers = Array.from({ length: mib }, (_, index) => Buffer.alloc(MIB, 65 + index));
+  app.get<{ Params: { org: string } }>("/:org", async ({ params }, reply) => budget.send(params.org, reply, buffers));
+  await app.listen({ port: 0, host: "127.0.0.1" });
+  const { port } = app.server.address() as AddressInfo;
+  return { budget, url: `http://127.0.0.1:${port}`, port, [Symbol.asyncDispose]: () => app.close() };
+}
+
+/** Sends a request and does not read the response. */
+async function requestUnread(port: number, org: string): Promise<Socket> {
+  const socket = connect(port, "127.0.0.1");
+  await once(socket, "connect");
+  socket.pause();
+  socket.write(`GET /${org} HTTP/1.1\r\nhost: x\r\n\r\n`);
+  return socket;
+}
+
+test("a response is sent whole, with its length, and no longer counts once it was read", async () => {
+  await using server = await serve(3, {});
+  const response = await fetch(`${server.url}/a`);
+  expect(response.headers.get("content-length")).toBe(String(3 * MIB));
+  expect(Buffer.from(await response.arrayBuffer()).equals(Buffer.concat([65, 66, 67].map((byte) => Buffer.alloc(MIB, byte))))).toBe(true);
+  await expect.poll(() => server.budget.heldBytes).toBe(0);
+});
+
+test("queries of an organisation with too many unread bytes are refused, and those of all when the total is reached", async () => {
+  await using server = await serve(20, { perOrgBytes: 30 * MIB, bytes: 60 * MIB, stallMs: 60_000 });
+  const { budget } = server;
+  const sockets = [await requestUnread(server.port, "a"), await requestUnread(server.port, "a")];
+  await expect.poll(() => budget.heldBytes).toBe(40 * MIB);
+  expect(() => budget.admit("a")).toThrow(expect.objectContaining({ code: "too_many_queries", status: 429 }));
+  budget.admit("b");
+  sockets.push(await requestUnread(server.port, "b"));
+  await expect.poll(() => budget.heldBytes).toBe(60 * MIB);
+  expect(() => budget.admit("c")).toThrow(expect.objectContaining({ code: "unavailable", status: 503, retryAfterS: 5 }));
+  for (const socket of sockets) socket.destroy();
+  await expect.poll(() => budget.heldBytes).toBe(0);
+  budget.admit("a");
+});
+
+test("a response to a client that has already disconnected does not count", async () => {
+  const budget = new ResponseBudget();
+  const app = fastify();
+  const { promise: heldBytes, resolve } = Promise.withResolvers<number>();
+  app.get("/", async (_request, reply) => {
+    await once(reply.raw, "close");
+    const sent = budget.send("a", reply, [Buffer.alloc(MIB)]);
+    resolve(budget.heldBytes);
+    return sent;
+  });
+  await app.listen({ port: 0, host: "127.0.0.1" });
+  const socket = await requestUnread((app.server.address() as AddressInfo).port, "");
+  await once(app.server, "request");
+  socket.destroy();
+  expect(await heldBytes).toBe(0);
+  await app.close();
+});
+
+test("a client that does not read is disconnected", async () => {
+  await using server = await serve(20, { stallMs: 200 });
+  const socket = await requestUnread(server.port, "a");
+  const closed = once(socket, "close");
+  await expect.poll(() => server.budget.heldBytes).toBe(20 * MIB);
+  await expect.poll(() => server.budget.heldBytes).toBe(0);
+  socket.on("error", () => undefined).resume();
+  await closed;
+  expect(socket.bytesRead).toBeLessThan(20 * MIB);
+});

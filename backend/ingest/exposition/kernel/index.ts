@@ -1,0 +1,192 @@
+// Lines of exposition text in their usual spelling, judged where they lie: `name{label="value",…} 1.5 1700000000000`, comments, empty
+// lines. Invariants: a line that it takes is one that the full reading (backend/ingest/exposition/exposition.ts) takes as it stands, and it stops
+// at any other; a byte is read only where the text or its guard is, because a byte of the guard (0) ends whatever reads it.
+
+/** Zeros behind the text: more than any one step reads ahead. */
+const GUARD: u32 = 64;
+const TEXT: usize = (__heap_base + 63) & ~63;
+/** Longer lines are refused, in words. */
+const MOST_LINE_BYTES: usize = 256 * 1024;
+/** Smaller times are seconds. */
+const FIRST_MILLISECOND: u64 = 2147483648;
+
+const NEWLINE: u8 = 10;
+const SPACE: u8 = 32;
+const QUOTE: u8 = 34;
+const HASH: u8 = 35;
+const COMMA: u8 = 44;
+const MINUS: u8 = 45;
+const DOT: u8 = 46;
+const EQUALS: u8 = 61;
+const BACKSLASH: u8 = 92;
+const OPEN: u8 = 123;
+const CLOSE: u8 = 125;
+
+/** Of a byte's lower and upper half: both have a bit in common where the byte may stand in a name. */
+const LOWER_HALF: v128 = i8x16(13, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 2, 2, 2, 2, 6);
+const UPPER_HALF: v128 = i8x16(0, 0, 0, 1, 2, 4, 2, 8, 0, 0, 0, 0, 0, 0, 0, 0);
+
+/** None of a line. */
+const NOT_TAKEN: usize = 0;
+
+let oldestMs: u64 = 0;
+let newestMs: u64 = 0;
+let maxLabels: u32 = 0;
+let maxNameBytes: usize = 0;
+let maxValueBytes: usize = 0;
+let lineCount: u32 = 0;
+let sampleCount: u32 = 0;
+
+/** Where the text begins. */
+export function textAt(): usize {
+  return TEXT;
+}
+
+/** Of the last `skipLines`: lines, and how many of them are samples to be kept. */
+export function lines(): u32 {
+  return lineCount;
+}
+export function samples(): u32 {
+  return sampleCount;
+}
+
+/** Before a text of `length` bytes of UTF-8 is read. */
+export function start(length: u32, labels: u32, nameBytes: u32, valueBytes: u32, oldest: f64, newest: f64): void {
+  memory.fill(TEXT + length, 0, GUARD);
+  maxLabels = labels;
+  maxNameBytes = nameBytes;
+  maxValueBytes = valueBytes;
+  oldestMs = oldest <= 0 ? 0 : <u64>oldest;
+  newestMs = newest <= 0 ? 0 : <u64>newest;
+}
+
+/** How far from `from` on, the beginning of a line, lines are such as it takes; the text ends at `length`. */
+export function skipLines(from: u32, length: u32): u32 {
+  lineCount = 0;
+  sampleCount = 0;
+  const end = TEXT + length;
+  let at = TEXT + from;
+  while (at < end) {
+    const first = load<u8>(at);
+    const isSample = first != HASH && first != NEWLINE;
+    const next = isSample ? sample(at) : first == HASH ? comment(at) : at + 1;
+    if (next == NOT_TAKEN || next - at > MOST_LINE_BYTES) break;
+    sampleCount += u32(isSample);
+    lineCount++;
+    at = next;
+  }
+  return <u32>(at - TEXT);
+}
+
+function comment(at: usize): usize {
+  while (true) {
+    const block = v128.load(at);
+    const ends = v128.or(i8x16.eq(block, i8x16.splat(NEWLINE)), i8x16.eq(block, i8x16.splat(0)));
+    const mask = i8x16.bitmask(ends);
+    if (mask != 0) {
+      at += ctz(mask);
+      return load<u8>(at) == NEWLINE ? at + 1 : NOT_TAKEN;
+    }
+    at += 16;
+  }
+}
+
+/** Behind the line of the sample at `from`. */
+function sample(from: usize): usize {
+  let at = nameEnd(from);
+  if (at == from || at - from > maxValueBytes || isDigit(load<u8>(from))) return NOT_TAKEN;
+  if (load<u8>(at) == OPEN) {
+    at = labels(at);
+    if (at == NOT_TAKEN) return NOT_TAKEN;
+  }
+  if (load<u8>(at) != SPACE) return NOT_TAKEN;
+  at = number(at + 1);
+  if (at == NOT_TAKEN) return NOT_TAKEN;
+  if (load<u8>(at) == SPACE) {
+    at = time(at + 1);
+    if (at == NOT_TAKEN) return NOT_TAKEN;
+  }
+  return load<u8>(at) == NEWLINE ? at + 1 : NOT_TAKEN;
+}
+
+/** From `{` to behind `}`. */
+function labels(at: usize): usize {
+  let count: u32 = 1;
+  do {
+    const name = at + 1;
+    at = nameEnd(name);
+    if (at == name || at - name > maxNameBytes || isDigit(load<u8>(name))) {
+      // Some write a comma behind the last.
+      if (at == name && count > 1 && load<u8>(at) == CLOSE) break;
+      return NOT_TAKEN;
+    }
+    if (load<u8>(at) != EQUALS || load<u8>(at + 1) != QUOTE) return NOT_TAKEN;
+    const value = at + 2;
+    at = valueEnd(value);
+    if (load<u8>(at) != QUOTE || at - value > maxValueBytes) return NOT_TAKEN;
+    at++;
+    count++;
+  } while (load<u8>(at) == COMMA);
+  return load<u8>(at) == CLOSE && count <= maxLabels ? at + 1 : NOT_TAKEN;
+}
+
+/** The first byte from `at` on that stands in no name without quotes. */
+function nameEnd(at: usize): usize {
+  while (true) {
+    const block = v128.load(at);
+    const lower = i8x16.swizzle(LOWER_HALF, v128.and(block, i8x16.splat(15)));
+    const upper = i8x16.swizzle(UPPER_HALF, i8x16.shr_u(block, 4));
+    const mask = i8x16.bitmask(i8x16.eq(v128.and(lower, upper), i8x16.splat(0)));
+    if (mask != 0) return at + ctz(mask);
+    at += 16;
+  }
+}
+
+/** The quote that ends a value, or what it may not have. A backslash takes the byte behind it along. */
+function valueEnd(at: usize): usize {
+  while (true) {
+    const block = v128.load(at);
+    const ends = v128.or(i8x16.eq(block, i8x16.splat(QUOTE)), i8x16.eq(block, i8x16.splat(BACKSLASH)));
+    const breaks = v128.or(i8x16.eq(block, i8x16.splat(NEWLINE)), i8x16.eq(block, i8x16.splat(0)));
+    const mask = i8x16.bitmask(v128.or(ends, breaks));
+    if (mask == 0) {
+      at += 16;
+      continue;
+    }
+    at += ctz(mask);
+    if (load<u8>(at) != BACKSLASH || load<u8>(at + 1) == NEWLINE || load<u8>(at + 1) == 0) return at;
+    at += 2;
+  }
+}
+
+function isDigit(byte: u8): bool {
+  return <u8>(byte - 0x30) < 10;
+}
+
+function number(at: usize): usize {
+  if (load<u8>(at) == MINUS) at++;
+  const whole = at;
+  while (isDigit(load<u8>(at))) at++;
+  if (at == whole) return NOT_TAKEN;
+  if (load<u8>(at) == DOT) {
+    at++;
+    while (isDigit(load<u8>(at))) at++;
+  }
+  if ((load<u8>(at) | 0x20) != 0x65) return at;
+  at++;
+  if (load<u8>(at) == MINUS || load<u8>(at) == 43) at++;
+  const exponent = at;
+  while (isDigit(load<u8>(at))) at++;
+  return at > exponent ? at : NOT_TAKEN;
+}
+
+/** Milliseconds within what is kept. */
+function time(at: usize): usize {
+  let value: u64 = 0;
+  const first = at;
+  for (; isDigit(load<u8>(at)); at++) {
+    value = value * 10 + (load<u8>(at) - 0x30);
+    if (at - first > 15) return NOT_TAKEN;
+  }
+  return value >= FIRST_MILLISECOND && value >= oldestMs && value <= newestMs ? at : NOT_TAKEN;
+}

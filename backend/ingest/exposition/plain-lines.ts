@@ -1,0 +1,92 @@
+// The fast way through exposition text: a kernel in WebAssembly (backend/ingest/exposition/kernel) passes over lines in their usual spelling, many at
+// a call, and stops at the first other one, which exposition.ts judges. Invariants: it passes nothing that exposition.ts would refuse, drop
+// or correct; its memory is bounded. One kernel a thread, one text at a time.
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { growTo, LazyKernel, startKernel, webAssembly, type WasmMemory } from "../../../common/web-assembly.ts";
+
+/** Made by hack/kernel.mjs; not there in a checkout that was never started. */
+export const PLAIN_LINES_FILE = fileURLToPath(new URL("./kernel.wasm", import.meta.url));
+
+/** More than a slice of exposition.ts. */
+const MOST_TEXT_BYTES = 768 * 1024;
+const MOST_PAGES = 16;
+/** Zeros behind the text. */
+const GUARD_BYTES = 64;
+
+/** What the engine takes; its defaults (`-maxLabelsPerTimeseries` and so on), less the labels that the server adds. */
+export interface LineLimits {
+  /** The name counts as one. */
+  readonly maxLabels: number;
+  readonly maxNameBytes: number;
+  readonly maxValueBytes: number;
+  /** Samples before are dropped. */
+  readonly oldestMs: number;
+  /** Samples after are dropped. */
+  readonly newestMs: number;
+}
+
+interface Exports {
+  textAt(): number;
+  start(length: number, maxLabels: number, maxNameBytes: number, maxValueBytes: number, oldestMs: number, newestMs: number): void;
+  skipLines(from: number, length: number): number;
+  lines(): number;
+  samples(): number;
+}
+
+const EXPORTS = ["lines", "samples", "skipLines", "start", "textAt"] as const satisfies readonly (keyof Exports)[];
+
+export class PlainLines {
+  readonly #memory: WasmMemory;
+  readonly #exports: Exports;
+  #length = 0;
+
+  constructor(bytes: Uint8Array) {
+    this.#memory = new webAssembly.Memory({ initial: 2, maximum: MOST_PAGES });
+    this.#exports = startKernel<Exports>(bytes, EXPORTS, { env: { memory: this.#memory } });
+  }
+
+  /** What it holds, and keeps. */
+  get memoryBytes(): number {
+    return this.#memory.buffer.byteLength;
+  }
+
+  /** Of the last `skip`. */
+  get lines(): number {
+    return this.#exports.lines();
+  }
+
+  /** Of these lines: samples to be kept. */
+  get samples(): number {
+    return this.#exports.samples();
+  }
+
+  /** Takes whole lines of UTF-8. False when they are more than it holds. */
+  open(text: Uint8Array, { maxLabels, maxNameBytes, maxValueBytes, oldestMs, newestMs }: LineLimits): boolean {
+    const { length } = text;
+    if (length > MOST_TEXT_BYTES) return false;
+    const at = this.#exports.textAt();
+    growTo(this.#memory, at + length + GUARD_BYTES);
+    new Uint8Array(this.#memory.buffer, at, length).set(text);
+    this.#exports.start(length, maxLabels, maxNameBytes, maxValueBytes, oldestMs, newestMs);
+    this.#length = length;
+    return true;
+  }
+
+  /** The place of the first line from `from` on that it does not pass, or the end of the text. */
+  skip(from: number): number {
+    return this.#exports.skipLines(from, this.#length);
+  }
+}
+
+const ofThread = new LazyKernel(() => new PlainLines(readFileSync(PLAIN_LINES_FILE)));
+
+export function plainLines(): PlainLines | undefined {
+  return ofThread.get();
+}
+
+/** Why this thread has none. */
+export function plainLinesProblem(): unknown {
+  ofThread.get();
+  return ofThread.problem;
+}

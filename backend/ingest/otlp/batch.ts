@@ -1,0 +1,270 @@
+// An OTLP document cut into parts that are parsed one after the other: a resource, a scope, some records at a time. Invariants: the whole
+// document is validated before it is parsed; what is parsed at once is bounded, whatever the document holds, and unused fields of the
+// document are never parsed; a 64-bit integer never passes through a double.
+import { isUtf8 } from "node:buffer";
+import { ApiError } from "../../errors.ts";
+import { exactText } from "./exact-text.ts";
+import { JsonScanner, utf8 } from "./json-scanner.ts";
+import { asObject, FieldError, type Json } from "./json.ts";
+
+/** The names of the three nested lists of a signal's document. */
+export interface BatchShape {
+  readonly resources: string;
+  readonly scopes: string;
+  readonly records: string;
+}
+
+interface Slice {
+  readonly start: number;
+  readonly end: number;
+  /** It may hold integers that a double rounds. */
+  readonly mayRound: boolean;
+}
+
+/** Neighbouring records, with the commas between them. */
+interface Chunk extends Slice {
+  readonly count: number;
+}
+
+interface ScopePlan {
+  readonly scope: Slice | undefined;
+  readonly chunks: readonly Chunk[];
+}
+
+interface ResourcePlan {
+  readonly resource: Slice | undefined;
+  readonly scopes: readonly ScopePlan[];
+}
+
+/** A validated document. */
+export interface BatchPlan {
+  readonly body: Uint8Array;
+  readonly shape: BatchShape;
+  readonly resources: readonly ResourcePlan[];
+}
+
+/** Enough for parsing to cost what it costs for a whole document, and little to be held. */
+const CHUNK_BYTES = 64 * 1024;
+const CHUNK_TOKENS = 16 * 1024;
+/** A record of 4 MiB of ordinary attributes has fewer; at worst they take some 60 MiB while they are read. */
+const MOST_TOKENS_AT_ONCE = 256 * 1024;
+/** Resources and scopes of a body. */
+const MOST_PARTS = 100_000;
+
+/** Throws malformed_body for what is not JSON in UTF-8, invalid_payload for another shape, batch_too_large. */
+export function planBatch(body: Uint8Array, shape: BatchShape): BatchPlan {
+  if (!isUtf8(body)) throw new ApiError("malformed_body", notJson(body, "the body is not UTF-8"));
+  try {
+    const resources = new Planner(body, shape).plan();
+    return { body, shape, resources };
+  } catch (error) {
+    if (error instanceof FieldError) throw error.toApiError();
+    if (error instanceof ApiError && error.code === "malformed_body") throw new ApiError("malformed_body", notJson(body, error.message));
+    throw error;
+  }
+}
+
+/** Most bodies that are not JSON are OTLP/protobuf of an exporter left at its default. */
+function notJson(body: Uint8Array, problem: string): string {
+  const looksLikeProtobuf = body[0] === 0x0a;
+  return looksLikeProtobuf
+    ? `${problem}; it looks like protobuf: this endpoint takes OTLP/JSON (set the exporter's encoding to json)`
+    : problem;
+}
+
+class Planner {
+  readonly #scanner: JsonScanner;
+  readonly #shape: BatchShape;
+  #parts = 0;
+  /** The first field of a wrong type; reported once the rest turned out to be JSON. */
+  #problem: FieldError | undefined;
+
+  constructor(body: Uint8Array, shape: BatchShape) {
+    this.#scanner = new JsonScanner(body);
+    this.#shape = shape;
+  }
+
+  plan(): ResourcePlan[] {
+    const { resources } = this.#shape;
+    const plans: ResourcePlan[] = [];
+    const scanner = this.#scanner;
+    // Nothing at all is an empty document.
+    if (scanner.atEnd()) return plans;
+    this.#message("", { [resources]: () => this.#list(resources, (path) => plans.push(this.#resource(path))) });
+    if (!scanner.atEnd()) scanner.fail("something follows the document");
+    if (this.#problem) throw this.#problem;
+    return plans;
+  }
+
+  #resource(path: string): ResourcePlan {
+    const { scopes } = this.#shape;
+    let resource: Slice | undefined;
+    const plans: ScopePlan[] = [];
+    this.#message(path, {
+      resource: () => (resource = this.#slice()),
+      [scopes]: () => this.#list(`${path}.${scopes}`, (item) => plans.push(this.#scope(item))),
+    });
+    return { resource, scopes: plans };
+  }
+
+  #scope(path: string): ScopePlan {
+    const { records } = this.#shape;
+    let scope: Slice | undefined;
+    let chunks: Chunk[] = [];
+    this.#message(path, {
+      scope: () => (scope = this.#slice()),
+      [records]: () => (chunks = this.#records(`${path}.${records}`)),
+    });
+    return { scope, chunks };
+  }
+
+  /** Walks through an object, each of `fields` at most once. */
+  #message(path: string, fields: Readonly<Record<string, () => void>>): void {
+    const scanner = this.#scanner;
+    if (scanner.kind() !== "object") {
+      this.#wrong(path, "must be an object");
+      return scanner.value();
+    }
+    const seen = new Set<string>();
+    scanner.object((key) => {
+      const read = Object.hasOwn(fields, key) ? fields[key] : undefined;
+      if (!read) return scanner.value();
+      if (seen.has(key)) this.#wrong(path === "" ? key : `${path}.${key}`, "is given twice");
+      seen.add(key);
+      read();
+    });
+  }
+
+  /** Walks through a list of messages; absent and null are empty. */
+  #list(path: string, visit: (path: string) => void): void {
+    if (!this.#isList(path)) return this.#scanner.value();
+    this.#scanner.array((index) => {
+      this.#parts += 1;
+      if (this.#parts > MOST_PARTS) throw tooLarge(`more than ${MOST_PARTS} resources and scopes`);
+      visit(`${path}[${index}]`);
+    });
+  }
+
+  #records(path: string): Chunk[] {
+    const scanner = this.#scanner;
+    const chunks: Chunk[] = [];
+    if (!this.#isList(path)) {
+      scanner.value();
+      return chunks;
+    }
+    let open: { start: number; tokens: number } | undefined;
+    let count = 0;
+    let end = 0;
+    const close = (): void => {
+      if (open) chunks.push({ start: open.start, end, count, mayRound: scanner.mayRound });
+      open = undefined;
+      count = 0;
+      scanner.mayRound = false;
+    };
+    scanner.mayRound = false;
+    scanner.array(() => {
+      open ??= { start: scanner.at, tokens: scanner.tokens };
+      const before = scanner.tokens;
+      scanner.value();
+      if (scanner.tokens - before > MOST_TOKENS_AT_ONCE) throw tooLarge(`a record with more than ${MOST_TOKENS_AT_ONCE} values`);
+      count += 1;
+      end = scanner.at;
+      if (end - open.start >= CHUNK_BYTES || scanner.tokens - open.tokens >= CHUNK_TOKENS) close();
+    });
+    close();
+    return chunks;
+  }
+
+  #isList(path: string): boolean {
+    const kind = this.#scanner.kind();
+    if (kind === "other" || kind === "object") this.#wrong(path, "must be an array");
+    return kind === "array";
+  }
+
+  #slice(): Slice | undefined {
+    const scanner = this.#scanner;
+    const isNull = scanner.kind() === "null";
+    const { at: start, tokens } = scanner;
+    scanner.mayRound = false;
+    scanner.value();
+    if (scanner.tokens - tokens > MOST_TOKENS_AT_ONCE) throw tooLarge(`a resource or scope with more than ${MOST_TOKENS_AT_ONCE} values`);
+    return isNull ? undefined : { start, end: scanner.at, mayRound: scanner.mayRound };
+  }
+
+  #wrong(path: string, problem: string): void {
+    this.#problem ??= new FieldError(path, problem);
+  }
+}
+
+/** The records are to be sent in smaller batches; a batch of one is too large for good. */
+export function tooLarge(what: string): ApiError {
+  return new ApiError("batch_too_large", `the body needs too much memory once decoded (${what}): send smaller batches`);
+}
+
+/** An estimate, rather too high, of the rows' size without parsing; `rowBytes`: what each row takes in addition to its record. */
+export function estimateRows({ resources }: BatchPlan, rowBytes: number): number {
+  let bytes = 0;
+  for (const { resource, scopes } of resources) {
+    for (const { scope, chunks } of scopes) {
+      const perRow = rowBytes + length(resource) + length(scope);
+      for (const chunk of chunks) bytes += length(chunk) + chunk.count * perRow;
+    }
+  }
+  return bytes;
+}
+
+function length(slice: Slice | undefined): number {
+  return slice === undefined ? 0 : slice.end - slice.start;
+}
+
+export interface BatchReader<Resource, Scope> {
+  resource(resource: Json): Resource;
+  scope(scope: Json): Scope;
+  record(record: Json, resource: Resource, scope: Scope): void;
+}
+
+/** Reads the records one after the other. Throws invalid_payload naming the field, and what the reader throws. */
+export function readBatch<Resource, Scope>(plan: BatchPlan, reader: BatchReader<Resource, Scope>): void {
+  const { body, shape, resources } = plan;
+  for (const [resourceIndex, { resource, scopes }] of resources.entries()) {
+    const resourcePath = `${shape.resources}[${resourceIndex}]`;
+    const ofResource = reading(`${resourcePath}.resource`, () => reader.resource(message(body, resource)));
+    for (const [scopeIndex, { scope, chunks }] of scopes.entries()) {
+      const scopePath = `${resourcePath}.${shape.scopes}[${scopeIndex}]`;
+      const ofScope = reading(`${scopePath}.scope`, () => reader.scope(message(body, scope)));
+      let index = 0;
+      const path = (): string => `${scopePath}.${shape.records}[${index}]`;
+      reading(path, () => {
+        for (const chunk of chunks) {
+          for (const record of parseChunk(body, chunk)) {
+            reader.record(asObject(record, ""), ofResource, ofScope);
+            index += 1;
+          }
+        }
+      });
+    }
+  }
+}
+
+function reading<T>(path: string | (() => string), read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    throw error instanceof FieldError ? error.within(typeof path === "string" ? path : path()).toApiError() : error;
+  }
+}
+
+/** Absent and null are the empty message. */
+function message(body: Uint8Array, slice: Slice | undefined): Json {
+  return slice === undefined ? {} : asObject(JSON.parse(textOf(body, slice)), "");
+}
+
+function parseChunk(body: Uint8Array, chunk: Chunk): unknown[] {
+  const text = textOf(body, chunk);
+  // Not put in brackets: that would be another copy of what may be all of the body.
+  return chunk.count === 1 ? [JSON.parse(text)] : (JSON.parse(`[${text}]`) as unknown[]);
+}
+
+function textOf(body: Uint8Array, { start, end, mayRound }: Slice): string {
+  return mayRound ? exactText(body, start, end) : utf8(body, start, end);
+}

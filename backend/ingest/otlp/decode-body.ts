@@ -1,0 +1,90 @@
+// Validates an OTLP/JSON body and decodes it into rows, on the calling thread. The kernel does it if it can; otherwise the slow path does, which
+// has a message for every error. Invariant: no row is made before the whole body is validated.
+import { hash } from "node:crypto";
+import { decodeLogs, LOG_SHAPE } from "./decode-logs.ts";
+import { type BatchPlan, estimateRows, planBatch, tooLarge } from "./batch.ts";
+import { type KernelLimits, threadKernel } from "./fast-decode.ts";
+import { type DecodedBody, MOST_ROWS_BYTES, ROW_BYTES, type RowContext } from "./rows.ts";
+import { decodeTraces, SPAN_SHAPE } from "./decode-spans.ts";
+import { operationsOf } from "./operations-of.ts";
+
+export type OtlpSignal = "logs" | "traces";
+
+export interface DecodeTask {
+  readonly signal: OtlpSignal;
+  readonly body: Uint8Array;
+  /** The hash is made on the thread that decodes. */
+  readonly context: Omit<RowContext, "bodyHash">;
+}
+
+/** Larger than what agents send. */
+export const LARGE_BYTES = 5 * 1024 * 1024;
+/** Of a thread's kernel, whose memory stays: 40 MiB at most. */
+export const KERNEL_LIMITS: KernelLimits = { mostBodyBytes: LARGE_BYTES, mostRowsBytes: 24 * 1024 * 1024 };
+/** An estimate may be too large by so much. */
+const HOPELESS = 8 * MOST_ROWS_BYTES;
+
+const DECODERS = { logs: { shape: LOG_SHAPE, decode: decodeLogs }, traces: { shape: SPAN_SHAPE, decode: decodeTraces } };
+
+/** Validates a body and estimates the memory of its rows. Throws malformed_body, invalid_payload, batch_too_large. */
+function planNow({ signal, body, context }: DecodeTask): { plan: BatchPlan; neededBytes: number } {
+  const plan = planBatch(body, DECODERS[signal].shape);
+  const rowBytes = ROW_BYTES + context.orgId.length + context.hostId.length + context.node.length;
+  const estimate = estimateRows(plan, rowBytes);
+  if (estimate > HOPELESS) throw tooLarge(`some ${Math.round(estimate / 1024 / 1024)} MiB, of which each record takes its resource's part`);
+  return { plan, neededBytes: Math.min(estimate, MOST_ROWS_BYTES) };
+}
+
+/** Decodes a validated body. Throws invalid_payload or batch_too_large. */
+function decodePlanned({ signal, body, context }: DecodeTask, plan: BatchPlan): DecodedBody {
+  return decodeRows(signal, plan, { ...context, bodyHash: hashOf(body) });
+}
+
+/** A validated body: the memory that its rows need, and a function that makes them. */
+export interface ValidatedBody {
+  readonly neededBytes: number;
+  readonly rows: () => DecodedBody;
+}
+
+/** Uses the kernel if it accepts the body, otherwise the slow path. Throws as `planNow` does, and `rows` as `decodePlanned`. */
+export function validateBody(task: DecodeTask, limits = KERNEL_LIMITS): ValidatedBody {
+  const fast = validateFast(task, limits);
+  if (fast) return fast;
+  const { plan, neededBytes } = planNow(task);
+  return { neededBytes, rows: () => decodePlanned(task, plan) };
+}
+
+/** Undefined if the kernel does not accept the body. */
+export function validateFast({ signal, body, context }: DecodeTask, limits: KernelLimits): ValidatedBody | undefined {
+  const fast = threadKernel()?.read(signal, body, context, limits);
+  return fast && { neededBytes: fast.byteLength, rows: () => withOperations(signal, fast.take(hashOf(body))) };
+}
+
+/** Validates and decodes in one call, on any thread, with the caller's hash. */
+export function decodeWithHash(task: DecodeTask & { readonly context: RowContext }): DecodedBody {
+  const { signal, body, context } = task;
+  const fast = threadKernel()?.read(signal, body, context, KERNEL_LIMITS);
+  return fast ? withOperations(signal, fast.take(context.bodyHash)) : decodeSlowPath(task);
+}
+
+/** The same without the kernel. Both must give the same rows for every body. */
+export function decodeSlowPath(task: DecodeTask & { readonly context: RowContext }): DecodedBody {
+  return decodeRows(task.signal, planNow(task).plan, task.context);
+}
+
+function decodeRows(signal: OtlpSignal, plan: BatchPlan, context: RowContext): DecodedBody {
+  return withOperations(signal, DECODERS[signal].decode(plan, context));
+}
+
+function withOperations(signal: OtlpSignal, decoded: DecodedBody): DecodedBody {
+  return signal === "traces" && !decoded.operations ? { ...decoded, operations: operationsOf(decoded.sections) } : decoded;
+}
+
+/** First 8 bytes of the SHA-256, as digits. */
+function hashOf(body: Uint8Array): string {
+  return hash("sha256", body, "buffer").readBigUInt64BE().toString();
+}
+
+export function rowsBytes({ sections }: DecodedBody): number {
+  return sections.reduce((sum, { bytes }) => sum + bytes.byteLength, 0);
+}

@@ -1,0 +1,75 @@
+// OTLP/JSON logs → rows of the table logs, by the mapping table of the contract (docs/contract.md, "Logs"; docs/decisions.md,
+// "Mapping"). Invariant: pure; the whole body is decoded or it throws an ApiError that names the field; on any thread.
+import type { NativeColumns } from "../../engines/clickhouse/native-block.ts";
+import { encodedString } from "../../engines/clickhouse/native-columns.ts";
+import { type BatchPlan, type BatchShape, readBatch } from "./batch.ts";
+import { checkUint32, enumeration, hexId, type Json, text, uint64 } from "./json.ts";
+import { addLabels, type ResourceLabels, resourceLabels } from "./labels.ts";
+import { COMMON_COLUMNS, type DecodedBody, RowCollector, type RowContext } from "./rows.ts";
+import { eachAttribute, valueText } from "./value.ts";
+
+const LOG_CELLS = [
+  ["level", "String"],
+  ["severity_number", "UInt8"],
+  ["source", "String"],
+  ["message", "String"],
+  ["labels", "Map(String, String)"],
+  ["trace_id", "String"],
+  ["span_id", "String"],
+  ["scope_name", "String"],
+] as const satisfies NativeColumns;
+
+/** The columns of a decoded body. */
+export const LOG_COLUMNS: NativeColumns = [...COMMON_COLUMNS, ...LOG_CELLS];
+
+export const LOG_SHAPE: BatchShape = { resources: "resourceLogs", scopes: "scopeLogs", records: "logRecords" };
+
+/** Decodes an ExportLogsServiceRequest of LOG_SHAPE. Throws invalid_payload or batch_too_large. */
+export function decodeLogs(plan: BatchPlan, context: RowContext): DecodedBody {
+  const rows = new RowCollector(context, LOG_CELLS);
+  readBatch<ResourceLabels, Uint8Array>(plan, {
+    resource: resourceLabels,
+    scope: scopeName,
+    record: (record, resource, scope) => addRecord(rows, record, resource, scope),
+  });
+  return rows.finish();
+}
+
+/** The scope's version and attributes are checked and not stored. */
+function scopeName(scope: Json): Uint8Array {
+  text(scope, "version");
+  eachAttribute(scope, () => {});
+  return encodedString(text(scope, "name"));
+}
+
+function addRecord(rows: RowCollector<typeof LOG_CELLS>, record: Json, resource: ResourceLabels, scope: Uint8Array): void {
+  rows.admit(resource.byteLength + scope.byteLength);
+  const time = uint64(record, "timeUnixNano");
+  const observed = uint64(record, "observedTimeUnixNano");
+  const cells = rows.row(time || observed);
+  const severity = enumeration(record, "severityNumber", SEVERITY_NUMBERS);
+  cells.level.add(text(record, "severityText").toLowerCase() || levelOf(severity));
+  cells.severity_number.add(severity > 0 && severity <= 24 ? severity : 0);
+  cells.source.addEncoded(resource.service);
+  cells.message.add(valueText(record, "body"));
+  const eventName = text(record, "eventName");
+  addLabels(cells.labels, resource, record, { unlessGiven: eventName === "" ? undefined : ["event.name", eventName] });
+  cells.trace_id.add(hexId(record, "traceId", 16));
+  cells.span_id.add(hexId(record, "spanId", 8));
+  cells.scope_name.addEncoded(scope);
+  checkUint32(record, "droppedAttributesCount");
+  checkUint32(record, "flags");
+}
+
+const LEVELS = ["trace", "debug", "info", "warn", "error", "fatal"] as const;
+
+function levelOf(severityNumber: number): string {
+  return LEVELS[Math.ceil(severityNumber / 4) - 1] ?? "info";
+}
+
+const SEVERITY_NUMBERS: Record<string, number> = Object.fromEntries([
+  ["SEVERITY_NUMBER_UNSPECIFIED", 0],
+  ...LEVELS.flatMap((level, index) =>
+    ["", "2", "3", "4"].map((suffix, step) => [`SEVERITY_NUMBER_${level.toUpperCase()}${suffix}`, index * 4 + step + 1]),
+  ),
+]);

@@ -1,0 +1,274 @@
+// The fast way from an OTLP/JSON body to rows: the kernel in WebAssembly (backend/ingest/otlp/kernel) takes what collectors write, and gives up
+// on all else. Invariants: what it takes becomes the very bytes that the TypeScript decoder makes of it, and what it gives up on is
+// decided there; its memory is bounded, and what rows take is known before they leave it. One kernel a thread, one body at a time.
+import { isUtf8 } from "node:buffer";
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { growTo, LazyKernel, startKernel, type WasmMemory, webAssembly } from "../../../common/web-assembly.ts";
+import { encodedUint64 } from "../../engines/clickhouse/native-columns.ts";
+import {
+  type DayOperations,
+  type DaySection,
+  type DecodedBody,
+  keptTimes,
+  type Operation,
+  ROW_BYTES,
+  type RowContext,
+  senderCells,
+} from "./rows.ts";
+
+/** Made by hack/kernel.mjs; not there in a checkout that was never started. */
+export const KERNEL_FILE = fileURLToPath(new URL("./kernel.wasm", import.meta.url));
+
+export type KernelSignal = "logs" | "traces";
+
+export interface KernelLimits {
+  /** Larger bodies are not tried. */
+  readonly mostBodyBytes: number;
+  /** Bodies whose rows would take more, without the columns of the sender, are given up on. */
+  readonly mostRowsBytes: number;
+}
+
+/** Rows that are decoded and still in the kernel's memory, until it is asked for another body. */
+export interface KernelRows {
+  /** What `take` will make. */
+  readonly byteLength: number;
+  take(bodyHash: string): DecodedBody;
+}
+
+/** The hash comes with `take`: a body that is refused needs none. */
+type Context = Omit<RowContext, "bodyHash">;
+
+interface Exports {
+  inputAt(): number;
+  rowsAt(): number;
+  streamLengthsAt(): number;
+  decode(
+    signal: number,
+    length: number,
+    indexBytes: number,
+    most: number,
+    rowBytes: number,
+    receivedAtMs: number,
+    oldestS: number,
+    newestS: number,
+  ): void;
+  sections(): number;
+  sectionDay(section: number): number;
+  sectionRows(section: number): number;
+  droppedRows(reason: number): number;
+  untimedRows(): number;
+  rowsBytes(): number;
+  operations(): number;
+  operation(index: number): number;
+  write(signal: number, section: number, at: number, firstId: bigint): number;
+}
+
+const EXPORTS = [
+  "decode",
+  "droppedRows",
+  "inputAt",
+  "operation",
+  "operations",
+  "rowsAt",
+  "rowsBytes",
+  "sectionDay",
+  "sectionRows",
+  "sections",
+  "streamLengthsAt",
+  "untimedRows",
+  "write",
+] as const satisfies readonly (keyof Exports)[];
+
+const SIGNALS: Record<KernelSignal, number> = { logs: 0, traces: 1 };
+const DROP_REASONS = ["too_old", "too_far_ahead", "empty_ids"] as const;
+/** Of a signal, behind the cells of the sender. */
+const STREAMS: Record<KernelSignal, number> = { logs: 12, traces: 19 };
+/** In the order of the kernel's numbers, which are OTLP's. */
+const SPAN_KINDS = ["UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER"] as const;
+const FIRST_PAGES = 4;
+const MOST_PAGES = 640;
+/** Zeros behind the body. */
+const GUARD_BYTES = 64;
+/** A row's entry in the index is shorter than what collectors write for a record. */
+const INDEX_OF_BODY = 1.5;
+const LEAST_INDEX_BYTES = 64 * 1024;
+/** `String` makes no number longer than this much more than its text. */
+const MOST_LONGER = 12;
+
+/** Thrown through the kernel: it has no words for what it does not take. */
+class GaveUp extends Error {
+  static readonly instance = new GaveUp("the kernel gave up");
+}
+
+export class Kernel {
+  readonly #memory: WasmMemory;
+  readonly #exports: Exports;
+  /** All of the memory, until it grows. */
+  #bytes = Buffer.alloc(0);
+  #traps = 0;
+
+  constructor(bytes: Uint8Array) {
+    const memory = new webAssembly.Memory({ initial: FIRST_PAGES, maximum: MOST_PAGES });
+    const host = {
+      giveUp: () => {
+        throw GaveUp.instance;
+      },
+      number: (at: number, length: number) => this.#writeNumber(at, length),
+    };
+    this.#exports = startKernel<Exports>(bytes, EXPORTS, { env: { memory }, host });
+    this.#memory = memory;
+  }
+
+  /** How often it came to an end that it did not choose. None is known. */
+  get traps(): number {
+    return this.#traps;
+  }
+
+  /** What it holds, and keeps. */
+  get memoryBytes(): number {
+    return this.#memory.buffer.byteLength;
+  }
+
+  /** Undefined when the body is not what the kernel takes. */
+  read(signal: KernelSignal, body: Uint8Array, context: Context, limits: KernelLimits): KernelRows | undefined {
+    const length = body.byteLength;
+    if (length > limits.mostBodyBytes || !isUtf8(body)) return undefined;
+    try {
+      this.#decode(signal, body, context, limits.mostRowsBytes);
+      return this.#rows(signal, context);
+    } catch (error) {
+      if (error instanceof GaveUp || error instanceof RangeError) return undefined;
+      if (!(error instanceof webAssembly.RuntimeError)) throw error;
+      // A trap ends nothing: the kernel begins anew with each body.
+      this.#traps += 1;
+      return undefined;
+    }
+  }
+
+  #decode(signal: KernelSignal, body: Uint8Array, context: Context, mostRowsBytes: number): void {
+    const { length } = body;
+    const exports = this.#exports;
+    const inputAt = exports.inputAt();
+    const indexBytes = Math.max(LEAST_INDEX_BYTES, Math.floor(length * INDEX_OF_BODY));
+    this.#needs(inputAt + length + GUARD_BYTES + indexBytes + 32);
+    new Uint8Array(this.#memory.buffer, inputAt, length).set(body);
+    const rowBytes = ROW_BYTES + context.orgId.length + context.hostId.length + context.node.length;
+    const { oldestS, newestS } = keptTimes(context);
+    exports.decode(SIGNALS[signal], length, indexBytes, mostRowsBytes, rowBytes, context.receivedAtMs, oldestS, newestS);
+  }
+
+  #rows(signal: KernelSignal, context: Context): KernelRows {
+    const exports = this.#exports;
+    const cells = senderCells({ ...context, bodyHash: "0" });
+    const senderBytes = bytesOf(cells);
+    // Now, when there is another way: `take` needs no more.
+    this.#needs(exports.rowsAt() + exports.rowsBytes());
+    let accepted = 0;
+    for (let section = 0; section < exports.sections(); section += 1) accepted += exports.sectionRows(section);
+    return {
+      byteLength: exports.rowsBytes() + accepted * senderBytes,
+      take: (bodyHash) => {
+        const sender = [...cells.slice(0, -1), encodedUint64(BigInt(bodyHash))];
+        const firstId = BigInt.asIntN(64, BigInt(context.firstId));
+        const sections = Array.from({ length: exports.sections() }, (_, section) => this.#section(signal, section, firstId, sender));
+        const dropped = Object.fromEntries(
+          DROP_REASONS.map((reason, index) => [reason, exports.droppedRows(index)] as const).filter(([, count]) => count > 0),
+        );
+        const operations = signal === "traces" ? this.#operations(sections.map(({ day }) => day)) : undefined;
+        return {
+          sections,
+          accepted,
+          dropped,
+          bodyHash: exports.untimedRows() === 0 ? bodyHash : undefined,
+          ...(operations && { operations }),
+        };
+      },
+    };
+  }
+
+  /** What the spans name; undefined when it is more than the kernel lists. */
+  #operations(days: readonly number[]): DayOperations[] | undefined {
+    const exports = this.#exports;
+    const count = exports.operations();
+    if (count < 0) return undefined;
+    const lists = days.map((day) => ({ day, operations: [] as Operation[] }));
+    const memory = Buffer.from(this.#memory.buffer);
+    for (let index = 0; index < count; index += 1) {
+      const parts = new Uint32Array(memory.buffer, exports.operation(index), 6) as unknown as [
+        number,
+        number,
+        number,
+        number,
+        number,
+        number,
+      ];
+      const [section, serviceAt, serviceLength, nameAt, nameLength, kind] = parts;
+      lists[section]?.operations.push({
+        service: memory.toString("utf8", serviceAt, serviceAt + serviceLength),
+        operation: memory.toString("utf8", nameAt, nameAt + nameLength),
+        kind: SPAN_KINDS[kind] as string,
+      });
+    }
+    return lists;
+  }
+
+  /** One day's rows: the cells of the sender, then what the kernel writes. */
+  #section(signal: KernelSignal, section: number, firstId: bigint, sender: readonly Uint8Array[]): DaySection {
+    const exports = this.#exports;
+    const count = exports.sectionRows(section);
+    const at = exports.rowsAt();
+    const length = exports.write(SIGNALS[signal], section, at, firstId);
+    const bytes = new Uint8Array(bytesOf(sender) * count + length);
+    const streamLengths: number[] = [];
+    let to = 0;
+    for (const cell of sender) {
+      repeat(bytes, to, cell, count);
+      to += cell.length * count;
+      streamLengths.push(cell.length * count);
+    }
+    bytes.set(new Uint8Array(this.#memory.buffer, at, length), to);
+    streamLengths.push(...new Uint32Array(this.#memory.buffer, exports.streamLengthsAt(), STREAMS[signal]));
+    return { day: exports.sectionDay(section), count, bytes, streamLengths };
+  }
+
+  /** Writes a JSON number as JavaScript does, its end where it was; the length. */
+  #writeNumber(at: number, length: number): number {
+    const { buffer } = this.#memory;
+    if (this.#bytes.buffer !== buffer) this.#bytes = Buffer.from(buffer);
+    const read = this.#bytes.toString("latin1", at, at + length);
+    const text = String(Number(read));
+    if (text.length > length + MOST_LONGER) throw GaveUp.instance;
+    if (text !== read) this.#bytes.write(text, at + length - text.length, "latin1");
+    return text.length;
+  }
+
+  /** Throws RangeError when it is more than the kernel may ever have: it gives up. */
+  #needs(bytes: number): void {
+    growTo(this.#memory, bytes);
+  }
+}
+
+function bytesOf(cells: readonly Uint8Array[]): number {
+  return cells.reduce((sum, { length }) => sum + length, 0);
+}
+
+/** Writes `cell` so many times, one after the other. */
+function repeat(bytes: Uint8Array, at: number, cell: Uint8Array, times: number): void {
+  if (times === 0) return;
+  bytes.set(cell, at);
+  const end = at + cell.length * times;
+  for (let to = at + cell.length; to < end; to += Math.min(to - at, end - to)) bytes.copyWithin(to, at, Math.min(to, at + end - to));
+}
+
+const ofThread = new LazyKernel(() => new Kernel(readFileSync(KERNEL_FILE)));
+
+/** This thread's kernel; undefined where it cannot be had. */
+export function threadKernel(): Kernel | undefined {
+  return ofThread.get();
+}
+
+/** Why this thread has none. */
+export function kernelProblem(): unknown {
+  return ofThread.problem;
+}

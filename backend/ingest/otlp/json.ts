@@ -1,0 +1,182 @@
+// Reads the fields of OTLP/JSON messages: the primitives of the protobuf JSON mapping with OTLP's exceptions (hex ids, integer enums,
+// unknown fields ignored; OpenTelemetry protocol specification, "JSON Protobuf Encoding"). Invariant: a value of a wrong type is a
+// FieldError that names its path, never a silent default; a 64-bit integer never passes through a double.
+import { randomUUID } from "node:crypto";
+import { ApiError } from "../../errors.ts";
+
+/** A field of the document is invalid. Gains its path on the way out. */
+export class FieldError extends Error {
+  #path: string;
+  readonly problem: string;
+  constructor(path: string, problem: string) {
+    super();
+    this.#path = path;
+    this.problem = problem;
+  }
+
+  within(parent: string): this {
+    this.#path = this.#path === "" || this.#path.startsWith("[") ? parent + this.#path : `${parent}.${this.#path}`;
+    return this;
+  }
+
+  toApiError(): ApiError {
+    const path = this.#path.length > 300 ? `${this.#path.slice(0, 300)}…` : this.#path;
+    return new ApiError("invalid_payload", path === "" ? this.problem : `${path}: ${this.problem}`);
+  }
+}
+
+export type Json = Record<string, unknown>;
+
+/**
+ * What a JSON number that is an integer beyond 2^53 is read as: an array of this, which no sender can know, and the number as it was
+ * written. (No message is an array, so where no number may stand it is refused like one.)
+ */
+export const EXACT_INTEGER = randomUUID();
+
+function exactSource(value: unknown): string | undefined {
+  return Array.isArray(value) && value[0] === EXACT_INTEGER ? (value[1] as string) : undefined;
+}
+
+/** The digits of a JSON number such as `17e17` or `1.5e3`; "not integral" when it is none, or too large for any integer field. */
+function exactDigits(source: string): string {
+  const match = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(source);
+  const [, sign = "", whole = "", fraction = "", exponent = "0"] = match ?? [];
+  const shift = Number(exponent) - fraction.length;
+  if (!match || Math.abs(shift) > 40) return NOT_INTEGRAL;
+  const digits = whole + fraction;
+  if (shift < 0 && /[1-9]/.test(digits.slice(shift))) return NOT_INTEGRAL;
+  const kept = shift >= 0 ? digits + "0".repeat(shift) : digits.slice(0, shift);
+  return sign + (kept.replace(/^0+/, "") || "0");
+}
+
+const NOT_INTEGRAL = "not integral";
+
+export function asObject(value: unknown, path: string): Json {
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Json;
+  throw new FieldError(path, "must be an object");
+}
+
+const EMPTY: Json = {};
+
+/** An optional message field: absent and null are the empty message. */
+function message(parent: Json, name: string): Json {
+  const value = parent[name];
+  return value === undefined || value === null ? EMPTY : asObject(value, name);
+}
+
+/** Calls `visit` for each message of a repeated field; errors gain `name[index]`. */
+export function each(parent: Json, name: string, visit: (item: Json) => void): void {
+  const list = parent[name];
+  if (list === undefined || list === null) return;
+  if (!Array.isArray(list)) throw new FieldError(name, "must be an array");
+  for (let index = 0; index < list.length; index += 1) {
+    try {
+      visit(asObject(list[index], ""));
+    } catch (error) {
+      if (error instanceof FieldError) error.within(`${name}[${index}]`);
+      throw error;
+    }
+  }
+}
+
+/** Runs `read` on the message field `name`; errors gain its name. Absent and null are the empty message. */
+export function within<T>(parent: Json, name: string, read: (item: Json) => T): T {
+  const item = message(parent, name);
+  try {
+    return read(item);
+  } catch (error) {
+    if (error instanceof FieldError) error.within(name);
+    throw error;
+  }
+}
+
+/** An optional string; absent and null are "". */
+export function text(parent: Json, name: string): string {
+  const value = parent[name];
+  if (typeof value === "string") return value;
+  if (value === undefined || value === null) return "";
+  throw new FieldError(name, "must be a string");
+}
+
+const MAX_UINT64 = 18_446_744_073_709_551_615n;
+
+/** An optional unsigned 64-bit integer, string or number, as decimal digits without leading zeros; absent, null and 0 are "". */
+export function uint64(parent: Json, name: string): string {
+  const value = parent[name];
+  if (typeof value === "string" && value.length === 19 && NANOSECONDS_OF_OUR_TIME.test(value)) return value;
+  if (value === undefined || value === null) return "";
+  const digits = integerDigits(value, name);
+  if (digits.startsWith("-") || (digits.length > 19 && BigInt(digits) > MAX_UINT64)) {
+    throw new FieldError(name, "must be an unsigned 64-bit integer");
+  }
+  return digits === "0" ? "" : digits;
+}
+
+const NANOSECONDS_OF_OUR_TIME = /^[1-9]\d{18}$/;
+
+/** An optional signed 64-bit integer as decimal digits. */
+export function int64(value: unknown, name: string): string {
+  const digits = integerDigits(value, name);
+  if (digits.length > 18) {
+    const integer = BigInt(digits);
+    if (BigInt.asIntN(64, integer) !== integer) throw new FieldError(name, "must be a 64-bit integer");
+  }
+  return digits;
+}
+
+function integerDigits(value: unknown, name: string): string {
+  if (typeof value === "number") {
+    if (Number.isSafeInteger(value)) return String(value);
+  } else if (typeof value === "string") {
+    if (/^-?\d{1,40}$/.test(value)) return value.replace(/^(-?)0+(?=\d)/, "$1");
+  } else {
+    const digits = exactDigits(exactSource(value) ?? "");
+    if (digits !== NOT_INTEGRAL) return digits;
+  }
+  throw new FieldError(name, "must be an integer, as a number or as a string of digits");
+}
+
+/** Checks an optional unsigned 32-bit integer that is not stored. */
+export function checkUint32(parent: Json, name: string): void {
+  const value = parent[name];
+  if (value === undefined || value === null) return;
+  const digits = integerDigits(value, name);
+  if (digits.length > 10 || Number(digits) < 0 || Number(digits) > 0xff_ff_ff_ff) {
+    throw new FieldError(name, "must be an unsigned 32-bit integer");
+  }
+}
+
+const TWO_31 = 0x80_00_00_00;
+
+/** An optional enum: a 32-bit integer, or one of `names`; absent and null are 0. */
+export function enumeration(parent: Json, name: string, names: Readonly<Record<string, number>>): number {
+  const value = parent[name];
+  if (value === undefined || value === null) return 0;
+  if (typeof value === "number" && Number.isInteger(value) && value >= -TWO_31 && value < TWO_31) return value;
+  if (typeof value === "string" && Object.hasOwn(names, value)) return names[value] as number;
+  throw new FieldError(name, "must be an enum's integer or name");
+}
+
+/** An optional id of `bytes` bytes in hex of any case, lowercased; "" when it is absent, empty or all zeros (which is how OTLP says invalid). */
+export function hexId(parent: Json, name: string, bytes: number): string {
+  const value = parent[name];
+  if (value === undefined || value === null || value === "") return "";
+  if (typeof value !== "string") throw new FieldError(name, "must be a string of hex digits");
+  if (value.length !== bytes * 2 || !HEX.test(value)) throw new FieldError(name, `must be ${bytes * 2} hex digits, or empty`);
+  return ZEROS.test(value) ? "" : value.toLowerCase();
+}
+
+const HEX = /^[0-9a-fA-F]+$/;
+const ZEROS = /^0+$/;
+
+/** A number in double position: a JSON number, a numeric string, or "NaN", "Infinity", "-Infinity". */
+export function double(value: unknown, name: string): number {
+  if (typeof value === "number") return value;
+  if (typeof value === "string") {
+    if (value === "NaN" || value === "Infinity" || value === "-Infinity") return Number(value);
+    if (/^-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$/.test(value)) return Number(value);
+  }
+  const exact = exactSource(value);
+  if (exact !== undefined) return Number(exact);
+  throw new FieldError(name, "must be a number");
+}

@@ -1,0 +1,161 @@
+// An OTLP/JSON document: resources, their scopes, their records. Invariant: a resource precedes its scopes and a scope its
+// records, or the kernel gives up; each part is bounded, so that whatever the host's decoder would call too large is left to it.
+import { textInto } from "./fields";
+import {
+  blanks,
+  CLOSE_ARRAY,
+  CLOSE_OBJECT,
+  isNull,
+  name,
+  nameAt,
+  nameLength,
+  next,
+  once,
+  open,
+  OPEN_ARRAY,
+  OPEN_OBJECT,
+  skip,
+} from "../../../../common/kernel/json";
+import { attributes, endResource, OF_SCOPE, readResource, startResource } from "./labels";
+import { logRecord } from "./logs";
+import { refuse, SYNTAX, TOO_LARGE, UNUSUAL } from "../../../../common/kernel/bytes";
+import { INPUT, take } from "./memory";
+import {
+  isAttributes,
+  isLogRecords,
+  isName,
+  isResource,
+  isResourceLogs,
+  isResourceSpans,
+  isScope,
+  isScopeLogs,
+  isScopeSpans,
+  isSpans,
+  isVersion,
+} from "./names";
+import { estimate } from "./rows";
+import { spanRecord, startSpans } from "./spans";
+
+export const LOGS: i32 = 0;
+export const SPANS: i32 = 1;
+
+/** Of a resource, a scope or a record: fewer bytes than the host's decoder takes values. */
+const MOST_BYTES: usize = 256 * 1024;
+/** Resources and scopes; the host's decoder takes more. */
+const MOST_PARTS: u32 = 10000;
+/** A scope: the places of its name and its version. */
+const SCOPE_BYTES: u32 = 16;
+
+let signal: i32 = 0;
+let rowBytes: u64 = 0;
+let parts: u32 = 0;
+
+export function readDocument(length: u32, ofSignal: i32, bytesOfRow: u32): void {
+  signal = ofSignal;
+  rowBytes = bytesOfRow;
+  parts = 0;
+  if (signal == SPANS) startSpans();
+  let seen: u32 = 0;
+  let at = open(blanks(INPUT), OPEN_OBJECT);
+  for (; load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
+    at = name(at);
+    if (signal == LOGS ? isResourceLogs(nameAt, nameLength) : isResourceSpans(nameAt, nameLength)) {
+      seen = once(seen, 1);
+      at = resources(at);
+    } else at = skip(at, 0);
+  }
+  if (blanks(at + 1) != INPUT + length) refuse(SYNTAX);
+}
+
+function resources(at: usize): usize {
+  if (isNull(at)) return at + 4;
+  for (at = open(at, OPEN_ARRAY); load<u8>(at) != CLOSE_ARRAY; at = next(at, CLOSE_ARRAY)) at = resourcePart(at);
+  return at + 1;
+}
+
+function countPart(): void {
+  parts++;
+  if (parts > MOST_PARTS) refuse(TOO_LARGE);
+}
+
+function resourcePart(at: usize): usize {
+  countPart();
+  startResource();
+  let seen: u32 = 0;
+  let sliceBytes: usize = 0;
+  for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
+    at = name(at);
+    if (isResource(nameAt, nameLength)) {
+      if (seen & 2) refuse(UNUSUAL);
+      seen = once(seen, 1);
+      const start = at;
+      at = readResource(at);
+      sliceBytes = at - start;
+      if (sliceBytes > MOST_BYTES) refuse(TOO_LARGE);
+    } else if (signal == LOGS ? isScopeLogs(nameAt, nameLength) : isScopeSpans(nameAt, nameLength)) {
+      seen = once(seen, 2);
+      at = scopes(at, endResource(), sliceBytes);
+    } else at = skip(at, 0);
+  }
+  return at + 1;
+}
+
+function scopes(at: usize, resource: usize, resourceBytes: usize): usize {
+  if (isNull(at)) return at + 4;
+  for (at = open(at, OPEN_ARRAY); load<u8>(at) != CLOSE_ARRAY; at = next(at, CLOSE_ARRAY)) at = scopePart(at, resource, resourceBytes);
+  return at + 1;
+}
+
+function scopePart(at: usize, resource: usize, resourceBytes: usize): usize {
+  countPart();
+  const scope = take(SCOPE_BYTES);
+  memory.fill(scope, 0, SCOPE_BYTES);
+  let seen: u32 = 0;
+  let sliceBytes: usize = 0;
+  for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
+    at = name(at);
+    if (isScope(nameAt, nameLength)) {
+      if (seen & 2) refuse(UNUSUAL);
+      seen = once(seen, 1);
+      const start = at;
+      at = readScope(at, scope);
+      sliceBytes = at - start;
+      if (sliceBytes > MOST_BYTES) refuse(TOO_LARGE);
+    } else if (signal == LOGS ? isLogRecords(nameAt, nameLength) : isSpans(nameAt, nameLength)) {
+      seen = once(seen, 2);
+      at = records(at, resource, scope, resourceBytes + sliceBytes);
+    } else at = skip(at, 0);
+  }
+  return at + 1;
+}
+
+/** A scope's message, or null. */
+function readScope(at: usize, scope: usize): usize {
+  if (isNull(at)) return at + 4;
+  let seen: u32 = 0;
+  for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
+    at = name(at);
+    if (isName(nameAt, nameLength)) {
+      seen = once(seen, 1);
+      at = textInto(at, scope);
+    } else if (isVersion(nameAt, nameLength)) {
+      seen = once(seen, 2);
+      at = textInto(at, scope + 8);
+    } else if (isAttributes(nameAt, nameLength)) {
+      seen = once(seen, 4);
+      at = attributes(at, OF_SCOPE);
+    } else at = skip(at, 0);
+  }
+  return at + 1;
+}
+
+function records(at: usize, resource: usize, scope: usize, sharedBytes: usize): usize {
+  if (isNull(at)) return at + 4;
+  for (at = open(at, OPEN_ARRAY); load<u8>(at) != CLOSE_ARRAY; at = next(at, CLOSE_ARRAY)) {
+    const start = at;
+    at = signal == LOGS ? logRecord(at, resource, scope) : spanRecord(at, resource, scope);
+    if (at - start > MOST_BYTES) refuse(TOO_LARGE);
+    estimate(rowBytes + sharedBytes + (at - start));
+  }
+  return at + 1;
+}

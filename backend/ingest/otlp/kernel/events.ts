@@ -1,0 +1,277 @@
+// Events and links of a span as JSON, as backend/ingest/otlp/decode-spans.ts makes them. An entry of the index holds the parts, each where the
+// document had it; `putEvents` and `putLinks` put them together. Invariant: lengths are known before anything is put.
+import { idInto, idLength, placeText, SPAN_DIGITS, TRACE_DIGITS } from "./fields";
+import {
+  CLOSE_ARRAY,
+  CLOSE_OBJECT,
+  COLON,
+  COMMA,
+  integer,
+  isNull,
+  name,
+  nameAt,
+  nameLength,
+  next,
+  once,
+  open,
+  OPEN_ARRAY,
+  OPEN_OBJECT,
+  QUOTE,
+  skip,
+  textAt,
+  textLength,
+  unsigned,
+  unsigned32,
+} from "../../../../common/kernel/json";
+import { refuse, UNUSUAL } from "../../../../common/kernel/bytes";
+import { KEY_STACK, putBytes, take } from "./memory";
+import {
+  isAttributes,
+  isDroppedAttributesCount,
+  isFlags,
+  isKey,
+  isName,
+  isSpanId,
+  isTimeUnixNano,
+  isTraceId,
+  isTraceState,
+  isValue,
+} from "./names";
+import { ARRAY, kindOf, MAP, scalar, STRING } from "./scalar";
+import { KEY_BYTES, keyJson, startWriting, write, writeString, writeText, written } from "./writer";
+
+/** The places of two texts, or of two ids and a text, then that of the attributes. */
+const PART_BYTES: u32 = 24;
+
+/** `""`, `{}`, `0` */
+const EMPTY_TEXT = memory.data<u8>([0x22, 0x22]);
+const EMPTY_MAP = memory.data<u8>([0x7b, 0x7d]);
+const NO_TIME = memory.data<u8>([0x30]);
+/** `{"time":"`, `","name":`, `,"attributes":` */
+const TIME = memory.data<u8>([0x7b, 0x22, 0x74, 0x69, 0x6d, 0x65, 0x22, 0x3a, 0x22]);
+const NAME = memory.data<u8>([0x22, 0x2c, 0x22, 0x6e, 0x61, 0x6d, 0x65, 0x22, 0x3a]);
+const ATTRIBUTES = memory.data<u8>([0x2c, 0x22, 0x61, 0x74, 0x74, 0x72, 0x69, 0x62, 0x75, 0x74, 0x65, 0x73, 0x22, 0x3a]);
+/** `{"trace_id":"`, `","span_id":"`, `","trace_state":` */
+const TRACE_ID = memory.data<u8>([0x7b, 0x22, 0x74, 0x72, 0x61, 0x63, 0x65, 0x5f, 0x69, 0x64, 0x22, 0x3a, 0x22]);
+const SPAN_ID = memory.data<u8>([0x22, 0x2c, 0x22, 0x73, 0x70, 0x61, 0x6e, 0x5f, 0x69, 0x64, 0x22, 0x3a, 0x22]);
+const TRACE_STATE = memory.data<u8>([0x22, 0x2c, 0x22, 0x74, 0x72, 0x61, 0x63, 0x65, 0x5f, 0x73, 0x74, 0x61, 0x74, 0x65, 0x22, 0x3a]);
+
+/** How many there were in the list that was read last, and the bytes of all as a JSON list; 0 when there were none. */
+export let parts: u32 = 0;
+export let partsBytes: u32 = 0;
+
+/** A list of events, or null, into entries from `top` on. */
+export function events(at: usize): usize {
+  startList();
+  if (isNull(at)) return at + 4;
+  for (at = open(at, OPEN_ARRAY); load<u8>(at) != CLOSE_ARRAY; at = next(at, CLOSE_ARRAY)) at = event(at, take(PART_BYTES));
+  return at + 1;
+}
+
+/** A list of links, or null, into entries from `top` on. */
+export function links(at: usize): usize {
+  startList();
+  if (isNull(at)) return at + 4;
+  for (at = open(at, OPEN_ARRAY); load<u8>(at) != CLOSE_ARRAY; at = next(at, CLOSE_ARRAY)) at = link(at, take(PART_BYTES));
+  return at + 1;
+}
+
+function startList(): void {
+  parts = 0;
+  partsBytes = 0;
+}
+
+function countPart(bytes: u32): void {
+  // Its comma, or of the first the brackets.
+  partsBytes += bytes + (parts == 0 ? 2 : 1);
+  parts++;
+}
+
+function event(at: usize, entry: usize): usize {
+  let seen: u32 = 0;
+  placeText(entry, NO_TIME, 1);
+  placeText(entry + 8, EMPTY_TEXT, 2);
+  placeText(entry + 16, EMPTY_MAP, 2);
+  for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
+    at = name(at);
+    if (isTimeUnixNano(nameAt, nameLength)) {
+      seen = once(seen, 1);
+      at = unsigned(at);
+      if (integer != 0) placeText(entry, textAt, textLength);
+    } else if (isName(nameAt, nameLength)) {
+      seen = once(seen, 2);
+      at = textJson(at, entry + 8);
+    } else if (isAttributes(nameAt, nameLength)) {
+      seen = once(seen, 4);
+      at = attributesJson(at, entry + 16);
+    } else if (isDroppedAttributesCount(nameAt, nameLength)) {
+      seen = once(seen, 8);
+      at = unsigned32(at);
+    } else at = skip(at, 0);
+  }
+  countPart(9 + load<u32>(entry, 4) + 9 + load<u32>(entry, 12) + 14 + load<u32>(entry, 20) + 1);
+  return at + 1;
+}
+
+function link(at: usize, entry: usize): usize {
+  let seen: u32 = 0;
+  store<u32>(entry, 0);
+  store<u32>(entry, 0, 4);
+  placeText(entry + 8, EMPTY_TEXT, 2);
+  placeText(entry + 16, EMPTY_MAP, 2);
+  for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
+    at = name(at);
+    if (isTraceId(nameAt, nameLength)) {
+      seen = once(seen, 1);
+      at = idInto(at, TRACE_DIGITS, entry);
+    } else if (isSpanId(nameAt, nameLength)) {
+      seen = once(seen, 2);
+      at = idInto(at, SPAN_DIGITS, entry + 4);
+    } else if (isTraceState(nameAt, nameLength)) {
+      seen = once(seen, 4);
+      at = textJson(at, entry + 8);
+    } else if (isAttributes(nameAt, nameLength)) {
+      seen = once(seen, 8);
+      at = attributesJson(at, entry + 16);
+    } else if (isDroppedAttributesCount(nameAt, nameLength)) {
+      seen = once(seen, 16);
+      at = unsigned32(at);
+    } else if (isFlags(nameAt, nameLength)) {
+      seen = once(seen, 32);
+      at = unsigned32(at);
+    } else at = skip(at, 0);
+  }
+  countPart(
+    13 + idLength(entry, TRACE_DIGITS) + 13 + idLength(entry + 4, SPAN_DIGITS) + 16 + load<u32>(entry, 12) + 14 + load<u32>(entry, 20) + 1,
+  );
+  return at + 1;
+}
+
+/** A string, or null, as JSON. */
+function textJson(at: usize, part: usize): usize {
+  if (isNull(at)) return at + 4;
+  if (load<u8>(at) != QUOTE) refuse(UNUSUAL);
+  startWriting(at);
+  const end = writeString(at + 1);
+  placeText(part, at, <u32>(written - at));
+  return end;
+}
+
+/** Attributes, or null, as a JSON object of texts. */
+function attributesJson(at: usize, part: usize): usize {
+  if (isNull(at)) return at + 4;
+  const start = at;
+  let keys = KEY_STACK;
+  at = open(at, OPEN_ARRAY);
+  startWriting(start);
+  write(OPEN_OBJECT, at);
+  for (; load<u8>(at) != CLOSE_ARRAY; at = next(at, CLOSE_ARRAY)) {
+    if (keys != KEY_STACK) write(COMMA, at);
+    at = pairJson(at, keys);
+    keys += KEY_BYTES;
+  }
+  at++;
+  write(CLOSE_OBJECT, at);
+  placeText(part, start, <u32>(written - start));
+  return at;
+}
+
+/** An attribute, its key before its value. */
+function pairJson(at: usize, keys: usize): usize {
+  let seen: u32 = 0;
+  for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
+    at = name(at);
+    if (isKey(nameAt, nameLength)) {
+      seen = once(seen, 1);
+      if (load<u8>(at) != QUOTE) refuse(UNUSUAL);
+      at = keyJson(at + 1, KEY_STACK, keys);
+      write(COLON, at);
+    } else if (isValue(nameAt, nameLength)) {
+      if (seen != 1) refuse(UNUSUAL);
+      seen = 3;
+      at = valueJson(at);
+    } else at = skip(at, 0);
+  }
+  at++;
+  if (seen == 1) writeEmpty(at);
+  else if (seen != 3) refuse(UNUSUAL);
+  return at;
+}
+
+function writeEmpty(at: usize): void {
+  write(QUOTE, at);
+  write(QUOTE, at);
+}
+
+/** The text of an AnyValue, or null, in quotes. Lists and maps, whose text would be quoted twice, give up. */
+function valueJson(at: usize): usize {
+  if (isNull(at)) {
+    at += 4;
+    writeEmpty(at);
+    return at;
+  }
+  let seen: u32 = 0;
+  let isSet = false;
+  for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
+    at = name(at);
+    const kind = kindOf(nameAt, nameLength);
+    seen = once(seen, kind);
+    if (kind == 0) at = skip(at, 0);
+    else if (isNull(at)) at += 4;
+    else {
+      if (isSet || kind == ARRAY || kind == MAP) refuse(UNUSUAL);
+      isSet = true;
+      if (kind == STRING) {
+        if (load<u8>(at) != QUOTE) refuse(UNUSUAL);
+        at = writeString(at + 1);
+      } else {
+        at = scalar(at, kind);
+        writeText(textAt, textLength, true, at);
+      }
+    }
+  }
+  at++;
+  if (!isSet) writeEmpty(at);
+  return at;
+}
+
+/** The JSON list of `count` events; `count` is not 0. */
+export function putEvents(to: usize, entry: usize, count: u32): usize {
+  store<u8>(to, OPEN_ARRAY);
+  for (let index: u32 = 0; index < count; index++) {
+    if (index != 0) store<u8>(to, COMMA);
+    to = putBytes(to + 1, TIME, 9);
+    to = putBytes(to, load<u32>(entry), load<u32>(entry, 4));
+    to = putBytes(to, NAME, 9);
+    to = putBytes(to, load<u32>(entry, 8), load<u32>(entry, 12));
+    to = putAttributes(to, entry);
+    entry += PART_BYTES;
+  }
+  store<u8>(to, CLOSE_ARRAY);
+  return to + 1;
+}
+
+/** The JSON list of `count` links; `count` is not 0. */
+export function putLinks(to: usize, entry: usize, count: u32): usize {
+  store<u8>(to, OPEN_ARRAY);
+  for (let index: u32 = 0; index < count; index++) {
+    if (index != 0) store<u8>(to, COMMA);
+    to = putBytes(to + 1, TRACE_ID, 13);
+    to = putBytes(to, load<u32>(entry), idLength(entry, TRACE_DIGITS));
+    to = putBytes(to, SPAN_ID, 13);
+    to = putBytes(to, load<u32>(entry, 4), idLength(entry + 4, SPAN_DIGITS));
+    to = putBytes(to, TRACE_STATE, 16);
+    to = putBytes(to, load<u32>(entry, 8), load<u32>(entry, 12));
+    to = putAttributes(to, entry);
+    entry += PART_BYTES;
+  }
+  store<u8>(to, CLOSE_ARRAY);
+  return to + 1;
+}
+
+function putAttributes(to: usize, entry: usize): usize {
+  to = putBytes(to, ATTRIBUTES, 14);
+  to = putBytes(to, load<u32>(entry, 16), load<u32>(entry, 20));
+  store<u8>(to, CLOSE_OBJECT);
+  return to + 1;
+}

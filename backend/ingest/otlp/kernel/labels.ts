@@ -1,0 +1,271 @@
+// The attributes of a resource and of its records, as backend/ingest/otlp/labels.ts joins them: entries of the index, (key, value).
+// Invariants: reserved keys are no labels; a key that comes twice, or in resource and record, gives up.
+import { placeText, putText } from "./fields";
+import {
+  CLOSE_ARRAY,
+  CLOSE_OBJECT,
+  COLON,
+  isNull,
+  name,
+  nameAt,
+  nameLength,
+  next,
+  once,
+  open,
+  OPEN_ARRAY,
+  OPEN_OBJECT,
+  optionalString,
+  skip,
+  stringBody,
+  textAt,
+  textLength,
+} from "../../../../common/kernel/json";
+import { refuse, same, UNUSUAL } from "../../../../common/kernel/bytes";
+import { hashOf, putString, RECORD_KEYS, RESOURCE_KEYS, SLOTS, stringBytes, take, top } from "./memory";
+import { isAttributes, isHostId, isInstance, isKey, isNode, isOrgId, isServiceName, isValue } from "./names";
+import { value } from "./value";
+
+/** `{"key":"` and `,"value"`: how nearly every attribute is written. */
+const KEY_START: u64 = 0x223a2279656b227b;
+const VALUE_START: u64 = 0x2265756c6176222c;
+const MOST_PROBES: u32 = 32;
+
+/** An entry of the index: the places of a key and its value. */
+export const ENTRY_BYTES: u32 = 16;
+
+/** Whose attributes are read. */
+const OF_RESOURCE: i32 = 0;
+export const OF_RECORD: i32 = 1;
+/** Of a record whose `service.name` is no label. */
+export const OF_SPAN: i32 = 2;
+/** Checked and left. */
+export const OF_SCOPE: i32 = 3;
+
+/** The attribute that was read last. */
+let keyAt: usize = 0;
+let keyLength: u32 = 0;
+let valueAt: usize = 0;
+let valueLength: u32 = 0;
+
+/** Slots of an older generation are empty. */
+let recordGeneration: u32 = 0;
+let resourceGeneration: u32 = 0;
+let resourceCount: u32 = 0;
+let serviceAt: usize = 0;
+let serviceLength: u32 = 0;
+let hasService: bool = false;
+
+/** Bytes of the labels that were kept last, as columns hold them. */
+export let keysBytes: u32 = 0;
+export let valuesBytes: u32 = 0;
+export let kept: u32 = 0;
+
+/** Where a list of attributes, or null, is kept: entries from `top` on. */
+export function attributes(at: usize, owner: i32): usize {
+  kept = 0;
+  keysBytes = 0;
+  valuesBytes = 0;
+  if (isNull(at)) return at + 4;
+  for (at = open(at, OPEN_ARRAY); load<u8>(at) != CLOSE_ARRAY; at = next(at, CLOSE_ARRAY)) {
+    at = attribute(at);
+    if (owner != OF_SCOPE && !isLeftOut(owner)) keep(owner);
+  }
+  return at + 1;
+}
+
+/** One attribute: its key and the text of its value. */
+function attribute(at: usize): usize {
+  let seen: u32 = 0;
+  keyAt = at;
+  keyLength = 0;
+  valueAt = at;
+  valueLength = 0;
+  if (load<u64>(at) == KEY_START) {
+    at = stringBody(at + 8);
+    keyAt = textAt;
+    keyLength = textLength;
+    seen = 1;
+    if (load<u64>(at) == VALUE_START && load<u8>(at + 8) == COLON) {
+      at = value(at + 9);
+      valueAt = textAt;
+      valueLength = textLength;
+      seen = 3;
+    }
+    if (load<u8>(at) == CLOSE_OBJECT) return at + 1;
+    at = next(at, CLOSE_OBJECT);
+  } else at = open(at, OPEN_OBJECT);
+  for (; load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
+    at = name(at);
+    if (isKey(nameAt, nameLength)) {
+      seen = once(seen, 1);
+      at = optionalString(at);
+      keyAt = textAt;
+      keyLength = textLength;
+    } else if (isValue(nameAt, nameLength)) {
+      seen = once(seen, 2);
+      at = value(at);
+      valueAt = textAt;
+      valueLength = textLength;
+    } else at = skip(at, 0);
+  }
+  return at + 1;
+}
+
+/** Keys that would claim an identity, and the name of the service where it has a column. */
+function isLeftOut(owner: i32): bool {
+  switch (keyLength) {
+    case 4:
+      return isNode(keyAt, keyLength);
+    case 6:
+      return isOrgId(keyAt, keyLength);
+    case 7:
+      return isHostId(keyAt, keyLength);
+    case 8:
+      return isInstance(keyAt, keyLength);
+    case 12:
+      if (owner == OF_RECORD || !isServiceName(keyAt, keyLength)) return false;
+      if (owner == OF_RESOURCE) {
+        if (hasService) refuse(UNUSUAL);
+        hasService = true;
+        serviceAt = valueAt;
+        serviceLength = valueLength;
+      }
+      return true;
+    default:
+      return false;
+  }
+}
+
+function keep(owner: i32): void {
+  const hash = hashOf(keyAt, keyLength);
+  if (resourceCount > 0 || owner == OF_RESOURCE) find(RESOURCE_KEYS, resourceGeneration, hash, keyAt, keyLength);
+  const resourceSlot = slot;
+  if (owner != OF_RESOURCE) find(RECORD_KEYS, recordGeneration, hash, keyAt, keyLength);
+  const entry = take(ENTRY_BYTES);
+  placeText(entry, keyAt, keyLength);
+  placeText(entry + 8, valueAt, valueLength);
+  const free = owner == OF_RESOURCE ? resourceSlot : slot;
+  store<u32>(free, owner == OF_RESOURCE ? resourceGeneration : recordGeneration);
+  store<u32>(free, entry, 4);
+  kept++;
+  keysBytes += stringBytes(keyLength);
+  valuesBytes += stringBytes(valueLength);
+}
+
+/** The free slot that `find` came to. */
+let slot: usize = 0;
+
+/** Gives up when the key is there. */
+function find(table: usize, generation: u32, hash: u32, at: usize, length: u32): void {
+  let index = hash;
+  for (let probes: u32 = 0; probes < MOST_PROBES; probes++) {
+    slot = table + ((index & (SLOTS - 1)) << 3);
+    if (load<u32>(slot) != generation) return;
+    const entry = load<u32>(slot, 4);
+    if (load<u32>(entry, 4) == length && same(load<u32>(entry), at, length)) refuse(UNUSUAL);
+    index++;
+  }
+  refuse(UNUSUAL);
+}
+
+export function startBody(): void {
+  memory.fill(RECORD_KEYS, 0, 8192);
+  recordGeneration = 0;
+  resourceGeneration = 0;
+}
+
+export function startRecord(): void {
+  recordGeneration++;
+}
+
+/** Gives up when resource or record have a label of this key in addition to another source of it. */
+export function mustBeNew(at: usize, length: u32): void {
+  const hash = hashOf(at, length);
+  find(RESOURCE_KEYS, resourceGeneration, hash, at, length);
+  find(RECORD_KEYS, recordGeneration, hash, at, length);
+}
+
+// What is made of a resource: the bytes that each of its rows takes.
+const RESOURCE_BYTES: u32 = 32;
+
+/** `service.name` as a column holds it, keys, values, and how many they are. */
+export function resourceService(resource: usize): usize {
+  return load<u32>(resource);
+}
+export function resourceServiceBytes(resource: usize): u32 {
+  return load<u32>(resource, 4);
+}
+export function resourceKeys(resource: usize): usize {
+  return load<u32>(resource, 8);
+}
+export function resourceKeysBytes(resource: usize): u32 {
+  return load<u32>(resource, 12);
+}
+export function resourceValues(resource: usize): usize {
+  return load<u32>(resource, 16);
+}
+export function resourceValuesBytes(resource: usize): u32 {
+  return load<u32>(resource, 20);
+}
+export function resourceLabels(resource: usize): u32 {
+  return load<u32>(resource, 24);
+}
+
+/** Before the resource of a part of the document, which may have none. */
+export function startResource(): void {
+  resourceGeneration++;
+  resourceCount = 0;
+  hasService = false;
+  serviceLength = 0;
+  kept = 0;
+  keysBytes = 0;
+  valuesBytes = 0;
+  entries = top;
+}
+
+let entries: usize = 0;
+
+/** A resource's message, or null. */
+export function readResource(at: usize): usize {
+  if (isNull(at)) return at + 4;
+  let seen: u32 = 0;
+  for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
+    at = name(at);
+    if (isAttributes(nameAt, nameLength)) {
+      seen = once(seen, 1);
+      at = attributes(at, OF_RESOURCE);
+    } else at = skip(at, 0);
+  }
+  return at + 1;
+}
+
+const UNKNOWN = memory.data<u8>([0x75, 0x6e, 0x6b, 0x6e, 0x6f, 0x77, 0x6e]);
+
+/** The resource's bytes, when all of it is read. */
+export function endResource(): usize {
+  const resource = take(RESOURCE_BYTES);
+  if (serviceLength == 0) {
+    serviceAt = UNKNOWN;
+    serviceLength = 7;
+  }
+  const service = take(stringBytes(serviceLength));
+  putString(service, serviceAt, serviceLength);
+  const keys = take(keysBytes);
+  const values = take(valuesBytes);
+  let toKeys = keys;
+  let toValues = values;
+  for (let index: u32 = 0; index < kept; index++) {
+    const entry = entries + index * ENTRY_BYTES;
+    toKeys = putText(toKeys, entry);
+    toValues = putText(toValues, entry + 8);
+  }
+  store<u32>(resource, service);
+  store<u32>(resource, stringBytes(serviceLength), 4);
+  store<u32>(resource, keys, 8);
+  store<u32>(resource, keysBytes, 12);
+  store<u32>(resource, values, 16);
+  store<u32>(resource, valuesBytes, 20);
+  store<u32>(resource, kept, 24);
+  resourceCount = kept;
+  return resource;
+}

@@ -1,0 +1,219 @@
+// A log record → a row of the table logs, as backend/ingest/otlp/decode-logs.ts maps it; its columns are LOG_COLUMNS behind those of the sender.
+import { idBytes, idInto, keepText, placeText, putId, putText, SPAN_DIGITS, textBytes, textInto, TRACE_DIGITS } from "./fields";
+import {
+  CLOSE_OBJECT,
+  enumeration,
+  integer,
+  name,
+  nameAt,
+  nameLength,
+  next,
+  once,
+  open,
+  OPEN_OBJECT,
+  optionalString,
+  skip,
+  textAt,
+  textLength,
+  unsigned,
+  unsigned32,
+} from "../../../../common/kernel/json";
+import {
+  keysBytes,
+  mustBeNew,
+  OF_RECORD,
+  resourceKeysBytes,
+  resourceService,
+  resourceServiceBytes,
+  resourceValuesBytes,
+  startRecord,
+  valuesBytes,
+} from "./labels";
+import { refuse, UNUSUAL } from "../../../../common/kernel/bytes";
+import { giveBack, putBytes, stringBytes, take } from "./memory";
+import {
+  isAttributes,
+  isBody,
+  isDroppedAttributesCount,
+  isEventName,
+  isFlags,
+  isObservedTimeUnixNano,
+  isSeverityNumber,
+  isSeverityText,
+  isSpanId,
+  isTimeUnixNano,
+  isTraceId,
+} from "./names";
+import { labelsInto, putLabel, putLabels, startLabels } from "./row-labels";
+import { addRow, count, make, nextRow, ROW_BYTES, ROW_RESOURCE, ROW_SCOPE, rowOrdinal, rowTime, stream, total } from "./rows";
+import { value } from "./value";
+import { levelWord, wordLength } from "./words";
+
+// A row goes on with addresses and lengths; no address where there is no id.
+const LEVEL = ROW_BYTES;
+const LEVEL_LENGTH = ROW_BYTES + 4;
+const MESSAGE = ROW_BYTES + 8;
+const TRACE = ROW_BYTES + 16;
+const SPAN = ROW_BYTES + 20;
+const EVENT = ROW_BYTES + 24;
+const EVENT_LENGTH = ROW_BYTES + 28;
+const SEVERITY = ROW_BYTES + 32;
+const LOG_ROW_BYTES: u32 = 72;
+
+// Columns of strings.
+const LEVELS_OF = 0;
+const SOURCES = 1;
+const MESSAGES = 2;
+const KEYS = 3;
+const VALUES = 4;
+const TRACES = 5;
+const SPANS = 6;
+const SCOPES = 7;
+/** Time, id, severity number and number of labels. */
+const FIXED_BYTES: u32 = 8 + 8 + 1 + 4;
+
+const EVENT_NAME = memory.data<u8>([0x65, 0x76, 0x65, 0x6e, 0x74, 0x2e, 0x6e, 0x61, 0x6d, 0x65]);
+const EVENT_NAME_LENGTH: u32 = 10;
+
+export function logRecord(at: usize, resource: usize, scope: usize): usize {
+  const row = take(LOG_ROW_BYTES);
+  startRecord();
+  let seen: u32 = 0;
+  let time: u64 = 0;
+  let observed: u64 = 0;
+  let severity: u32 = 0;
+  let keysLength: u32 = 0;
+  let valuesLength: u32 = 0;
+  memory.fill(row, 0, LOG_ROW_BYTES);
+  for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
+    at = name(at);
+    const n = nameAt;
+    const length = nameLength;
+    if (isTimeUnixNano(n, length)) {
+      seen = once(seen, 1);
+      at = unsigned(at);
+      time = integer;
+    } else if (isObservedTimeUnixNano(n, length)) {
+      seen = once(seen, 2);
+      at = unsigned(at);
+      observed = integer;
+    } else if (isSeverityNumber(n, length)) {
+      seen = once(seen, 4);
+      at = enumeration(at);
+      severity = <u32>integer;
+    } else if (isSeverityText(n, length)) {
+      seen = once(seen, 8);
+      at = optionalString(at);
+      lowercase(textAt, textLength);
+      keepText(row + LEVEL);
+    } else if (isBody(n, length)) {
+      seen = once(seen, 16);
+      at = value(at);
+      keepText(row + MESSAGE);
+    } else if (isAttributes(n, length)) {
+      seen = once(seen, 32);
+      at = labelsInto(at, OF_RECORD, row);
+      keysLength = keysBytes;
+      valuesLength = valuesBytes;
+    } else if (isTraceId(n, length)) {
+      seen = once(seen, 64);
+      at = idInto(at, TRACE_DIGITS, row + TRACE);
+    } else if (isSpanId(n, length)) {
+      seen = once(seen, 128);
+      at = idInto(at, SPAN_DIGITS, row + SPAN);
+    } else if (isEventName(n, length)) {
+      seen = once(seen, 256);
+      at = textInto(at, row + EVENT);
+    } else if (isFlags(n, length)) {
+      seen = once(seen, 512);
+      at = unsigned32(at);
+    } else if (isDroppedAttributesCount(n, length)) {
+      seen = once(seen, 1024);
+      at = unsigned32(at);
+    } else at = skip(at, 0);
+  }
+  if (load<u32>(row + EVENT_LENGTH) != 0) {
+    // The label event.name must have no other source.
+    mustBeNew(EVENT_NAME, EVENT_NAME_LENGTH);
+    keysLength += stringBytes(EVENT_NAME_LENGTH);
+    valuesLength += textBytes(row + EVENT);
+  }
+  if (load<u32>(row + LEVEL_LENGTH) == 0) {
+    const level = levelWord(severity);
+    placeText(row + LEVEL, level, wordLength(level));
+  }
+  store<u32>(row + SEVERITY, severity <= 24 ? severity : 0);
+  store<u32>(row, resource, ROW_RESOURCE);
+  store<u32>(row, scope, ROW_SCOPE);
+  const isKept = addRow(row, time != 0 ? time : observed);
+  measure(row, resource, scope, keysLength, valuesLength, isKept);
+  if (!isKept) giveBack(row);
+  return at + 1;
+}
+
+/** JavaScript's lower case of ASCII; of anything else, gives up. */
+function lowercase(at: usize, length: u32): void {
+  for (let index: u32 = 0; index < length; index++) {
+    const byte = load<u8>(at + index);
+    if (byte > 0x7f) refuse(UNUSUAL);
+    if (byte >= 0x41 && byte <= 0x5a) store<u8>(at + index, byte | 0x20);
+  }
+}
+
+function measure(row: usize, resource: usize, scope: usize, keysLength: u32, valuesLength: u32, isKept: bool): void {
+  const level = textBytes(row + LEVEL);
+  const source = resourceServiceBytes(resource);
+  const message = textBytes(row + MESSAGE);
+  const keys = keysLength + resourceKeysBytes(resource);
+  const values = valuesLength + resourceValuesBytes(resource);
+  const trace = idBytes(row + TRACE, TRACE_DIGITS);
+  const span = idBytes(row + SPAN, SPAN_DIGITS);
+  const scopeName = textBytes(scope);
+  make(<u64>FIXED_BYTES + level + source + message + keys + values + trace + span + scopeName, isKept);
+  if (!isKept) return;
+  count(row, LEVELS_OF, level);
+  count(row, SOURCES, source);
+  count(row, MESSAGES, message);
+  count(row, KEYS, keys);
+  count(row, VALUES, values);
+  count(row, TRACES, trace);
+  count(row, SPANS, span);
+  count(row, SCOPES, scopeName);
+}
+
+/** The rows of the day that is written, from `at` on; returns behind them. */
+export function writeLogs(at: usize, rows: u32, firstId: u64): usize {
+  let time = at;
+  let id = (at = stream(at, rows * 8));
+  let level = (at = stream(at, rows * 8));
+  let severity = (at = stream(at, total(LEVELS_OF)));
+  let source = (at = stream(at, rows));
+  let message = (at = stream(at, total(SOURCES)));
+  const labels = (at = stream(at, total(MESSAGES)));
+  const keys = (at = stream(at, rows * 4));
+  const values = (at = stream(at, total(KEYS)));
+  let trace = (at = stream(at, total(VALUES)));
+  let span = (at = stream(at, total(TRACES)));
+  let scope = (at = stream(at, total(SPANS)));
+  const end = stream(at, total(SCOPES));
+  startLabels(labels, keys, values);
+  for (let row = nextRow(0); row != 0; row = nextRow(row)) {
+    store<u64>(time, rowTime(row));
+    time += 8;
+    store<u64>(id, firstId + rowOrdinal(row));
+    id += 8;
+    level = putText(level, row + LEVEL);
+    store<u8>(severity, <u8>load<u32>(row + SEVERITY));
+    severity++;
+    message = putText(message, row + MESSAGE);
+    trace = putId(trace, row + TRACE, TRACE_DIGITS);
+    span = putId(span, row + SPAN, SPAN_DIGITS);
+    scope = putText(scope, load<u32>(row, ROW_SCOPE));
+    const resource = load<u32>(row, ROW_RESOURCE);
+    source = putBytes(source, resourceService(resource), resourceServiceBytes(resource));
+    const isEvent = load<u32>(row + EVENT_LENGTH) != 0;
+    if (isEvent) putLabel(EVENT_NAME, EVENT_NAME_LENGTH, row + EVENT);
+    putLabels(row, <u32>isEvent);
+  }
+  return end;
+}

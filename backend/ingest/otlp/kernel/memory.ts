@@ -1,0 +1,81 @@
+// Where things are in the kernel's memory. Invariants: nothing is allocated; the order is tables, input, guard,
+// index, rows; a byte is read only where the input or its guard is, because a byte of the guard (0) ends whatever reads it.
+import { copy, refuse, TOO_LARGE } from "../../../../common/kernel/bytes";
+
+/** Zeros behind the input: more than any one step reads ahead. */
+const GUARD: u32 = 64;
+
+/** Each slot: the generation that it belongs to, the address of an entry. */
+export const SLOTS: u32 = 512;
+const BASE: usize = (__heap_base + 63) & ~63;
+export const RECORD_KEYS: usize = BASE;
+export const RESOURCE_KEYS: usize = BASE + 4096;
+/** Keys of the maps around a place, KEY_BYTES each. */
+export const KEY_STACK: usize = BASE + 8192;
+export const KEY_STACK_END: usize = BASE + 16384;
+/** Rows by what they name, and the first row of each. */
+export const OPERATION_SLOTS: u32 = 4096;
+export const OPERATION_TABLE: usize = BASE + 16384;
+export const OPERATION_LIST: usize = BASE + 32768;
+export const INPUT: usize = BASE + 40960;
+
+/** Where the index is written next, and where it must end. */
+export let top: usize = 0;
+let indexEnd: usize = 0;
+
+export function startIndex(length: u32, indexBytes: u32): void {
+  memory.fill(INPUT + length, 0, GUARD);
+  top = (INPUT + length + GUARD + 15) & ~15;
+  indexEnd = top + indexBytes;
+}
+
+/** Takes `bytes` of the index. */
+export function take(bytes: u32): usize {
+  const at = top;
+  top = at + bytes;
+  if (top > indexEnd) refuse(TOO_LARGE);
+  return at;
+}
+
+/** Gives back what was taken since. */
+export function giveBack(at: usize): void {
+  top = at;
+}
+
+function varintLength(value: u32): u32 {
+  return value < 0x80 ? 1 : value < 0x4000 ? 2 : value < 0x200000 ? 3 : value < 0x10000000 ? 4 : 5;
+}
+
+export function putVarint(to: usize, value: u32): usize {
+  while (value > 0x7f) {
+    store<u8>(to, <u8>(value | 0x80));
+    value >>= 7;
+    to++;
+  }
+  store<u8>(to, <u8>value);
+  return to + 1;
+}
+
+/** Bytes as they are; returns behind them. */
+export function putBytes(to: usize, from: usize, length: u32): usize {
+  copy(to, from, length);
+  return to + length;
+}
+
+/** A string as a column holds it; returns behind it. */
+export function putString(to: usize, from: usize, length: u32): usize {
+  return putBytes(putVarint(to, length), from, length);
+}
+
+/** What `putString` writes. */
+export function stringBytes(length: u32): u32 {
+  return varintLength(length) + length;
+}
+
+/** Of the ends and the length of a key. */
+export function hashOf(at: usize, length: u32): u32 {
+  const first = length >= 8 ? load<u64>(at) : length == 0 ? 0 : load<u64>(at) << (64 - 8 * length);
+  const last = length >= 8 ? load<u64>(at + length - 8) : 0;
+  const mixed = (first ^ rotl<u64>(last, 31) ^ length) * 0x9e3779b97f4a7c15;
+  return <u32>(mixed >> 40);
+}

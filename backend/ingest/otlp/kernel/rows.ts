@@ -1,0 +1,190 @@
+// Rows of the index, and the days that they belong to, as backend/ingest/otlp/rows.ts cuts them. Invariants: what the rows will take is known
+// before one of them is written; a row that is dropped leaves nothing; the limits are those of the call.
+import { refuse, TOO_LARGE, UNUSUAL } from "../../../../common/kernel/bytes";
+
+// Every row begins with these. A row of a signal goes on at ROW_BYTES.
+const NEXT = 0;
+const SECTION = 4;
+const TIME = 8;
+const ORDINAL = 16;
+export const ROW_RESOURCE: usize = 20;
+export const ROW_SCOPE: usize = 24;
+export const ROW_LABELS: usize = 28;
+export const ROW_LABEL_COUNT: usize = 32;
+export const ROW_BYTES: usize = 36;
+
+/** The host's decoder refuses four times as much. */
+const MOST_ESTIMATED: u64 = 256 * 1024 * 1024;
+const DAY_S: u64 = 86400;
+const MOST_SECTIONS: u32 = 8;
+/** A day, how many rows, and the bytes of each column whose cells are not of one length. */
+const SECTION_BYTES: u32 = 96;
+const SECTIONS: usize = memory.data(768, 8);
+const TOTALS: u32 = 8;
+/** What the host reads of a section and a write: lengths of streams. */
+export const STREAM_LENGTHS: usize = memory.data(128, 8);
+let streams: usize = 0;
+
+let sectionCount: u32 = 0;
+let firstRow: usize = 0;
+let lastRow: usize = 0;
+let accepted: u32 = 0;
+let tooOld: u32 = 0;
+let tooFarAhead: u32 = 0;
+let emptyIds: u32 = 0;
+let untimed: u32 = 0;
+
+let oldestS: f64 = 0;
+let newestS: f64 = 0;
+let receivedS: u64 = 0;
+let receivedNs: u64 = 0;
+let estimated: u64 = 0;
+let made: u64 = 0;
+let keptBytes: u64 = 0;
+let most: u64 = 0;
+
+export function startRows(receivedAtMs: f64, oldest: f64, newest: f64, mostBytes: u32): void {
+  receivedS = <u64>floor(receivedAtMs / 1000);
+  receivedNs = receivedS * 1000000000 + <u64>(receivedAtMs - floor(receivedAtMs / 1000) * 1000) * 1000000;
+  oldestS = oldest;
+  newestS = newest;
+  most = mostBytes;
+  estimated = 0;
+  made = 0;
+  keptBytes = 0;
+  sectionCount = 0;
+  firstRow = 0;
+  lastRow = 0;
+  accepted = 0;
+  tooOld = 0;
+  tooFarAhead = 0;
+  emptyIds = 0;
+  untimed = 0;
+}
+
+/** Counts what a row may take; the host's decoder would refuse far more. */
+export function estimate(bytes: u64): void {
+  estimated += bytes;
+  if (estimated > MOST_ESTIMATED) refuse(TOO_LARGE);
+}
+
+/** Counts what a row does take, also one that is dropped. */
+export function make(bytes: u64, isKept: bool): void {
+  made += bytes;
+  if (made > most) refuse(TOO_LARGE);
+  if (isKept) keptBytes += bytes;
+}
+
+export function dropEmptyIds(): void {
+  emptyIds++;
+}
+
+/** Puts a row at `time` (0: when the body was received) behind the others. False when its time cannot be kept. */
+export function addRow(row: usize, time: u64): bool {
+  if (time == 0) {
+    untimed++;
+    time = receivedNs;
+  }
+  const seconds = time / 1000000000;
+  if (<f64>seconds < oldestS) {
+    tooOld++;
+    return false;
+  }
+  if (<f64>seconds > newestS) {
+    tooFarAhead++;
+    return false;
+  }
+  const section = sectionOf(<i32>(seconds / DAY_S));
+  store<u32>(section, load<u32>(section, 4) + 1, 4);
+  store<u32>(row, 0, NEXT);
+  store<u32>(row, section, SECTION);
+  store<u64>(row, time, TIME);
+  store<u32>(row, accepted, ORDINAL);
+  if (lastRow != 0) store<u32>(lastRow, row, NEXT);
+  else firstRow = row;
+  lastRow = row;
+  accepted++;
+  return true;
+}
+
+function sectionOf(day: i32): usize {
+  for (let index: u32 = 0; index < sectionCount; index++) {
+    const section = SECTIONS + index * SECTION_BYTES;
+    if (load<i32>(section) == day) return section;
+  }
+  if (sectionCount == MOST_SECTIONS) refuse(UNUSUAL);
+  const section = SECTIONS + sectionCount * SECTION_BYTES;
+  memory.fill(section, 0, SECTION_BYTES);
+  store<i32>(section, day);
+  sectionCount++;
+  return section;
+}
+
+/** The day that the row belongs to. */
+export function rowSection(row: usize): u32 {
+  return load<u32>(row, SECTION);
+}
+
+export function sectionIndex(row: usize): u32 {
+  return (rowSection(row) - <u32>SECTIONS) / SECTION_BYTES;
+}
+
+/** Adds to a column of the row's day. */
+export function count(row: usize, column: u32, bytes: u32): void {
+  const total = load<u32>(row, SECTION) + TOTALS + column * 4;
+  store<u32>(total, load<u32>(total) + bytes);
+}
+
+// What the host asks.
+export function sections(): u32 {
+  return sectionCount;
+}
+export function sectionDay(index: u32): i32 {
+  return load<i32>(SECTIONS + index * SECTION_BYTES);
+}
+export function sectionRows(index: u32): u32 {
+  return load<u32>(SECTIONS + index * SECTION_BYTES, 4);
+}
+export function droppedRows(reason: u32): u32 {
+  return reason == 0 ? tooOld : reason == 1 ? tooFarAhead : emptyIds;
+}
+export function untimedRows(): u32 {
+  return untimed;
+}
+export function rowsBytes(): f64 {
+  return <f64>keptBytes;
+}
+
+// Writing the rows of one day.
+let writing: usize = 0;
+
+export function startWrite(index: u32): void {
+  writing = SECTIONS + index * SECTION_BYTES;
+  streams = 0;
+}
+
+/** The next stream begins at `at`: behind it, `bytes` later, begins another. */
+export function stream(at: usize, bytes: u32): usize {
+  store<u32>(STREAM_LENGTHS + streams * 4, bytes);
+  streams++;
+  return at + bytes;
+}
+
+export function total(column: u32): u32 {
+  return load<u32>(writing + TOTALS + column * 4);
+}
+
+/** The first row of the day, or the one behind `row`; 0 behind the last. */
+export function nextRow(row: usize): usize {
+  row = row == 0 ? firstRow : <usize>load<u32>(row, NEXT);
+  while (row != 0 && <usize>load<u32>(row, SECTION) != writing) row = load<u32>(row, NEXT);
+  return row;
+}
+
+export function rowTime(row: usize): u64 {
+  return load<u64>(row, TIME);
+}
+
+export function rowOrdinal(row: usize): u64 {
+  return load<u32>(row, ORDINAL);
+}

@@ -1,0 +1,106 @@
+// The kinds of an AnyValue, and the text of those that are neither list nor map. Invariant: no text reaches behind its value.
+import { number } from "./host";
+import { isDigit, numberEnd, QUOTE, setText, skip, stringBody, textAt, textLength } from "../../../../common/kernel/json";
+import { isPlain } from "../../../../common/kernel/numbers";
+import { refuse, UNUSUAL } from "../../../../common/kernel/bytes";
+import { isArrayValue, isBoolValue, isBytesValue, isDoubleValue, isIntValue, isKvlistValue, isStringValue } from "./names";
+
+/** The host writes a number at most so much longer than it was; the name of its kind, which is read, precedes it. */
+const MOST_LONGER: u32 = 12;
+
+/** Bits of the kinds of a value. */
+export const STRING: u32 = 1;
+const BOOL: u32 = 2;
+const INT: u32 = 4;
+const DOUBLE: u32 = 8;
+export const ARRAY: u32 = 16;
+export const MAP: u32 = 32;
+const BYTES: u32 = 64;
+
+/** Of the scalar that was read last: JSON has it without quotes. */
+export let isBare: bool = false;
+
+/** 0: none that the kernel knows. */
+export function kindOf(at: usize, length: u32): u32 {
+  switch (length) {
+    case 8:
+      return isIntValue(at, length) ? INT : 0;
+    case 9:
+      return isBoolValue(at, length) ? BOOL : 0;
+    case 10:
+      return isArrayValue(at, length) ? ARRAY : isBytesValue(at, length) ? BYTES : 0;
+    case 11:
+      return isStringValue(at, length) ? STRING : isDoubleValue(at, length) ? DOUBLE : isKvlistValue(at, length) ? MAP : 0;
+    default:
+      return 0;
+  }
+}
+
+/** The text of a kind that is neither list nor map. */
+export function scalar(at: usize, kind: u32): usize {
+  isBare = kind != STRING;
+  switch (kind) {
+    case STRING:
+      if (load<u8>(at) != QUOTE) refuse(UNUSUAL);
+      return stringBody(at + 1);
+    case BOOL: {
+      const length: u32 = load<u8>(at) == 0x74 ? 4 : 5;
+      if (load<u8>(at) != 0x74 && load<u8>(at) != 0x66) refuse(UNUSUAL);
+      setText(at, length);
+      return skip(at, 0);
+    }
+    case INT:
+      return signed(at);
+    case DOUBLE:
+      return double(at);
+    default:
+      refuse(UNUSUAL);
+      return at;
+  }
+}
+
+/** An integer of at most 15 digits, as a number or a string; of a string, which no double rounds, 18. */
+function signed(at: usize): usize {
+  const isText = load<u8>(at) == QUOTE;
+  if (isText) at++;
+  const start = at;
+  if (load<u8>(at) == 0x2d) at++;
+  const digits = at;
+  while (isDigit(load<u8>(at))) at++;
+  const count = <u32>(at - digits);
+  if (count == 0 || count > <u32>(isText ? 18 : 15)) refuse(UNUSUAL);
+  // 0 alone, and neither -0 nor 07.
+  if (load<u8>(digits) == 0x30 && (count > 1 || digits != start)) refuse(UNUSUAL);
+  setText(start, <u32>(at - start));
+  if (!isText) {
+    if (load<u8>(at) == 0x2e || (load<u8>(at) | 0x20) == 0x65) refuse(UNUSUAL);
+    return at;
+  }
+  if (load<u8>(at) != QUOTE) refuse(UNUSUAL);
+  return at + 1;
+}
+
+/** A number as JavaScript writes it; of strings "NaN", "Infinity" and "-Infinity". */
+function double(at: usize): usize {
+  if (load<u8>(at) == QUOTE) {
+    at = stringBody(at + 1);
+    isBare = false;
+    const start = textLength == 9 ? textAt + 1 : textAt;
+    if (textLength == 9 && load<u8>(textAt) != 0x2d) refuse(UNUSUAL);
+    const isNaN = textLength == 3 && load<u8>(start) == 0x4e && load<u16>(start + 1) == 0x4e61;
+    if (!isNaN && !((textLength == 8 || textLength == 9) && load<u64>(start) == 0x7974696e69666e49)) refuse(UNUSUAL);
+    return at;
+  }
+  const end = numberEnd(at);
+  const length = <u32>(end - at);
+  if (isPlain(at, end)) setText(at, length);
+  else {
+    if (length > 64) refuse(UNUSUAL);
+    const size = number(at, length);
+    if (size > length + MOST_LONGER) refuse(UNUSUAL);
+    // "Infinity" is no JSON.
+    if (load<u8>(end - 1) == 0x79) isBare = false;
+    setText(end - size, size);
+  }
+  return end;
+}

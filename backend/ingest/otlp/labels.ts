@@ -1,0 +1,87 @@
+// The labels of a record: resource and record attributes together, the record's winning a clash. Invariant: reserved keys, which name the
+// sender, never come from a payload, and no key appears twice.
+import { encodedString, type MapColumn, StringColumn } from "../../engines/clickhouse/native-columns.ts";
+import type { Json } from "./json.ts";
+import { eachAttribute } from "./value.ts";
+
+/** Attributes that would claim an identity; it comes from the key alone (docs/contract.md, "Ingest", rule 5). */
+const RESERVED = new Set(["org_id", "host_id", "instance", "node"]);
+
+/** Above this, a Map finds a repeated key faster than comparing does. */
+const MAX_COMPARED_KEYS = 16;
+
+/** The attributes of one resource, ready to be added to those of its records. */
+export interface ResourceLabels {
+  /** `service.name`, or "unknown", as a StringColumn holds it. */
+  readonly service: Uint8Array;
+  readonly labels: ReadonlyMap<string, string>;
+  readonly keys: Uint8Array;
+  readonly values: Uint8Array;
+  /** What each record of the resource takes for it. */
+  readonly byteLength: number;
+}
+
+export function resourceLabels(resource: Json): ResourceLabels {
+  const labels = new Map<string, string>();
+  let service = "";
+  eachAttribute(resource, (key, text) => {
+    if (key === "service.name") service = text;
+    else if (!RESERVED.has(key)) labels.set(key, text);
+  });
+  const encoded = {
+    service: encodedString(service || "unknown"),
+    keys: encodedStrings(labels.keys()),
+    values: encodedStrings(labels.values()),
+  };
+  return { labels, ...encoded, byteLength: Object.values(encoded).reduce((sum, { length }) => sum + length, 0) };
+}
+
+export interface LabelRule {
+  /** One more key that is not stored. */
+  readonly leftOut?: string;
+  /** A label of the record's, unless an attribute of that name is there. */
+  readonly unlessGiven?: readonly [key: string, text: string] | undefined;
+}
+
+/** Adds the row's labels to `column`. */
+export function addLabels(column: MapColumn, resource: ResourceLabels, record: Json, rule: LabelRule = {}): void {
+  if (rule.unlessGiven) return addClashing(column, resource, record, rule);
+  const { leftOut } = rule;
+  const { keys, values } = column;
+  const start = [keys.byteLength, values.byteLength] as const;
+  const seen: string[] = [];
+  let clash = false;
+  eachAttribute(record, (key, text) => {
+    if (clash || RESERVED.has(key) || key === leftOut) return;
+    clash = seen.length === MAX_COMPARED_KEYS || resource.labels.has(key) || seen.includes(key);
+    seen.push(key);
+    keys.add(key);
+    values.add(text);
+  });
+  if (clash) {
+    keys.truncate(start[0]);
+    values.truncate(start[1]);
+    return addClashing(column, resource, record, rule);
+  }
+  keys.addEncoded(resource.keys);
+  values.addEncoded(resource.values);
+  column.endRow(seen.length + resource.labels.size);
+}
+
+function addClashing(column: MapColumn, resource: ResourceLabels, record: Json, { leftOut, unlessGiven }: LabelRule): void {
+  const labels = new Map([...(unlessGiven ? [unlessGiven] : []), ...resource.labels]);
+  eachAttribute(record, (key, text) => {
+    if (!RESERVED.has(key) && key !== leftOut) labels.set(key, text);
+  });
+  for (const [key, text] of labels) {
+    column.keys.add(key);
+    column.values.add(text);
+  }
+  column.endRow(labels.size);
+}
+
+function encodedStrings(texts: Iterable<string>): Uint8Array {
+  const column = new StringColumn();
+  for (const text of texts) column.add(text);
+  return column.streams()[0] as Uint8Array;
+}

@@ -1,0 +1,49 @@
+// The thread side of otlp-decoder.ts. It takes one body at a time, asks for the memory of its rows before it makes them, and returns the rows.
+// Buffers are transferred, not copied, and freed at once. The thread has a lower priority than the event loop that serves requests.
+import { getPriority, setPriority } from "node:os";
+import { parentPort } from "node:worker_threads";
+import { ApiError } from "../../errors.ts";
+import { freeBuffer } from "../../../common/free-buffer.ts";
+import { type DecodeTask, validateBody, type ValidatedBody } from "./decode-body.ts";
+import type { DecodeAnswer, Go } from "./otlp-decoder.ts";
+
+const NICER = 5;
+
+let waiting: { task: DecodeTask; validated: ValidatedBody } | undefined;
+
+// Of this thread alone; elsewhere it would be the whole process.
+if (process.platform === "linux") setPriority(Math.min(19, getPriority() + NICER));
+parentPort?.on("message", (message: DecodeTask | Go) => {
+  const answer = "go" in message ? decode(message) : need(message);
+  const memory = "decoded" in answer ? answer.decoded.sections.map(({ bytes }) => bytes.buffer as ArrayBuffer) : [];
+  parentPort?.postMessage(answer, memory);
+});
+
+function need(task: DecodeTask): DecodeAnswer {
+  return answering(task, () => {
+    const validated = validateBody(task);
+    waiting = { task, validated };
+    return { neededBytes: validated.neededBytes };
+  });
+}
+
+function decode({ go }: Go): DecodeAnswer {
+  if (!waiting) return { failure: "go without a task" };
+  const { task, validated } = waiting;
+  waiting = undefined;
+  return answering(task, () => {
+    const answer: DecodeAnswer = go ? { decoded: validated.rows() } : { stopped: true };
+    freeBuffer(task.body);
+    return answer;
+  });
+}
+
+function answering({ body }: DecodeTask, work: () => DecodeAnswer): DecodeAnswer {
+  try {
+    return work();
+  } catch (error) {
+    freeBuffer(body);
+    if (error instanceof ApiError) return { code: error.code, message: error.message };
+    return { failure: error instanceof Error ? (error.stack ?? error.message) : String(error) };
+  }
+}

@@ -1,0 +1,44 @@
+// From an authenticated, decompressed OTLP body to stored rows: decode, insert. Invariant: it resolves only when every accepted
+// record is stored; what it answers is counted, never partial.
+import type { SigningKey } from "../../auth/request-identity.ts";
+import { type OtlpSignal, rowsBytes } from "./decode-body.ts";
+import type { OtlpDecoder } from "./otlp-decoder.ts";
+import { createIds } from "./ids.ts";
+import type { OtlpBatch } from "./rows.ts";
+
+export interface Ingested {
+  readonly accepted: number;
+  /** reason → records that were well-formed but could not be kept. */
+  readonly dropped: Record<string, number>;
+  /** What the rows took. */
+  readonly storedBytes: number;
+}
+
+/**
+ * Takes the body over. Throws ApiError: malformed_body, invalid_payload naming the field, batch_too_large, unstorable,
+ * storage_unavailable, unavailable.
+ */
+export type IngestOtlp = (key: SigningKey, body: Buffer, context: { receivedAt: Date }) => Promise<Ingested>;
+
+export interface OtlpIngestOptions {
+  readonly signal: OtlpSignal;
+  readonly decoder: OtlpDecoder;
+  readonly store: { insert(batch: OtlpBatch): Promise<void> };
+  readonly retentionDays: number;
+}
+
+export function createOtlpIngest({ signal, decoder, store, retentionDays }: OtlpIngestOptions): IngestOtlp {
+  const nextId = createIds();
+  return async (key, body, { receivedAt }) => {
+    const { orgId, hostId, node } = key;
+    const receivedAtMs = receivedAt.getTime();
+    const firstId = nextId(receivedAtMs, body.byteLength);
+    const context = { orgId, hostId, node, receivedAtMs, firstId, retentionDays };
+    using held = decoder.open(orgId);
+    const decoding = decoder.decode({ signal, body, context }, held);
+    const decoded = decoding instanceof Promise ? await decoding : decoding;
+    const storedBytes = rowsBytes(decoded);
+    if (decoded.accepted > 0) await store.insert({ ...decoded, orgId, hostId });
+    return { accepted: decoded.accepted, dropped: decoded.dropped, storedBytes };
+  };
+}

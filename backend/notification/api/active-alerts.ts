@@ -1,0 +1,104 @@
+// The alerts of an organisation that fire now, with who is told of them and what silences them, for who asks by Alertmanager's API.
+// Invariant: of one organisation; what is answered is bounded in bytes, and what is left out is told.
+import type { Selectable } from "kysely";
+import { compileMatchers, type Labels } from "../model/matchers.ts";
+import type { StoredRoute } from "../routing/route-body.ts";
+import { routerOf } from "../routing/routing-tree.ts";
+import type { StoredSilence } from "../routing/silence-body.ts";
+import type { AlertsTable, NotificationDb } from "../model/table.ts";
+import { TimeSlices } from "../model/time-slices.ts";
+
+/** As Alertmanager tells it. */
+export interface StandingAlert {
+  readonly fingerprint: string;
+  readonly labels: Labels;
+  readonly annotations: Labels;
+  readonly startsAt: string;
+  readonly updatedAt: string;
+  readonly endsAt: string;
+  readonly generatorURL: string;
+  readonly receivers: readonly { readonly name: string }[];
+  readonly status: {
+    readonly state: "active" | "suppressed";
+    readonly silencedBy: readonly string[];
+    readonly inhibitedBy: readonly string[];
+    readonly mutedBy: readonly string[];
+  };
+}
+
+export interface Standing {
+  readonly alert: StandingAlert;
+  /** Those that take it. */
+  readonly routes: readonly StoredRoute[];
+  /** Of the alert as JSON, about. */
+  readonly bytes: number;
+}
+
+export interface StandingQuestion {
+  readonly orgId: string;
+  readonly now: Date;
+  readonly routes: readonly StoredRoute[];
+  /** In force. */
+  readonly silences: readonly StoredSilence[];
+  /** Id → name, of channels that are on. */
+  readonly channels: ReadonlyMap<string, string>;
+  readonly wanted: (alert: StandingAlert) => boolean;
+}
+
+/** Of what is answered. */
+export const MOST_BYTES = 4 * 1024 * 1024;
+/** Of an alert beside its labels and annotations, and of each silence that covers it. */
+const [REST_BYTES, SILENCE_BYTES] = [500, 40];
+const PAGE_ROWS = 200;
+
+/** In the order of their fingerprints. `isCut`: there are more. */
+export async function standingAlerts(db: NotificationDb, question: StandingQuestion): Promise<{ alerts: Standing[]; isCut: boolean }> {
+  const { orgId, now, wanted, channels } = question;
+  const compiling = new TimeSlices();
+  const listRoutes = await routerOf(question.routes, compiling);
+  const silencers = await compiling.map(question.silences, ({ id, matchers }) => ({ id, covers: compileMatchers(matchers) }));
+  const nameBytes = new Map([...channels.values()].map((name) => [name, Buffer.byteLength(JSON.stringify({ name })) + 1]));
+  const alerts: Standing[] = [];
+  let sum = 0;
+  for (let after = ""; ;) {
+    const rows = await db
+      .selectFrom("alerts")
+      .selectAll()
+      .where("org_id", "=", orgId)
+      .where("fingerprint", ">", after)
+      .where("ends_at", "is", null)
+      .where("expires_at", ">", now)
+      .orderBy("fingerprint")
+      .limit(PAGE_ROWS)
+      .execute();
+    const slices = new TimeSlices();
+    for (const row of rows) {
+      if (slices.isOver) await slices.next();
+      const routes = listRoutes(row.labels);
+      const silencedBy = silencers.filter(({ covers }) => covers(row.labels)).map(({ id }) => id);
+      const names = new Set(routes.flatMap(({ channelIds }) => channelIds.flatMap((id) => channels.get(id) ?? [])));
+      const alert = alertOf(row, silencedBy, [...names]);
+      if (!wanted(alert)) continue;
+      let bytes = row.bytes + REST_BYTES + SILENCE_BYTES * silencedBy.length;
+      for (const name of names) bytes += nameBytes.get(name) ?? 0;
+      if ((sum += bytes) > MOST_BYTES) return { alerts, isCut: true };
+      alerts.push({ alert, routes, bytes });
+    }
+    if (rows.length < PAGE_ROWS) return { alerts, isCut: false };
+    after = rows.at(-1)?.fingerprint ?? "";
+  }
+}
+
+function alertOf(row: Selectable<AlertsTable>, silencedBy: readonly string[], receivers: readonly string[]): StandingAlert {
+  return {
+    fingerprint: row.fingerprint,
+    labels: row.labels,
+    annotations: row.annotations,
+    startsAt: row.starts_at.toISOString(),
+    updatedAt: row.updated_at.toISOString(),
+    endsAt: row.expires_at.toISOString(),
+    generatorURL: "",
+    receivers: receivers.map((name) => ({ name })),
+    status: { state: silencedBy.length > 0 ? "suppressed" : "active", silencedBy, inhibitedBy: [], mutedBy: [] },
+  };
+}

@@ -1,0 +1,20 @@
+// Errors of Alertmanager's API. What is made from its description by go-swagger, `amtool` first of all, says `Accept: application/json` and
+// can read nothing but a string where a request is 400, 404 or 500; of other statuses it reads nothing. Grafana says no such thing, and
+// shows the `message` of our form (pkg/services/ngalert/api/util.go). Invariant: whoever does not ask so has our form, as everywhere.
+import type { FastifyReply, FastifyRequest } from "fastify";
+import type { ServiceRoute } from "../../alerting/route-parts.ts";
+
+const STATUSES = [400, 404, 500];
+const TEXT = { type: "string", description: "the message alone, for who sends `Accept: application/json`, as amtool does" };
+
+export const ALERTMANAGER_ERRORS: ServiceRoute["otherErrors"] = {
+  described: Object.fromEntries(STATUSES.map((status) => [status, TEXT])),
+  onSend: asAlertmanagerTells,
+};
+
+async function asAlertmanagerTells(request: FastifyRequest, reply: FastifyReply, payload: unknown): Promise<unknown> {
+  const isAsked = request.headers.accept?.trim().toLowerCase() === "application/json";
+  if (!isAsked || !STATUSES.includes(reply.statusCode) || typeof payload !== "string") return payload;
+  const { message } = JSON.parse(payload) as { message: string };
+  return JSON.stringify(message);
+}

@@ -1,0 +1,232 @@
+// Alertmanager's API v2 of one organisation, for Grafana's data source and `amtool`: alerts, groups, receivers, status. Silences are in
+// silence-routes.ts. Invariant: the organisation is that of the session or the read token; answers are made one at a time for each, and
+// are bounded; of channels only their names are told.
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { Kysely } from "kysely";
+import { FairQueue, QueueFullError } from "../../admission/fair-queue.ts";
+import { addServiceRoute, type ServiceRoute } from "../../alerting/route-parts.ts";
+import { type Guards, readerOf } from "../../auth/request-identity.ts";
+import { ApiError } from "../../errors.ts";
+import { ResponseBudget } from "../../http/response-budget.ts";
+import { goneSignal } from "../../http/client.ts";
+import { objectSchema, TIME_SCHEMA } from "../../http/schemas.ts";
+import packageFile from "../../package.json" with { type: "json" };
+import { ALERTMANAGER_ERRORS } from "./alertmanager-errors.ts";
+import { configurationOf, NOBODY } from "./alertmanager-configuration.ts";
+import { readFilters, readFlag, readReceiver } from "./alertmanager-parameters.ts";
+import { compileMatchers, type Labels } from "../model/matchers.ts";
+import type { RouteTable } from "../routing/route-store.ts";
+import { groupLabels } from "../routing/routing-tree.ts";
+import { stateOf } from "../routing/silence-body.ts";
+import type { SilenceTable } from "../routing/silence-store.ts";
+import { MOST_BYTES, type Standing, standingAlerts, type StandingAlert } from "./active-alerts.ts";
+import type { NotificationTables } from "../model/table.ts";
+import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+
+export interface AlertmanagerOptions {
+  readonly db: Kysely<NotificationTables>;
+  readonly routes: RouteTable;
+  readonly silences: SilenceTable;
+  readonly nowMs: () => number;
+  /** Holds the answers until clients take them. */
+  readonly answers?: ResponseBudget;
+}
+
+const V2 = "/alertmanager/api/v2";
+const TURNS = { running: 2, perOrg: 1, waitingPerOrg: 64 };
+
+const text = { type: "string" };
+const texts = { type: "object", additionalProperties: text };
+const RECEIVER = objectSchema({ name: text });
+const ids = { type: "array", items: text };
+const ALERT = objectSchema({
+  fingerprint: text,
+  labels: texts,
+  annotations: texts,
+  startsAt: TIME_SCHEMA,
+  updatedAt: TIME_SCHEMA,
+  endsAt: { ...TIME_SCHEMA, description: "when it is over without another word of the evaluator" },
+  generatorURL: text,
+  receivers: { type: "array", items: RECEIVER },
+  status: objectSchema({ state: { type: "string", enum: ["active", "suppressed"] }, silencedBy: ids, inhibitedBy: ids, mutedBy: ids }),
+});
+const flag = (description: string) => ({ type: "boolean", default: true, description });
+const PARAMETERS = {
+  type: "object",
+  properties: {
+    filter: { type: "array", items: text, description: 'matchers such as severity="critical"; repeatable' },
+    receiver: { type: "string", description: "a regular expression for the whole name of a receiver" },
+    active: flag("alerts that are not silenced"),
+    silenced: flag("alerts that are silenced"),
+    inhibited: flag("there are none"),
+    unprocessed: flag("there are none"),
+    muted: flag("there are none"),
+  },
+};
+const STATUS_ANSWER = objectSchema({
+  cluster: { type: "object", additionalProperties: true },
+  versionInfo: { type: "object", additionalProperties: text },
+  config: objectSchema({ original: { type: "string", description: "routes and receivers in Alertmanager's form, as JSON" } }),
+  uptime: TIME_SCHEMA,
+});
+const read = (path: string, summary: string, answer: object): ServiceRoute => ({
+  method: "GET",
+  path: `${V2}/${path}`,
+  who: "reader",
+  summary: `Alertmanager API v2: ${summary}`,
+  response: { 200: answer },
+  otherErrors: ALERTMANAGER_ERRORS,
+});
+const STATUS = read("status", "status, with the routes as configuration", STATUS_ANSWER);
+const RECEIVERS = read("receivers", "channels, by name", { type: "array", items: RECEIVER });
+const ALERTS: ServiceRoute = {
+  ...read("alerts", "alerts that fire, of organisations that have a channel", { type: "array", items: ALERT }),
+  toldQuery: PARAMETERS,
+};
+const GROUP = objectSchema({ labels: texts, receiver: RECEIVER, alerts: { type: "array", items: ALERT } });
+const GROUPS: ServiceRoute = {
+  ...read("alerts/groups", "the same by their groups, as receivers are told of them", { type: "array", items: GROUP }),
+  toldQuery: PARAMETERS,
+};
+
+export const ALERTMANAGER_REQUESTS = [STATUS, RECEIVERS, ALERTS, GROUPS];
+
+export function registerAlertmanagerRequests(app: FastifyInstance, guards: Guards, options: AlertmanagerOptions): void {
+  const { db, routes, nowMs, answers = new ResponseBudget() } = options;
+  const startedAt = new Date(nowMs()).toISOString();
+  const turns = new FairQueue(TURNS);
+  const inTurn = async (request: FastifyRequest, reply: FastifyReply, ask: (orgId: string) => Promise<object>): Promise<FastifyReply> => {
+    const { orgId } = readerOf(request);
+    const found = await turns
+      .run(orgId, goneSignal(reply), async () => {
+        answers.admit(orgId);
+        return Buffer.from(JSON.stringify(await ask(orgId)));
+      })
+      .catch((error: unknown) => {
+        if (!(error instanceof QueueFullError)) throw error;
+        throw new ApiError("unavailable", "too many questions for alerts at once: try again", { cause: error, retryAfterS: 1 });
+      });
+    return answers.send(orgId, reply.type("application/json"), [found]);
+  };
+
+  addServiceRoute(app, guards, STATUS, async (request) => {
+    const { orgId } = readerOf(request);
+    const original = JSON.stringify(configurationOf(await routes.list(orgId), await channelsOf(db, orgId)), undefined, 2);
+    return { cluster: { status: "disabled", peers: [] }, versionInfo: VERSION, config: { original }, uptime: startedAt };
+  });
+  addServiceRoute(app, guards, RECEIVERS, async (request) =>
+    [...(await channelsOf(db, readerOf(request).orgId)).values()].map((name) => ({ name })),
+  );
+  addServiceRoute(app, guards, ALERTS, async (request, reply) => {
+    const wanted = readWanted(request);
+    return await inTurn(request, reply, async (orgId) => (await standing(options, reply, orgId, wanted)).map(({ alert }) => alert));
+  });
+  addServiceRoute(app, guards, GROUPS, async (request, reply) => {
+    const wanted = readWanted(request);
+    const receiver = readReceiver(request);
+    return await inTurn(request, reply, async (orgId) => {
+      const alerts = await standing(options, reply, orgId, wanted);
+      const { groups, isCut } = groupsOf(alerts, await channelsOf(db, orgId), receiver);
+      if (isCut) tellCut(reply);
+      return groups;
+    });
+  });
+}
+
+/** Of the backend: it has no Alertmanager of a version. */
+const VERSION = { version: packageFile.version, revision: "", branch: "atherops", buildUser: "", buildDate: "", goVersion: "" };
+
+/** Throws ApiError invalid_parameter. */
+function readWanted(request: FastifyRequest): (alert: StandingAlert) => boolean {
+  const holds = compileMatchers(readFilters(request));
+  const receiver = readReceiver(request);
+  for (const name of ["inhibited", "unprocessed", "muted"]) readFlag(request, name);
+  const shown = { active: readFlag(request, "active"), suppressed: readFlag(request, "silenced") };
+  const named = (receivers: StandingAlert["receivers"]) =>
+    receivers.length === 0 ? receiver(NOBODY) : receivers.some(({ name }) => receiver(name));
+  return ({ labels, status, receivers }) => shown[status.state] && named(receivers) && holds(labels);
+}
+
+async function standing(
+  { db, routes, silences, nowMs }: AlertmanagerOptions,
+  reply: FastifyReply,
+  orgId: string,
+  wanted: (alert: StandingAlert) => boolean,
+): Promise<Standing[]> {
+  const now = new Date(nowMs());
+  const inForce = (await silences.list(orgId)).filter((silence) => stateOf(silence, now.getTime()) === "active");
+  const question = { orgId, now, routes: await routes.list(orgId), silences: inForce, channels: await channelsOf(db, orgId), wanted };
+  const { alerts, isCut } = await standingAlerts(tenantDatabase(db, orgId), question);
+  if (isCut) tellCut(reply);
+  return alerts;
+}
+
+/** Alertmanager's answer has no place for it. */
+function tellCut(reply: FastifyReply): void {
+  void reply.header("warning", '299 - "there are more alerts than one answer has room for: filter them"');
+}
+
+interface Group {
+  readonly labels: Labels;
+  readonly receiver: { readonly name: string };
+  readonly alerts: StandingAlert[];
+}
+
+/**
+ * One for each route, channel and values of the labels that the route groups by. An alert is told in each of its groups: of a hundred routes
+ * with twenty channels two thousand times. `isCut`: there are more.
+ */
+function groupsOf(
+  alerts: readonly Standing[],
+  channels: ReadonlyMap<string, string>,
+  isWanted: (receiver: string) => boolean,
+): { readonly groups: Group[]; readonly isCut: boolean } {
+  const groups = new Map<string, Group>();
+  const namesOf = wantedNames(channels, isWanted);
+  let sum = 0;
+  for (const { alert, routes, bytes } of alerts) {
+    for (const route of routes) {
+      const names = namesOf(route);
+      if (names.length === 0) continue;
+      const labels = groupLabels(route, alert.labels);
+      for (const name of names) {
+        const key = JSON.stringify([route.id, name, labels]);
+        const known = groups.get(key);
+        sum += bytes + (known ? 0 : Buffer.byteLength(key));
+        if (sum > MOST_BYTES) return { groups: [...groups.values()], isCut: true };
+        const group = known ?? { labels, receiver: { name }, alerts: [] };
+        group.alerts.push(alert);
+        groups.set(key, group);
+      }
+    }
+  }
+  return { groups: [...groups.values()], isCut: false };
+}
+
+/** Of a route's receivers, each route's asked once. */
+function wantedNames(
+  channels: ReadonlyMap<string, string>,
+  isWanted: (receiver: string) => boolean,
+): (route: Standing["routes"][number]) => readonly string[] {
+  const known = new Map<string, readonly string[]>();
+  return ({ id, channelIds }) => {
+    const before = known.get(id);
+    if (before) return before;
+    const names = channelIds.flatMap((one) => channels.get(one) ?? []);
+    const wanted = (names.length === 0 ? [NOBODY] : names).filter(isWanted);
+    known.set(id, wanted);
+    return wanted;
+  };
+}
+
+/** Id → name, of those that are on. */
+async function channelsOf(db: Kysely<NotificationTables>, orgId: string): Promise<ReadonlyMap<string, string>> {
+  const rows = await tenantDatabase(db, orgId)
+    .selectFrom("channels")
+    .select(["id", "name"])
+    .where("org_id", "=", orgId)
+    .where("enabled", "=", true)
+    .orderBy("name")
+    .execute();
+  return new Map(rows.map(({ id, name }) => [id, name]));
+}

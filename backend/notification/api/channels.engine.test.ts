@@ -1,0 +1,360 @@
+// Channels over both stores and a real receiver: who may do what, what is kept of a secret, and what a test of a channel tells.
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer, type Server } from "node:https";
+import { once } from "node:events";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { randomUUID } from "node:crypto";
+import { Webhook } from "standardwebhooks";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { authority } from "../../../agent/upstream/outgoing-proxy.fixture.ts";
+import { type AccountsApp, accountsApp, makeOrg, type Org } from "../../../test/fixtures/accounts-app.ts";
+import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
+import type { AccountTables } from "../../auth/sessions/table.ts";
+import { MasterKeys } from "../../tenants/enrolment/master-key.ts";
+import { createLog } from "../../operations/log.ts";
+import { reencryptChannels } from "../channels/channel-store.ts";
+import { type Channels, startChannels } from "../start-channels.ts";
+import type { NotificationTables } from "../model/table.ts";
+
+vi.setConfig({ testTimeout: 120_000 });
+
+const folder = mkdtempSync(join(tmpdir(), "atherops-channels-test-"));
+const trusted = authority(folder, "trusted");
+const seen: { headers: Record<string, string>; body: string }[] = [];
+let answer: number | undefined = 200;
+let receiver: Server;
+let url: string;
+
+beforeAll(async () => {
+  receiver = createServer({ key: trusted.key, cert: trusted.cert }, (request, response) => {
+    const parts: Buffer[] = [];
+    request.on("data", (part: Buffer) => parts.push(part));
+    request.on("end", () => {
+      seen.push({ headers: request.headers as Record<string, string>, body: Buffer.concat(parts).toString() });
+      if (answer !== undefined) response.writeHead(answer, { location: "https://169.254.169.254/" }).end();
+    });
+  }).listen(0, "127.0.0.1");
+  await once(receiver, "listening");
+  url = `https://127.0.0.1:${(receiver.address() as AddressInfo).port}/hook?key=hidden`;
+});
+afterAll(async () => {
+  receiver.closeAllConnections();
+  await new Promise((done) => receiver.close(done));
+  rmSync(folder, { recursive: true });
+});
+
+const masterKey = Buffer.alloc(32, 7);
+
+describeOnEachStore((store) => {
+  let backend: AccountsApp;
+  let channels: Channels;
+  let red: Org;
+  let blue: Org;
+  let viewer: string;
+  let readToken: string;
+  const clock = { ms: Date.now() };
+  const db = () => store.database.tables<NotificationTables & AccountTables>();
+
+  beforeAll(async () => {
+    const settings = {
+      publicUrl: "https://telemetry.example",
+      notifyAllowedNetworks: ["127.0.0.1"],
+      notifyCaFile: trusted.caFile,
+      noProxy: undefined,
+      smtpFrom: "alerts@telemetry.example",
+      smtpAllowedDomains: ["partner.example"],
+    };
+    const secrets = { httpsProxy: undefined, smtpUrl: "smtp://127.0.0.1:1" };
+    const routes: Parameters<typeof accountsApp>[1] = {
+      clock,
+      routes: (app, guards) => {
+        const log = createLog("silent");
+        channels = startChannels({ db: db(), masterKeys: new MasterKeys(masterKey), settings, secrets, log, now: () => clock.ms });
+        channels.addRoutes(app, guards);
+      },
+    };
+    backend = await accountsApp(store.database, routes);
+    [red, blue] = [await makeOrg(backend), await makeOrg(backend)];
+    const password = randomUUID();
+    const email = `viewer@${randomUUID()}.example`;
+    await backend.call("POST", "/api/users", { bearer: red.token, body: { email, password, role: "viewer" } });
+    viewer = await backend.login(email, password);
+    readToken = (await backend.call("POST", "/api/read-tokens", { bearer: red.token, body: { name: "reads" } })).json().token;
+  });
+  afterAll(async () => await backend?.[Symbol.asyncDispose]());
+
+  const webhook = (more: object = {}) => ({ name: randomUUID(), kind: "webhook", settings: { url }, ...more });
+  const call = async (method: string, path: string, body?: object, bearer = red.token) =>
+    await backend.call(method, `/channels${path}`, { bearer, ...(body && { body }) });
+  const made = async (body: object = webhook(), bearer = red.token) => {
+    const created = await call("POST", "", body, bearer);
+    expect([created.statusCode, created.json().message]).toEqual([201, undefined]);
+    return created.json<Record<string, string> & { id: string }>();
+  };
+  const tested = async (id: string) => {
+    clock.ms += 60_000;
+    return (await call("POST", `/${id}/test`)).json();
+  };
+
+  test("a webhook's signing secret is answered once, is kept encrypted, and signs what a test sends", async () => {
+    const body = webhook({ heartbeat: "90m" });
+    const { signing_secret: secret = "", ...rest } = await made(body);
+    expect(rest).toEqual({
+      id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      ...body,
+      enabled: true,
+      heartbeat: "1h30m",
+      last_heartbeat_at: null,
+      secret_rotated_at: null,
+      created_at: new Date(clock.ms).toISOString(),
+    });
+    expect((await call("GET", "")).json()).toContainEqual(rest);
+    expect((await call("GET", "")).body).not.toContain("whsec_");
+    const row = await db()
+      .selectFrom("channels")
+      .selectAll()
+      .where("id", "=", rest.id ?? "")
+      .executeTakeFirstOrThrow();
+    expect(JSON.stringify(row)).not.toContain(secret.slice(6));
+
+    clock.ms = Date.now();
+    answer = 200;
+    expect((await call("POST", `/${rest.id}/test`)).json()).toEqual({ delivered: true, status: 200, error: null });
+    const last = seen.at(-1);
+    expect(new Webhook(secret).verify(last?.body ?? "", last?.headers ?? {})).toMatchObject({
+      version: "4",
+      receiver: body.name,
+      externalURL: "https://telemetry.example",
+      atherops: { purpose: "test", org: { id: red.orgId } },
+    });
+  });
+
+  test("a rotated secret is answered once; for a day both sign, then the new one alone", async () => {
+    const { id, signing_secret: before = "" } = await made();
+    clock.ms = Date.now();
+    const { signing_secret: after, previous_until } = (await call("POST", `/${id}/rotate`)).json();
+    expect([after === before, Date.parse(previous_until) - clock.ms]).toEqual([false, 86_400_000]);
+    const opened = await channels.store.open(red.orgId, id);
+    expect([opened?.secret, opened?.previousSecret]).toEqual([after, before]);
+    answer = 200;
+    await call("POST", `/${id}/test`);
+    const last = seen.at(-1);
+    for (const secret of [before, after]) new Webhook(secret).verify(last?.body ?? "", last?.headers ?? {});
+    clock.ms += 86_400_001;
+    expect((await channels.store.open(red.orgId, id))?.previousSecret).toBeUndefined();
+    clock.ms = Date.now();
+    const slack = await made({ name: randomUUID(), kind: "slack", settings: { url } });
+    expect((await call("POST", `/${slack.id}/rotate`)).statusCode).toBe(409);
+  });
+
+  test("Slack's URL and PagerDuty's key are written and never read; left out, they stay", async () => {
+    const key = "k".repeat(32);
+    for (const [kind, settings, shown, secret, other] of [
+      ["slack", { url }, {}, url, { url: url.replace("hidden", "other") }],
+      ["pagerduty", { routing_key: key, region: "eu" }, { region: "eu" }, key, { routing_key: "K".repeat(32), region: "us" }],
+    ] as const) {
+      const name = randomUUID();
+      const { id, ...rest } = await made({ name, kind, settings });
+      expect([rest["settings"], rest["signing_secret"]]).toEqual([shown, undefined]);
+      const kept = await call("PUT", `/${id}`, { name, kind, settings: shown, enabled: false });
+      expect([kept.statusCode, kept.json().enabled]).toEqual([200, false]);
+      expect((await channels.store.open(red.orgId, id))?.secret).toBe(secret);
+      await call("PUT", `/${id}`, { name, kind, settings: other });
+      expect((await channels.store.open(red.orgId, id))?.secret).toBe(Object.values(other)[0]);
+      expect((await call("GET", "")).body).not.toContain(Object.values(other)[0]);
+    }
+  });
+
+  test("a viewer sees channels without the path of their URL and changes nothing; a read token sees none", async () => {
+    const { id, name } = await made();
+    const [seenByViewer] = (await call("GET", "", undefined, viewer))
+      .json<{ id: string; settings: object }[]>()
+      .filter((one) => one.id === id);
+    expect(seenByViewer).toMatchObject({ name, settings: { url: `${new URL(url).origin}/…` } });
+    expect((await call("GET", "", undefined, viewer)).body).not.toContain("hidden");
+    for (const [method, path, body] of [
+      ["POST", "", webhook()],
+      ["PUT", `/${id}`, webhook()],
+      ["DELETE", `/${id}`],
+      ["POST", `/${id}/test`],
+      ["POST", `/${id}/rotate`],
+    ] as const)
+      for (const bearer of [viewer, readToken]) expect((await call(method, path, body, bearer)).statusCode).toBe(403);
+    expect((await call("GET", "", undefined, readToken)).statusCode).toBe(403);
+  });
+
+  test("another organisation's channel is one that does not exist, and its name is free", async () => {
+    const { id, name } = await made();
+    for (const [method, path, body] of [
+      ["PUT", `/${id}`, webhook()],
+      ["DELETE", `/${id}`],
+      ["POST", `/${id}/test`],
+      ["POST", `/${id}/rotate`],
+    ] as const) {
+      const foreign = await call(method, path, body, blue.token);
+      const malformed = await call(method, path.replace(id, "x"), body, blue.token);
+      expect([foreign.statusCode, foreign.body]).toEqual([404, malformed.body]);
+    }
+    expect((await call("GET", "", undefined, blue.token)).json()).toEqual([]);
+    await made(webhook({ name }), blue.token);
+    expect((await call("POST", "", webhook({ name }))).json()).toMatchObject({ error: "conflict" });
+    expect(await channels.store.open(blue.orgId, id)).toBeUndefined();
+  });
+
+  test.each([
+    [{ settings: { url: "http://hooks.example/" } }, /^settings.url: must begin with https/],
+    [{ settings: { url: "https://169.254.169.254/latest/" } }, /^settings.url: is an address/],
+    [{ settings: { url: "https://[::1]/" } }, /^settings.url: is an address/],
+    [{ settings: { url: "https://a:b@hooks.example/" } }, /^settings.url: must not hold a user/],
+    [{ settings: { url: "hooks.example" } }, /^settings.url: is not a URL/],
+    [{ settings: {} }, /url/],
+    [{ settings: { url: "https://hooks.example/", secret: "x" } }, /settings/],
+    [{ kind: "slack", settings: {} }, /^settings.url: is required/],
+    [{ kind: "slack", settings: { url: "https://10.0.0.1/" } }, /^settings.url: is an address/],
+    [{ kind: "pagerduty", settings: {} }, /^settings.routing_key: is required/],
+    [{ kind: "pagerduty", settings: { routing_key: "short" } }, /routing_key/],
+    [{ kind: "email", settings: { to: ["any@evil.example"] } }, /^settings.to: any@evil.example is no user/],
+    [{ kind: "email", settings: { to: ["any@partner.example,any@evil.example"] } }, /to/],
+    [{ kind: "email", settings: { to: [] } }, /to/],
+    [{ kind: "carrier pigeon" }, /kind/],
+    [{ heartbeat: "10s" }, /^heartbeat: must be a duration from 1m to 31d/],
+    [{ name: "" }, /name/],
+    [{ colour: "red" }, /colour/],
+  ])("%j is refused, with the field's name", async (more, message) => {
+    const refused = await call("POST", "", webhook(more));
+    expect([refused.statusCode, refused.json().error, refused.json().message]).toEqual([
+      400,
+      "invalid_field",
+      expect.stringMatching(message),
+    ]);
+  });
+
+  test("e-mail goes to users of the organisation and to listed domains", async () => {
+    const to = [red.email.toUpperCase(), "any@partner.example"];
+    const { settings } = await made({ name: randomUUID(), kind: "email", settings: { to: [...to, red.email] } });
+    expect(settings).toEqual({ to: [red.email, "any@partner.example"] });
+    const foreign = await call("POST", "", { name: randomUUID(), kind: "email", settings: { to: [blue.email] } });
+    expect(foreign.json().message).toContain("is no user of your organisation");
+  });
+
+  test("own words are kept with a channel and told to viewers, and those that name what there is not are refused", async () => {
+    const settings = { url: "https://hooks.slack.com/services/T/B/x", title: "{{ labels.team }}: {{ count }}", text: "{{ status }}" };
+    const { id, name } = await made({ name: randomUUID(), kind: "slack", settings });
+    const { title, text } = settings;
+    const list = (await call("GET", "", undefined, viewer)).json<{ id: string; settings: object }[]>();
+    expect(list.find((one) => one.id === id)?.settings).toEqual({ title, text });
+    const replaced = async (own: object) => (await call("PUT", `/${id}`, { name, kind: "slack", settings: own })).json();
+    expect(await replaced({ title: "{{ secret }}" })).toMatchObject({
+      error: "invalid_field",
+      message: expect.stringMatching(/^settings\.title: \{\{ secret \}\} is nothing that there is: status, count,/),
+    });
+    expect(await replaced({ text: "x".repeat(4001) })).toMatchObject({ error: "invalid_field" });
+    expect((await replaced({ text })).settings).toEqual({ text });
+    const hook = await call("POST", "", { ...webhook(), settings: { url, title } });
+    expect(hook.json().message).toBe("settings.title: webhook has no such setting; it has url");
+  });
+
+  test("the kind of a channel stays", async () => {
+    const { id } = await made();
+    const changed = await call("PUT", `/${id}`, { name: randomUUID(), kind: "slack", settings: { url } });
+    expect(changed.json()).toMatchObject({ error: "invalid_field", message: expect.stringMatching(/^kind: is webhook/) });
+  });
+
+  test("a test tells what the receiver did, also where it answers 500, redirects to metadata, or nobody listens; ten a minute", async () => {
+    const { id } = await made();
+    answer = 500;
+    expect(await tested(id)).toEqual({ delivered: false, status: 500, error: "the receiver answers 500" });
+    answer = 302;
+    expect(await tested(id)).toEqual({ delivered: false, status: 302, error: "the receiver answers 302: redirects are not followed" });
+    answer = 200;
+    const gone = await made(webhook({ settings: { url: "https://127.0.0.1:1/" } }));
+    expect(await tested(gone.id)).toEqual({ delivered: false, status: null, error: "no answer: ECONNREFUSED" });
+    clock.ms += 60_000;
+    const statuses: number[] = [];
+    for (let n = 0; n < 11; n += 1) statuses.push((await call("POST", `/${id}/test`)).statusCode);
+    expect(statuses).toEqual([...Array.from({ length: 10 }, () => 200), 429]);
+    expect((await call("POST", `/${(await made(webhook(), blue.token)).id}/test`, undefined, blue.token)).statusCode).toBe(200);
+  });
+
+  test("a channel that a route leads to is not removed; another is, for good", async () => {
+    const { id } = await made();
+    const route = {
+      id: randomUUID(),
+      org_id: red.orgId,
+      position: 0,
+      matchers: "[]",
+      channel_ids: JSON.stringify([id]),
+      group_by: "[]",
+      group_wait_seconds: 30,
+      group_interval_seconds: 300,
+      repeat_interval_seconds: 14_400,
+      continue: false,
+      is_default: false,
+      created_at: new Date(),
+    };
+    await db().insertInto("routes").values(route).execute();
+    expect((await call("DELETE", `/${id}`)).json()).toMatchObject({ error: "conflict", message: expect.stringMatching(/^a route leads/) });
+    await db().deleteFrom("routes").where("id", "=", route.id).execute();
+    expect((await call("DELETE", `/${id}`)).statusCode).toBe(204);
+    expect((await call("DELETE", `/${id}`)).statusCode).toBe(404);
+  });
+
+  test("each change is in the audit log, without a secret", async () => {
+    const { id, name, signing_secret: secret = "" } = await made();
+    await call("PUT", `/${id}`, webhook({ name }));
+    await call("POST", `/${id}/rotate`);
+    clock.ms += 60_000;
+    await call("POST", `/${id}/test`);
+    await call("DELETE", `/${id}`);
+    await backend.trail.settled();
+    const entries = (await backend.call("GET", "/api/audit", { bearer: red.token })).json<
+      { action: string; subject: { channel_id?: string } }[]
+    >();
+    const own = entries.filter(({ subject }) => subject.channel_id === id);
+    expect(own.map(({ action }) => action)).toEqual(["delete", "test", "rotate", "update", "create"].map((verb) => `channel.${verb}`));
+    for (const hidden of ["whsec_", "hidden", secret.slice(6, 20)]) expect(JSON.stringify(own)).not.toContain(hidden);
+  });
+
+  test("an organisation has a hundred channels at most", async () => {
+    const { orgId, token } = await makeOrg(backend);
+    const one = await db().selectFrom("channels").selectAll().where("org_id", "=", red.orgId).limit(1).executeTakeFirstOrThrow();
+    const rows = Array.from({ length: 99 }, (_, n) => ({ ...one, id: randomUUID(), org_id: orgId, name: `${n}`, settings: "{}" }));
+    await db().insertInto("channels").values(rows).execute();
+    expect((await call("POST", "", webhook(), token)).statusCode).toBe(201);
+    expect((await call("POST", "", webhook(), token)).json()).toMatchObject({ error: "limit_reached" });
+    await db().deleteFrom("channels").where("org_id", "=", orgId).execute();
+  });
+
+  test("a change has the organisation's alerts looked at, and a secret moved to another channel is not read", async () => {
+    await db().deleteFrom("notification_turns").execute();
+    const [one, other] = [await made(), await made()];
+    const turn = await db().selectFrom("notification_turns").select("due_at").where("org_id", "=", red.orgId).executeTakeFirst();
+    expect(turn?.due_at?.getTime()).toBe(clock.ms);
+    const { secret } = await db().selectFrom("channels").select("secret").where("id", "=", one.id).executeTakeFirstOrThrow();
+    await db().updateTable("channels").set({ secret }).where("id", "=", other.id).execute();
+    await expect(channels.store.open(red.orgId, other.id)).rejects.toThrow(/authenticate/);
+    await call("DELETE", `/${other.id}`);
+  });
+
+  test("with a new master key secrets are moved to it; without the one before the start says which variable to set", async () => {
+    const { id, signing_secret: before } = await made();
+    const { signing_secret: after } = (await call("POST", `/${id}/rotate`)).json();
+    const next = Buffer.alloc(32, 8);
+    await expect(reencryptChannels(db(), new MasterKeys(next))).rejects.toThrow(/MASTER_PREVIOUS_KEY/);
+    expect(await reencryptChannels(db(), new MasterKeys(next, masterKey))).toBeGreaterThan(0);
+    const row = await db().selectFrom("channels").selectAll().where("id", "=", id).executeTakeFirstOrThrow();
+    const settings = { notifyAllowedNetworks: [], smtpAllowedDomains: [], publicUrl: undefined, notifyCaFile: undefined };
+    const moved = startChannels({
+      db: db(),
+      masterKeys: new MasterKeys(next),
+      settings: { ...settings, noProxy: undefined, smtpFrom: undefined },
+      secrets: { httpsProxy: undefined, smtpUrl: undefined },
+      log: createLog("silent"),
+      now: () => clock.ms,
+    });
+    expect(moved.store.opened(row)).toMatchObject({ secret: after, previousSecret: before });
+    expect(await reencryptChannels(db(), new MasterKeys(masterKey, next))).toBeGreaterThan(0);
+  });
+});

@@ -1,0 +1,183 @@
+// What a channel may be, as it is written and as it is read. Invariants: what is secret of it is written and never read back; a receiver's
+// address that can never be sent to is refused when it is written, with the field's name; texts have bounds.
+import { durationWanted, durationWithin } from "../../../common/duration.ts";
+import { ApiError } from "../../errors.ts";
+import { nameSchema, OPTIONAL_TIME_SCHEMA, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
+import { EMAIL_ADDRESS, type Email } from "./email.ts";
+import { MOST_TEXT_TEMPLATE, MOST_TITLE_TEMPLATE, whyNoTemplate } from "./message-template.ts";
+import type { ChannelKind } from "../model/message.ts";
+import type { Outgoing } from "./outgoing.ts";
+
+export interface ChannelBody {
+  readonly name: string;
+  readonly kind: ChannelKind;
+  readonly settings: Readonly<Record<string, unknown>>;
+  readonly enabled: boolean;
+  readonly heartbeat: string | null;
+}
+
+/** A body that was judged, its settings without what is secret in them. */
+export interface CheckedChannel {
+  readonly name: string;
+  readonly kind: ChannelKind;
+  readonly settings: Readonly<Record<string, unknown>>;
+  /** Undefined: none was written. A webhook's is never written, but made here. */
+  readonly secret: string | undefined;
+  readonly enabled: boolean;
+  readonly heartbeatSeconds: number | null;
+}
+
+export interface ChannelCheck {
+  readonly outgoing: Pick<Outgoing, "refusalOf">;
+  /** Undefined without SMTP_URL. */
+  readonly email?: Pick<Email, "strangersAmong"> | undefined;
+}
+
+const HEARTBEAT = { minMs: 60_000, maxMs: 31 * 86_400_000 };
+const MAX_URL = 2000;
+const MOST_RECIPIENTS = 20;
+const SETTINGS = {
+  url: {
+    type: "string",
+    minLength: 1,
+    maxLength: MAX_URL,
+    description: "of a webhook or Slack: https://…, not of an internal address; Slack's is a secret: written, never read back",
+  },
+  routing_key: { type: "string", pattern: "^[A-Za-z0-9]{20,64}$", description: "of PagerDuty; a secret: written, never read back" },
+  region: { type: "string", enum: ["us", "eu"], description: "of PagerDuty" },
+  title: {
+    type: "string",
+    minLength: 1,
+    maxLength: MOST_TITLE_TEMPLATE,
+    description: "own words instead of the title, such as {{ labels.team }}: {{ count }} {{ status }}; not of a webhook",
+  },
+  text: {
+    type: "string",
+    minLength: 1,
+    maxLength: MOST_TEXT_TEMPLATE,
+    description: "own words instead of the text, such as {{#alerts}}{{ annotations.summary }}{{/alerts}}; not of a webhook",
+  },
+  to: {
+    type: "array",
+    minItems: 1,
+    maxItems: MOST_RECIPIENTS,
+    items: { type: "string", minLength: 3, maxLength: 254 },
+    description: "of e-mail: addresses of users of your organisation, and of domains that the operator lists",
+  },
+} as const;
+const OF_KIND: Readonly<Record<ChannelKind, readonly (keyof typeof SETTINGS)[]>> = {
+  webhook: ["url"],
+  slack: ["url", "title", "text"],
+  pagerduty: ["routing_key", "region", "title", "text"],
+  email: ["to", "title", "text"],
+};
+const KINDS = Object.keys(OF_KIND) as ChannelKind[];
+
+export const CHANNEL_BODY_SCHEMA = {
+  type: "object",
+  additionalProperties: false,
+  required: ["name", "kind", "settings"],
+  properties: {
+    name: { ...nameSchema(200), description: "unique in the organisation" },
+    kind: { type: "string", enum: KINDS, description: "cannot be changed" },
+    settings: { type: "object", additionalProperties: false, properties: SETTINGS, description: "by kind" },
+    enabled: { type: "boolean", default: true },
+    heartbeat: {
+      type: ["string", "null"],
+      maxLength: 40,
+      default: null,
+      description: "how often to say that alerting lives, such as 1d: where that stays away, it does not",
+    },
+  },
+};
+
+export const CHANNEL_SCHEMA = {
+  type: "object",
+  required: ["id", "name", "kind", "settings", "enabled", "heartbeat", "last_heartbeat_at", "secret_rotated_at", "created_at"],
+  properties: {
+    id: UUID_SCHEMA,
+    name: { type: "string" },
+    kind: { type: "string", enum: KINDS },
+    settings: {
+      type: "object",
+      additionalProperties: true,
+      description: "without what is secret; of a webhook's URL, viewers see the host",
+    },
+    enabled: { type: "boolean" },
+    heartbeat: { type: ["string", "null"] },
+    last_heartbeat_at: OPTIONAL_TIME_SCHEMA,
+    secret_rotated_at: OPTIONAL_TIME_SCHEMA,
+    created_at: TIME_SCHEMA,
+    signing_secret: { type: "string", description: "of a webhook, whsec_…: shown here and never again" },
+  },
+};
+
+/** Throws ApiError `invalid_field`, naming the field. */
+export async function checkChannel(orgId: string, body: ChannelBody, { outgoing, email }: ChannelCheck): Promise<CheckedChannel> {
+  const { name, kind, enabled } = body;
+  const common = { name, kind, enabled, heartbeatSeconds: heartbeatSeconds(body.heartbeat) };
+  const given = body.settings;
+  const odd = Object.keys(given).find((setting) => !OF_KIND[kind].some((known) => known === setting));
+  if (odd !== undefined) throw invalid(`settings.${odd}`, `${kind} has no such setting; it has ${OF_KIND[kind].join(", ")}`);
+  const words = checkedWords(given);
+  if (kind === "webhook") return { ...common, settings: { url: checkedUrl(given["url"], outgoing).href }, secret: undefined };
+  if (kind === "slack") {
+    const slack = given["url"] === undefined ? undefined : checkedUrl(given["url"], outgoing);
+    return { ...common, settings: words, secret: slack?.href };
+  }
+  if (kind === "pagerduty") {
+    const { routing_key: secret, region = "us" } = given as { routing_key?: string; region?: string };
+    return { ...common, settings: { region, ...words }, secret };
+  }
+  const to = await checkedRecipients(orgId, given["to"] as string[] | undefined, email);
+  return { ...common, settings: { to, ...words }, secret: undefined };
+}
+
+function checkedWords(given: ChannelBody["settings"]): { title?: string; text?: string } {
+  const words: { title?: string; text?: string } = {};
+  for (const place of ["title", "text"] as const) {
+    const template = given[place];
+    if (typeof template !== "string") continue;
+    const why = whyNoTemplate(template, place);
+    if (why !== undefined) throw invalid(`settings.${place}`, why);
+    words[place] = template;
+  }
+  return words;
+}
+
+function checkedUrl(text: unknown, outgoing: ChannelCheck["outgoing"]): URL {
+  if (typeof text !== "string") throw invalid("settings.url", "is required");
+  const parsed = URL.parse(text);
+  if (!parsed) throw invalid("settings.url", "is not a URL");
+  const refusal = outgoing.refusalOf(parsed);
+  if (refusal !== undefined) throw invalid("settings.url", refusal);
+  // A part that is never sent.
+  parsed.hash = "";
+  return parsed;
+}
+
+async function checkedRecipients(orgId: string, to: readonly string[] | undefined, email: ChannelCheck["email"]): Promise<string[]> {
+  if (to === undefined) throw invalid("settings.to", "is required");
+  const odd = to.find((address) => !EMAIL_ADDRESS.test(address));
+  if (odd !== undefined) throw invalid("settings.to", `${JSON.stringify(odd)} is not an e-mail address`);
+  if (!email) throw invalid("kind", "this installation sends no e-mail: its operator has not set SMTP_URL");
+  const once = [...new Map(to.map((address) => [address.toLowerCase(), address])).values()];
+  const [stranger] = await email.strangersAmong(orgId, once);
+  if (stranger !== undefined)
+    throw invalid(
+      "settings.to",
+      `${stranger} is no user of your organisation, nor of a domain that the operator lists (SMTP_ALLOWED_DOMAINS)`,
+    );
+  return once;
+}
+
+function heartbeatSeconds(text: string | null): number | null {
+  if (text === null) return null;
+  const ms = durationWithin(text, HEARTBEAT);
+  if (ms === undefined) throw invalid("heartbeat", `must be ${durationWanted(HEARTBEAT, "1h or 1d")}`);
+  return Math.round(ms / 1000);
+}
+
+export function invalid(field: string, reason: string): ApiError {
+  return new ApiError("invalid_field", `${field}: ${reason}`);
+}

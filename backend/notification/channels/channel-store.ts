@@ -1,0 +1,234 @@
+// The channels of all organisations in the database. Invariants: every statement names the organisation, those of a start apart; secrets
+// are under the master key, bound to organisation and channel, and leave this file for one attempt to send or to who made them.
+import { randomUUID } from "node:crypto";
+import type { Kysely, Selectable, Transaction } from "kysely";
+import type { MasterKeys } from "../../tenants/enrolment/master-key.ts";
+import { ApiError } from "../../errors.ts";
+import { StartError } from "../../startup-error.ts";
+import { notFound } from "../../http/schemas.ts";
+import { type CheckedChannel, invalid } from "./channel-settings.ts";
+import type { Channel, OpenChannel } from "../model/message.ts";
+import { newSigningSecret } from "./webhook-signature.ts";
+import { type ChannelsTable, markDue, type NotificationTables } from "../model/table.ts";
+import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+
+export type ChannelRow = Selectable<ChannelsTable>;
+type Trx = Transaction<NotificationTables>;
+
+const MOST_CHANNELS = 100;
+const UNIQUE_VIOLATION = "23505";
+/** How long a receiver may take to learn of its new secret. */
+export const ROTATION_MS = 24 * 3_600_000;
+const REENCRYPTION_BATCH = 500;
+
+export interface ChannelStoreOptions {
+  readonly db: Kysely<NotificationTables>;
+  readonly masterKeys: MasterKeys;
+  readonly now?: () => number;
+}
+
+/** With the secret that was made, where one was. */
+export interface MadeChannel {
+  readonly row: ChannelRow;
+  readonly signingSecret?: string;
+}
+
+export class ChannelStore {
+  readonly #db: Kysely<NotificationTables>;
+  readonly #masterKeys: MasterKeys;
+  readonly #now: () => number;
+
+  constructor({ db, masterKeys, now = Date.now }: ChannelStoreOptions) {
+    this.#db = db;
+    this.#masterKeys = masterKeys;
+    this.#now = now;
+  }
+
+  /** By name. */
+  async list(orgId: string): Promise<ChannelRow[]> {
+    const own = tenantDatabase(this.#db, orgId);
+    return await own.selectFrom("channels").selectAll().where("org_id", "=", orgId).orderBy("name").orderBy("id").execute();
+  }
+
+  /** With its secrets in the clear, for one attempt; undefined also for one of another organisation. */
+  async open(orgId: string, id: string): Promise<OpenChannel | undefined> {
+    const row = await this.#find(tenantDatabase(this.#db, orgId), orgId, id);
+    return row && this.opened(row);
+  }
+
+  opened(row: ChannelRow): OpenChannel {
+    const { master_key_id, secret, previous_secret, secret_rotated_at } = row;
+    const read = (ciphertext: string) => this.#masterKeys.decrypt({ ciphertext, master_key_id }, row.org_id, boundTo(row.id));
+    const rotates = previous_secret !== null && (secret_rotated_at?.getTime() ?? 0) + ROTATION_MS > this.#now();
+    return { ...channelOf(row), secret: read(secret), previousSecret: rotates ? read(previous_secret) : undefined };
+  }
+
+  /** Throws ApiError `conflict` when the name is taken, `limit_reached`, `invalid_field` where a secret is missing. */
+  async create(orgId: string, checked: CheckedChannel): Promise<MadeChannel> {
+    const id = randomUUID();
+    const isWebhook = checked.kind === "webhook";
+    const secret = isWebhook ? newSigningSecret() : requiredSecret(checked);
+    const row = await this.#change(orgId, checked.name, async (trx) => {
+      await requireRoom(trx, orgId);
+      const values = {
+        id,
+        org_id: orgId,
+        kind: checked.kind,
+        ...columnsOf(checked),
+        ...this.#sealed(orgId, id, secret),
+        previous_secret: null,
+        secret_rotated_at: null,
+        last_heartbeat_at: null,
+        created_at: new Date(this.#now()),
+      };
+      return await trx.insertInto("channels").values(values).returningAll().executeTakeFirstOrThrow();
+    });
+    return { row, ...(isWebhook && { signingSecret: secret }) };
+  }
+
+  /** Replaces it; a secret that is not written stays. Throws ApiError `not_found`, `conflict`, `invalid_field` where the kind is another. */
+  async replace(orgId: string, id: string, checked: CheckedChannel): Promise<ChannelRow> {
+    return await this.#change(orgId, checked.name, async (trx) => {
+      const former = await this.#required(trx, orgId, id);
+      if (former.kind !== checked.kind) throw invalid("kind", `is ${former.kind} and cannot be changed: make another channel`);
+      const secret = checked.secret === undefined ? {} : this.#sealed(orgId, id, checked.secret);
+      // A heartbeat that is set anew begins now.
+      const begins = former.heartbeat_seconds === checked.heartbeatSeconds ? {} : { last_heartbeat_at: null };
+      return await trx
+        .updateTable("channels")
+        .set({ ...columnsOf(checked), ...secret, ...begins })
+        .where("org_id", "=", orgId)
+        .where("id", "=", id)
+        .returningAll()
+        .executeTakeFirstOrThrow();
+    });
+  }
+
+  /** A new signing secret; the one before it signs as well for ROTATION_MS. Throws ApiError `not_found`, `conflict` for another kind. */
+  async rotate(orgId: string, id: string): Promise<MadeChannel & { readonly signingSecret: string }> {
+    const signingSecret = newSigningSecret();
+    const row = await this.#change(orgId, "", async (trx) => {
+      const former = await this.#required(trx, orgId, id);
+      if (former.kind !== "webhook") throw new ApiError("conflict", "only a webhook has a signing secret: replace the channel's settings");
+      const { secret } = this.opened(former);
+      const before = this.#sealed(orgId, id, secret).secret;
+      return await trx
+        .updateTable("channels")
+        .set({ ...this.#sealed(orgId, id, signingSecret), previous_secret: before, secret_rotated_at: new Date(this.#now()) })
+        .where("org_id", "=", orgId)
+        .where("id", "=", id)
+        .returningAll()
+        .executeTakeFirstOrThrow();
+    });
+    return { row, signingSecret };
+  }
+
+  /** Answers its row as it was. Throws ApiError `not_found`, `conflict` while a route leads to it. */
+  async delete(orgId: string, id: string): Promise<ChannelRow> {
+    return await this.#change(orgId, "", async (trx) => {
+      const row = await this.#required(trx, orgId, id);
+      const routes = await trx.selectFrom("routes").select(["position", "channel_ids"]).where("org_id", "=", orgId).execute();
+      const using = routes.filter((route) => route.channel_ids.includes(id)).length;
+      if (using > 0)
+        throw new ApiError(
+          "conflict",
+          `${using === 1 ? "a route leads" : `${using} routes lead`} to this channel: take it out there first`,
+        );
+      await trx.deleteFrom("channels").where("org_id", "=", orgId).where("id", "=", id).execute();
+      return row;
+    });
+  }
+
+  #sealed(orgId: string, id: string, secret: string): { secret: string; master_key_id: string } {
+    const { ciphertext, master_key_id } = this.#masterKeys.encrypt(secret, orgId, boundTo(id));
+    return { secret: ciphertext, master_key_id };
+  }
+
+  async #find(db: Kysely<NotificationTables>, orgId: string, id: string): Promise<ChannelRow | undefined> {
+    return await db.selectFrom("channels").selectAll().where("org_id", "=", orgId).where("id", "=", id).executeTakeFirst();
+  }
+
+  async #required(trx: Trx, orgId: string, id: string): Promise<ChannelRow> {
+    const row = await this.#find(trx, orgId, id);
+    if (!row) throw notFound("channel");
+    return row;
+  }
+
+  /** One change of an organisation's channels at a time; what follows from it is looked at soon. */
+  async #change<T>(orgId: string, name: string, change: (trx: Trx) => Promise<T>): Promise<T> {
+    try {
+      return await tenantDatabase(this.#db, orgId)
+        .transaction()
+        .execute(async (trx) => {
+          const orgs = trx as unknown as Transaction<{ orgs: { id: string } }>;
+          await orgs.selectFrom("orgs").select("id").where("id", "=", orgId).forNoKeyUpdate().execute();
+          const changed = await change(trx);
+          await markDue(trx, orgId, new Date(this.#now()));
+          return changed;
+        });
+    } catch (error) {
+      if ((error as { code?: string }).code !== UNIQUE_VIOLATION) throw error;
+      throw new ApiError("conflict", `name: there is a channel named ${JSON.stringify(name)} already; choose another name`);
+    }
+  }
+}
+
+/** Moves every secret to the master key in force. Answers how many channels were moved. Throws where no master key at hand is the right one. */
+export async function reencryptChannels(db: Kysely<NotificationTables>, masterKeys: MasterKeys): Promise<number> {
+  let moved = 0;
+  const older = masterKeys.ids.filter((id) => id !== masterKeys.currentId);
+  while (older.length > 0) {
+    const rows = await db.selectFrom("channels").selectAll().where("master_key_id", "in", older).limit(REENCRYPTION_BATCH).execute();
+    if (rows.length === 0) break;
+    for (const { id, org_id, secret, previous_secret, master_key_id } of rows) {
+      const anew = (ciphertext: string) =>
+        masterKeys.encrypt(masterKeys.decrypt({ ciphertext, master_key_id }, org_id, boundTo(id)), org_id, boundTo(id)).ciphertext;
+      const previous = previous_secret === null ? null : anew(previous_secret);
+      const row = { secret: anew(secret), previous_secret: previous, master_key_id: masterKeys.currentId };
+      await db.updateTable("channels").set(row).where("id", "=", id).execute();
+    }
+    moved += rows.length;
+  }
+  const foreign = await db
+    .selectFrom("channels")
+    .select("id")
+    .where("master_key_id", "!=", masterKeys.currentId)
+    .limit(1)
+    .executeTakeFirst();
+  if (foreign)
+    throw new StartError(
+      "secrets of channels were encrypted under another master key: set MASTER_KEY (or MASTER_PREVIOUS_KEY) to the one they were made with",
+    );
+  return moved;
+}
+
+export function channelOf({ id, org_id, name, kind, settings, enabled }: ChannelRow): Channel {
+  return { id, orgId: org_id, name, kind, settings, enabled };
+}
+
+/** So that no other ciphertext of the organisation is taken for a channel's. */
+function boundTo(id: string): string {
+  return `channel|${id}`;
+}
+
+function columnsOf({ name, settings, enabled, heartbeatSeconds }: CheckedChannel) {
+  return { name, settings: JSON.stringify(settings), enabled, heartbeat_seconds: heartbeatSeconds };
+}
+
+/** E-mail has none of its own. */
+function requiredSecret({ kind, secret }: CheckedChannel): string {
+  if (kind === "slack" && secret === undefined) throw invalid("settings.url", "is required: the URL of the incoming webhook");
+  if (kind === "pagerduty" && secret === undefined)
+    throw invalid("settings.routing_key", "is required: the integration key of an Events API v2 integration");
+  return secret ?? "";
+}
+
+async function requireRoom(trx: Trx, orgId: string): Promise<void> {
+  const { count } = await trx
+    .selectFrom("channels")
+    .select((select) => select.fn.countAll<string>().as("count"))
+    .where("org_id", "=", orgId)
+    .executeTakeFirstOrThrow();
+  if (Number(count) >= MOST_CHANNELS)
+    throw new ApiError("limit_reached", `your organisation has ${MOST_CHANNELS} channels already: remove some first`);
+}

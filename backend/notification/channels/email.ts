@@ -1,0 +1,147 @@
+// E-mail, by the operator's one SMTP server. Invariants: it goes only to users of the organisation and to domains that the operator lists,
+// asked again at each attempt; an address is one address, whatever stands in it; what the server says stays with the operator, its code
+// apart; a password never travels unencrypted. The mailer is loaded by the first message.
+import { readFileSync } from "node:fs";
+import { getCACertificates } from "node:tls";
+import { bareHost, isLoopback } from "../../../common/host-name.ts";
+import type { Log } from "../../operations/log.ts";
+import { emailText } from "./email-text.ts";
+import type { OwnWords } from "./message-template.ts";
+import type { Message, Outcome } from "../model/message.ts";
+
+export interface EmailOptions {
+  /** `smtp://` or `smtps://`, with user and password where the server wants them. A secret. */
+  readonly smtpUrl: string;
+  /** The sender's address. */
+  readonly from: string;
+  /** Anybody there may be written to; in lower case. */
+  readonly allowedDomains: readonly string[];
+  /** PEM of authorities beside the system's and the well-known ones. */
+  readonly caFile?: string | undefined;
+  /** Those of these addresses that are users of the organisation; all in lower case. */
+  readonly usersAmong: (orgId: string, addresses: readonly string[]) => Promise<readonly string[]>;
+  readonly log?: Log | undefined;
+  readonly timeoutMs?: number;
+}
+
+/** One address, without a name, comments, quotes or source routes: what parsers read differently. */
+export const EMAIL_ADDRESS =
+  /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*$/;
+
+const TIMEOUT_MS = 10_000;
+const MAX_RESPONSE_BYTES = 64 * 1024;
+
+export class Email {
+  readonly #options: EmailOptions;
+  #ca: string[] | undefined;
+
+  constructor(options: EmailOptions) {
+    this.#options = options;
+  }
+
+  /** Those of these addresses that nobody of the organisation has, at no domain of the operator's list. */
+  async strangersAmong(orgId: string, addresses: readonly string[]): Promise<string[]> {
+    const { allowedDomains, usersAmong } = this.#options;
+    const others = addresses.filter((address) => !allowedDomains.includes(domainOf(address)));
+    if (others.length === 0) return [];
+    const users = new Set(await usersAmong(orgId, others.map(lower)));
+    return others.filter((address) => !users.has(address.toLowerCase()));
+  }
+
+  /** Never throws for what the server does. `words`: the channel's own. */
+  async send(message: Message, to: readonly string[], signal: AbortSignal, words?: OwnWords): Promise<Outcome> {
+    const strangers = new Set(await this.strangersAmong(message.org.id, to));
+    const recipients = to.filter((address) => EMAIL_ADDRESS.test(address) && !strangers.has(address));
+    if (recipients.length === 0) return { delivered: false, retry: false, error: "no recipient is a user of the organisation any more" };
+    const timeout = AbortSignal.timeout(this.#options.timeoutMs ?? TIMEOUT_MS);
+    try {
+      await givenUpBy(AbortSignal.any([timeout, signal]), this.#hand(message, recipients, words));
+      return { delivered: true };
+    } catch (error) {
+      this.#options.log?.debug({ err: error }, "an e-mail was not taken");
+      return refusal(error, timeout.aborted);
+    }
+  }
+
+  async #hand(message: Message, recipients: readonly string[], words: OwnWords | undefined): Promise<void> {
+    const { createTransport } = await import("nodemailer");
+    const { from, timeoutMs = TIMEOUT_MS } = this.#options;
+    const transport = createTransport({
+      ...this.#server(),
+      connectionTimeout: timeoutMs,
+      greetingTimeout: timeoutMs,
+      socketTimeout: timeoutMs,
+      dnsTimeout: timeoutMs,
+      maxResponseSize: MAX_RESPONSE_BYTES,
+      disableFileAccess: true,
+      disableUrlAccess: true,
+    });
+    const { subject, text, messageId, references } = emailText(message, domainOf(from), words);
+    await transport.sendMail({
+      from: { name: "AtherOps", address: from },
+      to: recipients.map((address) => ({ name: "", address })),
+      subject,
+      text,
+      messageId,
+      references,
+      // So that no robot answers (RFC 3834).
+      headers: { "Auto-Submitted": "auto-generated" },
+    });
+  }
+
+  #server() {
+    const url = new URL(this.#options.smtpUrl);
+    const secure = url.protocol === "smtps:";
+    const [user, pass] = [decodeURIComponent(url.username), decodeURIComponent(url.password)];
+    const hasLogin = user !== "";
+    return {
+      host: bareHost(url.hostname),
+      port: url.port === "" ? (secure ? 465 : 587) : Number(url.port),
+      secure,
+      requireTLS: hasLogin && !isLoopback(url.hostname),
+      ...(hasLogin && { auth: { user, pass } }),
+      tls: { ca: this.#authorities() },
+    };
+  }
+
+  #authorities(): string[] {
+    const { caFile } = this.#options;
+    const own = caFile === undefined ? [] : [readFileSync(caFile, "utf8")];
+    this.#ca ??= [...new Set([...getCACertificates("default"), ...getCACertificates("system"), ...own])];
+    return this.#ca;
+  }
+}
+
+function domainOf(address: string): string {
+  return address.slice(address.lastIndexOf("@") + 1).toLowerCase();
+}
+
+function lower(address: string): string {
+  return address.toLowerCase();
+}
+
+/** The server may hang for longer: its connection ends by the transport's own time-outs. */
+async function givenUpBy(signal: AbortSignal, sending: Promise<void>): Promise<void> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const giveUp = () => reject(new Error("given up"));
+  signal.addEventListener("abort", giveUp, { once: true });
+  try {
+    if (signal.aborted) giveUp();
+    await Promise.race([sending, promise]);
+  } finally {
+    signal.removeEventListener("abort", giveUp);
+    sending.catch(() => undefined);
+  }
+}
+
+/** 5xx is for good (RFC 5321, 4.2.1), a login apart, which the operator may mend. */
+function refusal(error: unknown, timedOut: boolean): Outcome {
+  const { responseCode, response, code } = error as { responseCode?: number; response?: string; code?: string };
+  if (timedOut) return { delivered: false, retry: true, error: "the mail server does not answer in time" };
+  if (typeof responseCode !== "number")
+    return { delivered: false, retry: true, error: `the mail server cannot be reached${/^E[A-Z]+$/.test(code ?? "") ? `: ${code}` : ""}` };
+  if (code === "EAUTH") return { delivered: false, retry: true, error: "the mail server refuses the login of SMTP_URL" };
+  const enhanced = /^\d{3}[ -](\d\.\d{1,3}\.\d{1,3})\b/.exec(response ?? "")?.[1];
+  const words = [responseCode, enhanced].filter(Boolean).join(" ");
+  return { delivered: false, retry: responseCode < 500, error: `the mail server answers ${words}` };
+}

@@ -1,0 +1,169 @@
+// What becomes of a message in each kind of channel: what its people and programs read, and what no value of a label can do there.
+import { describe, expect, test } from "vitest";
+import { emailText } from "./email-text.ts";
+import { alertOf, HOSTILE, messageOf } from "../model/message.fixture.ts";
+import { oneLine, titleOf } from "./message-text.ts";
+import { pagerDutyEvent } from "./pagerduty.ts";
+import { slackBody } from "./slack.ts";
+import { webhookBody } from "./webhook-body.ts";
+
+const hostileLabels = { alertname: HOSTILE, severity: HOSTILE, team: HOSTILE };
+const hostile = messageOf({
+  org: { id: "o", name: HOSTILE },
+  receiver: HOSTILE,
+  groupKey: HOSTILE,
+  groupLabels: hostileLabels,
+  commonLabels: hostileLabels,
+  alerts: [alertOf({ labels: { ...hostileLabels, other: HOSTILE }, annotations: { summary: HOSTILE, description: HOSTILE } })],
+});
+const routing = { routingKey: "R".repeat(32), region: "us" } as const;
+const resolved = messageOf({
+  status: "resolved",
+  alerts: [alertOf({ status: "resolved", endsAt: "2026-11-22T11:00:00.000Z" })],
+});
+const many = messageOf({
+  alerts: Array.from({ length: 100 }, (_, n) =>
+    alertOf({ labels: { alertname: "HighLoad", instance: `node-${n} ${"x".repeat(5000)}` }, annotations: { summary: "<".repeat(5000) } }),
+  ),
+  truncatedAlerts: 9900,
+});
+
+describe("a title", () => {
+  test("says how many fire, what, and by which labels they are one group", () => {
+    expect(titleOf(messageOf())).toBe("[FIRING:1] HighLoad");
+    expect(titleOf(messageOf({ groupLabels: { alertname: "HighLoad", team: "web" } }))).toBe("[FIRING:1] HighLoad (team=web)");
+    expect(titleOf(messageOf({ groupLabels: {}, commonLabels: {} }))).toBe("[FIRING:1] Alerts of Blue");
+    expect(titleOf(resolved)).toBe("[RESOLVED] HighLoad");
+    expect(titleOf(many)).toBe("[FIRING:10000] HighLoad");
+    expect(titleOf(messageOf({ purpose: "heartbeat", alerts: [] }))).toBe("[ALIVE] Alerting of Blue is alive");
+    expect(titleOf(messageOf({ purpose: "test" }))).toBe("[TEST] Test of the channel on call");
+  });
+
+  test("is one line of bounded length, and no character is halved", () => {
+    expect(oneLine("a\r\n\tb\u2029c\0", 10)).toBe("a b c");
+    expect(oneLine("😀".repeat(10), 6)).toBe("😀😀…");
+    expect(oneLine("\ud800x", 10)).toBe("\ufffdx");
+    expect(titleOf(hostile, 120)).toHaveLength(120);
+  });
+});
+
+describe("a webhook", () => {
+  test("has Alertmanager's version 4, field by field, and ours beside it", () => {
+    const message = messageOf({ alerts: [alertOf(), ...resolved.alerts], truncatedAlerts: 3 });
+    const rule = "11111111-1111-4111-8111-111111111111";
+    const alert = { labels: alertOf().labels, annotations: alertOf().annotations, startsAt: "2026-11-22T10:00:00.000Z" };
+    const generatorURL = `https://telemetry.example/#/alerts?rule=${rule}`;
+    expect(JSON.parse(webhookBody(message))).toEqual({
+      version: "4",
+      groupKey: '{}:{alertname="HighLoad"}',
+      truncatedAlerts: 3,
+      status: "firing",
+      receiver: "on call",
+      groupLabels: { alertname: "HighLoad" },
+      commonLabels: { alertname: "HighLoad", severity: "warning" },
+      commonAnnotations: {},
+      externalURL: "https://telemetry.example/",
+      alerts: [
+        { ...alert, status: "firing", endsAt: "0001-01-01T00:00:00Z", generatorURL, fingerprint: "0123456789abcdef" },
+        { ...alert, status: "resolved", endsAt: "2026-11-22T11:00:00.000Z", generatorURL, fingerprint: "0123456789abcdef" },
+      ],
+      atherops: { purpose: "alerts", org: message.org, rule_id: rule, url: generatorURL },
+    });
+  });
+
+  test("carries values as they are, and no link where nobody said where the console is", () => {
+    const read = JSON.parse(webhookBody({ ...hostile, externalUrl: "" }));
+    expect([read.alerts[0].labels.team, read.alerts[0].generatorURL, read.atherops.url]).toEqual([HOSTILE, "", null]);
+  });
+});
+
+describe("Slack", () => {
+  const read = (message = messageOf()) => JSON.parse(slackBody(message));
+
+  test("shows title, alerts with what is their own, and a link to the console", () => {
+    const { text, attachments } = read();
+    expect(text).toBe("[FIRING:1] HighLoad");
+    expect(attachments[0]).toMatchObject({
+      color: "#e8a317",
+      text: "Load of node-1 is 12\ninstance=node-1",
+      title_link: "https://telemetry.example/#/alerts?rule=11111111-1111-4111-8111-111111111111",
+      footer: "Blue",
+    });
+    expect(read(resolved).attachments[0].color).toBe("#2e9e44");
+  });
+
+  test("takes no value for a mention, a link or bold text, and fetches nothing that one names", () => {
+    const body = read(hostile);
+    const texts = [body.text, body.attachments[0].text, body.attachments[0].fallback, body.attachments[0].footer].join(" ");
+    expect(texts).not.toMatch(/[<>]|&(?!amp;|lt;|gt;)/);
+    expect(texts).toContain("&lt;!channel&gt; &lt;@U1&gt; &lt;https://evil.example|click&gt; &amp; *bold*");
+    expect(body).toMatchObject({ mrkdwn: false, parse: "none", link_names: false, unfurl_links: false, unfurl_media: false });
+    expect(body.attachments[0].mrkdwn_in).toEqual([]);
+  });
+
+  test("of many alerts shows what fits, and says how many are left out", () => {
+    const { attachments } = read(many);
+    expect(attachments[0].text.length).toBeLessThan(3000);
+    expect(attachments[0].text).toMatch(/…$/);
+    const short = messageOf({ alerts: Array.from({ length: 30 }, () => alertOf()), truncatedAlerts: 5 });
+    expect(read(short).attachments[0].text).toMatch(/and 25 more$/);
+  });
+});
+
+describe("PagerDuty", () => {
+  const read = (message = messageOf()) => JSON.parse(pagerDutyEvent(message, routing).body);
+
+  test("is triggered and resolved under one key, at the address of its region", () => {
+    expect(read()).toMatchObject({
+      routing_key: routing.routingKey,
+      event_action: "trigger",
+      dedup_key: '{}:{alertname="HighLoad"}',
+      payload: { summary: "[FIRING:1] HighLoad", source: "Blue", severity: "warning", timestamp: "2026-11-22T10:00:00.000Z" },
+    });
+    expect(read(resolved)).toEqual({
+      routing_key: routing.routingKey,
+      event_action: "resolve",
+      dedup_key: '{}:{alertname="HighLoad"}',
+    });
+    expect(pagerDutyEvent(messageOf(), routing).url.href).toBe("https://events.pagerduty.com/v2/enqueue");
+    expect(pagerDutyEvent(messageOf(), { ...routing, region: "eu" }).url.href).toBe("https://events.eu.pagerduty.com/v2/enqueue");
+  });
+
+  test("gets a key within its bound, the same for trigger and resolve, and a bounded event", () => {
+    const groupKey = "k".repeat(300);
+    const keys = [messageOf({ groupKey }), { ...resolved, groupKey }].map((message) => read(message).dedup_key);
+    expect(keys[0]).toMatch(/^[0-9a-f]{64}$/);
+    expect(keys[1]).toBe(keys[0]);
+    expect(pagerDutyEvent(many, routing).body.length).toBeLessThan(32_000);
+    expect(read(many).payload.custom_details).toMatchObject({ more: "and 9990 more" });
+  });
+
+  test("is not woken by a sign of life, which is a change", () => {
+    const { url, body } = pagerDutyEvent(messageOf({ purpose: "heartbeat", alerts: [] }), routing);
+    expect(url.href).toBe("https://events.pagerduty.com/v2/change/enqueue");
+    expect(JSON.parse(body)).toMatchObject({ payload: { summary: "[ALIVE] Alerting of Blue is alive", source: "Blue" } });
+  });
+});
+
+describe("an e-mail", () => {
+  test("tells alerts, labels and the link, and goes into one thread with those of its group", () => {
+    const message = messageOf();
+    const { subject, text, messageId, references } = emailText(message, "example.com");
+    expect(subject).toBe("[FIRING:1] HighLoad");
+    for (const part of ["firing: Load of node-1 is 12", "  instance=node-1", "  since 2026-11-22T10:00:00.000Z", "  severity: warning"])
+      expect(text).toContain(part);
+    expect(text).toContain("https://telemetry.example/#/alerts?rule=");
+    expect(text).toContain('Sent by the channel "on call" of Blue.');
+    expect(messageId).toBe(`<${message.id}@example.com>`);
+    expect(emailText(resolved, "example.com").references).toBe(references);
+    expect(emailText({ ...message, org: { id: "another", name: "Blue" } }, "example.com").references).not.toBe(references);
+  });
+
+  test("has one line for each value, whatever it holds", () => {
+    const { subject, text } = emailText(hostile, "example.com");
+    expect(subject).not.toMatch(/[\r\n\u2028\u202e\0]/);
+    expect(text).not.toMatch(/^ *bcc:/im);
+    expect(text).not.toMatch(/[\r\u2028\u202e\0]/);
+    expect(emailText(many, "example.com").text.length).toBeLessThan(20_000);
+  });
+});

@@ -1,0 +1,135 @@
+// Words of an organisation's own: what they may name, what becomes of values, and what they can cost.
+import { describe, expect, test } from "vitest";
+import { emailText } from "./email-text.ts";
+import { alertOf, HOSTILE, messageOf } from "../model/message.fixture.ts";
+import { MOST_TEXT, MOST_TEXT_TEMPLATE, ownWords, whyNoTemplate } from "./message-template.ts";
+import { pagerDutyEvent } from "./pagerduty.ts";
+import { slackBody } from "./slack.ts";
+
+const two = messageOf({
+  commonLabels: { alertname: "HighLoad", team: "shop" },
+  commonAnnotations: { runbook: "https://runbooks.example/load" },
+  alerts: [
+    alertOf({ labels: { alertname: "HighLoad", instance: "node-1" } }),
+    alertOf({ status: "resolved", endsAt: "2026-11-22T11:00:00.000Z", labels: { alertname: "HighLoad", instance: "node-2" } }),
+  ],
+});
+const text = (template: string, message = two): string | undefined => ownWords({ text: template }, message).text;
+
+test("names what there is of a message, and of each alert in a list", () => {
+  expect(text("{{ status }} {{count}}: {{ labels.team }}, see {{annotations.runbook}} ({{ organisation }}, {{ channel }})")).toBe(
+    "firing 1: shop, see https://runbooks.example/load (Blue, on call)",
+  );
+  expect(text("{{ title }}\n{{#alerts}}* {{ labels.instance }} {{ status }} {{ starts_at }}..{{ ends_at }}\n{{/alerts}}{{ url }}")).toBe(
+    [
+      "[FIRING:1] HighLoad",
+      "* node-1 firing 2026-11-22T10:00:00.000Z..",
+      "* node-2 resolved 2026-11-22T10:00:00.000Z..2026-11-22T11:00:00.000Z",
+      "https://telemetry.example/#/alerts?rule=11111111-1111-4111-8111-111111111111",
+    ].join("\n"),
+  );
+  expect(text("{{{ labels.team }}}")).toBe("{shop}");
+  expect(ownWords({ title: " {{ labels.nothing }}", text: "{{ annotations.nothing }}\n" }, two)).toEqual({});
+  expect(text("[{{ labels.nothing }}{{ annotations.toString }}{{ labels.constructor }}{{ labels.__proto__ }}]")).toBe("[]");
+});
+
+describe("refused is", () => {
+  test.each([
+    ["{{ nothing }}", /nothing that there is: status, count, title, organisation, channel, url, labels\.<name>/],
+    ["{{ constructor }}", /nothing that there is/],
+    ["{{ __proto__ }}", /nothing that there is/],
+    ["{{ labels }}", /nothing that there is/],
+    ["{{ labels.a.b }}", /nothing that there is/],
+    ["{{ labels['a'] }}", /nothing that there is/],
+    ["{{#alerts}}{{ count }}{{/alerts}}", /nothing that there is in \{\{#alerts\}\}: status, starts_at, ends_at/],
+    ["{{ starts_at }}", /nothing that there is/],
+    ["{{#labels}}{{/labels}}", /nothing that there is/],
+    ["{{> other}}", /nothing that there is/],
+    ["{{=<% %>=}}", /nothing that there is/],
+    ["{{ labels.a", /without the other/],
+    ["labels.a }}", /without the other/],
+    ["{{#alerts}}", /without \{\{\/alerts\}\}/],
+    ["{{/alerts}}", /without \{\{#alerts\}\}/],
+    ["{{#alerts}}{{#alerts}}{{/alerts}}{{/alerts}}", /in \{\{#alerts\}\}/],
+    ["a\u0000b", /no text/],
+    ["a\u202eb", /no text/],
+    ["{{status}}".repeat(101), /more than 100 places/],
+  ])("%s", (template, why) => {
+    expect(whyNoTemplate(template, "text")).toMatch(why);
+    expect(text(template)).toBeUndefined();
+  });
+
+  test("a list in a title", () => {
+    expect(whyNoTemplate("{{#alerts}}x{{/alerts}}", "title")).toMatch(/one line/);
+    expect(whyNoTemplate("{{ labels.team }}: {{ count }}", "title")).toBeUndefined();
+  });
+});
+
+test("a value is one line, is bounded, and is not read as a template again", () => {
+  const odd = messageOf({ commonLabels: { a: "{{ organisation }}\n{{#alerts}}", b: "x".repeat(5000) } });
+  expect(text("{{ labels.a }}|{{ labels.b }}", odd)).toBe(`{{ organisation }} {{#alerts}}|${"x".repeat(299)}…`);
+});
+
+test("what is made has a bound, however many alerts and places there are", () => {
+  const many = messageOf({
+    alerts: Array.from({ length: 100 }, () => alertOf({ annotations: { summary: "😀".repeat(5000) } })),
+    truncatedAlerts: 900,
+  });
+  const template = `{{#alerts}}${"{{ annotations.summary }}".repeat(90)}{{/alerts}}${"y".repeat(MOST_TEXT_TEMPLATE - 2300)}`;
+  const made = text(template, many) ?? "";
+  expect(made.length).toBeLessThanOrEqual(MOST_TEXT);
+  expect([made.isWellFormed(), made.endsWith("…")]).toEqual([true, true]);
+  expect(text("{{ count }}", many)).toBe("1000");
+  expect(text("{{#alerts}}{{ labels.instance }} {{/alerts}}", many)?.split(" ")).toHaveLength(10);
+});
+
+test("a heartbeat has the words that all have; a test tells that it is one", () => {
+  const settings = { title: "{{ labels.alertname }} of {{ organisation }}", text: "{{ status }}" };
+  expect(ownWords(settings, messageOf({ purpose: "heartbeat", alerts: [] }))).toEqual({});
+  expect(ownWords(settings, messageOf({ purpose: "test" }))).toEqual({ title: "[TEST] HighLoad of Blue", text: "firing" });
+  expect(ownWords({}, messageOf())).toEqual({ title: undefined, text: undefined });
+});
+
+test("reads no value that the text has no space for", () => {
+  let reads = 0;
+  const summaryOf = () => {
+    reads += 1;
+    return "x".repeat(2048);
+  };
+  const annotations = Object.defineProperty({}, "summary", { get: summaryOf, enumerable: true }) as Record<string, string>;
+  const alerts = Array.from({ length: 10 }, () => alertOf({ annotations }));
+  expect(text(`{{#alerts}}${"{{annotations.summary}}".repeat(95)}{{/alerts}}`, messageOf({ alerts }))).toHaveLength(MOST_TEXT);
+  expect(reads).toBeLessThan(30);
+});
+
+describe("of hostile values nothing becomes more than text in", () => {
+  const hostile = messageOf({ commonLabels: { alertname: HOSTILE }, commonAnnotations: { summary: HOSTILE } });
+  const words = ownWords({ title: "{{ labels.alertname }}\n<!here>", text: "*a*\n{{ annotations.summary }}" }, hostile);
+
+  test("Slack", () => {
+    const body = slackBody(hostile, words);
+    expect(body).not.toMatch(/<(?:!|@|https)/);
+    const { text: title, attachments } = JSON.parse(body) as { text: string; attachments: { text: string; mrkdwn_in: string[] }[] };
+    expect(title).toContain("&lt;!channel&gt;");
+    expect(title).not.toContain("\n");
+    expect(attachments[0]?.text).toMatch(/^\*a\*\n&lt;!channel&gt;/);
+    expect(attachments[0]?.mrkdwn_in).toEqual([]);
+    const long = JSON.parse(slackBody(hostile, { text: "<".repeat(MOST_TEXT) })) as { attachments: { text: string }[] };
+    expect(long.attachments[0]?.text).toMatch(/^(?:&lt;){699}…$/);
+  });
+
+  test("an e-mail", () => {
+    const { subject, text: body } = emailText(hostile, "telemetry.example", words);
+    expect(subject).not.toMatch(/[\r\n\u2028\u202e\0]/);
+    expect(body).toMatch(/^\*a\*\n<!channel>/);
+    expect(body).toContain('Sent by the channel "on call" of Blue.');
+    expect(body).not.toMatch(/^Bcc:/m);
+  });
+
+  test("PagerDuty", () => {
+    const { body } = pagerDutyEvent(hostile, { routingKey: "R".repeat(32), region: "us", words });
+    const { payload } = JSON.parse(body) as { payload: { summary: string; custom_details: { text: string } } };
+    expect(payload.summary).not.toMatch(/[\r\n]/);
+    expect(payload.custom_details.text).toMatch(/^\*a\*\n/);
+  });
+});

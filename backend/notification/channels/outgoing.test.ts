@@ -1,0 +1,219 @@
+// The way of notifications out, against real TLS servers, a real name server and a real outgoing proxy on loopback, some addresses of which
+// stand for the internet and the others for what must never be reached.
+import { mkdtempSync, rmSync } from "node:fs";
+import type { RequestListener } from "node:http";
+import { createServer } from "node:https";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { once } from "node:events";
+import { afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { type Authority, authority, outgoingProxy } from "../../../agent/upstream/outgoing-proxy.fixture.ts";
+import { nameServer } from "./name-server.fixture.ts";
+import { MAX_ANSWER_BYTES, Outgoing, type OutgoingOptions, PostFailed } from "./outgoing.ts";
+import { lookUp } from "./resolve-host.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "atherops-outgoing-test-"));
+const open: (() => unknown)[] = [];
+let trusted: Authority;
+beforeAll(() => {
+  trusted = authority(folder, "trusted");
+  return () => rmSync(folder, { recursive: true });
+});
+/** Where `backend.test` leads, in turn; the last one stays. */
+let leads: string[][] = [["127.0.0.2"]];
+let names: Awaited<ReturnType<typeof nameServer>>;
+beforeEach(async () => {
+  leads = [["127.0.0.2"]];
+  names = await nameServer((name) => (name === "backend.test" ? (leads.length > 1 ? leads.shift() : leads[0]) : []));
+  open.push(() => names[Symbol.asyncDispose]());
+});
+afterEach(async () => {
+  for (const close of open.splice(0).toReversed()) await close();
+});
+
+/** A TLS server that counts its connections. */
+async function receiver(address: string, answer: RequestListener, port = 0) {
+  const seen = { connections: 0, requests: [] as string[], bodies: [] as string[], port: 0 };
+  const server = createServer({ key: trusted.key, cert: trusted.cert }, (request, response) => {
+    seen.requests.push(`${request.method} ${request.url} ${request.headers.host}`);
+    const parts: Buffer[] = [];
+    request.on("data", (part: Buffer) => parts.push(part));
+    request.on("end", () => {
+      seen.bodies.push(Buffer.concat(parts).toString());
+      answer(request, response);
+    });
+  });
+  server.on("connection", () => (seen.connections += 1));
+  server.on("tlsClientError", () => undefined);
+  server.listen(port, address);
+  await once(server, "listening"); // Rejects with `EADDRINUSE` where the port is somebody's.
+  open.push(() => (server.closeAllConnections(), new Promise((done) => server.close(done))));
+  seen.port = (server.address() as AddressInfo).port;
+  return seen;
+}
+
+/** Two of one port, the one at a permitted address and the other at a forbidden one. */
+async function receivers(): Promise<{ port: number; forbidden: Awaited<ReturnType<typeof receiver>> }> {
+  const { port } = await receiver("127.0.0.2", (_request, response) => response.end());
+  try {
+    return { port, forbidden: await receiver("127.0.0.1", (_request, response) => response.end(), port) };
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EADDRINUSE") throw error;
+    return await receivers(); // A port that is free at one address may be taken at the other.
+  }
+}
+
+function outgoing(options: Partial<OutgoingOptions> = {}): Outgoing {
+  const lookup = async (host: string, signal: AbortSignal) => await lookUp(host, signal, [names.address]);
+  return new Outgoing({ allowedNetworks: ["127.0.0.2"], caFile: trusted.caFile, lookup, ...options });
+}
+
+async function post(out: Outgoing, url: string, headers: Record<string, string> = {}) {
+  return await out.post({ url: new URL(url), headers, body: "said" });
+}
+
+async function failure(posting: Promise<unknown>): Promise<PostFailed> {
+  const error = await posting.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  expect(error).toBeInstanceOf(PostFailed);
+  return error as PostFailed;
+}
+
+test("a post reaches the receiver whose certificate is of the name, at the address that was judged", async () => {
+  const there = await receiver("127.0.0.2", (_request, response) => response.end("thank you"));
+  const answer = await post(outgoing(), `https://backend.test:${there.port}/hook?a=b`, { "x-one": "1" });
+  expect(answer).toEqual({ status: 200, text: "", retryAfterMs: undefined });
+  expect([there.requests, there.bodies]).toEqual([[`POST /hook?a=b backend.test:${there.port}`], ["said"]]);
+});
+
+test("each post has a connection of its own", async () => {
+  const there = await receiver("127.0.0.2", (_request, response) => response.end());
+  const out = outgoing();
+  for (let n = 0; n < 3; n += 1) await post(out, `https://backend.test:${there.port}/`);
+  expect(there.connections).toBe(3);
+});
+
+test("a certificate that nobody we trust has signed ends it before anything is said", async () => {
+  const there = await receiver("127.0.0.2", (_request, response) => response.end());
+  const { message, retry } = await failure(post(outgoing({ caFile: undefined }), `https://backend.test:${there.port}/`));
+  expect([message, retry]).toEqual(["no answer: UNABLE_TO_VERIFY_LEAF_SIGNATURE", true]);
+  expect(there.requests).toEqual([]);
+});
+
+test("a name that leads to a forbidden address is refused without a connection, in the words for a name that there is not", async () => {
+  leads = [["127.0.0.1"]];
+  const there = await receiver("127.0.0.1", (_request, response) => response.end());
+  const forbidden = await failure(post(outgoing(), `https://backend.test:${there.port}/`));
+  const unknown = await failure(post(outgoing(), `https://nobody.test:${there.port}/`));
+  expect(forbidden.message).toBe("the host has no address that notifications may be sent to");
+  expect([unknown.message, unknown.retry]).toEqual([forbidden.message, forbidden.retry]);
+  expect([names.asked.includes("backend.test"), there.connections]).toEqual([true, 0]);
+});
+
+test("a name that leads elsewhere when the connection is made is refused then", async () => {
+  const { port, forbidden } = await receivers();
+  leads = [["127.0.0.2"], ["127.0.0.1"]];
+  const out = outgoing();
+  expect((await post(out, `https://backend.test:${port}/`)).status).toBe(200);
+  await failure(post(out, `https://backend.test:${port}/`));
+  expect(forbidden.connections).toBe(0);
+});
+
+test("of a name that leads to both, the forbidden address is not tried", async () => {
+  const { port, forbidden } = await receivers();
+  leads = [["127.0.0.1", "127.0.0.2"]];
+  expect((await post(outgoing(), `https://backend.test:${port}/`)).status).toBe(200);
+  expect(forbidden.connections).toBe(0);
+});
+
+test.each(["127.0.0.1", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "169.254.169.254", "10.0.0.1"])(
+  "https://%s, forbidden by itself, is refused for good and without a connection",
+  async (host) => {
+    const there = await receiver("127.0.0.1", (_request, response) => response.end());
+    const { message, retry } = await failure(post(outgoing(), `https://${host}:${there.port}/`));
+    expect([message, retry]).toEqual(["the URL is an address that notifications may not be sent to", false]);
+    expect(there.connections).toBe(0);
+  },
+);
+
+test("plain http and credentials in the URL are refused for good", async () => {
+  for (const url of ["http://backend.test/", "https://user:password@backend.test/", "ftp://backend.test/"])
+    expect((await failure(post(outgoing(), url))).retry).toBe(false);
+});
+
+test.each([301, 302, 303, 307, 308])("a redirect with %i is an answer, and is not followed", async (status) => {
+  const forbidden = await receiver("127.0.0.1", (_request, response) => response.end());
+  const locations = ["https://169.254.169.254/latest/meta-data/", `https://127.0.0.1:${forbidden.port}/`];
+  for (const location of locations) {
+    const there = await receiver("127.0.0.2", (_request, response) => response.writeHead(status, { location }).end());
+    expect((await post(outgoing(), `https://backend.test:${there.port}/`)).status).toBe(status);
+    expect(there.requests).toHaveLength(1);
+  }
+  expect(forbidden.connections).toBe(0);
+});
+
+test("a receiver, a name server and an answer without end are given up", async () => {
+  const silent = await receiver("127.0.0.2", () => undefined);
+  const hurried = outgoing({ timeoutMs: 300 });
+  expect((await failure(post(hurried, `https://backend.test:${silent.port}/`))).message).toBe("no answer in time");
+  // The caller's time ends in the same moment, or a little before.
+  const url = new URL(`https://backend.test:${silent.port}/`);
+  const asked = outgoing().post({ url, headers: {}, body: "{}", signal: AbortSignal.timeout(300) });
+  expect((await failure(asked)).message).toBe("no answer in time");
+  const deaf = await nameServer(() => undefined);
+  open.push(() => deaf[Symbol.asyncDispose]());
+  const lookup = async (host: string, signal: AbortSignal) => await lookUp(host, signal, [deaf.address]);
+  expect((await failure(post(outgoing({ timeoutMs: 300, lookup }), "https://backend.test/"))).message).toBe("no answer in time");
+
+  const endless = await receiver("127.0.0.2", (_request, response) => {
+    response.writeHead(500);
+    const more = (): unknown => (response.write(Buffer.alloc(16_384, 0x61)) ? setImmediate(more) : response.once("drain", more));
+    more();
+  });
+  const { status, text } = await post(outgoing(), `https://backend.test:${endless.port}/`);
+  expect([status, text.length]).toEqual([500, MAX_ANSWER_BYTES]);
+});
+
+test("a success counts from its head on, whatever its body does", async () => {
+  const slow = await receiver("127.0.0.2", (_request, response) => response.writeHead(202).write("a"));
+  expect((await post(outgoing(), `https://backend.test:${slow.port}/`)).status).toBe(202);
+});
+
+test("Retry-After is read in both forms, and an hour is the most", async () => {
+  const values = ["7", "86400", new Date(Date.now() + 90_000).toUTCString(), "soon"];
+  const there = await receiver("127.0.0.2", (_request, response) => response.writeHead(429, { "retry-after": values.shift() }).end());
+  const read: (number | undefined)[] = [];
+  for (let n = 0; n < 4; n += 1) read.push((await post(outgoing(), `https://backend.test:${there.port}/`)).retryAfterMs);
+  expect([read[0], read[1], read[3]]).toEqual([7000, 3_600_000, undefined]);
+  expect(read[2]).toBeGreaterThan(60_000);
+  expect(read[2]).toBeLessThanOrEqual(90_000);
+});
+
+test("through an outgoing proxy, the tunnel is asked for to the address that was judged, and forbidden ones are not asked for", async () => {
+  const there = await receiver("127.0.0.1", (_request, response) => response.end());
+  const proxy = await outgoingProxy(there.port);
+  open.push(proxy.close);
+  const out = outgoing({ httpsProxy: `http://user:password@127.0.0.1:${proxy.port}` });
+  expect((await post(out, `https://backend.test:${there.port}/`)).status).toBe(200);
+  expect(proxy.asked).toEqual([`CONNECT 127.0.0.2:${there.port}`]);
+  expect(proxy.authorized[0]).toMatch(/^Basic /);
+  expect(there.requests).toEqual([`POST / backend.test:${there.port}`]);
+  leads = [["127.0.0.1"]];
+  expect((await failure(post(out, `https://backend.test:${there.port}/`))).message).toMatch(/no address/);
+  await failure(post(out, `https://127.0.0.1:${there.port}/`));
+  expect(proxy.asked).toHaveLength(1);
+});
+
+test("well-known receivers are asked for by name, also where names of the internet do not resolve; NO_PROXY is heeded", async () => {
+  const there = await receiver("127.0.0.2", (_request, response) => response.end());
+  const proxy = await outgoingProxy(there.port, "403 Forbidden");
+  open.push(proxy.close);
+  const out = outgoing({ httpsProxy: `http://127.0.0.1:${proxy.port}`, noProxy: "backend.test" });
+  const { message } = await failure(post(out, "https://hooks.slack.com/services/T/B/x"));
+  expect(message).toBe("no answer: UND_ERR_ABORTED");
+  expect((await post(out, `https://backend.test:${there.port}/`)).status).toBe(200);
+  expect(proxy.asked).toEqual(["CONNECT hooks.slack.com:443"]);
+});

@@ -1,0 +1,221 @@
+// The only way of notifications out over HTTP, for tests and deliveries alike. A tenant names where to; this process stands inside the
+// operator's network. Invariants: https only; no redirect is followed; the connection goes to an address that was judged, not to a name
+// that might mean another one by then; one request has one connection, so no tenant's request travels on another's; time and bytes are
+// bounded; what a failure tells is a word, never an address.
+import { readFileSync } from "node:fs";
+import { isIP, type LookupFunction } from "node:net";
+import { createSecureContext, getCACertificates, type SecureContext } from "node:tls";
+import { callbackify } from "node:util";
+import { bareHost, isLoopback } from "../../../common/host-name.ts";
+import { isExempt } from "../../../common/no-proxy.ts";
+import { Pool } from "../../engines/http-pool.ts";
+import type { Log } from "../../operations/log.ts";
+import { PermittedAddresses } from "./permitted-addresses.ts";
+import { type HostAddress, HostRefused, type Lookup, permittedAddressesOf } from "./resolve-host.ts";
+
+export interface OutgoingOptions {
+  /** `settings.notifyAllowedNetworks` */
+  readonly allowedNetworks: readonly string[];
+  /** PEM of authorities beside the system's and the well-known ones. */
+  readonly caFile?: string | undefined;
+  readonly httpsProxy?: string | undefined;
+  readonly noProxy?: string | undefined;
+  readonly log?: Log | undefined;
+  readonly timeoutMs?: number;
+  readonly lookup?: Lookup;
+  readonly permitted?: PermittedAddresses;
+}
+
+export interface Post {
+  readonly url: URL;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface PostAnswer {
+  readonly status: number;
+  /** The beginning of an answer that is no success. */
+  readonly text: string;
+  readonly retryAfterMs: number | undefined;
+}
+
+/** There was no answer. `message` is fit for a tenant. */
+export class PostFailed extends Error {
+  override readonly name = "PostFailed";
+  /** False: the address is written in the URL itself. */
+  readonly retry: boolean;
+  constructor(message: string, retry: boolean, options?: ErrorOptions) {
+    super(message, options);
+    this.retry = retry;
+  }
+}
+
+const TIMEOUT_MS = 10_000;
+export const MAX_ANSWER_BYTES = 64 * 1024;
+const MAX_RETRY_AFTER_MS = 3_600_000;
+/** Nobody's but their owners' to point elsewhere: through a proxy they are asked for by name, as rules of proxies name them. */
+const WELL_KNOWN = new Set(["hooks.slack.com", "hooks.slack-gov.com", "events.pagerduty.com", "events.eu.pagerduty.com"]);
+
+/** Where a request goes, and by what. */
+interface Way extends AsyncDisposable {
+  readonly pool: Pick<Pool, "request">;
+  readonly origin: string;
+}
+
+export class Outgoing {
+  readonly #options: OutgoingOptions;
+  readonly #permitted: PermittedAddresses;
+  #secureContext: SecureContext | undefined;
+
+  constructor(options: OutgoingOptions) {
+    this.#options = options;
+    this.#permitted = options.permitted ?? new PermittedAddresses(options.allowedNetworks);
+  }
+
+  /** Why a URL cannot be one of a receiver, as far as it tells by itself; undefined where it can. */
+  refusalOf(url: URL): string | undefined {
+    if (url.protocol !== "https:") return "must begin with https://";
+    if (url.username || url.password) return "must not hold a user or a password";
+    const host = bareHost(url.hostname);
+    if (isIP(host) !== 0 && !this.#permitted.permits(host)) return "is an address that notifications may not be sent to";
+    return undefined;
+  }
+
+  /** Any status is an answer. Throws PostFailed when there was none. */
+  async post(post: Post): Promise<PostAnswer> {
+    const refusal = this.refusalOf(post.url);
+    if (refusal !== undefined) throw new PostFailed(`the URL ${refusal}`, false);
+    const timeout = AbortSignal.timeout(this.#options.timeoutMs ?? TIMEOUT_MS);
+    const signal = post.signal ? AbortSignal.any([timeout, post.signal]) : timeout;
+    try {
+      await using way = await this.#wayTo(post.url, signal);
+      return await answerOf(way, post, signal);
+    } catch (cause) {
+      const refused = refusedIn(cause);
+      if (refused && refused.found.length > 0)
+        this.#options.log?.warn(
+          { host: post.url.hostname, found: refused.found },
+          "a notification is refused: its host is at an address that NOTIFY_ALLOWED_NETWORKS does not name",
+        );
+      throw refused ? new PostFailed(refused.message, true, { cause }) : described(cause, isLate(signal));
+    }
+  }
+
+  async #wayTo(url: URL, signal: AbortSignal): Promise<Way> {
+    const { httpsProxy, noProxy = "" } = this.#options;
+    const viaProxy = httpsProxy !== undefined && !isLoopback(url.hostname) && !isExempt(url.origin, noProxy);
+    return viaProxy ? await this.#wayThrough(httpsProxy, url, signal) : this.#straight(url, signal);
+  }
+
+  /** Judged when the connection is made: its socket gets the judged addresses. */
+  #straight(url: URL, signal: AbortSignal): Way {
+    const judged = callbackify(async (hostname: string) => await this.#addressesOf(hostname, signal));
+    const lookup: LookupFunction = (host, { all }, done) =>
+      judged(host, (error, addresses) => {
+        if (error) done(error, "");
+        else if (all) done(null, [...addresses]);
+        else done(null, addresses[0].address, addresses[0].family);
+      });
+    const connect = { secureContext: this.#trusted(), lookup, timeout: this.#options.timeoutMs ?? TIMEOUT_MS };
+    const pool = new Pool(url.origin, { connections: 1, pipelining: 1, allowH2: false, connect });
+    return { pool, origin: url.origin, [Symbol.asyncDispose]: () => pool.destroy() };
+  }
+
+  /** The tunnel is asked for to the address that was judged: a proxy that resolved the name again might find another one. */
+  async #wayThrough(uri: string, url: URL, signal: AbortSignal): Promise<Way> {
+    const { ProxyAgent, proxyPool } = await import("../../engines/outgoing-proxy.ts");
+    const host = WELL_KNOWN.has(url.hostname) ? url.hostname : written(await this.#addressesOf(url.hostname, signal));
+    const isNamed = isIP(bareHost(url.hostname)) === 0;
+    const secureContext = this.#trusted();
+    const timeoutMs = this.#options.timeoutMs ?? TIMEOUT_MS;
+    const pool = new ProxyAgent({
+      uri,
+      connections: 1,
+      pipelining: 1,
+      allowH2: false,
+      requestTls: { secureContext, ...(isNamed && { servername: url.hostname }) },
+      proxyTls: { secureContext },
+      clientFactory: (origin, options) => proxyPool(origin, options, timeoutMs),
+    });
+    return { pool, origin: `https://${host}:${url.port || 443}`, [Symbol.asyncDispose]: () => pool.destroy() };
+  }
+
+  async #addressesOf(hostname: string, signal: AbortSignal): Promise<readonly [HostAddress, ...HostAddress[]]> {
+    return await permittedAddressesOf(hostname, { permitted: this.#permitted, lookup: this.#options.lookup, signal });
+  }
+
+  /** Made once: a host has hundreds of authorities. */
+  #trusted(): SecureContext {
+    const { caFile } = this.#options;
+    this.#secureContext ??= createSecureContext({
+      ca: [
+        ...new Set([
+          ...getCACertificates("default"),
+          ...getCACertificates("system"),
+          ...(caFile === undefined ? [] : [readFileSync(caFile, "utf8")]),
+        ]),
+      ],
+    });
+    return this.#secureContext;
+  }
+}
+
+function written([{ address, family }]: readonly [HostAddress, ...HostAddress[]]): string {
+  return family === 6 ? `[${address}]` : address;
+}
+
+async function answerOf({ pool, origin }: Way, { url, headers, body }: Post, signal: AbortSignal): Promise<PostAnswer> {
+  const answer = await pool.request({
+    origin,
+    path: `${url.pathname}${url.search}`,
+    method: "POST",
+    headers: { ...headers, host: url.host },
+    body,
+    signal,
+  });
+  const { statusCode: status } = answer;
+  const isSuccess = status >= 200 && status < 300;
+  // The status has been told: whatever becomes of the rest does not change it.
+  const text = isSuccess ? "" : await beginning(answer.body).catch(() => "");
+  answer.body.on("error", () => undefined).destroy();
+  return { status, text, retryAfterMs: retryAfterMs(answer.headers["retry-after"]) };
+}
+
+async function beginning(body: AsyncIterable<Buffer>): Promise<string> {
+  const parts: Buffer[] = [];
+  let bytes = 0;
+  for await (const part of body) {
+    parts.push(part);
+    bytes += part.length;
+    if (bytes >= MAX_ANSWER_BYTES) break;
+  }
+  return Buffer.concat(parts).subarray(0, MAX_ANSWER_BYTES).toString("utf8");
+}
+
+/** Seconds, or a date (RFC 9110, 10.2.3). */
+function retryAfterMs(header: string | string[] | undefined): number | undefined {
+  if (typeof header !== "string" || header.trim() === "") return undefined;
+  const ms = /^\d+$/.test(header.trim()) ? Number(header) * 1000 : Date.parse(header) - Date.now();
+  return Number.isNaN(ms) ? undefined : Math.min(Math.max(ms, 0), MAX_RETRY_AFTER_MS);
+}
+
+function refusedIn(cause: unknown): HostRefused | undefined {
+  for (let at = cause; at instanceof Error; at = at.cause) if (at instanceof HostRefused) return at;
+  return undefined;
+}
+
+/** Whose time it was, this request's or its caller's: both may end in one moment. */
+function isLate({ aborted, reason }: AbortSignal): boolean {
+  return aborted && reason instanceof Error && reason.name === "TimeoutError";
+}
+
+/** Messages of libraries hold addresses and the proxy's name; their codes are words. */
+function described(cause: unknown, timedOut: boolean): PostFailed {
+  if (timedOut) return new PostFailed("no answer in time", true, { cause });
+  for (let at = cause; at instanceof Error; at = at.cause) {
+    const { code } = at as NodeJS.ErrnoException;
+    if (typeof code === "string" && /^[A-Z0-9_]{3,60}$/.test(code)) return new PostFailed(`no answer: ${code}`, true, { cause });
+  }
+  return new PostFailed("no answer", true, { cause });
+}

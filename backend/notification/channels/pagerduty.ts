@@ -1,0 +1,81 @@
+// A message as an event of PagerDuty's Events API v2. Invariant: all events of a group carry one `dedup_key`, so that what resolved ends
+// the incident that it began; that alerting lives is told as a change, which wakes nobody.
+import { createHash } from "node:crypto";
+import { leftOut, linesOf, linkTo, oneLine, ruleOf, severityOf, SHOWN_ALERTS, SHOWN_LABELS, titleOf } from "./message-text.ts";
+import type { OwnWords } from "./message-template.ts";
+import type { Message } from "../model/message.ts";
+
+export type PagerDutyRegion = "us" | "eu";
+
+const MAX_DEDUP_KEY = 255;
+const MAX_SUMMARY = 1024;
+
+export interface PagerDutyEvent {
+  readonly url: URL;
+  readonly body: string;
+}
+
+export interface PagerDutyChannel {
+  readonly routingKey: string;
+  readonly region: PagerDutyRegion;
+  /** The channel's own. */
+  readonly words?: OwnWords;
+}
+
+export function pagerDutyEvent(message: Message, { routingKey, region, words = {} }: PagerDutyChannel): PagerDutyEvent {
+  const origin = region === "eu" ? "https://events.eu.pagerduty.com" : "https://events.pagerduty.com";
+  const summary = words.title === undefined ? titleOf(message, MAX_SUMMARY) : oneLine(words.title, MAX_SUMMARY);
+  const source = oneLine(message.org.name, 200) || "atherops";
+  const link = linkTo(message, ruleOf(message));
+  const links = link === undefined ? {} : { links: [{ href: link, text: "Console" }] };
+  if (message.purpose === "heartbeat") {
+    const body = { routing_key: routingKey, payload: { summary, source }, ...links };
+    return { url: new URL("/v2/change/enqueue", origin), body: JSON.stringify(body) };
+  }
+  const isFiring = message.status === "firing";
+  const body = {
+    routing_key: routingKey,
+    event_action: isFiring ? "trigger" : "resolve",
+    dedup_key: dedupKey(message.groupKey),
+    ...(isFiring && {
+      payload: payloadOf(message, { summary, source, text: words.text }),
+      client: "AtherOps",
+      ...(link && { client_url: link }),
+      ...links,
+    }),
+  };
+  return { url: new URL("/v2/enqueue", origin), body: JSON.stringify(body) };
+}
+
+interface Said {
+  readonly summary: string;
+  readonly source: string;
+  readonly text: string | undefined;
+}
+
+function payloadOf(message: Message, { summary, source, text }: Said): object {
+  const alerts = message.alerts.slice(0, SHOWN_ALERTS).map((alert) => {
+    const { summary: said, labels, description } = linesOf(alert, message);
+    return { status: alert.status, summary: said, labels, description };
+  });
+  return {
+    summary,
+    source,
+    severity: severityOf(message),
+    timestamp: message.alerts[0]?.startsAt,
+    group: oneLine(message.groupKey, 200),
+    custom_details: { text, labels: shortened(message.commonLabels), alerts, more: leftOut(message) },
+  };
+}
+
+function shortened(labels: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(labels)
+      .slice(0, SHOWN_LABELS)
+      .map(([name, value]) => [oneLine(name, 200), oneLine(value, 300)]),
+  );
+}
+
+function dedupKey(groupKey: string): string {
+  return groupKey.length <= MAX_DEDUP_KEY ? groupKey : createHash("sha256").update(groupKey).digest("hex");
+}

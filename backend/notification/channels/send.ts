@@ -1,0 +1,65 @@
+// Sends one message to one channel, once: the only way, for deliveries and for tests of a channel. Invariant: an outcome says what a
+// receiver did and whether a later attempt can succeed, and holds nothing of the operator's; secrets are in what is sent, nowhere else.
+import type { Email } from "./email.ts";
+import type { OpenChannel, Outcome, Send } from "../model/message.ts";
+import { oneLine } from "./message-text.ts";
+import { type Outgoing, type PostAnswer, PostFailed } from "./outgoing.ts";
+import { ownWords } from "./message-template.ts";
+import { pagerDutyEvent } from "./pagerduty.ts";
+import { signatureHeaders } from "./webhook-signature.ts";
+import { slackBody } from "./slack.ts";
+import { webhookBody } from "./webhook-body.ts";
+
+export interface SendOptions {
+  readonly outgoing: Outgoing;
+  /** Undefined without SMTP_URL. */
+  readonly email?: Email | undefined;
+  readonly now?: () => number;
+}
+
+/** Answers of these are sentences for whoever set the channel up. Of others they might be anything. */
+const TELLING_HOSTS = /^(?:hooks\.slack(?:-gov)?\.com|events(?:\.eu)?\.pagerduty\.com)$/;
+const JSON_TYPE = { "content-type": "application/json", "user-agent": "atherops" };
+
+export function createSend({ outgoing, email, now = Date.now }: SendOptions): Send {
+  const post = async (url: URL, body: string, signal: AbortSignal, headers: Record<string, string> = {}): Promise<Outcome> => {
+    try {
+      return outcomeOf(await outgoing.post({ url, body, headers: { ...JSON_TYPE, ...headers }, signal }), url);
+    } catch (error) {
+      if (!(error instanceof PostFailed)) throw error;
+      return { delivered: false, retry: error.retry, error: error.message };
+    }
+  };
+  const ways: Record<OpenChannel["kind"], Send> = {
+    webhook: async (channel, message, signal) => {
+      const body = webhookBody(message);
+      const secrets = [channel.secret, ...(channel.previousSecret === undefined ? [] : [channel.previousSecret])];
+      const headers = signatureHeaders(body, { id: message.id, secrets, atMs: now() });
+      return await post(urlOf(channel.settings["url"]), body, signal, headers);
+    },
+    slack: async (channel, message, signal) =>
+      await post(urlOf(channel.secret), slackBody(message, ownWords(channel.settings, message)), signal),
+    pagerduty: async (channel, message, signal) => {
+      const region = channel.settings["region"] === "eu" ? "eu" : "us";
+      const { url, body } = pagerDutyEvent(message, { routingKey: channel.secret, region, words: ownWords(channel.settings, message) });
+      return await post(url, body, signal);
+    },
+    email: async (channel, message, signal) => {
+      if (!email) return { delivered: false, retry: false, error: "this installation sends no e-mail: its operator has not set SMTP_URL" };
+      return await email.send(message, channel.settings["to"] as readonly string[], signal, ownWords(channel.settings, message));
+    },
+  };
+  return async (channel, message, signal) => await ways[channel.kind](channel, message, signal);
+}
+
+function urlOf(text: unknown): URL {
+  return new URL(String(text));
+}
+
+function outcomeOf({ status, text, retryAfterMs }: PostAnswer, { hostname }: URL): Outcome {
+  if (status >= 200 && status < 300) return { delivered: true, httpStatus: status };
+  const retry = status === 408 || status === 429 || status >= 500;
+  const said = TELLING_HOSTS.test(hostname) ? oneLine(text, 200) : "";
+  const why = status >= 300 && status < 400 ? ": redirects are not followed" : said && `: ${said}`;
+  return { delivered: false, retry, httpStatus: status, error: `the receiver answers ${status}${why}`, retryAfterMs };
+}

@@ -1,0 +1,71 @@
+// A message for a Slack incoming webhook, and for what takes the same form (Mattermost, Rocket.Chat). Invariant: nothing in a label or an
+// annotation becomes markup: no link, no mention of a person or a channel, no bold text; and Slack fetches no address that a value names.
+import { leftOut, linesOf, linkTo, oneLine, ruleOf, severityOf, SHOWN_ALERTS, titleOf } from "./message-text.ts";
+import type { OwnWords } from "./message-template.ts";
+import type { Message } from "../model/message.ts";
+
+const COLOURS = { critical: "#d40e0d", warning: "#e8a317", info: "#3b82f6" } as const;
+const RESOLVED = "#2e9e44";
+/** Slack shows some 3,000 characters of a text. */
+const MAX_TEXT = 2800;
+const MAX_TITLE = 200;
+
+/** `words`: the channel's own. */
+export function slackBody(message: Message, words: OwnWords = {}): string {
+  const shown = message.alerts.slice(0, SHOWN_ALERTS).map((alert) => {
+    const { summary, labels, description } = linesOf(alert, message);
+    const head = message.status === "firing" && alert.status === "resolved" ? `resolved: ${summary}` : summary;
+    return [head, labels, description].filter(Boolean).join("\n");
+  });
+  const rest = leftOut(message);
+  const text = words.text === undefined ? joined([...shown, ...(rest ? [rest] : [])], MAX_TEXT) : fitting(words.text, MAX_TEXT);
+  const link = linkTo(message, ruleOf(message));
+  const title = words.title === undefined ? titleOf(message) : oneLine(words.title, MAX_TITLE);
+  return JSON.stringify({
+    text: escaped(title),
+    attachments: [
+      {
+        color: message.status === "resolved" ? RESOLVED : COLOURS[severityOf(message)],
+        fallback: escaped(title),
+        ...(text !== "" && { text }),
+        // The fields that hold markup: none.
+        mrkdwn_in: [],
+        ...(link !== undefined && { title: "Open in the console", title_link: link }),
+        footer: escaped(oneLine(message.org.name, 100)),
+        ts: Math.floor(Date.parse(message.alerts[0]?.startsAt ?? "") / 1000) || undefined,
+      },
+    ],
+    // No bold text either in what is outside of attachments; addresses stay text; names are not looked up; nothing is fetched.
+    mrkdwn: false,
+    parse: "none",
+    link_names: false,
+    unfurl_links: false,
+    unfurl_media: false,
+  });
+}
+
+/** The three characters by which Slack tells markup from text. */
+function escaped(text: string): string {
+  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+}
+
+/** As much of it as `most` characters hold once it is escaped. */
+function fitting(text: string, most: number): string {
+  let fits = "";
+  for (const character of text) {
+    const more = escaped(character);
+    if (fits.length + more.length + 1 > most) return `${fits}…`;
+    fits += more;
+  }
+  return fits;
+}
+
+/** As many paragraphs, from the first on, as `most` characters hold once they are escaped. */
+function joined(paragraphs: readonly string[], most: number): string {
+  let text = "";
+  for (const paragraph of paragraphs.map(escaped)) {
+    if (text.length + paragraph.length + 2 > most) return `${text}\n\n…`;
+    text += text === "" ? paragraph : `\n\n${paragraph}`;
+  }
+  return text;
+}

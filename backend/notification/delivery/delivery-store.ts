@@ -1,0 +1,222 @@
+// Messages on their way, in the database: claimed by one replica, settled by the same. Invariant: a message is claimed by one replica at a
+// time, and by another only when the first has been silent for long; what became of an attempt is written by who holds the claim.
+import type { Selectable, Transaction } from "kysely";
+import type { Message } from "../model/message.ts";
+import { markDue, type ChannelsTable, type NotificationDb, type NotificationTables } from "../model/table.ts";
+
+export interface Claimed {
+  readonly id: string;
+  readonly orgId: string;
+  readonly channelId: string;
+  readonly routeId: string | null;
+  readonly groupKey: string;
+  readonly message: Message;
+  /** This one included. */
+  readonly attempts: number;
+  readonly createdAt: Date;
+  readonly lockedUntil: Date;
+}
+
+/** Messages of an organisation in a minute, attempts counted. */
+export const MOST_A_MINUTE = 60;
+/** Longer than an attempt takes, clocks of replicas apart included; shorter than a person waits for what a killed replica had begun. */
+export const CLAIM_MS = 45_000;
+const MINUTE_MS = 60_000;
+
+export interface Waiting {
+  readonly orgId: string;
+  readonly channelId: string;
+  readonly nextAt: Date;
+}
+
+/** Channels that have a message that nobody is sending, those first whose message waits longest. `busy`: organisations that have their fill. */
+export async function waitingChannels(db: NotificationDb, now: Date, most: number, busy: readonly string[]): Promise<Waiting[]> {
+  const rows = await db
+    .selectFrom("deliveries")
+    .select(({ fn }) => ["org_id", "channel_id", fn.min("next_at").as("next_at")])
+    .where("status", "=", "pending")
+    .where((eb) => eb.or([eb("locked_until", "is", null), eb("locked_until", "<=", now)]))
+    .$if(busy.length > 0, (query) => query.where("org_id", "not in", busy))
+    .groupBy(["org_id", "channel_id"])
+    .orderBy("next_at")
+    .limit(most)
+    .execute();
+  // SQLite does not know the type of what is computed.
+  return rows.map((row) => ({ orgId: row.org_id, channelId: row.channel_id, nextAt: new Date(row.next_at) }));
+}
+
+/** Undefined: there is none, or the organisation has had its share of this minute. */
+export async function claim(db: NotificationDb, { orgId, channelId }: Omit<Waiting, "nextAt">, now: Date): Promise<Claimed | undefined> {
+  const lockedUntil = new Date(now.getTime() + CLAIM_MS);
+  return await db.transaction().execute(async (trx) => {
+    const row = await trx
+      .updateTable("deliveries")
+      .set(({ eb }) => ({ locked_until: lockedUntil, attempts: eb("attempts", "+", 1) }))
+      .where("id", "=", (eb) =>
+        eb
+          .selectFrom("deliveries")
+          .select("id")
+          .where("org_id", "=", orgId)
+          .where("channel_id", "=", channelId)
+          .where("status", "=", "pending")
+          .where("next_at", "<=", now)
+          .where((or) => or.or([or("locked_until", "is", null), or("locked_until", "<=", now)]))
+          .orderBy("next_at")
+          .orderBy("created_at")
+          .limit(1)
+          .forUpdate()
+          .skipLocked(),
+      )
+      .returningAll()
+      .executeTakeFirst();
+    if (!row) return undefined;
+    const freeAt = await takeShare(trx, orgId, now);
+    if (freeAt) {
+      await putOff(trx, { orgId, from: now, until: freeAt, id: row.id });
+      return undefined;
+    }
+    return {
+      id: row.id,
+      orgId,
+      channelId,
+      routeId: row.route_id,
+      groupKey: row.group_key,
+      message: row.message as Message,
+      attempts: row.attempts,
+      createdAt: row.created_at,
+      lockedUntil,
+    };
+  });
+}
+
+/** Undefined: it has one more. Else when it has. */
+async function takeShare(trx: Transaction<NotificationTables>, orgId: string, now: Date): Promise<Date | undefined> {
+  const turn = await trx.selectFrom("notification_turns").selectAll().where("org_id", "=", orgId).forUpdate().executeTakeFirst();
+  const beganMs = turn?.minute_at?.getTime() ?? 0;
+  const isNew = Math.abs(now.getTime() - beganMs) >= MINUTE_MS;
+  const count = isNew ? 0 : (turn?.minute_count ?? 0);
+  if (count >= MOST_A_MINUTE) return new Date(beganMs + MINUTE_MS);
+  const share = { minute_at: isNew ? now : (turn?.minute_at ?? now), minute_count: count + 1 };
+  await trx
+    .insertInto("notification_turns")
+    .values({ org_id: orgId, due_at: null, locked_until: null, ...share })
+    .onConflict((conflict) => conflict.column("org_id").doUpdateSet(share))
+    .execute();
+  return undefined;
+}
+
+/** All of the organisation that is due; `id` is given back. */
+async function putOff(
+  trx: Transaction<NotificationTables>,
+  { orgId, from, until, id }: { orgId: string; from: Date; until: Date; id: string },
+): Promise<void> {
+  await trx
+    .updateTable("deliveries")
+    .set(({ eb }) => ({ locked_until: null, attempts: eb("attempts", "-", 1) }))
+    .where("org_id", "=", orgId)
+    .where("id", "=", id)
+    .execute();
+  await trx
+    .updateTable("deliveries")
+    .set({ next_at: until })
+    .where("org_id", "=", orgId)
+    .where("status", "=", "pending")
+    .where("next_at", "<=", from)
+    .where("locked_until", "is", null)
+    .execute();
+}
+
+export async function settleDelivered(db: NotificationDb, claimed: Claimed, httpStatus: number | undefined, now: Date): Promise<void> {
+  await db.transaction().execute(async (trx) => {
+    await end(trx, claimed, { status: "delivered", delivered_at: now, http_status: httpStatus ?? null, error: null });
+    // Those that were put off for the channel's sake alone.
+    await waitingOf(trx, claimed).set({ next_at: now }).where("next_at", ">", now).where("attempts", "=", 0).execute();
+    await markDue(trx, claimed.orgId, now);
+  });
+}
+
+export interface Failure {
+  readonly httpStatus: number | undefined;
+  readonly error: string;
+}
+
+/** `channelAt`: until then the channel's other messages wait, too. */
+export async function settleRetry(
+  db: NotificationDb,
+  claimed: Claimed,
+  { httpStatus, error }: Failure,
+  { ownAt, channelAt }: { readonly ownAt: Date; readonly channelAt: Date },
+): Promise<void> {
+  await db.transaction().execute(async (trx) => {
+    // The one that failed comes after the others.
+    const nextAt = new Date(Math.max(ownAt.getTime(), channelAt.getTime() + 1));
+    await held(trx, claimed)
+      .set({ locked_until: null, http_status: httpStatus ?? null, error, next_at: nextAt })
+      .execute();
+    await waitingOf(trx, claimed).set({ next_at: channelAt }).where("next_at", "<", channelAt).execute();
+  });
+}
+
+/** `isForgotten`: the channel is told again of what still fires. */
+export async function settleFailed(
+  db: NotificationDb,
+  claimed: Claimed,
+  failure: Failure,
+  { now, isForgotten }: { now: Date; isForgotten: boolean },
+): Promise<void> {
+  await db.transaction().execute(async (trx) => {
+    await end(trx, claimed, { status: "failed", http_status: failure.httpStatus ?? null, error: failure.error });
+    // Before the groups, as whoever looks at the organisation does.
+    await markDue(trx, claimed.orgId, now);
+    if (isForgotten && claimed.routeId !== null)
+      await trx
+        .updateTable("alert_groups")
+        .set({ firing: "{}", last_sent_at: null, next_at: now })
+        .where("org_id", "=", claimed.orgId)
+        .where("route_id", "=", claimed.routeId)
+        .where("channel_id", "=", claimed.channelId)
+        .where("group_key", "=", claimed.groupKey)
+        .execute();
+  });
+}
+
+function held(trx: Transaction<NotificationTables>, { id, orgId, lockedUntil }: Claimed) {
+  return trx.updateTable("deliveries").where("org_id", "=", orgId).where("id", "=", id).where("locked_until", "=", lockedUntil);
+}
+
+type Ended = Partial<Record<"status" | "delivered_at" | "http_status" | "error", unknown>>;
+
+async function end(trx: Transaction<NotificationTables>, claimed: Claimed, ended: Ended): Promise<void> {
+  await held(trx, claimed)
+    .set({ ...ended, locked_until: null, message: null } as never)
+    .execute();
+}
+
+/** The channel's other messages that nobody is sending. */
+function waitingOf(trx: Transaction<NotificationTables>, { orgId, channelId, id }: Claimed) {
+  return trx
+    .updateTable("deliveries")
+    .where("org_id", "=", orgId)
+    .where("channel_id", "=", channelId)
+    .where("id", "<>", id)
+    .where("status", "=", "pending")
+    .where("locked_until", "is", null);
+}
+
+export async function channelOf(db: NotificationDb, orgId: string, id: string): Promise<ChannelRow | undefined> {
+  return await db.selectFrom("channels").selectAll().where("org_id", "=", orgId).where("id", "=", id).executeTakeFirst();
+}
+
+/** As the database gives it. */
+export type ChannelRow = Selectable<ChannelsTable>;
+
+/** Of a store that one process has alone: what its last run held is free. */
+export async function freeClaims(db: NotificationDb, now: Date): Promise<void> {
+  await db
+    .updateTable("deliveries")
+    .set({ locked_until: null })
+    .where("status", "=", "pending")
+    .where("locked_until", "is not", null)
+    .execute();
+  await db.updateTable("notification_turns").set({ locked_until: null, due_at: now }).where("locked_until", "is not", null).execute();
+}

@@ -1,0 +1,227 @@
+// Sends what waits to be sent. Invariants: a message is sent at least once, and by one replica at a time; a receiver that hangs or refuses
+// holds up its own channel, never another organisation; each organisation has its bound of attempts at once and in a minute.
+import { backoffOf, Loop, pause, type Backoff } from "../../../common/loop.ts";
+import { Outage } from "../../../common/outage.ts";
+import type { Log } from "../../operations/log.ts";
+import type { ChannelsInUse } from "../model/channels-in-use.ts";
+import {
+  channelOf,
+  claim,
+  CLAIM_MS,
+  settleDelivered,
+  settleFailed,
+  settleRetry,
+  waitingChannels,
+  type ChannelRow,
+  type Claimed,
+} from "./delivery-store.ts";
+import type { OpenChannel, Outcome, Send } from "../model/message.ts";
+import type { NotificationDb } from "../model/table.ts";
+
+export interface OutboxOptions {
+  readonly db: NotificationDb;
+  readonly inUse: Pick<ChannelsInUse, "orgs">;
+  readonly send: Send;
+  /** With its secrets in the clear. Throws when they cannot be read. */
+  readonly open: (row: ChannelRow) => OpenChannel;
+  readonly log: Log;
+  /** How an attempt ended. */
+  readonly counted: (result: AttemptResult, seconds: number) => void;
+  /** An organisation may have more to say. */
+  readonly changed: () => void;
+  readonly nowMs: () => number;
+  readonly timing?: Partial<OutboxTiming> | undefined;
+}
+
+export type AttemptResult = "delivered" | "retried" | "failed";
+
+export interface OutboxTiming {
+  /** Between looks, for what other replicas made. */
+  readonly pollMs: number;
+  readonly attemptMs: number;
+  readonly backoffMs: Backoff;
+  readonly giveUpMs: number;
+  /** For attempts under way when it ends. */
+  readonly graceMs: number;
+}
+
+const TIMING: OutboxTiming = { pollMs: 1000, attemptMs: 10_000, backoffMs: [5000, 300_000], giveUpMs: 3600_000, graceMs: 5000 };
+/** Under way at once. */
+const MOST = { inAll: 256, ofOrg: 4, ofChannel: 2 };
+const MOST_CANDIDATES = 1000;
+/** Between looks while nobody has a channel. */
+const IDLE_MS = 5000;
+/** Channels that fail; those that are gone, too. */
+const MOST_REMEMBERED = 10_000;
+/** An answer's words, for people. */
+const MOST_ERROR_CHARACTERS = 500;
+const REMIND_MS = 300_000;
+
+export class Outbox implements AsyncDisposable {
+  readonly #options: OutboxOptions;
+  readonly #timing: OutboxTiming;
+  readonly #loop: Loop;
+  readonly #outage: Outage;
+  readonly #aborting = new AbortController();
+  readonly #underWay = new Map<Promise<void>, Pick<Claimed, "orgId" | "channelId">>();
+  /** Failures in a row. */
+  readonly #failing = new Map<string, number>();
+  #workedAtMs: number;
+
+  constructor(options: OutboxOptions) {
+    this.#options = options;
+    this.#timing = { ...TIMING, ...options.timing };
+    this.#workedAtMs = options.nowMs();
+    this.#outage = new Outage({
+      began: (err) => options.log.error({ err }, "messages about alerts cannot be read or settled; retrying"),
+      ended: ({ failures, seconds }) => options.log.info({ failures, seconds }, "recovered: messages about alerts are sent"),
+      remindEveryMs: REMIND_MS,
+    });
+    this.#loop = new Loop({ step: () => this.#step(), failed: (error) => this.#outage.failed(error), backoffMs: [500, 5000] });
+  }
+
+  /** When it last looked and could. */
+  get workedAtMs(): number {
+    return this.#workedAtMs;
+  }
+
+  get attemptsUnderWay(): number {
+    return this.#underWay.size;
+  }
+
+  wake(): void {
+    this.#loop.wake();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#loop[Symbol.asyncDispose]();
+    const all = Promise.allSettled(this.#underWay.keys());
+    const over = new AbortController();
+    await Promise.race([all.then(() => over.abort()), pause(this.#timing.graceMs, over.signal)]);
+    this.#aborting.abort();
+    await all;
+  }
+
+  async #step(): Promise<number | undefined> {
+    const { db, inUse, nowMs } = this.#options;
+    const orgs = await inUse.orgs();
+    const now = new Date(nowMs());
+    // Of channels that are gone, too: their messages end.
+    const waiting = orgs.size > 0 || this.#underWay.size > 0 ? await waitingChannels(db, now, MOST_CANDIDATES, this.#busyOrgs()) : [];
+    this.#workedAtMs = nowMs();
+    this.#outage.recovered();
+    let [began, isNextDue] = [false, Number.POSITIVE_INFINITY];
+    for (const { orgId, channelId, nextAt } of waiting) {
+      if (nextAt > now) isNextDue = Math.min(isNextDue, nextAt.getTime() - now.getTime());
+      else if (this.#mayBegin(orgId, channelId)) began = (await this.#begin(orgId, channelId, now)) || began;
+    }
+    if (orgs.size === 0 && this.#underWay.size === 0) return IDLE_MS;
+    return began ? 0 : Math.min(this.#timing.pollMs, isNextDue);
+  }
+
+  #mayBegin(orgId: string, channelId: string): boolean {
+    if (this.#underWay.size >= MOST.inAll) return false;
+    const ofOrg = [...this.#underWay.values()].filter((one) => one.orgId === orgId);
+    const ofChannel = ofOrg.filter((one) => one.channelId === channelId);
+    return ofOrg.length < MOST.ofOrg && ofChannel.length < (this.#failing.has(channelId) ? 1 : MOST.ofChannel);
+  }
+
+  /** Those of many channels that hang would else be all that is seen. */
+  #busyOrgs(): string[] {
+    const byOrg = Map.groupBy(this.#underWay.values(), ({ orgId }) => orgId);
+    return [...byOrg].filter(([, own]) => own.length >= MOST.ofOrg).map(([orgId]) => orgId);
+  }
+
+  async #begin(orgId: string, channelId: string, now: Date): Promise<boolean> {
+    const claimed = await claim(this.#options.db, { orgId, channelId }, now);
+    if (!claimed) return false;
+    const attempt = this.#attempt(claimed).finally(() => {
+      this.#underWay.delete(attempt);
+      this.#loop.wake();
+    });
+    this.#underWay.set(attempt, { orgId, channelId });
+    return true;
+  }
+
+  async #attempt(claimed: Claimed): Promise<void> {
+    const { counted, nowMs, changed } = this.#options;
+    const began = performance.now();
+    const outcome = await this.#outcome(claimed);
+    const seconds = (performance.now() - began) / 1000;
+    const result = this.#judge(claimed, outcome);
+    await this.#settled(claimed, outcome, result);
+    counted(result, seconds);
+    if (result !== "retried") changed();
+    if (outcome.delivered) this.#failing.delete(claimed.channelId);
+    else if (outcome.retry) this.#failedOnce(claimed.channelId);
+    this.#workedAtMs = nowMs();
+  }
+
+  #failedOnce(channelId: string): void {
+    if (this.#failing.size >= MOST_REMEMBERED) this.#failing.clear();
+    this.#failing.set(channelId, (this.#failing.get(channelId) ?? 0) + 1);
+  }
+
+  /** Never throws. */
+  async #outcome(claimed: Claimed): Promise<Outcome> {
+    const { db, open, send, log } = this.#options;
+    const { attemptMs } = this.#timing;
+    try {
+      const row = await channelOf(db, claimed.orgId, claimed.channelId);
+      if (!row?.enabled) return { delivered: false, retry: false, error: row ? "the channel was switched off" : "the channel was removed" };
+      const signal = AbortSignal.any([this.#aborting.signal, AbortSignal.timeout(attemptMs)]);
+      return await inTime(send(open(row), claimed.message, signal), signal);
+    } catch (error) {
+      // Ours, not the receiver's: what it says is for operators.
+      log.error(
+        { err: error, org_id: claimed.orgId, channel_id: claimed.channelId, delivery_id: claimed.id },
+        "a message about alerts could not be sent",
+      );
+      return { delivered: false, retry: true, error: "the message could not be sent for a reason on our side" };
+    }
+  }
+
+  #judge(claimed: Claimed, outcome: Outcome): AttemptResult {
+    if (outcome.delivered) return "delivered";
+    const isLate = this.#options.nowMs() - claimed.createdAt.getTime() >= this.#timing.giveUpMs;
+    return outcome.retry && !isLate ? "retried" : "failed";
+  }
+
+  /** Until it is written, or the claim is over: then the message is sent again, with the same id. */
+  async #settled(claimed: Claimed, outcome: Outcome, result: AttemptResult): Promise<void> {
+    for (let failures = 1; ; failures += 1) {
+      try {
+        await this.#settle(claimed, outcome, result);
+        return;
+      } catch (error) {
+        this.#outage.failed(error);
+        if (this.#aborting.signal.aborted || this.#options.nowMs() >= claimed.lockedUntil.getTime() || failures > CLAIM_MS / 1000) return;
+        await pause(1000, this.#aborting.signal);
+      }
+    }
+  }
+
+  async #settle(claimed: Claimed, outcome: Outcome, result: AttemptResult): Promise<void> {
+    const { db, nowMs } = this.#options;
+    const now = new Date(nowMs());
+    if (outcome.delivered) return await settleDelivered(db, claimed, outcome.httpStatus, now);
+    const failure = { httpStatus: outcome.httpStatus, error: outcome.error.slice(0, MOST_ERROR_CHARACTERS) };
+    // After an hour of trying, what still fires is told anew; where it was refused for good, it is told again when it is time to repeat it.
+    if (result === "failed") return await settleFailed(db, claimed, failure, { now, isForgotten: outcome.retry });
+    const { backoffMs } = this.#timing;
+    if (this.#aborting.signal.aborted) return await settleRetry(db, claimed, failure, { ownAt: now, channelAt: now });
+    const askedMs = Math.min(outcome.retryAfterMs ?? 0, backoffMs[1]);
+    const channelMs = Math.max(backoffOf((this.#failing.get(claimed.channelId) ?? 0) + 1, backoffMs), askedMs);
+    const ownMs = Math.max(backoffOf(claimed.attempts, backoffMs), channelMs);
+    const at = { ownAt: new Date(now.getTime() + ownMs), channelAt: new Date(now.getTime() + channelMs) };
+    await settleRetry(db, claimed, failure, at);
+  }
+}
+
+/** `sent` ends by itself when `signal` aborts; where it does not, nobody waits for it. */
+async function inTime(sent: Promise<Outcome>, signal: AbortSignal): Promise<Outcome> {
+  const { promise, resolve } = Promise.withResolvers<Outcome>();
+  const late = (): void => resolve({ delivered: false, retry: true, error: "no answer in time" });
+  signal.addEventListener("abort", () => setTimeout(late, 1000).unref(), { once: true });
+  return await Promise.race([sent, promise]);
+}

@@ -1,0 +1,66 @@
+// Forgets what is old: messages after 30 days, or beyond what an organisation may keep; silences some days after their end; alerts of
+// organisations whose last channel is gone. Invariant: a message that waits to be sent is not forgotten, but ends as failed after a day.
+import { sql } from "kysely";
+import type { NotificationDb } from "../model/table.ts";
+
+const DAY_MS = 24 * 3600_000;
+export const DELIVERIES_KEPT_MS = 30 * DAY_MS;
+/** Of an organisation. */
+export const MOST_DELIVERIES = 10_000;
+/** As Alertmanager does. */
+const SILENCES_KEPT_MS = 5 * DAY_MS;
+/** Rows of one statement: others wait for it. */
+const AT_ONCE = 500;
+
+/** Throws when the database is away. Replicas may do it side by side. */
+export async function forgetOld(db: NotificationDb, nowMs: number): Promise<void> {
+  const ago = (ms: number): Date => new Date(nowMs - ms);
+  await db
+    .updateTable("deliveries")
+    .set({ status: "failed", error: "nobody could send it within a day", message: null, locked_until: null })
+    .where("status", "=", "pending")
+    .where("created_at", "<", ago(DAY_MS))
+    .execute();
+  while ((await deleteDeliveries(db, ago(DELIVERIES_KEPT_MS))) === AT_ONCE);
+  await deleteBeyondShare(db);
+  await db.deleteFrom("silences").where("ends_at", "<", ago(SILENCES_KEPT_MS)).execute();
+  await db
+    .deleteFrom("alerts")
+    .where("org_id", "not in", (eb) => eb.selectFrom("channels").select("org_id").where("enabled", "=", true))
+    .execute();
+}
+
+async function deleteDeliveries(db: NotificationDb, before: Date): Promise<number> {
+  const { numDeletedRows } = await db
+    .deleteFrom("deliveries")
+    .where("id", "in", (eb) => eb.selectFrom("deliveries").select("id").where("created_at", "<", before).limit(AT_ONCE))
+    .executeTakeFirst();
+  return Number(numDeletedRows);
+}
+
+async function deleteBeyondShare(db: NotificationDb): Promise<void> {
+  const crowded = await db
+    .selectFrom("deliveries")
+    .select(["org_id", sql<string>`count(*)`.as("count")])
+    .groupBy("org_id")
+    .having(sql<boolean>`count(*) > ${MOST_DELIVERIES}`)
+    .execute();
+  for (const { org_id, count } of crowded) {
+    for (let left = Number(count) - MOST_DELIVERIES; left > 0; left -= AT_ONCE) {
+      const oldest = Math.min(left, AT_ONCE);
+      await db
+        .deleteFrom("deliveries")
+        .where("org_id", "=", org_id)
+        .where("id", "in", (eb) =>
+          eb
+            .selectFrom("deliveries")
+            .select("id")
+            .where("org_id", "=", org_id)
+            .where("status", "<>", "pending")
+            .orderBy("created_at")
+            .limit(oldest),
+        )
+        .execute();
+    }
+  }
+}

@@ -1,0 +1,119 @@
+// What the evaluator posts, read: a JSON array of alerts, of one rule or of many. Invariant: whose an alert is, and of which rule, is said
+// by the labels that our own rule groups set last, so that no tenant can forge them; of its text no more is kept than is bounded here.
+import { createHash } from "node:crypto";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { REVISION_ANNOTATION } from "../../alerting/rule.ts";
+import { ApiError } from "../../errors.ts";
+
+export interface PostedAlert {
+  readonly orgId: string;
+  readonly ruleId: string;
+  readonly fingerprint: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+  /** Of labels and annotations, as JSON. */
+  readonly bytes: number;
+  readonly startsAt: Date;
+  /** In the past: it is over. In the future: until then it fires without another word. */
+  readonly endsAt: Date | undefined;
+}
+
+/** Parsed at once: what other requests wait for. */
+const PIECE_BYTES = 64 * 1024;
+const MAX_ALERT_BYTES = 256 * 1024;
+const MOST_LABELS = 64;
+const MOST_LABEL_CHARACTERS = 1024;
+const MOST_ANNOTATIONS = 32;
+const MOST_ANNOTATION_CHARACTERS = 2048;
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+/** The server's own: nobody else's business. */
+const OWN_LABELS = new Set(["org_id", "rule_id", "alertgroup"]);
+
+/** What most routes ask for: of many labels these are kept. */
+const NEEDED = new Set(["alertname", "severity"]);
+
+/** And all below it. */
+const SPACE = 0x20;
+const [QUOTE, BACKSLASH, OPEN, CLOSE, OPEN_ARRAY] = Array.from('"\\{}[', (sign) => sign.charCodeAt(0));
+
+/** The objects of a JSON array, a piece at a time; between pieces others have their turn. Throws ApiError `malformed_body`. */
+export async function* objectsOf(body: Buffer): AsyncGenerator<unknown[]> {
+  let at = 0;
+  while ((body[at] ?? 0) <= SPACE && at < body.length) at += 1;
+  if (body[at] !== OPEN_ARRAY) throw malformed("an array of alerts is expected");
+  let [depth, first, last, isText] = [0, -1, 0, false];
+  for (at += 1; at < body.length; at += 1) {
+    const sign = body[at];
+    if (isText) {
+      if (sign === BACKSLASH) at += 1;
+      else if (sign === QUOTE) isText = false;
+    } else if (sign === QUOTE) isText = true;
+    else if (sign === OPEN && depth++ === 0 && first < 0) first = at;
+    else if (sign === CLOSE && --depth === 0) {
+      last = at + 1;
+      if (last - first < PIECE_BYTES) continue;
+      yield parse(body, first, last);
+      first = -1;
+      await nextTurn();
+    }
+    if (first >= 0 && at - Math.max(first, last) > MAX_ALERT_BYTES) throw malformed("an alert is too large");
+  }
+  if (depth !== 0) throw malformed("it ends too early");
+  if (first >= 0) yield parse(body, first, last);
+}
+
+function parse(body: Buffer, from: number, to: number): unknown[] {
+  try {
+    return JSON.parse(`[${body.toString("utf8", from, to)}]`) as unknown[];
+  } catch (cause) {
+    throw new ApiError("malformed_body", "it is not JSON", { cause });
+  }
+}
+
+function malformed(reason: string): ApiError {
+  return new ApiError("malformed_body", reason);
+}
+
+/** Undefined: it is no alert of one of our rules. */
+export function readAlert(value: unknown): PostedAlert | undefined {
+  if (typeof value !== "object" || value === null) return undefined;
+  const { labels, annotations, startsAt, endsAt } = value as Record<string, unknown>;
+  const named = textsOf(labels);
+  const { org_id: orgId = "", rule_id: ruleId = "" } = named;
+  const started = dateOf(startsAt);
+  if (!UUID.test(orgId) || !UUID.test(ruleId) || !started) return undefined;
+  const shown = Object.entries(named)
+    .filter(([name]) => !OWN_LABELS.has(name))
+    .toSorted(([one], [other]) => Number(NEEDED.has(other)) - Number(NEEDED.has(one)) || (one < other ? -1 : 1));
+  const fingerprint = createHash("sha256")
+    .update(JSON.stringify([ruleId, shown]))
+    .digest("hex")
+    .slice(0, 16);
+  const texts = Object.entries(textsOf(annotations)).filter(([name]) => name !== REVISION_ANNOTATION);
+  const kept = {
+    labels: bounded(shown, MOST_LABELS, MOST_LABEL_CHARACTERS),
+    annotations: bounded(texts, MOST_ANNOTATIONS, MOST_ANNOTATION_CHARACTERS),
+  };
+  return { orgId, ruleId, fingerprint, ...kept, bytes: Buffer.byteLength(JSON.stringify(kept)), startsAt: started, endsAt: dateOf(endsAt) };
+}
+
+function textsOf(value: unknown): Record<string, string> {
+  if (typeof value !== "object" || value === null) return {};
+  return Object.fromEntries(Object.entries(value).filter((entry): entry is [string, string] => typeof entry[1] === "string"));
+}
+
+/** Longer texts end early and say so. Without what PostgreSQL's JSON does not take. */
+function bounded(entries: readonly (readonly [string, string])[], most: number, mostCharacters: number): Record<string, string> {
+  return Object.fromEntries(entries.slice(0, most).map(([name, text]) => [clean(name, 128), clean(text, mostCharacters)]));
+}
+
+function clean(text: string, most: number): string {
+  const short = text.length > most ? `${text.slice(0, most - 1)}…` : text;
+  return short.replaceAll("\0", "").toWellFormed();
+}
+
+function dateOf(value: unknown): Date | undefined {
+  const date = typeof value === "string" ? new Date(value) : undefined;
+  // Go's zero time means that there is none.
+  return date && date.getTime() > 0 ? date : undefined;
+}

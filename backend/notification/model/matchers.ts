@@ -1,0 +1,150 @@
+// Matchers of labels as Alertmanager has them: which alerts a route takes and a silence hides. Invariant: a label that is not there is an
+// empty one; an expression holds for the whole value and runs in RE2, never in JavaScript's own engine; what passed `checkMatchers` costs
+// at most some 40 µs an expression and alert, whoever wrote it.
+import { RE2JS } from "re2js";
+import { ApiError } from "../../errors.ts";
+import { branchesOf, partsOf, stepsOf } from "../../storage/logs/pattern.ts";
+import { plainValues } from "../../query/loki/regex.ts";
+
+/** As silences and routes are stored, and as Alertmanager's API has it. */
+export interface Matcher {
+  readonly name: string;
+  readonly value: string;
+  readonly isRegex: boolean;
+  readonly isEqual: boolean;
+}
+
+export type Labels = Readonly<Record<string, string>>;
+export type MatchOperator = (typeof OPERATORS)[number];
+
+/** A matcher as the routes' API has it. */
+export interface RouteMatcher {
+  readonly label: string;
+  readonly op: MatchOperator;
+  readonly value: string;
+}
+
+export const OPERATORS = ["=", "!=", "=~", "!~"] as const;
+export const MOST_MATCHERS = 20;
+/** Of a value, and of what an expression looks at: a longer value matches none but lists of values and what begins or ends so. */
+export const MOST_CHARACTERS = 1000;
+/** Parts of an expression that stand for several characters, are alternatives or are repeated. With more, states of the engine double with each. */
+const MOST_STEPS = 12;
+/** Characters, classes and groups of all expressions together, each as often as it is repeated: RE2JS compiles so many in some 10 ms. */
+const MOST_PARTS = 2000;
+const NAME = /^[a-zA-Z_][a-zA-Z0-9_]{0,127}$/;
+const UNFIT = /[\u0000\ud800-\udfff]/u;
+
+/** All of them hold for an alert's labels; none at all hold for every alert. What cannot be compiled, as no checked one is, holds for none. */
+export function compileMatchers(matchers: readonly Matcher[]): (labels: Labels) => boolean {
+  // What is cheap decides first.
+  const tests = matchers.map((matcher) => ({ matcher, test: testOf(matcher) })).toSorted((a, b) => cost(a.matcher) - cost(b.matcher));
+  if (tests.some(({ test }) => test === undefined)) return () => false;
+  return (labels) => tests.every(({ matcher, test }) => test?.(valueOf(labels, matcher.name)) === matcher.isEqual);
+}
+
+/**
+ * Throws ApiError `invalid_field` that names the matcher, such as `matchers[0].value`. `anyAlert`: they may hold for every alert, as those
+ * of a route; else one of them has to ask for something, as Alertmanager wants it of a silence.
+ */
+export function checkMatchers(matchers: readonly Matcher[], { anyAlert }: { readonly anyAlert: boolean }): void {
+  if (matchers.length > MOST_MATCHERS) throw invalid("matchers", `there are at most ${MOST_MATCHERS}`);
+  for (const [index, matcher] of matchers.entries()) checkCharacters(`matchers[${index}]`, matcher);
+  const parts = matchers.reduce((sum, matcher) => sum + (cost(matcher) > 1 ? partsOf(matcher.value) : 0), 0);
+  if (parts > MOST_PARTS)
+    throw invalid("matchers", `all expressions together have at most ${MOST_PARTS} characters, counted as often as they are repeated`);
+  for (const [index, matcher] of matchers.entries()) checkExpression(`matchers[${index}]`, matcher);
+  if (anyAlert || matchers.some(({ value, ...rest }) => testOf({ value, ...rest })?.("") !== rest.isEqual)) return;
+  throw invalid("matchers", "one of them at least must not hold for a label that is missing, or every alert would be silenced");
+}
+
+/** Expressions among them that are more than a list of values: what an organisation may have few of. */
+export function expressionsIn(matchers: readonly Matcher[]): number {
+  return matchers.filter((matcher) => cost(matcher) > 1).length;
+}
+
+export function matcherOf({ label, op, value }: RouteMatcher): Matcher {
+  return { name: label, value, isRegex: op.endsWith("~"), isEqual: op.startsWith("=") };
+}
+
+export function routeMatcherOf({ name, value, isRegex, isEqual }: Matcher): RouteMatcher {
+  return { label: name, op: OPERATORS[(isRegex ? 2 : 0) + (isEqual ? 0 : 1)] as MatchOperator, value };
+}
+
+const BEGIN = /^(?:"([a-zA-Z_]\w*)"|([a-zA-Z_]\w*))\s*(=~|!=|!~|=)/;
+/** Whose quotes are all escaped. Each character can be read in one way only, so that no text takes long. */
+const WITHOUT_QUOTES = /^(?:[^"\\]|\\[^])*\\?$/;
+
+/** One matcher as people and `amtool` write it, `name="value"` or `name=~value`; undefined: it is none. */
+export function readMatcher(text: string): Matcher | undefined {
+  if (text.length > 4 * MOST_CHARACTERS) return undefined;
+  const trimmed = text.trim();
+  const [begin, quoted, name = quoted, op] = BEGIN.exec(trimmed) ?? [];
+  if (begin === undefined || name === undefined) return undefined;
+  const given = trimmed.slice(begin.length).trim();
+  const isQuoted = given.length > 1 && given.startsWith('"') && given.endsWith('"');
+  const value = isQuoted ? given.slice(1, -1) : given;
+  if (!WITHOUT_QUOTES.test(value) || (isQuoted && /(?<!\\)(?:\\\\)*\\$/.test(value))) return undefined;
+  return matcherOf({ label: name, op: op as MatchOperator, value: value.replaceAll(/\\([n"\\])/g, unescaped) });
+}
+
+function unescaped(_: string, escape: string): string {
+  return escape === "n" ? "\n" : escape;
+}
+
+function checkCharacters(field: string, { name, value }: Matcher): void {
+  if (!NAME.test(name)) throw invalid(`${field}.name`, "a label's name has letters, digits and underscores, at most 128, no digit first");
+  if (value.length > MOST_CHARACTERS) throw invalid(`${field}.value`, `has at most ${MOST_CHARACTERS} characters`);
+  if (UNFIT.test(value)) throw invalid(`${field}.value`, "must be well-formed text without a NUL");
+}
+
+function checkExpression(field: string, { value, isRegex }: Matcher): void {
+  if (!isRegex || plainValues(value)) return;
+  if (stepsOf(value) + branchesOf(value) > MOST_STEPS) {
+    const such = "parts that stand for several characters, are alternatives or are repeated, as often as they are repeated (.{20} is 20)";
+    throw invalid(`${field}.value`, `an expression has at most ${MOST_STEPS} ${such}: list the values, or make two matchers`);
+  }
+  try {
+    expressionOf(value);
+  } catch (cause) {
+    throw invalid(`${field}.value`, `is no regular expression of RE2: ${(cause as Error).message.slice(0, 200)}`, cause);
+  }
+}
+
+/** What the value of a label must be, before `isEqual` turns it round. */
+function testOf({ value, isRegex }: Matcher): ((text: string) => boolean) | undefined {
+  if (!isRegex) return (text) => text === value;
+  const listed = plainValues(value);
+  if (listed) {
+    const values = new Set(listed);
+    return (text) => values.has(text);
+  }
+  // Of earlier versions alternatives were not counted; a silence or route that was taken goes on as it was.
+  if (stepsOf(value) > MOST_STEPS || value.length > MOST_CHARACTERS) return undefined;
+  try {
+    const expression = expressionOf(value);
+    return (text) => text.length <= MOST_CHARACTERS && expression.test(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Throws what RE2 says of it. Compiled alone first: what closes a group and opens another is no expression, although it fits between. */
+function expressionOf(value: string): RE2JS {
+  RE2JS.compile(value);
+  return RE2JS.compile(`^(?:${value})$`);
+}
+
+/** 0: compared, 1: looked up, 2: an expression. */
+function cost({ value, isRegex }: Matcher): number {
+  if (!isRegex) return 0;
+  return plainValues(value) ? 1 : 2;
+}
+
+function valueOf(labels: Labels, name: string): string {
+  return Object.hasOwn(labels, name) ? (labels[name] as string) : "";
+}
+
+function invalid(field: string, reason: string, cause?: unknown): ApiError {
+  return new ApiError("invalid_field", `${field}: ${reason}`, { cause });
+}

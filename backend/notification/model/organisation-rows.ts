@@ -1,0 +1,44 @@
+// One change of what an organisation has for its notifications. Invariant: changes of one organisation come one after another, so that its
+// bounds hold; after each, its alerts are looked at again.
+import type { Kysely, Transaction } from "kysely";
+import type { AccountTables } from "../../auth/sessions/table.ts";
+import { ApiError } from "../../errors.ts";
+import { expressionsIn, type Matcher, matcherOf } from "./matchers.ts";
+import { markDue, type NotificationTables } from "./table.ts";
+import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+
+/** Of its routes, and silences that have not ended: each is asked for each of its alerts. */
+const MOST_EXPRESSIONS = 100;
+
+export async function changeOf<T>(
+  db: Kysely<NotificationTables>,
+  orgId: string,
+  now: Date,
+  change: (trx: Transaction<NotificationTables>) => Promise<T>,
+): Promise<T> {
+  return await tenantDatabase(db, orgId)
+    .transaction()
+    .execute(async (trx) => {
+      const accounts = trx as unknown as Transaction<AccountTables>;
+      await accounts.selectFrom("orgs").select("id").where("id", "=", orgId).forNoKeyUpdate().execute();
+      const result = await change(trx);
+      await markDue(trx, orgId, now);
+      return result;
+    });
+}
+
+/** After what was written: throws ApiError `limit_reached` where it is more than may be and has become more. */
+export async function checkExpressions(
+  trx: Transaction<NotificationTables>,
+  orgId: string,
+  now: Date,
+  written: readonly Matcher[],
+): Promise<void> {
+  if (expressionsIn(written) === 0) return;
+  const routes = await trx.selectFrom("routes").select("matchers").where("org_id", "=", orgId).execute();
+  const silences = await trx.selectFrom("silences").select("matchers").where("org_id", "=", orgId).where("ends_at", ">", now).execute();
+  const all = [...routes.flatMap(({ matchers }) => matchers.map(matcherOf)), ...silences.flatMap(({ matchers }) => matchers)];
+  if (expressionsIn(all) <= MOST_EXPRESSIONS) return;
+  const such = `${MOST_EXPRESSIONS} regular expressions that are more than lists of values`;
+  throw new ApiError("limit_reached", `matchers: the routes and silences of an organisation have at most ${such}: remove some first`);
+}

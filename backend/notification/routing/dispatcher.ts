@@ -1,0 +1,93 @@
+// Looks at the organisations whose alerts are due for it, in turns. Invariants: whoever waits longest is next; a look at many alerts is
+// followed by a rest many times as long, so that no organisation takes more than its share; an organisation whose look fails comes again.
+import { Loop } from "../../../common/loop.ts";
+import { Outage } from "../../../common/outage.ts";
+import type { Log } from "../../operations/log.ts";
+import type { ChannelsInUse } from "../model/channels-in-use.ts";
+import { organisationTurn, type TurnOptions } from "./organisation-pass.ts";
+
+export interface DispatcherOptions extends TurnOptions {
+  readonly inUse: Pick<ChannelsInUse, "orgs">;
+  readonly log: Log;
+  /** There are messages to send. */
+  readonly planned: (messages: number, refused: number) => void;
+  readonly pollMs?: number | undefined;
+}
+
+const POLL_MS = 1000;
+/** While nobody has a channel. */
+const IDLE_MS = 5000;
+const MOST_CANDIDATES = 1000;
+const REMIND_MS = 300_000;
+
+export class Dispatcher implements AsyncDisposable {
+  readonly #options: DispatcherOptions;
+  readonly #loop: Loop;
+  readonly #outage: Outage;
+  /** Organisation → when it may be looked at again, by the clock of `performance`. */
+  readonly #resting = new Map<string, number>();
+  #workedAtMs: number;
+
+  constructor(options: DispatcherOptions) {
+    this.#options = options;
+    this.#workedAtMs = options.nowMs();
+    this.#outage = new Outage({
+      began: (err) => options.log.error({ err }, "alerts cannot be dispatched; retrying"),
+      reminded: (err, { failures, seconds }) =>
+        options.log.error({ err, failures, seconds }, "alerts still cannot be dispatched; retrying"),
+      ended: ({ failures, seconds }) => options.log.info({ failures, seconds }, "recovered: alerts are dispatched"),
+      remindEveryMs: REMIND_MS,
+    });
+    this.#loop = new Loop({ step: (signal) => this.#step(signal), failed: (error) => this.#outage.failed(error), backoffMs: [500, 5000] });
+  }
+
+  /** When it last looked, at all that was due. */
+  get workedAtMs(): number {
+    return this.#workedAtMs;
+  }
+
+  wake(): void {
+    this.#loop.wake();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#loop[Symbol.asyncDispose]();
+  }
+
+  async #step(signal: AbortSignal): Promise<number | undefined> {
+    const { nowMs, inUse, pollMs = POLL_MS } = this.#options;
+    const failures: unknown[] = [];
+    let restMs = pollMs;
+    for (const orgId of await this.#due()) {
+      if (signal.aborted) return undefined;
+      const leftMs = (this.#resting.get(orgId) ?? 0) - performance.now();
+      if (leftMs > 0) restMs = Math.min(restMs, leftMs);
+      else await this.#look(orgId).catch((error: unknown) => failures.push(error));
+    }
+    for (const [orgId, untilMs] of this.#resting) if (untilMs <= performance.now()) this.#resting.delete(orgId);
+    if (failures.length > 0) throw failures[0];
+    this.#workedAtMs = nowMs();
+    this.#outage.recovered();
+    return (await inUse.orgs()).size === 0 ? Math.max(restMs, IDLE_MS) : restMs;
+  }
+
+  async #look(orgId: string): Promise<void> {
+    const gapMs = await organisationTurn(this.#options, orgId);
+    if (gapMs !== undefined) this.#resting.set(orgId, performance.now() + gapMs);
+  }
+
+  async #due(): Promise<string[]> {
+    const { db, inUse, nowMs } = this.#options;
+    if ((await inUse.orgs()).size === 0) return [];
+    const now = new Date(nowMs());
+    const rows = await db
+      .selectFrom("notification_turns")
+      .select("org_id")
+      .where("due_at", "<=", now)
+      .where((eb) => eb.or([eb("locked_until", "is", null), eb("locked_until", "<=", now)]))
+      .orderBy("due_at")
+      .limit(MOST_CANDIDATES)
+      .execute();
+    return rows.map(({ org_id }) => org_id);
+  }
+}

@@ -1,0 +1,272 @@
+// One look at one organisation's alerts: reads them, plans, writes what is to be sent and what was decided. Invariant: one replica at a
+// time does it for an organisation; messages and what they say was told are written in one transaction, which fails where the turn was
+// lost; whatever happens, the organisation is due again.
+import { randomUUID } from "node:crypto";
+import { sql, type Transaction } from "kysely";
+import { readAlerts, readAnnotations, rulesWithExpired, type KeptAlert } from "./alert-rows.ts";
+import { composeMessage, MOST_MESSAGE_ALERTS } from "../model/compose.ts";
+import { deleteStates, keyOf, readPending, readRoutes, readStates, upsertStates } from "./group-rows.ts";
+import type { HeardUntil } from "../intake/heard-evaluations.ts";
+import { plan, stateKey, type Plan, type Told } from "./plan.ts";
+import type { NotificationDb, NotificationTables } from "../model/table.ts";
+
+export interface TurnOptions {
+  readonly db: NotificationDb;
+  /** Undefined: not known, so no alert is over without a word. */
+  readonly heardUntil: (orgId: string, ruleIds: readonly string[]) => Promise<HeardUntil | undefined>;
+  /** Between evaluations of a rule. */
+  readonly intervalMs: number;
+  readonly externalUrl: string;
+  readonly nowMs: () => number;
+  /** Counts messages that were made, and groups that had no room. */
+  readonly planned?: (messages: number, refused: number) => void;
+}
+
+/** Longer than any look takes. */
+export const TURN_LOCK_MS = 60_000;
+/**
+ * After a look the next one waits: at least so long, and so many times as long as it took. What it waited for others counts no more than so
+ * much for each alert.
+ */
+const LEAST_GAP_MS = 250;
+const GAP_TIMES = 20;
+const MOST_GAP_OF_ALERT_MS = 1;
+const LEAST_RECHECK_MS = 5000;
+/** Rows of one statement. */
+const CHUNK = 200;
+
+/** Answers how long to leave it alone now, in milliseconds; undefined: it was not this replica's turn. Throws when the database is away. */
+export async function organisationTurn(options: TurnOptions, orgId: string): Promise<number | undefined> {
+  const { db, nowMs } = options;
+  const beganMs = nowMs();
+  const lockedUntil = new Date(beganMs + TURN_LOCK_MS);
+  if (!(await claim(db, orgId, new Date(beganMs), lockedUntil))) return undefined;
+  const began = performance.now();
+  const channels = await db.selectFrom("channels").select(["id", "name"]).where("org_id", "=", orgId).where("enabled", "=", true).execute();
+  const { nextAt, alerts, busyMs } =
+    channels.length === 0 ? await forget(db, orgId) : await lookAt(options, orgId, namesOf(channels), lockedUntil);
+  const tookMs = Math.min(GAP_TIMES * (performance.now() - began), MOST_GAP_OF_ALERT_MS * alerts);
+  const gapMs = Math.max(LEAST_GAP_MS, GAP_TIMES * busyMs, tookMs);
+  const dueAt = nextAt && new Date(Math.max(nextAt.getTime(), nowMs() + gapMs));
+  await release(db, orgId, lockedUntil, dueAt);
+  return gapMs;
+}
+
+interface Looked {
+  /** When something is due; undefined: not before something happens. */
+  readonly nextAt: Date | undefined;
+  /** Looked at. */
+  readonly alerts: number;
+  readonly busyMs: number;
+}
+
+function namesOf(channels: readonly { readonly id: string; readonly name: string }[]): Map<string, string> {
+  return new Map(channels.map(({ id, name }) => [id, name]));
+}
+
+async function claim(db: NotificationDb, orgId: string, now: Date, lockedUntil: Date): Promise<boolean> {
+  const row = await db
+    .updateTable("notification_turns")
+    .set({ due_at: lockedUntil, locked_until: lockedUntil })
+    .where("org_id", "=", orgId)
+    .where("due_at", "<=", now)
+    .where((eb) => eb.or([eb("locked_until", "is", null), eb("locked_until", "<=", now)]))
+    .returning("org_id")
+    .executeTakeFirst();
+  return row !== undefined;
+}
+
+/** Where something has changed meanwhile, it is due for that. */
+async function release(db: NotificationDb, orgId: string, lockedUntil: Date, dueAt: Date | undefined): Promise<void> {
+  await db
+    .updateTable("notification_turns")
+    .set(({ eb }) => ({
+      locked_until: null,
+      due_at: eb
+        .case()
+        .when("due_at", "<", lockedUntil)
+        .then(eb.ref("due_at"))
+        .else(dueAt ?? null)
+        .end() as never,
+    }))
+    .where("org_id", "=", orgId)
+    .where("locked_until", "=", lockedUntil)
+    .execute();
+}
+
+/** Nobody is to be told anything. */
+async function forget(db: NotificationDb, orgId: string): Promise<Looked> {
+  await db.deleteFrom("alert_groups").where("org_id", "=", orgId).execute();
+  await db.deleteFrom("alerts").where("org_id", "=", orgId).execute();
+  return { nextAt: undefined, alerts: 0, busyMs: 0 };
+}
+
+async function lookAt(options: TurnOptions, orgId: string, channels: ReadonlyMap<string, string>, lockedUntil: Date): Promise<Looked> {
+  const { db, nowMs } = options;
+  const now = new Date(nowMs());
+  // First of all: what settles a message may change the state of its group.
+  const pending = await readPending(db, orgId);
+  const expired = await rulesWithExpired(db, orgId, now);
+  const heardUntil = expired.length > 0 ? await options.heardUntil(orgId, expired) : undefined;
+  const alerts = await readAlerts(db, orgId, { now, heardUntil });
+  const silences = await db.selectFrom("silences").selectAll().where("org_id", "=", orgId).where("ends_at", ">", now).execute();
+  const states = await readStates(db, orgId);
+  const planned = await plan({
+    alerts,
+    routes: await readRoutes(db, orgId),
+    channelIds: new Set(channels.keys()),
+    silences: silences.filter(({ starts_at }) => starts_at <= now).map(({ matchers }) => matchers),
+    states,
+    ...pending,
+    now,
+  });
+  await write(options, { orgId, channels, planned, lockedUntil, now });
+  options.planned?.(planned.messages.length, planned.refused);
+  const boundaries = silences.flatMap((one) => [one.starts_at, one.ends_at]).filter((at) => at > now);
+  const expiries = alerts.filter(({ status }) => status === "firing").map(({ expiresAt }) => expiresAt);
+  // An expiry in the past waits for an evaluator that works, or for its next evaluation.
+  const recheckMs = heardUntil ? Math.min(Math.max(options.intervalMs, LEAST_RECHECK_MS), TURN_LOCK_MS) : TURN_LOCK_MS;
+  const later = expiries.map((at) => (at > now ? at : new Date(now.getTime() + recheckMs)));
+  const nextMs = [planned.nextAt, ...(alerts.length > 0 ? [...boundaries, ...later] : [])].reduce(
+    (least, at) => Math.min(least, at?.getTime() ?? least),
+    Number.POSITIVE_INFINITY,
+  );
+  const nextAt = planned.hasMore ? now : Number.isFinite(nextMs) ? new Date(nextMs) : undefined;
+  return { nextAt, alerts: Math.max(alerts.length, states.size), busyMs: planned.busyMs };
+}
+
+interface Decided {
+  readonly orgId: string;
+  /** Id → name. */
+  readonly channels: ReadonlyMap<string, string>;
+  readonly planned: Plan<KeptAlert>;
+  readonly lockedUntil: Date;
+  readonly now: Date;
+}
+
+type Delivery = Parameters<ReturnType<Transaction<NotificationTables>["insertInto"]>["values"]>[0];
+
+async function write(options: TurnOptions, decided: Decided): Promise<void> {
+  const { db } = options;
+  const { orgId, planned, lockedUntil } = decided;
+  const messages = await messageRows(options, decided);
+  const states = planned.changed.map(({ group, state }) => ({
+    org_id: orgId,
+    route_id: group.routeId,
+    channel_id: group.channelId,
+    group_key: group.groupKey,
+    labels: JSON.stringify(group.labels),
+    firing: JSON.stringify(state.firing),
+    last_sent_at: state.lastSentAt,
+    next_at: state.nextAt,
+  }));
+  // Those whose messages are made now, and everything else in pieces: nobody else's statement waits long.
+  const told = new Set(planned.messages.map(({ group }) => keyOf(group)));
+  const isTold = (row: (typeof states)[number]) => told.has(stateKey(row.route_id, row.channel_id, row.group_key));
+  const { now = [], later = [] } = Object.groupBy(states, (row) => (isTold(row) ? "now" : "later"));
+  await ours(db, orgId, lockedUntil, async (trx) => {
+    if (now.length > 0) await upsertStates(trx, now);
+    if (messages.length > 0)
+      await trx
+        .insertInto("deliveries")
+        .values(messages as never)
+        .execute();
+  });
+  for (const rows of chunks(later)) await ours(db, orgId, lockedUntil, (trx) => upsertStates(trx, rows));
+  for (const keys of chunks(planned.gone)) await ours(db, orgId, lockedUntil, (trx) => deleteStates(trx, orgId, keys));
+  for (const fingerprints of chunks(planned.forgotten))
+    await db.deleteFrom("alerts").where("org_id", "=", orgId).where("fingerprint", "in", fingerprints).where(isOver(decided.now)).execute();
+}
+
+/** One that fires again since it was read stays. */
+function isOver(now: Date) {
+  return sql<boolean>`(ends_at IS NOT NULL OR expires_at <= ${now} OR NOT EXISTS (
+    SELECT 1 FROM rules WHERE rules.id = alerts.rule_id AND rules.org_id = alerts.org_id AND rules.enabled))`;
+}
+
+/** Throws where another replica has taken the turn. */
+async function ours(
+  db: NotificationDb,
+  orgId: string,
+  lockedUntil: Date,
+  work: (trx: Transaction<NotificationTables>) => Promise<void>,
+): Promise<void> {
+  await db.transaction().execute(async (trx) => {
+    const turn = await trx
+      .selectFrom("notification_turns")
+      .select("org_id")
+      .where("org_id", "=", orgId)
+      .where("locked_until", "=", lockedUntil)
+      .forUpdate()
+      .executeTakeFirst();
+    if (!turn) throw new Error("the turn of this organisation was lost to another replica");
+    await work(trx);
+  });
+}
+
+async function messageRows({ db, externalUrl }: TurnOptions, { orgId, channels, planned, now }: Decided): Promise<Delivery[]> {
+  if (planned.messages.length === 0) return [];
+  const { name } = await orgOf(db, orgId);
+  const rows: Delivery[] = [];
+  for (const told of planned.messages) rows.push(await messageRow(db, { told, org: { id: orgId, name }, channels, now, externalUrl }));
+  return rows;
+}
+
+interface MessageOf {
+  readonly told: Told<KeptAlert>;
+  readonly org: { readonly id: string; readonly name: string };
+  readonly channels: ReadonlyMap<string, string>;
+  readonly now: Date;
+  readonly externalUrl: string;
+}
+
+async function messageRow(db: NotificationDb, { told, org, channels, now, externalUrl }: MessageOf): Promise<Delivery> {
+  const { group } = told;
+  const first = [...told.firing, ...told.resolved].slice(0, MOST_MESSAGE_ALERTS);
+  const annotations = await readAnnotations(
+    db,
+    org.id,
+    first.map(({ fingerprint }) => fingerprint),
+  );
+  const annotated = (alerts: readonly KeptAlert[]) =>
+    alerts.map((alert) => ({ ...alert, annotations: annotations.get(alert.fingerprint) ?? {} }));
+  const id = randomUUID();
+  const message = composeMessage({
+    id,
+    purpose: "alerts",
+    org,
+    channel: { id: group.channelId, name: channels.get(group.channelId) ?? "" },
+    groupKey: `${group.routeId}:${group.groupKey}`,
+    groupLabels: group.labels,
+    firing: annotated(told.firing),
+    resolved: annotated(told.resolved),
+    externalUrl,
+  });
+  const ruleIds = [...new Set(message.alerts.map(({ ruleId }) => ruleId))];
+  return {
+    id,
+    org_id: org.id,
+    channel_id: group.channelId,
+    route_id: group.routeId,
+    group_key: group.groupKey,
+    rule_ids: JSON.stringify(ruleIds),
+    message: JSON.stringify(message),
+    status: "pending",
+    attempts: 0,
+    next_at: now,
+    locked_until: null,
+    http_status: null,
+    error: null,
+    created_at: now,
+    delivered_at: null,
+  } as never;
+}
+
+async function orgOf(db: NotificationDb, orgId: string): Promise<{ readonly name: string }> {
+  const orgs = db as unknown as Transaction<{ orgs: { id: string; name: string } }>;
+  return await orgs.selectFrom("orgs").select("name").where("id", "=", orgId).executeTakeFirstOrThrow();
+}
+
+function chunks<T>(rows: readonly T[]): T[][] {
+  return Array.from({ length: Math.ceil(rows.length / CHUNK) }, (_, number) => rows.slice(number * CHUNK, (number + 1) * CHUNK));
+}

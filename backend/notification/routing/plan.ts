@@ -1,0 +1,175 @@
+// What is to be told about an organisation's alerts now: alerts → routes → groups → channels. Invariant: pure but for turns that it gives
+// to others; a channel hears of a group in order, nothing new while a message about it is on its way; groups and messages have their
+// bounds, and what does not fit waits for the next look.
+import { groupTurn, type GroupState, type GroupTimes } from "./group-state.ts";
+import { compileMatchers, type Matcher } from "../model/matchers.ts";
+import type { Alert } from "../model/message.ts";
+import { groupKey, groupLabels, routerOf, type Route } from "./routing-tree.ts";
+import { TimeSlices } from "../model/time-slices.ts";
+
+export interface PlanInput<A extends Alert> {
+  readonly alerts: readonly A[];
+  readonly routes: readonly Route[];
+  /** Those that are on. */
+  readonly channelIds: ReadonlySet<string>;
+  /** Those that hold now. */
+  readonly silences: readonly (readonly Matcher[])[];
+  /** By `stateKey`. */
+  readonly states: ReadonlyMap<string, KnownGroup>;
+  /** Messages on their way: of a group, by `stateKey`; of a channel, how many. */
+  readonly pendingGroups: ReadonlySet<string>;
+  readonly pendingOf: ReadonlyMap<string, number>;
+  readonly now: Date;
+}
+
+export interface Told<A> {
+  readonly key: string;
+  readonly group: GroupOf;
+  readonly firing: readonly A[];
+  readonly resolved: readonly A[];
+}
+
+export interface GroupOf {
+  readonly routeId: string;
+  readonly channelId: string;
+  readonly groupKey: string;
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+export interface KnownGroup extends GroupState {
+  readonly group: GroupOf;
+}
+
+export interface Plan<A> {
+  readonly messages: readonly Told<A>[];
+  /** What has to be written. */
+  readonly changed: readonly { readonly group: GroupOf; readonly state: GroupState }[];
+  readonly gone: readonly string[];
+  /** Of those that nobody remembers any more. */
+  readonly forgotten: readonly string[];
+  /** When something is due next; undefined: not before something happens. */
+  readonly nextAt: Date | undefined;
+  /** More messages than one look makes. */
+  readonly hasMore: boolean;
+  /** Groups, and alerts in groups, that had no room. */
+  readonly refused: number;
+  /** What it took of the processor, to find the routes and silences of alerts. */
+  readonly busyMs: number;
+}
+
+/** Of an organisation. */
+export const MOST_GROUPS = 10_000;
+/** Alerts, each as often as it is in a group: all that there may be in twenty each. Of a hundred routes an alert may be in two thousand. */
+const MOST_MEMBERS = 200_000;
+export const MOST_PENDING_OF_CHANNEL = 200;
+/** At one look; more follow at the next. */
+const MOST_MESSAGES = 100;
+
+export function stateKey(routeId: string, channelId: string, key: string): string {
+  return `${routeId} ${channelId} ${key}`;
+}
+
+interface Members<A> {
+  readonly group: GroupOf;
+  readonly times: GroupTimes;
+  readonly alerts: A[];
+}
+
+export async function plan<A extends Alert>(input: PlanInput<A>): Promise<Plan<A>> {
+  const { states, now } = input;
+  const { members, refused, busyMs } = await gather(input);
+  const messages: Told<A>[] = [];
+  const changed: { group: GroupOf; state: GroupState }[] = [];
+  const gone = [...states.keys()].filter((key) => !members.has(key));
+  const remembered = new Set<string>();
+  const pendingOf = new Map(input.pendingOf);
+  let nextMs = Number.POSITIVE_INFINITY;
+  let hasMore = false;
+  const slices = new TimeSlices();
+  for (const [key, { group, times, alerts }] of members) {
+    if (slices.isOver) await slices.next();
+    const before = states.get(key);
+    if (before && input.pendingGroups.has(key)) {
+      // Whatever becomes of the message has the organisation looked at again.
+      for (const fingerprint of Object.keys(before.firing)) remembered.add(fingerprint);
+      continue;
+    }
+    const { state, tell } = groupTurn(before, alerts, times, now);
+    const pending = pendingOf.get(group.channelId) ?? 0;
+    const hasRoom = messages.length < MOST_MESSAGES && pending < MOST_PENDING_OF_CHANNEL;
+    const next = tell && hasRoom ? tell.told : state;
+    if (tell && hasRoom) {
+      messages.push({ key, group, firing: tell.firing, resolved: tell.resolved });
+      pendingOf.set(group.channelId, pending + 1);
+    } else if (tell && pending < MOST_PENDING_OF_CHANNEL) hasMore = true;
+    if (!next) {
+      if (before) gone.push(key);
+      continue;
+    }
+    for (const fingerprint of Object.keys(next.firing)) remembered.add(fingerprint);
+    if (!before || !isSame(before, next)) changed.push({ group, state: next });
+    if (next.nextAt > now) nextMs = Math.min(nextMs, next.nextAt.getTime());
+  }
+  const forgotten = input.alerts.filter(({ status, fingerprint }) => status === "resolved" && !remembered.has(fingerprint));
+  return {
+    messages,
+    changed,
+    gone,
+    forgotten: forgotten.map(({ fingerprint }) => fingerprint),
+    nextAt: Number.isFinite(nextMs) ? new Date(nextMs) : undefined,
+    hasMore,
+    refused,
+    busyMs,
+  };
+}
+
+/** The groups that there are, those that are remembered without an alert included where their channel and route still are. */
+async function gather<A extends Alert>(
+  input: PlanInput<A>,
+): Promise<{ members: Map<string, Members<A>>; refused: number; busyMs: number }> {
+  const { alerts, routes, channelIds, states, silences } = input;
+  const slices = new TimeSlices();
+  const route = await routerOf(routes, slices);
+  const silencers = await slices.map(silences, compileMatchers);
+  const members = new Map<string, Members<A>>();
+  let room = MOST_GROUPS - states.size;
+  let places = MOST_MEMBERS;
+  let refused = 0;
+  for (const alert of alerts) {
+    if (slices.isOver) await slices.next();
+    const member = { ...alert, silenced: silencers.some((covers) => covers(alert.labels)) };
+    for (const taken of route(alert.labels)) {
+      const on = taken.channelIds.filter((id) => channelIds.has(id));
+      if (places <= 0) refused += on.length;
+      if (on.length === 0 || places <= 0) continue;
+      const labels = groupLabels(taken, alert.labels);
+      const key = groupKey(labels);
+      for (const channelId of new Set(on)) {
+        const id = stateKey(taken.id, channelId, key);
+        const known = members.get(id);
+        if (places-- <= 0) refused += 1;
+        else if (known) known.alerts.push(member);
+        else if (states.has(id) || --room >= 0)
+          members.set(id, {
+            group: { routeId: taken.id, channelId, groupKey: key, labels },
+            times: taken,
+            alerts: [member],
+          });
+        else refused += 1;
+      }
+    }
+  }
+  const routeOf = new Map(routes.map((one) => [one.id, one]));
+  for (const [key, { group }] of states) {
+    const times = routeOf.get(group.routeId);
+    if (members.has(key) || !times?.channelIds.includes(group.channelId) || !channelIds.has(group.channelId)) continue;
+    members.set(key, { group, times, alerts: [] });
+  }
+  return { members, refused, busyMs: slices.busyMs };
+}
+
+function isSame(one: GroupState, other: GroupState): boolean {
+  if (one.nextAt.getTime() !== other.nextAt.getTime() || one.lastSentAt?.getTime() !== other.lastSentAt?.getTime()) return false;
+  const [before, after] = [Object.entries(one.firing), other.firing];
+  return before.length === Object.keys(after).length && before.every(([fingerprint, told]) => after[fingerprint] === told);
+}

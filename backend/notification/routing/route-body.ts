@@ -1,0 +1,146 @@
+// What a route is that a user sends: its fields, their bounds, and how it is told. Invariant: what passes here has matchers that are cheap
+// and times that the dispatcher can keep; whether its channels are there is the table's question.
+import { durationWanted, durationWithin, formatDuration } from "../../../common/duration.ts";
+import { ApiError } from "../../errors.ts";
+import { TIME_SCHEMA, UUID_SCHEMA, parseUuid } from "../../http/schemas.ts";
+import { checkMatchers, MOST_MATCHERS, matcherOf, OPERATORS, type RouteMatcher } from "../model/matchers.ts";
+
+export interface RouteBody {
+  readonly matchers: readonly RouteMatcher[];
+  readonly channel_ids: readonly string[];
+  readonly group_by: readonly string[];
+  readonly group_wait: string;
+  readonly group_interval: string;
+  readonly repeat_interval: string;
+  readonly continue: boolean;
+  readonly position?: number;
+}
+
+/** As the table has it. */
+export interface CheckedRoute {
+  readonly matchers: readonly RouteMatcher[];
+  readonly channelIds: readonly string[];
+  readonly groupBy: readonly string[];
+  readonly waitS: number;
+  readonly intervalS: number;
+  readonly repeatS: number;
+  readonly continues: boolean;
+  /** Before which one; undefined: after all others, or where it is. */
+  readonly position: number | undefined;
+}
+
+export interface StoredRoute extends Omit<CheckedRoute, "position"> {
+  readonly id: string;
+  readonly position: number;
+  readonly isDefault: boolean;
+  readonly createdAt: Date;
+}
+
+export const MOST_ROUTES = 100;
+const MOST_CHANNELS = 20;
+const MOST_LABELS = 20;
+const MOST_BYTES = 8 * 1024;
+const DAY_MS = 86_400_000;
+const WAIT = { minMs: 0, maxMs: 3_600_000 };
+const INTERVAL = { minMs: 5000, maxMs: DAY_MS };
+const REPEAT = { minMs: 60_000, maxMs: 30 * DAY_MS };
+
+const MATCHER = {
+  type: "object",
+  additionalProperties: false,
+  required: ["label", "op", "value"],
+  properties: { label: { type: "string" }, op: { type: "string", enum: OPERATORS }, value: { type: "string" } },
+};
+const duration = (otherwise: string, description: string) => ({ type: "string", maxLength: 50, default: otherwise, description });
+const PROPERTIES = {
+  matchers: {
+    type: "array",
+    maxItems: MOST_MATCHERS,
+    items: MATCHER,
+    description: "all of them have to hold for an alert's labels, as in Alertmanager; none: every alert",
+  },
+  channel_ids: { type: "array", maxItems: MOST_CHANNELS, items: { type: "string" }, default: [], description: "who is told; none: nobody" },
+  group_by: {
+    type: "array",
+    maxItems: MOST_LABELS,
+    items: { type: "string", maxLength: 128, pattern: "^(?:[a-zA-Z_][a-zA-Z0-9_]*|\\.\\.\\.)$" },
+    default: ["alertname"],
+    description: "alerts with the same values of these labels are told together; `...`: of all labels, none: all alerts of the route",
+  },
+  group_wait: duration("30s", "how long a new group waits for others of its alerts"),
+  group_interval: duration("5m", "how long a group waits after a message, until what has changed is told"),
+  repeat_interval: duration("4h", "how long until the same is told again"),
+  continue: { type: "boolean", default: false, description: "later routes are asked too" },
+};
+
+/** JSON schema of a body of create and replace. */
+export const ROUTE_BODY_SCHEMA = {
+  type: "object",
+  additionalProperties: false,
+  required: ["matchers"],
+  properties: {
+    ...PROPERTIES,
+    position: { type: "integer", minimum: 0, description: "its place among the routes, from 0; left out: the last, or where it is" },
+  },
+};
+
+export const ROUTE_SCHEMA = {
+  type: "object",
+  required: ["id", "position", "is_default", "created_at", ...Object.keys(PROPERTIES)],
+  properties: {
+    id: UUID_SCHEMA,
+    position: { type: "integer", minimum: 0 },
+    ...PROPERTIES,
+    is_default: { type: "boolean", description: "takes what no other takes; it is always there, and last" },
+    created_at: TIME_SCHEMA,
+  },
+};
+
+/** Checks what a schema cannot say. Throws ApiError `invalid_field` naming the field. */
+export function checkedRoute(body: RouteBody): CheckedRoute {
+  checkMatchers(body.matchers.map(matcherOf), { anyAlert: true });
+  const bytes = Buffer.byteLength(JSON.stringify(body));
+  if (bytes > MOST_BYTES) throw invalid("route", `is ${bytes} bytes, more than ${MOST_BYTES}`);
+  return {
+    matchers: body.matchers.map(({ label, op, value }) => ({ label, op, value })),
+    channelIds: [...new Set(body.channel_ids.map(channelId))],
+    groupBy: [...new Set(body.group_by)],
+    waitS: seconds("group_wait", body.group_wait, WAIT),
+    intervalS: seconds("group_interval", body.group_interval, INTERVAL),
+    repeatS: seconds("repeat_interval", body.repeat_interval, REPEAT),
+    continues: body.continue,
+    position: body.position,
+  };
+}
+
+export function routeObject(route: StoredRoute): Record<string, unknown> {
+  return {
+    id: route.id,
+    position: route.position,
+    matchers: route.matchers,
+    channel_ids: route.channelIds,
+    group_by: route.groupBy,
+    group_wait: formatDuration(route.waitS * 1000),
+    group_interval: formatDuration(route.intervalS * 1000),
+    repeat_interval: formatDuration(route.repeatS * 1000),
+    continue: route.continues,
+    is_default: route.isDefault,
+    created_at: route.createdAt.toISOString(),
+  };
+}
+
+function channelId(text: string, at: number): string {
+  const id = parseUuid(text);
+  if (id === undefined) throw invalid(`channel_ids[${at}]`, "there is no such channel in this organisation");
+  return id;
+}
+
+function seconds(field: string, text: string, bounds: { readonly minMs: number; readonly maxMs: number }): number {
+  const ms = durationWithin(text, bounds);
+  if (ms === undefined || ms % 1000 !== 0) throw invalid(field, `must be ${durationWanted(bounds)}, in whole seconds`);
+  return ms / 1000;
+}
+
+export function invalid(field: string, reason: string): ApiError {
+  return new ApiError("invalid_field", `${field}: ${reason}`);
+}

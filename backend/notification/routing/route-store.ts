@@ -1,0 +1,157 @@
+// The routes of organisations: which alerts go to which channels, in order. Invariant: every statement names the organisation; each has one
+// default route, which is last and stays; positions are 0, 1, 2, …
+import { randomUUID } from "node:crypto";
+import type { Kysely, Selectable, Transaction } from "kysely";
+import { ApiError } from "../../errors.ts";
+import { notFound } from "../../http/schemas.ts";
+import { matcherOf } from "../model/matchers.ts";
+import { changeOf, checkExpressions } from "../model/organisation-rows.ts";
+import { type CheckedRoute, invalid, MOST_ROUTES, type StoredRoute } from "./route-body.ts";
+import type { NotificationDb, NotificationTables, RoutesTable } from "../model/table.ts";
+import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+
+/** As long as there is no other. */
+const DEFAULT: CheckedRoute = {
+  matchers: [],
+  channelIds: [],
+  groupBy: ["alertname"],
+  waitS: 30,
+  intervalS: 300,
+  repeatS: 4 * 3600,
+  continues: false,
+  position: undefined,
+};
+
+export class RouteTable {
+  readonly #db: Kysely<NotificationTables>;
+  readonly #nowMs: () => number;
+
+  constructor(db: Kysely<NotificationTables>, nowMs: () => number = Date.now) {
+    this.#db = db;
+    this.#nowMs = nowMs;
+  }
+
+  /** In their order, the default one last; without channels that are gone. */
+  async list(orgId: string): Promise<StoredRoute[]> {
+    const own = tenantDatabase(this.#db, orgId);
+    const rows = await rowsOf(own, orgId);
+    if (rows.some(({ is_default }) => is_default)) return await told(own, orgId, rows);
+    return await this.#change(orgId, async () => undefined).then(async () => await this.list(orgId));
+  }
+
+  /** Throws ApiError `invalid_field` for a channel that is not the organisation's, `limit_reached`. */
+  async create(orgId: string, route: CheckedRoute): Promise<StoredRoute> {
+    return await this.#change(orgId, async (trx, rows, now) => {
+      if (rows.length > MOST_ROUTES)
+        throw new ApiError("limit_reached", `an organisation has at most ${MOST_ROUTES} routes: remove one first`);
+      const row = { id: randomUUID(), org_id: orgId, position: rows.length, is_default: false, created_at: now, ...columnsOf(route) };
+      await checkChannels(trx, orgId, route);
+      await trx.insertInto("routes").values(row).execute();
+      await checkExpressions(trx, orgId, now, route.matchers.map(matcherOf));
+      return await place(trx, orgId, row.id, route.position);
+    });
+  }
+
+  /** Replaces it in full. Throws ApiError `not_found`, and as `create`. */
+  async replace(orgId: string, id: string, route: CheckedRoute): Promise<StoredRoute> {
+    return await this.#change(orgId, async (trx, rows, now) => {
+      const former = rows.find((row) => row.id === id);
+      if (!former) throw notFound("route");
+      if (former.is_default && route.matchers.length > 0)
+        throw invalid("matchers", "the default route takes what no other takes, and has none");
+      if (former.is_default && route.continues) throw invalid("continue", "there is no route after the default one");
+      await checkChannels(trx, orgId, route);
+      await trx.updateTable("routes").set(columnsOf(route)).where("org_id", "=", orgId).where("id", "=", id).execute();
+      await checkExpressions(trx, orgId, now, route.matchers.map(matcherOf));
+      return await place(trx, orgId, id, former.is_default ? undefined : route.position);
+    });
+  }
+
+  /** Throws ApiError `not_found`, `conflict` for the default one. */
+  async delete(orgId: string, id: string): Promise<void> {
+    await this.#change(orgId, async (trx, rows) => {
+      const former = rows.find((row) => row.id === id);
+      if (!former) throw notFound("route");
+      if (former.is_default) throw new ApiError("conflict", "the default route stays: take its channels away instead");
+      await trx.deleteFrom("routes").where("org_id", "=", orgId).where("id", "=", id).execute();
+      await place(trx, orgId, (rows.at(-1) as Row).id, undefined);
+    });
+  }
+
+  async #change<T>(orgId: string, change: (trx: Transaction<NotificationTables>, rows: Row[], now: Date) => Promise<T>): Promise<T> {
+    const now = new Date(this.#nowMs());
+    return await changeOf(this.#db, orgId, now, async (trx) => {
+      const rows = await rowsOf(trx, orgId);
+      if (!rows.some(({ is_default }) => is_default)) {
+        const row = { id: randomUUID(), org_id: orgId, position: rows.length, is_default: true, created_at: now, ...columnsOf(DEFAULT) };
+        await trx.insertInto("routes").values(row).execute();
+        return await change(trx, await rowsOf(trx, orgId), now);
+      }
+      return await change(trx, rows, now);
+    });
+  }
+}
+
+type Row = Selectable<RoutesTable>;
+
+/** The default one last. */
+async function rowsOf(db: NotificationDb, orgId: string): Promise<Row[]> {
+  const rows = await db.selectFrom("routes").selectAll().where("org_id", "=", orgId).orderBy("position").orderBy("id").execute();
+  return [...rows.filter(({ is_default }) => !is_default), ...rows.filter(({ is_default }) => is_default)];
+}
+
+/** Moves a route where it was asked for, and numbers all of them. */
+async function place(trx: Transaction<NotificationTables>, orgId: string, id: string, position: number | undefined): Promise<StoredRoute> {
+  const rows = await rowsOf(trx, orgId);
+  const moved = rows.find((row) => row.id === id) as Row;
+  const others = rows.filter((row) => row !== moved);
+  const ordered = position === undefined ? rows : others.toSpliced(Math.min(position, others.length - 1), 0, moved);
+  for (const [at, row] of ordered.entries())
+    if (row.position !== at)
+      await trx.updateTable("routes").set({ position: at }).where("org_id", "=", orgId).where("id", "=", row.id).execute();
+  return storedOf({ ...moved, position: ordered.indexOf(moved) });
+}
+
+async function checkChannels(trx: Transaction<NotificationTables>, orgId: string, { channelIds }: CheckedRoute): Promise<void> {
+  const known = await channelsOf(trx, orgId);
+  const at = channelIds.findIndex((id) => !known.has(id));
+  if (at >= 0) throw invalid(`channel_ids[${at}]`, "there is no such channel in this organisation");
+}
+
+async function channelsOf(db: NotificationDb, orgId: string): Promise<ReadonlySet<string>> {
+  const rows = await db.selectFrom("channels").select("id").where("org_id", "=", orgId).execute();
+  return new Set(rows.map(({ id }) => id));
+}
+
+async function told(db: NotificationDb, orgId: string, rows: readonly Row[]): Promise<StoredRoute[]> {
+  const known = await channelsOf(db, orgId);
+  return rows.map((row) => storedOf({ ...row, channel_ids: row.channel_ids.filter((id) => known.has(id)) }));
+}
+
+function columnsOf(route: CheckedRoute) {
+  return {
+    matchers: JSON.stringify(route.matchers),
+    channel_ids: JSON.stringify(route.channelIds),
+    group_by: JSON.stringify(route.groupBy),
+    group_wait_seconds: route.waitS,
+    group_interval_seconds: route.intervalS,
+    repeat_interval_seconds: route.repeatS,
+    continue: route.continues,
+  };
+}
+
+function storedOf(row: Row): StoredRoute {
+  return {
+    id: row.id,
+    position: row.position,
+    matchers: row.matchers,
+    channelIds: row.channel_ids,
+    groupBy: row.group_by,
+    waitS: row.group_wait_seconds,
+    intervalS: row.group_interval_seconds,
+    repeatS: row.repeat_interval_seconds,
+    continues: row.continue,
+    isDefault: row.is_default,
+    createdAt: row.created_at,
+  };
+}

@@ -1,0 +1,131 @@
+// The silences of organisations. Invariant: every statement names the organisation; a silence that has been in force is never changed but
+// in its end and its comment, so that what was silenced when, and by whom, stays to be read for some days.
+import { randomUUID } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
+import type { Kysely, Selectable, Transaction } from "kysely";
+import { ApiError } from "../../errors.ts";
+import { notFound } from "../../http/schemas.ts";
+import { changeOf, checkExpressions } from "../model/organisation-rows.ts";
+import { type CheckedSilence, stateOf, type StoredSilence } from "./silence-body.ts";
+import type { NotificationDb, NotificationTables, SilencesTable } from "../model/table.ts";
+import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+
+/** That have not ended, and that have: older ones go. */
+const MOST_SILENCES = 500;
+
+export class SilenceTable {
+  readonly #db: Kysely<NotificationTables>;
+  readonly #nowMs: () => number;
+
+  constructor(db: Kysely<NotificationTables>, nowMs: () => number = Date.now) {
+    this.#db = db;
+    this.#nowMs = nowMs;
+  }
+
+  /** Those in force first, the next to end before others; then those to come, then those that have ended, the last of them first. */
+  async list(orgId: string): Promise<StoredSilence[]> {
+    const silences = await silencesOf(tenantDatabase(this.#db, orgId), orgId);
+    const nowMs = this.#nowMs();
+    const rank = { active: 0, pending: 1, expired: 2 };
+    const timeOf = (silence: StoredSilence): number => {
+      const state = stateOf(silence, nowMs);
+      return state === "active" ? silence.endsAt.getTime() : state === "pending" ? silence.startsAt.getTime() : -silence.endsAt.getTime();
+    };
+    return silences.toSorted((a, b) => rank[stateOf(a, nowMs)] - rank[stateOf(b, nowMs)] || timeOf(a) - timeOf(b));
+  }
+
+  /** Undefined also for a silence of another organisation. */
+  async find(orgId: string, id: string): Promise<StoredSilence | undefined> {
+    return await find(tenantDatabase(this.#db, orgId), orgId, id);
+  }
+
+  /** Throws ApiError `limit_reached`. */
+  async create(orgId: string, createdBy: string, silence: CheckedSilence): Promise<StoredSilence> {
+    return await this.#change(orgId, async (trx, now) => await insert(trx, orgId, { ...silence, createdBy }, now));
+  }
+
+  /**
+   * Puts this one in the place of another, as Alertmanager does: the other is changed where only its end, its comment or a start to come
+   * differ; else it ends now, and a new one begins. Throws ApiError `not_found`, `limit_reached`.
+   */
+  async replace(orgId: string, id: string, createdBy: string, silence: CheckedSilence): Promise<StoredSilence> {
+    return await this.#change(orgId, async (trx, now) => {
+      const former = await find(trx, orgId, id);
+      if (!former) throw notFound("silence");
+      const state = stateOf(former, now.getTime());
+      if (state === "expired" || !isDeepStrictEqual(former.matchers, silence.matchers)) {
+        await end(trx, orgId, former, now);
+        return await insert(trx, orgId, { ...silence, createdBy }, now);
+      }
+      const { endsAt, comment } = silence;
+      const startsAt = state === "active" ? former.startsAt : silence.startsAt;
+      const row = { starts_at: startsAt, ends_at: endsAt, comment, updated_at: now };
+      await trx.updateTable("silences").set(row).where("org_id", "=", orgId).where("id", "=", id).execute();
+      return { ...former, startsAt, endsAt, comment, updatedAt: now };
+    });
+  }
+
+  /** Ends it now; one that has ended stays as it is. Throws ApiError `not_found`. */
+  async expire(orgId: string, id: string): Promise<void> {
+    await this.#change(orgId, async (trx, now) => {
+      const former = await find(trx, orgId, id);
+      if (!former) throw notFound("silence");
+      await end(trx, orgId, former, now);
+    });
+  }
+
+  async #change<T>(orgId: string, change: (trx: Transaction<NotificationTables>, now: Date) => Promise<T>): Promise<T> {
+    const now = new Date(this.#nowMs());
+    return await changeOf(this.#db, orgId, now, async (trx) => await change(trx, now));
+  }
+}
+
+async function silencesOf(db: NotificationDb, orgId: string): Promise<StoredSilence[]> {
+  const rows = await db.selectFrom("silences").selectAll().where("org_id", "=", orgId).orderBy("ends_at", "desc").orderBy("id").execute();
+  return rows.map(storedOf);
+}
+
+async function find(db: NotificationDb, orgId: string, id: string): Promise<StoredSilence | undefined> {
+  const row = await db.selectFrom("silences").selectAll().where("org_id", "=", orgId).where("id", "=", id).executeTakeFirst();
+  return row && storedOf(row);
+}
+
+async function insert(
+  trx: Transaction<NotificationTables>,
+  orgId: string,
+  silence: CheckedSilence & { readonly createdBy: string },
+  now: Date,
+): Promise<StoredSilence> {
+  const all = await silencesOf(trx, orgId);
+  const ended = all.filter((one) => stateOf(one, now.getTime()) === "expired");
+  if (all.length - ended.length >= MOST_SILENCES)
+    throw new ApiError("limit_reached", `an organisation has at most ${MOST_SILENCES} silences: end one first, or silence more with it`);
+  const old = ended.slice(MOST_SILENCES - 1).map(({ id }) => id);
+  if (old.length > 0) await trx.deleteFrom("silences").where("org_id", "=", orgId).where("id", "in", old).execute();
+  const { matchers, startsAt, endsAt, comment, createdBy } = silence;
+  const id = randomUUID();
+  const times = { starts_at: startsAt, ends_at: endsAt, created_at: now, updated_at: now };
+  const row = { id, org_id: orgId, matchers: JSON.stringify(matchers), comment, created_by: createdBy, ...times };
+  await trx.insertInto("silences").values(row).execute();
+  await checkExpressions(trx, orgId, now, matchers);
+  return { ...silence, id, updatedAt: now };
+}
+
+async function end(trx: Transaction<NotificationTables>, orgId: string, silence: StoredSilence, now: Date): Promise<void> {
+  const state = stateOf(silence, now.getTime());
+  if (state === "expired") return;
+  const row = { ...(state === "pending" && { starts_at: now }), ends_at: now, updated_at: now };
+  await trx.updateTable("silences").set(row).where("org_id", "=", orgId).where("id", "=", silence.id).execute();
+}
+
+function storedOf(row: Selectable<SilencesTable>): StoredSilence {
+  return {
+    id: row.id,
+    matchers: row.matchers,
+    startsAt: row.starts_at,
+    endsAt: row.ends_at,
+    createdBy: row.created_by,
+    comment: row.comment,
+    updatedAt: row.updated_at,
+  };
+}

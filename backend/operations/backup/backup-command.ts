@@ -1,0 +1,66 @@
+// `atherops-backend backup` and `restore` as commands: what the operator names, sees and does next. Invariant: what is copied and checked
+// is loaded only when one of them runs; whatever stands above is loaded at each start of the backend.
+import { resolve } from "node:path";
+import type { Command } from "commander";
+import { readSettings, SettingsError } from "../../settings.ts";
+
+const BACKUP_HELP = `
+The backend may run: it goes on, and what it had answered before the command began is in the backup. It may also be stopped. Nothing has
+the backup's name before it is complete, checked and on the disk.
+
+Examples:
+  DATA_DIR=/var/lib/atherops atherops-backend backup /backup/atherops-$(date +%F)
+  DATA_DIR=/var/lib/atherops atherops-backend backup --into /backup --keep 7
+
+--into makes a folder that is named by the time, and with --keep removes the oldest of those when the new one is complete: give each
+installation a folder of its own. The backend does the same by itself with BACKUP_EVERY.`;
+
+const RESTORE_HELP = `
+Stop the backend first, or name another DATA_DIR. docs/backup.md tells what to do about keys and hosts that are younger than the backup.
+
+Example:
+  DATA_DIR=/var/lib/atherops atherops-backend restore /backup/atherops-2026-11-21`;
+
+interface Options {
+  readonly into?: string;
+  readonly keep?: string;
+}
+
+/** Adds both. They answer on stderr what was done and what is not part of it. */
+export function addBackupCommands(program: Command, read: typeof readSettings = readSettings): void {
+  program
+    .command("backup [folder]")
+    .description("copy the embedded engines' data and the generated secrets of DATA_DIR into a new folder, also while the backend runs")
+    .option("--into <folder>", "make the new folder in this one, named by the time")
+    .option("--keep <number>", "with --into: how many of them to keep")
+    .addHelpText("after", BACKUP_HELP)
+    .action(async (folder: string | undefined, options: Options) => {
+      const place = placeOf(folder, options);
+      const { settings, secrets } = read();
+      const { runBackup } = await import("./run-backup.ts");
+      await runBackup(settings, secrets, place);
+    });
+  program
+    .command("restore <folder>")
+    .description("check a backup and copy it into DATA_DIR, which must be empty or missing; tell what it brought back")
+    .addHelpText("after", RESTORE_HELP)
+    .action(async (folder: string) => {
+      const { settings, secrets } = read();
+      const { runRestore } = await import("./run-backup.ts");
+      await runRestore(settings, secrets, resolve(folder));
+    });
+}
+
+export type BackupPlace = { readonly folder: string } | { readonly into: string; readonly keep: number | undefined };
+
+function placeOf(folder: string | undefined, { into, keep }: Options): BackupPlace {
+  if ((folder === undefined) === (into === undefined)) throw new SettingsError("backup: name a new folder, or --into a folder for it");
+  if (folder !== undefined) {
+    if (keep !== undefined) throw new SettingsError("backup: --keep goes with --into");
+    return { folder: resolve(folder) };
+  }
+  const count = keep === undefined ? undefined : Number(keep);
+  if (count !== undefined && (!Number.isSafeInteger(count) || count < 1))
+    throw new SettingsError(`backup: --keep: "${keep}" is not a whole number of at least 1`);
+  return { into: resolve(into ?? ""), keep: count };
+}

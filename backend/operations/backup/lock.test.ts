@@ -1,0 +1,71 @@
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { chmod, mkdir, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { StartError } from "../../startup-error.ts";
+import { DataDirInUseError, lockDataDir } from "./lock.ts";
+
+/** Asks for the lock as a user that owns nothing here (root may write everywhere); answers what it was told. */
+function lockedAsAnother(dir: string): string {
+  const module = JSON.stringify(new URL("./lock.ts", import.meta.url).href);
+  const script = `
+    const { lockDataDir } = await import(${module});
+    if (process.getuid() === 0) { process.setgroups([]); process.setgid(1000); process.setuid(1000); }
+    await lockDataDir(process.argv[1]).then(() => console.log("locked"), (error) => console.log(error.name, error.message));`;
+  return spawnSync(process.execPath, ["--input-type=module", "-e", script, dir], { encoding: "utf8" }).stdout;
+}
+
+describe("the lock of DATA_DIR", () => {
+  let dir: string;
+
+  beforeEach(async () => {
+    dir = join(await mkdtemp(join(tmpdir(), "atherops-lock-")), "data");
+  });
+
+  afterEach(() => rm(join(dir, ".."), { recursive: true, force: true }));
+
+  it("makes the folder, for its owner only", async () => {
+    await using _lock = await lockDataDir(dir);
+    expect((await stat(dir)).mode & 0o777).toBe(0o700);
+  });
+
+  it("is refused while it is held, and free once it is given back", async () => {
+    const first = await lockDataDir(dir);
+    await expect(lockDataDir(dir)).rejects.toThrow(DataDirInUseError);
+    await first[Symbol.asyncDispose]();
+    await using _second = await lockDataDir(dir);
+  });
+
+  it("says in one sentence whose folder it is that this user cannot write, and what to do", async () => {
+    await chmod(join(dir, ".."), 0o755);
+    await mkdir(dir, { mode: 0o555 });
+    const [us, owner] = process.getuid?.() === 0 ? [1000, 0] : [process.getuid?.(), process.getuid?.()];
+    expect(lockedAsAnother(dir)).toBe(
+      `StartError DATA_DIR: user ${us} cannot write ${dir} (EACCES), which belongs to user ${owner} with mode 555: give it to this user ` +
+        "(chown -R), name another place, or, with the Helm chart, set persistence.chown=true, which does it at each start\n",
+    );
+    await chmod(dir, 0o777);
+    await writeFile(join(dir, "lock"), "", { mode: 0o444 });
+    expect(lockedAsAnother(dir)).toContain("(EACCES)");
+  });
+
+  it("ends where no folder can be made", async () => {
+    await expect(lockDataDir("/proc/atherops/data")).rejects.toThrow(StartError);
+    await writeFile(dir, "");
+    await expect(lockDataDir(dir)).rejects.toThrow(`cannot write ${dir} (EEXIST)`);
+  });
+
+  it("names the process that holds it, and is free as soon as that is killed", async () => {
+    const holder = spawn(process.execPath, [fileURLToPath(new URL("./lock.fixture.ts", import.meta.url)), dir], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    await once(holder.stdout, "data");
+    await expect(lockDataDir(dir)).rejects.toThrow(new RegExp(`is used by process ${holder.pid} on .*own DATA_DIR`));
+    holder.kill("SIGKILL");
+    await once(holder, "exit");
+    await using _lock = await lockDataDir(dir);
+  });
+});

@@ -1,0 +1,98 @@
+// `atherops-backend move`: what the operator names, sees and does next. Invariant: the URL, which may hold a password, is taken from the
+// environment or a file, and is never an argument, which every user of the machine can read.
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import type { Command } from "commander";
+import { readAccountPlaces, SettingsError } from "../../settings.ts";
+
+const VARIABLE = "DATABASE_URL";
+/** Of one table, between two lines of progress. */
+const ROWS_A_LINE = 10_000;
+
+const HELP = `
+The embedded accounts are DATA_DIR/accounts.sqlite. --to and --from take the name of the variable that holds the URL, ${VARIABLE}, never the
+URL itself: it has a password, and arguments are shown to every user of the machine. ${VARIABLE}_FILE reads it from a file.
+
+Stop the backend first, all replicas of it. What the accounts come from keeps every row. The other side must have no accounts; it gets all
+of them, each row read back and compared, or none: a move that was cut off is repeated with the same command.
+
+Examples:
+  DATA_DIR=/var/lib/atherops DATABASE_URL_FILE=/etc/atherops/database-url atherops-backend move --to DATABASE_URL
+  DATA_DIR=/var/lib/atherops DATABASE_URL_FILE=/etc/atherops/database-url atherops-backend move --from DATABASE_URL
+
+Logs, spans and metrics stay where they are; docs/from-one-to-many.md tells how they follow.`;
+
+interface Options {
+  readonly to?: string;
+  readonly from?: string;
+}
+
+/** Adds the command. It answers on stderr what it does, what was moved, and what to do next. */
+export function addMoveCommand(program: Command): void {
+  program
+    .command("move")
+    .description("move the accounts from the embedded store to PostgreSQL, or back; stop the backend first")
+    .option("--to <variable>", `to PostgreSQL: ${VARIABLE}, the variable that holds its URL`)
+    .option("--from <variable>", `from PostgreSQL: ${VARIABLE}`)
+    .addHelpText("after", HELP)
+    .action(async (options: Options) => {
+      const direction = directionOf(options);
+      const places = readAccountPlaces();
+      // Only now: whatever stands above is loaded at each start of the backend.
+      const { createLog } = await import("../log.ts");
+      const { moveFromPostgres, moveToPostgres, placeOf } = await import("./move.ts");
+      const [file, database] = [join(places.dataDir, "accounts.sqlite"), placeOf(places.databaseUrl)];
+      console.error(direction === "to" ? `moving the accounts of ${file} to ${database}` : `moving the accounts of ${database} to ${file}`);
+      const run = direction === "to" ? moveToPostgres : moveFromPostgres;
+      const { rows, tables, wasThere } = await run({ ...places, log: createLog("warn"), progress: lines() });
+      console.error(
+        wasThere
+          ? `all ${rows} rows of ${tables} tables are there already, the same: nothing was written`
+          : `${rows} rows of ${tables} tables moved, each read back and compared`,
+      );
+      for (const line of direction === "to" ? afterTo(places.dataDir) : afterFrom(places.dataDir)) console.error(line);
+    });
+}
+
+function directionOf({ to, from }: Options): "to" | "from" {
+  if ((to === undefined) === (from === undefined)) throw new SettingsError(`move: say --to ${VARIABLE} or --from ${VARIABLE}`);
+  const [option, value] = to === undefined ? (["from", from] as const) : (["to", to] as const);
+  if (value === VARIABLE) return option;
+  if (value?.includes("://"))
+    throw new SettingsError(
+      `move: --${option} takes the name ${VARIABLE}, not the URL: arguments are shown to every user of this machine. Set ${VARIABLE} or ${VARIABLE}_FILE, and change the password if that URL has one`,
+    );
+  throw new SettingsError(`move: --${option} takes the name of the variable that holds the URL, ${VARIABLE}`);
+}
+
+/** Tells of tables that take long. */
+function lines(): (step: "copied" | "compared", table: string, rows: number) => void {
+  let told = 0;
+  return (step, table, rows) => {
+    const reached = Math.floor(rows / ROWS_A_LINE);
+    if (reached > told) console.error(`${table}: ${rows} rows ${step}`);
+    told = reached;
+  };
+}
+
+function afterTo(dataDir: string): string[] {
+  const secrets = join(dataDir, "secrets");
+  const from = (variable: string, name: string): string =>
+    existsSync(join(secrets, name)) ? `${variable}, which is in ${join(secrets, name)}` : `${variable}, as before`;
+  return [
+    "next, give every replica:",
+    `  ${VARIABLE}, as it is now`,
+    `  ${from("MASTER_KEY", "master-key")}: without it no agent's key can be read`,
+    `  ${from("JWT_SECRET", "jwt-secret")}: without it every session and read token ends`,
+    `then start it. accounts.sqlite is kept as it is and read no more. Delete it once all is well: a start without ${VARIABLE} is then refused`,
+  ];
+}
+
+function afterFrom(dataDir: string): string[] {
+  return [
+    `next, start one backend with DATA_DIR=${dataDir}, without ${VARIABLE}, and with:`,
+    "  MASTER_KEY, as before: without it no agent's key can be read",
+    "  JWT_SECRET, as before: without it every session and read token ends",
+    "the database keeps its rows and is read no more: start no replica on it again",
+  ];
+}

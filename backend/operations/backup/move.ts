@@ -1,0 +1,188 @@
+// Moves the accounts between the embedded store and PostgreSQL. Invariants: the side that they come from keeps every row; the other holds
+// all of them, each read back and compared, or none, wherever the move is cut off; no message holds a part of the URL but its place.
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { sql, type Transaction } from "kysely";
+import {
+  type AnyTables,
+  compareRows,
+  copyRows,
+  firstWithRows,
+  RowsDiffer,
+  tablesInOrder,
+  type Progress,
+  type Table,
+  type Tables,
+} from "../../engines/relational/copy-tables.ts";
+import { APPLICATION_NAME } from "../../engines/postgres/dialect.ts";
+import { openAccountsFile, openDatabase, type Database } from "../../engines/relational/database.ts";
+import { advisoryLock } from "../../engines/relational/lock.ts";
+import { migrate } from "../../engines/relational/migrate.ts";
+import { underDraftName } from "../../engines/sqlite/draft.ts";
+import { ACCOUNTS_FILE } from "../../engines/sqlite/open.ts";
+import type { Log } from "../log.ts";
+import { StartError } from "../../startup-error.ts";
+import { DataDirInUseError, lockDataDir } from "./lock.ts";
+
+export interface Move {
+  readonly dataDir: string;
+  /** May hold a password. */
+  readonly databaseUrl: string;
+  readonly log: Log;
+  readonly progress?: Progress;
+}
+
+export interface Moved {
+  readonly rows: number;
+  readonly tables: number;
+  /** An earlier move had come to its end: nothing was written. */
+  readonly wasThere: boolean;
+}
+
+/** From `accounts.sqlite` to PostgreSQL, in one transaction. Throws StartError or DataDirInUseError, with nothing changed there. */
+export async function moveToPostgres(move: Move): Promise<Moved> {
+  const { dataDir, databaseUrl, log, progress } = move;
+  const file = join(dataDir, ACCOUNTS_FILE);
+  if (!existsSync(file)) throw new StartError(`DATA_DIR: ${dataDir} has no ${ACCOUNTS_FILE}: set DATA_DIR to the backend's`);
+  await using _lock = await lockDataDir(dataDir);
+  return await inWords(move, async () => {
+    await using from = await upToDate(await openDatabase({ dataDir, log }));
+    await using to = await openPostgres(move);
+    const tables = await tablesInOrder(from.tables());
+    await requireAccounts(from.tables(), tables, `DATA_DIR: ${file}`);
+    const refusal = `DATABASE_URL: ${placeOf(databaseUrl)} has other accounts: name an empty database`;
+    // Before the tables are brought up to date: a backend of an earlier version may be using them.
+    const before = await earlierMove(from.tables(), to.tables(), tables, await existing(to.tables(), tables), refusal);
+    if (before) return before;
+    await migrate(to);
+    return await inTransaction(to, async (trx) => {
+      // A backend that starts on this database meanwhile waits here before it makes its first organisation; another move does too.
+      await advisoryLock(to, trx, "bootstrap");
+      const meanwhile = await earlierMove(from.tables(), trx, tables, tables, refusal);
+      if (meanwhile) return meanwhile;
+      await copyRows(from.tables(), trx, tables, progress);
+      return { rows: await compareRows(from.tables(), trx, tables, progress), tables: tables.length, wasThere: false };
+    });
+  });
+}
+
+/** From PostgreSQL to a new `accounts.sqlite`. Throws StartError or DataDirInUseError, with none made. */
+export async function moveFromPostgres(move: Move): Promise<Moved> {
+  const { dataDir, databaseUrl, log, progress } = move;
+  await using _lock = await lockDataDir(dataDir);
+  const file = join(dataDir, ACCOUNTS_FILE);
+  return await inWords(move, async () => {
+    await using database = await openPostgres(move);
+    await requireNoBackend(database.tables(), databaseUrl);
+    await upToDate(database);
+    return await atOneMoment(database, async (from) => {
+      if (existsSync(file)) {
+        await using there = await upToDate(await openAccountsFile(file, log));
+        const tables = await tablesInOrder(there.tables());
+        const refusal = `DATA_DIR: ${file} has other accounts: move it elsewhere first, with its -wal and -shm where there are any`;
+        const before = await earlierMove(from, there.tables(), tables, tables, refusal);
+        if (before) return before;
+      }
+      return await underDraftName(file, async (draft) => {
+        await using to = await upToDate(await openAccountsFile(draft, log));
+        const tables = await tablesInOrder(to.tables());
+        await requireAccounts(from, tables, `DATABASE_URL: ${placeOf(databaseUrl)}`);
+        await inTransaction(to, (trx) => copyRows(from, trx, tables, progress));
+        return { rows: await compareRows(from, to.tables(), tables, progress), tables: tables.length, wasThere: false };
+      });
+    });
+  });
+}
+
+/** Where PostgreSQL is, without who may enter. */
+export function placeOf(databaseUrl: string): string {
+  const { host = "", pathname = "" } = URL.parse(databaseUrl) ?? {};
+  return `the database ${pathname.slice(1) || "of the user's name"} at ${host || "a local socket"}`;
+}
+
+async function openPostgres({ databaseUrl, dataDir, log }: Move): Promise<Database> {
+  return await openDatabase({ url: databaseUrl, dataDir, log, poolSize: 1, applicationName: `${APPLICATION_NAME} move` });
+}
+
+async function upToDate(database: Database): Promise<Database> {
+  await migrate(database);
+  return database;
+}
+
+/** Of a store that is read: all of it as it is at one moment, whatever is written meanwhile. */
+async function atOneMoment<T>(database: Database, run: (trx: Transaction<AnyTables>) => Promise<T>): Promise<T> {
+  return await database.tables<AnyTables>().transaction().setIsolationLevel("repeatable read").execute(run);
+}
+
+async function inTransaction<T>(database: Database, run: (trx: Transaction<AnyTables>) => Promise<T>): Promise<T> {
+  return await database.tables<AnyTables>().transaction().execute(run);
+}
+
+async function requireAccounts(store: Tables, tables: readonly Table[], what: string): Promise<void> {
+  if ((await firstWithRows(store, tables)) === undefined) throw new StartError(`${what} holds no accounts: there is nothing to move`);
+}
+
+/** Undefined where `to` is empty; what it holds where that is the same. `present`: those of its tables that are there. */
+async function earlierMove(
+  from: Tables,
+  to: Tables,
+  tables: readonly Table[],
+  present: readonly Table[],
+  refusal: string,
+): Promise<Moved | undefined> {
+  if ((await firstWithRows(to, present)) === undefined) return undefined;
+  try {
+    return { rows: await compareRows(from, to, tables), tables: tables.length, wasThere: true };
+  } catch (error) {
+    if (error instanceof RowsDiffer) throw new StartError(refusal, { cause: error });
+    throw error;
+  }
+}
+
+async function existing(to: Tables, tables: readonly Table[]): Promise<Table[]> {
+  const present: Table[] = [];
+  for (const table of tables) {
+    const { rows } = await sql<{ there: boolean }>`SELECT to_regclass(${table.name}) IS NOT NULL AS there`.execute(to);
+    if (rows[0]?.there) present.push(table);
+  }
+  return present;
+}
+
+async function requireNoBackend(database: Tables, databaseUrl: string): Promise<void> {
+  const { rows } = await sql<{ count: string }>`
+    SELECT count(*) AS count FROM pg_stat_activity
+    WHERE datname = current_database() AND application_name = ${APPLICATION_NAME}`.execute(database);
+  if (Number(rows[0]?.count) > 0)
+    throw new StartError(`DATABASE_URL: ${placeOf(databaseUrl)} is used by a running backend: stop all replicas first`);
+}
+
+/** What an operator has to know of a failure, in one sentence. */
+async function inWords({ databaseUrl }: Move, run: () => Promise<Moved>): Promise<Moved> {
+  try {
+    return await run();
+  } catch (error) {
+    if (error instanceof StartError || error instanceof DataDirInUseError) throw error;
+    throw new StartError(
+      `${sentenceOf(error, placeOf(databaseUrl))}; the other side has all or nothing of it, and the same command may be repeated`,
+      {
+        cause: error,
+      },
+    );
+  }
+}
+
+function sentenceOf(error: unknown, place: string): string {
+  const reasons = reasonsOf(error);
+  const codes = reasons.map(({ code }) => code ?? "");
+  const { message = "unknown" } = reasons.at(-1) ?? {};
+  if (codes.some((code) => code.startsWith("28"))) return `DATABASE_URL: ${place} refuses the user or the password (${message})`;
+  if (codes.includes("storage_unavailable")) return `DATABASE_URL: ${place} cannot be reached or has no room (${message || codes.at(-1)})`;
+  return `the accounts cannot be moved to or from ${place} (${message})`;
+}
+
+/** The error and what it comes from, the deepest last. */
+function reasonsOf(error: unknown): NodeJS.ErrnoException[] {
+  if (!(error instanceof Error)) return [];
+  const below = error instanceof AggregateError ? error.errors.at(0) : error.cause;
+  return [error, ...reasonsOf(below)];
+}

@@ -1,0 +1,140 @@
+// The listener for operators and orchestrators: /healthz (the process answers), /readyz (it can serve something; each engine by name; 503
+// when none answers or the process is draining), /metrics. Invariant: no authentication, so nothing of a tenant or a secret is in it; and
+// one engine that is slow or away does not take the replica out of service, because the others still serve.
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { Registry } from "prom-client";
+import { createServer } from "../../common/node-http.ts";
+import { Outage } from "../../common/outage.ts";
+import { keepNewestConnections } from "../admission/newest-connections.ts";
+import type { Log } from "./log.ts";
+import type { ListenAddress } from "../settings.ts";
+import { cannotListen } from "../startup-error.ts";
+
+export interface HealthOptions {
+  readonly listen: ListenAddress;
+  /** One check per engine, by name; it throws when the engine cannot work. */
+  readonly checks: Readonly<Record<string, () => Promise<void>>>;
+  readonly registry: Registry;
+  /** What of alerting does not work, by name; it takes no replica out of service. */
+  readonly alertingFailures?: () => readonly string[];
+  /** What each check found. */
+  readonly onChecked?: (engine: string, isUp: boolean) => void;
+  readonly draining: () => boolean;
+  readonly log: Log;
+  readonly checkTimeoutMs?: number;
+}
+
+export interface HealthListener extends AsyncDisposable {
+  /** The real one, when `listen.port` was 0. */
+  readonly port: number;
+}
+
+const CHECK_TIMEOUT_MS = 3000;
+const REMIND_MS = 300_000;
+/** Probes and scrapers are a few. */
+const MOST_CONNECTIONS = 256;
+
+/** By engine. */
+type Outages = ReadonlyMap<string, Outage>;
+
+/** Listens, or rejects with one sentence if it cannot. */
+export async function startHealth(options: HealthOptions): Promise<HealthListener> {
+  const outages = new Map(Object.keys(options.checks).map((engine) => [engine, outageOf(engine, options.log)]));
+  const server = createServer((request, response) => {
+    respond(options, outages, request, response).catch((error: unknown) => {
+      options.log.error({ err: error }, "the health listener failed to answer");
+      response.destroy();
+    });
+  });
+  keepNewestConnections(server, MOST_CONNECTIONS);
+  await listen(server, options.listen);
+  return {
+    port: (server.address() as AddressInfo).port,
+    async [Symbol.asyncDispose]() {
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+async function respond(options: HealthOptions, outages: Outages, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  if (request.method !== "GET" && request.method !== "HEAD") {
+    response.setHeader("allow", "GET, HEAD");
+    return send(response, 405, { error: "method_not_allowed", message: "only GET and HEAD are allowed here" });
+  }
+  switch (request.url?.split("?")[0]) {
+    case "/healthz":
+      return send(response, 200, { status: "ok" });
+    case "/readyz":
+      return sendReadiness(options, outages, response);
+    case "/metrics":
+      response.setHeader("content-type", options.registry.contentType);
+      response.end(await options.registry.metrics());
+      return;
+    default:
+      return send(response, 404, { error: "not_found", message: "there is /healthz, /readyz and /metrics" });
+  }
+}
+
+async function sendReadiness(options: HealthOptions, outages: Outages, response: ServerResponse): Promise<void> {
+  // While draining the engines close, and are not to be asked any more.
+  const engines = options.draining() ? {} : await askEngines(options, outages);
+  if (options.draining()) return send(response, 503, { status: "draining" });
+  const states = Object.values(engines);
+  const status = states.every((state) => state === "ok") ? "ready" : states.includes("ok") ? "degraded" : "not ready";
+  const failures = options.alertingFailures?.() ?? [];
+  const alerting = failures.length > 0 && { alerting: Object.fromEntries(failures.map((name) => [name, "failing"])) };
+  send(response, status === "not ready" ? 503 : 200, { status, engines, ...alerting });
+}
+
+function outageOf(engine: string, log: Log): Outage {
+  return new Outage({
+    began: (err) => log.warn({ engine, err }, "an engine does not answer"),
+    reminded: (err, { failures, seconds }) => log.warn({ engine, err, checks: failures, seconds }, "an engine still does not answer"),
+    ended: ({ failures, seconds }) => log.info({ engine, checks: failures, seconds }, "an engine recovered: it answers"),
+    remindEveryMs: REMIND_MS,
+  });
+}
+
+async function askEngines(
+  { checks, checkTimeoutMs = CHECK_TIMEOUT_MS, onChecked }: HealthOptions,
+  outages: Outages,
+): Promise<Record<string, "ok" | "failing">> {
+  const asked = Object.entries(checks).map(async ([name, check]) => {
+    const failure = await failureOf(check, checkTimeoutMs);
+    if (failure === undefined) outages.get(name)?.recovered();
+    else outages.get(name)?.failed(failure);
+    onChecked?.(name, failure === undefined);
+    return [name, failure === undefined ? "ok" : "failing"] as const;
+  });
+  return Object.fromEntries(await Promise.all(asked));
+}
+
+async function failureOf(check: () => Promise<void>, timeoutMs: number): Promise<unknown> {
+  const { promise: timedOut, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
+  try {
+    await Promise.race([check(), timedOut]);
+    return undefined;
+  } catch (error) {
+    return error ?? new Error("failed");
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function send(response: ServerResponse, status: number, body: object): void {
+  response.writeHead(status, { "content-type": "application/json", "cache-control": "no-store" });
+  response.end(`${JSON.stringify(body)}\n`);
+}
+
+function listen(server: Server, { host, port }: ListenAddress): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", (cause: NodeJS.ErrnoException) => {
+      reject(cannotListen("HEALTH_LISTEN", { host, port }, cause));
+    });
+    server.listen(port, host, resolve);
+  });
+}

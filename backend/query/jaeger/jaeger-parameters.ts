@@ -1,0 +1,147 @@
+// The parameters of Jaeger's search for traces, read as Jaeger reads them. Unknown parameters are ignored, as Jaeger does. Invariant: a
+// filter that cannot be read is refused by its name, because the search without it would find too much.
+import { ApiError } from "../../errors.ts";
+import type { SpanColumn, SpanConditions, TraceFilter } from "../../storage/traces/search.ts";
+
+export interface JaegerParameters {
+  service?: string;
+  operation?: string;
+  /** A JSON object, or logfmt. */
+  tags?: string;
+  /** `key:value`. */
+  tag?: string | string[];
+  minDuration?: string;
+  maxDuration?: string;
+  limit?: string;
+  start?: string;
+  end?: string;
+  lookback?: string;
+}
+
+const DEFAULT_LIMIT = 20;
+const MOST_TRACES = 500;
+const HOUR_NS = 3_600_000_000_000n;
+const text = (description: string) => ({ type: "string", description });
+
+/** Each is validated here, because some have several forms. */
+export const JAEGER_PARAMETERS = {
+  service: text("service.name of the sender"),
+  operation: text("name of the span"),
+  tags: text('a JSON object of texts; attributes, and error, span.kind, otel.status_code, …: {"error":"true"}'),
+  tag: { type: "array", items: { type: "string" }, description: "one attribute, such as error:true; repeatable" },
+  minDuration: text("of the span, such as 1.2s, 100ms or 500us"),
+  maxDuration: text("of the span, such as 1.2s, 100ms or 500us"),
+  limit: text(`traces; ${DEFAULT_LIMIT} by default, above ${MOST_TRACES} counts as ${MOST_TRACES}`),
+  start: text("microseconds since 1970; default one hour before the end"),
+  end: text("microseconds since 1970; default now"),
+  lookback: text("ignored: Jaeger's own page sends it together with start"),
+} as const;
+
+/** Throws ApiError invalid_parameter naming the parameter. */
+export function readJaegerSearch(given: JaegerParameters, now: Date): TraceFilter {
+  const single = Object.keys(JAEGER_PARAMETERS).filter((name) => name !== "tag");
+  const repeated = single.find((name) => Array.isArray((given as Record<string, unknown>)[name]));
+  if (repeated !== undefined) throw wrong(repeated, "is given more than once");
+  const end = nanoseconds("end", given.end) ?? BigInt(now.getTime()) * 1_000_000n + 999_999n;
+  const start = nanoseconds("start", given.start) ?? (end > HOUR_NS ? end - HOUR_NS : 0n);
+  const span: SpanConditions = {
+    service: given.service || undefined,
+    operation: given.operation || undefined,
+    minDurationNs: duration("minDuration", given.minDuration),
+    maxDurationNs: duration("maxDuration", given.maxDuration),
+    ...readTags([...parseTags(given.tags), ...[given.tag ?? []].flat().map(parseTag)]),
+  };
+  return { range: { start, end }, limit: readLimit(given.limit), after: undefined, span };
+}
+
+function readLimit(given: string | undefined): number {
+  if (!given) return DEFAULT_LIMIT;
+  if (!/^0*[1-9]\d{0,8}$/.test(given)) throw wrong("limit", "must be a whole number of at least 1");
+  return Math.min(Number(given), MOST_TRACES);
+}
+
+/** The engine's times end in 2262. */
+const MOST_NS = 9_223_372_036_000_000_000n;
+
+function nanoseconds(name: string, given: string | undefined): bigint | undefined {
+  if (!given) return undefined;
+  if (!/^\d{1,19}$/.test(given)) throw wrong(name, "must be microseconds since 1970, in digits");
+  const ns = BigInt(given) * 1000n;
+  return ns > MOST_NS ? MOST_NS : ns;
+}
+
+/** As Go writes durations. */
+const UNITS_NS: Readonly<Record<string, number>> = { ns: 1, us: 1e3, µs: 1e3, μs: 1e3, ms: 1e6, s: 1e9, m: 60e9, h: 3600e9 };
+const PART = /(\d{1,12}(?:\.\d{1,12})?)(ns|us|\u00b5s|\u03bcs|ms|s|m|h)/g;
+
+function duration(name: string, given: string | undefined): bigint | undefined {
+  if (!given) return undefined;
+  const parts = [...given.matchAll(PART)];
+  const isWhole = parts.length > 0 && parts.length <= 8 && parts.map(([part]) => part).join("") === given;
+  const ns = parts.reduce((sum, [, value, unit = ""]) => sum + Number(value) * (UNITS_NS[unit] ?? Number.NaN), 0);
+  if (!isWhole || !(ns <= Number(MOST_NS))) throw wrong(name, "must be a duration such as 1.2s, 100ms or 500us");
+  return BigInt(Math.round(ns));
+}
+
+/** What Jaeger has as tags, and is no attribute here. */
+const COLUMN_OF: Readonly<Record<string, SpanColumn>> = {
+  "span.kind": "kind",
+  "otel.status_code": "status_code",
+  "otel.status_description": "status_message",
+  "otel.scope.name": "scope_name",
+  "otel.scope.version": "scope_version",
+  "w3c.tracestate": "trace_state",
+};
+const IN_CAPITALS = new Set<SpanColumn>(["kind", "status_code"]);
+
+function readTags(tags: readonly Tag[]): Pick<SpanConditions, "error" | "columns" | "attributes"> {
+  const columns: [SpanColumn, string][] = [];
+  const attributes: [string, string][] = [];
+  let error: boolean | undefined;
+  for (const [key, value] of tags) {
+    const column = Object.hasOwn(COLUMN_OF, key) ? COLUMN_OF[key] : undefined;
+    if (key === "error" && (value === "true" || value === "false")) error = value === "true";
+    else if (column) columns.push([column, IN_CAPITALS.has(column) ? value.toUpperCase() : value]);
+    else attributes.push([key, value]);
+  }
+  return { error, columns, attributes };
+}
+
+type Tag = [key: string, value: string];
+
+function parseTag(given: string): Tag {
+  const colon = given.indexOf(":");
+  if (colon < 1) throw wrong("tag", "must be key:value, such as error:true");
+  return [given.slice(0, colon), given.slice(colon + 1)];
+}
+
+function parseTags(given: string | undefined): Tag[] {
+  if (!given) return [];
+  if (/^[^\s{[="]+=/.test(given)) return parseLogfmt(given);
+  const tags = parsed(given);
+  if (typeof tags !== "object" || tags === null || Array.isArray(tags)) throw NO_TAGS();
+  return Object.entries(tags).map(([key, value]: [string, unknown]) => {
+    if (typeof value !== "string" && typeof value !== "number" && typeof value !== "boolean") throw NO_TAGS();
+    return [key, String(value)];
+  });
+}
+
+/** `error=true http.method="GET /"`. */
+function parseLogfmt(given: string): Tag[] {
+  const pairs = given.matchAll(/(?:^|\s)([^\s="]+)=(?:"([^"]*)"|(\S*))/g);
+  return [...pairs].map(([, key = "", quoted, plain = ""]): Tag => [key, quoted ?? plain]);
+}
+
+function parsed(given: string): unknown {
+  try {
+    return JSON.parse(given);
+  } catch (cause) {
+    throw NO_TAGS(cause);
+  }
+}
+
+const NO_TAGS = (cause?: unknown) => wrong("tags", 'must be a JSON object of texts, such as {"http.status_code":"500"}, or logfmt', cause);
+
+function wrong(name: string, what: string, cause?: unknown): ApiError {
+  return new ApiError("invalid_parameter", `${name}: ${what}`, { cause });
+}

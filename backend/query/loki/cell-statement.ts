@@ -1,0 +1,208 @@
+// The statement by which ClickHouse evaluates a range aggregation: records that count for the same moments, and belong to the same series, are
+// one cell. Invariant: it is run with `mostCells` as its limit of groups, so that a hostile cardinality costs no more than that.
+import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
+import type { Matching } from "../../storage/logs/matching.ts";
+import { areOfGroups, GROUP_NS, halves } from "../../storage/logs/minute-counts.ts";
+import { EntryMaker } from "./entry-maker.ts";
+import { keysOfLabel, type KeysOf } from "./label-columns.ts";
+import { OWN_LABELS, STREAM_LABELS } from "./label-names.ts";
+import { LabelSet, NO_LABELS } from "./label-set.ts";
+import type { LeafSql } from "./leaf-sql.ts";
+import { MOST_SERIES } from "./points.ts";
+import { spanOf, type Steps } from "./steps.ts";
+import type { RangeAggregation } from "./syntax.ts";
+
+export const MOST_CELLS = 200_000;
+
+const RECORD_NS = sql`toUnixTimestamp64Nano(time)`;
+
+/** A row of the statement. */
+export interface Cell {
+  readonly first: number;
+  readonly last: number;
+  /** Records. */
+  readonly n: number;
+  /** What `aggregates` gives of the operation; null: not finite. */
+  readonly value: number | null;
+  readonly squares?: number | null;
+  /** JavaScript has to read one of its records. */
+  readonly odd?: number;
+  readonly k?: readonly string[];
+}
+
+/** A record may be part of so many cells of its own, where a cell has to be one window. */
+const MOST_WINDOWS = 16n;
+
+/** Operations whose value of a window cannot be made of its cells' values. */
+export function isOfWindows(operation: string): boolean {
+  return operation === "quantile_over_time";
+}
+
+/** Undefined: ClickHouse does not compute it alike. */
+export function aggregates(
+  { operation, unwrap, parameter, rangeNs }: RangeAggregation,
+  value: Sql | undefined,
+  steps: Steps,
+): Sql | undefined {
+  if (operation === "absent_over_time") return sql`toFloat64(count()) AS value`;
+  if (!unwrap || !value)
+    return operation.startsWith("bytes_") ? sql`toFloat64(sum(length(message))) AS value` : sql`toFloat64(count()) AS value`;
+  switch (operation) {
+    case "sum_over_time":
+    case "rate":
+    case "avg_over_time":
+      return sql`sum(${value}) AS value`;
+    case "min_over_time":
+      return sql`min(${value}) AS value`;
+    case "max_over_time":
+      return sql`max(${value}) AS value`;
+    case "first_over_time":
+      return sql`argMin(${value}, (time, id)) AS value`;
+    case "last_over_time":
+      return sql`argMax(${value}, (time, id)) AS value`;
+    case "stdvar_over_time":
+    case "stddev_over_time":
+      return sql`avg(${value}) AS value, varPopStable(${value}) AS squares`;
+    case "quantile_over_time": {
+      const isLevel = parameter !== undefined && parameter >= 0 && parameter <= 1;
+      const windows = (rangeNs + steps.step - 1n) / steps.step;
+      // A literal: the parameter of an aggregate function is no expression.
+      return isLevel && (windows <= MOST_WINDOWS || steps.count === 1)
+        ? sql`quantileExactInclusive(${new Sql(parameter.toFixed(20))})(${value}) AS value`
+        : undefined;
+    }
+    default:
+      return undefined;
+  }
+}
+
+export interface CellSource {
+  readonly range: RangeAggregation;
+  readonly steps: Steps;
+  readonly plan: LeafSql;
+  readonly keysOf: KeysOf;
+  readonly matching: Matching;
+  readonly where: readonly Sql[];
+  /** Nanoseconds of a record, or what stands for them. */
+  readonly at?: Sql;
+}
+
+export interface CellStatement {
+  readonly statement: Sql;
+  /** With more cells the answer is incomplete, and the query too expensive. */
+  readonly mostCells: number;
+}
+
+/**
+ * The same by minute, where it only counts records by columns of a minute's groups; undefined: it is to be asked of the records.
+ * Of the minutes that windows begin or end within, the records are counted.
+ */
+export function minuteSources(source: CellSource, own: readonly Sql[], conditions: readonly Sql[]): CellSource[] | undefined {
+  const { range, steps, plan, keysOf, matching } = source;
+  if (range.unwrap || range.operation.startsWith("bytes_") || plan.isOdd || plan.labels.kind === "all" || plan.labels.kind === "without")
+    return undefined;
+  const columns = [...conditions, ...plan.conditions, keyColumns(plan, keysOf).group];
+  const split =
+    matching.blockRows === undefined && areOfGroups(columns) ? halves(spanOf(steps, range), windowBorders(range, steps)) : undefined;
+  if (!split) return undefined;
+  const whole = { ...source, at: GROUP_NS, where: [...own, ...conditions, split.whole] };
+  return split.cut ? [whole, { ...source, where: [...own, ...conditions, split.cut] }] : [whole];
+}
+
+/** Where windows begin and end: at each a record starts or ceases to count. */
+function* windowBorders({ rangeNs, offsetNs }: RangeAggregation, { start, step, count }: Steps): Generator<bigint> {
+  for (let moment = 0n; moment < BigInt(count); moment += 1n) {
+    const end = start + step * moment - offsetNs + 1n;
+    yield end;
+    yield end - rangeNs;
+  }
+}
+
+/** Undefined: ClickHouse does not compute it alike. */
+export function cellStatement({ range, steps, plan, keysOf, matching, where, at = RECORD_NS }: CellSource): CellStatement | undefined {
+  const made = aggregates(range, plan.value, steps);
+  if (!made) return undefined;
+  const { moments, group, conditions } = momentColumns(range, steps, at);
+  const keys = keyColumns(plan, keysOf);
+  const odd = plan.isOdd ? sql`, max(${plan.isOdd}) AS odd` : sql``;
+  const by = [group, keys.group].filter((part) => part.text !== "");
+  const groups = by.length === 0 ? sql`` : sql`GROUP BY ${list(by)}`;
+  // Of one moment, and by named labels, each cell is a series.
+  const mostCells = steps.count === 1 && plan.labels.kind === "by" ? MOST_SERIES : MOST_CELLS;
+  const condition = and([...where, ...plan.conditions, ...conditions]);
+  const statement = sql`SELECT ${moments}${keys.select}toFloat64(count()) AS n, ${made}${odd}
+    FROM ${matching.from} WHERE ${condition} ${groups} HAVING n > 0 LIMIT ${mostCells + 1}`;
+  return { statement, mostCells };
+}
+
+function list(parts: readonly Sql[]): Sql {
+  return parts.reduce((left, right) => sql`${left}, ${right}`);
+}
+
+/** The first and the last moment that a record counts for. */
+function momentColumns({ operation, rangeNs, offsetNs }: RangeAggregation, { start, step, count }: Steps, at: Sql) {
+  if (count === 1) return { moments: sql`0 AS first, 0 AS last, `, group: sql``, conditions: [] };
+  const since = sql`(${at} + ${offsetNs - start})`;
+  const first = sql`toUInt16(if(${since} <= 0, 0, intDiv(${since} + ${step - 1n}, ${step})))`;
+  const last = sql`toUInt16(least(${count - 1}, intDiv(${since} + ${rangeNs - 1n}, ${step})))`;
+  // Of a range shorter than the step there are records that count for no moment.
+  const conditions = rangeNs < step ? [sql`${first} <= ${last}`] : [];
+  if (isOfWindows(operation)) {
+    const windows = rangeNs <= step ? first : sql`arrayJoin(range(toUInt32(${first}), toUInt32(${last}) + 1))`;
+    return { moments: sql`${windows} AS first, first AS last, `, group: sql`first`, conditions };
+  }
+  return { moments: sql`${first} AS first, ${last} AS last, `, group: sql`first, last`, conditions };
+}
+
+const ROW = ["level", "source", "host_id", "node"] as const;
+const METADATA = ["trace_id", "span_id", "severity_number", "scope_name"] as const;
+
+/** What cells of one series have in common. */
+function keyColumns({ labels, valueOf }: LeafSql, keysOf: KeysOf): { readonly select: Sql; readonly group: Sql } {
+  if (labels.kind === "none") return { select: sql``, group: sql`` };
+  if (labels.kind === "by") {
+    const values = labels.names.map(valueOf);
+    return { select: sql`[${list(values.map((value) => sql`toString(${value})`))}] AS k, `, group: list(values) };
+  }
+  const left = labels.kind === "without" ? labels.names : [];
+  const columns = [...ROW, ...METADATA.filter((name) => !left.includes(name))].map((name) => new Sql(name));
+  const keys = left.flatMap((name) => droppedKeys(name, keysOf));
+  const attributes = keys.length === 0 ? sql`labels` : sql`mapFilter((key, value) -> key NOT IN ${keys}, labels)`;
+  return { select: sql`${list(columns)}, toJSONString(${attributes}) AS labels_text, `, group: sql`${list(columns)}, labels_text` };
+}
+
+/** The keys that matter for this label alone: without a label of a stream, another attribute of its name would have another name. */
+function droppedKeys(name: string, keysOf: KeysOf): readonly string[] {
+  const keys = keysOfLabel(name, keysOf) ?? [];
+  if ((OWN_LABELS as readonly string[]).includes(name) && name !== "level") return [];
+  const streamKey = STREAM_LABELS.get(name);
+  return streamKey === undefined || keys.every((key) => key === streamKey) ? keys : [];
+}
+
+/** The labels of a cell's series. */
+export function labelReader({ labels }: LeafSql): (cell: Cell) => LabelSet {
+  const known = new Map<string, LabelSet>();
+  const read =
+    labels.kind === "by" ? ({ k = [] }: Cell) => namedLabels(labels.names, k) : wholeLabels(labels.kind === "without" ? labels.names : []);
+  if (labels.kind === "none") return () => NO_LABELS;
+  return (cell) => {
+    const key = JSON.stringify(labels.kind === "by" ? cell.k : { ...cell, first: 0, last: 0, n: 0, value: 0, squares: 0, odd: 0 });
+    let set = known.get(key);
+    if (!set) known.set(key, (set = read(cell)));
+    return set;
+  };
+}
+
+function namedLabels(names: readonly string[], values: readonly string[]): LabelSet {
+  return new LabelSet(names.flatMap((name, index) => (values[index] ? [[name, values[index]] as const] : [])));
+}
+
+function wholeLabels(left: readonly string[]): (cell: Cell) => LabelSet {
+  const entries = new EntryMaker();
+  return (cell) => {
+    const { labels_text: text, ...row } = cell as unknown as { labels_text: string };
+    const none = { trace_id: "", span_id: "", severity_number: 0, scope_name: "" };
+    const record = { ...none, ...row, ns: "0", line: "", labels: JSON.parse(text) as Record<string, string> };
+    return new LabelSet([...entries.of(record as never).labels()].map(([name, value]) => [name, value] as const)).drop(left);
+  };
+}

@@ -1,0 +1,106 @@
+// What the engine answers of a query by itself: the selector, and the filters that ask nothing but the stored line and labels. Invariant: a
+// filter is given to the engine only where it means there exactly what it means in pipeline.ts. Rows are read as `matching` says.
+import { type Sql, sql, and } from "../../engines/clickhouse/sql.ts";
+import { type Matching, matchingOf, NO_MATCHING } from "../../storage/logs/matching.ts";
+import { withHints } from "../../storage/logs/words.ts";
+import { ANY_KEYS, type KeysOf, labelValue } from "./label-columns.ts";
+import { STABLE_LABELS } from "./label-names.ts";
+import { anchored, plainValues } from "./regex.ts";
+import type { LabelFilter, LineFilter, LogQuery, Matcher, Stage } from "./syntax.ts";
+
+export interface Pushed {
+  readonly conditions: readonly Sql[];
+  /** What is left to do for each record. */
+  readonly rest: readonly Stage[];
+  readonly matching: Matching;
+}
+
+/** `keysOf`: the attribute keys of labels, where they were looked up. */
+export function push(query: LogQuery, keysOf: KeysOf = ANY_KEYS): Pushed {
+  const matching = matchingOf(patternsOf(query));
+  return { ...pushed(query, { found: matching.found, keysOf }), matching };
+}
+
+/** What any of them selects, in one statement. */
+export function selectAny(queries: readonly LogQuery[]): { readonly where: Sql; readonly matching: Matching } {
+  const matching = matchingOf(queries.flatMap(patternsOf));
+  return { where: or(queries.map((query) => and(pushed(query, { found: matching.found, keysOf: ANY_KEYS }).conditions))), matching };
+}
+
+interface Means extends Pick<Matching, "found"> {
+  readonly keysOf: KeysOf;
+}
+
+/** What the engine is to match. */
+function patternsOf(query: LogQuery): string[] {
+  const patterns: string[] = [];
+  const found: Matching["found"] = (text, pattern, isWanted) => {
+    patterns.push(pattern);
+    return NO_MATCHING.found(text, pattern, isWanted);
+  };
+  pushed(query, { found, keysOf: ANY_KEYS });
+  return patterns;
+}
+
+function pushed({ selector, stages }: LogQuery, means: Means): Omit<Pushed, "matching"> {
+  const conditions = selector.map((matcher) => matches(matcher, means));
+  const rest: Stage[] = [];
+  let [hasLine, hasLabels, isParsed] = [true, true, false];
+  for (const stage of stages) {
+    const condition =
+      stage.kind === "line_filter" && hasLine
+        ? lineCondition(stage, means)
+        : stage.kind === "label_filter" && hasLabels
+          ? filterCondition(stage.filter, isParsed, means)
+          : undefined;
+    if (condition) conditions.push(condition);
+    else rest.push(stage);
+    hasLine &&= !["line_format", "unpack", "decolorize"].includes(stage.kind);
+    hasLabels &&= !["label_format", "drop", "keep"].includes(stage.kind);
+    isParsed ||= ["json", "logfmt", "regexp", "pattern", "unpack"].includes(stage.kind);
+  }
+  return { conditions, rest };
+}
+
+function matches(matcher: Matcher, { found, keysOf }: Means): Sql {
+  return valueMatches(labelValue(matcher.name, keysOf), matcher, found);
+}
+
+export function valueMatches(given: Sql, { operator, value }: Matcher, found: Matching["found"]): Sql {
+  const isNot = operator.startsWith("!");
+  if (operator === "=" || operator === "!=") return isNot ? sql`${given} != ${value}` : sql`${given} = ${value}`;
+  if (value === ".*") return isNot ? sql`0` : sql`1`;
+  if (value === ".+") return isNot ? sql`${given} = ''` : sql`${given} != ''`;
+  const values = plainValues(value);
+  if (values) return isNot ? sql`${given} NOT IN ${values}` : sql`${given} IN ${values}`;
+  return found(given, anchored(value), !isNot);
+}
+
+function lineCondition({ operator, texts }: LineFilter, { found }: Means): Sql | undefined {
+  if (operator === "|>" || operator === "!>") return undefined;
+  const isWanted = operator.startsWith("|");
+  const isText = operator === "|=" || operator === "!=";
+  const conditions = texts.map((text) => {
+    // A dot is no line break here, as in Go.
+    if (!isText) return found(sql`message`, `(?-s:${text})`, isWanted);
+    if (text === "") return isWanted ? sql`1` : sql`0`;
+    const contains = sql`position(message, ${text}) > 0`;
+    return isWanted ? withHints(text, contains) : sql`NOT (${contains})`;
+  });
+  return isWanted ? or(conditions) : and(conditions);
+}
+
+export function or(conditions: readonly Sql[]): Sql {
+  return conditions.reduce((left, right) => sql`(${left}) OR (${right})`);
+}
+
+function filterCondition(filter: LabelFilter, isParsed: boolean, means: Means): Sql | undefined {
+  if (filter.kind === "match") {
+    const { name } = filter.matcher;
+    return name.startsWith("__error") || (isParsed && !STABLE_LABELS.has(name)) ? undefined : matches(filter.matcher, means);
+  }
+  if (filter.kind === "compare") return undefined;
+  const [left, right] = [filterCondition(filter.left, isParsed, means), filterCondition(filter.right, isParsed, means)];
+  if (!left || !right) return undefined;
+  return filter.kind === "and" ? and([left, right]) : or([left, right]);
+}

@@ -1,0 +1,163 @@
+// What Explore and Logs Drilldown ask to know before they query: how much there is, by which labels, and which fields records have. Invariant:
+// amounts are of all records, fields of the newest few, as Loki says it of its own.
+import type { Ask } from "../../engines/clickhouse/client.ts";
+import { sql } from "../../engines/clickhouse/sql.ts";
+import type { QueryOptions } from "../../admission/query-queue.ts";
+import { Budget } from "./budget.ts";
+import { push } from "./conditions.ts";
+import { findKeys, labelValue } from "./label-columns.ts";
+import type { Entry } from "./entry.ts";
+import { convert } from "./literals.ts";
+import { jsonOf } from "./json-answer.ts";
+import { rowsIn, rowsOf, streamsOf } from "./label-answers.ts";
+import { LabelSet } from "./label-set.ts";
+import { pipelineOf } from "./pipeline.ts";
+import { runQueued, type Reading } from "./queries.ts";
+import { records, type Selected, type Span } from "./records.ts";
+import type { LogQuery } from "./syntax.ts";
+
+/** `{streams, chunks, bytes, entries}`; there are no chunks. */
+export async function statistics(engine: Reading, orgId: string, selected: Selected, options: QueryOptions): Promise<Buffer> {
+  return await runQueued(engine, orgId, options, async (ask) => {
+    const { from, where, blockRows } = rowsIn(orgId, selected);
+    const [found] = await rowsOf<{ streams: number; entries: number; bytes: number }>(
+      ask,
+      sql`SELECT toFloat64(uniq(source, level, host_id, node, labels['k8s.pod.name'], labels['k8s.container.name'])) AS streams,
+          toFloat64(count()) AS entries, toFloat64(sum(length(message))) AS bytes FROM ${from} WHERE ${where}`,
+      blockRows,
+    );
+    return jsonOf({ streams: found?.streams ?? 0, chunks: 0, bytes: found?.bytes ?? 0, entries: found?.entries ?? 0 });
+  });
+}
+
+export interface VolumeAsked extends Selected {
+  readonly limit: number;
+  /** By which labels; none: by those of the selector. */
+  readonly labels: readonly string[];
+}
+
+/** Bytes by labels, the largest first. */
+export async function volume(
+  engine: Reading,
+  orgId: string,
+  { limit, labels, ...selected }: VolumeAsked,
+  options: QueryOptions,
+): Promise<Buffer> {
+  const names = labels.length > 0 ? labels : [...new Set(selected.selectors.flatMap(({ selector }) => selector.map(({ name }) => name)))];
+  return await runQueued(engine, orgId, options, async (ask) => {
+    const { from, where, blockRows } = rowsIn(orgId, selected);
+    const keysOf = await findKeys(ask, names, { from, where: [where] }, blockRows);
+    const values = names.map((name) => labelValue(name, keysOf)).reduce((left, right) => sql`${left}, ${right}`, sql`''`);
+    const rows = await rowsOf<{ k: string[]; bytes: number }>(
+      ask,
+      sql`SELECT [${values}] AS k, toFloat64(sum(length(message))) AS bytes FROM ${from} WHERE ${where}
+        GROUP BY k ORDER BY bytes DESC, k LIMIT ${limit}`,
+      blockRows,
+    );
+    const at = Number(selected.span.end / 1_000_000n) / 1000;
+    const result = rows.map(({ k, bytes }) => ({
+      metric: new LabelSet(names.map((name, index) => [name, k[index + 1] ?? ""] as const).filter(([, value]) => value !== "")).toObject(),
+      value: [at, String(bytes)],
+    }));
+    return jsonOf({ status: "success", data: { resultType: "vector", result, stats: {} } });
+  });
+}
+
+/** `{detectedLabels: [{label, cardinality}]}` */
+export async function detectedLabels(engine: Reading, orgId: string, selected: Selected, options: QueryOptions): Promise<Buffer> {
+  return await runQueued(engine, orgId, options, async (ask) => {
+    const values = new Map<string, Set<string>>();
+    for (const { labels } of await streamsOf(ask, orgId, selected))
+      for (const [name, value] of labels.entries) values.set(name, (values.get(name) ?? new Set()).add(value));
+    return jsonOf({ detectedLabels: [...values].map(([label, { size }]) => ({ label, cardinality: size })) });
+  });
+}
+
+export interface FieldsAsked {
+  readonly query: LogQuery;
+  readonly span: Span;
+  /** Records that are looked at. */
+  readonly lineLimit: number;
+  readonly limit: number;
+  /** The values of this field are asked for. */
+  readonly name?: string;
+}
+
+interface Field {
+  readonly values: Set<string>;
+  readonly parsers: Set<string>;
+}
+
+/** `{fields: [{label, type, cardinality, parsers}], limit}`, or of one field `{values, limit}`. */
+export async function detectedFields(engine: Reading, orgId: string, asked: FieldsAsked, options: QueryOptions): Promise<Buffer> {
+  const { limit, name } = asked;
+  return await runQueued(engine, orgId, options, async (ask) => {
+    const fields = await fieldsOf(ask, orgId, asked, new Budget(engine.bounds, options.signal));
+    if (name !== undefined) return jsonOf({ values: [...(fields.get(name)?.values ?? [])].slice(0, limit), limit });
+    const found = [...fields].slice(0, limit).map(([label, { values, parsers }]) => ({
+      label,
+      type: typeOf([...values]),
+      cardinality: values.size,
+      parsers: parsers.size > 0 ? [...parsers] : null,
+    }));
+    return jsonOf({ fields: found, limit });
+  });
+}
+
+const PARSERS = {
+  json: pipelineOf([{ kind: "json" }]),
+  logfmt: pipelineOf([{ kind: "logfmt", isStrict: false, keepsEmpty: false }]),
+};
+
+async function fieldsOf(ask: Ask, orgId: string, { query, span, lineLimit }: FieldsAsked, budget: Budget): Promise<Map<string, Field>> {
+  const pushed = push(query);
+  const passes = pipelineOf(pushed.rest);
+  const fields = new Map<string, Field>();
+  let count = 0;
+  for await (const entry of records(ask, orgId, { ...pushed, span, oldestFirst: false, hasLines: true, limit: lineLimit }, budget)) {
+    if (!passes(entry)) continue;
+    const before = new Set<string>();
+    for (const [name, value, category] of entry.labels()) {
+      before.add(name);
+      if (category !== "stream" && value !== "" && !name.startsWith("__error")) addValue(fieldOf(fields, name), value);
+    }
+    readFields(entry, before, fields);
+    if ((count += 1) >= lineLimit) break;
+  }
+  return fields;
+}
+
+/** By the first parser that finds something: what is JSON is no logfmt. */
+function readFields(entry: Entry, before: ReadonlySet<string>, fields: Map<string, Field>): void {
+  const kind = entry.line.trimStart().startsWith("{") ? "json" : "logfmt";
+  if (kind === "logfmt" && !entry.line.includes("=")) return;
+  PARSERS[kind](entry);
+  for (const [name, value, category] of entry.labels()) {
+    if (category !== "parsed" || value === "" || before.has(name) || name.startsWith("__error")) continue;
+    const field = fieldOf(fields, name);
+    addValue(field, value);
+    field.parsers.add(kind);
+  }
+}
+
+/** Longer ones are nothing to choose from. */
+const MOST_CHARACTERS = 1024;
+
+function addValue({ values }: Field, value: string): void {
+  if (value.length <= MOST_CHARACTERS) values.add(value);
+}
+
+function fieldOf(fields: Map<string, Field>, name: string): Field {
+  const field = fields.get(name) ?? { values: new Set(), parsers: new Set() };
+  fields.set(name, field);
+  return field;
+}
+
+function typeOf(values: readonly string[]): string {
+  const all = (test: (value: string) => boolean): boolean => values.length > 0 && values.every(test);
+  if (all((value) => /^[+-]?\d+$/.test(value))) return "int";
+  if (all((value) => convert(value, "number") !== undefined)) return "float";
+  if (all((value) => value === "true" || value === "false")) return "boolean";
+  if (all((value) => convert(value, "duration") !== undefined)) return "duration";
+  return all((value) => convert(value, "bytes") !== undefined) ? "bytes" : "string";
+}

@@ -1,0 +1,157 @@
+// Labels of a record as SQL expressions, and the attribute keys that stand for each label. Reading one key of the map costs a fraction of a
+// test of every key of every record, so a metric query looks up the keys of its range first. Invariant: an expression gives the value that
+// Entry.get gives; no label is an empty text.
+import type { Ask } from "../../engines/clickhouse/client.ts";
+import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { attributeOf } from "../../storage/logs/attributes.ts";
+import { KEYS, KEYS_OF_GROUP } from "../../storage/logs/minute-counts.ts";
+import { labelName, SOFT_LABEL, STREAM_LABELS, withoutAside } from "./label-names.ts";
+
+/** The attribute keys that become the label of this name; undefined: not looked up, any key may. */
+export type KeysOf = (name: string) => readonly string[] | undefined;
+
+export const ANY_KEYS: KeysOf = () => undefined;
+
+/** Every record has a value. */
+const COLUMNS: Readonly<Record<string, Sql>> = {
+  service_name: sql`source`,
+  host_id: sql`host_id`,
+  node: sql`node`,
+};
+const BELOW_ATTRIBUTE: ReadonlySet<string> = new Set([SOFT_LABEL, "detected_level"]);
+const ABOVE_ATTRIBUTE: Readonly<Record<string, Sql>> = {
+  trace_id: sql`trace_id`,
+  span_id: sql`span_id`,
+  scope_name: sql`scope_name`,
+  severity_number: sql`if(severity_number > 0, toString(severity_number), '')`,
+};
+
+/** The value of a label; empty where there is none. */
+export function labelValue(name: string, keysOf: KeysOf = ANY_KEYS): Sql {
+  const column = COLUMNS[name];
+  if (column) return sql`toString(${column})`;
+  const aside = withoutAside(name);
+  if (aside !== undefined) return asideValue(name, aside, keysOf);
+  const attribute = attributeValue([name], keysOf);
+  const above = ABOVE_ATTRIBUTE[name];
+  if (above) return orElse(sql`toString(${above})`, attribute);
+  if (BELOW_ATTRIBUTE.has(name)) return orElse(attribute, sql`toString(level)`);
+  const key = STREAM_LABELS.get(name);
+  if (key === undefined || hasOnly(keysOf(name), key)) return attribute;
+  return orElse(attributeOf(key), attribute);
+}
+
+/** A label x_extracted: an attribute of that name, or one of the name x where the record has a label x of its stream. */
+function asideValue(name: string, aside: string, keysOf: KeysOf): Sql {
+  if (COLUMNS[aside]) return attributeValue([name, aside], keysOf);
+  const key = STREAM_LABELS.get(aside);
+  const plain = attributeValue([name], keysOf);
+  if (key === undefined || hasOnly(keysOf(aside), key)) return plain;
+  return sql`if(${attributeOf(key)} != '', ${attributeValue([name, aside], keysOf, key)}, ${plain})`;
+}
+
+/** Whether the record has an attribute without a value that is this label, which Entry.get tells from no label. */
+export function isEmptyAttribute(name: string, keysOf: KeysOf): Sql {
+  if (COLUMNS[name] || BELOW_ATTRIBUTE.has(name)) return sql`0`;
+  const keys = (keysOf(name) ?? [name]).filter((key) => STREAM_LABELS.get(name) !== key);
+  if (keys.length === 0) return sql`0`;
+  return sql`(${labelValue(name, keysOf)} = '' AND hasAny(mapKeys(labels), ${keys}))`;
+}
+
+const NOTHING = sql`''`;
+
+function orElse(first: Sql, second: Sql): Sql {
+  if (second.text === NOTHING.text) return first;
+  return first.text === NOTHING.text ? second : sql`if(${first} != '', ${first}, ${second})`;
+}
+
+function hasOnly(keys: readonly string[] | undefined, key: string): boolean {
+  return keys?.every((own) => own === key) ?? false;
+}
+
+/** The first attribute with a value that becomes one of the names; `except`: a key that does not count. */
+function attributeValue(names: readonly string[], keysOf: KeysOf, except?: string): Sql {
+  const known = names.map((name) => keysOfLabel(name, keysOf));
+  if (known.every((keys) => keys !== undefined)) {
+    const keys = [...new Set(known.flat())].filter((key) => key !== except);
+    if (keys.length <= 1) return keys.length === 0 ? NOTHING : attributeOf(keys[0] as string);
+    return sql`arrayFirst((value, key) -> key IN ${keys} AND value != '', mapValues(labels), mapKeys(labels))`;
+  }
+  const isOther = except === undefined ? sql`` : sql` AND key != ${except}`;
+  const isKey = sql`match(key, ${keyPattern(names)})${isOther}`;
+  return sql`arrayFirst((value, key) -> ${isKey} AND value != '', mapValues(labels), mapKeys(labels))`;
+}
+
+/** The keys that become this label, or take part in it; undefined: any may. */
+export function keysOfLabel(name: string, keysOf: KeysOf): readonly string[] | undefined {
+  return keysOf(name) ?? (isOwnKey(name) ? [name] : undefined);
+}
+
+/** Whether a label of this name comes from the key of the same name and no other. */
+function isOwnKey(name: string): boolean {
+  return !/[_:]/.test(name);
+}
+
+/** What labelName makes these names of, as RE2. */
+function keyPattern(names: readonly string[]): string {
+  const patterns = names.map((name) => {
+    const digits = /^_(\d.*)$/s.exec(name)?.[1];
+    const pattern = (digits ?? name).replaceAll("_", "[^a-zA-Z0-9]").replaceAll(/[^\w[\]^-]/g, "\\$&");
+    return digits === undefined ? pattern : `[^a-zA-Z0-9]?${pattern}`;
+  });
+  return `^(?:${patterns.join("|")})$`;
+}
+
+/** More names or keys than these are tested record by record. */
+const MOST_NAMES = 50;
+const MOST_KEYS = 100;
+const MOST_BYTES = 1024 * 1024;
+
+/** The names whose keys have to be looked up; most queries have none, or one pass over the keys spares one over their values. */
+function lookedUp(names: Iterable<string>): string[] {
+  const wanted = [...new Set([...names].flatMap((name) => [name, withoutAside(name) ?? name]))].filter((name) => !COLUMNS[name]);
+  // A key of this very name is read faster than looked up; but records seldom have an attribute of the name of a column.
+  return wanted.some((name) => !isOwnKey(name) || BELOW_ATTRIBUTE.has(name)) ? wanted : [];
+}
+
+/** Which records may have the keys. */
+export interface KeySource {
+  readonly from: Sql;
+  readonly where: readonly Sql[];
+  /** The same in the columns of minute-counts.ts, where these say it, or more records: their keys are then known without reading them. */
+  readonly groups?: readonly Sql[] | undefined;
+}
+
+/** Looks up the keys of the labels in the records that the conditions select. */
+export async function findKeys(ask: Ask, names: Iterable<string>, { from, where, groups }: KeySource, blockRows?: number): Promise<KeysOf> {
+  const wanted = lookedUp(names);
+  if (wanted.length === 0 || wanted.length > MOST_NAMES) return ANY_KEYS;
+  const all = groups && (await keysOfGroups(ask, groups));
+  if (all) return byName(wanted, all);
+  // First out of the map, then tested: the other way around the engine tests each key of each record.
+  const answer = await ask(
+    sql`SELECT toString(key) AS key FROM (SELECT arrayJoin(mapKeys(labels)) AS key FROM ${from} WHERE ${and(where)})
+      WHERE match(key, ${keyPattern(wanted)}) GROUP BY key LIMIT ${MOST_KEYS + 1}`,
+    MOST_BYTES,
+    blockRows,
+  );
+  const keys = answer
+    .toString("utf8")
+    .split("\n")
+    .filter(Boolean)
+    .map((line) => (JSON.parse(line) as { key: string }).key);
+  return keys.length > MOST_KEYS ? ANY_KEYS : byName(wanted, keys);
+}
+
+/** Undefined: there may be more. */
+async function keysOfGroups(ask: Ask, groups: readonly Sql[]): Promise<readonly string[] | undefined> {
+  const answer = await ask(sql`SELECT ${KEYS_OF_GROUP} AS keys FROM logs WHERE ${and(groups)}`, MOST_BYTES);
+  const { keys } = JSON.parse(answer.toString("utf8")) as { keys: string[] };
+  return keys.length < KEYS ? keys : undefined;
+}
+
+function byName(names: readonly string[], keys: readonly string[]): KeysOf {
+  const found = new Map(names.map((name): [string, string[]] => [name, []]));
+  for (const key of keys) found.get(labelName(key))?.push(key);
+  return (name) => found.get(name);
+}

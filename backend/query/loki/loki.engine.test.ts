@@ -1,0 +1,260 @@
+// Every request that Grafana's Loki data source makes, as it makes it, with the shapes that its own source reads; with a read token as the
+// password of Basic auth. Two organisations send records of the same names; neither sees the other's.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { LOKI, type LokiApp, type LokiOrg, openLokiApp } from "../../../test/fixtures/loki-app.ts";
+import { logRecord, nanosecondsOf, stringAttribute } from "../../ingest/otlp/otlp-body.fixture.ts";
+
+const SECOND = 1_000_000_000n;
+const nowNs = nanosecondsOf(new Date(Math.floor(Date.now() / 60_000) * 60_000)) - 600n * SECOND;
+const at = (seconds: number): bigint => nowNs + BigInt(seconds) * SECOND;
+const RANGE = { start: String(at(-60)), end: String(at(300)) };
+const record = (seconds: number, message: string, severityText = "INFO", attributes: Record<string, string> = {}): object =>
+  logRecord(at(seconds), message, {
+    severityText,
+    attributes: Object.entries(attributes).map(([key, value]) => stringAttribute(key, value)),
+  });
+
+let app: LokiApp;
+let red: LokiOrg;
+let blue: LokiOrg;
+
+beforeAll(async () => {
+  app = await openLokiApp();
+  [red, blue] = [await app.org(), await app.org()];
+  const pod = [stringAttribute("k8s.pod.name", "shop-1"), stringAttribute("k8s.namespace.name", "store")];
+  await red.send(
+    [
+      record(0, "GET /pay took=120ms status=200", "INFO", { "http.route": "/pay" }),
+      record(10, 'GET /pay took=2s status=500 err="card refused"', "ERROR", { "http.route": "/pay" }),
+      record(20, '{"path":"/list","status":200,"user":{"id":"u1"}}', "INFO"),
+      record(30, "debug: nothing", "DEBUG"),
+    ],
+    "shop",
+    pod,
+  );
+  await red.send([record(15, "backup done")], "nightly");
+  await blue.send([record(5, "of blue status=500", "ERROR", { "http.route": "/blue" })], "shop", [stringAttribute("cloud.region", "eu")]);
+});
+afterAll(() => app?.[Symbol.asyncDispose]());
+
+interface Stream {
+  stream: Record<string, string>;
+  values: [string, string, { structuredMetadata?: Record<string, string>; parsed?: Record<string, string> }?][];
+}
+
+async function ask(org: LokiOrg, path: string, params: Record<string, string> = {}, headers: Record<string, string> = {}) {
+  const answer = await org.get(path, params, headers);
+  expect([answer.statusCode, answer.headers["content-type"]], answer.body).toEqual([200, expect.stringMatching(/^application\/json/)]);
+  const { status, data } = answer.json();
+  expect(status).toBe("success");
+  return data;
+}
+const logs = async (org: LokiOrg, query: string, params: Record<string, string> = {}): Promise<Stream[]> => {
+  const data = await ask(org, "query_range", { query, ...RANGE, ...params });
+  expect(data).toMatchObject({ resultType: "streams", stats: expect.any(Object) });
+  return data.result as Stream[];
+};
+/** Newest first. */
+const lines = async (org: LokiOrg, query: string, params: Record<string, string> = {}): Promise<string[]> =>
+  (await logs(org, query, params))
+    .flatMap(({ values }) => values)
+    .sort(([one], [other]) => (BigInt(one) < BigInt(other) ? 1 : -1))
+    .map(([, line]) => line);
+
+describe("Grafana's Loki data source", () => {
+  it("is healthy: vector(1)+vector(1) is a vector of two", async () => {
+    const data = await ask(red, "query", { query: "vector(1)+vector(1)", time: "4000000000", limit: "1", direction: "backward" });
+    expect(data).toEqual({ resultType: "vector", result: [{ metric: {}, value: [4_000_000_000, "2"] }], stats: {} });
+  });
+
+  it("lists labels, their values and series, its own to each", async () => {
+    expect(await ask(red, "labels", RANGE)).toEqual(["host_id", "k8s_namespace_name", "k8s_pod_name", "level", "node", "service_name"]);
+    expect(await ask(blue, "labels", RANGE)).toEqual(["cloud_region", "host_id", "level", "node", "service_name"]);
+    expect(await ask(await app.org(), "labels", RANGE)).toEqual([]);
+    expect(await ask(red, "labels", { ...RANGE, query: '{service_name="nightly"}' })).toEqual(["host_id", "level", "node", "service_name"]);
+    expect(await ask(red, "label/service_name/values", RANGE)).toEqual(["nightly", "shop"]);
+    expect(await ask(red, "label/level/values", { ...RANGE, query: '{service_name="shop"}' })).toEqual(["debug", "error", "info"]);
+    expect(await ask(red, "label/k8s_pod_name/values", RANGE)).toEqual(["shop-1"]);
+    expect(await ask(red, "label/http_route/values", RANGE)).toEqual(["/pay"]);
+    expect(await ask(blue, "label/http_route/values", RANGE)).toEqual(["/blue"]);
+    expect(await ask(red, "label/nobody/values", RANGE)).toEqual([]);
+    const own = { host_id: `host-of-${red.orgId}`, node: `node-of-host-of-${red.orgId}` };
+    expect(await ask(red, "series", { ...RANGE, "match[]": '{service_name="nightly"}' })).toEqual([
+      { ...own, service_name: "nightly", level: "info" },
+    ]);
+    expect(await ask(blue, "series", { ...RANGE, "match[]": '{cloud_region=~".+"}' })).toMatchObject([{ cloud_region: "eu" }]);
+  });
+
+  it("reads streams of entries, with their categories where it asks for them", async () => {
+    const flags = { "x-loki-response-encoding-flags": "categorize-labels" };
+    const query = '{service_name="shop", level="error"} | logfmt';
+    const stream = { service_name: "shop", level: "error", host_id: `host-of-${red.orgId}`, node: expect.any(String) };
+    const ofPod = { k8s_pod_name: "shop-1", k8s_namespace_name: "store" };
+    const line = 'GET /pay took=2s status=500 err="card refused"';
+    const parsed = { took: "2s", status: "500", err: "card refused" };
+    const metadata = { detected_level: "error", http_route: "/pay" };
+    expect(await ask(red, "query_range", { query, ...RANGE }, flags)).toEqual({
+      resultType: "streams",
+      encodingFlags: ["categorize-labels"],
+      result: [{ stream: { ...stream, ...ofPod }, values: [[String(at(10)), line, { structuredMetadata: metadata, parsed }]] }],
+      stats: {},
+    });
+    expect(await logs(red, query)).toEqual([{ stream: { ...stream, ...ofPod, ...metadata, ...parsed }, values: [[String(at(10)), line]] }]);
+  });
+
+  it("reads entries newest or oldest first, as many as it asks for, from the start up to and without the end", async () => {
+    const all = [
+      "debug: nothing",
+      '{"path":"/list","status":200,"user":{"id":"u1"}}',
+      "backup done",
+      'GET /pay took=2s status=500 err="card refused"',
+      "GET /pay took=120ms status=200",
+    ];
+    const any = '{service_name=~".+"}';
+    expect(await lines(red, any)).toEqual(all);
+    expect(await lines(red, any, { limit: "2" })).toEqual(all.slice(0, 2));
+    expect(await lines(red, any, { limit: "2", direction: "forward" })).toEqual(all.slice(3));
+    expect(await lines(red, any, { start: String(at(10)), end: String(at(20)) })).toEqual(all.slice(2, 4));
+    expect(await lines(red, `${any} |~ "took"`, { limit: "1" })).toEqual(all.slice(3, 4));
+    expect(await lines(blue, any)).toEqual(["of blue status=500"]);
+  });
+
+  it.each([
+    ['{service_name="shop"} |= "GET" != "500"', ["GET /pay took=120ms status=200"]],
+    ['{service_name="shop"} |= "card" or "debug"', ["debug: nothing", 'GET /pay took=2s status=500 err="card refused"']],
+    ['{service_name="shop"} |~ "status=5.."', ['GET /pay took=2s status=500 err="card refused"']],
+    ['{service_name="shop"} !~ "GET|u1"', ["debug: nothing"]],
+    ['{service_name="shop"} |> "GET <_> took=2s<_>"', ['GET /pay took=2s status=500 err="card refused"']],
+    ['{http_route="/pay", level=~"err.*"}', ['GET /pay took=2s status=500 err="card refused"']],
+    ['{service_name="shop"} | http_route="/pay" | detected_level="info"', ["GET /pay took=120ms status=200"]],
+    ['{service_name="shop"} | logfmt | took > 1s', ['GET /pay took=2s status=500 err="card refused"']],
+    ['{service_name="shop"} | json | __error__="" | user_id="u1" | line_format "{{.path}} {{.status}}"', ["/list 200"]],
+    ['{service_name="shop"} | json p="path" | p="/list" | line_format `{{.p | trimPrefix "/" | upper}}`', ["LIST"]],
+    ['{service_name=~"night.*"} | label_format x=service_name | line_format "{{.x}}{{.service_name}}"', ["nightly"]],
+    [`{service_name="' OR 1=1 --"}`, []],
+    ['{service_name="shop"} | json | level="error"', ['GET /pay took=2s status=500 err="card refused"']],
+  ])("answers %s", async (query, found) => {
+    expect(await lines(red, query)).toEqual(found);
+  });
+
+  it("draws the histogram of Explore, whatever is parsed", async () => {
+    const histogram = async (stages: string) => {
+      const query = `sum by (level, detected_level) (count_over_time({service_name="shop"} ${stages}| drop __error__ [60s]))`;
+      const data = await ask(red, "query_range", { query, start: String(at(0)), end: String(at(120)), step: "60000ms" });
+      expect(data.resultType).toBe("matrix");
+      return data.result;
+    };
+    const series = (level: string, values: [number, string][]) => ({ metric: { level, detected_level: level }, values });
+    const second = (seconds: number): number => Number(at(seconds) / SECOND);
+    const expected = [
+      series("debug", [[second(60), "1"]]),
+      series("error", [[second(60), "1"]]),
+      series("info", [
+        [second(0), "1"],
+        [second(60), "1"],
+      ]),
+    ];
+    expect(await histogram("")).toEqual(expected);
+    expect(await histogram("| json ")).toEqual(expected);
+    expect(await histogram("| logfmt ")).toEqual(expected);
+  });
+
+  it("estimates how much there is, and shows fields and labels before anything is asked", async () => {
+    const json = async (org: LokiOrg, path: string, params: Record<string, string> = {}) =>
+      (await org.get(path, { ...RANGE, ...params })).json();
+    expect(await json(red, "index/stats", { query: '{service_name="shop"}' })).toMatchObject({ entries: 4, chunks: 0, bytes: 138 });
+    expect(await json(blue, "index/stats", { query: '{service_name="shop"}' })).toMatchObject({ entries: 1, bytes: 18 });
+    const volume = { query: '{service_name=~".+"}', targetLabels: "service_name", limit: "5" };
+    expect((await json(red, "index/volume", volume)).data.result).toEqual([
+      { metric: { service_name: "shop" }, value: [expect.any(Number), "138"] },
+      { metric: { service_name: "nightly" }, value: [expect.any(Number), "11"] },
+    ]);
+    expect((await json(red, "detected_labels")).detectedLabels).toContainEqual({ label: "level", cardinality: 3 });
+    const { fields } = await json(red, "detected_fields", { query: '{service_name="shop"}' });
+    expect(fields).toEqual(
+      expect.arrayContaining([
+        { label: "http_route", type: "string", cardinality: 1, parsers: null },
+        { label: "took", type: "duration", cardinality: 2, parsers: ["logfmt"] },
+        { label: "status", type: "int", cardinality: 2, parsers: expect.arrayContaining(["json", "logfmt"]) },
+        { label: "user_id", type: "string", cardinality: 1, parsers: ["json"] },
+      ]),
+    );
+    const values = await json(red, "detected_field/status/values", { query: '{service_name="shop"}' });
+    expect(values.values.sort()).toEqual(["200", "500"]);
+    expect((await json(blue, "detected_field/http_route/values", { query: '{service_name="shop"}' })).values).toEqual(["/blue"]);
+    expect(await json(red, "patterns", { query: '{service_name="shop"}' })).toEqual({ status: "success", data: [] });
+  });
+
+  it("counts what a line filter leaves, whoever counts", async () => {
+    const counted = async (query: string) => (await ask(red, "query", { query, time: String(at(60)) })).result;
+    const ofShop = { service_name: "shop", level: "error" };
+    const stage = '{service_name="shop"} |= "status=500"';
+    expect(await counted(`sum by (service_name, level) (count_over_time(${stage} [5m]))`)).toMatchObject([
+      { metric: ofShop, value: [expect.any(Number), "1"] },
+    ]);
+    const [series] = await counted(`sum without (host_id) (count_over_time(${stage} [5m]))`);
+    expect(series).toEqual({
+      metric: {
+        ...ofShop,
+        detected_level: "error",
+        http_route: "/pay",
+        k8s_namespace_name: "store",
+        k8s_pod_name: "shop-1",
+        node: expect.any(String),
+      },
+      value: [expect.any(Number), "1"],
+    });
+  });
+
+  it.each([
+    ["query_range?query=%7Ba%3D%22b%22%7D%20%7C%3D%20ip(%221.1.1.1%22)", "ip() is not supported"],
+    ["query_range?query=%7B", "parse error"],
+    ["query_range", "query: required"],
+    ["query_range?query=1&step=0", "step"],
+    ["query_range?query=1&start=0&end=4000000000&step=1", "exceeded maximum resolution"],
+    ["query_range?query=1&start=yesterday", "start"],
+    ["query_range?query=1&start=5&end=4", "end"],
+    ["query_range?query=%7Ba%3D%22b%22%7D&limit=5001", "max entries limit"],
+    ["query_range?query=%7Ba%3D%22b%22%7D&direction=up", "direction"],
+    ["query?query=%7Ba%3D%22b%22%7D", "log queries are not supported as an instant query type"],
+    ["query?query=1&query=2", "query: is given more than once"],
+    ["labels?query=%7Ba%3D%22b%22%7D%7C%3D%22x%22", "and no more"],
+    ["detected_fields?query=1", "a query of logs"],
+    ["index/volume?aggregateBy=labels", "aggregateBy"],
+    ["tail?query=%7Ba%3D%22b%22%7D", "tail is a WebSocket"],
+    ["label/a-b/values", "name"],
+    ["series?match%5B%5D=rate(%7Ba%3D%22b%22%7D%5B1m%5D)", "match[]"],
+  ])("is refused %s by name", async (path, message) => {
+    const answer = await app.backend.call("GET", `${LOKI}/${path}`, { headers: { authorization: red.authorization } });
+    expect([answer.statusCode, answer.json()]).toEqual([400, { error: "invalid_parameter", message: expect.stringContaining(message) }]);
+  });
+});
+
+describe("what costs too much", () => {
+  it("is a line that is too long for a stage, and read as ever without one", async () => {
+    const org = await app.org();
+    await org.send([record(0, `{"a":"${"x".repeat(300_000)}"}`)]);
+    const [stream] = await logs(org, '{service_name="shop"} |= "xx"');
+    expect(stream?.values[0]?.[1]).toHaveLength(300_008);
+    const answer = await org.get("query_range", { query: '{service_name="shop"} | json', ...RANGE });
+    expect([answer.statusCode, answer.json()]).toEqual([
+      400,
+      { error: "query_too_expensive", message: expect.stringContaining("256 KiB") },
+    ]);
+  });
+
+  it("is more than 500 series, and their sum is not", async () => {
+    const org = await app.org();
+    await org.send(Array.from({ length: 501 }, (_, n) => record(n % 60, "x", "INFO", { user: `u${n}` })));
+    const counted = (query: string) => org.get("query", { query, time: String(at(60)) });
+    const many = await counted('count_over_time({service_name="shop"}[5m])');
+    expect([many.statusCode, many.json()]).toEqual([
+      400,
+      { error: "invalid_parameter", message: expect.stringContaining("maximum number of series (500)") },
+    ]);
+    const sum = await counted('sum(count_over_time({service_name="shop"}[5m]))');
+    expect(sum.json().data.result).toEqual([{ metric: {}, value: [expect.any(Number), "501"] }]);
+    const top = await counted('topk(2, sum by (user) (count_over_time({service_name="shop"}[5m])))');
+    expect(top.json().data.result).toHaveLength(2);
+  });
+});

@@ -1,0 +1,99 @@
+// The parameters of Loki's HTTP API, read as Loki reads them. Unknown parameters are ignored, as Loki does, so that a newer client works.
+import { ApiError } from "../../errors.ts";
+import { parseDuration, parseNumber } from "./literals.ts";
+import { MOST_STEPS, type Steps, stepsOf } from "./steps.ts";
+
+export type Given = Readonly<Record<string, string | string[] | undefined>>;
+
+const HOUR_NS = 3_600_000_000_000n;
+const SECOND_NS = 1_000_000_000n;
+const MOST_NS = 9_223_372_036_000_000_000n;
+const DEFAULT_ENTRIES = 100;
+export const MOST_ENTRIES = 5000;
+
+export function wrongParameter(name: string, what: string): ApiError {
+  return new ApiError("invalid_parameter", `${name}: ${what}`);
+}
+
+/** Throws ApiError invalid_parameter for one of `known` that is given twice. */
+export function checkRepeated(given: Given, known: readonly string[]): void {
+  const repeated = known.find((name) => Array.isArray(given[name]));
+  if (repeated !== undefined) throw wrongParameter(repeated, "is given more than once");
+}
+
+export function textOf(given: Given, name: string): string | undefined {
+  const value = given[name];
+  return typeof value === "string" && value !== "" ? value : undefined;
+}
+
+/** Nanoseconds, seconds with or without a fraction, or RFC 3339. */
+export function readTime(name: string, text: string): bigint {
+  let ns: bigint | undefined;
+  if (/^\d{1,10}$/.test(text)) ns = BigInt(text) * SECOND_NS;
+  else if (/^\d{11,19}$/.test(text)) ns = BigInt(text);
+  else if (/^\d{1,12}\.\d+$/.test(text)) {
+    const [whole = "0", fraction = ""] = text.split(".");
+    ns = BigInt(whole) * SECOND_NS + BigInt(fraction.slice(0, 9).padEnd(9, "0"));
+  } else {
+    const [, second, fraction = "", zone] = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)$/.exec(text) ?? [];
+    const ms = second === undefined ? Number.NaN : Date.parse(`${second}${zone}`);
+    if (ms >= 0) ns = BigInt(ms) * 1_000_000n + BigInt(fraction.slice(0, 9).padEnd(9, "0"));
+  }
+  if (ns === undefined) throw wrongParameter(name, "must be a time: nanoseconds or seconds since 1970, or RFC 3339");
+  return ns > MOST_NS ? MOST_NS : ns;
+}
+
+export interface TimeSpan {
+  readonly start: bigint;
+  readonly end: bigint;
+}
+
+/** `start` and `end`, or `since` before the end; the last hour by default. */
+export function readSpan(given: Given, nowNs: bigint): TimeSpan {
+  const [start, end, since] = [textOf(given, "start"), textOf(given, "end"), textOf(given, "since")];
+  const endNs = end === undefined ? nowNs : readTime("end", end);
+  const backNs = since === undefined ? HOUR_NS : readDuration("since", since);
+  const before = endNs < nowNs ? endNs : nowNs;
+  const span = { start: start === undefined ? (before > backNs ? before - backNs : 0n) : readTime("start", start), end: endNs };
+  if (span.end < span.start) throw wrongParameter("end", "end timestamp must not be before or equal to start time");
+  return span;
+}
+
+export function readDuration(name: string, text: string): bigint {
+  const seconds = parseNumber(text);
+  const ns = seconds === undefined || !Number.isFinite(seconds) ? parseDuration(text, true) : BigInt(Math.round(seconds * 1e9));
+  if (ns === undefined || ns <= 0n) throw wrongParameter(name, "must be a duration of more than nothing, such as 5m or seconds");
+  return ns;
+}
+
+/** The moments of a range query. */
+export function readSteps(given: Given, { start, end }: TimeSpan): Steps {
+  const step = textOf(given, "step");
+  const byItself = BigInt(Math.max(1, Math.floor(Number(end - start) / 1e9 / 250))) * SECOND_NS;
+  const stepNs = step === undefined ? byItself : readDuration("step", step);
+  if ((end - start) / stepNs > BigInt(MOST_STEPS)) {
+    const what = `exceeded maximum resolution of ${MOST_STEPS.toLocaleString("en")} points per time series. Try increasing the value of the step parameter`;
+    throw wrongParameter("step", what);
+  }
+  return stepsOf(start, end, stepNs);
+}
+
+export interface EntryBounds {
+  readonly limit: number;
+  readonly oldestFirst: boolean;
+}
+
+export function readBounds(given: Given): EntryBounds {
+  const direction = (textOf(given, "direction") ?? "backward").toLowerCase();
+  if (direction !== "forward" && direction !== "backward") throw wrongParameter("direction", "must be forward or backward");
+  return { limit: readLimit(given, "limit", DEFAULT_ENTRIES, MOST_ENTRIES), oldestFirst: direction === "forward" };
+}
+
+export function readLimit(given: Given, name: string, byDefault: number, most: number): number {
+  const text = textOf(given, name);
+  if (text === undefined) return byDefault;
+  if (!/^0*[1-9]\d{0,8}$/.test(text)) throw wrongParameter(name, "must be a whole number of at least 1");
+  if (Number(text) > most)
+    throw wrongParameter(name, `max entries limit per query exceeded, limit > max_entries_limit (${Number(text)} > ${most})`);
+  return Number(text);
+}

@@ -1,0 +1,91 @@
+// GET /query/logs/histogram and /query/logs/fields: counts of many records of the caller's organisation (docs/contract.md, "Query").
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import { READERS } from "../../http/openapi.ts";
+import { answerJson } from "../page-route.ts";
+import { PAGE_PARAMETERS, type PageParameters, readPage } from "../../storage/page.ts";
+import { MOST_FIELDS, MOST_VALUES, type RangeFilter, SAMPLED_RECORDS } from "../../storage/logs/counts.ts";
+import { filterSchema, readFilter } from "./log-filter-parameters.ts";
+import type { LogRouteOptions } from "./log-route-parts.ts";
+
+const { start, end } = PAGE_PARAMETERS;
+const MOST_BUCKETS = 500;
+const FIELDS_SCHEMA = filterSchema({ start, end });
+const HISTOGRAM_SCHEMA = filterSchema({
+  start,
+  end,
+  buckets: { type: "integer", minimum: 1, maximum: MOST_BUCKETS, default: 60, description: "stretches of the range, at most" },
+});
+
+const STRETCH_SCHEMA = {
+  type: "object",
+  required: ["start", "end", "counts"],
+  properties: {
+    start: { type: "string", format: "date-time" },
+    end: { type: "string", format: "date-time", description: "where the next begins; of the last, the end of the range" },
+    counts: {
+      type: "object",
+      additionalProperties: { type: "integer" },
+      description: "records by level; those of seldom levels are other",
+    },
+  },
+};
+
+const FIELD_SCHEMA = {
+  type: "object",
+  required: ["name", "values"],
+  properties: {
+    name: { type: "string", description: "level, source, host_id, node, scope, or label.<key>" },
+    values: {
+      type: "array",
+      items: { type: "object", required: ["value", "count"], properties: { value: { type: "string" }, count: { type: "integer" } } },
+    },
+  },
+};
+
+export function registerCountRoutes(app: FastifyInstance, { store, answers, guards, now = () => new Date() }: LogRouteOptions): void {
+  const read = (request: FastifyRequest, schema: ReturnType<typeof filterSchema>): RangeFilter => {
+    const filter = readFilter(request, schema);
+    const page = readPage(request as FastifyRequest<{ Querystring: PageParameters }>, now());
+    return { ...filter, range: page.range as RangeFilter["range"] };
+  };
+  app.get<{ Querystring: { buckets: number } }>(
+    "/query/logs/histogram",
+    {
+      onRequest: guards.reader(),
+      schema: {
+        summary: "How many log records there are, by time and level",
+        description: "Over equal stretches of the range, oldest first. Filters as of GET /query/logs.",
+        security: READERS,
+        querystring: HISTOGRAM_SCHEMA,
+        response: { 200: { type: "array", items: STRETCH_SCHEMA } },
+      },
+    },
+    async (request, reply) => {
+      const filter = read(request, HISTOGRAM_SCHEMA);
+      const ask = {
+        answers,
+        ask: async (orgId: string, options: object) => [await store.histogram(orgId, filter, request.query.buckets, options)],
+      };
+      return answerJson(request, reply, ask);
+    },
+  );
+  app.get(
+    "/query/logs/fields",
+    {
+      onRequest: guards.reader(),
+      schema: {
+        summary: "The fields of log records and their values",
+        description:
+          `Of the newest ${SAMPLED_RECORDS} records of the range that match: ${MOST_FIELDS} fields and ${MOST_VALUES} values of each at most, by ` +
+          "how often they are there. Filters as of GET /query/logs.",
+        security: READERS,
+        querystring: FIELDS_SCHEMA,
+        response: { 200: { type: "array", items: FIELD_SCHEMA } },
+      },
+    },
+    async (request, reply) => {
+      const filter = read(request, FIELDS_SCHEMA);
+      return answerJson(request, reply, { answers, ask: async (orgId, options) => [await store.fields(orgId, filter, options)] });
+    },
+  );
+}

@@ -1,0 +1,99 @@
+// The parameters of a query string that say which log records are meant, for all routes of logs. Invariant: what is not understood is
+// refused by name, because a filter that is left out would answer everything.
+import type { FastifyRequest } from "fastify";
+import { ApiError } from "../../errors.ts";
+import { readPrefixed, refuseUnknown } from "../page-route.ts";
+import type { RecordFilter } from "../../storage/logs/filter.ts";
+import { wordsOf } from "../../storage/logs/words.ts";
+import { checkPatterns, MATCHED_BYTES, MOST_CHARACTERS, MOST_STEPS } from "../../storage/logs/pattern.ts";
+
+type Repeatable = string | string[];
+
+/** Each is a search of its own in every message. */
+const MOST_WORDS = 50;
+
+export interface FilterParameters {
+  source?: string;
+  level?: string;
+  words?: Repeatable;
+  q?: Repeatable;
+  not_q?: Repeatable;
+  regex?: Repeatable;
+  not_regex?: Repeatable;
+  host_id?: string;
+  node?: string;
+  trace_id?: string;
+  [label: `label.${string}`]: Repeatable;
+  [notLabel: `not_label.${string}`]: Repeatable;
+}
+
+const REPEATABLE = { anyOf: [{ type: "string" }, { type: "array", items: { type: "string" } }] };
+
+const FILTER_PARAMETERS = {
+  source: { type: "string", description: "service.name of the sender" },
+  level: { type: "string", description: "such as info or error, any case" },
+  words: {
+    ...REPEATABLE,
+    description:
+      `whole words of the message, ASCII letters in any case; repeatable: all must be there, at most ${MOST_WORDS}. Words are separated ` +
+      "by ASCII characters that are neither letters nor digits. Faster than q, because words have an index",
+  },
+  q: { ...REPEATABLE, description: "substring of the message, any case; repeatable: all must be there" },
+  not_q: { ...REPEATABLE, description: "as q; repeatable: none may be there" },
+  regex: {
+    ...REPEATABLE,
+    description:
+      `regular expression of RE2 that is found in the first ${MATCHED_BYTES / 1024} KiB of the message, (?i) for any case; repeatable: ` +
+      `all must be found. All together have ${MOST_CHARACTERS} characters at most, and ${MOST_STEPS} parts that stand for several ` +
+      "characters or are repeated, as often as they are repeated",
+  },
+  not_regex: { ...REPEATABLE, description: "as regex; repeatable: none may be found" },
+  host_id: { type: "string", description: "the cluster, host or key" },
+  node: { type: "string", description: "its name" },
+  trace_id: { type: "string", pattern: "^[0-9a-fA-F]{32}$", description: "32 hex digits of any case" },
+};
+
+/** The schema of a query string with these filters and `others`. */
+export function filterSchema(others: Record<string, object>) {
+  return {
+    type: "object",
+    properties: { ...FILTER_PARAMETERS, ...others },
+    // Others are refused by name.
+    patternProperties: { "^(not_)?label\\.": REPEATABLE },
+  };
+}
+
+/** The schema of an object that has these filters and nothing else. */
+export const FILTER_SCHEMA = {
+  type: "object",
+  properties: FILTER_PARAMETERS,
+  patternProperties: { "^(not_)?label\\..": REPEATABLE },
+  additionalProperties: false,
+};
+
+/** Throws ApiError invalid_parameter naming the parameter. `schema`: that of the route. */
+export function readFilter(request: FastifyRequest, schema: ReturnType<typeof filterSchema>): RecordFilter {
+  refuseUnknown(request, schema.properties, ["label.", "not_label."]);
+  return filterOf(request.query as FilterParameters);
+}
+
+/** Of parameters that fit the schema. Throws ApiError invalid_parameter naming the parameter. */
+export function filterOf(parameters: FilterParameters): RecordFilter {
+  const { source, level, host_id: hostId, node, trace_id: traceId } = parameters;
+  const [q, notQ, regex, notRegex] = [parameters.q, parameters.not_q, parameters.regex, parameters.not_regex].map(all);
+  const words = all(parameters.words);
+  checkWords(words ?? []);
+  checkPatterns({ regex: regex ?? [], not_regex: notRegex ?? [] });
+  const [labels, notLabels] = [readPrefixed(parameters, "label."), readPrefixed(parameters, "not_label.")];
+  return { source, level, words, q, notQ, regex, notRegex, hostId, node, traceId: traceId?.toLowerCase(), labels, notLabels };
+}
+
+function checkWords(texts: readonly string[]): void {
+  if (texts.flatMap(wordsOf).length > MOST_WORDS) throw new ApiError("invalid_parameter", `words: at most ${MOST_WORDS} words`);
+  const empty = texts.find((text) => text !== "" && wordsOf(text).length === 0);
+  if (empty !== undefined) throw new ApiError("invalid_parameter", "words: a letter or a digit is needed; q finds other characters");
+}
+
+function all(values: Repeatable | undefined): string[] | undefined {
+  return values === undefined ? undefined : [values].flat();
+}

@@ -1,0 +1,94 @@
+// GET /query/logs/tail: the log records of the caller's organisation as they arrive (docs/contract.md, "Query"). Invariant: tails have
+// bounds for each organisation and in all, and none outlives its client, its credential or the process.
+import { Readable } from "node:stream";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { readerOf } from "../../auth/request-identity.ts";
+import { ApiError } from "../../errors.ts";
+import { goneSignal } from "../../http/client.ts";
+import { READERS } from "../../http/openapi.ts";
+import { filterSchema, readFilter } from "./log-filter-parameters.ts";
+import type { LogRouteOptions } from "./log-route-parts.ts";
+import { TailCounts } from "../../storage/logs/tail-counts.ts";
+import { TAIL_TIMES, tailStream } from "./log-tail-stream.ts";
+
+const SCHEMA = filterSchema({});
+
+const EVENTS = {
+  description:
+    "Server-sent events: the data of each is a record as GET /query/logs has it. The event `skipped` counts records that were left out, " +
+    "because the reader is 5 minutes behind or one is larger than 512 KiB; the event `failed` contains the error that ends the tail.",
+  content: { "text/event-stream": { schema: { type: "string" } } },
+};
+
+export function registerTailRoute(
+  app: FastifyInstance,
+  { store, answers, guards, now = () => new Date(), tails = {} }: LogRouteOptions,
+): void {
+  const counts = new TailCounts(tails);
+  const stopping = new AbortController();
+  app.addHook("preClose", async () => stopping.abort());
+  const guard = guards.reader();
+  app.get(
+    "/query/logs/tail",
+    {
+      onRequest: guard,
+      schema: {
+        summary: "Log records as they arrive",
+        description:
+          `Without an end, a comment every 15 s. Filters as of GET /query/logs; records whose own time is older than an hour are left out. ` +
+          `The header Last-Event-ID resumes after an event. At most ${counts.perOrg} of an organisation, and one while its credential is in force.`,
+        security: READERS,
+        querystring: SCHEMA,
+        headers: {
+          type: "object",
+          properties: { "last-event-id": { type: "string", description: "the id of the last event that was read" } },
+        },
+        described: { response: { 200: EVENTS } },
+      },
+    },
+    async (request, reply) => {
+      const filter = readFilter(request, SCHEMA);
+      const after = lastEventId(request);
+      const { orgId } = readerOf(request);
+      counts.enter(orgId);
+      if (reply.raw.closed) counts.leave(orgId);
+      else reply.raw.once("close", () => counts.leave(orgId));
+      const signal = AbortSignal.any([goneSignal(reply), stopping.signal]);
+      const begin = async () => {
+        const tail = await store.tail(orgId, filter, after, now().getTime());
+        const next = () => tail.next({ signal, admit: () => answers.admit(orgId) }, now().getTime());
+        return { tail, next, first: await next() };
+      };
+      const begun = await begin().catch((error: unknown) => {
+        if (signal.aborted && !stopping.signal.aborted) return undefined;
+        throw error;
+      });
+      if (!begun) return reply.code(499).send();
+      const { tail, next, first } = begun;
+      const check = async (): Promise<void> => void (await guard.call(app, request, reply));
+      const stream = tailStream(first, {
+        ...tail,
+        next,
+        check,
+        cutOff: () => reply.raw.destroy(),
+        signal,
+        times: { ...TAIL_TIMES, ...tails },
+      });
+      return sendEvents(reply, Readable.from(stream, { highWaterMark: 1 }));
+    },
+  );
+}
+
+function sendEvents(reply: FastifyReply, stream: Readable): FastifyReply {
+  if (reply.raw.closed) return reply.code(499).send();
+  void reply.type("text/event-stream; charset=utf-8").header("cache-control", "no-store").header("x-accel-buffering", "no");
+  return reply.send(stream);
+}
+
+/** Throws ApiError invalid_parameter naming the header. */
+function lastEventId({ headers }: FastifyRequest): bigint | undefined {
+  const text = headers["last-event-id"];
+  if (text === undefined || text === "") return undefined;
+  if (typeof text === "string" && /^\d{1,20}$/.test(text) && BigInt(text) < 1n << 63n) return BigInt(text);
+  throw new ApiError("invalid_parameter", "Last-Event-ID: not one of ours; leave it out to begin with what arrives from now on");
+}

@@ -1,0 +1,131 @@
+// Streams a tail, as server-sent events by default. It queries after records were stored, at most once a second. Invariant: the stream ends with its
+// client, its credential, the process, and a reader that stops reading. While no records arrive, it only checks the credential.
+import { Wakeup } from "../../../common/loop.ts";
+import { ApiError } from "../../errors.ts";
+import type { Arrived, TailEvent } from "../../storage/logs/tail.ts";
+
+export interface TailTimes {
+  /** Between two questions at least. */
+  readonly pollMs: number;
+  /** Between two questions at most, where other processes store records too. */
+  readonly idleMs: number;
+  /** Between two comments, while there are no events. */
+  readonly commentMs: number;
+  /** Between two looks at the credential: one that was removed is refused within 5 s. */
+  readonly checkMs: number;
+  /** A reader that takes nothing for so long is cut off. */
+  readonly stallMs: number;
+}
+
+export const TAIL_TIMES: TailTimes = { pollMs: 1000, idleMs: 5000, commentMs: 15_000, checkMs: 4000, stallMs: 30_000 };
+const RETRIED = new Set([429, 502, 503]);
+const RETRY_MS = 5000;
+
+/** How a tail is written. */
+export interface TailForm {
+  /** The first piece. */
+  readonly begin: (events: readonly TailEvent[]) => string | Promise<string>;
+  readonly events: (events: readonly TailEvent[]) => string | Promise<string>;
+  readonly comment: string;
+  readonly failed: (error: ApiError) => string;
+}
+
+const SERVER_SENT: TailForm = {
+  // It sends the head of the answer.
+  begin: (events) => `: atherops\n${textOf(events)}\n`,
+  events: textOf,
+  comment: ":\n\n",
+  failed: ({ code, message }) => eventOf("failed", { error: code, message }),
+};
+
+export interface TailStreamOptions {
+  readonly form?: TailForm;
+  /** What has arrived since. */
+  readonly next: () => Promise<Arrived>;
+  /** Calls back after each insert of this process. */
+  readonly listen: (told: () => void) => Disposable;
+  /** Others may store records as well. */
+  readonly isShared: boolean;
+  /** Throws ApiError when the credential is no longer in force. */
+  readonly check: () => Promise<void>;
+  /** Called when the reader takes nothing. */
+  readonly cutOff: () => void;
+  readonly signal: AbortSignal;
+  readonly times: TailTimes;
+}
+
+/** Pieces of text/event-stream, `first` in the first. Never throws. */
+export async function* tailStream(first: Arrived, options: TailStreamOptions): AsyncGenerator<string> {
+  const { signal, times, form = SERVER_SENT } = options;
+  let stalled: NodeJS.Timeout | undefined;
+  try {
+    for await (const piece of pieces(first, options)) {
+      stalled = setTimeout(options.cutOff, times.stallMs);
+      yield piece;
+      clearTimeout(stalled);
+    }
+  } catch (error) {
+    if (!signal.aborted && error instanceof ApiError) yield form.failed(error);
+    else if (!signal.aborted) throw error;
+  } finally {
+    clearTimeout(stalled);
+  }
+}
+
+async function* pieces(first: Arrived, options: TailStreamOptions): AsyncGenerator<string> {
+  const { next, check, isShared, signal, times, form = SERVER_SENT } = options;
+  const wakeup = new Wakeup();
+  let isDue = true;
+  using _listening = options.listen(() => {
+    if (!isDue) wakeup.wake();
+    isDue = true;
+  });
+  yield await form.begin(first.events);
+  let askAtMs = performance.now() + times.pollMs;
+  let checkAtMs = performance.now() + times.checkMs;
+  let commentAtMs = performance.now() + times.commentMs;
+  while (!signal.aborted) {
+    if (performance.now() >= checkAtMs) {
+      await check();
+      checkAtMs = performance.now() + times.checkMs;
+    }
+    if (performance.now() >= askAtMs && (isDue || isShared)) {
+      isDue = false;
+      const { events, isFull } = await again(next, (retryMs) => (askAtMs = performance.now() + retryMs));
+      isDue ||= isFull;
+      askAtMs = Math.max(askAtMs, performance.now() + times.pollMs);
+      if (events.length > 0) {
+        yield await form.events(events);
+        commentAtMs = performance.now() + times.commentMs;
+      }
+    }
+    if (performance.now() >= commentAtMs) {
+      yield form.comment;
+      commentAtMs = performance.now() + times.commentMs;
+    }
+    const idleMs = isDue ? 0 : isShared ? times.idleMs - times.pollMs : Number.POSITIVE_INFINITY;
+    const wakeAtMs = Math.min(checkAtMs, commentAtMs, askAtMs + idleMs);
+    await wakeup.wait(Math.max(1, wakeAtMs - performance.now()), signal);
+  }
+}
+
+/** What passes by itself is asked again later. */
+async function again(next: () => Promise<Arrived>, retry: (ms: number) => void): Promise<Arrived> {
+  try {
+    return await next();
+  } catch (error) {
+    if (!(error instanceof ApiError) || !RETRIED.has(error.status)) throw error;
+    retry(RETRY_MS);
+    return { events: [], isFull: true };
+  }
+}
+
+function textOf(events: readonly TailEvent[]): string {
+  return events
+    .map(({ id, row }) => (row === undefined ? `event: skipped\nid: ${id}\ndata: {}\n\n` : `id: ${id}\ndata: ${row}\n\n`))
+    .join("");
+}
+
+function eventOf(name: string, data: object): string {
+  return `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`;
+}

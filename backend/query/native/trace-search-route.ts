@@ -1,0 +1,88 @@
+// GET /query/traces/search: the traces of the caller's organisation that have such a span, newest first (docs/contract.md, "Query").
+import type { FastifyInstance } from "fastify";
+import { ApiError } from "../../errors.ts";
+import { READERS } from "../../http/openapi.ts";
+import { answerPage, readPrefixed, refuseUnknown } from "../page-route.ts";
+import { PAGE_PARAMETERS, type PageParameters, readPage } from "../../storage/page.ts";
+import type { TraceRouteOptions } from "../trace-route-parts.ts";
+
+const text = { type: "string" } as const;
+const number = { type: "number" } as const;
+const LABELS = "label.";
+
+interface SearchParameters extends PageParameters {
+  service?: string;
+  operation?: string;
+  min_duration_ms?: string;
+  max_duration_ms?: string;
+  error?: boolean;
+  [label: `label.${string}`]: string | string[];
+}
+
+/** Not more than what the engine counts in 64 bits of nanoseconds. */
+const MILLISECONDS = "^\\d{1,12}(\\.\\d{1,6})?$";
+
+const QUERY_SCHEMA = {
+  type: "object",
+  properties: {
+    service: { ...text, description: "service.name of the sender" },
+    operation: { ...text, description: "name of the span" },
+    min_duration_ms: { ...text, pattern: MILLISECONDS, description: "milliseconds such as 250 or 0.5; of the whole trace" },
+    max_duration_ms: { ...text, pattern: MILLISECONDS, description: "milliseconds such as 250 or 0.5; of the whole trace" },
+    error: { type: "boolean", default: false, description: "true: only where the status is ERROR" },
+    ...PAGE_PARAMETERS,
+  },
+  // Others are refused by name (page-route.ts).
+  patternProperties: { "^label\\.": { anyOf: [text, { type: "array", items: text }] } },
+};
+
+const TRACE_SCHEMA = {
+  type: "object",
+  required: ["trace_id", "root_service", "root_operation", "start", "duration_ms", "spans", "errors", "services"],
+  properties: {
+    trace_id: text,
+    root_service: text,
+    root_operation: text,
+    start: { type: "string", format: "date-time" },
+    duration_ms: number,
+    spans: number,
+    errors: number,
+    services: { type: "array", items: text },
+  },
+};
+
+export function registerSearchRoute(app: FastifyInstance, { store, answers, guards, now = () => new Date() }: TraceRouteOptions): void {
+  app.get<{ Querystring: SearchParameters }>(
+    "/query/traces/search",
+    {
+      onRequest: guards.reader(),
+      schema: {
+        summary: "Traces, newest first",
+        description:
+          'Those with a span that has service, operation, error and each label.<key>=<value> (repeatable). A Link header with rel="next" leads to the next page.',
+        security: READERS,
+        querystring: QUERY_SCHEMA,
+        response: { 200: { type: "array", items: TRACE_SCHEMA } },
+      },
+    },
+    async (request, reply) => {
+      refuseUnknown(request, QUERY_SCHEMA.properties, [LABELS]);
+      const { service, operation, error, min_duration_ms: min, max_duration_ms: max } = request.query;
+      const page = readPage(request, now());
+      const span = { service, operation, error: error || undefined, attributes: readPrefixed(request.query, LABELS) };
+      const filter = { ...page, span, minDurationNs: nanosecondsOf(min), maxDurationNs: nanosecondsOf(max) };
+      if ((filter.minDurationNs ?? 0n) > (filter.maxDurationNs ?? MOST_NS))
+        throw new ApiError("invalid_parameter", "min_duration_ms: must not be above max_duration_ms");
+      return answerPage(request, reply, { answers, page, ask: (orgId, options) => store.search(orgId, filter, options) });
+    },
+  );
+}
+
+const MOST_NS = 10n ** 18n;
+
+/** Exact: a double has no nanoseconds of long durations. */
+function nanosecondsOf(milliseconds: string | undefined): bigint | undefined {
+  if (milliseconds === undefined) return undefined;
+  const [whole = "", fraction = ""] = milliseconds.split(".");
+  return BigInt(whole) * 1_000_000n + BigInt(fraction.padEnd(6, "0"));
+}

@@ -1,0 +1,37 @@
+// Errors of the Prometheus HTTP API. Prometheus' clients read 400, 422 and 503 only as {"status":"error","errorType","error"}; with any other
+// body they show a parse error instead of the message.
+import type { FastifyReply, FastifyRequest } from "fastify";
+import type { ApiError } from "../../errors.ts";
+import { sendError, type ErrorBody, renderJson } from "../../http/error-response.ts";
+
+/** As in Prometheus' web/api/v1/api.go. */
+const ERROR_TYPES: Readonly<Record<number, string>> = { 400: "bad_data", 422: "execution", 503: "unavailable" };
+
+export function answerPrometheusError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  return sendError(error, request, reply, prometheusForm);
+}
+
+function prometheusForm(error: ApiError): ErrorBody {
+  return error.status in ERROR_TYPES ? { type: "application/json", text: errorText(error.status, error.message) } : renderJson(error);
+}
+
+/** The engine's answer in Prometheus' form, without the engine's preamble. An answer of another form is returned as it is. */
+export function readEngineError(status: number, pieces: readonly Buffer[]): readonly Buffer[] {
+  try {
+    const { error } = JSON.parse(Buffer.concat(pieces).toString("utf8")) as { error: unknown };
+    return typeof error === "string" ? [Buffer.from(errorText(status, withoutPreamble(error)))] : pieces;
+  } catch {
+    // Safe: an answer that is not JSON reaches the client unchanged.
+    return pieces;
+  }
+}
+
+function errorText(status: number, message: string): string {
+  return JSON.stringify({ status: "error", errorType: ERROR_TYPES[status] ?? "internal", error: message });
+}
+
+/** VictoriaMetrics repeats the query and the time before it says what is wrong. */
+function withoutPreamble(message: string): string {
+  const match = /^error when executing query="[^]*?" (?:for|on the time range) \([^()]*\): (?<cause>[^]+)$/.exec(message);
+  return match?.groups?.["cause"] ?? message;
+}

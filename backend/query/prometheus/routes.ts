@@ -1,0 +1,98 @@
+// The Prometheus HTTP API over the tenant's own metrics, for Grafana and scripts with a bearer token. Invariant: only the parameters
+// listed here reach the engine, none of the caller's headers do, and the tenant comes from the session or the read token.
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { expressionDurationMs } from "../../../common/duration.ts";
+import { ApiError } from "../../errors.ts";
+import type { ResponseBudget } from "../../http/response-budget.ts";
+import { goneSignal } from "../../http/client.ts";
+import { type Guards, readerOf } from "../../auth/request-identity.ts";
+import { prometheusSchema } from "./api-description.ts";
+import { answerPrometheusError, readEngineError } from "./prometheus-errors.ts";
+import { registerConstantRoutes } from "./constant-routes.ts";
+import type { MetricsStore, QueryEndpoint } from "../../storage/metrics/store.ts";
+
+export interface MetricsRoutesOptions {
+  readonly store: MetricsStore;
+  readonly answers: ResponseBudget;
+  readonly guards: Guards;
+}
+
+const BASE = "/query/prometheus/api/v1";
+const FORWARDED = new Set(["query", "start", "end", "step", "time", "match[]", "limit"]);
+const MAX_TIMEOUT_MS = 30_000;
+const MAX_FORM_BYTES = 256 * 1024;
+const MAX_LABEL_LENGTH = 256;
+
+/** Adds GET and POST of query, query_range, series, labels, GET of label/<name>/values, and the constant answers; each needs a session or a read token. */
+export function registerMetricsRoutes(app: FastifyInstance, { store, answers, guards }: MetricsRoutesOptions): void {
+  void app.register(async (scope) => {
+    scope.addContentTypeParser(
+      "application/x-www-form-urlencoded",
+      async (request: FastifyRequest) => new URLSearchParams((await app.smallBodies.read(request, MAX_FORM_BYTES)).toString("utf8")),
+    );
+    scope.setErrorHandler(answerPrometheusError);
+    const onRequest = guards.reader();
+    registerConstantRoutes(scope, BASE, onRequest);
+    for (const endpoint of ["query", "query_range", "series", "labels"] as const) {
+      const handler = (request: FastifyRequest, reply: FastifyReply) => answer({ store, answers }, endpoint, request, reply);
+      scope.get(`${BASE}/${endpoint}`, { onRequest, schema: prometheusSchema(endpoint), handler });
+      scope.post(`${BASE}/${endpoint}`, {
+        onRequest,
+        schema: prometheusSchema(endpoint, true),
+        handler,
+      });
+    }
+    scope.get<{ Params: { name: string } }>(`${BASE}/label/:name/values`, {
+      onRequest,
+      schema: prometheusSchema("label_values"),
+      handler: (request, reply) => answer({ store, answers }, "label_values", request, reply, labelOf(request.params.name)),
+    });
+  });
+}
+
+async function answer(
+  { store, answers }: Pick<MetricsRoutesOptions, "store" | "answers">,
+  endpoint: QueryEndpoint,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  label?: string,
+): Promise<FastifyReply> {
+  const { orgId } = readerOf(request);
+  const signal = goneSignal(reply);
+  const params = forwardedParams(request);
+  try {
+    const result = await store.query(orgId, endpoint, params, { label, signal, admit: () => answers.admit(orgId) });
+    const pieces = result.status < 400 ? result.pieces : readEngineError(result.status, result.pieces);
+    // The engine sets application/stream+json for raw samples; Prometheus does not.
+    return answers.send(orgId, reply.code(result.status).type("application/json"), pieces);
+  } catch (error) {
+    // The client has left: there is no one to answer, and no failure to log.
+    if (signal.aborted) return reply.code(499).send();
+    throw error;
+  }
+}
+
+/** What is forwarded of the query string and of a form body: the listed names, and a timeout of at most 30 s. */
+function forwardedParams(request: FastifyRequest): URLSearchParams {
+  const given = new URLSearchParams(request.url.split("?")[1] ?? "");
+  const form = request.body instanceof URLSearchParams ? request.body : [];
+  const kept = new URLSearchParams();
+  for (const [name, value] of [...form, ...given]) if (FORWARDED.has(name)) kept.append(name, value);
+  const timeout = (request.body instanceof URLSearchParams ? request.body.get("timeout") : null) ?? given.get("timeout");
+  kept.set("timeout", `${timeout === null ? MAX_TIMEOUT_MS : timeoutMs(timeout)}ms`);
+  return kept;
+}
+
+/** A duration as queries take it. Throws ApiError invalid_parameter. */
+function timeoutMs(text: string): number {
+  const ms = expressionDurationMs(text, Number.NaN) ?? Number.NaN;
+  if (!(ms > 0)) throw new ApiError("invalid_parameter", "timeout: must be a duration such as 10s");
+  return Math.min(MAX_TIMEOUT_MS, Math.ceil(ms));
+}
+
+function labelOf(name: string): string {
+  if (name === "" || name.length > MAX_LABEL_LENGTH || /[\u0000-\u001f\u007f/]/.test(name)) {
+    throw new ApiError("invalid_parameter", "label: not a label name");
+  }
+  return name;
+}

@@ -1,0 +1,203 @@
+// One sandbox process and its one job. Invariant: whatever the job computes, the process is within its limits or is killed, and the backend
+// only waits for its messages.
+import { type ChildProcess, fork } from "node:child_process";
+import { addAbortListener } from "node:events";
+import { fileURLToPath } from "node:url";
+import { TooLargeError } from "../../engines/clickhouse/too-large-error.ts";
+import { ApiError } from "../../errors.ts";
+import { ABORT_MS, LIFETIME_CPU_S, POLL_MS, type SandboxLimits, START_MS } from "./limits.ts";
+import { type ProcessUsage, readProcessUsage } from "./process-usage.ts";
+import type { FromSandbox, Question, SentError, ToSandbox } from "./protocol.ts";
+
+/** Why a process was killed, or ended by itself while it had a job. */
+export type KillReason = "cpu_time" | "no_progress" | "memory" | "crash" | "client_gone";
+
+/** Answers the rows of a statement. */
+export type Answer = (question: Question) => Promise<Buffer>;
+
+interface Running {
+  readonly ask: Answer;
+  readonly resolve: (answer: Buffer) => void;
+  readonly reject: (error: unknown) => void;
+  /** Of the statements, which the process knows by their numbers. */
+  readonly errors: unknown[];
+  isWaitingForRows: boolean;
+}
+
+/** No core dump, and an end by the kernel should the backend die first. */
+const BOUNDED = `ulimit -c 0; ulimit -t ${LIFETIME_CPU_S}; exec "$0" "$@"`;
+/** V8 and the kernel end a process that is out of memory by these. */
+const MEMORY_SIGNALS = new Set<string>(["SIGABRT", "SIGTRAP", "SIGILL", "SIGKILL"]);
+const MOST_STDERR = 4000;
+
+export class SandboxProcess {
+  /** Resolves when the process has ended. */
+  readonly exited: Promise<void>;
+  /** Called when the job under way costs the process. */
+  onKilled: (reason: KillReason) => void = () => undefined;
+  readonly #child: ChildProcess;
+  readonly #limits: SandboxLimits;
+  readonly #ready = Promise.withResolvers<void>();
+  #running: Running | undefined;
+  #refusal: unknown;
+  #stderr = "";
+
+  constructor(script: URL, limits: SandboxLimits) {
+    this.#limits = limits;
+    // Without the environment, which may hold secrets.
+    this.#child = fork(fileURLToPath(script), [], {
+      execPath: "/bin/sh",
+      execArgv: ["-c", BOUNDED, process.execPath, `--max-old-space-size=${limits.heapMib}`, "--max-semi-space-size=8"],
+      env: {},
+      serialization: "advanced",
+      stdio: ["ignore", "ignore", "pipe", "ipc"],
+    });
+    const exited = Promise.withResolvers<void>();
+    this.exited = exited.promise;
+    this.#child.on("message", (message: FromSandbox) => this.#take(message));
+    this.#child.once("exit", (_code, signal) => this.#ended(signal, exited.resolve));
+    this.#child.once("error", (cause) => {
+      this.#refusal ??= unavailable(cause);
+      this.#ended(null, exited.resolve);
+    });
+    this.#child.stderr?.setEncoding("utf8").on("data", (text: string) => (this.#stderr = (this.#stderr + text).slice(-MOST_STDERR)));
+    const late = setTimeout(() => this.kill(unavailable(new Error("a sandbox process did not start"))), START_MS);
+    const inTime = (): void => clearTimeout(late);
+    this.#ready.promise.then(inTime, inTime);
+  }
+
+  /** False: a new process takes the next job. */
+  get isReusable(): boolean {
+    if (this.#refusal !== undefined || !this.#child.connected) return false;
+    const usage = this.#usage();
+    return !usage || (usage.residentBytes <= this.#limits.keptBytes && usage.cpuMs < (LIFETIME_CPU_S * 1000) / 2);
+  }
+
+  /**
+   * Throws what the job throws, and query_too_expensive when the process is killed. After an abort it settles when the process has noticed,
+   * or was killed.
+   */
+  async run(job: unknown, ask: Answer, signal: AbortSignal): Promise<Buffer> {
+    await this.#ready.promise;
+    signal.throwIfAborted();
+    const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
+    this.#running = { ask, resolve, reject, errors: [], isWaitingForRows: false };
+    let grace: NodeJS.Timeout | undefined;
+    using _watching = this.#watch();
+    using _listening = addAbortListener(signal, () => {
+      this.#send({ type: "abort" });
+      grace = setTimeout(() => this.#end("client_gone"), ABORT_MS);
+    });
+    this.#send({ type: "run", job });
+    try {
+      return await promise;
+    } finally {
+      clearTimeout(grace);
+    }
+  }
+
+  /** Without a trace in logs and metrics; a job under way fails with this. */
+  kill(refusal: unknown): void {
+    this.#refusal ??= refusal;
+    this.#child.kill("SIGKILL");
+  }
+
+  #end(reason: Exclude<KillReason, "crash">): void {
+    if (this.#refusal !== undefined) return;
+    this.#refusal = this.#tooExpensive(reason);
+    this.onKilled(reason);
+    this.#child.kill("SIGKILL");
+  }
+
+  #tooExpensive(reason: KillReason): ApiError {
+    const { cpuMs, residentBytes } = this.#limits;
+    const why = {
+      cpu_time: `takes more than ${cpuMs / 1000} s of CPU time`,
+      no_progress: "makes no progress",
+      memory: `takes more than ${residentBytes / 1024 / 1024} MiB of memory`,
+      crash: "cannot be evaluated",
+      client_gone: "was abandoned",
+    }[reason];
+    const advice = "add line filters or labels to the selector, ask for a shorter range, or simplify the query";
+    return new ApiError("query_too_expensive", `this query ${why} and was stopped: ${advice}`);
+  }
+
+  #ended(signal: string | null, resolve: () => void): void {
+    if (this.#refusal === undefined && this.#running) {
+      const reason = signal !== null && MEMORY_SIGNALS.has(signal) ? "memory" : "crash";
+      this.#refusal = this.#tooExpensive(reason);
+      this.onKilled(reason);
+    }
+    this.#refusal ??= unavailable(new Error(`a sandbox process ended: ${this.#stderr}`));
+    this.#ready.promise.catch(() => undefined);
+    this.#ready.reject(this.#refusal);
+    this.#settle()?.reject(this.#refusal);
+    resolve();
+  }
+
+  #take(message: FromSandbox): void {
+    if (message.type === "ready") return this.#ready.resolve();
+    if (message.type === "ask") return void this.#answer(message);
+    const running = this.#settle();
+    if (message.type === "answer")
+      return running?.resolve(Buffer.from(message.answer.buffer, message.answer.byteOffset, message.answer.byteLength));
+    const { code, message: text, original } = message.error;
+    if (original !== undefined) return running?.reject(running.errors[original]);
+    running?.reject(code === "internal" ? new Error(text) : new ApiError(code, text));
+  }
+
+  #settle(): Running | undefined {
+    const running = this.#running;
+    this.#running = undefined;
+    return running;
+  }
+
+  async #answer(question: Question): Promise<void> {
+    const running = this.#running;
+    if (!running) return;
+    running.isWaitingForRows = true;
+    try {
+      const rows = await running.ask(question);
+      this.#send({ type: "rows", rows });
+    } catch (error) {
+      this.#send({ type: "error", error: toSent(error, running.errors.push(error) - 1) });
+    } finally {
+      running.isWaitingForRows = false;
+    }
+  }
+
+  #send(message: ToSandbox): void {
+    // Safe: a process that takes no message any more has ended, or is ended by its limits.
+    if (this.#child.connected) this.#child.send(message, () => undefined);
+  }
+
+  #usage(): ProcessUsage | undefined {
+    return this.#child.pid === undefined ? undefined : readProcessUsage(this.#child.pid);
+  }
+
+  #watch(): Disposable {
+    const { cpuMs, wallMs, residentBytes } = this.#limits;
+    const beforeMs = this.#usage()?.cpuMs ?? 0;
+    let busyMs = 0;
+    const check = (): void => {
+      if (!this.#running?.isWaitingForRows) busyMs += POLL_MS;
+      const usage = this.#usage();
+      if (usage && usage.residentBytes > residentBytes) this.#end("memory");
+      else if (usage && usage.cpuMs - beforeMs > cpuMs) this.#end("cpu_time");
+      else if (busyMs > wallMs) this.#end("no_progress");
+    };
+    const timer = setInterval(check, POLL_MS);
+    return { [Symbol.dispose]: () => clearInterval(timer) };
+  }
+}
+
+function toSent(error: unknown, original: number): SentError {
+  if (!(error instanceof ApiError)) return { code: "internal", message: error instanceof Error ? error.message : String(error), original };
+  const reported = (error.cause ?? {}) as { code?: string | number; message?: string };
+  const sent = { code: reported.code === undefined ? undefined : String(reported.code), message: reported.message ?? "" };
+  return { code: error.code, message: error.message, isTooLarge: error instanceof TooLargeError, cause: sent, original };
+}
+
+function unavailable(cause: unknown): ApiError {
+  return new ApiError("unavailable", "the evaluation of queries was interrupted; try again", { cause, retryAfterS: 1 });
+}

@@ -1,0 +1,113 @@
+// Jobs that exceed their limits, in real processes: each costs its own organisation one query, and nobody else anything.
+import { pino } from "pino";
+import { afterEach, expect, it, onTestFinished } from "vitest";
+import type { Ask, ClickHouse } from "../../engines/clickhouse/client.ts";
+import { ApiError } from "../../errors.ts";
+import type { TestJob } from "./jobs.fixture.ts";
+import { Sandbox, type SandboxOptions } from "./sandbox.ts";
+import type { KillReason } from "./sandbox-process.ts";
+
+const SCRIPT = new URL("./jobs.fixture.ts", import.meta.url);
+const statements: string[] = [];
+const limitsOfStatements: unknown[][] = [];
+const logged: Record<string, unknown>[] = [];
+const killed: KillReason[] = [];
+let sandbox: Sandbox;
+afterEach(async () => {
+  await sandbox[Symbol.asyncDispose]();
+  for (const list of [statements, limitsOfStatements, logged, killed]) list.length = 0;
+});
+
+const ask: Ask = async ({ text }, ...limits) => {
+  statements.push(text);
+  limitsOfStatements.push(limits);
+  return Buffer.from("rows");
+};
+const clickhouse: Pick<ClickHouse, "read"> = { read: async (_orgId, _options, work) => await work(ask) };
+
+function open(options: Partial<SandboxOptions> = {}): void {
+  const log = pino({ base: null, timestamp: false }, { write: (line) => void logged.push(JSON.parse(line) as Record<string, unknown>) });
+  sandbox = new Sandbox({ script: SCRIPT, clickhouse, log, onKilled: (reason) => killed.push(reason), ...options });
+}
+
+async function run(orgId: string, does: TestJob["does"], signal?: AbortSignal): Promise<string> {
+  const job: TestJob = { does, text: orgId };
+  return (await sandbox.run(orgId, job, signal ? { signal } : {})).toString("utf8");
+}
+
+it.each([
+  ["loop", "cpu_time", "takes more than 1 s of CPU time and was stopped: "],
+  ["backtrack", "cpu_time", "takes more than 1 s of CPU time and was stopped: "],
+  ["grow", "memory", "takes more than 300 MiB of memory and was stopped: "],
+  ["burst", "memory", "takes more than 300 MiB of memory and was stopped: "],
+  ["buffers", "memory", "takes more than 300 MiB of memory and was stopped: "],
+  ["sleep", "no_progress", "makes no progress and was stopped: "],
+  ["exit", "crash", "cannot be evaluated and was stopped: "],
+] as const)("%s is stopped for %s, is logged, and costs no other query", async (does, reason, message) => {
+  open({ limits: { cpuMs: reason === "memory" ? 60_000 : 1000, wallMs: does === "sleep" ? 500 : 60_000 } });
+  const hostile = run("red", does).catch((error: unknown) => error);
+  expect(await run("blue", "answer")).toBe("blue");
+  expect(await hostile).toMatchObject({ code: "query_too_expensive", message: expect.stringContaining(message) as string });
+  expect(await run("red", "answer")).toBe("red");
+  expect(killed).toEqual([reason]);
+  expect(logged).toEqual([{ level: 40, event: "sandbox.job_killed", org_id: "red", reason, msg: "sandbox job killed" }]);
+});
+
+it("reads in the organisation's own slot, with its id and the job's limits in each statement", async () => {
+  const slots: string[] = [];
+  open({ clickhouse: { read: async (orgId, _options, work) => (slots.push(orgId), await work(ask)) } });
+  expect(await run("re'd", "read")).toBe("rows");
+  expect(slots).toEqual(["re'd"]);
+  expect(statements).toEqual([String.raw`SELECT 1 WHERE org_id = 're\'d'`]);
+  expect(limitsOfStatements).toEqual([[1000, 20, 3]]);
+  await expect(run("red", "read_all")).rejects.toThrow("without its organisation");
+});
+
+it("answers the engine's own error, and takes a slot for no job that reads nothing", async () => {
+  const error = new ApiError("too_many_queries", "full", { retryAfterS: 5 });
+  let reads = 0;
+  open({ clickhouse: { read: async () => await Promise.reject((reads++, error)) } });
+  await expect(run("red", "read")).rejects.toBe(error);
+  expect(await run("red", "answer")).toBe("red");
+  expect(reads).toBe(1);
+});
+
+it("stops a job whose client has left, and answers the next one of the organisation", async () => {
+  open();
+  const gone = new AbortController();
+  const job = run("red", "read_and_loop", gone.signal).catch((error: unknown) => error);
+  await expect.poll(() => statements, { timeout: 20_000 }).toHaveLength(1);
+  const why = new Error("left");
+  gone.abort(why);
+  expect(await job).toBe(why);
+  expect(await run("red", "answer")).toBe("red");
+  expect(killed).toEqual(["client_gone"]);
+});
+
+it("starts no process before the first job, keeps it warm, and ends an idle one", async () => {
+  open({ limits: { idleMs: 200 } });
+  expect(sandbox.processes).toBe(0);
+  await run("red", "answer");
+  await run("blue", "answer");
+  expect(sandbox.processes).toBe(1);
+  await expect.poll(() => sandbox.processes, { timeout: 5000 }).toBe(0);
+  expect(killed).toEqual([]);
+});
+
+it("ends its processes when it closes, and the jobs with them", async () => {
+  open();
+  const job = run("red", "loop").catch((error: unknown) => error);
+  await run("blue", "answer");
+  await sandbox[Symbol.asyncDispose]();
+  expect(await job).toMatchObject({ code: "unavailable" });
+  expect(sandbox.processes).toBe(0);
+});
+
+it("gives a process nothing of the backend's environment", async () => {
+  // oxlint-disable-next-line node/no-process-env -- what a process must not inherit
+  process.env["SANDBOX_TEST_SECRET"] = "x";
+  // oxlint-disable-next-line node/no-process-env -- as above
+  onTestFinished(() => void delete process.env["SANDBOX_TEST_SECRET"]);
+  open();
+  expect(await run("red", "environment")).not.toContain("SECRET");
+});

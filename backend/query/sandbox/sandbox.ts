@@ -1,0 +1,174 @@
+// Evaluates queries in processes that can be killed (README.md). Invariants: a job that exceeds its limits costs its own query and nothing
+// else; the backend reads rows in the organisation's own slot and puts the organisation into each statement; an idle pool has no process.
+import type { Ask, ClickHouse } from "../../engines/clickhouse/client.ts";
+import { Sql } from "../../engines/clickhouse/sql.ts";
+import { ApiError } from "../../errors.ts";
+import { FairQueue } from "../../admission/fair-queue.ts";
+import { runQueued, type QueryOptions } from "../../admission/query-queue.ts";
+import type { Log } from "../../operations/log.ts";
+import { SANDBOX_LIMITS, type SandboxLimits, WAITING_JOBS_PER_ORG } from "./limits.ts";
+import { bindOrganisation, type Question } from "./protocol.ts";
+import { type KillReason, SandboxProcess } from "./sandbox-process.ts";
+
+export interface SandboxOptions {
+  /** What a process runs: it calls serveJobs. */
+  readonly script: URL;
+  readonly clickhouse: Pick<ClickHouse, "read">;
+  readonly log: Log;
+  readonly onKilled?: (reason: KillReason) => void;
+  /** Aborts when the backend is told to stop: jobs that still wait are refused. */
+  readonly stopping?: AbortSignal;
+  readonly limits?: Partial<SandboxLimits>;
+}
+
+/** Evaluates a job of an organisation. Throws ApiError, and the signal's reason once it aborts. */
+export interface JobRunner {
+  run(orgId: string, job: object, options?: QueryOptions): Promise<Buffer>;
+}
+
+export class Sandbox implements JobRunner, AsyncDisposable {
+  readonly #options: SandboxOptions;
+  readonly #limits: SandboxLimits;
+  readonly #queue: FairQueue;
+  readonly #all = new Set<SandboxProcess>();
+  /** Each with the timer that ends it. */
+  readonly #idle = new Map<SandboxProcess, NodeJS.Timeout>();
+  readonly #closing = new AbortController();
+
+  constructor(options: SandboxOptions) {
+    this.#options = options;
+    this.#limits = { ...SANDBOX_LIMITS, ...options.limits };
+    const running = this.#limits.processes;
+    this.#queue = new FairQueue({ running, perOrg: Math.max(1, running - 1), waitingPerOrg: WAITING_JOBS_PER_ORG });
+  }
+
+  get jobs(): { readonly running: number; readonly waiting: number } {
+    return this.#queue;
+  }
+
+  get processes(): number {
+    return this.#all.size;
+  }
+
+  async run(orgId: string, job: object, options: QueryOptions = {}): Promise<Buffer> {
+    const { stopping } = this.#options;
+    const signals = options.signal ? [options.signal, this.#closing.signal] : [this.#closing.signal];
+    const signal = AbortSignal.any(signals);
+    const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
+    const slot = runQueued({ queue: this.#queue, stopping }, orgId, { ...options, signal }, () =>
+      this.#evaluate(orgId, job, { signal, resolve, reject }),
+    );
+    slot.catch(reject);
+    return await promise;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const refusal = new ApiError("unavailable", "the backend is stopping", { retryAfterS: 5 });
+    this.#closing.abort(refusal);
+    for (const sandboxProcess of this.#all) sandboxProcess.kill(refusal);
+    await Promise.all([...this.#all].map(({ exited }) => exited));
+  }
+
+  /** The client is answered at once; the slot is free when the process is. */
+  async #evaluate(
+    orgId: string,
+    job: object,
+    { signal, resolve, reject }: { signal: AbortSignal } & Pick<PromiseWithResolvers<Buffer>, "resolve" | "reject">,
+  ): Promise<void> {
+    const sandboxProcess = this.#wake() ?? this.#start();
+    sandboxProcess.onKilled = (reason) => this.#report(orgId, reason);
+    const reads = new ReadSession(this.#options.clickhouse, orgId, signal);
+    const leave = (): void => reject(signal.reason);
+    signal.addEventListener("abort", leave, { once: true });
+    try {
+      resolve(await sandboxProcess.run(job, (question) => reads.ask(question), signal));
+    } catch (error) {
+      reject(error);
+    } finally {
+      signal.removeEventListener("abort", leave);
+      await reads.end();
+      await this.#rest(sandboxProcess);
+    }
+  }
+
+  #report(orgId: string, reason: KillReason): void {
+    this.#options.log.warn({ event: "sandbox.job_killed", org_id: orgId, reason }, "sandbox job killed");
+    this.#options.onKilled?.(reason);
+  }
+
+  #start(): SandboxProcess {
+    const sandboxProcess = new SandboxProcess(this.#options.script, this.#limits);
+    this.#all.add(sandboxProcess);
+    void this.#forgetWhenEnded(sandboxProcess);
+    return sandboxProcess;
+  }
+
+  async #forgetWhenEnded(sandboxProcess: SandboxProcess): Promise<void> {
+    await sandboxProcess.exited;
+    this.#all.delete(sandboxProcess);
+    clearTimeout(this.#idle.get(sandboxProcess));
+    this.#idle.delete(sandboxProcess);
+  }
+
+  /** The one that rested last, so that others can end. */
+  #wake(): SandboxProcess | undefined {
+    const [sandboxProcess, timer] = [...this.#idle].at(-1) ?? [];
+    if (!sandboxProcess) return undefined;
+    clearTimeout(timer);
+    this.#idle.delete(sandboxProcess);
+    return sandboxProcess;
+  }
+
+  async #rest(sandboxProcess: SandboxProcess): Promise<void> {
+    if (!sandboxProcess.isReusable) {
+      sandboxProcess.kill(new Error("replaced"));
+      await sandboxProcess.exited;
+      return;
+    }
+    const end = (): void => {
+      this.#idle.delete(sandboxProcess);
+      sandboxProcess.kill(new Error("idle"));
+    };
+    this.#idle.set(sandboxProcess, setTimeout(end, this.#limits.idleMs).unref());
+  }
+}
+
+/** The organisation's slot among reads: taken for the first statement of a job, given back when the job has ended. */
+class ReadSession {
+  readonly #clickhouse: Pick<ClickHouse, "read">;
+  readonly #orgId: string;
+  readonly #signal: AbortSignal;
+  readonly #ended = new AbortController();
+  readonly #over = Promise.withResolvers<void>();
+  #asking: Promise<Ask> | undefined;
+  #reading: Promise<void> | undefined;
+
+  constructor(clickhouse: Pick<ClickHouse, "read">, orgId: string, signal: AbortSignal) {
+    this.#clickhouse = clickhouse;
+    this.#orgId = orgId;
+    this.#signal = AbortSignal.any([signal, this.#ended.signal]);
+  }
+
+  async ask({ statement, maxResultBytes, blockRows, groupLimit }: Question): Promise<Buffer> {
+    const ask = await (this.#asking ??= this.#open());
+    return await ask(new Sql(bindOrganisation(statement, this.#orgId)), maxResultBytes, blockRows, groupLimit);
+  }
+
+  /** Ends a statement under way. */
+  async end(): Promise<void> {
+    this.#ended.abort(new Error("the evaluation of this query has ended"));
+    this.#over.resolve();
+    await this.#reading;
+  }
+
+  #open(): Promise<Ask> {
+    const { promise, resolve, reject } = Promise.withResolvers<Ask>();
+    this.#reading = this.#clickhouse
+      .read(this.#orgId, { signal: this.#signal }, (ask) => {
+        resolve(ask);
+        return this.#over.promise;
+      })
+      .catch(reject);
+    return promise;
+  }
+}

@@ -1,0 +1,88 @@
+// The side of the sandbox process: runs one job at a time. Invariant: it has no engine, no file and no secret; rows come from the backend,
+// which adds the organisation to each statement.
+import { writeFileSync } from "node:fs";
+import { setPriority } from "node:os";
+import type { Ask, ClickHouse } from "../../engines/clickhouse/client.ts";
+import { TooLargeError } from "../../engines/clickhouse/too-large-error.ts";
+import { ApiError } from "../../errors.ts";
+import type { FromSandbox, SentError, ToSandbox } from "./protocol.ts";
+
+export interface JobContext {
+  readonly read: ClickHouse["read"];
+  /** Aborts when the client has left. */
+  readonly signal: AbortSignal;
+}
+
+/** Requests of the backend's own thread have priority. */
+const NICENESS = 5;
+
+export function serveJobs(run: (job: never, context: JobContext) => Promise<Uint8Array>): void {
+  yieldToBackend();
+  let rows: PromiseWithResolvers<Buffer> | undefined;
+  let aborting = new AbortController();
+  const ask = oneAfterAnother((statement, maxResultBytes, blockRows, groupLimit) => {
+    rows = Promise.withResolvers();
+    send({ type: "ask", statement: statement.text, maxResultBytes, blockRows, groupLimit });
+    return rows.promise;
+  });
+  const work = async (job: never): Promise<void> => {
+    aborting = new AbortController();
+    try {
+      const answer = await run(job, { read: (_orgId, _options, work) => work(ask), signal: aborting.signal });
+      send({ type: "answer", answer });
+    } catch (error) {
+      send({ type: "error", error: toSent(error) });
+    }
+  };
+  process.on("message", (message: ToSandbox) => {
+    if (message.type === "run") void work(message.job as never);
+    else if (message.type === "rows") rows?.resolve(bufferOf(message.rows));
+    else if (message.type === "error") rows?.reject(fromSent(message.error));
+    else aborting.abort(new Error("the client has left"));
+  });
+  send({ type: "ready" });
+}
+
+function yieldToBackend(): void {
+  // The backend ends this process; a terminal's Ctrl-C reaches the whole group, and queries under way may finish.
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => undefined);
+  process.on("disconnect", () => process.exit());
+  setPriority(NICENESS);
+  try {
+    // When memory runs out, Linux ends this process before the backend.
+    writeFileSync("/proc/self/oom_score_adj", "1000");
+  } catch {
+    // Safe: no Linux, or not allowed; the backend's own limits hold.
+  }
+}
+
+/** Statements are asked one at a time, so that at most one block of rows is under way. */
+function oneAfterAnother(ask: Ask): Ask {
+  let last: Promise<unknown> = Promise.resolve();
+  return (...question) => {
+    const next = last.then(() => ask(...question));
+    last = next.catch(() => undefined);
+    return next;
+  };
+}
+
+function send(message: FromSandbox): void {
+  process.send?.(message);
+}
+
+function bufferOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
+  return Buffer.from(buffer as ArrayBuffer, byteOffset, byteLength);
+}
+
+const originals = new WeakMap<object, number>();
+
+function fromSent({ code, message, isTooLarge, cause, original }: SentError): ApiError {
+  const error = isTooLarge ? new TooLargeError(cause) : new ApiError(code, message, { cause });
+  if (original !== undefined) originals.set(error, original);
+  return error;
+}
+
+function toSent(error: unknown): SentError {
+  if (error instanceof ApiError) return { code: error.code, message: error.message, original: originals.get(error) };
+  return { code: "internal", message: error instanceof Error ? (error.stack ?? error.message) : String(error) };
+}

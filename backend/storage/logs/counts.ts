@@ -1,0 +1,97 @@
+// What is told of many log records at once: how many there are by time and level, and which fields and values they have. Invariant: an
+// answer is small whatever the records are: levels, fields, values and their lengths have bounds, and fields are of a sample.
+import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
+import type { Ask } from "../../engines/clickhouse/client.ts";
+import { formatTime, pageConditions } from "../page.ts";
+import { matchingIn, type RecordFilter, recordConditions } from "./filter.ts";
+import { GROUP_NS, halves, isOfGroups } from "./minute-counts.ts";
+
+/** Records of a time, both ends inclusive, in nanoseconds. */
+export interface RangeFilter extends RecordFilter {
+  readonly range: { readonly start: bigint; readonly end: bigint };
+}
+
+/** Levels that are told by name; those that are seldom are counted together. */
+const MOST_LEVELS = 20;
+const REST = "other";
+const MOST_NAME_CHARACTERS = 256;
+/** Fields are told of so many records, the newest. */
+export const SAMPLED_RECORDS = 20_000;
+export const MOST_FIELDS = 200;
+export const MOST_VALUES = 20;
+
+const FIELDS = sql`[('level', toString(level)), ('source', toString(source)), ('host_id', toString(host_id)), ('node', toString(node)),
+  ('scope', toString(scope_name))]`;
+
+/** `[{start, end, counts: {<level>: n}}]`: as many stretches of equal length as fit in `buckets`, also those without records. */
+export async function histogram(ask: Ask, orgId: string, filter: RangeFilter, buckets: number): Promise<Buffer> {
+  const { start, end } = filter.range;
+  if (end < start) return Buffer.from("[]");
+  const length = end > start ? end - start : 1n;
+  const width = (length + BigInt(buckets) - 1n) / BigInt(buckets);
+  const stretchCount = Number((length + width - 1n) / width);
+  const counts = Array.from({ length: stretchCount }, (): Record<string, number> => ({}));
+  // The end of the range belongs to it, so to its last stretch.
+  const countsAt = (ns: Sql, condition: Sql): Sql => {
+    const bucket = sql`least(intDiv(${ns} - toInt64(${start}), toInt64(${width})), ${stretchCount - 1})`;
+    return sql`SELECT level, ${bucket} AS bucket, count() AS n FROM ${from} WHERE ${condition} GROUP BY level, bucket`;
+  };
+  const { from, blockRows } = matchingIn(filter);
+  const borders = counts.map((_, index) => start + width * BigInt(index));
+  const byMinute = isOfGroups(filter) ? halves(filter.range, borders) : undefined;
+  const own = and([sql`org_id = ${orgId}`, ...recordConditions(filter)]);
+  const rows = (condition: Sql): Sql => countsAt(sql`toUnixTimestamp64Nano(time)`, condition);
+  const counted = byMinute
+    ? [countsAt(GROUP_NS, and([own, byMinute.whole])), ...(byMinute.cut ? [rows(and([own, byMinute.cut]))] : [])]
+    : [rows(where(orgId, filter))];
+  // The engine ranks levels over the whole range, so that one name means the same in each stretch.
+  const text = await ask(
+    sql`SELECT cell.1 AS bucket, if(place > ${MOST_LEVELS}, ${REST}, ${cut(sql`level`)}) AS name, toFloat64(sum(cell.2)) AS n FROM (
+      SELECT level, groupArray((bucket, n)) AS cells, row_number() OVER (ORDER BY sum(n) DESC, level) AS place FROM (
+        ${new Sql(counted.map(({ text: statement }) => statement).join(" UNION ALL "))}
+      ) GROUP BY level
+    ) ARRAY JOIN cells AS cell GROUP BY bucket, name ORDER BY bucket, n DESC, name`,
+    undefined,
+    blockRows,
+  );
+  for (const line of text.toString("utf8").split("\n").filter(Boolean)) {
+    const { bucket: index, name, n } = JSON.parse(line) as { bucket: string; name: string; n: number };
+    const of = counts[Number(index)];
+    if (of) Object.defineProperty(of, name, { value: n, enumerable: true });
+  }
+  const at = (index: number): bigint => start + width * BigInt(index);
+  const stretches = counts.map((of, index) => ({
+    start: formatTime(at(index)),
+    end: formatTime(at(index + 1) > end ? end : at(index + 1)),
+    counts: of,
+  }));
+  return Buffer.from(JSON.stringify(stretches));
+}
+
+/** `[{name, values: [{value, count}]}]` of the newest records: names as filters have them, values by how often they are there. */
+export async function fields(ask: Ask, orgId: string, filter: RangeFilter): Promise<Buffer> {
+  const { from, blockRows } = matchingIn(filter);
+  const lines = await ask(
+    sql`SELECT name, arrayMap(found -> CAST((found.1, found.2), 'Tuple(value String, count UInt32)'),
+        arraySort(found -> (-toInt64(found.2), found.1), groupArray((value, n)))) AS values FROM (
+      SELECT pair.1 AS name, ${cut(sql`pair.2`)} AS value, count() AS n FROM (
+        SELECT arrayJoin(arrayConcat(${FIELDS},
+          arrayMap((key, value) -> (concat('label.', toString(key)), value), mapKeys(labels), mapValues(labels)))) AS pair FROM (
+          SELECT level, source, host_id, node, scope_name, labels FROM ${from} WHERE ${where(orgId, filter)}
+          ORDER BY time DESC, id DESC LIMIT ${SAMPLED_RECORDS}
+        )
+      ) WHERE lengthUTF8(name) <= ${MOST_NAME_CHARACTERS} GROUP BY name, value ORDER BY n DESC, value LIMIT ${MOST_VALUES} BY name
+    ) GROUP BY name ORDER BY startsWith(name, 'label.'), sum(n) DESC, name LIMIT ${MOST_FIELDS}`,
+    undefined,
+    blockRows,
+  );
+  return Buffer.from(`[${lines.toString("utf8").trimEnd().replaceAll("\n", ",")}]`);
+}
+
+function where(orgId: string, filter: RangeFilter): Sql {
+  return and([sql`org_id = ${orgId}`, ...pageConditions({ range: filter.range, after: undefined }), ...recordConditions(filter)]);
+}
+
+function cut(text: Sql): Sql {
+  return sql`substringUTF8(${text}, 1, ${MOST_NAME_CHARACTERS})`;
+}

@@ -1,0 +1,92 @@
+// Which log records are meant, and as conditions on the table logs. Invariant: every value is a literal; regular expressions are matched as
+// matching.ts has it, which says of which table the rows are to be read.
+import { ApiError } from "../../errors.ts";
+import { type Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { hasAttribute } from "./attributes.ts";
+import { type Matching, matchingOf } from "./matching.ts";
+import { hasWords, withHints, wordsOf } from "./words.ts";
+
+type Pairs = readonly (readonly [key: string, value: string])[];
+
+/** Unset fields, and empty texts, do not filter. */
+export interface RecordFilter {
+  readonly source?: string;
+  readonly level?: string;
+  /** The words of each are words of the message, ASCII letters in any case. */
+  readonly words?: readonly string[];
+  /** Each is a substring of the message, any case: of a text of ASCII alone, the ASCII letters. */
+  readonly q?: readonly string[];
+  /** None is. */
+  readonly notQ?: readonly string[];
+  /** RE2: each is found in the message. To be checked by `checkPatterns` before. */
+  readonly regex?: readonly string[];
+  /** None is. */
+  readonly notRegex?: readonly string[];
+  readonly hostId?: string;
+  readonly node?: string;
+  /** Lowercase hex. */
+  readonly traceId?: string;
+  /** Each key has this value. */
+  readonly labels: Pairs;
+  /** No key has this value; it may be missing. */
+  readonly notLabels?: Pairs;
+  /** For what no other field says, with the regular expressions of these conditions; then no other field has any. */
+  readonly also?: { readonly conditions: readonly Sql[]; readonly matching: Matching };
+}
+
+export function recordConditions(filter: RecordFilter): Sql[] {
+  const conditions: Sql[] = [...(filter.also?.conditions ?? [])];
+  const { found } = matchingIn(filter);
+  if (filter.source !== undefined) conditions.push(sql`source = ${filter.source}`);
+  if (filter.level !== undefined) conditions.push(sql`level = ${filter.level.toLowerCase()}`);
+  if (filter.hostId !== undefined) conditions.push(sql`host_id = ${filter.hostId}`);
+  if (filter.node !== undefined) conditions.push(sql`node = ${filter.node}`);
+  if (filter.traceId !== undefined) conditions.push(sql`trace_id = ${filter.traceId}`);
+  const words = given(filter.words).flatMap(wordsOf);
+  if (words.length > 0) conditions.push(hasWords(words));
+  for (const text of given(filter.q)) conditions.push(isAscii(text) ? withHints(text, substring(text)) : substring(text));
+  for (const text of given(filter.notQ)) conditions.push(sql`NOT (${substring(text)})`);
+  for (const [key, value] of filter.labels) conditions.push(hasAttribute(key, value));
+  for (const [key, value] of filter.notLabels ?? []) conditions.push(sql`NOT (${hasAttribute(key, value)})`);
+  for (const pattern of given(filter.regex)) conditions.push(readable(pattern), found(MESSAGE, pattern, true));
+  for (const pattern of given(filter.notRegex)) conditions.push(readable(pattern), found(MESSAGE, pattern, false));
+  return conditions;
+}
+
+/** How its regular expressions are matched. */
+export function matchingIn({ regex, notRegex, also }: RecordFilter): Matching {
+  return also?.matching ?? matchingOf([...given(regex), ...given(notRegex)]);
+}
+
+const MESSAGE = sql`message`;
+
+/** Other characters are never taken for ASCII letters, so that the words of a text are words of a message in any case. */
+function substring(text: string): Sql {
+  const position = isAscii(text) ? sql`positionCaseInsensitive` : sql`positionCaseInsensitiveUTF8`;
+  return sql`${position}(message, ${text}) > 0`;
+}
+
+function isAscii(text: string): boolean {
+  return /^[\0-\x7f]*$/.test(text);
+}
+
+function given(texts: readonly string[] = []): string[] {
+  return texts.filter(Boolean);
+}
+
+/** Always true. The engine reads it before it looks for rows, so that what it cannot read is refused where there are none as well. */
+function readable(pattern: string): Sql {
+  return sql`match('', ${pattern}) IN (0, 1)`;
+}
+
+const CANNOT_COMPILE_REGEXP = "427";
+
+/** Throws ApiError invalid_parameter naming the parameter whose regular expression the engine cannot read, else the error itself. */
+export function refusePattern(error: unknown, { regex, notRegex }: RecordFilter): never {
+  const { code, message = "" } = ((error as Error).cause ?? {}) as { code?: unknown; message?: string };
+  if (String(code) !== CANNOT_COMPILE_REGEXP) throw error;
+  const why = /, error: (.{0,200}?)\. Look at/s.exec(message)?.[1] ?? "it cannot be read";
+  const isOurs = (pattern: string) => message.includes(`re2: ${pattern}, error`);
+  const name = !given(regex).some(isOurs) && given(notRegex).some(isOurs) ? "not_regex" : "regex";
+  throw new ApiError("invalid_parameter", `${name}: not a regular expression of RE2: ${why}`, { cause: error });
+}

@@ -1,0 +1,119 @@
+// Regular expressions on the real engine, embedded and over HTTP: how much of a granule they see between two looks at the clock, and that
+// what is found is the same however they are matched.
+import { pino } from "pino";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type BothWays, openBothWays } from "../../engines/clickhouse/both-ways.fixture.ts";
+import { migrate } from "../../engines/clickhouse/migrate.ts";
+import { sql } from "../../engines/clickhouse/sql.ts";
+import { EngineReader } from "../../query/loki/reader.ts";
+import { readSelectorAlone } from "../../query/loki/read-query.ts";
+import { matchingOf } from "./matching.ts";
+import { MATCHED_BYTES } from "./pattern.ts";
+import { ClickHouseLogStore } from "./store.ts";
+
+const START_NS = 1_767_225_600_000_000_000n;
+const RANGE = { start: START_NS, end: START_NS + 60_000_000_000n };
+const MiB = 1024 * 1024;
+/** Of all rows; those with long messages stand together, as in a part that merges have made. */
+const [ROWS, LONG] = [10_000, 3000];
+const WITH_LONG = sql`'org' AS org_id, toDateTime64('2026-01-01 00:00:00', 9, 'UTC') + number / 1000 AS time, number AS id, 'shop' AS source,
+  concat(repeat('ab', if(number BETWEEN 4000 AND ${4000 + LONG - 1}, 400, 20)), ' n=', toString(number)) AS message`;
+/** Around where short messages end, and where expressions see no more. */
+const LENGTHS = [7, 100, 511, 512, 513, 514, 5000, MATCHED_BYTES - 1, MATCHED_BYTES, MATCHED_BYTES + 1, MATCHED_BYTES + 2];
+
+let clients: BothWays;
+beforeAll(async () => {
+  clients = await openBothWays({ threads: 8 });
+  await migrate(clients.embedded, pino({ level: "silent" }));
+  // One insert, so that the size of granules is that of all its rows.
+  await clients.embedded.command(
+    sql`INSERT INTO logs (org_id, time, id, source, message) SETTINGS min_insert_block_size_bytes = 0, max_block_size = 100000
+      SELECT ${WITH_LONG} FROM numbers(${ROWS})`,
+  );
+  for (const [index, length] of LENGTHS.entries())
+    await clients.embedded.command(
+      sql`INSERT INTO logs (org_id, time, id, level, message, labels) VALUES
+        ('ends', toDateTime64('2026-01-01 00:00:00', 9, 'UTC') + ${index}, ${index}, 'info', concat(repeat('x', ${length - 7}), 'stop=42'),
+          map('k8s.pod.name', concat(repeat('y', ${length - 7}), 'stop=42')))`,
+    );
+});
+afterAll(() => clients?.[Symbol.asyncDispose]());
+
+/** The engine looks at the clock and at who still waits between blocks only. */
+async function largestBlock(way: "embedded" | "http", pattern: string, where = sql`1`): Promise<{ rows: number; of: number }> {
+  const { from, found, blockRows } = matchingOf([pattern]);
+  const lines = await clients[way].read("org", {}, (ask) =>
+    ask(
+      sql`SELECT toFloat64(max(size)) AS rows, toFloat64(count()) AS of FROM (
+        SELECT blockSize() AS size FROM ${from} WHERE org_id = 'org' AND ${where} AND ${found(sql`message`, pattern, true)})`,
+      undefined,
+      blockRows,
+    ),
+  );
+  return JSON.parse(lines.toString("utf8")) as { rows: number; of: number };
+}
+
+const LONG_ONLY = sql`length(message) > 512`;
+
+describe.each(["embedded", "http"] as const)("between two looks at the clock (%s)", (way) => {
+  it("a costly expression sees a MiB of long messages, whatever stands in their granule", async () => {
+    const { rows, of } = await largestBlock(way, "b[ab]{40}", LONG_ONLY);
+    expect(of).toBe(LONG);
+    expect(rows * MATCHED_BYTES).toBeLessThanOrEqual(MiB);
+  });
+
+  it("a cheap one sees a granule", async () => {
+    const { rows, of } = await largestBlock(way, "b[ab]", LONG_ONLY);
+    expect(of).toBe(LONG);
+    expect(rows).toBeLessThanOrEqual(2048);
+  });
+});
+
+it("short messages that a costly expression is not found in are dropped before they are cut into blocks", async () => {
+  const { from, found } = matchingOf(["b[ab]{40}z"]);
+  const plan = await clients.embedded.query<{ explain: string }>(
+    sql`EXPLAIN actions = 1 SELECT id FROM ${from} WHERE org_id = 'org' AND ${found(sql`message`, "b[ab]{40}z", true)} ORDER BY logs.time DESC, id DESC LIMIT 100`,
+  );
+  const text = plan.map(({ explain }) => explain).join("\n");
+  const [above = "", below = ""] = text.split("ARRAY JOIN [1]");
+  expect([above, below].map((half) => half.includes("substring(message, 1, 512)"))).toEqual([false, true]);
+  expect([above, below].map((half) => half.includes(`65536), 'b[ab]{40}z')`))).toEqual([true, false]);
+  expect(below).toContain("InReverseOrder");
+});
+
+/** The same to be found, by an expression of few parts and by one of many. */
+const CHEAP = String.raw`stop=\d\d`;
+const COSTLY = String.raw`stop=\d\d(?:.{0,20}|[^x]{7}y)`;
+
+describe("what is found is the same, cheap or costly:", () => {
+  const read = async (filter: object): Promise<number[]> => {
+    const store = await ClickHouseLogStore.open(clients.embedded);
+    const found = await store.query("ends", { range: RANGE, limit: 100, after: undefined, labels: [], ...filter });
+    return JSON.parse(found.json.toString("utf8")).map(({ message }: { message: string }) => message.length);
+  };
+  const seen = LENGTHS.filter((length) => length <= MATCHED_BYTES).toReversed();
+  const unseen = LENGTHS.filter((length) => length > MATCHED_BYTES).toReversed();
+
+  it.each([CHEAP, COSTLY])("records, their counts and fields: %s", async (pattern) => {
+    expect(await read({ regex: [pattern] })).toEqual(seen);
+    expect(await read({ notRegex: [pattern] })).toEqual(unseen);
+    expect(await read({ regex: [pattern], notRegex: ["x".repeat(300)] })).toEqual([100, 7]);
+    const store = await ClickHouseLogStore.open(clients.embedded);
+    const filter = { range: RANGE, labels: [], regex: [pattern] };
+    expect(JSON.parse((await store.histogram("ends", filter, 1)).toString("utf8"))).toMatchObject([{ counts: { info: seen.length } }]);
+    expect((await store.fields("ends", filter)).toString("utf8")).toContain(`{"value":"info","count":${seen.length}}`);
+    const tail = await store.tail("ends", { labels: [], regex: [pattern] }, undefined, Date.now());
+    expect((await tail.next({}, Date.now())).events).toEqual([]);
+  });
+
+  it.each([CHEAP, COSTLY])("streams by the value of a label, of one selector or several: %s", async (pattern) => {
+    const reader = new EngineReader(clients.embedded);
+    const series = async (...selectors: string[]): Promise<number> => {
+      const asked = { span: RANGE, selectors: selectors.map((one) => readSelectorAlone("match[]", one)) };
+      return JSON.parse((await reader.series("ends", asked, {})).toString("utf8")).data.length;
+    };
+    expect(await series(`{k8s_pod_name=~\`[xy]*${pattern}\`}`)).toBe(seen.length);
+    expect(await series(`{k8s_pod_name!~\`[xy]*${pattern}\`, level="info"}`)).toBe(unseen.length);
+    expect(await series(`{k8s_pod_name=~\`[xy]*${pattern}\`}`, `{k8s_pod_name=~"(y|s).+"}`)).toBe(LENGTHS.length);
+  });
+});

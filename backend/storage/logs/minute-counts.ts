@@ -1,0 +1,82 @@
+// Counts of log records from the projection `counts` (005-words-and-counts.sql), which has them by minute. The engine uses it for statements
+// in exactly these expressions, and reads the rows of parts that have none; so it is about time, never about what is counted. Invariant: a
+// minute that a border of a question cuts is counted from its rows.
+import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { nanoseconds } from "../page.ts";
+import type { RecordFilter } from "./filter.ts";
+
+const MINUTE_NS = 60_000_000_000n;
+const MINUTE = sql`toStartOfInterval(time, toIntervalMillisecond(60000))`;
+/** More minutes than these are not worth a look at each. */
+const MOST_CUT = 600;
+
+/** A time that stands for all records of a group: its first nanosecond, or the one behind it. */
+export const GROUP_NS = sql`(toUnixTimestamp64Nano(${MINUTE}) + if(${MINUTE} = time, 0, 1))`;
+/** At most KEYS of them: if there are as many, there may be more. */
+export const KEYS = 100;
+export const KEYS_OF_GROUP = sql`groupUniqArrayArray(100)(mapKeys(assumeNotNull(labels)))`;
+
+/** Both ends inclusive, nanoseconds. */
+interface Range {
+  readonly start: bigint;
+  readonly end: bigint;
+}
+
+/** Disjoint, and together all records of the range. */
+export interface Halves {
+  /** Conditions on groups: GROUP_NS may stand for the time. */
+  readonly whole: Sql;
+  /** Conditions on rows; undefined: no minute is cut. */
+  readonly cut: Sql | undefined;
+}
+
+/**
+ * `borders`: the question tells records before such a time from those at it or after it; the ends of the range are borders too. Undefined:
+ * more minutes are cut than it pays.
+ */
+export function halves(range: Range, borders: Iterable<bigint>): Halves | undefined {
+  const [first, last] = [minuteOf(range.start), minuteOf(range.end)];
+  const minutes = (last - first) / MINUTE_NS + 1n;
+  const most = Math.min(MOST_CUT, Number(minutes) / 2);
+  const cut = new Set<bigint>();
+  for (const border of [range.start, range.end + 1n, ...borders]) {
+    if (border >= range.start && border <= range.end + 1n && border - minuteOf(border) > 1n) cut.add(minuteOf(border));
+    if (cut.size > most) return undefined;
+  }
+  const inside = and([
+    sql`${MINUTE} >= ${nanoseconds(first)}`,
+    sql`${MINUTE} <= ${nanoseconds(last)}`,
+    sql`${GROUP_NS} >= ${range.start}`,
+    sql`${GROUP_NS} <= ${range.end}`,
+  ]);
+  if (cut.size === 0) return { whole: inside, cut: undefined };
+  const cutMinutes = [...cut].map((minute) => new Date(Number(minute / 1_000_000n)).toISOString().slice(0, 19).replace("T", " "));
+  return {
+    whole: and([inside, sql`${MINUTE} NOT IN ${cutMinutes}`]),
+    cut: and([sql`time >= ${nanoseconds(range.start)}`, sql`time <= ${nanoseconds(range.end)}`, sql`${MINUTE} IN ${cutMinutes}`]),
+  };
+}
+
+/** Conditions on the groups of the minutes of the range, those at its ends included. */
+export function minutesAround(range: Range): Sql {
+  return and([sql`${MINUTE} >= ${nanoseconds(minuteOf(range.start))}`, sql`${MINUTE} <= ${nanoseconds(minuteOf(range.end))}`]);
+}
+
+/** Whether nothing but the time and columns of groups is asked of a record. */
+export function isOfGroups(filter: RecordFilter & { readonly range?: unknown }): boolean {
+  const { source: _source, level: _level, hostId: _hostId, range: _range, ...others } = filter;
+  return Object.values(others).every((value) => value === undefined || (Array.isArray(value) && value.filter(Boolean).length === 0));
+}
+
+const COLUMNS_OF_ROWS =
+  /\b(?:node|received_at|body_hash|time|id|severity_number|message|labels|trace_id|span_id|scope_name|attribute_\w+)\b/;
+const LITERAL = /'(?:\\.|[^'\\])*'/gs;
+
+/** The same of expressions. Where it is wrong, rows are read. */
+export function areOfGroups(expressions: readonly Sql[]): boolean {
+  return expressions.every(({ text }) => !COLUMNS_OF_ROWS.test(text.replaceAll(LITERAL, "")));
+}
+
+function minuteOf(time: bigint): bigint {
+  return time - (((time % MINUTE_NS) + MINUTE_NS) % MINUTE_NS);
+}

@@ -1,0 +1,44 @@
+// The order of GET /query/logs on the real engine: either way, pages leave no record out and have none twice, also among equal times.
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { logRecord, nanosecondsOf } from "../../ingest/otlp/otlp-body.fixture.ts";
+import { type LogsApp, openLogsApp } from "../../../test/fixtures/logs-app.ts";
+
+const start = new Date(Date.now() - 600_000);
+const at = (n: number): bigint => nanosecondsOf(start) + BigInt(n);
+const RANGE = `start=${start.toISOString()}`;
+
+let logs: LogsApp;
+beforeAll(async () => {
+  logs = await openLogsApp();
+});
+afterAll(() => logs?.[Symbol.asyncDispose]());
+
+/** Messages of all pages, a page as long as `limit` says. */
+async function read(orgId: string, query: string): Promise<string[]> {
+  const found: string[] = [];
+  for (let path: string | undefined = `/query/logs?${RANGE}&${query}`; path;) {
+    const answer = await logs.get(orgId, path);
+    expect([answer.statusCode, answer.statusCode === 200 ? "" : answer.body]).toEqual([200, ""]);
+    found.push(...answer.json<{ message: string }[]>().map(({ message }) => message));
+    path = /<([^>]+)>; rel="next"/.exec(String(answer.headers.link ?? ""))?.[1];
+  }
+  return found;
+}
+
+test("the oldest come first where it is asked for, page by page, in exactly the other direction", async () => {
+  const same = Array.from({ length: 7 }, (_, n) => logRecord(at(5), `same ${n}`));
+  await logs.send("red", [logRecord(at(1), "first"), ...same, logRecord(at(9), "last")]);
+  await logs.send("blue", [logRecord(at(3), "another's")]);
+  const newest = await read("red", "limit=2");
+  expect([newest.length, newest[0], newest.at(-1)]).toEqual([9, "last", "first"]);
+  for (const query of ["order=newest&limit=3", "order=newest&limit=500"]) expect(await read("red", query)).toEqual(newest);
+  for (const query of ["order=oldest&limit=2", "order=oldest&limit=3", "order=oldest&limit=500"])
+    expect([query, await read("red", query)]).toEqual([query, newest.toReversed()]);
+  expect(await read("red", `order=oldest&limit=1&q=same`)).toEqual(newest.slice(1, -1).toReversed());
+});
+
+test.each(["up", "", "oldest&order=newest"])("an order that is none (%s) is refused by name", async (order) => {
+  const answer = await logs.get("red", `/query/logs?order=${order}`);
+  expect([answer.statusCode, answer.json().error]).toEqual([400, "invalid_parameter"]);
+  expect(answer.json().message).toContain("order");
+});

@@ -1,0 +1,125 @@
+// Where log records live. Invariant: rows of one organisation are never seen by another; what `insert` resolved is stored, once.
+// LogStore is the role; ClickHouseLogStore the engine, embedded or a server.
+import type { Ask, ClickHouse, ReadOptions } from "../../engines/clickhouse/client.ts";
+import { OnceWriter } from "../../engines/clickhouse/once-writer.ts";
+import { sql } from "../../engines/clickhouse/sql.ts";
+import type { OtlpBatch } from "../../ingest/otlp/rows.ts";
+import type { QueryOptions } from "../../admission/query-queue.ts";
+import { askPage } from "../found-page.ts";
+import type { Found, Page } from "../page.ts";
+import { Arrivals } from "./arrivals.ts";
+import { fields, histogram, type RangeFilter } from "./counts.ts";
+import { LOG_COLUMNS } from "../../ingest/otlp/decode-logs.ts";
+import { matchingIn, type RecordFilter, recordConditions, refusePattern } from "./filter.ts";
+import { type Arrived, Tail } from "./tail.ts";
+
+export interface LogFilter extends Page, RecordFilter {}
+
+/** An element of GET /query/logs. */
+export interface LogRow {
+  readonly timestamp: string;
+  readonly level: string;
+  readonly source: string;
+  readonly message: string;
+  readonly labels: Record<string, string>;
+  readonly host_id: string;
+  readonly node: string;
+  readonly trace_id: string;
+  readonly span_id: string;
+  /** 1 to 24; 0: not said. */
+  readonly severity_number: number;
+  readonly scope: string;
+}
+
+export interface LogStore {
+  /** Resolves when every row is stored. Throws ApiError storage_unavailable or unstorable. */
+  insert(batch: OtlpBatch): Promise<void>;
+  /** LogRows, newest first. Throws ApiError as ClickHouse.read does, and invalid_parameter naming a regular expression that is none. */
+  query(orgId: string, filter: LogFilter, options?: QueryOptions): Promise<Found>;
+  /** JSON of how many records there are, by time and level. Throws as `query` does. */
+  histogram(orgId: string, filter: RangeFilter, buckets: number, options?: QueryOptions): Promise<Buffer>;
+  /** JSON of the fields and values of the newest records. Throws as `query` does. */
+  fields(orgId: string, filter: RangeFilter, options?: QueryOptions): Promise<Buffer>;
+  /** What arrives after this id, or from now on. */
+  tail(orgId: string, filter: RecordFilter, after: bigint | undefined, nowMs: number): Promise<LogTail>;
+}
+
+export interface LogTail {
+  /** True: other processes may store records that nobody tells of here. */
+  readonly isShared: boolean;
+  /** Calls back after each commit of this process. */
+  readonly listen: (told: () => void) => Disposable;
+  /** Throws as `query` does. */
+  readonly next: (options: QueryOptions, nowMs: number) => Promise<Arrived>;
+}
+
+const LOG_FIELDS = sql`time AS timestamp, level, source, message, labels, host_id, node, trace_id, span_id, severity_number, scope_name AS scope`;
+const LOG_SIZES = sql`level, source, message, labels, host_id, node, scope_name`;
+
+export class ClickHouseLogStore implements LogStore, AsyncDisposable {
+  readonly #clickhouse: ClickHouse;
+  readonly #writer: OnceWriter;
+  readonly #arrivals: Arrivals;
+
+  private constructor(clickhouse: ClickHouse, writer: OnceWriter, arrivals: Arrivals) {
+    this.#clickhouse = clickhouse;
+    this.#writer = writer;
+    this.#arrivals = arrivals;
+  }
+
+  /** After migrate(). */
+  static async open(clickhouse: ClickHouse): Promise<ClickHouseLogStore> {
+    const arrivals = new Arrivals();
+    const writer = await OnceWriter.open(clickhouse, "logs", LOG_COLUMNS, (orgId) => arrivals.tell(orgId));
+    return new ClickHouseLogStore(clickhouse, writer, arrivals);
+  }
+
+  async insert(batch: OtlpBatch): Promise<void> {
+    await this.#writer.write(batch);
+  }
+
+  async query(orgId: string, filter: LogFilter, options: QueryOptions = {}): Promise<Found> {
+    const { from, blockRows } = matchingIn(filter);
+    const selection = {
+      table: "logs" as const,
+      columns: LOG_FIELDS,
+      sizes: LOG_SIZES,
+      conditions: recordConditions(filter),
+      from,
+      blockRows,
+    };
+    return await this.#read(orgId, filter, options, (ask) => askPage(ask, orgId, { ...selection, page: filter }));
+  }
+
+  histogram(orgId: string, filter: RangeFilter, buckets: number, options: QueryOptions = {}): Promise<Buffer> {
+    return this.#read(orgId, filter, options, (ask) => histogram(ask, orgId, filter, buckets));
+  }
+
+  fields(orgId: string, filter: RangeFilter, options: QueryOptions = {}): Promise<Buffer> {
+    return this.#read(orgId, filter, options, (ask) => fields(ask, orgId, filter));
+  }
+
+  async tail(orgId: string, filter: RecordFilter, after: bigint | undefined, nowMs: number): Promise<LogTail> {
+    const tail = new Tail(orgId, filter, LOG_FIELDS, after, nowMs);
+    // The first question has what was answered before it; the others follow commits.
+    let isToldOfCommits = false;
+    return {
+      isShared: this.#clickhouse.shared,
+      listen: (told) => this.#arrivals.listen(orgId, told),
+      next: async (options, atMs) => {
+        const arrived = await this.#read(orgId, filter, { ...options, isToldOfCommits }, (ask) => tail.next(ask, atMs));
+        isToldOfCommits = true;
+        return arrived;
+      },
+    };
+  }
+
+  async #read<T>(orgId: string, filter: RecordFilter, options: ReadOptions, work: (ask: Ask) => Promise<T>): Promise<T> {
+    return await this.#clickhouse.read(orgId, options, work).catch((error: unknown) => refusePattern(error, filter));
+  }
+
+  /** Commits what is under way. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#writer[Symbol.asyncDispose]();
+  }
+}

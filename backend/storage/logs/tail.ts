@@ -1,0 +1,130 @@
+// What arrives of an organisation's log records, in the order of arrival. Invariant: a record is told once, also when it is committed after
+// later ones, within OVERLAP_MS; one question answers a bounded number of rows and bytes, and reads the last hour of record times at most.
+import type { Ask } from "../../engines/clickhouse/client.ts";
+import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { TooLargeError } from "../../engines/clickhouse/too-large-error.ts";
+import { firstIdAt, idsWithin, receivedAtMsOf } from "../../ingest/otlp/ids.ts";
+import { nanoseconds } from "../page.ts";
+import { matchingIn, type RecordFilter, recordConditions } from "./filter.ts";
+
+/** So much later than those after it may a record be committed: bodies wait for their turn, and clocks of replicas differ. */
+const OVERLAP_MS = 10_000;
+/** What is further behind is left out. */
+const MOST_BEHIND_MS = 5 * 60_000;
+/** A record's own time may be so old: an agent that was away for hours brings no flood. */
+const MOST_AGE_MS = 60 * 60_000;
+const MOST_ROWS = 500;
+const MOST_BYTES = 512 * 1024;
+/** Remembered, so that they are not told again. */
+const MOST_TOLD = 5000;
+/** Ids run ahead of the clock where many records come within a millisecond. */
+const AHEAD_MS = 60_000;
+
+export interface TailEvent {
+  /** What to resume after. */
+  readonly id: string;
+  /** A row in JSON; undefined: records were left out before the next. */
+  readonly row: string | undefined;
+}
+
+export interface Arrived {
+  readonly events: readonly TailEvent[];
+  /** There may be more already. */
+  readonly isFull: boolean;
+}
+
+export class Tail {
+  readonly #orgId: string;
+  readonly #filter: RecordFilter;
+  readonly #columns: Sql;
+  /** Everything up to it was told, or is left out. */
+  #horizon: bigint;
+  #newest: bigint;
+  #limit = MOST_ROWS;
+  readonly #told = new Set<string>();
+
+  /** `after`: the id of an event; undefined: from now on. */
+  constructor(orgId: string, filter: RecordFilter, columns: Sql, after: bigint | undefined, nowMs: number) {
+    this.#orgId = orgId;
+    this.#filter = filter;
+    this.#columns = columns;
+    this.#horizon = after ?? firstIdAt(nowMs);
+    this.#newest = this.#horizon;
+  }
+
+  /** What has arrived. Throws as Ask does. */
+  async next(ask: Ask, nowMs: number): Promise<Arrived> {
+    const events: TailEvent[] = [];
+    if (this.#horizon < firstIdAt(nowMs - MOST_BEHIND_MS)) {
+      this.#moveTo(firstIdAt(nowMs - OVERLAP_MS));
+      events.push({ id: String(this.#newest), row: undefined });
+    }
+    const lines = await this.#read(ask, nowMs);
+    for (const line of lines ?? []) events.push(this.#tell(line));
+    if (!lines) events.push(await this.#leaveOut(ask, nowMs));
+    const isFull = !lines || lines.length >= this.#limit;
+    this.#limit = Math.min(MOST_ROWS, this.#limit * 2);
+    this.#moveTo(isFull ? this.#newest - idsWithin(OVERLAP_MS) : firstIdAt(nowMs - OVERLAP_MS));
+    return { events, isFull };
+  }
+
+  /** Undefined: a single row is too large. */
+  async #read(ask: Ask, nowMs: number): Promise<string[] | undefined> {
+    for (;;) {
+      try {
+        const statement = this.#select(sql`id, ${this.#columns}`, nowMs, this.#limit);
+        return (await ask(statement, MOST_BYTES, matchingIn(this.#filter).blockRows)).toString("utf8").split("\n").filter(Boolean);
+      } catch (error) {
+        if (!(error instanceof TooLargeError)) throw error;
+        if (this.#limit === 1) return undefined;
+        this.#limit = Math.max(1, Math.floor(this.#limit / 10));
+      }
+    }
+  }
+
+  #tell(line: string): TailEvent {
+    const [prefix, id] = /^\{"id":"(\d+)",/.exec(line) ?? [];
+    if (prefix === undefined || id === undefined) throw new Error("the engine answered something other than rows");
+    this.#remember(id);
+    return { id: String(this.#newest), row: `{${line.slice(prefix.length)}` };
+  }
+
+  /** The next row alone is more than an answer may hold. */
+  async #leaveOut(ask: Ask, nowMs: number): Promise<TailEvent> {
+    const [line = "{}"] = (await ask(this.#select(sql`id`, nowMs, 1), undefined, matchingIn(this.#filter).blockRows))
+      .toString("utf8")
+      .split("\n");
+    const { id } = JSON.parse(line) as { id?: string };
+    if (id !== undefined) this.#remember(id);
+    return { id: String(this.#newest), row: undefined };
+  }
+
+  #select(columns: Sql, nowMs: number, limit: number): Sql {
+    const receivedS = Math.floor((receivedAtMsOf(this.#horizon) - AHEAD_MS) / 1000);
+    const conditions = [
+      sql`org_id = ${this.#orgId}`,
+      sql`received_at >= toDateTime(${receivedS})`,
+      sql`time >= ${nanoseconds(BigInt(nowMs - MOST_AGE_MS) * 1_000_000n)}`,
+      sql`id > ${this.#horizon}`,
+    ];
+    // Digits only.
+    if (this.#told.size > 0) conditions.push(new Sql(`id NOT IN (${[...this.#told].join(", ")})`));
+    const { from } = matchingIn(this.#filter);
+    return sql`SELECT ${columns} FROM ${from} WHERE ${and([...conditions, ...recordConditions(this.#filter)])} ORDER BY logs.id LIMIT ${limit}`;
+  }
+
+  #remember(id: string): void {
+    this.#told.add(id);
+    if (BigInt(id) > this.#newest) this.#newest = BigInt(id);
+  }
+
+  /** Forward only. */
+  #moveTo(horizon: bigint): void {
+    if (horizon > this.#horizon) this.#horizon = horizon;
+    if (this.#newest < this.#horizon) this.#newest = this.#horizon;
+    const told = [...this.#told].map(BigInt).sort((one, other) => (one < other ? -1 : 1));
+    const tooMany = told[told.length - MOST_TOLD - 1];
+    if (tooMany !== undefined && tooMany > this.#horizon) this.#horizon = tooMany;
+    for (const id of told) if (id <= this.#horizon) this.#told.delete(String(id));
+  }
+}

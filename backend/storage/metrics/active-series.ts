@@ -1,0 +1,131 @@
+// How many series of an organisation had a sample lately, as this replica sees them, and the limit of that. Invariant: a body whose series are
+// all known passes whatever the limit is; one that would take the organisation over it is refused as a whole. Only organisations with a limit
+// are counted, in 8 KiB each; lately is within the last 30 to 60 minutes.
+import { setImmediate as nextTurn } from "node:timers/promises";
+import type { SigningKey } from "../../auth/request-identity.ts";
+import { ApiError } from "../../errors.ts";
+import { eachSeries, type HashKey, keyOfHost, newHashKey } from "./series-hash.ts";
+import { Ranks, rankOf, registerOf, REGISTERS } from "./series-sketch.ts";
+
+const PERIOD_MS = 30 * 60_000;
+const RETRY_AFTER_S = 60;
+/** After this many bytes other requests get their turn. */
+const SLICE_BYTES = 256 * 1024;
+/** Organisations that have sent nothing lately are forgotten when there are more than this. */
+const MOST_REMEMBERED = 10_000;
+
+export interface ActiveSeriesOptions {
+  /** 0: unlimited, and not counted. */
+  readonly limitOf: (orgId: string) => number;
+  /** Milliseconds; a clock that only goes forward. */
+  readonly now?: () => number;
+  readonly key?: HashKey;
+}
+
+export class ActiveSeries {
+  readonly #limitOf: (orgId: string) => number;
+  readonly #now: () => number;
+  readonly #key: HashKey;
+  readonly #orgs = new Map<string, Recent>();
+
+  constructor({ limitOf, now = () => performance.now(), key = newHashKey() }: ActiveSeriesOptions) {
+    this.#limitOf = limitOf;
+    this.#now = now;
+    this.#key = key;
+  }
+
+  /** How many there are with those of a judged body; undefined: they are not counted. Throws ApiError over_quota. */
+  async admit({ orgId, hostId }: Pick<SigningKey, "orgId" | "hostId">, body: Buffer): Promise<number | undefined> {
+    const limit = this.#limitOf(orgId);
+    if (limit === 0) {
+      this.#orgs.delete(orgId);
+      return undefined;
+    }
+    const recent = this.#recentOf(orgId);
+    const key = keyOfHost(this.#key, hostId);
+    const raised = new Map<number, number>();
+    for (let at = 0; at < body.length;) {
+      if (at > 0) await nextTurn();
+      at = eachSeries(body, { from: at, to: at + SLICE_BYTES }, key, (hash) => recent.see(hash, raised));
+    }
+    const [before, after] = [recent.estimate(), recent.estimate(raised)];
+    if (after > Math.max(limit, before)) throw overLimit(limit);
+    recent.raise(raised);
+    return after;
+  }
+
+  #recentOf(orgId: string): Recent {
+    const period = Math.floor(this.#now() / PERIOD_MS);
+    let recent = this.#orgs.get(orgId);
+    if (!recent) {
+      if (this.#orgs.size >= MOST_REMEMBERED) for (const [other, { isOver }] of this.#orgs) if (isOver(period)) this.#orgs.delete(other);
+      recent = new Recent(period);
+      this.#orgs.set(orgId, recent);
+    }
+    recent.moveTo(period);
+    return recent;
+  }
+}
+
+function overLimit(limit: number): ApiError {
+  const what = `active_series is ${limit}: a new series is taken when others have had no sample for an hour`;
+  return new ApiError("over_quota", `the organisation has as many active series as it may (${what}); send it again later`, {
+    retryAfterS: RETRY_AFTER_S,
+  });
+}
+
+/** What was seen in this period and in the one before. */
+class Recent {
+  #period: number;
+  #before = new Uint8Array(REGISTERS);
+  #now = new Uint8Array(REGISTERS);
+  #ranks = new Ranks();
+
+  constructor(period: number) {
+    this.#period = period;
+  }
+
+  isOver = (period: number): boolean => period > this.#period + 1;
+
+  moveTo(period: number): void {
+    if (period === this.#period) return;
+    this.#before = period === this.#period + 1 ? this.#now : new Uint8Array(REGISTERS);
+    this.#now = new Uint8Array(REGISTERS);
+    this.#ranks = new Ranks(this.#before);
+    this.#period = period;
+  }
+
+  /** What changes nothing is counted at once; the rest is added to `raised`, by register. */
+  see(hash: number, raised: Map<number, number>): void {
+    const [register, rank] = [registerOf(hash), rankOf(hash)];
+    if (rank <= (this.#now[register] as number)) return;
+    if (rank <= (this.#before[register] as number)) this.#now[register] = rank;
+    else if (rank > (raised.get(register) ?? 0)) raised.set(register, rank);
+  }
+
+  raise(raised: ReadonlyMap<number, number>): void {
+    for (const [register, rank] of raised) {
+      const known = this.#knownOf(register);
+      // Another body may have come between.
+      if (rank <= known) continue;
+      this.#ranks.move(known, rank);
+      this.#now[register] = rank;
+    }
+  }
+
+  estimate(raised?: ReadonlyMap<number, number>): number {
+    if (!raised || raised.size === 0) return this.#ranks.estimate();
+    const moves = [...raised].flatMap(([register, rank]) => {
+      const known = this.#knownOf(register);
+      return rank > known ? [[known, rank] as const] : [];
+    });
+    for (const [known, rank] of moves) this.#ranks.move(known, rank);
+    const estimate = this.#ranks.estimate();
+    for (const [known, rank] of moves) this.#ranks.move(rank, known);
+    return estimate;
+  }
+
+  #knownOf(register: number): number {
+    return Math.max(this.#now[register] as number, this.#before[register] as number);
+  }
+}

@@ -1,0 +1,145 @@
+// What a PromQL query costs the engine whatever data there is, told from its text. Invariant: one pass over the text, and no query gets
+// through that keeps the engine busy for long without any data: the engine looks at no timeout while it computes a subquery, and expands
+// templates before it looks at anything.
+import { expressionDurationMs } from "../../../common/duration.ts";
+import { ApiError } from "../../errors.ts";
+
+/** Values that the windows of subqueries hand to their functions, for one series, over all points and subqueries. */
+const MAX_VALUES = 50_000_000;
+/** Templates that write an argument twice: nested they double the expression with each level (14 levels: minutes, gigabytes). */
+const DOUBLING = /^(?:ru|ttf)$/i;
+const MAX_DOUBLING = 4;
+/** Makes a series of each value, so that memory grows with the square of the points: 29,000 points of rand() are 7 GB. */
+const SPREADING = /^count_values(?:_over_time)?$/i;
+const OVER_TIME = /_over_time$/i;
+/** Tells series apart that come from nothing, so that one window is computed for each. */
+const LABELLING = /^(?:alias|label_\w+)$/i;
+/** Windows over windows over windows: each is a call within a call here, and a loop within a loop in the engine. */
+const MAX_DEPTH = 100;
+/** The engine's own limit. */
+const MAX_BYTES = 16 * 1024;
+
+/** How often and how far apart an expression is evaluated. */
+export interface Evaluation {
+  readonly points: number;
+  readonly stepMs: number;
+}
+
+/** A range of values in square brackets; `within` are those of the expression that it ranges over. */
+interface Window {
+  readonly text: string;
+  readonly isSubquery: boolean;
+  readonly within: readonly Window[];
+  readonly depth: number;
+}
+
+/** Throws ApiError query_too_expensive, or invalid_parameter for what cannot be judged. */
+export function refuseCostly(expression: string, evaluation: Evaluation): void {
+  if (Buffer.byteLength(expression) > MAX_BYTES) throw tooExpensive(`the expression is longer than ${MAX_BYTES} bytes`);
+  const { windows, functions, spreading } = read(expression);
+  if (spreading !== undefined && (evaluation.points > 1 || OVER_TIME.test(spreading) || hasSubquery(windows)))
+    throw tooExpensive(`${spreading}() makes a series of each value: ask for one moment, without a subquery`);
+  if (valuesOf(windows, evaluation) * functions > MAX_VALUES) {
+    throw tooExpensive("its subqueries compute too many values; ask for a longer step, a shorter range or a shorter [window:step]");
+  }
+}
+
+function tooExpensive(why: string): ApiError {
+  return new ApiError("query_too_expensive", `query: ${why}`);
+}
+
+/** Unterminated strings and brackets reach to the end, so that no character is looked at twice. */
+const TOKENS = /"(?:[^"\\]|\\[^])*"?|'(?:[^'\\]|\\[^])*'?|`[^`]*`?|#[^\n]*|\[[^\]]*\]?|[\p{L}_:\\.$\d][\p{L}_:\\.$\d]*|[^\s]/gu;
+
+/** `f(…) keep_metric_names [1h:1s]`, `sum(…) by (x) limit 5 [1h:1s]`: the window is over what is in the first parentheses. */
+const MODIFIERS = /^(?:keep_metric_names|limit)$/i;
+const GROUPING = /^(?:by|without)$/i;
+
+function hasSubquery(windows: readonly Window[]): boolean {
+  return windows.some(({ isSubquery, within }) => isSubquery || hasSubquery(within));
+}
+
+/** `functions`: how many functions and series one window is handed to at most; `spreading`: the function of that kind, if any. */
+function read(expression: string): { windows: Window[]; functions: number; spreading: string | undefined } {
+  const windows: Window[] = [];
+  const opened: number[] = [];
+  let [before, group, strings, doubling] = ["", 0, 0, 0];
+  let [isAggregated, isLimited] = [false, false];
+  let labelling = 0;
+  let spreading: string | undefined;
+  for (const [token] of expression.matchAll(TOKENS)) {
+    if (token.startsWith("#")) continue;
+    // What may stand between a parenthesis and the window over it.
+    if (isLimited || (before === ")" && MODIFIERS.test(token))) {
+      isLimited = !isLimited && /^limit$/i.test(token);
+      continue;
+    }
+    if (SPREADING.test(token) && (spreading === undefined || OVER_TIME.test(token))) spreading = token;
+    if (LABELLING.test(token)) labelling += 1;
+    if (token.startsWith("[")) {
+      // After a parenthesis the window is that of a subquery over all that is in it; after another window, over that one.
+      const from = before === ")" ? group : before.startsWith("[") ? windows.length - 1 : windows.length;
+      const text = token.slice(1, -1);
+      const isSubquery = from < windows.length || before === ")" || text.includes(":");
+      const within = windows.splice(from);
+      const depth = within.reduce((deepest, window) => Math.max(deepest, window.depth), 0) + 1;
+      if (depth > MAX_DEPTH) throw tooExpensive(`subqueries are nested more than ${MAX_DEPTH} deep`);
+      windows.push({ text, isSubquery, within, depth });
+    } else if (token === "(") {
+      if (before.includes("\\")) throw new ApiError("invalid_parameter", "query: names of functions are taken without escapes");
+      if (/^with$/i.test(before)) throw new ApiError("invalid_parameter", "query: WITH templates are not taken; write the expression out");
+      if (DOUBLING.test(before) && ++doubling > MAX_DOUBLING) throw tooExpensive(`${before}() more than ${MAX_DOUBLING} times`);
+      if (/^aggr_over_time$/i.test(before)) isAggregated = true;
+      opened.push(GROUPING.test(before) ? group : windows.length);
+    } else if (token === ")") group = opened.pop() ?? 0;
+    else if (/^["'`]/.test(token)) strings += 1;
+    before = token;
+  }
+  return { windows, functions: (isAggregated ? Math.max(1, strings) : 1) * Math.max(1, labelling), spreading };
+}
+
+function valuesOf(windows: readonly Window[], { points, stepMs }: Evaluation): number {
+  let values = 0;
+  for (const { text, isSubquery, within } of windows) {
+    if (!isSubquery) continue;
+    const [window = "", step = ""] = text.split(":");
+    const windowMs = window.trim() === "" ? stepMs : durationOf(window, stepMs);
+    const innerMs = (step.trim() === "" ? 0 : durationOf(step, stepMs)) || stepMs;
+    values += points * Math.max(1, windowMs / innerMs);
+    values += valuesOf(within, { points: ((points - 1) * stepMs + windowMs) / innerMs + 1, stepMs: innerMs });
+  }
+  return values;
+}
+
+function durationOf(text: string, stepMs: number): number {
+  const ms = expressionDurationMs(text, stepMs);
+  if (ms === undefined) throw new ApiError("invalid_parameter", `query: [${text.slice(0, 50)}] is no duration such as 5m or 1h30m`);
+  return ms;
+}
+
+/** Of an instant query without `step`, and of a range without it. */
+const DEFAULT_STEP_MS = 300_000;
+
+/**
+ * When the engine will evaluate: start, end and step are written into `params` as they were understood, so that the engine understands the
+ * same. Throws ApiError invalid_parameter.
+ */
+export function evaluationOf(endpoint: "query" | "query_range", params: URLSearchParams, nowMs = Date.now()): Evaluation {
+  const step = params.get("step");
+  const stepMs = step === null || step === "" ? DEFAULT_STEP_MS : expressionDurationMs(step, DEFAULT_STEP_MS);
+  if (stepMs === undefined || !(stepMs >= 1)) throw new ApiError("invalid_parameter", "step: must be a duration such as 15s, or seconds");
+  if (step !== null) params.set("step", `${Math.floor(stepMs)}ms`);
+  if (endpoint === "query") return { points: 1, stepMs };
+  const endMs = timeOf("end", params, nowMs);
+  const startMs = timeOf("start", params, endMs - DEFAULT_STEP_MS);
+  return { points: Math.floor(Math.max(0, endMs - startMs) / stepMs) + 1, stepMs };
+}
+
+function timeOf(name: "start" | "end", params: URLSearchParams, otherwiseMs: number): number {
+  const text = params.get(name);
+  if (text === null || text === "") return otherwiseMs;
+  const ms = /^-?\d+(?:\.\d+)?(?:e\+?\d+)?$/i.test(text) ? Number(text) * 1000 : Date.parse(text);
+  if (!Number.isFinite(ms)) throw new ApiError("invalid_parameter", `${name}: must be seconds since 1970, or RFC 3339`);
+  params.set(name, String(ms / 1000));
+  return ms;
+}

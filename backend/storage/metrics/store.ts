@@ -1,0 +1,332 @@
+// Samples in and out of VictoriaMetrics, single node or cluster, embedded or not. Invariant: every write and every query carries the
+// tenant as `extra_label=org_id=…`, which the engine puts over whatever the body says and adds to every selector of an expression;
+// nothing of a caller's own extra_label or extra_filters ever gets here; and tenants' queries leave the engine room for the evaluator. A
+// cluster that cannot read all of its vmstorage nodes refuses the query: half of the data is never answered as the whole.
+import { Pool } from "../../engines/http-pool.ts";
+import { statusOf } from "../../engines/status-of.ts";
+import { whyNotAsked } from "../../engines/victoria-metrics/expression-guard.ts";
+import { LogFullError } from "../../engines/append-log/append-log.ts";
+import { ApiError } from "../../errors.ts";
+import { FairQueue } from "../../admission/fair-queue.ts";
+import { runQueued, type QueryOptions } from "../../admission/query-queue.ts";
+import { evaluationOf, refuseCostly } from "./query-cost.ts";
+
+export interface SampleIdentity {
+  readonly orgId: string;
+  readonly hostId: string;
+  readonly node: string;
+}
+
+export type QueryEndpoint = "query" | "query_range" | "series" | "labels" | "label_values";
+
+/** The engine's answer as it came: Prometheus' JSON, also for its 4xx. */
+export interface QueryAnswer {
+  readonly status: number;
+  /** The body as it came, so that a large one need not be copied. */
+  readonly pieces: readonly Buffer[];
+  readonly body: Buffer;
+}
+
+export interface MetricsStore {
+  /**
+   * Stores exposition text (UTF-8, uncompressed, valid). Lines without a time get `timestampMs`. Throws ApiError
+   * `storage_unavailable` if the engine cannot be reached or is overloaded, `unstorable` if it refuses the body.
+   */
+  write(identity: SampleIdentity, body: Buffer, timestampMs: number): Promise<void>;
+  /**
+   * Asks one endpoint of the Prometheus API within one tenant, in its turn. `label` is required for `label_values`. 2xx and 4xx are
+   * answers; throws ApiError `storage_unavailable` for everything else, `invalid_parameter` if the answer exceeds 64 MiB,
+   * `query_too_expensive`, `too_many_queries`.
+   */
+  query(orgId: string, endpoint: QueryEndpoint, params: URLSearchParams, options?: QueryOptions & { label?: string }): Promise<QueryAnswer>;
+  /** Throws when writes or queries could not reach the engine: for readiness. */
+  check(): Promise<void>;
+}
+
+export interface VictoriaMetricsStoreOptions {
+  /** Base of `/api/v1/import/prometheus`, e.g. `http://vm:8428` or `http://vminsert:8480/insert/0/prometheus`. May hold user:password. */
+  readonly writeUrl: string;
+  /** Base of `/api/v1/query`, e.g. `http://vm:8428` or `http://vmselect:8481/select/0/prometheus`. May hold user:password. */
+  readonly queryUrl: string;
+  /** Of an embedded engine: written beside every write. */
+  readonly journal?: { append(path: string, body: Buffer): Promise<void> };
+  /** Queries of one organisation that run at once. */
+  readonly queriesPerOrg?: number;
+  /** Aborts when the process is told to stop: queries that still wait are refused, and nobody waits for those that run. */
+  readonly stopping?: AbortSignal;
+  /** After this a query is answered as too expensive. */
+  readonly answerMs?: number;
+}
+
+/** Below the least number that an engine runs at once by itself (4), so that the evaluator always has room. */
+const QUERIES = 3;
+const QUERIES_PER_ORG = 2;
+/** A dashboard asks for all its panels at once. */
+const WAITING_QUERIES_PER_ORG = 64;
+/** Above the engine's own limit of 30 s, which it forgets while it computes. */
+const ANSWER_MS = 40_000;
+/** As long as the engine may compute what nobody waits for any more. */
+const QUERY_TIMEOUT_MS = 600_000;
+
+const PROBE_TIMEOUT_MS = 1000;
+const DENY_PARTIAL = ["deny_partial_response", "1"] as const;
+/** Exists nowhere: each node of a cluster has to look, and none has anything to read. */
+const PROBED_SERIES = "atherops_readiness_probe";
+
+/** All match[] of one request. */
+const MAX_SELECTOR_BYTES = 64 * 1024;
+const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
+const RETRY_AFTER_S = 2;
+const CONNECTIONS = 64;
+/** Above the engine's own queue of one minute for inserts. */
+const WRITE_TIMEOUT_MS = 75_000;
+const CHECK_TIMEOUT_MS = 5000;
+
+export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
+  readonly #write: Upstream;
+  readonly #query: Upstream;
+  readonly #journal: VictoriaMetricsStoreOptions["journal"];
+  readonly #queue: FairQueue;
+  readonly #stopping: AbortSignal | undefined;
+  readonly #answerMs: number;
+
+  constructor({
+    writeUrl,
+    queryUrl,
+    journal,
+    queriesPerOrg = QUERIES_PER_ORG,
+    stopping,
+    answerMs = ANSWER_MS,
+  }: VictoriaMetricsStoreOptions) {
+    this.#journal = journal;
+    this.#write = new Upstream(writeUrl, WRITE_TIMEOUT_MS);
+    this.#query = new Upstream(queryUrl, QUERY_TIMEOUT_MS);
+    this.#queue = new FairQueue({ running: QUERIES, perOrg: queriesPerOrg, waitingPerOrg: WAITING_QUERIES_PER_ORG });
+    this.#stopping = stopping;
+    this.#answerMs = answerMs;
+  }
+
+  /** Queries now; one counts for as long as the engine computes. */
+  get queries(): { readonly running: number; readonly waiting: number } {
+    return this.#queue;
+  }
+
+  async write(identity: SampleIdentity, body: Buffer, timestampMs: number): Promise<void> {
+    const params = new URLSearchParams({ timestamp: String(timestampMs) });
+    // The engine skips an extra label without a value, and the sender's own label would stand.
+    for (const [name, value] of forcedLabels(identity)) params.append("extra_label", `${name}=${value}`);
+    const path = `/api/v1/import/prometheus?${params.toString()}`;
+    const [answer] = await Promise.all([this.#write.post(path, body, { "content-type": "text/plain" }), this.#keep(path, body)]);
+    if (answer.status < 300) return;
+    const cause = new Error(`victoria-metrics answered ${answer.status}: ${answer.body.toString("utf8", 0, 500)}`);
+    if (answer.status === 400)
+      throw new ApiError("unstorable", "the metrics store refuses this body; sending it again will not help", { cause });
+    throw unavailable(cause);
+  }
+
+  async #keep(path: string, body: Buffer): Promise<void> {
+    await this.#journal?.append(path, body).catch((cause: unknown) => {
+      const isFull = cause instanceof LogFullError;
+      throw isFull
+        ? new ApiError("unavailable", "the metrics store is behind; send it again later", { cause, retryAfterS: 10 })
+        : unavailable(cause);
+    });
+  }
+
+  async query(
+    orgId: string,
+    endpoint: QueryEndpoint,
+    params: URLSearchParams,
+    options: QueryOptions & { label?: string } = {},
+  ): Promise<QueryAnswer> {
+    if (orgId === "") throw new Error("a query without a tenant");
+    const foreign = /^extra_/;
+    const scoped = new URLSearchParams([...params].filter(([name]) => !foreign.test(name)));
+    if (endpoint === "query" || endpoint === "query_range") refuseCostly(scoped.get("query") ?? "", evaluationOf(endpoint, scoped));
+    refuseLong(scoped.getAll("match[]"));
+    for (const name of ["query", "match[]"]) for (const expression of scoped.getAll(name)) refuseDeadly(name, expression);
+    scoped.append("extra_label", `org_id=${orgId}`);
+    // A single node ignores it.
+    scoped.set(...DENY_PARTIAL);
+    const headers = { "content-type": "application/x-www-form-urlencoded" };
+    const path = pathOf(endpoint, options.label);
+    const answer = await this.#runQueued(orgId, options, () => this.#query.post(path, scoped.toString(), headers));
+    const text = answer.status < 300 ? "" : answer.body.toString("utf8", 0, 500);
+    if (/timeout exceeded (?:during|before|while)|-search\.maxQueryDuration/.test(text)) throw tooExpensive();
+    if (isPartial(answer.status, text)) throw partial(new Error(`victoria-metrics answered ${answer.status}: ${text}`));
+    if (answer.status >= 500 || answer.status === 429 || (answer.status >= 300 && answer.status < 400)) {
+      throw unavailable(new Error(`victoria-metrics answered ${answer.status}: ${text}`));
+    }
+    return answer;
+  }
+
+  /**
+   * The engine goes on with a query whose client has left or whose time is over, so its turn ends when the engine answers, and the caller
+   * need not wait for that.
+   */
+  async #runQueued(orgId: string, options: QueryOptions, ask: () => Promise<QueryAnswer>): Promise<QueryAnswer> {
+    const { promise, resolve, reject } = Promise.withResolvers<QueryAnswer>();
+    const leave = () => reject(options.signal?.reason ?? stopped());
+    const enough = [options.signal, this.#stopping].filter((signal) => signal !== undefined);
+    for (const signal of enough) signal.addEventListener("abort", leave, { once: true });
+    let timer: NodeJS.Timeout | undefined;
+    const outcome = runQueued({ queue: this.#queue, stopping: this.#stopping }, orgId, options, () => {
+      timer = setTimeout(() => reject(tooExpensive()), this.#answerMs);
+      return ask();
+    });
+    outcome.then(resolve, reject);
+    try {
+      return await promise;
+    } finally {
+      clearTimeout(timer);
+      for (const signal of enough) signal.removeEventListener("abort", leave);
+    }
+  }
+
+  async check(): Promise<void> {
+    // Only an engine outside of this process can be a cluster.
+    const complete = this.#journal === undefined ? this.#query.checkComplete() : undefined;
+    await Promise.all([this.#write.check(), this.#query.check(), complete]);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([this.#write.close(), this.#query.destroy()]);
+  }
+}
+
+/** Each is read on the event loop before the engine gets it, and a form has room for many. */
+function refuseLong(selectors: readonly string[]): void {
+  const bytes = selectors.reduce((sum, selector) => sum + Buffer.byteLength(selector), 0);
+  if (bytes > MAX_SELECTOR_BYTES)
+    throw new ApiError("invalid_parameter", `match[]: all selectors together have at most ${MAX_SELECTOR_BYTES / 1024} KiB`);
+}
+
+function refuseDeadly(parameter: string, expression: string): void {
+  const reason = whyNotAsked(expression);
+  if (reason !== undefined) throw new ApiError("invalid_parameter", `${parameter}: ${reason}`);
+}
+
+function forcedLabels({ orgId, hostId, node }: SampleIdentity): [name: string, value: string][] {
+  if (orgId === "" || hostId === "") throw new Error("a write without org_id or host_id");
+  return [
+    ["org_id", orgId],
+    ["host_id", hostId],
+    ["node", node || hostId],
+  ];
+}
+
+function pathOf(endpoint: QueryEndpoint, label: string | undefined): string {
+  if (endpoint !== "label_values") return `/api/v1/${endpoint}`;
+  if (!label) throw new Error("label_values needs a label");
+  return `/api/v1/label/${encodeURIComponent(label)}/values`;
+}
+
+function tooExpensive(): ApiError {
+  return new ApiError("query_too_expensive", "this query takes too long: ask for a shorter range, a longer step or fewer series");
+}
+
+/** vmselect names the node that does not answer. An overloaded vmselect is 503 as well, with other words. */
+function isPartial(status: number, text: string): boolean {
+  return status === 503 && text.includes("vmstorage");
+}
+
+function partial(cause: unknown): ApiError {
+  return new ApiError(
+    "storage_unavailable",
+    "a storage node of the metrics cluster does not answer, so the result would be incomplete; try again later",
+    { cause, retryAfterS: RETRY_AFTER_S },
+  );
+}
+
+function stopped(): ApiError {
+  return new ApiError("unavailable", "the backend is stopping; try again", { retryAfterS: RETRY_AFTER_S });
+}
+
+function unavailable(cause: unknown): ApiError {
+  return new ApiError("storage_unavailable", "the metrics store cannot be reached; send it again later", {
+    cause,
+    retryAfterS: RETRY_AFTER_S,
+  });
+}
+
+/** One base URL with its keep-alive connections. */
+class Upstream {
+  readonly #pool: Pool;
+  readonly #origin: string;
+  readonly #basePath: string;
+  readonly #headers: Record<string, string>;
+
+  constructor(url: string, timeoutMs: number) {
+    const { origin, pathname, username, password } = new URL(url);
+    this.#origin = origin;
+    this.#pool = new Pool(origin, { connections: CONNECTIONS, headersTimeout: timeoutMs, bodyTimeout: timeoutMs, connectTimeout: 5000 });
+    this.#basePath = pathname.replace(/\/+$/, "");
+    const user = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+    this.#headers = username || password ? { authorization: `Basic ${Buffer.from(user).toString("base64")}` } : {};
+  }
+
+  /** Everything posted here may be repeated safely: queries, and samples whose times are fixed. */
+  async post(path: string, body: Buffer | string, headers: Record<string, string>): Promise<QueryAnswer> {
+    try {
+      return await this.#send(this.#basePath + path, body, headers);
+    } catch (error) {
+      if (error instanceof ApiError) throw error;
+      if (!isStaleConnection(error)) throw unavailable(error);
+    }
+    try {
+      return await this.#send(this.#basePath + path, body, headers);
+    } catch (error) {
+      if (error instanceof ApiError) throw error;
+      throw unavailable(error);
+    }
+  }
+
+  async check(): Promise<void> {
+    const status = await statusOf(`${this.#origin}/health`, { headers: this.#headers, timeoutMs: CHECK_TIMEOUT_MS });
+    if (status !== 200) throw new Error(`/health answered ${status}`);
+  }
+
+  /** Throws when a query would be refused because a node of a cluster is missing. What else goes wrong is for `check` to find. */
+  async checkComplete(): Promise<void> {
+    const query = new URLSearchParams({ query: PROBED_SERIES, [DENY_PARTIAL[0]]: DENY_PARTIAL[1] });
+    const path = `${this.#basePath}/api/v1/query?${query.toString()}`;
+    const signal = AbortSignal.timeout(PROBE_TIMEOUT_MS);
+    // Safe: a busy engine answers late, and is not incomplete for that.
+    const answer = await this.#pool.request({ method: "GET", path, headers: this.#headers, signal }).catch(() => undefined);
+    const text = await answer?.body.text().catch(() => "");
+    if (answer && isPartial(answer.statusCode, text ?? "")) throw new Error(`the metrics cluster is incomplete: ${text?.slice(0, 500)}`);
+  }
+
+  async close(): Promise<void> {
+    await this.#pool.close();
+  }
+
+  /** Drops what is under way. */
+  async destroy(): Promise<void> {
+    await this.#pool.destroy();
+  }
+
+  async #send(path: string, body: Buffer | string, headers: Record<string, string>): Promise<QueryAnswer> {
+    const answer = await this.#pool.request({ method: "POST", path, body, headers: { ...this.#headers, ...headers } });
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    for await (const chunk of answer.body as AsyncIterable<Buffer>) {
+      bytes += chunk.length;
+      if (bytes > MAX_ANSWER_BYTES) throw new ApiError("invalid_parameter", "the answer exceeds 64 MiB: ask for less time or fewer series");
+      chunks.push(chunk);
+    }
+    return {
+      status: answer.statusCode,
+      pieces: chunks,
+      get body() {
+        return Buffer.concat(chunks);
+      },
+    };
+  }
+}
+
+/** The engine closed a kept connection in the moment it was used again. */
+function isStaleConnection(error: unknown): boolean {
+  const code = (error as { code?: string }).code;
+  return code === "UND_ERR_SOCKET" || code === "ECONNRESET" || code === "EPIPE";
+}

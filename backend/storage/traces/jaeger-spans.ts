@@ -1,0 +1,138 @@
+// Spans as Jaeger's JSON has them, written by the engine: what Grafana's Jaeger data source and Jaeger's own page read. Invariant: a trace
+// that is answered has a span, and what is left out of it is said in its warnings.
+import type { Ask } from "../../engines/clickhouse/client.ts";
+import { sql, type Sql } from "../../engines/clickhouse/sql.ts";
+import { TooLargeError } from "../../engines/clickhouse/too-large-error.ts";
+import { askPage } from "../found-page.ts";
+import { findTraces, type Place, spansOf, type TraceFilter } from "./search.ts";
+import { EVENTS, LINKS, wholeTrace } from "./span-fields.ts";
+
+const TEXT_TAG = "Tuple(key String, type String, value String)";
+/** An intermediate type: with only text and boolean to choose from, the engine would turn "true" into a boolean. */
+const ONLY_TEXT_TAG = "Tuple(key String, type String, value Variant(String))";
+const TAG = "Tuple(key String, type String, value Variant(Bool, String))";
+
+/** `condition ? [(key, 'string', value)] : []` */
+const tagOf = (key: string, value: Sql, condition: Sql): Sql => sql`if(${condition}, [(${key}, 'string', ${value})], [])`;
+
+/** As the collector of Jaeger translates OTLP. */
+const TAGS = sql`arrayConcat(
+  arrayMap((key, value) -> (toString(key), 'string', value), mapKeys(attributes), mapValues(attributes)),
+  ${tagOf("span.kind", sql`lower(kind)`, sql`kind NOT IN ('', 'UNSPECIFIED')`)},
+  ${tagOf("otel.status_code", sql`toString(status_code)`, sql`status_code NOT IN ('', 'UNSET')`)},
+  ${tagOf("otel.status_description", sql`status_message`, sql`status_message != ''`)},
+  ${tagOf("otel.scope.name", sql`toString(scope_name)`, sql`scope_name != ''`)},
+  ${tagOf("otel.scope.version", sql`toString(scope_version)`, sql`scope_version != ''`)},
+  ${tagOf("w3c.tracestate", sql`trace_state`, sql`trace_state != ''`)})`;
+
+/** Microseconds; a double, because integers of 64 bits would come in quotes. */
+const microseconds = (nanoseconds: Sql): Sql => sql`toFloat64(intDiv(${nanoseconds}, 1000))`;
+
+const LOGS = sql`arrayMap(event -> (${microseconds(sql`toUnixTimestamp64Nano(event.1)`)},
+  arrayConcat(if(event.2 = '', [], [('event', 'string', event.2)]),
+    arrayMap((key, value) -> (key, 'string', value), mapKeys(event.3), mapValues(event.3)))), ${EVENTS})`;
+
+const REFERENCES = sql`arrayConcat(if(parent_span_id = '', [], [('CHILD_OF', trace_id, parent_span_id)]),
+  arrayMap(link -> ('FOLLOWS_FROM', link.1, link.2), ${LINKS}))`;
+
+const JAEGER_FIELDS = sql`trace_id AS traceID, span_id AS spanID, toUInt8(1) AS flags, operation AS operationName,
+  CAST(${REFERENCES}, 'Array(Tuple(refType String, traceID String, spanID String))') AS \`references\`,
+  ${microseconds(sql`toUnixTimestamp64Nano(time)`)} AS startTime, ${microseconds(sql`duration_ns`)} AS duration,
+  arrayConcat(CAST(CAST(${TAGS}, ${`Array(${ONLY_TEXT_TAG})`}), ${`Array(${TAG})`}),
+    if(status_code = 'ERROR', [CAST(('error', 'bool', true), ${TAG})], CAST([], ${`Array(${TAG})`}))) AS tags,
+  CAST(${LOGS}, ${`Array(Tuple(timestamp Float64, fields Array(${TEXT_TAG})))`}) AS logs,
+  toString(service) AS processID, CAST(NULL, 'Nullable(String)') AS warnings`;
+
+/** Named in one trace. */
+const MOST_SERVICES = 1_000;
+const MOST_SUMMARY_BYTES = 4 * 1024 * 1024;
+/** Of one trace in a search, which is there to choose one. */
+const SPANS_OF_FOUND = 100;
+const MAX_PAGE_BYTES = 16 * 1024 * 1024;
+
+interface Summary {
+  readonly trace_id: string;
+  readonly spans: number;
+  readonly services: readonly string[];
+}
+
+/** One trace (lowercase hex) as an array of one, in pieces of JSON; undefined when it is not there. */
+export async function jaegerTrace(ask: Ask, orgId: string, traceId: string): Promise<Buffer[] | undefined> {
+  const [summary] = await summariesOf(ask, sql`org_id = ${orgId} AND trace_id = ${traceId}`);
+  if (!summary) return undefined;
+  const { json, next } = await askPage(ask, orgId, wholeTrace(traceId, undefined, JAEGER_FIELDS));
+  return [Buffer.from("["), head(traceId), json, tail(summary, next !== undefined), Buffer.from("]")];
+}
+
+/** The traces that a search finds, newest first, each with its first spans, as an array in pieces of JSON. */
+export async function jaegerSearch(ask: Ask, orgId: string, filter: TraceFilter): Promise<Buffer[]> {
+  const { places } = await findTraces(ask, orgId, filter);
+  if (places.length === 0) return [Buffer.from("[]")];
+  const summaries = await summariesOf(ask, spansOf(orgId, places));
+  const lines = await firstSpans(ask, orgId, places);
+  const pieces: Buffer[] = [];
+  for (const [traceId, { spans, count }] of byTrace(lines)) {
+    const summary = summaries.find((one) => one.trace_id === traceId);
+    if (!summary) continue;
+    pieces.push(Buffer.from(pieces.length === 0 ? "[" : ","), head(traceId), Buffer.from("["), spans, Buffer.from("]"));
+    pieces.push(tail(summary, count < summary.spans));
+  }
+  return [...pieces, Buffer.from(pieces.length === 0 ? "[]" : "]")];
+}
+
+async function summariesOf(ask: Ask, where: Sql): Promise<Summary[]> {
+  const lines = await ask(
+    sql`SELECT trace_id, toUInt32(count()) AS spans, groupUniqArray(${MOST_SERVICES})(toString(service)) AS services FROM spans
+        WHERE ${where} GROUP BY trace_id`,
+    MOST_SUMMARY_BYTES,
+  );
+  return lines
+    .toString("utf8")
+    .split("\n")
+    .filter(Boolean)
+    .map((line) => JSON.parse(line) as Summary);
+}
+
+/** Where they are too large together, the first span of each. */
+async function firstSpans(ask: Ask, orgId: string, places: readonly Place[]): Promise<Buffer> {
+  const where = spansOf(orgId, places);
+  const select = (count: number) => sql`SELECT ${JAEGER_FIELDS} FROM spans
+    WHERE ${where} AND (time, id) IN (SELECT time, id FROM spans WHERE ${where} ORDER BY time, id LIMIT ${count} BY trace_id)
+    ORDER BY indexOf(${places.map(({ trace_id }) => trace_id)}, trace_id), time, id`;
+  try {
+    return await ask(select(SPANS_OF_FOUND), MAX_PAGE_BYTES);
+  } catch (error) {
+    if (!(error instanceof TooLargeError)) throw error;
+    return ask(select(1), MAX_PAGE_BYTES);
+  }
+}
+
+const TRACE_ID = /^\{"traceID":"([0-9a-f]+)"/;
+const PREFIX_BYTES = 64;
+const [COMMA, LINE_END] = [0x2c, 0x0a];
+
+/** Spans of each trace, with commas between; the lines are written over. */
+function byTrace(lines: Buffer): Map<string, { spans: Buffer; count: number }> {
+  const found = new Map<string, { from: number; to: number; count: number }>();
+  for (let from = 0; from < lines.length;) {
+    const end = lines.indexOf(LINE_END, from);
+    const to = end === -1 ? lines.length : end;
+    const [, traceId] = TRACE_ID.exec(lines.toString("latin1", from, from + PREFIX_BYTES)) ?? [];
+    if (traceId === undefined) throw new Error("the engine answered something other than spans");
+    if (to < lines.length) lines[to] = COMMA;
+    const trace = found.get(traceId) ?? { from, to, count: 0 };
+    found.set(traceId, { ...trace, to, count: trace.count + 1 });
+    from = to + 1;
+  }
+  return new Map([...found].map(([traceId, { from, to, count }]) => [traceId, { spans: lines.subarray(from, to), count }]));
+}
+
+function head(traceId: string): Buffer {
+  return Buffer.from(`{"traceID":"${traceId}","spans":`);
+}
+
+function tail({ spans, services }: Summary, isCut: boolean): Buffer {
+  const processes = Object.fromEntries(services.map((service) => [service, { serviceName: service, tags: [] }]));
+  const warnings = isCut ? [`not all of the ${spans} spans of this trace are here: GET /query/traces/{trace_id} has them in pages`] : null;
+  return Buffer.from(`,"processes":${JSON.stringify(processes)},"warnings":${JSON.stringify(warnings)}}`);
+}

@@ -1,0 +1,131 @@
+// Which traces an organisation has, newest first: those that have a span as it is asked for, each in one row. Invariant: the order is that of
+// their starts, by which pages are cut, so that none comes twice and none is left out; only spans within the range are read.
+import type { Ask } from "../../engines/clickhouse/client.ts";
+import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { arrayOfLines } from "../found-page.ts";
+import { type Cursor, type Found, nanoseconds, type Page, pageConditions } from "../page.ts";
+
+/** Unset fields do not filter. */
+export interface TraceFilter extends Page {
+  /** One of its spans is all of this. */
+  readonly span: SpanConditions;
+  /** Of the part of the trace within the range. */
+  readonly minDurationNs?: bigint;
+  readonly maxDurationNs?: bigint;
+}
+
+export interface SpanConditions {
+  readonly service?: string;
+  readonly operation?: string;
+  readonly error?: boolean;
+  /** What else it has to be. */
+  readonly columns?: readonly (readonly [column: SpanColumn, value: string])[];
+  readonly minDurationNs?: bigint;
+  readonly maxDurationNs?: bigint;
+  /** Each key has this value. */
+  readonly attributes: readonly (readonly [key: string, value: string])[];
+}
+
+export type SpanColumn = "kind" | "status_code" | "status_message" | "scope_name" | "scope_version" | "trace_state";
+
+/** An element of GET /query/traces/search. */
+export interface TraceRow {
+  readonly trace_id: string;
+  readonly root_service: string;
+  readonly root_operation: string;
+  readonly start: string;
+  readonly duration_ms: number;
+  readonly spans: number;
+  readonly errors: number;
+  readonly services: readonly string[];
+}
+
+/** A trace's place in the order, and what it is called. */
+export interface Place {
+  readonly start_ns: string;
+  readonly tie: string;
+  readonly trace_id: string;
+}
+
+/** Of a page's answer. */
+const MAX_PAGE_BYTES = 16 * 1024 * 1024;
+/** Of one trace. */
+const MOST_SERVICES = 100;
+/** A trace is looked for as long before and after its page. */
+const DAY_NS = 86_400_000_000_000n;
+
+/** A page of TraceRows, newest first. Throws as `ask` does. */
+export async function searchTraces(ask: Ask, orgId: string, filter: TraceFilter): Promise<Found> {
+  const { places, next } = await findTraces(ask, orgId, filter);
+  if (places.length === 0) return { json: Buffer.from("[]"), next: undefined, isEmpty: true };
+  return { json: arrayOfLines(await ask(summaries(orgId, places), MAX_PAGE_BYTES)), next };
+}
+
+/** The traces of a page, newest first. */
+export async function findTraces(
+  ask: Ask,
+  orgId: string,
+  filter: TraceFilter,
+): Promise<{ places: readonly Place[]; next: Cursor | undefined }> {
+  const lines = await ask(tracePlaces(orgId, filter));
+  const found = lines.toString("latin1").split("\n").filter(Boolean);
+  const places = found.slice(0, filter.limit).map((line) => JSON.parse(line) as Place);
+  const last = places.at(-1);
+  if (found.length <= filter.limit || !last) return { places, next: undefined };
+  return { places, next: { time: BigInt(last.start_ns), id: BigInt(last.tie) } };
+}
+
+/** Where a trace is, from its place: conditions on the columns `org_id`, `time` and `trace_id`. */
+export function spansOf(orgId: string, places: readonly Place[]): Sql {
+  const starts = places.map(({ start_ns }) => BigInt(start_ns)).toSorted((one, other) => (one < other ? -1 : 1));
+  const [first = 0n, last = 0n] = [starts[0], starts.at(-1)];
+  const range = { start: first > DAY_NS ? first - DAY_NS : 0n, end: last + DAY_NS };
+  return and([
+    sql`org_id = ${orgId}`,
+    ...pageConditions({ range, after: undefined }),
+    sql`trace_id IN (${new Sql(places.map(({ trace_id }) => sql`${trace_id}`.text).join(", "))})`,
+  ]);
+}
+
+function tracePlaces(orgId: string, { span, minDurationNs, maxDurationNs, range, after, limit }: TraceFilter): Sql {
+  const own = [sql`org_id = ${orgId}`, ...pageConditions({ range, after: undefined })];
+  const where = [...own];
+  const matching = spanConditions(span);
+  if (matching.length > 0) where.push(sql`trace_id IN (SELECT trace_id FROM spans WHERE ${and([...own, ...matching])})`);
+  const having: Sql[] = [sql`trace_id != ''`];
+  if (minDurationNs !== undefined) having.push(sql`${DURATION_NS} >= ${minDurationNs}`);
+  if (maxDurationNs !== undefined) having.push(sql`${DURATION_NS} <= ${maxDurationNs}`);
+  if (after) {
+    having.push(sql`start_ns < ${after.time} OR (start_ns = ${after.time} AND tie < ${after.id})`);
+    // What starts later was on a page before; the end of a trace is needed for its duration alone.
+    if (having.length === 2) where.push(sql`time <= ${nanoseconds(after.time)}`);
+  }
+  return sql`SELECT min(toUnixTimestamp64Nano(time)) AS start_ns, cityHash64(trace_id) AS tie, trace_id FROM spans
+    WHERE ${and(where)} GROUP BY trace_id HAVING ${and(having)} ORDER BY start_ns DESC, tie DESC LIMIT ${limit + 1}`;
+}
+
+/** An impossible duration is cut, so that no sum exceeds 64 bits. */
+const END_NS = sql`max(toUnixTimestamp64Nano(time) + toInt64(least(duration_ns, 4000000000000000000)))`;
+const DURATION_NS = sql`${END_NS} - min(toUnixTimestamp64Nano(time))`;
+
+function spanConditions({ service, operation, error, columns = [], minDurationNs, maxDurationNs, attributes }: SpanConditions): Sql[] {
+  const conditions: Sql[] = [];
+  if (service !== undefined) conditions.push(sql`service = ${service}`);
+  if (operation !== undefined) conditions.push(sql`operation = ${operation}`);
+  if (error !== undefined) conditions.push(error ? sql`status_code = 'ERROR'` : sql`status_code != 'ERROR'`);
+  for (const [column, value] of columns) conditions.push(sql`${new Sql(column)} = ${value}`);
+  if (minDurationNs !== undefined) conditions.push(sql`duration_ns >= ${minDurationNs}`);
+  if (maxDurationNs !== undefined) conditions.push(sql`duration_ns <= ${maxDurationNs}`);
+  for (const [key, value] of attributes) conditions.push(sql`mapContains(attributes, ${key}) AND attributes[${key}] = ${value}`);
+  return conditions;
+}
+
+/** A trace without a root has its earliest span for it. */
+function summaries(orgId: string, places: readonly Place[]): Sql {
+  return sql`SELECT trace_id, root.1 AS root_service, root.2 AS root_operation, start, duration_ms, spans, errors, services FROM
+    (SELECT trace_id, argMin((toString(service), operation), (parent_span_id != '', spans.time, id)) AS root, min(spans.time) AS start,
+      (${DURATION_NS}) / 1e6 AS duration_ms, toUInt32(count()) AS spans, toUInt32(countIf(status_code = 'ERROR')) AS errors,
+      arraySort(groupUniqArray(${MOST_SERVICES})(toString(service))) AS services
+    FROM spans WHERE ${spansOf(orgId, places)} GROUP BY trace_id)
+    ORDER BY indexOf(${places.map(({ trace_id }) => trace_id)}, trace_id)`;
+}

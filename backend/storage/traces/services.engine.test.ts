@@ -1,0 +1,211 @@
+// GET /query/services on the real engine: what is listed, for whom, how much of it, and that it holds whatever fails in between.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { openTracesApp, type TracesApp, type TracesOrg } from "../../../test/fixtures/traces-app.ts";
+import { sql, Sql } from "../../engines/clickhouse/sql.ts";
+import { migrate } from "../../engines/clickhouse/migrate.ts";
+import { nanosecondsOf, signingKey, span, tracesBody } from "../../ingest/otlp/otlp-body.fixture.ts";
+import { openOtlpDecoder } from "../../ingest/otlp/otlp-decoder.ts";
+import { createOtlpIngest } from "../../ingest/otlp/otlp-ingest.ts";
+import { createLog } from "../../operations/log.ts";
+import { ClickHouseSpanStore, type ServiceRow } from "./store.ts";
+import { operationsOf } from "../../ingest/otlp/operations-of.ts";
+import { SpanOperations } from "./span-operations.ts";
+
+const now = new Date();
+const nowNs = nanosecondsOf(now);
+const DAY_S = 86_400;
+const DAY_NS = BigInt(DAY_S) * 1_000_000_000n;
+const today = Math.floor(now.getTime() / 1000 / DAY_S);
+const one = (name: string, kind = 0, ago = 0n) => span(nowNs - ago, "a".repeat(32), "b".repeat(16), { name, kind });
+
+let app: TracesApp;
+beforeAll(async () => void (app = await openTracesApp()));
+afterAll(() => app?.[Symbol.asyncDispose]());
+
+const servicesOf = async (org: TracesOrg): Promise<ServiceRow[]> => {
+  const answer = await org.get("/query/services");
+  expect(answer.statusCode).toBe(200);
+  return answer.json();
+};
+const spansOf = async (org: TracesOrg): Promise<number> => (await org.get(`/query/traces?trace_id=${"a".repeat(32)}`)).json().length;
+const countOf = (rows: readonly ServiceRow[]) => rows.reduce((sum, { operations }) => sum + operations.length, 0);
+/** Rows as written, without what merges took away. */
+const written = async (orgId: string): Promise<number> => {
+  const [row] = await app.clickhouse.query<{ n: string }>(sql`SELECT count() AS n FROM span_operations WHERE org_id = ${orgId}`);
+  return Number(row?.n);
+};
+const rename = (from: string, to: string) => app.clickhouse.command(new Sql(`RENAME TABLE ${from} TO ${to}`));
+
+describe("services", () => {
+  it("are listed with their operations and kinds, by name, to their own organisation", async () => {
+    const [red, blue] = [await app.org(), await app.org()];
+    expect(await servicesOf(red)).toEqual([]);
+    await red.send([one("POST /b", 2), one("GET /a", 2), one("GET /a", 3), one("GET /a", 2), one("'\\\0\n", 1)], "shop");
+    await red.send([one("SELECT 1", 3)], "database");
+    await blue.send([one("secret", 4)], "mine");
+    expect(await servicesOf(red)).toEqual([
+      { service: "database", operations: [{ operation: "SELECT 1", kinds: ["CLIENT"] }] },
+      {
+        service: "shop",
+        operations: [
+          { operation: "'\\\0\n", kinds: ["INTERNAL"] },
+          { operation: "GET /a", kinds: ["CLIENT", "SERVER"] },
+          { operation: "POST /b", kinds: ["SERVER"] },
+        ],
+      },
+    ]);
+    expect(await servicesOf(blue)).toEqual([{ service: "mine", operations: [{ operation: "secret", kinds: ["PRODUCER"] }] }]);
+  });
+
+  it("are answered without the spans", async () => {
+    const org = await app.org();
+    await org.send([one("GET /")]);
+    await rename("spans", "spans_away");
+    try {
+      expect(await servicesOf(org)).toHaveLength(1);
+    } finally {
+      await rename("spans_away", "spans");
+    }
+  });
+
+  it("are written once, whatever is sent again, and by a later process only what is new", async () => {
+    const org = await app.org();
+    const body = () => tracesBody([one("a"), one("b", 2)]);
+    const send = () => app.stores.ingestTraces(signingKey(org.orgId), body(), { receivedAt: now });
+    await Promise.all([send(), send(), send()]);
+    await send();
+    await org.send([one("a"), one("b", 2)]);
+    expect(await written(org.orgId)).toBe(2);
+    await using later = new SpanOperations(app.clickhouse);
+    const operation = (name: string) => ({ service: "shop", operation: name, kind: "UNSPECIFIED" });
+    await later.see(org.orgId, [{ day: today, operations: [operation("a"), operation("c")] }]);
+    expect(await written(org.orgId)).toBe(3);
+    expect(await servicesOf(org)).toEqual([
+      expect.objectContaining({ operations: expect.arrayContaining([{ operation: "c", kinds: ["UNSPECIFIED"] }]) }),
+    ]);
+  });
+
+  it("stay until the last of their spans expires: the last day counts", async () => {
+    const org = await app.org();
+    const until = async () =>
+      (
+        await app.clickhouse.query<{ day: number }>(
+          sql`SELECT intDiv(toUnixTimestamp(max(time)), ${DAY_S}) AS day FROM span_operations WHERE org_id = ${org.orgId}`,
+        )
+      )[0]?.day;
+    await org.send([one("a", 0, 3n * DAY_NS)]);
+    expect(await until()).toBe(today - 2);
+    await org.send([one("a")]);
+    expect(await until()).toBe(today + 1);
+    await org.send([one("a", 0, 2n * DAY_NS)]);
+    expect(await until()).toBe(today + 1);
+    const [table] = await app.clickhouse.query<{ engine_full: string }>(
+      sql`SELECT engine_full FROM system.tables WHERE database = currentDatabase() AND name = 'span_operations'`,
+    );
+    expect(table?.engine_full).toContain("TTL toDateTime(time) + toIntervalDay(30)");
+  });
+
+  it("are never missing for spans that are stored, whichever of both cannot be written", async () => {
+    const org = await app.org();
+    const spans = () => spansOf(org);
+    await rename("span_operations", "operations_away");
+    await expect(org.send([one("GET /")])).rejects.toMatchObject({ code: "storage_unavailable" });
+    await rename("operations_away", "span_operations");
+    expect([await spans(), await servicesOf(org)]).toEqual([0, []]);
+    await rename("spans", "spans_away");
+    // Too large to be answered from the journal.
+    await expect(org.send([{ ...one("GET /"), traceState: "x".repeat(1_200_000) }])).rejects.toMatchObject({ code: "storage_unavailable" });
+    await rename("spans_away", "spans");
+    await org.send([one("GET /")]);
+    expect([await spans(), countOf(await servicesOf(org))]).toEqual([1, 1]);
+  });
+
+  it("have spans that were answered while their table was away, once it is back; meanwhile no backup is made", async () => {
+    const org = await app.org();
+    await rename("spans", "spans_away");
+    try {
+      await org.send([one("GET /")]);
+      expect(countOf(await servicesOf(org))).toBe(1);
+      await expect(app.clickhouse.settle()).rejects.toMatchObject({ code: "storage_unavailable" });
+    } finally {
+      await rename("spans_away", "spans");
+    }
+    await expect.poll(() => spansOf(org), { timeout: 30_000 }).toBe(1);
+    await app.clickhouse.settle();
+  });
+
+  it("of spans that were there before are listed after the migration", async () => {
+    const org = await app.org();
+    await app.clickhouse.command(sql`DROP TABLE span_operations SYNC`);
+    await app.clickhouse.command(sql`ALTER TABLE schema_migrations DELETE WHERE number = 3 SETTINGS mutations_sync = 2`);
+    await app.clickhouse.command(
+      sql`INSERT INTO spans (org_id, time, id, service, operation, kind) SELECT ${org.orgId}, now64(9) - number * 3600, number,
+          concat('s', toString(number % 3)), if(number % 100 = 0, repeat('x', 600), 'old'), 'SERVER' FROM numbers(500)`,
+    );
+    await migrate(app.clickhouse, createLog("silent"));
+    const operations = [{ operation: "old", kinds: ["SERVER"] }];
+    expect(await servicesOf(org)).toEqual(["s0", "s1", "s2"].map((service) => ({ service, operations })));
+  });
+});
+
+describe("an organisation that makes up names", () => {
+  const see = (operations: SpanOperations, orgId: string, names: readonly [service: string, operation: string][]) =>
+    operations.see(orgId, [{ day: today, operations: names.map(([service, operation]) => ({ service, operation, kind: "SERVER" })) }]);
+
+  it("has 1,000 operations of a service, 10,000 in all, and still its new services up to 1,000", async () => {
+    const org = await app.org();
+    await using operations = new SpanOperations(app.clickhouse);
+    for (let service = 0; service < 12; service += 1) {
+      const names = Array.from({ length: 1200 }, (_, n): [string, string] => [`s${service}`, `GET /${n}`]);
+      await Promise.all([see(operations, org.orgId, names), see(operations, org.orgId, names.toReversed())]);
+    }
+    const full = await servicesOf(org);
+    expect([full.length, countOf(full), full[0]?.operations.length]).toEqual([12, 10_002, 1000]);
+    await see(
+      operations,
+      org.orgId,
+      Array.from({ length: 1100 }, (_, n): [string, string] => [`late ${n}`, "GET /"]),
+    );
+    await see(
+      operations,
+      org.orgId,
+      Array.from({ length: 1100 }, (_, n): [string, string] => [`later ${n}`, "GET /"]),
+    );
+    const fuller = await servicesOf(org);
+    expect([fuller.length, countOf(fuller)]).toEqual([1000, 10_990]);
+    // Also after a restart.
+    await using later = new SpanOperations(app.clickhouse);
+    await see(later, org.orgId, [
+      ["latest", "GET /"],
+      ["s1", "one more"],
+    ]);
+    expect(countOf(await servicesOf(org))).toBe(10_990);
+  });
+
+  it("takes nothing from the others where many are remembered", async () => {
+    await using operations = new SpanOperations(app.clickhouse, 50);
+    const orgs = [await app.org(), await app.org(), await app.org()];
+    for (const round of [1, 2, 3])
+      for (const { orgId } of orgs)
+        await see(
+          operations,
+          orgId,
+          Array.from({ length: 20 * round }, (_, n): [string, string] => ["s", `${n}`]),
+        );
+    for (const org of orgs) expect([countOf(await servicesOf(org)), await written(org.orgId)]).toEqual([60, 60]);
+  });
+});
+
+it("spans are stored although their operations are not known yet", async () => {
+  const org = await app.org();
+  await using store = await ClickHouseSpanStore.open(app.clickhouse);
+  const ingested: Parameters<ClickHouseSpanStore["insert"]>[0][] = [];
+  await using decoder = openOtlpDecoder(1);
+  const remember = { insert: async (batch: (typeof ingested)[number]) => void ingested.push(batch) };
+  const ingest = createOtlpIngest({ signal: "traces", store: remember, decoder, retentionDays: 30 });
+  await ingest(signingKey(org.orgId), tracesBody([one("a"), one("b")]), { receivedAt: now });
+  const { operations, ...batch } = ingested[0] as (typeof ingested)[number];
+  expect(operations).toEqual(operationsOf(batch.sections));
+  await store.insert(batch);
+  expect(countOf(await servicesOf(org))).toBe(2);
+});

@@ -1,0 +1,61 @@
+// What is read of a span, as the engine writes it into an answer: the ten fields of GET /query/traces, and all of it for a whole trace.
+// Invariant: events and links, which are kept as JSON, are made rows of it by the engine alone, and never more of them than it has memory for.
+import { type Sql, sql } from "../../engines/clickhouse/sql.ts";
+import type { Cursor, Page } from "../page.ts";
+import type { Selection } from "../found-page.ts";
+
+/** Of GET /query/traces. */
+export const SPAN_FIELDS = sql`time AS Timestamp, trace_id AS TraceID, span_id AS SpanID, parent_span_id AS ParentSpanID, service AS Service,
+  operation AS Operation, duration_ns / 1e6 AS DurationMs, status_code AS StatusCode, toBool(status_code = 'ERROR') AS Error,
+  attributes AS Attributes`;
+
+/** Of one span. Read as JSON they take some twenty times their bytes, and a query may take 400 MB. */
+const MOST_JSON_BYTES = 4 * 1024 * 1024;
+/** The same bound for a page: a trace's rows are mostly events. */
+const TRACE_PAGE_BYTES = 8 * 1024 * 1024;
+/** Of a page of a whole trace. */
+export const TRACE_PAGE_SPANS = 10_000;
+
+const EVENTS_LEFT_OUT = sql`concat('[{"time":"', toString(toUnixTimestamp64Nano(time)), '","name":"more than 4 MiB of events are left out","attributes":{}}]')`;
+
+const LINKS_LEFT_OUT = sql`'[{"trace_id":"","span_id":"","trace_state":"","attributes":{"left out":"more than 4 MiB of links"}}]'`;
+
+/** Array(Tuple(time DateTime64(9), name, attributes)); "" has none. Times that the engine cannot hold are its last. */
+export const EVENTS = sql`arrayMap(
+  event -> (fromUnixTimestamp64Nano(toInt64(least(toUInt64OrZero(event.1), 9223372036000000000)), 'UTC'), event.2, event.3),
+  JSONExtract(if(length(events) > ${MOST_JSON_BYTES}, ${EVENTS_LEFT_OUT}, events),
+    'Array(Tuple(time String, name String, attributes Map(String, String)))'))`;
+
+/** Array(Tuple(trace_id, span_id, trace_state, attributes)). */
+export const LINKS = sql`arrayMap(link -> (link.1, link.2, link.3, link.4), JSONExtract(if(length(links) > ${MOST_JSON_BYTES}, ${LINKS_LEFT_OUT}, links),
+  'Array(Tuple(trace_id String, span_id String, trace_state String, attributes Map(String, String)))'))`;
+
+const WHOLE_SPAN_FIELDS = sql`${SPAN_FIELDS}, kind AS Kind, status_message AS StatusMessage,
+  CAST(${EVENTS}, 'Array(Tuple(Timestamp DateTime64(9, \\'UTC\\'), Name String, Attributes Map(String, String)))') AS Events,
+  CAST(${LINKS}, 'Array(Tuple(TraceID String, SpanID String, TraceState String, Attributes Map(String, String)))') AS Links,
+  CAST((scope_name, scope_version), 'Tuple(Name String, Version String)') AS Scope`;
+
+/** An element of GET /query/traces/{trace_id}: a SpanRow, and the rest of the span. */
+export interface WholeSpanFields {
+  readonly Kind: string;
+  readonly StatusMessage: string;
+  readonly Events: readonly { Timestamp: string; Name: string; Attributes: Record<string, string> }[];
+  readonly Links: readonly { TraceID: string; SpanID: string; TraceState: string; Attributes: Record<string, string> }[];
+  readonly Scope: { Name: string; Version: string };
+}
+
+/** A page of a trace's spans, oldest first, each with `columns`. */
+export function wholeTrace(
+  traceId: string,
+  after: Cursor | undefined,
+  columns: Sql = WHOLE_SPAN_FIELDS,
+): Selection & { page: Page; maxPageBytes: number } {
+  return {
+    table: "spans",
+    columns,
+    sizes: sql`trace_id, span_id, parent_span_id, service, operation, status_message, attributes, scope_name, scope_version, events, links`,
+    conditions: [sql`trace_id = ${traceId}`],
+    page: { range: { start: undefined, end: undefined }, limit: TRACE_PAGE_SPANS, after, oldestFirst: true },
+    maxPageBytes: TRACE_PAGE_BYTES,
+  };
+}

@@ -1,0 +1,160 @@
+// Which services an organisation has, with their operations and kinds, stored next to the spans so that listing them reads no spans. Invariant:
+// an operation is written before the first of its spans, and again on each new day; what is known to be written costs nothing; what one
+// organisation can have here is bounded, however many names its senders make up.
+import { createHash } from "node:crypto";
+import type { ClickHouse } from "../../engines/clickhouse/client.ts";
+import { GroupCommit } from "../../engines/clickhouse/group-commit.ts";
+import { type NativeColumns, nativeRows } from "../../engines/clickhouse/native-block.ts";
+import { ConstantColumn, encodedString, encodedUint32, StringColumn } from "../../engines/clickhouse/native-columns.ts";
+import { sql } from "../../engines/clickhouse/sql.ts";
+import type { DayOperations, Operation } from "../../ingest/otlp/rows.ts";
+
+const COLUMNS = [
+  ["org_id", "String"],
+  ["time", "DateTime"],
+  ["service", "String"],
+  ["operation", "String"],
+  ["kind", "String"],
+] as const satisfies NativeColumns;
+
+/** Of one organisation; the first operation of a service is kept all the same. */
+const MOST_OPERATIONS = 10_000;
+const MOST_OPERATIONS_OF_A_SERVICE = 1_000;
+const MOST_SERVICES = 1_000;
+/** Remembered of all organisations, in some 60 bytes each; those that sent longest ago are forgotten, and read back. */
+const MOST_REMEMBERED = 300_000;
+const DAY_S = 86_400;
+
+export class SpanOperations implements AsyncDisposable {
+  readonly #clickhouse: ClickHouse;
+  readonly #commit: GroupCommit;
+  readonly #mostRemembered: number;
+  /** Least lately used first. */
+  readonly #orgs = new Map<string, OrgOperations>();
+  #remembered = 0;
+
+  constructor(clickhouse: ClickHouse, mostRemembered = MOST_REMEMBERED) {
+    this.#clickhouse = clickhouse;
+    this.#mostRemembered = mostRemembered;
+    this.#commit = new GroupCommit(clickhouse, "span_operations", COLUMNS);
+  }
+
+  /** Resolves when all of them are written that may be. Throws ApiError storage_unavailable. */
+  async see(orgId: string, days: readonly DayOperations[]): Promise<void> {
+    const org = this.#orgs.get(orgId) ?? this.#read(orgId);
+    this.#orgs.delete(orgId);
+    this.#orgs.set(orgId, org);
+    await org.isRead;
+    if (days.every((day) => org.unwritten(day).length === 0)) return;
+    // One after another, so that none is written twice and no bound is passed.
+    const write = () => this.#write(orgId, org, days);
+    org.lastWrite = org.lastWrite.then(write, write);
+    await org.lastWrite;
+  }
+
+  /** Commits what is under way. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#commit[Symbol.asyncDispose]();
+  }
+
+  async #write(orgId: string, org: OrgOperations, days: readonly DayOperations[]): Promise<void> {
+    for (const day of days) {
+      const operations = org.unwritten(day);
+      if (operations.length === 0) continue;
+      await this.#commit.add(orgId, rowsOf(orgId, day.day, operations));
+      this.#remember(orgId, org, operations, day.day);
+    }
+  }
+
+  #read(orgId: string): OrgOperations {
+    const org = new OrgOperations();
+    const read = async (): Promise<void> => {
+      const rows = await this.#clickhouse.query<Operation & { day: number }>(
+        sql`SELECT service, operation, kind, intDiv(toUnixTimestamp(max(time)), ${DAY_S}) - 1 AS day FROM span_operations
+            WHERE org_id = ${orgId} GROUP BY service, operation, kind LIMIT ${MOST_OPERATIONS + MOST_SERVICES}`,
+      );
+      for (const row of rows) this.#remember(orgId, org, [row], row.day);
+    };
+    org.isRead = read().catch((error: unknown) => {
+      // The next one tries again.
+      if (this.#orgs.get(orgId) === org) this.#orgs.delete(orgId);
+      throw error;
+    });
+    return org;
+  }
+
+  /** The others that were used longest ago make room. */
+  #remember(orgId: string, org: OrgOperations, operations: readonly Operation[], day: number): void {
+    const more = org.remember(operations, day);
+    if (this.#orgs.get(orgId) !== org) return;
+    this.#remembered += more;
+    for (const [otherId, other] of this.#orgs) {
+      if (this.#remembered <= this.#mostRemembered) return;
+      if (other === org) continue;
+      this.#orgs.delete(otherId);
+      this.#remembered -= other.size;
+    }
+  }
+}
+
+/** What of one organisation is written. */
+class OrgOperations {
+  isRead: Promise<void> = Promise.resolve();
+  lastWrite: Promise<void> = Promise.resolve();
+  /** The last day, by the hash of the operation: names can be long. */
+  readonly #days = new Map<number, number>();
+  /** How many, by the hash of the service. */
+  readonly #ofService = new Map<number, number>();
+
+  get size(): number {
+    return this.#days.size;
+  }
+
+  /** Those that are not written for this day or a later one, as far as there is room. */
+  unwritten({ day, operations }: DayOperations): Operation[] {
+    const more = new Map<number, number>();
+    let room = MOST_OPERATIONS - this.#days.size;
+    return operations.filter((one) => {
+      const writtenDay = this.#days.get(hashOf(one));
+      if (writtenDay !== undefined) return writtenDay < day;
+      const service = hashOf({ service: one.service });
+      const had = (this.#ofService.get(service) ?? 0) + (more.get(service) ?? 0);
+      const fits = had === 0 ? this.#ofService.size + more.size < MOST_SERVICES : room > 0 && had < MOST_OPERATIONS_OF_A_SERVICE;
+      if (!fits) return false;
+      more.set(service, (more.get(service) ?? 0) + 1);
+      room -= 1;
+      return true;
+    });
+  }
+
+  /** Answers how many of them are new. */
+  remember(operations: readonly Operation[], day: number): number {
+    const before = this.size;
+    for (const one of operations) {
+      const hash = hashOf(one);
+      if (!this.#days.has(hash)) {
+        const service = hashOf({ service: one.service });
+        this.#ofService.set(service, (this.#ofService.get(service) ?? 0) + 1);
+      }
+      this.#days.set(hash, Math.max(day, this.#days.get(hash) ?? day));
+    }
+    return this.size - before;
+  }
+}
+
+/** 48 bits: a sender that crafts two names with one hash only hides its own name. */
+function hashOf({ service, operation = "", kind = "" }: { service: string; operation?: string; kind?: string }): number {
+  return createHash("sha1").update(`${service}\0${kind}\0${operation}`).digest().readUIntBE(0, 6);
+}
+
+function rowsOf(orgId: string, day: number, operations: readonly Operation[]) {
+  const constants = [encodedString(orgId), encodedUint32((day + 1) * DAY_S)].map((bytes) => new ConstantColumn(bytes));
+  const names = { service: new StringColumn(), operation: new StringColumn(), kind: new StringColumn() };
+  for (const { service, operation, kind } of operations) {
+    for (const constant of constants) constant.endRow();
+    names.service.add(service);
+    names.operation.add(operation);
+    names.kind.add(kind);
+  }
+  return nativeRows([...constants, names.service, names.operation, names.kind], operations.length);
+}

@@ -1,0 +1,152 @@
+// Where spans live. Invariant: rows of one organisation are never seen by another; what `insert` resolved is stored, once. SpanStore is
+// the role; ClickHouseSpanStore the engine, embedded or a server.
+import type { ClickHouse } from "../../engines/clickhouse/client.ts";
+import { OnceWriter } from "../../engines/clickhouse/once-writer.ts";
+import { type Sql, sql } from "../../engines/clickhouse/sql.ts";
+import type { OtlpBatch } from "../../ingest/otlp/rows.ts";
+import type { QueryOptions } from "../../admission/query-queue.ts";
+import { arrayOfLines, foundPage } from "../found-page.ts";
+import type { Cursor, Found, Page } from "../page.ts";
+import { SPAN_COLUMNS } from "../../ingest/otlp/decode-spans.ts";
+import { jaegerSearch, jaegerTrace } from "./jaeger-spans.ts";
+import { operationsOf } from "../../ingest/otlp/operations-of.ts";
+import { searchTraces, type TraceFilter } from "./search.ts";
+import { SPAN_FIELDS, wholeTrace } from "./span-fields.ts";
+import { SpanOperations } from "./span-operations.ts";
+
+/** Unset fields do not filter. */
+export interface SpanFilter extends Page {
+  readonly service?: string;
+  readonly error?: boolean;
+  /** Lowercase hex. */
+  readonly traceId?: string;
+}
+
+/** An element of GET /query/traces. */
+export interface SpanRow {
+  readonly Timestamp: string;
+  readonly TraceID: string;
+  readonly SpanID: string;
+  readonly ParentSpanID: string;
+  readonly Service: string;
+  readonly Operation: string;
+  readonly DurationMs: number;
+  readonly StatusCode: "UNSET" | "OK" | "ERROR";
+  readonly Error: boolean;
+  readonly Attributes: Record<string, string>;
+}
+
+export interface SpanStore {
+  /** Resolves when every row is stored. Throws ApiError storage_unavailable or unstorable. */
+  insert(batch: OtlpBatch): Promise<void>;
+  /** SpanRows, newest first. Throws ApiError as ClickHouse.read does. */
+  query(orgId: string, filter: SpanFilter, options?: QueryOptions): Promise<Found>;
+  /** WholeSpanRows of one trace (lowercase hex), oldest first, a page of them. Throws as `query` does. */
+  trace(orgId: string, traceId: string, after: Cursor | undefined, options?: QueryOptions): Promise<Found>;
+  /** TraceRows, newest first. Throws as `query` does. */
+  search(orgId: string, filter: TraceFilter, options?: QueryOptions): Promise<Found>;
+  /** Services, with their operations and kinds, by name: ServiceRows as JSON. Throws as `query` does. */
+  services(orgId: string, options?: QueryOptions): Promise<Buffer>;
+  /** An array of names as JSON. */
+  serviceNames(orgId: string, options?: QueryOptions): Promise<Buffer>;
+  operationNames(orgId: string, service: string, options?: QueryOptions): Promise<Buffer>;
+  /** Jaeger's array of traces as JSON in pieces; undefined where there is no span. */
+  jaegerTrace(orgId: string, traceId: string, options?: QueryOptions): Promise<Buffer[] | undefined>;
+  jaegerSearch(orgId: string, filter: TraceFilter, options?: QueryOptions): Promise<Buffer[]>;
+}
+
+/** An element of GET /query/services. */
+export interface ServiceRow {
+  readonly service: string;
+  readonly operations: readonly { readonly operation: string; readonly kinds: readonly string[] }[];
+}
+
+export class ClickHouseSpanStore implements SpanStore, AsyncDisposable {
+  readonly #clickhouse: ClickHouse;
+  readonly #writer: OnceWriter;
+  readonly #operations: SpanOperations;
+
+  private constructor(clickhouse: ClickHouse, writer: OnceWriter) {
+    this.#clickhouse = clickhouse;
+    this.#writer = writer;
+    this.#operations = new SpanOperations(clickhouse);
+  }
+
+  /** After migrate(). */
+  static async open(clickhouse: ClickHouse): Promise<ClickHouseSpanStore> {
+    return new ClickHouseSpanStore(clickhouse, await OnceWriter.open(clickhouse, "spans", SPAN_COLUMNS));
+  }
+
+  async insert(batch: OtlpBatch): Promise<void> {
+    // First: what fails or dies in between leaves a name without spans, never spans without their name.
+    await this.#operations.see(batch.orgId, batch.operations ?? operationsOf(batch.sections));
+    await this.#writer.write(batch);
+  }
+
+  query(orgId: string, filter: SpanFilter, options: QueryOptions = {}): Promise<Found> {
+    return foundPage(this.#clickhouse, orgId, {
+      table: "spans",
+      columns: SPAN_FIELDS,
+      sizes: sql`trace_id, span_id, parent_span_id, service, operation, attributes`,
+      conditions: spanConditions(filter),
+      page: filter,
+      options,
+    });
+  }
+
+  trace(orgId: string, traceId: string, after: Cursor | undefined, options: QueryOptions = {}): Promise<Found> {
+    return foundPage(this.#clickhouse, orgId, { ...wholeTrace(traceId, after), options });
+  }
+
+  search(orgId: string, filter: TraceFilter, options: QueryOptions = {}): Promise<Found> {
+    return this.#clickhouse.read(orgId, options, (ask) => searchTraces(ask, orgId, filter));
+  }
+
+  services(orgId: string, options: QueryOptions = {}): Promise<Buffer> {
+    return this.#clickhouse.read(orgId, options, async (ask) => arrayOfLines(await ask(servicesOf(orgId))));
+  }
+
+  serviceNames(orgId: string, options: QueryOptions = {}): Promise<Buffer> {
+    return this.#names(orgId, sql`toString(service)`, sql`org_id = ${orgId}`, options);
+  }
+
+  operationNames(orgId: string, service: string, options: QueryOptions = {}): Promise<Buffer> {
+    return this.#names(orgId, sql`operation`, sql`org_id = ${orgId} AND service = ${service}`, options);
+  }
+
+  jaegerTrace(orgId: string, traceId: string, options: QueryOptions = {}): Promise<Buffer[] | undefined> {
+    return this.#clickhouse.read(orgId, options, (ask) => jaegerTrace(ask, orgId, traceId));
+  }
+
+  jaegerSearch(orgId: string, filter: TraceFilter, options: QueryOptions = {}): Promise<Buffer[]> {
+    return this.#clickhouse.read(orgId, options, (ask) => jaegerSearch(ask, orgId, filter));
+  }
+
+  #names(orgId: string, name: Sql, where: Sql, options: QueryOptions): Promise<Buffer> {
+    return this.#clickhouse.read(orgId, options, async (ask) => {
+      const line = await ask(sql`SELECT arraySort(groupUniqArray(${name})) AS names FROM span_operations WHERE ${where}`);
+      return Buffer.from(JSON.stringify((JSON.parse(line.toString("utf8")) as { names: string[] }).names));
+    });
+  }
+
+  /** Commits what is under way. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#operations[Symbol.asyncDispose]();
+    await this.#writer[Symbol.asyncDispose]();
+  }
+}
+
+function spanConditions(filter: SpanFilter): Sql[] {
+  const conditions: Sql[] = [];
+  if (filter.traceId !== undefined) conditions.push(sql`trace_id = ${filter.traceId}`);
+  if (filter.service !== undefined) conditions.push(sql`service = ${filter.service}`);
+  if (filter.error) conditions.push(sql`status_code = 'ERROR'`);
+  return conditions;
+}
+
+function servicesOf(orgId: string): Sql {
+  return sql`SELECT service, CAST(arraySort(groupArray((operation, kinds))), 'Array(Tuple(operation String, kinds Array(String)))') AS operations
+    FROM (SELECT service, operation, arraySort(groupUniqArray(toString(kind))) AS kinds FROM span_operations WHERE org_id = ${orgId}
+      GROUP BY service, operation)
+    GROUP BY service ORDER BY service`;
+}

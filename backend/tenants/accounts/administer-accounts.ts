@@ -1,0 +1,102 @@
+// Administration across organisations, for operators: find and remove an account by its e-mail address, and add an administrator to an
+// organisation that has lost its passwords. Invariant: every change is audited with the organisation that was changed. The last administrator
+// of an organisation and the last operator cannot be removed.
+import type { FastifyInstance } from "fastify";
+import { ApiError } from "../../errors.ts";
+import { audit } from "../../auth/audit-log.ts";
+import { ID_PARAMS, NO_CONTENT, UUID_SCHEMA, parseUuid } from "../../http/schemas.ts";
+import { hashPassword, PASSWORD_SCHEMA } from "../../auth/sessions/password.ts";
+import type { AccountDeps } from "../../auth/sessions/deps.ts";
+import { EMAIL_SCHEMA, findUserByEmail, insertUser, requireFreeEmail } from "../../auth/sessions/table.ts";
+import { requireOtherAdmins, lockOperators, describeUser, USER_SCHEMA } from "./users.ts";
+import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+
+const common = { tags: ["accounts"], security: [{ session: [] }] };
+const account = {
+  type: "object",
+  required: [...USER_SCHEMA.required, "org_id"],
+  properties: { ...USER_SCHEMA.properties, org_id: UUID_SCHEMA },
+} as const;
+
+const schemas = {
+  addAdmin: {
+    ...common,
+    summary: "Add an administrator to any organisation",
+    params: ID_PARAMS,
+    body: {
+      type: "object",
+      additionalProperties: false,
+      required: ["email", "password"],
+      properties: { email: EMAIL_SCHEMA, password: PASSWORD_SCHEMA },
+    },
+    response: { 201: USER_SCHEMA },
+  },
+  find: {
+    ...common,
+    summary: "Find the account with this e-mail address in any organisation",
+    querystring: { type: "object", required: ["email"], properties: { email: { type: "string", maxLength: 254 } } },
+    response: { 200: { type: "array", items: account } },
+  },
+  remove: {
+    ...common,
+    summary: "Remove an account of any organisation; all replicas refuse its sessions within 5 seconds",
+    params: ID_PARAMS,
+    response: NO_CONTENT,
+  },
+};
+
+export function registerAccountAdministration(app: FastifyInstance, deps: AccountDeps): void {
+  const { db, sessions, hashQueue, now = Date.now } = deps;
+  const onRequest = deps.guards.user("operator");
+
+  app.post<{ Params: { id: string }; Body: { email: string; password: string } }>(
+    "/api/orgs/:id/admins",
+    { schema: schemas.addAdmin, onRequest },
+    async (request, reply) => {
+      const { email, password } = request.body;
+      const org = await db.selectFrom("orgs").selectAll().where("id", "=", parseId(request.params.id, "organisation")).executeTakeFirst();
+      if (!org) throw resourceNotFound("organisation");
+      await requireFreeEmail(db, email);
+      const passwordHash = await hashQueue.run(request, reply, () => hashPassword(password));
+      const row = { org_id: org.id, email, role: "admin" as const, password_hash: passwordHash };
+      const created = await insertUser(tenantDatabase(db, org.id), row, new Date(now()));
+      audit(request, "org.add_admin", { to_org_id: org.id, user_id: created.id, email: created.email }, org.id);
+      return await reply.code(201).send(describeUser(created));
+    },
+  );
+
+  app.get<{ Querystring: { email: string } }>("/api/accounts", { schema: schemas.find, onRequest }, async (request) => {
+    const found = await findUserByEmail(db, request.query.email);
+    return found ? [{ ...describeUser(found), org_id: found.org_id }] : [];
+  });
+
+  app.delete<{ Params: { id: string } }>("/api/accounts/:id", { schema: schemas.remove, onRequest }, async (request, reply) => {
+    const id = parseId(request.params.id, "account");
+    const removed = await db.transaction().execute(async (trx) => {
+      await lockOperators(trx);
+      const found = await trx.selectFrom("users").selectAll().where("id", "=", id).executeTakeFirst();
+      if (!found) throw resourceNotFound("account");
+      const tenantDb = tenantDatabase(trx, found.org_id);
+      await tenantDb.selectFrom("orgs").select("id").where("id", "=", found.org_id).forUpdate().execute();
+      const locked = await tenantDb.selectFrom("users").selectAll().where("id", "=", id).forUpdate().executeTakeFirst();
+      if (!locked) throw resourceNotFound("account");
+      await requireOtherAdmins(trx, locked);
+      await tenantDb.deleteFrom("users").where("id", "=", id).execute();
+      return locked;
+    });
+    sessions.forget(removed.id);
+    audit(request, "account.delete", { of_org_id: removed.org_id, user_id: removed.id, email: removed.email }, removed.org_id);
+    return await reply.code(204).send();
+  });
+}
+
+/** Throws not_found, also for a malformed id. */
+function parseId(id: string, resource: string): string {
+  const uuid = parseUuid(id);
+  if (uuid === undefined) throw resourceNotFound(resource);
+  return uuid;
+}
+
+function resourceNotFound(resource: string): ApiError {
+  return new ApiError("not_found", `${resource} not found`);
+}

@@ -1,0 +1,138 @@
+// Administration of read tokens: create, list, remove. Invariant: the token itself is shown once, in the response to its creation. It belongs
+// to the organisation and stays valid if its creator is removed.
+import { randomUUID } from "node:crypto";
+import type { FastifyInstance } from "fastify";
+import { sql, type Transaction } from "kysely";
+import { durationWanted, durationWithin } from "../../../common/duration.ts";
+import { audit } from "../../auth/audit-log.ts";
+import { callerOf } from "../../auth/request-identity.ts";
+import { ApiError } from "../../errors.ts";
+import { CURSOR_QUERY, cutPage, PAGE_ROWS, readCursor, type CursorQuery } from "../../http/list-page.ts";
+import {
+  readId,
+  ID_PARAMS,
+  listResponse,
+  notFound,
+  nameSchema,
+  NO_CONTENT,
+  objectSchema,
+  TIME_SCHEMA,
+  UUID_SCHEMA,
+} from "../../http/schemas.ts";
+import type { AccountDeps } from "../../auth/sessions/deps.ts";
+import { requireCapacity } from "./row-limit.ts";
+import type { AccountTables, ReadTokenRow } from "../../auth/sessions/table.ts";
+import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+
+const MAX_TTL_MS = 365 * 86_400_000;
+/** How long expired tokens stay in the list, so that users can see why a data source stopped. */
+const EXPIRED_LISTED_MS = 30 * 86_400_000;
+const common = { tags: ["accounts"], security: [{ session: [] }] };
+
+const schemas = {
+  create: {
+    ...common,
+    summary: "Create a read token for Grafana and programs; at most 5,000",
+    description:
+      "A read token may read /query/ and GET alert rules, as a bearer token or as the password of Basic auth. It stays valid if its creator is removed.",
+    body: {
+      type: "object",
+      additionalProperties: false,
+      required: ["name"],
+      properties: {
+        name: nameSchema(200),
+        ttl: { type: "string", maxLength: 40, default: "90d", description: "a duration such as 12h, 90d or 1y; at most 365 days" },
+      },
+    },
+    response: { 201: objectSchema({ id: UUID_SCHEMA, name: { type: "string" }, token: { type: "string" }, expires_at: TIME_SCHEMA }) },
+  },
+  list: {
+    ...common,
+    summary: "Read tokens of your organisation, by name; expired tokens are listed for 30 days",
+    description: "Pages have 500 entries; the header Link points to the next page.",
+    querystring: CURSOR_QUERY,
+    response: listResponse({
+      id: UUID_SCHEMA,
+      name: { type: "string" },
+      created_by: { type: "string", description: "the e-mail address of the creator at that time" },
+      created_at: TIME_SCHEMA,
+      expires_at: TIME_SCHEMA,
+    }),
+  },
+  remove: { ...common, summary: "Remove a read token; all replicas refuse it within 5 seconds", params: ID_PARAMS, response: NO_CONTENT },
+};
+
+export function registerReadTokenAdministration(app: FastifyInstance, deps: AccountDeps): void {
+  const { db, guards, readTokens, now = Date.now, pageRows = PAGE_ROWS } = deps;
+
+  app.post<{ Body: { name: string; ttl: string } }>(
+    "/api/read-tokens",
+    { schema: schemas.create, onRequest: guards.user("admin") },
+    async (request, reply) => {
+      const { orgId, email } = callerOf(request);
+      const { name, ttl } = request.body;
+      const at = now();
+      const expires = new Date(Math.floor((at + ttlMs(ttl)) / 1000) * 1000);
+      const row = { id: randomUUID(), org_id: orgId, name, created_by: email, created_at: new Date(at), expires_at: expires };
+      await tenantDatabase(db, orgId)
+        .transaction()
+        .execute(async (trx) => await insertWithinLimit(trx, row));
+      audit(request, "read_token.create", { read_token_id: row.id, name, expires_at: expires.toISOString() });
+      const token = await readTokens.issue(row);
+      return await reply.code(201).send({ id: row.id, name, token, expires_at: expires.toISOString() });
+    },
+  );
+
+  app.get<CursorQuery>("/api/read-tokens", { schema: schemas.list, onRequest: guards.user("viewer") }, async (request, reply) => {
+    const [name, id] = readCursor(request, 2) ?? [];
+    const { orgId } = callerOf(request);
+    let query = tenantDatabase(db, orgId).selectFrom("read_tokens").selectAll().where("org_id", "=", orgId);
+    query = query.where("expires_at", ">", new Date(now() - EXPIRED_LISTED_MS));
+    if (name !== undefined && id !== undefined) query = query.where(sql<boolean>`(name, id) > (${name}, ${id})`);
+    const rows = await query
+      .orderBy("name")
+      .orderBy("id")
+      .limit(pageRows + 1)
+      .execute();
+    return cutPage([request, reply], rows, pageRows, (row) => [row.name, row.id]).map(describeToken);
+  });
+
+  app.delete("/api/read-tokens/:id", { schema: schemas.remove, onRequest: guards.user("admin") }, async (request, reply) => {
+    const id = readId(request, "read token");
+    const { orgId } = callerOf(request);
+    const removed = await tenantDatabase(db, orgId)
+      .deleteFrom("read_tokens")
+      .where("id", "=", id)
+      .where("org_id", "=", orgId)
+      .returning("name")
+      .executeTakeFirst();
+    if (!removed) throw notFound("read token");
+    readTokens.forget(id);
+    audit(request, "read_token.delete", { read_token_id: id, name: removed.name });
+    return await reply.code(204).send();
+  });
+}
+
+/** Tokens that expired long ago are deleted and do not count. */
+async function insertWithinLimit(trx: Transaction<AccountTables>, row: ReadTokenRow): Promise<void> {
+  const longAgo = new Date(row.created_at.getTime() - EXPIRED_LISTED_MS);
+  const countQuery = trx
+    .selectFrom("read_tokens")
+    .select((select) => select.fn.countAll().as("count"))
+    .where("org_id", "=", row.org_id)
+    .where("expires_at", ">", longAgo);
+  await requireCapacity(trx, row.org_id, "read tokens", countQuery);
+  await trx.deleteFrom("read_tokens").where("org_id", "=", row.org_id).where("expires_at", "<=", longAgo).execute();
+  await trx.insertInto("read_tokens").values(row).execute();
+}
+
+function describeToken({ id, name, created_by, created_at, expires_at }: ReadTokenRow) {
+  return { id, name, created_by, created_at: created_at.toISOString(), expires_at: expires_at.toISOString() };
+}
+
+function ttlMs(text: string): number {
+  const bounds = { minMs: 60_000, maxMs: MAX_TTL_MS };
+  const ms = durationWithin(text, bounds);
+  if (ms === undefined) throw new ApiError("invalid_field", `ttl: must be ${durationWanted(bounds, "12h or 90d")}`);
+  return ms;
+}

@@ -1,0 +1,221 @@
+// The users of the caller's organisation: list, add, change password or role, remove. Invariant: only operators grant, change or remove the
+// role `operator`. The last operator and the last administrator of an organisation stay. A user of another organisation is 404.
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { Transaction } from "kysely";
+import { ApiError } from "../../errors.ts";
+import { callerOf, type Role, type SessionUser } from "../../auth/request-identity.ts";
+import { audit } from "../../auth/audit-log.ts";
+import { readId, ID_PARAMS, notFound, NO_CONTENT, objectSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
+import { hashPassword, PASSWORD_SCHEMA } from "../../auth/sessions/password.ts";
+import { type CountQuery, requireCapacity } from "./row-limit.ts";
+import type { AccountDeps } from "../../auth/sessions/deps.ts";
+import { EMAIL_SCHEMA, insertUser, requireFreeEmail, type AccountDb, type AccountTables, type UserRow } from "../../auth/sessions/table.ts";
+import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+
+const ROLE_SCHEMA = { type: "string", enum: ["viewer", "admin", "operator"] } as const;
+
+export const USER_SCHEMA = objectSchema({
+  user_id: UUID_SCHEMA,
+  email: { type: "string" },
+  role: ROLE_SCHEMA,
+  created_at: TIME_SCHEMA,
+});
+
+const common = { tags: ["accounts"], security: [{ session: [] }] };
+
+function bodySchema(required: Record<string, object>) {
+  return { type: "object", additionalProperties: false, required: Object.keys(required), properties: required };
+}
+
+const schemas = {
+  list: { ...common, summary: "The users of your organisation", response: { 200: { type: "array", items: USER_SCHEMA } } },
+  create: {
+    ...common,
+    summary: "Add a user; at most 5,000",
+    body: bodySchema({ email: EMAIL_SCHEMA, password: PASSWORD_SCHEMA, role: ROLE_SCHEMA }),
+    response: { 201: USER_SCHEMA },
+  },
+  password: {
+    ...common,
+    summary: "Set a password; the user's sessions end",
+    params: ID_PARAMS,
+    body: bodySchema({ password: PASSWORD_SCHEMA }),
+    response: NO_CONTENT,
+  },
+  role: {
+    ...common,
+    summary: "Change a role; in force within 5 seconds",
+    params: ID_PARAMS,
+    body: bodySchema({ role: ROLE_SCHEMA }),
+    response: { 200: USER_SCHEMA },
+  },
+  remove: {
+    ...common,
+    summary: "Remove a user; all replicas refuse the sessions within 5 seconds",
+    params: ID_PARAMS,
+    response: NO_CONTENT,
+  },
+};
+
+interface ById {
+  Params: { id: string };
+}
+
+export function registerUserRoutes(app: FastifyInstance, deps: AccountDeps): void {
+  const { db, guards, hashQueue, now = Date.now } = deps;
+  const admin = guards.user("admin");
+
+  app.get("/api/users", { schema: schemas.list, onRequest: guards.user("viewer") }, async (request) => {
+    const { orgId } = callerOf(request);
+    const tenantDb = tenantDatabase(db, orgId);
+    const rows = await tenantDb.selectFrom("users").selectAll().where("org_id", "=", orgId).orderBy("email").execute();
+    return rows.map(describeUser);
+  });
+
+  app.post<{ Body: { email: string; password: string; role: Role } }>(
+    "/api/users",
+    { schema: schemas.create, onRequest: admin },
+    async (request, reply) => {
+      const { email, password, role } = request.body;
+      if (role === "operator") requireOperator(callerOf(request));
+      await requireFreeEmail(db, email);
+      const passwordHash = await hashQueue.run(request, reply, () => hashPassword(password));
+      const row = { org_id: callerOf(request).orgId, email, role, password_hash: passwordHash };
+      const created = await insertWithinLimit(db, row, new Date(now()));
+      audit(request, "user.create", { user_id: created.id, email: created.email, role });
+      return await reply.code(201).send(describeUser(created));
+    },
+  );
+
+  app.put<ById & { Body: { password: string } }>(
+    "/api/users/:id/password",
+    { schema: schemas.password, onRequest: admin },
+    async (request, reply) => {
+      await requireChangeable(db, request);
+      const passwordHash = await hashQueue.run(request, reply, () => hashPassword(request.body.password));
+      const changed = await changeUser(deps, request, async ({ tenantTrx }, row) => {
+        requirePassword(row);
+        const set = { password_hash: passwordHash, session_epoch: row.session_epoch + 1 };
+        await tenantTrx.updateTable("users").set(set).where("id", "=", row.id).execute();
+      });
+      audit(request, "user.password", { user_id: changed.id });
+      return await reply.code(204).send();
+    },
+  );
+
+  app.put<ById & { Body: { role: Role } }>("/api/users/:id/role", { schema: schemas.role, onRequest: admin }, async (request) => {
+    const { role } = request.body;
+    if (role === "operator") requireOperator(callerOf(request));
+    const before = await changeUser(deps, request, async ({ trx, tenantTrx }, row) => {
+      if (role !== "operator") await requireOtherAdmins(trx, row, role);
+      await tenantTrx.updateTable("users").set({ role }).where("id", "=", row.id).execute();
+    });
+    audit(request, "user.role", { user_id: before.id, from: before.role, to: role });
+    return describeUser({ ...before, role });
+  });
+
+  app.delete<ById>("/api/users/:id", { schema: schemas.remove, onRequest: admin }, async (request, reply) => {
+    const removed = await changeUser(deps, request, async ({ trx, tenantTrx }, row) => {
+      await requireOtherAdmins(trx, row);
+      await tenantTrx.deleteFrom("users").where("id", "=", row.id).execute();
+    });
+    audit(request, "user.delete", { user_id: removed.id, email: removed.email });
+    return await reply.code(204).send();
+  });
+}
+
+async function insertWithinLimit(db: AccountDeps["db"], row: Parameters<typeof insertUser>[1], now: Date): Promise<UserRow> {
+  return await tenantDatabase(db, row.org_id)
+    .transaction()
+    .execute(async (trx) => {
+      await requireCapacity(trx, row.org_id, "users", countUsers(trx, row.org_id));
+      return await insertUser(trx, row, now);
+    });
+}
+
+export function countUsers(trx: Transaction<AccountTables>, orgId: string): CountQuery {
+  return trx
+    .selectFrom("users")
+    .select((select) => select.fn.countAll().as("count"))
+    .where("org_id", "=", orgId);
+}
+
+/** A transaction, and the same restricted to the caller's organisation. Operators are counted across organisations. */
+interface UserTransaction {
+  readonly trx: Transaction<AccountTables>;
+  readonly tenantTrx: Transaction<AccountTables>;
+}
+
+/** Locks the user with this id of the caller's organisation and runs `apply`. Returns the row before the change. */
+async function changeUser(
+  { db, sessions }: AccountDeps,
+  request: FastifyRequest<ById>,
+  apply: (transaction: UserTransaction, row: UserRow) => Promise<unknown>,
+): Promise<UserRow> {
+  const { orgId } = callerOf(request);
+  const id = readId(request, "user");
+  const row = await db.transaction().execute(async (trx) => {
+    await lockOperators(trx);
+    const tenantTrx = tenantDatabase(trx, orgId);
+    await tenantTrx.selectFrom("orgs").select("id").where("id", "=", orgId).forUpdate().execute();
+    const found = await tenantTrx
+      .selectFrom("users")
+      .selectAll()
+      .where("id", "=", id)
+      .where("org_id", "=", orgId)
+      .forUpdate()
+      .executeTakeFirst();
+    if (!found) throw notFound("user");
+    if (found.role === "operator") requireOperator(callerOf(request));
+    await apply({ trx, tenantTrx }, found);
+    return found;
+  });
+  sessions.forget(row.id);
+  return row;
+}
+
+/** Otherwise an administrator who sets a password could use it after the provider grants the user a higher role. */
+function requirePassword(row: Pick<UserRow, "sso_issuer">): void {
+  if (row.sso_issuer !== null) throw new ApiError("conflict", "this user logs in by single sign-on and has no password");
+}
+
+/** Refuses what `changeUser` would refuse, before a costly password hash. */
+async function requireChangeable(db: AccountDb, request: FastifyRequest<ById>): Promise<void> {
+  const id = readId(request, "user");
+  const { orgId } = callerOf(request);
+  const found = await tenantDatabase(db, orgId)
+    .selectFrom("users")
+    .select("role")
+    .where("id", "=", id)
+    .where("org_id", "=", orgId)
+    .executeTakeFirst();
+  if (!found) throw notFound("user");
+  if (found.role === "operator") requireOperator(callerOf(request));
+}
+
+/** Always the first lock, and in a fixed order, so that two operators cannot remove each other concurrently. */
+export async function lockOperators(trx: Transaction<AccountTables>): Promise<void> {
+  await trx.selectFrom("users").select("id").where("role", "=", "operator").orderBy("id").forUpdate().execute();
+}
+
+/**
+ * Throws `conflict` if `row` is the last operator, or the last administrator of its organisation. The operators and the organisation must be
+ * locked. `role`: the new role, undefined if the user is removed.
+ */
+export async function requireOtherAdmins(trx: Transaction<AccountTables>, row: UserRow, role?: Role): Promise<void> {
+  const others = trx.selectFrom("users").select("id").where("id", "<>", row.id).limit(1);
+  if (row.role === "operator" && !(await others.where("role", "=", "operator").executeTakeFirst()))
+    throw new ApiError("conflict", "this is the last operator: make another user operator first");
+  if (row.role === "viewer" || role === "admin") return;
+  const administrators = others.where("org_id", "=", row.org_id).where("role", "<>", "viewer");
+  if (!(await administrators.executeTakeFirst()))
+    throw new ApiError("conflict", "this is the organisation's last administrator: make another user admin first");
+}
+
+function requireOperator(user: SessionUser): void {
+  if (user.role !== "operator") throw new ApiError("forbidden", "only operators may grant, change or remove the role operator");
+}
+
+export function describeUser(row: UserRow) {
+  return { user_id: row.id, email: row.email, role: row.role, created_at: row.created_at.toISOString() };
+}

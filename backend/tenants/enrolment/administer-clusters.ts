@@ -1,0 +1,89 @@
+// Administration of clusters: list with nodes and online state, remove. Invariant: removing a cluster revokes its keys at once; pages of the
+// list are limited in clusters and in nodes.
+import type { FastifyInstance } from "fastify";
+import { audit } from "../../auth/audit-log.ts";
+import { callerOf } from "../../auth/request-identity.ts";
+import {
+  readId,
+  ID_PARAMS,
+  listResponse,
+  notFound,
+  NO_CONTENT,
+  objectSchema,
+  OPTIONAL_TIME_SCHEMA,
+  UUID_SCHEMA,
+} from "../../http/schemas.ts";
+import { readClusterPage } from "./cluster-page.ts";
+import { COLLECTOR_SCHEMA, isOnline } from "./heartbeat.ts";
+import { revokeKeysOf } from "./key-table.ts";
+import { CURSOR_QUERY, linkNext, PAGE_ROWS, readCursor, type CursorQuery } from "../../http/list-page.ts";
+import { currentKeyTimes } from "./key-holder.ts";
+import type { EnrolmentDeps } from "./deps.ts";
+import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+
+const common = { tags: ["enrolment"], security: [{ session: [] }] };
+const text = { type: ["string", "null"] } as const;
+const schemas = {
+  list: {
+    ...common,
+    summary: "Clusters of your organisation, by name, with their nodes, by name",
+    description: "Pages have 500 nodes; the header Link points to the next page, which continues a cluster that was cut.",
+    querystring: CURSOR_QUERY,
+    response: listResponse({
+      cluster_id: UUID_SCHEMA,
+      name: { type: "string" },
+      online: { type: "boolean" },
+      last_heartbeat: OPTIONAL_TIME_SCHEMA,
+      key_created_at: OPTIONAL_TIME_SCHEMA,
+      nodes: {
+        type: "array",
+        items: objectSchema({
+          name: { type: "string" },
+          agent_version: text,
+          last_heartbeat: OPTIONAL_TIME_SCHEMA,
+          collector: COLLECTOR_SCHEMA,
+        }),
+      },
+    }),
+  },
+  remove: { ...common, summary: "Remove a cluster and revoke its keys", params: ID_PARAMS, response: NO_CONTENT },
+};
+
+export function registerClusterAdministration(app: FastifyInstance, { db, guards, keys, now, pageRows = PAGE_ROWS }: EnrolmentDeps): void {
+  app.get<CursorQuery>("/api/clusters", { schema: schemas.list, onRequest: guards.user("viewer") }, async (request, reply) => {
+    const { orgId } = callerOf(request);
+    const tenantDb = tenantDatabase(db, orgId);
+    const { clusters, next } = await readClusterPage(tenantDb, orgId, readCursor(request, 3), pageRows);
+    if (next) linkNext(request, reply, next);
+    const ids = clusters.map(({ row }) => row.id);
+    const keyTimes = await currentKeyTimes(tenantDb, orgId, "cluster", ids);
+    return clusters.map(({ row, nodes }) => ({
+      cluster_id: row.id,
+      name: row.name,
+      online: isOnline(row.last_heartbeat, row.heartbeat_interval_s, now()),
+      last_heartbeat: row.last_heartbeat?.toISOString() ?? null,
+      key_created_at: keyTimes.get(row.id)?.toISOString() ?? null,
+      nodes: nodes.map(({ name, agent_version, last_heartbeat, collector }) => ({
+        name,
+        agent_version,
+        last_heartbeat: last_heartbeat.toISOString(),
+        collector,
+      })),
+    }));
+  });
+
+  app.delete("/api/clusters/:id", { schema: schemas.remove, onRequest: guards.user("admin") }, async (request, reply) => {
+    const id = readId(request, "cluster");
+    const { orgId } = callerOf(request);
+    const hashes = await tenantDatabase(db, orgId)
+      .transaction()
+      .execute(async (trx) => {
+        const result = await trx.deleteFrom("clusters").where("id", "=", id).where("org_id", "=", orgId).executeTakeFirst();
+        if (result.numDeletedRows === 0n) throw notFound("cluster");
+        return await revokeKeysOf(trx, orgId, id, new Date(now()));
+      });
+    keys.forget(...hashes);
+    audit(request, "cluster.delete", { cluster_id: id, revoked_keys: hashes.length });
+    return await reply.code(204).send();
+  });
+}

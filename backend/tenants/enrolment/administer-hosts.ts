@@ -1,0 +1,106 @@
+// Administration of hosts: list with online state and configuration, write the remote configuration, remove. Invariant: a stored configuration
+// contains only intervals, log paths, signals and log level.
+import type { FastifyInstance } from "fastify";
+import { sql } from "kysely";
+import type { HostConfig } from "../../../common/protocol/enrolment.ts";
+import { audit } from "../../auth/audit-log.ts";
+import { callerOf } from "../../auth/request-identity.ts";
+import { readId, ID_PARAMS, listResponse, notFound, NO_CONTENT, OPTIONAL_TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
+import { COLLECTOR_SCHEMA, isOnline } from "./heartbeat.ts";
+import { HOST_CONFIG_RESPONSE_SCHEMA, HOST_CONFIG_SCHEMA } from "./host-config.ts";
+import { revokeKeysOf } from "./key-table.ts";
+import { CURSOR_QUERY, cutPage, PAGE_ROWS, readCursor, type CursorQuery } from "../../http/list-page.ts";
+import { currentKeyTimes } from "./key-holder.ts";
+import type { EnrolmentDeps } from "./deps.ts";
+import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+
+const common = { tags: ["enrolment"], security: [{ session: [] }] };
+const text = { type: ["string", "null"] } as const;
+const schemas = {
+  list: {
+    ...common,
+    summary: "Hosts of your organisation, by name",
+    description: "Pages have 500 entries; the header Link points to the next page.",
+    querystring: CURSOR_QUERY,
+    response: listResponse({
+      agent_id: UUID_SCHEMA,
+      hostname: { type: "string" },
+      online: { type: "boolean" },
+      last_heartbeat: OPTIONAL_TIME_SCHEMA,
+      key_created_at: OPTIONAL_TIME_SCHEMA,
+      agent_version: text,
+      collector: COLLECTOR_SCHEMA,
+      config: { type: "object", properties: { version: { type: "string" }, in_force: text, error: text, config: HOST_CONFIG_SCHEMA } },
+    }),
+  },
+  config: {
+    ...common,
+    summary: "Replace a host's remote configuration; the host applies it at its next poll",
+    params: ID_PARAMS,
+    body: HOST_CONFIG_SCHEMA,
+    response: { 200: HOST_CONFIG_RESPONSE_SCHEMA },
+  },
+  remove: { ...common, summary: "Remove a host and revoke its keys", params: ID_PARAMS, response: NO_CONTENT },
+};
+
+export function registerHostAdministration(app: FastifyInstance, { db, guards, keys, now, pageRows = PAGE_ROWS }: EnrolmentDeps): void {
+  app.get<CursorQuery>("/api/v1/agents", { schema: schemas.list, onRequest: guards.user("viewer") }, async (request, reply) => {
+    const { orgId } = callerOf(request);
+    const [hostname, id] = readCursor(request, 2) ?? [];
+    const tenantDb = tenantDatabase(db, orgId);
+    let query = tenantDb.selectFrom("hosts").selectAll().where("org_id", "=", orgId);
+    if (hostname !== undefined && id !== undefined) query = query.where(sql<boolean>`(hostname, id) > (${hostname}, ${id})`);
+    const rows = await query
+      .orderBy("hostname")
+      .orderBy("id")
+      .limit(pageRows + 1)
+      .execute();
+    const hosts = cutPage([request, reply], rows, pageRows, (row) => [row.hostname, row.id]);
+    const ids = hosts.map((host) => host.id);
+    const keyTimes = await currentKeyTimes(tenantDb, orgId, "host", ids);
+    return hosts.map((host) => ({
+      agent_id: host.id,
+      hostname: host.hostname,
+      online: isOnline(host.last_heartbeat, host.heartbeat_interval_s, now()),
+      last_heartbeat: host.last_heartbeat?.toISOString() ?? null,
+      key_created_at: keyTimes.get(host.id)?.toISOString() ?? null,
+      agent_version: host.agent_version,
+      collector: host.collector,
+      config: { version: String(host.config_version), in_force: host.config_in_force, error: host.config_error, config: host.config },
+    }));
+  });
+
+  app.put<{ Body: HostConfig }>(
+    "/api/v1/agents/:id/config",
+    { schema: schemas.config, onRequest: guards.user("admin") },
+    async (request) => {
+      const id = readId(request, "host");
+      const { orgId } = callerOf(request);
+      const updated = await tenantDatabase(db, orgId)
+        .updateTable("hosts")
+        .set({ config: JSON.stringify(request.body), config_version: sql<number>`config_version + 1` })
+        .where("id", "=", id)
+        .where("org_id", "=", orgId)
+        .returning(["config", "config_version"])
+        .executeTakeFirst();
+      if (!updated) throw notFound("host");
+      audit(request, "host.config", { agent_id: id, version: updated.config_version });
+      return { version: String(updated.config_version), config: updated.config };
+    },
+  );
+
+  app.delete("/api/v1/agents/:id", { schema: schemas.remove, onRequest: guards.user("admin") }, async (request, reply) => {
+    const id = readId(request, "host");
+    const { orgId } = callerOf(request);
+    const hashes = await tenantDatabase(db, orgId)
+      .transaction()
+      .execute(async (trx) => {
+        const result = await trx.deleteFrom("hosts").where("id", "=", id).where("org_id", "=", orgId).executeTakeFirst();
+        if (result.numDeletedRows === 0n) throw notFound("host");
+        return await revokeKeysOf(trx, orgId, id, new Date(now()));
+      });
+    keys.forget(...hashes);
+    audit(request, "host.delete", { agent_id: id, revoked_keys: hashes.length });
+    return await reply.code(204).send();
+  });
+}

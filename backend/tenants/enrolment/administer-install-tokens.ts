@@ -1,0 +1,114 @@
+// Administration of install tokens: create, list, revoke. Invariant: the token itself is shown once, in the response to its creation.
+import { randomUUID } from "node:crypto";
+import type { FastifyInstance } from "fastify";
+import { durationWithin } from "../../../common/duration.ts";
+import { audit } from "../../auth/audit-log.ts";
+import { requireCapacity } from "../accounts/row-limit.ts";
+import { ApiError } from "../../errors.ts";
+import { callerOf } from "../../auth/request-identity.ts";
+import {
+  bodyIsOptional,
+  readId,
+  ID_PARAMS,
+  listResponse,
+  notFound,
+  NO_CONTENT,
+  objectSchema,
+  OPTIONAL_TIME_SCHEMA,
+  TIME_SCHEMA,
+  UUID_SCHEMA,
+} from "../../http/schemas.ts";
+import { newInstallToken } from "./install-token.ts";
+import type { EnrolmentDeps } from "./deps.ts";
+import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+
+const MAX_TTL_MS = 365 * 86_400_000;
+const common = { tags: ["enrolment"], security: [{ session: [] }] };
+
+const schemas = {
+  create: {
+    ...common,
+    summary: "Create an install token, which registers one cluster or host; at most 5,000 unused ones",
+    described: { bodyIsOptional: true },
+    body: {
+      type: "object",
+      additionalProperties: false,
+      properties: {
+        ttl: { type: "string", pattern: "^[1-9][0-9]{0,7}[smhd]$", default: "24h", description: "a duration such as 30m, 24h or 7d" },
+      },
+    },
+    response: { 201: objectSchema({ id: UUID_SCHEMA, token: { type: "string" }, expires_at: TIME_SCHEMA }) },
+  },
+  list: {
+    ...common,
+    summary: "Install tokens of your organisation, newest first",
+    response: listResponse({ id: UUID_SCHEMA, created_at: TIME_SCHEMA, expires_at: TIME_SCHEMA, used_at: OPTIONAL_TIME_SCHEMA }),
+  },
+  remove: { ...common, summary: "Revoke an install token", params: ID_PARAMS, response: NO_CONTENT },
+};
+
+export function registerInstallTokenAdministration(app: FastifyInstance, { db, guards, now }: EnrolmentDeps): void {
+  app.post<{ Body: { ttl: string } }>(
+    "/api/install-tokens",
+    { schema: schemas.create, onRequest: guards.user("admin"), preValidation: bodyIsOptional },
+    async (request, reply) => {
+      const at = now();
+      const expires = new Date(at + ttlMs(request.body.ttl));
+      const { token, hash } = newInstallToken();
+      const row = { id: randomUUID(), org_id: callerOf(request).orgId, token_hash: hash, created_at: new Date(at), expires_at: expires };
+      await tenantDatabase(db, row.org_id)
+        .transaction()
+        .execute(async (trx) => {
+          const unused = trx
+            .selectFrom("install_tokens")
+            .select((select) => select.fn.countAll().as("count"))
+            .where("org_id", "=", row.org_id)
+            .where("used_at", "is", null);
+          await requireCapacity(trx, row.org_id, "unused install tokens", unused);
+          await trx
+            .insertInto("install_tokens")
+            .values({ ...row, used_at: null, used_idempotency_key: null, used_body_hash: null, used_key_id: null })
+            .execute();
+        });
+      audit(request, "install_token.create", { install_token_id: row.id, expires_at: expires.toISOString() });
+      return await reply.code(201).send({ id: row.id, token, expires_at: expires.toISOString() });
+    },
+  );
+
+  app.get("/api/install-tokens", { schema: schemas.list, onRequest: guards.user("viewer") }, async (request) => {
+    const { orgId } = callerOf(request);
+    const rows = await tenantDatabase(db, orgId)
+      .selectFrom("install_tokens")
+      .select(["id", "created_at", "expires_at", "used_at"])
+      .where("org_id", "=", orgId)
+      .orderBy("created_at", "desc")
+      .limit(1000)
+      .execute();
+    return rows.map((row) => ({
+      id: row.id,
+      created_at: row.created_at.toISOString(),
+      expires_at: row.expires_at.toISOString(),
+      used_at: row.used_at?.toISOString() ?? null,
+    }));
+  });
+
+  app.delete("/api/install-tokens/:id", { schema: schemas.remove, onRequest: guards.user("admin") }, async (request, reply) => {
+    const id = readId(request, "install token");
+    const { orgId } = callerOf(request);
+    const result = await tenantDatabase(db, orgId)
+      .deleteFrom("install_tokens")
+      .where("id", "=", id)
+      .where("org_id", "=", orgId)
+      .executeTakeFirst();
+    if (result.numDeletedRows === 0n) throw notFound("install token");
+    audit(request, "install_token.delete", { install_token_id: id });
+    return await reply.code(204).send();
+  });
+}
+
+function ttlMs(text: string): number {
+  const ms = durationWithin(text, { maxMs: MAX_TTL_MS });
+  // The schema has validated the format.
+  if (ms === undefined) throw new ApiError("invalid_field", "ttl: at most 365d");
+  return ms;
+}

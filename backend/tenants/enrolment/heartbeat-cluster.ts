@@ -1,0 +1,46 @@
+// POST /heartbeat: marks a cluster and the sending node as online; cluster-beats.ts writes it. Invariant: the cluster is identified by the key
+// alone.
+import type { FastifyInstance } from "fastify";
+import { CLUSTER_HEARTBEAT_PATH, type Heartbeat, ORG_ID_HEADER } from "../../../common/protocol/enrolment.ts";
+import { signerOf } from "../../auth/request-identity.ts";
+import { bodyIsOptional, NO_CONTENT } from "../../http/schemas.ts";
+import { type ClusterBeat, MAX_NODES, writeClusterBeats } from "./cluster-beats.ts";
+import { HeartbeatBatcher } from "./heartbeat-batcher.ts";
+import { clipped, collectorOf, HEARTBEAT_BYTES, HEARTBEAT_SCHEMA, intervalOf, MAX_INSTALLATION } from "./heartbeat.ts";
+import type { EnrolmentDeps } from "./deps.ts";
+
+const schema = {
+  summary: "Heartbeat of a cluster's agent",
+  description: "The body is optional and informational.",
+  described: { bodyIsOptional: true },
+  tags: ["enrolment"],
+  security: [{ signature: [] }],
+  body: HEARTBEAT_SCHEMA,
+  response: NO_CONTENT,
+} as const;
+
+export function registerClusterHeartbeat(app: FastifyInstance, { db, guards, now, maxNodes = MAX_NODES }: EnrolmentDeps): void {
+  const beats = new HeartbeatBatcher<ClusterBeat>({ write: (some, orgId) => writeClusterBeats(db, orgId, some, maxNodes) });
+  app.post<{ Body: Heartbeat }>(
+    CLUSTER_HEARTBEAT_PATH,
+    { schema, bodyLimit: HEARTBEAT_BYTES, onRequest: guards.signed("cluster"), preValidation: bodyIsOptional },
+    async (request, reply) => {
+      const { hostId: clusterId, orgId } = signerOf(request);
+      const beat = toBeat(clusterId, request.body, new Date(now()));
+      await beats.add(orgId, `${clusterId}/${beat.node ?? ""}`, beat);
+      return await reply.code(204).header(ORG_ID_HEADER, orgId).send();
+    },
+  );
+}
+
+function toBeat(clusterId: string, heartbeat: Heartbeat, at: Date): ClusterBeat {
+  return {
+    clusterId,
+    at,
+    intervalS: intervalOf(heartbeat),
+    installation: clipped(heartbeat.installation, MAX_INSTALLATION) || undefined,
+    node: clipped(heartbeat.node, 253) || undefined,
+    agentVersion: clipped(heartbeat.agent_version, 100) ?? null,
+    collector: JSON.stringify(collectorOf(heartbeat)),
+  };
+}

@@ -1,0 +1,66 @@
+// POST /ingest/agents/heartbeat: marks a host as online, and stores which remote configuration it uses. Invariant: the host is identified by
+// the key alone.
+import type { FastifyInstance } from "fastify";
+import type { Kysely } from "kysely";
+import { HOST_HEARTBEAT_PATH, type Heartbeat, ORG_ID_HEADER } from "../../../common/protocol/enrolment.ts";
+import { signerOf } from "../../auth/request-identity.ts";
+import { bodyIsOptional, NO_CONTENT } from "../../http/schemas.ts";
+import type { ApiError } from "../../errors.ts";
+import { HeartbeatBatcher } from "./heartbeat-batcher.ts";
+import { clipped, collectorOf, HEARTBEAT_BYTES, HEARTBEAT_SCHEMA, intervalOf } from "./heartbeat.ts";
+import type { EnrolmentDeps } from "./deps.ts";
+import type { EnrolmentTables } from "./table.ts";
+import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+
+const schema = {
+  summary: "Heartbeat of a host's agent",
+  description: "The body is optional and informational.",
+  described: { bodyIsOptional: true },
+  tags: ["enrolment"],
+  security: [{ signature: [] }],
+  body: HEARTBEAT_SCHEMA,
+  response: NO_CONTENT,
+} as const;
+
+/** Each host is a statement. */
+const HOSTS_OF_A_WRITE = 50;
+
+type HostRow = ReturnType<typeof rowOf>;
+
+export function registerHostHeartbeat(app: FastifyInstance, { db, guards, now }: EnrolmentDeps): void {
+  const beats = new HeartbeatBatcher<HostRow>({
+    maxRows: HOSTS_OF_A_WRITE,
+    write: (some, orgId) => writeHosts(tenantDatabase(db, orgId), some),
+  });
+  app.post<{ Body: Heartbeat }>(
+    HOST_HEARTBEAT_PATH,
+    { schema, bodyLimit: HEARTBEAT_BYTES, onRequest: guards.signed("host"), preValidation: bodyIsOptional },
+    async (request, reply) => {
+      const { hostId, orgId } = signerOf(request);
+      await beats.add(orgId, hostId, rowOf(request.body, new Date(now())));
+      return await reply.code(204).header(ORG_ID_HEADER, orgId).send();
+    },
+  );
+}
+
+function rowOf(heartbeat: Heartbeat, at: Date) {
+  const collector = collectorOf(heartbeat);
+  const version = clipped(heartbeat.agent_version, 100);
+  return {
+    last_heartbeat: at,
+    heartbeat_interval_s: intervalOf(heartbeat),
+    collector: collector && JSON.stringify(collector),
+    config_in_force: clipped(heartbeat.config?.version, 50) ?? null,
+    config_error: clipped(heartbeat.config?.error, 1000) ?? null,
+    ...(version && { agent_version: version }),
+  };
+}
+
+/** In a fixed order, which prevents deadlocks between replicas. */
+async function writeHosts(db: Kysely<EnrolmentTables>, rows: ReadonlyMap<string, HostRow>): Promise<Map<string, ApiError>> {
+  await db.transaction().execute(async (trx) => {
+    for (const [id, row] of [...rows].toSorted(([first], [second]) => (first < second ? -1 : 1)))
+      await trx.updateTable("hosts").set(row).where("id", "=", id).execute();
+  });
+  return new Map();
+}

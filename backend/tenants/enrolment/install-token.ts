@@ -1,0 +1,112 @@
+// One-time install tokens. Invariant: a token registers one agent. The same Idempotency-Key gets the same key again until that key has signed a
+// request, is revoked, or 24 hours have passed, so a crash of the agent loses nothing. Only hashes of tokens are stored.
+import { createHash, randomBytes } from "node:crypto";
+import type { FastifyRequest, onRequestAsyncHookHandler } from "fastify";
+import type { Kysely, Transaction } from "kysely";
+import { IDEMPOTENCY_KEY_HEADER } from "../../../common/protocol/enrolment.ts";
+import { ApiError } from "../../errors.ts";
+import { parseUuid } from "../../http/schemas.ts";
+import type { MasterKeys } from "./master-key.ts";
+import type { EnrolmentTables, InstallTokenRow, KeyRow } from "./table.ts";
+import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+
+/** How long a lost response can be requested again. */
+export const REPLAY_MS = 24 * 60 * 60_000;
+
+export function newInstallToken(): { token: string; hash: string } {
+  const token = `it_${randomBytes(32).toString("base64url")}`;
+  return { token, hash: hashOf(token) };
+}
+
+function hashOf(token: string): string {
+  return createHash("sha256").update(token, "utf8").digest("hex");
+}
+
+/** The Idempotency-Key, lower case. Throws `missing_idempotency_key`. */
+export function idempotencyKey(request: FastifyRequest): string {
+  const value = request.headers[IDEMPOTENCY_KEY_HEADER];
+  const key = typeof value === "string" ? parseUuid(value) : undefined;
+  if (key !== undefined) return key;
+  throw new ApiError("missing_idempotency_key", "send `Idempotency-Key: <uuid>`, and the same one when you repeat the request");
+}
+
+/** Refuses invalid tokens before the body is read. */
+export function installTokenGuard(db: Kysely<EnrolmentTables>, now: () => number): onRequestAsyncHookHandler {
+  return async (request) => {
+    const row = await db.selectFrom("install_tokens").selectAll().where("token_hash", "=", bearerHash(request)).executeTakeFirst();
+    const idempotency = request.headers[IDEMPOTENCY_KEY_HEADER];
+    checkUsable(row, typeof idempotency === "string" ? idempotency.toLowerCase() : undefined, new Date(now()));
+    idempotencyKey(request);
+  };
+}
+
+function bearerHash(request: FastifyRequest): string {
+  const token = /^Bearer +(\S+)$/i.exec(request.headers.authorization ?? "")?.[1];
+  if (!token) throw new ApiError("invalid_install_token", "send `Authorization: Bearer <install token>`");
+  return hashOf(token);
+}
+
+function checkUsable(row: InstallTokenRow | undefined, idempotencyKey: string | undefined, now: Date): asserts row is InstallTokenRow {
+  if (!row) throw tokenRefused("unknown");
+  if (row.used_at ? row.used_idempotency_key !== idempotencyKey : row.expires_at <= now)
+    throw tokenRefused(row.used_at ? "used" : "expired");
+}
+
+function tokenRefused(why: string): ApiError {
+  return new ApiError("invalid_install_token", `this install token is ${why}: ask an administrator for a new one`);
+}
+
+/** Finds or creates the cluster or host, and creates its key. */
+export type Enrol = (trx: Transaction<EnrolmentTables>, orgId: string) => Promise<{ row: KeyRow; rawKey: string }>;
+
+export interface Enrolled {
+  row: KeyRow;
+  rawKey: string;
+  /** True if an earlier response was repeated. */
+  repeated: boolean;
+}
+
+/** Uses up the request's token and runs `enrol`, or repeats the earlier response. `body`: the path and every field of the request. */
+export async function spendInstallToken(
+  { db, masterKeys, now }: { db: Kysely<EnrolmentTables>; masterKeys: MasterKeys; now: () => number },
+  request: FastifyRequest,
+  body: readonly string[],
+  enrol: Enrol,
+): Promise<Enrolled> {
+  const idempotency = idempotencyKey(request);
+  const bodyHash = hashOf(JSON.stringify(body));
+  const at = new Date(now());
+  return await db.transaction().execute(async (trx) => {
+    const token = await trx
+      .selectFrom("install_tokens")
+      .selectAll()
+      .where("token_hash", "=", bearerHash(request))
+      .forUpdate()
+      .executeTakeFirst();
+    checkUsable(token, idempotency, at);
+    const tenantTrx = tenantDatabase(trx, token.org_id);
+    if (token.used_at) return { ...(await repeatResponse(tenantTrx, masterKeys, token, bodyHash, at)), repeated: true };
+    const minted = await enrol(tenantTrx, token.org_id);
+    await tenantTrx
+      .updateTable("install_tokens")
+      .set({ used_at: at, used_idempotency_key: idempotency, used_body_hash: bodyHash, used_key_id: minted.row.id })
+      .where("id", "=", token.id)
+      .execute();
+    return { ...minted, repeated: false };
+  });
+}
+
+async function repeatResponse(
+  trx: Transaction<EnrolmentTables>,
+  masterKeys: MasterKeys,
+  token: InstallTokenRow,
+  bodyHash: string,
+  at: Date,
+) {
+  if (token.used_body_hash !== bodyHash)
+    throw new ApiError("idempotency_key_reused", "this Idempotency-Key was used with another body: repeat the first body");
+  const row = await trx.selectFrom("api_keys").selectAll().where("id", "=", token.used_key_id).executeTakeFirstOrThrow();
+  const isOver = row.first_used_at !== null || row.revoked_at !== null || (row.expires_at !== null && row.expires_at <= at);
+  if (isOver || at.getTime() - row.created_at.getTime() > REPLAY_MS) throw tokenRefused("used");
+  return { row, rawKey: masterKeys.decrypt(row, row.org_id, row.id) };
+}

@@ -1,0 +1,56 @@
+// The newest key of each cluster or host, and whether the agent that has it is still alive. Invariant: while it is, a registration from
+// another installation or from a cloned host must not retire its key.
+import type { Kysely, Transaction } from "kysely";
+import type { KeyKind } from "../../auth/request-identity.ts";
+import { offlineAfterMs } from "./heartbeat.ts";
+import type { EnrolmentTables } from "./table.ts";
+
+export interface KeyHolder {
+  readonly id: string;
+  readonly org_id: string;
+  readonly last_heartbeat: Date | null;
+  readonly heartbeat_interval_s: number;
+}
+
+export interface AliveHolder {
+  /** Another agent may register once the holder has sent no heartbeat for this long. */
+  readonly silentAfterS: number;
+  readonly retryAfterS: number;
+}
+
+/** Undefined: the holder has no key, or has been silent for long enough. The caller has locked the holder's row. */
+export async function findAliveHolder(
+  trx: Transaction<EnrolmentTables>,
+  kind: KeyKind,
+  { id, org_id, last_heartbeat, heartbeat_interval_s }: KeyHolder,
+  { now, startedAt }: { now: number; startedAt: number },
+): Promise<AliveHolder | undefined> {
+  const createdAt = (await currentKeyTimes(trx, org_id, kind, [id])).get(id);
+  if (!createdAt) return undefined;
+  const silentAfterMs = offlineAfterMs(heartbeat_interval_s);
+  // A new key counts as a heartbeat, because the first one is still to come. No heartbeat could arrive before this process started.
+  const aliveAt = Math.max(createdAt.getTime(), last_heartbeat?.getTime() ?? 0, startedAt);
+  if (now - aliveAt >= silentAfterMs) return undefined;
+  return { silentAfterS: silentAfterMs / 1000, retryAfterS: heartbeat_interval_s };
+}
+
+/** Owner id → when its newest valid key was created, within one organisation. */
+export async function currentKeyTimes(
+  db: Kysely<EnrolmentTables>,
+  orgId: string,
+  kind: KeyKind,
+  ownerIds: readonly string[],
+): Promise<Map<string, Date>> {
+  if (ownerIds.length === 0) return new Map();
+  const rows = await db
+    .selectFrom("api_keys")
+    .select((select) => ["owner_id", select.fn.max("created_at").as("created_at")])
+    .where("org_id", "=", orgId)
+    .where("kind", "=", kind)
+    .where("owner_id", "in", ownerIds)
+    .where("revoked_at", "is", null)
+    .groupBy("owner_id")
+    .execute();
+  // SQLite returns computed columns without a type.
+  return new Map(rows.map((row) => [row.owner_id, new Date(row.created_at)]));
+}

@@ -1,0 +1,88 @@
+// The tables of enrolment for kysely; engines/relational/migrations/010-enrolment.sql creates them.
+import type { ColumnType, Generated } from "kysely";
+import type { HostConfig } from "../../../common/protocol/enrolment.ts";
+import type { KeyKind } from "../../auth/request-identity.ts";
+
+/** Written as JSON text, read as a value. */
+type Json<T> = ColumnType<T, string, string>;
+
+export interface KeyRow {
+  id: string;
+  org_id: string;
+  kind: KeyKind;
+  owner_id: string;
+  node: string;
+  key_hash: string;
+  ciphertext: string;
+  master_key_id: string;
+  created_at: Date;
+  /** The end of the overlap; null for the current key of the owner. */
+  expires_at: Date | null;
+  revoked_at: Date | null;
+  first_used_at: Date | null;
+  rotated_from: string | null;
+  rotation_idempotency_key: string | null;
+}
+
+export interface InstallTokenRow {
+  id: string;
+  org_id: string;
+  token_hash: string;
+  created_at: Date;
+  expires_at: Date;
+  used_at: Date | null;
+  used_idempotency_key: string | null;
+  used_body_hash: string | null;
+  used_key_id: string | null;
+}
+
+/** From an agent's heartbeat, truncated. */
+export interface CollectorReport {
+  state?: string;
+  restarts?: number;
+  last_error?: string;
+}
+
+export interface ClusterTable {
+  id: string;
+  org_id: string;
+  name: string;
+  cluster_uid: string;
+  created_at: Date;
+  last_heartbeat: Date | null;
+  heartbeat_interval_s: Generated<number>;
+  /** The installation of the agent that has the current key; null if it is unknown. */
+  installation: ColumnType<string | null, string | null | undefined, string | null>;
+}
+
+export interface ClusterNodeTable {
+  cluster_id: string;
+  name: string;
+  agent_version: string | null;
+  last_heartbeat: Date;
+  collector: Json<CollectorReport | null>;
+}
+
+export interface HostTable {
+  id: string;
+  org_id: string;
+  hostname: string;
+  machine_id: string;
+  agent_version: string | null;
+  created_at: Date;
+  last_heartbeat: Date | null;
+  heartbeat_interval_s: Generated<number>;
+  collector: ColumnType<CollectorReport | null, string | null, string | null>;
+  config: ColumnType<HostConfig, string | undefined, string>;
+  config_version: Generated<number>;
+  config_in_force: string | null;
+  config_error: string | null;
+}
+
+export interface EnrolmentTables {
+  api_keys: KeyRow;
+  install_tokens: InstallTokenRow;
+  clusters: ClusterTable;
+  cluster_nodes: ClusterNodeTable;
+  hosts: HostTable;
+}

@@ -1,0 +1,113 @@
+// Limits and usage of organisations. Invariant: only operators set limits, for any organisation; every user sees the limits of the own
+// organisation.
+import type { FastifyInstance } from "fastify";
+import type { Kysely } from "kysely";
+import { audit } from "../../auth/audit-log.ts";
+import { callerOf, type Guards } from "../../auth/request-identity.ts";
+import { ApiError } from "../../errors.ts";
+import { ID_PARAMS, listResponse, objectSchema, parseUuid } from "../../http/schemas.ts";
+import type { AccountTables } from "../../auth/sessions/table.ts";
+import { dayOf, RETENTION_DAYS } from "./counter.ts";
+import type { Limits, OrgLimits } from "./limits.ts";
+import type { UsageTables } from "./table.ts";
+import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+
+export interface UsageRoutesOptions {
+  readonly db: Kysely<UsageTables & AccountTables>;
+  readonly limits: OrgLimits;
+  readonly guards: Pick<Guards, "user">;
+  /** Unix milliseconds. */
+  readonly now?: () => number;
+}
+
+const DAY_MS = 86_400_000;
+const common = { tags: ["accounts"], security: [{ session: [] }] };
+const LIMIT = { type: "integer", minimum: 0 } as const;
+const SETTABLE = { type: ["integer", "null"], minimum: 0, maximum: 1e15, default: null } as const;
+const limits = objectSchema({ bytes_per_second: LIMIT, records_per_second: LIMIT, active_series: LIMIT });
+const meaning =
+  "Per replica; 0 is unlimited. Bytes are counted as decompressed or as stored, whichever is more. A series is active for 30 to 60 minutes after a sample.";
+
+const schemas = {
+  usage: {
+    ...common,
+    summary: "Stored data of your organisation by day and signal, newest first",
+    description: "Bytes are counted as decompressed or as stored, whichever is more. Counts are up to 30 seconds old; days are in UTC.",
+    querystring: { type: "object", properties: { days: { type: "integer", minimum: 1, maximum: RETENTION_DAYS, default: 30 } } },
+    response: listResponse({
+      day: { type: "string", format: "date" },
+      signal: { type: "string", enum: ["metrics", "logs", "traces"] },
+      bytes: { type: "integer" },
+      records: { type: "integer" },
+      active_series: { type: ["integer", "null"], description: "maximum of the day, for metrics; null if there is no limit" },
+    }),
+  },
+  own: { ...common, summary: "Limits of your organisation", description: meaning, response: { 200: limits } },
+  get: { ...common, summary: "Limits of an organisation", description: meaning, params: ID_PARAMS, response: { 200: limits } },
+  set: {
+    ...common,
+    summary: "Set limits of an organisation; in force within 5 seconds",
+    description: `${meaning} A null or missing value means the default of the settings. Beyond a limit, ingest is 429 over_quota, and the message names the limit.`,
+    params: ID_PARAMS,
+    body: {
+      type: "object",
+      additionalProperties: false,
+      properties: { bytes_per_second: SETTABLE, records_per_second: SETTABLE, active_series: SETTABLE },
+    },
+    response: { 200: limits },
+  },
+};
+
+interface ById {
+  Params: { id: string };
+}
+
+export function registerUsageRoutes(app: FastifyInstance, { db, limits: orgLimits, guards, now = Date.now }: UsageRoutesOptions): void {
+  const viewer = guards.user("viewer");
+  const operator = guards.user("operator");
+
+  app.get<{ Querystring: { days: number } }>("/api/usage", { schema: schemas.usage, onRequest: viewer }, async (request) => {
+    const since = dayOf(now() - (request.query.days - 1) * DAY_MS);
+    const { orgId } = callerOf(request);
+    const query = tenantDatabase(db, orgId).selectFrom("usage_days").select(["day", "signal", "bytes", "records", "active_series"]);
+    const rows = query.where("org_id", "=", orgId).where("day", ">=", since);
+    return await rows.orderBy("day", "desc").orderBy("signal").execute();
+  });
+
+  app.get("/api/limits", { schema: schemas.own, onRequest: viewer }, async (request) =>
+    describeLimits(await orgLimits.read(callerOf(request).orgId)),
+  );
+
+  app.get<ById>("/api/orgs/:id/limits", { schema: schemas.get, onRequest: operator }, async (request) =>
+    describeLimits(await orgLimits.read(await requireOrg(request.params.id))),
+  );
+
+  app.put<ById & { Body: Record<keyof ReturnType<typeof describeLimits>, number | null> }>(
+    "/api/orgs/:id/limits",
+    { schema: schemas.set, onRequest: operator },
+    async (request) => {
+      const id = await requireOrg(request.params.id);
+      const { bytes_per_second, records_per_second, active_series } = request.body;
+      const overrides = {
+        bytesPerSecond: bytes_per_second ?? undefined,
+        recordsPerSecond: records_per_second ?? undefined,
+        activeSeries: active_series ?? undefined,
+      };
+      const merged = await orgLimits.set(id, overrides);
+      audit(request, "org.limits", { of_org_id: id, bytes_per_second, records_per_second, active_series }, id);
+      return describeLimits(merged);
+    },
+  );
+
+  async function requireOrg(text: string): Promise<string> {
+    const id = parseUuid(text);
+    const row =
+      id === undefined ? undefined : await tenantDatabase(db, id).selectFrom("orgs").select("id").where("id", "=", id).executeTakeFirst();
+    if (!row) throw new ApiError("not_found", "organisation not found");
+    return row.id;
+  }
+}
+
+function describeLimits({ bytesPerSecond, recordsPerSecond, activeSeries }: Limits) {
+  return { bytes_per_second: bytesPerSecond, records_per_second: recordsPerSecond, active_series: activeSeries };
+}

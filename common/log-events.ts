@@ -1,0 +1,150 @@
+// The identifiers of log messages of both programs: the field `event`. Searches and alerts may rely on an identifier; the text of a
+// message may change. hack/reference.test.ts rejects an `event` that is not listed here, and `npm run reference` writes
+// docs/reference/log-events.md.
+
+/** `area.what_happened` → [what it means, what to do]; the second text is empty if nothing has to be done. */
+export const LOG_EVENTS = {
+  "audit.entry": ["An entry of the audit log.", ""],
+  "audit.entry_dropped": [
+    "The database refuses an entry of the audit log, so it is only in this log.",
+    "Report it with the action that it names.",
+  ],
+  "audit.write_failed": [
+    "The audit log cannot be written. The backend keeps entries in memory and retries.",
+    "Check the account database.",
+  ],
+  "audit.write_recovered": ["The audit log is written again. `dropped` counts entries that are only in this log.", ""],
+  "auth.stale_keys": [
+    "The account database does not answer. Keys, sessions and read tokens are accepted as last known, for up to 15 minutes.",
+    "Check the database and the connection to it; revocations take effect when it answers again.",
+  ],
+  "auth.stale_keys_ended": ["The account database answers again, and revocations are in force.", ""],
+  "auth.untrusted_proxy": [
+    "A login arrived with X-Forwarded-For from an address that is not in TRUSTED_PROXIES. The header is ignored, so all clients of that proxy count as one.",
+    "If the address is your ingress or load balancer, add it to TRUSTED_PROXIES.",
+  ],
+  "collector.empty_queue_full": [
+    "The disk queue is empty, but the collector cannot write to it. The agent restarts the collector, which compacts the queue.",
+    "Free space in STATE_DIR if it happens again.",
+  ],
+  "collector.empty_queue_kept": ["A file of the disk queue cannot be read, so it is kept.", "Check the disk of STATE_DIR."],
+  "collector.empty_queue_removed": ["The file of an empty disk queue was removed before the collector started, to free its space.", ""],
+  "collector.guard_failed": [
+    "The process that ends the collector after the agent was killed cannot start.",
+    "Check the limit of processes; the next start of the agent ends a collector that was left.",
+  ],
+  "evaluator.recovered": ["vmalert is available again.", ""],
+  "evaluator.still_unavailable": ["vmalert is still unavailable.", "Check vmalert and its connection to the backend."],
+  "evaluator.unavailable": [
+    "vmalert is unavailable. Metric rules are not evaluated, and alerts keep their last state.",
+    "Check vmalert and its connection to the backend.",
+  ],
+  "http.connection_limit_reached": [
+    "MAX_CONNECTIONS is reached. Unauthenticated and idle connections are closed to accept new ones.",
+    "If these are your own agents, raise MAX_CONNECTIONS or add a replica.",
+  ],
+  "http.request_completed": ["A request was answered (LOG_LEVEL=debug).", ""],
+  "http.request_failed": ["A request was answered with 500.", "Report it with the error and its stack."],
+  "http.requests_failing": [
+    "Requests fail for one reason, for example because an engine does not answer.",
+    "Check what `cause` names; /readyz has the state of the engines.",
+  ],
+  "http.requests_recovered": ["Requests that failed for this reason succeed again.", ""],
+  "http.requests_still_failing": ["Requests still fail for the same reason.", "Check what `cause` of the first message names."],
+  "journal.damaged": [
+    "A journal file is damaged, so acknowledged rows may be lost.",
+    "Check the disk; keep the quarantined copy if there is one.",
+  ],
+  "journal.rows_left": [
+    "An external engine is configured, but the journal of the embedded engine contains acknowledged rows.",
+    "Start once without the address of the external engine, so that the rows are written.",
+  ],
+  "journal.rows_left_unknown": [
+    "The journal of the embedded engine cannot be read and may contain acknowledged rows.",
+    "Check the permissions and the disk of DATA_DIR.",
+  ],
+  "journal.torn_tail": ["A journal file ends in an incomplete, unacknowledged write, as after a power cut. The rest is used.", ""],
+  "journal.unreadable": ["A journal file cannot be read. The next start tries again.", "Check the permissions and the disk of DATA_DIR."],
+  "journal.writes_left": [
+    "METRICS_WRITE_URL is set, but the journal of the embedded engine contains acknowledged metrics.",
+    "Start once without METRICS_WRITE_URL, so that the metrics are written.",
+  ],
+  "journal.writes_left_unknown": [
+    "The metrics journal of the embedded engine cannot be read and may contain acknowledged metrics.",
+    "Check the permissions and the disk of DATA_DIR.",
+  ],
+  "log_files.cut": ["LOG_PATHS match more folders or links than the agent walks.", "Narrow LOG_PATHS."],
+  "log_files.hard_link": [
+    "Files with another hard link, in a folder that other users can write to, are not read.",
+    "Remove the link, or the right of others to write to the folder.",
+  ],
+  "log_files.limit": ["The limit of open log files is reached; further files are not read.", "Narrow LOG_PATHS."],
+  "log_files.link": [
+    "The agent cannot make the link through which the collector reads a log file.",
+    "Check the space and the disk of STATE_DIR.",
+  ],
+  "log_files.outside": [
+    "Links that lead outside of LOG_PATHS_ALLOWED are not read.",
+    "Add the target to LOG_PATHS_ALLOWED if it should be read; otherwise find out who made the link.",
+  ],
+  "log_files.pass": ["A pass over LOG_PATHS failed. The agent tries again.", "Check the error and the file system that it names."],
+  "log_files.removed": [
+    "More removed log files are open than the agent keeps, so it closes the oldest. Their unread lines are lost.",
+    "Check why the backend does not accept logs.",
+  ],
+  "log_files.special": ["LOG_PATHS match something other than a regular file; it is not read.", "Narrow LOG_PATHS."],
+  "log_files.unreadable": ["Log files cannot be opened.", "Run the agent as root or with CAP_DAC_READ_SEARCH, or narrow LOG_PATHS."],
+  "metrics_journal.replay_failed": [
+    "VictoriaMetrics does not accept the metrics of the journal. The backend retries.",
+    "Check the log of VictoriaMetrics and the disk.",
+  ],
+  "metrics_journal.replay_recovered": ["VictoriaMetrics accepts the metrics of the journal again.", ""],
+  "metrics_journal.replayed": ["Metrics of the journal were written to VictoriaMetrics.", ""],
+  "notification.address_not_permitted": [
+    "A channel's host resolves to an address that notifications may not reach. Nothing was sent.",
+    "If the receiver is yours, permit its network; otherwise ask the organisation that owns the channel.",
+  ],
+  "notification.dispatch_failed": ["Alerts cannot be routed to receivers. The backend retries.", "Check the account database."],
+  "notification.dispatch_recovered": ["Alerts are routed again.", ""],
+  "notification.dispatch_still_failing": ["Alerts still cannot be routed to receivers.", "Check the account database."],
+  "notification.email_failed": ["The mail server did not accept a message (LOG_LEVEL=debug).", "Check the settings of the mail server."],
+  "notification.outbox_failed": [
+    "Messages cannot be read from the database, or their result cannot be stored. The backend retries.",
+    "Check the account database.",
+  ],
+  "notification.outbox_recovered": ["Messages are sent again.", ""],
+  "notification.process_suspended": [
+    "The process was suspended, or the clock was changed. Alerts are not resolved for a while.",
+    "Check whether the machine was paused, or its clock set.",
+  ],
+  "notification.send_error": [
+    "A message could not be sent because of an internal error. The backend retries.",
+    "Report it with the error and its stack.",
+  ],
+  "sandbox.job_killed": [
+    "A query exceeded the time or memory of its sandbox process, which was killed.",
+    "If it is a query of a dashboard, shorten its time range.",
+  ],
+  "tls.certificate_expired": [
+    "The TLS certificate has expired.",
+    "Replace the certificate and its key; they are reloaded without a restart.",
+  ],
+  "tls.certificate_expires_soon": [
+    "The TLS certificate expires within 14 days.",
+    "Replace the certificate and its key; they are reloaded without a restart.",
+  ],
+  "tls.reload_failed": [
+    "The TLS certificate and key cannot be loaded; the old ones stay in use.",
+    "Check that both files exist and belong together.",
+  ],
+  "tls.reload_recovered": ["The TLS certificate and key can be loaded again.", ""],
+  "tls.reloaded": ["A new TLS certificate is in use.", ""],
+  "usage.row_dropped": ["The database refuses a row of usage, so these counts are lost.", "Report it with the fields of the message."],
+  "usage.write_failed": [
+    "Usage of organisations cannot be written. The backend keeps the counts and retries.",
+    "Check the account database.",
+  ],
+  "usage.write_recovered": ["Usage is written again.", ""],
+} as const satisfies Readonly<Record<`${string}.${string}`, readonly [meaning: string, action: string]>>;
+
+export type LogEvent = keyof typeof LOG_EVENTS;

@@ -1,0 +1,63 @@
+// The oxlint plugin `layers`. Its rule `imports` enforces which folder may import which (ARCHITECTURE.md, "Folders and layers"), type
+// imports and dynamic imports included. hack/layers.test.ts breaks each line of the table and expects a report.
+import { dirname, join, relative } from "node:path";
+
+/** The first line whose folder contains the file applies. `packages` missing: any package. */
+const LAYERS = [
+  { folder: "common/", imports: ["common/"], packages: [], why: "common/ is part of both programs: node: imports and its own files only" },
+  {
+    folder: "backend/cli/",
+    imports: ["backend/cli/", "common/"],
+    packages: ["commander", "yaml"],
+    why: "the program atherops uses the HTTP API: its own files, common/, commander and yaml only",
+  },
+  { folder: "backend/console/", imports: ["backend/console/"], why: "the console uses the HTTP API: its own files and packages only" },
+  {
+    folder: "backend/engines/",
+    imports: [
+      "backend/engines/",
+      "backend/admission/",
+      "backend/errors.ts",
+      "backend/startup-error.ts",
+      "backend/operations/log.ts",
+      "common/",
+    ],
+    why: "engines know no domain: the domain imports engines, never the reverse",
+  },
+  {
+    folder: "backend/",
+    imports: ["backend/", "common/"],
+    not: ["backend/cli/", "backend/console/"],
+    why: "backend/ imports common/ and its own files, but not the CLI or the console",
+  },
+  { folder: "agent/", imports: ["agent/", "common/"], why: "agent/ imports common/ and its own files only" },
+];
+
+const startsWithOne = (path, prefixes) => prefixes.some((prefix) => path.startsWith(prefix));
+
+/** Answers why `file` may not import `path` (both relative to the repository, or a package); undefined if it may. */
+function refusal(file, path) {
+  const layer = LAYERS.find(({ folder }) => file.startsWith(folder));
+  if (layer === undefined) return undefined;
+  if (/^(?:node:)?process$/.test(path)) return "process is a global, and only settings.ts reads the environment";
+  if (path.startsWith("@atherops/")) return "imports inside the repository are relative";
+  if (path.startsWith("node:")) return undefined;
+  if (!path.startsWith(".")) return layer.packages === undefined || layer.packages.includes(path) ? undefined : layer.why;
+  const target = join(dirname(file), path);
+  return startsWithOne(target, layer.imports) && !startsWithOne(target, layer.not ?? []) ? undefined : layer.why;
+}
+
+const imports = {
+  create(context) {
+    const file = relative(context.cwd, context.filename);
+    const check = ({ source }) => {
+      if (typeof source?.value !== "string") return;
+      const why = refusal(file, source.value);
+      if (why !== undefined) context.report({ node: source, message: `${why}.` });
+    };
+    return { ImportDeclaration: check, ImportExpression: check, ExportNamedDeclaration: check, ExportAllDeclaration: check };
+  },
+};
+
+// oxlint loads a plugin by its default export.
+export default { meta: { name: "layers" }, rules: { imports } };

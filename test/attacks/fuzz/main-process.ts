@@ -1,0 +1,79 @@
+// Programs that the backend reads in its main process, because they are bounded there: each is checked and, if accepted, used.
+import { ApiError } from "../../../backend/errors.ts";
+import { checkMatchers, compileMatchers, type Labels, type Matcher, readMatcher } from "../../../backend/notification/model/matchers.ts";
+import {
+  MOST_TEXT_TEMPLATE,
+  MOST_TITLE_TEMPLATE,
+  ownWords,
+  whyNoTemplate,
+} from "../../../backend/notification/channels/message-template.ts";
+import { alertOf, HOSTILE, messageOf } from "../../../backend/notification/model/message.fixture.ts";
+import { filterOf } from "../../../backend/query/native/log-filter-parameters.ts";
+import { recordConditions } from "../../../backend/storage/logs/filter.ts";
+import { refuseCostly } from "../../../backend/storage/metrics/query-cost.ts";
+import { TEXTS } from "../programs.ts";
+import { Texts } from "./texts.ts";
+
+export interface MainProgram {
+  readonly kind: "matchers" | "message template" | "log filter" | "promql";
+  readonly text: string;
+  /** Throws ApiError if it is refused. */
+  readonly run: () => void;
+}
+
+const LABELS: readonly Labels[] = [
+  {},
+  { instance: "a".repeat(1000), a: `${"ab".repeat(499)}c` },
+  { alertname: HOSTILE.repeat(20), a: "\u{1F600}".repeat(400) },
+];
+/** The longest values that alerts may have (posted-alerts.ts). */
+const [LABEL, ANNOTATION] = [HOSTILE.repeat(20).slice(0, 1024), HOSTILE.repeat(30).slice(0, 2048)];
+const MESSAGE = messageOf({
+  commonLabels: { a: LABEL, b: LABEL },
+  alerts: Array.from({ length: 100 }, () => alertOf({ labels: { a: LABEL }, annotations: { summary: ANNOTATION } })),
+});
+
+export function mainProgram(seed: number): MainProgram {
+  const texts = new Texts(seed ^ 0x5bd1e995);
+  return texts.one([matchersProgram, templateProgram, filterProgram, promqlProgram])(texts);
+}
+
+function matchersProgram(texts: Texts): MainProgram {
+  const lines = texts.matchers();
+  const run = (): void => {
+    const matchers = lines.map(readMatcher).filter((matcher): matcher is Matcher => matcher !== undefined);
+    if (matchers.length < lines.length) throw new ApiError("invalid_field", "matchers: not readable");
+    checkMatchers(matchers, { anyAlert: texts.chance(0.5) });
+    const test = compileMatchers(matchers);
+    for (const labels of LABELS) test(labels);
+  };
+  return { kind: "matchers", text: lines.join("\n"), run };
+}
+
+function templateProgram(texts: Texts): MainProgram {
+  const place = texts.one(["title", "text"] as const);
+  const text = texts.template().slice(0, place === "title" ? MOST_TITLE_TEMPLATE : MOST_TEXT_TEMPLATE);
+  const run = (): void => {
+    const reason = whyNoTemplate(text, place);
+    if (reason !== undefined) throw new ApiError("invalid_field", reason);
+    const made = ownWords({ [place]: text }, MESSAGE)[place] ?? "";
+    if (made.length > 8100 || !made.isWellFormed()) throw new Error(`a message of ${made.length} characters`);
+  };
+  return { kind: "message template", text, run };
+}
+
+function filterProgram(texts: Texts): MainProgram {
+  const parameters = {
+    regex: Array.from({ length: 1 + Math.floor(texts.next() ** 2 * 5) }, () => texts.expression(2)),
+    not_regex: texts.expression(1),
+    q: texts.mutated(texts.one(TEXTS).repeat(1000)),
+    [`label.${texts.one(TEXTS)}`]: texts.mutated("a=b"),
+  };
+  return { kind: "log filter", text: JSON.stringify(parameters), run: () => void recordConditions(filterOf(parameters)) };
+}
+
+function promqlProgram(texts: Texts): MainProgram {
+  const text = texts.promql();
+  const evaluation = { points: texts.one([1, 60, 11_000]), stepMs: texts.one([1, 15_000, 3_600_000]) };
+  return { kind: "promql", text, run: () => refuseCostly(text, evaluation) };
+}

@@ -1,0 +1,207 @@
+// Every route of docs/openapi.json that changes something, and how an administrator tries it on a resource of another organisation.
+// Each attempt has a new resource, and its owner then sends the same request: so what was refused is a request that works.
+import { randomUUID } from "node:crypto";
+import { sign } from "../../../common/protocol/signature.ts";
+import { type Answer, call } from "../../fixtures/processes.ts";
+import type { Party, Served } from "./parties.ts";
+
+export interface Change {
+  /** As in docs/openapi.json. */
+  readonly route: string;
+  /** Creates a resource of the owner, whose id or name the attempt uses. */
+  readonly make: (served: Served, owner: Party) => Promise<string>;
+  readonly body?: (id: string) => object;
+  /** Unset: the session of the party that asks, with the id in place of `{id}`. */
+  readonly send?: (served: Served, asker: Party, id: string) => Promise<Answer>;
+  /** The answers to the other organisation and to the owner; `owner` unset: for operators only. */
+  readonly foreign: number;
+  readonly owner?: number;
+}
+
+/** What an organisation has, for a comparison. */
+const LISTS = [
+  ...["channels", "routes", "rules", "silences"].map((list) => `/alerting/${list}`),
+  ...["clusters", "install-tokens", "keys", "limits", "read-tokens", "users", "v1/agents"].map((list) => `/api/${list}`),
+];
+
+/** Resolves to what is wrong: the other organisation's request was not refused, or it changed something, or the owner's is refused too. */
+export async function problemsOfChange(served: Served, change: Change, owner: Party, asker: Party): Promise<string[]> {
+  const id = await change.make(served, owner);
+  const before = await listsOf(served, owner);
+  const refused = await attempt(served, change, asker, id);
+  const after = await listsOf(served, owner);
+  const problems = [];
+  if (refused.status !== change.foreign) problems.push(`${asker.word} ${change.route}: ${refused.status} instead of ${change.foreign}`);
+  for (const [at, path] of LISTS.entries()) if (after[at] !== before[at]) problems.push(`${asker.word} ${change.route}: changed ${path}`);
+  if (problems.length > 0 || change.owner === undefined) return problems;
+  const own = await attempt(served, change, owner, id);
+  return own.status === change.owner ? [] : [`the owner, ${change.route}: ${own.status} instead of ${change.owner} ${own.text}`];
+}
+
+async function attempt(served: Served, change: Change, asker: Party, id: string): Promise<Answer> {
+  if (change.send) return await change.send(served, asker, id);
+  const [method = "", path = ""] = change.route.replace("{id}", id).split(" ");
+  return await call(method, `${served.apiUrl}${path}`, { bearer: asker.token, body: change.body?.(id) });
+}
+
+async function listsOf({ apiUrl }: Served, { token }: Party): Promise<string[]> {
+  return await Promise.all(LISTS.map(async (list) => (await call("GET", `${apiUrl}${list}`, { bearer: token })).text));
+}
+
+async function made(served: Served, { token }: Party, path: string, body: object, field = "id"): Promise<string> {
+  const answer = await call("POST", `${served.apiUrl}${path}`, { bearer: token, body });
+  if (answer.status !== 201) throw new Error(`${path}: ${answer.status} ${answer.text}`);
+  return answer.json[field];
+}
+
+type Make = Change["make"];
+const making =
+  (path: string, body: () => object, field?: string): Make =>
+  async (served, owner) =>
+    await made(served, owner, path, body(), field);
+
+const name = (): string => `changed-${randomUUID()}`;
+const channel = (): object => ({ name: name(), kind: "webhook", settings: { url: `https://127.0.0.2:1/${randomUUID()}` } });
+const rule = (): object => ({ name: name(), severity: "warning", expr: "up == 0", enabled: false });
+const route = (): object => ({ matchers: [{ label: "alertname", op: "=", value: name() }] });
+const silence = (): object => ({
+  matchers: [{ name: "alertname", value: name() }],
+  endsAt: new Date(Date.now() + 3_600_000).toISOString(),
+  comment: "being repaired",
+});
+const user = () => ({ email: `${randomUUID()}@changed.example`, password: randomUUID(), role: "viewer" });
+
+interface Enrolment {
+  readonly path: string;
+  readonly identity: (machine: string) => object;
+  readonly field: string;
+}
+const HOSTS: Enrolment = {
+  path: "/api/v1/agents/register",
+  identity: (machine) => ({ hostname: machine, machine_id: machine }),
+  field: "agent_id",
+};
+const CLUSTERS: Enrolment = {
+  path: "/api/clusters/register",
+  identity: (machine) => ({ cluster_name: machine, cluster_uid: machine }),
+  field: "cluster_id",
+};
+
+async function enrol({ path, identity }: Enrolment, served: Served, party: Party, machine: string): Promise<Answer> {
+  const bearer = await made(served, party, "/api/install-tokens", {}, "token");
+  const headers = { "idempotency-key": randomUUID() };
+  return await call("POST", `${served.apiUrl}${path}`, { bearer, headers, body: { ...identity(machine), agent_version: "1" } });
+}
+
+const enrolled =
+  (enrolment: Enrolment): Make =>
+  async (served, owner) =>
+    (await enrol(enrolment, served, owner, name())).json[enrolment.field];
+
+/** The machine or the cluster that the owner has, enrolled with the other organisation's token: a second one, of that organisation. */
+function enrolledTwice(enrolment: Enrolment): Omit<Change, "owner"> {
+  const make: Make = async (served, owner) => {
+    const machine = name();
+    await enrol(enrolment, served, owner, machine);
+    return machine;
+  };
+  const send = async (served: Served, asker: Party, machine: string): Promise<Answer> => await enrol(enrolment, served, asker, machine);
+  return { route: `POST ${enrolment.path}`, make, send, foreign: 201 };
+}
+
+/** The other organisation's agent names the owner's node. */
+function beats(enrolment: Enrolment, path: string): Omit<Change, "owner"> {
+  const make: Make = async (served, owner) => {
+    const machine = name();
+    const { json } = await enrol(enrolment, served, owner, machine);
+    await beat(served, path, json.api_key, machine);
+    return machine;
+  };
+  const send = async (served: Served, asker: Party, machine: string): Promise<Answer> => {
+    const answer = await enrol(enrolment, served, asker, machine);
+    return answer.status === 201 ? await beat(served, path, answer.json.api_key, machine) : answer;
+  };
+  return { route: `POST ${path}`, make, send, foreign: 204 };
+}
+
+async function beat({ apiUrl }: Served, path: string, key: string, node: string): Promise<Answer> {
+  const body = { node, agent_version: "2", collector: { state: "running", restarts: 0, last_error: "" } };
+  return await call("POST", `${apiUrl}${path}`, { body, headers: sign(key, "POST", path, Date.now() / 1000) });
+}
+
+const newChannel = making("/alerting/channels", channel);
+const newRoute = making("/alerting/routes", route);
+const newRule = making("/alerting/rules", rule);
+const newSilence = making("/alerting/silences", silence);
+const newUser = making("/api/users", user, "user_id");
+const organisation: Make = async (_served, { orgId }) => orgId;
+
+const SILENCES = "/alerting/alertmanager/api/v2/silences";
+
+export const CHANGES: readonly Change[] = [
+  { route: "DELETE /alerting/alertmanager/api/v2/silence/{id}", make: newSilence, foreign: 404, owner: 200 },
+  { route: `POST ${SILENCES}`, make: newSilence, body: (id) => ({ ...silence(), id }), foreign: 404, owner: 200 },
+  { route: "DELETE /alerting/channels/{id}", make: newChannel, foreign: 404, owner: 204 },
+  { route: "PUT /alerting/channels/{id}", make: newChannel, body: channel, foreign: 404, owner: 200 },
+  { route: "POST /alerting/channels/{id}/rotate", make: newChannel, foreign: 404, owner: 200 },
+  { route: "POST /alerting/channels/{id}/test", make: newChannel, foreign: 404, owner: 200 },
+  { route: "POST /alerting/routes", make: newChannel, body: (id) => ({ ...route(), channel_ids: [id] }), foreign: 400, owner: 201 },
+  { route: "DELETE /alerting/routes/{id}", make: newRoute, foreign: 404, owner: 204 },
+  { route: "PUT /alerting/routes/{id}", make: newRoute, body: route, foreign: 404, owner: 200 },
+  { route: "DELETE /alerting/rules/{id}", make: newRule, foreign: 404, owner: 204 },
+  { route: "PUT /alerting/rules/{id}", make: newRule, body: rule, foreign: 404, owner: 200 },
+  { route: "DELETE /alerting/silences/{id}", make: newSilence, foreign: 404, owner: 204 },
+  { route: "DELETE /api/accounts/{id}", make: newUser, foreign: 403 },
+  { route: "DELETE /api/clusters/{id}", make: enrolled(CLUSTERS), foreign: 404, owner: 204 },
+  { route: "DELETE /api/install-tokens/{id}", make: making("/api/install-tokens", () => ({})), foreign: 404, owner: 204 },
+  { route: "DELETE /api/keys/{id}", make: making("/api/keys", () => ({ name: name() }), "key_id"), foreign: 404, owner: 204 },
+  { route: "POST /api/orgs/{id}/admins", make: organisation, body: user, foreign: 403 },
+  { route: "PUT /api/orgs/{id}/limits", make: organisation, body: () => ({ bytes_per_second: 1 }), foreign: 403 },
+  { route: "DELETE /api/read-tokens/{id}", make: making("/api/read-tokens", () => ({ name: name() })), foreign: 404, owner: 204 },
+  { route: "DELETE /api/users/{id}", make: newUser, foreign: 404, owner: 204 },
+  { route: "PUT /api/users/{id}/password", make: newUser, body: () => ({ password: randomUUID() }), foreign: 404, owner: 204 },
+  { route: "PUT /api/users/{id}/role", make: newUser, body: () => ({ role: "admin" }), foreign: 404, owner: 200 },
+  { route: "DELETE /api/v1/agents/{id}", make: enrolled(HOSTS), foreign: 404, owner: 204 },
+  { route: "PUT /api/v1/agents/{id}/config", make: enrolled(HOSTS), body: () => ({ log_level: "warn" }), foreign: 404, owner: 200 },
+  {
+    route: "POST /api/users",
+    make: async ({ apiUrl }, { token }) => {
+      const body = user();
+      await call("POST", `${apiUrl}/api/users`, { bearer: token, body });
+      return body.email;
+    },
+    body: (email) => ({ ...user(), email }),
+    foreign: 409,
+    owner: 409,
+  },
+  enrolledTwice(CLUSTERS),
+  enrolledTwice(HOSTS),
+  beats(CLUSTERS, "/heartbeat"),
+  beats(HOSTS, "/ingest/agents/heartbeat"),
+];
+
+/** Their requests name no resource: what they create, sign in, or read is of the organisation of the credential. */
+export const WITHOUT_RESOURCE: readonly string[] = [
+  "POST /alerting/channels",
+  "POST /alerting/rules",
+  "POST /alerting/rules/validate",
+  "POST /alerting/silences",
+  "POST /api/auth/login",
+  "POST /api/auth/oidc/cli",
+  "POST /api/auth/oidc/token",
+  "DELETE /api/auth/session",
+  "POST /api/auth/session",
+  "POST /api/clusters/rotate-key",
+  "POST /api/install-tokens",
+  "POST /api/keys",
+  "POST /api/orgs",
+  "POST /api/read-tokens",
+  "POST /ingest",
+  "POST /ingest/logs/otlp",
+  "POST /ingest/traces",
+  "POST /query/prometheus/api/v1/labels",
+  "POST /query/prometheus/api/v1/query",
+  "POST /query/prometheus/api/v1/query_exemplars",
+  "POST /query/prometheus/api/v1/query_range",
+  "POST /query/prometheus/api/v1/series",
+];
