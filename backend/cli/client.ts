@@ -3,7 +3,7 @@
 import { isIP } from "node:net";
 import { readPassword } from "./password-input.ts";
 import { Missing, PassingProblem, Problem, RefusedValue, WrongUsage } from "./cli-error.ts";
-import type { World } from "./io.ts";
+import type { World } from "./settings.ts";
 import type { Row } from "./table.ts";
 import { readSession, writeSession, type Session } from "./session-file.ts";
 

@@ -3,8 +3,7 @@ import { readFileSync } from "node:fs";
 import { text } from "node:stream/consumers";
 import type { Command } from "commander";
 import { Problem } from "./cli-error.ts";
-import type { Console } from "./output.ts";
-import { addRemoval } from "./removal.ts";
+import { addRemoval, type Console } from "./output.ts";
 import type { Row } from "./table.ts";
 
 export function addEnrolmentCommands(program: Command, console: Console): void {

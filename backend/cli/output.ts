@@ -1,6 +1,8 @@
 // How commands print. Invariant: results go to stdout, everything else to stderr.
+import type { Command } from "commander";
+import { Missing } from "./cli-error.ts";
 import { Client } from "./client.ts";
-import type { World } from "./io.ts";
+import type { World } from "./settings.ts";
 import { harmlessJson, table, type Row } from "./table.ts";
 
 const DEFAULT_COLUMNS = 100;
@@ -52,4 +54,20 @@ function jsonOf(value: object): string {
 /** Of the terminal, or as many as a page takes. */
 export function columnsOf(stdout: NodeJS.WritableStream): number {
   return (stdout as { columns?: number }).columns ?? DEFAULT_COLUMNS;
+}
+
+/** The command that removes one resource by its id. */
+export function addRemoval(parent: Command, console: Console, description: string, path: (id: string) => string): void {
+  parent
+    .command("remove <id>")
+    .description(description)
+    .action(async (id: string) => {
+      try {
+        await console.client().call("DELETE", path(encodeURIComponent(id)));
+      } catch (error) {
+        // A name is easily taken for the id.
+        throw error instanceof Missing ? new Missing(`${error.message}: \`atherops ${parent.name()}\` lists the ids`) : error;
+      }
+      console.note(`${id} removed`);
+    });
 }

@@ -13,11 +13,13 @@ import { addOrganisationCommands } from "./organisation-commands.ts";
 import { addReadTokenCommands } from "./read-token-commands.ts";
 import { addRuleCommands } from "./rule-commands.ts";
 import { Interrupted, Problem, RefusedValue, WrongUsage } from "./cli-error.ts";
-import { addQueryCommands } from "./query-commands.ts";
+import { addLogCommands } from "./log-commands.ts";
+import { addMetricsCommand } from "./metrics-command.ts";
+import { addTraceCommands } from "./trace-commands.ts";
 import { checkSessionPlace, removeSession, type Session } from "./session-file.ts";
 import { loginBySso } from "./sso-login.ts";
 import { asTyped } from "./typed-name.ts";
-import type { World } from "./io.ts";
+import type { World } from "./settings.ts";
 
 const EXAMPLES = `
 Examples:
@@ -86,7 +88,9 @@ function buildProgram(world: World): Command {
   addEnrolmentCommands(program, console);
   addReadTokenCommands(program, console);
   addOrganisationCommands(program, console);
-  addQueryCommands(program, console);
+  addLogCommands(program, console);
+  addMetricsCommand(program, console);
+  addTraceCommands(program, console);
   addRuleCommands(program, console);
   addNotificationCommands(program, console);
   addApplyCommands(program, console);

@@ -8,7 +8,7 @@ import { createLog } from "../operations/log.ts";
 import { createApp } from "../http/app.ts";
 import { follow } from "./follow.ts";
 import { Client } from "./client.ts";
-import type { World } from "./io.ts";
+import type { World } from "./settings.ts";
 import { type Ran, runClient, type RunOptions } from "./run-client.fixture.ts";
 import { table, visible, type Row } from "./table.ts";
 

@@ -1,8 +1,7 @@
 // `atherops read-tokens`: tokens that read for months, and what to enter into Grafana with them. Invariant: a token goes to stdout alone and
 // is never an argument.
 import type { Command } from "commander";
-import type { Console } from "./output.ts";
-import { addRemoval } from "./removal.ts";
+import { addRemoval, type Console } from "./output.ts";
 
 const EXAMPLES = `
 It reads metrics, logs, traces and alert rules of your organisation, and changes nothing. It goes on after the user who made it is

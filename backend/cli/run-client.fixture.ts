@@ -1,6 +1,6 @@
 // The client as a shell runs it, for tests: arguments and what is piped in, exit code and what was printed.
 import { PassThrough } from "node:stream";
-import type { World } from "./io.ts";
+import type { World } from "./settings.ts";
 import { run } from "./program.ts";
 
 export interface Ran {

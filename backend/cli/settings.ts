@@ -1,4 +1,4 @@
-// The environment of the admin client. Nothing else in cli/ reads it.
+// The environment of the command-line client, and its streams. No other file of cli/ reads the environment.
 //
 //   ATHEROPS_URL            the backend, e.g. https://telemetry.example.com; default: where the last login went
 //   ATHEROPS_PASSWORD_FILE  reads the password from this file; an expired session then logs in again by itself
@@ -20,4 +20,15 @@ export function readClientSettings(env: NodeJS.ProcessEnv = process.env): Client
     passwordFile: env["ATHEROPS_PASSWORD_FILE"] || undefined,
     sessionFile: join(config, "atherops", "session.json"),
   };
+}
+
+/** Terminal, network and settings of one run, so that a test can replace them. */
+export interface World {
+  settings: ClientSettings;
+  stdin: NodeJS.ReadStream;
+  stdout: NodeJS.WritableStream;
+  stderr: NodeJS.WritableStream;
+  /** Ends a live tail. */
+  signal?: AbortSignal;
+  fetch?: typeof fetch;
 }

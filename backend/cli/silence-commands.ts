@@ -3,8 +3,7 @@ import type { Command } from "commander";
 import { durationWithin } from "../../common/duration.ts";
 import { WrongUsage } from "./cli-error.ts";
 import { typedMatcher } from "./matcher-text.ts";
-import type { Console } from "./output.ts";
-import { addRemoval } from "./removal.ts";
+import { addRemoval, type Console } from "./output.ts";
 import { matchersOf, silenceBody, SILENCES } from "./silence-kind.ts";
 import type { Row } from "./table.ts";
 

@@ -8,7 +8,7 @@ import { createInterface } from "node:readline";
 import { createServer } from "../../common/node-http.ts";
 import { Interrupted, Problem } from "./cli-error.ts";
 import type { Client } from "./client.ts";
-import type { World } from "./io.ts";
+import type { World } from "./settings.ts";
 import type { Session } from "./session-file.ts";
 
 /** As long as the backend waits for the identity provider. */

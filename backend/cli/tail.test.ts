@@ -8,7 +8,7 @@ import { dirname, join } from "node:path";
 import { PassThrough } from "node:stream";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { Client } from "./client.ts";
-import type { World } from "./io.ts";
+import type { World } from "./settings.ts";
 import { consoleOf } from "./output.ts";
 import { tail, type TailOptions, type TailTimes } from "./tail.ts";
 

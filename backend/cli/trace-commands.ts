@@ -1,15 +1,29 @@
-// `atherops trace ID`: one trace as a waterfall; `atherops traces search`: which traces there are.
+// `atherops traces` lists spans, `atherops traces search` lists traces, `atherops trace ID` shows one trace as a waterfall.
 import { Option, type Command } from "commander";
 import { WrongUsage } from "./cli-error.ts";
 import { columnsOf, type Console } from "./output.ts";
 import { labels, newest, rowLimit, sinceStart } from "./query-range.ts";
+import { type RangeOptions, read, withRange } from "./read-rows.ts";
 import { type TraceSpan, waterfall } from "./waterfall.ts";
 
 const DEFAULT_SPANS = "5000";
+const SPAN_COLUMNS = ["Timestamp", "Service", "Operation", "DurationMs", "StatusCode", "TraceID", "SpanID"];
 const TRACE_COLUMNS = ["start", "duration_ms", "spans", "errors", "root_service", "root_operation", "trace_id"];
 
-/** `traces`: the command that lists spans, under which the search is. */
-export function addTraceCommands(program: Command, traces: Command, console: Console): void {
+export function addTraceCommands(program: Command, console: Console): void {
+  const traces = withRange(program.command("traces").description("the newest spans of your organisation, oldest first"))
+    .option("--service <name>", "service.name of the sender")
+    .option("--error", "only spans with an error")
+    .option("--trace-id <hex>", "all spans of one trace")
+    .addHelpText(
+      "after",
+      "\nExamples:\n  atherops traces --service checkout --error\n  atherops traces --trace-id 5b8aa5a2d2c872e8321cf37308d69df2 --json",
+    );
+  traces.action(async (options: RangeOptions & { service?: string; error?: boolean; traceId?: string }) => {
+    const query = { service: options.service, error: options.error ? "true" : undefined, trace_id: options.traceId };
+    await read(console, { path: "/query/traces", time: "Timestamp", columns: SPAN_COLUMNS }, query, options);
+  });
+  addSearch(traces, console);
   program
     .command("trace <id>")
     .description("one trace as a waterfall of its spans")
@@ -19,7 +33,9 @@ export function addTraceCommands(program: Command, traces: Command, console: Con
       "\nExamples:\n  atherops trace 5b8aa5a2d2c872e8321cf37308d69df2\n  atherops trace 5b8aa5a2d2c872e8321cf37308d69df2 --json | jq .Events",
     )
     .action(async (id: string, { limit }: { limit: string }) => showTrace(console, id, rowLimit(limit)));
+}
 
+function addSearch(traces: Command, console: Console): void {
   traces
     .helpCommand(true)
     .command("search")

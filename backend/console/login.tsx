@@ -1,9 +1,7 @@
 // Logging in: a page of its own at first, a dialog above the work when a session has ended.
 import { Dialog, Problem } from "./parts/common.tsx";
-import { useSending } from "./state/sending.ts";
-import { typedIn } from "./state/typed.ts";
-import { logIn, logOut, refusedLink, user } from "./state/session.ts";
-import { useSettings } from "./state/settings.ts";
+import { typedIn, useSending } from "./state/sending.ts";
+import { logIn, logOut, refusedLink, user, useSettings } from "./state/session.ts";
 
 export function LoginPage() {
   return (

@@ -14,10 +14,10 @@ import { Help, Navigation } from "./navigation.tsx";
 import { hasEnded } from "./state/ended.ts";
 import { isHelpOpen, listenToKeys } from "./state/keys.ts";
 import { go, route } from "./state/route.ts";
-import { findSession, logInByLink, problem, user } from "./state/session.ts";
 import { Trace } from "./traces/trace.tsx";
 import { Traces } from "./traces/screen.tsx";
 import { Problem } from "./parts/common.tsx";
+import { findSession, logInByLink, problem, user } from "./state/session.ts";
 
 function Console() {
   if (user.value === undefined)

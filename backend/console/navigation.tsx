@@ -1,10 +1,10 @@
 // The frame of every screen: where one can go, who one is, how it looks.
 import { signal } from "@preact/signals";
-import { Dialog } from "./parts/common.tsx";
 import { isHelpOpen } from "./state/keys.ts";
 import { address, route } from "./state/route.ts";
-import { logOut, user } from "./state/session.ts";
 import { utc } from "./state/time.ts";
+import { Dialog } from "./parts/common.tsx";
+import { logOut, user } from "./state/session.ts";
 
 const SCREENS = [
   ["fleet", "Fleet", "f"],

@@ -1,9 +1,9 @@
 // What the organisation sent, what it may send, and who changed what.
-import { Foreign, Status, visible } from "../parts/common.tsx";
-import { Table } from "../parts/table.tsx";
-import { call, page } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { moment } from "../state/time.ts";
+import { Foreign, Status, Table } from "../parts/common.tsx";
+import { visible } from "../parts/text.ts";
+import { call, page } from "../state/api.ts";
 
 interface Used {
   readonly day: string;

@@ -1,10 +1,9 @@
 // Settings: users, credentials, and for an operator the organisations. Each part is a table, and a form where the role may write.
 import { choose, route } from "../state/route.ts";
-import { isOperator, mayWrite } from "../state/session.ts";
 import { Credentials } from "./credentials.tsx";
-import { Organisations } from "./organisations.tsx";
 import { Audit, Usage } from "./records.tsx";
-import { Users } from "./users.tsx";
+import { Organisations, Users } from "./accounts.tsx";
+import { isOperator, mayWrite } from "../state/session.ts";
 
 export function Administration() {
   const parts = [

@@ -1,11 +1,10 @@
 // A list of things that can be made and removed: users, keys, tokens, organisations. Invariant: who may only read is offered neither.
 import { useSignal } from "@preact/signals";
-import { Command, Problem, Status, visible } from "../parts/common.tsx";
 import { Removal } from "../parts/removal.tsx";
-import { Table } from "../parts/table.tsx";
-import { call, wordsOf } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
-import { wholeList } from "../state/pages.ts";
+import { Command, Problem, Status, Table } from "../parts/common.tsx";
+import { visible } from "../parts/text.ts";
+import { call, wholeList, wordsOf } from "../state/api.ts";
 import { mayWrite } from "../state/session.ts";
 
 export interface Column<T> {

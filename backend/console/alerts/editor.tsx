@@ -1,16 +1,17 @@
 // The editor of a rule: judged by the backend while one types, with what it would have seen in the last day.
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { Problem, visible } from "../parts/common.tsx";
 import { Chart } from "../metrics/chart.tsx";
 import { queryRange } from "../metrics/prometheus.ts";
 import { PromqlField } from "../metrics/promql-field.tsx";
-import { call, wordsOf } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address, go } from "../state/route.ts";
-import { mayWrite } from "../state/session.ts";
-import { typedIn } from "../state/typed.ts";
 import { comparisonOf, linesRead, pairsRead, pairsWritten, RULES, type Rule } from "./rule.ts";
+import { Problem } from "../parts/common.tsx";
+import { visible } from "../parts/text.ts";
+import { call, wordsOf } from "../state/api.ts";
+import { typedIn } from "../state/sending.ts";
+import { mayWrite } from "../state/session.ts";
 
 const PAUSE_MS = 500;
 const DAY_MS = 86_400_000;

@@ -1,9 +1,10 @@
 // When a rule was pending or firing, in the last day.
-import { Status, visible } from "../parts/common.tsx";
-import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { moment, span } from "../state/time.ts";
 import { RULES } from "./rule.ts";
+import { Status } from "../parts/common.tsx";
+import { visible } from "../parts/text.ts";
+import { call } from "../state/api.ts";
 
 interface Period {
   readonly state: "pending" | "firing";

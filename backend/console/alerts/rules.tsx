@@ -1,17 +1,17 @@
 // The rules with their live state, and one rule with its editor and history.
 import { useSignal } from "@preact/signals";
-import { counted, Problem, Status, visible } from "../parts/common.tsx";
 import { Removal } from "../parts/removal.tsx";
 import { Side } from "../parts/side.tsx";
-import { Table } from "../parts/table.tsx";
-import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address, go, route } from "../state/route.ts";
-import { mayWrite } from "../state/session.ts";
 import { ago } from "../state/time.ts";
 import { RuleEditor } from "./editor.tsx";
 import { RuleHistory } from "./history.tsx";
 import { NEW_RULE, RULES, type Rule, type RuleStatus } from "./rule.ts";
+import { Problem, Status, Table } from "../parts/common.tsx";
+import { counted, visible } from "../parts/text.ts";
+import { call } from "../state/api.ts";
+import { mayWrite } from "../state/session.ts";
 
 const EVERY_MS = 10_000;
 const ASKED_AT_ONCE = 6;

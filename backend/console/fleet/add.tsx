@@ -1,12 +1,12 @@
 // Adding a cluster or a host: a name, a token, the commands with everything filled in, and then the first heartbeat and the first record.
 import { useSignal } from "@preact/signals";
-import { Command, Problem } from "../parts/common.tsx";
-import { call, wordsOf } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
-import { mayWrite } from "../state/session.ts";
-import { typedIn } from "../state/typed.ts";
 import { moment } from "../state/time.ts";
+import { Command, Problem } from "../parts/common.tsx";
+import { call, wordsOf } from "../state/api.ts";
+import { typedIn } from "../state/sending.ts";
+import { mayWrite } from "../state/session.ts";
 
 const ASK_EVERY_MS = 3000;
 const KINDS = [

@@ -1,13 +1,13 @@
 // Fleet: clusters with their nodes, and hosts; who is silent stands first.
 import { useSignal } from "@preact/signals";
-import { counted, Problem, Status, visible } from "../parts/common.tsx";
-import { Table } from "../parts/table.tsx";
 import { useLoaded } from "../state/loaded.ts";
-import { wholeList } from "../state/pages.ts";
 import { address } from "../state/route.ts";
-import { mayWrite } from "../state/session.ts";
 import { ago, moment } from "../state/time.ts";
 import { ThisMachine } from "./this-machine.tsx";
+import { Problem, Status, Table } from "../parts/common.tsx";
+import { counted, visible } from "../parts/text.ts";
+import { wholeList } from "../state/api.ts";
+import { mayWrite } from "../state/session.ts";
 
 const EVERY_MS = 10_000;
 const SHOWN_NODES = 200;

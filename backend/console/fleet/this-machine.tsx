@@ -1,8 +1,8 @@
 // Of a product that `npm start` runs: what the agent of this machine still waits for.
-import { visible } from "../parts/common.tsx";
-import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
-import { useSettings } from "../state/settings.ts";
+import { visible } from "../parts/text.ts";
+import { call } from "../state/api.ts";
+import { useSettings } from "../state/session.ts";
 
 const EVERY_MS = 2000;
 

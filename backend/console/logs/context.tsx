@@ -1,12 +1,13 @@
 // What came just before a record and just after it: some at first, more on demand, of its stream or of its whole host.
 import { useSignal } from "@preact/signals";
-import { Problem, visible } from "../parts/common.tsx";
-import { page } from "../state/api.ts";
 import { type Loaded, useLoaded } from "../state/loaded.ts";
 import { clock, day } from "../state/time.ts";
 import { levelClass } from "./histogram.tsx";
 import { behind, filtersOf, SCOPES, type Scope, type Side, stretchOf } from "./neighbours.ts";
 import type { LogRow } from "./rows.ts";
+import { Problem } from "../parts/common.tsx";
+import { visible } from "../parts/text.ts";
+import { page } from "../state/api.ts";
 
 const FIRST_ROWS = 5;
 const MORE_TIMES = 4;

@@ -1,8 +1,8 @@
 // The query line with completion of fields and values, as a combobox of WAI-ARIA.
 import { useSignal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { call } from "../state/api.ts";
 import { FIELDS, filtersOf, written } from "./query-line.ts";
+import { call } from "../state/api.ts";
 
 export interface Field {
   readonly name: string;

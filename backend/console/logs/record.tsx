@@ -1,13 +1,13 @@
 // One record whole: its message, its fields with filters in and out, its neighbours, its trace.
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { Copy, Foreign } from "../parts/common.tsx";
 import { address } from "../state/route.ts";
 import { around, moment } from "../state/time.ts";
 import { Context } from "./context.tsx";
 import { levelClass } from "./histogram.tsx";
 import { written, type Term } from "./query-line.ts";
 import type { LogRow } from "./rows.ts";
+import { Copy, Foreign } from "../parts/common.tsx";
 
 const AROUND_MS = 5 * 60_000;
 const TRACE_AROUND_MS = 30 * 60_000;

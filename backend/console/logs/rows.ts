@@ -1,10 +1,9 @@
 // The rows of the logs screen: pages of a range, newest first, loaded as the end comes near; or a live tail. Invariant: at most MOST_ROWS
 // are held, so an hour of tail takes no more memory than ten minutes.
 import { batch, signal } from "@preact/signals";
-import { answerOf, failureOf, page, wait, wordsOf } from "../state/api.ts";
 import { loggedInAgain, loginsSoFar } from "../state/ended.ts";
-import { eventsOf } from "./event-stream.ts";
 import type { Filters } from "./query-line.ts";
+import { answerOf, failureOf, page, wait, wordsOf } from "../state/api.ts";
 
 export interface LogRow {
   readonly timestamp: string;
@@ -149,6 +148,34 @@ export class LogRows {
       if (!abort.aborted) this.error.value = wordsOf(failure);
     } finally {
       if (!abort.aborted) this.busy.value = false;
+    }
+  }
+}
+
+interface StreamEvent {
+  readonly id: string | undefined;
+  readonly event: string;
+  readonly data: string;
+}
+
+/**
+ * Reads `text/event-stream`: https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream. EventSource cannot send
+ * the header that a session needs.
+ */
+async function* eventsOf(body: ReadableStream<Uint8Array<ArrayBuffer>>): AsyncGenerator<StreamEvent> {
+  let rest = "";
+  let fields: Record<string, string> = {};
+  for await (const text of body.pipeThrough(new TextDecoderStream()) as unknown as AsyncIterable<string>) {
+    const lines = (rest + text).split(/\r\n|\n|\r/);
+    rest = lines.pop() ?? "";
+    for (const line of lines) {
+      if (line === "") {
+        if (fields["data"] !== undefined) yield { id: fields["id"], event: fields["event"] ?? "message", data: fields["data"] };
+        fields = {};
+      } else if (!line.startsWith(":")) {
+        const [name = "", value = ""] = line.split(/: ?(.*)/s);
+        fields[name] = name === "data" && fields["data"] !== undefined ? `${fields["data"]}\n${value}` : value;
+      }
     }
   }
 }

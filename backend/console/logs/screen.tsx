@@ -1,9 +1,7 @@
 // Logs: a question, when its answers came, the lines themselves, and one line whole.
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import { Problem } from "../parts/common.tsx";
 import { TimePicker } from "../parts/time-picker.tsx";
-import { call } from "../state/api.ts";
 import { stepKeys, useKeys } from "../state/keys.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { choose, route } from "../state/route.ts";
@@ -14,6 +12,8 @@ import { QueryField } from "./query-field.tsx";
 import { type LogRow, LogRows } from "./rows.ts";
 import { LogTable } from "./table.tsx";
 import { Record } from "./record.tsx";
+import { Problem } from "../parts/common.tsx";
+import { call } from "../state/api.ts";
 
 const BUCKETS = "80";
 

@@ -1,12 +1,12 @@
 // The lines of the logs screen.
 import type { Signal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
-import { visible } from "../parts/common.tsx";
 import { List } from "../parts/list.tsx";
 import { address, route } from "../state/route.ts";
 import { clock, day } from "../state/time.ts";
 import { levelClass } from "./histogram.tsx";
 import type { LogRow, LogRows } from "./rows.ts";
+import { visible } from "../parts/text.ts";
 
 const ROW_PX = 24;
 /** Of a line only what could be seen is drawn: one of a megabyte would take a second. */

@@ -1,7 +1,7 @@
 // The Prometheus HTTP API of the backend, as far as the console asks it.
-import { call } from "../state/api.ts";
 import type { Range } from "../state/time.ts";
 import type { Series } from "./chart.tsx";
+import { call } from "../state/api.ts";
 
 export const PROMETHEUS = "/query/prometheus/api/v1";
 const POINTS = 240;

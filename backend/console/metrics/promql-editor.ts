@@ -6,8 +6,8 @@ import { EditorState, Prec } from "@codemirror/state";
 import { EditorView, keymap } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { PromQLExtension } from "@prometheus-io/codemirror-promql";
-import { SESSION_HEADER } from "../state/api.ts";
 import { PROMETHEUS } from "./prometheus.ts";
+import { SESSION_HEADER } from "../state/api.ts";
 
 export interface Editor {
   show(text: string): void;

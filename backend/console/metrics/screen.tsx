@@ -1,15 +1,15 @@
 // Metrics: a question in PromQL, as a chart or a table; and which metrics take the most series.
 import { useSignal } from "@preact/signals";
-import { Problem, Status, visible } from "../parts/common.tsx";
-import { Table } from "../parts/table.tsx";
 import { TimePicker } from "../parts/time-picker.tsx";
-import { call } from "../state/api.ts";
 import { useLoaded, type Loaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
 import { currentRange } from "../state/time.ts";
 import { Chart, short, type Series } from "./chart.tsx";
 import { queryInstant, queryRange, seriesName, type Instant } from "./prometheus.ts";
 import { PromqlField } from "./promql-field.tsx";
+import { Problem, Status, Table } from "../parts/common.tsx";
+import { visible } from "../parts/text.ts";
+import { call } from "../state/api.ts";
 
 const MOST_DRAWN = 50;
 const MOST_ROWS = 1000;

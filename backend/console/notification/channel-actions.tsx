@@ -1,11 +1,12 @@
 // What can be done with a channel beside changing it: a test, a new signing secret, its end.
 import { useSignal } from "@preact/signals";
-import { Dialog, Problem, visible } from "../parts/common.tsx";
 import { Removal } from "../parts/removal.tsx";
-import { call, wordsOf } from "../state/api.ts";
-import { useSending } from "../state/sending.ts";
 import { moment } from "../state/time.ts";
 import { type Channel, CHANNELS } from "./channel.ts";
+import { Dialog, Problem } from "../parts/common.tsx";
+import { visible } from "../parts/text.ts";
+import { call, wordsOf } from "../state/api.ts";
+import { useSending } from "../state/sending.ts";
 
 export interface ChannelActionsProps {
   readonly channel: Channel;

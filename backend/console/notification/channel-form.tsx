@@ -1,10 +1,10 @@
 // What is typed of a channel. Invariants: a secret is written and never read back; left empty it stays as it is. All other settings are sent
 // each time, because what is left out is gone.
 import { SavingForm } from "../parts/saving-form.tsx";
-import { call } from "../state/api.ts";
 import { choose } from "../state/route.ts";
-import { typedIn } from "../state/typed.ts";
 import { type Channel, type ChannelKind, CHANNELS, KINDS, type OwnWords } from "./channel.ts";
+import { call } from "../state/api.ts";
+import { typedIn } from "../state/sending.ts";
 
 export interface ChannelFormProps {
   /** Undefined: a new one. */

@@ -1,18 +1,18 @@
 // Channels: where messages about alerts go, and what became of the last one. Invariant: who may only read sees the list and no more.
 import { useSignal } from "@preact/signals";
-import { Command, counted, Status, visible } from "../parts/common.tsx";
 import { Side } from "../parts/side.tsx";
-import { Table } from "../parts/table.tsx";
-import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address, go, route } from "../state/route.ts";
-import { mayWrite } from "../state/session.ts";
 import { ago } from "../state/time.ts";
 import { type Channel, channelsNow, kindName, kindOf, targetOf } from "./channel.ts";
 import { ChannelActions } from "./channel-actions.tsx";
 import { ChannelForm } from "./channel-form.tsx";
 import { DELIVERIES, type Delivery, DeliveryError, DeliveryState } from "./delivery.tsx";
 import { ROUTES, type Route } from "./route.ts";
+import { Command, Status, Table } from "../parts/common.tsx";
+import { counted, visible } from "../parts/text.ts";
+import { call } from "../state/api.ts";
+import { mayWrite } from "../state/session.ts";
 
 const EVERY_MS = 10_000;
 

@@ -1,14 +1,13 @@
 // Deliveries: what was sent to whom in the last 30 days, newest first, and what became of it.
 import { useSignal } from "@preact/signals";
-import { counted, Status, visible } from "../parts/common.tsx";
-import { Table } from "../parts/table.tsx";
-import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
-import { wholeList } from "../state/pages.ts";
 import { address, choose, route } from "../state/route.ts";
 import { moment } from "../state/time.ts";
 import { channelsNow } from "./channel.ts";
 import { DELIVERIES, type Delivery, DeliveryError, DeliveryState, STATES } from "./delivery.tsx";
+import { Status, Table } from "../parts/common.tsx";
+import { counted, visible } from "../parts/text.ts";
+import { call, wholeList } from "../state/api.ts";
 
 const EVERY_MS = 10_000;
 

@@ -1,5 +1,5 @@
 // A message to a channel, and what became of it.
-import { visible } from "../parts/common.tsx";
+import { visible } from "../parts/text.ts";
 
 export const DELIVERIES = "/alerting/deliveries";
 

@@ -1,15 +1,15 @@
 // Alerts that fire now or soon will: since when, who is told, what silences them. Invariant: what fires is the evaluator's word and is
 // shown also where no channel is; whom it is told to is known of organisations that have one.
-import { Foreign, Problem, Status, visible } from "../parts/common.tsx";
-import { Table } from "../parts/table.tsx";
-import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address } from "../state/route.ts";
-import { mayWrite } from "../state/session.ts";
 import { ago } from "../state/time.ts";
 import { type Channel, channelsNow } from "./channel.ts";
 import { type Labels, labelsKey, matchersOf, matchersWritten } from "./matcher.ts";
 import { STANDING_ALERTS, type StandingAlert } from "./matchers.tsx";
+import { Foreign, Problem, Status, Table } from "../parts/common.tsx";
+import { visible } from "../parts/text.ts";
+import { call } from "../state/api.ts";
+import { mayWrite } from "../state/session.ts";
 
 const EVERY_MS = 10_000;
 const MOST_SHOWN = 500;

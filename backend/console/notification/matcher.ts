@@ -1,6 +1,6 @@
 // Matchers of labels as they are typed, one each line: `severity="critical"`, `team!=shop`, `instance=~"db-.*"`. Invariants: what is read of
 // what was written is the same, and all of it is seen; what they mean is the backend's business.
-import { UNSEEN } from "../parts/unseen.ts";
+import { UNSEEN } from "../parts/text.ts";
 
 /** As routes have them. */
 export interface Matcher {

@@ -1,10 +1,10 @@
 // Matchers as they are shown, as they are typed, and which of the alerts that fire now they hold for.
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { visible } from "../parts/common.tsx";
-import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { type Labels, type Matcher, matcherAsked, matchersRead, matcherWritten } from "./matcher.ts";
+import { visible } from "../parts/text.ts";
+import { call } from "../state/api.ts";
 
 export const STANDING_ALERTS = "/alerting/alertmanager/api/v2/alerts";
 

@@ -1,12 +1,12 @@
 // What is typed of a route. Invariant: of the default one neither matchers nor a place; what is wrong is the backend's to say.
-import { visible } from "../parts/common.tsx";
 import { SavingForm } from "../parts/saving-form.tsx";
-import { call } from "../state/api.ts";
-import { typedIn } from "../state/typed.ts";
 import type { Channel } from "./channel.ts";
 import { matchersRead, matchersWritten, matcherWritten } from "./matcher.ts";
 import { MatchersField } from "./matchers.tsx";
 import { ROUTES, type Route } from "./route.ts";
+import { visible } from "../parts/text.ts";
+import { call } from "../state/api.ts";
+import { typedIn } from "../state/sending.ts";
 
 export interface RouteFormProps {
   /** Without an id: a new one. */

@@ -1,18 +1,18 @@
 // Routes in the order in which they are asked: which alerts go to which channels. Invariant: the default one is last; who may only read
 // sees the list and no more.
 import { useSignal } from "@preact/signals";
-import { Status, visible } from "../parts/common.tsx";
 import { Removal } from "../parts/removal.tsx";
 import { Side } from "../parts/side.tsx";
-import { Table } from "../parts/table.tsx";
-import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address, go, route as place } from "../state/route.ts";
-import { mayWrite } from "../state/session.ts";
 import { type Channel, channelsNow } from "./channel.ts";
 import { Matchers } from "./matchers.tsx";
 import { RouteForm } from "./route-form.tsx";
 import { NEW_ROUTE, ROUTES, type Route } from "./route.ts";
+import { Status, Table } from "../parts/common.tsx";
+import { visible } from "../parts/text.ts";
+import { call } from "../state/api.ts";
+import { mayWrite } from "../state/session.ts";
 
 const EVERY_MS = 10_000;
 

@@ -1,12 +1,23 @@
 // What is typed of a silence. Invariant: it has an end, and says why it is there; times are those of the zone that is shown.
 import { useSignal } from "@preact/signals";
 import { SavingForm } from "../parts/saving-form.tsx";
-import { call } from "../state/api.ts";
 import { fieldMs, forField } from "../state/time.ts";
-import { typedIn } from "../state/typed.ts";
-import { fromSilence, matchersRead, matchersWritten, toSilence } from "./matcher.ts";
+import { fromSilence, matchersRead, matchersWritten, type SilenceMatcher, toSilence } from "./matcher.ts";
 import { MatchersField } from "./matchers.tsx";
-import { type Silence, SILENCES } from "./silence.ts";
+import { call } from "../state/api.ts";
+import { typedIn } from "../state/sending.ts";
+
+export const SILENCES = "/alerting/silences";
+
+export interface Silence {
+  readonly id: string;
+  readonly status: { readonly state: "active" | "pending" | "expired" };
+  readonly matchers: readonly SilenceMatcher[];
+  readonly startsAt: string;
+  readonly endsAt: string;
+  readonly createdBy: string;
+  readonly comment: string;
+}
 
 const HOUR_MS = 3_600_000;
 const LENGTHS = [

@@ -1,19 +1,18 @@
 // Silences: in force, to come, and those that ended in the last days. Invariant: the address of a new one may hold its matchers, so that
 // an alert leads to the form that silences it; who may only read sees the list and no more.
 import { useSignal } from "@preact/signals";
-import { Status, visible } from "../parts/common.tsx";
 import { Removal } from "../parts/removal.tsx";
 import { Side } from "../parts/side.tsx";
-import { Table } from "../parts/table.tsx";
-import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, go, route } from "../state/route.ts";
-import { mayWrite } from "../state/session.ts";
 import { moment } from "../state/time.ts";
 import { fromSilence } from "./matcher.ts";
 import { Matchers } from "./matchers.tsx";
-import { SilenceForm } from "./silence-form.tsx";
-import { type Silence, SILENCES } from "./silence.ts";
+import { type Silence, SilenceForm, SILENCES } from "./silence-form.tsx";
+import { Status, Table } from "../parts/common.tsx";
+import { visible } from "../parts/text.ts";
+import { call } from "../state/api.ts";
+import { mayWrite } from "../state/session.ts";
 
 const EVERY_MS = 10_000;
 const COLOUR = { active: "is-warn", pending: "is-info", expired: "is-other" } as const;

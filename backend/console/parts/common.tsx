@@ -3,7 +3,7 @@ import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { Loaded } from "../state/loaded.ts";
-import { UNSEEN } from "./unseen.ts";
+import { visible } from "./text.ts";
 
 export function Problem({ words, retry }: { words: string | undefined; retry?: (() => void) | undefined }) {
   if (!words) return null;
@@ -101,15 +101,29 @@ export function Foreign({ text, class: name }: { text: string; class?: string })
   );
 }
 
-/** Such as `1 host` or `2,300 spans`. */
-export function counted(count: number, thing: string): string {
-  return `${count.toLocaleString("en")} ${thing}${count === 1 ? "" : "s"}`;
+export interface TableProps {
+  readonly title: string;
+  readonly heads: readonly ComponentChildren[];
+  readonly children: ComponentChildren;
 }
 
-/** Control and direction characters as `\x1b` or `\u202e`; tabs and line breaks stay. */
-export function visible(text: string): string {
-  return text.replace(UNSEEN, (char) => {
-    const code = char.charCodeAt(0);
-    return code < 256 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u${code.toString(16)}`;
-  });
+/** A table with column heads, a caption for screen readers, and a frame that scrolls sideways if it is wider than the window. */
+export function Table({ title, heads, children }: TableProps) {
+  return (
+    <div class="wide" tabIndex={0}>
+      <table class="rows">
+        <caption class="unseen">{title}</caption>
+        <thead>
+          <tr>
+            {heads.map((head, at) => (
+              <th scope="col" key={at}>
+                {head}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>{children}</tbody>
+      </table>
+    </div>
+  );
 }

@@ -1,8 +1,8 @@
 // What is asked before a thing is removed. Invariant: the words say what ends with it; a refusal is shown, and the thing stays.
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { call, wordsOf } from "../state/api.ts";
 import { Dialog, Problem } from "./common.tsx";
+import { call, wordsOf } from "../state/api.ts";
 
 export interface RemovalProps {
   /** It goes with DELETE of this. */

@@ -2,8 +2,8 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { useSending } from "../state/sending.ts";
 import { Problem } from "./common.tsx";
+import { useSending } from "../state/sending.ts";
 
 export interface SavingFormProps {
   /** Of its button. */

@@ -2,7 +2,7 @@
 // when it closes.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { visible } from "./common.tsx";
+import { visible } from "./text.ts";
 
 export interface SideProps {
   /** What it is, for who hears it. */

@@ -57,6 +57,24 @@ export async function page<T>(path: string, options: Call = {}): Promise<Page<T>
   }
 }
 
+/** All pages of a list, up to a limit. */
+export interface Whole<T> {
+  readonly rows: T[];
+  /** There is more than was read. */
+  readonly isCut: boolean;
+}
+
+export async function wholeList<T>(path: string, signal: AbortSignal, mostPages = 20): Promise<Whole<T>> {
+  const rows: T[] = [];
+  let at: string | undefined = path;
+  for (let pages = 0; at && pages < mostPages; pages++) {
+    const { body, next }: { body: T[]; next: string | undefined } = await page<T[]>(at, { signal });
+    rows.push(...body);
+    at = next;
+  }
+  return { rows, isCut: at !== undefined };
+}
+
 /** The answer whatever its status; for what is read as it comes. Throws ApiFailure when the backend is not reached. */
 export async function answerOf(path: string, { method = "GET", query, body, headers: own, signal }: Call): Promise<Response> {
   const asked = new URLSearchParams([...(query ?? [])].map(([name, value]) => [name, value])).toString();

@@ -28,3 +28,12 @@ export function useSending<A extends unknown[]>(work: (...args: A) => Promise<vo
   };
   return { send, isBusy: isBusy.value, error: error.value };
 }
+
+/** Reads the text fields of a form by name; a missing field is empty. */
+export function typedIn(form: HTMLFormElement): (name: string) => string {
+  const data = new FormData(form);
+  return (name) => {
+    const value = data.get(name);
+    return typeof value === "string" ? value : "";
+  };
+}

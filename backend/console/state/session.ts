@@ -1,9 +1,10 @@
 // Who is logged in. Invariant: when a session ends in the middle of work, the screen stays as it is, a dialog asks for the password, and
 // the calls that were refused go on after it.
 import { computed, signal } from "@preact/signals";
-import { ApiFailure, call, wordsOf } from "./api.ts";
 import { continueAll } from "./ended.ts";
+import { type Loaded, useLoaded } from "./loaded.ts";
 import { address, go } from "./route.ts";
+import { ApiFailure, call, wordsOf } from "./api.ts";
 
 export interface SessionUser {
   readonly email: string;
@@ -68,4 +69,15 @@ export async function logOut(): Promise<void> {
   await call("/api/auth/session", { method: "DELETE" }).catch(() => undefined);
   location.hash = "";
   location.reload();
+}
+
+/** What the backend reports before anyone has logged in. */
+export interface ConsoleSettings {
+  readonly hasSingleSignOn: boolean;
+  /** `npm start` started the backend. */
+  readonly isLocalStart: boolean;
+}
+
+export function useSettings(): Loaded<ConsoleSettings> {
+  return useLoaded("settings", async (signal) => await call<ConsoleSettings>("/console/settings.json", { signal }));
 }

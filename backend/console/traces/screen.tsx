@@ -1,14 +1,15 @@
 // Search of traces: by service, operation, duration, errors and attributes.
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { counted, Problem, visible } from "../parts/common.tsx";
 import { List } from "../parts/list.tsx";
 import { TimePicker } from "../parts/time-picker.tsx";
-import { call, page, wordsOf, type Page } from "../state/api.ts";
 import { stepKeys, useKeys } from "../state/keys.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, go, route } from "../state/route.ts";
 import { around, currentRange, moment, rangeQuery, span } from "../state/time.ts";
+import { Problem } from "../parts/common.tsx";
+import { counted, visible } from "../parts/text.ts";
+import { call, type Page, page, wordsOf } from "../state/api.ts";
 
 interface Service {
   readonly service: string;

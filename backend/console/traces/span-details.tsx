@@ -1,9 +1,9 @@
 // One span whole.
 import type { ComponentChildren } from "preact";
-import { Foreign } from "../parts/common.tsx";
 import { address } from "../state/route.ts";
 import { around, moment, span as duration } from "../state/time.ts";
 import type { Node, Tree } from "./tree.ts";
+import { Foreign } from "../parts/common.tsx";
 
 const MOST_EVENTS = 200;
 

@@ -1,15 +1,16 @@
 // One trace: its spans as a waterfall, a span whole beside it.
 import { useSignal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
-import { Copy, counted, Status, visible } from "../parts/common.tsx";
 import { stepKeys, useKeys } from "../state/keys.ts";
 import { useLoaded } from "../state/loaded.ts";
-import { wholeList } from "../state/pages.ts";
 import { address, choose, route } from "../state/route.ts";
 import { around, moment, span as duration } from "../state/time.ts";
 import { SpanDetails } from "./span-details.tsx";
 import { treeOf, type Node, type Span, type Tree } from "./tree.ts";
 import { Waterfall } from "./waterfall.tsx";
+import { Copy, Status } from "../parts/common.tsx";
+import { counted, visible } from "../parts/text.ts";
+import { wholeList } from "../state/api.ts";
 
 const MOST_PAGES = 10;
 

@@ -1,9 +1,9 @@
 // Spans on a common axis of time, a row each.
 import { useMemo } from "preact/hooks";
-import { counted, visible } from "../parts/common.tsx";
 import { List } from "../parts/list.tsx";
 import { span as duration } from "../state/time.ts";
 import type { Node, Tree } from "./tree.ts";
+import { counted, visible } from "../parts/text.ts";
 
 const ROW_PX = 26;
 const DEEPEST_SHOWN = 24;

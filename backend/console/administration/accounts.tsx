@@ -1,7 +1,7 @@
-// Users of the organisation.
-import { user } from "../state/session.ts";
+// Users of the organisation; and organisations, for an operator.
 import { moment } from "../state/time.ts";
 import { Things } from "./things.tsx";
+import { user } from "../state/session.ts";
 
 interface User {
   readonly user_id: string;
@@ -29,6 +29,34 @@ export function Users() {
           { name: "password", label: "Password", type: "password" },
           { name: "role", label: "Role", choices: ["viewer", "admin"] },
         ],
+      }}
+    />
+  );
+}
+
+interface Org {
+  readonly org_id: string;
+  readonly name: string;
+}
+
+export function Organisations() {
+  return (
+    <Things<Org>
+      title="Organisations"
+      path="/api/orgs"
+      idOf={(row) => row.org_id}
+      columns={[
+        { name: "name", of: (row) => row.name },
+        { name: "id", of: (row) => row.org_id },
+      ]}
+      making={{
+        label: "Add organisation",
+        fields: [
+          { name: "name", label: "Name" },
+          { name: "email", label: "E-mail of its administrator", type: "email" },
+          { name: "password", label: "Password", type: "password" },
+        ],
+        bodyOf: ({ name, email, password }) => ({ name, admin: { email, password } }),
       }}
     />
   );
