@@ -189,7 +189,7 @@ async function openApi(
   ownMetrics.queries("logs", () => clickhouse.reads);
   ownMetrics.gauge("rows_pending_bytes", () => clickhouse.pending?.bytes ?? 0);
   ownMetrics.gauge("rows_pending_failing_seconds", () => clickhouse.pending?.failingSeconds ?? 0);
-  ownMetrics.gauge("rows_set_aside", () => clickhouse.pending?.setAside ?? 0);
+  ownMetrics.gauge("dead_letters", () => clickhouse.pending?.deadLetters ?? 0);
   ownMetrics.gauge("rows_dropped", () => clickhouse.pending?.dropped ?? 0);
   ownMetrics.queries("metrics", () => metrics.queries);
   registerLogRoutes(app, { store: logStore, answers, guards });

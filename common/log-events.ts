@@ -51,9 +51,32 @@ export const LOG_EVENTS = {
   ],
   "http.requests_recovered": ["Requests that failed for this reason succeed again.", ""],
   "http.requests_still_failing": ["Requests still fail for the same reason.", "Check what `cause` of the first message names."],
+  "journal.columns_not_kept": [
+    "The description of the journal's columns cannot be written, so a version with other columns could not read its rows.",
+    "Check the permissions and the disk of DATA_DIR.",
+  ],
   "journal.damaged": [
     "A journal file is damaged, so acknowledged rows may be lost.",
     "Check the disk; keep the quarantined copy if there is one.",
+  ],
+  "journal.dead_letter": [
+    "ClickHouse permanently refuses acknowledged rows. They are kept in the file that the message names.",
+    "Report it with the error; the file can be replayed once the cause is fixed.",
+  ],
+  "journal.engine_recovered": ["ClickHouse accepts rows again.", ""],
+  "journal.engine_still_unavailable": ["ClickHouse still does not accept rows.", "Check the error and the disk of DATA_DIR."],
+  "journal.engine_unavailable": [
+    "ClickHouse does not accept rows. Acknowledged rows stay in the journal, and the backend retries.",
+    "Check the error and the disk of DATA_DIR.",
+  ],
+  "journal.replayed": ["Rows of the journal of an earlier process are stored.", ""],
+  "journal.rows_dropped": [
+    "ClickHouse permanently refuses acknowledged rows, and there is no space for more dead letters, so they are lost.",
+    "Report it with the error; move the files of the dead-letters folder to another disk.",
+  ],
+  "journal.rows_kept": [
+    "The backend stops while ClickHouse does not accept rows. They stay in the journal for the next start.",
+    "Check the error of the earlier messages.",
   ],
   "journal.rows_left": [
     "An external engine is configured, but the journal of the embedded engine contains acknowledged rows.",
@@ -65,6 +88,12 @@ export const LOG_EVENTS = {
   ],
   "journal.torn_tail": ["A journal file ends in an incomplete, unacknowledged write, as after a power cut. The rest is used.", ""],
   "journal.unreadable": ["A journal file cannot be read. The next start tries again.", "Check the permissions and the disk of DATA_DIR."],
+  "journal.write_failed": [
+    "The journal cannot be written. The backend acknowledges after each commit instead, which is slower.",
+    "Check the permissions and the disk of DATA_DIR.",
+  ],
+  "journal.write_recovered": ["The journal is written again.", ""],
+  "journal.write_still_failing": ["The journal still cannot be written.", "Check the permissions and the disk of DATA_DIR."],
   "journal.writes_left": [
     "METRICS_WRITE_URL is set, but the journal of the embedded engine contains acknowledged metrics.",
     "Start once without METRICS_WRITE_URL, so that the metrics are written.",

@@ -10,12 +10,11 @@ const LATENCY_BUCKETS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0
 export const READ_AT_SCRAPE = {
   ingest_held_bytes: "Bytes of ingest bodies held in memory.",
   ingest_requests_in_flight: "Ingest requests being read or stored.",
-  query_answers_held_bytes: "Bytes of answers that clients have not taken yet.",
-  rows_pending_bytes: "Bytes of logs and spans that are answered, are in the journal, and not in their tables yet. Embedded engine only.",
-  rows_pending_failing_seconds: "For how long the embedded engine has not taken rows that were answered; 0: it takes them.",
-  rows_set_aside:
-    "Bodies of a day that were answered and that the embedded engine refused for ever, since the start; the log names their files.",
-  rows_dropped: "Rows of these for which there was no room beside those set aside, since the start: they are lost.",
+  query_answers_held_bytes: "Bytes of responses that clients have not read yet.",
+  rows_pending_bytes: "Bytes of acknowledged logs and spans that are in the journal and not in their tables yet. Embedded engine only.",
+  rows_pending_failing_seconds: "For how long the embedded engine has not accepted acknowledged rows; 0: it accepts them.",
+  dead_letters: "Journal entries that the embedded engine permanently refused, since the start; the log names their files.",
+  rows_dropped: "Acknowledged rows that were lost because dead letters were full, since the start.",
   auth_stale_seconds:
     "For how long keys, sessions and read tokens have been accepted as last known, because the account database does not answer; 0: they are checked.",
   backup_last_timestamp_seconds: "When the newest complete backup of BACKUP_FOLDER was begun; 0: there is none. Only with BACKUP_EVERY.",

@@ -1,6 +1,6 @@
-// One ClickHouse, embedded (chDB in this process, under dataDir) or a server (url); everything above this file is the same code for
-// both. Invariant: every failure leaves as an ApiError that tells "cannot be reached" (502, try again) from "refuses this content" and
-// "this query costs too much" (400, trying again is useless), and no tenant's queries hold up another's, or inserts.
+// ClickHouse, embedded (chDB in this process, under dataDir) or a server (url); callers do not see the difference. Invariants: each failure
+// is an ApiError that distinguishes "unreachable" (502, retry) from "content refused" and "query too expensive" (400, do not retry); the
+// queries of one tenant delay neither those of others nor inserts.
 import { addAbortListener } from "node:events";
 import { join } from "node:path";
 import { ApiError } from "../../errors.ts";
@@ -28,7 +28,7 @@ export interface ClickHouse extends AsyncDisposable {
    * the signal's reason once it aborts.
    */
   read<T>(orgId: string, options: ReadOptions, work: (ask: Ask) => Promise<T>): Promise<T>;
-  /** Commits what was answered. Throws storage_unavailable where the engine does not take it. */
+  /** Commits acknowledged rows. Throws storage_unavailable if the engine does not accept them. */
   settle(): Promise<void>;
   /** DDL and the like. */
   command(statement: Sql): Promise<void>;
@@ -37,15 +37,15 @@ export interface ClickHouse extends AsyncDisposable {
   readonly reads: { readonly running: number; readonly waiting: number };
   /** Whether one more query of this tenant would wait for its own. */
   isFull(orgId: string): boolean;
-  /** Of the embedded engine: where rows are answered from, and what waits for its commit; queries have it committed first. */
+  /** Only with the embedded engine: the journals, and the rows that are not committed yet; queries commit them first. */
   readonly pending?: PendingRows | undefined;
   /** Resolves when the engine answers. */
   ping(): Promise<void>;
 }
 
 export interface ReadOptions extends QueryOptions {
-  /** What is answered and not committed yet may be missing: who asks is told of commits, and asks again. */
-  readonly isToldOfCommits?: boolean;
+  /** Acknowledged rows that are not committed may be missing: the caller is notified of commits and queries again. */
+  readonly skipsPending?: boolean;
 }
 
 /**
@@ -64,7 +64,7 @@ export interface ClickHouseOptions {
   /** The size of libuv's thread pool (UV_THREADPOOL_SIZE), which bounds what the embedded engine does at once. */
   threads?: number;
   log: Log;
-  /** Aborts when the process is told to stop: tenants' queries that still wait are refused. */
+  /** Aborts when the process begins to stop: queued queries of tenants are refused. */
   stopping?: AbortSignal;
 }
 
@@ -73,8 +73,8 @@ const MAX_READ_SECONDS = 15;
 /** For one organisation; the others wait, and more are refused. */
 const READS_PER_ORG = 2;
 const WAITING_READS_PER_ORG = 16;
-/** Rows that were answered wait for the engine for so long before it counts as away. */
-const MOST_FAILING_S = 30;
+/** The engine counts as unavailable once acknowledged rows have waited this long for it. */
+const MAX_FAILING_S = 30;
 
 /** Opens the engine. A server that cannot be reached is not an error here: the first statement will say so. */
 export async function openClickHouse({ url, dataDir, cluster, threads, log, stopping }: ClickHouseOptions): Promise<ClickHouse> {
@@ -98,11 +98,11 @@ export async function openClickHouse({ url, dataDir, cluster, threads, log, stop
       runQueued({ queue, stopping }, orgId, options, () => {
         const signal = AbortSignal.any([closing.signal, ...signalOf(options)]);
         const ask = asker(engine, orgId, signal);
-        return work(pending && !options.isToldOfCommits ? afterCommit(ask, { orgId, pending, signal }) : ask);
+        return work(pending && !options.skipsPending ? afterCommit(ask, { orgId, pending, signal }) : ask);
       }),
     async settle() {
       await pending?.flush();
-      if (pending?.failingSeconds !== undefined) throw unavailable(new Error("rows that were answered are not committed yet"));
+      if (pending?.failingSeconds !== undefined) throw unavailable(new Error("acknowledged rows are not committed yet"));
     },
     reads: queue,
     isFull: (orgId) => queue.isFull(orgId),
@@ -110,7 +110,7 @@ export async function openClickHouse({ url, dataDir, cluster, threads, log, stop
     insert: (insert) => classified(engine.insert(insert)),
     async ping() {
       await classified(engine.ping());
-      if ((pending?.failingSeconds ?? 0) >= MOST_FAILING_S) throw unavailable(new Error("it does not take rows that were answered"));
+      if ((pending?.failingSeconds ?? 0) >= MAX_FAILING_S) throw unavailable(new Error("it does not accept acknowledged rows"));
     },
     async [Symbol.asyncDispose]() {
       closing.abort(new ApiError("unavailable", "the backend is stopping", { retryAfterS: RETRY_AFTER_S }));
@@ -121,15 +121,15 @@ export async function openClickHouse({ url, dataDir, cluster, threads, log, stop
 }
 
 /**
- * What an organisation was answered for is committed before the first statement that may read it. Throws storage_unavailable where that
- * takes longer than the turn may.
+ * Commits the acknowledged rows of an organisation before the first statement that may read them. Throws storage_unavailable if that takes
+ * longer than the query may.
  */
 function afterCommit(ask: Ask, { orgId, pending, signal }: { orgId: string; pending: PendingRows; signal: AbortSignal }): Ask {
   const end = performance.now() + MAX_READ_SECONDS * 1000;
   return async (statement, ...limits) => {
     const over = Promise.withResolvers<never>();
     using _listening = addAbortListener(signal, () => over.reject(signal.reason));
-    const late = () => over.reject(unavailable(new Error("rows that were answered are not committed in time")));
+    const late = () => over.reject(unavailable(new Error("acknowledged rows are not committed in time")));
     const timer = setTimeout(late, Math.max(0, end - performance.now()));
     try {
       await Promise.race([pending.flushFor(statement.text, orgId), over.promise]);

@@ -1,7 +1,7 @@
 import { expect, it, onTestFinished } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
-import { asOurs, keepColumns } from "./journal-columns.ts";
-import { formOf, type JournalEntry } from "./row-journal.ts";
+import { convertEntry, keepColumns } from "./journal-columns.ts";
+import { columnsIdOf, type JournalEntry } from "./row-journal.ts";
 import { emptyColumns, type NativeColumns, nativeRows } from "./native-block.ts";
 import { type Column, ConstantColumn, encodedString, encodedUint32, encodedUint64, Int64Column } from "./native-columns.ts";
 
@@ -42,7 +42,7 @@ function entry(cells: NativeColumns): JournalEntry {
   }
   const known = cells.map(([name]) => (columns as Record<string, Column>)[name]).filter((one) => one !== undefined);
   const rows = nativeRows([...constants, time, id, ...known], 2);
-  return { orgId: "org", hostId: "host", bodyHash: "8", day: 1, form: formOf([...SENDER, ...cells]), rows };
+  return { orgId: "org", hostId: "host", bodyHash: "8", day: 1, columnsId: columnsIdOf([...SENDER, ...cells]), rows };
 }
 
 function folderWith(columns: NativeColumns): string {
@@ -55,20 +55,20 @@ function folderWith(columns: NativeColumns): string {
 it("has rows of another version in our order, without what we do not have", () => {
   const theirs = [LABELS, MESSAGE, LEVEL];
   const folder = folderWith([...SENDER, ...theirs]);
-  expect(asOurs(folder, [...SENDER, LEVEL, LABELS], entry(theirs))).toEqual(entry([LEVEL, LABELS]));
+  expect(convertEntry(folder, [...SENDER, LEVEL, LABELS], entry(theirs))).toEqual(entry([LEVEL, LABELS]));
 });
 
 it("leaves empty what they do not have", () => {
   const folder = folderWith([...SENDER, LABELS]);
-  const { rows } = asOurs(folder, [...SENDER, ...NEW_ONES, LABELS], entry([LABELS])) ?? {};
+  const { rows } = convertEntry(folder, [...SENDER, ...NEW_ONES, LABELS], entry([LABELS])) ?? {};
   const { streamLengths } = entry([LABELS]).rows;
   expect(rows?.streamLengths).toEqual([...streamLengths.slice(0, 6), 2, 2, 16, 8, 8, 0, 0, ...streamLengths.slice(6)]);
 });
 
 it("has nothing where nobody knows their columns, one is of another type, or one is missing by which rows are found", () => {
   const theirs = [...SENDER, LABELS];
-  expect(asOurs(folderWith([...SENDER, MESSAGE]), [...SENDER, LABELS], entry([LABELS]))).toBeUndefined();
-  expect(asOurs(folderWith(theirs), [...SENDER, ["labels", "String"]], entry([LABELS]))).toBeUndefined();
+  expect(convertEntry(folderWith([...SENDER, MESSAGE]), [...SENDER, LABELS], entry([LABELS]))).toBeUndefined();
+  expect(convertEntry(folderWith(theirs), [...SENDER, ["labels", "String"]], entry([LABELS]))).toBeUndefined();
   const without = theirs.filter(([name]) => name !== "id");
-  expect(asOurs(folderWith(without), theirs, { ...entry([LABELS]), form: formOf(without) })).toBeUndefined();
+  expect(convertEntry(folderWith(without), theirs, { ...entry([LABELS]), columnsId: columnsIdOf(without) })).toBeUndefined();
 });

@@ -26,7 +26,7 @@ async function leave(dataDir: string, table: string, counts: readonly number[]):
   const kept: Kept[] = [];
   for (const count of counts) {
     const rows = { count, bytes: new Uint8Array(40), streamLengths: [40] };
-    kept.push(await journal.append({ orgId: "org", hostId: "host", bodyHash: `${count}`, day: 20_000, form: 7, rows }));
+    kept.push(await journal.append({ orgId: "org", hostId: "host", bodyHash: `${count}`, day: 20_000, columnsId: 7, rows }));
   }
   return async () => {
     for (const one of kept) one.settle();

@@ -10,7 +10,7 @@ it("has committed what a statement may read, of the one who asks, and nothing el
       table,
       bytes,
       failingMs,
-      setAside: 2,
+      deadLetters: 2,
       dropped: 3,
       flush: async (orgId?: string) => void flushed.push([table, orgId]),
     };
@@ -28,7 +28,7 @@ it("has committed what a statement may read, of the one who asks, and nothing el
     ["spans", undefined],
     ["logs", undefined],
   ]);
-  expect([pending.bytes, pending.setAside, pending.dropped, pending.failingSeconds]).toEqual([12, 6, 9, 60]);
+  expect([pending.bytes, pending.deadLetters, pending.dropped, pending.failingSeconds]).toEqual([12, 6, 9, 60]);
   pending.delete(spans);
   expect(pending.bytes).toBe(7);
 });

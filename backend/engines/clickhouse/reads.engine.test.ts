@@ -50,7 +50,7 @@ describe("tenants' queries", () => {
       table: "logs",
       bytes: 1,
       failingMs: undefined,
-      setAside: 0,
+      deadLetters: 0,
       dropped: 0,
       flush: () => new Promise<void>(() => undefined),
     };

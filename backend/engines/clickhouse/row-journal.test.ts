@@ -5,7 +5,14 @@ import { type JournalEntry, type RecoveredEntry, RowJournal } from "./row-journa
 
 function entry(number: number, bodyHash: string | undefined = `${number}`): JournalEntry {
   const bytes = new Uint8Array(40).fill(number);
-  return { orgId: "org", hostId: `host-${number}`, bodyHash, day: 20_000, form: 7, rows: { count: 2, bytes, streamLengths: [30, 10] } };
+  return {
+    orgId: "org",
+    hostId: `host-${number}`,
+    bodyHash,
+    day: 20_000,
+    columnsId: 7,
+    rows: { count: 2, bytes, streamLengths: [30, 10] },
+  };
 }
 
 function newFolder(): string {

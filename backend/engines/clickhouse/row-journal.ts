@@ -15,8 +15,8 @@ export interface JournalEntry {
   readonly bodyHash: string | undefined;
   /** Days since 1970-01-01. */
   readonly day: number;
-  /** Identifies the columns of the rows (`formOf`): another version may have others. */
-  readonly form: number;
+  /** Identifies the columns of the rows (`columnsIdOf`): another version may have others. */
+  readonly columnsId: number;
   readonly rows: NativeRows;
 }
 
@@ -92,19 +92,19 @@ export class RowJournal implements AsyncDisposable {
   }
 }
 
-export function formOf(columns: NativeColumns): number {
+export function columnsIdOf(columns: NativeColumns): number {
   return crc32(JSON.stringify(columns));
 }
 
 type Header = Omit<JournalEntry, "rows"> & Omit<NativeRows, "bytes">;
 
-function headerOf({ orgId, hostId, bodyHash, day, form, rows: { count, streamLengths } }: JournalEntry): Header {
-  return { orgId, hostId, bodyHash, day, form, count, streamLengths };
+function headerOf({ orgId, hostId, bodyHash, day, columnsId, rows: { count, streamLengths } }: JournalEntry): Header {
+  return { orgId, hostId, bodyHash, day, columnsId, count, streamLengths };
 }
 
 export function entryOf({ header, body }: LogRecord): JournalEntry {
-  const { orgId, hostId, bodyHash, day, form, count, streamLengths } = header as Header;
-  return { orgId, hostId, bodyHash, day, form, rows: { count, streamLengths, bytes: body } };
+  const { orgId, hostId, bodyHash, day, columnsId, count, streamLengths } = header as Header;
+  return { orgId, hostId, bodyHash, day, columnsId, rows: { count, streamLengths, bytes: body } };
 }
 
 /** Id and time of an entry's first row. Columns before `id` have one stream each. */

@@ -1,7 +1,7 @@
 // Where log records live. Invariant: rows of one organisation are never seen by another; what `insert` resolved is stored, once.
 // LogStore is the role; ClickHouseLogStore the engine, embedded or a server.
 import type { Ask, ClickHouse, ReadOptions } from "../../engines/clickhouse/client.ts";
-import { OnceWriter } from "../../engines/clickhouse/once-writer.ts";
+import { OnceWriter } from "../write-path/once-writer.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";
 import type { OtlpBatch } from "../../ingest/otlp/rows.ts";
 import type { QueryOptions } from "../../admission/query-queue.ts";
@@ -102,13 +102,13 @@ export class ClickHouseLogStore implements LogStore, AsyncDisposable {
   async tail(orgId: string, filter: RecordFilter, after: bigint | undefined, nowMs: number): Promise<LogTail> {
     const tail = new Tail(orgId, filter, LOG_FIELDS, after, nowMs);
     // The first question has what was answered before it; the others follow commits.
-    let isToldOfCommits = false;
+    let skipsPending = false;
     return {
       isShared: this.#clickhouse.shared,
       listen: (told) => this.#arrivals.listen(orgId, told),
       next: async (options, atMs) => {
-        const arrived = await this.#read(orgId, filter, { ...options, isToldOfCommits }, (ask) => tail.next(ask, atMs));
-        isToldOfCommits = true;
+        const arrived = await this.#read(orgId, filter, { ...options, skipsPending }, (ask) => tail.next(ask, atMs));
+        skipsPending = true;
         return arrived;
       },
     };

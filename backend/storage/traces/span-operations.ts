@@ -3,7 +3,7 @@
 // organisation can have here is bounded, however many names its senders make up.
 import { createHash } from "node:crypto";
 import type { ClickHouse } from "../../engines/clickhouse/client.ts";
-import { GroupCommit } from "../../engines/clickhouse/group-commit.ts";
+import { GroupCommit } from "../write-path/group-commit.ts";
 import { type NativeColumns, nativeRows } from "../../engines/clickhouse/native-block.ts";
 import { ConstantColumn, encodedString, encodedUint32, StringColumn } from "../../engines/clickhouse/native-columns.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";

@@ -1,7 +1,7 @@
 // Where spans live. Invariant: rows of one organisation are never seen by another; what `insert` resolved is stored, once. SpanStore is
 // the role; ClickHouseSpanStore the engine, embedded or a server.
 import type { ClickHouse } from "../../engines/clickhouse/client.ts";
-import { OnceWriter } from "../../engines/clickhouse/once-writer.ts";
+import { OnceWriter } from "../write-path/once-writer.ts";
 import { type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import type { OtlpBatch } from "../../ingest/otlp/rows.ts";
 import type { QueryOptions } from "../../admission/query-queue.ts";

@@ -1,14 +1,14 @@
-// Which days of bodies a table has: asked after a failure of unknown outcome, and after a restart. Invariant: a day is found by its sender
-// and the body's hash, or, where a body is stored however often it comes, by its first record's id.
-import type { ClickHouse } from "./client.ts";
-import { firstRow, type JournalEntry } from "./row-journal.ts";
-import type { NativeColumns } from "./native-block.ts";
-import { sql, Sql } from "./sql.ts";
+// Finds which days of bodies a table already has, after a failure of unknown outcome and after a restart. Invariant: a day is found by its
+// sender and the hash of the body or, if bodies are not deduplicated, by the id of its first record.
+import type { ClickHouse } from "../../engines/clickhouse/client.ts";
+import { firstRow, type JournalEntry } from "../../engines/clickhouse/row-journal.ts";
+import type { NativeColumns } from "../../engines/clickhouse/native-block.ts";
+import { sql, Sql } from "../../engines/clickhouse/sql.ts";
 
-/** A body that comes later than this is new. */
+/** A body that arrives again after this time is stored again. */
 export const WINDOW_S = 600;
-/** Named in one statement: well below the 256 KiB that one may have. */
-const MOST_NAMED = 2000;
+/** Keys per statement: far below the limit of 256 KiB per statement. */
+const MAX_KEYS_PER_STATEMENT = 2000;
 
 export interface StoredDay {
   org_id: string;
@@ -17,7 +17,7 @@ export interface StoredDay {
   day: number;
 }
 
-/** Those received since. */
+/** Days of bodies that were received since `sinceS`. */
 export function readStoredDays(clickhouse: ClickHouse, table: string, sinceS: number, condition: Sql): Promise<StoredDay[]> {
   return clickhouse.query<StoredDay>(
     sql`SELECT DISTINCT org_id, host_id, body_hash, toRelativeDayNum(time) AS day FROM ${new Sql(table)}
@@ -26,28 +26,28 @@ export function readStoredDays(clickhouse: ClickHouse, table: string, sinceS: nu
 }
 
 /** Which of the entries the table has. */
-export async function storedEntries(
+export async function findStoredEntries(
   clickhouse: ClickHouse,
   { name, columns }: { readonly name: string; readonly columns: NativeColumns },
   entries: readonly JournalEntry[],
 ): Promise<Set<JournalEntry>> {
   const stored = new Set<JournalEntry>();
   const known = new Set<string>();
-  for (let at = 0; at < entries.length; at += MOST_NAMED) {
-    const some = entries.slice(at, at + MOST_NAMED);
-    const first = new Map(some.map((entry) => [entry, firstRow(columns, entry.rows)]));
+  for (let at = 0; at < entries.length; at += MAX_KEYS_PER_STATEMENT) {
+    const batch = entries.slice(at, at + MAX_KEYS_PER_STATEMENT);
+    const first = new Map(batch.map((entry) => [entry, firstRow(columns, entry.rows)]));
     const sinceS = Math.max(0, Math.min(...[...first.values()].map(({ receivedS }) => receivedS)) - WINDOW_S);
-    const hashes = some.flatMap(({ bodyHash }) => (bodyHash === undefined ? [] : BigInt(bodyHash)));
-    const ids = some.flatMap((entry) => (entry.bodyHash === undefined ? (first.get(entry)?.id ?? []) : []));
-    const days = hashes.length === 0 ? [] : await readStoredDays(clickhouse, name, sinceS, sql`body_hash IN (${listed(hashes)})`);
+    const hashes = batch.flatMap(({ bodyHash }) => (bodyHash === undefined ? [] : BigInt(bodyHash)));
+    const ids = batch.flatMap((entry) => (entry.bodyHash === undefined ? (first.get(entry)?.id ?? []) : []));
+    const days = hashes.length === 0 ? [] : await readStoredDays(clickhouse, name, sinceS, sql`body_hash IN (${joinNumbers(hashes)})`);
     const found = ids.length === 0 ? [] : await readIds(clickhouse, name, sinceS, ids);
     for (const day of days) known.add(keyOf(day.org_id, day.host_id, day.body_hash, day.day));
     for (const { org_id: orgId, id } of found) known.add(keyOf(orgId, id));
-    for (const entry of some) {
+    for (const entry of batch) {
       const { orgId, hostId, bodyHash, day } = entry;
       const key = bodyHash === undefined ? keyOf(orgId, String(first.get(entry)?.id)) : keyOf(orgId, hostId, bodyHash, day);
       if (known.has(key)) stored.add(entry);
-      // The same body again, which a failure in between let in twice.
+      // A failure in between can leave the same body in the journal twice.
       if (bodyHash !== undefined) known.add(key);
     }
   }
@@ -56,12 +56,12 @@ export async function storedEntries(
 
 function readIds(clickhouse: ClickHouse, table: string, sinceS: number, ids: readonly bigint[]): Promise<{ org_id: string; id: string }[]> {
   return clickhouse.query(
-    sql`SELECT org_id, id FROM ${new Sql(table)} WHERE received_at >= toDateTime(${sinceS}) AND id IN (${listed(ids)})`,
+    sql`SELECT org_id, id FROM ${new Sql(table)} WHERE received_at >= toDateTime(${sinceS}) AND id IN (${joinNumbers(ids)})`,
   );
 }
 
-/** Digits only. */
-function listed(numbers: readonly bigint[]): Sql {
+/** Safe: digits and commas only. */
+function joinNumbers(numbers: readonly bigint[]): Sql {
   return new Sql(numbers.join(", "));
 }
 

@@ -5,13 +5,13 @@ import { pino } from "pino";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
 import { ApiError } from "../../errors.ts";
-import type { ClickHouse } from "./client.ts";
+import type { ClickHouse } from "../../engines/clickhouse/client.ts";
 import { GroupCommit } from "./group-commit.ts";
 import { JournaledCommit, type JournaledCommitOptions } from "./journaled-commit.ts";
-import { PendingRows } from "./pending-rows.ts";
-import { entryOf, type JournalEntry, RowJournal } from "./row-journal.ts";
-import type { LogCalls } from "../append-log/append-log.ts";
-import { decodeRecords } from "../append-log/record.ts";
+import { PendingRows } from "../../engines/clickhouse/pending-rows.ts";
+import { entryOf, type JournalEntry, RowJournal } from "../../engines/clickhouse/row-journal.ts";
+import type { LogCalls } from "../../engines/append-log/append-log.ts";
+import { decodeRecords } from "../../engines/append-log/record.ts";
 
 const MIB = 1024 * 1024;
 const AWAY = new ApiError("storage_unavailable", "away");
@@ -20,10 +20,10 @@ const REFUSED = new ApiError("unstorable", "no");
 /** Rows whose only byte that counts is their number. */
 function entry(number: number, orgId = "org", size = 40): JournalEntry {
   const bytes = new Uint8Array(size).fill(number);
-  return { orgId, hostId: "host", bodyHash: `${number}`, day: 1, form: 7, rows: { count: 1, bytes, streamLengths: [size] } };
+  return { orgId, hostId: "host", bodyHash: `${number}`, day: 1, columnsId: 7, rows: { count: 1, bytes, streamLengths: [size] } };
 }
 
-/** An engine of our own: it fails as it is told, and `table` is what it has. */
+/** A fake engine that fails on request; `table` is what it stores. */
 function opened(options: Partial<JournaledCommitOptions> & { calls?: Partial<LogCalls>; folder?: string } = {}) {
   const { calls, folder = ownFolder(), ...rest } = options;
   const table: number[] = [];
@@ -39,16 +39,16 @@ function opened(options: Partial<JournaledCommitOptions> & { calls?: Partial<Log
     },
   } as unknown as ClickHouse;
   const journal = new RowJournal(folder, calls);
-  const told: string[] = [];
+  const commits: string[] = [];
   const lines: Record<string, unknown>[] = [];
   const commit = new JournaledCommit({
     table: "logs",
-    form: 7,
+    columnsId: 7,
     journal,
     commit: new GroupCommit(clickhouse, "logs", []),
     log: pino({}, { write: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>) }),
-    stored: async (entries) => new Set(entries.filter((one) => table.includes(one.rows.bytes[0] ?? -1))),
-    committed: (orgId) => void told.push(orgId),
+    findStored: async (entries) => new Set(entries.filter(({ rows }) => table.includes(rows.bytes[0] ?? -1))),
+    onCommit: (orgId) => void commits.push(orgId),
     backoffMs: [1, 5],
     ...rest,
   });
@@ -56,7 +56,7 @@ function opened(options: Partial<JournaledCommitOptions> & { calls?: Partial<Log
     await commit[Symbol.asyncDispose]();
     await journal[Symbol.asyncDispose]();
   };
-  return { commit, journal, table, inserts, engine, told, lines, folder, close, [Symbol.asyncDispose]: close };
+  return { commit, journal, table, inserts, engine, commits, lines, folder, close, [Symbol.asyncDispose]: close };
 }
 
 function ownFolder(): string {
@@ -84,14 +84,14 @@ async function kept(folder: string): Promise<(number | undefined)[]> {
 it("answers once the rows are in the journal, and commits what came within a moment together", async () => {
   await using store = opened();
   for (const number of [1, 2, 3]) await store.commit.add(entry(number));
-  expect([store.inserts, store.told]).toEqual([[], []]);
+  expect([store.inserts, store.commits]).toEqual([[], []]);
   expect(await kept(store.folder)).toEqual([1, 2, 3]);
   await expect.poll(() => store.inserts).toEqual([[1, 2, 3]]);
-  await expect.poll(() => store.told).toEqual(["org", "org", "org"]);
+  await expect.poll(() => store.commits).toEqual(["org", "org", "org"]);
   expect(store.commit.bytes).toBe(0);
 });
 
-it("commits at once what its organisation wants to read, whoever else waits, and waits for nobody where there is nothing", async () => {
+it("commits at once what an organisation reads, also while others wait, and does not wait if nothing is pending", async () => {
   await using store = opened();
   await store.commit.add(entry(1));
   await store.commit.add(entry(2, "other"));
@@ -102,7 +102,7 @@ it("commits at once what its organisation wants to read, whoever else waits, and
 });
 
 it("waits for the commit of what is large, of what is above the bound, and takes along what is answered", async () => {
-  await using store = opened({ mostPendingBytes: 110 });
+  await using store = opened({ maxPendingBytes: 110 });
   await store.commit.add(entry(1));
   await store.commit.add(entry(2));
   expect(store.table).toEqual([]);
@@ -134,15 +134,12 @@ it.each([
   await expect.poll(() => store.commit.bytes).toBe(0);
   await expect.poll(() => store.commit.failingMs).toBeUndefined();
   expect(store.table.toSorted((a, b) => a - b)).toEqual([1, 2, 3]);
-  expect(store.told).toEqual(["org", "org", "org"]);
-  const said = store.lines.map(({ msg }) => msg);
-  expect([said[0], said.at(-1)]).toEqual([
-    "the log and trace store does not take rows; rows that were answered stay in the journal; retrying",
-    "recovered: the log and trace store takes rows again",
-  ]);
+  expect(store.commits).toEqual(["org", "org", "org"]);
+  const events = store.lines.map(({ event }) => event);
+  expect([events[0], events.at(-1)]).toEqual(["journal.engine_unavailable", "journal.engine_recovered"]);
 });
 
-it("tells for how long the engine has not taken rows, whatever the machine's clock is set to meanwhile", async () => {
+it("reports for how long the engine has not accepted rows, also if the clock is changed meanwhile", async () => {
   await using store = opened({ backoffMs: [60_000, 60_000] });
   const pending = new PendingRows(store.folder, pino({ level: "silent" }));
   pending.add(store.commit);
@@ -158,7 +155,7 @@ it("tells for how long the engine has not taken rows, whatever the machine's clo
 });
 
 it("refuses what comes above the bound while the engine is away, and loses nothing that was answered", async () => {
-  const store = opened({ mostPendingBytes: 110 });
+  const store = opened({ maxPendingBytes: 110 });
   store.engine.insert = () => Promise.reject(AWAY);
   for (const number of [1, 2]) await store.commit.add(entry(number));
   await expect(store.commit.add(entry(3))).rejects.toBe(AWAY);
@@ -170,8 +167,8 @@ it("refuses what comes above the bound while the engine is away, and loses nothi
   await expect.poll(() => kept(store.folder)).toEqual([]);
 });
 
-it("keeps room for others while the engine is away, however much one organisation sends, and tells each what is not kept", async () => {
-  const store = opened({ mostPendingBytes: 10_000 });
+it("leaves space for others while the engine is unavailable, however much one organisation sends, and reports what is not kept", async () => {
+  const store = opened({ maxPendingBytes: 10_000 });
   store.engine.insert = () => Promise.reject(AWAY);
   /** Until the first that is refused. Answers how many were taken. */
   const fill = async (orgId: string): Promise<number> => {
@@ -194,14 +191,14 @@ it("keeps room for others while the engine is away, however much one organisatio
   await store.close();
 });
 
-it("sets aside in a file that the log names what the engine refuses for ever, and stores the others", async () => {
+it("keeps rows that the engine permanently refuses in a file that the log names, and stores the others", async () => {
   await using store = opened();
   store.engine.insert = (numbers) => {
     if (numbers.includes(5)) throw REFUSED;
   };
   for (let number = 0; number < 9; number++) await store.commit.add(entry(number));
   await store.commit.flush();
-  await expect.poll(() => store.commit.setAside).toBe(1);
+  await expect.poll(() => store.commit.deadLetters).toBe(1);
   expect(store.table).toEqual([0, 1, 2, 3, 4, 6, 7, 8]);
   expect(store.commit.failingMs).toBeUndefined();
   const { file, orgId, rows } = store.lines[0] ?? {};
@@ -210,7 +207,7 @@ it("sets aside in a file that the log names what the engine refuses for ever, an
   expect(store.commit.bytes).toBe(0);
 });
 
-it("drops, counts and tells what the engine refuses for ever where the folder of those set aside is full", async () => {
+it("drops, counts and logs rows that the engine permanently refuses if dead letters are full", async () => {
   const folder = ownFolder();
   await mkdir(join(folder, "dead-letters"));
   await writeFile(join(folder, "dead-letters", "old.record"), "");
@@ -222,8 +219,8 @@ it("drops, counts and tells what the engine refuses for ever where the folder of
   for (const number of [4, 5]) await store.commit.add(entry(number));
   await store.commit.flush();
   await expect.poll(() => store.commit.dropped).toBe(1);
-  expect([store.table, store.commit.setAside, await kept(folder)]).toEqual([[4], 1, [4, 5]]);
-  expect(store.lines).toMatchObject([{ level: 50, rows: 1, msg: expect.stringContaining("no room") }]);
+  expect([store.table, store.commit.deadLetters, await kept(folder)]).toEqual([[4], 1, [4, 5]]);
+  expect(store.lines).toMatchObject([{ level: 50, rows: 1, msg: expect.stringContaining("dead letters are full") }]);
 });
 
 it("answers after the commit where the journal cannot be written, and fails where that fails too, with nothing left of it", async () => {
@@ -234,7 +231,7 @@ it("answers after the commit where the journal cannot be written, and fails wher
   store.engine.insert = () => Promise.reject(AWAY);
   await expect(store.commit.add(entry(2))).rejects.toBe(AWAY);
   expect([store.commit.bytes, await kept(store.folder)]).toEqual([0, []]);
-  expect(store.lines.map(({ msg }) => msg)).toEqual(["the journal of rows cannot be written; answers wait for the commit"]);
+  expect(store.lines.map(({ event }) => event)).toEqual(["journal.write_failed"]);
 });
 
 it("leaves an empty journal after an orderly stop, which waits for no company", async () => {
@@ -262,14 +259,14 @@ it("goes on with what an engine that is away at the start does not take", async 
   await store.close();
 });
 
-it("sets aside what a version with other columns left, and stores the rest", async () => {
+it("keeps rows of a version with other columns as dead letters, and stores the rest", async () => {
   const store = opened();
-  await store.commit.add({ ...entry(1), form: 8 });
+  await store.commit.add({ ...entry(1), columnsId: 8 });
   await store.commit.add(entry(2));
   await using next = opened({ folder: store.folder });
   await next.commit.recover();
-  expect([next.table, next.commit.setAside]).toEqual([[2], 1]);
-  expect(entriesIn(await readFile(String(next.lines[0]?.["file"])))).toMatchObject([{ bodyHash: "1", form: 8 }]);
+  expect([next.table, next.commit.deadLetters]).toEqual([[2], 1]);
+  expect(entriesIn(await readFile(String(next.lines[0]?.["file"])))).toMatchObject([{ bodyHash: "1", columnsId: 8 }]);
   await store.close();
 });
 
@@ -289,28 +286,28 @@ it("finds in what the engine failed to take those that it always fails with, and
   expect([store.table.at(-1), store.table.length, store.commit.bytes]).toEqual([5, 9, 0]);
 });
 
-it("stores what is whole on both sides of a damage, and tells of it", async () => {
+it("stores the undamaged rows on both sides of damage, and logs it", async () => {
   const folder = ownFolder();
   const before = new RowJournal(folder);
   for (const number of [1, 2, 3]) await before.append(entry(number));
   const [name = ""] = await journalFiles(folder);
   const content = await readFile(join(folder, name));
-  content[content.length / 2 + 20] = 99;
+  content[Math.floor(content.length / 2)]! ^= 0xff;
   await writeFile(join(folder, name), content);
   await using next = opened({ folder });
   await next.commit.recover();
   expect(next.table).toEqual([1, 3]);
-  const told = { level: 50, table: "logs", path: join(folder, name), damagedBytes: content.length / 3 };
+  const damage = { level: 50, table: "logs", path: join(folder, name), damagedBytes: content.length / 3 };
   const quarantined = expect.stringMatching(/dead-letters.*\.damaged$/);
   expect(next.lines).toContainEqual(
-    expect.objectContaining({ ...told, quarantined, msg: expect.stringContaining("a copy is quarantined") }),
+    expect.objectContaining({ ...damage, quarantined, msg: expect.stringContaining("a copy is quarantined") }),
   );
   await before[Symbol.asyncDispose]();
 });
 
-it("gives an engine no rows of other columns, also while they cannot be set aside", async () => {
+it("sends no rows with other columns to an engine, also while they cannot be kept as dead letters", async () => {
   const store = opened();
-  await store.commit.add({ ...entry(1), form: 8 });
+  await store.commit.add({ ...entry(1), columnsId: 8 });
   await using next = opened({ folder: store.folder });
   const refused = join(store.folder, "dead-letters");
   await rm(refused, { recursive: true });
@@ -318,16 +315,16 @@ it("gives an engine no rows of other columns, also while they cannot be set asid
   await next.commit.add(entry(2));
   await expect.poll(() => next.table).toContain(2);
   await mkdir(refused);
-  await expect.poll(() => next.commit.setAside).toBe(1);
+  await expect.poll(() => next.commit.deadLetters).toBe(1);
   expect(next.inserts.flat()).not.toContain(1);
   await store.close();
 });
 
 it("stores what a version with other columns left as its own, where they are known", async () => {
   const store = opened();
-  for (const number of [1, 2]) await store.commit.add({ ...entry(number), form: 8 });
-  await using next = opened({ folder: store.folder, asOurs: (one) => ({ ...one, form: 7 }) });
+  for (const number of [1, 2]) await store.commit.add({ ...entry(number), columnsId: 8 });
+  await using next = opened({ folder: store.folder, convert: (entry) => ({ ...entry, columnsId: 7 }) });
   await next.commit.recover();
-  expect([next.table, next.commit.setAside]).toEqual([[1, 2], 0]);
+  expect([next.table, next.commit.deadLetters]).toEqual([[1, 2], 0]);
   await store.close();
 });

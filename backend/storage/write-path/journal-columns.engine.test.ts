@@ -2,13 +2,21 @@ import { pino } from "pino";
 import { expect, it } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
 import { LOG_COLUMNS } from "../../ingest/otlp/decode-logs.ts";
-import { ClickHouseLogStore } from "../../storage/logs/store.ts";
-import { openClickHouse } from "./client.ts";
-import { migrate } from "./migrate.ts";
-import { emptyColumns, type NativeColumns, nativeRows } from "./native-block.ts";
-import { type Column, encodedUint32, ConstantColumn, Int64Column, Int8Column, MapColumn, StringColumn } from "./native-columns.ts";
+import { ClickHouseLogStore } from "../logs/store.ts";
+import { openClickHouse } from "../../engines/clickhouse/client.ts";
+import { migrate } from "../../engines/clickhouse/migrate.ts";
+import { emptyColumns, type NativeColumns, nativeRows } from "../../engines/clickhouse/native-block.ts";
+import {
+  type Column,
+  encodedUint32,
+  ConstantColumn,
+  Int64Column,
+  Int8Column,
+  MapColumn,
+  StringColumn,
+} from "../../engines/clickhouse/native-columns.ts";
 import { OnceWriter } from "./once-writer.ts";
-import { sql } from "./sql.ts";
+import { sql } from "../../engines/clickhouse/sql.ts";
 
 /** Of a version that had one more column, and one less. */
 const EARLIER: NativeColumns = [...LOG_COLUMNS.filter(([name]) => name !== "scope_name"), ["gone", "Map(String, String)"]];
@@ -42,7 +50,7 @@ it("stores what a version with other columns has answered and not stored", async
       scope_name: "",
     },
   ]);
-  expect(clickhouse.pending?.setAside).toBe(0);
+  expect(clickhouse.pending?.deadLetters).toBe(0);
 });
 
 function rowOf(columns: NativeColumns) {

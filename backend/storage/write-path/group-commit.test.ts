@@ -1,9 +1,9 @@
 import { setImmediate } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { ApiError } from "../../errors.ts";
-import type { ClickHouse } from "./client.ts";
+import type { ClickHouse } from "../../engines/clickhouse/client.ts";
 import { GroupCommit } from "./group-commit.ts";
-import type { NativeRows } from "./native-block.ts";
+import type { NativeRows } from "../../engines/clickhouse/native-block.ts";
 
 const MIB = 1024 * 1024;
 
@@ -42,7 +42,7 @@ describe("group commit", () => {
     expect(inserts).toHaveLength(2);
   });
 
-  it("inserts small rows beside large ones of another sender, which take turns", async () => {
+  it("inserts small rows in parallel with large rows of another sender, which are inserted one body at a time", async () => {
     const { inserts, add, end } = committer();
     const large = [add(40), add(40), add(40)];
     const small = add(1);
@@ -132,7 +132,7 @@ describe("group commit", () => {
     await Promise.all(all);
   });
 
-  it("lets nobody wait for company once there is enough of it", async () => {
+  it("inserts at once when enough bytes are queued", async () => {
     const { inserts, add, end } = committer();
     const first = [add(1), add(8), add(1), add(1), add(1)];
     await end(0);

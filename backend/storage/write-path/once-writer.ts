@@ -1,22 +1,22 @@
-// Stores the rows of a body once, however often the body comes within 10 minutes. A body is known by its sender and hash, and each of its
-// days by itself, because the engine commits a partition whole or not at all, but not two together. Where the engine is embedded, small
-// rows are stored once they are in its journal (journaled-commit.ts). Invariant: a day that was acknowledged is never stored again, one that
-// was not is never taken for stored: after a failure of unknown outcome, and after a restart, the table itself is asked (columns org_id,
-// host_id, body_hash, received_at), after the restart once what the journal held is in it.
-import type { ClickHouse } from "./client.ts";
+// Stores the rows of a body exactly once if the body arrives again within 10 minutes. A body is identified by its sender and hash, and each
+// of its days separately, because the engine commits a partition atomically, but not two together. With an embedded engine, small rows count
+// as stored once they are in its journal (journaled-commit.ts). Invariant: an acknowledged day is never stored again, and an unacknowledged
+// one is never assumed to be stored: after a failure of unknown outcome and after a restart, the table is queried (columns org_id, host_id,
+// body_hash, received_at), after a restart once the journal has been replayed.
+import type { ClickHouse } from "../../engines/clickhouse/client.ts";
+import { convertEntry } from "../../engines/clickhouse/journal-columns.ts";
+import type { NativeColumns, NativeRows } from "../../engines/clickhouse/native-block.ts";
+import { columnsIdOf, type JournalEntry } from "../../engines/clickhouse/row-journal.ts";
+import { sql } from "../../engines/clickhouse/sql.ts";
 import { GroupCommit } from "./group-commit.ts";
-import { asOurs } from "./journal-columns.ts";
-import { formOf, type JournalEntry } from "./row-journal.ts";
 import { JournaledCommit } from "./journaled-commit.ts";
-import type { NativeColumns, NativeRows } from "./native-block.ts";
 import { RecentBodies } from "./recent-bodies.ts";
-import { sql } from "./sql.ts";
-import { readStoredDays, storedEntries, WINDOW_S } from "./stored-days.ts";
+import { findStoredEntries, readStoredDays, WINDOW_S } from "./stored-days.ts";
 
 export interface WriterBatch {
   readonly orgId: string;
   readonly hostId: string;
-  /** Unset: stored always. */
+  /** Undefined: stored each time it arrives. */
   readonly bodyHash: string | undefined;
   readonly sections: readonly (NativeRows & { readonly day: number })[];
 }
@@ -24,48 +24,48 @@ export interface WriterBatch {
 /** From this many rows on, the engine's own token also recognises a body that another replica stored. */
 const TOKEN_ROWS = 1000;
 
-/** Told of each commit of an organisation's rows. */
-type Committed = (orgId: string) => void;
+/** Called after each commit of an organisation's rows. */
+type OnCommit = (orgId: string) => void;
 
 export class OnceWriter implements AsyncDisposable {
   readonly #clickhouse: ClickHouse;
   readonly #table: string;
   readonly #columns: NativeColumns;
   readonly #commit: GroupCommit;
-  readonly #committed: Committed;
-  readonly #form: number;
-  /** Of the embedded engine. */
+  readonly #onCommit: OnCommit;
+  readonly #columnsId: number;
+  /** Only with an embedded engine. */
   readonly #journaled: JournaledCommit | undefined;
   readonly #stored = new RecentBodies(WINDOW_S * 1000);
-  /** Days whose insert failed: they may be stored all the same. */
+  /** Days whose insert failed and may have been stored nevertheless. */
   readonly #uncertain = new RecentBodies(WINDOW_S * 1000);
-  readonly #underWay = new Map<string, Promise<void>>();
+  readonly #inProgress = new Map<string, Promise<void>>();
 
-  private constructor(clickhouse: ClickHouse, table: string, columns: NativeColumns, committed: Committed) {
+  private constructor(clickhouse: ClickHouse, table: string, columns: NativeColumns, onCommit: OnCommit) {
     this.#clickhouse = clickhouse;
     this.#table = table;
     this.#columns = columns;
-    this.#committed = committed;
-    this.#form = formOf(columns);
+    this.#onCommit = onCommit;
+    this.#columnsId = columnsIdOf(columns);
     const commit = new GroupCommit(clickhouse, table, columns);
-    const { pending } = clickhouse;
-    const stored = (entries: readonly JournalEntry[]) => storedEntries(clickhouse, { name: table, columns }, entries);
     this.#commit = commit;
+    const { pending } = clickhouse;
     if (!pending) return;
-    const journal = pending.journalOf(table, columns);
-    const ours = (entry: JournalEntry) => asOurs(journal.folder, columns, entry);
+    const journal = pending.openJournal(table, columns);
+    const findStored = (entries: readonly JournalEntry[]) => findStoredEntries(clickhouse, { name: table, columns }, entries);
+    const convert = (entry: JournalEntry) => convertEntry(journal.folder, columns, entry);
     const { log } = pending;
-    this.#journaled = new JournaledCommit({ table, form: this.#form, journal, commit, committed, log, stored, asOurs: ours });
+    this.#journaled = new JournaledCommit({ table, columnsId: this.#columnsId, journal, commit, onCommit, log, findStored, convert });
   }
 
-  /** Stores what the journal of an earlier process holds, and reads back which bodies of the last 10 minutes are stored. */
+  /** Replays the journal of an earlier process, and reads which bodies of the last 10 minutes are stored. */
   static async open(
     clickhouse: ClickHouse,
     table: string,
     columns: NativeColumns,
-    committed: Committed = () => undefined,
+    onCommit: OnCommit = () => undefined,
   ): Promise<OnceWriter> {
-    const writer = new OnceWriter(clickhouse, table, columns, committed);
+    const writer = new OnceWriter(clickhouse, table, columns, onCommit);
     try {
       await writer.#recover();
       for (const row of await readStoredDays(clickhouse, table, sinceS(), sql`body_hash != 0`))
@@ -85,17 +85,17 @@ export class OnceWriter implements AsyncDisposable {
     for (const outcome of done) if (outcome.status === "rejected") throw outcome.reason;
   }
 
-  /** Commits what is under way. */
+  /** Commits what is in progress. */
   async [Symbol.asyncDispose](): Promise<void> {
     await (this.#journaled ?? this.#commit)[Symbol.asyncDispose]();
-    await Promise.allSettled(this.#underWay.values());
+    await Promise.allSettled(this.#inProgress.values());
     if (this.#journaled) this.#clickhouse.pending?.delete(this.#journaled);
   }
 
   async #recover(): Promise<void> {
     if (!this.#journaled) return;
     this.#clickhouse.pending?.add(this.#journaled);
-    // Also those that the engine does not take yet.
+    // Includes entries that the engine does not accept yet.
     for (const { orgId, hostId, bodyHash, day } of await this.#journaled.recover())
       if (bodyHash !== undefined) this.#stored.add(senderOf(orgId, hostId, day), BigInt(bodyHash));
   }
@@ -104,15 +104,15 @@ export class OnceWriter implements AsyncDisposable {
     if (batch.bodyHash === undefined) return this.#add(batch, section);
     const body = dayOfBody(batch, batch.bodyHash, section.day);
     const { token } = body;
-    // The same body may be under way: a sender that timed out sends again while the first one still waits.
-    for (let first = this.#underWay.get(token); first; first = this.#underWay.get(token)) await first.catch(() => {});
+    // The same body may be in progress: a sender that timed out sends again while its first request still waits.
+    for (let first = this.#inProgress.get(token); first; first = this.#inProgress.get(token)) await first.catch(() => {});
     if (this.#stored.has(body.sender, body.hash)) return;
     const writing = this.#writeNew(batch, section, body);
-    this.#underWay.set(token, writing);
+    this.#inProgress.set(token, writing);
     try {
       await writing;
     } finally {
-      this.#underWay.delete(token);
+      this.#inProgress.delete(token);
     }
   }
 
@@ -131,13 +131,14 @@ export class OnceWriter implements AsyncDisposable {
   async #insert(batch: WriterBatch, section: WriterBatch["sections"][number], token: string): Promise<void> {
     if (!this.#clickhouse.shared || section.count < TOKEN_ROWS) return this.#add(batch, section);
     await this.#clickhouse.insert({ table: this.#table, columns: this.#columns, rows: [section], deduplicationToken: token });
-    this.#committed(batch.orgId);
+    this.#onCommit(batch.orgId);
   }
 
   async #add({ orgId, hostId, bodyHash }: WriterBatch, section: WriterBatch["sections"][number]): Promise<void> {
-    if (this.#journaled) return this.#journaled.add({ orgId, hostId, bodyHash, day: section.day, form: this.#form, rows: section });
+    if (this.#journaled)
+      return this.#journaled.add({ orgId, hostId, bodyHash, day: section.day, columnsId: this.#columnsId, rows: section });
     await this.#commit.add(orgId, section);
-    this.#committed(orgId);
+    this.#onCommit(orgId);
   }
 
   async #isStored(batch: WriterBatch, day: number): Promise<boolean> {
@@ -151,16 +152,16 @@ export class OnceWriter implements AsyncDisposable {
   }
 }
 
-/** Since when bodies are known. */
+/** Start of the deduplication window. */
 function sinceS(): number {
   return Math.floor(Date.now() / 1000) - WINDOW_S;
 }
 
-/** One of a body's days. */
+/** The rows of a body that belong to one day. */
 interface DayOfBody {
   readonly sender: string;
   readonly hash: bigint;
-  /** Replicas of other versions make the same one: a change of its form would store twice what is sent again during an upgrade. */
+  /** The same in every version: another format would store bodies twice that are sent again during an upgrade. */
   readonly token: string;
 }
 
@@ -168,7 +169,7 @@ function dayOfBody({ orgId, hostId }: WriterBatch, hash: string, day: number): D
   return { sender: senderOf(orgId, hostId, day), hash: BigInt(hash), token: `${orgId}:${hostId}:${hash}:${day}` };
 }
 
-/** A sender's day is a sender of its own: days are stored or not one by one. */
+/** Each day of a sender counts as a sender, because days are stored independently of each other. */
 function senderOf(orgId: string, hostId: string, day: number): string {
   return `${orgId}:${hostId}:${day}`;
 }

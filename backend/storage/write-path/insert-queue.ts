@@ -1,0 +1,226 @@
+// Batches rows of many senders into one insert at a time; rows that arrive during an insert belong to the next one. A flush that a client
+// waits for also commits all other queued rows. Invariants: `add` resolves after the commit, a row that the engine refuses fails only its own
+// sender, and if more is queued than one insert may hold, organisations with the least queued bytes go first. Stored rows are freed.
+import { ApiError } from "../../errors.ts";
+import { freeBuffer } from "../../../common/free-buffer.ts";
+import type { NativeRows } from "../../engines/clickhouse/native-block.ts";
+
+export interface InsertQueueOptions {
+  /** An insert holds at most these, or the rows of one sender. */
+  readonly maxBytes: number;
+  readonly maxRows: number;
+  /** Once this many bytes are queued, the insert starts without a batching window. */
+  readonly fullBytes: number;
+  /** After an insert, the next one waits this long for the senders that were just answered, or until all of them have returned. */
+  readonly batchWindowMs: number;
+  /** With fewer rows, each new sender extends the window by `extendByMs`, up to `maxBatchWindowMs`. */
+  readonly smallBatchRows: number;
+  readonly extendByMs: number;
+  readonly maxBatchWindowMs: number;
+  /** How long acknowledged rows, which no client waits for, accumulate; and the minimum interval between inserts for readers. */
+  readonly acknowledgedWindowMs: number;
+  readonly flushIntervalMs: number;
+}
+
+interface QueuedRows {
+  readonly orgId: string;
+  readonly rows: NativeRows;
+  /** The sender has its response already, because the rows are in the journal. */
+  readonly isAcknowledged: boolean;
+  readonly done: Promise<void>;
+  readonly resolve: () => void;
+  readonly reject: (error: unknown) => void;
+}
+
+export class InsertQueue implements AsyncDisposable {
+  readonly #options: InsertQueueOptions;
+  readonly #insert: (rows: readonly NativeRows[]) => Promise<void>;
+  /** In order of arrival. */
+  #queued: QueuedRows[] = [];
+  #queuedBytes = 0;
+  #queuedRows = 0;
+  /** How many entries of `#queued` are acknowledged, and since when. */
+  #acknowledged = 0;
+  #acknowledgedSinceMs = Number.POSITIVE_INFINITY;
+  #isFlushRequested = false;
+  #running: Promise<void> | undefined;
+  #inserting: readonly QueuedRows[] = [];
+  /** Number of the insert that last served an organisation; only for those that are queued or in the last insert. */
+  #servedAt = new Map<string, number>();
+  #inserts = 0;
+  #endedMs = Number.NEGATIVE_INFINITY;
+  /** End of the batching window of a small batch. */
+  #windowEndMs = Number.NEGATIVE_INFINITY;
+  /** Senders that the last insert answered and that have not sent again. */
+  #expectedSenders = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #wakesAtMs = 0;
+  #closing = false;
+
+  constructor(options: InsertQueueOptions, insert: (rows: readonly NativeRows[]) => Promise<void>) {
+    this.#options = options;
+    this.#insert = insert;
+  }
+
+  /** Resolves when the rows are committed. Rejects with the error of the insert. */
+  add(orgId: string, rows: NativeRows, isAcknowledged = false): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const entry = { orgId, rows, isAcknowledged, done: promise, resolve, reject };
+    this.#queued.push(entry);
+    this.#count([entry], 1);
+    if (isAcknowledged) {
+      this.#acknowledgedSinceMs = Math.min(this.#acknowledgedSinceMs, performance.now());
+    } else {
+      this.#expectedSenders -= 1;
+      this.#extendWindow();
+    }
+    this.#next();
+    return promise;
+  }
+
+  /** Resolves when the acknowledged rows of an organisation (of all, if unset) are committed or have failed. Never rejects. */
+  async flush(orgId?: string): Promise<void> {
+    const isSelected = (entry: QueuedRows): boolean => entry.isAcknowledged && (orgId === undefined || entry.orgId === orgId);
+    const queued = this.#queued.filter(isSelected);
+    const selected = [...this.#inserting.filter(isSelected), ...queued];
+    if (queued.length > 0) {
+      this.#isFlushRequested = true;
+      this.#next();
+    }
+    if (selected.length > 0) await Promise.allSettled(selected.map(({ done }) => done));
+  }
+
+  /** Commits what is queued. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closing = true;
+    for (this.#next(); this.#running; this.#next()) await this.#running;
+  }
+
+  #next(): void {
+    if (this.#running || this.#queued.length === 0) return;
+    const waitMs = this.#waitMs();
+    if (waitMs > 0) return this.#wakeIn(waitMs);
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const batch = this.#take();
+    this.#inserting = batch;
+    this.#running = this.#commit(batch).finally(() => {
+      this.#running = undefined;
+      this.#inserting = [];
+      this.#endedMs = performance.now();
+      this.#windowEndMs = this.#endedMs + this.#options.batchWindowMs;
+      this.#expectedSenders = batch.filter(({ isAcknowledged }) => !isAcknowledged).length;
+      this.#next();
+    });
+  }
+
+  #extendWindow(): void {
+    const { extendByMs, maxBatchWindowMs } = this.#options;
+    const nowMs = performance.now();
+    if (nowMs >= this.#windowEndMs) return;
+    this.#windowEndMs = Math.max(this.#windowEndMs, Math.min(nowMs + extendByMs, this.#endedMs + maxBatchWindowMs));
+  }
+
+  /** An insert costs as much as 2,000 of its rows, so waiting pays as long as few rows are queued. */
+  #waitMs(): number {
+    const { fullBytes, batchWindowMs, smallBatchRows, acknowledgedWindowMs, flushIntervalMs } = this.#options;
+    if (this.#closing || this.#queuedBytes >= fullBytes) return 0;
+    const nowMs = performance.now();
+    if (this.#acknowledged === this.#queued.length) {
+      const leftMs = this.#acknowledgedSinceMs + acknowledgedWindowMs - nowMs;
+      return this.#isFlushRequested ? Math.min(leftMs, this.#endedMs + flushIntervalMs - nowMs) : leftMs;
+    }
+    if (this.#expectedSenders <= 0) return 0;
+    return (this.#queuedRows < smallBatchRows ? this.#windowEndMs : this.#endedMs + batchWindowMs) - nowMs;
+  }
+
+  /** Replaces a timer that fires later: a client may have begun to wait for rows that accumulate. */
+  #wakeIn(ms: number): void {
+    const atMs = performance.now() + ms;
+    if (this.#timer && this.#wakesAtMs <= atMs) return;
+    clearTimeout(this.#timer);
+    this.#wakesAtMs = atMs;
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      this.#next();
+    }, ms);
+  }
+
+  /** All queued rows, or as many as one insert may hold. An entry that does not fit is skipped. */
+  #take(): QueuedRows[] {
+    const { maxBytes, maxRows } = this.#options;
+    const all = this.#queued;
+    this.#queued = [];
+    this.#acknowledgedSinceMs = Number.POSITIVE_INFINITY;
+    if (this.#queuedBytes <= maxBytes && this.#queuedRows <= maxRows) {
+      this.#queuedBytes = 0;
+      this.#queuedRows = 0;
+      this.#acknowledged = 0;
+      this.#isFlushRequested = false;
+      return all;
+    }
+    const taken = new Set<QueuedRows>();
+    let bytes = 0;
+    let count = 0;
+    for (const entry of this.#inFairOrder(all)) {
+      const size = entry.rows.bytes.byteLength;
+      if (taken.size > 0 && (bytes + size > maxBytes || count + entry.rows.count > maxRows)) continue;
+      taken.add(entry);
+      bytes += size;
+      count += entry.rows.count;
+    }
+    this.#count(taken, -1);
+    this.#queued = all.filter((entry) => !taken.has(entry));
+    // The remaining rows have waited for a whole window already.
+    this.#acknowledgedSinceMs = Number.NEGATIVE_INFINITY;
+    this.#recordServed(taken);
+    return [...taken];
+  }
+
+  /** By bytes of the same organisation ahead of the entry, then by how long ago the organisation was served, then by arrival. */
+  #inFairOrder(all: readonly QueuedRows[]): readonly QueuedRows[] {
+    const bytesByOrg = new Map<string, number>();
+    const ranked = all.map((entry) => {
+      const bytesAhead = bytesByOrg.get(entry.orgId) ?? 0;
+      bytesByOrg.set(entry.orgId, bytesAhead + entry.rows.bytes.byteLength);
+      return { entry, bytesAhead, servedAt: this.#servedAt.get(entry.orgId) ?? 0 };
+    });
+    return ranked.toSorted((a, b) => a.bytesAhead - b.bytesAhead || a.servedAt - b.servedAt).map(({ entry }) => entry);
+  }
+
+  #recordServed(taken: Iterable<QueuedRows>): void {
+    const served = new Map<string, number>();
+    for (const { orgId } of this.#queued) served.set(orgId, this.#servedAt.get(orgId) ?? 0);
+    this.#inserts += 1;
+    for (const { orgId } of taken) served.set(orgId, this.#inserts);
+    this.#servedAt = served;
+  }
+
+  #count(entries: Iterable<QueuedRows>, sign: 1 | -1): void {
+    for (const { rows, isAcknowledged } of entries) {
+      if (isAcknowledged) this.#acknowledged += sign;
+      this.#queuedBytes += sign * rows.bytes.byteLength;
+      this.#queuedRows += sign * rows.count;
+    }
+  }
+
+  /** Never rejects. If the engine refuses a batch, halving it finds the entries that are refused. */
+  async #commit(batch: readonly QueuedRows[]): Promise<void> {
+    try {
+      await this.#insert(batch.map(({ rows }) => rows));
+    } catch (error) {
+      if (batch.length > 1 && error instanceof ApiError && error.code === "unstorable") {
+        const half = batch.length >> 1;
+        await this.#commit(batch.slice(0, half));
+        await this.#commit(batch.slice(half));
+      } else {
+        for (const { reject } of batch) reject(error);
+      }
+      return;
+    }
+    for (const { rows, resolve } of batch) {
+      freeBuffer(rows.bytes);
+      resolve();
+    }
+  }
+}

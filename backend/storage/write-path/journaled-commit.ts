@@ -1,0 +1,316 @@
+// Acknowledges rows once they are in a journal on disk, and commits many of them later in one insert. Invariants: acknowledged rows are on
+// disk, in the journal or in the table; journaled rows reach the table exactly once, whatever fails or is killed; rows that the engine
+// permanently refuses become dead letters and block no others; pending rows are limited in total and per organisation. Above the limits, and
+// if the journal cannot be written, the acknowledgement waits for the commit.
+import { ApiError } from "../../errors.ts";
+import { freeBuffer } from "../../../common/free-buffer.ts";
+import { Loop } from "../../../common/loop.ts";
+import { Outage } from "../../../common/outage.ts";
+import type { TablePending } from "../../engines/clickhouse/pending-rows.ts";
+import type { JournalEntry, Kept, RecoveredSegment, RowJournal } from "../../engines/clickhouse/row-journal.ts";
+import type { Log } from "../../operations/log.ts";
+import type { GroupCommit } from "./group-commit.ts";
+
+const MIB = 1024 * 1024;
+/** Larger rows are worth an insert of their own, and the journal would write them twice. */
+const MAX_JOURNALED_BYTES = MIB;
+/** Three inserts: one that runs, one that is queued, and one that is being filled. */
+const MAX_PENDING_BYTES = 24 * MIB;
+/** Pending bytes of an organisation may be at most this many times the free bytes: three quarters of the limit if it is alone. */
+const MAX_SHARE_OF_FREE = 3;
+const BACKOFF_MS = [500, 5000] as const;
+const REMIND_MS = 300_000;
+
+export interface JournaledCommitOptions {
+  readonly table: string;
+  /** Identifies the table's columns (`columnsId`). */
+  readonly columnsId: number;
+  readonly journal: RowJournal;
+  readonly commit: GroupCommit;
+  readonly log: Log;
+  /** Converts an entry that a version with other columns wrote. Undefined: it cannot be converted. */
+  readonly convert?: (entry: JournalEntry) => JournalEntry | undefined;
+  /** Which of these entries the table already has. */
+  readonly findStored: (entries: readonly JournalEntry[]) => Promise<Set<JournalEntry>>;
+  /** Called after each commit. */
+  readonly onCommit: (orgId: string) => void;
+  readonly backoffMs?: readonly [firstMs: number, maxMs: number];
+  readonly maxPendingBytes?: number;
+}
+
+interface PendingEntry {
+  readonly entry: JournalEntry;
+  readonly kept: Kept;
+  readonly bytes: number;
+}
+
+export class JournaledCommit implements TablePending, AsyncDisposable {
+  readonly table: string;
+  readonly #options: JournaledCommitOptions;
+  readonly #engineOutage: Outage;
+  readonly #journalOutage: Outage;
+  readonly #loop: Loop;
+  readonly #adding = new Set<Promise<void>>();
+  #bytes = 0;
+  /** Pending bytes of each organisation that has any. */
+  readonly #bytesByOrg = new Map<string, number>();
+  #deadLetters = 0;
+  #dropped = 0;
+  /** What the engine did not accept, in the order of the next attempts. */
+  #replay: PendingEntry[] = [];
+  #replayBatchSize = Number.POSITIVE_INFINITY;
+
+  constructor(options: JournaledCommitOptions) {
+    this.#options = options;
+    this.table = options.table;
+    this.#engineOutage = createEngineOutage(options);
+    this.#journalOutage = createJournalOutage(options);
+    this.#loop = new Loop({
+      step: () => this.#replayPending(),
+      failed: (error) => this.#engineOutage.failed(error),
+      backoffMs: options.backoffMs ?? BACKOFF_MS,
+    });
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  get deadLetters(): number {
+    return this.#deadLetters;
+  }
+
+  get dropped(): number {
+    return this.#dropped;
+  }
+
+  get failingMs(): number | undefined {
+    return this.#engineOutage.lastsMs;
+  }
+
+  /** Resolves when the rows would survive a power cut. Throws ApiError storage_unavailable or unstorable. */
+  async add(entry: JournalEntry): Promise<void> {
+    const adding = this.#add(entry);
+    this.#adding.add(adding);
+    try {
+      await adding;
+    } finally {
+      this.#adding.delete(adding);
+    }
+  }
+
+  async flush(orgId?: string): Promise<void> {
+    await this.#options.commit.flush(orgId);
+  }
+
+  /** Commits the entries of an earlier process; those that the engine does not accept now are retried later. Returns all, without rows. */
+  async recover(): Promise<Omit<JournalEntry, "columnsId" | "rows">[]> {
+    const { journal, log, table, columnsId, convert } = this.#options;
+    const recovered: Omit<JournalEntry, "columnsId" | "rows">[] = [];
+    for await (const segment of journal.recovered()) {
+      reportDamage(this.#options, segment);
+      const { entries } = segment;
+      const pending = entries.map(({ entry, kept }) =>
+        this.#pending((entry.columnsId === columnsId ? entry : convert?.(entry)) ?? entry, kept),
+      );
+      for (const { entry } of entries)
+        recovered.push({ orgId: entry.orgId, hostId: entry.hostId, bodyHash: entry.bodyHash, day: entry.day });
+      try {
+        const committed = await this.#commitMissing(pending);
+        if (entries.length > 0)
+          log.info({ event: "journal.replayed", table, bodies: entries.length, committed }, "journaled rows are stored");
+      } catch (error) {
+        this.#queueReplay(pending, error);
+      }
+    }
+    return recovered;
+  }
+
+  /** Commits acknowledged rows. What the engine does not accept stays in the journal for the next process. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    const { commit, log, table } = this.#options;
+    await Promise.allSettled(this.#adding);
+    await commit[Symbol.asyncDispose]();
+    await this.#loop[Symbol.asyncDispose]();
+    if (this.#replay.length > 0) await this.#replayPending().catch((error: unknown) => this.#engineOutage.failed(error));
+    if (this.#replay.length > 0)
+      log.error({ event: "journal.rows_kept", table, bodies: this.#replay.length }, "journal keeps rows that the engine did not accept");
+  }
+
+  async #add(entry: JournalEntry): Promise<void> {
+    const { commit, onCommit } = this.#options;
+    const { orgId, rows } = entry;
+    const size = rows.bytes.byteLength;
+    if (size <= MAX_JOURNALED_BYTES && this.#isWithinLimits(orgId, size) && (await this.#isJournaled(entry))) return;
+    await commit.add(orgId, rows);
+    onCommit(orgId);
+  }
+
+  /** While the engine is unavailable nothing is freed, so without a share the largest sender would take the memory of all others. */
+  #isWithinLimits(orgId: string, size: number): boolean {
+    const { maxPendingBytes = MAX_PENDING_BYTES } = this.#options;
+    const free = maxPendingBytes - this.#bytes - size;
+    return (this.#bytesByOrg.get(orgId) ?? 0) + size <= MAX_SHARE_OF_FREE * free;
+  }
+
+  #count(orgId: string, bytes: number): void {
+    const orgBytes = (this.#bytesByOrg.get(orgId) ?? 0) + bytes;
+    this.#bytes += bytes;
+    if (orgBytes > 0) this.#bytesByOrg.set(orgId, orgBytes);
+    else this.#bytesByOrg.delete(orgId);
+  }
+
+  /** Queues the commit before it resolves, so that a later query can flush it. */
+  async #isJournaled(entry: JournalEntry): Promise<boolean> {
+    const size = entry.rows.bytes.byteLength;
+    this.#count(entry.orgId, size);
+    try {
+      const kept = await this.#options.journal.append(entry);
+      this.#journalOutage.recovered();
+      void this.#commitLater(this.#pending(entry, kept));
+      return true;
+    } catch (error) {
+      // Safe: the acknowledgement waits for the commit instead, and fails if that fails too.
+      this.#journalOutage.failed(error);
+      return false;
+    } finally {
+      this.#count(entry.orgId, -size);
+    }
+  }
+
+  #pending(entry: JournalEntry, kept: Kept): PendingEntry {
+    const bytes = entry.rows.bytes.byteLength;
+    this.#count(entry.orgId, bytes);
+    return { entry, kept, bytes };
+  }
+
+  /** Never rejects. */
+  async #commitLater(pending: PendingEntry): Promise<void> {
+    const { commit, onCommit } = this.#options;
+    const { orgId, rows } = pending.entry;
+    try {
+      await commit.add(orgId, rows, true);
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.code !== "unstorable") return this.#queueReplay([pending], error);
+      return this.#keepDeadLetter(pending, error);
+    }
+    this.#settle(pending);
+    onCommit(orgId);
+  }
+
+  #settle({ entry, kept, bytes }: PendingEntry): void {
+    this.#count(entry.orgId, -bytes);
+    kept.settle();
+    freeBuffer(entry.rows.bytes);
+  }
+
+  /** Our encoder makes no rows that the engine refuses. If it ever does, they are kept in a file, and no other rows wait for them. */
+  async #keepDeadLetter(pending: PendingEntry, cause: Error): Promise<void> {
+    const { journal, log, table } = this.#options;
+    const { orgId, rows } = pending.entry;
+    const fields = { table, orgId, rows: rows.count, err: cause };
+    try {
+      const file = await journal.keepDeadLetter(pending.entry);
+      if (file === undefined) {
+        log.error({ event: "journal.rows_dropped", ...fields }, "engine refuses acknowledged rows; dead letters are full, dropping them");
+        this.#dropped += rows.count;
+      } else {
+        log.error({ event: "journal.dead_letter", ...fields, file }, "engine refuses acknowledged rows; kept as a dead letter");
+      }
+    } catch (error) {
+      return this.#queueReplay([pending], error);
+    }
+    this.#deadLetters += 1;
+    this.#settle(pending);
+  }
+
+  #queueReplay(pending: readonly PendingEntry[], error: unknown): void {
+    for (const entry of pending) this.#replay.push(entry);
+    if (this.#engineOutage.sinceMs !== undefined) return;
+    this.#engineOutage.failed(error);
+    this.#loop.wake();
+  }
+
+  /**
+   * Halves the batch after each failure and doubles it after each success: no rows wait behind others that fail every time, and what
+   * accumulated during an outage may be more than the engine accepts at once.
+   */
+  async #replayPending(): Promise<undefined> {
+    while (this.#replay.length > 0) {
+      const batch = this.#replay.splice(0, this.#replayBatchSize);
+      try {
+        await this.#commitMissing(batch);
+      } catch (error) {
+        this.#replay = batch.concat(this.#replay);
+        throw error;
+      }
+      const failed = new Set(this.#replay);
+      const isAccepted = !batch.some((pending) => failed.has(pending));
+      this.#replayBatchSize = Math.max(1, isAccepted ? batch.length * 2 : Math.floor(batch.length / 2));
+      if (!isAccepted) throw this.#engineOutage.cause;
+    }
+    this.#replayBatchSize = Number.POSITIVE_INFINITY;
+    this.#engineOutage.recovered();
+  }
+
+  /**
+   * Commits the entries that the table does not have, and keeps those with unknown columns as dead letters. Returns how many were
+   * committed. Throws if the table cannot be read; then no entry has changed.
+   */
+  async #commitMissing(pending: readonly PendingEntry[]): Promise<number> {
+    if (pending.length === 0) return 0;
+    const { findStored, commit, onCommit, columnsId } = this.#options;
+    const readable = pending.filter(({ entry }) => entry.columnsId === columnsId);
+    const stored = await findStored(readable.map(({ entry }) => entry));
+    for (const unreadable of pending)
+      if (unreadable.entry.columnsId !== columnsId)
+        await this.#keepDeadLetter(unreadable, new Error("another version wrote the rows, with unknown columns"));
+    const missing = readable.filter(({ entry }) => !stored.has(entry));
+    for (const found of readable) {
+      if (!stored.has(found.entry)) continue;
+      this.#settle(found);
+      onCommit(found.entry.orgId);
+    }
+    const committing = missing.map((entry) => this.#commitLater(entry));
+    await commit.flush();
+    await Promise.all(committing);
+    return missing.length;
+  }
+}
+
+function reportDamage(
+  { log, table }: JournaledCommitOptions,
+  { path, tornBytes, damagedBytes, quarantined, unread }: RecoveredSegment,
+): void {
+  if (unread !== undefined)
+    log.error({ event: "journal.unreadable", table, path, err: unread }, "journal file cannot be read; the next start tries again");
+  if (damagedBytes > 0)
+    log.error(
+      { event: "journal.damaged", table, path, damagedBytes, quarantined },
+      `journal file is damaged: acknowledged rows may be lost; ${quarantined ? "a copy is quarantined" : "no copy could be quarantined"}; check the disk`,
+    );
+  if (tornBytes > 0)
+    log.warn({ event: "journal.torn_tail", table, path, tornBytes }, "journal has a torn tail (unacknowledged write), ignoring it");
+}
+
+function createEngineOutage({ log, table }: JournaledCommitOptions): Outage {
+  return new Outage({
+    began: (err) =>
+      log.error({ event: "journal.engine_unavailable", err, table }, "engine does not accept rows; they stay in the journal, retrying"),
+    reminded: (err, facts) =>
+      log.error({ event: "journal.engine_still_unavailable", err, table, ...facts }, "engine still does not accept rows; retrying"),
+    ended: ({ failures, seconds }) =>
+      log.info({ event: "journal.engine_recovered", table, failures, seconds }, "recovered: engine accepts rows again"),
+    remindEveryMs: REMIND_MS,
+  });
+}
+
+function createJournalOutage({ log, table }: JournaledCommitOptions): Outage {
+  return new Outage({
+    began: (err) => log.error({ event: "journal.write_failed", err, table }, "journal cannot be written; acknowledging after each commit"),
+    reminded: (err, facts) => log.error({ event: "journal.write_still_failing", err, table, ...facts }, "journal still cannot be written"),
+    ended: ({ failures, seconds }) =>
+      log.info({ event: "journal.write_recovered", table, failures, seconds }, "recovered: journal is written again"),
+    remindEveryMs: REMIND_MS,
+  });
+}
