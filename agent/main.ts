@@ -5,7 +5,7 @@ import { enableCompileCache } from "node:module";
 import { join } from "node:path";
 import { Command, CommanderError } from "commander";
 import packageFile from "./package.json" with { type: "json" };
-import { type Identity, inValueNames, readSettings, SettingsError } from "./settings.ts";
+import { helpOfSettings, type Identity, inValueNames, readSettings, SettingsError } from "./settings.ts";
 
 const PROGRAMS = { host: "atherops-otel-agent", cluster: "atherops-k8s-otel-agent" } as const;
 const WHAT = {
@@ -56,7 +56,7 @@ function commands(identity: Identity): Command {
   const program = new Command(name)
     .description(WHAT[identity])
     .version(packageFile.version)
-    .addHelpText("after", HELP[identity])
+    .addHelpText("after", () => `${HELP[identity]}\n${helpOfSettings(identity)}`)
     .showHelpAfterError("(add --help for the list)")
     .exitOverride();
   const parts = { identity, program: name, version: packageFile.version };
@@ -95,18 +95,17 @@ function commands(identity: Identity): Command {
 
 const HELP = {
   host: `
-Settings come from the environment; X_FILE reads X from a file. The first start needs
+The first start needs
   BACKEND_URL=https://telemetry.example   where telemetry goes
   INSTALL_TOKEN=it_…                      once; an administrator makes it
-Then the key is in CREDENTIALS_FILE (/etc/atherops/credentials.json). All settings: docs/reference/agent-settings.md.
+Then the key is in CREDENTIALS_FILE. Every setting is described in docs/reference/agent-settings.md.
 
   atherops-otel-agent diagnose     what is wrong, and what to do
   curl -s localhost:9598/readyz    is it ready, and if not, why
   curl -s localhost:9598/status    identity, collector, what gets through
 `,
   cluster: `
-Installed by the chart charts/cluster-agent, one pod per node. Settings come from the environment; X_FILE reads X from a
-file. All settings: docs/reference/agent-settings.md.
+Installed by the chart charts/cluster-agent, one pod per node. Every setting is described in docs/reference/agent-settings.md.
 
   kubectl exec <pod> -- atherops-k8s-otel-agent diagnose    what is wrong, and what to do
   kubectl exec <pod> -- atherops-k8s-otel-agent rotate      a new key now

@@ -1,100 +1,94 @@
-// The kinds of settings that only the agent has: addresses of a backend and of proxies, paths, programs, what Kubernetes sets. Invariant:
-// each problem names its variable and what to write instead.
-import { homedir } from "node:os";
-import { join } from "node:path";
+// The kinds of settings that only the agent has: the backend's address, paths and patterns of log files, the kubelet's certificate.
+// Each reports what to write instead of a wrong value.
 import { isLoopback } from "../common/host-name.ts";
-import { type ListenAddress, SettingsReader } from "../common/settings-reader.ts";
+import { checkedList, file, list, listen, type ListenAddress } from "../common/settings-kinds.ts";
+import type { Kind } from "../common/settings-table.ts";
 
-export class AgentSettingsReader extends SettingsReader {
-  backendUrl(name: string, allowPlainHttp: boolean): string {
-    const text = this.required(name);
-    if (text === "") return "";
-    const url = URL.parse(text);
+/** An origin without a trailing slash. */
+export const backendUrl: Kind<string> = {
+  type: "URL",
+  parse: (value, report) => {
+    const url = URL.parse(value);
     if (!url || !/^https?:$/.test(url.protocol)) {
-      this.problem(`${name}: not an http or https URL`);
+      report("not an http or https URL");
       return "";
     }
-    if (url.username || url.password || url.search || url.hash || url.pathname !== "/") {
-      this.problem(`${name}: scheme, host and port only, such as https://telemetry.example:8443`);
-    }
-    if (url.protocol === "http:" && !isLoopback(url.hostname) && !allowPlainHttp) {
-      this.problem(`${name}: plain http would send telemetry readable by anyone on the way: use https, or set ALLOW_PLAIN_HTTP=true`);
-    }
+    if (url.username || url.password || url.search || url.hash || url.pathname !== "/")
+      report("scheme, host and port only, such as https://telemetry.example:8443");
     return url.origin;
-  }
+  },
+};
 
-  loopback(name: string, fallback: string): ListenAddress {
-    const address = this.listen(name, fallback);
-    if (!isLoopback(address.host)) this.problem(`${name}: must be a loopback address: whoever reaches it has its telemetry signed`);
+export const loopback: Kind<ListenAddress> = {
+  type: "host:port",
+  parse: (value, report) => {
+    const address = listen().parse(value, report);
+    if (!isLoopback(address.host)) report("must be a loopback address: every client that reaches it has its telemetry signed");
     return address;
-  }
+  },
+};
 
-  absolutePaths(name: string, fallback: string): string[] {
-    const paths = this.text(name) === undefined ? [fallback] : this.list(name);
-    for (const path of paths) {
-      if (!path.startsWith("/") || path.split("/").includes("..")) this.problem(`${name}: "${path}" is not an absolute path without ".."`);
-    }
-    return paths;
-  }
+export const absolutePaths: Kind<string[]> = checkedList("comma-separated globs", (path) =>
+  path.startsWith("/") && !path.split("/").includes("..") ? undefined : `"${path}" is not an absolute path without ".."`,
+);
 
-  /** Comma-separated; in the order of `values`, and all of them unless set. */
-  someOf<const T extends string>(name: string, values: readonly T[]): T[] {
-    const given: readonly string[] = this.text(name) === undefined ? values : this.list(name);
-    for (const item of given) {
-      if (!values.some((value) => value === item)) this.problem(`${name}: "${item}" is not one of ${values.join(", ")}`);
-    }
-    if (given.length === 0) this.problem(`${name}: name at least one of ${values.join(", ")}`);
-    return values.filter((value) => given.includes(value));
-  }
+/** In the order of `values`. */
+export function someOf<const T extends string>(values: readonly T[]): Kind<T[]> {
+  return {
+    type: "comma-separated list",
+    range: { values },
+    parse: (value, report) => {
+      const given: readonly string[] = list.parse(value, report);
+      for (const item of given) if (!values.some((known) => known === item)) report(`"${item}" is not one of ${values.join(", ")}`);
+      if (given.length === 0) report(`name at least one of ${values.join(", ")}`);
+      return values.filter((known) => given.includes(known));
+    },
+  };
+}
 
-  kubeletTls(name: string): string {
-    const text = this.text(name) ?? "verify";
-    return text === "verify" || text === "skip" ? text : (this.readableFile(name) ?? text);
-  }
+/** `verify`, `skip`, or the absolute path of a PEM file. */
+export const kubeletTls: Kind<string> = {
+  type: "word or PEM file",
+  range: { values: ["verify", "skip"] },
+  parse: (value, report) => (value === "verify" || value === "skip" ? value : file.parse(value, report)),
+};
 
-  kubernetesServer(): string {
-    const host = this.required("KUBERNETES_SERVICE_HOST");
-    const port = this.integer("KUBERNETES_SERVICE_PORT", 443, 1);
-    return `https://${host.includes(":") ? `[${host}]` : host}:${port}`;
-  }
-
-  /** The collector's own are RE2: what JavaScript writes otherwise, leading flags and named groups, is no mistake. */
-  pattern(name: string): string | undefined {
-    const text = this.text(name);
-    if (text !== undefined && !isExpression(text)) this.problem(`${name}: not a regular expression`);
-    return text;
-  }
-
-  /** One a line. */
-  lines(name: string): string[] {
-    return (this.text(name) ?? "")
-      .split("\n")
-      .map((line) => line.trim())
-      .filter(Boolean);
-  }
-
-  /** One a line. */
-  patterns(name: string): string[] {
-    const patterns = this.lines(name);
-    const wrong = patterns.find((pattern) => !isExpression(pattern));
-    if (wrong !== undefined) this.problem(`${name}: "${wrong}" is not a regular expression`);
-    return patterns;
-  }
-
-  /** Above 0, up to 100; 100 unless set. */
-  percent(name: string): number {
-    const value = Number(this.text(name) ?? 100);
-    if (!(value > 0 && value <= 100)) this.problem(`${name}: must be a number above 0, at most 100`);
+/** The collector's expressions are RE2, so leading flags and named groups in its syntax are accepted too. */
+export const pattern: Kind<string> = {
+  type: "regular expression",
+  parse: (value, report) => {
+    if (!isExpression(value)) report("not a regular expression");
     return value;
-  }
+  },
+};
 
-  /** Candidates in order of preference: what is given, else on PATH, else in the tool cache. */
-  program(variable: string, name: string, version: string): string[] {
-    const given = this.text(variable);
-    const cache = this.plain("XDG_CACHE_HOME") ?? join(homedir(), ".cache");
-    const onPath = (this.plain("PATH") ?? "").split(":").filter(Boolean);
-    return given ? [given] : [...onPath.map((folder) => join(folder, name)), join(cache, "atherops", "tools", name, version, name)];
-  }
+export const lines: Kind<string[]> = { type: "one per line", parse: splitLines };
+
+export const patterns: Kind<string[]> = {
+  type: "regular expressions, one per line",
+  parse: (value, report) => {
+    const expressions = splitLines(value);
+    const wrong = expressions.find((expression) => !isExpression(expression));
+    if (wrong !== undefined) report(`"${wrong}" is not a regular expression`);
+    return expressions;
+  },
+};
+
+export const percent: Kind<number> = {
+  type: "number",
+  range: { above: 0, max: 100 },
+  parse: (value, report) => {
+    const number = Number(value);
+    if (!(number > 0 && number <= 100)) report("must be a number above 0, at most 100");
+    return number;
+  },
+};
+
+function splitLines(value: string): string[] {
+  return value
+    .split("\n")
+    .map((line) => line.trim())
+    .filter(Boolean);
 }
 
 function isExpression(text: string): boolean {

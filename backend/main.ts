@@ -8,7 +8,7 @@ import { addBackupCommands } from "./operations/backup/backup-command.ts";
 import { DataDirInUseError, lockDataDir } from "./operations/backup/lock.ts";
 import { addMoveCommand } from "./operations/backup/move-command.ts";
 import packageFile from "./package.json" with { type: "json" };
-import { readSettings, type Role, ROLES, SettingsError } from "./settings.ts";
+import { helpOfSettings, readSettings, type Role, ROLES, SettingsError } from "./settings.ts";
 import { StartError } from "./startup-error.ts";
 
 async function start(roles: readonly Role[]): Promise<void> {
@@ -24,6 +24,7 @@ async function start(roles: readonly Role[]): Promise<void> {
 const program = new Command("atherops-backend")
   .description("Multi-tenant backend for signed metrics, logs and traces, with alert rules.")
   .version(packageFile.version)
+  .addHelpText("after", () => `\n${helpOfSettings()}`)
   .showHelpAfterError("(add --help for the list)")
   .exitOverride()
   // A word that is no command would be one argument too many of `serve`.
@@ -36,13 +37,12 @@ const program = new Command("atherops-backend")
 
 program
   .command("serve", { isDefault: true })
-  .description(
-    "run the API (8080) and the alerting service (8082); every setting is an environment variable, see docs/reference/backend-settings.md",
-  )
+  .description("run the API (8080) and the alerting service (8082)")
   .option("--roles <roles>", "api, alerting or both, comma-separated", ROLES.join(","))
   .addHelpText(
     "after",
-    "\nExamples:\n  atherops-backend serve                    everything, with embedded engines under ./data\n  atherops-backend serve --roles alerting   one role of a distributed installation",
+    () =>
+      `\nExamples:\n  atherops-backend serve                    everything, with embedded engines under ./data\n  atherops-backend serve --roles alerting   one role of a distributed installation\n\n${helpOfSettings()}`,
   )
   .action(async (options: { roles: string }) => {
     const roles = options.roles.split(",").map((role) => role.trim());

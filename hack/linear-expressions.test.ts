@@ -30,7 +30,7 @@ const ACCEPTED: Readonly<Record<string, string>> = {
   "backend/storage/metrics/store.ts: /\\/+$/": SETTING,
   "backend/notification/channels/message-text.ts: /\\/+$/": SETTING,
   "backend/ingest/otlp/value.ts: /=+$/": "the expression before it allows two = at the end",
-  "backend/settings.ts: /\\/+$/": SETTING,
+  "backend/settings-kinds.ts: /\\/+$/": SETTING,
 };
 
 interface Expression {

@@ -1,11 +1,9 @@
-// The reference pages say what the code does: a page that differs fails, and so does a setting that is read and not in its manual.
+// The reference pages describe the code as it is: a page that differs fails.
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { readSettings as readAgentSettings } from "../agent/settings.ts";
-import { readSettings as readBackendSettings } from "../backend/settings.ts";
 import { LOG_EVENTS } from "../common/log-events.ts";
-import { manualOf, pages } from "./reference.ts";
+import { pages } from "./reference.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 
@@ -40,44 +38,6 @@ describe("what docs/contract.md tells of 503", () => {
   test("is all that it says", () => {
     expect(thrown.length).toBeGreaterThan(12);
     expect(thrown.filter((text) => !told.some((message) => isOf(text, message)))).toEqual([]);
-  });
-});
-
-/** The names that `read` asks the environment for. */
-function namesRead(read: (env: NodeJS.ProcessEnv) => unknown): Set<string> {
-  const names = new Set<string>();
-  const env = new Proxy<NodeJS.ProcessEnv>(
-    {},
-    {
-      get: (_target, name) => {
-        if (typeof name === "string" && /^[A-Z0-9_]+$/.test(name)) names.add(name);
-        return undefined;
-      },
-    },
-  );
-  try {
-    read(env);
-  } catch {
-    // Required settings are missing, which is told at the end, when all were read.
-  }
-  return names;
-}
-
-/** Not settings of ours: where programs are looked up. */
-const OF_THE_SYSTEM = new Set(["PATH", "XDG_CACHE_HOME", "HOME"]);
-
-describe("a manual", () => {
-  test.each([
-    [
-      "agent/settings.ts",
-      [(env: NodeJS.ProcessEnv) => readAgentSettings("host", env), (env: NodeJS.ProcessEnv) => readAgentSettings("cluster", env)],
-    ],
-    ["backend/settings.ts", [(env: NodeJS.ProcessEnv) => readBackendSettings(env)]],
-  ] as const)("of %s has every setting that is read", (file, readers) => {
-    const told = new Set(manualOf(file).flatMap((setting) => setting.names));
-    const read = readers.flatMap((reader) => [...namesRead(reader)]).filter((name) => !OF_THE_SYSTEM.has(name));
-    // X_FILE is the file form of X, unless it is a setting of its own.
-    expect(read.filter((name) => !told.has(name) && !told.has(name.replace(/_FILE$/, "")))).toEqual([]);
   });
 });
 

@@ -1,5 +1,5 @@
-// Writes the pages that the sources decide: settings from the manuals at the top of {agent,backend}/settings.ts, error codes from
-// errors.ts, the own metrics and the HTTP APIs from the code that makes them; and in docs/sizing.md what follows from its own figures.
+// Writes the pages that the sources decide: settings from {agent,backend}/settings-table.ts, error codes from errors.ts, the own metrics
+// and the HTTP APIs from the code that makes them; and in docs/sizing.md what follows from its own figures.
 // Invariant: what is written depends on the sources alone; reference.test.ts fails when a page differs.
 //
 //   npm run reference     writes the pages
@@ -8,56 +8,30 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { ERROR_CODES } from "../backend/errors.ts";
 import { LOG_EVENTS } from "../common/log-events.ts";
+import type { Table } from "../common/settings-table.ts";
 import { agentMetrics, backendMetrics, type OwnMetric } from "./metrics-reference.ts";
 import { openApiPages } from "./openapi.ts";
+import { AGENT_TABLE, BACKEND_TABLE, settingsSections } from "./settings-reference.ts";
 import { withReckoned } from "./sizing.ts";
 
+const SETTINGS_INTRO =
+  "Settings are read from the environment; `X_FILE` reads `X` from a file. If any is wrong, the program reports all problems in one message and exits with 2. A secret is never logged.";
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
-
-/** One line of a manual: `names` share a default and a meaning. */
-export interface Setting {
-  readonly section: string;
-  readonly names: readonly string[];
-  readonly fallback: string;
-  readonly meaning: string;
-}
-
-/** The settings in the first comment of `file`. Throws when a line of the manual cannot be read. */
-export function manualOf(file: string): Setting[] {
-  const [comment = ""] = readFileSync(join(ROOT, file), "utf8").split("\nimport ");
-  const settings: Setting[] = [];
-  let section = "";
-  // What stands before the first empty line introduces the manual.
-  for (const line of comment.slice(comment.indexOf("\n//\n") + 4).split("\n")) {
-    const text = line.replace(/^\/\/ ?/, "");
-    const entry = /^ {2}(?<names>[A-Z][A-Z0-9_]*(?:, [A-Z][A-Z0-9_]*)*) {2,}(?:(?<fallback>\S.*?) {2,})?(?<meaning>\S.*)$/.exec(
-      text,
-    )?.groups;
-    const last = settings.at(-1);
-    if (entry) {
-      const { names = "", fallback = "", meaning = "" } = entry;
-      settings.push({ section, names: names.split(", "), fallback, meaning });
-    } else if (/^ {30,}\S/.test(text) && last) {
-      settings[settings.length - 1] = { ...last, meaning: `${last.meaning} ${text.trim()}` };
-    } else if (/^ {2}[A-Z]/.test(text)) {
-      throw new Error(`${file}: not a line of the manual (NAME  default  meaning, two blanks between): ${text}`);
-    } else if (/^\S/.test(text)) section = text;
-  }
-  return settings;
-}
 
 /** Every page: path → text. */
 export async function pages(): Promise<Record<string, string>> {
   return {
     "docs/reference/agent-settings.md": settingsPage(
       "Settings of the agent",
-      "agent/settings.ts",
-      "Read from the environment; `X_FILE` reads `X` from a file. All problems are told in one message, and the agent ends with 2. In a cluster the chart sets them from its values.",
+      "agent/settings-table.ts",
+      "In a cluster the chart sets them from its values. A default of the chart that differs is listed too.",
+      AGENT_TABLE,
     ),
     "docs/reference/backend-settings.md": settingsPage(
       "Settings of the backend",
-      "backend/settings.ts",
-      "Read from the environment; `X_FILE` reads `X` from a file. All problems are told in one message, and the backend ends with 2. With any external engine `MASTER_KEY` and `JWT_SECRET` are required; with `DATABASE_URL`, at the first start, `ADMIN_PASSWORD`.",
+      "backend/settings-table.ts",
+      "With any external engine `MASTER_KEY` and `JWT_SECRET` are required; with `DATABASE_URL`, at the first start, `ADMIN_PASSWORD`.",
+      BACKEND_TABLE,
     ),
     "docs/reference/errors.md": errorsPage(),
     "docs/reference/log-events.md": logEventsPage(),
@@ -78,16 +52,8 @@ export async function pages(): Promise<Record<string, string>> {
   };
 }
 
-function settingsPage(title: string, file: string, intro: string): string {
-  const settings = manualOf(file);
-  const parts = [...new Set(settings.map((setting) => setting.section))].map((section) => {
-    const rows = settings
-      .filter((setting) => setting.section === section)
-      .map(({ names, fallback, meaning }) => `| ${names.map((name) => `\`${name}\``).join(", ")} | ${code(fallback)} | ${cell(meaning)} |`);
-    const heading = section === "" ? "" : `\n## ${section}\n`;
-    return `${heading}\n| setting | default | meaning |\n|---|---|---|\n${rows.join("\n")}\n`;
-  });
-  return `# ${title}\n${GENERATED(file)}\n\n${intro}\n${parts.join("")}`;
+function settingsPage(title: string, file: string, intro: string, table: Table): string {
+  return `# ${title}\n${GENERATED(file)}\n\n${SETTINGS_INTRO} ${intro}\n${settingsSections(table)}`;
 }
 
 function errorsPage(): string {
@@ -115,15 +81,6 @@ function metricsPage(title: string, file: string, intro: string, metrics: readon
 
 function GENERATED(file: string): string {
   return `<!-- Generated from ${file} by \`npm run reference\`; change it there. -->`;
-}
-
-function code(text: string): string {
-  return text === ""
-    ? ""
-    : text
-        .split(" | ")
-        .map((one) => `\`${one}\``)
-        .join(", ");
 }
 
 function cell(text: string): string {

@@ -226,8 +226,8 @@ test.each(CHARTS)("every value that %s documents changes what a set of values re
 });
 
 test.each([
-  ["cluster-agent", "agent/settings.ts"],
-  ["backend", "backend/settings.ts"],
+  ["cluster-agent", "agent/settings-table.ts"],
+  ["backend", "backend/settings-table.ts"],
 ])("every variable that %s sets is a setting of %s", async (chart, settings) => {
   const known = readFileSync(join(ROOT, settings), "utf8");
   const names = new Set<string>();

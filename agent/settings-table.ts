@@ -1,0 +1,297 @@
+// Every setting of the agent: one table of environment variables, from which the reader, the types, `--help` and the reference page are
+// made. X_FILE reads X from a file. To add one, add a row and run `npm run reference`.
+import { duration, file, flag, integer, list, listen, oneOf, path, proxyUrl, text } from "../common/settings-kinds.ts";
+import { group, setting } from "../common/settings-table.ts";
+import { absolutePaths, backendUrl, kubeletTls, lines, loopback, pattern, patterns, percent, someOf } from "./settings-kinds.ts";
+
+export type Identity = "host" | "cluster";
+export const SIGNALS = ["metrics", "logs", "traces"] as const;
+export type Signal = (typeof SIGNALS)[number];
+export const LOG_LEVELS = ["info", "debug", "warn", "error"] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+
+/** The pinned version whose build is in the tool cache; the same as in hack/fetch-tools.ts. */
+export const COLLECTOR_VERSION = "0.149.0";
+
+/** Settings of both agents. */
+export const BOTH = {
+  ...group("Backend", {
+    backendUrl: setting("BACKEND_URL", backendUrl, {
+      isRequired: true,
+      value: "backendUrl",
+      description: "Scheme, host and port of the backend. http is accepted only for loopback, or with `ALLOW_PLAIN_HTTP`.",
+    }),
+    backendCaFile: setting("BACKEND_CA_FILE", file, {
+      value: "backendCa",
+      description:
+        "PEM of the authority that signed the backend's certificate, in addition to the authorities of the system and of Node.js.",
+    }),
+    allowPlainHttp: setting("ALLOW_PLAIN_HTTP", flag, {
+      default: "false",
+      value: "allowPlainHttp",
+      description: "Allows http to a backend that is not on loopback.",
+    }),
+    httpsProxy: setting("HTTPS_PROXY", proxyUrl, {
+      isSecret: true,
+      isEitherCase: true,
+      value: "proxy.httpsProxy",
+      description:
+        "Outgoing proxy for https, `http(s)://[user:password@]host:port`. Also read in lower case, as curl does; never used for loopback.",
+    }),
+    httpProxy: setting("HTTP_PROXY", proxyUrl, { isSecret: true, isEitherCase: true, description: "Outgoing proxy for http." }),
+    noProxy: setting("NO_PROXY", text, {
+      isEitherCase: true,
+      value: "proxy.noProxy",
+      description: "Names, addresses or networks (`10.0.0.0/8`) that are reached without the proxy, comma-separated.",
+    }),
+    installToken: setting("INSTALL_TOKEN", text, {
+      isSecret: true,
+      mayBeGone: true,
+      value: "installToken",
+      description: "One-time token of the first start; not needed after enrolment.",
+    }),
+    heartbeatIntervalMs: setting("HEARTBEAT_INTERVAL", duration({ min: 1000 }), {
+      default: "30s",
+      value: "heartbeatInterval",
+      description: "Time between heartbeats. The backend shows an agent as offline after three missed ones.",
+    }),
+    compression: setting("COMPRESSION", oneOf(["gzip", "none", "zstd"]), {
+      default: "gzip",
+      value: "compression",
+      description: "Compression of requests to the backend.",
+    }),
+  }),
+  ...group("Collection", {
+    signals: setting("SIGNALS", someOf(SIGNALS), {
+      default: SIGNALS.join(","),
+      value: "signals",
+      description: "What is collected and sent. OTLP of other signals is refused.",
+    }),
+    metricsIntervalMs: setting("METRICS_INTERVAL", duration({ min: 1000 }), {
+      default: "30s",
+      value: "metricsInterval",
+      description: "Time between two readings of host, kubelet and cAdvisor metrics.",
+    }),
+    logMaxAgeMs: setting("LOG_MAX_AGE", duration({ min: 60_000 }), {
+      default: "168h",
+      description: "Log files that were not modified for longer are not read.",
+    }),
+    logMultilineStart: setting("LOG_MULTILINE_START", pattern, {
+      value: "logs.multilineStart",
+      description: "A line that matches starts a record; other lines continue it.",
+    }),
+    logFields: setting("LOG_FIELDS", flag, {
+      default: "true",
+      value: "logs.fields",
+      description: "Parses level, time and trace ids from log lines.",
+    }),
+    redact: setting("REDACT", patterns, {
+      default: "",
+      value: "redact",
+      description: "Text that matches in a log line, an attribute or the name of a span is replaced by `****`.",
+    }),
+    dropMetrics: setting("DROP_METRICS", lines, {
+      default: "",
+      value: "drop.metrics",
+      description: "OTTL conditions of the collector's filter processor. Metrics for which one is true are dropped.",
+    }),
+    dropLogs: setting("DROP_LOGS", lines, {
+      default: "",
+      value: "drop.logs",
+      description: "The same for log records, for example `log.severity_number < SEVERITY_NUMBER_INFO`.",
+    }),
+    dropTraces: setting("DROP_TRACES", lines, { default: "", value: "drop.traces", description: "The same for spans." }),
+    tracesSamplePercent: setting("TRACES_SAMPLE_PERCENT", percent, {
+      default: "100",
+      unit: "%",
+      value: "tracesSamplePercent",
+      description: "Share of traces that is sent. All agents choose the same traces.",
+    }),
+  }),
+  ...group("Addresses", {
+    health: setting("HEALTH_LISTEN", listen(), {
+      default: ":9598",
+      description:
+        "`/healthz`, `/readyz`, `/status`, `/metrics`. Without a host: `[::]`, which includes IPv4, or `0.0.0.0` if there is no IPv6.",
+    }),
+    otlpGrpc: setting("OTLP_GRPC_LISTEN", listen(), {
+      default: { host: "127.0.0.1:4317", cluster: ":4317" },
+      description: "OTLP over gRPC from applications.",
+    }),
+    otlpHttp: setting("OTLP_HTTP_LISTEN", listen(), {
+      default: { host: "127.0.0.1:4318", cluster: ":4318" },
+      description: "OTLP over HTTP from applications.",
+    }),
+    proxy: setting("PROXY_LISTEN", loopback, {
+      default: "127.0.0.1:9599",
+      description: "Where the collector reaches the signing proxy; loopback only.",
+    }),
+  }),
+  ...group("Collector and state", {
+    stateDir: setting("STATE_DIR", path, {
+      default: { host: "/var/lib/atherops-otel-agent", cluster: "/var/lib/atherops-agent" },
+      value: "stateHostPath",
+      description: "Disk queue, checkpoints and the collector's configuration.",
+    }),
+    queueMib: setting("QUEUE_MIB", integer({ min: 16 }), {
+      default: "512",
+      unit: "MiB",
+      value: "collector.queueMib",
+      description: "Disk queue of each signal. When it is full, reading of files pauses and applications are refused.",
+    }),
+    otelcolPath: setting("OTELCOL_PATH", text, {
+      description: "The collector. Default: `otelcol-contrib` on `PATH`, then the tool cache of hack/fetch-tools.ts.",
+    }),
+    collectorConfigFile: setting("COLLECTOR_CONFIG_FILE", file, {
+      value: "collector.extraConfig",
+      description: "YAML that is merged over the rendered configuration; see agent/collector/render.ts.",
+    }),
+    allowOtherExporters: setting("ALLOW_OTHER_EXPORTERS", flag, {
+      default: "false",
+      value: "collector.allowOtherExporters",
+      description: "Lets the merged configuration send telemetry to other destinations, unsigned.",
+    }),
+    collectorMemoryMib: setting("COLLECTOR_MEMORY_MIB", integer({ min: 64 }), {
+      default: "400",
+      unit: "MiB",
+      value: "collector.memoryMib",
+      description: "Above this memory use the collector refuses new data.",
+    }),
+    collectorStopGraceMs: setting("COLLECTOR_STOP_GRACE", duration({ min: 0 }), {
+      default: "35s",
+      description: "Time from TERM to KILL; longer than one export may take (30 s).",
+    }),
+    logLevel: setting("LOG_LEVEL", oneOf(LOG_LEVELS), {
+      default: "info",
+      value: "logLevel",
+      description: "Level of the agent's log; the collector logs one level less.",
+    }),
+  }),
+};
+
+export const HOST = group("Host agent", {
+  credentialsFile: setting("CREDENTIALS_FILE", path, {
+    default: "/etc/atherops/credentials.json",
+    description: "The key, written with mode 0600. If it is mounted read-only, 0440 is accepted too.",
+  }),
+  logPaths: setting("LOG_PATHS", absolutePaths, { default: "/var/log/**/*.log", description: "Log files to read." }),
+  logPathsAllowed: setting("LOG_PATHS_ALLOWED", absolutePaths, {
+    default: "/var/log/**",
+    description: "What `LOG_PATHS` and the remote configuration may name, after symbolic links are resolved.",
+  }),
+  journald: setting("JOURNALD", flag, {
+    default: "false",
+    description: "Also reads systemd's journal, from the first start with this setting on.",
+  }),
+  journaldUnits: setting("JOURNALD_UNITS", list, { default: "", description: "Reads only these units, for example `nginx`." }),
+  journalctlPath: setting("JOURNALCTL_PATH", path, { default: "/usr/bin/journalctl", description: "The program `journalctl`." }),
+  remoteConfigIntervalMs: setting("REMOTE_CONFIG_INTERVAL", duration({ min: 0 }), {
+    default: "1m",
+    description: "Time between two requests for the host's configuration; `0s` turns them off.",
+  }),
+});
+
+export const CLUSTER = group("Cluster agent", {
+  nodeName: setting("NODE_NAME", text, { isRequired: true, description: "From the downward API." }),
+  clusterName: setting("CLUSTER_NAME", text, { isRequired: true, value: "clusterName", description: "The name that the backend shows." }),
+  nodeIp: setting("NODE_IP", text, { description: "Where the kubelet listens (port 10250). Default: `NODE_NAME`." }),
+  podNamespace: setting("POD_NAMESPACE", text, { isRequired: true, description: "From the downward API." }),
+  podUid: setting("POD_UID", text, { isRequired: true, description: "From the downward API." }),
+  secretName: setting("SECRET_NAME", text, {
+    default: "cluster-agent-credentials",
+    value: "identity.secretName",
+    description: "The Secret that holds the cluster's key.",
+  }),
+  leaseName: setting("LEASE_NAME", text, {
+    default: "cluster-agent",
+    value: "identity.leaseName",
+    description: "The Lease whose holder enrols, rotates the key and collects for the whole cluster.",
+  }),
+  keyRotationDays: setting("KEY_ROTATION_DAYS", integer({ min: 0 }), {
+    default: "30",
+    unit: "days",
+    value: "keyRotationDays",
+    description: "Older keys are replaced; 0: never by age.",
+  }),
+  excludeNamespaces: setting("EXCLUDE_NAMESPACES", list, {
+    default: "",
+    value: "logs.excludeNamespaces",
+    description: "Logs of pods in these namespaces are not read.",
+  }),
+  kubeletTls: setting("KUBELET_TLS", kubeletTls, {
+    default: "verify",
+    value: "kubelet.tls",
+    description: "How the kubelet's certificate is verified: `verify` uses the cluster's authority, a PEM file names another one.",
+  }),
+  trustOtlpIdentity: setting("TRUST_OTLP_IDENTITY", flag, {
+    default: "false",
+    value: "otlp.trustSenderIdentity",
+    description:
+      "Accepts the pod, namespace, node and cluster that OTLP senders claim: for a gateway, a mesh, or pods in the host's network. Otherwise only the sender's address counts.",
+  }),
+  hostRoot: setting("HOST_ROOT", text, { default: "/hostfs", description: "Where the node's root file system is mounted." }),
+  clusterState: setting("CLUSTER_STATE", flag, {
+    default: "false",
+    value: "clusterState.enabled",
+    valueDefault: "true",
+    description: "One agent of the cluster sends the state of deployments, pods, nodes and jobs as metrics.",
+  }),
+  scrapePods: setting("SCRAPE_PODS", flag, {
+    default: "false",
+    value: "scrapePods.enabled",
+    valueDefault: "true",
+    description: 'Scrapes pods of this node that have the annotation `prometheus.io/scrape: "true"`.',
+  }),
+  workloadNames: setting("WORKLOAD_NAMES", flag, {
+    default: "false",
+    value: "workloadNames.enabled",
+    valueDefault: "true",
+    description: "Adds names of Deployments and other workloads to kubelet and cAdvisor metrics of pods.",
+  }),
+  podRelay: setting("POD_RELAY", flag, {
+    default: "true",
+    value: "podRelay.enabled",
+    description:
+      "The agent watches the pods of its node once for all components of the collector. `false`: each component watches the API server, up to six watches per node.",
+  }),
+  podLabels: setting("POD_LABELS", list, {
+    default: "",
+    value: "podAttributes.labels",
+    description: "Labels of pods that are added to their logs and to the OTLP that they send.",
+  }),
+  podAnnotations: setting("POD_ANNOTATIONS", list, {
+    default: "",
+    value: "podAttributes.annotations",
+    description: "Annotations of pods that are added in the same way.",
+  }),
+  kubernetesEvents: setting("KUBERNETES_EVENTS", flag, {
+    default: "false",
+    value: "events.enabled",
+    valueDefault: "true",
+    description: "One agent of the cluster sends events of Kubernetes as logs with the source `kubernetes-events`.",
+  }),
+  clusterCollectorMemoryMib: setting("CLUSTER_COLLECTOR_MEMORY_MIB", integer({ min: 64 }), {
+    default: "200",
+    unit: "MiB",
+    value: "clusterCollector.memoryMib",
+    description: "Memory limit of the second collector, which collects state and events and runs on one node.",
+  }),
+  hostAccess: setting("HOST_ACCESS", oneOf(["full", "proc", "none"]), {
+    default: "full",
+    value: "hostAccess",
+    description:
+      "What of the node is mounted. `proc`: only proc and sys below `HOST_ROOT`, so no metrics of file systems. `none`: neither host metrics nor log files of pods.",
+  }),
+  kubernetesServiceHost: setting("KUBERNETES_SERVICE_HOST", text, { isRequired: true, description: "The API server; set by the kubelet." }),
+  kubernetesServicePort: setting("KUBERNETES_SERVICE_PORT", integer({ min: 1 }), {
+    default: "443",
+    description: "Its port; set by the kubelet.",
+  }),
+  serviceAccountDir: setting("SERVICE_ACCOUNT_DIR", text, {
+    default: "/var/run/secrets/kubernetes.io/serviceaccount",
+    description: "Contains `token` and `ca.crt`.",
+  }),
+  valueNames: setting("VALUE_NAMES", text, {
+    description: "Set by the Helm chart: which of its values sets which variable, so that errors name the value.",
+  }),
+});

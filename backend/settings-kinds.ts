@@ -1,0 +1,141 @@
+// The kinds of settings that only the backend has: addresses of engines, networks, mail, single sign-on, retention, keys.
+// Each reports what to write instead of a wrong value.
+import { isIP } from "node:net";
+import { durationMs } from "../common/duration.ts";
+import { isLoopback } from "../common/host-name.ts";
+import { checkedList, reportUnencoded, splitList } from "../common/settings-kinds.ts";
+import type { Kind, Report } from "../common/settings-table.ts";
+
+/** How long the metrics engine keeps samples. */
+export interface Retention {
+  /** As VictoriaMetrics accepts it, e.g. `30d`. */
+  readonly text: string;
+  readonly ms: number;
+}
+
+/** Users in `group` belong to the organisation of this name. */
+export interface GroupGrant {
+  readonly group: string;
+  readonly org: string;
+  readonly role: "viewer" | "admin" | "operator";
+}
+
+/** `localhost:8428` is a URL too, with the scheme "localhost", so the schemes are checked. */
+export function url(schemes: readonly string[] = ["http", "https"], check?: (parsed: URL, report: Report) => void): Kind<string> {
+  return {
+    type: "URL",
+    parse: (value, report) => {
+      const parsed = URL.parse(value);
+      if (!schemes.includes(parsed?.protocol.slice(0, -1) ?? "")) report(`must be a URL that begins with ${schemes.join(":// or ")}://`);
+      if (parsed) check?.(parsed, report);
+      return value;
+    },
+  };
+}
+
+/** Identity providers and clients compare issuers character by character, so the text is kept. */
+export const issuer: Kind<string> = url(undefined, (parsed, report) => {
+  if (parsed.protocol === "http:" && !isLoopback(parsed.hostname)) report("must be https: over http anybody on the way can log in");
+  reportParts(parsed, report);
+});
+
+const addressUrl = url(undefined, reportParts);
+/** Without the slash at its end. */
+export const publicUrl: Kind<string> = { ...addressUrl, parse: (value, report) => addressUrl.parse(value, report).replace(/\/+$/, "") };
+
+function reportParts({ username, password, search, hash }: URL, report: Report): void {
+  if (username || password || search || hash) report("scheme, host and path only");
+}
+
+export const smtpUrl: Kind<string> = url(["smtp", "smtps"], (parsed, report) => {
+  if (!parsed.hostname || !["", "/"].includes(parsed.pathname) || parsed.search || parsed.hash)
+    report("must be smtp(s)://[user:password@]host[:port]");
+  reportUnencoded(parsed, report);
+});
+
+/** A map from groups to organisation and role, as JSON. */
+export const groupGrants: Kind<GroupGrant[]> = {
+  type: "JSON",
+  parse: (value, report) => {
+    const form = 'must be JSON such as {"platform": {"org": "default", "role": "viewer"}}; role: viewer, admin or operator';
+    try {
+      const map = JSON.parse(value) as Record<string, Omit<GroupGrant, "group">>;
+      const grants = Object.entries(map).map(([group, { org, role }]) => ({ group, org, role }));
+      const isGood = ({ org, role }: GroupGrant) => typeof org === "string" && org !== "" && ["viewer", "admin", "operator"].includes(role);
+      if (Array.isArray(map) || !grants.every(isGood)) report(form);
+      return grants;
+    } catch {
+      report(form);
+      return [];
+    }
+  },
+};
+
+/** Addresses and CIDRs. */
+export const networks: Kind<string[]> = checkedList("addresses or CIDRs, comma-separated", (item) =>
+  isNetwork(item) ? undefined : `"${item}" is not an address or CIDR, such as 10.0.0.0/8`,
+);
+
+/** Also the names of ranges that fastify knows. */
+export const proxies: Kind<string[]> = checkedList("addresses or CIDRs, comma-separated", (item) =>
+  ["loopback", "linklocal", "uniquelocal"].includes(item) || isNetwork(item)
+    ? undefined
+    : `"${item}" is not an address or CIDR, such as 10.0.0.0/8`,
+);
+
+function isNetwork(item: string): boolean {
+  const [address = "", bits, ...rest] = item.split("/");
+  const isRange = bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (isIP(address) === 6 ? 128 : 32));
+  return isIP(address) !== 0 && isRange && rest.length === 0;
+}
+
+export const emailAddress: Kind<string> = {
+  type: "e-mail address",
+  parse: (value, report) => {
+    if (!/^[^\s@<>,;:"()[\]\\]{1,64}@[A-Za-z0-9.-]{1,253}$/.test(value))
+      report("must be an e-mail address without a name, such as alerts@example.com");
+    return value;
+  },
+};
+
+/** In lower case. */
+export const domains: Kind<string[]> = {
+  type: "comma-separated list",
+  parse: (value, report) => {
+    const items = splitList(value.toLowerCase());
+    for (const item of items) if (!/^[a-z0-9-]+(?:\.[a-z0-9-]+)*$/.test(item)) report(`"${item}" is not a domain`);
+    return items;
+  },
+};
+
+/** As `-retentionPeriod` of VictoriaMetrics: a number with h, d, w, M or y; without a unit, months of 31 days. */
+export const retention: Kind<Retention> = {
+  type: "retention (h, d, w, y)",
+  parse: (text, report) => {
+    const [, count, unit = ""] = /^(\d+(?:\.\d+)?)([hdwMy]?)$/.exec(text) ?? [];
+    const ms = Number(count) * (durationMs(unit === "" || unit === "M" ? "31d" : `1${unit}`) ?? Number.NaN);
+    if (!(ms > 0)) report(`"${text}" is not a retention such as 30d, 8w or 1y`);
+    return { text, ms };
+  },
+};
+
+export function base64(bytes: number): Kind<Buffer> {
+  return {
+    type: `${bytes} bytes in base64`,
+    parse: (value, report) => {
+      const decoded = Buffer.from(value, "base64");
+      if (decoded.length !== bytes) report(`must be ${bytes} bytes in base64`);
+      return decoded;
+    },
+  };
+}
+
+export function bytes(minimum: number): Kind<Buffer> {
+  return {
+    type: `at least ${minimum} bytes`,
+    parse: (value, report) => {
+      if (Buffer.byteLength(value) < minimum) report(`must be at least ${minimum} bytes`);
+      return Buffer.from(value, "utf8");
+    },
+  };
+}

@@ -1,0 +1,279 @@
+// Every setting of the backend: one table of environment variables, from which the reader, the types, `--help` and the reference page are
+// made. X_FILE reads X from a file. To add one, add a row and run `npm run reference`.
+import { duration, file, flag, integer, listen, oneOf, path, proxyUrl, text } from "../common/settings-kinds.ts";
+import { group, setting } from "../common/settings-table.ts";
+import {
+  base64,
+  bytes,
+  domains,
+  emailAddress,
+  groupGrants,
+  issuer,
+  networks,
+  proxies,
+  publicUrl,
+  retention,
+  smtpUrl,
+  url,
+} from "./settings-kinds.ts";
+
+/** Without a host: all IPv4 addresses. */
+const address = listen("0.0.0.0");
+
+export const SETTINGS_TABLE = {
+  ...group("Listeners", {
+    api: setting("API_LISTEN", address, { default: "127.0.0.1:8080", description: "Ingest, queries, login, administration." }),
+    alerting: setting("ALERTING_LISTEN", address, { default: "127.0.0.1:8082", description: "Alert rules and notifications." }),
+    health: setting("HEALTH_LISTEN", address, {
+      default: "127.0.0.1:9090",
+      description: "`/healthz`, `/readyz`, `/metrics`. No authentication: keep it internal.",
+    }),
+    tlsCertFile: setting("TLS_CERT_FILE", file, {
+      value: "tls.secretName",
+      description: "Certificate of the API and alerting listeners. Requires `TLS_KEY_FILE`; both are read again when they change.",
+    }),
+    tlsKeyFile: setting("TLS_KEY_FILE", file, { value: "tls.secretName", description: "Private key of `TLS_CERT_FILE`." }),
+    trustedProxies: setting("TRUSTED_PROXIES", proxies, {
+      default: "",
+      value: "trustedProxies",
+      description: "Reverse proxies whose `X-Forwarded-For` is trusted.",
+    }),
+    maxConnections: setting("MAX_CONNECTIONS", integer({ min: 64 }), {
+      default: "8192",
+      description:
+        "Connections of each of the API and alerting listeners. Above it, idle connections and those without a credential are closed first.",
+    }),
+    isConsoleServed: setting("CONSOLE", flag, { default: "true", description: "Serves the console at `/` of the API listener." }),
+  }),
+  ...group("Engines", {
+    dataDir: setting("DATA_DIR", path, { default: "./data", value: "persistence", description: "All data of the embedded engines." }),
+    databaseUrl: setting("DATABASE_URL", url(["postgres", "postgresql"]), {
+      isSecret: true,
+      value: "distributed.connectionSecret",
+      description: "PostgreSQL. Unset: SQLite in `DATA_DIR`.",
+    }),
+    clickhouseUrl: setting("CLICKHOUSE_URL", url(), {
+      isSecret: true,
+      value: "distributed.connectionSecret",
+      description: "ClickHouse over HTTP. Unset: embedded.",
+    }),
+    clickhouseCluster: setting("CLICKHOUSE_CLUSTER", text, {
+      value: "distributed.clickhouseCluster",
+      description: "Name of the ClickHouse cluster: tables are created `ON CLUSTER` and replicated.",
+    }),
+    metricsWriteUrl: setting("METRICS_WRITE_URL", url(), {
+      value: "distributed.metrics.writeUrl",
+      description: "VictoriaMetrics, for writes. Requires `METRICS_QUERY_URL`. Unset: embedded.",
+    }),
+    metricsQueryUrl: setting("METRICS_QUERY_URL", url(), {
+      value: "distributed.metrics.queryUrl",
+      description: "VictoriaMetrics, for queries. Requires `METRICS_WRITE_URL`.",
+    }),
+    victoriaMetricsPath: setting("VICTORIA_METRICS_PATH", text, {
+      description: "The program. Default: `victoria-metrics` on `PATH`, then the tool cache of hack/fetch-tools.ts.",
+    }),
+    vmalertPath: setting("VMALERT_PATH", text, {
+      description: "The program. Default: `vmalert` on `PATH`, then the tool cache of hack/fetch-tools.ts.",
+    }),
+    threadPoolSize: setting("UV_THREADPOOL_SIZE", integer({ min: 1 }), {
+      default: "4",
+      unit: "threads",
+      description: "Read by Node.js when it starts: concurrent statements of the embedded ClickHouse. 16 is a good value.",
+    }),
+  }),
+  ...group("Storage", {
+    logsRetentionDays: setting("LOGS_RETENTION_DAYS", integer({ min: 1 }), {
+      default: "30",
+      unit: "days",
+      value: "retention.logsDays",
+      description: "How long logs are kept, by the time of the record.",
+    }),
+    tracesRetentionDays: setting("TRACES_RETENTION_DAYS", integer({ min: 1 }), {
+      default: "30",
+      unit: "days",
+      value: "retention.tracesDays",
+      description: "How long traces are kept, by the time of the span.",
+    }),
+    metricsRetention: setting("METRICS_RETENTION", retention, {
+      default: "30d",
+      value: "retention.metrics",
+      description: "How long the embedded VictoriaMetrics keeps samples.",
+    }),
+    metricsJournalFsync: setting("METRICS_JOURNAL_FSYNC", oneOf(["always", "never"]), {
+      default: "always",
+      description:
+        "Embedded metrics. `always`: on disk before 204, one fsync for all waiting requests. `never`: 204 without waiting for the disk; a power failure loses up to 30 seconds.",
+    }),
+    backupEveryMs: setting("BACKUP_EVERY", duration({ min: 60_000 }), {
+      value: "backup.every",
+      description: "How often the running backend backs up `DATA_DIR`, for example `6h`. Requires `BACKUP_FOLDER`. Unset: never.",
+    }),
+    backupFolder: setting("BACKUP_FOLDER", path, {
+      value: "backup.existingClaim",
+      description: "Folder for the backups of this installation only, outside `DATA_DIR` and best on another disk.",
+    }),
+    backupKeep: setting("BACKUP_KEEP", integer({ min: 1 }), {
+      default: "7",
+      value: "backup.keep",
+      description: "Number of backups to keep; during a backup there is one more.",
+    }),
+  }),
+  ...group("Ingest limits", {
+    quotaBytesPerSecond: setting("QUOTA_BYTES_PER_SECOND", integer({ min: 0 }), {
+      default: "0",
+      unit: "bytes/s",
+      value: "quota.bytesPerSecond",
+      description:
+        "Per organisation and replica; 0: unlimited. The larger of decompressed and stored size counts, refused bodies included.",
+    }),
+    quotaRecordsPerSecond: setting("QUOTA_RECORDS_PER_SECOND", integer({ min: 0 }), {
+      default: "0",
+      unit: "records/s",
+      value: "quota.recordsPerSecond",
+      description: "Per organisation and replica; 0: unlimited.",
+    }),
+    quotaActiveSeries: setting("QUOTA_ACTIVE_SERIES", integer({ min: 0 }), {
+      default: "0",
+      unit: "series",
+      value: "quota.activeSeries",
+      description: "Series of an organisation with a sample in the last 30 to 60 minutes, per replica, within about 2 %; 0: unlimited.",
+    }),
+    ingestMemoryMib: setting("INGEST_MEMORY_MIB", integer({ min: 64 }), {
+      default: "512",
+      unit: "MiB",
+      description:
+        "Bodies in memory at one time, compressed and decompressed; above it: 503. Their rows have another 256 MiB, of which one organisation gets half.",
+    }),
+  }),
+  ...group("Alerting", {
+    evaluationIntervalMs: setting("EVALUATION_INTERVAL", duration({ min: 1000 }), {
+      default: "15s",
+      value: "evaluation.interval",
+      description: "Time between two evaluations of a rule. Windows of log rules are at least twice as long.",
+    }),
+    evaluationDelayMs: setting("EVALUATION_DELAY", duration({ min: 0 }), {
+      default: "0s",
+      description: "Rules are evaluated this long before now; use some seconds if samples arrive late.",
+    }),
+    evaluatorListen: setting("EVALUATOR_LISTEN", address, { default: "127.0.0.1:8880", description: "The embedded vmalert." }),
+    evaluatorQueryUrl: setting("EVALUATOR_QUERY_URL", url(), {
+      value: "distributed.vmalert.queryUrl",
+      description: "An external vmalert. Default: the embedded one, or with external engines `http://localhost:8880`.",
+    }),
+    rulesListen: setting("RULES_LISTEN", address, {
+      description: "Internal listener that serves the rules to an external vmalert, for example `0.0.0.0:8083`.",
+    }),
+    rulesPassword: setting("RULES_PASSWORD", text, {
+      isSecret: true,
+      value: "distributed.connectionSecret",
+      description: 'Basic-auth password for reading rules there (user "vmalert"). Required with `RULES_LISTEN`; vmalert logs it.',
+    }),
+    alertsPassword: setting("ALERTS_PASSWORD", text, {
+      isSecret: true,
+      value: "distributed.connectionSecret",
+      description: 'Basic-auth password for posting alerts there (user "vmalert"). Unset: alerts are refused there.',
+    }),
+    alertmanagerUrl: setting("ALERTMANAGER_URL", url(), {
+      value: "alertmanagerUrl",
+      description: "An Alertmanager that the embedded vmalert also sends alerts to.",
+    }),
+    alertingUrl: setting("ALERTING_URL", url(), {
+      description: "Where the API forwards `/alerting/`. Default: the alerting listener of this process.",
+    }),
+  }),
+  ...group("Notifications", {
+    publicUrl: setting("PUBLIC_URL", publicUrl, {
+      value: "publicUrl",
+      description: "Where people reach this backend; notifications link to it. Unset: no links.",
+    }),
+    notifyAllowedNetworks: setting("NOTIFY_ALLOWED_NETWORKS", networks, {
+      default: "",
+      value: "notification.allowedNetworks",
+      description:
+        "Networks, including internal ones, that every organisation may notify. Unset: the internet only. Always https; redirects are not followed.",
+    }),
+    notifyCaFile: setting("NOTIFY_CA_FILE", file, {
+      description: "PEM of authorities that are trusted for receivers and the mail server, in addition to the public ones.",
+    }),
+    smtpUrl: setting("SMTP_URL", smtpUrl, {
+      isSecret: true,
+      value: "notification.smtp.existingSecret",
+      description: "The mail server, `smtp(s)://[user:password@]host[:port]`. Unset: no e-mail.",
+    }),
+    smtpFrom: setting("SMTP_FROM", emailAddress, {
+      value: "notification.smtp.from",
+      description: "The sender's address; required with `SMTP_URL`.",
+    }),
+    smtpAllowedDomains: setting("SMTP_ALLOWED_DOMAINS", domains, {
+      default: "",
+      value: "notification.smtp.allowedDomains",
+      description: "Domains that e-mail may be sent to, in addition to users of the organisation.",
+    }),
+    httpsProxy: setting("HTTPS_PROXY", proxyUrl, {
+      isSecret: true,
+      isEitherCase: true,
+      description: "Outgoing proxy to `OIDC_ISSUER` and to channels, `http(s)://[user:password@]host:port`. Also read in lower case.",
+    }),
+    httpProxy: setting("HTTP_PROXY", proxyUrl, { isSecret: true, isEitherCase: true, description: "Outgoing proxy for http." }),
+    noProxy: setting("NO_PROXY", text, { isEitherCase: true, description: "Hosts and networks that are reached without the proxy." }),
+  }),
+  ...group("Access", {
+    adminEmail: setting("ADMIN_EMAIL", text, {
+      default: "admin@localhost",
+      value: "admin.email",
+      description: "The first user, created at the first start.",
+    }),
+    adminPassword: setting("ADMIN_PASSWORD", text, {
+      isSecret: true,
+      value: "secrets.existingSecret",
+      description: "Password of the first user. Unset, with embedded engines only: generated and kept in `DATA_DIR/secrets`.",
+    }),
+    masterKey: setting("MASTER_KEY", base64(32), {
+      isSecret: true,
+      value: "secrets.existingSecret",
+      description: "Encrypts API keys at rest. Required with an external engine; otherwise generated.",
+    }),
+    masterPreviousKey: setting("MASTER_PREVIOUS_KEY", base64(32), {
+      isSecret: true,
+      description: "The key before a rotation; still decrypts.",
+    }),
+    jwtSecret: setting("JWT_SECRET", bytes(32), {
+      isSecret: true,
+      value: "secrets.existingSecret",
+      description: "Signs sessions and read tokens. Required with an external engine; otherwise generated.",
+    }),
+    jwtPreviousSecret: setting("JWT_PREVIOUS_SECRET", bytes(32), {
+      isSecret: true,
+      description: "The secret before a rotation; still verifies.",
+    }),
+    jwtTtlMs: setting("JWT_TTL", duration({ min: 1000 }), { default: "15m", value: "jwtTtl", description: "How long a session lasts." }),
+    isPasswordLogin: setting("PASSWORD_LOGIN", flag, {
+      default: "true",
+      description: "`false`: only the operator of the first start may use a password; requires `OIDC_ISSUER`.",
+    }),
+    oidcIssuer: setting("OIDC_ISSUER", issuer, { description: "Identity provider for single sign-on, `https://…`. Unset: none." }),
+    oidcClientId: setting("OIDC_CLIENT_ID", text, {
+      description: "The identity provider's name for this backend; required with `OIDC_ISSUER`.",
+    }),
+    oidcClientSecret: setting("OIDC_CLIENT_SECRET", text, { isSecret: true, description: "May be unset for a public client." }),
+    oidcScopes: setting("OIDC_SCOPES", text, {
+      default: "openid email",
+      description: "Requested scopes. Add the scope that returns groups.",
+    }),
+    oidcGroupsClaim: setting("OIDC_GROUPS_CLAIM", text, { default: "groups", description: "The claim that contains a user's groups." }),
+    oidcGroups: setting("OIDC_GROUPS", groupGrants, {
+      default: "{}",
+      description:
+        'Group → organisation and role, for example `{"platform": {"org": "default", "role": "admin"}}`; required with `OIDC_ISSUER`.',
+    }),
+    oidcAllowUnverifiedEmail: setting("OIDC_ALLOW_UNVERIFIED_EMAIL", flag, {
+      default: "false",
+      description: "Accepts an e-mail address that no user has yet, even if the provider sends no `email_verified`.",
+    }),
+    logLevel: setting("LOG_LEVEL", oneOf(["info", "debug", "warn", "error"]), {
+      default: "info",
+      value: "logLevel",
+      description: "Level of the log; `debug` includes each request.",
+    }),
+  }),
+};

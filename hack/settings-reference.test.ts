@@ -1,0 +1,131 @@
+// The table of settings is the only source: the reference page shows a changed default, every variable that is read is a row of the
+// table, and the charts have the same defaults and ranges.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { parse } from "yaml";
+import { readSettings as readAgentSettings } from "../agent/settings.ts";
+import { readSettings as readBackendSettings } from "../backend/settings.ts";
+import { integer } from "../common/settings-kinds.ts";
+import { group, setting, type Setting, type Table } from "../common/settings-table.ts";
+import { AGENT_TABLE, BACKEND_TABLE, settingsSections } from "./settings-reference.ts";
+
+const ROOT = join(import.meta.dirname, "..");
+
+test("a default, a range or a unit that changes in the table changes the page", () => {
+  const table = (initial: string, min: number, unit: string) =>
+    group("Listeners", { count: setting("COUNT", integer({ min }), { default: initial, unit, description: "Of a listener." }) });
+  expect(settingsSections(table("8192", 64, "connections"))).toBe(
+    "\n## Listeners\n\n| setting | type and range | default | meaning |\n| --- | --- | --- | --- |\n" +
+      "| `COUNT` | integer, at least 64, connections | `8192` | Of a listener. |\n",
+  );
+  for (const other of [table("4096", 64, "connections"), table("8192", 1, "connections"), table("8192", 64, "files")])
+    expect(settingsSections(other)).not.toBe(settingsSections(table("8192", 64, "connections")));
+});
+
+/** The names that `read` asks the environment for. */
+function namesRead(read: (env: NodeJS.ProcessEnv) => unknown): Set<string> {
+  const names = new Set<string>();
+  const env = new Proxy<NodeJS.ProcessEnv>(
+    {},
+    {
+      get: (_target, name) => {
+        if (typeof name === "string" && /^[A-Z0-9_]+$/.test(name)) names.add(name);
+        return undefined;
+      },
+    },
+  );
+  try {
+    read(env);
+  } catch {
+    // Required settings are missing, which is reported after all were read.
+  }
+  return names;
+}
+
+/** Where programs are looked up; not settings of ours. */
+const OF_THE_SYSTEM = new Set(["PATH", "XDG_CACHE_HOME", "HOME"]);
+
+test.each([
+  ["agent", AGENT_TABLE, (env: NodeJS.ProcessEnv) => [readAgentSettings("host", env)]],
+  ["agent", AGENT_TABLE, (env: NodeJS.ProcessEnv) => [readAgentSettings("cluster", env)]],
+  ["backend", BACKEND_TABLE, (env: NodeJS.ProcessEnv) => [readBackendSettings(env)]],
+] as const)("the %s reads no variable that its table does not list", (_program, table, read) => {
+  const listed = new Set(Object.values(table).flatMap(({ name }) => [name, `${name}_FILE`]));
+  expect([...namesRead(read)].filter((name) => !listed.has(name) && !OF_THE_SYSTEM.has(name))).toEqual([]);
+});
+
+interface Schema {
+  readonly type?: string;
+  readonly enum?: readonly unknown[];
+  readonly pattern?: string;
+  readonly minimum?: number;
+  readonly exclusiveMinimum?: number;
+  readonly maximum?: number;
+  readonly properties?: Readonly<Record<string, Schema>>;
+}
+
+/** What the environment variable is when the chart has its defaults. Undefined: the value has another form, such as a Secret's name. */
+function asVariable(value: unknown, row: Setting): string | undefined {
+  if (Array.isArray(value)) return value.join(",");
+  if (typeof value === "object" && value !== null) {
+    const switches = Object.entries(value).filter(([, isOn]) => typeof isOn === "boolean");
+    return row.kind.range?.values?.every((name) => Object.hasOwn(value, name))
+      ? switches.flatMap(([name, isOn]) => (isOn ? [name] : [])).join(",")
+      : undefined;
+  }
+  return String(value);
+}
+
+describe.each([
+  ["cluster-agent", "agent", AGENT_TABLE],
+  ["backend", "backend", BACKEND_TABLE],
+] as const)("the chart %s", (chart, helpers, table) => {
+  const read = (file: string) => readFileSync(join(ROOT, "charts", chart, file), "utf8");
+  const values: unknown = parse(read("values.yaml"));
+  const schema = JSON.parse(read("values.schema.json")) as Schema;
+  const rows = Object.values(table).filter(({ value }) => value !== undefined);
+  const cases = rows.map((row) => [row.value ?? "", row.name, row] as const);
+  const valueAt = (path: string) => path.split(".").reduce((at, name) => (at as Record<string, unknown>)[name], values);
+  const schemaAt = (path: string) => path.split(".").reduce<Schema | undefined>((at, name) => at?.properties?.[name], schema);
+
+  test.each(cases)("has the default of the code for %s (%s)", (path, _name, row) => {
+    const inCluster = typeof row.default === "object" ? row.default["cluster"] : row.default;
+    const given = asVariable(valueAt(path), row);
+    const expected = row.valueDefault ?? inCluster ?? "";
+    expect(given ?? expected).toBe(expected);
+  });
+
+  test.each(cases)("accepts for %s what %s accepts", (path, _name, { kind }) => {
+    const { enum: words = [], minimum, exclusiveMinimum, maximum, type } = schemaAt(path) ?? {};
+    const { min, above, max, values: accepted = [] } = kind.range ?? {};
+    // A switch is a boolean in a chart, or a map of booleans. A duration is text; the chart's template checks its bound.
+    const isListed = kind.type !== "boolean" && type !== "object";
+    const bounds = kind.type === "duration" ? [] : [min, above, max];
+    expect({ type: kind.type === "boolean" ? type : "", words: new Set(words), bounds: [minimum, exclusiveMinimum, maximum] }).toEqual({
+      type: kind.type === "boolean" ? "boolean" : "",
+      words: new Set(isListed ? accepted : []),
+      bounds: Object.assign([undefined, undefined, undefined], bounds),
+    });
+    expect(schemaAt(path)).toBeDefined();
+  });
+
+  test("knows by which value each variable is set", () => {
+    const [, lines = ""] = new RegExp(`define "${helpers}\\.valueNames" -}}\n([^{]*){{`).exec(read("templates/_helpers.tpl")) ?? [];
+    expect(parse(lines)).toEqual(Object.fromEntries(rows.map(({ name, value }) => [name, value])));
+  });
+});
+
+test("descriptions are sentences, and defaults are accepted by their kinds", () => {
+  const tables: Table[] = [AGENT_TABLE, BACKEND_TABLE];
+  const rows = tables.flatMap((table) => Object.values(table));
+  expect(rows.length).toBeGreaterThan(120);
+  expect(rows.filter(({ description }) => !/^[A-Z`].*\.$/.test(description)).map(({ name }) => name)).toEqual([]);
+  const problems = rows.flatMap((row) => {
+    const found: string[] = [];
+    for (const text of typeof row.default === "object" ? Object.values(row.default) : [row.default ?? []].flat())
+      row.kind.parse(text, (problem) => found.push(`${row.name}: ${problem}`));
+    return found;
+  });
+  expect(problems).toEqual([]);
+});
