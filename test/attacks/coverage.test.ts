@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { FUNCTIONS } from "../../backend/query/loki/template-functions.ts";
-import { RANGE_FUNCTIONS } from "../../backend/query/loki/range-functions.ts";
+import { RANGE_FUNCTIONS } from "../../backend/query/loki/points.ts";
 import { ROOT } from "../fixtures/processes.ts";
 import { RANGE_OPERATIONS, STAGES, TEMPLATE_FUNCTIONS } from "./logql.ts";
 import { TABLE } from "./table.ts";

@@ -1,10 +1,17 @@
-// What Loki's HTTP API answers, as its readers read it: streams of entries, vectors, matrices, scalars. Invariant: times of entries are texts
-// of nanoseconds, values texts of numbers, times of values numbers of seconds.
+// The JSON of Loki's HTTP API: streams of entries, vectors, matrices, scalars. Invariant: times of entries are texts of nanoseconds, values
+// texts of numbers, times of values numbers of seconds.
 import { Buffer } from "node:buffer";
-import type { Series } from "./evaluate.ts";
-import type { Entry } from "./entry.ts";
-import { LabelSet } from "./label-set.ts";
-import type { Steps } from "./steps.ts";
+import { type Entry, LabelSet, type Series } from "./entry.ts";
+import type { Steps } from "./parameters.ts";
+
+export function jsonOf(answer: unknown): Buffer {
+  return Buffer.from(JSON.stringify(answer));
+}
+
+/** As Loki envelopes most of its answers. */
+export function dataOf(data: unknown): Buffer {
+  return jsonOf({ status: "success", data });
+}
 
 /** Without an exponent, as Go prints it so. */
 export function valueText(value: number): string {

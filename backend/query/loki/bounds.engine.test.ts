@@ -3,7 +3,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type LokiApp, type LokiOrg, openLokiApp } from "../../../test/fixtures/loki-app.ts";
 import { logRecord } from "../../ingest/otlp/otlp-body.fixture.ts";
-import { type Bounds, BOUNDS } from "./budget.ts";
+import { type Bounds, BOUNDS } from "./regex.ts";
 
 const WIDE: Bounds = { records: 1e9, bytes: 1e12, computeMs: 1e9 };
 const startNs = (BigInt(Math.floor(Date.now() / 60_000)) - 10n) * 60_000_000_000n;
@@ -92,6 +92,6 @@ describe("an expression that reads the rest of a text for each of its places, or
   });
 });
 
-it("in production has the bounds that the contract tells", () => {
+it("in production has the limits of the contract", () => {
   expect(BOUNDS).toEqual({ records: 200_000, bytes: 128 * 1024 * 1024, computeMs: 5000 });
 });

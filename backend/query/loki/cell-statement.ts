@@ -3,13 +3,11 @@
 import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
 import type { Matching } from "../../storage/logs/matching.ts";
 import { areOfGroups, GROUP_NS, halves } from "../../storage/logs/minute-counts.ts";
-import { EntryMaker } from "./entry-maker.ts";
-import { keysOfLabel, type KeysOf } from "./label-columns.ts";
-import { OWN_LABELS, STREAM_LABELS } from "./label-names.ts";
-import { LabelSet, NO_LABELS } from "./label-set.ts";
-import type { LeafSql } from "./leaf-sql.ts";
+import { EntryMaker, LabelSet, NO_LABELS, OWN_LABELS, STREAM_LABELS } from "./entry.ts";
+import { type KeysOf, keysOfLabel } from "./label-sql.ts";
+import type { LeafSql } from "./leaf.ts";
+import { spanOf, type Steps } from "./parameters.ts";
 import { MOST_SERIES } from "./points.ts";
-import { spanOf, type Steps } from "./steps.ts";
 import type { RangeAggregation } from "./syntax.ts";
 
 export const MOST_CELLS = 200_000;
@@ -83,7 +81,7 @@ export interface CellSource {
   readonly keysOf: KeysOf;
   readonly matching: Matching;
   readonly where: readonly Sql[];
-  /** Nanoseconds of a record, or what stands for them. */
+  /** Nanoseconds of a record, or of its group. */
   readonly at?: Sql;
 }
 

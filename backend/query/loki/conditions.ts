@@ -1,10 +1,10 @@
 // What the engine answers of a query by itself: the selector, and the filters that ask nothing but the stored line and labels. Invariant: a
 // filter is given to the engine only where it means there exactly what it means in pipeline.ts. Rows are read as `matching` says.
-import { type Sql, sql, and } from "../../engines/clickhouse/sql.ts";
+import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { type Matching, matchingOf, NO_MATCHING } from "../../storage/logs/matching.ts";
 import { withHints } from "../../storage/logs/words.ts";
-import { ANY_KEYS, type KeysOf, labelValue } from "./label-columns.ts";
-import { STABLE_LABELS } from "./label-names.ts";
+import { STABLE_LABELS } from "./entry.ts";
+import { ANY_KEYS, type KeysOf, labelValue } from "./label-sql.ts";
 import { anchored, plainValues } from "./regex.ts";
 import type { LabelFilter, LineFilter, LogQuery, Matcher, Stage } from "./syntax.ts";
 

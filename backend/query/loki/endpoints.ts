@@ -1,8 +1,172 @@
-// All endpoints of Loki's API that answer JSON, in the order of their description. The backend adds a route for each; a sandbox process
-// evaluates them.
-import type { Add, Endpoint } from "./endpoint-parts.ts";
-import { addAmounts, addFields, addLabels } from "./label-endpoints.ts";
-import { addQueries } from "./query-endpoints.ts";
+// The endpoints of Loki's API that return JSON, in the order of their description. The backend adds a route for each; a sandbox process
+// evaluates them, so nothing here imports the HTTP server.
+import type { QueryOptions } from "../../admission/query-queue.ts";
+import { jsonOf } from "./answers.ts";
+import { answerLogs, answerMetrics, type Reading } from "./evaluate.ts";
+import { wrongQuery } from "./grammar.ts";
+import { detectedFields, detectedLabels, labelNames, labelValues, seriesOf, statistics, volume } from "./label-queries.ts";
+import { type RequestParameters, readBounds, readLimit, readSpan, readSteps, readTime, textOf, wrongParameter } from "./parameters.ts";
+import { readQuery, readSelectorAlone } from "./read-query.ts";
+import { Patterns } from "./regex.ts";
+import type { LogQuery, Query } from "./syntax.ts";
+
+/** What a request asks for, besides its parameters. */
+export interface Requested {
+  readonly engine: Reading;
+  readonly nowNs: bigint;
+  /** Of the path, such as the name of a label. */
+  readonly name: string | undefined;
+  readonly categorize: boolean;
+}
+
+/** Reads the parameters, and returns what answers them. */
+export type Endpoint = (parameters: RequestParameters, requested: Requested) => (orgId: string, options: QueryOptions) => Promise<Buffer>;
+export type Add = (path: string, summary: string, parameters: Record<string, object>, endpoint: Endpoint) => void;
+
+export const text = (description: string) => ({ type: "string", description });
+export const TIME = "nanoseconds or seconds since 1970, or RFC 3339";
+export const SPAN = {
+  start: text(`${TIME}; default one hour before the end`),
+  end: text(`${TIME}; default now`),
+  since: text("a duration before the end"),
+};
+export const QUERY = text("LogQL");
+export const SELECTOR = text('a selector, such as {service_name="shop"}');
+
+export function requiredQuery(parameters: RequestParameters): Query {
+  const query = textOf(parameters, "query");
+  if (query === undefined) throw wrongQuery("required: LogQL");
+  return readQuery(query);
+}
+
+export function requiredLogs(parameters: RequestParameters): LogQuery {
+  const query = requiredQuery(parameters);
+  if (query.kind !== "log") throw wrongQuery("must be a query of logs, not of metrics");
+  return query;
+}
+
+export function optionalSelector(parameters: RequestParameters): LogQuery[] {
+  const query = textOf(parameters, "query");
+  // What an editor sends before anything is chosen.
+  return query === undefined || query === "{}" ? [] : [readSelectorAlone("query", query)];
+}
+
+const BOUNDS = { limit: text("entries; 100 by default, at most 5000"), direction: text("backward (newest first) or forward") };
+
+export function addQueries(add: Add): void {
+  add(
+    "query",
+    "a query of metrics at one moment",
+    { query: QUERY, time: text(`${TIME}; default now`), ...BOUNDS },
+    (parameters, requested) => {
+      const { engine, nowNs } = requested;
+      const query = requiredQuery(parameters);
+      if (query.kind === "log")
+        throw wrongQuery("log queries are not supported as an instant query type, please change your query to a range query type");
+      const time = textOf(parameters, "time");
+      const steps = { start: time === undefined ? nowNs : readTime("time", time), step: 1n, count: 1 };
+      return (orgId, asked) => answerMetrics(engine, orgId, { query, steps, isInstant: true }, asked);
+    },
+  );
+
+  const parameters = { query: QUERY, ...SPAN, step: text("a duration, or seconds"), ...BOUNDS, interval: text("not supported") };
+  add("query_range", "a query over a range", parameters, (parameters, { engine, nowNs, categorize }) => {
+    const query = requiredQuery(parameters);
+    const span = readSpan(parameters, nowNs);
+    if (textOf(parameters, "interval") !== undefined && parameters["interval"] !== "0")
+      throw wrongParameter("interval", "is not supported: leave it out");
+    if (query.kind !== "log") {
+      const steps = readSteps(parameters, span);
+      return (orgId, asked) => answerMetrics(engine, orgId, { query, steps, isInstant: false }, asked);
+    }
+    const bounds = readBounds(parameters);
+    return (orgId, asked) => answerLogs(engine, orgId, { query, span, ...bounds, categorize }, asked);
+  });
+}
+
+const LIMITS = { limit: text("how many; 1000 by default, at most 5000"), line_limit: text("records that are looked at; 1000 by default") };
+const MOST_VOLUMES = 5000;
+
+const selected = (parameters: RequestParameters, nowNs: bigint) => ({
+  span: readSpan(parameters, nowNs),
+  selectors: optionalSelector(parameters),
+});
+
+export function addLabels(add: Add): void {
+  add("labels", "names of labels of streams", { ...SPAN, query: SELECTOR }, (parameters, { engine, nowNs }) => {
+    const asked = selected(parameters, nowNs);
+    return (orgId, options) => labelNames(engine, orgId, asked, options);
+  });
+  add("label/:name/values", "values of a label", { ...SPAN, query: SELECTOR }, (parameters, { engine, nowNs, name }) => {
+    const [asked, label] = [selected(parameters, nowNs), checkedName(name)];
+    return (orgId, options) => labelValues(engine, orgId, { name: label, ...asked }, options);
+  });
+  add("series", "streams by their labels", { ...SPAN, "match[]": { type: "array", items: SELECTOR } }, (parameters, { engine, nowNs }) => {
+    const texts = [parameters["match[]"] ?? [], parameters["match"] ?? []].flat();
+    const patterns = new Patterns();
+    const asked = { span: readSpan(parameters, nowNs), selectors: texts.map((one) => readSelectorAlone("match[]", one, patterns)) };
+    return (orgId, options) => seriesOf(engine, orgId, asked, options);
+  });
+  add(
+    "detected_labels",
+    "labels of streams, and how many values they have",
+    { ...SPAN, query: SELECTOR },
+    (parameters, { engine, nowNs }) => {
+      const asked = selected(parameters, nowNs);
+      return (orgId, options) => detectedLabels(engine, orgId, asked, options);
+    },
+  );
+}
+
+export function addAmounts(add: Add): void {
+  add("index/stats", "how much a selector selects", { ...SPAN, query: SELECTOR }, (parameters, { engine, nowNs }) => {
+    const asked = { span: readSpan(parameters, nowNs), selectors: optionalSelector(parameters) };
+    return (orgId, options) => statistics(engine, orgId, asked, options);
+  });
+  const parameters = {
+    limit: text("100 by default"),
+    targetLabels: text("names of labels, by commas"),
+    aggregateBy: text("labels or series"),
+  };
+  add("index/volume", "bytes by labels", { ...SPAN, query: SELECTOR, ...parameters }, (parameters, { engine, nowNs }) => {
+    const aggregateBy = textOf(parameters, "aggregateBy") ?? "series";
+    if (aggregateBy !== "series") throw wrongParameter("aggregateBy", "only series is supported: name one label in targetLabels");
+    const labels = (textOf(parameters, "targetLabels") ?? "").split(",").filter(Boolean);
+    if (!labels.every((label) => /^[a-zA-Z_]\w{0,255}$/.test(label)) || labels.length > 20)
+      throw wrongParameter("targetLabels", "must be 20 names of labels at most");
+    const limit = readLimit(parameters, "limit", 100, MOST_VOLUMES);
+    const asked = { span: readSpan(parameters, nowNs), selectors: optionalSelector(parameters), limit, labels };
+    return (orgId, options) => volume(engine, orgId, asked, options);
+  });
+  add("patterns", "patterns of lines, always empty", { ...SPAN, query: QUERY, step: text("a duration, or seconds") }, (parameters) => {
+    if (textOf(parameters, "query") !== undefined) requiredLogs(parameters);
+    return async () => jsonOf({ status: "success", data: [] });
+  });
+}
+
+const fieldsAsked = (parameters: RequestParameters, nowNs: bigint) => ({
+  query: requiredLogs(parameters),
+  span: readSpan(parameters, nowNs),
+  lineLimit: readLimit(parameters, "line_limit", 1000, 5000),
+  limit: readLimit(parameters, "limit", 1000, 5000),
+});
+
+export function addFields(add: Add): void {
+  const parameters = { ...SPAN, query: QUERY, ...LIMITS, step: text("ignored") };
+  add("detected_fields", "fields of the newest records", parameters, (parameters, { engine, nowNs }) => {
+    const fields = fieldsAsked(parameters, nowNs);
+    return (orgId, options) => detectedFields(engine, orgId, fields, options);
+  });
+  add("detected_field/:name/values", "values of a field of the newest records", parameters, (parameters, { engine, nowNs, name }) => {
+    const fields = { ...fieldsAsked(parameters, nowNs), name: checkedName(name) };
+    return (orgId, options) => detectedFields(engine, orgId, fields, options);
+  });
+}
+
+function checkedName(name = ""): string {
+  if (!/^[a-zA-Z_]\w{0,255}$/.test(name)) throw wrongParameter("name", "must be the name of a label");
+  return name;
+}
 
 export interface DescribedEndpoint {
   readonly summary: string;

@@ -1,7 +1,90 @@
-// A record of logs on its way through the stages of a query: its line, and its labels by where they come from. Invariant: labels of the
-// stream, structured metadata and what a stage made of the line are told apart; of one name what was made counts most.
-import { asideName, SOFT_LABEL } from "./label-names.ts";
-import { checkLength } from "./record-work.ts";
+// A log record on its way through the stages of a query, and the names of its labels. Invariant: labels of the stream, structured metadata
+// and labels parsed from the line are separate; of two with one name the parsed one takes precedence, and a name is one that LogQL can write.
+import { checkLength } from "./regex.ts";
+
+/** Of every record. */
+export const OWN_LABELS = ["service_name", "level", "host_id", "node"] as const;
+
+/** The record's level gives way to what is read of an attribute or of the line under this name; detected_level does not. */
+export const SOFT_LABEL = "level";
+
+/** Nothing that is read of a line replaces them. */
+export const STABLE_LABELS: ReadonlySet<string> = new Set(["service_name", "host_id", "node", "detected_level"]);
+
+/** Attributes that are labels of the stream, as in Loki's own settings for OTLP; all others are structured metadata. */
+const STREAM_ATTRIBUTES = (
+  "cloud.availability_zone cloud.region container.name deployment.environment deployment.environment.name k8s.cluster.name " +
+  "k8s.container.name k8s.cronjob.name k8s.daemonset.name k8s.deployment.name k8s.job.name k8s.namespace.name k8s.node.name " +
+  "k8s.pod.name k8s.replicaset.name k8s.statefulset.name service.instance.id service.namespace"
+).split(" ");
+
+/** Name → attribute. */
+export const STREAM_LABELS: ReadonlyMap<string, string> = new Map(STREAM_ATTRIBUTES.map((key) => [labelName(key), key]));
+
+const EXTRACTED = "_extracted";
+
+/** A key of an attribute as a name. */
+export function labelName(key: string): string {
+  return (/^\d/.test(key) ? `_${key}` : key).replaceAll(/[^a-zA-Z0-9_]/gu, "_");
+}
+
+/** The name of a label if another label of the same name takes precedence. */
+export function extractedName(name: string): string {
+  return `${name}${EXTRACTED}`;
+}
+
+export function withoutExtracted(name: string): string | undefined {
+  return name.endsWith(EXTRACTED) ? name.slice(0, -EXTRACTED.length) : undefined;
+}
+
+export class LabelSet {
+  readonly entries: readonly (readonly [name: string, value: string])[];
+  readonly key: string;
+
+  constructor(entries: Iterable<readonly [string, string]>) {
+    this.entries = [...entries].sort(([one], [other]) => (one < other ? -1 : one > other ? 1 : 0));
+    this.key = JSON.stringify(this.entries);
+  }
+
+  get(name: string): string {
+    return this.entries.find(([own]) => own === name)?.[1] ?? "";
+  }
+
+  keep(names: readonly string[]): LabelSet {
+    return new LabelSet(this.entries.filter(([name]) => names.includes(name)));
+  }
+
+  drop(names: readonly string[]): LabelSet {
+    return new LabelSet(this.entries.filter(([name]) => !names.includes(name)));
+  }
+
+  /** An empty value takes the label away. */
+  with(name: string, value: string): LabelSet {
+    const rest = this.entries.filter(([own]) => own !== name);
+    return new LabelSet(value === "" ? rest : [...rest, [name, value]]);
+  }
+
+  toObject(): Record<string, string> {
+    return Object.fromEntries(this.entries);
+  }
+
+  toString(): string {
+    return `{${this.entries.map(([name, value]) => `${name}=${JSON.stringify(value)}`).join(", ")}}`;
+  }
+}
+
+export const NO_LABELS = new LabelSet([]);
+
+export interface Sample {
+  readonly labels: LabelSet;
+  readonly value: number;
+}
+
+export interface Series {
+  readonly labels: LabelSet;
+  /** By the number of the moment. */
+  readonly points: [moment: number, value: number][];
+}
 
 export type Category = "stream" | "metadata" | "parsed";
 
@@ -23,7 +106,7 @@ export class Entry {
     this.line = line;
     this.#stream = stream;
     for (const [name, value] of metadata) {
-      const own = stream.has(name) && name !== SOFT_LABEL ? asideName(name) : name;
+      const own = stream.has(name) && name !== SOFT_LABEL ? extractedName(name) : name;
       if (!this.#metadata.has(own)) this.#metadata.set(own, value);
     }
   }
@@ -38,7 +121,7 @@ export class Entry {
     return this.#deleted.has(name) ? undefined : this.#stream.get(name);
   }
 
-  /** What tells groups apart: an attribute without a value is none, as the engine counts it. */
+  /** The value for grouping: an attribute without a value is no label, as ClickHouse counts it. */
   groupValueOf(name: string): string | undefined {
     const value = this.get(name);
     return value === "" && !this.#parsed.has(name) ? undefined : value;
@@ -55,7 +138,7 @@ export class Entry {
     this.#settled.add(name);
   }
 
-  /** What was read of the line: beside labels that were there before. Answers false where the name is settled. */
+  /** Adds a label parsed from the line, next to existing labels. Returns false if the name is settled. */
   extract(name: string, value: string): boolean {
     const own = this.nameFor(name);
     if (this.#settled.has(own)) return false;
@@ -65,7 +148,7 @@ export class Entry {
 
   /** The name that something read of the line gets. */
   nameFor(name: string): string {
-    return (this.#stream.has(name) && name !== SOFT_LABEL) || this.#metadata.has(name) ? asideName(name) : name;
+    return (this.#stream.has(name) && name !== SOFT_LABEL) || this.#metadata.has(name) ? extractedName(name) : name;
   }
 
   isSettled(name: string): boolean {
@@ -92,5 +175,65 @@ export class Entry {
     for (const [name, value] of this.#parsed) yield [name, value, "parsed"];
     if (this.error) yield ["__error__", this.error, "parsed"];
     if (this.errorDetails) yield ["__error_details__", this.errorDetails, "parsed"];
+  }
+}
+
+const OWN: ReadonlySet<string> = new Set(OWN_LABELS);
+
+/** As range-points.ts selects it. */
+export interface Row {
+  readonly ns: string;
+  readonly level: string;
+  readonly source: string;
+  readonly host_id: string;
+  readonly node: string;
+  readonly trace_id: string;
+  readonly span_id: string;
+  readonly severity_number: number;
+  readonly scope_name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly line: string;
+}
+
+/** Records of one sender have the same labels of the stream. */
+export class EntryMaker {
+  readonly #streams = new Map<string, ReadonlyMap<string, string>>();
+  readonly #names = new Map<string, string>();
+
+  of(row: Row): Entry {
+    const own: [string, string][] = [];
+    const metadata: [string, string][] = [];
+    const empty: [string, string][] = [];
+    for (const name of ["trace_id", "span_id", "scope_name"] as const) if (row[name] !== "") metadata.push([name, row[name]]);
+    if (row.severity_number > 0) metadata.push(["severity_number", String(row.severity_number)]);
+    for (const [key, value] of Object.entries(row.labels)) {
+      const name = this.#nameOf(key);
+      const isOfStream = STREAM_LABELS.get(name) === key;
+      if (value === "") {
+        if (!isOfStream && !OWN.has(name)) empty.push([name, value]);
+      } else if (isOfStream) own.push([name, value]);
+      else metadata.push([name, value]);
+    }
+    // An attribute of this name counts more.
+    metadata.push(["detected_level", row.level], ...empty);
+    return new Entry(BigInt(row.ns), row.line, this.#streamOf(row, own), metadata);
+  }
+
+  #streamOf({ source, level, host_id, node }: Row, own: readonly [string, string][]): ReadonlyMap<string, string> {
+    const labels: [string, string][] = [["service_name", source], ["level", level], ["host_id", host_id], ["node", node], ...own];
+    const key = JSON.stringify(labels);
+    const known = this.#streams.get(key);
+    if (known) return known;
+    const stream = new Map(labels.filter(([, value]) => value !== ""));
+    if (this.#streams.size < 10_000) this.#streams.set(key, stream);
+    return stream;
+  }
+
+  #nameOf(key: string): string {
+    const known = this.#names.get(key);
+    if (known !== undefined) return known;
+    const name = labelName(key);
+    if (this.#names.size < 10_000) this.#names.set(key, name);
+    return name;
   }
 }

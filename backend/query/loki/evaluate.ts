@@ -1,29 +1,121 @@
-// A query of metrics, evaluated for each of its moments. Invariant: what is asked of the engine runs in one turn of the organisation, and
-// what is computed here gives way to others all the time (budget.ts).
-import { aggregate, combine, grouped, remembered, signature, withNumber } from "./vector-operations.ts";
-import { LabelSet, NO_LABELS, type Sample } from "./label-set.ts";
+// Answers /query and /query_range. Invariant: one query is one slot of its organisation, however many statements it takes; an answer has at
+// most as many entries as were requested, and MOST_ANSWER_BYTES.
+import type { QueryOptions } from "../../admission/query-queue.ts";
+import type { ClickHouse } from "../../engines/clickhouse/client.ts";
+import { ApiError } from "../../errors.ts";
+import { collectStreams, matrixAnswer, scalarAnswer, streamsAnswer, vectorAnswer } from "./answers.ts";
+import { push } from "./conditions.ts";
+import { LabelSet, NO_LABELS, type Sample, type Series } from "./entry.ts";
+import { wrongQuery } from "./grammar.ts";
 import { groupingLabels, leafOf, type SeriesLabels } from "./leaf.ts";
+import type { EntryBounds, Steps, TimeSpan } from "./parameters.ts";
+import { pipelineOf } from "./pipeline.ts";
 import { checkSize, type Points } from "./points.ts";
-import { type Asking, rangePoints } from "./range-points.ts";
-import { beginRecord, compiled } from "./regex.ts";
-import { tooExpensive } from "./budget.ts";
-import { wrongQuery } from "./literals.ts";
-import type { BinaryOperation, Matcher, MetricQuery, RangeAggregation, VectorAggregation } from "./syntax.ts";
+import { type Evaluation, rangePoints, records } from "./range-points.ts";
+import { beginRecord, type Bounds, Budget, compiled, tooExpensive } from "./regex.ts";
+import type { BinaryOperation, LogQuery, Matcher, MetricQuery, RangeAggregation, VectorAggregation } from "./syntax.ts";
 import { expandedGroups, groupOf } from "./template-functions.ts";
+import { aggregate, combine, grouped, remembered, signature, withNumber } from "./vector-operations.ts";
 
-export interface Series {
-  readonly labels: LabelSet;
-  /** By the number of the moment. */
-  readonly points: [moment: number, value: number][];
+export interface Reading extends Pick<ClickHouse, "read"> {
+  readonly bounds: Bounds;
+}
+
+const MOST_ANSWER_BYTES = 16 * 1024 * 1024;
+const CUT = `the answer ends after ${MOST_ANSWER_BYTES / 1024 / 1024} MiB: ask for a shorter range, or for fewer entries`;
+const CANNOT_COMPILE_REGEXP = "427";
+
+export interface LogsRequest extends EntryBounds {
+  readonly span: TimeSpan;
+  readonly categorize: boolean;
+}
+
+/** From the start of the span up to and without its end, as Loki has it. */
+export async function answerLogs(
+  engine: Reading,
+  orgId: string,
+  { query, ...asked }: LogsRequest & { readonly query: LogQuery },
+  options: QueryOptions,
+): Promise<Buffer> {
+  const { span, limit, oldestFirst, categorize } = asked;
+  const pushed = push(query);
+  const passes = pipelineOf(pushed.rest);
+  const drops = pushed.rest.some(({ kind }) => kind === "line_filter" || kind === "label_filter");
+  return await runQueued(engine, orgId, options, async (ask) => {
+    const streams = collectStreams(categorize);
+    const wanted = {
+      ...pushed,
+      span: { start: span.start, end: span.end - 1n },
+      oldestFirst,
+      hasLines: true,
+      limit: drops ? undefined : limit,
+    };
+    let [count, warnings]: [number, string[]] = [0, []];
+    for await (const entry of records(ask, orgId, wanted, new Budget(engine.bounds, options.signal))) {
+      if (!passes(entry)) continue;
+      streams.add(entry);
+      count += 1;
+      if (streams.bytes > MOST_ANSWER_BYTES && count < limit) warnings = [CUT];
+      if (count >= limit || warnings.length > 0) break;
+    }
+    return streamsAnswer(streams, categorize, warnings);
+  });
+}
+
+export interface MetricsRequest {
+  readonly query: MetricQuery;
+  readonly steps: Steps;
+  /** Of one moment. */
+  readonly isInstant: boolean;
+}
+
+export async function answerMetrics(
+  engine: Reading,
+  orgId: string,
+  { query, steps, isInstant }: MetricsRequest,
+  options: QueryOptions,
+): Promise<Buffer> {
+  if (query.kind === "number" && isInstant) return scalarAnswer(query.value, steps);
+  const work = async (ask: Parameters<typeof evaluate>[0]["ask"]): Promise<Buffer> => {
+    const series = await evaluate({ ask, orgId, steps, budget: new Budget(engine.bounds, options.signal) }, query);
+    return isInstant ? vectorAnswer(series, steps) : matrixAnswer(series, steps);
+  };
+  // The health check of a data source needs no engine.
+  return hasRecords(query)
+    ? await runQueued(engine, orgId, options, work)
+    : await work(() => Promise.reject(new Error("nothing is asked of the engine")));
+}
+
+function hasRecords(query: MetricQuery): boolean {
+  if (query.kind === "range") return true;
+  if (query.kind === "binary") return hasRecords(query.left) || hasRecords(query.right);
+  return "of" in query && hasRecords(query.of);
+}
+
+/** Throws ApiError as ClickHouse.read does; what only the engine finds to be no regular expression is refused by name, too. */
+export async function runQueued<T>(
+  engine: Reading,
+  orgId: string,
+  options: QueryOptions,
+  work: Parameters<typeof engine.read<T>>[2],
+): Promise<T> {
+  return await engine.read(orgId, options, work).catch((error: unknown) => {
+    const { code, message = "" } = ((error as Error).cause ?? {}) as { code?: unknown; message?: string };
+    if (!(error instanceof ApiError) || String(code) !== CANNOT_COMPILE_REGEXP) throw error;
+    throw wrongQuery(
+      `not a regular expression of RE2: ${/, error: (.{0,200}?)\. Look at/s.exec(message)?.[1] ?? "it cannot be read"}`,
+      error,
+    );
+  });
 }
 
 /** As Loki bounds what one query answers. */
 const MOST_ANSWERED = 500;
 
-export async function evaluate(asking: Asking, query: MetricQuery): Promise<Series[]> {
-  const root = await prepare(asking, query);
+export async function evaluate(evaluation: Evaluation, query: MetricQuery): Promise<Series[]> {
+  const root = await prepare(evaluation, query);
   const found = new Map<string, Series>();
-  for (let moment = 0; moment < asking.steps.count; moment += 1) {
+  for (let moment = 0; moment < evaluation.steps.count; moment += 1) {
     for (const { labels, value } of root.at(moment)) {
       let series = found.get(labels.key);
       if (!series) {
@@ -33,7 +125,7 @@ export async function evaluate(asking: Asking, query: MetricQuery): Promise<Seri
       }
       series.points.push([moment, value]);
     }
-    if (asking.budget.isDue) await asking.budget.breathe();
+    if (evaluation.budget.isDue) await evaluation.budget.yieldToOthers();
   }
   return [...found.values()];
 }
@@ -44,19 +136,19 @@ function tooManySeries(): Error {
   return wrongQuery(`maximum number of series (${MOST_ANSWERED}) reached for a single query; ${instead}`);
 }
 
-async function prepare(asking: Asking, query: MetricQuery, outer?: SeriesLabels): Promise<Points> {
+async function prepare(evaluation: Evaluation, query: MetricQuery, outer?: SeriesLabels): Promise<Points> {
   switch (query.kind) {
     case "range":
-      return absentWhere(query, await rangePoints(asking, leafOf(query, outer)));
+      return absentWhere(query, await rangePoints(evaluation, leafOf(query, outer)));
     case "aggregate": {
-      const of = await prepare(asking, query.of, injected(query));
+      const of = await prepare(evaluation, query.of, injected(query));
       const group = remembered((labels) => grouped(labels, query.grouping));
       return { at: (moment) => aggregate(query, group, of.at(moment)) };
     }
     case "binary":
-      return await prepareBinary(asking, query);
+      return await prepareBinary(evaluation, query);
     case "label_replace": {
-      const of = await prepare(asking, query.of);
+      const of = await prepare(evaluation, query.of);
       const replace = labelReplacer(query);
       return { at: (moment) => of.at(moment).map(({ labels, value }) => ({ labels: replace(labels), value })) };
     }
@@ -77,15 +169,15 @@ function injected({ operation, of, grouping }: VectorAggregation): SeriesLabels 
   return grouping ? groupingLabels(grouping.without, grouping.labels) : { kind: "none" };
 }
 
-async function prepareBinary(asking: Asking, query: BinaryOperation): Promise<Points> {
+async function prepareBinary(evaluation: Evaluation, query: BinaryOperation): Promise<Points> {
   const { left, right } = query;
   if (left.kind === "number") {
-    const of = await prepare(asking, right);
+    const of = await prepare(evaluation, right);
     return { at: (moment) => withNumber(query, left.value, of.at(moment), true) };
   }
-  const lefts = await prepare(asking, left);
+  const lefts = await prepare(evaluation, left);
   if (right.kind === "number") return { at: (moment) => withNumber(query, right.value, lefts.at(moment), false) };
-  const rights = await prepare(asking, right);
+  const rights = await prepare(evaluation, right);
   const match = remembered((labels) => signature(labels, query.matching));
   return { at: (moment) => combine(query, match, lefts.at(moment), rights.at(moment)) };
 }

@@ -1,24 +1,25 @@
-// The jobs of Loki's API, evaluated in a sandbox process: everything that reads a query of a request, and everything that computes by one.
-// Invariant: a job is plain data, and its answer bytes.
+// The jobs of Loki's API, evaluated in a sandbox process: everything that parses a query of a request, and everything that computes by one.
+// Invariant: a job is plain data, and its result is bytes.
 import { Sql } from "../../engines/clickhouse/sql.ts";
-import { NO_MATCHING } from "../../storage/logs/matching.ts";
 import type { RecordFilter } from "../../storage/logs/filter.ts";
+import { NO_MATCHING } from "../../storage/logs/matching.ts";
+import type { LogRow } from "../../storage/logs/store.ts";
 import { ORGANISATION } from "../sandbox/protocol.ts";
 import type { JobContext } from "../sandbox/serve-jobs.ts";
-import { type Bounds, BOUNDS, Budget } from "./budget.ts";
+import { collectStreams, jsonOf } from "./answers.ts";
 import { push } from "./conditions.ts";
-import { ENDPOINTS } from "./endpoints.ts";
-import { requiredLogs } from "./endpoint-parts.ts";
-import { jsonOf } from "./json-answer.ts";
-import type { Given } from "./parameters.ts";
-import { EngineReader } from "./reader.ts";
-import { messageOf } from "./tail-messages.ts";
+import { ENDPOINTS, requiredLogs } from "./endpoints.ts";
+import { EntryMaker } from "./entry.ts";
+import type { RequestParameters } from "./parameters.ts";
+import { pipelineOf } from "./pipeline.ts";
+import { type Bounds, BOUNDS, Budget } from "./regex.ts";
+import type { Stage } from "./syntax.ts";
 
 export interface EndpointJob {
   readonly kind: "endpoint";
   /** A path of ENDPOINTS. */
   readonly path: string;
-  readonly given: Given;
+  readonly parameters: RequestParameters;
   readonly name: string | undefined;
   readonly categorize: boolean;
   readonly nowNs: bigint;
@@ -28,13 +29,13 @@ export interface EndpointJob {
 /** Which records a tail reads. */
 export interface TailFilterJob {
   readonly kind: "tail_filter";
-  readonly given: Given;
+  readonly parameters: RequestParameters;
 }
 
 /** What one pull of a tail becomes; empty: nothing is to be sent. */
 export interface TailMessageJob {
   readonly kind: "tail_message";
-  readonly given: Given;
+  readonly parameters: RequestParameters;
   /** Rows in JSON; undefined: records were left out. */
   readonly rows: readonly (string | undefined)[];
   readonly bounds?: Bounds | undefined;
@@ -46,13 +47,12 @@ export async function runLokiJob(job: LokiJob, { read, signal }: JobContext): Pr
   if (job.kind === "tail_filter") return jsonOf(tailFilter(job));
   const bounds = job.bounds ?? BOUNDS;
   if (job.kind === "tail_message") {
-    const { rest } = push(requiredLogs(job.given));
+    const { rest } = push(requiredLogs(job.parameters));
     return Buffer.from(await messageOf(rest, job.rows, new Budget(bounds, signal)));
   }
   const endpoint = ENDPOINTS.get(job.path)?.endpoint;
   if (!endpoint) throw new Error(`there is no endpoint ${job.path}`);
-  const reader = new EngineReader({ read }, bounds);
-  return await endpoint(job.given, { ...job, reader })(ORGANISATION, { signal });
+  return await endpoint(job.parameters, { ...job, engine: { read, bounds } })(ORGANISATION, { signal });
 }
 
 interface SentFilter {
@@ -61,8 +61,8 @@ interface SentFilter {
   readonly blockRows?: number | undefined;
 }
 
-function tailFilter({ given }: TailFilterJob): SentFilter {
-  const { conditions, matching } = push(requiredLogs(given));
+function tailFilter({ parameters }: TailFilterJob): SentFilter {
+  const { conditions, matching } = push(requiredLogs(parameters));
   return { conditions: conditions.map(({ text }) => text), from: matching.from.text, blockRows: matching.blockRows };
 }
 
@@ -71,4 +71,33 @@ export function readTailFilter(answer: Buffer): RecordFilter {
   const { conditions, from, blockRows } = JSON.parse(answer.toString("utf8")) as SentFilter;
   const matching = { ...NO_MATCHING, from: new Sql(from), blockRows };
   return { labels: [], also: { conditions: conditions.map((text) => new Sql(text)), matching } };
+}
+
+/** `rows`: in JSON; undefined: records were left out. Throws ApiError query_too_expensive. */
+export async function messageOf(stages: readonly Stage[], rows: readonly (string | undefined)[], budget: Budget): Promise<string> {
+  const passes = pipelineOf(stages);
+  const entries = new EntryMaker();
+  const streams = collectStreams(false);
+  let dropped = 0;
+  for (const row of rows) {
+    if (budget.isDue) await budget.yieldToOthers();
+    if (row === undefined) {
+      dropped += 1;
+      continue;
+    }
+    const { timestamp, message, scope, ...rest } = JSON.parse(row) as LogRow;
+    const entry = entries.of({ ...rest, ns: nanosecondsOf(timestamp), line: message, scope_name: scope });
+    if (passes(entry)) streams.add(entry);
+  }
+  const result = streams.result();
+  if (result.length === 0 && dropped === 0) return "";
+  // What was left out has no time and no labels that are known.
+  const none = dropped > 0 ? [{ timestamp: "0", labels: {} }] : null;
+  return JSON.stringify({ streams: result, dropped_entries: none });
+}
+
+/** Of RFC 3339 with nine digits. */
+function nanosecondsOf(timestamp: string): string {
+  const [second = "", fraction = ""] = timestamp.replace("Z", "").split(".");
+  return String(BigInt(Date.parse(`${second}Z`)) * 1_000_000n + BigInt(fraction.padEnd(9, "0")));
 }

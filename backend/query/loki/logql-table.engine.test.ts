@@ -10,7 +10,7 @@ import { logRecord, stringAttribute } from "../../ingest/otlp/otlp-body.fixture.
 const OWN = join(import.meta.dirname, "../../../test/vectors/logql");
 const FOLDER = process.env["LOGQL_TESTS"] ?? OWN;
 const EPOCH_NS = (BigInt(Math.floor(Date.now() / 3_600_000)) - 2n) * 3_600_000_000_000n;
-/** What records have beside the labels of a script, to be told apart from them. */
+/** Labels that records have in addition to those of a script. */
 const MARK = "zz";
 const REFUSED = /not supported|parse error|invalid line template/;
 /** Of our own scripts. */

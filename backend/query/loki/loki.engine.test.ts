@@ -77,7 +77,7 @@ describe("Grafana's Loki data source", () => {
     expect(await ask(red, "label/k8s_pod_name/values", RANGE)).toEqual(["shop-1"]);
     expect(await ask(red, "label/http_route/values", RANGE)).toEqual(["/pay"]);
     expect(await ask(blue, "label/http_route/values", RANGE)).toEqual(["/blue"]);
-    expect(await ask(red, "label/nobody/values", RANGE)).toEqual([]);
+    expect(await ask(red, "label/missing/values", RANGE)).toEqual([]);
     const own = { host_id: `host-of-${red.orgId}`, node: `node-of-host-of-${red.orgId}` };
     expect(await ask(red, "series", { ...RANGE, "match[]": '{service_name="nightly"}' })).toEqual([
       { ...own, service_name: "nightly", level: "info" },
@@ -185,7 +185,7 @@ describe("Grafana's Loki data source", () => {
     expect(await json(red, "patterns", { query: '{service_name="shop"}' })).toEqual({ status: "success", data: [] });
   });
 
-  it("counts what a line filter leaves, whoever counts", async () => {
+  it("counts what a line filter leaves, in SQL and in JavaScript", async () => {
     const counted = async (query: string) => (await ask(red, "query", { query, time: String(at(60)) })).result;
     const ofShop = { service_name: "shop", level: "error" };
     const stage = '{service_name="shop"} |= "status=500"';

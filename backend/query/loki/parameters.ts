@@ -1,9 +1,9 @@
-// The parameters of Loki's HTTP API, read as Loki reads them. Unknown parameters are ignored, as Loki does, so that a newer client works.
+// The parameters of Loki's HTTP API, read as Loki reads them: unknown ones are ignored, so that a newer client works. Invariant: a record
+// counts for the moments t with t - range < record <= t.
 import { ApiError } from "../../errors.ts";
-import { parseDuration, parseNumber } from "./literals.ts";
-import { MOST_STEPS, type Steps, stepsOf } from "./steps.ts";
+import { parseDuration, parseNumber } from "./grammar.ts";
 
-export type Given = Readonly<Record<string, string | string[] | undefined>>;
+export type RequestParameters = Readonly<Record<string, string | string[] | undefined>>;
 
 const HOUR_NS = 3_600_000_000_000n;
 const SECOND_NS = 1_000_000_000n;
@@ -15,14 +15,14 @@ export function wrongParameter(name: string, what: string): ApiError {
   return new ApiError("invalid_parameter", `${name}: ${what}`);
 }
 
-/** Throws ApiError invalid_parameter for one of `known` that is given twice. */
-export function checkRepeated(given: Given, known: readonly string[]): void {
-  const repeated = known.find((name) => Array.isArray(given[name]));
+/** Throws ApiError invalid_parameter for one of `known` that is parameters twice. */
+export function checkRepeated(parameters: RequestParameters, known: readonly string[]): void {
+  const repeated = known.find((name) => Array.isArray(parameters[name]));
   if (repeated !== undefined) throw wrongParameter(repeated, "is given more than once");
 }
 
-export function textOf(given: Given, name: string): string | undefined {
-  const value = given[name];
+export function textOf(parameters: RequestParameters, name: string): string | undefined {
+  const value = parameters[name];
   return typeof value === "string" && value !== "" ? value : undefined;
 }
 
@@ -49,8 +49,8 @@ export interface TimeSpan {
 }
 
 /** `start` and `end`, or `since` before the end; the last hour by default. */
-export function readSpan(given: Given, nowNs: bigint): TimeSpan {
-  const [start, end, since] = [textOf(given, "start"), textOf(given, "end"), textOf(given, "since")];
+export function readSpan(parameters: RequestParameters, nowNs: bigint): TimeSpan {
+  const [start, end, since] = [textOf(parameters, "start"), textOf(parameters, "end"), textOf(parameters, "since")];
   const endNs = end === undefined ? nowNs : readTime("end", end);
   const backNs = since === undefined ? HOUR_NS : readDuration("since", since);
   const before = endNs < nowNs ? endNs : nowNs;
@@ -67,8 +67,8 @@ export function readDuration(name: string, text: string): bigint {
 }
 
 /** The moments of a range query. */
-export function readSteps(given: Given, { start, end }: TimeSpan): Steps {
-  const step = textOf(given, "step");
+export function readSteps(parameters: RequestParameters, { start, end }: TimeSpan): Steps {
+  const step = textOf(parameters, "step");
   const byItself = BigInt(Math.max(1, Math.floor(Number(end - start) / 1e9 / 250))) * SECOND_NS;
   const stepNs = step === undefined ? byItself : readDuration("step", step);
   if ((end - start) / stepNs > BigInt(MOST_STEPS)) {
@@ -83,17 +83,50 @@ export interface EntryBounds {
   readonly oldestFirst: boolean;
 }
 
-export function readBounds(given: Given): EntryBounds {
-  const direction = (textOf(given, "direction") ?? "backward").toLowerCase();
+export function readBounds(parameters: RequestParameters): EntryBounds {
+  const direction = (textOf(parameters, "direction") ?? "backward").toLowerCase();
   if (direction !== "forward" && direction !== "backward") throw wrongParameter("direction", "must be forward or backward");
-  return { limit: readLimit(given, "limit", DEFAULT_ENTRIES, MOST_ENTRIES), oldestFirst: direction === "forward" };
+  return { limit: readLimit(parameters, "limit", DEFAULT_ENTRIES, MOST_ENTRIES), oldestFirst: direction === "forward" };
 }
 
-export function readLimit(given: Given, name: string, byDefault: number, most: number): number {
-  const text = textOf(given, name);
+export function readLimit(parameters: RequestParameters, name: string, byDefault: number, most: number): number {
+  const text = textOf(parameters, name);
   if (text === undefined) return byDefault;
   if (!/^0*[1-9]\d{0,8}$/.test(text)) throw wrongParameter(name, "must be a whole number of at least 1");
   if (Number(text) > most)
     throw wrongParameter(name, `max entries limit per query exceeded, limit > max_entries_limit (${Number(text)} > ${most})`);
   return Number(text);
+}
+
+/** Nanoseconds since 1970; the moments are start, start + step, … up to the end. */
+export interface Steps {
+  readonly start: bigint;
+  readonly step: bigint;
+  readonly count: number;
+}
+
+/** As Loki bounds them. */
+export const MOST_STEPS = 11_000;
+
+export function stepsOf(start: bigint, end: bigint, step: bigint): Steps {
+  return { start, step, count: Number((end - start) / step) + 1 };
+}
+
+export interface Window {
+  readonly rangeNs: bigint;
+  readonly offsetNs: bigint;
+}
+
+/** The first and the last moment that a record counts for; the first is later where it is none. */
+export function momentsOf(timeNs: bigint, { start, step, count }: Steps, { rangeNs, offsetNs }: Window): [first: number, last: number] {
+  const since = timeNs + offsetNs - start;
+  const first = since <= 0n ? 0 : Number((since + step - 1n) / step);
+  const until = since + rangeNs - 1n;
+  return [first, until < 0n ? -1 : Math.min(count - 1, Number(until / step))];
+}
+
+/** The records that count for any moment: both ends inclusive. */
+export function spanOf({ start, step, count }: Steps, { rangeNs, offsetNs }: Window): { start: bigint; end: bigint } {
+  const last = start + step * BigInt(count - 1);
+  return { start: start - offsetNs - rangeNs + 1n, end: last - offsetNs };
 }

@@ -1,13 +1,9 @@
-// The stages that read labels of a line: json, logfmt, regexp, pattern, unpack. Invariant: a line that cannot be read passes, with what
-// could be read of it and an error.
-import type { Entry } from "./entry.ts";
-import { capturesOf, captureNames, parsePattern } from "./line-pattern.ts";
-import { parsePath } from "./json-path.ts";
-import { eachMember, type JsonValue, MalformedJson, unescaped, valueOf } from "./json-walk.ts";
-import { labelName } from "./label-names.ts";
-import { eachPair } from "./logfmt.ts";
-import { charge } from "./record-work.ts";
-import { compiled } from "./regex.ts";
+// The stages that parse labels from a line: json, logfmt, regexp, pattern, unpack. Invariant: a line that cannot be parsed passes, with the
+// labels that could be read and an error, as in Loki.
+import { type Entry, labelName } from "./entry.ts";
+import { wrongQuery } from "./grammar.ts";
+import { eachMember, type JsonValue, MalformedJson, parsePath, unescaped, valueOf } from "./json.ts";
+import { charge, compiled, findText, type Pattern } from "./regex.ts";
 import type { Stage } from "./syntax.ts";
 
 export type Step = (entry: Entry) => boolean;
@@ -179,4 +175,145 @@ export function parserStep(stage: Stage, required: ReadonlySet<string> | undefin
     default:
       return undefined;
   }
+}
+
+const BLANK_OR_MORE = /[\u0000- ]/g;
+const KEY_END = /[="\u0000- ]/g;
+
+/**
+ * Calls back for each pair in turn; `visit` answers true to end. `stops`: at the first that is none. Answers what was wrong last; undefined:
+ * nothing.
+ */
+export function eachPair(line: string, stops: boolean, visit: (key: string, value: string) => boolean | undefined): string | undefined {
+  let [at, problem]: [number, string | undefined] = [0, undefined];
+  const wrong = (where: number, what: string): void => {
+    problem = `logfmt syntax error at pos ${where + 1} : ${what}`;
+    at = next(BLANK_OR_MORE, line, where);
+  };
+  while (at < line.length) {
+    while (at < line.length && (line[at] as string) <= " ") at += 1;
+    if (at >= line.length) break;
+    const end = next(KEY_END, line, at);
+    const key = line.slice(at, end);
+    let value = "";
+    if (line[end] === '"' || (line[end] === "=" && key === "")) wrong(end, `unexpected '${line[end]}'`);
+    else if (line[end] === "=" && line[end + 1] === '"') {
+      const close = quoteEnd(line, end + 1);
+      if (close === undefined) {
+        problem = `logfmt syntax error at pos ${line.length + 1} : unterminated quoted value`;
+        at = line.length;
+        if (stops) break;
+        continue;
+      }
+      value = unescaped(line.slice(end + 2, close));
+      at = close + 1;
+      if (visit(key, value)) return problem;
+      continue;
+    } else if (line[end] === "=") {
+      const stop = next(KEY_END, line, end + 1);
+      if (line[stop] === "=" || line[stop] === '"') wrong(stop, `unexpected '${line[stop]}'`);
+      else {
+        at = stop;
+        if (visit(key, line.slice(end + 1, stop))) return problem;
+        continue;
+      }
+    } else {
+      at = end;
+      if (visit(key, "")) return problem;
+      continue;
+    }
+    if (stops) break;
+  }
+  return problem;
+}
+
+function next(expression: RegExp, line: string, at: number): number {
+  expression.lastIndex = at;
+  return expression.exec(line)?.index ?? line.length;
+}
+
+function quoteEnd(line: string, open: number): number | undefined {
+  for (let at = open + 1; at < line.length; at += 1) {
+    if (line[at] === "\\") at += 1;
+    else if (line[at] === '"') return at;
+  }
+  return undefined;
+}
+
+export type PatternPart = { readonly text: string } | { readonly capture: string };
+
+const CAPTURE = /<([a-zA-Z_]\w*)>/g;
+
+function partsOf(pattern: string): PatternPart[] {
+  const parts: PatternPart[] = [];
+  let at = 0;
+  for (const match of pattern.matchAll(CAPTURE)) {
+    if (match.index > at) parts.push({ text: pattern.slice(at, match.index) });
+    parts.push({ capture: match[1] as string });
+    at = match.index + match[0].length;
+  }
+  if (at < pattern.length) parts.push({ text: pattern.slice(at) });
+  const adjacent = parts.some((part, index) => "capture" in part && "capture" in (parts[index + 1] ?? { text: "" }));
+  if (adjacent)
+    throw wrongQuery(`pattern ${JSON.stringify(pattern)}: invalid expression: found consecutive capture; write a text between them`);
+  return parts;
+}
+
+/** Of the stage pattern. Throws ApiError invalid_parameter. */
+export function parsePattern(pattern: string): PatternPart[] {
+  const parts = partsOf(pattern);
+  const names = parts.flatMap((part) => ("capture" in part && part.capture !== "_" ? [part.capture] : []));
+  const twice = names.find((name, index) => names.indexOf(name) !== index);
+  if (names.length === 0) throw wrongQuery(`pattern ${JSON.stringify(pattern)}: at least one capture is required`);
+  if (twice !== undefined) throw wrongQuery(`pattern ${JSON.stringify(pattern)}: duplicate capture name ${twice}`);
+  return parts;
+}
+
+/** Of a line filter. Throws ApiError invalid_parameter. */
+export function linePattern(pattern: string): PatternPart[] {
+  const parts = partsOf(pattern);
+  if (parts.some((part) => "capture" in part && part.capture !== "_"))
+    throw wrongQuery(`pattern ${JSON.stringify(pattern)}: named captures are not allowed in a line filter: write <_>`);
+  return parts;
+}
+
+/** What the captures of a line are. */
+export function capturesOf(parts: readonly PatternPart[], line: string): [name: string, value: string][] {
+  const found: [string, string][] = [];
+  const [first] = parts;
+  if (line === "" || !first) return found;
+  const begins = "text" in first ? first.text : "";
+  if (!line.startsWith(begins)) return found;
+  let at = begins.length;
+  for (let index = begins === "" ? 0 : 1; index < parts.length; index += 2) {
+    const { capture } = parts[index] as { capture: string };
+    const next = parts[index + 1] as { text: string } | undefined;
+    const end = next ? findText(line, next.text, at) : -1;
+    if (capture !== "_") found.push([capture, end === -1 ? line.slice(at) : line.slice(at, end)]);
+    if (!next || end === -1) return found;
+    at = end + next.text.length;
+  }
+  return found;
+}
+
+/** Whether a line matches the pattern of a line filter: no capture is empty. */
+export function isLike(parts: readonly PatternPart[], line: string): boolean {
+  if (line === "" || parts.length === 0) return line === "" && parts.length === 0;
+  let at = 0;
+  for (const [index, part] of parts.entries()) {
+    if (!("text" in part)) continue;
+    const found = findText(line, part.text, at);
+    if (found === -1 || (index !== 0 && found === at)) return false;
+    at = found + part.text.length;
+  }
+  const endsOpen = "capture" in (parts.at(-1) as PatternPart);
+  return endsOpen === (at !== line.length);
+}
+
+/** The names of the groups of the stage regexp, by their number. Throws ApiError invalid_parameter. */
+export function captureNames(pattern: Pattern, text: string): [index: number, name: string][] {
+  const names = Object.entries(pattern.names).map(([name, index]): [number, string] => [index, name]);
+  if (names.length === 0)
+    throw wrongQuery(`regexp ${JSON.stringify(text)}: at least one named capture must be supplied, such as (?P<status>\\d+)`);
+  return names.sort(([one], [other]) => one - other);
 }

@@ -1,14 +1,12 @@
-// The stages of a query, one after another, for one record at a time. Invariant: a record that a stage drops is not seen by the next.
-import { withoutColours } from "./colour-codes.ts";
+// The stages of a query, one after another, for one record at a time. Invariant: a record that a stage drops is not seen by the next; a value
+// that a filter cannot compare passes with an error, as in Loki.
 import type { Entry } from "./entry.ts";
-import { isLike, linePattern } from "./line-pattern.ts";
-import { filterTest, valueTest } from "./match-labels.ts";
-import { parserStep, type Step } from "./parsers.ts";
-import { beginRecord, compiled } from "./regex.ts";
-import { charge, checkLength, findText } from "./record-work.ts";
-import type { LabelChoice, LabelFormat, LineFilter, Stage } from "./syntax.ts";
-import { Template } from "./template-run.ts";
+import { convert } from "./grammar.ts";
+import { isLike, linePattern, parserStep, type Step } from "./parsers.ts";
+import { anchored, beginRecord, charge, checkLength, compiled, findText, plainValues } from "./regex.ts";
+import type { CompareOperator, LabelChoice, LabelFilter, LabelFormat, LineFilter, Matcher, Stage } from "./syntax.ts";
 import { TemplateError } from "./template-values.ts";
+import { Template } from "./template.ts";
 
 /** Answers whether the record is left. `required`: no other labels need to be read of its line. */
 export function pipelineOf(stages: readonly Stage[], required?: ReadonlySet<string>): Step {
@@ -134,7 +132,7 @@ function keep(choices: readonly LabelChoice[]): Step {
     tests.set(name, [...(tests.get(name) ?? []), test]);
   }
   return (entry) => {
-    // All of them first: what is deleted while they are told could be told no more.
+    // Collected first: the entry must not change while its labels are read.
     const labels = Array.from(entry.labels());
     for (const [name, value] of labels) {
       if (name in ERRORS) continue;
@@ -142,4 +140,123 @@ function keep(choices: readonly LabelChoice[]): Step {
     }
     return true;
   };
+}
+
+export type ValueTest = (value: string) => boolean;
+
+const MOST_REMEMBERED = 10_000;
+
+export function valueTest({ operator, value }: Matcher): ValueTest {
+  if (operator === "=") return (given) => given === value;
+  if (operator === "!=") return (given) => given !== value;
+  const matches = expressionTest(value);
+  return operator === "=~" ? matches : (given) => !matches(given);
+}
+
+function expressionTest(text: string): ValueTest {
+  const values = plainValues(text);
+  if (values) {
+    const set = new Set(values);
+    return (given) => set.has(given);
+  }
+  const pattern = compiled(anchored(text));
+  const known = new Map<string, boolean>();
+  return (given) => {
+    let matches = known.get(given);
+    if (matches === undefined) {
+      matches = pattern.test(given);
+      if (known.size < MOST_REMEMBERED && given.length < 256) known.set(given, matches);
+    }
+    return matches;
+  };
+}
+
+const COMPARE: Readonly<Record<CompareOperator, (one: number, other: number) => boolean>> = {
+  "==": (one, other) => one === other,
+  "!=": (one, other) => one !== other,
+  ">": (one, other) => one > other,
+  ">=": (one, other) => one >= other,
+  "<": (one, other) => one < other,
+  "<=": (one, other) => one <= other,
+};
+
+export type EntryTest = (entry: Entry) => boolean;
+
+export function filterTest(filter: LabelFilter): EntryTest {
+  if (filter.kind === "match") {
+    const test = valueTest(filter.matcher);
+    const { name } = filter.matcher;
+    return (entry) => test(entry.valueOf(name));
+  }
+  if (filter.kind === "compare") {
+    const { name, value, conversion } = filter;
+    const compare = COMPARE[filter.operator];
+    return (entry) => {
+      const text = entry.get(name);
+      if (text === undefined) return false;
+      const number = convert(text, conversion);
+      if (number !== undefined) return compare(number, value);
+      if (!entry.error) entry.fail("LabelFilterErr", `cannot read ${JSON.stringify(text.slice(0, 100))} as a ${conversion}`);
+      return true;
+    };
+  }
+  const [left, right] = [filterTest(filter.left), filterTest(filter.right)];
+  if (filter.kind === "or") return (entry) => left(entry) || right(entry);
+  // Both are asked, because each may find an error.
+  return (entry) => {
+    const passes = left(entry);
+    return right(entry) && passes;
+  };
+}
+
+const BEGIN = /[\u001b\u009b]/g;
+const INTRODUCTION = "[]()#;?";
+const FINAL = /[\dA-PRZcf-ntqry=><~]/;
+const MOST_DIGITS = 4;
+
+export function withoutColours(line: string): string {
+  const parts: string[] = [];
+  let at = 0;
+  BEGIN.lastIndex = 0;
+  for (let begin = BEGIN.exec(line); begin; begin = BEGIN.exec(line)) {
+    const end = codeEnd(line, begin.index + 1);
+    if (end === undefined) continue;
+    parts.push(line.slice(at, begin.index));
+    at = end;
+    BEGIN.lastIndex = end;
+  }
+  return at === 0 ? line : parts.join("") + line.slice(at);
+}
+
+/** Behind the code whose first character is before `from`; undefined: there is none. */
+function codeEnd(line: string, from: number): number | undefined {
+  let start = from;
+  while (start < line.length && INTRODUCTION.includes(line[start] as string)) start += 1;
+  let end = start;
+  while (end < line.length && isWord(line.charCodeAt(end))) end += 1;
+  return line[end] === "\u0007" ? end + 1 : numbersEnd(line, start);
+}
+
+/** Behind numbers such as 1;31 and a final character, which may be the last digit of the numbers. */
+function numbersEnd(line: string, start: number): number | undefined {
+  let at = start;
+  let digits = 0;
+  let lastDigit: number | undefined;
+  for (; at < line.length; at += 1) {
+    const isNumber = isDigit(line.charCodeAt(at));
+    if (isNumber ? digits === MOST_DIGITS : line[at] !== ";" || lastDigit === undefined) break;
+    digits = isNumber ? digits + 1 : 0;
+    if (isNumber) lastDigit = at;
+  }
+  if (at < line.length && FINAL.test(line[at] as string)) return at + 1;
+  return lastDigit === undefined ? undefined : lastDigit + 1;
+}
+
+function isDigit(code: number): boolean {
+  return code >= 48 && code <= 57;
+}
+
+/** A letter, a digit or a semicolon. */
+function isWord(code: number): boolean {
+  return isDigit(code) || code === 59 || (code >= 65 && code <= 90) || (code >= 97 && code <= 122);
 }

@@ -1,7 +1,7 @@
-// The series of a range aggregation, moment by moment. Invariant: a moment without a record is no point, which is something else than zero.
+// The series of a range aggregation, moment by moment, and the functions over a window. Invariant: computed in the order of time as Loki
+// does, so that the same values give the same digits; a moment without a record is no point.
 import { ApiError } from "../../errors.ts";
-import type { LabelSet, Sample } from "./label-set.ts";
-import type { PointCell, WindowOf } from "./range-functions.ts";
+import type { LabelSet, Sample } from "./entry.ts";
 
 /** Of all range aggregations of a query together it is what memory allows. */
 export const MOST_SERIES = 20_000;
@@ -162,3 +162,154 @@ export function checkSize(series: number, moments: number): void {
   const what = `more than ${MOST_SERIES} series, or ${MOST_POINTS} points`;
   throw new ApiError("query_too_expensive", `this query has ${what}: write sum by (…) around it, or a more specific selector`);
 }
+
+/** The values of one series: times in nanoseconds since the first moment asked for. */
+export interface Values {
+  readonly times: readonly number[];
+  readonly values: readonly number[];
+}
+
+/** A window: of `values` from `from` up to and without `to`, which is at least one. */
+export interface WindowOf extends Values {
+  readonly from: number;
+  readonly to: number;
+  readonly endNs: number;
+  readonly rangeNs: number;
+  /** Of quantile_over_time. */
+  readonly parameter: number;
+}
+
+type RangeFunction = (window: WindowOf) => number;
+
+const sum: RangeFunction = ({ values, from, to }) => {
+  let total = 0;
+  for (let at = from; at < to; at += 1) total += values[at] as number;
+  return total;
+};
+
+const perSecond =
+  (work: RangeFunction): RangeFunction =>
+  (window) =>
+    work(window) / (window.rangeNs / 1e9);
+
+const average: RangeFunction = ({ values, from, to }) => {
+  let [mean, count] = [0, 0];
+  for (let at = from; at < to; at += 1) {
+    const value = values[at] as number;
+    count += 1;
+    const isInfinite = mean === Number.POSITIVE_INFINITY || mean === Number.NEGATIVE_INFINITY;
+    // An infinite mean stays, but for an infinity of the other sign or what is no number.
+    if (isInfinite && (value === mean || Number.isFinite(value))) continue;
+    mean += value / count - mean / count;
+  }
+  return mean;
+};
+
+const extreme =
+  (isBetter: (value: number, best: number) => boolean): RangeFunction =>
+  ({ values, from, to }) => {
+    let best = values[from] as number;
+    for (let at = from; at < to; at += 1) {
+      const value = values[at] as number;
+      if (isBetter(value, best) || Number.isNaN(best)) best = value;
+    }
+    return best;
+  };
+
+const variance: RangeFunction = ({ values, from, to }) => {
+  let [squares, count, mean] = [0, 0, 0];
+  for (let at = from; at < to; at += 1) {
+    const value = values[at] as number;
+    count += 1;
+    const delta = value - mean;
+    mean += delta / count;
+    squares += delta * (value - mean);
+  }
+  return squares / count;
+};
+
+const quantile: RangeFunction = ({ values, from, to, parameter }) => {
+  if (parameter < 0) return Number.NEGATIVE_INFINITY;
+  if (parameter > 1) return Number.POSITIVE_INFINITY;
+  // What is no number comes first.
+  const sorted = values.slice(from, to).sort((one, other) => (Number.isNaN(one) ? -1 : Number.isNaN(other) ? 1 : one - other));
+  const rank = parameter * (sorted.length - 1);
+  const lower = Math.max(0, Math.floor(rank));
+  const upper = Math.min(sorted.length - 1, lower + 1);
+  const weight = rank - Math.floor(rank);
+  return (sorted[lower] as number) * (1 - weight) + (sorted[upper] as number) * weight;
+};
+
+/** The rate of a counter: a fall is a reset, and the slope is extrapolated to near ends of the window, as Prometheus does. */
+const counterRate: RangeFunction = ({ times, values, from, to, endNs, rangeNs }) => {
+  if (to - from < 2) return 0;
+  const [firstValue, firstNs, lastNs] = [values[from] as number, times[from] as number, times[to - 1] as number];
+  let increase = (values[to - 1] as number) - firstValue;
+  for (let at = from + 1; at < to; at += 1) if ((values[at] as number) < (values[at - 1] as number)) increase += values[at - 1] as number;
+  const sampled = (lastNs - firstNs) / 1e9;
+  const between = sampled / (to - from - 1);
+  const near = (seconds: number): number => (seconds >= between * 1.1 ? between / 2 : seconds);
+  let toStart = near((firstNs - (endNs - rangeNs)) / 1e9);
+  if (increase > 0 && firstValue >= 0) toStart = Math.min(toStart, sampled * (firstValue / increase));
+  const toEnd = near((endNs - lastNs) / 1e9);
+  return (increase * ((sampled + toStart + toEnd) / sampled)) / (rangeNs / 1e9);
+};
+
+export const RANGE_FUNCTIONS: Readonly<Record<string, RangeFunction>> = {
+  // Each record has the value one.
+  count_over_time: ({ from, to }) => to - from,
+  rate: perSecond(sum),
+  bytes_over_time: sum,
+  bytes_rate: perSecond(sum),
+  sum_over_time: sum,
+  avg_over_time: average,
+  min_over_time: extreme((value, best) => value < best),
+  max_over_time: extreme((value, best) => value > best),
+  stdvar_over_time: variance,
+  stddev_over_time: (window) => Math.sqrt(variance(window)),
+  quantile_over_time: quantile,
+  first_over_time: ({ values, from }) => values[from] as number,
+  last_over_time: ({ values, to }) => values[to - 1] as number,
+  rate_counter: counterRate,
+  absent_over_time: () => 1,
+};
+
+/** What the engine has made of the records that count for the same moments. */
+export interface PointCell {
+  readonly first: number;
+  readonly last: number;
+  /** Records. */
+  readonly n: number;
+  readonly value: number;
+  /** Variance of the values within. */
+  readonly squares: number;
+}
+
+type CellFunction = (cells: readonly PointCell[], rangeNs: number) => number;
+
+const sumOfCells: CellFunction = (cells) => cells.reduce((sum, { value }) => sum + value, 0);
+const recordsOf = (cells: readonly PointCell[]): number => cells.reduce((sum, { n }) => sum + n, 0);
+
+/** Each cell has the mean and the variance of its values. */
+const varianceOfCells: CellFunction = (cells) => {
+  const records = recordsOf(cells);
+  const mean = cells.reduce((sum, { n, value }) => sum + (value * n) / records, 0);
+  return cells.reduce((sum, { n, value, squares }) => sum + (n * (squares + (value - mean) ** 2)) / records, 0);
+};
+
+/** The same of cells whose values were unwrapped and aggregated by the engine. */
+export const CELL_FUNCTIONS: Readonly<Record<string, CellFunction>> = {
+  sum_over_time: sumOfCells,
+  rate: (cells, rangeNs) => sumOfCells(cells, rangeNs) / (rangeNs / 1e9),
+  avg_over_time: (cells, rangeNs) => sumOfCells(cells, rangeNs) / recordsOf(cells),
+  min_over_time: (cells) => cells.reduce((least, { value }) => Math.min(least, value), Number.POSITIVE_INFINITY),
+  max_over_time: (cells) => cells.reduce((most, { value }) => Math.max(most, value), Number.NEGATIVE_INFINITY),
+  first_over_time: (cells) => (cells[0] as PointCell).value,
+  last_over_time: (cells) => (cells.at(-1) as PointCell).value,
+  quantile_over_time: (cells) => (cells[0] as PointCell).value,
+  stdvar_over_time: varianceOfCells,
+  stddev_over_time: (cells, rangeNs) => Math.sqrt(varianceOfCells(cells, rangeNs)),
+};
+
+/** Of these a window needs one cell for the same moments. */
+export const NEEDS_SINGLE_CELLS: ReadonlySet<string> = new Set(["first_over_time", "last_over_time", "quantile_over_time"]);

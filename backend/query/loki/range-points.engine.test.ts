@@ -7,10 +7,10 @@ import { type ClickHouse, openClickHouse } from "../../engines/clickhouse/client
 import { migrate } from "../../engines/clickhouse/migrate.ts";
 import { sql, Sql } from "../../engines/clickhouse/sql.ts";
 import { NO_MATCHING } from "../../storage/logs/matching.ts";
-import { BOUNDS, Budget } from "./budget.ts";
+import { BOUNDS, Budget } from "./regex.ts";
 import { leafOf, neededStages, type SeriesLabels } from "./leaf.ts";
 import type { Points } from "./points.ts";
-import { type Asking, countedByEngine, readOneByOne } from "./range-points.ts";
+import { type Evaluation, countedByEngine, readOneByOne } from "./range-points.ts";
 import { readQuery } from "./read-query.ts";
 import type { RangeAggregation, Stage } from "./syntax.ts";
 
@@ -197,18 +197,18 @@ function isNear(one: number | undefined, other: number | undefined): boolean {
 }
 
 /** "JavaScript": ClickHouse does not evaluate it. */
-async function compare({ query, outer }: Generated, steps: Asking["steps"]): Promise<string[] | "JavaScript"> {
+async function compare({ query, outer }: Generated, steps: Evaluation["steps"]): Promise<string[] | "JavaScript"> {
   const range = readQuery(query) as RangeAggregation;
   const leaf = leafOf(range, outer);
   const { selector, stages } = range.log;
   const tested: Stage[] = selector.map((one) => ({ kind: "label_filter", filter: { kind: "match", matcher: one } }));
   return await clickhouse.read(ORG, {}, async (ask) => {
-    const asking = { ask, orgId: ORG, steps, budget: new Budget(BOUNDS, undefined) };
+    const evaluation = { ask, orgId: ORG, steps, budget: new Budget(BOUNDS, undefined) };
     const whole = { conditions: [], matching: NO_MATCHING, rest: [...tested, ...neededStages(leaf, stages)] };
     // Of absent_over_time it matters whether there is a point.
     const points = { count: steps.count, isAbsence: range.operation === "absent_over_time" };
-    const script = await answered(() => readOneByOne(asking, leaf, whole), points);
-    const engine = await answered(() => countedByEngine(asking, leaf), points);
+    const script = await answered(() => readOneByOne(evaluation, leaf, whole), points);
+    const engine = await answered(() => countedByEngine(evaluation, leaf), points);
     if (engine === undefined) return "JavaScript";
     const what = `${query} ${JSON.stringify(outer)} of ${steps.count}: `;
     if (typeof engine !== "string" && typeof script === "object")
@@ -276,7 +276,7 @@ describe("a hostile cardinality", () => {
   const VALUES = 300_000;
   const instant = { start: START_NS + 300_000_000_000n, step: 1n, count: 1 };
   const perNs = { start: START_NS, step: 1n, count: 10_000 };
-  const points = (query: string, name: string, steps: Asking["steps"]) => {
+  const points = (query: string, name: string, steps: Evaluation["steps"]) => {
     const leaf = leafOf(readQuery(query) as RangeAggregation, { kind: "by", names: [name] });
     return clickhouse.read(MANY, {}, (ask) => countedByEngine({ ask, orgId: MANY, steps, budget: new Budget(BOUNDS, undefined) }, leaf));
   };

@@ -1,23 +1,23 @@
-// A range aggregation over stored records: counted by the engine where the engine can count what is asked, else record by record. Invariant:
-// both ways give the same points.
+// A range aggregation over stored records: counted by ClickHouse where SQL has a form for it, else record by record, within the limits of the
+// budget. Invariant: both ways give the same points.
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";
-import { pageConditions } from "../../storage/page.ts";
+import { askPage } from "../../storage/found-page.ts";
 import { minutesAround } from "../../storage/logs/minute-counts.ts";
-import { type Budget, tooExpensive } from "./budget.ts";
+import { type Cursor, pageConditions } from "../../storage/page.ts";
 import { aggregates, type Cell, cellStatement, labelReader, minuteSources, MOST_CELLS } from "./cell-statement.ts";
 import { push, type Pushed } from "./conditions.ts";
-import { ANY_KEYS, findKeys } from "./label-columns.ts";
-import { leafSql } from "./leaf-sql.ts";
-import { records } from "./records.ts";
-import { type Leaf, neededStages } from "./leaf.ts";
-import { CellPoints, CountedPoints, type Points, WindowedPoints } from "./points.ts";
-import { CELL_FUNCTIONS, NEEDS_SINGLE_CELLS, RANGE_FUNCTIONS } from "./range-functions.ts";
-import { sampleReader } from "./sample-reader.ts";
-import { momentsOf, spanOf, type Steps } from "./steps.ts";
-import type { RangeAggregation } from "./syntax.ts";
+import { type Entry, EntryMaker, LabelSet, NO_LABELS, type Row } from "./entry.ts";
+import { convert, wrongQuery } from "./grammar.ts";
+import { ANY_KEYS, findKeys } from "./label-sql.ts";
+import { type Leaf, leafSql, neededStages } from "./leaf.ts";
+import { momentsOf, spanOf, type Steps } from "./parameters.ts";
+import { filterTest, pipelineOf } from "./pipeline.ts";
+import { CELL_FUNCTIONS, CellPoints, CountedPoints, NEEDS_SINGLE_CELLS, type Points, RANGE_FUNCTIONS, WindowedPoints } from "./points.ts";
+import { type Budget, tooExpensive } from "./regex.ts";
+import type { LogQuery, RangeAggregation, Stage } from "./syntax.ts";
 
-export interface Asking {
+export interface Evaluation {
   readonly ask: Ask;
   readonly orgId: string;
   readonly budget: Budget;
@@ -26,21 +26,21 @@ export interface Asking {
 
 const MOST_CELL_BYTES = 64 * 1024 * 1024;
 
-export async function rangePoints(asking: Asking, leaf: Leaf): Promise<Points> {
+export async function rangePoints(evaluation: Evaluation, leaf: Leaf): Promise<Points> {
   const counted = neededStages(leaf, push(leaf.range.log).rest);
   // Whether SQL has a form for them does not depend on the keys.
   const plan = leafSql(leaf, counted, ANY_KEYS);
-  if (plan && aggregates(leaf.range, plan.value, asking.steps)) {
-    const points = await countedByEngine(asking, leaf);
+  if (plan && aggregates(leaf.range, plan.value, evaluation.steps)) {
+    const points = await countedByEngine(evaluation, leaf);
     if (points) return points;
   }
   const pushed = push(leaf.range.log);
-  return readOneByOne(asking, leaf, { ...pushed, rest: counted });
+  return readOneByOne(evaluation, leaf, { ...pushed, rest: counted });
 }
 
 /** In JavaScript. */
-export async function readOneByOne(asking: Asking, leaf: Leaf, pushed: Pushed): Promise<Points> {
-  const { steps, budget } = asking;
+export async function readOneByOne(evaluation: Evaluation, leaf: Leaf, pushed: Pushed): Promise<Points> {
+  const { steps, budget } = evaluation;
   const { range } = leaf;
   const rangeNs = Number(range.rangeNs);
   const { parameter = Number.NaN } = range;
@@ -51,7 +51,7 @@ export async function readOneByOne(asking: Asking, leaf: Leaf, pushed: Pushed): 
   });
   const read = sampleReader(leaf, pushed.rest);
   const wanted = { ...pushed, span: spanOf(steps, range), oldestFirst: true, hasLines: read.readsLines };
-  for await (const entry of records(asking.ask, asking.orgId, wanted, budget)) {
+  for await (const entry of records(evaluation.ask, evaluation.orgId, wanted, budget)) {
     const [first, last] = momentsOf(entry.timeNs, steps, range);
     if (first > last) continue;
     const sample = read.sample(entry);
@@ -61,7 +61,7 @@ export async function readOneByOne(asking: Asking, leaf: Leaf, pushed: Pushed): 
 }
 
 /** Undefined: JavaScript has to read the records. */
-export async function countedByEngine({ ask, orgId, steps, budget }: Asking, leaf: Leaf): Promise<Points | undefined> {
+export async function countedByEngine({ ask, orgId, steps, budget }: Evaluation, leaf: Leaf): Promise<Points | undefined> {
   const { range } = leaf;
   const span = spanOf(steps, range);
   const org = sql`org_id = ${orgId}`;
@@ -96,7 +96,7 @@ export async function countedByEngine({ ask, orgId, steps, budget }: Asking, lea
       const cell = JSON.parse(line) as Cell;
       if (cell.odd || cell.value === null || cell.squares === null) return undefined;
       points.add(readLabels(cell), { ...cell, value: cell.value, squares: cell.squares ?? 0 });
-      if (budget.isDue) await budget.breathe();
+      if (budget.isDue) await budget.yieldToOthers();
     }
   }
   return NEEDS_SINGLE_CELLS.has(range.operation) && points instanceof CellPoints && points.hasTwins() ? undefined : points;
@@ -127,4 +127,144 @@ function* linesOf(lines: Buffer): Generator<string> {
     if (to > from) yield lines.toString("utf8", from, to);
     from = to + 1;
   }
+}
+
+const PAGE_RECORDS = 5000;
+const PAGE_BYTES = 2 * 1024 * 1024;
+
+export interface Span {
+  /** Nanoseconds, both inclusive. */
+  readonly start: bigint;
+  readonly end: bigint;
+}
+
+/** What labels and series are asked of. */
+export interface Selected {
+  readonly span: Span;
+  /** Records of any of them; none: all. */
+  readonly selectors: readonly LogQuery[];
+}
+
+export interface Wanted extends Pick<Pushed, "conditions" | "matching"> {
+  readonly span: Span;
+  readonly oldestFirst: boolean;
+  /** False: what is asked is not about lines. */
+  readonly hasLines: boolean;
+  /** At most so many are of use. */
+  readonly limit?: number | undefined;
+}
+
+const FIELDS = sql`toString(toUnixTimestamp64Nano(time)) AS ns, level, source, host_id, node, trace_id, span_id, severity_number, scope_name, labels`;
+const SIZES = sql`level, source, message, labels, host_id, node, scope_name`;
+
+/** In the order of time. Throws ApiError as Ask does, and query_too_expensive. */
+export async function* records(ask: Ask, orgId: string, wanted: Wanted, budget: Budget): AsyncGenerator<Entry> {
+  const { span, oldestFirst, conditions, matching, limit = Number.POSITIVE_INFINITY } = wanted;
+  // Not as message: a condition on that would see it instead of what is stored.
+  const columns = wanted.hasLines ? sql`${FIELDS}, message AS line` : sql`${FIELDS}, '' AS line`;
+  const entries = new EntryMaker();
+  const { bounds } = budget;
+  let [count, bytes, after]: [number, number, Cursor | undefined] = [0, 0, undefined];
+  do {
+    const rows = Math.min(PAGE_RECORDS, Math.max(1, limit - count));
+    const page = { range: span, limit: rows, after, oldestFirst };
+    const found = await askPage(ask, orgId, {
+      table: "logs",
+      columns,
+      sizes: SIZES,
+      conditions,
+      from: matching.from,
+      blockRows: matching.blockRows,
+      page,
+      maxPageBytes: PAGE_BYTES,
+    });
+    budget.begin();
+    bytes += found.json.length;
+    for (const row of JSON.parse(found.json.toString("utf8")) as Row[]) {
+      if (budget.isDue) await budget.yieldToOthers();
+      count += 1;
+      yield entries.of(row);
+    }
+    await budget.yieldToOthers();
+    if (count > bounds.records || bytes > bounds.bytes)
+      throw tooExpensive(`has stages that read more than ${bounds.records} records, or ${bounds.bytes / 1024 / 1024} MiB, one by one`);
+    after = found.next;
+  } while (after && count < limit);
+}
+
+export interface SampleReader {
+  readonly readsLines: boolean;
+  /** Undefined: the record is left out. */
+  readonly sample: (entry: Entry) => { readonly labels: LabelSet; readonly value: number } | undefined;
+}
+
+export function sampleReader(leaf: Leaf, stages: readonly Stage[]): SampleReader {
+  const { range, labels, asked } = leaf;
+  const isBytes = range.operation.startsWith("bytes_");
+  const passes = pipelineOf(stages, labels.kind === "by" || labels.kind === "none" ? requiredLabels(leaf) : undefined);
+  const value = unwrapped(leaf);
+  const sets = new Map<string, LabelSet>();
+  // Who asks for errors gets them.
+  const keepsErrors =
+    (labels.kind === "by" || labels.kind === "none") &&
+    (asked.has("__error__") || (labels.kind === "by" && labels.names.includes("__error__")));
+  const known = (entries: (readonly [string, string])[]): LabelSet => {
+    const key = JSON.stringify(entries);
+    let set = sets.get(key);
+    if (!set) {
+      set = new LabelSet(entries);
+      if (sets.size < 50_000) sets.set(key, set);
+    }
+    return set;
+  };
+  return {
+    readsLines: isBytes || stages.some(({ kind }) => !["label_filter", "label_format", "drop", "keep"].includes(kind)),
+    sample: (entry) => {
+      if (!passes(entry)) return undefined;
+      const number = value ? value(entry) : isBytes ? Buffer.byteLength(entry.line) : 1;
+      if (number === undefined) return undefined;
+      if (entry.error && !keepsErrors) throw pipelineError(entry);
+      return { labels: entry.error ? known(allLabels(entry)) : seriesLabels(leaf, entry, known), value: number };
+    },
+  };
+}
+
+function requiredLabels({ labels, asked }: Leaf): ReadonlySet<string> {
+  return new Set([...asked, ...(labels.kind === "by" ? labels.names : [])]);
+}
+
+/** Undefined: it is no query of values. The value is undefined where the record has none. */
+function unwrapped({ range: { unwrap } }: Leaf): ((entry: Entry) => number | undefined) | undefined {
+  if (!unwrap) return undefined;
+  const filters = unwrap.filters.map(filterTest);
+  return (entry) => {
+    const text = entry.get(unwrap.label) ?? "";
+    if (text === "") return undefined;
+    const number = convert(text, unwrap.conversion);
+    if (number === undefined)
+      entry.fail("SampleExtractionErr", `cannot read ${JSON.stringify(text.slice(0, 100))} as a ${unwrap.conversion}`);
+    return filters.every((test) => test(entry)) ? (number ?? 0) : undefined;
+  };
+}
+
+function allLabels(entry: Entry): (readonly [string, string])[] {
+  return [...entry.labels()].map(([name, value]) => [name, value] as const);
+}
+
+function seriesLabels({ labels }: Leaf, entry: Entry, known: (entries: (readonly [string, string])[]) => LabelSet): LabelSet {
+  if (labels.kind === "none") return NO_LABELS;
+  if (labels.kind === "all") return known(allLabels(entry));
+  if (labels.kind === "without") return known(allLabels(entry).filter(([name]) => !labels.names.includes(name)));
+  return known(
+    labels.names.flatMap((name) => {
+      const value = entry.groupValueOf(name);
+      return value === undefined ? [] : [[name, value] as const];
+    }),
+  );
+}
+
+function pipelineError(entry: Entry): Error {
+  const series = new LabelSet(allLabels(entry)).toString().slice(0, 500);
+  const instead = `Use a label filter to intentionally skip this error. (e.g | __error__!="${entry.error}")`;
+  return wrongQuery(`pipeline error: '${entry.error}' for series: '${series}'. ${instead}`);
 }

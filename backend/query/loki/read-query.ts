@@ -1,15 +1,22 @@
-// LogQL → Query, parsed by the grammar of Grafana's own editor. Invariant: operators bind as Loki's do, whatever the grammar nests first;
-// what is well-formed and not answered here is refused by its name.
+// LogQL → Query. Invariant: operators bind as Loki's do, whatever the grammar nests first; what is well-formed and not supported here is
+// refused by its name.
 import type { SyntaxNode } from "@lezer/common";
-import { calculate, isCalculable } from "./calculate.ts";
-import { readDuration, readNumber, unquote, wrongQuery } from "./literals.ts";
-import { readMatching } from "./read-matching.ts";
-import { readLabelFilter, readSelector, type Reading } from "./read-labels.ts";
-import { readStages } from "./read-stages.ts";
-import { checkRange, checkVector } from "./rules.ts";
+import { children, itemsOf, readDuration, readNumber, Tree, unquote, wrongQuery } from "./grammar.ts";
+import { type Reading, readLabelFilter, readSelector, readStages } from "./read-stages.ts";
 import { Patterns } from "./regex.ts";
-import type { BinaryOperation, Conversion, Grouping, LogQuery, MetricQuery, Query, RangeAggregation, Unwrap } from "./syntax.ts";
-import { children, itemsOf, Tree } from "./tree.ts";
+import type {
+  BinaryOperation,
+  Conversion,
+  Grouping,
+  LogQuery,
+  Matching,
+  MetricQuery,
+  Query,
+  RangeAggregation,
+  Unwrap,
+  VectorAggregation,
+} from "./syntax.ts";
+import { calculate, isCalculable, isComparison } from "./vector-operations.ts";
 
 /** Throws ApiError invalid_parameter naming what is wrong, or not supported. `patterns`: those that it has are counted with. */
 export function readQuery(text: string, patterns = new Patterns()): Query {
@@ -148,7 +155,7 @@ const BINDING: Readonly<Record<string, number>> = {
   "^": 6,
 };
 
-/** Operands and operators in the order of the text, then bound as Loki does; what stands in parentheses is one operand. */
+/** Operands and operators in the order of the text, then bound as Loki does; an expression in parentheses is one operand. */
 function readChain(reading: Reading, node: SyntaxNode): MetricQuery {
   const operands: MetricQuery[] = [];
   const operators: Operator[] = [];
@@ -191,4 +198,54 @@ function combined(operation: BinaryOperation): MetricQuery {
     throw wrongQuery(`unexpected literal for a side of logical/set binary operation (${operator}): it takes series on both sides`);
   if (left.kind === "number" && right.kind === "number") return { kind: "number", value: calculate(operator, left.value, right.value) };
   return operation;
+}
+
+export function readMatching(tree: Tree, modifier: SyntaxNode, operator: string): { returnsBool: boolean; matching: Matching | undefined } {
+  const returnsBool = modifier.getChild("Bool") !== null;
+  if (returnsBool && !isComparison(operator)) throw wrongQuery(`bool is for comparisons, not for ${operator}`);
+  const on = modifier.getChild("OnOrIgnoringModifier");
+  if (!on) return { returnsBool, matching: undefined };
+  const side = modifier.getChild("GroupLeft") ? "left" : modifier.getChild("GroupRight") ? "right" : undefined;
+  if (side && !isCalculable(operator)) throw wrongQuery(`group_${side} is not for ${operator}`);
+  const isOn = on.getChild("On") !== null;
+  const labels = labelsOf(tree, on.getChild("GroupingLabels"));
+  const include = labelsOf(tree, modifier.getChild("GroupingLabels"));
+  const both = isOn && include.find((label) => labels.includes(label));
+  if (both) throw wrongQuery(`the label ${both} must not occur in on() and group_${side}() at once`);
+  return { returnsBool, matching: { on: isOn, labels, group: side && { side, include } } };
+}
+
+function labelsOf(tree: Tree, node: SyntaxNode | null): string[] {
+  return itemsOf(node?.getChild("GroupingLabelList") ?? null, "GroupingLabelList", "GroupingLabel").map((label) => tree.of(label));
+}
+
+/** Of the lines themselves. */
+export const OF_LINES = new Set(["count_over_time", "rate", "bytes_over_time", "bytes_rate", "absent_over_time"]);
+const GROUPED = ["avg", "stddev", "stdvar", "quantile", "max", "min", "first", "last"].map((name) => `${name}_over_time`);
+const OF_VALUES = new Set([...GROUPED, "sum_over_time", "rate", "rate_counter", "absent_over_time"]);
+const MAY_GROUP = new Set(GROUPED);
+
+export function checkRange({ operation, unwrap, grouping, parameter, rangeNs }: RangeAggregation): void {
+  if (!OF_LINES.has(operation) && !OF_VALUES.has(operation)) throw wrongQuery(`${operation} is not supported`);
+  if (unwrap && !OF_VALUES.has(operation)) throw wrongQuery(`invalid aggregation ${operation} with unwrap`);
+  if (!unwrap && !OF_LINES.has(operation)) throw wrongQuery(`invalid aggregation ${operation} without unwrap`);
+  if (grouping && !MAY_GROUP.has(operation))
+    throw wrongQuery(`grouping not allowed for ${operation} aggregation: write sum by (…) (${operation}(…))`);
+  if (operation === "quantile_over_time" && parameter === undefined)
+    throw wrongQuery("parameter required for operation quantile_over_time");
+  if (operation !== "quantile_over_time" && parameter !== undefined)
+    throw wrongQuery(`parameter ${parameter} not supported for operation ${operation}`);
+  if (rangeNs <= 0n) throw wrongQuery("a range must be longer than nothing, such as [5m]");
+}
+
+const AGGREGATIONS = new Set(["sum", "avg", "count", "max", "min", "stddev", "stdvar", "topk", "bottomk", "sort", "sort_desc"]);
+
+export function checkVector({ operation, grouping, parameter }: Omit<VectorAggregation, "of">): void {
+  if (!AGGREGATIONS.has(operation)) throw wrongQuery(`${operation} is not supported${operation === "approx_topk" ? ": write topk" : ""}`);
+  const takes = operation === "topk" || operation === "bottomk";
+  if (takes && parameter === undefined) throw wrongQuery(`parameter required for operation ${operation}`);
+  if (!takes && parameter !== undefined) throw wrongQuery(`unsupported parameter for operation ${operation}(${parameter},`);
+  if (takes && !(Number.isInteger(parameter) && (parameter as number) > 0))
+    throw wrongQuery(`invalid parameter (must be greater than 0) ${operation}(${parameter}`);
+  if (grouping && operation.startsWith("sort")) throw wrongQuery(`sort and sort_desc doesn't allow grouping by`);
 }

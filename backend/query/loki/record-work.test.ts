@@ -1,12 +1,12 @@
 // A program of the query language that does much work for one record is refused, instead of keeping a thread busy. Each program here took
 // from seconds to for ever, or gigabytes (findings of 2026-11-23). What is counted are characters, so that no test depends on the machine.
 import { describe, expect, test } from "vitest";
-import { withoutColours } from "./colour-codes.ts";
+import { withoutColours } from "./pipeline.ts";
 import { Entry } from "./entry.ts";
-import { convert } from "./literals.ts";
+import { convert } from "./grammar.ts";
 import { pipelineOf } from "./pipeline.ts";
 import { readQuery } from "./read-query.ts";
-import { beginRecordWork, charge, findText } from "./record-work.ts";
+import { beginRecordWork, charge, findText } from "./regex.ts";
 import { parseLineFormat } from "./template.ts";
 
 function run(query: string, line = "a", attributes: Record<string, string> = {}): Entry {

@@ -1,11 +1,107 @@
-// Regular expressions as Loki has them, which are Go's: RE2, in time that grows with the text alone, whoever wrote them. Invariant: nothing
-// here runs an expression of a query by JavaScript's own engine, which some expressions keep busy for hours; and the expressions of a query
-// hold the event loop for no longer than a second or two for one record.
+// What a query may compute here: time, characters of one record, and regular expressions, which are RE2 and take time that grows with the
+// text alone. Invariant: JavaScript's own engine never runs an expression of a query; the sandbox kills what exceeds these limits anyway.
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { type Matcher as Found, RE2JS } from "re2js";
+import { ApiError } from "../../errors.ts";
 import { alternativesOf, stepsOf } from "../../storage/logs/pattern.ts";
-import { tooExpensive } from "./budget.ts";
-import { wrongQuery } from "./literals.ts";
-import { beginRecordWork } from "./record-work.ts";
+import { wrongQuery } from "./grammar.ts";
+
+const SLICE_MS = 5;
+
+export interface Bounds {
+  /** Read one by one, and bytes of them. */
+  readonly records: number;
+  readonly bytes: number;
+  readonly computeMs: number;
+}
+
+export const BOUNDS: Bounds = { records: 200_000, bytes: 128 * 1024 * 1024, computeMs: 5000 };
+
+export class Budget {
+  readonly bounds: Bounds;
+  readonly #signal: AbortSignal | undefined;
+  #spentMs = 0;
+  #sinceMs = performance.now();
+  #sinceCpuMs = threadCpuMs();
+
+  constructor(bounds: Bounds, signal: AbortSignal | undefined) {
+    this.bounds = bounds;
+    this.#signal = signal;
+  }
+
+  /** After waiting for others, which costs nothing. */
+  begin(): void {
+    this.#sinceMs = performance.now();
+    this.#sinceCpuMs = threadCpuMs();
+  }
+
+  /** True: `yieldToOthers` has to be awaited. Cheap enough to be asked for each record. */
+  get isDue(): boolean {
+    return performance.now() - this.#sinceMs > SLICE_MS;
+  }
+
+  /** Throws ApiError query_too_expensive, and the signal's reason. */
+  async yieldToOthers(): Promise<void> {
+    this.#spentMs += threadCpuMs() - this.#sinceCpuMs;
+    this.#signal?.throwIfAborted();
+    const { computeMs } = this.bounds;
+    if (this.#spentMs > computeMs) throw tooExpensive(`takes more than ${computeMs / 1000} s to compute here`);
+    await nextTurn();
+    this.begin();
+  }
+}
+
+/** Not the time on the clock: the process yields to the backend, and the machine may have other work. */
+function threadCpuMs(): number {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1000;
+}
+
+export function tooExpensive(what: string): ApiError {
+  return new ApiError("query_too_expensive", `this query ${what}: add line filters or labels to the selector, or ask for a shorter range`);
+}
+
+/** Some 0.3 s for the slowest functions, and as many characters kept at most. */
+const MOST_RECORD_CHARACTERS = 32 * 1024 * 1024;
+/** The longest line or attribute that stages read. Loki accepts no longer lines by default. */
+export const MOST_TEXT = 256 * 1024;
+/** V8 searches for a longer text in a time that grows with the product of both lengths. */
+const LONG_PART = 64;
+
+let spent = 0;
+
+/** To be called before the stages of another record. */
+export function beginRecordWork(): void {
+  spent = 0;
+}
+
+/** Counts characters before they are walked or made. Throws ApiError query_too_expensive. */
+export function charge(characters: number): void {
+  spent += characters;
+  if (spent > MOST_RECORD_CHARACTERS)
+    throw tooExpensive(`walks or makes more than ${MOST_RECORD_CHARACTERS / 1024 / 1024} Mi characters for one record`);
+}
+
+/** As `text.indexOf(part, from)`. Throws ApiError query_too_expensive. */
+export function findText(text: string, part: string, from = 0): number {
+  if (part.length > LONG_PART) charge((text.length - from) * Math.ceil(part.length / LONG_PART));
+  const found = text.indexOf(part, from);
+  charge((found === -1 ? text.length : found) - from);
+  return found;
+}
+
+/** How often a text is found in another, without overlaps. Throws ApiError query_too_expensive. */
+export function countText(text: string, part: string): number {
+  if (part === "") return text.length + 1;
+  let count = 0;
+  for (let at = findText(text, part); at !== -1; at = findText(text, part, at + part.length)) count += 1;
+  return count;
+}
+
+/** Throws ApiError query_too_expensive. `what`: "a line", or "an attribute". */
+export function checkLength(text: string, what: string): void {
+  if (text.length > MOST_TEXT) throw tooExpensive(`has stages that read ${what} of more than ${MOST_TEXT / 1024} KiB`);
+}
 
 /** Of all expressions of a query together, but for lists of plain values. */
 const MOST_CHARACTERS = 2000;

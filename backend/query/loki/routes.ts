@@ -1,13 +1,50 @@
-// Loki's HTTP API under /query/loki, as far as Grafana's Loki data source asks it (docs/contract.md, "Query"). Invariant: each answer is of
-// the caller's organisation; a query that is not answered exactly is refused by the name of what is not supported; queries are parsed and
-// evaluated in the sandbox, never here.
+// Loki's HTTP API under /query/loki, as far as Grafana's Loki data source uses it (docs/contract.md, "Query"). Invariant: an answer has rows of
+// the caller's organisation only; queries are parsed and evaluated in the sandbox, never here; a tail has the limits of the tail of logs.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { setTimeout } from "node:timers/promises";
+import type { WebSocket } from "ws";
+import { type Guards, readerOf } from "../../auth/request-identity.ts";
+import { ApiError } from "../../errors.ts";
+import { goneSignal } from "../../http/client.ts";
+import { READERS } from "../../http/openapi.ts";
+import type { ResponseBudget } from "../../http/response-budget.ts";
+import { acceptWebSocket, isUpgrade } from "../../http/websocket.ts";
+import type { LogStore, LogTail } from "../../storage/logs/store.ts";
+import { TailCounts } from "../../storage/logs/tail-counts.ts";
+import type { Arrived } from "../../storage/logs/tail.ts";
+import { TAIL_TIMES, type TailForm, tailStream, type TailTimes } from "../native/log-tail-stream.ts";
 import { answerJson } from "../page-route.ts";
-import { ENDPOINTS } from "./endpoints.ts";
-import type { EndpointJob } from "./jobs.ts";
-import { checkRepeated, type Given } from "./parameters.ts";
-import { BASE, type LokiRouteOptions, lokiSchema } from "./route-parts.ts";
-import { registerTail } from "./tail-route.ts";
+import type { JobRunner } from "../sandbox/sandbox.ts";
+import { ENDPOINTS, QUERY, text } from "./endpoints.ts";
+import { type EndpointJob, readTailFilter, type TailFilterJob, type TailMessageJob } from "./jobs.ts";
+import { checkRepeated, type RequestParameters } from "./parameters.ts";
+import type { Bounds } from "./regex.ts";
+
+export const BASE = "/query/loki/loki/api/v1";
+
+export interface LokiRouteOptions {
+  /** Parses and evaluates LogQL, by runLokiJob. */
+  readonly sandbox: JobRunner;
+  readonly store: Pick<LogStore, "tail">;
+  readonly answers: ResponseBudget;
+  readonly guards: Pick<Guards, "reader">;
+  readonly now?: () => Date;
+  /** Bounds of tails that are not those of production. */
+  readonly tails?: Partial<TailTimes> & { perOrg?: number; inAll?: number };
+  /** Bounds of queries that are not those of production. */
+  readonly bounds?: Bounds;
+}
+
+const ANSWER = { description: "as Loki answers", type: "object", additionalProperties: true };
+
+export function lokiSchema(summary: string, parameters: Record<string, object>, described: object = { response: { 200: ANSWER } }) {
+  return {
+    tags: ["loki"],
+    security: READERS,
+    summary: `Loki's HTTP API: ${summary}`,
+    described: { querystring: { type: "object", properties: parameters }, ...described },
+  };
+}
 
 export function registerLokiRoutes(app: FastifyInstance, options: LokiRouteOptions): void {
   const { sandbox, answers, guards, bounds, now = () => new Date() } = options;
@@ -16,12 +53,12 @@ export function registerLokiRoutes(app: FastifyInstance, options: LokiRouteOptio
     const schema = lokiSchema(summary, parameters);
     const single = Object.keys(parameters).filter((name) => name !== "match[]");
     app.get(`${BASE}/${path}`, { onRequest, schema }, async (request: FastifyRequest, reply: FastifyReply) => {
-      const given = request.query as Given;
-      checkRepeated(given, single);
+      const parameters = request.query as RequestParameters;
+      checkRepeated(parameters, single);
       const job: EndpointJob = {
         kind: "endpoint",
         path,
-        given: { ...given },
+        parameters: { ...parameters },
         name: (request.params as { name?: string }).name,
         categorize: wantsCategories(request),
         nowNs: BigInt(now().getTime()) * 1_000_000n,
@@ -37,4 +74,102 @@ function wantsCategories(request: FastifyRequest): boolean {
   return String(request.headers["x-loki-response-encoding-flags"] ?? "")
     .split(",")
     .some((flag) => flag.trim() === "categorize-labels");
+}
+
+const IGNORED = text("ignored: a tail begins with what arrives from now on");
+const PARAMETERS = { query: QUERY, start: IGNORED, limit: IGNORED, delay_for: IGNORED };
+/** Of a client that takes it the status is 101. */
+const MESSAGE = {
+  description: "each message of the WebSocket, after 101",
+  type: "object",
+  properties: { streams: { type: "array", items: { type: "object" } }, dropped_entries: { type: ["array", "null"] } },
+};
+const DESCRIBED = { response: { 200: MESSAGE } };
+/** Of RFC 6455. */
+const [GOING_AWAY, POLICY] = [1001, 1008];
+const RETRIED = new Set(["too_many_queries", "unavailable"]);
+const RETRY_MS = 1000;
+
+export function registerTail(app: FastifyInstance, options: LokiRouteOptions): void {
+  const { sandbox, store, answers, guards, bounds, now = () => new Date(), tails = {} } = options;
+  const counts = new TailCounts(tails);
+  const stopping = new AbortController();
+  app.addHook("preClose", async () => stopping.abort());
+  const guard = guards.reader();
+  const schema = lokiSchema("records as they arrive, by WebSocket", PARAMETERS, DESCRIBED);
+  app.get(`${BASE}/tail`, { onRequest: guard, schema }, async (request: FastifyRequest, reply: FastifyReply) => {
+    checkRepeated(request.query as RequestParameters, Object.keys(PARAMETERS));
+    const parameters = { ...(request.query as RequestParameters) };
+    const { orgId } = readerOf(request);
+    if (!isUpgrade(request)) throw new ApiError("invalid_parameter", "tail is a WebSocket: send Upgrade: websocket");
+    counts.enter(orgId);
+    if (reply.raw.closed) counts.leave(orgId);
+    else reply.raw.once("close", () => counts.leave(orgId));
+    const signal = AbortSignal.any([goneSignal(reply), stopping.signal]);
+    const filter = readTailFilter(await sandbox.run(orgId, { kind: "tail_filter", parameters } satisfies TailFilterJob, { signal }));
+    const tail = await store.tail(orgId, filter, undefined, now().getTime());
+    const next = () => tail.next({ signal, admit: () => answers.admit(orgId) }, now().getTime());
+    const first = await next();
+    const socket = await acceptWebSocket(request, reply);
+    if (!socket) return;
+    const evaluate = (rows: TailMessageJob["rows"]) => {
+      return sandbox.run(orgId, { kind: "tail_message", parameters, rows, bounds } satisfies TailMessageJob, { signal });
+    };
+    const check = async (): Promise<void> => void (await guard.call(app, request, reply));
+    await follow(socket, first, {
+      tail: { ...tail, next },
+      check,
+      form: formOf(evaluate, signal),
+      signal,
+      times: { ...TAIL_TIMES, ...tails },
+    });
+  });
+}
+
+/** Other queries of the organisation, or a process that has just ended, may hold up a tail for a while. */
+async function retried<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
+  for (;;) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!(error instanceof ApiError) || !RETRIED.has(error.code)) throw error;
+      await setTimeout(RETRY_MS, undefined, { signal });
+    }
+  }
+}
+
+function formOf(evaluate: (rows: TailMessageJob["rows"]) => Promise<Buffer>, signal: AbortSignal): TailForm {
+  const events: TailForm["events"] = async (arrived) => {
+    const rows = arrived.map(({ row }) => row);
+    // A pull without records needs no evaluation.
+    return rows.length === 0 ? "" : (await retried(() => evaluate(rows), signal)).toString("utf8");
+  };
+  return { begin: events, events, comment: "", failed: ({ code, message }) => JSON.stringify({ streams: [], error: code, message }) };
+}
+
+interface Following {
+  readonly tail: LogTail & { readonly next: () => Promise<Arrived> };
+  readonly check: () => Promise<void>;
+  readonly form: TailForm;
+  readonly signal: AbortSignal;
+  readonly times: typeof TAIL_TIMES;
+}
+
+async function follow(socket: WebSocket, first: Arrived, { tail, ...options }: Following): Promise<void> {
+  // Messages of a client are ignored; the signal aborts when it has gone.
+  socket.on("error", () => socket.terminate());
+  const stream = tailStream(first, { ...options, ...tail, cutOff: () => socket.terminate() });
+  for await (const message of stream) {
+    if (message === "") socket.ping();
+    else await sent(socket, message);
+  }
+  const isStopping = socket.readyState === socket.OPEN && options.signal.aborted;
+  socket.close(isStopping ? GOING_AWAY : POLICY);
+}
+
+/** Resolves when the connection has taken it, or is gone. */
+async function sent(socket: WebSocket, message: string): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  socket.send(message, () => resolve());
+  await promise;
 }

@@ -45,7 +45,7 @@ async function follow(org: Pick<LokiOrg, "authorization">, query: string) {
 
 const now = (): bigint => nanosecondsOf(new Date());
 
-it("tells an organisation's own records as they arrive, through the stages of the query", async () => {
+it("sends an organisation's own records as they arrive, through the stages of the query", async () => {
   const own = await follow(red, '{service_name="shop"} |= "keep" | json | line_format "{{.a}}"');
   const other = await follow(blue, '{service_name="shop"}');
   const time = now();

@@ -1,12 +1,22 @@
 // The functions of templates. Invariant: one that is listed answers as Go's does, or the line gets an error; what one makes is counted
-// before it is made (record-work.ts).
+// before it is made (regex.ts).
 import { Buffer } from "node:buffer";
-import { convert } from "./literals.ts";
-import { printedTime } from "./go-time.ts";
-import { charge, countText, findText } from "./record-work.ts";
-import { formatted } from "./template-printf.ts";
-import { compiled } from "./regex.ts";
-import { GoTime, integerOf, isTrue, printed, TemplateError, textOf, toFloat, toInteger, type Value, wrapped } from "./template-values.ts";
+import { convert } from "./grammar.ts";
+import { charge, compiled, countText, findText } from "./regex.ts";
+import {
+  formatted,
+  GoTime,
+  integerOf,
+  isTrue,
+  printed,
+  printedTime,
+  TemplateError,
+  textOf,
+  toFloat,
+  toInteger,
+  type Value,
+  wrapped,
+} from "./template-values.ts";
 
 type Call = (...values: Value[]) => Value;
 

@@ -1,6 +1,6 @@
-// Values within a template, as Go tells them apart: an integer is a bigint here, a float a number. Invariant: what is printed is what Go
-// prints.
-import { printedTime } from "./go-time.ts";
+// Values within a template, as Go tells them apart (an integer is a bigint here, a float a number), and how Go prints them and times.
+// Invariant: the printed text is what Go prints; times are in UTC.
+import { charge } from "./regex.ts";
 
 export type Value = string | bigint | number | boolean | GoTime;
 
@@ -76,3 +76,103 @@ export function integerOf(value: Value, name: string): number {
 
 /** Of a verb of printf, in characters. */
 export const MOST_VERB_WIDTH = 10_000;
+
+const VERB = /%([-+0# ]*)(\d*)(?:\.(\d*))?(.)/gsu;
+
+const MISSING = "(MISSING)";
+/** Number.toFixed writes no more. */
+const MOST_DECIMALS = 100;
+
+export function formatted(format: string, values: readonly Value[]): string {
+  let at = 0;
+  const text = format.replaceAll(VERB, (_, flags: string, width: string, precision: string | undefined, verb: string) => {
+    if (verb === "%") return "%";
+    const value = values[at++];
+    charge(width === "" ? verb.length + MISSING.length : Number(width));
+    if (value === undefined) return `%!${verb}${MISSING}`;
+    const digits = precision === undefined ? undefined : Number(precision || 0);
+    if (Number(width) > MOST_VERB_WIDTH || (digits ?? 0) > MOST_VERB_WIDTH) throw new TemplateError("printf: too wide");
+    const text = verbText(verb, value, digits, flags);
+    charge(text.length);
+    return padded(text, Number(width), flags, value);
+  });
+  if (at < values.length) throw new TemplateError("printf: more values than verbs");
+  return text;
+}
+
+function verbText(verb: string, value: Value, digits: number | undefined, flags: string): string {
+  const sign = flags.includes("+") && typeof value !== "string" && Number(value) >= 0 ? "+" : "";
+  if (verb === "s" && typeof value === "string") return digits === undefined ? value : Array.from(value).slice(0, digits).join("");
+  if (verb === "v") return typeof value === "number" && digits !== undefined ? unknown(verb) : sign + printed(value);
+  if (verb === "d" && typeof value === "bigint") return sign + String(value);
+  if (verb === "x" && typeof value === "bigint") return value.toString(16);
+  if (verb === "t" && typeof value === "boolean") return String(value);
+  if (verb === "q" && typeof value === "string") return JSON.stringify(value);
+  if (verb === "f" && (digits ?? 0) > MOST_DECIMALS) throw new TemplateError("printf: too many decimals");
+  if (verb === "f" && typeof value === "number") return Number.isFinite(value) ? sign + value.toFixed(digits ?? 6) : printedFloat(value);
+  return unknown(verb);
+}
+
+function unknown(verb: string): never {
+  throw new TemplateError(`printf: %${verb} is not supported for this value`);
+}
+
+function padded(text: string, width: number, flags: string, value: Value): string {
+  const missing = width - Array.from(text).length;
+  if (missing <= 0) return text;
+  if (flags.includes("-")) return text + " ".repeat(missing);
+  if (flags.includes("0") && typeof value !== "string") return text.replace(/^[+-]?/, (sign) => sign + "0".repeat(missing));
+  return " ".repeat(missing) + text;
+}
+
+const MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
+const DAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+const TOKEN =
+  /January|Jan|Monday|Mon|MST|2006|Z07:00:00|Z070000|Z07:00|Z0700|Z07|-07:00:00|-070000|-07:00|-0700|-07|__2|002|_2|01|02|03|04|05|06|15|PM|pm|[.,]0+(?!\d)|[.,]9+(?!\d)|1|2|3|4|5/g;
+
+export function printedTime(layout: string, ns: bigint): string {
+  const second = ns >= 0n ? ns / 1_000_000_000n : -((-ns + 999_999_999n) / 1_000_000_000n);
+  const date = new Date(Number(second) * 1000);
+  const fraction = String(ns - second * 1_000_000_000n).padStart(9, "0");
+  const hour = date.getUTCHours();
+  const parts: Readonly<Record<string, string>> = {
+    January: MONTHS[date.getUTCMonth()] as string,
+    Jan: (MONTHS[date.getUTCMonth()] as string).slice(0, 3),
+    Monday: DAYS[date.getUTCDay()] as string,
+    Mon: (DAYS[date.getUTCDay()] as string).slice(0, 3),
+    MST: "UTC",
+    "2006": String(date.getUTCFullYear()).padStart(4, "0"),
+    "06": two(date.getUTCFullYear() % 100),
+    "01": two(date.getUTCMonth() + 1),
+    "1": String(date.getUTCMonth() + 1),
+    "02": two(date.getUTCDate()),
+    _2: String(date.getUTCDate()).padStart(2),
+    "2": String(date.getUTCDate()),
+    "002": String(dayOfYear(date)).padStart(3, "0"),
+    __2: String(dayOfYear(date)).padStart(3),
+    "15": two(hour),
+    "03": two(hour % 12 || 12),
+    "3": String(hour % 12 || 12),
+    "04": two(date.getUTCMinutes()),
+    "4": String(date.getUTCMinutes()),
+    "05": two(date.getUTCSeconds()),
+    "5": String(date.getUTCSeconds()),
+    PM: hour < 12 ? "AM" : "PM",
+    pm: hour < 12 ? "am" : "pm",
+  };
+  return layout.replaceAll(TOKEN, (token) => {
+    if (token.startsWith("Z")) return "Z";
+    if (token.startsWith("-")) return `+${token.slice(1).replaceAll(/\d/g, "0")}`;
+    if (/^[.,]0/.test(token)) return token[0] + fraction.slice(0, token.length - 1);
+    if (/^[.,]9/.test(token)) return `${token[0]}${fraction.slice(0, token.length - 1)}`.replace(/[.,]?0*$/, "");
+    return parts[token] ?? token;
+  });
+}
+
+function two(value: number): string {
+  return String(value).padStart(2, "0");
+}
+
+function dayOfYear(date: Date): number {
+  return Math.floor((date.getTime() - Date.UTC(date.getUTCFullYear(), 0, 1)) / 86_400_000) + 1;
+}

@@ -1,9 +1,9 @@
-// Templates of line_format and label_format, which are those of Go's text/template: what is read of them. Invariant: an action or a
-// function that is not answered here is refused by its name when the query is read, never where a line is made.
-import { FUNCTIONS } from "./template-functions.ts";
-import { unquote } from "./literals.ts";
-import type { Patterns } from "./regex.ts";
-import { cutTemplate, type Piece, wrongTemplate } from "./template-text.ts";
+// The templates of line_format and label_format, which are those of Go's text/template: parsed, then run for one record. Invariant: an action
+// or function that is not supported is refused by its name when the query is read; a template that fails leaves the line and sets its error.
+import { unquote, wrongQuery } from "./grammar.ts";
+import { charge, type Patterns } from "./regex.ts";
+import { FUNCTIONS, MOST_TEXT_CHARACTERS } from "./template-functions.ts";
+import { GoTime, isTrue, printed, TemplateError, type Value } from "./template-values.ts";
 
 export type Operand =
   | { readonly kind: "text"; readonly value: string }
@@ -183,4 +183,162 @@ function tokensOf(text: string): string[] {
   }
   if (tokens.length === 0) throw wrongTemplate("missing value for command");
   return tokens;
+}
+
+export interface Piece {
+  readonly text: string;
+  readonly isAction: boolean;
+}
+
+/** `{{- ` and ` -}}` remove the white space around an action. Throws ApiError invalid_parameter. */
+export function cutTemplate(template: string): Piece[] {
+  const pieces: Piece[] = [];
+  let at = 0;
+  let trimsNext = false;
+  const addText = (end: number, trimsEnd: boolean): void => {
+    const whole = template.slice(at, end);
+    const left = trimsNext ? whole.trimStart() : whole;
+    const text = trimsEnd ? left.trimEnd() : left;
+    if (text !== "") pieces.push({ text, isAction: false });
+  };
+  for (let open = template.indexOf("{{"); open !== -1; open = template.indexOf("{{", at)) {
+    const trimsBefore = template[open + 2] === "-" && isSpace(template[open + 3]);
+    addText(open, trimsBefore);
+    const from = open + (trimsBefore ? 3 : 2);
+    const close = actionEnd(template, from);
+    trimsNext = template[close - 1] === "-" && close - 2 >= from && isSpace(template[close - 2]);
+    pieces.push({ text: template.slice(from, trimsNext ? close - 1 : close).trim(), isAction: true });
+    at = close + 2;
+  }
+  addText(template.length, false);
+  return pieces;
+}
+
+/** Where the `}}` of an action begins that is not within a text or a comment. */
+function actionEnd(template: string, from: number): number {
+  let at = from;
+  while (at < template.length) {
+    const character = template[at];
+    if (character === "}" && template[at + 1] === "}") return at;
+    if (character === '"') at = quoteEnd(template, at);
+    else if (character === "`") at = endOf(template, "`", at + 1, "unterminated raw quoted string");
+    else if (character === "/" && template[at + 1] === "*") at = endOf(template, "*/", at + 2, "unclosed comment") + 1;
+    at += 1;
+  }
+  throw wrongTemplate("unclosed action");
+}
+
+function quoteEnd(template: string, open: number): number {
+  for (let at = open + 1; at < template.length && template[at] !== "\n"; at += 1) {
+    if (template[at] === "\\") at += 1;
+    else if (template[at] === '"') return at;
+  }
+  throw wrongTemplate("unterminated quoted string");
+}
+
+function endOf(template: string, end: string, from: number, problem: string): number {
+  const at = template.indexOf(end, from);
+  if (at === -1) throw wrongTemplate(problem);
+  return at;
+}
+
+function isSpace(character: string | undefined): boolean {
+  return character !== undefined && /\s/.test(character);
+}
+
+export function wrongTemplate(what: string): Error {
+  return wrongQuery(`invalid line template: ${what}`);
+}
+
+/** What a template sees. */
+export interface Scope {
+  readonly labels: ReadonlyMap<string, string>;
+  readonly line: string;
+  readonly timeNs: bigint;
+}
+
+/** Of a text that urlencode, b64enc or upper makes: characters for one that they were given. */
+const GROWTH = 4;
+
+export class Template {
+  readonly #nodes: readonly TemplateNode[];
+
+  /** Throws ApiError invalid_parameter. */
+  constructor(text: string) {
+    this.#nodes = parseLineFormat(text);
+  }
+
+  /** Throws TemplateError. */
+  run(scope: Scope): string {
+    const run = new Run(scope);
+    run.nodes(this.#nodes);
+    return run.text;
+  }
+}
+
+class Run {
+  readonly #scope: Scope;
+  readonly #variables = new Map<string, Value>();
+  text = "";
+
+  constructor(scope: Scope) {
+    this.#scope = scope;
+  }
+
+  nodes(nodes: readonly TemplateNode[]): void {
+    for (const node of nodes) {
+      if (node.kind === "text") this.#add(node.text);
+      else if (node.kind === "if") this.nodes(isTrue(this.#pipeline(node.condition)) ? node.nodes : node.otherwise);
+      else {
+        const value = this.#pipeline(node.pipeline);
+        if (node.pipeline.assigns === undefined) this.#add(printed(value));
+      }
+    }
+  }
+
+  #add(text: string): void {
+    charge(text.length);
+    this.text += text;
+    if (this.text.length > MOST_TEXT_CHARACTERS) throw new TemplateError(`more than ${MOST_TEXT_CHARACTERS} characters`);
+  }
+
+  #pipeline({ assigns, commands }: Pipeline): Value {
+    let value: Value | undefined;
+    for (const command of commands) value = this.#command(command, value);
+    if (assigns !== undefined) this.#variables.set(assigns, value as Value);
+    return value as Value;
+  }
+
+  #command({ call, operands }: Command, piped: Value | undefined): Value {
+    if (call === undefined) return this.#operand(operands[0] as Operand);
+    if (call === "__line__") return this.#scope.line;
+    if (call === "__timestamp__") return new GoTime(this.#scope.timeNs);
+    if (call === "and" || call === "or") return this.#firstOf(call === "or", operands, piped);
+    const values = operands.map((operand) => this.#operand(operand));
+    if (piped !== undefined) values.push(piped);
+    // Each function walks its texts, and makes one that is not much longer; those that can make a longer one count that themselves.
+    for (const value of values) if (typeof value === "string") charge(GROWTH * value.length);
+    return (FUNCTIONS[call] as (...values: Value[]) => Value)(...values);
+  }
+
+  /** The first that is as wanted, else the last. */
+  #firstOf(wanted: boolean, operands: readonly Operand[], piped: Value | undefined): Value {
+    let value: Value | undefined;
+    for (const operand of operands) {
+      value = this.#operand(operand);
+      if (isTrue(value) === wanted) return value;
+    }
+    const last = piped ?? value;
+    if (last === undefined) throw new TemplateError("wrong number of args for and, or");
+    return last;
+  }
+
+  #operand(operand: Operand): Value {
+    if (operand.kind === "field") return this.#scope.labels.get(operand.name) ?? "";
+    if (operand.kind === "pipeline") return this.#pipeline(operand.of);
+    if (operand.kind !== "variable") return operand.value;
+    const value = this.#variables.get(operand.name);
+    if (value === undefined) throw new TemplateError(`undefined variable "${operand.name}"`);
+    return value;
+  }
 }

@@ -1,9 +1,45 @@
-// What is made of the series of one moment: aggregations, and operations of two sides. Invariant: as Loki computes it, in the order of the
-// series.
-import { calculate, isCalculable, isComparison } from "./calculate.ts";
-import { LabelSet, NO_LABELS, type Sample } from "./label-set.ts";
-import { wrongQuery } from "./literals.ts";
+// Arithmetic, aggregations and binary operations over the series of one moment, as Loki computes them and in the order of the series.
+// Invariant: a division by zero is not a number, never an infinity.
+import { LabelSet, NO_LABELS, type Sample } from "./entry.ts";
+import { wrongQuery } from "./grammar.ts";
 import type { BinaryOperation, Grouping, Matching } from "./syntax.ts";
+
+const OPERATIONS: Readonly<Record<string, (left: number, right: number) => number>> = {
+  "+": (left, right) => left + right,
+  "-": (left, right) => left - right,
+  "*": (left, right) => left * right,
+  "/": (left, right) => (right === 0 ? Number.NaN : left / right),
+  "%": (left, right) => (right === 0 ? Number.NaN : left % right),
+  "^": power,
+  "==": (left, right) => Number(left === right),
+  "!=": (left, right) => Number(left !== right),
+  ">": (left, right) => Number(left > right),
+  ">=": (left, right) => Number(left >= right),
+  "<": (left, right) => Number(left < right),
+  "<=": (left, right) => Number(left <= right),
+};
+
+const COMPARISONS = new Set(["==", "!=", ">", ">=", "<", "<="]);
+
+/** False of and, or, unless, which are of sets. */
+export function isCalculable(operator: string): boolean {
+  return Object.hasOwn(OPERATIONS, operator);
+}
+
+export function isComparison(operator: string): boolean {
+  return COMPARISONS.has(operator);
+}
+
+export function calculate(operator: string, left: number, right: number): number {
+  return (OPERATIONS[operator] as (left: number, right: number) => number)(left, right);
+}
+
+/** Go and JavaScript differ in these two. */
+function power(base: number, exponent: number): number {
+  if (base === 1) return 1;
+  if (base === -1 && !Number.isFinite(exponent) && !Number.isNaN(exponent)) return 1;
+  return base ** exponent;
+}
 
 export interface Aggregation {
   readonly operation: string;

@@ -5,7 +5,7 @@ const MIB = 1024 * 1024;
 export interface SandboxLimits {
   /** At once. */
   readonly processes: number;
-  /** Of one job. A query ends itself after 5 s of computing (loki/budget.ts), with a better message. */
+  /** Of one job. A query ends itself after 5 s of computing (loki/regex.ts), with a better message. */
   readonly cpuMs: number;
   /** Of one job, while it does not wait for rows. For machines without /proc, and for a process that sleeps. */
   readonly wallMs: number;

@@ -1,4 +1,4 @@
-// Jobs that exceed their limits, in real processes: each costs its own organisation one query, and nobody else anything.
+// Jobs that exceed their limits, in real processes: each costs its own organisation one query, and other organisations nothing.
 import { pino } from "pino";
 import { afterEach, expect, it, onTestFinished } from "vitest";
 import type { Ask, ClickHouse } from "../../engines/clickhouse/client.ts";

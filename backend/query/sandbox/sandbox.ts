@@ -16,7 +16,7 @@ export interface SandboxOptions {
   readonly clickhouse: Pick<ClickHouse, "read">;
   readonly log: Log;
   readonly onKilled?: (reason: KillReason) => void;
-  /** Aborts when the backend is told to stop: jobs that still wait are refused. */
+  /** Aborts when the backend stops: waiting jobs are refused. */
   readonly stopping?: AbortSignal;
   readonly limits?: Partial<SandboxLimits>;
 }

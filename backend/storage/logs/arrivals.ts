@@ -1,22 +1,22 @@
-// Tells those who follow an organisation's records that some were stored by this process, so that nobody asks in vain. Invariant: what
-// nobody follows is not kept.
+// Notifies the tails of an organisation that this process has stored records, so that they do not query in vain. Invariant: an organisation
+// without tails takes no memory.
 
 export class Arrivals {
   readonly #listeners = new Map<string, Set<() => void>>();
 
-  /** Calls `told` after each insert; dispose what it answers to end that. */
-  listen(orgId: string, told: () => void): Disposable {
+  /** Calls `notify` after each insert, until the result is disposed. */
+  listen(orgId: string, notify: () => void): Disposable {
     const listeners = this.#listeners.get(orgId) ?? new Set();
-    this.#listeners.set(orgId, listeners.add(told));
+    this.#listeners.set(orgId, listeners.add(notify));
     return {
       [Symbol.dispose]: () => {
-        listeners.delete(told);
+        listeners.delete(notify);
         if (listeners.size === 0 && this.#listeners.get(orgId) === listeners) this.#listeners.delete(orgId);
       },
     };
   }
 
-  tell(orgId: string): void {
-    for (const told of this.#listeners.get(orgId) ?? []) told();
+  notify(orgId: string): void {
+    for (const listener of this.#listeners.get(orgId) ?? []) listener();
   }
 }

@@ -1,5 +1,5 @@
-// What is told of many log records at once: how many there are by time and level, and which fields and values they have. Invariant: an
-// answer is small whatever the records are: levels, fields, values and their lengths have bounds, and fields are of a sample.
+// Counts of log records by time and level, and their fields with values. Invariant: an answer is small whatever the records contain: levels,
+// fields, values and their lengths are limited, and fields come from a sample.
 import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { formatTime, pageConditions } from "../page.ts";
@@ -11,11 +11,11 @@ export interface RangeFilter extends RecordFilter {
   readonly range: { readonly start: bigint; readonly end: bigint };
 }
 
-/** Levels that are told by name; those that are seldom are counted together. */
+/** Levels with a count of their own; rarer ones are counted together. */
 const MOST_LEVELS = 20;
 const REST = "other";
 const MOST_NAME_CHARACTERS = 256;
-/** Fields are told of so many records, the newest. */
+/** Fields come from this many of the newest records. */
 export const SAMPLED_RECORDS = 20_000;
 export const MOST_FIELDS = 200;
 export const MOST_VALUES = 20;

@@ -33,7 +33,7 @@ const COLUMNS: Readonly<Record<string, Sql>> = { source: sql`source`, level: sql
 const COLUMNS_OF_GROUPS: ReadonlySet<string> = new Set(["source", "level", "host_id"]);
 const LABEL = "label.";
 
-/** Of every record; beside them label.<key>. */
+/** Fields of every record; label.<key> is one too. */
 export const GROUP_FIELDS: readonly string[] = Object.keys(COLUMNS);
 
 /** Whether records can be counted by its values. */

@@ -5,7 +5,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type BothWays, openBothWays } from "../../engines/clickhouse/both-ways.fixture.ts";
 import { migrate } from "../../engines/clickhouse/migrate.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";
-import { EngineReader } from "../../query/loki/reader.ts";
+import { seriesOf } from "../../query/loki/label-queries.ts";
+import { BOUNDS } from "../../query/loki/regex.ts";
 import { readSelectorAlone } from "../../query/loki/read-query.ts";
 import { matchingOf } from "./matching.ts";
 import { MATCHED_BYTES } from "./pattern.ts";
@@ -56,7 +57,7 @@ async function largestBlock(way: "embedded" | "http", pattern: string, where = s
 const LONG_ONLY = sql`length(message) > 512`;
 
 describe.each(["embedded", "http"] as const)("between two looks at the clock (%s)", (way) => {
-  it("a costly expression sees a MiB of long messages, whatever stands in their granule", async () => {
+  it("a costly expression sees a MiB of long messages, whatever their granule contains", async () => {
     const { rows, of } = await largestBlock(way, "b[ab]{40}", LONG_ONLY);
     expect(of).toBe(LONG);
     expect(rows * MATCHED_BYTES).toBeLessThanOrEqual(MiB);
@@ -107,10 +108,11 @@ describe("what is found is the same, cheap or costly:", () => {
   });
 
   it.each([CHEAP, COSTLY])("streams by the value of a label, of one selector or several: %s", async (pattern) => {
-    const reader = new EngineReader(clients.embedded);
+    const { embedded } = clients;
+    const engine = { read: embedded.read.bind(embedded), bounds: BOUNDS };
     const series = async (...selectors: string[]): Promise<number> => {
       const asked = { span: RANGE, selectors: selectors.map((one) => readSelectorAlone("match[]", one)) };
-      return JSON.parse((await reader.series("ends", asked, {})).toString("utf8")).data.length;
+      return JSON.parse((await seriesOf(engine, "ends", asked, {})).toString("utf8")).data.length;
     };
     expect(await series(`{k8s_pod_name=~\`[xy]*${pattern}\`}`)).toBe(seen.length);
     expect(await series(`{k8s_pod_name!~\`[xy]*${pattern}\`, level="info"}`)).toBe(unseen.length);

@@ -1,5 +1,5 @@
 // How the engine matches the regular expressions of a query. It looks at the clock, and at who still waits, between blocks of rows only; and
-// it reads whole granules, whatever size of blocks it is told: 2,048 rows, of 64 KiB each where merges brought large ones together. Invariant:
+// it reads whole granules, whatever its block size: 2,048 rows, of 64 KiB each where merges brought large ones together. Invariant:
 // between two looks a granule is seen by cheap expressions alone; costly ones see about one MiB.
 import { Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { isCostly, MATCHED_BYTES } from "./pattern.ts";

@@ -10,7 +10,7 @@ const MINUTE = sql`toStartOfInterval(time, toIntervalMillisecond(60000))`;
 /** More minutes than these are not worth a look at each. */
 const MOST_CUT = 600;
 
-/** A time that stands for all records of a group: its first nanosecond, or the one behind it. */
+/** A time that represents all records of a group: the first nanosecond of its minute, or the second one. */
 export const GROUP_NS = sql`(toUnixTimestamp64Nano(${MINUTE}) + if(${MINUTE} = time, 0, 1))`;
 /** At most KEYS of them: if there are as many, there may be more. */
 export const KEYS = 100;
@@ -31,7 +31,7 @@ export interface Halves {
 }
 
 /**
- * `borders`: the question tells records before such a time from those at it or after it; the ends of the range are borders too. Undefined:
+ * `borders`: times at which the query separates earlier records from later ones; the ends of the range are borders too. Undefined:
  * more minutes are cut than it pays.
  */
 export function halves(range: Range, borders: Iterable<bigint>): Halves | undefined {

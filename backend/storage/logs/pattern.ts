@@ -1,6 +1,6 @@
 // What a regular expression of a query may cost. RE2 takes 1 to 8 ns for each byte of a text, or, where its automaton does not fit into its
 // memory, time that grows with the expression: 0.6 µs for each byte with 50 parts that stand for several characters, 2.5 µs with a thousand
-// characters of alternatives beside them, 30 µs with three thousand repeated parts. Invariant: what is let through takes at most 2.5 µs, and
+// characters of alternatives in addition, 30 µs with three thousand repeated parts. Invariant: what is let through takes at most 2.5 µs, and
 // sees no more than MATCHED_BYTES of a message, of which one may have 32 MiB; matching.ts keeps the engine from matching for long at once.
 import { ApiError } from "../../errors.ts";
 
@@ -40,7 +40,7 @@ export function isCostly(patterns: readonly string[]): boolean {
   return patterns.reduce((steps, text) => steps + stepsOf(text) + alternativesOf(text), 0) > CHEAP_STEPS;
 }
 
-/** How many "|" there are; (a|b) stands for several characters as [ab] does. */
+/** How many "|" there are; (a|b) matches several characters as [ab] does. */
 export function alternativesOf(text: string): number {
   return [...text.matchAll(TOKEN)].filter(([token]) => token === "|").length;
 }
@@ -84,7 +84,7 @@ const IGNORES_CASE = /\(\?[a-zA-Z-]*i/;
 const RANGE_END = /-(?=(\\x\{\w+\}|\\x..|\\.|.))/gsu;
 
 interface Part {
-  /** Characters that it stands for at least, one for a class. */
+  /** Characters that it matches at least, one for a class. */
   readonly length: number;
   readonly steps: number;
   /** Characters, classes and groups, each as often as it is repeated. */

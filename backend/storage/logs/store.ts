@@ -45,10 +45,10 @@ export interface LogStore {
 }
 
 export interface LogTail {
-  /** True: other processes may store records that nobody tells of here. */
+  /** True: other processes may store records without a notification here. */
   readonly isShared: boolean;
   /** Calls back after each commit of this process. */
-  readonly listen: (told: () => void) => Disposable;
+  readonly listen: (notify: () => void) => Disposable;
   /** Throws as `query` does. */
   readonly next: (options: QueryOptions, nowMs: number) => Promise<Arrived>;
 }
@@ -70,7 +70,7 @@ export class ClickHouseLogStore implements LogStore, AsyncDisposable {
   /** After migrate(). */
   static async open(clickhouse: ClickHouse): Promise<ClickHouseLogStore> {
     const arrivals = new Arrivals();
-    const writer = await OnceWriter.open(clickhouse, "logs", LOG_COLUMNS, (orgId) => arrivals.tell(orgId));
+    const writer = await OnceWriter.open(clickhouse, "logs", LOG_COLUMNS, (orgId) => arrivals.notify(orgId));
     return new ClickHouseLogStore(clickhouse, writer, arrivals);
   }
 
@@ -105,7 +105,7 @@ export class ClickHouseLogStore implements LogStore, AsyncDisposable {
     let skipsPending = false;
     return {
       isShared: this.#clickhouse.shared,
-      listen: (told) => this.#arrivals.listen(orgId, told),
+      listen: (notify) => this.#arrivals.listen(orgId, notify),
       next: async (options, atMs) => {
         const arrived = await this.#read(orgId, filter, { ...options, skipsPending }, (ask) => tail.next(ask, atMs));
         skipsPending = true;

@@ -76,7 +76,7 @@ const followWhenFree = async (orgId: string): Promise<Follower> => {
 };
 
 describe("a tail", { timeout: 180_000 }, () => {
-  it("tells records of its own organisation as they arrive, once each, as GET /query/logs has them", async () => {
+  it("sends records of its own organisation as they arrive, once each, as GET /query/logs has them", async () => {
     await logs.send("red", [line("before")]);
     const red = await follow("red");
     const blue = await follow("blue");

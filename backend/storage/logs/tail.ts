@@ -1,4 +1,4 @@
-// What arrives of an organisation's log records, in the order of arrival. Invariant: a record is told once, also when it is committed after
+// What arrives of an organisation's log records, in the order of arrival. Invariant: a record is sent once, also when it is committed after
 // later ones, within OVERLAP_MS; one question answers a bounded number of rows and bytes, and reads the last hour of record times at most.
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
@@ -15,8 +15,8 @@ const MOST_BEHIND_MS = 5 * 60_000;
 const MOST_AGE_MS = 60 * 60_000;
 const MOST_ROWS = 500;
 const MOST_BYTES = 512 * 1024;
-/** Remembered, so that they are not told again. */
-const MOST_TOLD = 5000;
+/** Ids that are kept, so that no record is sent twice. */
+const MOST_SENT = 5000;
 /** Ids run ahead of the clock where many records come within a millisecond. */
 const AHEAD_MS = 60_000;
 
@@ -37,11 +37,11 @@ export class Tail {
   readonly #orgId: string;
   readonly #filter: RecordFilter;
   readonly #columns: Sql;
-  /** Everything up to it was told, or is left out. */
+  /** All records up to it were sent or skipped. */
   #horizon: bigint;
   #newest: bigint;
   #limit = MOST_ROWS;
-  readonly #told = new Set<string>();
+  readonly #sent = new Set<string>();
 
   /** `after`: the id of an event; undefined: from now on. */
   constructor(orgId: string, filter: RecordFilter, columns: Sql, after: bigint | undefined, nowMs: number) {
@@ -60,7 +60,7 @@ export class Tail {
       events.push({ id: String(this.#newest), row: undefined });
     }
     const lines = await this.#read(ask, nowMs);
-    for (const line of lines ?? []) events.push(this.#tell(line));
+    for (const line of lines ?? []) events.push(this.#send(line));
     if (!lines) events.push(await this.#leaveOut(ask, nowMs));
     const isFull = !lines || lines.length >= this.#limit;
     this.#limit = Math.min(MOST_ROWS, this.#limit * 2);
@@ -82,7 +82,7 @@ export class Tail {
     }
   }
 
-  #tell(line: string): TailEvent {
+  #send(line: string): TailEvent {
     const [prefix, id] = /^\{"id":"(\d+)",/.exec(line) ?? [];
     if (prefix === undefined || id === undefined) throw new Error("the engine answered something other than rows");
     this.#remember(id);
@@ -108,13 +108,13 @@ export class Tail {
       sql`id > ${this.#horizon}`,
     ];
     // Digits only.
-    if (this.#told.size > 0) conditions.push(new Sql(`id NOT IN (${[...this.#told].join(", ")})`));
+    if (this.#sent.size > 0) conditions.push(new Sql(`id NOT IN (${[...this.#sent].join(", ")})`));
     const { from } = matchingIn(this.#filter);
     return sql`SELECT ${columns} FROM ${from} WHERE ${and([...conditions, ...recordConditions(this.#filter)])} ORDER BY logs.id LIMIT ${limit}`;
   }
 
   #remember(id: string): void {
-    this.#told.add(id);
+    this.#sent.add(id);
     if (BigInt(id) > this.#newest) this.#newest = BigInt(id);
   }
 
@@ -122,9 +122,9 @@ export class Tail {
   #moveTo(horizon: bigint): void {
     if (horizon > this.#horizon) this.#horizon = horizon;
     if (this.#newest < this.#horizon) this.#newest = this.#horizon;
-    const told = [...this.#told].map(BigInt).sort((one, other) => (one < other ? -1 : 1));
-    const tooMany = told[told.length - MOST_TOLD - 1];
+    const sent = [...this.#sent].map(BigInt).sort((one, other) => (one < other ? -1 : 1));
+    const tooMany = sent[sent.length - MOST_SENT - 1];
     if (tooMany !== undefined && tooMany > this.#horizon) this.#horizon = tooMany;
-    for (const id of told) if (id <= this.#horizon) this.#told.delete(String(id));
+    for (const id of sent) if (id <= this.#horizon) this.#sent.delete(String(id));
   }
 }

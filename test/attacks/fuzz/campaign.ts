@@ -168,8 +168,8 @@ class Campaign {
     const metrics = programs.metricQuery();
     const [step, moments] = programs.one([["60", 61] as const, ["60", 61] as const, ["1", 3601] as const]);
     const stored = { records: this.#records(programs), cells: storeCells(programs, programs.one([0, 1, 10, 300]), moments) };
-    const endpoint = (path: string, given: Record<string, string>): LokiJob => {
-      return { kind: "endpoint", path, given, name: undefined, categorize: programs.chance(0.5), nowNs: NOW_NS };
+    const endpoint = (path: string, parameters: Record<string, string>): LokiJob => {
+      return { kind: "endpoint", path, parameters, name: undefined, categorize: programs.chance(0.5), nowNs: NOW_NS };
     };
     const limit = programs.one(["1", "100", "5000"]);
     const rows = stored.records.map(({ tailRow }) => tailRow);
@@ -181,8 +181,8 @@ class Campaign {
       ["query", query, endpoint("query", { query, time: SPAN.end })],
       ["query", metrics, endpoint("query", { query: metrics, time: SPAN.end })],
       ["detected_fields", logs, endpoint("detected_fields", { query: logs, ...SPAN })],
-      ["tail", logs, { kind: "tail_message", given: { query: logs }, rows }],
-      ["tail filter", logs, { kind: "tail_filter", given: { query: logs } }],
+      ["tail", logs, { kind: "tail_message", parameters: { query: logs }, rows }],
+      ["tail filter", logs, { kind: "tail_filter", parameters: { query: logs } }],
       ["index/volume", logs, endpoint("index/volume", { query: logs.slice(0, logs.indexOf("}") + 1), ...SPAN })],
     ]);
     // A query of one moment has cells of that moment only.

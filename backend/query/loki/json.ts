@@ -1,13 +1,32 @@
-// A line of JSON, read as far as it goes: logs hold objects that were cut. Invariant: numbers keep their text, a key that comes twice comes
-// twice, and what follows the object is not looked at, all as Loki's own reader has it.
+// A line of JSON, read as far as it goes, because logs contain truncated objects; and paths of the stage json. Invariant: numbers keep their
+// text, a key that occurs twice is visited twice, and what follows the object is ignored, as in Loki's own reader.
+import { wrongQuery } from "./grammar.ts";
+import { charge } from "./regex.ts";
 
-import { charge } from "./record-work.ts";
+export type JsonPath = readonly (string | number)[];
+
+const STEP = /^(?:\.?([a-zA-Z_]\w*)|\[\s*(?:(\d{1,9})|"((?:[^"\\]|\\.)*)")\s*\])/;
+
+/** Throws ApiError invalid_parameter. */
+export function parsePath(path: string): JsonPath {
+  const steps: (string | number)[] = [];
+  let rest = path;
+  while (rest !== "") {
+    const [step, name, index, key] = STEP.exec(rest) ?? [];
+    const isBare = name !== undefined && (steps.length === 0) === !step?.startsWith(".");
+    if (step === undefined || (name !== undefined && !isBare)) break;
+    steps.push(name ?? (index === undefined ? (key as string).replaceAll(/\\(.)/g, "$1") : Number(index)));
+    rest = rest.slice(step.length);
+  }
+  if (rest !== "" || steps.length === 0) throw wrongQuery(`json: cannot parse expression [${path.slice(0, 200)}]`);
+  return steps;
+}
 
 export type JsonType = "string" | "number" | "boolean" | "null" | "object" | "array";
 
 export interface JsonValue {
   readonly type: JsonType;
-  /** Of a string what stands between its quotes, escapes and all. */
+  /** A string without its quotes, with its escapes. */
   readonly raw: string;
 }
 
@@ -33,7 +52,7 @@ export function eachMember(text: string, visit: (key: string, value: JsonValue) 
   }
 }
 
-/** What stands at a path; undefined: nothing. */
+/** The value at a path; undefined: there is none. */
 export function valueOf(text: string, path: readonly (string | number)[]): JsonValue | undefined {
   charge(text.length);
   let value: JsonValue | undefined = valueAt(text, skipBlank(text, 0)).value;

@@ -1,20 +1,102 @@
-// What Explore and Logs Drilldown ask to know before they query: how much there is, by which labels, and which fields records have. Invariant:
-// amounts are of all records, fields of the newest few, as Loki says it of its own.
-import type { Ask } from "../../engines/clickhouse/client.ts";
-import { sql } from "../../engines/clickhouse/sql.ts";
+// Names and values of labels, streams, amounts and detected fields, which Explore and Logs Drilldown ask for before they query. Invariant:
+// answers are bounded; amounts count all records, fields come from the newest ones, as Loki documents it.
 import type { QueryOptions } from "../../admission/query-queue.ts";
-import { Budget } from "./budget.ts";
-import { push } from "./conditions.ts";
-import { findKeys, labelValue } from "./label-columns.ts";
-import type { Entry } from "./entry.ts";
-import { convert } from "./literals.ts";
-import { jsonOf } from "./json-answer.ts";
-import { rowsIn, rowsOf, streamsOf } from "./label-answers.ts";
-import { LabelSet } from "./label-set.ts";
+import type { Ask } from "../../engines/clickhouse/client.ts";
+import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { NO_MATCHING } from "../../storage/logs/matching.ts";
+import { pageConditions } from "../../storage/page.ts";
+import { dataOf, jsonOf } from "./answers.ts";
+import { push, selectAny } from "./conditions.ts";
+import { type Entry, LabelSet, OWN_LABELS, STREAM_LABELS } from "./entry.ts";
+import { type Reading, runQueued } from "./evaluate.ts";
+import { convert } from "./grammar.ts";
+import { findKeys, labelValue } from "./label-sql.ts";
 import { pipelineOf } from "./pipeline.ts";
-import { runQueued, type Reading } from "./queries.ts";
-import { records, type Selected, type Span } from "./records.ts";
+import { records, type Selected, type Span } from "./range-points.ts";
+import { Budget } from "./regex.ts";
 import type { LogQuery } from "./syntax.ts";
+
+const MOST = 10_000;
+/** Of what is listed; labels may be long. */
+const MOST_BYTES = 16 * 1024 * 1024;
+
+export async function labelNames(engine: Reading, orgId: string, selected: Selected, options: QueryOptions): Promise<Buffer> {
+  return await runQueued(engine, orgId, options, async (ask) => {
+    const { from, where, blockRows } = rowsIn(orgId, selected);
+    const keys = await rowsOf<{ key: string }>(
+      ask,
+      sql`SELECT DISTINCT toString(arrayJoin(mapKeys(labels))) AS key FROM ${from} WHERE ${where} AND key IN ${[...STREAM_LABELS.values()]} LIMIT ${MOST}`,
+      blockRows,
+    );
+    const found = new Set(keys.map(({ key }) => key));
+    const any = await rowsOf(ask, sql`SELECT 1 AS one FROM ${from} WHERE ${where} LIMIT 1`, blockRows);
+    const names = [...(any.length > 0 ? OWN_LABELS : []), ...[...STREAM_LABELS].flatMap(([name, key]) => (found.has(key) ? [name] : []))];
+    return dataOf(names.sort());
+  });
+}
+
+export async function labelValues(
+  engine: Reading,
+  orgId: string,
+  { name, ...selected }: Selected & { name: string },
+  options: QueryOptions,
+): Promise<Buffer> {
+  return await runQueued(engine, orgId, options, async (ask) => {
+    const { from, where, blockRows } = rowsIn(orgId, selected);
+    const value = labelValue(name, await findKeys(ask, [name], { from, where: [where] }, blockRows));
+    const rows = await rowsOf<{ value: string }>(
+      ask,
+      sql`SELECT ${value} AS value FROM ${from} WHERE ${where} AND value != '' GROUP BY value ORDER BY value LIMIT ${MOST}`,
+      blockRows,
+    );
+    return dataOf(rows.map((row) => row.value));
+  });
+}
+
+export async function seriesOf(engine: Reading, orgId: string, selected: Selected, options: QueryOptions): Promise<Buffer> {
+  return await runQueued(engine, orgId, options, async (ask) =>
+    dataOf((await streamsOf(ask, orgId, selected)).map(({ labels }) => labels.toObject())),
+  );
+}
+
+/** The streams of what is selected, and how many records and bytes of messages each has. */
+export async function streamsOf(
+  ask: Ask,
+  orgId: string,
+  selected: Selected,
+): Promise<{ labels: LabelSet; entries: number; bytes: number }[]> {
+  const keys = [...STREAM_LABELS.values()];
+  const { from, where, blockRows } = rowsIn(orgId, selected);
+  const rows = await rowsOf<{ own: string[]; attributes: Record<string, string>; entries: number; bytes: number }>(
+    ask,
+    sql`SELECT [toString(source), toString(level), toString(host_id), toString(node)] AS own,
+        mapFilter((key, value) -> key IN ${keys} AND value != '', labels) AS attributes, toFloat64(count()) AS entries,
+        toFloat64(sum(length(message))) AS bytes
+      FROM ${from} WHERE ${where} GROUP BY own, attributes ORDER BY own LIMIT ${MOST}`,
+    blockRows,
+  );
+  const nameOf = new Map([...STREAM_LABELS].map(([name, key]) => [key, name]));
+  return rows.map(({ own, attributes, entries, bytes }) => {
+    const labels = [
+      ...OWN_LABELS.map((name, index) => [name, own[index] ?? ""] as const),
+      ...Object.entries(attributes).map(([key, value]) => [nameOf.get(key) as string, value] as const),
+    ];
+    return { labels: new LabelSet(labels.filter(([, value]) => value !== "")), entries, bytes };
+  });
+}
+
+/** Where the records are that are selected. `blockRows`: as of Ask. */
+export function rowsIn(orgId: string, { span, selectors }: Selected): { from: Sql; where: Sql; blockRows: number | undefined } {
+  const own = [sql`org_id = ${orgId}`, ...pageConditions({ range: span, after: undefined })];
+  if (selectors.length === 0) return { ...NO_MATCHING, where: and(own) };
+  const { where, matching } = selectAny(selectors);
+  return { ...matching, where: and([...own, where]) };
+}
+
+export async function rowsOf<Row>(ask: Ask, statement: Sql, blockRows: number | undefined): Promise<Row[]> {
+  const lines = (await ask(statement, MOST_BYTES, blockRows)).toString("utf8").split("\n");
+  return lines.filter(Boolean).map((line) => JSON.parse(line) as Row);
+}
 
 /** `{streams, chunks, bytes, entries}`; there are no chunks. */
 export async function statistics(engine: Reading, orgId: string, selected: Selected, options: QueryOptions): Promise<Buffer> {
@@ -30,7 +112,7 @@ export async function statistics(engine: Reading, orgId: string, selected: Selec
   });
 }
 
-export interface VolumeAsked extends Selected {
+export interface VolumeRequest extends Selected {
   readonly limit: number;
   /** By which labels; none: by those of the selector. */
   readonly labels: readonly string[];
@@ -40,7 +122,7 @@ export interface VolumeAsked extends Selected {
 export async function volume(
   engine: Reading,
   orgId: string,
-  { limit, labels, ...selected }: VolumeAsked,
+  { limit, labels, ...selected }: VolumeRequest,
   options: QueryOptions,
 ): Promise<Buffer> {
   const names = labels.length > 0 ? labels : [...new Set(selected.selectors.flatMap(({ selector }) => selector.map(({ name }) => name)))];
@@ -73,7 +155,7 @@ export async function detectedLabels(engine: Reading, orgId: string, selected: S
   });
 }
 
-export interface FieldsAsked {
+export interface FieldsRequest {
   readonly query: LogQuery;
   readonly span: Span;
   /** Records that are looked at. */
@@ -89,7 +171,7 @@ interface Field {
 }
 
 /** `{fields: [{label, type, cardinality, parsers}], limit}`, or of one field `{values, limit}`. */
-export async function detectedFields(engine: Reading, orgId: string, asked: FieldsAsked, options: QueryOptions): Promise<Buffer> {
+export async function detectedFields(engine: Reading, orgId: string, asked: FieldsRequest, options: QueryOptions): Promise<Buffer> {
   const { limit, name } = asked;
   return await runQueued(engine, orgId, options, async (ask) => {
     const fields = await fieldsOf(ask, orgId, asked, new Budget(engine.bounds, options.signal));
@@ -109,7 +191,7 @@ const PARSERS = {
   logfmt: pipelineOf([{ kind: "logfmt", isStrict: false, keepsEmpty: false }]),
 };
 
-async function fieldsOf(ask: Ask, orgId: string, { query, span, lineLimit }: FieldsAsked, budget: Budget): Promise<Map<string, Field>> {
+async function fieldsOf(ask: Ask, orgId: string, { query, span, lineLimit }: FieldsRequest, budget: Budget): Promise<Map<string, Field>> {
   const pushed = push(query);
   const passes = pipelineOf(pushed.rest);
   const fields = new Map<string, Field>();

@@ -1,11 +1,11 @@
-// Labels of a record as SQL expressions, and the attribute keys that stand for each label. Reading one key of the map costs a fraction of a
-// test of every key of every record, so a metric query looks up the keys of its range first. Invariant: an expression gives the value that
-// Entry.get gives; no label is an empty text.
+// Labels of a record as SQL, the attribute keys that stand for each label, and numbers in their texts. Invariant: an expression gives the
+// value that Entry.get and `convert` give; no label is an empty text.
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { attributeOf } from "../../storage/logs/attributes.ts";
 import { KEYS, KEYS_OF_GROUP } from "../../storage/logs/minute-counts.ts";
-import { labelName, SOFT_LABEL, STREAM_LABELS, withoutAside } from "./label-names.ts";
+import { labelName, SOFT_LABEL, STREAM_LABELS, withoutExtracted } from "./entry.ts";
+import type { Conversion } from "./syntax.ts";
 
 /** The attribute keys that become the label of this name; undefined: not looked up, any key may. */
 export type KeysOf = (name: string) => readonly string[] | undefined;
@@ -30,8 +30,8 @@ const ABOVE_ATTRIBUTE: Readonly<Record<string, Sql>> = {
 export function labelValue(name: string, keysOf: KeysOf = ANY_KEYS): Sql {
   const column = COLUMNS[name];
   if (column) return sql`toString(${column})`;
-  const aside = withoutAside(name);
-  if (aside !== undefined) return asideValue(name, aside, keysOf);
+  const base = withoutExtracted(name);
+  if (base !== undefined) return extractedValue(name, base, keysOf);
   const attribute = attributeValue([name], keysOf);
   const above = ABOVE_ATTRIBUTE[name];
   if (above) return orElse(sql`toString(${above})`, attribute);
@@ -42,15 +42,15 @@ export function labelValue(name: string, keysOf: KeysOf = ANY_KEYS): Sql {
 }
 
 /** A label x_extracted: an attribute of that name, or one of the name x where the record has a label x of its stream. */
-function asideValue(name: string, aside: string, keysOf: KeysOf): Sql {
-  if (COLUMNS[aside]) return attributeValue([name, aside], keysOf);
-  const key = STREAM_LABELS.get(aside);
+function extractedValue(name: string, base: string, keysOf: KeysOf): Sql {
+  if (COLUMNS[base]) return attributeValue([name, base], keysOf);
+  const key = STREAM_LABELS.get(base);
   const plain = attributeValue([name], keysOf);
-  if (key === undefined || hasOnly(keysOf(aside), key)) return plain;
-  return sql`if(${attributeOf(key)} != '', ${attributeValue([name, aside], keysOf, key)}, ${plain})`;
+  if (key === undefined || hasOnly(keysOf(base), key)) return plain;
+  return sql`if(${attributeOf(key)} != '', ${attributeValue([name, base], keysOf, key)}, ${plain})`;
 }
 
-/** Whether the record has an attribute without a value that is this label, which Entry.get tells from no label. */
+/** Whether the record has an attribute without a value that is this label, which Entry.get distinguishes from no label. */
 export function isEmptyAttribute(name: string, keysOf: KeysOf): Sql {
   if (COLUMNS[name] || BELOW_ATTRIBUTE.has(name)) return sql`0`;
   const keys = (keysOf(name) ?? [name]).filter((key) => STREAM_LABELS.get(name) !== key);
@@ -109,7 +109,7 @@ const MOST_BYTES = 1024 * 1024;
 
 /** The names whose keys have to be looked up; most queries have none, or one pass over the keys spares one over their values. */
 function lookedUp(names: Iterable<string>): string[] {
-  const wanted = [...new Set([...names].flatMap((name) => [name, withoutAside(name) ?? name]))].filter((name) => !COLUMNS[name]);
+  const wanted = [...new Set([...names].flatMap((name) => [name, withoutExtracted(name) ?? name]))].filter((name) => !COLUMNS[name]);
   // A key of this very name is read faster than looked up; but records seldom have an attribute of the name of a column.
   return wanted.some((name) => !isOwnKey(name) || BELOW_ATTRIBUTE.has(name)) ? wanted : [];
 }
@@ -154,4 +154,65 @@ function byName(names: readonly string[], keys: readonly string[]): KeysOf {
   const found = new Map(names.map((name): [string, string[]] => [name, []]));
   for (const key of keys) found.get(labelName(key))?.push(key);
   return (name) => found.get(name);
+}
+
+export interface NumberSql {
+  readonly isPlain: Sql;
+  /** Zero where the text is not plain. */
+  readonly value: Sql;
+  /** The text may be a number in a form that only JavaScript reads, such as 0x1p-2. */
+  readonly isOther: Sql;
+  /** Neither: it is no number. */
+  readonly isNone: Sql;
+}
+
+const PLAIN_NUMBER = "^[+-]?(?:[0-9]{1,40}(?:[.][0-9]{1,40})?|[.][0-9]{1,40})(?:[eE][+-]?[0-9]{1,2})?$";
+const ANY_NUMBER = "(?i)^[+-]?(?:[0-9.]+(?:e[+-]?[0-9]+)?|inf|infinity|nan|0x[0-9a-f.]*p[+-]?[0-9]+)$";
+
+// Few digits and parts: the nanoseconds fit into 64 bits.
+const PLAIN_DURATION = "^[+-]?(?:[0-9]{1,5}(?:[.][0-9]{0,15})?(?:ns|us|\u00b5s|\u03bcs|ms|s|m|h)){1,4}$";
+const ANY_DURATION = "^[+-]?(?:0|(?:[0-9.]+(?:ns|us|\u00b5s|\u03bcs|ms|s|m|h))+)$";
+const DURATION_PART = "([0-9]{1,5})[.]?([0-9]{0,15})(ns|us|\u00b5s|\u03bcs|ms|s|m|h)";
+const DURATION_UNITS = ["ns", "us", "\u00b5s", "\u03bcs", "ms", "s", "m", "h"];
+
+const PLAIN_SIZE = "(?i)^[0-9]{1,15}(?:[.][0-9]{1,15})? ?(?:[kmgtpe]i?)?b?$";
+const ANY_SIZE = "^[^0-9a-zA-Z]*[0-9.,]+[^0-9a-zA-Z]*[a-zA-Z]*[^0-9a-zA-Z]*$";
+const SIZE_UNITS = ["", "k", "m", "g", "t", "p", "e", "ki", "mi", "gi", "ti", "pi", "ei"];
+
+/** `text`: not empty. */
+export function numberSql(text: Sql, conversion: Conversion): NumberSql {
+  const [plain, any] = { number: [PLAIN_NUMBER, ANY_NUMBER], duration: [PLAIN_DURATION, ANY_DURATION], bytes: [PLAIN_SIZE, ANY_SIZE] }[
+    conversion
+  ] as [string, string];
+  const isPlain = sql`match(${text}, ${plain})`;
+  const isAny = sql`match(${text}, ${any})`;
+  return {
+    isPlain,
+    value: sql`if(${isPlain}, ${VALUES[conversion](text)}, 0.)`,
+    isOther: sql`(${isAny} AND NOT ${isPlain})`,
+    isNone: sql`(NOT ${isAny})`,
+  };
+}
+
+const VALUES: Readonly<Record<Conversion, (text: Sql) => Sql>> = {
+  number: (text) => sql`toFloat64OrZero(${text})`,
+  duration: (text) => {
+    const unit = sql`transform(part[3], ${DURATION_UNITS}, [1, 1000, 1000, 1000, 1000000, 1000000000, 60000000000, 3600000000000], 0)`;
+    const fraction = sql`toInt64(trunc(toFloat64OrZero(concat('0.', part[2], '0')) * ${unit}))`;
+    const parts = sql`extractAllGroupsVertical(${text}, ${DURATION_PART})`;
+    const ns = sql`arraySum(part -> toInt64OrZero(part[1]) * toInt64(${unit}) + ${fraction}, ${parts})`;
+    return sql`(if(startsWith(${text}, '-'), -1, 1) * toFloat64(${ns}) / 1e9)`;
+  },
+  bytes: (text) => {
+    const unit = sql`lower(replaceRegexpOne(${text}, '(?i)^[0-9.]+ ?([kmgtpe]?i?)b?$', '\\\\1'))`;
+    const factors = [0, 1, 2, 3, 4, 5, 6].map((power) => 1000n ** BigInt(power));
+    const binary = [1, 2, 3, 4, 5, 6].map((power) => 1024n ** BigInt(power));
+    const list = [...factors, ...binary].map((factor) => sql`${factor}`).reduce((left, right) => sql`${left}, ${right}`);
+    return sql`trunc(toFloat64OrZero(extract(${text}, '^[0-9.]+')) * toFloat64(transform(${unit}, ${SIZE_UNITS}, [${list}], 0)))`;
+  },
+};
+
+/** Undefined: it has no literal. */
+export function floatLiteral(value: number): Sql | undefined {
+  return Number.isFinite(value) ? sql`toFloat64(${String(value)})` : undefined;
 }
