@@ -1,5 +1,5 @@
-// The first start: the first organisation and its operator. Invariant: each is made once, however many replicas start and wherever a start
-// is interrupted.
+// The first start: creates the first organisation and its operator. Invariant: each is created once, also if several replicas start together
+// or a start is interrupted.
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import type { Kysely } from "kysely";
@@ -29,7 +29,7 @@ export interface BootstrapOptions {
 
 const FIRST_ORG = "default";
 
-/** Makes the first organisation and operator where there is none; moves keys to the master key in force. One replica at a time. */
+/** Creates the first organisation and operator if there is none, and re-encrypts keys with the current master key. One replica at a time. */
 export async function bootstrap(options: BootstrapOptions): Promise<void> {
   const { database, settings, log, masterKeys, now = Date.now } = options;
   const db = database.tables<AccountTables & EnrolmentTables & NotificationTables>();
@@ -39,8 +39,8 @@ export async function bootstrap(options: BootstrapOptions): Promise<void> {
     const channels = await reencryptChannels(trx as unknown as Kysely<NotificationTables>, masterKeys);
     if (moved + channels > 0)
       log.info(
-        { keys: moved, channels },
-        "stored API keys and secrets of channels moved to the new MASTER_KEY; MASTER_PREVIOUS_KEY can go once all replicas run with it",
+        { event: "bootstrap.master_key_rotated", keys: moved, channels },
+        "API keys and channel secrets re-encrypted with the new MASTER_KEY; remove MASTER_PREVIOUS_KEY once all replicas use it",
       );
     if (await trx.selectFrom("orgs").select("id").limit(1).executeTakeFirst()) return;
     requireFirstStart(database);
@@ -49,8 +49,8 @@ export async function bootstrap(options: BootstrapOptions): Promise<void> {
     const operator = { org_id: org.id, email: settings.adminEmail, role: "operator" as const, password_hash: await hashPassword(password) };
     const user = await insertUser(trx, operator, new Date(now()));
     log.info(
-      { audit: true, action: "bootstrap", org_id: org.id, user_id: user.id, email: user.email },
-      "first organisation and operator made",
+      { event: "bootstrap.completed", audit: true, action: "bootstrap", org_id: org.id, user_id: user.id, email: user.email },
+      "created the first organisation and operator",
     );
   });
   if (database.madeFile && !existsSync(database.madeFile)) writeDurably(database.madeFile, MADE);
@@ -58,7 +58,7 @@ export async function bootstrap(options: BootstrapOptions): Promise<void> {
 
 const MADE = "The accounts of this DATA_DIR were made. While this file is here, no start begins with new ones.\n";
 
-/** A first start that was cut off begins again; accounts that somebody emptied are not begun anew. */
+/** An interrupted first start is repeated; if accounts were deleted later, no new ones are created. */
 function requireFirstStart({ madeFile }: Database): void {
   if (madeFile === undefined || !existsSync(madeFile)) return;
   throw new StartError(

@@ -78,13 +78,13 @@ interface Running extends Opening, Stores {
   readonly localStart: LocalStart | undefined;
 }
 
-/** Runs until SIGTERM or SIGINT, and ends in order. Throws SettingsError or StartError for what is the operator's to mend. */
+/** Runs until SIGTERM or SIGINT, and ends in order. Throws SettingsError or StartError if the operator has to fix something. */
 export async function serve({ settings, secrets, roles }: Pick<Opening, "settings" | "secrets" | "roles">): Promise<void> {
   const log = createLog(settings.logLevel);
   const stopping = new AbortController();
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => stopping.abort(signal));
   await using stack = new AsyncDisposableStack();
-  log.info({ settings: loggable(settings), roles }, "starting");
+  log.info({ event: "backend.starting", settings: loggable(settings), roles }, "starting");
   const running = await open({ settings, secrets, log, stack, stopping: stopping.signal, roles });
   const alerting = roles.includes("alerting") ? await openAlerting(running) : undefined;
   if (running.telemetry) await openApi(running, running.telemetry, settings.alertingUrl ?? alerting?.app);
@@ -99,11 +99,11 @@ export async function serve({ settings, secrets, roles }: Pick<Opening, "setting
     draining: () => stopping.signal.aborted,
     log,
   });
-  log.info({ roles }, "started");
+  log.info({ event: "backend.started", roles }, "started");
   boundHeapGrowth();
   freeHeapAfterStart();
   if (!stopping.signal.aborted) await once(stopping.signal, "abort");
-  log.info({ signal: String(stopping.signal.reason) }, "shutting down: draining");
+  log.info({ event: "backend.stopping", signal: String(stopping.signal.reason) }, "shutting down: draining");
   // Before the health listener goes: /readyz says "draining" for as long as there is something to finish.
   await stack.disposeAsync();
 }
@@ -141,14 +141,17 @@ async function openBackups({ settings, secrets, stack, database, holdable, ownMe
 }
 
 /** Safe: what a kernel would do is done all the same. */
-function tellMissingKernels(log: Running["log"]): void {
+function reportMissingKernels(log: Running["log"]): void {
   const made = "node hack/kernel.mjs makes it";
   if (!threadKernel())
-    log.warn({ err: kernelProblem() }, `the decoders' kernel is not there, logs and traces cost several times as much: ${made}`);
+    log.warn(
+      { event: "backend.kernel_missing", err: kernelProblem() },
+      `WASM decoder not built; using the slower TypeScript decoder for logs and traces: ${made}`,
+    );
   if (!plainLines())
     log.warn(
-      { err: plainLinesProblem() },
-      `the kernel for exposition text is not there, judging metrics costs several times as much: ${made}`,
+      { event: "backend.kernel_missing", err: plainLinesProblem() },
+      `WASM validator not built; using the slower TypeScript validator for metrics: ${made}`,
     );
 }
 
@@ -159,7 +162,7 @@ async function openApi(
   alerting: string | FastifyInstance | undefined,
 ): Promise<void> {
   const { settings, log, stack, ownMetrics, guards, metrics, stopping } = running;
-  tellMissingKernels(log);
+  reportMissingKernels(log);
   const decoder = stack.use(openOtlpDecoder());
   const usage = stack.use(new UsageCounter({ db: running.database.tables(), log }));
   const { quotaBytesPerSecond: bytesPerSecond, quotaRecordsPerSecond: recordsPerSecond, quotaActiveSeries } = settings;
@@ -208,7 +211,8 @@ async function openApi(
   const page = settings.isConsoleServed ? readConsole() : undefined;
   const start = running.localStart && { onRequest: guards.user("viewer"), waitsFor: running.localStart.waitsFor };
   if (page) registerConsole(app, page, { hasSingleSignOn: settings.oidc !== undefined, start });
-  else if (settings.isConsoleServed) log.warn("the console is not there: node hack/console.mjs builds it, CONSOLE=false goes without");
+  else if (settings.isConsoleServed)
+    log.warn({ event: "backend.console_missing" }, "console not built: run node hack/console.mjs, or set CONSOLE=false");
   await listen(running, app, settings.api, "API");
 }
 
@@ -234,7 +238,10 @@ async function openAlerting(running: Running): Promise<{ readonly app: FastifyIn
   const { rulesListen: listenAt } = settings;
   const taking = Promise.withResolvers<Notification["takeAlerts"]>();
   if (!evaluator && !listenAt)
-    log.warn("no rule will be evaluated: the evaluator is outside and RULES_LISTEN is not set (backend/engines/vmalert/README.md)");
+    log.warn(
+      { event: "backend.rules_not_served" },
+      "no rules are evaluated: vmalert is external and RULES_LISTEN is not set (backend/engines/vmalert/README.md)",
+    );
   const alerting = stack.use(
     await startAlerting({
       db: database.tables(),

@@ -75,7 +75,7 @@ function freezing(telemetry: Telemetry | undefined): Pick<Holdable, "freezeTable
 
 /**
  * Opens all at once: each waits for another core or another process. Stopped in reverse order, whichever was ready first. One that fails
- * is told when all have settled, so that there is nothing that cannot be closed; of several, the first in order.
+ * is reported when all have settled, so that all can be closed; of several errors, the first in order.
  */
 async function sideBySide<T extends unknown[]>(
   opening: Opening,
@@ -89,7 +89,7 @@ async function sideBySide<T extends unknown[]>(
 
 async function openAccounts({ settings, secrets, masterKeys, log, stack }: Opening): Promise<Database> {
   const database = stack.use(await openDatabase({ url: secrets.databaseUrl, dataDir: settings.dataDir, log }));
-  for (const name of await migrateDatabase(database)) log.info({ migration: name }, "schema migrated");
+  for (const name of await migrateDatabase(database)) log.info({ event: "database.schema_migrated", migration: name }, "schema migrated");
   await bootstrap({ database, settings, secrets, masterKeys, log });
   return database;
 }
@@ -148,7 +148,7 @@ async function openTelemetry(opening: Opening): Promise<Telemetry> {
   const atFirstUse = async (): Promise<OpenTelemetry> => {
     await using own = new AsyncDisposableStack();
     const opened = await openTelemetryNow({ ...opening, stack: own });
-    log.info("log and trace store opened, at its first use");
+    log.info({ event: "clickhouse.opened" }, "log and trace store opened at its first use");
     const kept = own.move();
     return { ...opened, [Symbol.asyncDispose]: () => kept.disposeAsync() };
   };

@@ -4,6 +4,10 @@
 
 /** `area.what_happened` → [what it means, what to do]; the second text is empty if nothing has to be done. */
 export const LOG_EVENTS = {
+  "accounts.thread_ended": [
+    "The thread of the SQLite store ended. Its pending statements failed; the next one restarts it.",
+    "Check the reason and the disk of DATA_DIR.",
+  ],
   "audit.entry": ["An entry of the audit log.", ""],
   "audit.entry_dropped": [
     "The database refuses an entry of the audit log, so it is only in this log.",
@@ -23,6 +27,41 @@ export const LOG_EVENTS = {
     "A login arrived with X-Forwarded-For from an address that is not in TRUSTED_PROXIES. The header is ignored, so all clients of that proxy count as one.",
     "If the address is your ingress or load balancer, add it to TRUSTED_PROXIES.",
   ],
+  "backend.console_missing": ["The web console was not built.", "Run node hack/console.mjs, or set CONSOLE=false."],
+  "backend.kernel_missing": [
+    "A WebAssembly kernel was not built, so ingest costs several times more CPU.",
+    "Build it with node hack/kernel.mjs, or use the published image.",
+  ],
+  "backend.rules_not_served": [
+    "vmalert is external, but RULES_LISTEN is not set, so no rules are evaluated.",
+    "Set RULES_LISTEN and point vmalert at it.",
+  ],
+  "backend.started": ["The backend accepts requests.", ""],
+  "backend.starting": ["The backend starts with these settings; secrets are left out.", ""],
+  "backend.stopping": ["The backend received a signal, finishes running requests and stops.", ""],
+  "backup.completed": ["A scheduled backup was completed.", ""],
+  "backup.failed": ["A scheduled backup failed. The backend retries.", "Check the error, and the space and permissions of BACKUP_FOLDER."],
+  "backup.no_socket": [
+    "The file system of DATA_DIR does not support sockets, so a backup of the running backend is not possible.",
+    "Stop the backend for backups, or use another file system.",
+  ],
+  "backup.recovered": ["A scheduled backup succeeded after failures.", ""],
+  "backup.snapshot_created": ["A backup holds a snapshot of the engines, which keep running.", ""],
+  "backup.snapshot_failed": [
+    "The engines could not be snapshotted for a backup.",
+    "Check the error and the disk of DATA_DIR, then start the backup again.",
+  ],
+  "backup.snapshot_released": ["The snapshot of a backup was released.", ""],
+  "backup.still_failing": ["Scheduled backups still fail.", "Check the error, and the space and permissions of BACKUP_FOLDER."],
+  "bootstrap.completed": ["The first start created an organisation and its operator.", ""],
+  "bootstrap.master_key_rotated": [
+    "API keys and channel secrets are encrypted with the new MASTER_KEY.",
+    "Remove MASTER_PREVIOUS_KEY once all replicas use the new key.",
+  ],
+  "clickhouse.merge_sync_set": ["A table fsyncs its merged parts from now on.", ""],
+  "clickhouse.opened": ["The log and trace store is open. The embedded engine opens at its first use.", ""],
+  "clickhouse.retention_set": ["The retention of a table was changed to the setting.", ""],
+  "clickhouse.schema_migrated": ["A migration of the ClickHouse schema was applied.", ""],
   "collector.empty_queue_full": [
     "The disk queue is empty, but the collector cannot write to it. The agent restarts the collector, which compacts the queue.",
     "Free space in STATE_DIR if it happens again.",
@@ -33,11 +72,36 @@ export const LOG_EVENTS = {
     "The process that ends the collector after the agent was killed cannot start.",
     "Check the limit of processes; the next start of the agent ends a collector that was left.",
   ],
+  "database.connection_lost": [
+    "A connection to PostgreSQL was lost. The next statement reconnects.",
+    "Check PostgreSQL and the network if it happens again.",
+  ],
+  "database.reconnected": ["The backend is connected to PostgreSQL again.", ""],
+  "database.schema_migrated": ["A migration of the account database was applied.", ""],
+  "engine.down": [
+    "An embedded engine exited or did not become ready. It is restarted with backoff.",
+    "Check the error, which has the last lines of the engine.",
+  ],
+  "engine.orphan_ended": ["An engine of a backend that was killed was still running, and was ended.", ""],
+  "engine.output": ["A line that an embedded engine printed (LOG_LEVEL=debug).", ""],
+  "engine.recovered": ["An embedded engine runs again.", ""],
+  "engine.still_down": ["An embedded engine still does not run.", "Check the error, which has the last lines of the engine."],
   "evaluator.recovered": ["vmalert is available again.", ""],
+  "evaluator.rule_file_quarantined": [
+    "vmalert refuses a rule file of the last run. The file is kept under another name and written again from the database.",
+    "Check the output of vmalert; the rule is listed with its error in the API.",
+  ],
   "evaluator.still_unavailable": ["vmalert is still unavailable.", "Check vmalert and its connection to the backend."],
   "evaluator.unavailable": [
     "vmalert is unavailable. Metric rules are not evaluated, and alerts keep their last state.",
     "Check vmalert and its connection to the backend.",
+  ],
+  "health.engine_recovered": ["The engine answers again.", ""],
+  "health.engine_still_unavailable": ["An engine still does not answer.", "Check the engine and the connection to it."],
+  "health.engine_unavailable": ["An engine does not answer, so /readyz reports it.", "Check the engine and the connection to it."],
+  "health.response_failed": [
+    "A health probe could not be answered because of an internal error.",
+    "Report it with the error and its stack.",
   ],
   "http.connection_limit_reached": [
     "MAX_CONNECTIONS is reached. Unauthenticated and idle connections are closed to accept new ones.",

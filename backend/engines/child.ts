@@ -75,7 +75,8 @@ export async function superviseChild(options: ChildOptions): Promise<EngineChild
   const timing = { ...DEFAULT_TIMING, ...options.timing };
   mkdirSync(dirname(options.pidFile), { recursive: true });
   const orphan = await endOrphan(options.pidFile, timing.graceMs);
-  if (orphan !== undefined) options.log.warn({ engine: options.name, pid: orphan }, "ended the engine of a backend that was killed");
+  if (orphan !== undefined)
+    options.log.warn({ event: "engine.orphan_ended", engine: options.name, pid: orphan }, "ended the engine of a killed backend");
   const child = new SupervisedChild(program, options, timing);
   try {
     await child.start(AbortSignal.timeout(timing.readyTimeoutMs));
@@ -113,9 +114,11 @@ class SupervisedChild implements EngineChild {
     this.#timing = timing;
     const { log, name: engine } = options;
     this.#outage = new Outage({
-      began: (err) => log.error({ engine, err }, "engine is down; retrying"),
-      reminded: (err, { failures, seconds }) => log.error({ engine, err, failures, seconds }, "engine is still down; retrying"),
-      ended: ({ failures, seconds }) => log.info({ engine, pid: this.pid, failures, seconds }, "engine recovered"),
+      began: (err) => log.error({ event: "engine.down", engine, err }, "engine is down; retrying"),
+      reminded: (err, { failures, seconds }) =>
+        log.error({ event: "engine.still_down", engine, err, failures, seconds }, "engine is still down; retrying"),
+      ended: ({ failures, seconds }) =>
+        log.info({ event: "engine.recovered", engine, pid: this.pid, failures, seconds }, "engine recovered"),
       remindEveryMs: REMIND_MS,
     });
     process.once("exit", this.#killAtExit);
@@ -153,7 +156,7 @@ class SupervisedChild implements EngineChild {
     }
   }
 
-  /** Restarts the child after every exit that nobody asked for, until disposed. */
+  /** Restarts the child after each unrequested exit, until disposed. */
   keepRunning(): void {
     this.#loop = new Loop({
       step: (signal) => this.#live(signal),
@@ -228,7 +231,7 @@ class SupervisedChild implements EngineChild {
     const masked = maskSecrets(line).slice(0, 1000);
     this.#lastLines.push(masked);
     if (this.#lastLines.length > KEPT_LINES) this.#lastLines.shift();
-    log.debug({ engine }, masked);
+    log.debug({ event: "engine.output", engine }, masked);
   }
 
   async #answers(signal: AbortSignal): Promise<boolean> {

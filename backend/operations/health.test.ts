@@ -78,8 +78,8 @@ test("an engine that is away is told once, however often it is asked for, and th
   isAway = false;
   for (let probe = 0; probe < 2; probe++) await health.get("/readyz");
   expect(lines.map((line) => JSON.parse(line))).toMatchObject([
-    { level: "warn", engine: "metrics", msg: "an engine does not answer" },
-    { level: "info", engine: "metrics", msg: "an engine recovered: it answers", checks: 3 },
+    { level: "warn", engine: "metrics", msg: "engine does not answer" },
+    { level: "info", engine: "metrics", msg: "recovered: engine answers", checks: 3 },
   ]);
 });
 

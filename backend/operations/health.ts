@@ -43,7 +43,7 @@ export async function startHealth(options: HealthOptions): Promise<HealthListene
   const outages = new Map(Object.keys(options.checks).map((engine) => [engine, outageOf(engine, options.log)]));
   const server = createServer((request, response) => {
     respond(options, outages, request, response).catch((error: unknown) => {
-      options.log.error({ err: error }, "the health listener failed to answer");
+      options.log.error({ event: "health.response_failed", err: error }, "health listener failed to respond");
       response.destroy();
     });
   });
@@ -91,9 +91,11 @@ async function sendReadiness(options: HealthOptions, outages: Outages, response:
 
 function outageOf(engine: string, log: Log): Outage {
   return new Outage({
-    began: (err) => log.warn({ engine, err }, "an engine does not answer"),
-    reminded: (err, { failures, seconds }) => log.warn({ engine, err, checks: failures, seconds }, "an engine still does not answer"),
-    ended: ({ failures, seconds }) => log.info({ engine, checks: failures, seconds }, "an engine recovered: it answers"),
+    began: (err) => log.warn({ event: "health.engine_unavailable", engine, err }, "engine does not answer"),
+    reminded: (err, { failures, seconds }) =>
+      log.warn({ event: "health.engine_still_unavailable", engine, err, checks: failures, seconds }, "engine still does not answer"),
+    ended: ({ failures, seconds }) =>
+      log.info({ event: "health.engine_recovered", engine, checks: failures, seconds }, "recovered: engine answers"),
     remindEveryMs: REMIND_MS,
   });
 }

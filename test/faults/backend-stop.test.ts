@@ -104,7 +104,7 @@ test("a backend killed with SIGKILL leaves its engines behind, and the next star
   await backend.start();
   expect(orphans.map(isAlive)).toEqual([false, false]);
   expect(enginePids().map(isAlive)).toEqual([true, true]);
-  expect(backend.log).toContain("ended the engine of a backend that was killed");
+  expect(backend.log).toContain("ended the engine of a killed backend");
 });
 
 test("an engine that cannot start ends the start with one sentence, and the engines that did start are ended", async () => {

@@ -79,7 +79,7 @@ const MAX_FAILING_S = 30;
 /** Opens the engine. A server that cannot be reached is not an error here: the first statement will say so. */
 export async function openClickHouse({ url, dataDir, cluster, threads, log, stopping }: ClickHouseOptions): Promise<ClickHouse> {
   const engine = url === undefined ? await openEmbedded(dataDir, threads) : openRemote(url);
-  log.debug({ embedded: url === undefined, cluster }, "log and trace store opened");
+  log.debug({ event: "clickhouse.opened", embedded: url === undefined, cluster }, "log and trace store opened");
   const perOrg = Math.max(1, Math.min(READS_PER_ORG, engine.reads - 1));
   const queue = new FairQueue({ running: engine.reads, perOrg, waitingPerOrg: WAITING_READS_PER_ORG });
   const closing = new AbortController();

@@ -9,7 +9,7 @@ import { sql, Sql } from "./sql.ts";
 
 const MIGRATIONS = new URL("./migrations/", import.meta.url);
 
-/** A holder that has not finished after this time is taken for dead. */
+/** The lock expires if its holder has not finished after this time. */
 const LOCK_EXPIRY_S = 60;
 const LOCK_POLL_MS = 250;
 
@@ -54,13 +54,13 @@ export async function applyRetention(clickhouse: ClickHouse, daysOf: Readonly<Re
     await clickhouse.command(
       filled(clickhouse, `ALTER TABLE ${table} {{on_cluster}} MODIFY TTL ${ttl} SETTINGS materialize_ttl_after_modify = 0`),
     );
-    log.info({ table, days }, "retention set");
+    log.info({ event: "clickhouse.retention_set", table, days }, "retention set");
   }
 }
 
 const MERGES_SYNCED = "min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1";
 
-/** Has merges of tables that earlier versions made fsynced as well; costs nothing when it is so already. */
+/** Makes ClickHouse fsync merged parts. Does nothing if the tables are set already. */
 export async function applyMergeSync(clickhouse: ClickHouse, tables: readonly string[], log: Log): Promise<void> {
   for (const table of tables) {
     const rows = await clickhouse.query<{ engine_full: string }>(
@@ -68,7 +68,7 @@ export async function applyMergeSync(clickhouse: ClickHouse, tables: readonly st
     );
     if (rows[0]?.engine_full.includes(MERGES_SYNCED)) continue;
     await clickhouse.command(filled(clickhouse, `ALTER TABLE ${table} {{on_cluster}} MODIFY SETTING ${MERGES_SYNCED}`));
-    log.info({ table }, "merges are synced from now on");
+    log.info({ event: "clickhouse.merge_sync_set", table }, "merges are fsynced from now on");
   }
 }
 
@@ -83,7 +83,7 @@ async function apply(clickhouse: ClickHouse, name: string, log: Log): Promise<vo
   const text = (await readFile(new URL(name, MIGRATIONS), "utf8")).replace(/^--.*$/gm, "");
   for (const statement of text.split(/;\s*$/m)) if (statement.trim()) await clickhouse.command(filled(clickhouse, statement));
   await clickhouse.command(sql`INSERT INTO schema_migrations SELECT ${Number(name.slice(0, 3))}, ${name}, now64(3)`);
-  log.info({ migration: name }, "schema migrated");
+  log.info({ event: "clickhouse.schema_migrated", migration: name }, "schema migrated");
 }
 
 /** CREATE without IF NOT EXISTS succeeds for one only. Its comment is the time: the engine knows none of a table in memory. */

@@ -1,5 +1,5 @@
-// PostgreSQL outside, as kysely speaks to it: a pool of connections. Invariant: it connects, and connects again, with each statement; a
-// connection that breaks, lent out or idle, never ends the process.
+// A pool of connections to an external PostgreSQL, for Kysely. Invariant: it connects and reconnects with each statement; a broken connection,
+// in use or idle, never ends the process.
 import { PostgresDialect } from "kysely";
 import { Pool } from "pg";
 import { Outage } from "../../../common/outage.ts";
@@ -32,8 +32,10 @@ export function postgresDialect(url: string, { log, poolSize = 10, applicationNa
   // A connection that breaks is replaced by the next statement; without listeners it would end the process: the pool's for one that
   // idles, the client's own for one that is lent out, between the statements of a transaction too.
   const outage = new Outage<NodeJS.ErrnoException>({
-    began: ({ code }) => log.warn({ code }, "a database connection was lost; retrying with the next statement"),
-    ended: ({ failures, seconds }) => log.info({ connections: failures, seconds }, "recovered: connected to the database"),
+    began: ({ code }) =>
+      log.warn({ event: "database.connection_lost", code }, "database connection was lost; reconnecting with the next statement"),
+    ended: ({ failures, seconds }) =>
+      log.info({ event: "database.reconnected", connections: failures, seconds }, "recovered: connected to the database"),
   });
   const lost = (error: Error) => outage.failed(error);
   pool.on("error", lost);

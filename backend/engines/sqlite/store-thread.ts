@@ -52,7 +52,7 @@ export class StoreThread implements AsyncDisposable {
     const reason = await life.ended;
     this.#life = undefined;
     if (this.#closed || !life.wasOpened) return;
-    this.#log.error({ reason }, "the thread of the accounts store ended; the next statement starts it again");
+    this.#log.error({ event: "accounts.thread_ended", reason }, "SQLite thread ended; the next statement restarts it");
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -92,7 +92,7 @@ export class Life {
     });
     this.#worker.on("error", (error) => this.end((error as Error).message));
     this.ended = this.#exit(opened.reject);
-    // Whoever awaits `opened` is told; a life that nobody waits for must not end the process.
+    // Safe: callers that await `opened` get the rejection; without a caller it must not end the process.
     this.opened.catch(() => undefined);
   }
 

@@ -38,7 +38,7 @@ export interface EmbeddedEvaluator extends AsyncDisposable {
   writeRules(groups: ReadonlyMap<string, string>): Promise<void>;
 }
 
-/** Instances above which one rule fails; a group's own limit goes before it. */
+/** A rule with more instances fails; the limit of its group takes precedence. */
 const RESULTS_LIMIT = 10_000;
 
 /** Starts on the rules of the last run, so that the state of their alerts is restored. Resolves once vmalert answers. */
@@ -80,7 +80,7 @@ function flags(options: EvaluatorOptions, rules: RuleFolder): string[] {
     // 0 makes vmalert 1.150.0 panic; the default lets a new group wait for up to an interval.
     "-group.maxStartDelay=1ms",
     "-remoteWrite.flushInterval=1s",
-    // Each entry keeps the whole expression, for a page that nobody opens.
+    // Each entry keeps the whole expression, for a page that is never opened.
     "-rule.updateEntriesLimit=1",
     `-rule.resultsLimit=${RESULTS_LIMIT}`,
     // Each rule was validated by a dry run before it was stored. Without doing it again for all at every reload, a reload of thousands
@@ -126,14 +126,17 @@ function notifierTarget(urlWithLogin: string): object {
   };
 }
 
-/** Leaves the files of the last run that vmalert takes; sets the others aside. */
+/** Keeps the files of the last run that vmalert accepts, and quarantines the others. */
 async function keepUsableRules(program: string, rules: RuleFolder, log: Log): Promise<void> {
   if (rules.files.length === 0 || (await refusal(program, rules.pattern)) === undefined) return;
   for (const file of rules.files) {
     const output = await refusal(program, literal(file));
     if (output === undefined) continue;
-    log.error({ engine: "vmalert", file, output }, "a rule file of the last run is refused: set aside, to be written anew");
-    await rules.setAside(file);
+    log.error(
+      { event: "evaluator.rule_file_quarantined", engine: "vmalert", file, output },
+      "vmalert refuses a rule file of the last run; quarantined",
+    );
+    await rules.quarantine(file);
   }
 }
 

@@ -57,7 +57,7 @@ export class RuleFolder {
   }
 
   /** Puts a file that vmalert refuses out of its way, until it is written anew. */
-  async setAside(file: string): Promise<void> {
+  async quarantine(file: string): Promise<void> {
     await rename(file, `${file}.refused`);
     this.#written.delete(basename(file, SUFFIX));
   }

@@ -24,9 +24,9 @@ export function scheduleBackups(
   { command, log, now = Date.now }: { command: readonly [string, ...string[]]; log: Log; now?: () => number },
 ): AsyncDisposable {
   const outage = new Outage({
-    began: (err) => log.error({ err, folder }, "the backup failed; retrying"),
-    reminded: (err, facts) => log.error({ err, folder, ...facts }, "the backup still fails; retrying"),
-    ended: ({ failures, seconds }) => log.info({ failures, seconds, folder }, "recovered: the backup was made"),
+    began: (err) => log.error({ event: "backup.failed", err, folder }, "backup failed; retrying"),
+    reminded: (err, facts) => log.error({ event: "backup.still_failing", err, folder, ...facts }, "backup still fails; retrying"),
+    ended: ({ failures, seconds }) => log.info({ event: "backup.recovered", failures, seconds, folder }, "recovered: backup completed"),
     remindEveryMs: REMIND_MS,
   });
   const [program, ...args] = command;
@@ -36,7 +36,7 @@ export function scheduleBackups(
       // One of the future was named by a wrong clock.
       if (ageMs >= 0 && ageMs < everyMs) return everyMs - ageMs;
       const { stderr } = await run(program, [...args, "backup", "--into", folder, "--keep", String(keep)], { signal });
-      log.info({ folder, told: stderr.trim().split("\n") }, "backup made");
+      log.info({ event: "backup.completed", folder, output: stderr.trim().split("\n") }, "backup completed");
       outage.recovered();
       return everyMs;
     },
@@ -45,7 +45,7 @@ export function scheduleBackups(
   });
 }
 
-/** The command's last line tells why. */
+/** The last line of the command is the reason. */
 function wordsOf(error: unknown): string {
   const { stderr = "", message } = error as Error & { stderr?: string };
   return stderr.trim().split("\n").at(-1) || message;

@@ -42,7 +42,7 @@ export async function serveHolds(options: HoldServerOptions): Promise<AsyncDispo
   try {
     await listen(server, place.path);
   } catch (error) {
-    options.log.warn({ err: error }, "DATA_DIR takes no socket: a backup needs this backend stopped");
+    options.log.warn({ event: "backup.no_socket", err: error }, "cannot create a socket in DATA_DIR; backups need this backend stopped");
   }
   return {
     async [Symbol.asyncDispose]() {
@@ -76,7 +76,9 @@ class Holds implements AsyncDisposable {
     const ended = new Promise<void>((resolve) => ["end", "close"].forEach((event) => socket.once(event, () => resolve())));
     // What a connection dies of is told by its end.
     socket.on("error", () => undefined);
-    const running = this.#serve(socket, ended).catch((error: unknown) => this.#options.log.error({ err: error }, "a backup failed"));
+    const running = this.#serve(socket, ended).catch((error: unknown) =>
+      this.#options.log.error({ event: "backup.snapshot_failed", err: error }, "backup snapshot failed"),
+    );
     this.#running.add(running);
     await running;
     socket.destroy();
@@ -101,14 +103,14 @@ class Holds implements AsyncDisposable {
     await removeLeftovers(dataDir);
     try {
       const held = await this.#take();
-      log.info({ moments: held.moments }, "a backup is under way: the engines go on, one moment of them is held");
+      log.info({ event: "backup.snapshot_created", moments: held.moments }, "backup snapshot created; engines keep running");
       await tell(socket, { held });
       const timer = setTimeout(() => socket.destroy(), mostHoldMs);
       await ended;
       clearTimeout(timer);
-      log.info("the moment of the backup is let go");
+      log.info({ event: "backup.snapshot_released" }, "backup snapshot released");
     } catch (error) {
-      log.error({ err: error }, "no moment could be held for a backup");
+      log.error({ event: "backup.snapshot_failed", err: error }, "backup snapshot failed");
       await tell(socket, { refused: `the backend could not hold its engines for a moment: ${(error as Error).message}` });
     } finally {
       await removeLeftovers(dataDir);
