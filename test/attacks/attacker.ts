@@ -7,6 +7,8 @@ import { ATTACKS } from "./table.ts";
 export interface Orders {
   readonly target: Target;
   readonly attacks: readonly string[];
+  /** One wave after the other, of each attack in turn, instead of all attacks at once. */
+  readonly oneAtATime?: boolean | undefined;
 }
 export type ToAttacker = { readonly prepare: Orders } | "begin" | "end";
 export type FromAttacker = "prepared" | { readonly answers: Record<string, Record<string, number>> };
@@ -17,7 +19,10 @@ const NICE = 5;
 const attackers = new Map<string, Attacker>();
 const preparations: Record<string, Record<string, number>> = {};
 
-async function prepare({ target, attacks }: Orders): Promise<void> {
+let isOneAtATime = false;
+
+async function prepare({ target, attacks, oneAtATime = false }: Orders): Promise<void> {
+  isOneAtATime = oneAtATime;
   for (const name of attacks) {
     const attack = attackOf(name);
     const attacker = new Attacker(target);
@@ -29,6 +34,13 @@ async function prepare({ target, attacks }: Orders): Promise<void> {
 }
 
 async function begin(): Promise<void> {
+  if (isOneAtATime) {
+    for (let turn = 0; ; turn += 1)
+      for (const [name, attacker] of attackers) {
+        if (attacker.over) return;
+        await attackOf(name).wave(attacker, turn);
+      }
+  }
   const waves = async ([name, attacker]: [string, Attacker]): Promise<void> => await attacker.run(attackOf(name));
   await Promise.all([...attackers].map(waves));
 }

@@ -1,4 +1,4 @@
-// A new route, stage, range operation or template function cannot be added without an attack on it.
+// A new route, kind of body, listener, stage, range operation or template function cannot be added without an attack on it.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -10,18 +10,58 @@ import { TABLE } from "./table.ts";
 
 const covered = new Set(Object.values(TABLE).flatMap(({ covers }) => covers));
 
-function listRoutes(document: string): string[] {
-  const { paths } = JSON.parse(readFileSync(join(ROOT, "docs", document), "utf8")) as { paths: Record<string, object> };
-  return Object.entries(paths).flatMap(([path, methods]) => Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`));
+interface Operation {
+  readonly requestBody?: { readonly content?: Readonly<Record<string, object>> };
 }
 
+const operations: readonly (readonly [route: string, operation: Operation])[] = Object.entries(readPaths()).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, operation]) => [`${method.toUpperCase()} ${path}`, operation] as const),
+);
+
+function readPaths(): Record<string, Record<string, Operation>> {
+  const document = readFileSync(join(ROOT, "docs", "openapi.json"), "utf8");
+  return (JSON.parse(document) as { paths: Record<string, Record<string, Operation>> }).paths;
+}
+
+/** Each needs a reader of its own, whose attacks are those on the routes. */
+const TEXT_BODIES = new Set(["application/json", "application/x-www-form-urlencoded", "text/plain"]);
+/** Listeners without an attack of their own, and why. */
+const OTHER_LISTENERS: Readonly<Record<string, string>> = {
+  ALERTING_LISTEN: "the routes below /alerting of the API, by the same code and within the same limits",
+  HEALTH_LISTEN: "/healthz, /readyz and /metrics take no input; every run probes them",
+  EVALUATOR_LISTEN: "the embedded vmalert, on loopback",
+  RULES_LISTEN: "one document for an external vmalert, behind a password",
+};
+
 test("each route has an attack on it", () => {
-  expect(listRoutes("openapi.json").filter((route) => !covered.has(route))).toEqual([]);
+  expect(operations.map(([route]) => route).filter((route) => !covered.has(route))).toEqual([]);
+});
+
+test("each kind of body that is not JSON, a form or text has an attack on it: `METHOD /path as content/type`", () => {
+  const bodies = operations.flatMap(([route, { requestBody }]) =>
+    Object.keys(requestBody?.content ?? {}).flatMap((type) => (TEXT_BODIES.has(type) ? [] : [`${route} as ${type}`])),
+  );
+  expect(bodies.filter((body) => !covered.has(body))).toEqual([]);
+});
+
+test("each listener for clients has an attack on it: `listener: SETTING`", () => {
+  const settings = readFileSync(join(ROOT, "backend", "settings.ts"), "utf8");
+  const listeners = new Set([...settings.matchAll(/"(\w+_LISTEN)"/g)].map(([, name = ""]) => name));
+  expect(listeners).toContain("API_LISTEN");
+  expect([...listeners].filter((name) => !(name in OTHER_LISTENERS) && !covered.has(`listener: ${name}`))).toEqual([]);
+});
+
+test("each encoding of bodies has an attack on it: `encoding: name`", () => {
+  const reader = readFileSync(join(ROOT, "backend", "ingest", "body.ts"), "utf8");
+  const encodings = [...(/type Compression =([^;]+);/.exec(reader)?.[1]?.matchAll(/"(\w+)"/g) ?? [])].map(([, name]) => name);
+  expect(encodings.length).toBeGreaterThan(1);
+  expect(encodings.filter((name) => !covered.has(`encoding: ${name}`))).toEqual([]);
 });
 
 test("each attack is on routes that exist", () => {
-  const routes = new Set(listRoutes("openapi.json"));
-  expect([...covered].filter((entry) => !entry.startsWith("protocol: ") && !routes.has(entry))).toEqual([]);
+  const routes = new Set(operations.map(([route]) => route));
+  const onRoutes = [...covered].filter((entry) => !/^(?:protocol|listener|encoding): /.test(entry));
+  expect(onRoutes.filter((entry) => !routes.has(entry.replace(/ as \S+$/, "")))).toEqual([]);
 });
 
 test("each template function has a hostile use", () => {

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { adminPassword, backendPlace, login, makeTenant } from "../fixtures/backend-process.ts";
 import { call, eventually, temporaryFolder } from "../fixtures/processes.ts";
 import type { Target } from "./attack.ts";
-import type { FromAttacker, ToAttacker } from "./attacker.ts";
+import type { FromAttacker, Orders, ToAttacker } from "./attacker.ts";
 import { Evaluations, type EvaluationCounts } from "./evaluations.ts";
 import { GoodTenant, type Fared } from "./good-tenant.ts";
 import { Pod, type PodCounts } from "./pod.ts";
@@ -16,6 +16,8 @@ import { Pod, type PodCounts } from "./pod.ts";
 export interface RunOptions {
   readonly checkout: string;
   readonly attacks: readonly string[];
+  /** As of Orders. */
+  readonly oneAtATime?: boolean | undefined;
   readonly seconds: number;
   readonly limitMib: number;
   readonly cpuProfDir?: string | undefined;
@@ -39,7 +41,7 @@ const RULES = 20;
 const SETTLING_MS = 2000;
 const EMAIL = "viewer@good.example";
 
-export async function run({ checkout, attacks, seconds, limitMib, cpuProfDir }: RunOptions): Promise<RunResult> {
+export async function run({ checkout, attacks, oneAtATime, seconds, limitMib, cpuProfDir }: RunOptions): Promise<RunResult> {
   using folder = temporaryFolder();
   await using evaluations = await Evaluations.listen();
   const place = await backendPlace(folder.path, {
@@ -56,7 +58,7 @@ export async function run({ checkout, attacks, seconds, limitMib, cpuProfDir }: 
   await asked(call("POST", `${apiUrl}/api/users`, { bearer: good.token, body: { email: EMAIL, password, role: "viewer" } }));
   const target = await targetOf(apiUrl, operator);
   await using attacker = new AttackerProcess();
-  await attacker.prepare(target, attacks);
+  await attacker.prepare({ target, attacks, oneAtATime });
   const ruleIds = await makeRules(apiUrl, good.token);
   await using tenant = new GoodTenant({
     apiUrl,
@@ -133,8 +135,8 @@ class AttackerProcess implements AsyncDisposable {
   readonly #child: ChildProcess = fork(join(import.meta.dirname, "attacker.ts"));
   readonly #exit = once(this.#child, "exit");
 
-  async prepare(target: Target, attacks: readonly string[]): Promise<void> {
-    this.#order({ prepare: { target, attacks } });
+  async prepare(orders: Orders): Promise<void> {
+    this.#order({ prepare: orders });
     await this.#next();
   }
 

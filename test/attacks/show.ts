@@ -4,7 +4,8 @@ import type { Fared } from "./good-tenant.ts";
 import type { RunResult } from "./run.ts";
 
 const SENDS = ["send metrics", "send logs", "send traces"];
-const QUERIES = ["query logs", "query LogQL", "query traces", "query metrics", "rule status"];
+const LOGQL = "query LogQL";
+const QUERIES = ["query logs", LOGQL, "query traces", "query metrics", "rule status"];
 
 /** Everything of one run. */
 export function shownRun(result: RunResult): string {
@@ -60,7 +61,32 @@ export function shownRuns(results: readonly RunResult[]): string {
   return table([...header, "evaluations missed, longest gap", "peak MiB", "ends", "not ready", "the attack was answered"], rows);
 }
 
-function most(all: readonly Fared[], field: "p99Ms" | "maxMs"): number {
+/** How the other tenant fares without attacks (the first run) and during them: the slowest kind of each. */
+export function comparedRuns(results: readonly (readonly [what: string, result: RunResult])[]): string {
+  const header = ["during", "/healthz", "queries", "LogQL", "ingest", "errors", "rules evaluated late", "peak MiB", "above rest"];
+  const rest = results[0]?.[1].pod.peakAnonymousMiB ?? 0;
+  const rows = results.map(([what, { fared, evaluations, pod }]) => {
+    const times = (names: readonly string[]): string => {
+      const all = names.flatMap((name) => fared[name] ?? []);
+      return `${most(all, "p50Ms")} / ${most(all, "p99Ms")} / ${most(all, "maxMs")}`;
+    };
+    const kills = pod.livenessKills + pod.oomKills + pod.engineRestarts + pod.ends.length;
+    return [
+      what,
+      times(["liveness probe"]),
+      times(QUERIES.filter((name) => name !== LOGQL)),
+      times([LOGQL]),
+      times(SENDS),
+      `${errorsOf(Object.values(fared))}${kills > 0 ? `; ${kills} processes ended` : ""}`,
+      `${evaluations.missed} of ${evaluations.came + evaluations.missed}`,
+      pod.peakAnonymousMiB,
+      pod.peakAnonymousMiB - rest,
+    ];
+  });
+  return table(header, rows);
+}
+
+function most(all: readonly Fared[], field: "p50Ms" | "p99Ms" | "maxMs"): number {
   return Math.max(0, ...all.map((one) => one[field]).filter(Number.isFinite));
 }
 

@@ -21,7 +21,10 @@ export type Who = "unauthenticated client" | "ingest key" | "agent key" | "read 
 export interface Row {
   readonly attack: Attack;
   readonly who: Who;
-  /** Routes as "METHOD /path" of the OpenAPI documents (those of alerting below /alerting), and protocols as "protocol: name". */
+  /**
+   * Routes as "METHOD /path" of docs/openapi.json, one kind of their bodies as "METHOD /path as content/type", "encoding: name",
+   * "listener: SETTING", and other protocols as "protocol: name".
+   */
   readonly covers: readonly string[];
 }
 
@@ -55,12 +58,12 @@ export const TABLE: Readonly<Record<string, Row>> = {
   "wide-days": byKey(wideDays, [LOGS]),
   "new-series": byKey(newSeries, [METRICS]),
   "deep-and-wide": byKey(deepAndWide, [LOGS]),
-  bombs: byKey(bombs, [LOGS, TRACES, METRICS, "protocol: compressed bodies"]),
+  bombs: byKey(bombs, [LOGS, TRACES, METRICS, "encoding: gzip", "encoding: zstd"]),
   "dripping-bodies": byKey(drippingBodies, ["protocol: slow bodies"]),
   "silent-connections": byAnybody(silentConnections, ["protocol: slow headers", "protocol: idle connections"]),
   pipelined: byReader(pipelined, ["protocol: pipelined requests"]),
   "login-flood": byAnybody(loginFlood, ["POST /api/auth/login", "POST /api/clusters/register", METRICS]),
-  "all-connections": byKey(allConnections, ["protocol: all connections"]),
+  "all-connections": byKey(allConnections, ["protocol: all connections", "listener: API_LISTEN"]),
   "wide-labels": byReader(wideLabels, [
     `POST ${PROMETHEUS}/query`,
     `GET ${PROMETHEUS}/label/{name}/values`,

@@ -1,23 +1,25 @@
-// `npm run bench -- neighbours [--seconds 600] [--attacks a,b,c | --calm | --each] [--checkout DIR] [--limit-mib 4096] [--out FILE]
-// [--cpu-prof DIR]`: one tenant attacks in one way of each kind at once, another sends, queries, is alerted, logs in and creates
+// `npm run bench -- neighbours [--table | --seconds 600] [--attacks a,b,c | --calm | --each] [--checkout DIR] [--limit-mib 4096]
+// [--out FILE] [--cpu-prof DIR]`: one tenant attacks in one way of each kind at once, another sends, queries, is alerted, logs in and creates
 // rules, all to one real backend with embedded engines in a pod's limit of memory, which is started again when it is killed. Prints how the
-// good tenant fares, late evaluations, memory, kills, probes, and how each attack was answered. `--calm`: nobody attacks. `--each`: each
-// attack alone, one after the other, a line each. `--checkout`: the backend of another checkout, measured by this program. `--out`: the
-// table also to FILE, everything to FILE.json. `--cpu-prof`: profiles of the backend's threads. Bounded: by seconds, and each attack by
-// itself.
+// good tenant fares, late evaluations, memory, kills, probes, and how each attack was answered. `--table`: within four minutes, one line
+// each without attacks, with one hostile query at a time, with all of them at once, and with one attack of each other kind at once.
+// `--calm`: nobody attacks. `--each`: each attack alone, one after the other, a line each. `--checkout`: the backend of another checkout,
+// measured by this program. `--out`: the table also to FILE, everything to FILE.json. `--cpu-prof`: profiles of the backend's threads.
+// Bounded: by seconds, and each attack by itself.
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { loadavg } from "node:os";
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { ROOT } from "../fixtures/processes.ts";
-import { ATTACKS, FIRST_ATTACKS } from "../attacks/table.ts";
+import { ATTACKS, FIRST_ATTACKS, PROGRAM_ATTACKS } from "../attacks/table.ts";
 import { run, type RunResult } from "../attacks/run.ts";
-import { shownRun, shownRuns } from "../attacks/show.ts";
+import { comparedRuns, shownRun, shownRuns } from "../attacks/show.ts";
 
 const { values } = parseArgs({
   options: {
-    seconds: { type: "string", default: "600" },
+    table: { type: "boolean", default: false },
+    seconds: { type: "string" },
     attacks: { type: "string", default: FIRST_ATTACKS.join(",") },
     calm: { type: "boolean", default: false },
     each: { type: "boolean", default: false },
@@ -37,15 +39,33 @@ const checkout = resolve(values.checkout);
 const commit = execFileSync("git", ["-C", checkout, "rev-parse", "--short", "HEAD"], { encoding: "utf8" }).trim();
 const load = (): string => loadavg()[0]?.toFixed(1) ?? "?";
 const loadBefore = load();
-const results: RunResult[] = [];
-for (const together of values.each ? attacks.map((name) => [name]) : [attacks]) {
-  const options = { checkout, attacks: together, seconds: Number(values.seconds), limitMib: Number(values["limit-mib"]) };
-  results.push(await run({ ...options, cpuProfDir: values["cpu-prof"] }));
-  if (values.each) console.log(shownRuns(results.slice(-1)));
+const seconds = Number(values.seconds ?? (values.table ? 35 : 600));
+const runOf = async (names: readonly string[], oneAtATime = false): Promise<RunResult> => {
+  const limitMib = Number(values["limit-mib"]);
+  return await run({ checkout, attacks: names, oneAtATime, seconds, limitMib, cpuProfDir: values["cpu-prof"] });
+};
+
+async function runAll(): Promise<readonly [results: readonly RunResult[], shown: string]> {
+  if (values.table) {
+    const queries = PROGRAM_ATTACKS.filter((name) => ATTACKS[name]?.group === "logql");
+    const named: [string, RunResult][] = [["no attack", await runOf([])]];
+    named.push([`one of ${queries.length} hostile queries and tails at a time`, await runOf(queries, true)]);
+    named.push([`${PROGRAM_ATTACKS.length} hostile programs at once`, await runOf(PROGRAM_ATTACKS)]);
+    named.push([`${FIRST_ATTACKS.length} attacks of other kinds at once`, await runOf(FIRST_ATTACKS)]);
+    return [named.map(([, result]) => result), `p50 / p99 / max in ms, of the slowest kind\n\n${comparedRuns(named)}`];
+  }
+  const results: RunResult[] = [];
+  for (const together of values.each ? attacks.map((name) => [name]) : [attacks]) {
+    results.push(await runOf(together));
+    if (values.each) console.log(shownRuns(results.slice(-1)));
+  }
+  const [only] = results;
+  return [results, values.each || !only ? shownRuns(results) : shownRun(only)];
 }
-const head = `${commit}, ${values.seconds} s, limit ${values["limit-mib"]} MiB; load of the machine ${loadBefore} before, ${load()} after`;
-const [only] = results;
-const shown = `${head}\n\n${values.each || !only ? shownRuns(results) : shownRun(only)}\n`;
+
+const [results, table] = await runAll();
+const head = `${commit}, ${seconds} s, limit ${values["limit-mib"]} MiB; load of the machine ${loadBefore} before, ${load()} after`;
+const shown = `${head}\n\n${table}\n`;
 console.log(shown);
 if (values.out !== undefined) {
   writeFileSync(values.out, shown);

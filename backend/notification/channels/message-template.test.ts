@@ -53,6 +53,7 @@ describe("refused is", () => {
     ["{{#alerts}}{{#alerts}}{{/alerts}}{{/alerts}}", /in \{\{#alerts\}\}/],
     ["a\u0000b", /no text/],
     ["a\u202eb", /no text/],
+    ["half a character: \ud83d", /no text/],
     ["{{status}}".repeat(101), /more than 100 places/],
   ])("%s", (template, why) => {
     expect(whyNoTemplate(template, "text")).toMatch(why);

@@ -55,7 +55,7 @@ export function ownWords({ title, text }: Readonly<Record<string, unknown>>, mes
 
 /** Its parts, or why there are none. */
 function parts(template: string, place: "title" | "text"): readonly Part[] | string {
-  if (UNFIT.test(template)) return "holds a character that is no text";
+  if (UNFIT.test(template) || !template.isWellFormed()) return "holds a character that is no text";
   const pieces = template.split(/\{\{([^{}]*)\}\}/);
   if (pieces.length > 2 * MOST_PLACES) return `has more than ${MOST_PLACES} places in {{ }}`;
   const all: Part[] = [];

@@ -19,6 +19,7 @@ export const STALL_MS = 50;
 const SANDBOX_BYTES = SANDBOX_LIMITS.residentBytes * 1.5;
 /** Each organisation runs one program at a time. */
 const ORGANISATIONS = ["red", "blue"];
+const LABEL_ENDPOINTS = ["index/volume", "index/stats", "labels", "label/:name/values", "series", "detected_labels"];
 const STUCK_MS = 150_000;
 const POOL = 200;
 const RECORDS_BYTES = 1_900_000;
@@ -168,9 +169,11 @@ class Campaign {
     const metrics = programs.metricQuery();
     const [step, moments] = programs.one([["60", 61] as const, ["60", 61] as const, ["1", 3601] as const]);
     const stored = { records: this.#records(programs), cells: storeCells(programs, programs.one([0, 1, 10, 300]), moments) };
-    const endpoint = (path: string, parameters: Record<string, string>): LokiJob => {
-      return { kind: "endpoint", path, parameters, name: undefined, categorize: programs.chance(0.5), nowNs: NOW_NS };
+    const endpoint = (path: string, parameters: Record<string, string>, name?: string): LokiJob => {
+      return { kind: "endpoint", path, parameters, name, categorize: programs.chance(0.5), nowNs: NOW_NS };
     };
+    const labels = programs.one(LABEL_ENDPOINTS);
+    const selector = logs.slice(0, logs.indexOf("}") + 1);
     const limit = programs.one(["1", "100", "5000"]);
     const rows = stored.records.map(({ tailRow }) => tailRow);
     const [kind, text, job] = programs.one<readonly [kind: string, text: string, job: LokiJob]>([
@@ -183,7 +186,9 @@ class Campaign {
       ["detected_fields", logs, endpoint("detected_fields", { query: logs, ...SPAN })],
       ["tail", logs, { kind: "tail_message", parameters: { query: logs }, rows }],
       ["tail filter", logs, { kind: "tail_filter", parameters: { query: logs } }],
-      ["index/volume", logs, endpoint("index/volume", { query: logs.slice(0, logs.indexOf("}") + 1), ...SPAN })],
+      ["detected_fields", logs, endpoint("detected_field/:name/values", { query: logs, ...SPAN }, "a")],
+      ["patterns", logs, endpoint("patterns", { query: logs, ...SPAN })],
+      [`labels: ${labels}`, selector, endpoint(labels, { query: selector, "match[]": selector, ...SPAN }, "a")],
     ]);
     // A query of one moment has cells of that moment only.
     const ofOneMoment = kind === "query" ? { ...stored, cells: storeCells(programs, 10, 1) } : stored;
