@@ -27,7 +27,7 @@ const PROGRAM = `
   const [agent, program, stateDir, ...addresses] = process.argv.slice(1);
   const load = (file) => import(agent + "/" + file);
   const [{ readSettings }, { startHealthServer }, { Supervisor }, { configFromSettings }, { pino }, { healthUrl }] = await Promise.all([
-    load("settings.ts"), load("status/health.ts"), load("collector/supervisor.ts"), load("collector/config-from-settings.ts"), import("pino"),
+    load("settings.ts"), load("status/health.ts"), load("collector/supervision/supervisor.ts"), load("collector/config/config-from-settings.ts"), import("pino"),
     load("commands/diagnose/node.ts"),
   ]);
   const { settings } = readSettings("cluster");

@@ -144,7 +144,7 @@ export const BOTH = {
     }),
     collectorConfigFile: setting("COLLECTOR_CONFIG_FILE", file, {
       value: "collector.extraConfig",
-      description: "YAML that is merged over the rendered configuration; see agent/collector/render.ts.",
+      description: "YAML that is merged over the rendered configuration; see agent/collector/config/render.ts.",
     }),
     allowOtherExporters: setting("ALLOW_OTHER_EXPORTERS", flag, {
       default: "false",

@@ -3,7 +3,7 @@
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import type { Kysely } from "kysely";
-import { writeDurably } from "../common/durable-file.ts";
+import { writeDurably } from "../common/files.ts";
 import { generatedOnce, secretsFolder } from "./operations/backup/secrets.ts";
 import type { Database } from "./engines/relational/database.ts";
 import { advisoryLock } from "./engines/relational/lock.ts";

@@ -2,7 +2,7 @@
 // is finished and flushed, engines close. Only this file and stores.ts wire.
 import { once } from "node:events";
 import type { FastifyInstance } from "fastify";
-import { isLoopback } from "../common/host-name.ts";
+import { isLoopback } from "../common/host-names.ts";
 import { registerAccountRoutes } from "./tenants/accounts/routes.ts";
 import { createUserGuards } from "./auth/sessions/guards.ts";
 import { BrowserSessions } from "./auth/sessions/browser-session.ts";

@@ -2,7 +2,7 @@
 // Each reports what to write instead of a wrong value.
 import { isIP } from "node:net";
 import { durationMs } from "../common/duration.ts";
-import { isLoopback } from "../common/host-name.ts";
+import { isLoopback } from "../common/host-names.ts";
 import { checkedList, reportUnencoded, splitList } from "../common/settings-kinds.ts";
 import type { Kind, Report } from "../common/settings-table.ts";
 

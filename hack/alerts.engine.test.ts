@@ -19,7 +19,7 @@ interface Rule {
 }
 
 const gauge = { type: "gauge", unit: "bytes", meaning: "of the collector" };
-/** Of the collector; agent/collector/supervisor.engine.test.ts and test/faults/agent-disk.test.ts see them. */
+/** Of the collector; agent/collector/supervision/supervisor.engine.test.ts and test/faults/agent-disk.test.ts see them. */
 const QUEUE: OwnMetric[] = ["size", "capacity"].map((what) => ({
   ...gauge,
   name: `otelcol_exporter_queue_${what}`,

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
-import { clusterCollectorConfig, collectorConfig } from "../agent/collector/config.ts";
+import { clusterCollectorConfig, collectorConfig } from "../agent/collector/config/collector-config.ts";
 import { CATALOGUE, RUN_TOOLS, TEST_TOOLS, toolPath } from "./fetch-tools.ts";
 
 const MODULES = join(import.meta.dirname, "tools");

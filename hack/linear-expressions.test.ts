@@ -13,7 +13,7 @@ const BROWSER = "runs in the reader's own browser or terminal";
 /** By file and expression, why its texts can be trusted or are short. */
 const ACCEPTED: Readonly<Record<string, string>> = {
   "agent/commands/diagnose/node.ts: /\\d+\\.\\d+\\.\\d+/": "the text is the version of the kernel",
-  "agent/log-files/path-patterns.ts: /\\[[!^]?[^\\]]+\\]|\\*+|\\?|[\\\\^$.|+(){}[\\]]/g": SETTING,
+  "agent/collector/files/log-paths.ts: /\\[[!^]?[^\\]]+\\]|\\*+|\\?|[\\\\^$.|+(){}[\\]]/g": SETTING,
   "common/duration.ts: /(\\d+(?:\\.\\d+)?)(ms|[smhdwyi])/gi": "EXPRESSION has accepted the text, so each match succeeds",
   "backend/alerting/forward.ts: /\\/+$/": SETTING,
   "backend/cli/client.ts: /\\/+$/": BROWSER,

@@ -49,7 +49,7 @@ const MINUTE_S = 60;
 const DAY_S = 86_400;
 const GIB = 1024 ** 3;
 const US_OF_A_CORE = 1_000_000;
-/** New lines of all files go in one request when they reach this, and a second after the first of them (agent/collector/config.ts). */
+/** New lines of all files go in one request when they reach this, and a second after the first of them (agent/collector/config/collector-config.ts). */
 const GATHERED_BYTES = 32_768;
 /** Of a core, so that a burst and a query find room. */
 const BUSY = 0.6;

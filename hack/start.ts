@@ -12,7 +12,7 @@ import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { makeFolder } from "../common/make-folder.ts";
+import { makeFolder } from "../common/files.ts";
 import { findTool, toolPath } from "./fetch-tools.ts";
 import { checkPorts, listenOf } from "./start/listeners.ts";
 import { Program } from "./start/program.ts";

@@ -10,8 +10,8 @@ import { temporaryFolder } from "../../test/fixtures/processes.ts";
 import { LeaseInMemory } from "../identity/lease.fixture.ts";
 import { Lease, type LeaseTerm } from "../identity/lease.ts";
 import { ClusterCollector } from "./cluster-collector.ts";
-import { EventsPlace } from "./events-place.ts";
-import { Supervisor } from "./supervisor.ts";
+import { EventsPlace } from "./events-checkpoint.ts";
+import { Supervisor } from "./supervision/supervisor.ts";
 
 const PLACE = "atherops.io/events-delivered";
 const TIMING = { durationMs: 10_000, renewDeadlineMs: 7_000, renewEveryMs: 20 };

@@ -9,10 +9,9 @@ import { backoffOf, DEFAULT_BACKOFF, Loop, spread } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
 import type { Annotations, Lease, LeaseTerm, LeaseTiming } from "../identity/lease.ts";
 import type { Log } from "../log.ts";
-import { annotationOf, SignsOfLife, slotsOf, without } from "./candidates.ts";
-import type { EventsPlace } from "./events-place.ts";
-import { LOOK_EVERY_MS, StandBy } from "./stand-by.ts";
-import type { CollectorStatus, Supervisor } from "./supervisor.ts";
+import { annotationOf, SignsOfLife, slotsOf, without, LOOK_EVERY_MS, StandBy } from "./stand-by.ts";
+import type { EventsPlace } from "./events-checkpoint.ts";
+import type { CollectorStatus, Supervisor } from "./supervision/supervisor.ts";
 
 /** Short, so that the loss of a node is a gap of half a minute. */
 export const COLLECTION_LEASE: LeaseTiming = { durationMs: 10_000, renewDeadlineMs: 7_000, renewEveryMs: 2_000 };

@@ -4,16 +4,16 @@
 // that starts without knowing the pods, and one that runs and knows them is not touched by an outage of the Kubernetes API.
 import { Loop } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
-import type { Adjustment } from "./remote-config.ts";
+import type { Adjustment } from "./config/remote-config.ts";
 import type { Log } from "../log.ts";
 import type { Settings } from "../settings.ts";
 import type { KnownPods } from "./known-pods.ts";
-import { adviceForLink, linkToNowhere } from "./pod-log-links.ts";
-import { configFromSettings } from "./config-from-settings.ts";
-import { CollectorConfigError } from "./render.ts";
-import type { LogFiles } from "../log-files/log-files.ts";
-import { withRotated } from "./log-paths.ts";
-import type { Supervisor } from "./supervisor.ts";
+import { adviceForLink, linkToNowhere } from "./files/pod-log-links.ts";
+import { configFromSettings } from "./config/config-from-settings.ts";
+import { CollectorConfigError } from "./config/render.ts";
+import type { LogFiles } from "./files/log-files.ts";
+import { withRotated } from "./files/log-paths.ts";
+import type { Supervisor } from "./supervision/supervisor.ts";
 
 /** How soon a changed COLLECTOR_CONFIG_FILE is taken, and pods' logs are read once the API answers. */
 const LOOK_EVERY_MS = 10_000;

@@ -4,10 +4,21 @@ import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { LeaseInMemory } from "../identity/lease.fixture.ts";
 import { Lease, type LeaseTerm } from "../identity/lease.ts";
-import { annotationOf, GONE_AFTER_MS, slotsOf } from "./candidates.ts";
+import {
+  annotationOf,
+  GONE_AFTER_MS,
+  slotsOf,
+  JUST_AFTER_MS,
+  LONGEST_REST_MS,
+  LOOK_EVERY_MS,
+  StandBy,
+  SignsOfLife,
+  SLOTS,
+  withCandidate,
+  without,
+} from "./stand-by.ts";
 import { COLLECTION_LEASE, STOP_GRACE_MS } from "./cluster-collector.ts";
-import { ASK_WITHIN_MS } from "./files-wait.ts";
-import { JUST_AFTER_MS, LONGEST_REST_MS, LOOK_EVERY_MS, StandBy } from "./stand-by.ts";
+import { ASK_WITHIN_MS } from "./supervision/queue-state.ts";
 
 const MINUTE_MS = 60_000;
 const log = pino({ level: "silent" });
@@ -180,7 +191,7 @@ test("a clock that is an hour ahead costs its agent no more than two looks where
 });
 
 test("a candidate that is gone makes room for another agent, by the word of the one that collects", async () => {
-  const { SignsOfLife, without } = await import("./candidates.ts");
+  const { SignsOfLife, without } = await import("./stand-by.ts");
   using cluster = new Cluster(50);
   await cluster.live(3 * MINUTE_MS, true);
   const [gone = ""] = cluster.candidates;
@@ -226,4 +237,34 @@ test("a Lease that claims to be held for a year is looked at as often as any", a
   for (let look = 0; look < 10; look++) {
     expect(await standBy.afterLook(view, new AbortController().signal)).toBeLessThanOrEqual(LONGEST_REST_MS * 1.1);
   }
+});
+
+const FULL = Array.from({ length: SLOTS }, (_, i) => `agent-${i}`).reduce(withCandidate, slotsOf({}));
+
+test("slots are taken until there is none left, and read back as they were written", () => {
+  expect([...FULL.keys()]).toEqual(["agent-0", "agent-1", "agent-2", "agent-3", "agent-4"]);
+  expect(withCandidate(FULL, "one-more")).toEqual(FULL);
+  expect(slotsOf(annotationOf(FULL))).toEqual(FULL);
+  expect(slotsOf(annotationOf(without(FULL, ["agent-1"]))).has("agent-1")).toBe(false);
+  expect([...withCandidate(FULL, "agent-3")].find(([name]) => name === "agent-3")).toEqual(["agent-3", 2]);
+});
+
+test.each(["", "x", "a=b", "=1", "a=-1 b=1.5", `${"a".repeat(129)}=1`, "a=1e9"])("what is no slot is none: %j", (text) => {
+  expect(slotsOf({ "atherops.io/collection-candidates": text }).size).toBe(0);
+});
+
+test("more than there may be are not read", () => {
+  const text = Array.from({ length: 1000 }, (_, i) => `agent-${i}=1`).join(" ");
+  expect(slotsOf({ "atherops.io/collection-candidates": text }).size).toBe(SLOTS);
+});
+
+test("who gives no sign of life for too long is gone; who gives one, or comes anew, is not", () => {
+  const signs = new SignsOfLife();
+  const slots = withCandidate(withCandidate(new Map(), "quiet"), "lively");
+  expect(signs.gone(slots, 0)).toEqual([]);
+  const later = withCandidate(slots, "lively");
+  expect(signs.gone(later, GONE_AFTER_MS)).toEqual([]);
+  expect(signs.gone(later, GONE_AFTER_MS + 1)).toEqual(["quiet"]);
+  expect(signs.gone(without(later, ["quiet"]), GONE_AFTER_MS + 2)).toEqual([]);
+  expect(signs.gone(later, GONE_AFTER_MS + 3)).toEqual([]);
 });

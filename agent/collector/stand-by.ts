@@ -1,8 +1,8 @@
-// How often an agent that does not collect for the cluster looks at the Lease of the one that does. Invariants: a candidate looks so often
-// that a lost node is followed within half a minute; all others together cost the API server little, however many they are.
-import type { Lease, LeaseView } from "../identity/lease.ts";
+// How often an agent that does not collect for the cluster reads the Lease of the one that does, and which agents are candidates to replace
+// it, in an annotation of that Lease. Invariants: a lost node is replaced within half a minute; all other agents together cost the API server
+// little; there are at most SLOTS candidates, and the Lease alone decides who collects.
+import type { Lease, LeaseView, Annotations } from "../identity/lease.ts";
 import { spread } from "../../common/loop.ts";
-import { annotationOf, SIGN_OF_LIFE_EVERY_MS, SLOTS, slotsOf, withCandidate, without } from "./candidates.ts";
 
 /** Of a candidate. */
 export const LOOK_EVERY_MS = 3_000;
@@ -81,5 +81,46 @@ export class StandBy {
     if (!isWritten || !hasSlot) return;
     this.#isCandidate = true;
     this.#signedAt = performance.now();
+  }
+}
+
+/** `name=number name=number`: the number grows while the agent of that name lives. */
+const ANNOTATION = "atherops.io/collection-candidates";
+/** So many nodes less one may be lost together with the one that collects, and there is still one that is ready. */
+export const SLOTS = 5;
+export const SIGN_OF_LIFE_EVERY_MS = 30_000;
+/** Judged by the agent that collects, and by its own clock. */
+export const GONE_AFTER_MS = 120_000;
+
+export type Slots = ReadonlyMap<string, number>;
+
+export function slotsOf(annotations: Annotations): Slots {
+  const entries = (annotations[ANNOTATION] ?? "").split(" ").map((entry) => /^([\w.-]{1,128})=(\d{1,15})$/.exec(entry));
+  return new Map(entries.flatMap((match) => (match?.[1] && match[2] ? [[match[1], Number(match[2])] as const] : [])).slice(0, SLOTS));
+}
+
+export function annotationOf(slots: Slots): Annotations {
+  return { [ANNOTATION]: [...slots].map(([name, count]) => `${name}=${count}`).join(" ") };
+}
+
+/** With a new sign of life of this one; as they are, where it has no slot and none is free. */
+export function withCandidate(slots: Slots, name: string): Slots {
+  const count = slots.get(name);
+  return count === undefined && slots.size >= SLOTS ? slots : new Map([...slots, [name, (count ?? 0) + 1]]);
+}
+
+export function without(slots: Slots, names: readonly string[]): Slots {
+  return new Map([...slots].filter(([name]) => !names.includes(name)));
+}
+
+/** What the agent that collects remembers of the others. */
+export class SignsOfLife {
+  readonly #seen = new Map<string, { count: number; atMs: number }>();
+
+  /** Those that have given none for too long. `nowMs`: monotonic. */
+  gone(slots: Slots, nowMs = performance.now()): string[] {
+    for (const name of this.#seen.keys()) if (!slots.has(name)) this.#seen.delete(name);
+    for (const [name, count] of slots) if (this.#seen.get(name)?.count !== count) this.#seen.set(name, { count, atMs: nowMs });
+    return [...this.#seen].filter(([, { atMs }]) => nowMs - atMs > GONE_AFTER_MS).map(([name]) => name);
   }
 }

@@ -2,9 +2,9 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { configFromSettings } from "../collector/config-from-settings.ts";
-import { collectorProgram, collectorVariables } from "../collector/program.ts";
-import { validateCollectorConfig } from "../collector/validate.ts";
+import { configFromSettings } from "../collector/config/config-from-settings.ts";
+import { collectorProgram, collectorVariables } from "../collector/supervision/process.ts";
+import { validateCollectorConfig } from "../collector/supervision/validate.ts";
 import { type Identity, readSettings } from "../settings.ts";
 
 /** Throws CollectorConfigError when the collector refuses what was printed. */

@@ -2,7 +2,7 @@
 // acts, and all others follow. Cluster agent only.
 import { pause } from "../../common/loop.ts";
 import { ClusterSecret, rotationWaitMs } from "../credentials/cluster-secret.ts";
-import { kubernetesInPod } from "../kubernetes/in-pod.ts";
+import { kubernetesInPod } from "../kubernetes/api.ts";
 import { readSettings } from "../settings.ts";
 
 const WITHIN_MS = 60_000;

@@ -3,23 +3,22 @@
 // state they have; nothing but a wrong setting or a taken port ends the process, least of all a backend that is away.
 import { hostname } from "node:os";
 import { join } from "node:path";
-import { logFilesFolder, logPathRules } from "../collector/config-from-settings.ts";
-import { OFFSETS_FILE } from "../collector/fragments/files.ts";
-import { logFileRules } from "../collector/log-paths.ts";
-import { LogFiles } from "../log-files/log-files.ts";
-import type { LogFileRules } from "../log-files/open-log-file.ts";
-import { LogFilesWatchdog } from "../log-files/watchdog.ts";
+import { logFilesFolder, logPathRules } from "../collector/config/config-from-settings.ts";
+import { OFFSETS_FILE } from "../collector/config/fragments/host-logs.ts";
+import { logFileRules } from "../collector/files/log-paths.ts";
+import { LogFiles } from "../collector/files/log-files.ts";
+import type { LogFileRules } from "../collector/files/open-files.ts";
+import { LogFilesWatchdog } from "../collector/files/watchdog.ts";
 import { EffectiveConfig } from "../collector/effective-config.ts";
-import { FILES_TOKEN_VARIABLE } from "../collector/config.ts";
-import { collectorProgram, collectorVariables } from "../collector/program.ts";
-import { type Adjustment, RemoteConfigLoop } from "../collector/remote-config.ts";
-import { Supervisor } from "../collector/supervisor.ts";
+import { FILES_TOKEN_VARIABLE } from "../collector/config/collector-config.ts";
+import { collectorProgram, collectorVariables } from "../collector/supervision/process.ts";
+import { type Adjustment, RemoteConfigLoop } from "../collector/config/remote-config.ts";
+import { Supervisor } from "../collector/supervision/supervisor.ts";
 import type { CredentialSource } from "../credentials/store.ts";
-import type { AgentIdentity } from "../identity/identity.ts";
-import { installationOf } from "../identity/installation.ts";
+import { type AgentIdentity, installationOf } from "../identity/identity.ts";
 import { createLog, type Log, type LogControl } from "../log.ts";
 import { startProxy } from "../proxy/server.ts";
-import { StoredBatches } from "../reread/stored-batches.ts";
+import { StoredBatches } from "../collector/files/stored-batches.ts";
 import { type HostSettings, readSettings, type Settings } from "../settings.ts";
 import { claimState, credentialsFor, untilAnother } from "../state/claim.ts";
 import { type ClaimedState, StateDir, type StateStatus } from "../state/state-dir.ts";
@@ -27,11 +26,8 @@ import { startHealthServer } from "../status/health.ts";
 import { type BackendApi, createBackendApi } from "../upstream/backend-api.ts";
 import { BackendClock } from "../upstream/clock.ts";
 import { createUpstream, type Upstream } from "../upstream/pool.ts";
-import type { Program } from "./program.ts";
-import { healthSource, type Parts, startHeartbeat } from "./running-parts.ts";
-import { startClusterCollector } from "./start-cluster-collector.ts";
-import { startIdentity } from "./start-identity.ts";
-import { startPods } from "./start-pods.ts";
+import { type Program, healthSource, type Parts, startHeartbeat } from "./running-parts.ts";
+import { startClusterCollector, startIdentity, startPods } from "./start-parts.ts";
 
 /** What all identities of one run share. */
 interface Shared {

@@ -1,24 +1,22 @@
-// The parts that run now, and what is told of them by /status and by heartbeats. Invariant: a part that does not run is undefined, and
-// nothing of it is told.
+// The parts of the agent that run now, and what /status and heartbeats report of them. Invariant: a part that does not run is undefined,
+// and is not reported.
 import { hostname } from "node:os";
 import type { ClusterCollector } from "../collector/cluster-collector.ts";
 import type { EffectiveConfig } from "../collector/effective-config.ts";
-import type { Adjustment, RemoteConfigLoop } from "../collector/remote-config.ts";
-import type { Supervisor } from "../collector/supervisor.ts";
-import type { AgentIdentity } from "../identity/identity.ts";
-import { installationOf } from "../identity/installation.ts";
-import type { LogFiles } from "../log-files/log-files.ts";
-import type { LogFilesWatchdog } from "../log-files/watchdog.ts";
+import type { Adjustment, RemoteConfigLoop } from "../collector/config/remote-config.ts";
+import type { Supervisor } from "../collector/supervision/supervisor.ts";
+import { type AgentIdentity, installationOf } from "../identity/identity.ts";
+import type { LogFiles } from "../collector/files/log-files.ts";
+import type { LogFilesWatchdog } from "../collector/files/watchdog.ts";
 import type { Log } from "../log.ts";
 import { CLUSTER_HEARTBEAT_PATH, type Heartbeat, HOST_HEARTBEAT_PATH } from "../../common/protocol/enrolment.ts";
 import type { Proxy } from "../proxy/server.ts";
-import type { Settings } from "../settings.ts";
+import type { Settings, Identity } from "../settings.ts";
 import type { ClaimedState, StateStatus } from "../state/state-dir.ts";
 import { HeartbeatLoop } from "../status/heartbeat.ts";
 import type { HealthSource } from "../status/status.ts";
 import type { BackendApi } from "../upstream/backend-api.ts";
 import type { BackendClock } from "../upstream/clock.ts";
-import type { Program } from "./program.ts";
 
 export interface Parts {
   identity?: AgentIdentity;
@@ -86,4 +84,10 @@ export function startHeartbeat(
   const path = settings.cluster ? CLUSTER_HEARTBEAT_PATH : HOST_HEARTBEAT_PATH;
   const onOrg = (id: string, org: string): void => parts.state?.noteOrg(id, org);
   return new HeartbeatLoop({ path, identity, backend, intervalMs, body, onOrg, log });
+}
+
+export interface Program {
+  readonly identity: Identity;
+  readonly program: string;
+  readonly version: string;
 }

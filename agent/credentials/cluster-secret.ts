@@ -3,9 +3,8 @@
 // install token) is in here before the call, and goes in the same write that stores the call's answer. The chart ships it empty, and the
 // agent may neither create nor list.
 import { createHash } from "node:crypto";
-import type { Secret } from "../kubernetes/models.ts";
+import { type Secret, KubernetesError } from "../kubernetes/transport.ts";
 import type { KubernetesApi, Where } from "../kubernetes/api.ts";
-import { KubernetesError } from "../kubernetes/transport.ts";
 import { type RegisterClusterRequest, ROTATION_OVERLAP_MS } from "../../common/protocol/enrolment.ts";
 import { keyHash } from "../../common/protocol/signature.ts";
 import type { Credential } from "./store.ts";

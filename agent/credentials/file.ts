@@ -3,8 +3,7 @@
 // read-only keeps its mode; its group may read it then, as kubelet with an fsGroup and systemd with its credentials have it, and no others.
 import { chmodSync, readFileSync, statSync } from "node:fs";
 import { dirname } from "node:path";
-import { writeDurably } from "../../common/durable-file.ts";
-import { makeFolder } from "../../common/make-folder.ts";
+import { writeDurably, makeFolder } from "../../common/files.ts";
 import type { RegisterHostRequest } from "../../common/protocol/enrolment.ts";
 import type { Credential } from "./store.ts";
 

@@ -4,7 +4,7 @@ import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Secret } from "../kubernetes/models.ts";
+import type { Secret } from "../kubernetes/transport.ts";
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { KubernetesApi } from "../kubernetes/api.ts";

@@ -12,7 +12,7 @@ import { pino } from "pino";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { parseSecret, renderSecret, type SecretContent } from "../credentials/cluster-secret.ts";
 import { Relay } from "../../test/fixtures/relay.ts";
-import type { Secret } from "../kubernetes/models.ts";
+import type { Secret } from "../kubernetes/transport.ts";
 import { KubernetesApi } from "../kubernetes/api.ts";
 import type { RegisterClusterRequest } from "../../common/protocol/enrolment.ts";
 import { BackendError } from "../upstream/backend-api.ts";

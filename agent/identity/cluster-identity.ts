@@ -13,12 +13,11 @@ import type { ClusterSettings } from "../settings.ts";
 import { BackendError } from "../upstream/backend-api.ts";
 import { ClusterKnowledge } from "./cluster-knowledge.ts";
 import { execute, probe, type ExecutionContext } from "./execute.ts";
-import type { AgentIdentity, AgentIdentityStatus } from "./identity.ts";
+import { type AgentIdentity, type AgentIdentityStatus, problemWords, ProblemReport } from "./identity.ts";
 import { LeaderSession, type OnStep } from "./leader-session.ts";
 import { Lease, LEASE_TIMING, LeaseLostError, type LeaseTerm, type LeaseTiming } from "./lease.ts";
 import { identityPermissions, PermissionCheck } from "./permissions.ts";
 import { advice, decidePlan, type Plan } from "./plan.ts";
-import { problemWords, ProblemReport } from "./problem.ts";
 
 export interface IdentityTiming {
   readonly lease: LeaseTiming;

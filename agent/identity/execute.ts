@@ -1,5 +1,6 @@
-// Executes one plan in one leader session, and answers what it observed of the key or the token. Invariant: a refusal that waiting cannot
-// cure is observed, not thrown; everything else that fails is thrown, and retried in another session.
+// Executes one plan in one leader session (enrol, rotate, verify) and reports what it observed of the key or the token. Invariants: a
+// refusal that retries cannot cure is reported, not thrown; a rotation's Idempotency-Key is in the Secret before the call and leaves it in
+// the write that stores the new key (docs/decisions.md, "Enrolment"); no key signs that is not in the Secret.
 import type { ClusterSettings } from "../settings.ts";
 import type { Credential } from "../credentials/store.ts";
 import type { KubernetesApi } from "../kubernetes/api.ts";
@@ -8,9 +9,10 @@ import { keyHash } from "../../common/protocol/signature.ts";
 import { BackendError, type BackendApi } from "../upstream/backend-api.ts";
 import type { Plan } from "./plan.ts";
 import { enrolCluster } from "./enrol.ts";
-import { installationOf } from "./installation.ts";
-import { rotateKey } from "./rotate.ts";
+import { installationOf } from "./identity.ts";
 import type { LeaderSession } from "./leader-session.ts";
+import { randomUUID } from "node:crypto";
+import { isRotating, type PendingRotation } from "../credentials/cluster-secret.ts";
 
 export type ClusterBackend = Pick<BackendApi, "registerCluster" | "rotateKey" | "heartbeat">;
 
@@ -89,4 +91,22 @@ async function restore(
 function observedOfKey(error: unknown, credential: Credential): Observed {
   if (error instanceof BackendError && error.keyRefused) return { refusedKey: keyHash(credential.apiKey) };
   throw error;
+}
+
+/** `credential` is the one in force, which signs the call. Rejects with BackendError or KubernetesError, and may be called again. */
+export async function rotateKey(session: LeaderSession, credential: Credential, backend: Pick<BackendApi, "rotateKey">): Promise<void> {
+  const { idempotencyKey } = await announce(session, credential);
+  const { body: answer } = await backend.rotateKey(credential, idempotencyKey, session.signal);
+  await session.step("rotated");
+  const rotated = { ...credential, apiKey: answer.api_key, keyCreatedAt: answer.key_created_at };
+  const noRotationBefore = answer.previous_key_expires_at;
+  await session.write({ credential: rotated, pendingRotation: undefined, noRotationBefore, rotateRequested: false }, "rotation-stored");
+}
+
+async function announce(session: LeaderSession, credential: Credential): Promise<PendingRotation> {
+  const earlier = session.content.pendingRotation;
+  if (earlier && isRotating(session.content)) return earlier;
+  const pendingRotation = { idempotencyKey: randomUUID(), keyHash: keyHash(credential.apiKey) };
+  await session.write({ pendingRotation }, "rotation-announced");
+  return pendingRotation;
 }

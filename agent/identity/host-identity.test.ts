@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { canMount, SmallDisk } from "../collector/small-disk.fixture.ts";
+import { canMount, SmallDisk } from "../collector/supervision/small-disk.fixture.ts";
 import { CredentialsFile } from "../credentials/file.ts";
 import { BackendError } from "../upstream/backend-api.ts";
 import { HostIdentity, type HostIdentityOptions } from "./host-identity.ts";

@@ -9,8 +9,7 @@ import type { Credential } from "../credentials/store.ts";
 import type { Log } from "../log.ts";
 import { HOST_HEARTBEAT_PATH, type RegisterHostRequest, type RegisterHostResponse } from "../../common/protocol/enrolment.ts";
 import { BackendError, type BackendApi } from "../upstream/backend-api.ts";
-import type { AgentIdentity, AgentIdentityStatus } from "./identity.ts";
-import { type Problem, ProblemReport } from "./problem.ts";
+import { type AgentIdentity, type AgentIdentityStatus, type Problem, ProblemReport } from "./identity.ts";
 
 export interface HostIdentityOptions {
   readonly file: CredentialsFile;

@@ -1,7 +1,6 @@
 // A Lease in an API server that is a variable: versions and conflicts are kept as the real one does, and requests fail on demand.
 import type { KubernetesApi } from "../kubernetes/api.ts";
-import type { Lease } from "../kubernetes/models.ts";
-import { KubernetesError } from "../kubernetes/transport.ts";
+import { type Lease, KubernetesError } from "../kubernetes/transport.ts";
 
 export class LeaseInMemory {
   lease: Lease = { metadata: { resourceVersion: "1" } };

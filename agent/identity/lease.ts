@@ -3,10 +3,9 @@
 // in between; expiry is decided by how long the Lease was locally observed not to change (client-go's rule).
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
-import type { Lease as LeaseObject } from "../kubernetes/models.ts";
+import { type Lease as LeaseObject, KubernetesError } from "../kubernetes/transport.ts";
 import { V1MicroTime } from "@kubernetes/client-node/dist/types.js";
 import type { KubernetesApi, Where } from "../kubernetes/api.ts";
-import { KubernetesError } from "../kubernetes/transport.ts";
 
 export interface LeaseTiming {
   /** Others take the Lease after seeing it unchanged for this long. Whole seconds, because the API stores seconds. */

@@ -18,8 +18,18 @@ import type { V1Pod } from "@kubernetes/client-node/dist/gen/models/V1Pod.js";
 import type { V1ResourceAttributes } from "@kubernetes/client-node/dist/gen/models/V1ResourceAttributes.js";
 import { ObjectSerializer } from "@kubernetes/client-node/dist/gen/models/ObjectSerializer.js";
 import { ServerConfiguration } from "@kubernetes/client-node/dist/gen/servers.js";
-import type { Lease, Secret } from "./models.ts";
-import { type ApiRequest, type KubernetesAccess, KubernetesError, type Status, Transport, type TransportOptions } from "./transport.ts";
+import {
+  type Lease,
+  type Secret,
+  type ApiRequest,
+  type KubernetesAccess,
+  KubernetesError,
+  type Status,
+  Transport,
+  type TransportOptions,
+} from "./transport.ts";
+import { join } from "node:path";
+import type { ClusterSettings } from "../settings.ts";
 
 /** An object by its name, in its namespace. */
 export interface Where {
@@ -220,4 +230,13 @@ function watchEvent(line: string): WatchEvent<unknown> {
 
 function notOurWay(): never {
   throw new Error("the client sends nothing by itself");
+}
+
+export function kubernetesInPod({ kubernetesServer, serviceAccountDir }: ClusterSettings, options: TransportOptions = {}): KubernetesApi {
+  const access = {
+    server: kubernetesServer,
+    caFile: join(serviceAccountDir, "ca.crt"),
+    tokenFile: join(serviceAccountDir, "token"),
+  };
+  return new KubernetesApi(access, options);
 }

@@ -4,6 +4,8 @@
 import { readFile } from "node:fs/promises";
 import { pause } from "../../common/loop.ts";
 import { type Dispatcher, Pool } from "../http-pool.ts";
+import type { V1Lease } from "@kubernetes/client-node/dist/gen/models/V1Lease.js";
+import type { V1Secret } from "@kubernetes/client-node/dist/gen/models/V1Secret.js";
 
 /** Where the API server is and who the agent is. Files as kubelet projects them; both change while the agent runs. */
 export interface KubernetesAccess {
@@ -174,3 +176,8 @@ async function refusal({ method, path }: ApiRequest, answer: Dispatcher.Response
     return new KubernetesError(answer.statusCode, "Unknown", `${where}, not in JSON: is this the Kubernetes API?`);
   }
 }
+
+type Data<T> = T extends Date ? T : T extends object ? { [Field in keyof T]: Data<T[Field]> } : T;
+
+export type Lease = Data<V1Lease>;
+export type Secret = Data<V1Secret>;

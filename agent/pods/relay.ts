@@ -8,7 +8,7 @@ import { randomBytes, timingSafeEqual } from "node:crypto";
 import { once } from "node:events";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { createServer } from "../../common/node-http.ts";
+import { createServer } from "../../common/http.ts";
 import type { NodePods } from "./node-pods.ts";
 
 export interface PodRelayOptions {

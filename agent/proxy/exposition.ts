@@ -2,12 +2,10 @@
 // keeps its point's own time; what cannot be kept is counted by reason and never becomes a wrong number. Source: OpenTelemetry
 // specification, compatibility/prometheus_and_openmetrics.md, "OTLP Metric points to Prometheus". No HELP and TYPE lines: they would be
 // half of the bytes of a small scrape, and the query API offers no metadata. No scope labels.
-import { BodyError } from "./body.ts";
+import { BodyError, parseDocument } from "./body.ts";
 import { type FastConverter, fastConverter } from "./fast-exposition.ts";
 import { MetricLines, type Writing } from "./metric-lines.ts";
 import type { MetricsDocument, ResourceMetrics } from "./otlp-metrics.ts";
-import { parseDocument } from "./parse-document.ts";
-import { Posts } from "./posts.ts";
 import { ResourceLabels } from "./series-labels.ts";
 import { NO_ATTRIBUTES, type OnDrop, SeriesWriter } from "./series-writer.ts";
 
@@ -29,7 +27,7 @@ export class MetricsConverter {
   /**
    * `json`: an ExportMetricsServiceRequest. Gives bodies of at most `maxPostBytes` one after the other, none when there is nothing to
    * send; the same document always gives the same bodies. Throws BodyError "malformed" when it is not such a document, "too_large" when
-   * it becomes more than MOST_POSTS full bodies (posts.ts) or too many values (parse-document.ts).
+   * it becomes more than MOST_POSTS full bodies or too many values (body.ts).
    */
   *convert(json: Buffer, maxPostBytes: number): Generator<Buffer, void> {
     const fast = this.#fast?.convert(json, maxPostBytes);
@@ -72,3 +70,66 @@ export class MetricsConverter {
 }
 
 const NOTHING: Writing = { points: [], write: () => {} };
+
+/** Strings grow cheaply while they are small and young: lines are joined up to this length, then written into the post. */
+const PIECE_LENGTH = 16 * 1024;
+/** A resource's labels are repeated with each of its points: a small document can become any amount of text. */
+const MOST_POSTS = 8;
+
+/** Text cut into bodies at the ends of lines. */
+export class Posts {
+  readonly #maxPostBytes: number;
+  readonly #full: Buffer[] = [];
+  #cutBytes = 0;
+  #post: Buffer;
+  #used = 0;
+  /** Lines not yet written into #post. */
+  text = "";
+
+  constructor(maxPostBytes: number, expectedBytes: number) {
+    this.#maxPostBytes = maxPostBytes;
+    this.#post = Buffer.allocUnsafe(Math.min(Math.max(expectedBytes, 4 * PIECE_LENGTH), maxPostBytes));
+  }
+
+  /** To be called at least once a line. */
+  writeIfLarge(): void {
+    if (this.text.length >= PIECE_LENGTH) this.#write();
+  }
+
+  get hasFull(): boolean {
+    return this.#full.length > 0;
+  }
+
+  takeFull(): Buffer[] {
+    return this.#full.splice(0);
+  }
+
+  finish(): Buffer[] {
+    this.#write();
+    this.#cut();
+    return this.takeFull();
+  }
+
+  #write(): void {
+    const mostBytes = this.text.length * 3;
+    if (this.#used + mostBytes > this.#maxPostBytes) this.#cut();
+    if (this.#used + mostBytes > this.#post.length) {
+      const larger = Buffer.allocUnsafe(Math.min(Math.max(2 * this.#post.length, this.#used + mostBytes), this.#maxPostBytes));
+      this.#post.copy(larger, 0, 0, this.#used);
+      this.#post = larger;
+    }
+    this.#used += this.#post.write(this.text, this.#used);
+    this.text = "";
+    if (this.#cutBytes + this.#used > MOST_POSTS * this.#maxPostBytes) {
+      throw new BodyError("too_large", `metrics that become more than ${MOST_POSTS * this.#maxPostBytes} bytes of text`);
+    }
+  }
+
+  #cut(): void {
+    if (this.#used === 0) return;
+    this.#full.push(this.#post.subarray(0, this.#used));
+    this.#cutBytes += this.#used;
+    this.#post = Buffer.allocUnsafe(Math.min(4 * PIECE_LENGTH, this.#maxPostBytes));
+    this.#used = 0;
+  }
+}

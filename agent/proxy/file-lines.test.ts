@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { FILES_HEADER } from "../reread/file-batch.ts";
-import { StoredBatches } from "../reread/stored-batches.ts";
+import { FILES_HEADER } from "../collector/files/file-batch.ts";
+import { StoredBatches } from "../collector/files/stored-batches.ts";
 import { accept, type Answer, closeAll, errorAnswer, open, post, type Received, startBackend, startWith } from "./proxy.fixture.ts";
 import type { Proxy } from "./server.ts";
 

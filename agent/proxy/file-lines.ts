@@ -4,9 +4,9 @@
 import { timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import type { Logger } from "pino";
-import { type FileBatch, type FileRequest, fileRequest, FILES_HEADER } from "../reread/file-batch.ts";
-import type { StoredBatches } from "../reread/stored-batches.ts";
-import type { Unanswered, UnansweredRequests } from "../reread/unanswered-requests.ts";
+import { type FileBatch, type FileRequest, fileRequest, FILES_HEADER } from "../collector/files/file-batch.ts";
+import type { StoredBatches } from "../collector/files/stored-batches.ts";
+import type { Unanswered, UnansweredRequests } from "../collector/files/unanswered-requests.ts";
 import type { Verdict } from "./forward.ts";
 
 /** Sends a body; one that `isAlone` and too large goes in parts. */

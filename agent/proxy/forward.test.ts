@@ -6,7 +6,7 @@ import { type AddressInfo, connect } from "node:net";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { ERROR_CODES } from "../../backend/errors.ts";
 import type { CredentialSource } from "../credentials/store.ts";
-import { FINAL_REFUSALS } from "../../common/protocol/refusals.ts";
+import { FINAL_REFUSALS } from "../../common/protocol/enrolment.ts";
 import { TIMESTAMP_HEADER } from "../../common/protocol/signature.ts";
 import {
   accept,

@@ -1,7 +1,7 @@
 // Signs one body, sends it to the backend, and judges the answer. Invariant: only 204 is success, and only a refusal that is surely our
 // backend's word is final; whatever else happens means "keep it and try again", because the collector drops data on every other status.
 import type { Credential, CredentialSource } from "../credentials/store.ts";
-import { FINAL_REFUSALS } from "../../common/protocol/refusals.ts";
+import { FINAL_REFUSALS } from "../../common/protocol/enrolment.ts";
 import { KEY_AGE_HEADER, sign } from "../../common/protocol/signature.ts";
 import { type Upstream, type UpstreamAnswer, UpstreamError } from "../upstream/pool.ts";
 

@@ -20,7 +20,7 @@ export type DropReason = "delta" | "unspecified_temporality" | "unusable_name" |
 
 export type OnDrop = (reason: DropReason, points: number) => void;
 
-/** Where lines are written to (posts.ts). */
+/** Where lines are written to (exposition.ts). */
 export interface Lines {
   /** Lines that are not yet anywhere else. */
   text: string;

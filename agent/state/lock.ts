@@ -1,6 +1,7 @@
 // Lets one agent at a time use a folder of the node, also where both are pid 1 of a pod of their own. Invariant: the lock is the
 // kernel's (an exclusive SQLite transaction), so it ends with its process however that dies, is never stale, and holds across pods
-// that share a hostPath. Nothing else opens the file `lock`: closing it a second time would give the lock away.
+// that share a hostPath. Nothing else opens the file `lock`: closing it a second time would give the lock away. Also the errors of the disk
+// under STATE_DIR, whose messages say what to do.
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -46,4 +47,16 @@ function ignoreFailure(write: () => void): void {
   } catch {
     // See above.
   }
+}
+
+/** STATE_DIR cannot be written; the message says what to do. */
+export class StateDirError extends Error {
+  override readonly name = "StateDirError";
+}
+
+/** What failed on the disk, with what to do. */
+export function stateDirError(stateDir: string, error: Error): StateDirError {
+  const isFull = ["ENOSPC", "EDQUOT"].includes((error as NodeJS.ErrnoException).code ?? "");
+  const why = isFull ? "no space left on the device: free some" : `${error.message}; set it to a place that this user may write`;
+  return new StateDirError(`STATE_DIR ${stateDir}: ${why}`, { cause: error });
 }

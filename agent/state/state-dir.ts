@@ -5,12 +5,10 @@
 import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { writeDurably } from "../../common/durable-file.ts";
-import { makeFolder } from "../../common/make-folder.ts";
+import { writeDurably, makeFolder } from "../../common/files.ts";
 import type { Credential } from "../credentials/store.ts";
 import type { Log } from "../log.ts";
-import { holderOf, tryLock } from "./lock.ts";
-import { StateDirError, stateDirError } from "./state-dir-error.ts";
+import { holderOf, tryLock, StateDirError, stateDirError } from "./lock.ts";
 
 /** What is known of this agent's identity when it asks for its folder. */
 export interface Knowledge {

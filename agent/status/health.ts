@@ -5,7 +5,7 @@
 import { once } from "node:events";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
-import { createServer } from "../../common/node-http.ts";
+import { createServer } from "../../common/http.ts";
 import { renderMetrics } from "./metrics.ts";
 import { inValueNames, type ListenAddress } from "../settings.ts";
 import type { AgentStatus, HealthSource } from "./status.ts";

@@ -1,7 +1,7 @@
 // The agent's own metrics as exposition text, made from its status at each scrape, followed by what the collector says of itself (its
 // queue, what it refused, its memory).
 import { Counter, Gauge, Registry } from "prom-client";
-import { ask } from "../../common/ask.ts";
+import { ask } from "../../common/http.ts";
 import type { AgentStatus, HealthSource } from "./status.ts";
 
 const COLLECTOR_SCRAPE_MS = 2000;

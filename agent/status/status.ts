@@ -1,9 +1,9 @@
 // What the agent says of itself, in one value: the source of /status, /readyz and /metrics. Invariant: it holds no secret.
 import type { ClusterCollectorStatus } from "../collector/cluster-collector.ts";
-import type { CollectorStatus } from "../collector/supervisor.ts";
+import type { CollectorStatus } from "../collector/supervision/supervisor.ts";
 import type { AgentIdentityStatus } from "../identity/identity.ts";
-import type { LogFilesStatus } from "../log-files/log-files.ts";
-import type { FailingSignal } from "../log-files/watchdog.ts";
+import type { LogFilesStatus } from "../collector/files/log-files.ts";
+import type { FailingSignal } from "../collector/files/watchdog.ts";
 import type { ProxyStatus } from "../proxy/server.ts";
 import type { Signal } from "../settings.ts";
 import type { StateStatus } from "../state/state-dir.ts";

@@ -8,7 +8,7 @@ import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { createServer } from "../../common/node-http.ts";
+import { createServer } from "../../common/http.ts";
 import { Outage } from "../../common/outage.ts";
 import { ruleFileParts } from "../engines/vmalert/rule-file.ts";
 import { keepNewestConnections } from "../admission/newest-connections.ts";

@@ -2,7 +2,7 @@
 // whole; a place that cannot be used is a Problem that names it.
 import { accessSync, constants, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
-import { makeFolder } from "../../common/make-folder.ts";
+import { makeFolder } from "../../common/files.ts";
 import { Problem } from "./cli-error.ts";
 
 export interface Session {

@@ -5,7 +5,7 @@ import { createHash, randomBytes } from "node:crypto";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createInterface } from "node:readline";
-import { createServer } from "../../common/node-http.ts";
+import { createServer } from "../../common/http.ts";
 import { Interrupted, Problem } from "./cli-error.ts";
 import type { Client } from "./client.ts";
 import type { World } from "./settings.ts";

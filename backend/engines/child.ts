@@ -3,7 +3,7 @@
 import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import { execa } from "execa";
-import { ask } from "../../common/ask.ts";
+import { ask } from "../../common/http.ts";
 import { Loop, pause, pollUntil } from "../../common/loop.ts";
 import { maskSecrets } from "../../common/mask.ts";
 import { Outage } from "../../common/outage.ts";

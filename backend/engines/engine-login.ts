@@ -4,8 +4,7 @@
 import { randomBytes } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
-import { writeDurably } from "../../common/durable-file.ts";
-import { makeFolder } from "../../common/make-folder.ts";
+import { writeDurably, makeFolder } from "../../common/files.ts";
 
 const USER = "atherops";
 const PASSWORD = /^[\w-]{20,}$/;

@@ -1,7 +1,7 @@
 // Finds a third-party program among the places where it may be. Invariant: what is answered can be executed.
 import { spawnSync } from "node:child_process";
 import { isAbsolute } from "node:path";
-import { isExecutable } from "../../common/file-access.ts";
+import { isExecutable } from "../../common/files.ts";
 import { StartError } from "../startup-error.ts";
 
 /** The first candidate that can be executed. Throws one sentence that names the variable and the tool fetcher. */

@@ -1,7 +1,7 @@
 // Whether an engine answers: the status of one GET. Invariants: a connection of its own, so it waits for nothing that tenants ask; nothing of
 // the answer's body is read. Not by http-pool.ts: V8 optimises its parser of answers with the first of them, which takes 60 ms of CPU time
 // and 12 MB that stay, and a backend without load gets no other answers.
-import { request } from "../../common/node-http.ts";
+import { request } from "../../common/http.ts";
 
 export interface StatusOptions {
   readonly headers?: Readonly<Record<string, string>>;

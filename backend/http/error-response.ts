@@ -3,7 +3,7 @@
 // expression.
 import { randomUUID } from "node:crypto";
 import type { FastifyError, FastifyReply, FastifyRequest } from "fastify";
-import { STATUS_CODES } from "../../common/node-http.ts";
+import { STATUS_CODES } from "../../common/http.ts";
 import { ApiError, ERROR_CODES } from "../errors.ts";
 
 /** The body of an error response. */

@@ -3,7 +3,7 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { METHODS } from "../../common/node-http.ts";
+import { METHODS } from "../../common/http.ts";
 import { rawErrorResponse } from "./error-response.ts";
 import { stopParser } from "./connections.ts";
 import { ApiError } from "../errors.ts";

@@ -4,7 +4,7 @@ import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { WebSocket } from "ws";
-import { ServerResponse } from "../../common/node-http.ts";
+import { ServerResponse } from "../../common/http.ts";
 
 interface Upgrade {
   readonly socket: Socket;

@@ -3,7 +3,7 @@
 import type { IncomingMessage } from "node:http";
 import { constants, createGunzip, createZstdDecompress, gunzipSync, zstdDecompressSync } from "node:zlib";
 import { ApiError } from "../errors.ts";
-import { freeBuffer } from "../../common/free-buffer.ts";
+import { freeBuffer } from "../../common/http.ts";
 import type { Reservation } from "../admission/byte-budget.ts";
 
 /** The contract's limit, compressed and decompressed. */

@@ -2,7 +2,7 @@
 // answer of 204 means stored; nothing of a body is read before its sender is authenticated.
 import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } from "fastify";
 import { ApiError } from "../errors.ts";
-import { freeBuffer } from "../../common/free-buffer.ts";
+import { freeBuffer } from "../../common/http.ts";
 import type { OwnMetrics, Signal } from "../operations/own-metrics.ts";
 import { type Guards, signerOf, type SigningKey } from "../auth/request-identity.ts";
 import { MAX_BODY_BYTES, readBody, type BodyPace } from "./body.ts";

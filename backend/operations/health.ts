@@ -4,7 +4,7 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Registry } from "prom-client";
-import { createServer } from "../../common/node-http.ts";
+import { createServer } from "../../common/http.ts";
 import { Outage } from "../../common/outage.ts";
 import { keepNewestConnections } from "../admission/newest-connections.ts";
 import type { Log } from "./log.ts";

@@ -1,5 +1,5 @@
-// The wire contract of enrolment: paths, header names and bodies of register, heartbeat, rotate-key and remote configuration. Invariant:
-// node: imports only. Source: docs/decisions.md, "Enrolment".
+// The wire contract of enrolment: paths, header names and bodies of register, heartbeat, rotate-key and remote configuration, and which
+// refusals are final. Invariant: node: imports only. Source: docs/decisions.md, "Enrolment".
 
 export const REGISTER_CLUSTER_PATH = "/api/clusters/register";
 export const REGISTER_HOST_PATH = "/api/v1/agents/register";
@@ -71,3 +71,17 @@ export interface HostConfigResponse {
 
 /** Error codes of the backend that an agent acts upon (a subset of backend/errors.ts). */
 export const KEY_REFUSED_CODES = ["unknown_key", "revoked_key"] as const;
+
+export const FINAL_REFUSALS: Readonly<Record<number, readonly string[]>> = {
+  400: [
+    "malformed_body",
+    "invalid_payload",
+    "invalid_field",
+    "invalid_parameter",
+    "missing_idempotency_key",
+    "query_too_expensive",
+    "unstorable",
+  ],
+  413: ["body_too_large", "batch_too_large"],
+  429: ["over_quota", "too_many_queries", "login_backoff"],
+};

@@ -6,7 +6,7 @@ import { existsSync } from "node:fs";
 import { chmod, mkdir, rename, rm } from "node:fs/promises";
 import { delimiter, dirname, join } from "node:path";
 import { promisify } from "node:util";
-import { isExecutable } from "../../common/file-access.ts";
+import { isExecutable } from "../../common/files.ts";
 import { acquireLock } from "../lock.mjs";
 import { buildModule, type GoModule } from "./go-module.ts";
 import { downloadRelease, type Release } from "./release.ts";

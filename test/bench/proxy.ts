@@ -1,7 +1,7 @@
 // Bench: the proxy hop for logs and traces, against a bare `node:http` pipe between the same client and the same sink, without signing.
 // Reach: ≥ 0.9 of its throughput, ≤ 1.15 of its CPU per MB.
 // Usage: node test/bench/proxy.ts [--rounds 9] [--body-kb 4000] [--megabytes 200] [--clients 8] [--json]
-// 4 MB is the size of the collector's batches (agent/collector/config.ts). Client, sink and the two hops are processes of their own; rounds
+// 4 MB is the size of the collector's batches (agent/collector/config/collector-config.ts). Client, sink and the two hops are processes of their own; rounds
 // are interleaved; medians with quartiles.
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";

@@ -4,7 +4,7 @@
 import { appendFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { judge, Sink } from "../../agent/collector/sink.fixture.ts";
+import { judge, Sink } from "../../agent/collector/supervision/sink.fixture.ts";
 import { type AgentPlace, hostAgentPlace, startHostAgent } from "../fixtures/host-agent-process.ts";
 import { call, eventually, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
 

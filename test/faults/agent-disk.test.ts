@@ -6,9 +6,9 @@ import { once } from "node:events";
 import { appendFileSync, closeSync, openSync, readdirSync, statSync, truncateSync, writeFileSync, writeSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { damageOf } from "../../agent/collector/bbolt-file.ts";
-import { judge, Sink } from "../../agent/collector/sink.fixture.ts";
-import { canMount, SmallDisk } from "../../agent/collector/small-disk.fixture.ts";
+import { damageOf } from "../../agent/collector/supervision/bbolt-file.ts";
+import { judge, Sink } from "../../agent/collector/supervision/sink.fixture.ts";
+import { canMount, SmallDisk } from "../../agent/collector/supervision/small-disk.fixture.ts";
 import { type AgentPlace, collectorPid, hostAgentPlace, startHostAgent } from "../fixtures/host-agent-process.ts";
 import { call, eventually, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
 

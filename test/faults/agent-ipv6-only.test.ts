@@ -4,7 +4,7 @@ import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { canMount } from "../../agent/collector/small-disk.fixture.ts";
+import { canMount } from "../../agent/collector/supervision/small-disk.fixture.ts";
 import { ADDRESS, type Outcome } from "../fixtures/ipv6-pod.ts";
 import { readIfThere, ROOT, temporaryFolder } from "../fixtures/processes.ts";
 

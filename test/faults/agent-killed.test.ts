@@ -4,7 +4,7 @@
 import { appendFileSync, renameSync } from "node:fs";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { Sink } from "../../agent/collector/sink.fixture.ts";
+import { Sink } from "../../agent/collector/supervision/sink.fixture.ts";
 import { type AgentPlace, collectorPid, hostAgentPlace, startHostAgent } from "../fixtures/host-agent-process.ts";
 import { call, eventually, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
 

@@ -4,7 +4,7 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { Sink } from "../../agent/collector/sink.fixture.ts";
+import { Sink } from "../../agent/collector/supervision/sink.fixture.ts";
 import { CollectingAgent } from "../fixtures/collecting-agents.ts";
 import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
 import { eventually, temporaryFolder } from "../fixtures/processes.ts";

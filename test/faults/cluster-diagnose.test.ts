@@ -11,7 +11,7 @@ import { setDefaultCACertificates } from "node:tls";
 import { gunzipSync } from "node:zlib";
 import { execa } from "execa";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { canMount, SmallDisk } from "../../agent/collector/small-disk.fixture.ts";
+import { canMount, SmallDisk } from "../../agent/collector/supervision/small-disk.fixture.ts";
 import type { Finding } from "../../agent/commands/diagnose/check.ts";
 import type { KubernetesAccess } from "../../agent/kubernetes/transport.ts";
 import { toolPath } from "../../hack/fetch-tools.ts";

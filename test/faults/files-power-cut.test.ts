@@ -1,5 +1,5 @@
 // Power failures of a machine while an agent replaces its credentials or a backend appends to its journal: what was acknowledged is there
-// afterwards. Other files that the programs replace (common/durable-file.ts: state, configuration, secrets) are written in the same way.
+// afterwards. Other files that the programs replace (common/files.ts: state, configuration, secrets) are written in the same way.
 import { describe, expect, test } from "vitest";
 import { cutWhileWriting, whyNoCuts } from "../fixtures/power-cut.ts";
 

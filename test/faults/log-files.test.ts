@@ -15,8 +15,8 @@ import {
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { Sink } from "../../agent/collector/sink.fixture.ts";
-import { canMount, SmallDisk } from "../../agent/collector/small-disk.fixture.ts";
+import { Sink } from "../../agent/collector/supervision/sink.fixture.ts";
+import { canMount, SmallDisk } from "../../agent/collector/supervision/small-disk.fixture.ts";
 import { type AgentPlace, collectorPid, hostAgentPlace, startHostAgent } from "../fixtures/host-agent-process.ts";
 import { call, eventually, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
 

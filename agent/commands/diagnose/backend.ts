@@ -1,10 +1,9 @@
 // Is the backend there: its name, the way to it, its certificate, its clock, and does it take our key.
 import { lookup } from "node:dns/promises";
-import { bareHost } from "../../../common/host-name.ts";
+import { bareHost, isExempt } from "../../../common/host-names.ts";
 import type { Clock } from "../../upstream/clock.ts";
 import type { Credential } from "../../credentials/store.ts";
 import { BackendError, type BackendApi } from "../../upstream/backend-api.ts";
-import { isExempt } from "../../../common/no-proxy.ts";
 import type { Secrets, Settings } from "../../settings.ts";
 import type { Upstream } from "../../upstream/pool.ts";
 import { certificateProblem, codeOf, type Finding, messageOf } from "./check.ts";

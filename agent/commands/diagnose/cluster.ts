@@ -2,10 +2,10 @@
 // test/faults/cluster-diagnose.test.ts.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { kubeletAddress, kubeletTls } from "../../collector/fragments/kubelet.ts";
+import { kubeletAddress, kubeletTls } from "../../collector/config/fragments/kubelet.ts";
 import { ClusterSecret } from "../../credentials/cluster-secret.ts";
 import type { BackendApi } from "../../upstream/backend-api.ts";
-import { kubernetesInPod } from "../../kubernetes/in-pod.ts";
+import { kubernetesInPod, type KubernetesApi } from "../../kubernetes/api.ts";
 import {
   clusterPermissions,
   grantingRule,
@@ -13,7 +13,6 @@ import {
   missingPermissions,
   telemetryPermissions,
 } from "../../identity/permissions.ts";
-import type { KubernetesApi } from "../../kubernetes/api.ts";
 import { KubernetesError } from "../../kubernetes/transport.ts";
 import { CLUSTER_HEARTBEAT_PATH } from "../../../common/protocol/enrolment.ts";
 import type { ClusterSettings, Secrets, Settings, Signal } from "../../settings.ts";

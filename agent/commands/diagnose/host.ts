@@ -5,7 +5,7 @@ import { CredentialsFile, type HostCredentials } from "../../credentials/file.ts
 import type { BackendApi } from "../../upstream/backend-api.ts";
 import { HOST_HEARTBEAT_PATH } from "../../../common/protocol/enrolment.ts";
 import type { Secrets, Settings } from "../../settings.ts";
-import { readMachineId } from "../../identity/machine-id.ts";
+import { readMachineId } from "../../identity/identity.ts";
 import { checkKey } from "./backend.ts";
 import { type Check, type Finding, messageOf } from "./check.ts";
 

@@ -1,7 +1,7 @@
 // Times, numbers and counts of points. Invariant: what is taken is what agent/proxy/series-writer.ts would write, digit by digit.
 import { refuse, UNUSUAL } from "../../../common/kernel/bytes";
 import { isDigit, numberEnd, QUOTE } from "../../../common/kernel/json";
-import { isPlain } from "../../../common/kernel/numbers";
+import { isPlain } from "../../../common/kernel/json";
 import { number } from "./host";
 import { NUMBER_BYTES, NUMBERS } from "./memory";
 

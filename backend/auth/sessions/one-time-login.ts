@@ -5,7 +5,7 @@
 // answer.
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { FastifyInstance } from "fastify";
-import { isLoopback } from "../../../common/host-name.ts";
+import { isLoopback } from "../../../common/host-names.ts";
 import { audit } from "../audit-log.ts";
 import { ApiError } from "../../errors.ts";
 import type { AccountDeps } from "./deps.ts";

@@ -17,8 +17,7 @@ import {
   None,
 } from "openid-client";
 import { Agent, type Dispatcher, fetch, ProxyAgent, type RequestInit } from "undici";
-import { isLoopback } from "../../../common/host-name.ts";
-import { isExempt } from "../../../common/no-proxy.ts";
+import { isLoopback, isExempt } from "../../../common/host-names.ts";
 import { type Attempt, challengeOf } from "./attempt.ts";
 
 const TIMEOUT_S = 10;

@@ -7,8 +7,7 @@ import { closeSync, fdatasync, openSync, readdirSync, readFileSync, statSync, wr
 import { link, readdir, readFile, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { promisify } from "node:util";
-import { folderSynced, syncFolder } from "../../../common/durable-file.ts";
-import { makeFolder } from "../../../common/make-folder.ts";
+import { folderSynced, syncFolder, makeFolder } from "../../../common/files.ts";
 import { Batcher } from "../batcher.ts";
 import { coalescePieces, sizeOf } from "../pieces.ts";
 import { DeadLetters } from "./dead-letters.ts";

@@ -4,8 +4,7 @@ import { randomUUID } from "node:crypto";
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { link, readdir, rm, stat, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { folderSynced } from "../../../common/durable-file.ts";
-import { makeFolder } from "../../../common/make-folder.ts";
+import { folderSynced, makeFolder } from "../../../common/files.ts";
 
 const MAX_BYTES = 128 * 1024 * 1024;
 /** Small files cost the file system more than their bytes. */

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { mkdir, open, rm, unlink } from "node:fs/promises";
 import { type ClickHouseClient, createClient } from "@clickhouse/client";
-import { makeFolder } from "../../../common/make-folder.ts";
+import { makeFolder } from "../../../common/files.ts";
 import { StartError } from "../../startup-error.ts";
 import { cacheArguments, memoryLimitBytes } from "./caches.ts";
 import { untilAborted } from "./cancel.ts";

@@ -2,7 +2,7 @@
 // before the first row, and never change; a converted row keeps the columns that both versions have, and the others are empty.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { writeDurably } from "../../../common/durable-file.ts";
+import { writeDurably } from "../../../common/files.ts";
 import { columnsIdOf, type JournalEntry } from "./row-journal.ts";
 import type { NativeColumns, NativeRows, NativeType } from "./native-block.ts";
 

@@ -1,7 +1,7 @@
 // A store that is filled under another name. Invariant: `file` is there whole, and on the disk, or not at all; what an interrupted attempt
 // left behind is removed by the next.
 import { existsSync, rmSync } from "node:fs";
-import { renameDurably, syncFile } from "../../../common/durable-file.ts";
+import { renameDurably, syncFile } from "../../../common/files.ts";
 
 /** Calls `fill`, which makes the store under the name that it is given and closes it, and gives that its name. Passes on what it answers. */
 export async function underDraftName<T>(file: string, fill: (draft: string) => Promise<T>): Promise<T> {

@@ -2,8 +2,7 @@
 // its log and its shared memory the same mode), and its name is on the disk before anything is in it.
 import { closeSync, existsSync, openSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { syncFolder } from "../../../common/durable-file.ts";
-import { makeFolder } from "../../../common/make-folder.ts";
+import { syncFolder, makeFolder } from "../../../common/files.ts";
 import type { Log } from "../../operations/log.ts";
 import { StartError } from "../../startup-error.ts";
 import { SqliteFailure } from "./failure.ts";

@@ -3,7 +3,7 @@
 import { getPriority, setPriority } from "node:os";
 import { parentPort } from "node:worker_threads";
 import { ApiError } from "../../errors.ts";
-import { freeBuffer } from "../../../common/free-buffer.ts";
+import { freeBuffer } from "../../../common/http.ts";
 import { type DecodeTask, validateBody, type ValidatedBody } from "./decode-body.ts";
 import type { DecodeAnswer, Go } from "./otlp-decoder.ts";
 

@@ -4,7 +4,7 @@
 import { availableParallelism } from "node:os";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
-import { freeBuffer } from "../../../common/free-buffer.ts";
+import { freeBuffer } from "../../../common/http.ts";
 import { ApiError, type ErrorCode } from "../../errors.ts";
 import { FairQueue, QueueFullError } from "../../admission/fair-queue.ts";
 import { ByteBudget, type Reservation } from "../../admission/byte-budget.ts";

@@ -3,7 +3,7 @@
 // apart; a password never travels unencrypted. The mailer is loaded by the first message.
 import { readFileSync } from "node:fs";
 import { getCACertificates } from "node:tls";
-import { bareHost, isLoopback } from "../../../common/host-name.ts";
+import { bareHost, isLoopback } from "../../../common/host-names.ts";
 import type { Log } from "../../operations/log.ts";
 import { emailText } from "./email-text.ts";
 import type { OwnWords } from "./message-template.ts";

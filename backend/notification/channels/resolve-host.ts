@@ -2,7 +2,7 @@
 // refused alike, so that nobody learns the names of the operator's network from us; only the operator's log tells them apart.
 import { Resolver } from "node:dns/promises";
 import { isIP } from "node:net";
-import { bareHost } from "../../../common/host-name.ts";
+import { bareHost } from "../../../common/host-names.ts";
 import type { PermittedAddresses } from "./permitted-addresses.ts";
 
 export interface HostAddress {

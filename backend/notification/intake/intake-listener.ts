@@ -3,7 +3,7 @@
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
-import { createServer } from "../../../common/node-http.ts";
+import { createServer } from "../../../common/http.ts";
 import { keepNewestConnections } from "../../admission/newest-connections.ts";
 import { cannotListen } from "../../startup-error.ts";
 import type { AlertsHandler } from "./alerts-endpoint.ts";

@@ -3,7 +3,7 @@
 import { existsSync, readdirSync } from "node:fs";
 import { rename, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { folderSynced } from "../../../common/durable-file.ts";
+import { folderSynced } from "../../../common/files.ts";
 import { MANIFEST } from "./manifest.ts";
 
 const NAME = /^atherops-(\d{4}-\d{2}-\d{2})T(\d{2})(\d{2})(\d{2})Z$/;

@@ -5,7 +5,7 @@
 import { existsSync } from "node:fs";
 import { lstat, mkdir, readdir, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
-import { folderSynced } from "../../../common/durable-file.ts";
+import { folderSynced } from "../../../common/files.ts";
 import { frozenStore, isDefinition } from "../../engines/clickhouse/freeze.ts";
 import { endOrphan } from "../../engines/orphan.ts";
 import { copyOnline } from "../../engines/sqlite/online-copy.ts";

@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import { constants, type Stats } from "node:fs";
 import { chmod, copyFile, lstat, mkdir, open, readdir, readlink, realpath, rm, statfs, symlink, utimes } from "node:fs/promises";
 import { dirname, join, sep } from "node:path";
-import { folderSynced } from "../../../common/durable-file.ts";
+import { folderSynced } from "../../../common/files.ts";
 
 const BUFFER_BYTES = 1024 * 1024;
 

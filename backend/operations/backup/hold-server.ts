@@ -6,7 +6,7 @@ import { chmodSync } from "node:fs";
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
-import { folderSynced } from "../../../common/durable-file.ts";
+import { folderSynced } from "../../../common/files.ts";
 import type { Log } from "../log.ts";
 import { type Answer, firstLine, type Held, HELD_JOURNAL, HOLD_FOLDER, type Outside, QUESTION, removeLeftovers, socketIn } from "./held.ts";
 

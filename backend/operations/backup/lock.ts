@@ -6,7 +6,7 @@ import { readFile, rm, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { makeFolder } from "../../../common/make-folder.ts";
+import { makeFolder } from "../../../common/files.ts";
 import { StartError } from "../../startup-error.ts";
 
 /** Another process uses the directory; the message says which and what to do. */

@@ -3,7 +3,7 @@
 import { existsSync } from "node:fs";
 import { readdir, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { folderSynced } from "../../../common/durable-file.ts";
+import { folderSynced } from "../../../common/files.ts";
 import { SettingsError, type Settings } from "../../settings.ts";
 import { StartError } from "../../startup-error.ts";
 import { isData } from "./backup.ts";

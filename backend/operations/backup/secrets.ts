@@ -3,8 +3,7 @@
 import { randomBytes } from "node:crypto";
 import { linkSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { syncFolder } from "../../../common/durable-file.ts";
-import { makeFolder } from "../../../common/make-folder.ts";
+import { syncFolder, makeFolder } from "../../../common/files.ts";
 import { hasExternalEngine, SettingsError, type Secrets, type Settings } from "../../settings.ts";
 
 /** What the backend signs and encrypts with. Never logged. */

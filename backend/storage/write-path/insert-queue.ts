@@ -2,7 +2,7 @@
 // waits for also commits all other queued rows. Invariants: `add` resolves after the commit, a row that the engine refuses fails only its own
 // sender, and if more is queued than one insert may hold, organisations with the least queued bytes go first. Stored rows are freed.
 import { ApiError } from "../../errors.ts";
-import { freeBuffer } from "../../../common/free-buffer.ts";
+import { freeBuffer } from "../../../common/http.ts";
 import type { NativeRows } from "../../engines/clickhouse/native-block.ts";
 
 export interface InsertQueueOptions {

@@ -3,7 +3,7 @@
 // permanently refuses become dead letters and block no others; pending rows are limited in total and per organisation. Above the limits, and
 // if the journal cannot be written, the acknowledgement waits for the commit.
 import { ApiError } from "../../errors.ts";
-import { freeBuffer } from "../../../common/free-buffer.ts";
+import { freeBuffer } from "../../../common/http.ts";
 import { Loop } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";
 import type { TablePending } from "../../engines/clickhouse/pending-rows.ts";

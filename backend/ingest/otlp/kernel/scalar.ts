@@ -1,7 +1,7 @@
 // The kinds of an AnyValue, and the text of those that are neither list nor map. Invariant: no text reaches behind its value.
 import { number } from "./host";
 import { isDigit, numberEnd, QUOTE, setText, skip, stringBody, textAt, textLength } from "../../../../common/kernel/json";
-import { isPlain } from "../../../../common/kernel/numbers";
+import { isPlain } from "../../../../common/kernel/json";
 import { refuse, UNUSUAL } from "../../../../common/kernel/bytes";
 import { isArrayValue, isBoolValue, isBytesValue, isDoubleValue, isIntValue, isKvlistValue, isStringValue } from "./names";
 

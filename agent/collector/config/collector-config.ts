@@ -1,0 +1,256 @@
+// What the collector is to do, as one typed value: pure, so that the same input renders the same bytes. Invariants: telemetry leaves by our
+// three exporters to the signing proxy and no other way; whatever was acknowledged to an application or passed in a file lies in a disk queue
+// that is never given up; components are named once and for ever, because queue and checkpoint files carry their ids (renaming one orphans
+// its data).
+import { FILES_HEADER } from "../files/file-batch.ts";
+import type { Compression, ListenAddress, LogLevel, Signal } from "../../settings.ts";
+import { CHECKPOINT_STORAGE, type Component, type Fragment, type FragmentPipeline } from "./fragments/fragment.ts";
+import { cadvisor, type CadvisorInput, kubelet, type KubeletInput } from "./fragments/kubelet.ts";
+import { clusterState, kubernetesEvents } from "./fragments/cluster-objects.ts";
+import { edits, editsOf, type EditsInput } from "./fragments/edits.ts";
+import { files, type FilesInput, journal, type JournalInput } from "./fragments/host-logs.ts";
+import { hostMetrics, type HostMetricsInput } from "./fragments/host-metrics.ts";
+import { otlp, type OtlpInput } from "./fragments/otlp.ts";
+import { podLogs, type PodLogsInput } from "./fragments/pod-logs.ts";
+import { scrapedPods, type ScrapedPodsInput } from "./fragments/scraped-pods.ts";
+import { type KubernetesInput, withWorkloadNames } from "./fragments/kubernetes-attributes.ts";
+
+export interface Pipeline {
+  readonly receivers: readonly string[];
+  readonly processors: readonly string[];
+  readonly exporters: readonly string[];
+}
+
+export interface CollectorConfig {
+  readonly extensions: Readonly<Record<string, Component>>;
+  readonly receivers: Readonly<Record<string, Component>>;
+  readonly processors: Readonly<Record<string, Component>>;
+  readonly exporters: Readonly<Record<string, Component>>;
+  readonly service: {
+    readonly extensions: readonly string[];
+    readonly telemetry: Component;
+    readonly pipelines: Readonly<Record<string, Pipeline>>;
+  };
+}
+
+/** What every collector has. */
+interface CommonInput {
+  readonly proxy: ListenAddress;
+  /** Holds `queue` and `checkpoints`. */
+  readonly stateDir: string;
+  readonly signals: readonly Signal[];
+  readonly queueBytes: number;
+  readonly memoryMib: number;
+  readonly logLevel: LogLevel;
+  /** As the backend gets it: the proxy passes logs and traces of applications on as they come. */
+  readonly compression: Compression;
+  /** Put on every resource that lacks them, so that the series of two nodes stay apart. */
+  readonly resource: Readonly<Record<string, string>>;
+  readonly edits: EditsInput;
+}
+
+export interface CollectorInput extends CommonInput {
+  readonly otlp: OtlpInput;
+  readonly hostMetrics?: HostMetricsInput | undefined;
+  readonly files?: FilesInput | undefined;
+  readonly journal?: JournalInput | undefined;
+  readonly podLogs?: PodLogsInput | undefined;
+  readonly kubelet?: KubeletInput | undefined;
+  readonly cadvisor?: CadvisorInput | undefined;
+  readonly scrapedPods?: ScrapedPodsInput | undefined;
+  /** Names of workloads on what kubelet and cAdvisor say; undefined: without. */
+  readonly workloadNames?: KubernetesInput | undefined;
+}
+
+/** Of the collector of the whole cluster, of which one runs (cluster-collector.ts). */
+export interface ClusterCollectorInput extends CommonInput {
+  /** Undefined: not collected. */
+  readonly state?: { readonly intervalMs: number } | undefined;
+  readonly events: boolean;
+}
+
+/** Set by the supervisor for each start of the collector: free ports of loopback, so that nothing collides and the bytes stay equal. */
+export const HEALTH_PORT_VARIABLE = "ATHEROPS_COLLECTOR_HEALTH_PORT";
+export const METRICS_PORT_VARIABLE = "ATHEROPS_COLLECTOR_METRICS_PORT";
+/** What tells the proxy that a request is of the collector's files, and of nobody else on this machine. */
+export const FILES_TOKEN_VARIABLE = "ATHEROPS_FILES_TOKEN";
+/** A file that tells clients of Kubernetes where to ask; of the collector of a node it names the agent (agent/pods/relay.ts). */
+export const KUBECONFIG_VARIABLE = "KUBECONFIG";
+/** Where a collector of the cluster's events begins; empty: with what happens from its start on. */
+export const EVENTS_FROM_VARIABLE = "ATHEROPS_EVENTS_FROM";
+/** Needed by the collector's own expansion, so it must survive escaping. */
+export const EXPANDED = [HEALTH_PORT_VARIABLE, METRICS_PORT_VARIABLE, FILES_TOKEN_VARIABLE, KUBECONFIG_VARIABLE, EVENTS_FROM_VARIABLE].map(
+  (name) => `\${env:${name}}`,
+);
+
+/** Applications are refused when its queue is full, and try again. */
+export const EXPORTER = "otlp_http/atherops";
+/** Of metrics, which the proxy converts: compressed, it would inflate them first. Applications are refused when its queue is full. */
+export const METRICS_EXPORTER = "otlp_http/atherops-metrics";
+/** Files wait while its queue is full. */
+export const FILES_EXPORTER = "otlp_http/files";
+/** What sends telemetry; each of them to the proxy. */
+export const EXPORTERS: readonly string[] = [EXPORTER, METRICS_EXPORTER, FILES_EXPORTER];
+export const QUEUE_STORAGE = "file_storage/queue";
+
+/** Protobuf bytes; the same data as JSON stays far below the backend's 32 MiB. */
+const MAX_BATCH_BYTES = 4_000_000;
+
+export function collectorConfig(input: CollectorInput): CollectorConfig {
+  const has = (signal: Signal): boolean => input.signals.includes(signal);
+  const usage = [input.kubelet && kubelet(input.kubelet), input.cadvisor && cadvisor(input.cadvisor)].filter((part) => part !== undefined);
+  return configOf(input, [
+    otlp(input.otlp, input.signals),
+    has("metrics") && input.hostMetrics ? hostMetrics(input.hostMetrics) : undefined,
+    ...(has("metrics") ? (input.workloadNames && usage.length > 0 ? [withWorkloadNames(usage, input.workloadNames)] : usage) : []),
+    has("metrics") && input.scrapedPods ? scrapedPods(input.scrapedPods) : undefined,
+    has("logs") && input.files ? files(input.files) : undefined,
+    has("logs") && input.journal ? journal(input.journal) : undefined,
+    has("logs") && input.podLogs ? podLogs(input.podLogs) : undefined,
+  ]);
+}
+
+/** Has a pipeline only where state or events are on. */
+export function clusterCollectorConfig(input: ClusterCollectorInput): CollectorConfig {
+  return configOf(input, [
+    input.state && clusterState(input.state),
+    input.events ? kubernetesEvents(`\${env:${EVENTS_FROM_VARIABLE}}`) : undefined,
+  ]);
+}
+
+function configOf(input: CommonInput, parts: readonly (Fragment | undefined)[]): CollectorConfig {
+  const fragments = parts.filter((fragment) => fragment !== undefined);
+  const pipelines = fragments.flatMap((fragment) => fragment.pipelines);
+  const used = new Set(pipelines.map(exporterOf));
+  return {
+    extensions: extensions(input),
+    receivers: Object.assign({}, ...fragments.map((fragment) => fragment.receivers)) as Record<string, Component>,
+    processors: {
+      memory_limiter: { check_interval: "1s", limit_mib: input.memoryMib, spike_limit_mib: Math.floor(input.memoryMib / 5) },
+      "resource/node": { attributes: Object.entries(input.resource).map(([key, value]) => ({ key, value, action: "insert" })) },
+      ...(Object.assign({}, ...fragments.map((fragment) => fragment.processors)) as Record<string, Component>),
+      ...edits(input.edits, input.signals),
+    },
+    exporters: {
+      [EXPORTER]: exporter(input, compressed(input.compression), false),
+      ...(used.has(METRICS_EXPORTER) && { [METRICS_EXPORTER]: exporter(input, UNCOMPRESSED, false) }),
+      ...(used.has(FILES_EXPORTER) && { [FILES_EXPORTER]: exporter(input, OF_FILES, true) }),
+    },
+    service: {
+      extensions: ["health_check", QUEUE_STORAGE, CHECKPOINT_STORAGE],
+      telemetry: telemetry(input.logLevel),
+      pipelines: Object.fromEntries(
+        pipelines.map((pipeline) => {
+          const { id, receivers, processors, waits } = pipeline;
+          return [
+            id,
+            {
+              receivers,
+              // A file is read no faster than it is queued; a refusal would only make its reader hold lines that a stop then drops.
+              processors: [...(waits ? [] : ["memory_limiter"]), ...processors, "resource/node", ...editsOf(signalOf(id), input.edits)],
+              exporters: [exporterOf(pipeline)],
+            },
+          ];
+        }),
+      ),
+    },
+  };
+}
+
+function exporterOf({ id, waits }: Pick<FragmentPipeline, "id" | "waits">): string {
+  if (waits) return FILES_EXPORTER;
+  return signalOf(id) === "metrics" ? METRICS_EXPORTER : EXPORTER;
+}
+
+/** `logs/pods` and so on, by the collector's own rule. */
+function signalOf(pipeline: string): Signal {
+  return pipeline.split("/")[0] as Signal;
+}
+
+function extensions({ stateDir }: CommonInput): Record<string, Component> {
+  // Without `recreate`: it knows only some damages, says nothing of what is lost and keeps every old file. supervision/stores.ts does it.
+  const store = (name: string): Component => ({ directory: `${stateDir}/${name}`, create_directory: true });
+  return {
+    health_check: { endpoint: `127.0.0.1:\${env:${HEALTH_PORT_VARIABLE}}` },
+    // Two stores: a full or corrupt queue must not take the places in files with it.
+    [QUEUE_STORAGE]: {
+      ...store("queue"),
+      compaction: { on_start: true, on_rebound: true, directory: `${stateDir}/queue`, cleanup_on_start: true },
+    },
+    [CHECKPOINT_STORAGE]: store("checkpoints"),
+  };
+}
+
+/** Telemetry shrinks tenfold at the lowest level, and the node's CPU is not ours. */
+function compressed(compression: Compression): Component {
+  return { compression, ...(compression !== "none" && { compression_params: { level: 1 } }) };
+}
+
+const UNCOMPRESSED: Component = { compression: "none" };
+
+/** The proxy takes the place of each line out (agent/collector/files/file-batch.ts), and compresses what is left. */
+const OF_FILES: Component = { ...UNCOMPRESSED, headers: { [FILES_HEADER]: `\${env:${FILES_TOKEN_VARIABLE}}` } };
+
+function exporter({ proxy, queueBytes }: CommonInput, body: Component, blocks: boolean): Component {
+  return {
+    endpoint: proxyUrl(proxy),
+    encoding: "json",
+    ...body,
+    timeout: "30s",
+    // 0: never given up, however long the backend is away.
+    retry_on_failure: { enabled: true, initial_interval: "1s", max_interval: "30s", max_elapsed_time: "0s" },
+    sending_queue: {
+      enabled: true,
+      storage: QUEUE_STORAGE,
+      sizer: "bytes",
+      queue_size: queueBytes,
+      num_consumers: 4,
+      block_on_overflow: blocks,
+      batch: { sizer: "bytes", max_size: MAX_BATCH_BYTES, ...(blocks ? GATHERED : AS_HANDED_OVER) },
+    },
+  };
+}
+
+/**
+ * What one source handed over is one entry of the disk queue and one request, only cut when it is too large. So a request that is sent again
+ * after a crash is the same bytes, and the backend stores it once.
+ */
+const AS_HANDED_OVER: Component = { min_size: 0, flush_timeout: "200ms" };
+
+/**
+ * New lines of all files go together, a second at most after the first of them. An entry leaves the disk queue after the answer to its
+ * request (exporterhelper v0.149, partition_batcher.go); after a crash the proxy knows entries again, whatever request they come in
+ * (agent/collector/files). Not more at once: every step of an entry through the queue writes the list of all that are under way.
+ */
+const GATHERED: Component = { min_size: 32_768, flush_timeout: "1s" };
+
+export function proxyUrl({ host, port }: ListenAddress): string {
+  return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
+}
+
+/** The collector is one level quieter than asked: what it says at `info` at each start would drown the agent's own story. */
+const COLLECTOR_LEVEL: Readonly<Record<LogLevel, LogLevel>> = { debug: "info", info: "warn", warn: "warn", error: "error" };
+
+function telemetry(level: LogLevel): Component {
+  return {
+    logs: { level: COLLECTOR_LEVEL[level], encoding: "json" },
+    metrics: {
+      level: "normal",
+      readers: [
+        {
+          pull: {
+            exporter: {
+              prometheus: {
+                host: "127.0.0.1",
+                port: `\${env:${METRICS_PORT_VARIABLE}}`,
+                without_type_suffix: true,
+                without_units: true,
+                without_scope_info: true,
+              },
+            },
+          },
+        },
+      ],
+    },
+  };
+}

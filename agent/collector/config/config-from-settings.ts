@@ -1,0 +1,167 @@
+// From settings to the collector's configuration: which fragments this agent needs, and the overlay that the operator merges over it.
+import { readFileSync } from "node:fs";
+import { hostname } from "node:os";
+import type { Adjustment } from "./remote-config.ts";
+import type { ClusterSettings, HostSettings, Settings } from "../../settings.ts";
+import { clusterCollectorConfig, collectorConfig, type CollectorInput, KUBECONFIG_VARIABLE } from "./collector-config.ts";
+import { ATTRIBUTES_OF_PODS, type KubernetesInput } from "./fragments/kubernetes-attributes.ts";
+import { PODS_RECEIVER } from "./fragments/pod-logs.ts";
+import type { LogPathRules } from "../files/log-paths.ts";
+import { changesComponent, CollectorConfigError, renderCollectorConfig } from "./render.ts";
+
+/** What is not in the settings. */
+export interface RuntimeInputs {
+  /** Host agent: what remote configuration changes. */
+  readonly adjustment?: Adjustment;
+  /** Host agent: how many log files are open. */
+  readonly openLogFiles?: number;
+  /** Cluster agent: false while it is not known which pods the node has; their logs then wait, OTLP does not. */
+  readonly knowsPods?: boolean;
+  /** Cluster agent: false where the agent has no relay of pods; `asksAgentForPods` unless given. */
+  readonly asksAgent?: boolean;
+}
+
+/** The YAML that the collector shall run. Reads COLLECTOR_CONFIG_FILE. Throws CollectorConfigError. */
+export function configFromSettings(
+  settings: Settings,
+  { adjustment = {}, openLogFiles = 0, knowsPods = true, asksAgent = asksAgentForPods(settings) }: RuntimeInputs = {},
+): string {
+  const input = settings.cluster
+    ? clusterInput(settings, settings.cluster, { waitForPods: knowsPods, asksAgent })
+    : hostInput(settings, adjustment, openLogFiles);
+  const { collectorConfigFile: file, allowOtherExporters } = settings;
+  const overlay = file === undefined ? undefined : { text: overlayText(file), allowOtherExporters };
+  return renderCollectorConfig(collectorConfig(input), overlay, knowsPods ? [] : [PODS_RECEIVER]);
+}
+
+/**
+ * Whether the collector of the node asks its agent for pods, instead of the API server: unless that is turned off, or the operator's own file
+ * changes a processor that asks, which may then want to know more than the agent keeps. Reads COLLECTOR_CONFIG_FILE.
+ */
+export function asksAgentForPods({ cluster, collectorConfigFile: file }: Settings): boolean {
+  if (!cluster?.podRelay) return false;
+  try {
+    return file === undefined || !changesComponent(overlayText(file), "processors", ATTRIBUTES_OF_PODS);
+  } catch {
+    // Safe: a file that cannot be used is never put in force, and whoever renders it says so.
+    return true;
+  }
+}
+
+/**
+ * The YAML of the collector of the whole cluster, with its own state in `stateDir`; undefined where nothing is to be collected so. The
+ * operator's own file is for the collector of each node.
+ */
+export function clusterConfigFromSettings(settings: Settings, stateDir: string): string | undefined {
+  const { cluster, signals } = settings;
+  const state = cluster?.clusterState && signals.includes("metrics");
+  const events = cluster?.kubernetesEvents === true && signals.includes("logs");
+  if (!cluster || (!state && !events)) return undefined;
+  const config = clusterCollectorConfig({
+    ...inputOf({ ...settings, stateFolder: stateDir }, {}),
+    memoryMib: cluster.clusterCollectorMemoryMib,
+    resource: { "k8s.cluster.name": cluster.clusterName },
+    state: state ? { intervalMs: Math.min(settings.metricsIntervalMs, LONGEST_STATE_INTERVAL_MS) } : undefined,
+    events,
+  });
+  return renderCollectorConfig(config);
+}
+
+/** A new collector tells its first state after an interval: no gap is to be longer than half a minute. */
+const LONGEST_STATE_INTERVAL_MS = 10_000;
+
+/** What this host lets be read; its own files never. */
+export function logPathRules(settings: Settings, host: HostSettings): LogPathRules {
+  return { allowed: host.logPathsAllowed, forbidden: [settings.stateDir, host.credentialsFile] };
+}
+
+/** Holds the links through which the collector reads the log files of a host. */
+export function logFilesFolder({ stateFolder, stateDir }: Settings): string {
+  return `${stateFolder ?? stateDir}/log-files`;
+}
+
+/** Each pass of the collector costs it some 80 µs of CPU for each file, idle or not. */
+export function filesPollIntervalMs(openFiles: number): number {
+  if (openFiles <= 2000) return 1000;
+  return openFiles <= 5000 ? 2000 : 4000;
+}
+
+function overlayText(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    throw new CollectorConfigError(`cannot read COLLECTOR_CONFIG_FILE: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+function inputOf(settings: Settings, adjustment: Adjustment): Omit<CollectorInput, "resource" | "otlp" | "hostMetrics"> {
+  return {
+    proxy: settings.proxy,
+    stateDir: settings.stateFolder ?? settings.stateDir,
+    signals: adjustment.signals ?? settings.signals,
+    queueBytes: settings.queueMib * 1024 * 1024,
+    memoryMib: settings.collectorMemoryMib,
+    logLevel: adjustment.logLevel ?? settings.logLevel,
+    compression: settings.compression,
+    edits: { redact: settings.redact, drop: settings.drop, tracesSamplePercent: settings.tracesSamplePercent },
+  };
+}
+
+function hostInput(settings: Settings, adjustment: Adjustment, openLogFiles: number): CollectorInput {
+  const { logPaths = [], journal } = settings.host ?? {};
+  return {
+    ...inputOf(settings, adjustment),
+    resource: { "host.name": hostname() },
+    otlp: { grpc: settings.otlpGrpc, http: settings.otlpHttp },
+    hostMetrics: {
+      intervalMs: adjustment.metricsIntervalMs ?? settings.metricsIntervalMs,
+      root: "/",
+      hasHostNetwork: true,
+      hasFileSystems: true,
+    },
+    files:
+      (adjustment.logPaths ?? logPaths).length === 0
+        ? undefined
+        : {
+            folder: logFilesFolder(settings),
+            maxAgeMs: settings.logMaxAgeMs,
+            pollIntervalMs: filesPollIntervalMs(openLogFiles),
+            multilineStart: settings.logMultilineStart,
+            readsFields: settings.logFields,
+          },
+    journal: journal && { ...journal, maxAgeMs: settings.logMaxAgeMs, readsFields: settings.logFields },
+  };
+}
+
+function clusterInput(
+  settings: Settings,
+  cluster: ClusterSettings,
+  { waitForPods, asksAgent }: Pick<KubernetesInput, "waitForPods" | "asksAgent">,
+): CollectorInput {
+  const { nodeName, nodeIp, kubeletTls: tls, serviceAccountDir, hostAccess } = cluster;
+  const intervalMs = settings.metricsIntervalMs;
+  const { podLabels, podAnnotations } = cluster;
+  const kubernetes = { nodeName, waitForPods, asksAgent, podLabels, podAnnotations };
+  const kubeconfig = asksAgent ? `\${env:${KUBECONFIG_VARIABLE}}` : undefined;
+  const kubelet = { intervalMs, nodeIp, tls, serviceAccountDir };
+  return {
+    ...inputOf(settings, {}),
+    resource: { "k8s.node.name": nodeName, "k8s.cluster.name": cluster.clusterName },
+    otlp: { grpc: settings.otlpGrpc, http: settings.otlpHttp, kubernetes: { ...kubernetes, trustsSenders: cluster.trustOtlpIdentity } },
+    hostMetrics: { intervalMs, root: cluster.hostRoot, hasHostNetwork: false, hasFileSystems: hostAccess === "full" },
+    kubelet,
+    cadvisor: kubelet,
+    workloadNames: cluster.workloadNames ? kubernetes : undefined,
+    scrapedPods: cluster.scrapePods ? { intervalMs, nodeName, kubeconfig } : undefined,
+    podLogs: {
+      kubernetes,
+      ownPodUid: cluster.podUid,
+      excludeNamespaces: cluster.excludeNamespaces,
+      maxAgeMs: settings.logMaxAgeMs,
+      multilineStart: settings.logMultilineStart,
+      readsFields: settings.logFields,
+    },
+    // Nothing of the node is mounted.
+    ...(hostAccess === "none" && { hostMetrics: undefined, podLogs: undefined }),
+  };
+}

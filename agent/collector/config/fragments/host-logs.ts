@@ -1,0 +1,127 @@
+// Logs of a host: files, through the descriptors that the agent keeps open (agent/collector/files), and systemd's journal. Invariants: a
+// line of a file is handed on together with its offset, which is stored only after the line is in the disk queue, so a crash loses no line
+// and may repeat some; the agent's own journal entries are left out. A collector that is killed may lose one entry of the journal.
+import { linkPatterns, restorePath } from "../../files/link-name.ts";
+import { CHECKPOINT_STORAGE, type Component, type Fragment } from "./fragment.ts";
+import { logFields } from "./log-fields.ts";
+
+export const FILES_RECEIVER = "file_log/files";
+/** Where it stores the offsets of its files, below the folder of state. */
+export const OFFSETS_FILE = "checkpoints/receiver_filelog_files";
+
+export interface FilesInput {
+  /** Holds the links to the open files, and nothing else. */
+  readonly folder: string;
+  readonly maxAgeMs: number;
+  readonly pollIntervalMs: number;
+  /** A line that matches begins a record. */
+  readonly multilineStart?: string | undefined;
+  /** Level, time and trace are taken out of what lines say. */
+  readonly readsFields: boolean;
+}
+
+export function files(input: FilesInput): Fragment {
+  const fields = input.readsFields ? logFields({ hasRuntimeTime: false, maxAgeMs: input.maxAgeMs }) : [];
+  return {
+    receivers: {
+      [FILES_RECEIVER]: {
+        include: linkPatterns(input.folder),
+        ...reading(input.maxAgeMs, input.pollIntervalMs),
+        include_file_name: true,
+        include_file_path: true,
+        ...(input.multilineStart !== undefined && { multiline: { line_start_pattern: input.multilineStart } }),
+        operators: [...restorePath(input.folder), SOURCE, ...fields],
+      },
+    },
+    pipelines: [{ id: "logs/files", receivers: [FILES_RECEIVER], processors: [], waits: true }],
+  };
+}
+
+const SOURCE = { type: "add", field: 'resource["service.name"]', value: 'EXPR(attributes["log.file.name"])' };
+
+/** What reading without loss needs, the same for every file. */
+export function reading(maxAgeMs: number, pollIntervalMs: number): Component {
+  return {
+    // A file that appears while the collector is down is read whole; `end` would skip it.
+    start_at: "beginning",
+    exclude_older_than: `${Math.round(maxAgeMs / 1000)}s`,
+    poll_interval: `${pollIntervalMs}ms`,
+    // What tells a line that is read again from another; it stays on the node.
+    include_file_record_offset: true,
+    storage: CHECKPOINT_STORAGE,
+    // A refusal must not drop lines.
+    retry_on_failure: { enabled: true, initial_interval: "100ms", max_interval: "5s", max_elapsed_time: "0s" },
+  };
+}
+
+export interface JournalInput {
+  /** Absolute path of `journalctl`. */
+  readonly program: string;
+  /** Empty: of all units, and of the kernel. */
+  readonly units: readonly string[];
+  readonly maxAgeMs: number;
+  /** Level, time and trace are taken out of what lines say. */
+  readonly readsFields: boolean;
+}
+
+export const JOURNAL_RECEIVER = "journald";
+
+const OWN_UNIT = "atherops-otel-agent.service";
+
+export function journal({ program, units, maxAgeMs, readsFields }: JournalInput): Fragment {
+  const fields = readsFields ? logFields({ hasRuntimeTime: true, maxAgeMs }) : [];
+  const receiver: Component = {
+    journalctl_path: program,
+    ...(units.length > 0 && { units }),
+    priority: "debug",
+    // Else a message above 4 KiB has no text.
+    all: true,
+    convert_message_bytes: true,
+    // What was there before the first start may be years.
+    start_at: "end",
+    storage: CHECKPOINT_STORAGE,
+    retry_on_failure: { enabled: true, initial_interval: "100ms", max_interval: "5s", max_elapsed_time: "0s" },
+    operators: [...AS_LOG, ...fields],
+  };
+  return {
+    receivers: { [JOURNAL_RECEIVER]: receiver },
+    pipelines: [{ id: "logs/journal", receivers: [JOURNAL_RECEIVER], processors: [], waits: true }],
+  };
+}
+
+/** Syslog's priorities. */
+const LEVELS = { fatal: ["0", "1", "2"], error: ["3"], warn: ["4"], info: ["5", "6"], debug: ["7"] };
+const KEPT: Readonly<Record<string, string>> = {
+  _SYSTEMD_UNIT: "systemd.unit",
+  SYSLOG_IDENTIFIER: "syslog.identifier",
+  _PID: "process.pid",
+};
+
+const AS_LOG: readonly object[] = [
+  { type: "filter", id: "journal-own", expr: `body["_SYSTEMD_UNIT"] == "${OWN_UNIT}"` },
+  {
+    type: "severity_parser",
+    id: "journal-priority",
+    parse_from: "body.PRIORITY",
+    preset: "none",
+    mapping: LEVELS,
+    overwrite_text: true,
+    if: 'body["PRIORITY"] != nil',
+    on_error: "send_quiet",
+  },
+  ...Object.entries(KEPT).map(([field, attribute]) => ({
+    type: "move",
+    from: `body.${field}`,
+    to: `attributes["${attribute}"]`,
+    if: `type(body["${field}"]) == "string"`,
+  })),
+  {
+    type: "add",
+    field: 'resource["service.name"]',
+    value: 'EXPR(attributes["systemd.unit"] ?? attributes["syslog.identifier"] ?? "journald")',
+  },
+  { type: "move", id: "journal-message", from: "body.MESSAGE", to: "body", if: 'type(body["MESSAGE"]) == "string"' },
+  // Without a text: an entry of a program that knows none.
+  { type: "add", id: "journal-no-message", field: "body", value: "", if: 'type(body) == "map"' },
+  { type: "sanitize_utf8", field: "body" },
+];

@@ -1,0 +1,78 @@
+// Usage of node, pods, containers and volumes from the kubelet: its summary (kubeletstats) and cAdvisor's metrics under their own names.
+// Needs nodes/stats get and nodes/metrics get.
+import type { Component, Fragment } from "./fragment.ts";
+
+export interface KubeletInput {
+  readonly intervalMs: number;
+  /** Address of the node. */
+  readonly nodeIp: string;
+  /** `verify` with the cluster's authority, `skip`, or a PEM file. */
+  readonly tls: string;
+  readonly serviceAccountDir: string;
+}
+
+const DEPRECATED = ["aws.volume.id", "fs.type", "gce.pd.name", "glusterfs.endpoints.name", "glusterfs.path", "partition"];
+
+export const KUBELET_PORT = 10_250;
+
+export function kubelet(input: KubeletInput): Fragment {
+  return {
+    receivers: {
+      kubeletstats: {
+        collection_interval: `${input.intervalMs}ms`,
+        auth_type: "serviceAccount",
+        endpoint: `https://${kubeletAddress(input)}`,
+        metric_groups: ["node", "pod", "container", "volume"],
+        // On unless turned off, deprecated, and each worth a warning for each metric group at each start.
+        resource_attributes: Object.fromEntries(DEPRECATED.map((name) => [name, { enabled: false }])),
+        ...kubeletTls(input),
+      },
+    },
+    pipelines: [{ id: "metrics/kubelet", receivers: ["kubeletstats"], processors: [] }],
+  };
+}
+
+export function kubeletAddress({ nodeIp }: Pick<KubeletInput, "nodeIp">): string {
+  return `${nodeIp.includes(":") ? `[${nodeIp}]` : nodeIp}:${KUBELET_PORT}`;
+}
+
+/** `ca_file` is spelled alike by kubeletstats and by a scrape's tls_config. */
+export function kubeletTls({ tls, serviceAccountDir }: Pick<KubeletInput, "tls" | "serviceAccountDir">): Component {
+  if (tls === "skip") return { insecure_skip_verify: true };
+  return { ca_file: tls === "verify" ? `${serviceAccountDir}/ca.crt` : tls };
+}
+
+export type CadvisorInput = KubeletInput;
+
+/** Series that few look at and every container multiplies. */
+const DROPPED_NAMES =
+  "container_(cpu_load_average_10s|cpu_(system|user)_seconds_total|fs_(io_current|io_time.*|reads_merged.*|writes_merged.*|sector_.*)|memory_(mapped_file|swap|failures_total)|file_descriptors|tasks_state|threads_max|spec_.*|blkio_.*)";
+
+export function cadvisor(input: CadvisorInput): Fragment {
+  return {
+    receivers: {
+      "prometheus/cadvisor": {
+        config: {
+          scrape_configs: [
+            {
+              job_name: "cadvisor",
+              scheme: "https",
+              metrics_path: "/metrics/cadvisor",
+              scrape_interval: `${input.intervalMs}ms`,
+              scrape_timeout: `${Math.min(input.intervalMs, 10_000)}ms`,
+              authorization: { type: "Bearer", credentials_file: `${input.serviceAccountDir}/token` },
+              tls_config: kubeletTls(input),
+              static_configs: [{ targets: [kubeletAddress(input)] }],
+              metric_relabel_configs: [
+                { source_labels: ["__name__"], regex: DROPPED_NAMES, action: "drop" },
+                { source_labels: ["id", "pod"], regex: ".+;", action: "drop" },
+                { regex: "id|name", action: "labeldrop" },
+              ],
+            },
+          ],
+        },
+      },
+    },
+    pipelines: [{ id: "metrics/cadvisor", receivers: ["prometheus/cadvisor"], processors: [] }],
+  };
+}

@@ -1,0 +1,145 @@
+// Adds the names of pod, namespace and workload to what pods of this node send or log, and to their usage. Watches only this node's pods:
+// watches of the whole cluster from every node overload API servers. Needs pods list, watch (charts/cluster-agent).
+import type { Component, Fragment } from "./fragment.ts";
+
+/** A pod with the annotation `atherops.io/logs: "false"` keeps its logs to itself. */
+export const OPT_OUT_ANNOTATION = "atherops.io/logs";
+export const OPT_OUT_ATTRIBUTE = "atherops.logs";
+
+/** Each pipeline with one of them has an instance of its own, and each instance a list and a watch of the pods. */
+export const ATTRIBUTES_OF_PODS = ["k8s_attributes", "k8s_attributes/files", "k8s_attributes/usage"];
+
+export interface KubernetesInput {
+  readonly nodeName: string;
+  /**
+   * True: the collector starts only when it knows the pods. False while the Kubernetes API does not answer: a collector that waits for it
+   * hangs in its start (k8sattributesprocessor v0.149, processor.go: a fatal status that nobody reads yet) and takes nothing at all.
+   */
+  readonly waitForPods: boolean;
+  /** Pods are asked of the agent, by the kubeconfig in the collector's environment (agent/pods/relay.ts), instead of the API server. */
+  readonly asksAgent: boolean;
+  /** Of pods, by name: added as `k8s.pod.label.<name>` and `k8s.pod.annotation.<name>`. */
+  readonly podLabels?: readonly string[];
+  readonly podAnnotations?: readonly string[];
+}
+
+interface Source {
+  readonly from: "resource_attribute" | "connection";
+  readonly name?: string;
+}
+
+const UID: Source = { from: "resource_attribute", name: "k8s.pod.uid" };
+const IP: Source = { from: "resource_attribute", name: "k8s.pod.ip" };
+const NAMESPACE: Source = { from: "resource_attribute", name: "k8s.namespace.name" };
+const NAME: Source = { from: "resource_attribute", name: "k8s.pod.name" };
+const ADDRESS: Source = { from: "connection" };
+
+/** Of senders of OTLP: by their address; what they say of themselves counts where the operator trusts them. */
+export function attributesOfSenders(input: KubernetesInput, trustsSenders: boolean): Component {
+  return attributes(input, trustsSenders ? [[UID], [IP], [ADDRESS]] : [[ADDRESS]], {});
+}
+
+/** Of files, by what their path says. A static pod's has no uid that the API knows (pod-logs.ts), but its name is its own on the node. */
+export function attributesOfFiles(input: KubernetesInput): Component {
+  const annotations = [{ tag_name: OPT_OUT_ATTRIBUTE, key: OPT_OUT_ANNOTATION, from: "pod" }];
+  return attributes(input, [[UID], [NAMESPACE, NAME]], { annotations });
+}
+
+/** Of what kubelet and cAdvisor say of pods; names of workloads alone, for each label of a series is paid with each of its points. */
+export function attributesOfUsage({ nodeName, waitForPods, asksAgent }: KubernetesInput): Component {
+  return attributes({ nodeName, waitForPods, asksAgent }, [[NAMESPACE, NAME]], { metadata: WORKLOADS });
+}
+
+const WORKLOADS = ["k8s.deployment.name", "k8s.statefulset.name", "k8s.daemonset.name", "k8s.job.name"];
+
+/**
+ * The processor itself knows a Deployment's ReplicaSet by a hash of ten characters (v0.149, extractDeploymentNameFromReplicaSet). The hash is
+ * a number below 2^32, a character for each digit: it has fewer for a quarter of all Deployments. The pod has it as a label, in its name too.
+ */
+const HASH_LABEL = "pod-template-hash";
+const HASH = 'resource.attributes["k8s.pod.template_hash"]';
+const POD = 'resource.attributes["k8s.pod.name"]';
+const DEPLOYMENT = 'resource.attributes["k8s.deployment.name"]';
+/** A pod's name ends with a dash and five characters. Where the name was cut, because it was too long, there is no dash. */
+const SUFFIX_LENGTH = 6;
+const RENAMED = [
+  {
+    context: "resource",
+    statements: [
+      `set(${DEPLOYMENT}, Substring(${POD}, 0, Len(${POD}) - Len(${HASH}) - ${SUFFIX_LENGTH + 1})) where ${HASH} != nil and ${DEPLOYMENT} == nil and HasSuffix(Substring(${POD}, 0, Len(${POD}) - ${SUFFIX_LENGTH}), Concat(["-", ${HASH}], ""))`,
+      `delete_key(resource.attributes, "k8s.pod.template_hash")`,
+    ],
+  },
+];
+
+/** After the attributes of pods, in each pipeline that has them: the Deployment's name where its hash is short. */
+export const DEPLOYMENT_NAMES_ID = "transform/deployments";
+export const DEPLOYMENT_NAMES: Component = {
+  // A name too short for what is cut off is none of a Deployment's pod.
+  error_mode: "silent",
+  log_statements: RENAMED,
+  trace_statements: RENAMED,
+  metric_statements: RENAMED,
+};
+
+interface Extract {
+  readonly metadata?: readonly string[];
+  readonly annotations?: readonly object[];
+}
+
+function attributes(input: KubernetesInput, associations: readonly Source[][], extract: Extract): Component {
+  const { nodeName, waitForPods, asksAgent, podLabels = [], podAnnotations = [] } = input;
+  const annotations = [...(extract.annotations ?? []), ...ofPods("annotation", podAnnotations)];
+  return {
+    auth_type: asksAgent ? "kubeConfig" : "serviceAccount",
+    filter: { node: nodeName },
+    ...(waitForPods && { wait_for_metadata: true, wait_for_metadata_timeout: "30s" }),
+    extract: {
+      metadata: ["k8s.namespace.name", "k8s.pod.name", "k8s.pod.uid", "k8s.node.name", ...WORKLOADS],
+      deployment_name_from_replicaset: true,
+      ...(extract.metadata && { metadata: extract.metadata }),
+      labels: [{ tag_name: "k8s.pod.template_hash", key: HASH_LABEL, from: "pod" }, ...ofPods("label", podLabels)],
+      ...(annotations.length > 0 && { annotations }),
+    },
+    pod_association: associations.map((sources) => ({ sources })),
+  };
+}
+
+function ofPods(kind: string, names: readonly string[]): object[] {
+  return names.map((key) => ({ tag_name: `k8s.pod.${kind}.${key}`, key, from: "pod" }));
+}
+
+/** A series of cAdvisor has its pod in the labels of its points, where the others have it in the resource. */
+const BY_POD: Component = { keys: ["namespace", "pod"] };
+const AS_RESOURCE: Component = {
+  error_mode: "ignore",
+  metric_statements: [
+    {
+      context: "resource",
+      statements: ["namespace", "pod"].map(
+        (label) =>
+          `set(resource.attributes["k8s.${label}.name"], resource.attributes["${label}"]) where resource.attributes["${label}"] != nil`,
+      ),
+    },
+  ],
+};
+
+/** `usage`: the fragments of kubelet and cAdvisor, whose pipelines become one. */
+export function withWorkloadNames(usage: readonly Fragment[], kubernetes: KubernetesInput): Fragment {
+  return {
+    receivers: Object.assign({}, ...usage.map(({ receivers }) => receivers)) as Record<string, Component>,
+    processors: {
+      "groupbyattrs/pods": BY_POD,
+      "transform/pods": AS_RESOURCE,
+      "k8s_attributes/usage": attributesOfUsage(kubernetes),
+      [DEPLOYMENT_NAMES_ID]: DEPLOYMENT_NAMES,
+    },
+    pipelines: [
+      {
+        id: "metrics/usage",
+        receivers: usage.flatMap(({ pipelines }) => pipelines.flatMap(({ receivers }) => receivers)),
+        processors: ["groupbyattrs/pods", "transform/pods", "k8s_attributes/usage", DEPLOYMENT_NAMES_ID],
+      },
+    ],
+  };
+}

@@ -1,0 +1,122 @@
+// OTLP from applications, over gRPC and HTTP, and what they claim about their place in Kubernetes. Invariants: in a cluster the sender's
+// pod is found by its address, and `k8s.*` is what the agent knows of it, or nothing; no application can send one of the agent's own
+// series. Delta metrics become cumulative here, because the exposition format has no delta.
+import type { ListenAddress, Signal } from "../../../settings.ts";
+import type { Component, Fragment } from "./fragment.ts";
+import { attributesOfSenders, DEPLOYMENT_NAMES, DEPLOYMENT_NAMES_ID, type KubernetesInput } from "./kubernetes-attributes.ts";
+
+export interface OtlpInput {
+  readonly grpc: ListenAddress;
+  readonly http: ListenAddress;
+  /** Undefined outside a cluster. */
+  readonly kubernetes?: (KubernetesInput & { readonly trustsSenders: boolean }) | undefined;
+}
+
+export function otlp({ grpc, http, kubernetes }: OtlpInput, signals: readonly Signal[]): Fragment {
+  const withoutClaims = kubernetes?.trustsSenders === false;
+  const inCluster = [...(withoutClaims ? ["transform/claims"] : []), ...(kubernetes ? ["k8s_attributes", DEPLOYMENT_NAMES_ID] : [])];
+  return {
+    receivers: { otlp: { protocols: { grpc: { endpoint: endpoint(grpc) }, http: { endpoint: endpoint(http) } } } },
+    processors: {
+      ...(withoutClaims && { "transform/claims": SENDER_CLAIMS }),
+      ...(kubernetes && {
+        k8s_attributes: attributesOfSenders(kubernetes, kubernetes.trustsSenders),
+        [DEPLOYMENT_NAMES_ID]: DEPLOYMENT_NAMES,
+      }),
+      ...(signals.includes("metrics") && { deltatocumulative: DELTA }),
+    },
+    pipelines: signals.map((signal) => ({
+      id: signal,
+      receivers: ["otlp"],
+      processors: signal === "metrics" ? [...inCluster, "deltatocumulative"] : inCluster,
+    })),
+  };
+}
+
+const DELTA: Component = { max_stale: "5m", max_streams: 100_000 };
+
+/** Without a host: every address of the machine, of IPv6 and IPv4, as far as it has them. */
+function endpoint({ host, port }: ListenAddress): string {
+  return `${host.includes(":") ? `[${host}]` : host}:${port}`;
+}
+
+/** Also what a label's name would become one of ours from: `k8s_pod_name`, `k8s-pod-name`. */
+const RESERVED = "^k8s([^A-Za-z0-9])";
+/** On points of metrics that are named like those of the kubelet, cAdvisor, the machine and the scrape itself. */
+const MARK = "atherops.reported_by";
+const OWN_METRICS = "^((k8s|container|system|machine|cadvisor|kubelet|scrape)([^A-Za-z0-9]|$)|up$)";
+/** Of a scraped page, whose `up` and `scrape_*` are the scrape's own: a page cannot have any (scraped-pods.ts). */
+const OWN_METRICS_BUT_OF_SCRAPES = "^(k8s|container|system|machine|cadvisor|kubelet)([^A-Za-z0-9]|$)";
+
+/** A series has 35 labels at most, and those of the point come first: so many leave room for who sent it. */
+const MOST_ATTRIBUTES = 16;
+
+/** Which container of its pod a sender is, nobody but itself knows; it can name one of its own pod only. */
+const KEPT = "k8s.container.name";
+
+/**
+ * Resource: dropped. Record, span and point: kept as `exported.k8s.*`, because a point without it would be another series, and what a
+ * record says of others is worth keeping as long as it does not pass for the sender.
+ */
+export const SENDER_CLAIMS: Component = {
+  // What this cannot be done to is refused, and its sender told.
+  error_mode: "propagate",
+  log_statements: [
+    { context: "resource", statements: resource() },
+    { context: "log", statements: [exported("log")] },
+  ],
+  trace_statements: [
+    { context: "resource", statements: resource() },
+    { context: "span", statements: [exported("span")] },
+  ],
+  metric_statements: [
+    { context: "resource", statements: resource() },
+    {
+      context: "datapoint",
+      statements: ofPoints(OWN_METRICS),
+    },
+  ],
+};
+
+/**
+ * How the name of a Deployment's ReplicaSet ends (apimachinery, rand.SafeEncodeString): a number below 2^32, a character for each digit. One
+ * of 400,000 is shorter, and hardly any word looks like it: there are no vowels.
+ */
+const TEMPLATE_HASH = "-[bcdfghjklmnpqrstvwxz2456789]{5,10}$";
+
+/** Of pods that are scraped: who they are is the API server's word, what their pages say is theirs. */
+export const SCRAPED_CLAIMS: Component = {
+  error_mode: "propagate",
+  metric_statements: [
+    {
+      context: "resource",
+      statements: [
+        `set(resource.attributes["k8s.deployment.name"], resource.attributes["k8s.replicaset.name"]) where resource.attributes["k8s.replicaset.name"] != nil and IsMatch(resource.attributes["k8s.replicaset.name"], "${TEMPLATE_HASH}")`,
+        `replace_pattern(resource.attributes["k8s.deployment.name"], "${TEMPLATE_HASH}", "") where resource.attributes["k8s.deployment.name"] != nil`,
+        'delete_key(resource.attributes, "k8s.replicaset.name")',
+      ],
+    },
+    { context: "datapoint", statements: ofPoints(OWN_METRICS_BUT_OF_SCRAPES) },
+  ],
+};
+
+function ofPoints(ownMetrics: string): string[] {
+  return [
+    exported("datapoint"),
+    `set(datapoint.attributes["${MARK}"], "application") where IsMatch(metric.name, "${ownMetrics}")`,
+    `limit(datapoint.attributes, ${MOST_ATTRIBUTES}, ["${MARK}"]) where IsMatch(metric.name, "${ownMetrics}")`,
+  ];
+}
+
+function resource(): string[] {
+  const kept = `resource.attributes["${KEPT}"]`;
+  return [
+    `set(resource.cache["kept"], ${kept})`,
+    `delete_matching_keys(resource.attributes, "${RESERVED}")`,
+    `set(${kept}, resource.cache["kept"]) where resource.cache["kept"] != nil`,
+  ];
+}
+
+function exported(context: string): string {
+  return `replace_all_patterns(${context}.attributes, "key", "${RESERVED}", "exported.k8s$1")`;
+}

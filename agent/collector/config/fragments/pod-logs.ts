@@ -1,0 +1,163 @@
+// Logs of the node's pods, as container runtimes write them under /var/log/pods (CRI, Docker). The agent's own pod is left out, otherwise
+// each line about sending lines would become another. Invariants: no file is read before the pods' opt-outs are known; a line is handed on
+// within the call that read its end, which the collector's own operator `container` does not do (docs/adr/0035-no-container-operator.md).
+import type { Fragment } from "./fragment.ts";
+import { reading } from "./host-logs.ts";
+import { logFields } from "./log-fields.ts";
+import {
+  attributesOfFiles,
+  DEPLOYMENT_NAMES,
+  DEPLOYMENT_NAMES_ID,
+  type KubernetesInput,
+  OPT_OUT_ATTRIBUTE,
+} from "./kubernetes-attributes.ts";
+
+export interface PodLogsInput {
+  readonly kubernetes: KubernetesInput;
+  readonly ownPodUid: string;
+  readonly excludeNamespaces: readonly string[];
+  readonly maxAgeMs: number;
+  readonly multilineStart?: string | undefined;
+  /** Level, time and trace are taken out of what lines say. */
+  readonly readsFields: boolean;
+}
+
+export const PODS_RECEIVER = "file_log/pods";
+
+const ROOT = "/var/log/pods";
+const POLL_INTERVAL_MS = 200;
+
+export function podLogs(input: PodLogsInput): Fragment {
+  return {
+    receivers: {
+      [PODS_RECEIVER]: {
+        // The kubelet renames 0.log to 0.log.<date>-<time> and compresses it only at the rotation after.
+        include: [`${ROOT}/*/*/*.log`, `${ROOT}/*/*/*.log.2???????-??????`],
+        exclude: [`${ROOT}/*_${input.ownPodUid}/*/*`, ...input.excludeNamespaces.map((name) => `${ROOT}/${name}_*/*/*`)],
+        ...reading(input.maxAgeMs, POLL_INTERVAL_MS),
+        include_file_name: false,
+        include_file_path: true,
+        // As they are; sanitize_utf8 below makes characters of them.
+        encoding: "utf8-raw",
+        // In a line that goes on in the next one they are in its middle.
+        preserve_trailing_whitespaces: true,
+        operators: [...CONTAINER_FORMAT, ...multiline(input.multilineStart), ...(input.readsFields ? FIELDS : []), SOURCE],
+      },
+    },
+    processors: {
+      "k8s_attributes/files": attributesOfFiles(input.kubernetes),
+      [DEPLOYMENT_NAMES_ID]: DEPLOYMENT_NAMES,
+      "filter/opted-out": {
+        error_mode: "ignore",
+        logs: { log_record: [`resource.attributes["${OPT_OUT_ATTRIBUTE}"] == "false"`] },
+      },
+    },
+    pipelines: [
+      {
+        id: "logs/pods",
+        receivers: [PODS_RECEIVER],
+        processors: ["k8s_attributes/files", "filter/opted-out", DEPLOYMENT_NAMES_ID],
+        waits: true,
+      },
+    ],
+  };
+}
+
+/** A line that is a day late was written about another day. */
+const FIELDS = logFields({ hasRuntimeTime: true, maxAgeMs: 86_400_000 });
+
+/** Until something better names it, a log's source is its container. */
+const SOURCE = {
+  type: "copy",
+  from: 'resource["k8s.container.name"]',
+  to: 'resource["service.name"]',
+  if: 'resource["k8s.container.name"] != nil',
+};
+
+/**
+ * The record that is being put together is in memory only: a collector that is killed within these two seconds loses it. What no first line
+ * came before is a record of its own, so that pods of another kind keep their lines.
+ */
+function multiline(start: string | undefined): object[] {
+  if (start === undefined) return [];
+  return [
+    {
+      type: "recombine",
+      combine_field: "body",
+      is_first_entry: `body matches ${JSON.stringify(start)}`,
+      source_identifier: 'attributes["log.file.path"]',
+      max_unmatched_batch_size: 1,
+      force_flush_period: "2s",
+      max_log_size: "1MiB",
+    },
+  ];
+}
+
+const CRI_LINE = "^(?P<time>[^ ]+) (?P<stream>stdout|stderr) (?P<logtag>[^ ]*) ?(?P<log>.*)$";
+const IS_CRI = "attributes.logtag != nil";
+/**
+ * Of a long line, its parts (tag P, 16 KiB each) are held in memory until the last one (F) is there: a collector killed in between loses
+ * those before. The runtime writes them at once.
+ */
+const MAX_LINE = "1MiB";
+
+/**
+ * …/<namespace>_<pod>_<uid>/<container>/<restarts>.log, and as the kubelet renames it. A static pod has the hash of its manifest as uid, 32
+ * digits, and the API server another one for it: that is not taken, so that its name leads to the pod.
+ */
+const PATH =
+  "^.*/(?P<namespace>[^_]+)_(?P<pod>[^_]+)_(?:(?P<uid>[a-f0-9]+-[a-f0-9-]+)|[a-f0-9]+)/(?P<container>[^._]+)/(?P<restarts>\\d+)\\.log(\\.\\d{8}-\\d{6})?$";
+const PATH_FIELDS = {
+  namespace: "k8s.namespace.name",
+  pod: "k8s.pod.name",
+  uid: "k8s.pod.uid",
+  container: "k8s.container.name",
+  restarts: "k8s.container.restart_count",
+};
+
+const IS_OF_POD = "attributes.of != nil";
+
+/** The operators that turn a line of a file into the line that the container wrote. A line of neither kind is passed on as it is. */
+export const CONTAINER_FORMAT: readonly object[] = [
+  { type: "container", id: "docker", format: "docker", add_metadata_from_filepath: false, if: 'body startsWith "{"' },
+  {
+    type: "regex_parser",
+    id: "cri",
+    regex: CRI_LINE,
+    if: 'attributes["log.iostream"] == nil',
+    timestamp: { parse_from: "attributes.time", layout_type: "gotime", layout: "2006-01-02T15:04:05.999999999Z07:00" },
+  },
+  {
+    type: "recombine",
+    id: "cri-parts",
+    if: IS_CRI,
+    combine_field: "attributes.log",
+    combine_with: "",
+    is_last_entry: 'attributes.logtag == "F"',
+    source_identifier: 'attributes["log.file.path"]',
+    max_batch_size: 0,
+    max_unmatched_batch_size: 0,
+    max_log_size: MAX_LINE,
+  },
+  { type: "move", from: "attributes.log", to: "body", if: IS_CRI },
+  { type: "move", from: "attributes.stream", to: 'attributes["log.iostream"]', if: IS_CRI },
+  { type: "remove", field: "attributes.time", if: IS_CRI },
+  { type: "remove", field: "attributes.logtag", if: IS_CRI },
+  // Only now: a part of a long line ends anywhere, also in the middle of a character.
+  { type: "sanitize_utf8", field: "body" },
+  {
+    type: "regex_parser",
+    id: "path",
+    regex: PATH,
+    parse_from: 'attributes["log.file.path"]',
+    parse_to: "attributes.of",
+    cache: { size: 512 },
+  },
+  ...Object.entries(PATH_FIELDS).map(([part, field]) => ({
+    type: "move",
+    from: `attributes.of.${part}`,
+    to: `resource["${field}"]`,
+    if: part === "uid" ? `${IS_OF_POD} and attributes.of.uid != ""` : IS_OF_POD,
+  })),
+  { type: "remove", field: "attributes.of", if: IS_OF_POD },
+];

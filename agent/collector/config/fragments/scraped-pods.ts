@@ -1,0 +1,63 @@
+// Metrics of pods that ask for it by annotation: prometheus.io/scrape, port, path and scheme. Invariants: each agent scrapes the pods of its
+// own node, so each once; what is asked for is a page of the pod's own address, without credentials and without following it elsewhere; a
+// page has a bound; nothing that a pod says makes its series pass for another's. Needs pods list, watch.
+import { SCRAPED_CLAIMS } from "./otlp.ts";
+import type { Component, Fragment } from "./fragment.ts";
+
+export interface ScrapedPodsInput {
+  readonly intervalMs: number;
+  readonly nodeName: string;
+  /** As of kubernetes-attributes.ts: the file that tells where the agent is asked for pods; undefined: the API server is. */
+  readonly kubeconfig?: string | undefined;
+}
+
+/** Of pods that ask to be scraped. */
+export const SCRAPE_ANNOTATIONS = ["scrape", "port", "path", "scheme"].map((name) => `prometheus.io/${name}`);
+const ANNOTATION = "__meta_kubernetes_pod_annotation_prometheus_io_";
+const PORT = "__meta_kubernetes_pod_container_port_number";
+
+export function scrapedPods({ intervalMs, nodeName, kubeconfig }: ScrapedPodsInput): Fragment {
+  const job: Component = {
+    job_name: "kubernetes-pods",
+    scrape_interval: `${intervalMs}ms`,
+    scrape_timeout: `${Math.min(intervalMs, 10_000)}ms`,
+    follow_redirects: false,
+    body_size_limit: "16MB",
+    sample_limit: 20_000,
+    label_limit: 64,
+    // A pod has no certificate that an authority of the cluster signed; nothing secret is sent to it.
+    tls_config: { insecure_skip_verify: true },
+    kubernetes_sd_configs: [
+      {
+        role: "pod",
+        ...(kubeconfig !== undefined && { kubeconfig_file: kubeconfig }),
+        selectors: [{ role: "pod", field: `spec.nodeName=${nodeName}` }],
+      },
+    ],
+    relabel_configs: TARGETS,
+    // Of the scrape itself; a page has no say in it. Labels of `target_info` would take the place of what is known of the pod (v0.149).
+    metric_relabel_configs: [{ source_labels: ["__name__"], regex: "up|scrape_.*|target_info", action: "drop" }],
+  };
+  return {
+    receivers: { "prometheus/pods": { config: { scrape_configs: [job] } } },
+    processors: { "transform/scraped": SCRAPED_CLAIMS },
+    pipelines: [{ id: "metrics/pods", receivers: ["prometheus/pods"], processors: ["transform/scraped"] }],
+  };
+}
+
+/** A pod is a target for each port that a container declares; the annotation makes them one. */
+const TARGETS: readonly Component[] = [
+  { source_labels: [`${ANNOTATION}scrape`], regex: "true", action: "keep" },
+  { source_labels: ["__meta_kubernetes_pod_phase"], regex: "Pending|Succeeded|Failed", action: "drop" },
+  { source_labels: ["__meta_kubernetes_pod_container_init"], regex: "true", action: "drop" },
+  { source_labels: [`${ANNOTATION}port`, PORT], separator: ";", regex: "[0-9]{1,5};.*|;[0-9]+", action: "keep" },
+  address("([0-9.]+);([0-9]+)", "$1:$2"),
+  address("([0-9a-fA-F:]+:[0-9a-fA-F:]*);([0-9]+)", "[$1]:$2"),
+  { source_labels: [`${ANNOTATION}scheme`], regex: "(https?)", target_label: "__scheme__", replacement: "$1", action: "replace" },
+  { source_labels: [`${ANNOTATION}path`], regex: "(/.*)", target_label: "__metrics_path__", replacement: "$1", action: "replace" },
+];
+
+function address(regex: string, replacement: string): Component {
+  const source_labels = ["__meta_kubernetes_pod_ip", `${ANNOTATION}port`];
+  return { source_labels, separator: ";", regex, target_label: "__address__", replacement, action: "replace" };
+}

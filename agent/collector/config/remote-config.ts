@@ -1,0 +1,203 @@
+// Remote configuration of a host: polled, judged here whatever the server checked, applied, remembered, reported. Invariants: only
+// intervals, log paths, signals and log level can change; what is refused leaves the old one in force and is named in the heartbeat;
+// the one in force survives a restart while the backend is away. Host agent only.
+import { readFileSync } from "node:fs";
+import { type LogPathRules, whyRefused } from "../files/log-paths.ts";
+import { CollectorConfigError } from "./render.ts";
+import { writeDurably } from "../../../common/files.ts";
+import { Loop, spread } from "../../../common/loop.ts";
+import type { Credential, CredentialSource } from "../../credentials/store.ts";
+import type { Log } from "../../log.ts";
+import type { HostConfig } from "../../../common/protocol/enrolment.ts";
+import { durationWanted, durationWithin } from "../../../common/duration.ts";
+import { LOG_LEVELS, type LogLevel, type Signal, SIGNALS } from "../../settings.ts";
+import type { BackendApi } from "../../upstream/backend-api.ts";
+
+/** What the server wants different from the settings; absent: as the settings say. */
+export interface Adjustment {
+  readonly metricsIntervalMs?: number | undefined;
+  readonly heartbeatIntervalMs?: number | undefined;
+  readonly logPaths?: readonly string[] | undefined;
+  readonly signals?: readonly Signal[] | undefined;
+  readonly logLevel?: LogLevel | undefined;
+}
+
+export interface RemoteConfigRules extends LogPathRules {
+  /** What SIGNALS of this host left on: the server may turn off, not on. */
+  readonly signals: readonly Signal[];
+}
+
+export interface RemoteConfigOptions {
+  readonly stateFile: string;
+  readonly rules: RemoteConfigRules;
+  readonly backend: Pick<BackendApi, "hostConfig">;
+  readonly credentials: CredentialSource;
+  readonly intervalMs: number;
+  /** Puts it in force; throws CollectorConfigError when the collector refuses, with the old one in force again. */
+  readonly apply: (adjustment: Adjustment) => Promise<void>;
+  readonly log: Log;
+}
+
+export interface RemoteConfigStatus {
+  /** Of the configuration in force; undefined when the server never gave one. */
+  readonly version: string | undefined;
+  /** Why a newer one is not in force. */
+  readonly error: string | undefined;
+}
+
+/** A remote configuration that this host does not take; the message is reported to the backend. */
+export class RemoteConfigError extends Error {
+  override readonly name = "RemoteConfigError";
+}
+
+interface Remembered {
+  readonly etag?: string | undefined;
+  readonly version: string;
+  readonly config: HostConfig;
+}
+
+const MAX_PATHS = 100;
+const INTERVAL = { minMs: 1000, maxMs: 86_400_000 };
+
+export class RemoteConfigLoop implements AsyncDisposable {
+  readonly #options: RemoteConfigOptions;
+  readonly adjustmentAtStart: Adjustment;
+  #loop: Loop | undefined;
+  #etag: string | undefined;
+  #status: RemoteConfigStatus = { version: undefined, error: undefined };
+
+  constructor(options: RemoteConfigOptions) {
+    this.#options = options;
+    this.adjustmentAtStart = this.#recall();
+  }
+
+  status(): RemoteConfigStatus {
+    return this.#status;
+  }
+
+  /** Call when `adjustmentAtStart` is in force. */
+  start(): void {
+    const { intervalMs, credentials, log } = this.#options;
+    // Safe: the configuration in force stays, and heartbeats tell of an outage; a refused key is theirs to find out, too.
+    const failed = (error: unknown): void => log.debug({ err: (error as Error).message }, "cannot ask for the remote configuration");
+    const step = async (signal: AbortSignal): Promise<number> => {
+      const credential = credentials.current();
+      if (!credential) return Math.min(intervalMs, 1000);
+      await this.#ask(credential, signal).catch((error: unknown) => signal.aborted || failed(error));
+      return spread(intervalMs);
+    };
+    this.#loop = new Loop({ step, failed });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#loop?.[Symbol.asyncDispose]();
+  }
+
+  async #ask(credential: Credential, signal: AbortSignal): Promise<void> {
+    const { body } = await this.#options.backend.hostConfig(credential, this.#etag, signal);
+    if (body) await this.#take(body.document, body.etag);
+  }
+
+  async #take(document: unknown, etag: string | undefined): Promise<void> {
+    const { rules, apply, log } = this.#options;
+    const { version: given, config } = (document ?? {}) as { version?: unknown; config?: unknown };
+    const version = typeof given === "string" ? given : "";
+    try {
+      await apply(judgeHostConfig(config, rules));
+      if (version !== this.#status.version) log.info({ version }, "the remote configuration is in force");
+      this.#status = { version, error: undefined };
+      this.#remember({ etag, version, config: config as HostConfig });
+    } catch (error) {
+      if (!(error instanceof RemoteConfigError || error instanceof CollectorConfigError)) return this.#willRetry(version, error as Error);
+      this.#status = { ...this.#status, error: `version ${version}: ${error.message}`.slice(0, 1000) };
+      log.error(
+        { version, in_force: this.#status.version, err: error.message },
+        "the remote configuration is refused; the one before stays",
+      );
+    }
+    // Also a refused one is not asked for again until it changes.
+    this.#etag = etag;
+  }
+
+  /** Safe: without its etag the server gives it again at the next poll. A full disk, for one, says nothing about the configuration. */
+  #willRetry(version: string, { message }: Error): void {
+    this.#options.log.warn({ version, err: message }, "cannot put the remote configuration in force or remember it; trying again");
+    if (version !== this.#status.version) this.#status = { ...this.#status, error: `version ${version}: ${message}`.slice(0, 1000) };
+  }
+
+  #recall(): Adjustment {
+    try {
+      const { etag, version, config } = JSON.parse(readFileSync(this.#options.stateFile, "utf8")) as Remembered;
+      const adjustment = judgeHostConfig(config, this.#options.rules);
+      this.#etag = etag;
+      this.#status = { version, error: undefined };
+      return adjustment;
+    } catch {
+      // Safe: there is none, or settings forbid it by now; the server is asked again.
+      return {};
+    }
+  }
+
+  #remember(remembered: Remembered): void {
+    writeDurably(this.#options.stateFile, JSON.stringify(remembered));
+  }
+}
+
+/** Throws RemoteConfigError that names the field. */
+export function judgeHostConfig(config: unknown, rules: RemoteConfigRules): Adjustment {
+  const { intervals, log_paths: logPaths, signals, log_level: logLevel, ...unknown } = fieldsOf(config, "config");
+  refuseUnknown(unknown, "config");
+  const { metrics, heartbeat, ...unknownIntervals } = intervals === undefined ? {} : fieldsOf(intervals, "intervals");
+  refuseUnknown(unknownIntervals, "intervals");
+  return {
+    metricsIntervalMs: intervalOf(metrics, "intervals.metrics"),
+    heartbeatIntervalMs: intervalOf(heartbeat, "intervals.heartbeat"),
+    logPaths: logPaths === undefined ? undefined : pathsOf(logPaths, rules),
+    signals: signals === undefined ? undefined : signalsOf(signals, rules),
+    logLevel: logLevel === undefined ? undefined : levelOf(logLevel),
+  };
+}
+
+function fieldsOf(value: unknown, name: string): Record<string, unknown> {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) throw new RemoteConfigError(`${name} must be an object`);
+  return value as Record<string, unknown>;
+}
+
+function refuseUnknown(unknown: Record<string, unknown>, name: string): void {
+  const [first] = Object.keys(unknown);
+  if (first !== undefined) throw new RemoteConfigError(`${name}.${first} is not a field that can be set remotely`);
+}
+
+function intervalOf(value: unknown, name: string): number | undefined {
+  if (value === undefined) return undefined;
+  const ms = typeof value === "string" ? durationWithin(value, INTERVAL) : undefined;
+  if (ms === undefined) throw new RemoteConfigError(`${name} must be ${durationWanted(INTERVAL, "30s or 5m")}`);
+  return ms;
+}
+
+function pathsOf(value: unknown, rules: RemoteConfigRules): string[] {
+  if (!Array.isArray(value) || value.length > MAX_PATHS || value.some((path) => typeof path !== "string")) {
+    throw new RemoteConfigError(`log_paths must be a list of at most ${MAX_PATHS} paths`);
+  }
+  for (const path of value as string[]) {
+    const why = whyRefused(path, rules);
+    if (why !== undefined) throw new RemoteConfigError(`log_paths: ${why}`);
+  }
+  return value as string[];
+}
+
+function signalsOf(value: unknown, rules: RemoteConfigRules): Signal[] {
+  const given = Array.isArray(value) ? (value as Signal[]) : [];
+  if (given.length === 0 || given.some((signal) => !SIGNALS.includes(signal))) {
+    throw new RemoteConfigError(`signals must be a list of ${SIGNALS.join(", ")}`);
+  }
+  const off = given.find((signal) => !rules.signals.includes(signal));
+  if (off !== undefined) throw new RemoteConfigError(`signals: ${off} is turned off on this host (SIGNALS)`);
+  return SIGNALS.filter((signal) => given.includes(signal));
+}
+
+function levelOf(value: unknown): LogLevel {
+  const level = LOG_LEVELS.find((known) => known === value);
+  if (level === undefined) throw new RemoteConfigError(`log_level must be one of ${LOG_LEVELS.join(", ")}`);
+  return level;
+}

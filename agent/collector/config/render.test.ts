@@ -1,0 +1,116 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { parse } from "yaml";
+import { EXPORTER, FILES_EXPORTER, METRICS_EXPORTER } from "./collector-config.ts";
+import { CASES, CLUSTER, HOST, OVERLAYS, render } from "./render.fixture.ts";
+import { CollectorConfigError } from "./render.ts";
+
+// Update the golden files with: npm test -- agent/collector/config/render.test.ts -u
+
+let folder: string;
+beforeAll(() => void (folder = mkdtempSync(join(tmpdir(), "atherops-render-"))));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+describe("the rendered configuration", () => {
+  test.each(CASES)("of %s is the golden file", async (name, identity, env) => {
+    const yaml = render(folder, identity, env).replace(/host\.name\n(\s+)value: .*/, "host.name\n$1value: <hostname>");
+    await expect(yaml).toMatchFileSnapshot(`golden/${name}.yaml`);
+  });
+
+  test("is the same bytes for the same settings", () => {
+    expect(render(folder, "cluster", CLUSTER)).toBe(render(folder, "cluster", CLUSTER));
+  });
+
+  test("of a node of which nothing is mounted reads no file and no processor of it, but the kubelet's word", () => {
+    const { receivers } = parse(render(folder, "cluster", { ...CLUSTER, HOST_ACCESS: "none" }));
+    expect(Object.keys(receivers).sort()).toEqual(["kubeletstats", "otlp", "prometheus/cadvisor"]);
+  });
+
+  test("of a node of which /proc and /sys are mounted tells no sizes of file systems: they would be the container's", () => {
+    const { receivers } = parse(render(folder, "cluster", { ...CLUSTER, HOST_ACCESS: "proc" }));
+    expect(Object.keys(receivers["hostmetrics"].scrapers).sort()).toEqual(["cpu", "disk", "load", "memory", "paging", "processes"]);
+    expect(receivers).toHaveProperty("file_log/pods");
+  });
+
+  test.each([
+    ["all ask the agent", {}, "receivers: {hostmetrics: null}", "kubeConfig"],
+    ["so they do where the operator takes one out", {}, "processors: {k8s_attributes/files: null}", "kubeConfig"],
+    ["all ask the API server where the operator changes one", {}, "processors: {k8s_attributes: {passthrough: true}}", "serviceAccount"],
+    ["all ask the API server where the relay is off", { POD_RELAY: "false" }, "", "serviceAccount"],
+  ])("of components that ask for pods: %s", (_what, env, overlay, asks) => {
+    const all = { ...CLUSTER, WORKLOAD_NAMES: "true", SCRAPE_PODS: "true", ...env };
+    const { processors, receivers } = parse(render(folder, "cluster", all, overlay)) as {
+      processors: Record<string, { auth_type?: string }>;
+      receivers: { "prometheus/pods": { config: { scrape_configs: [{ kubernetes_sd_configs: [{ kubeconfig_file?: string }] }] } } };
+    };
+    const asking = Object.values(processors).flatMap(({ auth_type }) => auth_type ?? []);
+    expect(new Set(asking)).toEqual(new Set([asks]));
+    const [job] = receivers["prometheus/pods"].config.scrape_configs;
+    expect(job.kubernetes_sd_configs[0].kubeconfig_file).toBe(asks === "kubeConfig" ? "${env:KUBECONFIG}" : undefined);
+  });
+
+  test("sends every pipeline to the signing proxy and nowhere else", () => {
+    for (const [, identity, env] of CASES) {
+      const config = parse(render(folder, identity, env)) as { exporters: Record<string, { endpoint: string }> };
+      expect(new Set(Object.values(config.exporters).map(({ endpoint }) => endpoint))).toEqual(new Set(["http://127.0.0.1:9599"]));
+    }
+  });
+});
+
+describe("COLLECTOR_CONFIG_FILE", () => {
+  test("adds to maps and to the lists of pipelines, and replaces other lists", () => {
+    const yaml = render(folder, "host", HOST, OVERLAYS["adds a processor and replaces a list"]);
+    const config = parse(yaml);
+    expect(config.service.pipelines.traces.processors).toEqual(["memory_limiter", "resource/node", "attributes/team"]);
+    expect(config.receivers["file_log/files"].include).toEqual(["/only/this.log"]);
+    expect(config.receivers["file_log/files"].storage).toBe("file_storage/checkpoints");
+  });
+
+  test("takes a component out with null, and its pipeline when nothing is left to receive", () => {
+    const yaml = render(folder, "host", HOST, OVERLAYS["takes components out"]);
+    const config = parse(yaml);
+    expect(config.service.pipelines["metrics/node"]).toBeUndefined();
+    expect(config.exporters).toHaveProperty("debug", null);
+  });
+
+  test("that repeats the exporters of a pipeline as an earlier version had them sends nothing twice", () => {
+    const overlay = `exporters: {debug: {}}
+service:
+  pipelines:
+    metrics/node: {exporters: [${EXPORTER}, debug]}
+    logs/files: {exporters: [${EXPORTER}]}
+    metrics/mine: {receivers: [otlp], exporters: [${EXPORTER}]}`;
+    const { pipelines } = parse(render(folder, "host", HOST, overlay)).service;
+    expect(pipelines["metrics/node"].exporters).toEqual([METRICS_EXPORTER, "debug"]);
+    expect(pipelines["logs/files"].exporters).toEqual([FILES_EXPORTER]);
+    expect(pipelines["metrics/mine"].exporters).toEqual([EXPORTER]);
+  });
+
+  test.each([
+    ["a foreign exporter", "exporters: {otlp: {endpoint: evil:4317}}", "adds the exporter otlp"],
+    ["one under our type", "exporters: {otlp_http/evil: {endpoint: http://evil}}", "adds the exporter otlp_http/evil"],
+    ["another endpoint for ours", `exporters: {${EXPORTER}: {endpoint: http://evil}}`, "changes endpoint"],
+    ["a signal's own endpoint", `exporters: {${FILES_EXPORTER}: {logs_endpoint: http://evil/x}}`, "changes logs_endpoint"],
+    ["an endpoint of metrics", `exporters: {${METRICS_EXPORTER}: {metrics_endpoint: http://evil/x}}`, "changes metrics_endpoint"],
+    ["a proxy before ours", `exporters: {${EXPORTER}: {proxy_url: http://evil}}`, "changes proxy_url"],
+    [
+      "the collector's own telemetry",
+      "service: {telemetry: {logs: {processors: [{batch: {exporter: {otlp: {endpoint: x}}}}]}}}",
+      "service.telemetry",
+    ],
+  ])("is refused for %s, unless ALLOW_OTHER_EXPORTERS is true", (_what, overlay, words) => {
+    expect(() => render(folder, "host", HOST, overlay)).toThrow(words);
+    expect(() => render(folder, "host", HOST, overlay)).toThrow("ALLOW_OTHER_EXPORTERS");
+    expect(render(folder, "host", { ...HOST, ALLOW_OTHER_EXPORTERS: "true" }, overlay)).toContain("exporters:");
+  });
+
+  test.each([
+    ["broken: [", "not YAML"],
+    ["- a list", "must be a map"],
+  ])("that is %s is refused in words", (overlay, words) => {
+    expect(() => render(folder, "host", HOST, overlay)).toThrow(CollectorConfigError);
+    expect(() => render(folder, "host", HOST, overlay)).toThrow(words);
+  });
+});

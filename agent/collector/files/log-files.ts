@@ -1,0 +1,302 @@
+// Opens the log files of a host for its collector. Once a second the agent looks for files that LOG_PATHS matches, validates and opens new
+// ones, and keeps a folder with one link to each descriptor, which is all that the collector includes. Invariants: no file is read that was
+// not validated while open; a file whose name is gone stays open until the collector has read it to its end; one that cannot be read keeps no
+// other from being read; new, renamed and removed files never restart the collector.
+import { readFileSync } from "node:fs";
+import { lstat, realpath, stat } from "node:fs/promises";
+import { Loop } from "../../../common/loop.ts";
+import type { LogEvent } from "../../../common/log-events.ts";
+import type { Log } from "../../log.ts";
+import { fileId } from "./link-name.ts";
+import { LogTree } from "./log-tree.ts";
+import { type OpenFile, OpenFiles, type LogFileRules, openLogFile, type Refusal, statOpenFile } from "./open-files.ts";
+import { PathPatterns } from "./log-paths.ts";
+
+const PASS_EVERY_MS = 1000;
+/** A tree of a million files is looked at less often: a pass takes at most this part of the time. */
+const PASS_SHARE = 0.1;
+/** Permissions and ages change without a change of the folder. */
+const RETRY_REFUSED_MS = 10_000;
+/** A file without a name is kept so long after its last change. Programs write to a rotated file until they open the next one. */
+const GONE_FOR_MS = 10_000;
+/** Passes of the collector after the last change: one may have begun before it. */
+const GONE_PASSES = 3;
+/** Their space on the disk is free only once they are closed. */
+const MAX_GONE = 1000;
+const MAX_OPEN = 20_000;
+const WARN_AGAIN_MS = 600_000;
+
+type NotRead = Exclude<Refusal, "gone"> | "limit";
+/** `old` is no problem: the collector leaves such files out as well. */
+interface Refused {
+  readonly why: NotRead | "old" | "gone";
+  readonly retryAtMs: number;
+}
+const GONE: Refused = { why: "gone", retryAtMs: 0 };
+
+export interface LogFilesOptions {
+  /** For the links; nothing else may be in it. */
+  readonly folder: string;
+  /** Where the collector stores offsets at the end of each of its passes. */
+  readonly offsetsFile: string;
+  /** Decides by a path without links. Asked for once a pass, so that it may resolve its own rules. */
+  readonly rules: () => LogFileRules;
+  readonly maxAgeMs: number;
+  readonly log: Log;
+  readonly passEveryMs?: number;
+  readonly maxOpen?: number;
+  readonly nowMs?: () => number;
+}
+
+export interface LogFilesStatus {
+  readonly open: number;
+  /** Matching files that are not read, by reason. */
+  readonly notRead: Readonly<Record<string, number>>;
+  /** False while no logs are collected. */
+  readonly isFollowing: boolean;
+  /** Unix milliseconds, of the agent. */
+  readonly lastPassMs: number;
+  /** Of the collector, as far as was seen; 0 before. */
+  readonly lastCollectorPassMs: number;
+}
+
+export class LogFiles implements AsyncDisposable {
+  readonly #options: LogFilesOptions;
+  readonly #nowMs: () => number;
+  readonly #files: OpenFiles;
+  readonly #stop = new AbortController();
+  #tree: LogTree;
+  #paths: readonly string[] = [];
+  #rules: LogFileRules;
+  /** Of the last pass: path → id of the open file. */
+  #found = new Map<string, string>();
+  #refused = new Map<string, Refused>();
+  readonly #warnedAtMs = new Map<string, number>();
+  /** Finished passes of the collector that were seen. */
+  #collectorPasses = 0;
+  #collectorPassMs = 0;
+  #offsetsMs = 0;
+  #isPrepared = false;
+  #lastPassMs: number;
+  #loop: Loop | undefined;
+  #lastPass: Promise<unknown> = Promise.resolve();
+
+  constructor(options: LogFilesOptions) {
+    this.#options = options;
+    this.#nowMs = options.nowMs ?? Date.now;
+    this.#files = new OpenFiles(options.folder, options.maxOpen ?? descriptorLimit());
+    this.#rules = options.rules();
+    this.#tree = this.#treeOf([]);
+    this.#lastPassMs = this.#nowMs();
+  }
+
+  /** The first pass. No collector may run: it would take the files of an agent before this one for removed. */
+  async start(paths: readonly string[]): Promise<void> {
+    this.#paths = paths;
+    this.#tree = this.#treeOf(paths);
+    // Safe: on a full disk all but new files goes on.
+    await this.#pass().catch((error: Error) => this.#failed(error));
+    this.#loop = new Loop({
+      signal: this.#stop.signal,
+      firstAfterMs: this.#options.passEveryMs ?? PASS_EVERY_MS,
+      step: async () => {
+        const startedAt = performance.now();
+        await this.#pass();
+        return Math.max(this.#options.passEveryMs ?? PASS_EVERY_MS, (performance.now() - startedAt) / PASS_SHARE);
+      },
+      failed: (error) => this.#failed(error as Error),
+    });
+  }
+
+  #failed({ message }: Error): void {
+    if (!this.#stop.signal.aborted) this.#warn("pass", { err: message }, "cannot look for log files; retrying");
+  }
+
+  /** Other patterns from now on; resolves when their files are open. */
+  async follow(paths: readonly string[]): Promise<void> {
+    if (paths.join() === this.#paths.join()) return;
+    this.#paths = paths;
+    this.#tree = this.#treeOf(paths);
+    this.#found.clear();
+    await this.#pass();
+  }
+
+  status(): LogFilesStatus {
+    const notRead: Record<string, number> = {};
+    for (const { why } of this.#refused.values()) if (isProblem(why)) notRead[why] = (notRead[why] ?? 0) + 1;
+    const isFollowing = this.#paths.length > 0;
+    return { open: this.#files.size, notRead, isFollowing, lastPassMs: this.#lastPassMs, lastCollectorPassMs: this.#collectorPassMs };
+  }
+
+  /** To be disposed after the collector. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop.abort();
+    await this.#loop?.done;
+    await this.#lastPass;
+    await this.#files.removeAll();
+    await this.#files.closeRemoved();
+  }
+
+  #treeOf(paths: readonly string[]): LogTree {
+    return new LogTree(new PathPatterns(paths), (folder) => this.#rules.mayEnter(folder));
+  }
+
+  #pass(): Promise<void> {
+    const pass = this.#lastPass.then(() => this.#passOnce());
+    this.#lastPass = pass.catch(() => {});
+    return pass;
+  }
+
+  async #passOnce(): Promise<void> {
+    if (!this.#isPrepared) await this.#files.prepare();
+    this.#isPrepared = true;
+    await this.#files.closeRemoved();
+    await this.#countCollectorPasses();
+    this.#rules = this.#options.rules();
+    const nowMs = this.#nowMs();
+    const [found, refused] = [new Map<string, string>(), new Map<string, Refused>()];
+    /** The first path of each file, which has no link in it if there is such a path. */
+    const pathOf = new Map<string, string>();
+    const note = (path: string, result: string | Refused): void => {
+      if (typeof result !== "string") return void refused.set(path, result);
+      found.set(path, result);
+      if (!pathOf.has(result)) pathOf.set(result, path);
+    };
+    for await (const { files, links, isNews } of this.#tree.pass(this.#stop.signal)) {
+      for (const path of files) note(path, (isNews ? undefined : this.#unchanged(path, nowMs)) ?? (await this.#examine(path, path, nowMs)));
+      for (const path of links) note(path, await this.#examineLink(path, isNews, nowMs));
+    }
+    this.#found = found;
+    this.#refused = refused;
+    for (const file of this.#files.all()) {
+      const path = pathOf.get(file.id);
+      if (path !== file.path || file.link === undefined || file.gone) await this.#update(file, path, nowMs);
+    }
+    await this.#removeSomeGone();
+    this.#lastPassMs = this.#nowMs();
+    this.#report();
+  }
+
+  /** Of a name that leads to the same file as before: its id, or why it is still not read. */
+  #unchanged(path: string, nowMs: number): string | Refused | undefined {
+    const [id, refused] = [this.#found.get(path), this.#refused.get(path)];
+    if (id !== undefined && this.#files.get(id)) return id;
+    return refused && nowMs < refused.retryAtMs ? refused : undefined;
+  }
+
+  /** The target of a link may have been replaced though the link was not. */
+  async #examineLink(path: string, isNews: boolean, nowMs: number): Promise<string | Refused> {
+    const refused = this.#refused.get(path);
+    if (!isNews && refused && nowMs < refused.retryAtMs) return refused;
+    const target = await realpath(path).catch(() => undefined);
+    if (target === undefined) return GONE;
+    if (!this.#rules.mayRead(target) && !(await isFolder(target))) return { why: "outside", retryAtMs: nowMs + RETRY_REFUSED_MS };
+    return this.#examine(path, target, nowMs);
+  }
+
+  /** `target`: the path without links. Answers the id of the open file, or why it is not read. */
+  async #examine(path: string, target: string, nowMs: number): Promise<string | Refused> {
+    const refuse = (why: Refused["why"]): Refused => (why === "gone" ? GONE : { why, retryAtMs: nowMs + RETRY_REFUSED_MS });
+    const stats = await lstat(target, { bigint: true }).catch(() => undefined);
+    if (!stats) return GONE;
+    const known = this.#files.get(fileId(stats));
+    if (known) return known.id;
+    // A link whose name matches may lead to a folder, which the walk enters.
+    if (!stats.isFile()) return target === path ? refuse("special") : GONE;
+    if (Number(stats.mtimeMs) < nowMs - this.#options.maxAgeMs) return refuse("old");
+    if (!(await this.#files.makeRoom(stats.uid))) return refuse("limit");
+    const opened = await openLogFile(target, this.#rules.mayRead);
+    if (typeof opened === "string") return refuse(opened);
+    return (await this.#files.add(opened, path)).id;
+  }
+
+  /** `path`: undefined if none leads to the file any more. */
+  async #update(file: OpenFile, path: string | undefined, nowMs: number): Promise<void> {
+    try {
+      if (path !== undefined) {
+        file.gone = undefined;
+        file.path = path;
+      }
+      await this.#files.link(file);
+      if (path === undefined && (await this.#isReadToEnd(file, nowMs))) await this.#files.remove(file);
+    } catch (error) {
+      const { message } = error as Error;
+      this.#warn("link", { file: file.path, err: message }, "cannot hand a log file to the collector; retrying");
+    }
+  }
+
+  async #isReadToEnd(file: OpenFile, nowMs: number): Promise<boolean> {
+    const { size, mtimeMs } = await statOpenFile(file.fd);
+    const passes = this.#collectorPasses;
+    if (file.gone?.size !== size) file.gone = { size, changedAtMs: nowMs, passes };
+    const idleMs = nowMs - Math.max(file.gone.changedAtMs, Math.min(Number(mtimeMs), nowMs));
+    return idleMs >= GONE_FOR_MS && passes - file.gone.passes >= GONE_PASSES;
+  }
+
+  /** A backend that is away for long must not make this host run out of disk. */
+  async #removeSomeGone(): Promise<void> {
+    const gone = [...this.#files.all()].filter((file) => file.gone !== undefined);
+    if (gone.length <= MAX_GONE) return;
+    gone.sort((a, b) => (a.gone?.changedAtMs ?? 0) - (b.gone?.changedAtMs ?? 0));
+    const removed = gone.slice(0, gone.length - MAX_GONE);
+    this.#warn("removed", { files: removed.length, file: removed[0]?.path }, "closing removed log files that may have unread lines");
+    for (const file of removed) await this.#files.remove(file);
+  }
+
+  /** The collector stores its offsets at the end of each pass over its files. */
+  async #countCollectorPasses(): Promise<void> {
+    const storedMs = (await stat(this.#options.offsetsFile).catch(() => undefined))?.mtimeMs ?? this.#offsetsMs;
+    if (storedMs !== this.#offsetsMs) {
+      this.#collectorPasses += 1;
+      this.#collectorPassMs = this.#nowMs();
+    }
+    this.#offsetsMs = storedMs;
+  }
+
+  #report(): void {
+    const examples = new Map<NotRead, string[]>();
+    for (const [path, { why }] of this.#refused) if (isProblem(why)) examples.set(why, [...(examples.get(why) ?? []).slice(0, 9), path]);
+    const { notRead } = this.status();
+    for (const [why, files] of examples) this.#warn(why, { files, count: notRead[why] }, PROBLEMS[why]);
+    if (this.#tree.isCut)
+      this.#warn("cut", { paths: this.#paths }, "LOG_PATHS match more folders or links than the agent looks at; narrow them");
+  }
+
+  /** Once each ten minutes: other users of this host decide how often it happens. */
+  #warn(what: NotRead | "cut" | "link" | "pass" | "removed", fields: object, message: string): void {
+    const nowMs = this.#nowMs();
+    if (nowMs - (this.#warnedAtMs.get(what) ?? Number.NEGATIVE_INFINITY) < WARN_AGAIN_MS) return;
+    this.#warnedAtMs.set(what, nowMs);
+    const event: LogEvent = `log_files.${what}`;
+    this.#options.log.warn({ event, ...fields }, message);
+  }
+}
+
+const PROBLEMS: Readonly<Record<NotRead, string>> = {
+  outside: "links that lead outside of LOG_PATHS_ALLOWED are not read",
+  unreadable: "log files cannot be read: run the agent as root or with CAP_DAC_READ_SEARCH, or narrow LOG_PATHS",
+  special: "LOG_PATHS match something that is not a regular file; it is not read",
+  hard_link: "files with another hard link in a folder that others may write to are not read",
+  limit: "the limit of open log files is reached, others are not read; narrow LOG_PATHS",
+};
+
+async function isFolder(path: string): Promise<boolean> {
+  return (await stat(path).catch(() => undefined))?.isDirectory() ?? false;
+}
+
+function isProblem(why: Refused["why"]): why is NotRead {
+  return why !== "old" && why !== "gone";
+}
+
+/** For connections, the agent's own files, and what the collector opens beyond a descriptor for each file that it reads. */
+const RESERVED = 2048;
+
+/** What this process and its collector may open, less a reserve. */
+function descriptorLimit(): number {
+  try {
+    const soft = /^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8"))?.[1];
+    return soft === undefined ? MAX_OPEN : Math.min(MAX_OPEN, Math.max(Number(soft) - RESERVED, Math.floor(Number(soft) / 2)));
+  } catch {
+    return MAX_OPEN;
+  }
+}

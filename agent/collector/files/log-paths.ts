@@ -1,0 +1,173 @@
+// Which log files the host agent may read, whatever the server asks for: rules, and glob patterns matched one name at a time. Invariants: a
+// path is validated by where its symbolic links lead; the agent's credentials and state are never read; remote configuration cannot name a
+// forbidden file. What a pattern matches is validated again when it is opened (open-files.ts).
+import { realpathSync } from "node:fs";
+import { matchesGlob } from "node:path";
+import type { LogFileRules } from "./open-files.ts";
+
+export interface LogPathRules {
+  /** Globs (LOG_PATHS_ALLOWED). */
+  readonly allowed: readonly string[];
+  /** Files and folders of the agent itself. */
+  readonly forbidden: readonly string[];
+}
+
+const WILDCARD = /[*?]/;
+
+/** Why `path` (a file, or a pattern with `*`, `**`, `?`) may not be read; undefined when it may. */
+export function whyRefused(path: string, rules: LogPathRules): string | undefined {
+  if (!path.startsWith("/") || path.split("/").includes("..")) return `${path}: not an absolute path without ".."`;
+  if (/[{}[\]\\!$\0]/.test(path)) return `${path}: only the wildcards *, ** and ? may be used`;
+  if (!rules.allowed.some((allowed) => matchesGlob(path, allowed))) return `${path}: outside LOG_PATHS_ALLOWED of this host`;
+  if (WILDCARD.test(path)) return undefined;
+  return mayRead(path, rules) ? undefined : `${path}: leads to a file that this host does not allow to be read`;
+}
+
+/**
+ * Rules for files that a walk found, by their paths without links. What the operator's own LOG_PATHS name is allowed as well; links are not
+ * followed out of it. `paths`: LOG_PATHS of this host.
+ */
+export function logFileRules(rules: LogPathRules, paths: readonly string[]): LogFileRules {
+  const allowed = new PathPatterns([...rules.allowed, ...paths.flatMap(withRotated)].map(resolvedPattern));
+  const forbidden = rules.forbidden.map(resolved);
+  const isForbidden = (real: string): boolean => forbidden.some((own) => real === own || real.startsWith(`${own}/`));
+  return {
+    mayRead: (real) => !isForbidden(real) && allowed.matches(real),
+    mayEnter: (real) => !isForbidden(real) && allowed.canMatchBelow(real),
+  };
+}
+
+/** A file rotated while the collector was down still has its last lines unread; it is known by its content, not by its name. */
+export function withRotated(path: string): string[] {
+  return path.endsWith(".log") ? [path, `${path}.1`] : [path];
+}
+
+/** The folder before the first wildcard. */
+function folderOf(pattern: string): string {
+  const wildcard = pattern.search(WILDCARD);
+  return pattern.slice(0, pattern.lastIndexOf("/", wildcard === -1 ? undefined : wildcard));
+}
+
+/** A file that is not there yet is judged by its folder. */
+function mayRead(path: string, rules: LogPathRules): boolean {
+  return judgeOf(rules)(resolved(path));
+}
+
+/** Whether a path without links may be read. */
+function judgeOf(rules: LogPathRules): (real: string) => boolean {
+  const forbidden = rules.forbidden.map(resolved);
+  const allowed = rules.allowed.map(resolvedPattern);
+  return (real) =>
+    !forbidden.some((own) => real === own || real.startsWith(`${own}/`)) && allowed.some((pattern) => matchesGlob(real, pattern));
+}
+
+function resolved(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    const slash = path.lastIndexOf("/");
+    return slash <= 0 ? path : `${resolved(path.slice(0, slash))}/${path.slice(slash + 1)}`;
+  }
+}
+
+/** The part before the first wildcard may itself be reached through symbolic links, as /var/log is on some systems. */
+function resolvedPattern(pattern: string): string {
+  if (!WILDCARD.test(pattern)) return resolved(pattern);
+  const folder = folderOf(pattern);
+  return `${folder === "" ? "" : resolved(folder)}${pattern.slice(folder.length)}`;
+}
+
+const GLOB_WILDCARD = /[*?[]/;
+
+interface Segment {
+  readonly isRecursive: boolean;
+  readonly isLast: boolean;
+  readonly matches: (name: string) => boolean;
+}
+
+/** Indexes of segments that the next name may match, in ascending order. */
+export type Position = readonly number[];
+
+export interface Root {
+  /** The folder before the first wildcard. */
+  readonly folder: string;
+  readonly position: Position;
+}
+
+export interface Step {
+  /** The path up to this name matches a pattern. */
+  readonly isMatch: boolean;
+  /** For names below; empty if none can match. */
+  readonly position: Position;
+}
+
+export class PathPatterns {
+  readonly roots: readonly Root[];
+  readonly #segments: Segment[] = [];
+
+  /** `patterns`: absolute. */
+  constructor(patterns: readonly string[]) {
+    const roots = new Map<string, number[]>();
+    for (const pattern of new Set(patterns)) {
+      const names = pattern.split("/").slice(1);
+      const wildcard = names.findIndex((name) => GLOB_WILDCARD.test(name));
+      const literal = wildcard === -1 ? names.length - 1 : wildcard;
+      const folder = `/${names.slice(0, literal).join("/")}`;
+      const first = this.#segments.length;
+      for (const [i, name] of names.entries()) {
+        if (i >= literal) this.#segments.push(segment(name, i === names.length - 1));
+      }
+      roots.set(folder, [...(roots.get(folder) ?? []), ...this.#from(first)]);
+    }
+    this.roots = [...roots].map(([folder, position]) => ({ folder, position }));
+  }
+
+  step(position: Position, name: string): Step {
+    const next = new Set<number>();
+    let isMatch = false;
+    for (const at of position) {
+      const { isRecursive, isLast, matches } = this.#segments[at] as Segment;
+      if (!isRecursive && !matches(name)) continue;
+      if (isLast) isMatch = true;
+      for (const index of isRecursive ? this.#from(at) : isLast ? [] : this.#from(at + 1)) next.add(index);
+    }
+    return { isMatch, position: [...next].sort((a, b) => a - b) };
+  }
+
+  matches(path: string): boolean {
+    return this.roots.some((root) => this.#walk(root, path)?.isMatch);
+  }
+
+  /** A file in this folder, or below it, can match. */
+  canMatchBelow(folder: string): boolean {
+    return this.roots.some((root) => root.folder === folder || (this.#walk(root, folder)?.position.length ?? 0) > 0);
+  }
+
+  /** Undefined for a path that is not below the root. */
+  #walk({ folder, position }: Root, path: string): Step | undefined {
+    const prefix = folder === "/" ? "/" : `${folder}/`;
+    if (!path.startsWith(prefix)) return undefined;
+    let step: Step = { isMatch: false, position };
+    for (const name of path.slice(prefix.length).split("/")) step = this.step(step.position, name);
+    return step;
+  }
+
+  /** A `**` also matches no folder at all, so that the segment after it may be the next one. */
+  #from(index: number): number[] {
+    const { isRecursive, isLast } = this.#segments[index] as Segment;
+    return isRecursive && !isLast ? [index, ...this.#from(index + 1)] : [index];
+  }
+}
+
+function segment(name: string, isLast: boolean): Segment {
+  if (!GLOB_WILDCARD.test(name)) return { isRecursive: false, isLast, matches: (other) => other === name };
+  const expression = new RegExp(`^${name.replace(/\[[!^]?[^\]]+\]|\*+|\?|[\\^$.|+(){}[\]]/g, translate)}$`, "su");
+  return { isRecursive: name === "**", isLast, matches: (other) => expression.test(other) };
+}
+
+function translate(part: string): string {
+  if (part.startsWith("*")) return ".*";
+  if (part === "?") return ".";
+  if (part.length === 1) return `\\${part}`;
+  return `[${part.slice(1, -1).replace(/^!/, "^").replaceAll("\\", "\\\\")}]`;
+}

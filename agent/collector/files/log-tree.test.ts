@@ -1,0 +1,65 @@
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { LOG_TREE_LIMITS, LogTree } from "./log-tree.ts";
+import { PathPatterns } from "./log-paths.ts";
+
+let root: string;
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), "atherops-tree-"));
+  mkdirSync(join(root, "app/2026"), { recursive: true });
+  writeFileSync(join(root, "app/2026/x.log"), "");
+});
+afterEach(() => rmSync(root, { recursive: true }));
+
+function treeOf(pattern: string, limits = LOG_TREE_LIMITS): LogTree {
+  return new LogTree(new PathPatterns([`${root}/${pattern}`]), (folder) => folder.startsWith(root), limits);
+}
+
+async function found(tree: LogTree): Promise<string[]> {
+  const paths: string[] = [];
+  for await (const { files, links } of tree.pass(new AbortController().signal)) paths.push(...files, ...links);
+  return paths.map((path) => path.slice(root.length + 1)).toSorted();
+}
+
+test("links to folders are followed where they lead to files that match only so", async () => {
+  symlinkSync("2026", join(root, "app/current"));
+  expect(await found(treeOf("*/current/*.log"))).toEqual(["app/current/x.log"]);
+  expect(await found(treeOf("app/current/*.log"))).toEqual(["app/current/x.log"]);
+  expect(await found(treeOf("**/*.log"))).toEqual(["app/2026/x.log"]);
+});
+
+test("loops and farms of links cost one visit of each folder", async () => {
+  for (const name of ["a", "b", "c"]) symlinkSync(".", join(root, "app", name));
+  for (let i = 0; i < 90; i++) symlinkSync("..", join(root, "app/2026", `up${i}`));
+  symlinkSync("/", join(root, "app/root"));
+  const startedAt = performance.now();
+  expect(await found(treeOf("**/*.log"))).toEqual(["app/2026/x.log"]);
+  expect(await found(treeOf("*/*/*/*/*/*.log"))).toHaveLength(1);
+  expect(performance.now() - startedAt).toBeLessThan(10_000);
+});
+
+test("a limit cuts the walk, and says so", async () => {
+  for (let i = 0; i < 10; i++) symlinkSync("none", join(root, `${i}.log`));
+  for (let i = 0; i < 10; i++) mkdirSync(join(root, "many", String(i)), { recursive: true });
+  const tree = treeOf("**/*.log", { ...LOG_TREE_LIMITS, linksOfFolder: 3 });
+  expect(await found(tree)).toHaveLength(4);
+  expect(tree.isCut).toBe(true);
+  const few = treeOf("**/*.log", { ...LOG_TREE_LIMITS, folders: 5 });
+  await found(few);
+  expect(few.isCut).toBe(true);
+  const whole = treeOf("**/*.log");
+  await found(whole);
+  expect(whole.isCut).toBe(false);
+});
+
+test("a large tree is walked with the agent's other work in between", async () => {
+  for (let folder = 0; folder < 300; folder++) mkdirSync(join(root, "many", String(folder)), { recursive: true });
+  let turns = 0;
+  const immediate = (): void => void (turns++, (next = setImmediate(immediate)));
+  let next = setImmediate(immediate);
+  await found(treeOf("**/*.log"));
+  clearImmediate(next);
+  expect(turns).toBeGreaterThan(100);
+});

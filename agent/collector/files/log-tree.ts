@@ -1,0 +1,173 @@
+// Finds the files that patterns match. Invariants: each folder is entered once for each position in the patterns, by its identity, so that
+// links to folders neither multiply the work nor lead round for ever; a path without links is found before one with links; unchanged
+// folders are not listed again. Whether a file may be read is decided when it is opened (open-files.ts).
+import type { BigIntStats, Dirent } from "node:fs";
+import { opendir, realpath, stat } from "node:fs/promises";
+import { fileId } from "./link-name.ts";
+import { type Position, PathPatterns } from "./log-paths.ts";
+import { closeFile, type LogFileRules, openLogFile, type Refusal } from "./open-files.ts";
+
+/** Of one folder, those that match. */
+export interface FoundFiles {
+  readonly files: readonly string[];
+  /** Paths whose last name is a symbolic link. */
+  readonly links: readonly string[];
+  /** False if the folder is as it was in the pass before, so that each name leads to the same file or link. */
+  readonly isNews: boolean;
+}
+
+interface Listing {
+  readonly id: string;
+  readonly mtimeMs: number;
+  readonly listedAtMs: number;
+  readonly files: readonly string[];
+  readonly links: readonly string[];
+  readonly folders: readonly string[];
+}
+
+interface Visit {
+  readonly folder: string;
+  readonly position: Position;
+}
+
+export interface LogTreeLimits {
+  readonly folders: number;
+  readonly entriesOfFolder: number;
+  readonly linksOfFolder: number;
+  readonly depth: number;
+}
+
+export const LOG_TREE_LIMITS: LogTreeLimits = { folders: 100_000, entriesOfFolder: 200_000, linksOfFolder: 100, depth: 64 };
+
+/** A folder may change again within the tick of the file system's clock in which it was listed. */
+const SETTLED_AFTER_MS = 2000;
+
+export class LogTree {
+  readonly #patterns: PathPatterns;
+  readonly #mayEnter: (realPath: string) => boolean;
+  readonly #limits: LogTreeLimits;
+  #listings = new Map<string, Listing>();
+  #isCut = false;
+
+  /** `mayEnter` decides about the target of a link to a folder. */
+  constructor(patterns: PathPatterns, mayEnter: (realPath: string) => boolean, limits: LogTreeLimits = LOG_TREE_LIMITS) {
+    this.#patterns = patterns;
+    this.#mayEnter = mayEnter;
+    this.#limits = limits;
+  }
+
+  /** True if the last pass left something out because a limit was reached. */
+  get isCut(): boolean {
+    return this.#isCut;
+  }
+
+  /** One pass over the tree. Throws the reason of `signal` once that aborted. */
+  async *pass(signal: AbortSignal): AsyncGenerator<FoundFiles> {
+    this.#isCut = false;
+    const before = this.#listings;
+    const listings = new Map<string, Listing>();
+    const visited = new Set<string>();
+    const visits: Visit[] = this.#patterns.roots.map(({ folder, position }) => ({ folder, position }));
+    // Links wait until every folder that is reachable without them was visited.
+    const links: Visit[] = [];
+    for (let visit = visits.shift(); visit; visit = visits.shift() ?? (await this.#nextLinked(links))) {
+      signal.throwIfAborted();
+      const { folder, position } = visit;
+      const stats = await stat(folder, { bigint: true }).catch(() => undefined);
+      if (!stats?.isDirectory()) continue;
+      const key = `${fileId(stats)} ${position.join()}`;
+      if (visited.has(key)) continue;
+      if (visited.size >= this.#limits.folders || folder.split("/").length > this.#limits.depth) {
+        this.#isCut = true;
+        continue;
+      }
+      visited.add(key);
+      const isNews = !isSame(before.get(folder), stats);
+      const listing = isNews ? await this.#list(visit, stats, before.get(folder)) : (before.get(folder) as Listing);
+      listings.set(folder, listing);
+      for (const name of listing.folders)
+        visits.push({ folder: join(folder, name), position: this.#patterns.step(position, name).position });
+      const linked = listing.links.map((name) => ({ path: join(folder, name), step: this.#patterns.step(position, name) }));
+      for (const { path, step } of linked) if (step.position.length > 0) links.push({ folder: path, position: step.position });
+      const matching = linked.flatMap(({ path, step }) => (step.isMatch ? [path] : []));
+      yield { files: listing.files.map((name) => join(folder, name)), links: matching, isNews };
+    }
+    this.#listings = listings;
+  }
+
+  async #nextLinked(links: Visit[]): Promise<Visit | undefined> {
+    for (let link = links.shift(); link; link = links.shift()) {
+      const target = await realpath(link.folder).catch(() => undefined);
+      if (target !== undefined && this.#mayEnter(target)) return link;
+    }
+    return undefined;
+  }
+
+  /** Of a folder that cannot be listed for now, as on a network, the listing before. */
+  async #list({ folder, position }: Visit, stats: BigIntStats, before: Listing | undefined): Promise<Listing> {
+    const [files, links, folders]: string[][] = [[], [], []];
+    const listing = { id: fileId(stats), mtimeMs: Number(stats.mtimeMs), listedAtMs: Date.now(), files, links, folders } as Listing;
+    try {
+      let count = 0;
+      for await (const entry of await opendir(folder, { bufferSize: 256 })) {
+        if (++count > this.#limits.entriesOfFolder) {
+          this.#isCut = true;
+          break;
+        }
+        const list = this.#listFor(entry, position, { files: files ?? [], links: links ?? [], folders: folders ?? [] });
+        list?.push(entry.name);
+      }
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      const isKnown = code === "EACCES" || code === "EPERM" || code === "ENOENT" || code === "ENOTDIR";
+      if (!isKnown && before) return { ...before, listedAtMs: 0 };
+    }
+    return listing;
+  }
+
+  /** Undefined if no pattern needs the entry. */
+  #listFor(entry: Dirent, position: Position, lists: Record<"files" | "links" | "folders", string[]>): string[] | undefined {
+    const step = this.#patterns.step(position, entry.name);
+    if (entry.isFile()) return step.isMatch ? lists.files : undefined;
+    if (entry.isDirectory()) return step.position.length > 0 ? lists.folders : undefined;
+    if (!entry.isSymbolicLink() || (!step.isMatch && step.position.length === 0)) return undefined;
+    if (lists.links.length < this.#limits.linksOfFolder) return lists.links;
+    this.#isCut = true;
+    return undefined;
+  }
+}
+
+function isSame(listing: Listing | undefined, stats: BigIntStats): boolean {
+  return (
+    listing !== undefined &&
+    listing.id === fileId(stats) &&
+    listing.mtimeMs === Number(stats.mtimeMs) &&
+    listing.listedAtMs - listing.mtimeMs > SETTLED_AFTER_MS
+  );
+}
+
+function join(folder: string, name: string): string {
+  return folder === "/" ? `/${name}` : `${folder}/${name}`;
+}
+
+export interface LogFilesSurvey {
+  /** Matching paths. */
+  readonly count: number;
+  readonly notRead: ReadonlyMap<Refusal, readonly string[]>;
+}
+
+export async function surveyLogFiles(patterns: readonly string[], { mayRead, mayEnter }: LogFileRules): Promise<LogFilesSurvey> {
+  const notRead = new Map<Refusal, string[]>();
+  let count = 0;
+  const open = async (path: string, target: string): Promise<void> => {
+    count += 1;
+    const opened = await openLogFile(target, mayRead);
+    if (typeof opened !== "string") await closeFile(opened.fd);
+    else notRead.set(opened, [...(notRead.get(opened) ?? []), path]);
+  };
+  for await (const { files, links } of new LogTree(new PathPatterns(patterns), mayEnter).pass(new AbortController().signal)) {
+    for (const path of files) await open(path, path);
+    for (const path of links) await open(path, await realpath(path).catch(() => path));
+  }
+  return { count, notRead };
+}

@@ -1,0 +1,216 @@
+// Opens log files, and keeps one link to each descriptor in a folder that only the collector reads. Invariants: what is read is what was
+// validated, because the collector reads through the descriptor; a file's link keeps its identity, and a renamed file gets its new name
+// before it loses the old one; the number of files is bounded, and one user's files cannot take the places of others.
+import { mkdir, readdir, rm, rmdir, symlink, unlink, lstat, readlink, realpath } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { fileId, linkName } from "./link-name.ts";
+import { type BigIntStats, close, constants, fstat, open } from "node:fs";
+import { promisify } from "node:util";
+
+export interface OpenFile {
+  readonly id: string;
+  readonly fd: number;
+  readonly uid: bigint;
+  /** When it was opened. */
+  readonly mtimeMs: number;
+  path: string;
+  /** Undefined until its link was made. */
+  link: string | undefined;
+  /** Since when no path leads to it, and what it was like then; undefined while one does. */
+  gone: Gone | undefined;
+}
+
+export interface Gone {
+  readonly size: bigint;
+  readonly changedAtMs: number;
+  /** Passes of the collector that had finished then. */
+  readonly passes: number;
+}
+
+export class OpenFiles {
+  readonly #folder: string;
+  readonly #limit: number;
+  readonly #files = new Map<string, OpenFile>();
+  readonly #countOf = new Map<bigint, number>();
+  readonly #removed: number[] = [];
+
+  constructor(folder: string, limit: number) {
+    this.#folder = folder;
+    this.#limit = limit;
+  }
+
+  /** Removes the links of an agent that was killed. No collector may run. */
+  async prepare(): Promise<void> {
+    await mkdir(this.#folder, { recursive: true, mode: 0o700 });
+    for (const name of await readdir(this.#folder)) await rm(join(this.#folder, name), { recursive: true, force: true });
+  }
+
+  get size(): number {
+    return this.#files.size;
+  }
+
+  get(id: string): OpenFile | undefined {
+    return this.#files.get(id);
+  }
+
+  all(): IterableIterator<OpenFile> {
+    return this.#files.values();
+  }
+
+  /** Closes the oldest file of the user with the most, if that user has more than `uid`. False if there is no room. */
+  async makeRoom(uid: bigint): Promise<boolean> {
+    if (this.#files.size < this.#limit) return true;
+    const [largest, most] = [...this.#countOf].reduce((a, b) => (b[1] > a[1] ? b : a));
+    if (largest === uid || most <= (this.#countOf.get(uid) ?? 0) + 1) return false;
+    let oldest: OpenFile | undefined;
+    for (const file of this.#files.values()) {
+      if (file.uid === largest && (!oldest || file.mtimeMs < oldest.mtimeMs)) oldest = file;
+    }
+    if (oldest) await this.remove(oldest);
+    return true;
+  }
+
+  /** Takes the descriptor over; closes it where the file is open already. */
+  async add({ fd, stats }: OpenLogFile, path: string): Promise<OpenFile> {
+    const id = fileId(stats);
+    const known = this.#files.get(id);
+    if (known) {
+      await closeFile(fd);
+      return known;
+    }
+    const { uid, mtimeMs } = stats;
+    const file: OpenFile = { id, fd, uid, mtimeMs: Number(mtimeMs), path, link: undefined, gone: undefined };
+    this.#files.set(id, file);
+    this.#countOf.set(uid, (this.#countOf.get(uid) ?? 0) + 1);
+    return file;
+  }
+
+  /** Makes the link of a file, under its present path. Throws what the system says; then it is to be tried again. */
+  async link(file: OpenFile): Promise<void> {
+    const name = linkName(file.id, file.path);
+    const { link: before } = file;
+    if (before === name) return;
+    const path = join(this.#folder, name);
+    if (name.includes("/")) await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    await symlink(`/proc/${process.pid}/fd/${file.fd}`, path);
+    file.link = name;
+    if (before !== undefined) await this.#unlink(before);
+  }
+
+  /**
+   * Removes the link; `closeRemoved` closes the descriptor. In between, a collector that has just resolved the link still gets this file, and
+   * not what the number of the descriptor stands for next.
+   */
+  async remove(file: OpenFile): Promise<void> {
+    if (file.link !== undefined) await this.#unlink(file.link);
+    if (!this.#files.delete(file.id)) return;
+    const count = (this.#countOf.get(file.uid) ?? 1) - 1;
+    if (count > 0) this.#countOf.set(file.uid, count);
+    else this.#countOf.delete(file.uid);
+    this.#removed.push(file.fd);
+  }
+
+  /** To be called at the beginning of a pass. */
+  async closeRemoved(): Promise<void> {
+    for (const fd of this.#removed.splice(0)) await closeFile(fd);
+  }
+
+  async removeAll(): Promise<void> {
+    for (const file of this.#files.values()) await this.remove(file);
+  }
+
+  async #unlink(name: string): Promise<void> {
+    await unlink(join(this.#folder, name)).catch(ignoreMissing);
+    for (let folder = dirname(name); folder !== "."; folder = dirname(folder)) {
+      // Safe: another link is in it.
+      await rmdir(join(this.#folder, folder)).catch(() => {});
+    }
+  }
+}
+
+function ignoreMissing(error: NodeJS.ErrnoException): void {
+  if (error.code !== "ENOENT") throw error;
+}
+
+export const closeFile = promisify(close);
+const openFile = promisify(open);
+const statOf = promisify(fstat) as unknown as (fd: number, options: { bigint: true }) => Promise<BigIntStats>;
+
+export const statOpenFile = async (fd: number): Promise<BigIntStats> => statOf(fd, { bigint: true });
+
+/** Never waits for a FIFO's writer, never makes a terminal the process's own. */
+const FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_NOCTTY;
+const FOLDER_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_DIRECTORY;
+const OTHERS_WRITE = 0o022n;
+
+/** Why a file is not read. `gone`: it is not there any more, or was replaced meanwhile. */
+export type Refusal = "gone" | "unreadable" | "outside" | "special" | "hard_link";
+
+export interface LogFileRules {
+  readonly mayRead: (realPath: string) => boolean;
+  /** Of the target of a link to a folder. */
+  readonly mayEnter: (realFolder: string) => boolean;
+}
+
+export interface OpenLogFile {
+  readonly fd: number;
+  readonly stats: BigIntStats;
+}
+
+/** `mayRead` validates a path without links. The last name of `path` must not be a link. */
+export async function openLogFile(path: string, mayRead: (realPath: string) => boolean): Promise<OpenLogFile | Refusal> {
+  let fd: number;
+  try {
+    // Opening a device, or closing a file that this process has locked, has effects: what leads outside already is not opened at all.
+    if (!mayRead(await realpath(path))) return "outside";
+    fd = await openFile(path, FLAGS);
+  } catch (error) {
+    return refusalOf(error as NodeJS.ErrnoException);
+  }
+  let refusal: Refusal | undefined = "gone";
+  try {
+    const stats = await statOpenFile(fd);
+    refusal = await whyRefused(fd, stats, mayRead);
+    if (refusal === undefined) return { fd, stats };
+    return refusal;
+  } catch {
+    return "gone";
+  } finally {
+    if (refusal !== undefined) await closeFile(fd);
+  }
+}
+
+async function whyRefused(fd: number, stats: BigIntStats, mayRead: (realPath: string) => boolean): Promise<Refusal | undefined> {
+  if (!stats.isFile()) return "special";
+  if (stats.nlink === 0n) return "gone";
+  const path = await readlink(`/proc/self/fd/${fd}`);
+  if (!mayRead(path)) return "outside";
+  return stats.nlink > 1n && !(await isOwnersFolder(path, stats)) ? "hard_link" : undefined;
+}
+
+/**
+ * A file with several names may be another user's secret that was linked here, where the kernel allows that (fs.protected_hardlinks=0). It is
+ * read if only its owner or root can have made this name: its folder belongs to one of them, and no other user may write to it.
+ */
+async function isOwnersFolder(path: string, { dev, ino, uid }: BigIntStats): Promise<boolean> {
+  const slash = path.lastIndexOf("/");
+  const folder = await openFile(path.slice(0, slash) || "/", FOLDER_FLAGS);
+  try {
+    const { uid: owner, mode } = await statOpenFile(folder);
+    if ((owner !== 0n && owner !== uid) || (mode & OTHERS_WRITE) !== 0n) return false;
+    // The folder that was looked at is the one that holds the file, even if folders are renamed meanwhile.
+    const named = await lstat(`/proc/self/fd/${folder}/${path.slice(slash + 1)}`, { bigint: true });
+    return named.dev === dev && named.ino === ino;
+  } finally {
+    await closeFile(folder);
+  }
+}
+
+function refusalOf(error: NodeJS.ErrnoException): Refusal {
+  const { code } = error;
+  // Not about this file: the process has no descriptor left.
+  if (code === "EMFILE" || code === "ENFILE") throw error;
+  if (code === "EACCES" || code === "EPERM") return "unreadable";
+  if (code === "ENXIO" || code === "ENODEV") return "special";
+  return "gone";
+}

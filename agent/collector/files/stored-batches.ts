@@ -1,0 +1,256 @@
+// Which lines of files the backend has, of those that the collector may read or send again. It remembers its places in files only at the end
+// of a look at all of them (pkg/stanza v0.149, fileconsumer/file.go, poll); one that ends before reads again what it read since. It takes
+// a batch off its queue after the answer; one that ends before sends it again, in another company. Invariants: a batch is taken for stored
+// only after the backend took it, and only if it is that very reading of a file, or was read between the last time that places were
+// remembered before a collector ended and the first time after the next began; so no file that is written anew is mistaken for what it
+// held before. Known on disk, unsynced as the collector's own stores: it survives kill -9, and a power cut may double lines, not lose them.
+import { randomBytes } from "node:crypto";
+import { closeSync, openSync, readdirSync, readFileSync, statSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import { writeDurably } from "../../../common/files.ts";
+import type { Log } from "../../log.ts";
+import type { FileBatch } from "./file-batch.ts";
+import { UnansweredRequests } from "./unanswered-requests.ts";
+
+export interface StoredBatchesOptions {
+  /** The folder of state that holds the collector's `checkpoints`. */
+  readonly folder: string;
+  readonly log: Log;
+  readonly nowMs?: () => number;
+  readonly watchEveryMs?: number;
+  readonly mostBatches?: number;
+}
+
+/** Lines read in it may be read twice. Unix milliseconds; without `to`: until places are remembered again. */
+interface Doubt {
+  readonly from: number;
+  to: number;
+}
+
+const FILE = "stored-batches";
+/** One of 100 lines each, when a large file is read: 5 million lines. */
+const MOST_BATCHES = 50_000;
+/** A collector that is killed sends again what it had not yet taken off its queue: some 110 of the smallest in each of six requests. */
+const MOST_SENT_AGAIN = 800;
+const MOST_DOUBTS = 32;
+/** A commit of places writes some pages, and a killed one has written the time but not the places. */
+const COMMIT_MS = 1000;
+const FORGET_EVERY_MS = 5000;
+/** The queue is first in, first out but for what is tried again: then all that was read in a doubt has come by. */
+const SETTLED_AFTER_MS = 600_000;
+const WATCH_EVERY_MS = 500;
+/** A collector that has opened no store of places by then reads no files. */
+const OPENS_WITHIN_MS = 300_000;
+/** The writes of opening a store; the first look at files comes 200 ms later. */
+const OPENED_WITHIN_MS = 100;
+/** Rewritten when it has so many lines more than it needs. */
+const SPARE_LINES = 10_000;
+
+export class StoredBatches implements Disposable {
+  /** Known to the agent and its collector only: who has it speaks of the collector's files. The same after a restart. */
+  token = randomBytes(24).toString("base64url");
+  readonly unanswered: UnansweredRequests;
+  readonly #options: StoredBatchesOptions;
+  readonly #nowMs: () => number;
+  readonly #checkpoints: string;
+  readonly #path: string;
+  /** Key → when its lines were read last; the last stored last. */
+  readonly #stored = new Map<string, number>();
+  #doubts: Doubt[] = [];
+  /** When the collector that runs now began. */
+  #startedMs = 0;
+  /** Since when what comes was read after the last doubt. */
+  #settlingMs: number | undefined;
+  #file: number | undefined;
+  #lines = 0;
+  #forgottenMs = 0;
+  #isUnwritable = false;
+  #watch: NodeJS.Timeout | undefined;
+
+  constructor(options: StoredBatchesOptions) {
+    this.#options = options;
+    this.#nowMs = options.nowMs ?? Date.now;
+    this.#checkpoints = join(options.folder, "checkpoints");
+    this.#path = join(options.folder, FILE);
+    this.unanswered = new UnansweredRequests(options.folder, this.#nowMs);
+    this.#read();
+    this.#rewrite();
+  }
+
+  /** To be called before each start of a collector, when none runs. */
+  collectorStarts(): void {
+    const open = this.#doubts.at(-1);
+    // A collector that never remembered places read only what is in doubt already.
+    if (open?.to !== Number.POSITIVE_INFINITY) this.#doubt(this.#rememberedMs() ?? this.#startedMs);
+    // What the one before wrote within this millisecond is not the next one's.
+    this.#startedMs = this.#nowMs() + 1;
+    this.#note(`start ${this.#startedMs}`);
+    this.#watchPlaces();
+  }
+
+  /** True when the backend has these lines already. */
+  has(batch: FileBatch): boolean {
+    return batch.key !== undefined && this.isSecond(batch, this.#stored.get(batch.key));
+  }
+
+  /**
+   * Whether lines are the same as those of the same key that were read at `otherMs`: sent again, or read again by a later collector. A
+   * collector reads no place twice: what one has read twice is new.
+   */
+  isSecond({ readAtMs }: FileBatch, otherMs: number | undefined): boolean {
+    if (otherMs === undefined || otherMs === readAtMs) return otherMs !== undefined;
+    return this.#isInDoubt(otherMs) && this.#isInDoubt(readAtMs) && Math.min(otherMs, readAtMs) <= this.#startedMs;
+  }
+
+  /** The backend has these lines. */
+  add({ key, readAtMs }: FileBatch): void {
+    const nowMs = this.#nowMs();
+    if (key !== undefined) {
+      const lastReadMs = Math.max(readAtMs, this.#stored.get(key) ?? 0);
+      this.#stored.delete(key);
+      this.#stored.set(key, lastReadMs);
+      const [oldest] = this.#stored.keys();
+      if (this.#stored.size > (this.#options.mostBatches ?? MOST_BATCHES) && oldest !== undefined) this.#stored.delete(oldest);
+      this.#note(`batch ${lastReadMs} ${key}`);
+    }
+    const last = this.#doubts.at(-1);
+    if (last && readAtMs >= last.to) this.#settlingMs ??= nowMs;
+    if (nowMs - this.#forgottenMs >= FORGET_EVERY_MS) this.#forget(nowMs);
+  }
+
+  [Symbol.dispose](): void {
+    clearInterval(this.#watch);
+    if (this.#file !== undefined) closeSync(this.#file);
+    this.#file = undefined;
+  }
+
+  // ---- what is in doubt
+
+  #doubt(sinceMs: number): void {
+    this.#doubts.push({ from: sinceMs - COMMIT_MS, to: Number.POSITIVE_INFINITY });
+    this.#doubts = this.#doubts.slice(-MOST_DOUBTS);
+    this.#settlingMs = undefined;
+    this.#note(`doubt ${sinceMs - COMMIT_MS}`);
+  }
+
+  #isInDoubt(readAtMs: number): boolean {
+    return this.#doubts.some(({ from, to }) => from <= readAtMs && readAtMs < to);
+  }
+
+  /** Also if the collector ended now; `rememberedMs`: until when it has remembered its places. */
+  #mayBeReadAgain(readAtMs: number, rememberedMs = 0): boolean {
+    return this.#isInDoubt(readAtMs) || (readAtMs >= this.#startedMs && readAtMs >= rememberedMs - COMMIT_MS);
+  }
+
+  /** Until every receiver of files has remembered its places once. The first write is made when its store is opened. */
+  #watchPlaces(): void {
+    clearInterval(this.#watch);
+    const opened = new Map<string, number>();
+    this.#watch = setInterval(() => {
+      const stores = this.#stores();
+      if (stores.length === 0 && this.#nowMs() - this.#startedMs > OPENS_WITHIN_MS) clearInterval(this.#watch);
+      for (const [name, atMs] of stores) if (!opened.has(name)) opened.set(name, atMs);
+      if (stores.length === 0 || !stores.every(([name, atMs]) => atMs > (opened.get(name) ?? 0) + OPENED_WITHIN_MS)) return;
+      clearInterval(this.#watch);
+      const doubt = this.#doubts.at(-1);
+      if (doubt) doubt.to = this.#nowMs();
+      this.#note(`end ${this.#nowMs()}`);
+    }, this.#options.watchEveryMs ?? WATCH_EVERY_MS);
+    this.#watch.unref();
+  }
+
+  /** Until when all that was read has its place remembered; undefined when no receiver of files has run. */
+  #rememberedMs(): number | undefined {
+    const stores = this.#stores();
+    return stores.length === 0 ? undefined : Math.min(...stores.map(([, atMs]) => Math.floor(atMs)));
+  }
+
+  /** Of the receivers of files that the collector runs, or ran last: name and last write. It writes when it opens one, so others are older. */
+  #stores(): [string, number][] {
+    try {
+      return readdirSync(this.#checkpoints)
+        .filter((name) => /^receiver_filelog_(?!.*\.(damaged|backup)$)/.test(name))
+        .map((name): [string, number] => [name, statSync(join(this.#checkpoints, name)).mtimeMs])
+        .filter(([, atMs]) => atMs >= this.#startedMs);
+    } catch {
+      // Safe: then more is remembered than is needed.
+      return [];
+    }
+  }
+
+  // ---- on disk
+
+  #read(): void {
+    for (const line of this.#text().split("\n").slice(0, -1)) {
+      const [word, value = "", key] = line.split(" ");
+      if (word === "token" && value.length === this.token.length) this.token = value;
+      const atMs = Number(value);
+      if (!Number.isFinite(atMs)) continue;
+      const doubt = this.#doubts.at(-1);
+      if (word === "start") this.#startedMs = atMs;
+      if (word === "doubt") this.#doubts.push({ from: atMs, to: Number.POSITIVE_INFINITY });
+      if (word === "end" && doubt) doubt.to = atMs;
+      if (word === "batch" && key !== undefined) this.#stored.set(key, atMs);
+    }
+  }
+
+  #text(): string {
+    try {
+      return readFileSync(this.#path, "utf8");
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "ENOENT") this.#unwritable(error);
+      return "";
+    }
+  }
+
+  #note(line: string): void {
+    if (this.#file === undefined) return;
+    try {
+      writeSync(this.#file, `${line}\n`);
+      this.#lines += 1;
+      this.#isUnwritable = false;
+    } catch (error) {
+      this.#unwritable(error);
+    }
+  }
+
+  #forget(nowMs: number): void {
+    this.#forgottenMs = nowMs;
+    const isSettled = this.#settlingMs !== undefined && nowMs - this.#settlingMs > SETTLED_AFTER_MS;
+    if (isSettled) {
+      this.#doubts = [];
+      this.#settlingMs = undefined;
+    }
+    const rememberedMs = this.#rememberedMs();
+    const old = [...this.#stored].slice(0, -MOST_SENT_AGAIN);
+    for (const [key, readAtMs] of old) if (!this.#mayBeReadAgain(readAtMs, rememberedMs)) this.#stored.delete(key);
+    if (isSettled || this.#file === undefined || this.#lines > this.#stored.size + SPARE_LINES) this.#rewrite();
+  }
+
+  #rewrite(): void {
+    const lines = [
+      `token ${this.token}`,
+      `start ${this.#startedMs}`,
+      ...this.#doubts.flatMap(({ from, to }) => [`doubt ${from}`, ...(Number.isFinite(to) ? [`end ${to}`] : [])]),
+      ...[...this.#stored].map(([key, readAtMs]) => `batch ${readAtMs} ${key}`),
+    ];
+    try {
+      writeDurably(this.#path, lines.map((line) => `${line}\n`).join(""));
+      if (this.#file !== undefined) closeSync(this.#file);
+      this.#file = openSync(this.#path, "a", 0o600);
+      this.#lines = lines.length;
+    } catch (error) {
+      this.#unwritable(error);
+    }
+  }
+
+  /** Safe: lines are doubled at worst. */
+  #unwritable(error: unknown): void {
+    if (!this.#isUnwritable)
+      this.#options.log.warn(
+        { err: (error as Error).message },
+        `cannot note in ${FILE} which lines are sent; after a kill some may come twice`,
+      );
+    this.#isUnwritable = true;
+  }
+}

@@ -1,0 +1,125 @@
+// Finds out when log files are not read although everything runs: no pass over them ends, or the disk queue takes no line. Reported by
+// /readyz as a failing signal. A queue that is empty and still takes nothing, because its file fills the disk, is removed with a restart of
+// the collector. Invariant: a collector that works through a backlog is making progress, and one that waits for the backend is not stuck.
+import { ask } from "../../../common/http.ts";
+import { Loop } from "../../../common/loop.ts";
+import type { Log } from "../../log.ts";
+import type { LogFilesStatus } from "./log-files.ts";
+
+export interface FailingSignal {
+  readonly signal: string;
+  readonly sinceMs: number;
+  readonly error: string;
+}
+
+interface Rejection {
+  readonly sinceMs: number;
+  readonly error: string;
+}
+
+export interface WatchdogOptions {
+  readonly files: { status(): LogFilesStatus };
+  readonly supervisor: {
+    status(): { readonly state: string; readonly since: string };
+    readonly metricsUrl: string | undefined;
+    /** What it cannot put into its disk queues, by signal. */
+    readonly rejections: ReadonlyMap<string, Rejection>;
+    startAnew(): void;
+  };
+  readonly log: Log;
+  readonly nowMs?: () => number;
+  readonly readMetrics?: (url: string) => Promise<string>;
+  readonly everyMs?: number;
+}
+
+const STUCK_AFTER_MS = 30_000;
+/** From then on its progress is watched. */
+const LATE_AFTER_MS = 15_000;
+const RESTART_AFTER_MS = 30_000;
+const RESTART_AGAIN_MS = 600_000;
+const EVERY_MS = 5000;
+const ASK_WITHIN_MS = 2000;
+
+export class LogFilesWatchdog implements AsyncDisposable {
+  readonly #options: WatchdogOptions;
+  readonly #nowMs: () => number;
+  readonly #loop: Loop;
+  #records: number | undefined;
+  #progressMs = 0;
+  #restartedMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: WatchdogOptions) {
+    this.#options = options;
+    this.#nowMs = options.nowMs ?? Date.now;
+    const everyMs = options.everyMs ?? EVERY_MS;
+    const failed = (error: unknown): void =>
+      options.log.debug({ err: (error as Error).message }, "cannot ask the collector for its progress");
+    this.#loop = new Loop({ firstAfterMs: everyMs, step: async () => (await this.check(), everyMs), failed });
+  }
+
+  failing(): FailingSignal[] {
+    const { files, supervisor } = this.#options;
+    const rejected = [...supervisor.rejections].map(([signal, { sinceMs, error }]) => ({
+      signal,
+      sinceMs,
+      error: `the collector cannot write to its disk queue: ${error}`,
+    }));
+    const { lastPassMs, isFollowing } = files.status();
+    const { state } = supervisor.status();
+    if (!isFollowing) return rejected;
+    const stuck = (sinceMs: number, error: string): FailingSignal[] =>
+      this.#nowMs() - sinceMs > STUCK_AFTER_MS ? [{ signal: "logs", sinceMs, error }] : [];
+    return [
+      ...rejected,
+      ...stuck(lastPassMs, "the agent has finished no pass over LOG_PATHS for 30 s or longer: a file system does not answer"),
+      ...(state === "running" ? stuck(this.#readMs(), "the collector has finished no pass over the log files for 30 s or longer") : []),
+    ];
+  }
+
+  /** When the collector last showed that it reads, Unix milliseconds. */
+  #readMs(): number {
+    const { files, supervisor } = this.#options;
+    return Math.max(Date.parse(supervisor.status().since), files.status().lastCollectorPassMs, this.#progressMs);
+  }
+
+  /** Once; called every few seconds. */
+  async check(): Promise<void> {
+    const { supervisor, readMetrics = readText } = this.#options;
+    const rejection = supervisor.rejections.get("logs");
+    const url = supervisor.metricsUrl;
+    const isLate = this.#nowMs() - this.#readMs() > LATE_AFTER_MS;
+    if (!isLate) this.#records = undefined;
+    if (url === undefined || (rejection === undefined && !isLate)) return;
+    const metrics = await readMetrics(url);
+    const records = sumOf(metrics, "otelcol_receiver_accepted_log_records", 'receiver="file_log/files"');
+    if (this.#records !== undefined && !Object.is(records, this.#records)) this.#progressMs = this.#nowMs();
+    if (isLate) this.#records = records;
+    if (rejection) this.#restartIfEmpty(rejection, sumOf(metrics, "otelcol_exporter_queue_size", 'exporter="otlp_http/files"'));
+  }
+
+  #restartIfEmpty({ sinceMs, error }: Rejection, queued: number): void {
+    const { supervisor, log } = this.#options;
+    const nowMs = this.#nowMs();
+    if (queued !== 0 || nowMs - sinceMs < RESTART_AFTER_MS || nowMs - this.#restartedMs < RESTART_AGAIN_MS) return;
+    this.#restartedMs = nowMs;
+    log.warn(
+      { event: "collector.empty_queue_full", err: error },
+      "the disk queue is empty and cannot be written; restarting the collector",
+    );
+    supervisor.startAnew();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#loop[Symbol.asyncDispose]();
+  }
+}
+
+async function readText(url: string): Promise<string> {
+  return (await ask(url, { signal: AbortSignal.timeout(ASK_WITHIN_MS) })).text;
+}
+
+/** NaN without such a metric. */
+function sumOf(metrics: string, name: string, label: string): number {
+  const lines = metrics.split("\n").filter((line) => line.startsWith(`${name}{`) && line.includes(label));
+  return lines.length === 0 ? Number.NaN : lines.reduce((sum, line) => sum + Number(line.split(" ").at(-1)), 0);
+}

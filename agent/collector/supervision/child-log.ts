@@ -1,0 +1,154 @@
+// The collector's output: split into lines, logged again with their level, and the last ones kept as the reason of a crash. Invariants:
+// secrets are masked; a line is cut at MAX_LINE_LENGTH characters, and never within a secret; what a failing receiver repeats is logged
+// once.
+import { maskSecrets } from "../../../common/mask.ts";
+import type { Log } from "../../log.ts";
+import { EXPORTERS } from "../config/collector-config.ts";
+import type { Outages } from "./outages.ts";
+import type { Readable } from "node:stream";
+
+const KEPT_LINES = 6;
+const MAX_REASON_LENGTH = 2000;
+
+/** How Go begins to say that a program dies; the trace below it would push that out. */
+const HEADLINE = /^(panic|fatal error|unexpected fault address)\b/;
+
+/** The last lines that say something went wrong, or failing that the last lines. */
+export class LastLines {
+  #isDying = false;
+  #lines: string[] = [];
+  #errors: string[] = [];
+
+  add(line: string, isError: boolean): void {
+    if (this.#isDying) return;
+    push(this.#lines, line);
+    if (isError) push(this.#errors, line);
+    this.#isDying = HEADLINE.test(line);
+  }
+
+  text(): string {
+    return (this.#errors.length > 0 ? this.#errors : this.#lines).join("\n").slice(-MAX_REASON_LENGTH);
+  }
+}
+
+function push(lines: string[], line: string): void {
+  lines.push(line);
+  if (lines.length > KEPT_LINES) lines.shift();
+}
+
+/** What its receiver of events says before it ends for good, after one refusal of the API server (k8sobjectsreceiver v0.146, startWatch). */
+const EVENTS_END = /Watch channel closed unexpectedly|could not retrieve a resourceVersion|received data that wasnt unstructure/;
+
+export function endsEvents(line: string): boolean {
+  return line.includes('"k8sobjects"') && EVENTS_END.test(line);
+}
+
+const LEVELS: Record<string, "debug" | "info" | "warn" | "error"> = { debug: "debug", info: "info", warn: "warn" };
+/** Of a line that was cut, so that it is no JSON any more. */
+const BEGUN = /^\{"level":"(debug|info|warn)"/;
+
+/** While it is stopping, its complaints of interrupted requests are no news: what was not sent stays in the disk queue. */
+export function reemit(raw: string, log: Log, last: LastLines, isStopping = false, outages?: Outages): void {
+  if (raw.trim() === "") return;
+  const line = maskSecrets(raw);
+  const entry = parse(line);
+  if (!entry) {
+    // Not the logger's: a panic, or a complaint from before the logger was there. Or the logger's, cut.
+    const level = LEVELS[BEGUN.exec(line)?.[1] ?? ""] ?? "error";
+    last.add(line, level === "error");
+    log[level]({ component: "collector" }, line);
+    return;
+  }
+  const { level, msg, ts: _ts, caller: _caller, resource: _resource, stacktrace: _stack, ...fields } = entry;
+  const rest = withoutOurs(fields);
+  if (isKept(entry)) {
+    log[isStopping ? "debug" : "info"]({ ...rest, dropped_items: undefined, items: entry["dropped_items"], component: "collector" }, KEPT);
+    return;
+  }
+  const known = LEVELS[String(level)] ?? "error";
+  last.add(`${String(msg)}${typeof rest["error"] === "string" ? `: ${rest["error"]}` : ""}`, known === "error");
+  if (outages && isRepeated(entry, known, outages)) return;
+  log[isStopping ? "debug" : known]({ ...rest, component: "collector" }, String(msg));
+}
+
+const KEPT = "the collector ended before this was delivered: it stays in the disk queue";
+
+/**
+ * What a collector that ends calls "Dropping data", of an exporter whose queue is on disk: a queue takes an entry out only when its
+ * sending ended otherwise than by the shutdown (exporterhelper v0.149, internal/queue/persistent_queue.go, onDone).
+ */
+function isKept({ msg, error, "otelcol.component.id": id }: Record<string, unknown>): boolean {
+  return (
+    String(msg).startsWith("Exporting failed. Dropping data") &&
+    String(error).startsWith("interrupted due to shutdown") &&
+    EXPORTERS.includes(String(id))
+  );
+}
+
+/** A line has each key once: what the collector says under a name that the logger sets stands under another. */
+function withoutOurs(fields: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(fields).map(([key, value]) => [LOGGERS.has(key) ? `collector_${key}` : key, value]));
+}
+
+const LOGGERS = new Set(["pid", "hostname", "name", "time"]);
+
+function isRepeated(entry: Record<string, unknown>, level: string, outages: Outages): boolean {
+  const { ts: _ts, "otelcol.component.kind": kind, "otelcol.component.id": id, ...rest } = entry;
+  if (kind !== "receiver" || typeof id !== "string" || (level !== "warn" && level !== "error")) return false;
+  return !outages.isNews({ receiver: id, text: JSON.stringify(rest) });
+}
+
+function parse(line: string): Record<string, unknown> | undefined {
+  if (!line.startsWith("{")) return undefined;
+  try {
+    const entry = JSON.parse(line) as Record<string, unknown>;
+    return "level" in entry && "msg" in entry ? entry : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Characters. */
+export const MAX_LINE_LENGTH = 64 * 1024;
+/** Longer than a secret; none of those that are masked has a space or a double quote in it. */
+const MAX_SECRET_LENGTH = 8 * 1024;
+
+export const CUT_MARK = "… [cut: the line is longer than 64 KiB]";
+
+/** Calls `tell` with each line that `stream` (bytes of UTF-8) brings, the last one without an end too. */
+export function eachLine(stream: Readable, tell: (line: string) => void): void {
+  let begun = "";
+  let isCut = false;
+  const add = (text: string): void => {
+    if (isCut) return;
+    begun += text;
+    if (begun.length <= MAX_LINE_LENGTH) return;
+    isCut = true;
+    tell(cut(begun));
+    begun = "";
+  };
+  const end = (): void => {
+    if (!isCut) tell(begun.endsWith("\r") ? begun.slice(0, -1) : begun);
+    begun = "";
+    isCut = false;
+  };
+  stream.setEncoding("utf8");
+  stream.on("data", (text: string) => {
+    const [first = "", ...others] = text.split("\n");
+    add(first);
+    for (const other of others) {
+      end();
+      add(other);
+    }
+  });
+  stream.on("end", () => {
+    if (begun !== "") end();
+  });
+}
+
+/** After its last word that is whole, or earlier by a secret's length. */
+function cut(line: string): string {
+  const kept = line.slice(0, MAX_LINE_LENGTH);
+  const wordAt = Math.max(kept.lastIndexOf(" "), kept.lastIndexOf('"')) + 1;
+  return `${kept.slice(0, Math.max(wordAt, MAX_LINE_LENGTH - MAX_SECRET_LENGTH))}${CUT_MARK}`;
+}

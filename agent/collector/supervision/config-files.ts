@@ -1,0 +1,77 @@
+// The collector's configuration on the disk: the one in force and the one that last ran. Invariants: a file is replaced whole or left as it
+// is, also by a power cut; what is on the disk already is not written again, so that an agent on a full disk can be restarted and can go
+// back.
+import { linkSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { renameDurably, writeDurably, makeFolder } from "../../../common/files.ts";
+import { stateDirError } from "../../state/lock.ts";
+
+/** What cannot be written throws StateDirError. */
+export class ConfigFiles {
+  /** In force. */
+  readonly path: string;
+  /** Which process is the collector (orphan.ts). */
+  readonly noteFile: string;
+  readonly #stateDir: string;
+  readonly #candidate: string;
+  readonly #lastGood: string;
+
+  constructor(stateDir: string) {
+    const folder = join(stateDir, "collector");
+    this.#stateDir = stateDir;
+    this.path = join(folder, "config.yaml");
+    this.noteFile = join(folder, "child.json");
+    this.#candidate = join(folder, "candidate.yaml");
+    this.#lastGood = join(folder, "last-good.yaml");
+    this.onDisk(() => makeFolder(folder, 0o700));
+  }
+
+  /** The one that last ran; undefined when there is none, or an empty one, as a power failure left it of an earlier version. */
+  lastGood(): string | undefined {
+    return read(this.#lastGood) || undefined;
+  }
+
+  /** Puts it in force if `judge` of the file that holds it resolves. */
+  async adopt(config: string, judge: (file: string) => Promise<void>): Promise<void> {
+    const isThere = read(this.path) === config;
+    if (!isThere) this.#write(this.#candidate, config);
+    await judge(isThere ? this.path : this.#candidate);
+    if (!isThere) this.onDisk(() => renameDurably(this.#candidate, this.path));
+  }
+
+  /** Puts it in force unjudged. What last ran is on the disk already: a second name for it needs no room, and all writes replace. */
+  putBack(config: string): void {
+    if (read(this.#lastGood) !== config) return this.#write(this.path, config);
+    this.onDisk(() => {
+      const next = `${this.path}.new`;
+      rmSync(next, { force: true });
+      linkSync(this.#lastGood, next);
+      renameDurably(next, this.path);
+    });
+  }
+
+  noteGood(config: string): void {
+    if (read(this.#lastGood) !== config) this.#write(this.#lastGood, config);
+  }
+
+  onDisk(write: () => void): void {
+    try {
+      write();
+    } catch (error) {
+      throw stateDirError(this.#stateDir, error as Error);
+    }
+  }
+
+  #write(file: string, text: string): void {
+    this.onDisk(() => writeDurably(file, text));
+  }
+}
+
+/** Undefined when there is none. */
+function read(file: string): string | undefined {
+  try {
+    return readFileSync(file, "utf8");
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,98 @@
+// The collector of an agent that was killed: it holds the queue's files and the OTLP ports, so it must be gone before the next one
+// starts, also where the agent was killed before it could note its id. Invariant: no process is ended but one that runs with our
+// configuration, by its command line and by the folder that this names for it; a noted one besides has the noted id and start time.
+// Linux only (/proc), as both agents are.
+import { readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
+import { pause } from "../../../common/loop.ts";
+import { commandLineOf, environmentOf, processIds, startTimeOf } from "../../../common/process-table.ts";
+import type { Log } from "../../log.ts";
+import { METRICS_PORT_VARIABLE } from "../config/collector-config.ts";
+import { filesWait } from "./queue-state.ts";
+
+interface Note {
+  readonly pid: number;
+  readonly startTicks: string;
+  readonly agentPid: number;
+  readonly agentStartTicks: string;
+}
+
+/** Another living agent has this state directory. */
+export class StateInUseError extends Error {
+  override readonly name = "StateInUseError";
+}
+
+export function noteChild(noteFile: string, pid: number): void {
+  const startTicks = startTimeOf(pid);
+  if (startTicks === undefined) return;
+  const note: Note = { pid, startTicks, agentPid: process.pid, agentStartTicks: startTimeOf(process.pid) ?? "" };
+  writeFileSync(noteFile, JSON.stringify(note), { mode: 0o600 });
+}
+
+export function forgetChild(noteFile: string): void {
+  rmSync(noteFile, { force: true });
+}
+
+/** Ends the collectors that run with this configuration, noted or not. Throws StateInUseError when the agent of the noted one lives. */
+export async function endOrphan(noteFile: string, configFile: string, graceMs: number, log: Log): Promise<void> {
+  const note = readNote(noteFile);
+  if (note && note.agentPid !== process.pid && startTimeOf(note.agentPid) === note.agentStartTicks) {
+    throw new StateInUseError(`another agent (pid ${note.agentPid}) uses this STATE_DIR: stop it, or give this one its own`);
+  }
+  if (note && argumentsOf(note.pid).includes(configFile)) await end(note, graceMs, log);
+  await Promise.all(runningWith(configFile).map((process) => end(process, graceMs, log)));
+  forgetChild(noteFile);
+}
+
+type Identified = Pick<Note, "pid" | "startTicks">;
+
+async function end({ pid, startTicks }: Identified, graceMs: number, log: Log): Promise<void> {
+  const lives = (): boolean => startTimeOf(pid) === startTicks;
+  if (!lives()) return;
+  log.warn({ collector_pid: pid }, "ending the collector of an agent that was killed");
+  process.kill(pid, (await waitsForRoom(pid)) ? "SIGKILL" : "SIGTERM");
+  const killAt = Date.now() + graceMs;
+  while (lives()) {
+    if (Date.now() > killAt) process.kill(pid, "SIGKILL");
+    await pause(50);
+  }
+}
+
+/** Where it offers its metrics is in the environment that its agent gave it. */
+async function waitsForRoom(pid: number): Promise<boolean> {
+  const port = new RegExp(`\\0${METRICS_PORT_VARIABLE}=(\\d+)\\0`).exec(`\0${environmentOf(pid).toString("latin1")}`)?.[1];
+  return port !== undefined && (await filesWait(`http://127.0.0.1:${port}/metrics`));
+}
+
+/** Whose state this is holds its lock, so whatever runs with this configuration is an orphan. */
+function runningWith(configFile: string): Identified[] {
+  return processIds().flatMap((pid) => {
+    const args = argumentsOf(pid);
+    const config = args.indexOf(configFile);
+    const startTicks = startTimeOf(pid);
+    const isCollector = args[config - 1] === "--config" && !args.includes("validate") && pid !== process.pid;
+    return isCollector && startTicks !== undefined && isSameFolder(pid, dirname(configFile)) ? [{ pid, startTicks }] : [];
+  });
+}
+
+/** The same path is another folder in another container, whose processes a host sees. */
+function isSameFolder(pid: number, folder: string): boolean {
+  try {
+    const [ours, theirs] = [statSync(folder), statSync(`/proc/${pid}/root${folder}`)];
+    return ours.dev === theirs.dev && ours.ino === theirs.ino;
+  } catch {
+    return false;
+  }
+}
+
+function readNote(noteFile: string): Note | undefined {
+  try {
+    return JSON.parse(readFileSync(noteFile, "utf8")) as Note;
+  } catch {
+    return undefined;
+  }
+}
+
+function argumentsOf(pid: number): string[] {
+  return commandLineOf(pid).toString("utf8").split("\0");
+}

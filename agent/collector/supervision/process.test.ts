@@ -1,0 +1,77 @@
+// One run of a program that speaks as a collector could, where the real one cannot be made to.
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { pino } from "pino";
+import { expect, test, vi } from "vitest";
+import { temporaryFolder } from "../../../test/fixtures/processes.ts";
+import { CollectorProcess, guardCollector } from "./process.ts";
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+
+/** Writes a line that ends only once it is asked to end itself. */
+const ENDLESS = `
+  process.on("SIGTERM", () => { process.stdout.write("\\nnext\\n"); process.exit(); });
+  setInterval(() => {}, 1000);
+  process.stdout.write('{"level":"info","msg":"ak_0123456789abcdef ' + "x".repeat(300_000));
+`;
+
+test("a line that does not end is told once, cut and without its secrets, and the collector is heard on", async () => {
+  using folder = temporaryFolder();
+  const program = join(folder.path, "otelcol");
+  writeFileSync(program, `#!${process.execPath}\n${ENDLESS}`, { mode: 0o755 });
+  const lines: Record<string, unknown>[] = [];
+  const write = (line: string): void => void lines.push(JSON.parse(line) as Record<string, unknown>);
+  const log = pino({ formatters: { level: (level) => ({ level }) } }, { write });
+  const child = await CollectorProcess.start({ program, configFile: "", memoryMib: 100, stopGraceMs: 20_000, env: {}, log });
+  try {
+    await vi.waitFor(() => expect(lines).toHaveLength(1), { timeout: 20_000 });
+    const msg = String(lines[0]?.["msg"]);
+    const ends = [msg.slice(0, 40), msg.slice(-40)];
+    expect(ends).toEqual(['{"level":"info","msg":"ak_[redacted] xxx', "x… [cut: the line is longer than 64 KiB]"]);
+    expect(lines[0]?.["level"]).toBe("info");
+    expect(msg.length).toBeLessThan(66_000);
+    await child.stop();
+    expect(lines.map((line) => line["msg"])).toEqual([msg, "next"]);
+  } finally {
+    child.kill();
+  }
+});
+
+/** Runs with `config` on its command line, as a collector does. */
+function sleeper(config: string): ChildProcess {
+  return spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)", config], { stdio: "ignore" });
+}
+
+/** Kills an agent that guards the collector, and answers the signal that the collector then ends with. */
+async function killAgentOf(collector: ChildProcess): Promise<unknown> {
+  await once(collector, "spawn");
+  const guard = fileURLToPath(new URL("process.ts", import.meta.url));
+  const script = `import("${guard}").then(({ guardCollector }) => {
+    guardCollector(${collector.pid}, "config-of-this-test.yaml", { warn: console.error });
+    console.log("guarded");
+  });`;
+  const agent = spawn(process.execPath, ["-e", script], { stdio: ["ignore", "pipe", "inherit"] });
+  await once(agent.stdout, "data");
+  const ended = once(collector, "exit");
+  agent.kill("SIGKILL");
+  return (await ended)[1];
+}
+
+test("an agent that is killed takes its collector with it", async () => {
+  expect(await killAgentOf(sleeper("config-of-this-test.yaml"))).toBe("SIGKILL");
+});
+
+test("and no process that runs with another configuration", async () => {
+  const other = sleeper("another.yaml");
+  setTimeout(() => other.kill("SIGTERM"), 3000);
+  expect(await killAgentOf(other)).toBe("SIGTERM");
+});
+
+test("a guard that is disposed ends, and kills nothing", async () => {
+  const collector = sleeper("config-of-this-test.yaml");
+  await once(collector, "spawn");
+  guardCollector(collector.pid ?? 0, "config-of-this-test.yaml", pino({ level: "silent" }))[Symbol.dispose]();
+  collector.kill("SIGTERM");
+  expect((await once(collector, "exit"))[1]).toBe("SIGTERM");
+});

@@ -1,0 +1,67 @@
+// What is known of the collector's disk queues: which signals it could not store (from its log), and whether the queue of log files is full
+// (from its metrics). Invariant: a collector whose queue of files is full is killed, not stopped; what it reads again is recognised by the
+// proxy (agent/collector/files).
+import type { Signal } from "../../settings.ts";
+import { ask } from "../../../common/http.ts";
+import { FILES_EXPORTER } from "../config/collector-config.ts";
+
+export interface Rejection {
+  /** Unix milliseconds. */
+  readonly sinceMs: number;
+  readonly lastMs: number;
+  readonly error: string;
+}
+
+const REJECTED = /^\{.*"Exporting failed\. Rejecting data/;
+const SIGNALS: readonly string[] = ["metrics", "logs", "traces"] satisfies Signal[];
+/** The collector tries again after 5 s at most. */
+const OVER_AFTER_MS = 60_000;
+
+export class Rejections {
+  readonly #bySignal = new Map<string, Rejection>();
+
+  /** `line`: of the collector's log. */
+  note(line: string, nowMs = Date.now()): void {
+    if (!REJECTED.test(line)) return;
+    const { error, signal } = fieldsOf(line);
+    // Any other cause is one of an entry, and the proxy's record of the signal has it.
+    if (!error.includes("no space left on device") || !SIGNALS.includes(signal)) return;
+    const before = this.current(nowMs).get(signal as Signal);
+    this.#bySignal.set(signal, { sinceMs: before?.sinceMs ?? nowMs, lastMs: nowMs, error: "no space left on device" });
+  }
+
+  current(nowMs = Date.now()): ReadonlyMap<Signal, Rejection> {
+    return new Map([...this.#bySignal].filter(([, { lastMs }]) => nowMs - lastMs < OVER_AFTER_MS)) as Map<Signal, Rejection>;
+  }
+}
+
+function fieldsOf(line: string): { error: string; signal: string } {
+  try {
+    const { error = "", "otelcol.signal": signal = "" } = JSON.parse(line) as Record<string, unknown>;
+    return { error: String(error), signal: String(signal) };
+  } catch {
+    return { error: "", signal: "" };
+  }
+}
+
+/** A batch of a file is at most 100 lines; one larger than the rest of the queue is not expected. */
+const FULL_QUEUE = 0.8;
+export const ASK_WITHIN_MS = 1_000;
+
+/** True when the queue of the files has no room for another batch, as far as can be told from the collector's own metrics. */
+export async function filesWait(metricsUrl: string): Promise<boolean> {
+  try {
+    const { text } = await ask(metricsUrl, { signal: AbortSignal.timeout(ASK_WITHIN_MS) });
+    const value = (name: string): number =>
+      Number(
+        text
+          .split("\n")
+          .find((line) => line.startsWith(`otelcol_exporter_queue_${name}{`) && line.includes(`"${FILES_EXPORTER}"`))
+          ?.split(" ")[1],
+      );
+    return value("size") > value("capacity") * FULL_QUEUE;
+  } catch {
+    // Safe: a collector that does not answer is not reading either.
+    return false;
+  }
+}

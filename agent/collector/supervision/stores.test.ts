@@ -1,0 +1,180 @@
+import { randomBytes } from "node:crypto";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync, existsSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pino } from "pino";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { readSettings } from "../../settings.ts";
+import { blamesStore, reportEmptied, setAsideDamaged, removeEmptyQueues } from "./stores.ts";
+import { configFromSettings } from "../config/config-from-settings.ts";
+import { canMount, SmallDisk } from "./small-disk.fixture.ts";
+import { store } from "./bbolt-file.fixture.ts";
+import { temporaryFolder } from "../../../test/fixtures/processes.ts";
+import { StateDirError } from "../../state/lock.ts";
+import { ConfigFiles } from "./config-files.ts";
+
+let folder: string;
+let config: string;
+let lines: { msg: string; moved_to?: string }[];
+const log = pino({ level: "debug" }, { write: (line) => void lines.push(JSON.parse(line) as { msg: string }) });
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "atherops-stores-"));
+  for (const store of ["queue", "checkpoints"]) mkdirSync(join(folder, store));
+  const env = { BACKEND_URL: "http://127.0.0.1:1", STATE_DIR: folder, SIGNALS: "logs", LOG_PATHS: "/var/log/*.log" };
+  config = configFromSettings(readSettings("host", env).settings);
+  lines = [];
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+const QUEUE = "exporter_otlp_http_files_logs";
+const PLACES = "receiver_filelog_files";
+
+function junk(path: string, bytes = 20_000): Buffer {
+  const content = randomBytes(bytes);
+  writeFileSync(join(folder, path), content);
+  return content;
+}
+
+describe("a damaged file of a store", () => {
+  test("is set aside, and one line says which file, why, where it is and what is lost", async () => {
+    const queue = junk(`queue/${QUEUE}`);
+    junk(`checkpoints/${PLACES}`);
+    const said = await setAsideDamaged(config, log);
+    expect(readdirSync(join(folder, "queue"))).toEqual([`${QUEUE}.damaged`]);
+    expect(readFileSync(join(folder, "queue", `${QUEUE}.damaged`))).toEqual(queue);
+    expect(readdirSync(join(folder, "checkpoints"))).toEqual([`${PLACES}.damaged`]);
+    expect(lines.map(({ msg }) => msg)).toEqual(said);
+    expect(said).toEqual([
+      `${folder}/queue/${QUEUE}, 20000 bytes, is damaged (neither of its two head pages is valid) and is set aside as ${folder}/queue/${QUEUE}.damaged; the collector starts without it; lost are the logs in the disk queue of otlp_http/files that were not delivered yet.`,
+      `${folder}/checkpoints/${PLACES}, 20000 bytes, is damaged (neither of its two head pages is valid) and is set aside as ${folder}/checkpoints/${PLACES}.damaged; the collector starts without it; lost is how far file_log/files had read its files. It reads them again from the beginning: no line is lost, and lines that were sent before arrive twice.`,
+    ]);
+  });
+
+  test("of a receiver that starts at the end is said to skip lines", async () => {
+    junk(`checkpoints/${PLACES}`);
+    const [said] = await setAsideDamaged(config.replace("start_at: beginning", "start_at: end"), log);
+    expect(said).toContain("lines written since the collector ended are skipped");
+  });
+
+  test("takes the place of the one before it, so that one is kept", async () => {
+    junk(`queue/${QUEUE}`);
+    await setAsideDamaged(config, log);
+    const second = junk(`queue/${QUEUE}`);
+    await setAsideDamaged(config, log);
+    expect(readdirSync(join(folder, "queue"))).toEqual([`${QUEUE}.damaged`]);
+    expect(readFileSync(join(folder, "queue", `${QUEUE}.damaged`))).toEqual(second);
+    expect(await setAsideDamaged(config, log)).toEqual([]);
+  });
+
+  test.skipIf(!canMount)("is removed where the disk has no room for another as large (needs root)", async () => {
+    using _disk = new SmallDisk(join(folder, "queue"), "64k");
+    junk(`queue/${QUEUE}`, 40_000);
+    const [said] = await setAsideDamaged(config, log);
+    expect(said).toContain("is removed, as the disk has no room for another as large");
+    expect(readdirSync(join(folder, "queue"))).toEqual([]);
+    expect(lines[0]).not.toHaveProperty("moved_to");
+  });
+
+  test("is looked for where the operator's configuration puts the store", async () => {
+    mkdirSync(join(folder, "$elsewhere"));
+    junk(`$elsewhere/${QUEUE}`);
+    await setAsideDamaged(config.replace(`directory: ${folder}/queue\n`, `directory: ${folder}/$$$$elsewhere\n`), log);
+    expect(readdirSync(join(folder, "$elsewhere"))).toEqual([`${QUEUE}.damaged`]);
+  });
+
+  test("stays where it is once the agent stops", async () => {
+    junk(`queue/${QUEUE}`);
+    expect(await setAsideDamaged(config, log, AbortSignal.abort())).toEqual([]);
+    expect(readdirSync(join(folder, "queue"))).toEqual([QUEUE]);
+    expect(lines).toEqual([]);
+  });
+
+  test("that is empty stays, and the agent says what was in it", async () => {
+    junk(`queue/${QUEUE}`, 0);
+    expect(await setAsideDamaged(config, log)).toEqual([]);
+    reportEmptied(config, log);
+    expect(lines.map(({ msg }) => msg)).toEqual([
+      `${folder}/queue/${QUEUE} is empty, as after a power failure; the collector fills it anew; if it held anything, lost are the logs in the disk queue of otlp_http/files that were not delivered yet.`,
+    ]);
+  });
+});
+
+test.each(["", "\0\0", "{", "extensions: 1", "receivers: {}"])("a configuration that is none (%j) throws nothing", async (none) => {
+  junk(`queue/${QUEUE}`);
+  reportEmptied(none, log);
+  expect(await setAsideDamaged(none, log)).toEqual([]);
+  expect(readdirSync(join(folder, "queue"))).toEqual([QUEUE]);
+});
+
+describe("a line of the collector", () => {
+  test.each([
+    'Error: cannot start pipelines: failed to start "otlp_http/files" exporter: invalid database',
+    'Error: cannot start pipelines: failed to start "file_log/files" receiver: storage client: file size too small 5000',
+    "go.etcd.io/bbolt.(*DB).loadFreelist.func1()",
+  ])("blames a store: %s", (line) => expect(blamesStore(line)).toBe(true));
+
+  test.each([
+    'Error: cannot start pipelines: failed to start "otlp_http/files" exporter: timeout',
+    'failed to start "otlp" receiver: listen tcp 127.0.0.1:4317: bind: address already in use',
+    "write /state/queue/exporter_otlp_http_files_logs: no space left on device",
+  ])("does not: %s", (line) => expect(blamesStore(line)).toBe(false));
+});
+
+describe("an empty disk queue", () => {
+  let folder: string;
+  let said: string[];
+  const log = pino({}, { write: (line: string) => void said.push((JSON.parse(line) as { msg: string }).msg) });
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), "atherops-queues-"));
+    mkdirSync(join(folder, "queue"));
+    said = [];
+  });
+  afterEach(() => rmSync(folder, { recursive: true }));
+
+  const file = (name: string): string => join(folder, "queue", name);
+
+  async function remove(): Promise<void> {
+    await removeEmptyQueues(JSON.stringify({ extensions: { "file_storage/queue": { directory: join(folder, "queue") } } }), log);
+  }
+
+  test("the large file of an empty queue is removed", async () => {
+    writeFileSync(file("exporter_otlp_http_files_logs"), store("ri"));
+    await remove();
+    expect(existsSync(file("exporter_otlp_http_files_logs"))).toBe(false);
+    expect(said).toEqual(["removed the file of an empty disk queue"]);
+  });
+
+  test.each([
+    ["holds an entry", "exporter_a", store("7")],
+    ["may hold one, because it is damaged", "exporter_a", Buffer.alloc(3_000_000, 1)],
+    ["is small", "exporter_a", Buffer.alloc(32_768)],
+    ["was quarantined", "exporter_a.damaged", store("ri")],
+    ["is no queue", "receiver_filelog_files", store("ri")],
+  ])("a file that %s stays", async (_, name, content) => {
+    writeFileSync(file(name), content);
+    await remove();
+    expect(existsSync(file(name))).toBe(true);
+  });
+
+  test("a configuration that is none removes nothing and throws nothing", async () => {
+    writeFileSync(file("exporter_a"), store("ri"));
+    await removeEmptyQueues("{{", log);
+    await removeEmptyQueues("extensions: {}", log);
+    expect(existsSync(file("exporter_a"))).toBe(true);
+  });
+});
+
+test("a configuration that was judged and cannot be put in its place is an error that says what to do", async () => {
+  using folder = temporaryFolder();
+  const files = new ConfigFiles(folder.path);
+  let judged = 0;
+  const adopted = files.adopt("receivers:\n", () => {
+    judged++;
+    mkdirSync(files.path);
+    return Promise.resolve();
+  });
+  const error = await adopted.catch((thrown: unknown) => thrown as Error);
+  expect(error).toBeInstanceOf(StateDirError);
+  expect(String(error)).toMatch(/^StateDirError: STATE_DIR \S+: EISDIR: .*; set it to a place that this user may write$/);
+  expect(judged).toBe(1);
+});

@@ -1,0 +1,486 @@
+// The supervisor with the real collector, and with scripts in its place where a collector cannot be made to fail in that way. One file,
+// because a case is a few lines around one way to start it.
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { pino } from "pino";
+import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { toolPath } from "../../../hack/fetch-tools.ts";
+import { readSettings } from "../../settings.ts";
+import { StateDirError } from "../../state/lock.ts";
+import { configFromSettings } from "../config/config-from-settings.ts";
+import { noteChild, StateInUseError } from "./orphan.ts";
+import { CollectorConfigError } from "../config/render.ts";
+import { canMount, SmallDisk } from "./small-disk.fixture.ts";
+import { Supervisor, type SupervisorTiming } from "./supervisor.ts";
+import { NoVerdictError, validateCollectorConfig } from "./validate.ts";
+
+let program: string;
+let folder: string;
+let lines: Record<string, unknown>[];
+let supervisor: Supervisor | undefined;
+beforeAll(async () => void (program = await toolPath("otelcol-contrib")));
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "atherops-supervisor-"));
+  lines = [];
+});
+afterEach(async () => {
+  await supervisor?.[Symbol.asyncDispose]();
+  supervisor = undefined;
+  vi.restoreAllMocks();
+  rmSync(folder, { recursive: true, maxRetries: 3 });
+});
+
+function config(env: NodeJS.ProcessEnv = {}): string {
+  const listen = { OTLP_GRPC_LISTEN: "127.0.0.1:0", OTLP_HTTP_LISTEN: "127.0.0.1:0" };
+  return configFromSettings(
+    readSettings("host", { BACKEND_URL: "http://127.0.0.1:1", STATE_DIR: folder, SIGNALS: "traces", ...listen, ...env }).settings,
+  );
+}
+
+function make(otelcol = program, stopGraceMs = 5000, other: Partial<SupervisorTiming> = {}): Supervisor {
+  const log = pino({ level: "debug" }, { write: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>) });
+  const timing = { firstBackoffMs: 50, maxBackoffMs: 400, readyWithinMs: 20_000, ...other };
+  supervisor = new Supervisor({ program: otelcol, stateDir: folder, memoryMib: 200, stopGraceMs, env: {}, log, timing });
+  return supervisor;
+}
+
+async function running(of: Supervisor): Promise<number> {
+  await vi.waitFor(() => expect(of.status().state).toBe("running"), { timeout: 20_000 });
+  return of.status().pid ?? 0;
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return readFileSync(`/proc/${pid}/stat`, "utf8").split(" ")[2] !== "Z";
+  } catch {
+    return false;
+  }
+}
+
+/** Of a process that is ended with its children. */
+const GROUP = { stdio: "ignore", detached: true } as const;
+
+/** A program that does as a collector of a test needs, where the real one cannot be made to. */
+function fakeCollector(script: string): string {
+  const path = join(folder, "otelcol-fake");
+  writeFileSync(path, `#!/bin/sh\nif [ "$1" = validate ]; then exit 0; fi\n${script}\n`, { mode: 0o755 });
+  return path;
+}
+
+/** The real one when its configuration ends in "# new"; else it damages its queue and blames it. */
+function dyingUnlessNew(): string {
+  mkdirSync(join(folder, "queue"));
+  const file = join(folder, "queue", "exporter_otlp_http_atherops_traces");
+  return fakeCollector(
+    `if /bin/grep -q '^# new' "$2"; then /bin/rm ${file}; exec ${program} "$@"; fi\n/bin/head -c 20000 /dev/urandom > ${file}\necho 'Error: cannot start: invalid database' >&2\nexit 1`,
+  );
+}
+
+/** Reading through file handles begins, and ends (by failing, if told so) when told. */
+async function slowDisk(): Promise<{ isLooking: Promise<void>; goOn: (failure?: Error) => void }> {
+  const handle = await open(folder, "r");
+  const prototype = Object.getPrototypeOf(handle) as FileHandle;
+  await handle.close();
+  const looking = Promise.withResolvers<void>();
+  const going = Promise.withResolvers<{ buffer: NonSharedBuffer; bytesRead: number }>();
+  vi.spyOn(prototype, "read").mockImplementation(() => {
+    looking.resolve();
+    return going.promise;
+  });
+  const goOn = (failure?: Error): void => (failure ? going.reject(failure) : going.resolve({ buffer: Buffer.alloc(0), bytesRead: 0 }));
+  return { isLooking: looking.promise, goOn };
+}
+
+describe("the supervisor", () => {
+  test("starts the collector, offers its metrics, and ends it when disposed", async () => {
+    const of = make();
+    await of.start(() => config());
+    const pid = await running(of);
+    expect(await of.healthy()).toBe(true);
+    expect(await (await fetch(of.metricsUrl ?? "")).text()).toContain("otelcol_process_uptime");
+    await of[Symbol.asyncDispose]();
+    expect(isAlive(pid)).toBe(false);
+    expect(of.status()).toMatchObject({ state: "stopped", restarts: 0, lastError: null });
+  });
+
+  test("gives the collector an environment without secrets", async () => {
+    process.env["INSTALL_TOKEN"] = "it_must_not_be_seen";
+    const of = make();
+    await of.start(() => config());
+    const pid = await running(of);
+    delete process.env["INSTALL_TOKEN"];
+    const names = readFileSync(`/proc/${pid}/environ`, "utf8")
+      .split("\0")
+      .map((entry) => entry.split("=")[0]);
+    expect(new Set(names.filter(Boolean))).toEqual(
+      new Set(["ATHEROPS_COLLECTOR_HEALTH_PORT", "ATHEROPS_COLLECTOR_METRICS_PORT", "ATHEROPS_FILES_TOKEN", "GOMEMLIMIT"]),
+    );
+  });
+
+  test("starts a killed collector again and tells why it ended", async () => {
+    const of = make();
+    await of.start(() => config());
+    const first = await running(of);
+    process.kill(first, "SIGKILL");
+    await vi.waitFor(() => expect(of.status().restarts).toBe(1));
+    expect(await running(of)).not.toBe(first);
+    expect(of.status().lastError).toContain("SIGKILL");
+  });
+
+  test("leaves the running collector alone when the bytes are the same, and restarts it when they differ", async () => {
+    const of = make();
+    await of.start(() => config());
+    const first = await running(of);
+    await of.apply(config());
+    expect(of.status().pid).toBe(first);
+    await of.apply(config({ SIGNALS: "traces,logs", LOG_PATHS: `${folder}/*.log` }));
+    expect(of.status().pid).not.toBe(first);
+    expect(of.status()).toMatchObject({ state: "running", restarts: 0, configError: null });
+  });
+
+  test("refuses a configuration in the collector's own words and keeps the running one", async () => {
+    const of = make();
+    await of.start(() => config());
+    const first = await running(of);
+    await expect(of.apply(config().replace("limit_mib", "limit_mibs"))).rejects.toThrow(/limit_mibs/);
+    expect(of.status()).toMatchObject({ pid: first, state: "running" });
+    expect(of.status().configError).toContain("limit_mibs");
+    await of.apply(config());
+    expect(of.status().configError).toBeNull();
+  });
+
+  test("goes back to the configuration before when a valid one does not come up", async () => {
+    const noting = fakeCollector(`[ -e ${folder}/collector/last-good.yaml ]; echo $? >> ${folder}/noted\nexec ${program} "$@"`);
+    const of = make(noting);
+    await of.start(() => config());
+    await running(of);
+    // 192.0.2.1 is nobody's: valid, and cannot be listened on.
+    await expect(of.apply(config({ OTLP_HTTP_LISTEN: "192.0.2.1:4318" }))).rejects.toThrow(/192\.0\.2\.1/);
+    await running(of);
+    const [first, ...later] = readFileSync(join(folder, "noted"), "utf8").trim().split("\n");
+    expect(first).toBe("1");
+    expect(new Set(later), "what last ran is there at each later start").toEqual(new Set(["0"]));
+    expect(of.status().configError).toContain("192.0.2.1");
+    expect(readFileSync(join(folder, "collector", "config.yaml"), "utf8")).not.toContain("192.0.2.1");
+  });
+
+  test("starts with what last ran when the settings make a configuration that is refused", async () => {
+    const first = make();
+    await first.start(() => config());
+    await running(first);
+    await first[Symbol.asyncDispose]();
+    const second = make();
+    await second.start(() => config().replace("limit_mib", "limit_mibs"));
+    await running(second);
+    expect(second.status().configError).toContain("limit_mibs");
+  });
+
+  test("lets the collector take its grace to end by itself", async () => {
+    const slow = fakeCollector(`trap 'sleep 6; touch ${folder}/ended; exit 0' TERM\ntouch ${folder}/up\nwhile :; do sleep 0.1; done`);
+    const of = make(slow, 20_000);
+    await of.start(() => config());
+    await vi.waitFor(() => expect(existsSync(join(folder, "up"))).toBe(true), { timeout: 20_000 });
+    await of[Symbol.asyncDispose]();
+    expect(existsSync(join(folder, "ended"))).toBe(true);
+  });
+
+  test("refuses to start when there is no configuration that ever ran", async () => {
+    await expect(make().start(() => "receivers: {nothing: {}}")).rejects.toThrow(CollectorConfigError);
+  });
+
+  test("takes what last ran for nothing when a power failure emptied it", async () => {
+    mkdirSync(join(folder, "collector"));
+    writeFileSync(join(folder, "collector", "last-good.yaml"), "");
+    await expect(make().start(() => "receivers: {nothing: {}}")).rejects.toThrow(CollectorConfigError);
+  });
+
+  test("ends one that says nothing any more and starts it again, and leaves alone one that was slow for a while", async () => {
+    const of = make(program, 5000, { askEveryMs: 300, hungAfter: 5 });
+    await of.start(() => config());
+    const first = await running(of);
+    process.kill(first, "SIGSTOP");
+    // Some of its questions go unanswered.
+    await sleep(700);
+    process.kill(first, "SIGCONT");
+    await vi.waitFor(async () => expect(await of.healthy()).toBe(true), { timeout: 20_000 });
+    expect(of.status()).toMatchObject({ pid: first, restarts: 0 });
+    process.kill(first, "SIGSTOP");
+    await vi.waitFor(() => expect(of.status().restarts).toBe(1), { timeout: 20_000 });
+    expect(of.status().lastError).toMatch(/^hung: it did not answer 5 times in a row/);
+    expect(isAlive(first)).toBe(false);
+    expect(await running(of)).not.toBe(first);
+  });
+
+  test("waits longer each time for one that lives and never gets ready, and says so", async () => {
+    const of = make(fakeCollector("exec /bin/sleep 60"), 5000, { readyWithinMs: 150, healthyAfterMs: 100 });
+    await of.start(() => config());
+    await vi.waitFor(() => expect(of.status().restarts).toBeGreaterThanOrEqual(3), { timeout: 20_000 });
+    expect(of.status().lastError).toBe("not ready after 0.15 s");
+    expect(lines.flatMap(({ failures }) => failures ?? []).slice(0, 3)).toEqual([1, 2, 3]);
+  });
+
+  test("does not take a check that was killed for a refusal: starts all the same, and changes nothing that runs", async () => {
+    const path = join(folder, "otelcol-killed");
+    writeFileSync(path, `#!/bin/sh\nif [ "$1" = validate ]; then kill -9 $$; fi\nexec ${program} "$@"\n`, { mode: 0o755 });
+    const of = make(path);
+    await of.start(() => config());
+    const first = await running(of);
+    expect(lines.find(({ msg }) => msg === "starting the collector with an unchecked configuration")).toMatchObject({
+      err: expect.stringContaining("was ended by SIGKILL") as string,
+    });
+    await expect(of.apply(config({ LOG_LEVEL: "error" }))).rejects.toThrow(NoVerdictError);
+    expect(of.status()).toMatchObject({ pid: first, state: "running", configError: null });
+  });
+
+  test("does not take a check that took too long for a refusal", async () => {
+    const slow = fakeCollector("exit 1");
+    writeFileSync(slow, "#!/bin/sh\nexec /bin/sleep 60\n");
+    const checked = validateCollectorConfig(slow, join(folder, "none.yaml"), { env: {}, memoryMib: 200 }, 200);
+    await expect(checked).rejects.toThrow(NoVerdictError);
+    await expect(checked).rejects.toThrow(/took longer than 0\.2 s/);
+  });
+
+  test.skipIf(!canMount)("goes on when its state directory turns read-only (needs root)", async () => {
+    const state = join(folder, "collector");
+    using disk = new SmallDisk(state, "1m");
+    const of = make();
+    await of.start(() => config());
+    const first = await running(of);
+    disk.readOnly();
+    process.kill(first, "SIGKILL");
+    await vi.waitFor(() => expect(of.status().restarts).toBe(1), { timeout: 20_000 });
+    expect(await running(of)).not.toBe(first);
+    expect(lines.some(({ msg }) => msg === "cannot note that the collector ended; the collector runs without")).toBe(true);
+    await of[Symbol.asyncDispose]();
+  });
+
+  test("ends the collector of a killed agent before it starts its own", async () => {
+    const child = spawn("/bin/sh", ["-c", "sleep 60 & wait", join(folder, "collector", "config.yaml")], { stdio: "ignore" });
+    await once(child, "spawn");
+    mkdirSync(join(folder, "collector"), { recursive: true });
+    const note = join(folder, "collector", "child.json");
+    noteChild(note, child.pid ?? 0);
+    const noted = JSON.parse(readFileSync(note, "utf8")) as Record<string, unknown>;
+    writeFileSync(note, JSON.stringify({ ...noted, agentPid: 2 ** 22 - 1, agentStartTicks: "1" }));
+    const of = make();
+    const ended = once(child, "exit");
+    await of.start(() => config());
+    await ended;
+    expect(child.signalCode).toBe("SIGTERM");
+    await running(of);
+  });
+
+  test("ends one that a killed agent had no time to note, and none that runs with the same path of another container", async () => {
+    const configFile = join(folder, "collector", "config.yaml");
+    mkdirSync(join(folder, "collector"), { recursive: true });
+    const like = (args: string[]) => spawn("/bin/sh", ["-c", "sleep 60 & wait", "otelcol", ...args], GROUP);
+    const others = [like(["validate", "--config", configFile]), like(["--config", `${configFile}.other`])];
+    if (canMount) others.push(elsewhere(configFile));
+    // No shell: one that is ended while it begins its child leaves it behind, or none.
+    const orphan = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)", "--", "--config", configFile], GROUP);
+    await Promise.all([orphan, ...others].map((child) => once(child, "spawn")));
+    await vi.waitUntil(() => !canMount || existsSync(join(folder, "is-elsewhere")));
+    const ended = once(orphan, "exit");
+    const of = make();
+    await of.start(() => config());
+    await ended;
+    await running(of);
+    expect(others.map(({ pid }) => isAlive(pid ?? 0))).toEqual(others.map(() => true));
+    for (const { pid } of others) process.kill(-(pid ?? Number.NaN), "SIGKILL");
+  });
+
+  /** A process with this configuration in its command line, for which the folder is another one. */
+  function elsewhere(configFile: string): ChildProcess {
+    const other = `mount -t tmpfs none ${join(folder, "collector")}; touch ${join(folder, "is-elsewhere")}; sleep 60 & wait`;
+    return spawn("unshare", ["--mount", "/bin/sh", "-c", other, "otelcol", "--config", configFile], GROUP);
+  }
+
+  test("leaves a foreign process alone that has the noted id by now", async () => {
+    const child = spawn("/bin/sleep", ["60"], { stdio: "ignore" });
+    await once(child, "spawn");
+    mkdirSync(join(folder, "collector"), { recursive: true });
+    writeFileSync(
+      join(folder, "collector", "child.json"),
+      JSON.stringify({ pid: child.pid, startTicks: "1", agentPid: 2 ** 22 - 1, agentStartTicks: "1" }),
+    );
+    const of = make();
+    await of.start(() => config());
+    await running(of);
+    expect(isAlive(child.pid ?? 0)).toBe(true);
+    child.kill();
+  });
+
+  test("refuses a state directory in which another agent lives", async () => {
+    const other = spawn("/bin/sleep", ["60"], { stdio: "ignore" });
+    await once(other, "spawn");
+    mkdirSync(join(folder, "collector"), { recursive: true });
+    const ticks = readFileSync(`/proc/${other.pid}/stat`, "utf8").split(") ")[1]?.split(" ")[19];
+    writeFileSync(
+      join(folder, "collector", "child.json"),
+      JSON.stringify({ pid: 1, startTicks: "0", agentPid: other.pid, agentStartTicks: ticks }),
+    );
+    await expect(make().start(() => config())).rejects.toThrow(StateInUseError);
+    other.kill();
+  });
+
+  test("waits longer after each crash and tells the last lines without their secrets", async () => {
+    const of = make(
+      fakeCollector(
+        `echo '{"level":"error","msg":"cannot export","error":"denied for Bearer abc.def"}' >&2\necho 'panic: token=verysecretvalue' >&2\nexit 3`,
+      ),
+    );
+    await of.start(() => config());
+    await vi.waitFor(() => expect(of.status().restarts).toBeGreaterThanOrEqual(4), { timeout: 20_000 });
+    const waits = lines.flatMap((line) => (typeof line["restart_in_ms"] === "number" ? [line["restart_in_ms"]] : []));
+    expect(waits[0]).toBeLessThanOrEqual(50);
+    expect(waits[2]).toBeGreaterThanOrEqual(100);
+    expect(Math.max(...waits)).toBeLessThanOrEqual(400);
+    expect(of.status().lastError).toMatch(/^exit code 3: /);
+    expect(of.status().lastError).toContain("denied for Bearer [redacted]");
+    expect(JSON.stringify([of.status(), lines])).not.toMatch(/verysecretvalue|abc\.def/);
+  });
+
+  test("says why a program cannot be started, and tries again", async () => {
+    const path = fakeCollector(`if [ "$1" = --config ]; then rm "$0"; fi\nexit 3`);
+    const of = make(path);
+    await of.start(() => config());
+    await vi.waitFor(() => expect(of.status().lastError).toMatch(/^exit code unknown: .*ENOENT/), { timeout: 20_000 });
+  });
+
+  test("starts at once without a damaged file of a store, and only once: a disk that damages each new one does not make it loop", async () => {
+    const file = join(folder, "queue", "exporter_otlp_http_atherops_traces");
+    mkdirSync(join(folder, "queue"));
+    const of = make(fakeCollector(`/bin/head -c 20000 /dev/urandom > ${file}\necho 'Error: cannot start: invalid database' >&2\nexit 1`));
+    await of.start(() => config());
+    await vi.waitFor(() => expect(of.status().restarts).toBeGreaterThanOrEqual(4), { timeout: 20_000 });
+    const told = lines.flatMap(({ msg, failures }) =>
+      String(msg).startsWith(`${file}, 20000 bytes, is damaged`) ? ["set aside"] : failures === undefined ? [] : [failures],
+    );
+    expect(told.slice(0, 5)).toEqual(["set aside", "set aside", 2, "set aside", 3]);
+    expect(of.status().lastError).toContain("lost are the traces in the disk queue of otlp_http/atherops");
+  });
+
+  test("does not blame a new configuration for the crash before it, whose files it still looks through", async () => {
+    const { isLooking, goOn } = await slowDisk();
+    const of = make(dyingUnlessNew());
+    await of.start(() => config());
+    await isLooking;
+    const isNew = `${config()}# new\n`;
+    const applied = of.apply(isNew);
+    await vi.waitFor(() => expect(readFileSync(join(folder, "collector", "config.yaml"), "utf8")).toBe(isNew));
+    goOn(new Error("EACCES: no more reading"));
+    await applied;
+    expect(of.status()).toMatchObject({ state: "running", configError: null });
+    expect(lines.filter(({ failures }) => failures !== undefined)).toEqual([]);
+  });
+
+  test("looks through the files as one that waits, and sets none aside once it is to stop", async () => {
+    const { isLooking, goOn } = await slowDisk();
+    const of = make(dyingUnlessNew());
+    await of.start(() => config());
+    await isLooking;
+    expect(of.status()).toMatchObject({ state: "waiting", pid: null });
+    const disposed = of[Symbol.asyncDispose]();
+    goOn();
+    await disposed;
+    expect(readdirSync(join(folder, "queue"))).toEqual(["exporter_otlp_http_atherops_traces"]);
+    expect(lines.filter(({ failures }) => failures !== undefined)).toEqual([]);
+  });
+
+  test("backs off when the collector blames a store and no file is damaged", async () => {
+    mkdirSync(join(folder, "queue"));
+    writeFileSync(join(folder, "queue", "exporter_otlp_http_atherops_traces"), "");
+    const of = make(fakeCollector(`echo 'Error: cannot start: invalid database' >&2\nexit 1`));
+    await of.start(() => config());
+    await vi.waitFor(() => expect(of.status().restarts).toBeGreaterThanOrEqual(2), { timeout: 20_000 });
+    expect(readdirSync(join(folder, "queue"))).toEqual(["exporter_otlp_http_atherops_traces"]);
+    expect(lines.flatMap(({ failures }) => failures ?? []).slice(0, 2)).toEqual([1, 2]);
+  });
+
+  test.skipIf(!canMount)(
+    "on a full disk (needs root) keeps the collector running, and takes a new configuration once there is space",
+    async () => {
+      using disk = new SmallDisk(join(folder, "collector"), "256k");
+      const of = make();
+      await of.start(() => config());
+      const first = await running(of);
+      rmSync(join(folder, "collector", "last-good.yaml"));
+      disk.fill();
+      process.kill(first, "SIGKILL");
+      await vi.waitFor(() => expect(of.status().restarts).toBe(1));
+      const second = await running(of);
+      expect(lines.find(({ msg }) => msg === "cannot note the configuration that runs; the collector runs without")).toMatchObject({
+        level: 40,
+        err: `STATE_DIR ${folder}: no space left on the device: free some`,
+      });
+      await expect(of.apply(config({ LOG_LEVEL: "error" }))).rejects.toThrow(StateDirError);
+      expect(of.status()).toMatchObject({ pid: second, state: "running" });
+      disk.free();
+      await of.apply(config({ LOG_LEVEL: "error" }));
+      expect(of.status().pid).not.toBe(second);
+      expect(readFileSync(join(folder, "collector", "last-good.yaml"), "utf8")).toBe(config({ LOG_LEVEL: "error" }));
+      await of[Symbol.asyncDispose]();
+    },
+  );
+
+  test.skipIf(!canMount)("on a full disk (needs root) starts with what is there, and else says in a sentence what to do", async () => {
+    using disk = new SmallDisk(join(folder, "collector"), "256k");
+    disk.fill();
+    await expect(make().start(() => config())).rejects.toThrow(`STATE_DIR ${folder}: no space left on the device: free some`);
+    disk.free();
+    writeFileSync(join(folder, "collector", "config.yaml"), config());
+    disk.fill();
+    const of = make();
+    await of.start(() => config());
+    await running(of);
+    await of[Symbol.asyncDispose]();
+  });
+
+  test.skipIf(!canMount)("on a disk that fills up meanwhile (needs root) goes back to the configuration before all the same", async () => {
+    using disk = new SmallDisk(join(folder, "collector"), "256k");
+    const filling = join(folder, "otelcol-filling");
+    const isNew = `[ "$1" != validate ] && /bin/grep -q 192.0.2.1 "$2"`;
+    writeFileSync(filling, `#!/bin/sh\nif ${isNew}; then /bin/cat /dev/zero > ${disk.path}/ballast; fi\nexec ${program} "$@"\n`, {
+      mode: 0o755,
+    });
+    // More than what the ended collector's note gives back.
+    const large = (env?: NodeJS.ProcessEnv): string => `${config(env)}# ${"x".repeat(8192)}\n`;
+    const of = make(filling);
+    await of.start(() => large());
+    await running(of);
+    await expect(of.apply(large({ OTLP_HTTP_LISTEN: "192.0.2.1:4318" }))).rejects.toThrow(/does not get ready .*192\.0\.2\.1/s);
+    // Free is what the refused one held.
+    expect(() => writeFileSync(join(disk.path, "another"), large().repeat(2))).toThrow(/ENOSPC/);
+    await running(of);
+    expect(readFileSync(join(folder, "collector", "config.yaml"), "utf8")).toBe(large());
+    disk.free();
+    await of.apply(large({ LOG_LEVEL: "error" }));
+    expect(of.status()).toMatchObject({ state: "running", configError: null });
+    expect(readFileSync(join(folder, "collector", "last-good.yaml"), "utf8")).toBe(large({ LOG_LEVEL: "error" }));
+    await of[Symbol.asyncDispose]();
+  });
+
+  test("kills a collector that ignores TERM once its grace is over", async () => {
+    const log = pino({ level: "silent" });
+    const stubborn = fakeCollector("trap '' TERM\nwhile :; do sleep 0.1; done");
+    supervisor = new Supervisor({
+      program: stubborn,
+      stateDir: folder,
+      memoryMib: 200,
+      stopGraceMs: 300,
+      env: { PATH: "/bin:/usr/bin" },
+      log,
+    });
+    await supervisor.start(() => config());
+    await vi.waitFor(() => expect(supervisor?.status().pid).not.toBeNull());
+    const pid = supervisor.status().pid ?? 0;
+    await supervisor[Symbol.asyncDispose]();
+    expect(isAlive(pid)).toBe(false);
+  });
+});

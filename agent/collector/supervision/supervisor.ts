@@ -1,0 +1,301 @@
+// Keeps one collector running with the last configuration it accepted. Invariants: a configuration is validated by the collector
+// before the running one is touched, and one that does not become ready gives way to the one before; at most one collector of ours
+// lives; restarts after crashes back off exponentially with jitter and start over after a healthy minute; one that says nothing any more
+// is ended; a disk that is full or read-only keeps nothing that runs from running, and a damaged file of a store not the rest from starting.
+import { backoffOf, Loop, pause } from "../../../common/loop.ts";
+import { reportEmptied, setAsideDamaged, removeEmptyQueues } from "./stores.ts";
+import { ConfigFiles } from "./config-files.ts";
+import { endOrphan, forgetChild, noteChild } from "./orphan.ts";
+import { CollectorProcess, type CollectorProcessOptions } from "./process.ts";
+import type { Rejection } from "./queue-state.ts";
+import { CollectorConfigError } from "../config/render.ts";
+import type { Signal } from "../../settings.ts";
+import { NoVerdictError, validateCollectorConfig } from "./validate.ts";
+
+export interface SupervisorOptions extends Omit<CollectorProcessOptions, "configFile"> {
+  readonly stateDir: string;
+  /** Called before each start, when no collector runs. */
+  readonly onStart?: () => void;
+  readonly timing?: Partial<SupervisorTiming>;
+  readonly random?: () => number;
+}
+
+export interface SupervisorTiming {
+  readonly firstBackoffMs: number;
+  readonly maxBackoffMs: number;
+  /** Running this long, a collector counts as healthy, and the next crash is a first one. */
+  readonly healthyAfterMs: number;
+  /** A new configuration has this long to become ready. */
+  readonly readyWithinMs: number;
+  /** A running collector is asked this often, and has as long to say anything. */
+  readonly askEveryMs: number;
+  /** So many questions in a row without an answer, and it is hung. Counted, not timed: a machine that stood still asks no question. */
+  readonly hungAfter: number;
+}
+
+export const SUPERVISOR_TIMING: SupervisorTiming = {
+  firstBackoffMs: 1000,
+  maxBackoffMs: 60_000,
+  healthyAfterMs: 60_000,
+  readyWithinMs: 60_000,
+  askEveryMs: 10_000,
+  hungAfter: 6,
+};
+
+export interface CollectorStatus {
+  readonly state: "stopped" | "starting" | "running" | "waiting";
+  readonly pid: number | null;
+  /** RFC 3339; of the state. */
+  readonly since: string;
+  /** Restarts after a crash. */
+  readonly restarts: number;
+  /** Why it last ended unasked, secrets masked. */
+  readonly lastError: string | null;
+  /** Why the newest configuration is not in force; null when it is. */
+  readonly configError: string | null;
+}
+
+interface Watched {
+  /** Why the agent ended it; undefined when it did not. */
+  readonly ended: string | undefined;
+  readonly wasHealthy: boolean;
+}
+
+/** Of one configuration; resolves to whether the collector got ready with it. */
+type Readiness = PromiseWithResolvers<boolean>;
+
+export class Supervisor implements AsyncDisposable {
+  readonly #options: SupervisorOptions;
+  readonly #timing: SupervisorTiming;
+  readonly #files: ConfigFiles;
+  #config: string | undefined;
+  #process: CollectorProcess | undefined;
+  #loop: Loop | undefined;
+  #readiness = Promise.withResolvers<boolean>();
+  #failures = 0;
+  #status: CollectorStatus = { state: "stopped", pid: null, since: now(), restarts: 0, lastError: null, configError: null };
+
+  /** Throws StateDirError. */
+  constructor(options: SupervisorOptions) {
+    this.#options = options;
+    this.#timing = { ...SUPERVISOR_TIMING, ...options.timing };
+    this.#files = new ConfigFiles(options.stateDir);
+  }
+
+  status(): CollectorStatus {
+    return this.#status;
+  }
+
+  /** Where the running collector offers its own metrics; undefined while none runs. */
+  get metricsUrl(): string | undefined {
+    return this.#status.state === "running" ? this.#process?.metricsUrl : undefined;
+  }
+
+  /** True while the running collector watches no events any more. */
+  get eventsEnded(): boolean {
+    return this.#process?.eventsEnded ?? false;
+  }
+
+  /** What the running collector cannot put into its disk queues. */
+  get rejections(): ReadonlyMap<Signal, Rejection> {
+    return this.#process?.rejections.current() ?? new Map();
+  }
+
+  /** Ends the running collector as a crash would; another follows, with backoff. */
+  startAnew(): void {
+    this.#process?.kill();
+  }
+
+  /** Asks the running collector itself. */
+  async healthy(): Promise<boolean> {
+    return this.#status.state === "running" && ((await this.#process?.healthy()) ?? false);
+  }
+
+  /**
+   * Starts the collector with `config` (YAML); when it is refused, with the configuration that last ran, if there is one. Throws
+   * CollectorConfigError when there is neither, StateInUseError when another agent lives in this state directory, StateDirError when
+   * it cannot be written. Once `signal` aborts, no collector is started any more; one that runs is ended by disposing this.
+   */
+  async start(config: () => string | Promise<string>, signal?: AbortSignal): Promise<void> {
+    await endOrphan(this.#files.noteFile, this.#files.path, this.#options.stopGraceMs, this.#options.log);
+    const lastGood = this.#files.lastGood();
+    try {
+      await this.#adopt(await config());
+    } catch (error) {
+      if (!(error instanceof CollectorConfigError) || lastGood === undefined) throw error;
+      this.#refuse(error, "starting with the configuration that last ran");
+      this.#files.putBack(lastGood);
+      this.#config = lastGood;
+    }
+    if (signal?.aborted) return;
+    if (this.#config !== undefined) reportEmptied(this.#config, this.#options.log);
+    this.#loop = new Loop({
+      signal,
+      step: (signal) => this.#live(signal),
+      failed: (error) => {
+        this.#options.log.error({ err: error }, "supervising the collector failed; retrying");
+        this.#readiness.resolve(false);
+      },
+    });
+  }
+
+  /**
+   * Puts a new configuration in force and resolves once the collector runs with it. Does nothing when the bytes are the same. Throws
+   * CollectorConfigError, with the old configuration still or again in force, when the collector refuses it or does not get ready;
+   * StateDirError, with the old one in force, when there is no place to write it.
+   */
+  async apply(config: string): Promise<void> {
+    const previous = this.#config;
+    if (config === previous) return this.#set({ configError: null });
+    try {
+      await this.#adopt(config);
+      if (await this.#restartWith()) return this.#set({ configError: null });
+      throw new CollectorConfigError(
+        `the collector does not get ready with the new configuration: ${this.#status.lastError ?? "no reason given"}`,
+      );
+    } catch (error) {
+      if (!(error instanceof CollectorConfigError)) throw error;
+      this.#refuse(error, "keeping the configuration before it");
+      if (previous !== undefined && this.#config !== previous) {
+        this.#files.putBack(previous);
+        this.#config = previous;
+        await this.#restartWith();
+      }
+      throw error;
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const stopped = this.#loop?.[Symbol.asyncDispose]();
+    await this.#process?.stop();
+    await stopped;
+    this.#set({ state: "stopped", pid: null });
+  }
+
+  // ---- configuration
+
+  async #adopt(config: string): Promise<void> {
+    await this.#files.adopt(config, (file) => this.#judge(file));
+    this.#config = config;
+  }
+
+  async #judge(file: string): Promise<void> {
+    try {
+      await validateCollectorConfig(this.#options.program, file, this.#options);
+    } catch (error) {
+      // Safe: nothing runs yet that it could harm, and a collector that does not take it says so when it starts.
+      if (!(error instanceof NoVerdictError) || this.#loop) throw error;
+      this.#options.log.warn({ err: error.message }, "starting the collector with an unchecked configuration");
+    }
+  }
+
+  #refuse(error: CollectorConfigError, consequence: string): void {
+    this.#set({ configError: error.message });
+    this.#options.log.error({ err: error.message }, `the new collector configuration is not used; ${consequence}`);
+  }
+
+  /** Safe: a running collector is worth more than what only a start after a kill would read. */
+  #noteIfPossible(what: string, write: () => void): void {
+    try {
+      write();
+    } catch (error) {
+      this.#options.log.warn({ err: (error as Error).message }, `cannot note ${what}; the collector runs without`);
+    }
+  }
+
+  // ---- running
+
+  /** Stops the running collector, lets the loop start it anew, and says whether that got ready. */
+  async #restartWith(): Promise<boolean> {
+    if (!this.#loop) return true;
+    this.#failures = 0;
+    this.#readiness = Promise.withResolvers<boolean>();
+    const readiness = this.#readiness.promise;
+    this.#loop.wake();
+    await this.#process?.stop();
+    return readiness;
+  }
+
+  /** One life of the collector. Answers how long to wait before the next. */
+  async #live(signal: AbortSignal): Promise<number> {
+    this.#set({ state: "starting", pid: null });
+    this.#options.onStart?.();
+    if (this.#config !== undefined) await removeEmptyQueues(this.#config, this.#options.log);
+    const child = await CollectorProcess.start({ ...this.#options, configFile: this.#files.path }, signal);
+    this.#process = child;
+    const readiness = this.#readiness;
+    const files = this.#files;
+    if (signal.aborted) await child.stop();
+    else this.#noteIfPossible("which process is the collector", () => files.onDisk(() => noteChild(files.noteFile, child.pid)));
+    this.#set({ pid: child.pid });
+    const { ended, wasHealthy } = await this.#watch(child, readiness);
+    const exit = await child.exited;
+    this.#process = undefined;
+    // Safe when it stays: it names a process that is gone.
+    this.#noteIfPossible("that the collector ended", () => files.onDisk(() => forgetChild(files.noteFile)));
+    const isOver = (): boolean => signal.aborted || this.#readiness !== readiness;
+    if (isOver() || (exit.wasAsked && ended === undefined)) return 0;
+    this.#set({ state: "waiting", pid: null });
+    this.#failures = wasHealthy ? 1 : this.#failures + 1;
+    const lost = exit.blamesStore && this.#config !== undefined ? await setAsideDamaged(this.#config, this.#options.log, signal) : [];
+    const reason = lost.length > 0 ? lost.join("\n") : (ended ?? exit.reason);
+    this.#set({ restarts: this.#status.restarts + 1, lastError: reason });
+    // A stop, or a new configuration to start with.
+    if (isOver()) return 0;
+    // What it died of is out of the way. Only once: a disk that damages each new file must not make it loop.
+    return lost.length === 0 || this.#failures > 1 ? this.#backOff(reason, readiness) : 0;
+  }
+
+  /** Until it ended. One that does not get ready in time, or says nothing any more, is ended here, and `ended` says so. */
+  async #watch(child: CollectorProcess, readiness: Readiness): Promise<Watched> {
+    const deadline = AbortSignal.timeout(this.#timing.readyWithinMs);
+    if (!(await child.ready(deadline))) {
+      if (!deadline.aborted) return { ended: undefined, wasHealthy: false };
+      await child.stop();
+      return { ended: `not ready after ${this.#timing.readyWithinMs / 1000} s`, wasHealthy: false };
+    }
+    // Being stopped for a new configuration, which it does not run with.
+    if (this.#readiness !== readiness) return { ended: undefined, wasHealthy: false };
+    const readyAt = performance.now();
+    this.#set({ state: "running" });
+    this.#options.log.info({ collector_pid: child.pid }, "the collector has started");
+    const config = this.#config;
+    if (config !== undefined) this.#noteIfPossible("the configuration that runs", () => this.#files.noteGood(config));
+    readiness.resolve(true);
+    const ended = await this.#untilHung(child);
+    return { ended, wasHealthy: performance.now() - readyAt >= this.#timing.healthyAfterMs };
+  }
+
+  /** Undefined when it ended by itself. A hung one is killed: asked to end, it would not hear it. */
+  async #untilHung(child: CollectorProcess): Promise<string | undefined> {
+    const { askEveryMs, hungAfter } = this.#timing;
+    const gone = new AbortController();
+    void child.exited.finally(() => gone.abort());
+    for (let unanswered = 0; unanswered < hungAfter;) {
+      await pause(askEveryMs, gone.signal);
+      if (gone.signal.aborted) return undefined;
+      unanswered = (await child.answers(askEveryMs)) ? 0 : unanswered + 1;
+    }
+    if (gone.signal.aborted) return undefined;
+    child.kill();
+    return `hung: it did not answer ${hungAfter} times in a row, ${(askEveryMs * hungAfter) / 1000} s or longer; it was killed`;
+  }
+
+  /** Answers how long to wait. */
+  #backOff(reason: string, readiness: Readiness): number {
+    const { firstBackoffMs, maxBackoffMs } = this.#timing;
+    const waitMs = backoffOf(this.#failures, [firstBackoffMs, maxBackoffMs], this.#options.random);
+    this.#options.log.error({ reason, restart_in_ms: waitMs, failures: this.#failures }, "the collector ended; starting it again");
+    readiness.resolve(false);
+    return waitMs;
+  }
+
+  #set(change: Partial<CollectorStatus>): void {
+    const since = change.state !== undefined && change.state !== this.#status.state ? now() : this.#status.since;
+    this.#status = { ...this.#status, ...change, since };
+  }
+}
+
+function now(): string {
+  return new Date().toISOString();
+}

@@ -1,0 +1,45 @@
+// Asks the collector itself whether it would run a configuration. Invariants: nothing is started and nothing is changed but the
+// directories that the configuration names; a verdict is only what it said of its own accord, not that it was killed or took too long.
+import { execa } from "execa";
+import { maskSecrets } from "../../../common/mask.ts";
+import { collectorEnvironment, FEATURE_GATES } from "./process.ts";
+import { CollectorConfigError } from "../config/render.ts";
+
+const VALIDATE_WITHIN_MS = 60_000;
+/** Of what it says, characters. */
+const MAX_WORDS = 1_000_000;
+
+/** The collector gave no verdict: it was killed, took too long or could not be started. */
+export class NoVerdictError extends Error {
+  override readonly name = "NoVerdictError";
+}
+
+/** Throws NoVerdictError, or CollectorConfigError with the collector's own words, secrets masked. */
+export async function validateCollectorConfig(
+  program: string,
+  configFile: string,
+  options: { env: Readonly<Record<string, string>>; memoryMib: number },
+  withinMs = VALIDATE_WITHIN_MS,
+): Promise<void> {
+  const env = collectorEnvironment(options, 13_133, 8888);
+  const args = ["validate", "--config", configFile, FEATURE_GATES];
+  const run = await execa(program, args, {
+    env,
+    extendEnv: false,
+    stdin: "ignore",
+    timeout: withinMs,
+    killSignal: "SIGKILL",
+    cleanup: false,
+    maxBuffer: MAX_WORDS,
+    reject: false,
+  });
+  if (!run.failed) return;
+  const { exitCode, signal, timedOut, stderr, shortMessage = "", originalMessage = "", cause } = run;
+  if (exitCode === undefined) {
+    const why = timedOut ? `took longer than ${withinMs / 1000} s` : signal ? `was ended by ${signal}` : originalMessage;
+    throw new NoVerdictError(`cannot check the collector's configuration: \`validate\` ${why} (memory, a busy machine?)`, { cause });
+  }
+  throw new CollectorConfigError(`the collector refuses the configuration: ${maskSecrets(stderr.trim() || shortMessage).slice(-3000)}`, {
+    cause,
+  });
+}

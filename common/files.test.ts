@@ -1,0 +1,79 @@
+// That what is written survives a power cut: test/faults/files-power-cut.test.ts.
+import { chmodSync, linkSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { temporaryFolder } from "../test/fixtures/processes.ts";
+import { folderSynced, renameDurably, syncFolder, writeDurably, makeFolder, isExecutable, isReadable } from "./files.ts";
+
+test("a file is made with its mode, and replaced by another with its own, whatever a killed process left", () => {
+  using folder = temporaryFolder();
+  const file = join(folder.path, "key");
+  writeDurably(file, "one");
+  expect([readFileSync(file, "utf8"), statSync(file).mode & 0o777]).toEqual(["one", 0o600]);
+  writeFileSync(`${file}.new`, "left by a killed process", { mode: 0o666 });
+  chmodSync(`${file}.new`, 0o666);
+  writeDurably(file, "two", 0o640);
+  expect([readFileSync(file, "utf8"), statSync(file).mode & 0o777]).toEqual(["two", 0o640]);
+  expect(readdirSync(folder.path)).toEqual(["key"]);
+});
+
+test("a draft that is a second name of another file leaves that one as it is", () => {
+  using folder = temporaryFolder();
+  const file = join(folder.path, "config");
+  writeFileSync(join(folder.path, "last-good"), "good");
+  linkSync(join(folder.path, "last-good"), `${file}.new`);
+  writeDurably(file, "next");
+  expect([readFileSync(join(folder.path, "last-good"), "utf8"), readFileSync(file, "utf8")]).toEqual(["good", "next"]);
+});
+
+test("what cannot be written leaves no draft", () => {
+  using folder = temporaryFolder();
+  const file = join(folder.path, "taken");
+  mkdirSync(file);
+  expect(() => writeDurably(file, "text")).toThrow("EISDIR");
+  expect(readdirSync(folder.path)).toEqual(["taken"]);
+});
+
+test("a file gets another name", () => {
+  using folder = temporaryFolder();
+  writeDurably(join(folder.path, "candidate"), "checked");
+  renameDurably(join(folder.path, "candidate"), join(folder.path, "config"));
+  expect(readdirSync(folder.path)).toEqual(["config"]);
+});
+
+test("a folder that cannot be synced is passed by, one that is not there is not", async () => {
+  using folder = temporaryFolder();
+  const none = join(folder.path, "none");
+  expect(() => syncFolder("/proc/self")).not.toThrow();
+  expect(() => syncFolder(none)).toThrow("ENOENT");
+  await expect(folderSynced("/proc/self")).resolves.toBeUndefined();
+  await expect(folderSynced(none)).rejects.toThrow("ENOENT");
+});
+
+test("all that is missing is made with the mode, and what is there is kept", () => {
+  using folder = temporaryFolder();
+  makeFolder(join(folder.path, "a", "b"), 0o700);
+  expect(statSync(join(folder.path, "a", "b")).mode & 0o777).toBe(0o700);
+  makeFolder(join(folder.path, "a", "b"), 0o755);
+  expect(statSync(join(folder.path, "a", "b")).mode & 0o777).toBe(0o700);
+});
+
+test("where nothing can be made it throws, also where the parent is there and says it is not", () => {
+  expect(() => makeFolder("/proc/atherops/config", 0o700)).toThrow("ENOENT");
+  using folder = temporaryFolder();
+  const file = join(folder.path, "file");
+  writeFileSync(file, "");
+  expect(() => makeFolder(join(file, "a"), 0o700)).toThrow("EEXIST");
+});
+
+test("a file is executable by its mode, for every user; a missing one is neither executable nor readable", () => {
+  using folder = temporaryFolder();
+  const file = join(folder.path, "program");
+  writeFileSync(file, "");
+  chmodSync(file, 0o644);
+  expect([isExecutable(file), isReadable(file)]).toEqual([false, true]);
+  chmodSync(file, 0o755);
+  expect([isExecutable(file), isReadable(file)]).toEqual([true, true]);
+  const nowhere = [join(folder.path, "none"), join(file, "below"), ""];
+  expect(nowhere.flatMap((path) => [isExecutable(path), isReadable(path)])).toEqual(nowhere.flatMap(() => [false, false]));
+});
