@@ -6,6 +6,7 @@ import { RE2JS } from "re2js";
 import { durationMs } from "../../common/duration.ts";
 import { ApiError } from "../errors.ts";
 import { FILTER_SCHEMA, type FilterParameters, filterOf } from "../query/native/log-filter-parameters.ts";
+import { patternsOfLogQuery } from "../query/native/log-query/conditions.ts";
 import { COMPARISONS, type Comparison, GROUP_FIELDS, isGroupField, labelIn } from "../storage/logs/group-counts.ts";
 import { checkText, EXCEPT_LINES, invalid } from "./field-checks.ts";
 
@@ -91,6 +92,7 @@ function checkFilter(filter: LogCondition["filter"]): void {
   } catch (error) {
     throw ofFilter(error);
   }
+  for (const text of patternsOfLogQuery(filter.query)) checkPattern("query", text);
   for (const name of ["regex", "not_regex"] as const) for (const text of [filter[name] ?? []].flat()) checkPattern(name, text);
 }
 

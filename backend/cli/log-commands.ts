@@ -38,6 +38,7 @@ const DEFAULT_BUCKETS = "30";
 
 const LOGS_EXAMPLES = `
 Examples:
+  atherops logs 'level:error,warn AND (timeout OR refused) AND NOT source:probe*' --since 24h
   atherops logs --level error --since 24h --grep timeout
   atherops logs --regex 'took \\d{4,} ms' --not-grep healthz --since 7d
   atherops logs --histogram --since 24h --source checkout    how many, by time, with errors
@@ -49,6 +50,7 @@ Regular expressions are RE2's, found anywhere in the first 64 KiB of a message; 
 
 const TAIL_EXAMPLES = `
 Examples:
+  atherops tail 'level>=warn AND duration_ms>400'
   atherops tail --level error
   atherops tail --regex '(?i)timeout|refused' --not-label k8s.namespace.name=kube-system
   atherops tail --source checkout --json | jq -r .message
@@ -66,8 +68,8 @@ export function addLogCommands(program: Command, console: Console): void {
       ).conflicts(["follow"]),
     )
     .addHelpText("after", LOGS_EXAMPLES)
-    .action(async (options: LogOptions) => {
-      const filters = filtersOf(options);
+    .action(async (words: string[], options: LogOptions) => {
+      const filters = filtersOf(words, options);
       if (options.histogram) await showHistogram(console, filters, options);
       if (options.field !== undefined) await showFields(console, filters, options, options.field);
       if (!options.histogram && options.field === undefined)
@@ -76,13 +78,14 @@ export function addLogCommands(program: Command, console: Console): void {
 
   withFilters(program.command("tail").description("logs of your organisation as they arrive, until Ctrl-C"))
     .addHelpText("after", TAIL_EXAMPLES)
-    .action(async (options: FilterOptions) => {
-      await tail({ client: console.client(), console, filters: filtersOf(options), line: logLine });
+    .action(async (words: string[], options: FilterOptions) => {
+      await tail({ client: console.client(), console, filters: filtersOf(words, options), line: logLine });
     });
 }
 
 function withFilters(command: Command): Command {
   return command
+    .argument("[query...]", "the query language of docs/log-query.md: words, field:value, field>number, AND, OR, NOT, groups")
     .option("--source <name>", "service.name of the sender")
     .option("--level <level>", "trace, debug, info, warn, error or fatal")
     .option("--word <words>", "whole words of the message, ignoring case, faster than --grep; repeatable", collect, [])
@@ -103,10 +106,11 @@ function collect(value: string, all: string[]): string[] {
   return [...all, value];
 }
 
-function filtersOf(options: FilterOptions): Query {
+function filtersOf(query: readonly string[], options: FilterOptions): Query {
   const { source, level, word, grep, notGrep, regex, notRegex, hostId, node, traceId } = options;
   const texts = { words: word, q: grep, not_q: notGrep, regex, not_regex: notRegex };
   return {
+    query: query.length > 0 ? query.join(" ") : undefined,
     source,
     level,
     ...texts,

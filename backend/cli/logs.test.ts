@@ -108,6 +108,16 @@ test("every filter reaches the backend, of the logs, their histogram and their f
   expect(asked).toHaveLength(3);
 });
 
+test("words of a command are a query of the query language, and what is wrong with it is a sentence with its column", async () => {
+  expect((await atherops("logs level:error AND lock")).code).toBe(0);
+  expect(asked.at(-1)).toMatchObject({ what: "rows", filter: { level: "error", q: ["lock"] } });
+  const wrong = await atherops("logs (lock");
+  expect([wrong.code, wrong.err]).toEqual([
+    2,
+    expect.stringContaining("query: column 1: this ( is not closed; for example (error OR warn)"),
+  ]);
+});
+
 test("a histogram is lines with bars, or one object a line; so are fields; both may be asked for at once", async () => {
   const drawn = await atherops("logs --histogram --since 24h --buckets 12");
   expect([drawn.code, drawn.err, drawn.out.split("\n")]).toEqual([

@@ -170,7 +170,7 @@ function addAlerts(program: Command, console: Console): void {
     .option("--channel <name>", "only alerts of this channel (name or id)")
     .addHelpText(
       "after",
-      "\nAlerts are kept for organisations that have a channel that is on. Examples:\n  atherops alerts severity=critical\n  atherops alerts --silenced",
+      "\nAlerts fire with or without a channel; CHANNELS is empty if no channel is notified. Examples:\n  atherops alerts severity=critical\n  atherops alerts --silenced",
     )
     .action(async (matchers: string[], { silenced, channel }: { silenced?: boolean; channel?: string }) => {
       const filter = matchers.map((text) => typedMatcher(text, "matcher"));

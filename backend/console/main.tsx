@@ -1,23 +1,28 @@
-// The console: a page of the backend's own, over its HTTP API alone. Invariants: nothing is loaded from elsewhere, no text that came from a
-// sender is ever markup, and the address says what is shown.
+// The console: a page of the backend's own that uses only its HTTP API. Invariants: nothing is loaded from other origins, text of a sender is
+// never markup, and the address contains everything that is shown.
+import "./state/locale.ts";
+import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import { effect } from "@preact/signals";
 import { render } from "preact";
-import { Administration } from "./administration/screen.tsx";
-import { Alerts } from "./alerts/screen.tsx";
-import { AddCluster } from "./fleet/add.tsx";
-import { Fleet } from "./fleet/screen.tsx";
-import { Logs } from "./logs/screen.tsx";
-import { Metrics } from "./metrics/screen.tsx";
 import { LoginDialog, LoginPage } from "./login.tsx";
 import { Help, Navigation } from "./navigation.tsx";
+import { Problem } from "./parts/common.tsx";
+import { Boundary, lazy } from "./parts/screens.tsx";
 import { hasEnded } from "./state/ended.ts";
 import { isHelpOpen, listenToKeys } from "./state/keys.ts";
-import { go, route } from "./state/route.ts";
-import { Trace } from "./traces/trace.tsx";
-import { Traces } from "./traces/screen.tsx";
-import { Problem } from "./parts/common.tsx";
+import { address, go, route } from "./state/route.ts";
 import { findSession, logInByLink, problem, user } from "./state/session.ts";
+import { titleOf } from "./state/title.ts";
+
+const Administration = lazy(async () => (await import("./administration/screen.tsx")).Administration);
+const Alerts = lazy(async () => (await import("./alerts/screen.tsx")).Alerts);
+const AddCluster = lazy(async () => (await import("./fleet/add.tsx")).AddCluster);
+const Fleet = lazy(async () => (await import("./fleet/screen.tsx")).Fleet);
+const Logs = lazy(async () => (await import("./logs/screen.tsx")).Logs);
+const Metrics = lazy(async () => (await import("./metrics/screen.tsx")).Metrics);
+const Trace = lazy(async () => (await import("./traces/trace.tsx")).Trace);
+const Traces = lazy(async () => (await import("./traces/screen.tsx")).Traces);
 
 function Console() {
   if (user.value === undefined)
@@ -31,7 +36,9 @@ function Console() {
     <>
       <Navigation />
       <main id="main" tabIndex={-1}>
-        <Screen />
+        <Boundary of={`${route.value.screen}/${route.value.id ?? ""}`}>
+          <Screen />
+        </Boundary>
       </main>
       {isHelpOpen.value && <Help />}
       {hasEnded.value && <LoginDialog />}
@@ -59,7 +66,7 @@ function Screen() {
     default:
       return (
         <p class="empty">
-          There is no such screen. <a href="#/fleet">To the fleet</a>
+          There is no such screen. <a href={address("fleet")}>To the fleet</a>
         </p>
       );
   }
@@ -69,10 +76,13 @@ const before = sessionStorage.getItem("atherops.at");
 sessionStorage.removeItem("atherops.at");
 if (before && !location.hash) go(before, { replace: true });
 listenToKeys();
-// At once in a new tab, later where the link is pasted into the address of one that is open.
+// In a new tab at once; later if the link is pasted into the address of an open tab.
 effect(() => {
   const { screen, id } = route.value;
   if (screen === "login" && id) void logInByLink(id);
 });
+effect(() => void (document.title = titleOf(route.value)));
 if (route.peek().screen !== "login") void findSession();
-render(<Console />, document.querySelector("#app") as HTMLElement);
+const app = document.querySelector("#app") as HTMLElement;
+app.textContent = "";
+render(<Console />, app);

@@ -203,13 +203,23 @@ describeOnEachStore((store) => {
     );
   }, 120_000);
 
-  test("without a channel nothing is kept and nothing is due", async () => {
-    const org = await notifiedOrg(database.tables());
-    await database.tables<Tables>().updateTable("channels").set({ enabled: false }).execute();
+  test("without a channel alerts are kept until they end, and the first channel is notified of those that still fire", async () => {
+    const org = await notifiedOrg(database.tables(), { waitSeconds: 0 });
+    const db = database.tables<Tables>();
+    await db.updateTable("channels").set({ enabled: false }).execute();
+    const kept = async () => (await db.selectFrom("alerts").select("labels").execute()).map(({ labels }) => String(labels["host"])).sort();
     await start();
-    expect(await post([fires(org, "a")])).toBe(200);
-    expect(await database.tables<Tables>().selectFrom("alerts").select("org_id").execute()).toEqual([]);
-    expect(await database.tables<Tables>().selectFrom("notification_turns").select("org_id").execute()).toEqual([]);
+    expect(await post([fires(org, "a"), fires(org, "b")])).toBe(200);
+    await settled(org);
+    expect(await kept()).toEqual(["a", "b"]);
+    expect(await post([ends(org, "a")])).toBe(200);
+    await settled(org);
+    await eventually("only the alert that fires is left", async () => (await kept()).join() === "b");
+    expect(sent).toEqual([]);
+    await db.updateTable("channels").set({ enabled: true }).execute();
+    pass(3000);
+    await settled(org);
+    expect((await messages(1)).map(hosts)).toEqual([["b firing"]]);
   });
 
   test("an alert of a rule that is not the organisation's is dropped and counted", async () => {
@@ -218,7 +228,7 @@ describeOnEachStore((store) => {
     expect(await post([fires({ ...org, ruleId: other.ruleId }, "a"), fires({ ...org, orgId: randomUUID() }, "b"), { labels: {} }])).toBe(
       200,
     );
-    expect(dropped.sort()).toEqual(["not_ours 1", "unknown_rule 1"]);
+    expect(dropped.sort()).toEqual(["not_ours 1", "unknown_rule 1", "unknown_rule 1"]);
     expect(await database.tables<Tables>().selectFrom("alerts").select("org_id").execute()).toEqual([]);
   });
 

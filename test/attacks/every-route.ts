@@ -40,6 +40,7 @@ export const READS = [
   "/query/jaeger/api/traces",
   "/query/jaeger/api/traces/{trace_id}",
   "/query/logs/tail",
+  "/query/prometheus/",
   "/query/prometheus/api/v1/alerts",
   "/query/prometheus/api/v1/metadata",
   "/query/prometheus/api/v1/query_exemplars",

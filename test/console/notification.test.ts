@@ -94,9 +94,9 @@ async function tabTo(page: Page, name: string | RegExp, role: "button" | "link" 
 const SCREENS: readonly Screen[] = [
   ["firing", view("firing"), async (page) => await page.getByRole("link", { name: "Silence always" }).waitFor()],
   ["silences", view("silences"), async (page) => await page.getByText("<b>planned</b> work").waitFor()],
-  ["silence", view("silences", "&silence=new"), async (page) => await page.getByText("They hold for 2 alerts that fire now").waitFor()],
+  ["silence", view("silences", "&silence=new"), async (page) => await page.getByText("They match 2 firing alerts").waitFor()],
   ["routes", view("routes"), async (page) => await page.getByText("what no other route takes").waitFor()],
-  ["route", view("routes", "&route=new"), async (page) => await page.getByText("They hold for 2 alerts that fire now").waitFor()],
+  ["route", view("routes", "&route=new"), async (page) => await page.getByText("They match 2 firing alerts").waitFor()],
   ["channels", view("channels"), async (page) => await page.getByText("delivered", { exact: true }).waitFor()],
   ["channel", view("channels", "&channel=new"), async (page) => await page.getByLabel("Address, https://…").waitFor()],
   ["mail", view("channels", "&channel=new&kind=email"), async (page) => await page.getByLabel("Text (empty: the usual one)").waitFor()],
@@ -196,7 +196,7 @@ test("a firing alert leads to its silence, filled in to the letter and kept thro
   const { page, complaints } = opened;
   await page.goto(`/${view("firing")}`);
   await page.getByRole("link", { name: `Silence ${HOSTILE_SHOWN}` }).click();
-  await page.getByText("They hold for 1 alert that fires now").waitFor();
+  await page.getByText("They match 1 firing alert").waitFor();
   expect(await page.getByLabel(/^Matchers/).inputValue()).toContain(String.raw`\u202e is full`);
   await page.getByLabel(/^Why/).fill("a larger one comes");
   // The session ends meanwhile.
@@ -235,7 +235,7 @@ test("a route is added before others and taken away again; what is wrong with it
   await page.getByRole("button", { name: "Add", exact: true }).click();
   await page.getByRole("alert").getByText("is no regular expression").waitFor();
   await matchers.fill("team=shop");
-  await page.getByText("They hold for 1 alert that fires now: always").waitFor();
+  await page.getByText("They match 1 firing alert: always").waitFor();
   await page.getByLabel(/^Asked/).selectOption({ index: 0 });
   await page.getByRole("button", { name: "Add", exact: true }).click();
   await page.getByRole("complementary", { name: "Route", exact: true }).getByRole("heading", { name: "Route 1" }).waitFor();

@@ -1,4 +1,4 @@
-// Fleet: clusters with their nodes, and hosts; who is silent stands first.
+// Fleet: clusters with their nodes, and hosts; silent ones first.
 import { useSignal } from "@preact/signals";
 import { useLoaded } from "../state/loaded.ts";
 import { address } from "../state/route.ts";
@@ -18,8 +18,12 @@ interface Collector {
   readonly last_error?: string;
 }
 
+/** Agents renew their key after 30 days by default (KEY_ROTATION_DAYS): a key of twice that age was not renewed. */
+const OLD_KEY_MS = 60 * 86_400_000;
+
 interface Member {
   readonly name: string;
+  readonly online: boolean;
   readonly version: string | null;
   readonly lastHeartbeat: string | null;
   readonly collector: Collector | null;
@@ -33,6 +37,7 @@ interface Cluster {
   readonly key_created_at: string | null;
   readonly nodes: readonly {
     readonly name: string;
+    readonly online: boolean;
     readonly agent_version: string | null;
     readonly last_heartbeat: string | null;
     readonly collector: Collector | null;
@@ -60,14 +65,16 @@ export function Fleet() {
     { everyMs: EVERY_MS },
   );
   const { clusters = [], hosts = [], atMs = 0 } = found.value.value ?? {};
-  const silent = [...clusters, ...hosts].filter(({ online }) => !online).length;
+  const nodes = clusters.flatMap((cluster) => cluster.nodes);
   return (
     <section class="screen fleet" aria-labelledby="title">
       <div class="bar">
         <h1 id="title">Fleet</h1>
         <p role="status">
-          {counted(clusters.length, "cluster")}, {counted(hosts.length, "host")}
-          {silent > 0 ? <strong class="level is-error"> {silent} silent</strong> : ""}
+          {counted(clusters.length, "cluster")}
+          {nodes.length > 0 && `, ${counted(nodes.length, "node")}`}, {counted(hosts.length, "host")}
+          <Silent clusters={clusters} hosts={hosts} />
+          <OldKeys members={[...clusters, ...hosts]} atMs={atMs} />
         </p>
         {mayWrite.value && (
           <a class="button primary" href={address("add")}>
@@ -84,6 +91,30 @@ export function Fleet() {
       </Status>
     </section>
   );
+}
+
+/** How many do not report, by kind: one silent node of a large cluster is easily missed. */
+function Silent({ clusters, hosts }: { clusters: readonly Cluster[]; hosts: readonly Host[] }) {
+  const kinds = [
+    [silentAmong(clusters), "cluster"],
+    [silentAmong(clusters.flatMap(({ nodes }) => nodes)), "node"],
+    [silentAmong(hosts), "host"],
+  ] as const;
+  const silent = kinds.filter(([number]) => number > 0).map(([number, kind]) => counted(number, kind));
+  return silent.length > 0 ? <strong class="level is-error"> silent: {silent.join(", ")}</strong> : null;
+}
+
+function silentAmong(members: readonly { readonly online: boolean }[]): number {
+  return members.filter(({ online }) => !online).length;
+}
+
+function OldKeys({ members, atMs }: { members: readonly { readonly key_created_at: string | null }[]; atMs: number }) {
+  const old = members.filter(({ key_created_at: at }) => isOld(at, atMs)).length;
+  return old > 0 ? <strong class="level is-warn"> {counted(old, "old key")}</strong> : null;
+}
+
+function isOld(keyCreatedAt: string | null, atMs: number): boolean {
+  return keyCreatedAt !== null && atMs - Date.parse(keyCreatedAt) > OLD_KEY_MS;
 }
 
 function Nothing() {
@@ -103,11 +134,13 @@ function ClusterCard({ cluster, atMs }: { cluster: Cluster; atMs: number }) {
   const filter = useSignal("");
   const nodes = cluster.nodes.map((node) => ({
     name: node.name,
+    online: node.online,
     version: node.agent_version,
     lastHeartbeat: node.last_heartbeat,
     collector: node.collector,
   }));
-  const shown = worstFirst(nodes, atMs).filter(({ name }) => name.includes(filter.value));
+  const silent = silentAmong(nodes);
+  const shown = worstFirst(nodes).filter(({ name }) => name.includes(filter.value));
   return (
     <article class="card">
       <header>
@@ -117,6 +150,7 @@ function ClusterCard({ cluster, atMs }: { cluster: Cluster; atMs: number }) {
         <span>last heartbeat {ago(cluster.last_heartbeat, atMs)}</span>
         <KeyAge at={cluster.key_created_at} atMs={atMs} />
         <span>{counted(nodes.length, "node")}</span>
+        {silent > 0 && <strong class="level is-error">{silent} silent</strong>}
         <a href={address("logs", { q: `host_id:${cluster.cluster_id}` })}>logs</a>
       </header>
       {nodes.length > 20 && (
@@ -148,7 +182,9 @@ function Hosts({ hosts, atMs }: { hosts: readonly Host[]; atMs: number }) {
                 <bdi>{visible(host.hostname)}</bdi>
               </a>
             </th>
-            <td title={host.last_heartbeat ?? ""}>{ago(host.last_heartbeat, atMs)}</td>
+            <td title={host.last_heartbeat ?? ""} class={host.online ? "" : "level is-error"}>
+              {host.online ? ago(host.last_heartbeat, atMs) : `silent, ${ago(host.last_heartbeat, atMs)}`}
+            </td>
             <td>{visible(host.agent_version ?? "")}</td>
             <td>
               <KeyAge at={host.key_created_at} atMs={atMs} />
@@ -168,14 +204,17 @@ function Members({ title, members, atMs }: { title: string; members: readonly Me
   if (members.length === 0) return null;
   return (
     <Table title={title} heads={["node", "last heartbeat", "version", "collector"]}>
-      {members.map(({ name, version, lastHeartbeat, collector }) => (
+      {members.map(({ name, online, version, lastHeartbeat, collector }) => (
         <tr key={name}>
           <th scope="row">
+            <Dot isOn={online} />{" "}
             <a href={address("logs", { q: `node:${name}` })}>
               <bdi>{visible(name)}</bdi>
             </a>
           </th>
-          <td title={lastHeartbeat ? moment(lastHeartbeat) : ""}>{ago(lastHeartbeat, atMs)}</td>
+          <td title={lastHeartbeat ? moment(lastHeartbeat) : ""} class={online ? "" : "level is-error"}>
+            {online ? ago(lastHeartbeat, atMs) : `silent, ${ago(lastHeartbeat, atMs)}`}
+          </td>
           <td>{visible(version ?? "")}</td>
           <td>
             <CollectorState of={collector} />
@@ -187,7 +226,7 @@ function Members({ title, members, atMs }: { title: string; members: readonly Me
 }
 
 function CollectorState({ of }: { of: Collector | null }) {
-  if (!of) return <span class="quiet">not told</span>;
+  if (!of) return <span class="quiet">not reported</span>;
   return (
     <>
       <span class={of.state === "running" ? "" : "level is-error"}>{visible(of.state)}</span>
@@ -198,7 +237,13 @@ function CollectorState({ of }: { of: Collector | null }) {
 }
 
 function KeyAge({ at, atMs }: { at: string | null; atMs: number }) {
-  return at ? <span title={`made ${moment(at)}`}>key of {ago(at, atMs).replace(" ago", "")}</span> : <span class="quiet">no key</span>;
+  if (!at) return <span class="quiet">no key</span>;
+  return (
+    <span title={`created ${moment(at)}`} class={isOld(at, atMs) ? "level is-warn" : ""}>
+      key of {ago(at, atMs).replace(" ago", "")}
+      {isOld(at, atMs) && ", old"}
+    </span>
+  );
 }
 
 function Dot({ isOn }: { isOn: boolean }) {
@@ -226,8 +271,7 @@ function silentFirst<T extends { readonly online: boolean; readonly last_heartbe
   return members.toSorted((a, b) => Number(a.online) - Number(b.online) || (a.last_heartbeat ?? "").localeCompare(b.last_heartbeat ?? ""));
 }
 
-function worstFirst(members: readonly Member[], atMs: number): Member[] {
-  const rank = ({ collector, lastHeartbeat }: Member): number =>
-    lastHeartbeat === null || atMs - Date.parse(lastHeartbeat) > 120_000 ? 0 : collector && collector.state !== "running" ? 1 : 2;
+function worstFirst(members: readonly Member[]): Member[] {
+  const rank = ({ collector, online }: Member): number => (online ? (collector && collector.state !== "running" ? 1 : 2) : 0);
   return members.toSorted((a, b) => rank(a) - rank(b) || a.name.localeCompare(b.name));
 }

@@ -145,7 +145,10 @@ export class LogRows {
         this.error.value = undefined;
       });
     } catch (failure) {
-      if (!abort.aborted) this.error.value = wordsOf(failure);
+      if (abort.aborted) return;
+      // The rows of an earlier query would be taken for the answer.
+      this.rows.value = before;
+      this.error.value = wordsOf(failure);
     } finally {
       if (!abort.aborted) this.busy.value = false;
     }

@@ -1,7 +1,6 @@
 // A chart of series over time (uPlot). Dragging over it shows that stretch alone.
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
-import "uplot/dist/uPlot.min.css";
 import { clock, day, moment, showRange, utc } from "../state/time.ts";
 
 export interface Series {

@@ -1,7 +1,7 @@
 // The Prometheus HTTP API of the backend, as far as the console asks it.
 import type { Range } from "../state/time.ts";
 import type { Series } from "./chart.tsx";
-import { call } from "../state/api.ts";
+import { ApiFailure, call } from "../state/api.ts";
 
 export const PROMETHEUS = "/query/prometheus/api/v1";
 const POINTS = 240;
@@ -42,7 +42,7 @@ export async function queryRange(query: string, range: Range, signal: AbortSigna
     ["end", String(end)],
     ["step", String(step)],
   ];
-  const { data } = await call<Answer<Matrix>>(`${PROMETHEUS}/query_range`, { query: asked, signal });
+  const { data } = await askEngine<Matrix>(query, "query_range", asked, signal);
   const apart = toldApart(data.result.map(({ metric }) => metric));
   return data.result.map(({ metric, values }, at) => ({
     name: seriesName(metric),
@@ -56,9 +56,19 @@ export async function queryInstant(query: string, atMs: number, signal: AbortSig
     ["query", query],
     ["time", String(Math.round(atMs / 1000))],
   ];
-  const { data } = await call<Answer<Vector>>(`${PROMETHEUS}/query`, { query: asked, signal });
+  const { data } = await askEngine<Vector>(query, "query", asked, signal);
   if (data.resultType !== "vector") return [{ labels: {}, value: data.result[1] }];
   return data.result.map(({ metric, value }) => ({ labels: metric, value: value[1] }));
+}
+
+/** Throws an Error that says where the expression is wrong, if it is. */
+async function askEngine<T>(query: string, path: string, asked: [string, string][], signal: AbortSignal): Promise<Answer<T>> {
+  try {
+    return await call<Answer<T>>(`${PROMETHEUS}/${path}`, { query: asked, signal });
+  } catch (error) {
+    if (error instanceof ApiFailure && error.status === 400) throw new Error(explainSyntax(query, error.message), { cause: error });
+    throw error;
+  }
 }
 
 /** Of several series, what of each is not the same in all: `{state="used"}`. Of one, its whole name. */
@@ -76,4 +86,35 @@ export function seriesName(metric: Labels): string {
   const { __name__: name = "", ...labels } = metric;
   const inside = Object.entries(labels).map(([label, value]) => `${label}=${JSON.stringify(value)}`);
   return inside.length > 0 || !name ? `${name}{${inside.join(", ")}}` : name;
+}
+
+const CLOSING: Readonly<Record<string, string>> = { "(": ")", "[": "]", "{": "}" };
+
+/** The engine's message for an expression that it cannot parse, or what is missing if brackets or quotes do not match. */
+export function explainSyntax(query: string, message: string): string {
+  const open: { char: string; column: number }[] = [];
+  for (let at = 0; at < query.length; at++) {
+    const char = query[at] ?? "";
+    if (`"'\``.includes(char)) {
+      const end = closingQuote(query, at);
+      if (end === undefined) return `the ${char} at column ${at + 1} is not closed`;
+      at = end;
+    } else if (char in CLOSING) open.push({ char, column: at + 1 });
+    else if (")]}".includes(char)) {
+      const last = open.pop();
+      if (!last) return `the ${char} at column ${at + 1} closes nothing`;
+      if (CLOSING[last.char] !== char) return `the ${last.char} at column ${last.column} is closed by the ${char} at column ${at + 1}`;
+    }
+  }
+  const last = open.at(-1);
+  if (last) return `a ${CLOSING[last.char]} is missing at the end, for the ${last.char} at column ${last.column}`;
+  return message.replace(/unexpected token ""/, "the expression ends too early");
+}
+
+function closingQuote(query: string, start: number): number | undefined {
+  for (let at = start + 1; at < query.length; at++) {
+    if (query[at] === "\\" && query[start] !== "`") at++;
+    else if (query[at] === query[start]) return at;
+  }
+  return undefined;
 }

@@ -1,5 +1,5 @@
-// Alerts that fire now or soon will: since when, who is told, what silences them. Invariant: what fires is the evaluator's word and is
-// shown also where no channel is; whom it is told to is known of organisations that have one.
+// Firing and pending alerts: since when, which channels are notified, and which silence mutes them. Invariant: firing alerts are listed with or
+// without a channel.
 import { useLoaded } from "../state/loaded.ts";
 import { address } from "../state/route.ts";
 import { ago } from "../state/time.ts";
@@ -42,7 +42,7 @@ export function Firing() {
         </p>
         {!hasChannel && (
           <p class="is-warn">
-            Nobody is told: there is <a href={address("alerts", { view: "channels" })}>no channel</a> that is on.
+            No one is notified: <a href={address("alerts", { view: "channels" })}>add a channel</a>.
           </p>
         )}
       </div>
@@ -57,7 +57,7 @@ export function Firing() {
 
 function AlertTable({ alerts, standing, atMs }: Shown) {
   return (
-    <Table title="Alerts" heads={["state", "alert", "since", "told to", "labels"]}>
+    <Table title="Alerts" heads={["state", "alert", "since", "notified", "labels"]}>
       {alerts.slice(0, MOST_SHOWN).map((alert) => (
         <AlertRow key={labelsKey(alert.labels)} alert={alert} standing={standing.get(labelsKey(alert.labels))} atMs={atMs} />
       ))}
@@ -75,7 +75,7 @@ function AlertRow({ alert, standing, atMs }: { alert: Alert; standing: StandingA
       </td>
       <th scope="row">
         <Foreign text={alertname} />
-        {mayWrite.value && (
+        {mayWrite.value && !standing?.status.silencedBy.length && (
           <>
             {" "}
             <a class="button small" href={address("alerts", silence)} aria-label={`Silence ${visible(alertname)}`}>
@@ -109,18 +109,18 @@ function AlertRow({ alert, standing, atMs }: { alert: Alert; standing: StandingA
 }
 
 function Told({ alert, standing }: { alert: Alert; standing: StandingAlert | undefined }) {
-  if (!standing) return <span class="quiet">{alert.state === "pending" ? "nobody yet" : "–"}</span>;
+  if (!standing) return <span class="quiet">{alert.state === "pending" ? "when it fires" : "–"}</span>;
   const [silencedBy] = standing.status.silencedBy;
   if (silencedBy !== undefined)
     return (
       <>
-        nobody: <a href={address("alerts", { view: "silences", silence: silencedBy })}>silenced</a>
+        no one: <a href={address("alerts", { view: "silences", silence: silencedBy })}>silenced</a>
       </>
     );
   if (standing.receivers.length === 0)
     return (
       <span class="is-warn">
-        nobody: <a href={address("alerts", { view: "routes" })}>its route</a> leads nowhere
+        no one: <a href={address("alerts", { view: "routes" })}>its route</a> has no channel
       </span>
     );
   return <Foreign text={standing.receivers.map(({ name }) => name).join(", ")} />;

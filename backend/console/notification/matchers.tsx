@@ -8,7 +8,7 @@ import { call } from "../state/api.ts";
 
 export const STANDING_ALERTS = "/alerting/alertmanager/api/v2/alerts";
 
-/** An alert that fires, of an organisation that has a channel that is on. */
+/** A firing alert, with the channels that are notified and the silences that mute it. */
 export interface StandingAlert {
   readonly labels: Labels;
   readonly startsAt: string;
@@ -75,8 +75,8 @@ function Held({ text }: { text: string }) {
 }
 
 function heldWords(alerts: readonly StandingAlert[]): string {
-  if (alerts.length === 0) return "They hold for no alert that fires now.";
+  if (alerts.length === 0) return "They match no firing alert.";
   const names = [...new Set(alerts.map(({ labels }) => labels["alertname"] ?? ""))];
   const more = names.length > MOST_NAMED ? ", …" : "";
-  return `They hold for ${alerts.length} ${alerts.length === 1 ? "alert that fires" : "alerts that fire"} now: ${names.slice(0, MOST_NAMED).join(", ")}${more}`;
+  return `They match ${alerts.length} firing ${alerts.length === 1 ? "alert" : "alerts"}: ${names.slice(0, MOST_NAMED).join(", ")}${more}`;
 }

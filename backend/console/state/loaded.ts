@@ -1,5 +1,6 @@
 // What a screen asks the backend for: asked again when the question changes, the earlier one given up. Invariant: an answer is shown only
-// while its question is the one on the screen; while the next is under way, and when it fails, the last answer stays to be read.
+// while its question is the one on the screen. While the next one is under way the last answer stays; if the next one fails, the answer to
+// another question is cleared, and the answer to the same question stays, because a refresh that failed makes it no less true.
 import { signal, type ReadonlySignal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { wordsOf } from "./api.ts";
@@ -26,6 +27,7 @@ export function useLoaded<T>(
   const asking = useRef(ask);
   asking.current = ask;
   const turn = again.value;
+  const answered = useRef<string | undefined>(undefined);
   useEffect(() => {
     if (question === undefined) return undefined;
     const abort = new AbortController();
@@ -35,9 +37,12 @@ export function useLoaded<T>(
         const found = await asking.current(abort.signal);
         if (abort.signal.aborted) return;
         value.value = found;
+        answered.current = question;
         error.value = undefined;
       } catch (failure) {
-        if (!abort.signal.aborted) error.value = wordsOf(failure);
+        if (abort.signal.aborted) return;
+        if (answered.current !== question) value.value = undefined;
+        error.value = wordsOf(failure);
       } finally {
         if (!abort.signal.aborted) busy.value = false;
       }

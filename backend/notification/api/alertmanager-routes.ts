@@ -80,7 +80,7 @@ const read = (path: string, summary: string, answer: object): ServiceRoute => ({
 const STATUS = read("status", "status, with the routes as configuration", STATUS_ANSWER);
 const RECEIVERS = read("receivers", "channels, by name", { type: "array", items: RECEIVER });
 const ALERTS: ServiceRoute = {
-  ...read("alerts", "alerts that fire, of organisations that have a channel", { type: "array", items: ALERT }),
+  ...read("alerts", "firing alerts, with or without a channel", { type: "array", items: ALERT }),
   toldQuery: PARAMETERS,
 };
 const GROUP = objectSchema({ labels: texts, receiver: RECEIVER, alerts: { type: "array", items: ALERT } });

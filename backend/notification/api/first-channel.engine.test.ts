@@ -88,7 +88,7 @@ describeOnEachStore((store) => {
   const hosts = () => sent.flatMap(({ alerts }) => alerts.map(({ labels }) => labels["host"]));
 
   test("the first channel that there is, and one that is switched on again, are known before the next look", async () => {
-    await fire("nobody-hears");
+    await fire("before");
     const { id } = await call("POST", "/channels", channel(true));
     await call("POST", "/routes", { matchers: [], channel_ids: [id], group_by: ["..."], group_wait: "0s" });
     await fire("first");
@@ -98,6 +98,6 @@ describeOnEachStore((store) => {
     await call("PUT", `/channels/${id}`, channel(true));
     await fire("second");
     await eventually("it is told again", async () => hosts().includes("second"));
-    expect(hosts()).not.toContain("nobody-hears");
+    expect(hosts()).toContain("before");
   });
 });

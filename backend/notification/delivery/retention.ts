@@ -1,5 +1,5 @@
-// Forgets what is old: messages after 30 days, or beyond what an organisation may keep; silences some days after their end; alerts of
-// organisations whose last channel is gone. Invariant: a message that waits to be sent is not forgotten, but ends as failed after a day.
+// Forgets what is old: messages after 30 days, or beyond what an organisation may keep; silences some days after their end.
+// Invariant: a message that waits to be sent is not forgotten, but ends as failed after a day.
 import { sql } from "kysely";
 import type { NotificationDb } from "../model/table.ts";
 
@@ -24,10 +24,6 @@ export async function forgetOld(db: NotificationDb, nowMs: number): Promise<void
   while ((await deleteDeliveries(db, ago(DELIVERIES_KEPT_MS))) === AT_ONCE);
   await deleteBeyondShare(db);
   await db.deleteFrom("silences").where("ends_at", "<", ago(SILENCES_KEPT_MS)).execute();
-  await db
-    .deleteFrom("alerts")
-    .where("org_id", "not in", (eb) => eb.selectFrom("channels").select("org_id").where("enabled", "=", true))
-    .execute();
 }
 
 async function deleteDeliveries(db: NotificationDb, before: Date): Promise<number> {

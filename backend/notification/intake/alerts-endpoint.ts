@@ -9,7 +9,7 @@ import type { Intake } from "./intake.ts";
 export type AlertsHandler = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
 
 export interface AlertsEndpointOptions {
-  readonly intake: Pick<Intake, "take" | "isWanted">;
+  readonly intake: Pick<Intake, "take">;
   /** Something of it may not be in the database. */
   readonly missed: () => void;
   /** Why the evaluator was not answered 200. */
@@ -28,8 +28,7 @@ export function alertsHandler({ intake, missed, failed, succeeded }: AlertsEndpo
     const gone = new AbortController();
     response.once("close", () => gone.abort());
     try {
-      if (!(await intake.isWanted())) request.resume();
-      else await turns.run("evaluator", gone.signal, async () => await intake.take(await bodyOf(request)));
+      await turns.run("evaluator", gone.signal, async () => await intake.take(await bodyOf(request)));
       answer(response, 200, "{}");
       succeeded();
     } catch (error) {

@@ -24,8 +24,8 @@ async function post(path = "/api/v2/alerts", options: { password?: string; body?
   return answer.status;
 }
 
-function serve(take: (body: Buffer) => Promise<void>, isWanted = true): void {
-  const intake = { isWanted: async () => isWanted, take };
+function serve(take: (body: Buffer) => Promise<void>): void {
+  const intake = { take };
   const missed = (): void => void (timesMissed += 1);
   listener.serve(alertsHandler({ intake, missed, failed: (error) => failures.push(error), succeeded: () => undefined }));
 }
@@ -42,12 +42,6 @@ test("alerts are taken with the password of this start alone, and until somebody
   expect(taken).toEqual(["[]"]);
   await using other = await startIntakeListener();
   expect(new URL(other.url).password).not.toBe(new URL(listener.url).password);
-});
-
-test("while nobody has a channel a body is not even read, and the evaluator is content", async () => {
-  serve(remember, false);
-  expect(await post("/api/v2/alerts", { body: "no JSON at all" })).toBe(200);
-  expect([taken, failures]).toEqual([[], []]);
 });
 
 test("what cannot be kept is told to the evaluator, which says it again", async () => {

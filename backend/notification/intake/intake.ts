@@ -2,13 +2,11 @@
 // marked to be looked at, in one transaction; what is said again without change writes nothing; an organisation has its bound of alerts.
 import type { Transaction } from "kysely";
 import type { AlertingTables } from "../../alerting/table.ts";
-import type { ChannelsInUse } from "../model/channels-in-use.ts";
 import { objectsOf, readAlert, type PostedAlert } from "./posted-alerts.ts";
 import { markDue, type NotificationDb, type NotificationTables } from "../model/table.ts";
 
 export interface IntakeOptions {
   readonly db: NotificationDb;
-  readonly inUse: Pick<ChannelsInUse, "orgs">;
   /** False: what ends now may have ended only because this machine stood still. The evaluator says it again for a quarter of an hour. */
   readonly mayEnd: () => boolean;
   readonly dropped: (reason: DropReason, alerts: number) => void;
@@ -42,18 +40,12 @@ export class Intake {
     this.#options = options;
   }
 
-  /** False: nobody wants to hear of any alert. Throws when the database is away. */
-  async isWanted(): Promise<boolean> {
-    return (await this.#options.inUse.orgs()).size > 0;
-  }
-
   /** A body of the evaluator. Throws ApiError `malformed_body`, or when the database is away; then a part may be taken. */
   async take(body: Buffer): Promise<void> {
-    const orgs = await this.#options.inUse.orgs();
     for await (const piece of objectsOf(body)) {
       const alerts = piece.map(readAlert).filter((alert) => alert !== undefined);
       if (alerts.length < piece.length) this.#options.dropped("not_ours", piece.length - alerts.length);
-      for (const [orgId, own] of Map.groupBy(alerts, (alert) => alert.orgId)) if (orgs.has(orgId)) await this.#takeOf(orgId, own);
+      for (const [orgId, own] of Map.groupBy(alerts, (alert) => alert.orgId)) await this.#takeOf(orgId, own);
     }
   }
 

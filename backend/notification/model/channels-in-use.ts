@@ -1,5 +1,5 @@
-// Which organisations have a channel that is on: only of those alerts are kept. Invariant: what it says is at most so old; an installation
-// without channels costs one small statement every few seconds, and none while nothing fires.
+// Which organisations have an enabled channel. Invariant: the answer is at most KEPT_MS old, so an installation without channels costs one
+// small statement every few seconds.
 import type { NotificationDb } from "./table.ts";
 
 const KEPT_MS = 2000;

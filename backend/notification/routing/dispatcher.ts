@@ -77,8 +77,7 @@ export class Dispatcher implements AsyncDisposable {
   }
 
   async #due(): Promise<string[]> {
-    const { db, inUse, nowMs } = this.#options;
-    if ((await inUse.orgs()).size === 0) return [];
+    const { db, nowMs } = this.#options;
     const now = new Date(nowMs());
     const rows = await db
       .selectFrom("notification_turns")

@@ -43,8 +43,7 @@ export async function organisationTurn(options: TurnOptions, orgId: string): Pro
   if (!(await claim(db, orgId, new Date(beganMs), lockedUntil))) return undefined;
   const began = performance.now();
   const channels = await db.selectFrom("channels").select(["id", "name"]).where("org_id", "=", orgId).where("enabled", "=", true).execute();
-  const { nextAt, alerts, busyMs } =
-    channels.length === 0 ? await forget(db, orgId) : await lookAt(options, orgId, namesOf(channels), lockedUntil);
+  const { nextAt, alerts, busyMs } = await lookAt(options, orgId, namesOf(channels), lockedUntil);
   const tookMs = Math.min(GAP_TIMES * (performance.now() - began), MOST_GAP_OF_ALERT_MS * alerts);
   const gapMs = Math.max(LEAST_GAP_MS, GAP_TIMES * busyMs, tookMs);
   const dueAt = nextAt && new Date(Math.max(nextAt.getTime(), nowMs() + gapMs));
@@ -92,13 +91,6 @@ async function release(db: NotificationDb, orgId: string, lockedUntil: Date, due
     .where("org_id", "=", orgId)
     .where("locked_until", "=", lockedUntil)
     .execute();
-}
-
-/** Nobody is to be told anything. */
-async function forget(db: NotificationDb, orgId: string): Promise<Looked> {
-  await db.deleteFrom("alert_groups").where("org_id", "=", orgId).execute();
-  await db.deleteFrom("alerts").where("org_id", "=", orgId).execute();
-  return { nextAt: undefined, alerts: 0, busyMs: 0 };
 }
 
 async function lookAt(options: TurnOptions, orgId: string, channels: ReadonlyMap<string, string>, lockedUntil: Date): Promise<Looked> {

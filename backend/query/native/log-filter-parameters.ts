@@ -5,6 +5,8 @@ import { ApiError } from "../../errors.ts";
 import { readPrefixed, refuseUnknown } from "../page-route.ts";
 import type { RecordFilter } from "../../storage/logs/filter.ts";
 import { wordsOf } from "../../storage/logs/words.ts";
+import { patternsOfLogQuery, withLogQuery } from "./log-query/conditions.ts";
+import { MOST_QUERY_CHARACTERS } from "./log-query/parse.ts";
 import { checkPatterns, MATCHED_BYTES, MOST_CHARACTERS, MOST_STEPS } from "../../storage/logs/pattern.ts";
 
 type Repeatable = string | string[];
@@ -13,6 +15,7 @@ type Repeatable = string | string[];
 const MOST_WORDS = 50;
 
 export interface FilterParameters {
+  query?: string;
   source?: string;
   level?: string;
   words?: Repeatable;
@@ -30,6 +33,13 @@ export interface FilterParameters {
 const REPEATABLE = { anyOf: [{ type: "string" }, { type: "array", items: { type: "string" } }] };
 
 const FILTER_PARAMETERS = {
+  query: {
+    type: "string",
+    maxLength: MOST_QUERY_CHARACTERS,
+    description:
+      "the query language of docs/log-query.md: words, field:value, field>number, wildcards, AND, OR, NOT and groups, for example " +
+      'level:error,warn AND (timeout OR "connection reset") AND NOT source:probe*. All other parameters must hold as well',
+  },
   source: { type: "string", description: "service.name of the sender" },
   level: { type: "string", description: "such as info or error, any case" },
   words: {
@@ -83,9 +93,10 @@ export function filterOf(parameters: FilterParameters): RecordFilter {
   const [q, notQ, regex, notRegex] = [parameters.q, parameters.not_q, parameters.regex, parameters.not_regex].map(all);
   const words = all(parameters.words);
   checkWords(words ?? []);
-  checkPatterns({ regex: regex ?? [], not_regex: notRegex ?? [] });
+  checkPatterns({ regex: regex ?? [], not_regex: notRegex ?? [], query: patternsOfLogQuery(parameters.query) });
   const [labels, notLabels] = [readPrefixed(parameters, "label."), readPrefixed(parameters, "not_label.")];
-  return { source, level, words, q, notQ, regex, notRegex, hostId, node, traceId: traceId?.toLowerCase(), labels, notLabels };
+  const filter = { source, level, words, q, notQ, regex, notRegex, hostId, node, traceId: traceId?.toLowerCase(), labels, notLabels };
+  return withLogQuery(filter, parameters.query);
 }
 
 function checkWords(texts: readonly string[]): void {

@@ -1,11 +1,13 @@
 // What Grafana asks besides queries, answered without the engine. Invariant: the answers are constants: the engine's own metadata is that
 // of all tenants, whatever label it is asked with, and it keeps no exemplars.
-import type { FastifyInstance, onRequestAsyncHookHandler } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from "fastify";
 import { constantSchema } from "./api-description.ts";
 
 /** Grafana chooses by the version how it asks for label values; from this one on, by `match[]`. The engine names it for the same reason. */
 const COMPATIBLE_VERSION = "2.24.0";
 
+/** With the base `/query/prometheus`; the other paths are below `/query/prometheus/api/v1`. */
+const ROOT = { path: "/query/prometheus/", data: {}, summary: "the base address, for clients that check the connection there" } as const;
 const ANSWERS = [
   {
     methods: ["GET"],
@@ -17,8 +19,9 @@ const ANSWERS = [
   { methods: ["GET", "POST"], path: "query_exemplars", data: [], summary: "query_exemplars, always empty" },
 ] as const;
 
-/** Adds status/buildinfo and metadata (GET) and query_exemplars (GET and POST form) under `base`. */
+/** Adds the base address, and status/buildinfo and metadata (GET) and query_exemplars (GET and POST form) under `base`. */
 export function registerConstantRoutes(app: FastifyInstance, base: string, onRequest: onRequestAsyncHookHandler): void {
+  app.get(ROOT.path, { onRequest, schema: constantSchema(ROOT.summary, ROOT.data, false), handler: answer(ROOT.data) });
   for (const { methods, path, data, summary } of ANSWERS)
     for (const method of methods)
       app.route({
@@ -26,6 +29,10 @@ export function registerConstantRoutes(app: FastifyInstance, base: string, onReq
         url: `${base}/${path}`,
         onRequest,
         schema: constantSchema(summary, data, method === "POST"),
-        handler: async (_request, reply) => await reply.type("application/json").send(JSON.stringify({ status: "success", data })),
+        handler: answer(data),
       });
+}
+
+function answer(data: object): (request: FastifyRequest, reply: FastifyReply) => Promise<FastifyReply> {
+  return async (_request, reply) => await reply.type("application/json").send(JSON.stringify({ status: "success", data }));
 }

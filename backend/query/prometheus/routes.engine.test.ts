@@ -226,6 +226,10 @@ test("what Grafana asks besides queries is answered without the engine, which wo
     expect([answer.statusCode, answer.json()]).toEqual([200, { status: "success", data }]);
     expect(answer.headers["content-type"]).toMatch(/^application\/json/);
   }
+  // prometheus-api-client checks the connection at the base address.
+  const root = { method: "GET", url: "/query/prometheus/" } as const;
+  expect((await app.inject({ ...root, headers: { "x-org": "mine" } })).json()).toEqual({ status: "success", data: {} });
+  expect((await app.inject(root)).statusCode).toBe(401);
   for (const path of ["/status/buildinfo", "/metadata", "/query_exemplars"])
     expect((await app.inject({ method: "GET", url: `${BASE}${path}` })).statusCode).toBe(401);
 });

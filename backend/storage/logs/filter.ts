@@ -44,7 +44,7 @@ export function recordConditions(filter: RecordFilter): Sql[] {
   if (filter.traceId !== undefined) conditions.push(sql`trace_id = ${filter.traceId}`);
   const words = given(filter.words).flatMap(wordsOf);
   if (words.length > 0) conditions.push(hasWords(words));
-  for (const text of given(filter.q)) conditions.push(isAscii(text) ? withHints(text, substring(text)) : substring(text));
+  for (const text of given(filter.q)) conditions.push(containsText(text));
   for (const text of given(filter.notQ)) conditions.push(sql`NOT (${substring(text)})`);
   for (const [key, value] of filter.labels) conditions.push(hasAttribute(key, value));
   for (const [key, value] of filter.notLabels ?? []) conditions.push(sql`NOT (${hasAttribute(key, value)})`);
@@ -59,6 +59,11 @@ export function matchingIn({ regex, notRegex, also }: RecordFilter): Matching {
 }
 
 const MESSAGE = sql`message`;
+
+/** The message contains the text, in any case as `q` does. */
+export function containsText(text: string): Sql {
+  return isAscii(text) ? withHints(text, substring(text)) : substring(text);
+}
 
 /** Other characters are never taken for ASCII letters, so that the words of a text are words of a message in any case. */
 function substring(text: string): Sql {
@@ -87,6 +92,6 @@ export function refusePattern(error: unknown, { regex, notRegex }: RecordFilter)
   if (String(code) !== CANNOT_COMPILE_REGEXP) throw error;
   const why = /, error: (.{0,200}?)\. Look at/s.exec(message)?.[1] ?? "it cannot be read";
   const isOurs = (pattern: string) => message.includes(`re2: ${pattern}, error`);
-  const name = !given(regex).some(isOurs) && given(notRegex).some(isOurs) ? "not_regex" : "regex";
+  const name = given(regex).some(isOurs) ? "regex" : given(notRegex).some(isOurs) ? "not_regex" : "query";
   throw new ApiError("invalid_parameter", `${name}: not a regular expression of RE2: ${why}`, { cause: error });
 }

@@ -64,8 +64,11 @@ export function minutesAround(range: Range): Sql {
 
 /** Whether nothing but the time and columns of groups is asked of a record. */
 export function isOfGroups(filter: RecordFilter & { readonly range?: unknown }): boolean {
-  const { source: _source, level: _level, hostId: _hostId, range: _range, ...others } = filter;
-  return Object.values(others).every((value) => value === undefined || (Array.isArray(value) && value.filter(Boolean).length === 0));
+  const { source: _source, level: _level, hostId: _hostId, range: _range, also, ...others } = filter;
+  return (
+    areOfGroups(also?.conditions ?? []) &&
+    Object.values(others).every((value) => value === undefined || (Array.isArray(value) && value.filter(Boolean).length === 0))
+  );
 }
 
 const COLUMNS_OF_ROWS =

@@ -39,6 +39,7 @@ const schemas = {
         type: "array",
         items: objectSchema({
           name: { type: "string" },
+          online: { type: "boolean" },
           agent_version: text,
           last_heartbeat: OPTIONAL_TIME_SCHEMA,
           collector: COLLECTOR_SCHEMA,
@@ -65,6 +66,7 @@ export function registerClusterAdministration(app: FastifyInstance, { db, guards
       key_created_at: keyTimes.get(row.id)?.toISOString() ?? null,
       nodes: nodes.map(({ name, agent_version, last_heartbeat, collector }) => ({
         name,
+        online: isOnline(last_heartbeat, row.heartbeat_interval_s, now()),
         agent_version,
         last_heartbeat: last_heartbeat.toISOString(),
         collector,

@@ -59,8 +59,14 @@ describeOnEachStore((store) => {
       await beat("node-b", { collector: { state: "running", restarts: 3 } });
       const { nodes } = await clusterOf(cluster.cluster_id);
       expect(nodes).toEqual([
-        { name: "node-a", agent_version: "1.2.3", last_heartbeat: expect.any(String), collector: null },
-        { name: "node-b", agent_version: "1.2.3", last_heartbeat: expect.any(String), collector: { state: "running", restarts: 3 } },
+        { name: "node-a", online: true, agent_version: "1.2.3", last_heartbeat: expect.any(String), collector: null },
+        {
+          name: "node-b",
+          online: true,
+          agent_version: "1.2.3",
+          last_heartbeat: expect.any(String),
+          collector: { state: "running", restarts: 3 },
+        },
       ]);
       backend.clock.ms += 25 * HOUR_MS;
       await beat("node-c");

@@ -152,6 +152,7 @@ const METRICS: readonly IsolatedRoute[] = [
   shown(`${PROMETHEUS}/rules`),
   prometheus("series", { "match[]": ALL_SERIES }),
   constant(`${PROMETHEUS}/status/buildinfo`),
+  constant("/query/prometheus/"),
 ];
 
 export const ISOLATED_ROUTES: readonly IsolatedRoute[] = [

@@ -279,5 +279,11 @@ export const TELEMETRY_ROWS: Row[] = [
     const path = `/query/prometheus/api/v1/${endpoint}`;
     return { method, path, auth: "reader", cases: () => [asUser("answered", method, () => red.token, 200)] };
   }),
+  {
+    method: "GET",
+    path: "/query/prometheus/",
+    auth: "reader",
+    cases: () => [asUser("answered", "GET", () => red.token, 200)],
+  },
   { method: "GET", path: "/query/prometheus/api/v1/label/{name}/values", auth: "reader", cases: () => prometheus("label/job/values", "") },
 ];

@@ -1,0 +1,68 @@
+// Screens that are loaded when they are first opened, and what is shown if one cannot be loaded or fails while it draws. Invariant: a failure
+// of one screen leaves the navigation usable, and says what failed and what to do.
+import { Component, type ComponentChildren, type FunctionComponent } from "preact";
+import { useEffect, useState } from "preact/hooks";
+
+type Loader<P> = () => Promise<FunctionComponent<P>>;
+
+/** The component that `load` resolves to. A file of an earlier release is gone after an upgrade, so the message asks to reload. */
+export function lazy<P extends object>(load: Loader<P>): FunctionComponent<P> {
+  let loaded: FunctionComponent<P> | undefined;
+  return function Lazy(props: P) {
+    const [, setLoaded] = useState(loaded !== undefined);
+    const [error, setError] = useState<Error | undefined>(undefined);
+    useEffect(() => {
+      if (loaded) return;
+      load().then(
+        (component) => {
+          loaded = component;
+          setLoaded(true);
+          return undefined;
+        },
+        (failure: Error) => setError(failure),
+      );
+    }, []);
+    if (loaded) {
+      const Loaded = loaded;
+      return <Loaded {...props} />;
+    }
+    return error ? <Failure error={error} /> : <p class="quiet loading">Loading …</p>;
+  };
+}
+
+interface BoundaryProps {
+  /** What is shown; another one is tried anew. */
+  readonly of: string;
+  readonly children: ComponentChildren;
+}
+
+export class Boundary extends Component<BoundaryProps, { error: Error | undefined; of: string }> {
+  override state = { error: undefined as Error | undefined, of: "" };
+
+  static override getDerivedStateFromError(error: Error): { error: Error } {
+    return { error };
+  }
+
+  override componentDidUpdate({ of }: BoundaryProps): void {
+    if (of !== this.props.of && this.state.error) this.setState({ error: undefined });
+  }
+
+  override render(): ComponentChildren {
+    return this.state.error ? <Failure error={this.state.error} /> : this.props.children;
+  }
+}
+
+function Failure({ error }: { error: Error }) {
+  return (
+    <section class="center" aria-label="Failure">
+      <div class="card" role="alert">
+        <h1>This screen failed</h1>
+        <p>Reload the page. If it fails again, send this message to your administrator:</p>
+        <pre tabIndex={0}>{`${error.name}: ${error.message}`}</pre>
+        <button type="button" class="primary" onClick={() => location.reload()}>
+          Reload
+        </button>
+      </div>
+    </section>
+  );
+}
