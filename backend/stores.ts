@@ -23,6 +23,7 @@ import type { Log } from "./operations/log.ts";
 import type { OwnMetrics } from "./operations/own-metrics.ts";
 import type { Role, Secrets, Settings } from "./settings.ts";
 import { type OpenTelemetry, type Telemetry, TelemetryAtFirstUse } from "./telemetry.ts";
+import { MINUTES_DAYS } from "./storage/traces/keep-minutes.ts";
 import { ClickHouseSpanStore } from "./storage/traces/store.ts";
 
 export interface Opening {
@@ -173,8 +174,8 @@ async function openTelemetryNow({ settings, secrets, log, stack, stopping }: Ope
   await migrateClickHouse(clickhouse, log);
   await applyMergeSync(clickhouse, ["logs", "spans"], log);
   const { logsRetentionDays: logs, tracesRetentionDays: spans } = settings;
-  await applyRetention(clickhouse, { logs, spans, span_operations: spans }, log);
+  await applyRetention(clickhouse, { logs, spans, span_operations: spans, span_minutes: Math.max(spans, MINUTES_DAYS) }, log);
   const logStore = stack.use(await ClickHouseLogStore.open(clickhouse));
-  const spanStore = stack.use(await ClickHouseSpanStore.open(clickhouse));
+  const spanStore = stack.use(await ClickHouseSpanStore.open(clickhouse, spans));
   return { clickhouse, logStore, spanStore };
 }

@@ -12,7 +12,7 @@ const NOTHING_ASKED = {
   query: notAsked,
   trace: notAsked,
   search: notAsked,
-  services: notAsked,
+  red: notAsked,
   serviceNames: notAsked,
   operationNames: notAsked,
   jaegerTrace: notAsked,

@@ -50,7 +50,7 @@ export class TelemetryAtFirstUse implements Telemetry, AsyncDisposable {
     query: async (...asked) => (await this.#get()).spanStore.query(...asked),
     trace: async (...asked) => (await this.#get()).spanStore.trace(...asked),
     search: async (...asked) => (await this.#get()).spanStore.search(...asked),
-    services: async (...asked) => (await this.#get()).spanStore.services(...asked),
+    red: async (...asked) => (await this.#get()).spanStore.red(...asked),
     serviceNames: async (...asked) => (await this.#get()).spanStore.serviceNames(...asked),
     operationNames: async (...asked) => (await this.#get()).spanStore.operationNames(...asked),
     jaegerTrace: async (...asked) => (await this.#get()).spanStore.jaegerTrace(...asked),

@@ -15,6 +15,7 @@ import { addRuleCommands } from "./rule-commands.ts";
 import { Interrupted, Problem, RefusedValue, WrongUsage } from "./cli-error.ts";
 import { addLogCommands } from "./log-commands.ts";
 import { addMetricsCommand } from "./metrics-command.ts";
+import { addServiceCommands } from "./service-commands.ts";
 import { addTraceCommands } from "./trace-commands.ts";
 import { checkSessionPlace, removeSession, type Session } from "./session-file.ts";
 import { loginBySso } from "./sso-login.ts";
@@ -91,6 +92,7 @@ function buildProgram(world: World): Command {
   addLogCommands(program, console);
   addMetricsCommand(program, console);
   addTraceCommands(program, console);
+  addServiceCommands(program, console);
   addRuleCommands(program, console);
   addNotificationCommands(program, console);
   addApplyCommands(program, console);

@@ -77,7 +77,15 @@ function shapeOf({ values }: Series, { startS, endS, stepS }: TimeRange, width: 
       stretch.count += 1;
     }
   }
-  const means = stretches.map(({ sum, count }) => (count === 0 ? undefined : sum / count));
+  return levels(stretches.map(({ sum, count }) => (count === 0 ? undefined : sum / count)));
+}
+
+/** One character for each number. */
+export function shapeOfNumbers(numbers: readonly number[]): string {
+  return levels(numbers);
+}
+
+function levels(means: readonly (number | undefined)[]): string {
   const known = means.filter((mean) => mean !== undefined);
   const [least, most] = [Math.min(...known), Math.max(...known)];
   const levelOf = (mean: number): number => (most > least ? Math.round(((mean - least) / (most - least)) * (LEVELS.length - 1)) : 3);

@@ -20,7 +20,7 @@ const neverAsked = async (): Promise<never> => {
 const OTHER_QUESTIONS = {
   trace: neverAsked,
   search: neverAsked,
-  services: neverAsked,
+  red: neverAsked,
   serviceNames: neverAsked,
   operationNames: neverAsked,
   jaegerTrace: neverAsked,

@@ -48,6 +48,8 @@ export const READS = [
   "/query/prometheus/api/v1/series",
   "/query/prometheus/api/v1/status/buildinfo",
   "/query/services",
+  "/query/services/{service}/operations",
+  "/query/services/{service}/timeseries",
   "/query/traces/search",
   "/query/traces/{trace_id}",
 ] as const;

@@ -131,7 +131,7 @@ async function serve(dataDir: string, rows: number): Promise<void> {
   await fill(clickhouse, rows);
   await mergesEnd(clickhouse);
   const logs = await ClickHouseLogStore.open(clickhouse);
-  const spans = await ClickHouseSpanStore.open(clickhouse);
+  const spans = await ClickHouseSpanStore.open(clickhouse, 30);
   const queries = await queriesOf(clickhouse, logs, spans, rows);
   process.on("message", ({ query, repetition }: Question) => {
     void (async () => {

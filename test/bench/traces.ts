@@ -134,7 +134,7 @@ async function serve(dataDir: string, spans: number): Promise<void> {
   const nowMs = Date.now();
   await fill(clickhouse, spans, Math.floor(nowMs / 1000));
   await mergesEnd(clickhouse);
-  const store = await ClickHouseSpanStore.open(clickhouse);
+  const store = await ClickHouseSpanStore.open(clickhouse, 30);
   const app = await createApp({ log });
   registerTraceRoutes(app, { store, answers: new ResponseBudget(), guards });
   await app.listen({ host: "127.0.0.1", port: 0 });

@@ -1,40 +1,135 @@
-// GET /query/services: which services the caller's organisation has, with their operations and kinds (docs/contract.md, "Query").
-import type { FastifyInstance } from "fastify";
+// GET /query/services and what is under it: rate, errors and latency of the services of the caller's organisation (docs/contract.md,
+// "Query").
+import type { FastifyInstance, FastifyRequest } from "fastify";
 import { READERS } from "../../http/openapi.ts";
-import { answerJson } from "../page-route.ts";
+import { PAGE_PARAMETERS, readPage } from "../../storage/page.ts";
+import { KINDS, minutesOf, type RedFilter, type RedKind } from "../../storage/traces/red.ts";
+import { answerJson, refuseUnknown } from "../page-route.ts";
 import type { TraceRouteOptions } from "../trace-route-parts.ts";
 
 const text = { type: "string" } as const;
+const number = { type: "number" } as const;
+const milliseconds = { type: ["number", "null"], description: "null without calls" };
+const arrayOf = (items: object) => ({ type: "array", items });
 
-const SERVICE_SCHEMA = {
-  type: "object",
-  required: ["service", "operations"],
-  properties: {
-    service: text,
-    operations: {
-      type: "array",
-      items: {
-        type: "object",
-        required: ["operation", "kinds"],
-        properties: { operation: text, kinds: { type: "array", items: text } },
-      },
-    },
-  },
+const FIGURES = {
+  calls: { ...number, description: "spans" },
+  errors: { ...number, description: "spans whose status is ERROR" },
+  rate: { ...number, description: "calls per second of the range" },
+  error_ratio: { ...number, description: "errors / calls, 0 without calls" },
+  p50_ms: milliseconds,
+  p95_ms: milliseconds,
+  p99_ms: milliseconds,
 };
 
-export function registerServicesRoute(app: FastifyInstance, { store, answers, guards }: TraceRouteOptions): void {
-  app.get(
-    "/query/services",
-    {
-      onRequest: guards.reader(),
-      schema: {
-        summary: "Services that have sent spans, with their operations and kinds",
-        description: "Those of the retention, by name. At most 1,000 services and 10,000 operations are listed.",
-        security: READERS,
-        response: { 200: { type: "array", items: SERVICE_SCHEMA } },
+const described = (properties: Record<string, object>) =>
+  arrayOf({ type: "object", required: Object.keys(properties), properties: { ...properties } });
+
+const SERVICES = described({
+  service: text,
+  operations: arrayOf({
+    type: "object",
+    required: ["operation", "kinds"],
+    properties: { operation: text, kinds: arrayOf(text) },
+  }),
+  ...FIGURES,
+  series: {
+    type: "object",
+    required: ["calls", "errors", "p95_ms"],
+    properties: { calls: arrayOf(number), errors: arrayOf(number), p95_ms: arrayOf(milliseconds) },
+    description: "one element for each point, oldest first",
+  },
+});
+const OPERATIONS = described({ operation: text, kind: text, ...FIGURES });
+const dateTime = { type: "string", format: "date-time" };
+const POINTS = described({ start: dateTime, end: dateTime, ...FIGURES });
+
+const { start, end } = PAGE_PARAMETERS;
+const points = {
+  type: "integer",
+  minimum: 1,
+  maximum: 1500,
+  default: 30,
+  description: "at most so many points; each is a whole number of minutes",
+} as const;
+const kind = {
+  type: "string",
+  enum: ["entry", ...KINDS, "all"],
+  default: "entry",
+  description: "which spans count; entry: server and consumer spans, and spans without a parent",
+} as const;
+const operation = { ...text, description: "name of the span" } as const;
+
+interface RedParameters {
+  start?: string;
+  end?: string;
+  points?: number;
+  kind?: RedKind;
+  operation?: string;
+}
+
+interface RedRoute {
+  readonly path: string;
+  readonly summary: string;
+  readonly parameters: Readonly<Record<string, object>>;
+  readonly items: object;
+  readonly ask: "listServices" | "listOperations" | "readSeries";
+}
+
+const ROUTES: readonly RedRoute[] = [
+  {
+    path: "/query/services",
+    summary: "Services by name, with their operations and kinds, rate, errors and latency",
+    parameters: { start, end, points: { ...points, maximum: 500 }, kind },
+    items: SERVICES,
+    ask: "listServices",
+  },
+  {
+    path: "/query/services/:service/operations",
+    summary: "Operations of a service, most calls first, with rate, errors and latency",
+    parameters: { start, end, kind: { ...kind, default: "all" } },
+    items: OPERATIONS,
+    ask: "listOperations",
+  },
+  {
+    path: "/query/services/:service/timeseries",
+    summary: "Rate, errors and latency of a service or one of its operations over time",
+    parameters: { start, end, points: { ...points, default: 60 }, kind, operation },
+    items: POINTS,
+    ask: "readSeries",
+  },
+];
+
+const DESCRIPTION =
+  "Of the whole minutes that the range touches. Calls and errors are exact; a quantile is within 19 %. Minutes are kept for 395 days, longer than spans.";
+
+export function registerServicesRoute(app: FastifyInstance, { store, answers, guards, now = () => new Date() }: TraceRouteOptions): void {
+  for (const { path, summary, parameters, items, ask } of ROUTES) {
+    app.get<{ Querystring: RedParameters; Params: { service?: string } }>(
+      path,
+      {
+        onRequest: guards.reader(),
+        schema: {
+          summary,
+          description: DESCRIPTION,
+          security: READERS,
+          ...(path.includes(":service") && { params: { type: "object", properties: { service: text } } }),
+          querystring: { type: "object", properties: parameters },
+          response: { 200: items },
+        },
       },
-    },
-    async (request, reply) =>
-      answerJson(request, reply, { answers, ask: async (orgId, options) => [await store.services(orgId, options)] }),
-  );
+      async (request, reply) => {
+        refuseUnknown(request, parameters, []);
+        const filter = readRedFilter(request, now());
+        return answerJson(request, reply, { answers, ask: async (orgId, options) => [await store.red(ask, orgId, filter, options)] });
+      },
+    );
+  }
+}
+
+function readRedFilter(request: FastifyRequest<{ Querystring: RedParameters; Params: { service?: string } }>, now: Date): RedFilter {
+  const { range } = readPage(request, now);
+  const { points: most = 30, kind: kinds = "entry", operation: name } = request.query;
+  const { startS, endS } = minutesOf(range.start ?? 0n, range.end ?? 0n);
+  return { startS, endS, points: most, kind: kinds, service: request.params.service, operation: name };
 }

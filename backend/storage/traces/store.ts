@@ -5,12 +5,15 @@ import { OnceWriter } from "../write-path/once-writer.ts";
 import { type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import type { OtlpBatch } from "../../ingest/otlp/rows.ts";
 import type { QueryOptions } from "../../admission/query-queue.ts";
-import { arrayOfLines, foundPage } from "../found-page.ts";
+import { foundPage } from "../found-page.ts";
 import type { Cursor, Found, Page } from "../page.ts";
 import { SPAN_COLUMNS } from "../../ingest/otlp/decode-spans.ts";
 import { jaegerSearch, jaegerTrace } from "./jaeger-spans.ts";
 import { operationsOf } from "../../ingest/otlp/operations-of.ts";
+import { keptUntilS } from "./keep-minutes.ts";
+import type { RedFilter } from "./red.ts";
 import { searchTraces, type TraceFilter } from "./search.ts";
+import { listOperations, listServices, readSeries } from "./services.ts";
 import { SPAN_FIELDS, wholeTrace } from "./span-fields.ts";
 import { SpanOperations } from "./span-operations.ts";
 
@@ -36,6 +39,10 @@ export interface SpanRow {
   readonly Attributes: Record<string, string>;
 }
 
+const RED_QUESTIONS = { listServices, listOperations, readSeries };
+
+export type RedQuestion = keyof typeof RED_QUESTIONS;
+
 export interface SpanStore {
   /** Resolves when every row is stored. Throws ApiError storage_unavailable or unstorable. */
   insert(batch: OtlpBatch): Promise<void>;
@@ -45,8 +52,8 @@ export interface SpanStore {
   trace(orgId: string, traceId: string, after: Cursor | undefined, options?: QueryOptions): Promise<Found>;
   /** TraceRows, newest first. Throws as `query` does. */
   search(orgId: string, filter: TraceFilter, options?: QueryOptions): Promise<Found>;
-  /** Services, with their operations and kinds, by name: ServiceRows as JSON. Throws as `query` does. */
-  services(orgId: string, options?: QueryOptions): Promise<Buffer>;
+  /** Rate, errors and latency of services as JSON (services.ts). Throws as `query` does. */
+  red(question: RedQuestion, orgId: string, filter: RedFilter, options?: QueryOptions): Promise<Buffer>;
   /** An array of names as JSON. */
   serviceNames(orgId: string, options?: QueryOptions): Promise<Buffer>;
   operationNames(orgId: string, service: string, options?: QueryOptions): Promise<Buffer>;
@@ -55,26 +62,22 @@ export interface SpanStore {
   jaegerSearch(orgId: string, filter: TraceFilter, options?: QueryOptions): Promise<Buffer[]>;
 }
 
-/** An element of GET /query/services. */
-export interface ServiceRow {
-  readonly service: string;
-  readonly operations: readonly { readonly operation: string; readonly kinds: readonly string[] }[];
-}
-
 export class ClickHouseSpanStore implements SpanStore, AsyncDisposable {
   readonly #clickhouse: ClickHouse;
   readonly #writer: OnceWriter;
   readonly #operations: SpanOperations;
+  readonly #keptUntilS: () => number;
 
-  private constructor(clickhouse: ClickHouse, writer: OnceWriter) {
+  private constructor(clickhouse: ClickHouse, writer: OnceWriter, retentionDays: number) {
     this.#clickhouse = clickhouse;
     this.#writer = writer;
+    this.#keptUntilS = () => keptUntilS(retentionDays);
     this.#operations = new SpanOperations(clickhouse);
   }
 
-  /** After migrate(). */
-  static async open(clickhouse: ClickHouse): Promise<ClickHouseSpanStore> {
-    return new ClickHouseSpanStore(clickhouse, await OnceWriter.open(clickhouse, "spans", SPAN_COLUMNS));
+  /** After migrate(). `retentionDays`: of spans. */
+  static async open(clickhouse: ClickHouse, retentionDays: number): Promise<ClickHouseSpanStore> {
+    return new ClickHouseSpanStore(clickhouse, await OnceWriter.open(clickhouse, "spans", SPAN_COLUMNS), retentionDays);
   }
 
   async insert(batch: OtlpBatch): Promise<void> {
@@ -102,8 +105,8 @@ export class ClickHouseSpanStore implements SpanStore, AsyncDisposable {
     return this.#clickhouse.read(orgId, options, (ask) => searchTraces(ask, orgId, filter));
   }
 
-  services(orgId: string, options: QueryOptions = {}): Promise<Buffer> {
-    return this.#clickhouse.read(orgId, options, async (ask) => arrayOfLines(await ask(servicesOf(orgId))));
+  red(question: RedQuestion, orgId: string, filter: RedFilter, options: QueryOptions = {}): Promise<Buffer> {
+    return this.#clickhouse.read(orgId, options, (ask) => RED_QUESTIONS[question](ask, orgId, filter, this.#keptUntilS()));
   }
 
   serviceNames(orgId: string, options: QueryOptions = {}): Promise<Buffer> {
@@ -142,11 +145,4 @@ function spanConditions(filter: SpanFilter): Sql[] {
   if (filter.service !== undefined) conditions.push(sql`service = ${filter.service}`);
   if (filter.error) conditions.push(sql`status_code = 'ERROR'`);
   return conditions;
-}
-
-function servicesOf(orgId: string): Sql {
-  return sql`SELECT service, CAST(arraySort(groupArray((operation, kinds))), 'Array(Tuple(operation String, kinds Array(String)))') AS operations
-    FROM (SELECT service, operation, arraySort(groupUniqArray(toString(kind))) AS kinds FROM span_operations WHERE org_id = ${orgId}
-      GROUP BY service, operation)
-    GROUP BY service ORDER BY service`;
 }

@@ -136,6 +136,12 @@ const TRACES: readonly IsolatedRoute[] = [
   shown(`${JAEGER}/traces`, { of: () => query(`${JAEGER}/traces`, { service: SHARED_SERVICE }) }),
   shown(`${JAEGER}/traces/{trace_id}`, { of: () => `${JAEGER}/traces/${SHARED_TRACE}` }),
   shown("/query/services"),
+  shown("/query/services/{service}/operations", { of: () => `/query/services/${SHARED_SERVICE}/operations` }),
+  {
+    path: "/query/services/{service}/timeseries",
+    of: () => query(`/query/services/${SHARED_SERVICE}/timeseries`, { points: "1", kind: "all" }),
+    shows: { number: (json) => (json as { calls: number }[])[0]?.calls, is: ({ records }) => records },
+  },
   shown("/query/traces"),
   shown("/query/traces/search"),
   shown("/query/traces/{trace_id}", { of: () => `/query/traces/${SHARED_TRACE}` }),

@@ -219,7 +219,17 @@ export const TELEMETRY_ROWS: Row[] = [
       ),
     ],
   },
-  { method: "GET", path: "/query/services", auth: "reader", cases: () => [asUser("listed", "GET", () => red.token, 200)] },
+  ...["/query/services", "/query/services/{service}/operations", "/query/services/{service}/timeseries"].map((path): Row => ({
+    method: "GET",
+    path,
+    auth: "reader",
+    cases: () => [
+      asUser("answered", "GET", () => red.token, 200),
+      asUser("start not a time", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?start=yesterday`),
+      asUser("no such kind", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?kind=none`),
+      asUser("an unknown parameter", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?org_id=x`),
+    ],
+  })),
   ...["/query/logs/histogram", "/query/logs/fields"].map((path): Row => ({
     method: "GET",
     path,

@@ -1,0 +1,52 @@
+// Copies minutes of RED figures from the spans' projection into `span_minutes`, where they outlive the spans. Invariant: a copy may be
+// repeated at any time, because the table keeps the copy with most calls; minutes are read from copies only after their last copy.
+import type { ClickHouse } from "../../engines/clickhouse/client.ts";
+import { type Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { DURATION_BUCKETS, DURATION_SUM } from "./histogram.ts";
+import { ENTRY, MINUTE, timeOf } from "./red.ts";
+
+/** How long copies are kept: a year, and a month to compare it with. */
+export const MINUTES_DAYS = 395;
+const HOUR_S = 3600;
+const DAY_S = 24 * HOUR_S;
+/** Spans this old have usually all arrived; a lower retention takes effect after the first copy. */
+const FIRST_COPY_S = 25 * HOUR_S;
+/** Before spans expire, their minutes are copied again, and from then on read from the copies. */
+const LAST_COPY_S = 12 * HOUR_S;
+
+/** Minutes before this, in seconds since 1970, are read from their copies. */
+export function keptUntilS(retentionDays: number, nowMs = Date.now()): number {
+  return Math.floor(nowMs / 1000 / HOUR_S) * HOUR_S - retentionDays * DAY_S + LAST_COPY_S;
+}
+
+/**
+ * Copies what is due, hour by hour: all whole hours older than 25 hours that have no copy yet, and the hour that is read from its copy
+ * next, with spans that came late. Safe to run at any time, on several replicas. Throws ApiError storage_unavailable.
+ */
+export async function keepMinutes(clickhouse: ClickHouse, retentionDays: number, signal: AbortSignal, nowMs = Date.now()): Promise<number> {
+  const untilS = Math.floor((nowMs / 1000 - FIRST_COPY_S) / HOUR_S) * HOUR_S;
+  const lastCopyS = keptUntilS(retentionDays, nowMs) - HOUR_S;
+  const [copied] = await clickhouse.query<{ until: number }>(sql`SELECT toUnixTimestamp(max(time)) AS until FROM span_minutes
+    WHERE time < toDateTime(${untilS})`);
+  // The newest copied hour again: a crash may have cut it short.
+  const sinceS = Math.max(Math.floor((copied?.until ?? 0) / HOUR_S) * HOUR_S, lastCopyS - DAY_S);
+  const hours = await clickhouse.query<{ hour_s: number }>(
+    sql`SELECT DISTINCT toUInt32(intDiv(toUnixTimestamp(${MINUTE}), ${HOUR_S}) * ${HOUR_S}) AS hour_s FROM spans
+      WHERE (${MINUTE} >= ${timeOf(sinceS)} AND ${MINUTE} < ${timeOf(untilS)})
+        OR (${MINUTE} >= ${timeOf(lastCopyS)} AND ${MINUTE} < ${timeOf(lastCopyS + 2 * HOUR_S)}) ORDER BY hour_s`,
+  );
+  for (const { hour_s: hourS } of hours) {
+    signal.throwIfAborted();
+    await clickhouse.command(copyHour(hourS));
+  }
+  return hours.length;
+}
+
+function copyHour(hourS: number): Sql {
+  return sql`INSERT INTO span_minutes (org_id, time, service, operation, kind, status_code, entry, calls, duration_ns, buckets)
+    SELECT org_id, toDateTime(${MINUTE}, 'UTC'), service, operation, kind, status_code, ${ENTRY},
+      count(), ${DURATION_SUM}, ${DURATION_BUCKETS}
+    FROM spans WHERE ${MINUTE} >= ${timeOf(hourS)} AND ${MINUTE} < ${timeOf(hourS + HOUR_S)}
+    GROUP BY org_id, ${MINUTE}, service, operation, kind, status_code, ${ENTRY}
+    SETTINGS max_memory_usage = 1000000000, max_bytes_before_external_group_by = 300000000, max_execution_time = 300`;
+}

@@ -1,0 +1,192 @@
+// Rate, errors and latency on the real engine: equal to a pass over the spans, whatever is sent again, whichever part of the table has the
+// projection, and after the spans have expired.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { openTracesApp, type TracesApp, type TracesOrg } from "../../../test/fixtures/traces-app.ts";
+import { sql } from "../../engines/clickhouse/sql.ts";
+import { signingKey, span, stringAttribute, tracesBody } from "../../ingest/otlp/otlp-body.fixture.ts";
+import { bucketOf, upperBoundMs } from "./histogram.ts";
+import { keepMinutes, keptUntilS } from "./keep-minutes.ts";
+import { conditionsOf, minuteGroups } from "./red.ts";
+import type { OperationRow, RedFigures, RedPoint, ServiceRow } from "./services.ts";
+
+const MINUTE_MS = 60_000;
+const DAY_MS = 86_400_000;
+const now = new Date();
+const startMs = Math.floor(now.getTime() / MINUTE_MS) * MINUTE_MS - 20 * MINUTE_MS;
+const iso = (ms: number): string => new Date(ms).toISOString();
+const KIND_NAMES = ["INTERNAL", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER"];
+
+interface Made {
+  readonly service: string;
+  readonly operation: string;
+  readonly kind: number;
+  readonly timeMs: number;
+  readonly durationNs: number;
+  readonly isError: boolean;
+  readonly hasParent: boolean;
+}
+
+let app: TracesApp;
+beforeAll(async () => void (app = await openTracesApp()));
+afterAll(() => app?.[Symbol.asyncDispose]());
+
+let state = 7;
+const random = (below: number): number => {
+  state = (state * 1_103_515_245 + 12_345) % 2_147_483_648;
+  return state % below;
+};
+const randomSpan = (): Made => ({
+  service: `s${random(3)}`,
+  operation: `op ${random(4)}`,
+  kind: 1 + random(5),
+  timeMs: startMs + random(20 * MINUTE_MS),
+  durationNs: [0, 1, 999, 1000, 1_000_000, 2_000_000, 8_000_000, 8_000_001, 90_000_000_000][random(18)] ?? random(2_000_000_000),
+  isError: random(5) === 0,
+  hasParent: random(2) === 0,
+});
+const bodyOf = (all: readonly Made[], service: string): Buffer =>
+  tracesBody(
+    all.map((made, index) => {
+      const start = BigInt(made.timeMs) * 1_000_000n;
+      return span(start, "a".repeat(32), index.toString(16).padStart(16, "1"), {
+        name: made.operation,
+        kind: made.kind,
+        endTimeUnixNano: String(start + BigInt(made.durationNs)),
+        ...(made.hasParent && { parentSpanId: "f".repeat(16) }),
+        ...(made.isError && { status: { code: 2 } }),
+      });
+    }),
+    [stringAttribute("service.name", service)],
+  );
+const send = (org: TracesOrg, body: Buffer) => app.stores.ingestTraces(signingKey(org.orgId), body, { receivedAt: now });
+const get = async <Row>(org: TracesOrg, path: string, query: Record<string, string>): Promise<Row[]> => {
+  const answer = await org.get(`${path}?${new URLSearchParams(query).toString()}`);
+  expect([answer.statusCode, answer.statusCode === 200 ? "" : answer.body]).toEqual([200, ""]);
+  return answer.json();
+};
+const isEntry = ({ kind, hasParent }: Made): boolean => kind === 2 || kind === 5 || !hasParent;
+
+/** What a pass over the spans gives; quantiles as the two ends of the bucket that they have to be in. */
+function expectFigures(figures: RedFigures, spans: readonly Made[], seconds: number): void {
+  const errors = spans.filter(({ isError }) => isError).length;
+  expect(figures).toMatchObject({ calls: spans.length, errors, error_ratio: spans.length === 0 ? 0 : errors / spans.length });
+  expect(figures.rate).toBeCloseTo(spans.length / seconds, 9);
+  const sorted = spans.map(({ durationNs }) => durationNs).toSorted((one, other) => one - other);
+  for (const [name, quantile] of [
+    ["p50_ms", 0.5],
+    ["p95_ms", 0.95],
+    ["p99_ms", 0.99],
+  ] as const) {
+    const exact = sorted[Math.max(1, Math.ceil(sorted.length * quantile)) - 1];
+    expect({ name, isInBucket: isInBucketOf(exact, figures[name]), value: figures[name] }).toMatchObject({ isInBucket: true });
+  }
+}
+
+function isInBucketOf(durationNs: number | undefined, valueMs: number | null): boolean {
+  if (durationNs === undefined || valueMs === null) return durationNs === undefined && valueMs === null;
+  const end = upperBoundMs(bucketOf(durationNs));
+  return valueMs <= end * 1.000_001 && valueMs > (end / 2 ** 0.25) * 0.999_999;
+}
+
+const range = { start: iso(startMs), end: iso(startMs + 20 * MINUTE_MS - 1) };
+
+describe("figures of services", () => {
+  it("equal a pass over the spans, in parts with and without the projection, whatever is sent again", async () => {
+    const [org, other] = [await app.org(), await app.org()];
+    const all = Array.from({ length: 3000 }, randomSpan);
+    for (const [turn, service] of ["s0", "s1", "s2", "s0", "s1", "s2"].entries()) {
+      // The second half is stored as an earlier version would have: without the projection.
+      if (turn === 3) await app.clickhouse.command(sql`ALTER TABLE spans CLEAR PROJECTION minutes SETTINGS mutations_sync = 2`);
+      const spans = all.filter((made) => made.service === service);
+      const body = () => bodyOf(turn < 3 ? spans.slice(0, 400) : spans.slice(400), service);
+      await Promise.all([send(org, body()), send(org, body())]);
+      await send(org, body());
+    }
+    await send(other, bodyOf([randomSpan()], "secret"));
+
+    const services = await get<ServiceRow>(org, "/query/services", { ...range, points: "7" });
+    expect(services.map(({ service }) => service)).toEqual(["s0", "s1", "s2"]);
+    for (const row of services) {
+      const spans = all.filter((made) => made.service === row.service && isEntry(made));
+      expectFigures(row, spans, 1200);
+      const ofPoint = (point: number) => spans.filter(({ timeMs }) => Math.floor((timeMs - startMs) / (3 * MINUTE_MS)) === point);
+      const points = [0, 1, 2, 3, 4, 5, 6];
+      expect(row.series.calls).toEqual(points.map((point) => ofPoint(point).length));
+      expect(row.series.errors).toEqual(points.map((point) => ofPoint(point).filter(({ isError }) => isError).length));
+      expect(row.series.p95_ms).toHaveLength(7);
+    }
+
+    const operations = await get<OperationRow>(org, "/query/services/s1/operations", range);
+    const ofS1 = all.filter(({ service }) => service === "s1");
+    expect(operations.reduce((sum, { calls }) => sum + calls, 0)).toBe(ofS1.length);
+    for (const row of operations)
+      expectFigures(
+        row,
+        ofS1.filter(({ operation, kind }) => operation === row.operation && KIND_NAMES[kind] === row.kind),
+        1200,
+      );
+
+    const points = await get<RedPoint>(org, "/query/services/s2/timeseries", { ...range, points: "20", kind: "client", operation: "op 1" });
+    expect(points.map(({ start }) => Date.parse(start))).toEqual(Array.from({ length: 20 }, (_, n) => startMs + n * MINUTE_MS));
+    for (const point of points)
+      expectFigures(
+        point,
+        all.filter(
+          ({ service, kind, operation, timeMs }) =>
+            service === "s2" && kind === 3 && operation === "op 1" && timeMs >= Date.parse(point.start) && timeMs < Date.parse(point.end),
+        ),
+        60,
+      );
+  });
+
+  it("are read from the projection, not from spans", async () => {
+    const org = await app.org();
+    await send(org, bodyOf([randomSpan(), randomSpan()], "s0"));
+    const question = minuteGroups(org.orgId, {
+      keys: (minuteS) => sql`service, intDiv(${minuteS}, 300) AS point`,
+      groupBy: sql`service, point`,
+      conditions: conditionsOf({ kind: "entry", service: "s0" }),
+      startS: startMs / 1000,
+      endS: startMs / 1000 + 1200,
+      keptUntilS: 0,
+    });
+    const lines = await app.clickhouse.query<{ explain: string }>(sql`EXPLAIN projections = 1 ${question}`);
+    expect(lines.map(({ explain }) => explain).join("\n")).toMatch(/ReadFromMergeTree \(minutes\)/);
+  });
+
+  it("of a minute outlive its spans, and count each span once where copies and spans meet", async () => {
+    const org = await app.org();
+    const borderMs = keptUntilS(30) * 1000;
+    const times = [borderMs - 30 * MINUTE_MS, borderMs - 1, borderMs, borderMs + 5 * MINUTE_MS, borderMs + DAY_MS];
+    const all = times.map((timeMs, index) => ({ ...randomSpan(), service: "old", timeMs, durationNs: 1_000_000 * (index + 1), kind: 2 }));
+    await send(org, bodyOf(all, "old"));
+    const ask = async () =>
+      (await get<ServiceRow>(org, "/query/services", { start: iso(borderMs - DAY_MS), end: iso(borderMs + 2 * DAY_MS) }))[0];
+    const keep = () => keepMinutes(app.clickhouse, 30, new AbortController().signal);
+    await keep();
+    await keep();
+    expect((await ask())?.calls).toBe(5);
+    // Later, when the older three have expired.
+    await app.clickhouse.command(
+      sql`ALTER TABLE spans DELETE WHERE org_id = ${org.orgId} AND time < fromUnixTimestamp64Milli(${borderMs}) SETTINGS mutations_sync = 2`,
+    );
+    await keep();
+    const row = await ask();
+    expect(row?.calls).toBe(5);
+    expectFigures(row as ServiceRow, all, 3 * 86_400 + 60);
+  });
+
+  it.each(["start=yesterday", "points=0", "points=501", "kind=none", "operation=x", "servcie=x"])(
+    "are refused for %s by its name",
+    async (query) => {
+      const org = await app.org();
+      const answer = await org.get(`/query/services?${query}`);
+      expect([answer.statusCode, answer.json().error]).toEqual([400, "invalid_parameter"]);
+      expect(answer.json().message).toContain(query.split("=")[0]);
+    },
+  );
+});
+
+it("merged buckets are the buckets of all durations", () => {
+  expect([1_000_000, 1_000_001, 2_000_000, 500, 0].map(bucketOf)).toEqual([0, 1, 4, -39, -39]);
+});

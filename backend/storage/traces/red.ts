@@ -1,0 +1,88 @@
+// Rates, errors and durations (RED) of services and operations by minute, from the projection `minutes` of the spans and, where these are
+// older than their retention, from its copies in `span_minutes`. Invariant: ranges are whole minutes, and a minute is read from one of both
+// alone, so every span counts once.
+import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { nanoseconds } from "../page.ts";
+import { DURATION_BUCKETS, DURATION_SUM } from "./histogram.ts";
+
+export const MINUTE_S = 60;
+/** Named once: the engine recognises the projection by exactly these expressions. */
+export const MINUTE = sql`toStartOfInterval(time, toIntervalMillisecond(60000))`;
+export const ENTRY = sql`(kind IN ('SERVER', 'CONSUMER')) OR (parent_span_id IN (''))`;
+
+export const KINDS = ["server", "consumer", "client", "producer", "internal"] as const;
+/** `entry`: server and consumer spans, and those that begin a trace. */
+export type RedKind = (typeof KINDS)[number] | "entry" | "all";
+
+/** Whole minutes, in seconds since 1970; the end is exclusive. */
+export interface MinuteRange {
+  readonly startS: number;
+  readonly endS: number;
+}
+
+export interface RedFilter extends MinuteRange {
+  readonly kind: RedKind;
+  readonly service?: string;
+  readonly operation?: string;
+  /** Points of a series, at most. */
+  readonly points: number;
+}
+
+/** Listed in one answer. */
+export const MOST_SERVICES = 1000;
+export const MOST_OPERATIONS = 1000;
+
+/** The minutes that a range touches. */
+export function minutesOf(startNs: bigint, endNs: bigint): MinuteRange {
+  const minuteNs = BigInt(MINUTE_S) * 1_000_000_000n;
+  const startS = Number(startNs / minuteNs) * MINUTE_S;
+  return { startS, endS: Math.max(startS, Number(endNs / minuteNs) * MINUTE_S) + MINUTE_S };
+}
+
+/** A whole number of minutes for each point, so that no minute is cut. */
+export function pointWidthS({ startS, endS, points }: Pick<RedFilter, "startS" | "endS" | "points">): number {
+  return Math.ceil((endS - startS) / MINUTE_S / points) * MINUTE_S;
+}
+
+interface Grouping extends MinuteRange {
+  /** What is selected and grouped by, besides the status: expressions with aliases, over the minute and columns of a span's name. */
+  readonly keys: (minuteS: Sql) => Sql;
+  readonly groupBy: Sql;
+  readonly conditions: (isEntry: Sql) => readonly Sql[];
+  /** Earlier minutes are read from their copies. */
+  readonly keptUntilS: number;
+}
+
+/** A SELECT of groups: the keys, status_code, n, total_ns and histogram; a group may have several rows. */
+export function minuteGroups(orgId: string, { keys, groupBy, conditions, startS, endS, keptUntilS }: Grouping): Sql {
+  const fromSpansS = Math.min(Math.max(startS, keptUntilS), endS);
+  const parts: Sql[] = [];
+  if (fromSpansS < endS) {
+    const range = [sql`${MINUTE} >= ${timeOf(fromSpansS)}`, sql`${MINUTE} < ${timeOf(endS)}`];
+    parts.push(sql`SELECT ${keys(sql`toUnixTimestamp(${MINUTE})`)}, status_code, count() AS n, ${DURATION_SUM} AS total_ns,
+      ${DURATION_BUCKETS} AS histogram FROM spans WHERE ${and([sql`org_id = ${orgId}`, ...range, ...conditions(ENTRY)])}
+      GROUP BY ${groupBy}, status_code`);
+  }
+  if (startS < fromSpansS) {
+    const range = [sql`time >= toDateTime(${startS})`, sql`time < toDateTime(${fromSpansS})`];
+    parts.push(sql`SELECT ${keys(sql`toUnixTimestamp(time)`)}, status_code, sum(calls) AS n, sum(duration_ns) AS total_ns,
+      sumMap(buckets) AS histogram FROM span_minutes FINAL WHERE ${and([sql`org_id = ${orgId}`, ...range, ...conditions(sql`entry`)])}
+      GROUP BY ${groupBy}, status_code`);
+  }
+  return parts.reduce((union, part) => sql`${union} UNION ALL ${part}`);
+}
+
+/** What is asked of spans, as conditions on their names and kinds. */
+export function conditionsOf({ kind, service, operation }: Pick<RedFilter, "kind" | "service" | "operation">): (isEntry: Sql) => Sql[] {
+  return (isEntry) => [
+    ...(kind === "entry" ? [isEntry] : []),
+    ...(kind === "entry" || kind === "all" ? [] : [sql`kind = ${kind.toUpperCase()}`]),
+    ...(service === undefined ? [] : [sql`service = ${service}`]),
+    ...(operation === undefined ? [] : [sql`operation = ${operation}`]),
+  ];
+}
+
+/** Comparable with MINUTE. */
+export function timeOf(seconds: number): Sql {
+  return nanoseconds(BigInt(seconds) * 1_000_000_000n);
+}

@@ -1,0 +1,128 @@
+// What is answered about services: the list with rate, errors and latency, the operations of one, and its series over time. Invariant:
+// every figure is of whole minutes of the range, exact in calls and errors; quantiles as histogram.ts describes.
+import type { Ask } from "../../engines/clickhouse/client.ts";
+import { type Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { arrayOfLines } from "../found-page.ts";
+import { histogramColumns, quantileMs } from "./histogram.ts";
+import { conditionsOf, minuteGroups, pointWidthS, type RedFilter } from "./red.ts";
+
+/** Of a group of spans. */
+export interface RedFigures {
+  readonly calls: number;
+  readonly errors: number;
+  /** Calls per second of the range. */
+  readonly rate: number;
+  readonly error_ratio: number;
+  readonly p50_ms: number | null;
+  readonly p95_ms: number | null;
+  readonly p99_ms: number | null;
+}
+
+/** An element of GET /query/services. */
+export interface ServiceRow extends RedFigures {
+  readonly service: string;
+  readonly operations: readonly { readonly operation: string; readonly kinds: readonly string[] }[];
+  /** One element for each point of the range. */
+  readonly series: { readonly calls: readonly number[]; readonly errors: readonly number[]; readonly p95_ms: readonly (number | null)[] };
+}
+
+/** An element of GET /query/services/{service}/operations. */
+export interface OperationRow extends RedFigures {
+  readonly operation: string;
+  readonly kind: string;
+}
+
+/** An element of GET /query/services/{service}/timeseries. */
+export interface RedPoint extends RedFigures {
+  readonly start: string;
+  readonly end: string;
+}
+
+const MOST_OPERATIONS = 1000;
+/** A page of 1,000 services with 500 points each. */
+const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
+
+/** Columns from `calls`, `errors` (UInt64) and a Map `buckets`; `seconds` is what the rate is over. */
+function figures(seconds: Sql): Sql {
+  return sql`toFloat64(calls) AS calls, toFloat64(errors) AS errors, toFloat64(calls) / ${seconds} AS rate,
+    if(calls = 0, 0, errors / calls) AS error_ratio, ${histogramColumns(sql`buckets`)},
+    ${quantileMs(0.5)} AS p50_ms, ${quantileMs(0.95)} AS p95_ms, ${quantileMs(0.99)} AS p99_ms`;
+}
+
+const FIGURE_NAMES = sql`calls, errors, rate, error_ratio, p50_ms, p95_ms, p99_ms`;
+const MERGED = sql`sum(n) AS calls, sumIf(n, status_code = 'ERROR') AS errors, sumMap(histogram) AS buckets`;
+
+/** Services by name, those without calls in the range included. */
+export async function listServices(ask: Ask, orgId: string, filter: RedFilter, keptUntilS: number): Promise<Buffer> {
+  const { startS, endS } = filter;
+  const widthS = pointWidthS(filter);
+  const groups = minuteGroups(orgId, {
+    ...filter,
+    keptUntilS,
+    keys: (minuteS) => sql`service, toUInt32(intDiv(${minuteS} - ${startS}, ${widthS})) AS point`,
+    groupBy: sql`service, point`,
+    conditions: conditionsOf(filter),
+  });
+  const points = sql`SELECT service, point, calls, errors, buckets, ${histogramColumns(sql`buckets`)}, ${quantileMs(0.95)} AS p95 FROM
+    (SELECT service, point, ${MERGED} FROM (${groups}) GROUP BY service, point)`;
+  const services = sql`SELECT service, sum(calls) AS calls, sum(errors) AS errors, sumMap(buckets) AS buckets,
+    mapFromArrays(groupArray(point), groupArray((toFloat64(points.calls), toFloat64(points.errors), p95))) AS at
+    FROM (${points}) AS points GROUP BY service`;
+  const indexes = sql`range(${Math.ceil((endS - startS) / widthS)})`;
+  const series = sql`CAST((arrayMap(i -> at[i].1, ${indexes}), arrayMap(i -> at[i].2, ${indexes}), arrayMap(i -> at[i].3, ${indexes})),
+    'Tuple(calls Array(Float64), errors Array(Float64), p95_ms Array(Nullable(Float64)))') AS series`;
+  const named = sql`SELECT service, CAST(arraySort(groupArray((operation, kinds))), 'Array(Tuple(operation String, kinds Array(String)))') AS operations
+    FROM (SELECT service, operation, arraySort(groupUniqArray(toString(kind))) AS kinds FROM span_operations WHERE org_id = ${orgId}
+      GROUP BY service, operation) GROUP BY service`;
+  return arrayOfLines(
+    await ask(
+      sql`SELECT service, operations, ${FIGURE_NAMES}, series FROM
+        (SELECT service, operations, ${figures(sql`${endS - startS}`)}, ${series}
+        FROM (${named}) AS named LEFT JOIN (${services}) AS figured USING (service)) ORDER BY service`,
+      MAX_ANSWER_BYTES,
+    ),
+  );
+}
+
+/** Operations with calls in the range, most calls first. */
+export async function listOperations(ask: Ask, orgId: string, filter: RedFilter, keptUntilS: number): Promise<Buffer> {
+  const groups = minuteGroups(orgId, {
+    ...filter,
+    keptUntilS,
+    keys: () => sql`operation, kind`,
+    groupBy: sql`operation, kind`,
+    conditions: conditionsOf(filter),
+  });
+  return arrayOfLines(
+    await ask(
+      sql`SELECT operation, kind, ${FIGURE_NAMES} FROM (SELECT operation, kind, ${figures(sql`${filter.endS - filter.startS}`)} FROM
+        (SELECT operation, kind, ${MERGED} FROM (${groups}) GROUP BY operation, kind))
+        ORDER BY calls DESC, operation, kind LIMIT ${MOST_OPERATIONS}`,
+      MAX_ANSWER_BYTES,
+    ),
+  );
+}
+
+/** Every point of the range, oldest first. */
+export async function readSeries(ask: Ask, orgId: string, filter: RedFilter, keptUntilS: number): Promise<Buffer> {
+  const { startS, endS } = filter;
+  const widthS = pointWidthS(filter);
+  const groups = minuteGroups(orgId, {
+    ...filter,
+    keptUntilS,
+    keys: (minuteS) => sql`toUInt32(intDiv(${minuteS} - ${startS}, ${widthS})) AS point`,
+    groupBy: sql`point`,
+    conditions: conditionsOf(filter),
+  });
+  const startOf = sql`(${startS} + point * ${widthS})`;
+  const endOf = sql`least(${endS}, ${startS} + (point + 1) * ${widthS})`;
+  return arrayOfLines(
+    await ask(
+      sql`SELECT toDateTime(${startOf}, 'UTC') AS start, toDateTime(${endOf}, 'UTC') AS end, ${FIGURE_NAMES} FROM
+        (SELECT point, ${figures(sql`(${endOf} - ${startOf})`)} FROM
+          (SELECT toUInt32(number) AS point FROM numbers(${Math.ceil((endS - startS) / widthS)})) AS all_points
+          LEFT JOIN (SELECT point, ${MERGED} FROM (${groups}) GROUP BY point) AS merged USING (point)) ORDER BY point`,
+      MAX_ANSWER_BYTES,
+    ),
+  );
+}
