@@ -24,6 +24,7 @@ import { type Alerting, startAlerting } from "./alerting/start.ts";
 import { registerAuditRoutes } from "./auth/audit/routes.ts";
 import { AuditTrail } from "./auth/audit/trail.ts";
 import { DatabaseOutage } from "./auth/database-outage.ts";
+import { IngestTokens } from "./auth/ingest-tokens/ingest-tokens.ts";
 import { createSignedGuard } from "./auth/signed-requests.ts";
 import { freeHeapAfterStart } from "./engines/free-heap.ts";
 import { boundHeapGrowth } from "./engines/heap-growth.ts";
@@ -73,6 +74,7 @@ interface Running extends Opening, Stores {
   readonly signing: SigningSecrets;
   readonly trail: AuditTrail;
   readonly readTokens: ReadTokens;
+  readonly ingestTokens: IngestTokens;
   readonly guards: Guards;
   /** Of a backend that `npm start` started. */
   readonly localStart: LocalStart | undefined;
@@ -125,8 +127,10 @@ async function open(given: Omit<Opening, "masterKeys" | "ownMetrics">): Promise<
   const browserSessions = new BrowserSessions({ ...signing, db, sessions, outage });
   const keyCache = new KeyCache(stores.database.tables(), masterKeys, undefined, outage);
   const guards = { signed: createSignedGuard({ keys: keyCache }), ...createUserGuards({ sessions, browserSessions, readTokens }) };
+  const { hasIngestTokens: isEnabled, allowsIngestTokensOverHttp: allowsHttp } = settings;
+  const ingestTokens = new IngestTokens({ db: stores.database.tables(), isEnabled, allowsHttp, outage });
   const localStart = openStartChannel({ isLocal: isLoopback(settings.api.host) });
-  return { ...opening, ...stores, keyCache, sessions, browserSessions, signing, trail, readTokens, guards, localStart };
+  return { ...opening, ...stores, keyCache, sessions, browserSessions, signing, trail, readTokens, ingestTokens, guards, localStart };
 }
 
 /** Of the engines of this DATA_DIR; none where all are outside. */
@@ -186,7 +190,8 @@ async function openApi(
   registerAccounts(app, running);
   registerUsageRoutes(app, { db: running.database.tables(), limits, guards });
   registerAuditRoutes(app, { db: running.database.tables(), guards });
-  registerEnrolmentRoutes(app, { db: running.database.tables(), masterKeys: running.masterKeys, keys: running.keyCache, guards });
+  const { masterKeys, keyCache: keys, ingestTokens } = running;
+  registerEnrolmentRoutes(app, { db: running.database.tables(), masterKeys, keys, ingestTokens, guards });
   const answers = new ResponseBudget();
   ownMetrics.gauge("query_answers_held_bytes", () => answers.heldBytes);
   ownMetrics.queries("logs", () => clickhouse.reads);

@@ -1,8 +1,8 @@
 // The kinds of settings that only the backend has: addresses of engines, networks, mail, single sign-on, retention, keys.
 // Each reports what to write instead of a wrong value.
-import { isIP } from "node:net";
 import { durationMs } from "../common/duration.ts";
 import { isLoopback } from "../common/host-names.ts";
+import { isNetwork } from "../common/networks.ts";
 import { checkedList, reportUnencoded, splitList } from "../common/settings-kinds.ts";
 import type { Kind, Report } from "../common/settings-table.ts";
 
@@ -82,12 +82,6 @@ export const proxies: Kind<string[]> = checkedList("addresses or CIDRs, comma-se
     ? undefined
     : `"${item}" is not an address or CIDR, such as 10.0.0.0/8`,
 );
-
-function isNetwork(item: string): boolean {
-  const [address = "", bits, ...rest] = item.split("/");
-  const isRange = bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (isIP(address) === 6 ? 128 : 32));
-  return isIP(address) !== 0 && isRange && rest.length === 0;
-}
 
 export const emailAddress: Kind<string> = {
   type: "e-mail address",

@@ -45,6 +45,16 @@ export const SETTINGS_TABLE = {
     }),
     isConsoleServed: setting("CONSOLE", flag, { default: "true", description: "Serves the console at `/` of the API listener." }),
   }),
+  ...group("Ingest without an agent", {
+    hasIngestTokens: setting("INGEST_TOKENS", flag, {
+      default: "false",
+      description: "Accepts telemetry with ingest tokens: OTLP at `/v1/logs`, `/v1/traces` and `/v1/metrics` (docs/guides/send).",
+    }),
+    allowsIngestTokensOverHttp: setting("INGEST_TOKENS_OVER_HTTP", flag, {
+      default: "false",
+      description: "Accepts ingest tokens without TLS from other machines too. Anyone on the network path can read them.",
+    }),
+  }),
   ...group("Engines", {
     dataDir: setting("DATA_DIR", path, { default: "./data", value: "persistence", description: "All data of the embedded engines." }),
     databaseUrl: setting("DATABASE_URL", url(["postgres", "postgresql"]), {

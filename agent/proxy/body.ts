@@ -4,17 +4,8 @@ import type { IncomingMessage } from "node:http";
 import { promisify } from "node:util";
 import { gunzip, gunzipSync, gzip, gzipSync, zstdCompress, zstdCompressSync, zstdDecompress, zstdDecompressSync } from "node:zlib";
 import { freeBuffer } from "../../common/http.ts";
+import { BodyError } from "../../common/otlp-metrics/json-body.ts";
 import type { Compression } from "../settings.ts";
-
-/** Why a request is answered without a word from the backend. */
-export class BodyError extends Error {
-  override readonly name = "BodyError";
-  readonly kind: "too_large" | "no_room" | "malformed" | "unsupported_encoding";
-  constructor(kind: BodyError["kind"], message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.kind = kind;
-  }
-}
 
 export class MemoryBudget {
   readonly maxBytes: number;
@@ -235,22 +226,4 @@ function isTooLarge(error: unknown): boolean {
 export async function compress(body: Uint8Array, compression: Compressed): Promise<Uint8Array> {
   if (body.length <= SMALL_BYTES) return compression === "gzip" ? gzipSync(body, LEVEL) : zstdCompressSync(body);
   return compression === "gzip" ? compressors.gzip(body, LEVEL) : compressors.zstd(body);
-}
-
-/** They take some 400 MB. The collector's largest batches, 4 MB before they are JSON, have less than a million. */
-const MOST_OBJECTS = 3_000_000;
-
-/** Throws BodyError "too_large", or SyntaxError. */
-export function parseDocument(json: Buffer): unknown {
-  if (json.length > MOST_OBJECTS && openings(json) > MOST_OBJECTS) {
-    throw new BodyError("too_large", `a body of more than ${MOST_OBJECTS} objects and lists`);
-  }
-  return JSON.parse(json.toString("utf8"));
-}
-
-/** `[` and `{`, those within texts too. */
-function openings(json: Buffer): number {
-  let count = 0;
-  for (let i = 0; i < json.length; i++) if (((json[i] ?? 0) | 0x20) === 0x7b) count++;
-  return count;
 }

@@ -10,7 +10,7 @@ import { collectDefaultMetrics, Counter, Histogram, Registry } from "prom-client
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { toolPath } from "../../hack/fetch-tools.ts";
 import { eventually, temporaryFolder } from "../../test/fixtures/processes.ts";
-import { MetricsConverter } from "./exposition.ts";
+import { MetricsConverter } from "../../common/otlp-metrics/converter.ts";
 import { FastConverter } from "./fast-exposition.ts";
 
 const LARGE = 32 * 1024 * 1024;
@@ -152,7 +152,7 @@ test.each(SOURCES)("metrics of a %s are taken by the kernel", { timeout: 2 * WIT
   const kernel = new FastConverter(readFileSync(new URL("./kernel.wasm", import.meta.url)));
   let lines = 0;
   for (const body of bodies[source]) {
-    const words = Buffer.concat([...new MetricsConverter(() => {}, "none").convert(body, LARGE)]);
+    const words = Buffer.concat([...new MetricsConverter(() => {}).convert(body, LARGE)]);
     const fast = kernel.convert(body, LARGE);
     expect(fast?.text.toString()).toBe(words.toString());
     lines += words.toString().split("\n").length - 1;

@@ -6,9 +6,10 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { checkExposition } from "../../backend/ingest/exposition/exposition.ts";
 import { toolPath } from "../../hack/fetch-tools.ts";
 import { eventually, freePorts, temporaryFolder } from "../../test/fixtures/processes.ts";
-import { MetricsConverter } from "./exposition.ts";
-import type { AnyValue, KeyValue, Metric, MetricsDocument } from "./otlp-metrics.ts";
-import { MAX_LABELS } from "./series-labels.ts";
+import { MetricsConverter } from "../../common/otlp-metrics/converter.ts";
+import { fastConverter } from "./fast-exposition.ts";
+import type { AnyValue, KeyValue, Metric, MetricsDocument } from "../../common/otlp-metrics/document.ts";
+import { MAX_LABELS } from "../../common/otlp-metrics/series-labels.ts";
 
 let url = "";
 const cleanUp = new AsyncDisposableStack();
@@ -170,7 +171,9 @@ async function settledRows(): Promise<{ inserted: number; lost: number }> {
 }
 
 function convert(document: MetricsDocument, reasons: string[] = []): Buffer[] {
-  return [...new MetricsConverter((reason) => reasons.push(reason)).convert(Buffer.from(JSON.stringify(document)), 32 << 20)];
+  return [
+    ...new MetricsConverter((reason) => reasons.push(reason), fastConverter()).convert(Buffer.from(JSON.stringify(document)), 32 << 20),
+  ];
 }
 
 it("writes nothing that the backend refuses or drops, save what is not a number", async () => {

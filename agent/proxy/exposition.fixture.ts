@@ -1,7 +1,8 @@
 // Metrics as the collector sends them, and what the converter makes of them. For the tests of this folder.
-import { MetricsConverter } from "./exposition.ts";
-import type { AnyValue, KeyValue, Metric } from "./otlp-metrics.ts";
-import type { DropReason } from "./series-writer.ts";
+import { MetricsConverter } from "../../common/otlp-metrics/converter.ts";
+import { fastConverter } from "./fast-exposition.ts";
+import type { AnyValue, KeyValue, Metric } from "../../common/otlp-metrics/document.ts";
+import type { DropReason } from "../../common/otlp-metrics/series-writer.ts";
 
 export const TIME = "1763714400123456789";
 export const LARGE = 32 * 1024 * 1024;
@@ -12,7 +13,7 @@ export function attributes(values: Record<string, string | AnyValue>): KeyValue[
 
 export function convert(metrics: Metric[], resource: Record<string, string | AnyValue> = {}) {
   const dropped: Partial<Record<DropReason, number>> = {};
-  const converter = new MetricsConverter((reason, points) => (dropped[reason] = (dropped[reason] ?? 0) + points));
+  const converter = new MetricsConverter((reason, points) => (dropped[reason] = (dropped[reason] ?? 0) + points), fastConverter());
   const document = {
     resourceMetrics: [{ resource: { attributes: attributes(resource) }, scopeMetrics: [{ scope: { name: "s" }, metrics }] }],
   };

@@ -2,8 +2,9 @@
 // labels and histograms: the tests beside their files.
 import { describe, expect, it } from "vitest";
 import { attributes, convert, LARGE, series, TIME } from "./exposition.fixture.ts";
-import { MetricsConverter } from "./exposition.ts";
-import type { Metric } from "./otlp-metrics.ts";
+import { MetricsConverter } from "../../common/otlp-metrics/converter.ts";
+import { fastConverter } from "./fast-exposition.ts";
+import type { Metric } from "../../common/otlp-metrics/document.ts";
 
 describe("number points", () => {
   it("keep all digits of an integer, the time in milliseconds, and every double", () => {
@@ -106,7 +107,7 @@ describe("documents", () => {
     '{"resourceMetrics":[null]}',
     '{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":5,"gauge":{"dataPoints":[{}]}}]}]}]}',
   ])("that are malformed are refused: %s", (json) => {
-    expect(() => [...new MetricsConverter(() => {}).convert(Buffer.from(json), LARGE)]).toThrow(/not an OTLP/);
+    expect(() => [...new MetricsConverter(() => {}, fastConverter()).convert(Buffer.from(json), LARGE)]).toThrow(/not an OTLP/);
   });
 
   it.each([
@@ -115,14 +116,16 @@ describe("documents", () => {
     '{"resourceMetrics":[{}]}',
     '{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":"x"}]}]}]}',
   ])("without points give no post: %s", (json) => {
-    expect([...new MetricsConverter(() => {}).convert(Buffer.from(json), LARGE)]).toEqual([]);
+    expect([...new MetricsConverter(() => {}, fastConverter()).convert(Buffer.from(json), LARGE)]).toEqual([]);
   });
 
   it("that would become any amount of text are refused", () => {
     const resource = { attributes: attributes({ long: "v".repeat(1000) }) };
     const dataPoints = Array.from({ length: 2000 }, () => ({ timeUnixNano: TIME, asInt: "1" }));
     const json = JSON.stringify({ resourceMetrics: [{ resource, scopeMetrics: [{ metrics: [{ name: "m", gauge: { dataPoints } }] }] }] });
-    expect(() => [...new MetricsConverter(() => {}).convert(Buffer.from(json), 200_000)]).toThrow(/more than 1600000 bytes/);
+    expect(() => [...new MetricsConverter(() => {}, fastConverter()).convert(Buffer.from(json), 200_000)]).toThrow(
+      /more than 1600000 bytes/,
+    );
   });
 
   it("are cut into posts below the limit at line ends, and always the same way", () => {
@@ -132,7 +135,7 @@ describe("documents", () => {
       asInt: "1",
     }));
     const json = JSON.stringify({ resourceMetrics: [{ scopeMetrics: [{ metrics: [{ name: "m", gauge: { dataPoints } }] }] }] });
-    const converter = new MetricsConverter(() => {});
+    const converter = new MetricsConverter(() => {}, fastConverter());
     const posts = [...converter.convert(Buffer.from(json), 60_000)];
     expect(posts.length).toBeGreaterThan(1);
     for (const post of posts) {
@@ -146,7 +149,7 @@ describe("documents", () => {
 
 it("a document of millions of empty objects is too large: each takes thirty times its bytes once it is parsed", () => {
   const document = (count: number): Buffer => Buffer.from(`{"resourceMetrics":[${"{},".repeat(count)}{}]}`);
-  const convert = (json: Buffer): Buffer[] => [...new MetricsConverter(() => {}).convert(json, LARGE)];
+  const convert = (json: Buffer): Buffer[] => [...new MetricsConverter(() => {}, fastConverter()).convert(json, LARGE)];
   expect(() => convert(document(3_100_000))).toThrow(expect.objectContaining({ name: "BodyError", kind: "too_large" }));
   expect(convert(document(1_500_000))).toEqual([]);
 });

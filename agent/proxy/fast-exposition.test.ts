@@ -7,9 +7,9 @@ import { beforeAll, expect, it } from "vitest";
 import { damaged, number, NUMBERS, Random } from "../../backend/ingest/otlp/random-documents.fixture.ts";
 import { metricsDocument } from "../../test/fixtures/random-metrics.ts";
 import { attributes, many, TIME } from "./exposition.fixture.ts";
-import { MetricsConverter } from "./exposition.ts";
+import { MetricsConverter } from "../../common/otlp-metrics/converter.ts";
 import { FastConverter } from "./fast-exposition.ts";
-import type { Metric } from "./otlp-metrics.ts";
+import type { Metric } from "../../common/otlp-metrics/document.ts";
 
 const DOCUMENTS = Number(process.env["KERNEL_DOCUMENTS"] ?? 6000);
 const SEED = Number(process.env["KERNEL_SEED"] ?? 1);
@@ -38,7 +38,7 @@ function compare(body: Buffer, what: string, by = kernel): boolean {
   const drops: [string, number][] = [];
   let words: Buffer;
   try {
-    words = Buffer.concat([...new MetricsConverter((...drop) => drops.push(drop), "none").convert(body, LARGE)]);
+    words = Buffer.concat([...new MetricsConverter((...drop) => drops.push(drop)).convert(body, LARGE)]);
   } catch (error) {
     throw new Error(`the kernel took what is refused, ${told()}`, { cause: error });
   }

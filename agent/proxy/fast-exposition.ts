@@ -1,17 +1,17 @@
 // The fast way from OTLP/JSON metrics to exposition text: the kernel in WebAssembly (agent/proxy/kernel) writes the lines of what collectors
-// send, and leaves single labels and metrics that it does not take to the TypeScript beside it (metric-lines.ts). Invariants: what it makes
-// of a document are the very bytes that exposition.ts makes; what it does not take is decided there; its memory is bounded.
+// send, and leaves single labels and metrics that it does not take to the TypeScript beside it (common/otlp-metrics/metric-lines.ts). Invariants: what it makes
+// of a document are the very bytes that common/otlp-metrics/converter.ts makes; what it does not take is decided there; its memory is bounded.
 import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
 import { freeBuffer } from "../../common/http.ts";
 import { LazyKernel, startKernel, webAssembly } from "../../common/web-assembly.ts";
-import { BoundsText } from "./histogram-buckets.ts";
+import { BoundsText } from "../../common/otlp-metrics/histogram-buckets.ts";
 import { GaveUp, KernelMemory } from "./kernel-memory.ts";
-import { MetricLines, usableName, ResourceText } from "./metric-lines.ts";
-import type { Double, KeyValue, Metric, ResourceMetrics } from "./otlp-metrics.ts";
-import { type NamedAs, sampleValue } from "./prometheus-names.ts";
-import { pointLabelName, ResourceLabels } from "./series-labels.ts";
-import { type DropReason, NO_ATTRIBUTES } from "./series-writer.ts";
+import { MetricLines, usableName, ResourceText } from "../../common/otlp-metrics/metric-lines.ts";
+import type { Double, KeyValue, Metric, ResourceMetrics } from "../../common/otlp-metrics/document.ts";
+import { type NamedAs, sampleValue } from "../../common/otlp-metrics/prometheus-names.ts";
+import { pointLabelName, ResourceLabels } from "../../common/otlp-metrics/series-labels.ts";
+import { type DropReason, NO_ATTRIBUTES } from "../../common/otlp-metrics/series-writer.ts";
 
 interface Exports {
   inputAt(): number;

@@ -2,7 +2,7 @@
 // compatibility/prometheus_and_openmetrics.md.
 import { describe, expect, it } from "vitest";
 import { convert, gauge, labelled, many, series } from "./exposition.fixture.ts";
-import { MAX_LABELS } from "./series-labels.ts";
+import { MAX_LABELS } from "../../common/otlp-metrics/series-labels.ts";
 
 describe("labels", () => {
   it("keep two nodes, pods and processes apart without any service.name", () => {

@@ -12,9 +12,10 @@ import { fileRequest, FILES_HEADER } from "../collector/files/file-batch.ts";
 import type { StoredBatches } from "../collector/files/stored-batches.ts";
 import type { Compression, ListenAddress, Signal } from "../settings.ts";
 import type { Upstream } from "../upstream/pool.ts";
-import { BodyError, compress, contentEncoding, decompress, type Encoding, HeldBody, MemoryBudget, Reservation } from "./body.ts";
+import { BodyError } from "../../common/otlp-metrics/json-body.ts";
+import { compress, contentEncoding, decompress, type Encoding, HeldBody, MemoryBudget, Reservation } from "./body.ts";
 import { forward, NO_KEY_YET, type Post, type SigningClock, type Verdict } from "./forward.ts";
-import { MetricsConverter } from "./exposition.ts";
+import { MetricsConverter } from "../../common/otlp-metrics/converter.ts";
 import { fastConverter, fastConverterProblem } from "./fast-exposition.ts";
 import { FileLines } from "./file-lines.ts";
 import { PartSender } from "./part-sender.ts";
@@ -103,7 +104,7 @@ class LoopbackProxy implements Proxy {
     if (!fastConverter()) {
       options.log.warn({ err: fastConverterProblem() }, "the kernel that converts metrics cannot run here, doing without costs CPU");
     }
-    this.#converter = new MetricsConverter((reason, points) => this.#records.metrics.dropped(reason, points));
+    this.#converter = new MetricsConverter((reason, points) => this.#records.metrics.dropped(reason, points), fastConverter());
     this.#server = createServer({ keepAliveTimeout: 120_000, requestTimeout: 60_000 }, (request, response) => {
       const answered = this.#answer(request, response).finally(() => this.#underWay.delete(answered));
       this.#underWay.add(answered);

@@ -16,7 +16,7 @@ export interface SignalStatus {
   readonly retried: number;
   /** Requests that the backend refused for good: their data is lost. */
   readonly refused: number;
-  /** Metric points left out by reason (series-writer.ts, DropReason), records as `too_large`; the rest of their request went through. */
+  /** Metric points left out by reason (common/otlp-metrics/series-writer.ts, DropReason), records as `too_large`; the rest of their request went through. */
   readonly droppedPoints: Readonly<Record<string, number>>;
   /** Size of the accepted requests: of applications' logs and traces as the collector compressed them, of the rest uncompressed. */
   readonly acceptedBytes: number;

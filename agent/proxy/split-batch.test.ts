@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { BodyError } from "./body.ts";
+import { BodyError } from "../../common/otlp-metrics/json-body.ts";
 import { splitBatch } from "./split-batch.ts";
 
 const record = (index: number, text = "x") => ({

@@ -1,7 +1,7 @@
 // Cuts an OTLP/JSON document of logs or traces that the backend refuses for its size into smaller ones. Invariant: pure, so that what is
 // sent again after a failure is the same bytes and stored once; no record is lost or doubled, and each keeps its resource and scope.
 // A number beyond 2^53 would be rounded; the collector writes 64-bit integers as strings.
-import { BodyError, parseDocument } from "./body.ts";
+import { BodyError, parseDocument } from "../../common/otlp-metrics/json-body.ts";
 
 export interface Part {
   readonly body: Buffer;

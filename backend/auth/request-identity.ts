@@ -1,5 +1,5 @@
-// The authenticated identity of a request: the key of a signed request, the user of a session, or a read token. Invariant: it never comes
-// from a payload, and handlers read it only through the functions of this file.
+// The authenticated identity of a request: the key of a signed request, an ingest token, the user of a session, or a read token. Invariant:
+// it never comes from a payload, and handlers read it only through the functions of this file.
 import type { FastifyRequest, onRequestAsyncHookHandler } from "fastify";
 
 export type KeyKind = "cluster" | "host" | "direct";
@@ -15,6 +15,9 @@ export interface SigningKey {
   readonly node: string;
   readonly createdAt: Date;
 }
+
+/** Who sent telemetry: the key that signed it, or an ingest token, whose id is `keyId`. */
+export type Sender = SigningKey;
 
 /** The logged-in user of a request. */
 export interface SessionUser {
@@ -47,6 +50,8 @@ declare module "fastify" {
   interface FastifyRequest {
     /** Set on signed endpoints, before the body is read. */
     signingKey?: SigningKey;
+    /** Set on endpoints that take ingest tokens, before the body is read. */
+    ingestSender?: Sender;
     /** Set on endpoints that require a session JWT. */
     user?: SessionUser;
     /** Set instead of `user` if a read token was sent to an endpoint that reads. */
@@ -73,7 +78,14 @@ export function signerOf({ signingKey }: FastifyRequest): SigningKey {
   return signingKey;
 }
 
+/** The sender of telemetry. Throws if the route has neither a signed guard nor one of ingest tokens, like callerOf. */
+export function senderOf({ signingKey, ingestSender }: FastifyRequest): Sender {
+  const sender = signingKey ?? ingestSender;
+  if (!sender) throw new Error("the route has no guard for senders");
+  return sender;
+}
+
 /** The organisation of an authenticated request. */
-export function orgOf({ signingKey, user, readToken }: FastifyRequest): string | undefined {
-  return signingKey?.orgId ?? user?.orgId ?? readToken?.orgId;
+export function orgOf({ signingKey, ingestSender, user, readToken }: FastifyRequest): string | undefined {
+  return signingKey?.orgId ?? ingestSender?.orgId ?? user?.orgId ?? readToken?.orgId;
 }

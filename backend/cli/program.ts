@@ -10,6 +10,7 @@ import { addEnrolmentCommands } from "./enrolment-commands.ts";
 import { addNotificationCommands } from "./notification-commands.ts";
 import { readPassword } from "./password-input.ts";
 import { addOrganisationCommands } from "./organisation-commands.ts";
+import { addIngestTokenCommands } from "./ingest-token-commands.ts";
 import { addReadTokenCommands } from "./read-token-commands.ts";
 import { addRuleCommands } from "./rule-commands.ts";
 import { Interrupted, Problem, RefusedValue, WrongUsage } from "./cli-error.ts";
@@ -87,6 +88,7 @@ function buildProgram(world: World): Command {
   addLogin(program, console);
   addAccountCommands(program, console);
   addEnrolmentCommands(program, console);
+  addIngestTokenCommands(program, console);
   addReadTokenCommands(program, console);
   addOrganisationCommands(program, console);
   addLogCommands(program, console);

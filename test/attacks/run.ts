@@ -47,6 +47,7 @@ export async function run({ checkout, attacks, oneAtATime, seconds, limitMib, cp
   const place = await backendPlace(folder.path, {
     ALERTMANAGER_URL: evaluations.url,
     EVALUATION_INTERVAL: `${INTERVAL_MS}ms`,
+    INGEST_TOKENS: "true",
     JWT_TTL: "2h",
     UV_THREADPOOL_SIZE: "16",
   });

@@ -2,7 +2,7 @@
 // ≤ 1.0 × its time. `forgotten`: the kernel as at the first sight of each body, without what it remembers of resources, keys and names.
 // Usage: node test/bench/exposition.ts [--rounds 41] [--json]. CPU time, interleaved in one process, medians with quartiles.
 import { parseArgs } from "node:util";
-import { MetricsConverter } from "../../agent/proxy/exposition.ts";
+import { MetricsConverter } from "../../common/otlp-metrics/converter.ts";
 import { fastConverter } from "../../agent/proxy/fast-exposition.ts";
 
 const { values } = parseArgs({ options: { rounds: { type: "string", default: "41" }, json: { type: "boolean", default: false } } });
@@ -172,7 +172,7 @@ bodies.push(["all four", ""]);
 const fast = fastConverter();
 if (!fast) throw new Error("there is no kernel: node hack/kernel.mjs");
 const kernel = new MetricsConverter(() => {}, fast);
-const inWords = new MetricsConverter(() => {}, "none");
+const inWords = new MetricsConverter(() => {});
 
 type Way = "JSON.parse" | "kernel" | "forgotten" | "TypeScript";
 

@@ -11,7 +11,7 @@ import { setParties } from "./isolation/follow.ts";
 import { makeParties, type Party } from "./isolation/parties.ts";
 import { ISOLATED_ROUTES } from "./isolation/routes.ts";
 
-const backend = backendOfFile({ EVALUATION_INTERVAL: "1s", NOTIFY_ALLOWED_NETWORKS: "127.0.0.2" });
+const backend = backendOfFile({ EVALUATION_INTERVAL: "1s", NOTIFY_ALLOWED_NETWORKS: "127.0.0.2", INGEST_TOKENS: "true" });
 let parties: [Party, Party];
 
 beforeAll(async () => {

@@ -12,7 +12,7 @@ import { type Condition, copySources, findConditions, mutate } from "./isolation
 import { makeParties, type Party } from "./isolation/parties.ts";
 import { ISOLATED_ROUTES, type IsolatedRoute } from "./isolation/routes.ts";
 
-const backend = backendOfFile({ EVALUATION_INTERVAL: "1s", NOTIFY_ALLOWED_NETWORKS: "127.0.0.2" });
+const backend = backendOfFile({ EVALUATION_INTERVAL: "1s", NOTIFY_ALLOWED_NETWORKS: "127.0.0.2", INGEST_TOKENS: "true" });
 const folder = temporaryFolder();
 const conditions = findConditions();
 const AT_ONCE = 6;

@@ -1,4 +1,4 @@
-// The labels of a series, as agent/proxy/series-labels.ts makes them: the resource's, then the point's. Invariant: where labels may have one
+// The labels of a series, as common/otlp-metrics/series-labels.ts makes them: the resource's, then the point's. Invariant: where labels may have one
 // name, are empty, long or more than the store takes, or an attribute is spelled otherwise than collectors do, the host makes them.
 import { escape, escapedCode, escapedTo } from "../../../common/kernel/escapes";
 import {
@@ -18,7 +18,7 @@ import { labels } from "./host";
 import { INPUT, MOST_LABEL_IDS, MOST_LINE_BYTES, MOST_PREDICTED, POINT_MARKS, PREDICTED, RESOURCE_MARKS } from "./memory";
 import { out, put, putText, setOut } from "./output";
 
-/** What the store takes, less what the backend adds (series-labels.ts). */
+/** What the store takes, less what the backend adds (common/otlp-metrics/series-labels.ts). */
 const MOST_LABELS: u32 = 35;
 /** The number of the label `le`. */
 const LE: u32 = 1;

@@ -1,4 +1,4 @@
-// Times, numbers and counts of points. Invariant: what is taken is what agent/proxy/series-writer.ts would write, digit by digit.
+// Times, numbers and counts of points. Invariant: what is taken is what common/otlp-metrics/series-writer.ts would write, digit by digit.
 import { refuse, UNUSUAL } from "../../../common/kernel/bytes";
 import { isDigit, numberEnd, QUOTE } from "../../../common/kernel/json";
 import { isPlain } from "../../../common/kernel/json";

@@ -1,7 +1,8 @@
 // Which addresses a notification may be sent to. A tenant names the receiver, and this process stands inside the operator's network.
 // Invariant: an address is refused unless it is global unicast, or in a network that the operator lists; what cannot be read is refused.
-import { BlockList, isIP } from "node:net";
+import { type BlockList, isIP } from "node:net";
 import { networkInterfaces } from "node:os";
+import { networkList, networksContain } from "../../../common/networks.ts";
 
 /** Of IANA's special-purpose registries what is not global, and multicast. */
 const REFUSED_IPV4 = [
@@ -35,7 +36,7 @@ export class PermittedAddresses {
 
   /** `allowed`: addresses and CIDRs of the operator. `own`: this machine's addresses, public ones too, behind its firewall. */
   constructor(allowed: readonly string[] = [], own: () => readonly string[] = ownAddresses) {
-    this.#allowed = listOf(allowed);
+    this.#allowed = networkList(allowed);
     this.#own = own;
   }
 
@@ -43,35 +44,17 @@ export class PermittedAddresses {
     const family = isIP(address);
     // A zone (`fe80::1%eth0`) names one of our interfaces.
     if (family === 0 || address.includes("%")) return false;
-    if (has(this.#allowed, address)) return true;
-    const inner = has(nat64, address) ? lastAsIpv4(address) : undefined;
+    if (networksContain(this.#allowed, address)) return true;
+    const inner = networksContain(nat64, address) ? lastAsIpv4(address) : undefined;
     if (inner !== undefined) return this.permits(inner);
-    const isGlobal = family === 4 || has(globalIpv6, address);
-    return isGlobal && !has(refused, address) && !has(listOf(this.#own()), address);
+    const isGlobal = family === 4 || networksContain(globalIpv6, address);
+    return isGlobal && !networksContain(refused, address) && !networksContain(networkList(this.#own()), address);
   }
 }
 
-const refused = listOf([...REFUSED_IPV4, ...REFUSED_IPV6]);
-const globalIpv6 = listOf(GLOBAL_IPV6);
-const nat64 = listOf(NAT64);
-
-function listOf(networks: readonly string[]): BlockList {
-  const list = new BlockList();
-  for (const network of networks) {
-    const [address = "", bits] = network.split("/");
-    const family = isIP(address);
-    if (family !== 0) list.addSubnet(address, bits === undefined ? (family === 4 ? 32 : 128) : Number(bits), familyName(family));
-  }
-  return list;
-}
-
-function has(list: BlockList, address: string): boolean {
-  return list.check(address, familyName(isIP(address)));
-}
-
-function familyName(family: number): "ipv4" | "ipv6" {
-  return family === 6 ? "ipv6" : "ipv4";
-}
+const refused = networkList([...REFUSED_IPV4, ...REFUSED_IPV6]);
+const globalIpv6 = networkList(GLOBAL_IPV6);
+const nat64 = networkList(NAT64);
 
 /** The URL parser writes an IPv6 address in one way: hexadecimal groups, zeros left out. */
 function lastAsIpv4(address: string): string {

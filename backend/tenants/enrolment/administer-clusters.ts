@@ -19,6 +19,7 @@ import { revokeKeysOf } from "./key-table.ts";
 import { CURSOR_QUERY, linkNext, PAGE_ROWS, readCursor, type CursorQuery } from "../../http/list-page.ts";
 import { currentKeyTimes } from "./key-holder.ts";
 import type { EnrolmentDeps } from "./deps.ts";
+import { removeTokensOf } from "./ingest-token-table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 const common = { tags: ["enrolment"], security: [{ session: [] }] };
@@ -50,7 +51,10 @@ const schemas = {
   remove: { ...common, summary: "Remove a cluster and revoke its keys", params: ID_PARAMS, response: NO_CONTENT },
 };
 
-export function registerClusterAdministration(app: FastifyInstance, { db, guards, keys, now, pageRows = PAGE_ROWS }: EnrolmentDeps): void {
+export function registerClusterAdministration(
+  app: FastifyInstance,
+  { db, guards, keys, ingestTokens, now, pageRows = PAGE_ROWS }: EnrolmentDeps,
+): void {
   app.get<CursorQuery>("/api/clusters", { schema: schemas.list, onRequest: guards.user("viewer") }, async (request, reply) => {
     const { orgId } = callerOf(request);
     const tenantDb = tenantDatabase(db, orgId);
@@ -77,15 +81,16 @@ export function registerClusterAdministration(app: FastifyInstance, { db, guards
   app.delete("/api/clusters/:id", { schema: schemas.remove, onRequest: guards.user("admin") }, async (request, reply) => {
     const id = readId(request, "cluster");
     const { orgId } = callerOf(request);
-    const hashes = await tenantDatabase(db, orgId)
+    const { hashes, tokens } = await tenantDatabase(db, orgId)
       .transaction()
       .execute(async (trx) => {
         const result = await trx.deleteFrom("clusters").where("id", "=", id).where("org_id", "=", orgId).executeTakeFirst();
         if (result.numDeletedRows === 0n) throw notFound("cluster");
-        return await revokeKeysOf(trx, orgId, id, new Date(now()));
+        return { hashes: await revokeKeysOf(trx, orgId, id, new Date(now())), tokens: await removeTokensOf(trx, orgId, id) };
       });
     keys.forget(...hashes);
-    audit(request, "cluster.delete", { cluster_id: id, revoked_keys: hashes.length });
+    ingestTokens.forget(...tokens);
+    audit(request, "cluster.delete", { cluster_id: id, revoked_keys: hashes.length, removed_ingest_tokens: tokens.length });
     return await reply.code(204).send();
   });
 }

@@ -12,6 +12,7 @@ import { revokeKeysOf } from "./key-table.ts";
 import { CURSOR_QUERY, cutPage, PAGE_ROWS, readCursor, type CursorQuery } from "../../http/list-page.ts";
 import { currentKeyTimes } from "./key-holder.ts";
 import type { EnrolmentDeps } from "./deps.ts";
+import { removeTokensOf } from "./ingest-token-table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 const common = { tags: ["enrolment"], security: [{ session: [] }] };
@@ -43,7 +44,8 @@ const schemas = {
   remove: { ...common, summary: "Remove a host and revoke its keys", params: ID_PARAMS, response: NO_CONTENT },
 };
 
-export function registerHostAdministration(app: FastifyInstance, { db, guards, keys, now, pageRows = PAGE_ROWS }: EnrolmentDeps): void {
+export function registerHostAdministration(app: FastifyInstance, deps: EnrolmentDeps): void {
+  const { db, guards, now, pageRows = PAGE_ROWS } = deps;
   app.get<CursorQuery>("/api/v1/agents", { schema: schemas.list, onRequest: guards.user("viewer") }, async (request, reply) => {
     const { orgId } = callerOf(request);
     const [hostname, id] = readCursor(request, 2) ?? [];
@@ -89,18 +91,23 @@ export function registerHostAdministration(app: FastifyInstance, { db, guards, k
     },
   );
 
+  registerHostRemoval(app, deps);
+}
+
+function registerHostRemoval(app: FastifyInstance, { db, guards, keys, ingestTokens, now }: EnrolmentDeps): void {
   app.delete("/api/v1/agents/:id", { schema: schemas.remove, onRequest: guards.user("admin") }, async (request, reply) => {
     const id = readId(request, "host");
     const { orgId } = callerOf(request);
-    const hashes = await tenantDatabase(db, orgId)
+    const { hashes, tokens } = await tenantDatabase(db, orgId)
       .transaction()
       .execute(async (trx) => {
         const result = await trx.deleteFrom("hosts").where("id", "=", id).where("org_id", "=", orgId).executeTakeFirst();
         if (result.numDeletedRows === 0n) throw notFound("host");
-        return await revokeKeysOf(trx, orgId, id, new Date(now()));
+        return { hashes: await revokeKeysOf(trx, orgId, id, new Date(now())), tokens: await removeTokensOf(trx, orgId, id) };
       });
     keys.forget(...hashes);
-    audit(request, "host.delete", { agent_id: id, revoked_keys: hashes.length });
+    ingestTokens.forget(...tokens);
+    audit(request, "host.delete", { agent_id: id, revoked_keys: hashes.length, removed_ingest_tokens: tokens.length });
     return await reply.code(204).send();
   });
 }

@@ -1,5 +1,6 @@
 // The dependencies of the enrolment routes. Invariant: types only, so that routes do not import each other through this file.
 import type { Kysely } from "kysely";
+import type { IngestTokens } from "../../auth/ingest-tokens/ingest-tokens.ts";
 import type { Guards } from "../../auth/request-identity.ts";
 import type { KeySource } from "../../auth/signed-requests.ts";
 import type { KeyCache } from "./key-cache.ts";
@@ -11,6 +12,7 @@ export interface EnrolmentDeps {
   masterKeys: MasterKeys;
   keys: KeySource & Pick<KeyCache, "forget">;
   guards: Guards;
+  ingestTokens: Pick<IngestTokens, "requireEnabled" | "forget">;
   /** Unix milliseconds. */
   now: () => number;
   /** Maximum of nodes per cluster. */

@@ -1,7 +1,8 @@
-// The routes of enrolment: clusters, hosts, install tokens, keys for direct ingest.
+// The routes of enrolment: clusters, hosts, install tokens, keys for direct ingest, ingest tokens.
 import type { FastifyInstance } from "fastify";
 import { registerClusterAdministration } from "./administer-clusters.ts";
 import { registerHostAdministration } from "./administer-hosts.ts";
+import { registerIngestTokenAdministration } from "./administer-ingest-tokens.ts";
 import { registerKeyAdministration } from "./administer-keys.ts";
 import { registerInstallTokenAdministration } from "./administer-install-tokens.ts";
 import type { EnrolmentDeps } from "./deps.ts";
@@ -24,4 +25,5 @@ export function registerEnrolmentRoutes(app: FastifyInstance, options: Omit<Enro
   registerClusterAdministration(app, deps);
   registerHostAdministration(app, deps);
   registerKeyAdministration(app, deps);
+  registerIngestTokenAdministration(app, deps);
 }

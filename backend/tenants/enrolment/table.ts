@@ -1,6 +1,7 @@
 // The tables of enrolment for kysely; engines/relational/migrations/010-enrolment.sql creates them.
 import type { ColumnType, Generated } from "kysely";
 import type { HostConfig } from "../../../common/protocol/enrolment.ts";
+import type { IngestTokenTables } from "../../auth/ingest-tokens/table.ts";
 import type { KeyKind } from "../../auth/request-identity.ts";
 
 /** Written as JSON text, read as a value. */
@@ -79,7 +80,7 @@ export interface HostTable {
   config_error: string | null;
 }
 
-export interface EnrolmentTables {
+export interface EnrolmentTables extends IngestTokenTables {
   api_keys: KeyRow;
   install_tokens: InstallTokenRow;
   clusters: ClusterTable;

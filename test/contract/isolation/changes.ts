@@ -21,7 +21,7 @@ export interface Change {
 /** What an organisation has, for a comparison. */
 const LISTS = [
   ...["channels", "routes", "rules", "silences"].map((list) => `/alerting/${list}`),
-  ...["clusters", "install-tokens", "keys", "limits", "read-tokens", "users", "v1/agents"].map((list) => `/api/${list}`),
+  ...["clusters", "ingest-tokens", "install-tokens", "keys", "limits", "read-tokens", "users", "v1/agents"].map((list) => `/api/${list}`),
 ];
 
 /** Resolves to what is wrong: the other organisation's request was not refused, or it changed something, or the owner's is refused too. */
@@ -130,6 +130,7 @@ async function beat({ apiUrl }: Served, path: string, key: string, node: string)
 }
 
 const newChannel = making("/alerting/channels", channel);
+const newIngestToken = making("/api/ingest-tokens", () => ({ name: name() }));
 const newRoute = making("/alerting/routes", route);
 const newRule = making("/alerting/rules", rule);
 const newSilence = making("/alerting/silences", silence);
@@ -153,6 +154,8 @@ export const CHANGES: readonly Change[] = [
   { route: "DELETE /alerting/silences/{id}", make: newSilence, foreign: 404, owner: 204 },
   { route: "DELETE /api/accounts/{id}", make: newUser, foreign: 403 },
   { route: "DELETE /api/clusters/{id}", make: enrolled(CLUSTERS), foreign: 404, owner: 204 },
+  { route: "DELETE /api/ingest-tokens/{id}", make: newIngestToken, foreign: 404, owner: 204 },
+  { route: "POST /api/ingest-tokens/{id}/rotate", make: newIngestToken, foreign: 404, owner: 200 },
   { route: "DELETE /api/install-tokens/{id}", make: making("/api/install-tokens", () => ({})), foreign: 404, owner: 204 },
   { route: "DELETE /api/keys/{id}", make: making("/api/keys", () => ({ name: name() }), "key_id"), foreign: 404, owner: 204 },
   { route: "POST /api/orgs/{id}/admins", make: organisation, body: user, foreign: 403 },
@@ -192,6 +195,7 @@ export const WITHOUT_RESOURCE: readonly string[] = [
   "DELETE /api/auth/session",
   "POST /api/auth/session",
   "POST /api/clusters/rotate-key",
+  "POST /api/ingest-tokens",
   "POST /api/install-tokens",
   "POST /api/keys",
   "POST /api/orgs",

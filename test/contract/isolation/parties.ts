@@ -56,9 +56,10 @@ async function makeParty(served: Served, operator: string, { word, digit, record
   const session = await call("POST", `${served.apiUrl}/api/auth/session`, { body: { email: `viewer@${word}.example`, password } });
   const cookie = String(session.headers.get("set-cookie")).split(";", 1)[0] ?? "";
   const { id: readTokenId } = await admin.made("/api/read-tokens", { name: `${word}-token` });
+  const { id: ingestTokenId } = await admin.made("/api/ingest-tokens", { name: `${word}-ingest-token` });
   const { id: installTokenId } = await admin.made("/api/install-tokens", {});
   const alerting = await makeAlerting(admin, word);
-  const markers = [word, tenant.orgId, tenant.keyId, traceId, String(limit), ...ids, user_id, readTokenId, installTokenId];
+  const markers = [word, tenant.orgId, tenant.keyId, traceId, String(limit), ...ids, user_id, readTokenId, ingestTokenId, installTokenId];
   const party = { ...tenant, ...alerting, word, traceId, records, host, cookie, markers: [...markers, ...Object.values(alerting)] };
   await sendTelemetry(served, party);
   return party;

@@ -66,6 +66,7 @@ const ACCOUNTS: readonly IsolatedRoute[] = [
 const ENROLMENT: readonly IsolatedRoute[] = [
   shown("/api/clusters"),
   shown("/api/install-tokens"),
+  shown("/api/ingest-tokens"),
   shown("/api/keys"),
   shown("/api/v1/agents"),
   shown("/api/v1/agents/{id}/config", {

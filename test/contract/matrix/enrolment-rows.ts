@@ -119,6 +119,51 @@ export const ENROLMENT_ROWS: Row[] = [
       foreign("DELETE", "/api/keys/{id}", () => made(blue, "/api/keys", { name: "k" }, "key_id")),
     ],
   },
+  { method: "GET", path: "/api/ingest-tokens", auth: "viewer", cases: () => [asUser("listed", "GET", () => red.token, 200)] },
+  {
+    method: "POST",
+    path: "/api/ingest-tokens",
+    auth: "admin",
+    cases: () => {
+      const create = (name: string, status: number, body: object, error?: string) =>
+        asUser(name, "POST", () => red.token, status, body, error);
+      return [
+        create("for everything", 201, { name: "ci" }),
+        create("scoped", 201, { name: "ci", signals: ["logs"], networks: ["10.0.0.0/8", "::1"], ttl: "90d" }),
+        create("no name", 400, {}, "invalid_field"),
+        create("no signal", 400, { name: "ci", signals: [] }, "invalid_field"),
+        create("a signal that does not exist", 400, { name: "ci", signals: ["profiles"] }, "invalid_field"),
+        create("a network that is none", 400, { name: "ci", networks: ["10.0.0.0/33"] }, "invalid_field"),
+        create("a lifetime that is none", 400, { name: "ci", ttl: "soon" }, "invalid_field"),
+        create("an unknown host", 400, { name: "ci", host: randomUUID() }, "invalid_field"),
+        create("an unknown field", 400, { name: "ci", org_id: "y" }, "invalid_field"),
+        {
+          name: "another tenant's cluster",
+          send: (url) => call("POST", url, { bearer: blue.token, body: { name: "ci", cluster: cluster.id } }),
+          status: 400,
+          error: "invalid_field",
+        },
+      ];
+    },
+  },
+  {
+    method: "POST",
+    path: "/api/ingest-tokens/{id}/rotate",
+    auth: "admin",
+    cases: () => [
+      ...missing("POST", "/api/ingest-tokens/{id}/rotate", {}),
+      foreign("POST", "/api/ingest-tokens/{id}/rotate", () => made(blue, "/api/ingest-tokens", { name: "k" }, "id"), {}),
+    ],
+  },
+  {
+    method: "DELETE",
+    path: "/api/ingest-tokens/{id}",
+    auth: "admin",
+    cases: () => [
+      ...missing("DELETE", "/api/ingest-tokens/{id}"),
+      foreign("DELETE", "/api/ingest-tokens/{id}", () => made(blue, "/api/ingest-tokens", { name: "k" }, "id")),
+    ],
+  },
 ];
 
 function signedGet(path: string, key: string): Promise<Answer> {

@@ -6,7 +6,12 @@ import { backendOfFile } from "../../fixtures/backend-of-file.ts";
 import { login, type Tenant } from "../../fixtures/backend-process.ts";
 import { call } from "../../fixtures/processes.ts";
 
-export const backend = backendOfFile({ JWT_TTL: "2h", EVALUATION_INTERVAL: "1s", NOTIFY_ALLOWED_NETWORKS: "127.0.0.2" });
+export const backend = backendOfFile({
+  JWT_TTL: "2h",
+  EVALUATION_INTERVAL: "1s",
+  NOTIFY_ALLOWED_NETWORKS: "127.0.0.2",
+  INGEST_TOKENS: "true",
+});
 export let operator: string;
 export let red: Tenant;
 export let blue: Tenant;

@@ -8,7 +8,7 @@ import {
   type Int64,
   toDigits,
   toDouble,
-} from "./otlp-metrics.ts";
+} from "./document.ts";
 import { plainDecimal } from "./prometheus-names.ts";
 
 /** One bucket but the last: how many values are at or below its bound. `+Inf` is the point's count, added by the caller. */

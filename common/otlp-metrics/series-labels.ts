@@ -2,11 +2,11 @@
 // sets are never used; resources that differ in an identifying attribute never share a series; no more labels than the store takes.
 //
 // Promotion: every resource attribute becomes a label of every series, because host metrics, kubelet and file data have no
-// service.name and series of two nodes, pods or processes would otherwise be one. Attributes that tell
-// nothing apart are left to target_info (UNPROMOTED). The labels `job` and `instance` are made of the service.* attributes as the specification says.
+// service.name and series of two nodes, pods or processes would otherwise be one. Attributes that
+// distinguish nothing are left to target_info (UNPROMOTED). The labels `job` and `instance` are made of the service.* attributes as the specification says.
 // Clashes: a point's attribute wins over the resource's; names the server sets (FORCED), `le`, `quantile`, and a point's own `job` or
-// `instance` beside the resource's are renamed to `exported_<name>`; attribute keys that become the same name are joined with `;`.
-import { attributeText, type KeyValue } from "./otlp-metrics.ts";
+// `instance` next to the resource's are renamed to `exported_<name>`; attribute keys that become the same name are joined with `;`.
+import { attributeText, type KeyValue } from "./document.ts";
 import { labelName, labelValue } from "./prometheus-names.ts";
 
 /** Set by the server from the key; a sender's own value is kept under another name (docs/decisions.md, "Mapping"). */

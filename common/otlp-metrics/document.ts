@@ -68,7 +68,7 @@ export interface MetricsDocument {
   resourceMetrics?: ResourceMetrics[];
 }
 
-/** Enum names are accepted beside numbers, as protobuf's JSON form allows. */
+/** Enum names are accepted next to numbers, as protobuf's JSON form allows. */
 export function isCumulative(temporality: number | string | undefined): boolean {
   return temporality === 2 || temporality === "AGGREGATION_TEMPORALITY_CUMULATIVE";
 }

@@ -11,7 +11,7 @@ import {
   type SummaryPoint,
   toDigits,
   toDouble,
-} from "./otlp-metrics.ts";
+} from "./document.ts";
 import { plainDecimal, sampleValue } from "./prometheus-names.ts";
 import { PointLabels, type ResourceLabels } from "./series-labels.ts";
 
@@ -20,7 +20,7 @@ export type DropReason = "delta" | "unspecified_temporality" | "unusable_name" |
 
 export type OnDrop = (reason: DropReason, points: number) => void;
 
-/** Where lines are written to (exposition.ts). */
+/** Where lines are written to (converter.ts). */
 export interface Lines {
   /** Lines that are not yet anywhere else. */
   text: string;

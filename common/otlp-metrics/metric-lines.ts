@@ -1,7 +1,7 @@
 // One metric's points as lines: which kind they are, under which name, and who writes them. Invariant: what cannot be kept is counted by
 // reason.
 import { BoundsText } from "./histogram-buckets.ts";
-import { isCumulative, isDelta, type Metric, type Point, type KeyValue } from "./otlp-metrics.ts";
+import { isCumulative, isDelta, type Metric, type Point, type KeyValue } from "./document.ts";
 import { metricName, type NamedAs } from "./prometheus-names.ts";
 import { type OnDrop, type Lines, SeriesWriter } from "./series-writer.ts";
 import { PointLabels, type ResourceLabels } from "./series-labels.ts";
@@ -24,7 +24,7 @@ export class MetricLines {
   };
   readonly #drop: OnDrop;
 
-  /** `onDrop` is told of points left out. */
+  /** `onDrop` is called with the number of points that are left out, by reason. */
   constructor(onDrop: OnDrop) {
     this.#drop = onDrop;
   }

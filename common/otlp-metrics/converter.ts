@@ -2,42 +2,49 @@
 // keeps its point's own time; what cannot be kept is counted by reason and never becomes a wrong number. Source: OpenTelemetry
 // specification, compatibility/prometheus_and_openmetrics.md, "OTLP Metric points to Prometheus". No HELP and TYPE lines: they would be
 // half of the bytes of a small scrape, and the query API offers no metadata. No scope labels.
-import { BodyError, parseDocument } from "./body.ts";
-import { type FastConverter, fastConverter } from "./fast-exposition.ts";
+import { BodyError, parseDocument } from "./json-body.ts";
 import { MetricLines, type Writing } from "./metric-lines.ts";
-import type { MetricsDocument, ResourceMetrics } from "./otlp-metrics.ts";
+import type { MetricsDocument, ResourceMetrics } from "./document.ts";
 import { ResourceLabels } from "./series-labels.ts";
-import { NO_ATTRIBUTES, type OnDrop, SeriesWriter } from "./series-writer.ts";
+import { type DropReason, NO_ATTRIBUTES, type OnDrop, SeriesWriter } from "./series-writer.ts";
 
 /** After this many points of a metric, bodies that are full are given away, so that they need not all be held. */
 const SLICE_POINTS = 500;
 
+/** Converts what it can in another way, to the same text; returns undefined for any other document. */
+export interface FastMetrics {
+  convert(
+    json: Buffer,
+    maxPostBytes: number,
+  ): { readonly text: Buffer; readonly drops: readonly (readonly [DropReason, number])[] } | undefined;
+}
+
 export class MetricsConverter {
   readonly #lines: MetricLines;
   readonly #drop: OnDrop;
-  readonly #fast: FastConverter | undefined;
+  readonly #fast: FastMetrics | undefined;
 
-  /** `onDrop` is told of points left out. Without `fast` all is done here, to the same text. */
-  constructor(onDrop: OnDrop, fast: FastConverter | "none" | undefined = fastConverter()) {
+  /** `onDrop` is called with the number of points that are left out, by reason. */
+  constructor(onDrop: OnDrop, fast?: FastMetrics) {
     this.#drop = onDrop;
     this.#lines = new MetricLines(onDrop);
-    this.#fast = fast === "none" ? undefined : fast;
+    this.#fast = fast;
   }
 
   /**
    * `json`: an ExportMetricsServiceRequest. Gives bodies of at most `maxPostBytes` one after the other, none when there is nothing to
    * send; the same document always gives the same bodies. Throws BodyError "malformed" when it is not such a document, "too_large" when
-   * it becomes more than MOST_POSTS full bodies or too many values (body.ts).
+   * it becomes more than MOST_POSTS full bodies or too many values (json-body.ts).
    */
   *convert(json: Buffer, maxPostBytes: number): Generator<Buffer, void> {
     const fast = this.#fast?.convert(json, maxPostBytes);
     if (fast) {
       for (const [reason, points] of fast.drops) this.#drop(reason, points);
       if (fast.text.length > 0) yield fast.text;
-    } else yield* this.#inWords(json, maxPostBytes);
+    } else yield* this.#slowPath(json, maxPostBytes);
   }
 
-  *#inWords(json: Buffer, maxPostBytes: number): Generator<Buffer, void> {
+  *#slowPath(json: Buffer, maxPostBytes: number): Generator<Buffer, void> {
     const posts = new Posts(maxPostBytes, json.length);
     try {
       const { resourceMetrics = [] } = parseDocument(json) as MetricsDocument;

@@ -1,0 +1,85 @@
+// `atherops ingest-tokens`: tokens with which programs send telemetry. Invariant: a token goes to stdout alone and is never an argument.
+import type { Command } from "commander";
+import { addRemoval, type Console } from "./output.ts";
+
+const EXAMPLES = `
+The backend accepts ingest tokens if its operator set INGEST_TOKENS=true. Examples:
+  atherops ingest-tokens create ci --signals logs,traces --ttl 90d > token
+  atherops ingest-tokens create edge --network 10.20.0.0/16 --network 2001:db8::/32
+  atherops ingest-tokens create db-1 --host <id of a host>
+
+An OpenTelemetry SDK sends with it by two environment variables:
+  OTEL_EXPORTER_OTLP_ENDPOINT=<address of the backend>
+  OTEL_EXPORTER_OTLP_HEADERS="x-api-key=$(cat token)"`;
+
+interface CreateOptions {
+  readonly signals?: string;
+  readonly host?: string;
+  readonly cluster?: string;
+  readonly network: readonly string[];
+  readonly ttl?: string;
+}
+
+interface Created {
+  readonly id: string;
+  readonly name: string;
+  readonly token: string;
+  readonly expires_at: string | null;
+  readonly previous_valid_until?: string;
+}
+
+export function addIngestTokenCommands(program: Command, console: Console): void {
+  const tokens = program.command("ingest-tokens").description("ingest tokens: for programs that send telemetry without an agent");
+  tokens
+    .command("list", { isDefault: true })
+    .description("tokens, what they may send, and when they were last used; a token itself is shown only when it is created")
+    .action(async () => {
+      const rows = await console.client().all("/api/ingest-tokens");
+      const shown = rows.map((row) => ({ ...row, signals: String(row["signals"]), networks: String(row["networks"]) }));
+      console.print(console.json ? rows : shown, [
+        "name",
+        "signals",
+        "networks",
+        "last_used_at",
+        "expires_at",
+        "previous_valid_until",
+        "id",
+      ]);
+    });
+  tokens
+    .command("create <name>")
+    .description("create a token; only the token goes to stdout; <name> becomes the `node` of everything it sends")
+    .option("--signals <list>", "what it may send: metrics, logs, traces, separated by commas; default all")
+    .option("--host <id>", "store its data as that of this host")
+    .option("--cluster <id>", "store its data as that of this cluster")
+    .option("--network <cidr>", "an address or CIDR from which it may be used; may be repeated", collect, [])
+    .option("--ttl <duration>", "lifetime, such as 12h, 90d or 1y; without it the token does not expire")
+    .addHelpText("after", EXAMPLES)
+    .action(async (name: string, { signals, network: networks, ...rest }: CreateOptions) => {
+      const body = { name, networks, ...rest, ...(signals !== undefined && { signals: signals.split(",") }) };
+      const created = await console.client().call<Created>("POST", "/api/ingest-tokens", { body });
+      console.result(created.token, `ingest token ${name} (${created.id}) created, ${validity(created)}; it is not shown again`, {
+        ...created,
+      });
+    });
+  tokens
+    .command("rotate <id>")
+    .description("replace the secret of a token; the previous one is accepted until the overlap ends")
+    .option("--overlap <duration>", "how long the previous secret is accepted, such as 0 or 24h", "24h")
+    .option("--ttl <duration>", "lifetime of the new secret; default as long as the current one had")
+    .action(async (id: string, body: { overlap: string; ttl?: string }) => {
+      const path = `/api/ingest-tokens/${encodeURIComponent(id)}/rotate`;
+      const rotated = await console.client().call<Created>("POST", path, { body });
+      const note = `ingest token ${rotated.name} rotated, ${validity(rotated)}; the previous secret is accepted until ${rotated.previous_valid_until}`;
+      console.result(rotated.token, note, { ...rotated });
+    });
+  addRemoval(tokens, console, "remove a token; refused everywhere within 5 seconds", (id) => `/api/ingest-tokens/${id}`);
+}
+
+function collect(value: string, values: readonly string[]): string[] {
+  return [...values, value];
+}
+
+function validity({ expires_at }: Created): string {
+  return expires_at === null ? "valid until it is removed" : `valid until ${expires_at}`;
+}

@@ -1,0 +1,257 @@
+// Administration of ingest tokens: create, list, rotate, remove. Invariant: a token is shown once, in the response to its creation or
+// rotation, and stays valid if its creator is removed.
+import { randomUUID } from "node:crypto";
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import { durationWanted, durationWithin } from "../../../common/duration.ts";
+import { isNetwork } from "../../../common/networks.ts";
+import { audit } from "../../auth/audit-log.ts";
+import { type IngestTokenRow, newIngestToken } from "../../auth/ingest-tokens/table.ts";
+import { callerOf } from "../../auth/request-identity.ts";
+import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+import { ApiError } from "../../errors.ts";
+import { CURSOR_QUERY, type CursorQuery, cutPage, PAGE_ROWS, readCursor } from "../../http/list-page.ts";
+import {
+  bodyIsOptional,
+  ID_PARAMS,
+  listResponse,
+  nameSchema,
+  NO_CONTENT,
+  notFound,
+  objectSchema,
+  OPTIONAL_TIME_SCHEMA,
+  parseUuid,
+  readId,
+  TIME_SCHEMA,
+  UUID_SCHEMA,
+} from "../../http/schemas.ts";
+import type { EnrolmentDeps } from "./deps.ts";
+import {
+  findIdentity,
+  insertWithinLimit,
+  listRetiring,
+  listTokens,
+  removeToken,
+  rotate,
+  type TokenIdentity,
+} from "./ingest-token-table.ts";
+
+const SIGNALS = ["metrics", "logs", "traces"] as const;
+const TTL = { minMs: 60_000, maxMs: 10 * 365 * 86_400_000 };
+const OVERLAP = { maxMs: 30 * 86_400_000 };
+const MAX_NETWORKS = 32;
+const common = { tags: ["ingest tokens"], security: [{ session: [] }] };
+const duration = { type: "string", maxLength: 40 };
+const optionalId = { type: ["string", "null"], format: "uuid" } as const;
+const token = { id: UUID_SCHEMA, name: { type: "string" }, token: { type: "string" }, expires_at: OPTIONAL_TIME_SCHEMA };
+
+const schemas = {
+  create: {
+    ...common,
+    summary: "Create an ingest token, with which programs send telemetry without a signature; at most 5,000",
+    body: {
+      type: "object",
+      additionalProperties: false,
+      required: ["name"],
+      properties: {
+        name: { ...nameSchema(200), description: "becomes `node` of the data, unless `host` or `cluster` is set; no control characters" },
+        signals: { type: "array", minItems: 1, uniqueItems: true, items: { enum: SIGNALS }, description: "all three by default" },
+        host: { ...UUID_SCHEMA, description: "data is stored as that of this host; at most one of host and cluster" },
+        cluster: { ...UUID_SCHEMA, description: "data is stored as that of this cluster" },
+        networks: {
+          type: "array",
+          maxItems: MAX_NETWORKS,
+          items: { type: "string", maxLength: 50 },
+          description: "addresses or CIDRs from which the token may be used; any by default",
+        },
+        ttl: { ...duration, description: "a duration such as 12h, 90d or 1y, at most 10 years; without it the token does not expire" },
+      },
+    },
+    response: { 201: objectSchema(token) },
+  },
+  list: {
+    ...common,
+    summary: "Ingest tokens of your organisation, by name; expired tokens are listed for 30 days",
+    description: "Pages have 500 entries; the header Link points to the next page.",
+    querystring: CURSOR_QUERY,
+    response: listResponse({
+      id: UUID_SCHEMA,
+      name: { type: "string" },
+      signals: { type: "array", items: { enum: SIGNALS } },
+      host: optionalId,
+      cluster: optionalId,
+      networks: { type: "array", items: { type: "string" } },
+      created_by: { type: "string", description: "the e-mail address of the creator at that time" },
+      created_at: { ...TIME_SCHEMA, description: "of the current secret" },
+      expires_at: OPTIONAL_TIME_SCHEMA,
+      last_used_at: { ...OPTIONAL_TIME_SCHEMA, description: "of the current secret, within a minute" },
+      previous_valid_until: { ...OPTIONAL_TIME_SCHEMA, description: "the secret before the last rotation is accepted until then" },
+      previous_last_used_at: OPTIONAL_TIME_SCHEMA,
+    }),
+  },
+  rotate: {
+    ...common,
+    summary: "Replace the secret of an ingest token; the previous one is accepted until the overlap ends",
+    params: ID_PARAMS,
+    described: { bodyIsOptional: true },
+    body: {
+      type: "object",
+      additionalProperties: false,
+      properties: {
+        overlap: { ...duration, default: "24h", description: "a duration such as 0 or 24h; at most 30 days" },
+        ttl: { ...duration, description: "of the new secret; by default as long as the current one had" },
+      },
+    },
+    response: { 200: objectSchema({ ...token, previous_valid_until: TIME_SCHEMA }) },
+  },
+  remove: {
+    ...common,
+    summary: "Remove an ingest token; all replicas refuse it within 5 seconds",
+    params: ID_PARAMS,
+    response: NO_CONTENT,
+  },
+};
+
+interface NewToken {
+  readonly name: string;
+  readonly signals?: readonly (typeof SIGNALS)[number][];
+  readonly host?: string;
+  readonly cluster?: string;
+  readonly networks?: readonly string[];
+  readonly ttl?: string;
+}
+
+export function registerIngestTokenAdministration(app: FastifyInstance, deps: EnrolmentDeps): void {
+  const { guards, ingestTokens, now, pageRows = PAGE_ROWS } = deps;
+  const tokenDb = (request: FastifyRequest) => tenantDatabase(deps.db, callerOf(request).orgId);
+
+  app.post<{ Body: NewToken }>(
+    "/api/ingest-tokens",
+    { schema: schemas.create, onRequest: guards.user("admin") },
+    async (request, reply) => {
+      ingestTokens.requireEnabled();
+      const { token: secret, hash } = newIngestToken();
+      const row = await tokenDb(request)
+        .transaction()
+        .execute(async (trx) => {
+          const created = await newRow(trx, request, { hash, at: new Date(now()) });
+          await insertWithinLimit(trx, created);
+          return created;
+        });
+      const { id, name, signals, kind } = row;
+      audit(request, "ingest_token.create", { ingest_token_id: id, name, signals, kind });
+      return await reply.code(201).send({ id, name, token: secret, expires_at: row.expires_at?.toISOString() ?? null });
+    },
+  );
+
+  app.get<CursorQuery>("/api/ingest-tokens", { schema: schemas.list, onRequest: guards.user("viewer") }, async (request, reply) => {
+    const { orgId } = callerOf(request);
+    const rows = await listTokens(tokenDb(request), orgId, { nowMs: now(), after: readCursor(request, 2), limit: pageRows + 1 });
+    const page = cutPage([request, reply], rows, pageRows, (row) => [row.name, row.id]);
+    const ids = page.map(({ id }) => id);
+    const retiring = await listRetiring(tokenDb(request), orgId, ids, now());
+    return page.map((row) => describeToken(row, retiring.get(row.id)));
+  });
+
+  app.delete("/api/ingest-tokens/:id", { schema: schemas.remove, onRequest: guards.user("admin") }, async (request, reply) => {
+    const id = readId(request, "ingest token");
+    const removed = await removeToken(tokenDb(request), callerOf(request).orgId, id);
+    const [first] = removed;
+    if (!first) throw notFound("ingest token");
+    ingestTokens.forget(...removed.map((row) => row.token_hash));
+    audit(request, "ingest_token.delete", { ingest_token_id: id, name: first.name });
+    return await reply.code(204).send();
+  });
+
+  registerRotation(app, deps);
+}
+
+function registerRotation(app: FastifyInstance, { db, guards, ingestTokens, now }: EnrolmentDeps): void {
+  app.post<{ Body: { overlap: string; ttl?: string } }>(
+    "/api/ingest-tokens/:id/rotate",
+    { schema: schemas.rotate, onRequest: guards.user("admin"), preValidation: bodyIsOptional },
+    async (request) => {
+      ingestTokens.requireEnabled();
+      const id = readId(request, "ingest token");
+      const { orgId } = callerOf(request);
+      const { overlap, ttl } = request.body;
+      const overlapMs = readDuration("overlap", overlap, OVERLAP);
+      const ttlMs = ttl === undefined ? undefined : readDuration("ttl", ttl, TTL);
+      const { token: secret, hash } = newIngestToken();
+      const at = new Date(now());
+      const { row, changed } = await tenantDatabase(db, orgId)
+        .transaction()
+        .execute((trx) => rotate(trx, orgId, id, { hash, at, overlapMs, ttlMs }));
+      ingestTokens.forget(...changed);
+      audit(request, "ingest_token.rotate", { ingest_token_id: id, name: row.name, overlap });
+      const previous = new Date(at.getTime() + overlapMs).toISOString();
+      return { id, name: row.name, token: secret, expires_at: row.expires_at?.toISOString() ?? null, previous_valid_until: previous };
+    },
+  );
+}
+
+/** Throws `invalid_field`. */
+async function newRow(
+  trx: Parameters<typeof findIdentity>[0],
+  request: FastifyRequest<{ Body: NewToken }>,
+  { hash, at }: { hash: string; at: Date },
+): Promise<IngestTokenRow> {
+  const { orgId, email } = callerOf(request);
+  const { name, signals, networks = [], ttl } = request.body;
+  const id = randomUUID();
+  const { kind, ownerId, node } = (await wantedIdentity(trx, orgId, request.body)) ?? { kind: "direct", ownerId: id, node: name };
+  return {
+    token_hash: hash,
+    id,
+    org_id: orgId,
+    name,
+    kind,
+    owner_id: ownerId,
+    node,
+    signals: SIGNALS.filter((signal) => signals?.includes(signal) ?? true).join(","),
+    networks: readNetworks(networks),
+    created_by: email,
+    created_at: at,
+    expires_at: ttl === undefined ? null : new Date(at.getTime() + readDuration("ttl", ttl, TTL)),
+    retires_at: null,
+    last_used_at: null,
+  };
+}
+
+async function wantedIdentity(
+  trx: Parameters<typeof findIdentity>[0],
+  orgId: string,
+  { host, cluster }: NewToken,
+): Promise<TokenIdentity | undefined> {
+  if (host !== undefined && cluster !== undefined) throw new ApiError("invalid_field", "cluster: set either host or cluster");
+  if (host !== undefined) return await findIdentity(trx, orgId, "host", parseUuid(host) ?? host);
+  return cluster === undefined ? undefined : await findIdentity(trx, orgId, "cluster", parseUuid(cluster) ?? cluster);
+}
+
+function readNetworks(networks: readonly string[]): string {
+  const index = networks.findIndex((network) => !isNetwork(network));
+  if (index >= 0) throw new ApiError("invalid_field", `networks[${index}]: must be an address or CIDR, such as 10.0.0.0/8`);
+  return networks.join(",");
+}
+
+function readDuration(field: string, text: string, bounds: { minMs?: number; maxMs: number }): number {
+  const ms = durationWithin(text, bounds);
+  if (ms === undefined) throw new ApiError("invalid_field", `${field}: must be ${durationWanted(bounds, "12h or 90d")}`);
+  return ms;
+}
+
+function describeToken(row: IngestTokenRow, previous: IngestTokenRow | undefined) {
+  return {
+    id: row.id,
+    name: row.name,
+    signals: row.signals.split(","),
+    host: row.kind === "host" ? row.owner_id : null,
+    cluster: row.kind === "cluster" ? row.owner_id : null,
+    networks: row.networks === "" ? [] : row.networks.split(","),
+    created_by: row.created_by,
+    created_at: row.created_at.toISOString(),
+    expires_at: row.expires_at?.toISOString() ?? null,
+    last_used_at: row.last_used_at?.toISOString() ?? null,
+    previous_valid_until: previous?.retires_at?.toISOString() ?? null,
+    previous_last_used_at: previous?.last_used_at?.toISOString() ?? null,
+  };
+}
