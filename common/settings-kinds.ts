@@ -1,5 +1,5 @@
 // The kinds of settings that both programs have. Each parses the text of a variable and reports what to write instead.
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
 import { durationWanted, durationWithin } from "./duration.ts";
@@ -137,7 +137,22 @@ function isEncoded(value: string): boolean {
   }
 }
 
-/** Where hack/fetch-tools.ts keeps this version of a program. */
+/** Where hack/fetch-tools.ts keeps this version of a program: `<version>`, or the newest `<version>-<edition>` of one that is built here. */
 export function cachedProgram(reader: SettingsReader, name: string, version: string): string {
-  return join(reader.plain("XDG_CACHE_HOME") ?? join(homedir(), ".cache"), "atherops", "tools", name, version, name);
+  const folder = join(reader.plain("XDG_CACHE_HOME") ?? join(homedir(), ".cache"), "atherops", "tools", name);
+  const editions = readFolder(folder).filter((entry) => entry === version || entry.startsWith(`${version}-`));
+  const [newest = version] = editions
+    .map((edition) => ({ edition, atMs: statSync(join(folder, edition, name), { throwIfNoEntry: false })?.mtimeMs ?? 0 }))
+    .sort((one, other) => other.atMs - one.atMs)
+    .map(({ edition }) => edition);
+  return join(folder, newest, name);
+}
+
+/** Empty if there is none. */
+function readFolder(path: string): string[] {
+  try {
+    return readdirSync(path);
+  } catch {
+    return [];
+  }
 }

@@ -26,6 +26,7 @@ import { startHealthServer } from "../status/health.ts";
 import { type BackendApi, createBackendApi } from "../upstream/backend-api.ts";
 import { BackendClock } from "../upstream/clock.ts";
 import { createUpstream, type Upstream } from "../upstream/pool.ts";
+import { RefusedKey } from "../upstream/refused-key.ts";
 import { type Program, healthSource, type Parts, startHeartbeat } from "./running-parts.ts";
 import { startClusterCollector, startIdentity, startPods } from "./start-parts.ts";
 
@@ -36,6 +37,7 @@ interface Shared {
   readonly otelcol: string;
   readonly clock: BackendClock;
   readonly upstream: Upstream;
+  readonly refusedKey: RefusedKey;
   readonly backend: BackendApi;
   readonly identity: AgentIdentity;
   readonly control: LogControl;
@@ -60,13 +62,14 @@ export async function run(program: Program): Promise<void> {
   const backend = createBackendApi({ upstream, clock });
   const identity = await startIdentity(settings, secrets, program.version, backend, log, started);
   parts.identity = identity;
-  parts.heartbeat = started.use(startHeartbeat(settings, program.version, identity, backend, parts, log));
+  const refusedKey = new RefusedKey();
+  parts.heartbeat = started.use(startHeartbeat(settings, program.version, { identity, backend, refusedKey, log }, parts));
   const stateDir = new StateDir({ root: settings.stateDir, ...whoAmI(settings), log });
   const report = (status: StateStatus): void => void (parts.stateStatus = status);
   for (;;) {
     using state = await claimState({ stateDir, identity, log, report }, stopped);
     if (!state) return;
-    await runWith(state, { program, settings, otelcol, clock, upstream, backend, identity, control, parts }, stopped);
+    await runWith(state, { program, settings, otelcol, clock, upstream, refusedKey, backend, identity, control, parts }, stopped);
     if (stopped.aborted) return;
     log.warn(
       { folder: state.folder, was: state.owner, is: identity.current()?.id },
@@ -88,15 +91,15 @@ const NO_PARTS: Partial<Parts> = {
 
 /** Proxy and collector on the state of one identity; until stopped, or until the identity is another. */
 async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal): Promise<void> {
-  const { program, settings, otelcol, clock, upstream, backend, identity, control, parts } = shared;
+  const { program, settings, otelcol, backend, identity, control, parts } = shared;
   const { log } = control;
   await using started = new AsyncDisposableStack();
   started.defer(() => void Object.assign(parts, NO_PARTS));
   parts.state = state;
   const credentials = credentialsFor(state, identity);
   const storedBatches = started.use(new StoredBatches({ folder: state.folder, log }));
-  const { compression } = settings;
-  parts.proxy = started.use(await startProxy({ listen: settings.proxy, upstream, credentials, clock, compression, storedBatches, log }));
+  const { proxy: listen, compression } = settings;
+  parts.proxy = started.use(await startProxy({ ...shared, listen, credentials, compression, storedBatches, log }));
   const { collectorMemoryMib: memoryMib, collectorStopGraceMs: stopGraceMs } = settings;
   const stateDir = state.folder;
   const ofIdentity = { ...settings, stateFolder: stateDir };

@@ -8,14 +8,12 @@ import type { Supervisor } from "../collector/supervision/supervisor.ts";
 import { type AgentIdentity, installationOf } from "../identity/identity.ts";
 import type { LogFiles } from "../collector/files/log-files.ts";
 import type { LogFilesWatchdog } from "../collector/files/watchdog.ts";
-import type { Log } from "../log.ts";
 import { CLUSTER_HEARTBEAT_PATH, type Heartbeat, HOST_HEARTBEAT_PATH } from "../../common/protocol/enrolment.ts";
 import type { Proxy } from "../proxy/server.ts";
 import type { Settings, Identity } from "../settings.ts";
 import type { ClaimedState, StateStatus } from "../state/state-dir.ts";
-import { HeartbeatLoop } from "../status/heartbeat.ts";
+import { HeartbeatLoop, type HeartbeatOptions } from "../status/heartbeat.ts";
 import type { HealthSource } from "../status/status.ts";
-import type { BackendApi } from "../upstream/backend-api.ts";
 import type { BackendClock } from "../upstream/clock.ts";
 
 export interface Parts {
@@ -63,10 +61,8 @@ export function healthSource({ program, version }: Program, settings: Settings, 
 export function startHeartbeat(
   settings: Settings,
   version: string,
-  identity: AgentIdentity,
-  backend: BackendApi,
+  { identity, backend, refusedKey, log }: Pick<HeartbeatOptions, "identity" | "backend" | "refusedKey" | "log">,
   parts: Parts,
-  log: Log,
 ): HeartbeatLoop {
   const intervalMs = (): number => parts.adjustment.heartbeatIntervalMs ?? settings.heartbeatIntervalMs;
   const body = (): Heartbeat => {
@@ -83,7 +79,7 @@ export function startHeartbeat(
   };
   const path = settings.cluster ? CLUSTER_HEARTBEAT_PATH : HOST_HEARTBEAT_PATH;
   const onOrg = (id: string, org: string): void => parts.state?.noteOrg(id, org);
-  return new HeartbeatLoop({ path, identity, backend, intervalMs, body, onOrg, log });
+  return new HeartbeatLoop({ path, identity, backend, intervalMs, body, onOrg, refusedKey, log });
 }
 
 export interface Program {

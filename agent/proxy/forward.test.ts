@@ -21,6 +21,7 @@ import {
   startBackend,
   startWith,
 } from "./proxy.fixture.ts";
+import { RefusedKey } from "../upstream/refused-key.ts";
 
 afterEach(closeAll);
 
@@ -127,6 +128,28 @@ describe("answers of the backend", () => {
     answers[1]?.();
     expect((await Promise.all(posts)).map(({ status }) => status)).toEqual([200, 200]);
     expect(credentials.refreshes).toHaveLength(1);
+  });
+
+  it("sends nothing more under a refused key for a while, and uses another one at once", async () => {
+    const backend = await startBackend((received, response) => {
+      if (isSignedWith("ak_second", received)) accept(received, response);
+      else errorAnswer(401, "revoked_key")(received, response);
+    });
+    let apiKey = "ak_first";
+    const credentials = {
+      current: () => ({ id: "c", apiKey, keyCreatedAt: "2026-01-01T00:00:00Z" }),
+      refresh: () => Promise.resolve(credentials.current()),
+    };
+    const refusedKey = new RefusedKey(() => 0);
+    const proxy = await startWith(backend.url, { credentials, refusedKey });
+    const answers = [];
+    for (let i = 0; i < 10; i++) answers.push(await post(proxy, "/v1/logs"));
+    expect(answers.map(({ status }) => status)).toEqual(Array(10).fill(503));
+    expect(answers[9]?.headers["retry-after"]).toBe("1");
+    expect(backend.received).toHaveLength(1);
+    expect(proxy.status().logs.lastError?.message).toContain("revoked_key");
+    apiKey = "ak_second";
+    expect(await post(proxy, "/v1/logs")).toMatchObject({ status: 200 });
   });
 
   it("signs no third time: a key refused twice is a 503", async () => {

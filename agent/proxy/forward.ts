@@ -4,6 +4,7 @@ import type { Credential, CredentialSource } from "../credentials/store.ts";
 import { FINAL_REFUSALS } from "../../common/protocol/enrolment.ts";
 import { KEY_AGE_HEADER, sign } from "../../common/protocol/signature.ts";
 import { type Upstream, type UpstreamAnswer, UpstreamError } from "../upstream/pool.ts";
+import { isKeyRefusal, type RefusedKey } from "../upstream/refused-key.ts";
 
 /** The time to sign with, and where answers tell of the backend's clock (agent/upstream/clock.ts). */
 export interface SigningClock {
@@ -15,6 +16,8 @@ export interface ForwardParts {
   readonly upstream: Upstream;
   readonly credentials: CredentialSource;
   readonly clock: SigningClock;
+  /** Without it, a key that the backend refuses is used for each request. */
+  readonly refusedKey?: RefusedKey | undefined;
 }
 
 export interface Post {
@@ -35,6 +38,8 @@ export type Verdict =
 const DEFAULT_RETRY_AFTER_S = 2;
 /** A longer wait asked for by the backend is cut to this, so that a wrong header cannot stop a node for a day. */
 const LONGEST_RETRY_AFTER_S = 300;
+/** While a key is refused: the collector asks the proxy again by then, so that a new key is used soon. */
+const LONGEST_LOCAL_WAIT_S = 10;
 
 export const NO_KEY_YET = retry("this agent has no key yet: it is enrolling, or waiting for its Secret or credentials file");
 
@@ -42,6 +47,9 @@ export const NO_KEY_YET = retry("this agent has no key yet: it is enrolling, or 
 export async function forward(parts: ForwardParts, post: Post, signal: AbortSignal): Promise<Verdict> {
   const credential = parts.credentials.current();
   if (!credential) return NO_KEY_YET;
+  const paused = pauseOf(parts, credential);
+  if (paused) return paused;
+  parts.refusedKey?.begin(credential);
   const first = await attempt(parts, post, credential, signal);
   if (!mayBeStaleKey(first)) return judge(first);
   const renewed = await renew(
@@ -51,8 +59,17 @@ export async function forward(parts: ForwardParts, post: Post, signal: AbortSign
   );
   // A cut connection may be a refusal whose answer got lost (a backend may refuse before it has read the body), or just an outage:
   // only a new key makes it worth sending all of it again.
-  if (!renewed || (first instanceof UpstreamError && renewed.apiKey === credential.apiKey)) return judge(first);
+  const isRefused = first instanceof UpstreamError || isKeyRefusal(first.status, ourError(first.body).code);
+  if (!renewed || (isRefused && renewed.apiKey === credential.apiKey)) return judge(first);
   return judge(await attempt(parts, post, renewed, signal));
+}
+
+/** What to answer instead of using a key that the backend refused a moment ago. */
+export function pauseOf({ refusedKey }: Pick<ForwardParts, "refusedKey">, credential: Credential): Verdict | undefined {
+  const pause = refusedKey?.pause(credential);
+  return (
+    pause && retry(`the backend refuses this agent's key (${pause.reason})`, Math.min(Math.ceil(pause.waitMs / 1000), LONGEST_LOCAL_WAIT_S))
+  );
 }
 
 /** Another request may have learnt of the new key in the meantime: then the store is not asked again. */
@@ -74,11 +91,19 @@ async function attempt(
     parts.clock.observe?.(answer.headers["date"], sentAtMs, Date.now());
     const keyAgeDays = answer.status === 401 ? undefined : wholeNumber(answer.headers[KEY_AGE_HEADER]);
     if (keyAgeDays !== undefined) parts.credentials.noteKeyAge?.(credential, keyAgeDays);
+    noteKey(parts.refusedKey, credential, answer);
     return answer;
   } catch (error) {
+    parts.refusedKey?.answered(credential, false);
     if (error instanceof UpstreamError) return error;
     throw error;
   }
+}
+
+function noteKey(refusedKey: RefusedKey | undefined, credential: Credential, { status, body }: UpstreamAnswer): void {
+  const { code, message } = ourError(body);
+  if (isKeyRefusal(status, code)) refusedKey?.refused(credential, `${code}: ${message}`);
+  else refusedKey?.answered(credential, status === 204);
 }
 
 function mayBeStaleKey(outcome: UpstreamAnswer | UpstreamError): boolean {

@@ -12,9 +12,10 @@ import { fileRequest, FILES_HEADER } from "../collector/files/file-batch.ts";
 import type { StoredBatches } from "../collector/files/stored-batches.ts";
 import type { Compression, ListenAddress, Signal } from "../settings.ts";
 import type { Upstream } from "../upstream/pool.ts";
+import type { RefusedKey } from "../upstream/refused-key.ts";
 import { BodyError } from "../../common/otlp-metrics/json-body.ts";
 import { compress, contentEncoding, decompress, type Encoding, HeldBody, MemoryBudget, Reservation } from "./body.ts";
-import { forward, NO_KEY_YET, type Post, type SigningClock, type Verdict } from "./forward.ts";
+import { forward, NO_KEY_YET, pauseOf, type Post, type SigningClock, type Verdict } from "./forward.ts";
 import { MetricsConverter } from "../../common/otlp-metrics/converter.ts";
 import { fastConverter, fastConverterProblem } from "./fast-exposition.ts";
 import { FileLines } from "./file-lines.ts";
@@ -27,6 +28,7 @@ export interface ProxyOptions {
   readonly upstream: Upstream;
   readonly credentials: CredentialSource;
   readonly clock: SigningClock;
+  readonly refusedKey?: RefusedKey | undefined;
   readonly compression: Compression;
   /** Which lines of files the backend has; without it each request is sent as often as it comes. */
   readonly storedBatches?: StoredBatches | undefined;
@@ -167,7 +169,10 @@ class LoopbackProxy implements Proxy {
   }
 
   async #take(request: IncomingMessage, { signal, path }: Route, reservation: Reservation, abort: AbortSignal): Promise<Verdict> {
-    if (!this.#options.credentials.current()) return NO_KEY_YET;
+    const credential = this.#options.credentials.current();
+    if (!credential) return NO_KEY_YET;
+    const paused = pauseOf(this.#options, credential);
+    if (paused) return paused;
     if (request.headers["content-type"]?.startsWith("application/x-protobuf")) {
       throw new BodyError("unsupported_encoding", "a protobuf body: set the exporter's encoding to json");
     }

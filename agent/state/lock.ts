@@ -2,7 +2,7 @@
 // kernel's (an exclusive SQLite transaction), so it ends with its process however that dies, is never stale, and holds across pods
 // that share a hostPath. Nothing else opens the file `lock`: closing it a second time would give the lock away. Also the errors of the disk
 // under STATE_DIR, whose messages say what to do.
-import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 
@@ -10,7 +10,9 @@ const BUSY = 5;
 
 /** Takes the lock of `folder`, which exists; undefined while another has it. `holder` is shown to other agents. Throws SQLite's error. */
 export function tryLock(folder: string, holder: string): Disposable | undefined {
-  const lock = new DatabaseSync(join(folder, "lock"));
+  const file = join(folder, "lock");
+  keepFromOthers(file);
+  const lock = new DatabaseSync(file);
   try {
     lock.exec("PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE");
   } catch (error) {
@@ -27,6 +29,14 @@ export function tryLock(folder: string, holder: string): Disposable | undefined 
   };
 }
 
+/** A user who can open the file can hold SQLite's locks on it, so that no agent gets them. SQLite itself creates it with the process's umask. */
+function keepFromOthers(file: string): void {
+  ignoreFailure(() => {
+    if (statSync(file, { throwIfNoEntry: false }) === undefined) writeFileSync(file, "", { mode: 0o600, flag: "wx" });
+    else chmodSync(file, 0o600);
+  });
+}
+
 /** Who has the lock of `folder`, or had it when killed. */
 export function holderOf(folder: string): string {
   try {
@@ -40,7 +50,7 @@ function holderFile(folder: string): string {
   return join(folder, "lock.holder");
 }
 
-/** Safe: the file only says who it is, and a full disk must keep no agent from starting. */
+/** Safe: SQLite reports what matters, and a full disk must keep no agent from starting. */
 function ignoreFailure(write: () => void): void {
   try {
     write();

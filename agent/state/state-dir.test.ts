@@ -1,6 +1,6 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
@@ -239,5 +239,31 @@ describe("two agents of one identity on one node", () => {
 
   test.skipIf(!canUnshare())("are told apart where both are pid 1 (needs root)", async () => {
     expect(await printed(NAMESPACE)).toBe("1");
+  });
+});
+
+describe("other users of the machine", () => {
+  test.each([0o755, 0o750])("cannot open the lock in a folder that was made with mode %o", (mode) => {
+    chmodSync(root, mode);
+    writeFileSync(join(root, "lock"), "", { mode: 0o644 });
+    held(as(key("a")));
+    expect([statSync(root).mode & 0o777, statSync(join(root, "lock")).mode & 0o777]).toEqual([0o700, 0o600]);
+  });
+
+  test("get no lock file that they can open, whatever the umask", () => {
+    const before = process.umask(0);
+    try {
+      held(as(key("a")));
+    } finally {
+      process.umask(before);
+    }
+    expect(statSync(join(root, "lock")).mode & 0o777).toBe(0o600);
+  });
+
+  test("keep their folder when STATE_DIR is one that they use", () => {
+    chmodSync(root, 0o755);
+    writeFileSync(join(root, "something-else"), "");
+    held(as(key("a")));
+    expect(statSync(root).mode & 0o777).toBe(0o755);
   });
 });

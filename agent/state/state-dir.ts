@@ -3,7 +3,7 @@
 // names, and by one agent at a time (lock.ts); what belongs to another is neither sent, changed nor removed, and is said; a mark
 // is only written under the folder's lock.
 import { createHash } from "node:crypto";
-import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { chmodSync, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { writeDurably, makeFolder } from "../../common/files.ts";
 import type { Credential } from "../credentials/store.ts";
@@ -58,6 +58,8 @@ export interface StateDirOptions {
 /** What a folder of state consists of: if any of it exists, a folder without a mark belongs to another agent. */
 const CONTENT = ["queue", "checkpoints", "collector", "remote-config.json"];
 const MARK = "owner.json";
+/** Of an agent that has not claimed its folder yet. */
+const OWN_NAMES: ReadonlySet<string> = new Set([...CONTENT, MARK, "compiled", "lock", "lock.holder", "identities"]);
 
 export class StateDir {
   readonly #options: StateDirOptions;
@@ -71,12 +73,30 @@ export class StateDir {
     const { root } = this.#options;
     return onDisk(root, () => {
       makeFolder(root, 0o700);
+      this.#keepFromOthers();
       const found = this.#find(who);
       if (found !== undefined) return this.#take(found, who, (mark) => mark !== undefined && this.#belongs(mark, who));
       if (this.#mayTakeUnmarked(who)) return this.#take(root, who, (mark) => mark === undefined);
       if (!who.credential) return this.#whyNone(who);
       return this.#take(this.#folderOf(who.credential.id), who, (mark) => mark === undefined);
     });
+  }
+
+  /**
+   * Kubelet and systemd make the folder with 0755. Only an empty folder, or one that has an agent's state, is changed: STATE_DIR may be a
+   * folder that others use, such as /tmp.
+   */
+  #keepFromOthers(): void {
+    const { root } = this.#options;
+    const { mode } = statSync(root);
+    if ((mode & 0o077) === 0 || (mode & 0o002) !== 0) return;
+    if (readMark(root) === undefined && readdirSync(root).some((name) => !OWN_NAMES.has(name))) return;
+    try {
+      chmodSync(root, 0o700);
+    } catch (error) {
+      // Safe: the files in it have modes of their own; a folder that belongs to another user stays as it is.
+      this.#options.log.debug({ err: error }, "cannot make STATE_DIR private");
+    }
   }
 
   /** What others have left here; `mine` is left out. */

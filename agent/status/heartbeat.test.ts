@@ -1,12 +1,13 @@
 import { pino } from "pino";
 import { expect, test, vi } from "vitest";
 import { BackendError } from "../upstream/backend-api.ts";
+import { RefusedKey } from "../upstream/refused-key.ts";
 import { HeartbeatLoop } from "./heartbeat.ts";
 
 const PATIENTLY = { timeout: 10_000 };
 const later = new BackendError("over_quota", "faster than they are kept", { status: 429, retryAfterS: 5 });
 
-function loop(answer: () => BackendError | undefined) {
+function loop(answer: () => BackendError | undefined, refusedKey?: RefusedKey) {
   const warnings: unknown[] = [];
   const log = pino({ level: "warn" }, { write: (line) => void warnings.push(JSON.parse(line)) });
   const heartbeat = vi.fn(() => {
@@ -18,7 +19,7 @@ function loop(answer: () => BackendError | undefined) {
     refresh: () => Promise.resolve(undefined),
     noteKeyAge: () => undefined,
   };
-  const options = { path: "/heartbeat", identity, backend: { heartbeat }, intervalMs: () => 20, body: () => ({}), log };
+  const options = { path: "/heartbeat", identity, backend: { heartbeat }, intervalMs: () => 20, body: () => ({}), refusedKey, log };
   return { beating: new HeartbeatLoop(options as unknown as ConstructorParameters<typeof HeartbeatLoop>[0]), heartbeat, warnings };
 }
 
@@ -38,4 +39,15 @@ test("where it goes on for longer than a node may be silent, that is said once, 
   expect([beating.status().lastError, warnings.length]).toEqual([later.message, 1]);
   full = false;
   await vi.waitFor(() => expect(beating.status()).toEqual({ lastSuccess: expect.any(String), lastError: null }), PATIENTLY);
+});
+
+test("a key that is refused for ever is used ever less often, and that is logged once", async () => {
+  const refused = new BackendError("revoked_key", "the cluster was removed", { status: 401 });
+  let nowMs = 0;
+  const { beating, heartbeat, warnings } = loop(() => refused, new RefusedKey(() => (nowMs += 1000)));
+  await using _ = beating;
+  // A clock that advances a second with each question: without the pause, each question is a request.
+  await vi.waitFor(() => expect(nowMs).toBeGreaterThan(30_000), PATIENTLY);
+  expect(heartbeat.mock.calls.length).toBeLessThan(15);
+  expect(warnings).toHaveLength(1);
 });

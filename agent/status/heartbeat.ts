@@ -7,6 +7,7 @@ import type { Credential } from "../credentials/store.ts";
 import type { Log } from "../log.ts";
 import type { Heartbeat } from "../../common/protocol/enrolment.ts";
 import { BackendError, type BackendApi } from "../upstream/backend-api.ts";
+import type { RefusedKey } from "../upstream/refused-key.ts";
 import type { AgentIdentity } from "../identity/identity.ts";
 
 export interface HeartbeatOptions {
@@ -19,6 +20,8 @@ export interface HeartbeatOptions {
   readonly body: () => Heartbeat;
   /** Of an answer that names the organisation of the identity `id`. */
   readonly onOrg?: (id: string, org: string) => void;
+  /** Without it, a refused key is used for each beat. */
+  readonly refusedKey?: RefusedKey | undefined;
   readonly log: Log;
 }
 
@@ -30,6 +33,8 @@ export interface HeartbeatStatus {
 
 /** How often an agent without a key looks whether it has one. */
 const NO_KEY_POLL_MS = 250;
+/** How often an agent with a refused key looks whether it has another one. */
+const REFUSED_KEY_POLL_MS = 1000;
 /** The backend shows as offline what has been silent for as many intervals. */
 const SILENT_INTERVALS = 3;
 const DEFAULT_RETRY_AFTER_S = 5;
@@ -51,7 +56,9 @@ export class HeartbeatLoop implements AsyncDisposable {
     this.#loop = new Loop({
       step: async (signal) => {
         const credential = options.identity.current();
-        return credential ? spread(await this.#beat(credential, signal)) : NO_KEY_POLL_MS;
+        const pause = credential && options.refusedKey?.pause(credential);
+        if (!credential || pause) return Math.min(pause?.waitMs ?? NO_KEY_POLL_MS, REFUSED_KEY_POLL_MS);
+        return spread(await this.#beat(credential, signal));
       },
       failed: (error) => this.#outage.failed(wordsOf(error)),
     });
@@ -98,8 +105,14 @@ export class HeartbeatLoop implements AsyncDisposable {
   }
 
   async #sendAs(credential: Credential, signal: AbortSignal): Promise<void> {
-    const { path, backend, body, identity, onOrg } = this.#options;
-    const { keyAgeDays, org } = await backend.heartbeat(path, credential, body(), signal);
+    const { path, backend, body, identity, onOrg, refusedKey } = this.#options;
+    refusedKey?.begin(credential);
+    const { keyAgeDays, org } = await backend.heartbeat(path, credential, body(), signal).catch((error: unknown) => {
+      if (error instanceof BackendError && error.keyRefused) refusedKey?.refused(credential, `${error.code}: ${error.message}`);
+      else refusedKey?.answered(credential, false);
+      throw error;
+    });
+    refusedKey?.answered(credential, true);
     if (keyAgeDays !== undefined) identity.noteKeyAge(credential, keyAgeDays);
     if (org !== undefined) onOrg?.(credential.id, org);
   }

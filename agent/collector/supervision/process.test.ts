@@ -38,6 +38,17 @@ test("a line that does not end is told once, cut and without its secrets, and th
   }
 });
 
+test("a port for OTLP that another program has is named with the settings that choose another", async () => {
+  using folder = temporaryFolder();
+  const program = join(folder.path, "otelcol");
+  const message = 'cannot start pipelines: failed to start "otlp" receiver: listen tcp 127.0.0.1:4317: bind: address already in use';
+  writeFileSync(program, `#!/bin/sh\necho 'Error: ${message}' >&2\nexit 1\n`, { mode: 0o755 });
+  const log = pino({ level: "silent" });
+  const child = await CollectorProcess.start({ program, configFile: "", memoryMib: 100, stopGraceMs: 1000, env: {}, log });
+  const { reason } = await child.exited;
+  expect(reason).toContain("127.0.0.1:4317 is in use by another program: end that, or set OTLP_GRPC_LISTEN and OTLP_HTTP_LISTEN");
+});
+
 /** Runs with `config` on its command line, as a collector does. */
 function sleeper(config: string): ChildProcess {
   return spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)", config], { stdio: "ignore" });

@@ -79,7 +79,7 @@ export class CollectorProcess {
       outages[Symbol.dispose]();
       const isStarted = exitCode !== undefined || signal !== undefined;
       const how = signal === undefined ? `exit code ${exitCode ?? "unknown"}` : `signal ${signal}`;
-      const said = last.text() || (isStarted ? "" : originalMessage);
+      const said = withPortAdvice(last.text() || (isStarted ? "" : originalMessage));
       return { wasAsked: this.#stopping, reason: said === "" ? how : `${how}: ${said}`, blamesStore: blames };
     });
   }
@@ -135,6 +135,13 @@ export class CollectorProcess {
     }
     await this.exited;
   }
+}
+
+/** The collector's own message names neither the setting nor what to do. */
+function withPortAdvice(reason: string): string {
+  const address = /"otlp" receiver: listen tcp (\S+): bind: address already in use/.exec(reason)?.[1];
+  if (address === undefined) return reason;
+  return `${address} is in use by another program: end that, or set OTLP_GRPC_LISTEN and OTLP_HTTP_LISTEN to free ports\n${reason}`;
 }
 
 type Child = ReturnType<typeof spawnCollector>;

@@ -1,5 +1,6 @@
 // The embedded rule evaluator: a supervised vmalert whose rules are a folder under DATA_DIR, one file for each group. Invariant:
 // vmalert is never started on a file that it would refuse, because it would exit. It has no environment, so that no rule can read one.
+import { cannotListen } from "../../startup-error.ts";
 import { rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { execa } from "execa";
@@ -52,7 +53,7 @@ export async function startEvaluator(options: EvaluatorOptions): Promise<Embedde
   const address = `http://${host === "0.0.0.0" ? "127.0.0.1" : host}:${options.listen.port}`;
   const login = engineLogin(options.passwordFile);
   const metrics = await metricsFlags(folder, options);
-  const child = await superviseChild({
+  const starting = superviseChild({
     name: "vmalert",
     candidates: [program],
     args: [...flags(options, rules), ...metrics, `-httpListenAddr=${host}:${options.listen.port}`, ...login.flags, ...notifier],
@@ -63,6 +64,10 @@ export async function startEvaluator(options: EvaluatorOptions): Promise<Embedde
     log: options.log,
     onRestart: options.onRestart,
     timing: options.timing,
+  });
+  const child = await starting.catch((error: Error) => {
+    if (!String(error).includes("address already in use")) throw error;
+    throw cannotListen("EVALUATOR_LISTEN", options.listen, Object.assign(error, { code: "EADDRINUSE" }));
   });
   return {
     url: login.in(address),
