@@ -16,7 +16,9 @@ import { removeLeftovers } from "./operations/backup/held.ts";
 import { serveHolds } from "./operations/backup/hold-server.ts";
 import { outsideOf } from "./operations/backup/outside.ts";
 import { loadSecrets } from "./operations/backup/secrets.ts";
-import { forwardAlerting } from "./alerting/forward.ts";
+import { addRoutesToApi, addServiceRoutes } from "./alerting/mount.ts";
+import { addRemoteAlerting } from "./alerting/remote.ts";
+import { RULE_DECLARATIONS } from "./alerting/routes.ts";
 import { type CountedLogs, countLogs, matchingGroups } from "./alerting/log-count.ts";
 import { LogCounter } from "./alerting/log-counter.ts";
 import type { CountNow } from "./alerting/rule-check.ts";
@@ -49,9 +51,10 @@ import type { Guards } from "./auth/request-identity.ts";
 import { closeRoutes, createApp } from "./http/app.ts";
 import { evaluatorOf } from "./notification/intake/evaluated.ts";
 import { type Notification, startNotification } from "./notification/start.ts";
-import { NOTIFICATION_REQUESTS, registerNotificationRequests } from "./notification/api/routes.ts";
-import { CHANNEL_REQUESTS } from "./notification/api/channel-routes.ts";
+import { createNotificationRoutes, NOTIFICATION_DECLARATIONS } from "./notification/api/routes.ts";
+
 import { type Channels, startChannels } from "./notification/start-channels.ts";
+import type { Route } from "./http/route.ts";
 import { readConsole, registerConsole } from "./http/console.ts";
 import { listenMore, portSharing } from "./http/listeners.ts";
 import { loggable, type ListenAddress } from "./settings.ts";
@@ -76,6 +79,8 @@ interface Running extends Opening, Stores {
   readonly readTokens: ReadTokens;
   readonly ingestTokens: IngestTokens;
   readonly guards: Guards;
+  /** Memory for responses that clients have not read yet. */
+  readonly responses: ResponseBudget;
   /** Of a backend that `npm start` started. */
   readonly localStart: LocalStart | undefined;
 }
@@ -89,7 +94,7 @@ export async function serve({ settings, secrets, roles }: Pick<Opening, "setting
   log.info({ event: "backend.starting", settings: loggable(settings), roles }, "starting");
   const running = await open({ settings, secrets, log, stack, stopping: stopping.signal, roles });
   const alerting = roles.includes("alerting") ? await openAlerting(running) : undefined;
-  if (running.telemetry) await openApi(running, running.telemetry, settings.alertingUrl ?? alerting?.app);
+  if (running.telemetry) await openApi(running, running.telemetry, alerting?.routes ?? []);
   if (running.telemetry) openLogCounter(running, running.telemetry);
   await openBackups(running);
   await using _health = await startHealth({
@@ -130,7 +135,8 @@ async function open(given: Omit<Opening, "masterKeys" | "ownMetrics">): Promise<
   const { hasIngestTokens: isEnabled, allowsIngestTokensOverHttp: allowsHttp } = settings;
   const ingestTokens = new IngestTokens({ db: stores.database.tables(), isEnabled, allowsHttp, outage });
   const localStart = openStartChannel({ isLocal: isLoopback(settings.api.host) });
-  return { ...opening, ...stores, keyCache, sessions, browserSessions, signing, trail, readTokens, ingestTokens, guards, localStart };
+  const auth = { keyCache, sessions, browserSessions, signing, trail, readTokens, ingestTokens, guards };
+  return { ...opening, ...stores, ...auth, responses: new ResponseBudget(), localStart };
 }
 
 /** Of the engines of this DATA_DIR; none where all are outside. */
@@ -159,13 +165,9 @@ function reportMissingKernels(log: Running["log"]): void {
     );
 }
 
-/** `alerting`: where /alerting/ is forwarded, when this installation has the role anywhere. */
-async function openApi(
-  running: Running,
-  { clickhouse, logStore, spanStore }: Telemetry,
-  alerting: string | FastifyInstance | undefined,
-): Promise<void> {
-  const { settings, log, stack, ownMetrics, guards, metrics, stopping } = running;
+/** `alertingRoutes`: those of the alerting role, if this process has it. */
+async function openApi(running: Running, { clickhouse, logStore, spanStore }: Telemetry, alertingRoutes: readonly Route[]): Promise<void> {
+  const { settings, log, stack, ownMetrics, guards, metrics, stopping, responses: answers } = running;
   reportMissingKernels(log);
   const decoder = stack.use(openOtlpDecoder());
   const usage = stack.use(new UsageCounter({ db: running.database.tables(), log }));
@@ -192,7 +194,6 @@ async function openApi(
   registerAuditRoutes(app, { db: running.database.tables(), guards });
   const { masterKeys, keyCache: keys, ingestTokens } = running;
   registerEnrolmentRoutes(app, { db: running.database.tables(), masterKeys, keys, ingestTokens, guards });
-  const answers = new ResponseBudget();
   ownMetrics.gauge("query_answers_held_bytes", () => answers.heldBytes);
   ownMetrics.queries("logs", () => clickhouse.reads);
   ownMetrics.gauge("rows_pending_bytes", () => clickhouse.pending?.bytes ?? 0);
@@ -205,17 +206,17 @@ async function openApi(
   registerLokiRoutes(app, { sandbox, store: logStore, answers, guards });
   registerTraceRoutes(app, { store: spanStore, answers, guards });
   registerMetricsRoutes(app, { store: metrics, answers, guards });
-  if (alerting)
-    await forwardAlerting(app, {
-      target: alerting,
+  if (settings.alertingUrl !== undefined)
+    await addRemoteAlerting(app, {
+      url: settings.alertingUrl,
       guards,
-      answers,
-      routes: [...NOTIFICATION_REQUESTS, ...Object.values(CHANNEL_REQUESTS)],
-      bearerFor: async ({ user }) => user && (await running.sessions.issueFor(user.userId)),
+      declarations: [...RULE_DECLARATIONS, ...NOTIFICATION_DECLARATIONS],
+      issueBearer: async ({ user }) => user && (await running.sessions.issueFor(user.userId)),
     });
+  else addRoutesToApi(app, guards, alertingRoutes);
   const page = settings.isConsoleServed ? readConsole() : undefined;
-  const start = running.localStart && { onRequest: guards.user("viewer"), waitsFor: running.localStart.waitsFor };
-  if (page) registerConsole(app, page, { hasSingleSignOn: settings.oidc !== undefined, start });
+  const start = running.localStart && { waitsFor: running.localStart.waitsFor };
+  if (page) registerConsole(app, page, { guards, hasSingleSignOn: settings.oidc !== undefined, start });
   else if (settings.isConsoleServed)
     log.warn({ event: "backend.console_missing" }, "console not built: run node hack/console.mjs, or set CONSOLE=false");
   await listen(running, app, settings.api, "API");
@@ -238,8 +239,8 @@ function registerAccounts(app: FastifyInstance, running: Running): void {
   registerSsoRoutes(app, { db: database.tables(), sessions, browserSessions, signing, oidc, provider });
 }
 
-async function openAlerting(running: Running): Promise<{ readonly app: FastifyInstance; readonly notification: Notification }> {
-  const { settings, secrets, log, stack, database, metrics, guards, evaluator, intakeListener } = running;
+async function openAlerting(running: Running): Promise<{ readonly routes: readonly Route[]; readonly notification: Notification }> {
+  const { settings, secrets, log, stack, database, metrics, guards, evaluator, intakeListener, responses } = running;
   const { rulesListen: listenAt } = settings;
   const taking = Promise.withResolvers<Notification["takeAlerts"]>();
   if (!evaluator && !listenAt)
@@ -255,6 +256,7 @@ async function openAlerting(running: Running): Promise<{ readonly app: FastifyIn
       evaluatorQueryUrl: settings.evaluatorQueryUrl,
       vmalertCandidates: settings.vmalertPath,
       intervalMs: settings.evaluationIntervalMs,
+      responses,
       countLogs: running.telemetry && countNow(running.telemetry),
       rulesListener: listenAt && {
         listen: listenAt,
@@ -271,12 +273,15 @@ async function openAlerting(running: Running): Promise<{ readonly app: FastifyIn
   intakeListener?.serve(notification.takeAlerts);
   const app = await createApp({ ...appOptions(running), openApiTitle: "AtherOps alerting API" });
   app.decorate("auditTrail", running.trail);
-  alerting.addRoutes(app, guards);
-  registerNotificationRequests(app, { db: database.tables(), guards });
-  channels.addRoutes(app, guards, () => notification.wake());
+  const routes = [
+    ...alerting.routes,
+    ...createNotificationRoutes({ db: database.tables(), responses }),
+    ...channels.createRoutes(() => notification.wake()),
+  ];
+  addServiceRoutes(app, guards, routes);
   running.ownMetrics.gauge("evaluator_in_step", () => Number(alerting.inStep));
   await listen(running, app, settings.alerting, "alerting");
-  return { app, notification };
+  return { routes, notification };
 }
 
 /** Where the log store is: rules over logs are evaluated by the evaluator, wherever that is. */

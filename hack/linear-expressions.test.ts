@@ -15,7 +15,7 @@ const ACCEPTED: Readonly<Record<string, string>> = {
   "agent/commands/diagnose/node.ts: /\\d+\\.\\d+\\.\\d+/": "the text is the version of the kernel",
   "agent/collector/files/log-paths.ts: /\\[[!^]?[^\\]]+\\]|\\*+|\\?|[\\\\^$.|+(){}[\\]]/g": SETTING,
   "common/duration.ts: /(\\d+(?:\\.\\d+)?)(ms|[smhdwyi])/gi": "EXPRESSION has accepted the text, so each match succeeds",
-  "backend/alerting/forward.ts: /\\/+$/": SETTING,
+  "backend/alerting/remote.ts: /\\/+$/": SETTING,
   "backend/cli/client.ts: /\\/+$/": BROWSER,
   'backend/cli/client.ts: /<([^>]*)>;\\s*rel="?next"?/': BROWSER,
   "backend/console/alerts/rule.ts: /^([\\s\\S]+?)\\s*(?:>=|<=|==|!=|>|<)\\s*(-?[\\d.]+(?:e[+-]?\\d+)?)\\s*$/i": BROWSER,

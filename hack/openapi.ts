@@ -3,16 +3,17 @@
 import type { FastifyInstance } from "fastify";
 import { registerAccountRoutes } from "../backend/tenants/accounts/routes.ts";
 import { registerAuditRoutes } from "../backend/auth/audit/routes.ts";
-import { forwardAlerting } from "../backend/alerting/forward.ts";
-import { registerRuleRoutes } from "../backend/alerting/routes.ts";
-import { CHANNEL_REQUESTS, registerChannelRequests } from "../backend/notification/api/channel-routes.ts";
+import { addRoutesToApi, addServiceRoutes } from "../backend/alerting/mount.ts";
+import { createRuleRoutes } from "../backend/alerting/routes.ts";
+import { createChannelRoutes } from "../backend/notification/api/channel-routes.ts";
 import { registerEnrolmentRoutes } from "../backend/tenants/enrolment/routes.ts";
 import { closeRoutes, createApp } from "../backend/http/app.ts";
+import type { Route } from "../backend/http/route.ts";
 import { registerIngestRoutes } from "../backend/ingest/routes.ts";
 import { registerLogRoutes } from "../backend/query/native/log-routes.ts";
 import { registerLokiRoutes } from "../backend/query/loki/routes.ts";
 import { registerMetricsRoutes } from "../backend/query/prometheus/routes.ts";
-import { NOTIFICATION_REQUESTS, registerNotificationRequests } from "../backend/notification/api/routes.ts";
+import { createNotificationRoutes } from "../backend/notification/api/routes.ts";
 import { createLog } from "../backend/operations/log.ts";
 import { createOwnMetrics } from "../backend/operations/own-metrics.ts";
 import { registerSsoRoutes } from "../backend/auth/sso/routes.ts";
@@ -41,17 +42,18 @@ async function apiRoutes(): Promise<FastifyInstance> {
   registerLokiRoutes(app, parts);
   registerTraceRoutes(app, parts);
   registerMetricsRoutes(app, parts);
-  const routes = [...NOTIFICATION_REQUESTS, ...Object.values(CHANNEL_REQUESTS)];
-  await forwardAlerting(app, { target: "http://127.0.0.1:1", guards, routes });
+  addRoutesToApi(app, guards, serviceRoutes());
   return app;
 }
 
 async function alertingRoutes(): Promise<FastifyInstance> {
   const app = await createApp({ log: createLog("silent"), openApiTitle: "AtherOps alerting API" });
-  registerRuleRoutes(app, { guards } as never);
-  registerNotificationRequests(app, { guards } as never);
-  registerChannelRequests(app, { guards } as never);
+  addServiceRoutes(app, guards, serviceRoutes());
   return app;
+}
+
+function serviceRoutes(): Route[] {
+  return [...createRuleRoutes({} as never), ...createNotificationRoutes({} as never), ...createChannelRoutes({} as never)];
 }
 
 async function pageOf(routes: () => Promise<FastifyInstance>): Promise<string> {

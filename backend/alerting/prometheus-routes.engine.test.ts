@@ -1,13 +1,10 @@
 // Rules and alerts as Grafana's Prometheus data source and its alert lists ask for them, with a read token as the password of Basic auth, by
 // way of the API's own address. Two organisations have rules of the same name; neither sees the other's.
-import type { FastifyInstance } from "fastify";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { accountsApp, makeOrg, type AccountsApp, type Org } from "../../test/fixtures/accounts-app.ts";
 import { alertingApp, type AlertingApp } from "../../test/fixtures/alerting-app.ts";
 import { eventually } from "../../test/fixtures/processes.ts";
-import { createApp } from "../http/app.ts";
-import { createLog } from "../operations/log.ts";
-import { forwardAlerting } from "./forward.ts";
+import { addRoutesToApi } from "./mount.ts";
 import { MAX_ALERTS_BYTES, type PrometheusAlert, type PrometheusRule } from "./live-rules.ts";
 
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 });
@@ -21,25 +18,21 @@ interface Reader extends Org {
 }
 
 let service: AlertingApp;
-let inner: FastifyInstance;
 let api: AccountsApp;
 let red: Reader;
 let blue: Reader;
 
 beforeAll(async () => {
   service = await alertingApp();
-  inner = await createApp({ log: createLog("silent") });
   api = await accountsApp(service.database, {
     routes: (app, guards) => {
-      service.alerting.addRoutes(inner, guards);
-      void forwardAlerting(app, { target: inner, guards });
+      addRoutesToApi(app, guards, service.alerting.routes);
     },
   });
   [red, blue] = [await reader(), await reader()];
 });
 afterAll(async () => {
   await api?.[Symbol.asyncDispose]();
-  await inner?.close();
   await service?.[Symbol.asyncDispose]();
 });
 

@@ -1,31 +1,25 @@
 // `rules` and `alerts` of the Prometheus HTTP API, which Grafana's alert lists and other clients read. Invariant: a filter that is not
 // understood is refused, never ignored; one answer of an organisation is made at a time, because it may hold thousands of alerts.
-import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import { FairQueue, QueueFullError } from "../admission/fair-queue.ts";
-import { type Guards, readerOf } from "../auth/request-identity.ts";
+import { readerOf } from "../auth/request-identity.ts";
 import type { VmalertClient } from "../engines/vmalert/client.ts";
 import { ApiError } from "../errors.ts";
-import { ResponseBudget } from "../http/response-budget.ts";
+import type { ResponseBudget } from "../http/response-budget.ts";
 import { goneSignal } from "../http/client.ts";
+import { bindHandlers, type Route, type RouteDeclaration } from "../http/route.ts";
+import { objectSchema, TIME_SCHEMA } from "../http/schemas.ts";
 import { liveRules, type LiveRules } from "./live-rules.ts";
-import { routeFor } from "./route-parts.ts";
 import type { Rule } from "./rule.ts";
+import { STATE_SCHEMA } from "./status.ts";
 import type { RuleTable } from "./table.ts";
 
 export interface PrometheusRulesOptions {
   readonly rules: Pick<RuleTable, "list">;
   readonly evaluator: Pick<VmalertClient, "groups">;
-  readonly guards: Guards;
-  /** Holds the answers until clients take them. */
-  readonly answers?: ResponseBudget;
+  readonly responses: ResponseBudget;
   readonly intervalMs: number;
 }
-
-/** Also under `/query` of the API, beside the other routes of Prometheus. */
-export const PROMETHEUS_ROUTES = {
-  "/prometheus/api/v1/rules": ["GET"],
-  "/prometheus/api/v1/alerts": ["GET"],
-} as const;
 
 /** All rules of an organisation are one group; the namespace is what Grafana calls the file. */
 const FILE = "atherops";
@@ -34,7 +28,7 @@ const QUEUE_LIMITS = { running: 2, perOrg: 1, waitingPerOrg: 64 };
 const NO_ALERTS: LiveRules = { rules: [], untold: [] };
 
 const names = (description: string) => ({ type: "array", items: { type: "string" }, description });
-export const PROMETHEUS_QUERY = {
+const RULES_QUERY = {
   type: "object",
   properties: {
     type: { type: "string", enum: ["alert", "record"], description: "there are no recording rules" },
@@ -45,27 +39,93 @@ export const PROMETHEUS_QUERY = {
   },
 };
 
-export function registerPrometheusRules(app: FastifyInstance, options: PrometheusRulesOptions): void {
-  const route = routeFor(options.guards);
-  const shared = { queue: new FairQueue(QUEUE_LIMITS), answers: options.answers ?? new ResponseBudget() };
+const texts = { type: "object", additionalProperties: { type: "string" } };
+const number = { type: "number" };
+const ALERT_SCHEMA = objectSchema({
+  labels: texts,
+  annotations: texts,
+  state: { type: "string", enum: ["pending", "firing"] },
+  activeAt: TIME_SCHEMA,
+  value: { type: "string" },
+});
+const RULE_SCHEMA = {
+  type: "object",
+  required: ["state", "name", "query", "duration", "labels", "annotations", "alerts", "health", "evaluationTime", "lastEvaluation", "type"],
+  properties: {
+    state: STATE_SCHEMA,
+    name: { type: "string" },
+    query: { type: "string" },
+    duration: { ...number, description: "`for` in seconds" },
+    labels: texts,
+    annotations: texts,
+    alerts: { type: "array", items: ALERT_SCHEMA },
+    health: { type: "string", enum: ["ok", "err", "unknown"], description: "unknown: not evaluated yet" },
+    lastError: { type: "string" },
+    evaluationTime: { ...number, description: "seconds" },
+    lastEvaluation: { ...TIME_SCHEMA, description: "year 1: not evaluated yet" },
+    type: { const: "alerting" },
+  },
+  additionalProperties: true,
+};
+const GROUP_SCHEMA = {
+  ...objectSchema({
+    name: { const: "rules" },
+    file: { const: "atherops" },
+    interval: { ...number, description: "seconds between evaluations" },
+    rules: { type: "array", items: RULE_SCHEMA },
+    evaluationTime: number,
+    lastEvaluation: TIME_SCHEMA,
+  }),
+  additionalProperties: true,
+};
 
-  const summary = "Prometheus HTTP API: rules, those that are enabled with their live state";
-  app.get("/prometheus/api/v1/rules", {
-    ...route("reader", "GET /prometheus/api/v1/rules", summary, { described: { querystring: PROMETHEUS_QUERY } }),
-    handler: (request, reply) =>
-      answer(shared, request, reply, async (orgId) => {
+/** A response in the format of Prometheus. */
+function successSchema(data: Record<string, object>): object {
+  return {
+    type: "object",
+    required: ["status", "data"],
+    properties: {
+      status: { const: "success" },
+      data: objectSchema(data),
+      warnings: { type: "array", items: { type: "string" }, description: "what is missing from the response" },
+    },
+  };
+}
+
+/** At the API's address they are also under `/query`, next to the other routes of Prometheus. */
+export const PROMETHEUS_ROUTES = {
+  rules: {
+    method: "GET",
+    path: "/prometheus/api/v1/rules",
+    access: "reader",
+    tag: "alerting",
+    summary: "Prometheus HTTP API: rules, those that are enabled with their live state",
+    documented: { query: RULES_QUERY, response: { 200: successSchema({ groups: { type: "array", items: GROUP_SCHEMA } }) } },
+  },
+  alerts: {
+    method: "GET",
+    path: "/prometheus/api/v1/alerts",
+    access: "reader",
+    tag: "alerting",
+    summary: "Prometheus HTTP API: alerts that are pending or firing",
+    documented: { response: { 200: successSchema({ alerts: { type: "array", items: ALERT_SCHEMA } }) } },
+  },
+} as const satisfies Record<string, RouteDeclaration>;
+
+export function createPrometheusRoutes(options: PrometheusRulesOptions): Route[] {
+  const queue = new FairQueue(QUEUE_LIMITS);
+  const { responses } = options;
+  return bindHandlers(PROMETHEUS_ROUTES, {
+    rules: (request, reply) =>
+      answer({ queue, responses }, request, reply, async (orgId) => {
         const filter = readFilter(request);
         const enabled = filter.none ? [] : await enabledRules(options, orgId);
         const rules = enabled.filter(({ name }) => filter.names?.has(name) ?? true);
         const live = await liveRules({ orgId, rules, enabled: enabled.length, withAlerts: filter.withAlerts }, options.evaluator);
         return { data: { groups: live.rules.length === 0 ? [] : [groupOf(live, options.intervalMs)] }, untold: live.untold };
       }),
-  });
-
-  app.get("/prometheus/api/v1/alerts", {
-    ...route("reader", "GET /prometheus/api/v1/alerts", "Prometheus HTTP API: alerts that are pending or firing"),
-    handler: (request, reply) =>
-      answer(shared, request, reply, async (orgId) => {
+    alerts: (request, reply) =>
+      answer({ queue, responses }, request, reply, async (orgId) => {
         const rules = await enabledRules(options, orgId);
         const live =
           rules.length === 0 ? NO_ALERTS : await liveRules({ orgId, rules, enabled: rules.length, withAlerts: true }, options.evaluator);
@@ -74,9 +134,9 @@ export function registerPrometheusRules(app: FastifyInstance, options: Prometheu
   });
 }
 
-/** ResponseBudget in Prometheus' envelope when it is the organisation's turn. */
+/** Sends the response in Prometheus' envelope, one request of an organisation at a time. */
 async function answer(
-  { queue, answers }: { queue: FairQueue; answers: ResponseBudget },
+  { queue, responses }: { queue: FairQueue; responses: ResponseBudget },
   request: FastifyRequest,
   reply: FastifyReply,
   ask: (orgId: string) => Promise<{ readonly data: object; readonly untold: readonly string[] }>,
@@ -84,16 +144,16 @@ async function answer(
   const { orgId } = readerOf(request);
   const found = await queue
     .run(orgId, goneSignal(reply), async () => {
-      answers.admit(orgId);
+      responses.admit(orgId);
       const { data, untold } = await ask(orgId);
       const warnings = untold.length === 0 ? undefined : [warning(untold)];
       return Buffer.from(JSON.stringify({ status: "success", data, warnings }));
     })
     .catch((error: unknown) => {
       if (!(error instanceof QueueFullError)) throw error;
-      throw new ApiError("unavailable", "too many questions for rules at once: try again", { cause: error, retryAfterS: 1 });
+      throw new ApiError("unavailable", "too many concurrent requests for rules: try again", { cause: error, retryAfterS: 1 });
     });
-  return answers.send(orgId, reply.type("application/json"), [found]);
+  return responses.send(orgId, reply.type("application/json"), [found]);
 }
 
 function warning(untold: readonly string[]): string {

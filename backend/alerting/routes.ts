@@ -1,21 +1,21 @@
-// The routes of the alerting service, the same wherever they are mounted. Invariant: the organisation is that of the session or the read token; a write answers
-// once the rule is stored, whether the evaluator is up or not; a database that is away is 500 here, as the contract says; nothing is
-// begun for a client that has left.
-import type { FastifyInstance, FastifyRequest } from "fastify";
+// The routes of alert rules. Invariant: the organisation is that of the session or the read token. A write is answered when the rule is
+// stored, whether the evaluator is up or not. Nothing is started for a client that has disconnected.
+import type { FastifyReply, FastifyRequest } from "fastify";
 import { audit } from "../auth/audit-log.ts";
 import type { VmalertClient } from "../engines/vmalert/client.ts";
 import { goneSignal } from "../http/client.ts";
-import { parseUuid } from "../http/schemas.ts";
+import type { ResponseBudget } from "../http/response-budget.ts";
+import { bindHandlers, type Route, type RouteDeclaration } from "../http/route.ts";
+import { NO_CONTENT, parseUuid } from "../http/schemas.ts";
 import { ApiError } from "../errors.ts";
 import { FairQueue, QueueFullError } from "../admission/fair-queue.ts";
 import type { MetricsStore } from "../storage/metrics/store.ts";
-import { callerOf, type Guards, readerOf } from "../auth/request-identity.ts";
-import { alertHistory } from "./history.ts";
+import { callerOf, readerOf } from "../auth/request-identity.ts";
+import { alertHistory, PERIOD_SCHEMA } from "./history.ts";
 import type { RuleCheck } from "./rule-check.ts";
-import { PROMETHEUS_ROUTES, registerPrometheusRules } from "./prometheus-routes.ts";
-import { routeFor } from "./route-parts.ts";
-import { DRAFT_SCHEMA, RULE_BODY_SCHEMA, ruleObject, type Rule, type SentRule } from "./rule.ts";
-import { statusOf } from "./status.ts";
+import { createPrometheusRoutes, PROMETHEUS_ROUTES } from "./prometheus-routes.ts";
+import { DRAFT_SCHEMA, RULE_BODY_SCHEMA, RULE_SCHEMA, ruleObject, type Rule, type SentRule } from "./rule.ts";
+import { STATUS_SCHEMA, statusOf } from "./status.ts";
 import { notFound, type RuleTable } from "./table.ts";
 
 export interface RuleRoutesOptions {
@@ -23,23 +23,13 @@ export interface RuleRoutesOptions {
   readonly check: RuleCheck;
   readonly evaluator: VmalertClient;
   readonly metrics: Pick<MetricsStore, "query">;
-  readonly guards: Guards;
+  readonly responses: ResponseBudget;
   /** Called after each stored change, so that the evaluator gets it at once. */
   readonly changed: () => void;
   /** Between two evaluations. */
   readonly intervalMs: number;
   readonly now?: () => number;
 }
-
-/** Every path of the service and its methods; `/alerting/` forwards exactly these. */
-export const RULE_ROUTES = {
-  "/rules": ["GET", "POST"],
-  "/rules/validate": ["POST"],
-  "/rules/:id": ["PUT", "DELETE"],
-  "/rules/:id/status": ["GET"],
-  "/rules/:id/history": ["GET"],
-  ...PROMETHEUS_ROUTES,
-} as const;
 
 /** An answer of the evaluator is as large as the rule's alerts, thousands of them at most. */
 const STATUS_QUEUE = { running: 8, perOrg: 2, waitingPerOrg: 1000 };
@@ -48,7 +38,7 @@ type OfRule = { Params: { id: string } };
 type HistoryRoute = OfRule & { Querystring: { start?: string; end?: string; limit: number } };
 
 const HISTORY_MS = 24 * 3_600_000;
-export const HISTORY_QUERY = {
+const HISTORY_QUERY = {
   type: "object",
   properties: {
     start: { type: "string", format: "date-time", description: "default: 24 hours before `end`" },
@@ -57,70 +47,127 @@ export const HISTORY_QUERY = {
   },
 };
 
-export function registerRuleRoutes(app: FastifyInstance, options: RuleRoutesOptions): void {
+const VALIDATION_SCHEMA = {
+  type: "object",
+  required: ["valid"],
+  properties: {
+    valid: { type: "boolean" },
+    matching_series: { type: "integer", minimum: 0, description: "of a valid rule: how many series it matches now" },
+    message: { type: "string", description: "of an invalid one: why" },
+  },
+};
+
+const rules = { tag: "alerting" } as const;
+const RULE_ROUTES = {
+  list: {
+    ...rules,
+    method: "GET",
+    path: "/rules",
+    access: "reader",
+    summary: "All rules of the organisation, oldest first",
+    documented: { response: { 200: { type: "array", items: RULE_SCHEMA } } },
+  },
+  create: {
+    ...rules,
+    method: "POST",
+    path: "/rules",
+    access: "admin",
+    summary: "Creates a rule",
+    body: RULE_BODY_SCHEMA,
+    documented: { response: { 201: RULE_SCHEMA } },
+  },
+  validate: {
+    ...rules,
+    method: "POST",
+    path: "/rules/validate",
+    access: "viewer",
+    summary: "Validates a rule without storing it, and counts the series that it matches now",
+    body: DRAFT_SCHEMA,
+    documented: { response: { 200: VALIDATION_SCHEMA } },
+  },
+  replace: {
+    ...rules,
+    method: "PUT",
+    path: "/rules/:id",
+    access: "admin",
+    summary: "Replaces a rule in full",
+    body: RULE_BODY_SCHEMA,
+    documented: { response: { 200: RULE_SCHEMA } },
+  },
+  remove: {
+    ...rules,
+    method: "DELETE",
+    path: "/rules/:id",
+    access: "admin",
+    summary: "Deletes a rule",
+    documented: { response: NO_CONTENT },
+  },
+  status: {
+    ...rules,
+    method: "GET",
+    path: "/rules/:id/status",
+    access: "reader",
+    summary: "The live state of a rule",
+    documented: { response: { 200: STATUS_SCHEMA } },
+  },
+  history: {
+    ...rules,
+    method: "GET",
+    path: "/rules/:id/history",
+    access: "reader",
+    summary: "When the rule was pending or firing, newest first",
+    query: HISTORY_QUERY,
+    documented: { response: { 200: { type: "array", items: PERIOD_SCHEMA } } },
+  },
+} as const satisfies Record<string, RouteDeclaration>;
+
+/** For remote.ts, which forwards these routes if the service is another process. */
+export const RULE_DECLARATIONS: readonly RouteDeclaration[] = [...Object.values(RULE_ROUTES), ...Object.values(PROMETHEUS_ROUTES)];
+
+export function createRuleRoutes(options: RuleRoutesOptions): Route[] {
   const { rules, check, evaluator, changed } = options;
-  const route = routeFor(options.guards);
-
-  app.get("/rules", route("reader", "GET /rules", "All rules of the organisation, oldest first"), async (request) =>
-    (await rules.list(readerOf(request).orgId)).map(ruleObject),
-  );
-
-  app.post<{ Body: SentRule }>(
-    "/rules",
-    route("admin", "POST /rules", "Creates a rule", { body: RULE_BODY_SCHEMA }),
-    async (request, reply) => {
+  const statusQueue = new FairQueue(STATUS_QUEUE);
+  const handlers = {
+    list: async (request: FastifyRequest) => (await rules.list(readerOf(request).orgId)).map(ruleObject),
+    create: async (request: FastifyRequest<{ Body: SentRule }>, reply: FastifyReply) => {
       const { orgId } = callerOf(request);
-      const tried = await check.check(orgId, request.body, goneSignal(reply));
-      const rule = await rules.create(orgId, tried.rule);
+      const checked = await check.check(orgId, request.body, goneSignal(reply));
+      const rule = await rules.create(orgId, checked.rule);
       changed();
       audit(request, "rule.create", { rule_id: rule.id });
       return await reply.code(201).send(ruleObject(rule));
     },
-  );
-
-  app.post<{ Body: SentRule }>(
-    "/rules/validate",
-    route("viewer", "POST /rules/validate", "Would this rule be taken, and how many series does it match now?", { body: DRAFT_SCHEMA }),
-    async (request, reply) => await validate(check, callerOf(request).orgId, request.body, goneSignal(reply)),
-  );
-
-  app.put<OfRule & { Body: SentRule }>(
-    "/rules/:id",
-    route("admin", "PUT /rules/:id", "Replaces a rule in full", { body: RULE_BODY_SCHEMA }),
-    async (request, reply) => {
+    validate: async (request: FastifyRequest<{ Body: SentRule }>, reply: FastifyReply) =>
+      await validate(check, callerOf(request).orgId, request.body, goneSignal(reply)),
+    replace: async (request: FastifyRequest<OfRule & { Body: SentRule }>, reply: FastifyReply) => {
       const { id, orgId } = await ruleOf(request, rules);
-      const tried = await check.check(orgId, request.body, goneSignal(reply));
-      const rule = await rules.replace(orgId, id, tried.rule);
+      const checked = await check.check(orgId, request.body, goneSignal(reply));
+      const rule = await rules.replace(orgId, id, checked.rule);
       changed();
       audit(request, "rule.update", { rule_id: id });
       return ruleObject(rule);
     },
-  );
-
-  app.delete<OfRule>("/rules/:id", route("admin", "DELETE /rules/:id", "Deletes a rule"), async (request, reply) => {
-    await rules.delete(callerOf(request).orgId, idOf(request));
-    changed();
-    audit(request, "rule.delete", { rule_id: idOf(request) });
-    return await reply.code(204).send();
-  });
-
-  const statusQueue = new FairQueue(STATUS_QUEUE);
-  app.get<OfRule>("/rules/:id/status", route("reader", "GET /rules/:id/status", "The live state of a rule"), async (request, reply) => {
-    const rule = await ruleOf(request, rules);
-    return await statusQueue
-      .run(rule.orgId, goneSignal(reply), async () => await statusOf(rule, evaluator))
-      .catch((error: unknown) => {
-        if (!(error instanceof QueueFullError)) throw error;
-        throw new ApiError("unavailable", "too many questions for the state of rules at once: try again", { cause: error, retryAfterS: 1 });
-      });
-  });
-
-  app.get<HistoryRoute>(
-    "/rules/:id/history",
-    route("reader", "GET /rules/:id/history", "When the rule was pending or firing, newest first", { querystring: HISTORY_QUERY }),
-    async (request) => await history(await ruleOf(request, rules), request, options),
-  );
-  registerPrometheusRules(app, options);
+    remove: async (request: FastifyRequest<OfRule>, reply: FastifyReply) => {
+      await rules.delete(callerOf(request).orgId, idOf(request));
+      changed();
+      audit(request, "rule.delete", { rule_id: idOf(request) });
+      return await reply.code(204).send();
+    },
+    status: async (request: FastifyRequest<OfRule>, reply: FastifyReply) => {
+      const rule = await ruleOf(request, rules);
+      return await statusQueue
+        .run(rule.orgId, goneSignal(reply), async () => await statusOf(rule, evaluator))
+        .catch((error: unknown) => {
+          if (!(error instanceof QueueFullError)) throw error;
+          throw new ApiError("unavailable", "too many concurrent requests for the state of rules: try again", {
+            cause: error,
+            retryAfterS: 1,
+          });
+        });
+    },
+    history: async (request: FastifyRequest<HistoryRoute>) => await history(await ruleOf(request, rules), request, options),
+  };
+  return [...bindHandlers(RULE_ROUTES, handlers), ...createPrometheusRoutes(options)];
 }
 
 /** `{valid: true, matching_series}` or `{valid: false, message}`; a body that is no rule at all is 400 as for create. */

@@ -2,6 +2,7 @@
 // no control characters and no lone surrogates, labels that the server sets cannot be given, and no template can do more than print.
 // Whether the engines take the rule is rule-check.ts's question.
 import { durationMs } from "../../common/duration.ts";
+import { TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
 import { printedBytes, whyUnsafeTemplate } from "./annotation-template.ts";
 import { checkText, EXCEPT_LINES, invalid } from "./field-checks.ts";
 import { alertLabel, checkLogs, expressionOf, isOfLogs, LOG_CONDITION_SCHEMA, type LogCondition } from "./log-condition.ts";
@@ -108,6 +109,14 @@ export const RULE_BODY_SCHEMA = {
   required: ["name", "severity"],
   ...CONDITION,
   properties: BODY_PROPERTIES,
+};
+
+/** JSON schema of a rule in responses. */
+export const RULE_SCHEMA = {
+  type: "object",
+  additionalProperties: false,
+  required: ["name", "severity", "expr"],
+  properties: { id: UUID_SCHEMA, ...BODY_PROPERTIES, created_at: TIME_SCHEMA },
 };
 
 /** JSON schema of a body of validate: only the condition is required. */

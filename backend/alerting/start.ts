@@ -1,15 +1,15 @@
 // The alerting role, put together: routes for its application, and the background work that keeps the evaluator in step.
-import type { FastifyInstance } from "fastify";
 import type { Kysely } from "kysely";
 import { VmalertClient } from "../engines/vmalert/client.ts";
 import { DryRun } from "../engines/vmalert/dry-run.ts";
 import type { EmbeddedEvaluator } from "../engines/vmalert/embedded.ts";
 import type { Log } from "../operations/log.ts";
 import type { MetricsStore } from "../storage/metrics/store.ts";
-import type { Guards } from "../auth/request-identity.ts";
+import type { ResponseBudget } from "../http/response-budget.ts";
+import type { Route } from "../http/route.ts";
 import { Quarantine } from "./quarantine.ts";
 import { Reconciler, type ReconcilerTiming } from "./reconciler.ts";
-import { registerRuleRoutes } from "./routes.ts";
+import { createRuleRoutes } from "./routes.ts";
 import { type CountNow, RuleCheck } from "./rule-check.ts";
 import { RuleSets } from "./rule-set.ts";
 import { startRulesListener, type RulesListener, type RulesListenerOptions } from "./rules-listener.ts";
@@ -29,13 +29,15 @@ export interface AlertingOptions {
   readonly countLogs?: CountNow | undefined;
   /** Offers the rules to an external evaluator. */
   readonly rulesListener?: Pick<RulesListenerOptions, "listen" | "password" | "alertsPassword" | "takeAlerts"> | undefined;
+  /** Memory for large responses. */
+  readonly responses: ResponseBudget;
   readonly log: Log;
   readonly timing?: Partial<ReconcilerTiming>;
 }
 
 export interface Alerting extends AsyncDisposable {
-  /** Adds the routes of the service to an application. */
-  addRoutes(app: FastifyInstance, guards: Guards): void;
+  /** The routes for rules, to add with mount.ts. */
+  readonly routes: readonly Route[];
   /** True while no change waits for the evaluator longer than is promised: for /metrics, not for readiness. */
   readonly inStep: boolean;
   readonly rulesListener: RulesListener | undefined;
@@ -68,8 +70,15 @@ export async function startAlerting(options: AlertingOptions): Promise<Alerting>
   const check = new RuleCheck({ metrics, dryRun, countLogs: options.countLogs, intervalMs });
   const parts = started.move();
   return {
-    addRoutes: (app, guards) =>
-      registerRuleRoutes(app, { rules: table, check, evaluator, metrics, guards, changed: () => reconciler.notice(), intervalMs }),
+    routes: createRuleRoutes({
+      rules: table,
+      check,
+      evaluator,
+      metrics,
+      responses: options.responses,
+      changed: () => reconciler.notice(),
+      intervalMs,
+    }),
     get inStep() {
       return reconciler.inStep;
     },

@@ -1,6 +1,7 @@
 // The live state of a rule, asked of the evaluator. Invariant: what is answered is about the rule's present revision or says inactive,
 // never about an older one.
 import type { LoadedRule, VmalertClient } from "../engines/vmalert/client.ts";
+import { TIME_SCHEMA } from "../http/schemas.ts";
 import { REVISION_ANNOTATION, type Rule } from "./rule.ts";
 
 /** The rule status of the contract; `error` is an addition, present while the rule cannot be evaluated. */
@@ -12,6 +13,18 @@ export interface RuleStatus {
   readonly last_eval?: string;
   readonly error?: string;
 }
+
+export const STATE_SCHEMA = { type: "string", enum: ["firing", "pending", "inactive"] };
+export const STATUS_SCHEMA = {
+  type: "object",
+  required: ["state", "active_alerts"],
+  properties: {
+    state: STATE_SCHEMA,
+    active_alerts: { type: "integer", minimum: 0, description: "instances that fire now" },
+    last_eval: { ...TIME_SCHEMA, description: "absent before the first evaluation" },
+    error: { type: "string", description: "why the rule cannot be evaluated" },
+  },
+};
 
 /** The evaluator's own words tell of other organisations and of addresses. */
 export const FAILED =

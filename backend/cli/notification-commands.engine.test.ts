@@ -10,11 +10,13 @@ import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { accountsApp, makeOrg, type AccountsApp, type Org } from "../../test/fixtures/accounts-app.ts";
 import { relationalEngines, type OpenedEngine } from "../../test/fixtures/postgres.ts";
 import { RuleCheck } from "../alerting/rule-check.ts";
-import { registerRuleRoutes } from "../alerting/routes.ts";
+import { addRoutesToApi } from "../alerting/mount.ts";
+import { createRuleRoutes } from "../alerting/routes.ts";
 import { type AlertingTables, RuleTable } from "../alerting/table.ts";
 import { callerOf, type Guards } from "../auth/request-identity.ts";
+import { ResponseBudget } from "../http/response-budget.ts";
 import { VmalertClient } from "../engines/vmalert/client.ts";
-import { registerNotificationRequests } from "../notification/api/routes.ts";
+import { createNotificationRoutes } from "../notification/api/routes.ts";
 import type { NotificationTables } from "../notification/model/table.ts";
 import { type Ran, runClient } from "./run-client.fixture.ts";
 
@@ -35,17 +37,14 @@ beforeAll(async () => {
   const metrics = { query: async () => ({ status: 200, body: Buffer.from("{}"), contentType: "application/json", pieces: [] }) };
   backend = await accountsApp(opened.database, {
     clock: { ms: Date.now() },
-    routes: (app, guards) =>
-      void app.register(
-        async (scope) => {
-          const rules = new RuleTable((opened as OpenedEngine).database.tables<AlertingTables>());
-          const check = new RuleCheck({ metrics, dryRun: undefined, intervalMs: 15_000 });
-          registerRuleRoutes(scope, { rules, check, evaluator, metrics, guards, changed: () => undefined, intervalMs: 1000 });
-          registerNotificationRequests(scope, { db: db(), guards });
-          registerChannels(scope, guards);
-        },
-        { prefix: "/alerting" },
-      ),
+    routes: (app, guards) => {
+      const rules = new RuleTable((opened as OpenedEngine).database.tables<AlertingTables>());
+      const check = new RuleCheck({ metrics, dryRun: undefined, intervalMs: 15_000 });
+      const responses = new ResponseBudget();
+      const ruleRoutes = createRuleRoutes({ rules, check, evaluator, metrics, responses, changed: () => undefined, intervalMs: 1000 });
+      addRoutesToApi(app, guards, [...ruleRoutes, ...createNotificationRoutes({ db: db(), responses })]);
+      void app.register(async (scope) => registerChannels(scope, guards), { prefix: "/alerting" });
+    },
   });
   await backend.app.listen({ host: "127.0.0.1", port: 0 });
   url = `http://127.0.0.1:${(backend.app.server.address() as AddressInfo).port}`;

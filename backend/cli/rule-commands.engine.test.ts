@@ -6,9 +6,11 @@ import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { accountsApp, makeOrg, type AccountsApp, type Org } from "../../test/fixtures/accounts-app.ts";
 import { relationalEngines, type OpenedEngine } from "../../test/fixtures/postgres.ts";
-import { registerRuleRoutes } from "../alerting/routes.ts";
+import { addRoutesToApi } from "../alerting/mount.ts";
+import { createRuleRoutes } from "../alerting/routes.ts";
 import { RuleCheck } from "../alerting/rule-check.ts";
 import { type AlertingTables, RuleTable } from "../alerting/table.ts";
+import { ResponseBudget } from "../http/response-budget.ts";
 import { VmalertClient } from "../engines/vmalert/client.ts";
 import { type Ran, runClient } from "./run-client.fixture.ts";
 
@@ -28,15 +30,12 @@ beforeAll(async () => {
   const metrics = { query: async () => ({ status: 200, body: Buffer.from("{}"), contentType: "application/json", pieces: [] }) };
   backend = await accountsApp(database, {
     clock: { ms: Date.now() },
-    routes: (app, guards) =>
-      void app.register(
-        async (scope) => {
-          const rules = new RuleTable(database.tables<AlertingTables>());
-          const check = new RuleCheck({ metrics, dryRun: undefined, intervalMs: 15_000 });
-          registerRuleRoutes(scope, { rules, check, evaluator, metrics, guards, changed: () => void changes++, intervalMs: 1000 });
-        },
-        { prefix: "/alerting" },
-      ),
+    routes: (app, guards) => {
+      const rules = new RuleTable(database.tables<AlertingTables>());
+      const check = new RuleCheck({ metrics, dryRun: undefined, intervalMs: 15_000 });
+      const parts = { rules, check, evaluator, metrics, responses: new ResponseBudget(), changed: () => void changes++, intervalMs: 1000 };
+      addRoutesToApi(app, guards, createRuleRoutes(parts));
+    },
   });
   await backend.app.listen({ host: "127.0.0.1", port: 0 });
   url = `http://127.0.0.1:${(backend.app.server.address() as AddressInfo).port}`;

@@ -2,7 +2,9 @@
 // and served from memory. The content security policy forbids other origins, and turning text into markup or script. The page is never
 // cached; its files have hashed names and are cached without expiry.
 import { readFileSync } from "node:fs";
-import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { addRoute } from "./route.ts";
+import type { Guards } from "../auth/request-identity.ts";
 import { ApiError } from "../errors.ts";
 
 const FOLDER = new URL("./console/", import.meta.url);
@@ -47,38 +49,57 @@ export interface ConsoleSettings {
 
 /** The state of `npm start`, for users who may read. */
 export interface StartState {
-  readonly onRequest: onRequestAsyncHookHandler;
   /** What the agent of this machine still waits for; null: nothing. */
   readonly waitsFor: () => string | null;
 }
 
 export interface ConsoleOptions {
+  readonly guards: Pick<Guards, "user">;
   readonly hasSingleSignOn: boolean;
   readonly start?: StartState | undefined;
 }
 
 export function registerConsole(app: FastifyInstance, files: ReadonlyMap<string, ServedFile>, options: ConsoleOptions): void {
-  const { hasSingleSignOn, start } = options;
+  const { guards, hasSingleSignOn, start } = options;
   const settings: ConsoleSettings = { hasSingleSignOn, isLocalStart: start !== undefined };
-  const schema = { hide: true };
-  app.get("/console/settings.json", { schema }, async (_request, reply) => await reply.header("cache-control", "no-store").send(settings));
-  if (start)
-    app.get("/console/start.json", { schema, onRequest: start.onRequest }, async (_request, reply) => {
-      return await reply.header("cache-control", "no-store").send({ waits_for: start.waitsFor() });
-    });
-  app.get("/", { schema }, async (request, reply) => {
-    void reply.header("content-security-policy", POLICY);
-    return await send(files.get(PAGE), request, reply, "no-store");
+  addRoute(app, guards, {
+    method: "GET",
+    path: "/console/settings.json",
+    access: "anyone",
+    handler: async (_request, reply) => await reply.header("cache-control", "no-store").send(settings),
   });
-  app.get<{ Params: { name: string } }>("/console/:name", { schema }, async (request, reply) => {
-    const { name } = request.params;
-    const isHashed = /-[A-Z0-9]{8}\.\w+$/.test(name);
-    return await send(
-      name === PAGE ? undefined : files.get(name),
-      request,
-      reply,
-      isHashed ? "public, max-age=31536000, immutable" : "no-cache",
-    );
+  if (start)
+    addRoute(app, guards, {
+      method: "GET",
+      path: "/console/start.json",
+      access: "viewer",
+      handler: async (_request, reply) => {
+        return await reply.header("cache-control", "no-store").send({ waits_for: start.waitsFor() });
+      },
+    });
+  addRoute(app, guards, {
+    method: "GET",
+    path: "/",
+    access: "anyone",
+    handler: async (request, reply) => {
+      void reply.header("content-security-policy", POLICY);
+      return await send(files.get(PAGE), request, reply, "no-store");
+    },
+  });
+  addRoute(app, guards, {
+    method: "GET",
+    path: "/console/:name",
+    access: "anyone",
+    handler: async (request: FastifyRequest<{ Params: { name: string } }>, reply: FastifyReply) => {
+      const { name } = request.params;
+      const isHashed = /-[A-Z0-9]{8}\.\w+$/.test(name);
+      return await send(
+        name === PAGE ? undefined : files.get(name),
+        request,
+        reply,
+        isHashed ? "public, max-age=31536000, immutable" : "no-cache",
+      );
+    },
   });
 }
 

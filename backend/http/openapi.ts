@@ -1,29 +1,28 @@
-// /openapi.json, generated from the schemas that validate requests, plus the error responses that each kind of route can give.
+// /openapi.json, generated from the declarations of routes (route.ts), plus the error responses that each kind of route can give.
 // Invariant: a status that is not documented is a defect (test/contract/schemathesis.test.ts searches for one).
 import swagger from "@fastify/swagger";
 import type { FastifyInstance, FastifySchema } from "fastify";
 import { ERROR_CODES } from "../errors.ts";
 import packageFile from "../package.json" with { type: "json" };
+import { addRoutes, NO_GUARDS } from "./route.ts";
 
 declare module "fastify" {
   interface FastifySchema {
-    /** Documented but not validated by this application, because an engine validates it. */
-    described?: {
+    /** What `addRoutes` (route.ts) documents beyond the schemas that Fastify applies. */
+    documented?: {
       querystring?: object;
       body?: object;
-      /** The body may be missing; if it is sent, it is validated. */
       bodyIsOptional?: boolean;
-      response?: Record<number, object>;
+      response?: Readonly<Record<number, object>>;
+      /** Statuses of errors beyond those of every route with this method and access. */
+      errorStatuses?: readonly number[];
       /** Responses of these statuses that do not have our error format. */
-      otherErrors?: Record<number, object>;
+      otherErrors?: Readonly<Record<number, object>>;
     };
   }
 }
 
 type Described = FastifySchema & { security?: Record<string, unknown>[]; response?: Record<string, unknown> };
-
-/** `security` of routes that read telemetry and rules: one of these. */
-export const READERS: Record<string, string[]>[] = [{ session: [] }, { readToken: [] }, { readTokenAsPassword: [] }];
 
 /** Marks an operation between the two transformations. */
 const BODY_IS_OPTIONAL = "x-body-is-optional";
@@ -56,14 +55,14 @@ export async function describeApi(app: FastifyInstance, title: string): Promise<
       },
     },
     transform: ({ schema, url, route }) => {
-      const { described: documented, ...validated } = (schema ?? {}) as Described;
+      const { documented, ...validated } = (schema ?? {}) as Described;
       if (validated.hide) return { schema: validated, url };
-      const { bodyIsOptional, otherErrors, ...rest } = documented ?? {};
+      const { bodyIsOptional, errorStatuses, otherErrors, ...rest } = documented ?? {};
       const described: Described = { ...validated, ...rest, ...(bodyIsOptional && { [BODY_IS_OPTIONAL]: true }) };
       const success = Object.keys(described.response ?? {}).some((status) => /^[23]/.test(status))
         ? {}
         : { 200: { description: "success" } };
-      const errors = errorResponses(described, url, [route.method].flat(), otherErrors);
+      const errors = errorResponses(described, { url, methods: [route.method].flat(), errorStatuses, otherErrors });
       return { schema: { ...described, response: { ...success, ...described.response, ...errors } }, url };
     },
     transformObject: (document) => {
@@ -75,7 +74,10 @@ export async function describeApi(app: FastifyInstance, title: string): Promise<
     },
   });
   const document = { type: "object", additionalProperties: true };
-  app.get("/openapi.json", { schema: { summary: "This description", response: { 200: document } } }, async () => app.swagger());
+  const summary = "This description";
+  addRoutes(app, NO_GUARDS, [
+    { method: "GET", path: "/openapi.json", access: "anyone", summary, response: { 200: document }, handler: () => app.swagger() },
+  ]);
 }
 
 interface Operation {
@@ -114,24 +116,23 @@ function formatSuffix(anyOf: readonly { readonly type?: string }[] | undefined):
   return anyOf === undefined ? "" : anyOf.some(({ type }) => type === "string") ? "OrAlertmanager" : "OrPrometheus";
 }
 
-function errorResponses(
-  schema: Described,
-  url: string,
-  methods: readonly string[],
-  otherErrors: Record<number, object> = {},
-): Record<number, object> {
+interface ErrorSource {
+  readonly url: string;
+  readonly methods: readonly string[];
+  readonly errorStatuses: readonly number[] | undefined;
+  readonly otherErrors: Readonly<Record<number, object>> | undefined;
+}
+
+function errorResponses(schema: Described, { url, methods, errorStatuses = [], otherErrors = {} }: ErrorSource): Record<number, object> {
   const security = (schema.security ?? []).flatMap((entry) => Object.keys(entry));
-  const statuses = [400, 431, 500, 502, 503];
+  const statuses = [400, 431, 500, 502, 503, ...errorStatuses];
   if (security.length > 0) statuses.push(401);
   if (security.includes("session") || security.includes("signature")) statuses.push(403);
   if (url.includes(":")) statuses.push(404);
   if (!methods.includes("GET")) statuses.push(409);
   if (methods.includes("POST") || methods.includes("PUT")) statuses.push(408, 413, 417);
   if (security.includes("installToken")) statuses.push(422);
-  if (url.startsWith("/ingest")) statuses.push(415, 429);
-  if (security.includes("session")) statuses.push(429);
-  if (/\/(login|session)$/.test(url)) statuses.push(401, 429);
-  if (url.includes("/oidc/")) statuses.push(401, 403, 404, 409);
+  if (security.includes("session") || security.includes("browser")) statuses.push(429);
   const others = Object.keys(otherErrors).map(Number);
   const all = [...new Set([...statuses, ...others])].sort((a, b) => a - b);
   return Object.fromEntries(all.map((status) => [status, errorResponse(status, otherErrors[status])]));

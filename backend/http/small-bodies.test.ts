@@ -3,7 +3,8 @@ import type { FastifyInstance, FastifyRequest } from "fastify";
 import { pino } from "pino";
 import { afterEach, expect, test } from "vitest";
 import { exchange, RawConnection } from "../../test/fixtures/raw-http.ts";
-import { forwardAlerting } from "../alerting/forward.ts";
+import { addRemoteAlerting } from "../alerting/remote.ts";
+import { RULE_DECLARATIONS } from "../alerting/routes.ts";
 import { ApiError } from "../errors.ts";
 import { closeRoutes, createApp } from "./app.ts";
 import { SmallBodies } from "./small-bodies.ts";
@@ -26,7 +27,9 @@ async function listening(options: ConstructorParameters<typeof SmallBodies>[0] =
   };
   app.post<{ Body: { text?: string } }>("/echo", { onRequest: authenticate }, async ({ body }) => ({ length: body.text?.length }));
   app.post<{ Body: { text?: string } }>("/login", async ({ body }) => ({ length: body.text?.length }));
-  await forwardAlerting(app, { target: "http://127.0.0.1:1", guards: { user: () => authenticate, reader: () => authenticate } });
+  const guards = { user: () => authenticate, reader: () => authenticate };
+  const issueBearer = async () => undefined;
+  await addRemoteAlerting(app, { url: "http://127.0.0.1:1", guards, issueBearer, declarations: RULE_DECLARATIONS });
   await closeRoutes(app);
   await app.listen({ host: "127.0.0.1", port: 0 });
 }

@@ -1,9 +1,10 @@
 // The routes of the three signals: who may send, how much at once, in which encoding; then the signal's own ingest. Invariant: an
 // answer of 204 means stored; nothing of a body is read before its sender is authenticated.
-import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
 import { freeBuffer } from "../../common/http.ts";
 import type { OwnMetrics, Signal } from "../operations/own-metrics.ts";
+import { addRoute } from "../http/route.ts";
 import { type Guards, signerOf, type SigningKey } from "../auth/request-identity.ts";
 import { MAX_BODY_BYTES, readBody, type BodyPace } from "./body.ts";
 import { ByteBudget } from "../admission/byte-budget.ts";
@@ -62,15 +63,24 @@ export function registerIngestRoutes(app: FastifyInstance, options: IngestRoutes
   options.ownMetrics.gauge("ingest_requests_in_flight", () => handler.inFlight);
   void app.register(async (scope) => {
     scope.decorateRequest("declaredBytes", 0);
+    scope.addHook("onRequest", hideBody);
     scope.addHook("onError", async (request, _reply, error) => {
       const { signal } = request.routeOptions.config;
       if (signal) options.ownMetrics.rejected(signal, error instanceof ApiError ? error.code : "internal");
     });
     const add = (url: string, signal: Signal, ingest: IngestSignal, summary: string): void => {
-      scope.post(url, {
-        schema: { tags: ["ingest"], security: [{ signature: [] }], summary, ...told(signal) },
+      const body = { description: "compressed with gzip or zstd, or uncompressed", type: signal === "metrics" ? "string" : "object" };
+      addRoute(scope, options.guards, {
+        method: "POST",
+        path: url,
+        access: { keys: ["cluster", "host", "direct"] },
+        tag: "ingest",
+        summary,
+        ...(signal === "metrics" && { consumes: ["text/plain"] }),
+        bodyIsOptional: true,
+        documented: { body, response: { 204: { description: "durable: the engine has acknowledged the data", type: "null" } } },
+        errors: ["unsupported_encoding", "over_quota"],
         config: { signal },
-        onRequest: [hideBody, options.guards.signed("cluster", "host", "direct")],
         handler: (request, reply) => handler.take(signal, ingest, request, reply),
       });
     };
@@ -80,16 +90,9 @@ export function registerIngestRoutes(app: FastifyInstance, options: IngestRoutes
   });
 }
 
-/** For /openapi.json; nothing of it is checked. */
-function told(signal: Signal): FastifySchema {
-  const body = { description: "compressed with gzip or zstd, or as it is", type: signal === "metrics" ? "string" : "object" };
-  const response = { 204: { description: "durable: the engine has acknowledged", type: "null" } };
-  return { ...(signal === "metrics" && { consumes: ["text/plain"] }), described: { body, bodyIsOptional: true, response } };
-}
-
 /**
- * Fastify is told of no body, and looks for nothing that would parse it: the body is read from the raw request, and its type is ignored, so
- * it must not be able to be malformed either.
+ * Hides the body from Fastify, which would otherwise look for a parser. The body is read from the raw request, and its content type is
+ * ignored, so a malformed one must not be an error.
  */
 function hideBody(request: FastifyRequest, _reply: FastifyReply, done: () => void): void {
   const headers: Record<string, unknown> = request.raw.headers;

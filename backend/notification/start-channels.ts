@@ -1,13 +1,12 @@
 // The channels of one backend, put together from its settings: their rows, their routes, and the one way by which messages go out, which
 // both the outbox and a channel's test take.
-import type { FastifyInstance } from "fastify";
 import type { Kysely } from "kysely";
 import type { AccountTables } from "../auth/sessions/table.ts";
-import type { Guards } from "../auth/request-identity.ts";
+import type { Route } from "../http/route.ts";
 import type { MasterKeys } from "../tenants/enrolment/master-key.ts";
 import type { Log } from "../operations/log.ts";
 import type { Secrets, Settings } from "../settings.ts";
-import { registerChannelRequests } from "./api/channel-routes.ts";
+import { createChannelRoutes } from "./api/channel-routes.ts";
 import { ChannelStore } from "./channels/channel-store.ts";
 import { Email } from "./channels/email.ts";
 import type { Send } from "./model/message.ts";
@@ -30,8 +29,8 @@ export interface Channels {
   readonly send: Send;
   /** Of the console; empty where nobody said where that is. */
   readonly externalUrl: string;
-  /** Adds the requests for channels to the alerting service's application. `changed`: who is told of what may be another matter now. */
-  addRoutes(app: FastifyInstance, guards: Guards, changed?: () => void): void;
+  /** The routes for channels. `changed` is called when receivers may have changed. */
+  createRoutes(changed?: () => void): Route[];
 }
 
 export function startChannels({ db, masterKeys, settings, secrets, log, now }: ChannelsOptions): Channels {
@@ -53,12 +52,11 @@ export function startChannels({ db, masterKeys, settings, secrets, log, now }: C
     store,
     send,
     externalUrl,
-    addRoutes: (app, guards, changed) =>
-      registerChannelRequests(app, {
+    createRoutes: (changed) =>
+      createChannelRoutes({
         channels: store,
         check: { outgoing, email },
         send,
-        guards,
         externalUrl,
         orgName,
         ...(changed && { changed }),

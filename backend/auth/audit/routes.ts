@@ -1,11 +1,12 @@
 // GET /api/audit: who changed what. Invariant: an administrator sees entries of the own organisation, an operator all entries. The address of
 // an operator is shown to operators only.
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { type Kysely, type Selectable, sql } from "kysely";
 import { callerOf, type Guards } from "../request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { CURSOR_QUERY, cutPage, PAGE_ROWS, readCursorTime, readCursor } from "../../http/list-page.ts";
 import { listResponse, TIME_SCHEMA, UUID_SCHEMA, parseUuid } from "../../http/schemas.ts";
+import { addRoute, type RouteDeclaration } from "../../http/route.ts";
 import type { AuditTable, AuditTables } from "./table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
@@ -16,13 +17,15 @@ export interface AuditRoutesOptions {
 }
 
 const TEXT_OR_NULL = { type: ["string", "null"] } as const;
-const schema = {
+const declaration = {
+  method: "GET",
+  path: "/api/audit",
+  access: "admin",
   summary: "Who changed what, newest first",
   description:
     "Entries of your organisation; operators see all. Entries are kept for 90 days, at most the newest 200,000 per organisation. Pages have 500 entries; the header Link points to the next page.",
-  tags: ["accounts"],
-  security: [{ session: [] }],
-  querystring: {
+  tag: "accounts",
+  query: {
     type: "object",
     properties: {
       ...CURSOR_QUERY.properties,
@@ -41,33 +44,36 @@ const schema = {
     request_id: { type: "string" },
     subject: { type: "object", additionalProperties: true },
   }),
-};
+} as const satisfies RouteDeclaration;
 
 interface Query {
   Querystring: { cursor?: string; org_id?: string; action?: string };
 }
 
 export function registerAuditRoutes(app: FastifyInstance, { db, guards, pageRows = PAGE_ROWS }: AuditRoutesOptions): void {
-  app.get<Query>("/api/audit", { schema, onRequest: guards.user("admin") }, async (request, reply) => {
-    const { orgId, role } = callerOf(request);
-    const { action } = request.query;
-    const wantedOrgId = request.query.org_id === undefined ? undefined : parseUuid(request.query.org_id);
-    const isOperator = role === "operator";
-    if (wantedOrgId !== undefined && wantedOrgId !== orgId && !isOperator)
-      throw new ApiError("forbidden", "org_id: entries of other organisations require the role operator");
-    const [at, id] = readCursor(request, 2) ?? [];
-    const onlyOrgId = wantedOrgId ?? (isOperator ? undefined : orgId);
-    let query = (onlyOrgId === undefined ? db : tenantDatabase(db, onlyOrgId)).selectFrom("audit_log").selectAll();
-    if (onlyOrgId !== undefined) query = query.where("org_id", "=", onlyOrgId);
-    if (action !== undefined) query = query.where("action", "=", action);
-    if (at !== undefined && id !== undefined) query = query.where(sql<boolean>`(at, id) < (${readCursorTime(at)}, ${id})`);
-    const rows = await query
-      .orderBy("at", "desc")
-      .orderBy("id", "desc")
-      .limit(pageRows + 1)
-      .execute();
-    const page = cutPage([request, reply], rows, pageRows, (row) => [row.at.toISOString(), row.id], { action, org_id: wantedOrgId });
-    return page.map((row) => describeEntry(row, isOperator));
+  addRoute(app, guards, {
+    ...declaration,
+    handler: async (request: FastifyRequest<Query>, reply: FastifyReply) => {
+      const { orgId, role } = callerOf(request);
+      const { action } = request.query;
+      const wantedOrgId = request.query.org_id === undefined ? undefined : parseUuid(request.query.org_id);
+      const isOperator = role === "operator";
+      if (wantedOrgId !== undefined && wantedOrgId !== orgId && !isOperator)
+        throw new ApiError("forbidden", "org_id: entries of other organisations require the role operator");
+      const [at, id] = readCursor(request, 2) ?? [];
+      const onlyOrgId = wantedOrgId ?? (isOperator ? undefined : orgId);
+      let query = (onlyOrgId === undefined ? db : tenantDatabase(db, onlyOrgId)).selectFrom("audit_log").selectAll();
+      if (onlyOrgId !== undefined) query = query.where("org_id", "=", onlyOrgId);
+      if (action !== undefined) query = query.where("action", "=", action);
+      if (at !== undefined && id !== undefined) query = query.where(sql<boolean>`(at, id) < (${readCursorTime(at)}, ${id})`);
+      const rows = await query
+        .orderBy("at", "desc")
+        .orderBy("id", "desc")
+        .limit(pageRows + 1)
+        .execute();
+      const page = cutPage([request, reply], rows, pageRows, (row) => [row.at.toISOString(), row.id], { action, org_id: wantedOrgId });
+      return page.map((row) => describeEntry(row, isOperator));
+    },
   });
 }
 

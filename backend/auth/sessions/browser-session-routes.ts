@@ -3,12 +3,13 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { audit } from "../audit-log.ts";
 import { ApiError } from "../../errors.ts";
 import { NO_CONTENT, objectSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
+import { addRoute, type RouteGuard } from "../../http/route.ts";
 import type { BrowserSession } from "./browser-session.ts";
 import type { AccountDeps } from "./deps.ts";
 import type { AccountDb } from "./table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
-const common = { tags: ["accounts"], security: [{ browser: [] }] };
+const common = { tag: "accounts" } as const;
 
 export const SESSION_SCHEMA = objectSchema({
   email: { type: "string" },
@@ -27,7 +28,7 @@ const schemas = {
   end: { ...common, summary: "Log this browser out; all replicas refuse the session within 5 seconds", response: NO_CONTENT },
 };
 
-export function registerBrowserSessions(app: FastifyInstance, { db, browserSessions }: AccountDeps): void {
+export function registerBrowserSessions(app: FastifyInstance, { db, guards, browserSessions }: AccountDeps): void {
   const sessions = new WeakMap<FastifyRequest, BrowserSession>();
   const onRequest = async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
     void reply.header("cache-control", "no-store");
@@ -36,15 +37,28 @@ export function registerBrowserSessions(app: FastifyInstance, { db, browserSessi
     request.user = session.user;
     sessions.set(request, session);
   };
+  const browser: RouteGuard = { security: ["browser"], onRequest };
 
-  app.get("/api/auth/session", { schema: schemas.get, onRequest }, async (request) => {
-    return await describeSession(db, sessions.get(request) as BrowserSession);
+  addRoute(app, guards, {
+    method: "GET",
+    path: "/api/auth/session",
+    access: browser,
+    ...schemas.get,
+    handler: async (request) => {
+      return await describeSession(db, sessions.get(request) as BrowserSession);
+    },
   });
 
-  app.delete("/api/auth/session", { schema: schemas.end, onRequest }, async (request, reply) => {
-    await browserSessions.end(request, reply, sessions.get(request) as BrowserSession);
-    audit(request, "logout", {});
-    return await reply.code(204).send();
+  addRoute(app, guards, {
+    method: "DELETE",
+    path: "/api/auth/session",
+    access: browser,
+    ...schemas.end,
+    handler: async (request, reply) => {
+      await browserSessions.end(request, reply, sessions.get(request) as BrowserSession);
+      audit(request, "logout", {});
+      return await reply.code(204).send();
+    },
   });
 }
 

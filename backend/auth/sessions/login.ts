@@ -6,6 +6,7 @@ import { ApiError } from "../../errors.ts";
 import type { Log } from "../../operations/log.ts";
 import { audit } from "../audit-log.ts";
 import { NO_CONTENT, FORBIDDEN_CHARACTERS } from "../../http/schemas.ts";
+import { addRoute } from "../../http/route.ts";
 import { LoginBackoff } from "./login-backoff.ts";
 import { decoyHash, passwordMatches } from "./password.ts";
 import type { AccountDeps } from "./deps.ts";
@@ -14,7 +15,7 @@ import { findUserByEmail, isFirstOperator, NO_PASSWORD, normalEmail, type UserRo
 const BODY_LIMIT_BYTES = 8 * 1024;
 
 const credentials = {
-  tags: ["accounts"],
+  tag: "accounts",
   body: {
     type: "object",
     required: ["email", "password"],
@@ -28,6 +29,7 @@ const credentials = {
 const login = {
   ...credentials,
   summary: "Log in",
+  errors: ["invalid_credentials", "login_backoff"],
   description: "Returns a short-lived session JWT. If a later request gets 401, log in again.",
   response: { 200: { type: "object", required: ["token"], properties: { token: { type: "string" } } } },
 } as const;
@@ -35,6 +37,7 @@ const login = {
 const openSession = {
   ...credentials,
   summary: "Log a browser in",
+  errors: ["invalid_credentials", "login_backoff"],
   description: "Sets a cookie, which is only accepted with the header X-Requested-With: atherops.",
   response: NO_CONTENT,
 } as const;
@@ -52,14 +55,28 @@ export function registerLogin(app: FastifyInstance, deps: AccountDeps & { isFirs
   const backoff = new LoginBackoff(deps.now);
   const warnOfProxy = createProxyWarning(app.log);
   app.addHook("onReady", async () => void (await decoyHash()));
-  app.post<LoginBody>("/api/auth/login", { schema: login, bodyLimit: BODY_LIMIT_BYTES }, async (request, reply) => {
-    const user = await checkLogin(request, reply);
-    return { token: await deps.sessions.issue(user) };
+  addRoute(app, deps.guards, {
+    method: "POST",
+    path: "/api/auth/login",
+    access: "anyone",
+    ...login,
+    maxBodyBytes: BODY_LIMIT_BYTES,
+    handler: async (request: FastifyRequest<LoginBody>, reply: FastifyReply) => {
+      const user = await checkLogin(request, reply);
+      return { token: await deps.sessions.issue(user) };
+    },
   });
-  app.post<LoginBody>("/api/auth/session", { schema: openSession, bodyLimit: BODY_LIMIT_BYTES }, async (request, reply) => {
-    const user = await checkLogin(request, reply);
-    await deps.browserSessions.open(request, reply, user);
-    return await reply.code(204).header("cache-control", "no-store").send();
+  addRoute(app, deps.guards, {
+    method: "POST",
+    path: "/api/auth/session",
+    access: "anyone",
+    ...openSession,
+    maxBodyBytes: BODY_LIMIT_BYTES,
+    handler: async (request: FastifyRequest<LoginBody>, reply: FastifyReply) => {
+      const user = await checkLogin(request, reply);
+      await deps.browserSessions.open(request, reply, user);
+      return await reply.code(204).header("cache-control", "no-store").send();
+    },
   });
 
   async function checkLogin(request: LoginRequest, reply: FastifyReply): Promise<UserRow> {

@@ -4,7 +4,8 @@
 // loopback. It accepts only browsers of this machine, under a loopback name, and not from other sites. Every invalid code gets the same
 // answer.
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { addRoute } from "../../http/route.ts";
 import { isLoopback } from "../../../common/host-names.ts";
 import { audit } from "../audit-log.ts";
 import { ApiError } from "../../errors.ts";
@@ -47,21 +48,27 @@ function hashOf(code: string): Buffer {
 const BODY_LIMIT_BYTES = 1024;
 
 const schema = {
-  hide: true,
   body: { type: "object", required: ["code"], properties: { code: { type: "string", maxLength: 200 } } },
 } as const;
 
-export function registerOneTimeLogin(app: FastifyInstance, { db, browserSessions }: AccountDeps, oneTimeLogin: OneTimeLogin): void {
-  app.post<{ Body: { code: string } }>("/api/auth/session/code", { schema, bodyLimit: BODY_LIMIT_BYTES }, async (request, reply) => {
-    const isLocal = isLoopback(request.hostname) && isLoopback(request.ip) && request.headers["x-requested-with"] === "atherops";
-    // The code is taken before the first await, so that of two concurrent requests only one succeeds.
-    const user = isLocal && oneTimeLogin.take(request.body.code) ? await findFirstOperator(db) : undefined;
-    if (!user) {
-      audit(request, "login.failed", { reason: "one-time link" });
-      throw new ApiError("invalid_credentials", "the link was already used, is older than ten minutes, or was replaced by a newer one");
-    }
-    await browserSessions.open(request, reply, user);
-    audit(request, "login", { user_id: user.id, org_id: user.org_id, email: user.email });
-    return await reply.code(204).header("cache-control", "no-store").send();
+export function registerOneTimeLogin(app: FastifyInstance, { db, guards, browserSessions }: AccountDeps, oneTimeLogin: OneTimeLogin): void {
+  addRoute(app, guards, {
+    method: "POST",
+    path: "/api/auth/session/code",
+    access: "anyone",
+    ...schema,
+    maxBodyBytes: BODY_LIMIT_BYTES,
+    handler: async (request: FastifyRequest<{ Body: { code: string } }>, reply: FastifyReply) => {
+      const isLocal = isLoopback(request.hostname) && isLoopback(request.ip) && request.headers["x-requested-with"] === "atherops";
+      // The code is taken before the first await, so that of two concurrent requests only one succeeds.
+      const user = isLocal && oneTimeLogin.take(request.body.code) ? await findFirstOperator(db) : undefined;
+      if (!user) {
+        audit(request, "login.failed", { reason: "one-time link" });
+        throw new ApiError("invalid_credentials", "the link was already used, is older than ten minutes, or was replaced by a newer one");
+      }
+      await browserSessions.open(request, reply, user);
+      audit(request, "login", { user_id: user.id, org_id: user.org_id, email: user.email });
+      return await reply.code(204).header("cache-control", "no-store").send();
+    },
   });
 }

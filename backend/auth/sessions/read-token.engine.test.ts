@@ -7,7 +7,8 @@ import { pino } from "pino";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { accountsApp, directKey, makeOrg, type AccountsApp, type Clock, type Org } from "../../../test/fixtures/accounts-app.ts";
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
-import { registerRuleRoutes } from "../../alerting/routes.ts";
+import { addServiceRoutes } from "../../alerting/mount.ts";
+import { createRuleRoutes } from "../../alerting/routes.ts";
 import { RuleTable, type AlertingTables } from "../../alerting/table.ts";
 import { ResponseBudget } from "../../http/response-budget.ts";
 import { registerLogRoutes } from "../../query/native/log-routes.ts";
@@ -60,7 +61,7 @@ describeOnEachStore((store) => {
       routes: (app, guards) => {
         const store = { query: async (orgId: string) => ({ json: Buffer.from(JSON.stringify([{ node: orgId }])), next: undefined }) };
         registerLogRoutes(app, { store, answers: new ResponseBudget(), guards } as never);
-        registerRuleRoutes(app, { rules, guards, changed: () => undefined } as never);
+        addServiceRoutes(app, guards, createRuleRoutes({ rules, changed: () => undefined } as never));
       },
     };
     backend = await accountsApp(database, options);

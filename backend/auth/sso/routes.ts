@@ -14,6 +14,7 @@ import { ApiError } from "../../errors.ts";
 import { networkOf } from "../../http/client.ts";
 import { publicOrigin } from "../../http/cookies.ts";
 import { objectSchema } from "../../http/schemas.ts";
+import { addRoute, NO_GUARDS } from "../../http/route.ts";
 import type { OidcSettings } from "../../settings.ts";
 import { Attempts, type CliReturn, type LoginTarget, parseReturnPath } from "./attempt.ts";
 import { CliCodes } from "./cli-code.ts";
@@ -43,12 +44,15 @@ const TOKEN_BODY_BYTES = 4096;
 /** At least 43 characters: 256 bits. */
 const SECRET_PATTERN = "^[A-Za-z0-9_-]{43,128}$";
 const NO_BODY = { type: "null" } as const;
+/** Statuses of every route of the login. */
+const LOGIN_ERRORS = ["login_refused", "forbidden", "not_found", "conflict"] as const;
 const schemas = {
   start: {
-    tags: ["accounts"],
+    tag: "accounts",
+    errors: LOGIN_ERRORS,
     summary: "Log a browser in by single sign-on",
     description: "Redirects to the identity provider, and from there to /api/auth/oidc/callback.",
-    querystring: {
+    query: {
       type: "object",
       properties: {
         return_to: { type: "string", maxLength: 2000, description: "the path of this server to redirect to after the login" },
@@ -69,7 +73,8 @@ const schemas = {
     response: { 302: { description: "to the identity provider", ...NO_BODY } },
   },
   callback: {
-    tags: ["accounts"],
+    tag: "accounts",
+    errors: LOGIN_ERRORS,
     summary: "Completes a login: the identity provider redirects browsers here",
     description: "Begins a browser session, like POST /api/auth/session. For the command line, a page asks the user to confirm first.",
     response: {
@@ -81,7 +86,8 @@ const schemas = {
     },
   },
   grant: {
-    tags: ["accounts"],
+    tag: "accounts",
+    errors: LOGIN_ERRORS,
     summary: "Confirms the login of a command line",
     description: "The form of the confirmation page. It is valid for five minutes, together with the cookie of the page.",
     consumes: ["application/x-www-form-urlencoded"],
@@ -89,7 +95,8 @@ const schemas = {
     response: { 303: { description: "to the command line, with a code", ...NO_BODY } },
   },
   token: {
-    tags: ["accounts"],
+    tag: "accounts",
+    errors: LOGIN_ERRORS,
     summary: "Exchange a code of the command line for a session",
     description: "Returns a session like POST /api/auth/login. A code is valid once, for one minute, with the verifier of its login.",
     body: {
@@ -111,63 +118,93 @@ interface StartQuery {
 export function registerSsoRoutes(app: FastifyInstance, options: SsoRoutesOptions): void {
   const flow = new LoginFlow(options);
   const codes = new CliCodes({ ...options, now: options.now ?? Date.now });
-  const forBrowsers = { errorHandler: sendLoginError };
-  app.get<{ Querystring: StartQuery }>("/api/auth/oidc/start", { schema: schemas.start, ...forBrowsers }, async (request, reply) => {
-    preventCaching(reply);
-    return await reply.redirect(await flow.begin(request, reply, request.query), 302);
+  addRoute(app, NO_GUARDS, {
+    method: "GET",
+    path: "/api/auth/oidc/start",
+    access: "anyone",
+    ...schemas.start,
+    errorHandler: sendLoginError,
+    handler: async (request: FastifyRequest<{ Querystring: StartQuery }>, reply: FastifyReply) => {
+      preventCaching(reply);
+      return await reply.redirect(await flow.begin(request, reply, request.query), 302);
+    },
   });
-  app.get(CALLBACK, { schema: schemas.callback, ...forBrowsers }, async (request, reply) => {
-    preventCaching(reply);
-    const { user, returnTo, cli } = await flow.end(request, reply);
-    if (cli) {
-      const token = await codes.requestConfirmation(request, reply, cli, user);
-      const tenantDb = tenantDatabase(options.db, user.org_id);
-      const { name: orgName } = await tenantDb.selectFrom("orgs").select("name").where("id", "=", user.org_id).executeTakeFirstOrThrow();
-      return await reply
-        .headers(pageHeaders(formAction(cli)))
-        .type("text/html; charset=utf-8")
-        .send(renderConfirmation({ cli, token, user, orgName }));
-    }
-    const session = await options.browserSessions.open(request, reply, user);
-    if (returnTo !== undefined) return await reply.redirect(returnTo, 303);
-    return await describeSession(options.db, session);
+  addRoute(app, NO_GUARDS, {
+    method: "GET",
+    path: CALLBACK,
+    access: "anyone",
+    ...schemas.callback,
+    errorHandler: sendLoginError,
+    handler: async (request, reply) => {
+      preventCaching(reply);
+      const { user, returnTo, cli } = await flow.end(request, reply);
+      if (cli) {
+        const token = await codes.requestConfirmation(request, reply, cli, user);
+        const tenantDb = tenantDatabase(options.db, user.org_id);
+        const { name: orgName } = await tenantDb.selectFrom("orgs").select("name").where("id", "=", user.org_id).executeTakeFirstOrThrow();
+        return await reply
+          .headers(pageHeaders(formAction(cli)))
+          .type("text/html; charset=utf-8")
+          .send(renderConfirmation({ cli, token, user, orgName }));
+      }
+      const session = await options.browserSessions.open(request, reply, user);
+      if (returnTo !== undefined) return await reply.redirect(returnTo, 303);
+      return await describeSession(options.db, session);
+    },
   });
   registerGrant(app, flow, codes);
-  const body = { schema: schemas.token, bodyLimit: TOKEN_BODY_BYTES };
-  app.post<{ Body: { code: string; verifier: string } }>("/api/auth/oidc/token", body, async (request, reply) => {
-    preventCaching(reply);
-    flow.requireConfigured();
-    const user = await codes.redeem(request.body.code, request.body.verifier);
-    const token = user && (await options.sessions.issueFor(user.userId));
-    if (!user || token === undefined) {
-      audit(request, "login.failed", { by: "sso", reason: "cli_code" });
-      throw new ApiError(
-        "login_refused",
-        "this code was already used, is older than a minute, or belongs to another login: run `atherops login --sso` again",
-      );
-    }
-    audit(request, "login", { user_id: user.userId, org_id: user.orgId, email: user.email, by: "sso" });
-    return { token, email: user.email };
+  registerTokenExchange(app, flow, codes, options);
+}
+
+function registerTokenExchange(app: FastifyInstance, flow: LoginFlow, codes: CliCodes, { sessions }: SsoRoutesOptions): void {
+  addRoute(app, NO_GUARDS, {
+    method: "POST",
+    path: "/api/auth/oidc/token",
+    access: "anyone",
+    ...schemas.token,
+    maxBodyBytes: TOKEN_BODY_BYTES,
+    handler: async (request: FastifyRequest<{ Body: { code: string; verifier: string } }>, reply: FastifyReply) => {
+      preventCaching(reply);
+      flow.requireConfigured();
+      const user = await codes.redeem(request.body.code, request.body.verifier);
+      const token = user && (await sessions.issueFor(user.userId));
+      if (!user || token === undefined) {
+        audit(request, "login.failed", { by: "sso", reason: "cli_code" });
+        throw new ApiError(
+          "login_refused",
+          "this code was already used, is older than a minute, or belongs to another login: run `atherops login --sso` again",
+        );
+      }
+      audit(request, "login", { user_id: user.userId, org_id: user.orgId, email: user.email, by: "sso" });
+      return { token, email: user.email };
+    },
   });
 }
 
 /** Accepts a form, because the page has no scripts. */
 function registerGrant(app: FastifyInstance, flow: LoginFlow, codes: CliCodes): void {
-  const options = { schema: schemas.grant, bodyLimit: TOKEN_BODY_BYTES, errorHandler: sendLoginError };
   void app.register(async (scope) => {
     scope.addContentTypeParser("application/x-www-form-urlencoded", async (request: FastifyRequest) =>
       Object.fromEntries(new URLSearchParams((await app.smallBodies.read(request, TOKEN_BODY_BYTES)).toString("utf8"))),
     );
-    scope.post<{ Body: { token: string } }>(GRANT_PATH, options, async (request, reply) => {
-      preventCaching(reply);
-      flow.requireConfigured();
-      const location = await codes.confirm(request, request.body.token);
-      if (location !== undefined) return await reply.redirect(location, 303);
-      audit(request, "login.failed", { by: "sso", reason: "cli_page" });
-      throw new ApiError(
-        "login_refused",
-        "this page is older than five minutes, was already used, or was replaced by another login in this browser: run `atherops login --sso` again",
-      );
+    addRoute(scope, NO_GUARDS, {
+      method: "POST",
+      path: GRANT_PATH,
+      access: "anyone",
+      ...schemas.grant,
+      maxBodyBytes: TOKEN_BODY_BYTES,
+      errorHandler: sendLoginError,
+      handler: async (request: FastifyRequest<{ Body: { token: string } }>, reply: FastifyReply) => {
+        preventCaching(reply);
+        flow.requireConfigured();
+        const location = await codes.confirm(request, request.body.token);
+        if (location !== undefined) return await reply.redirect(location, 303);
+        audit(request, "login.failed", { by: "sso", reason: "cli_page" });
+        throw new ApiError(
+          "login_refused",
+          "this page is older than five minutes, was already used, or was replaced by another login in this browser: run `atherops login --sso` again",
+        );
+      },
     });
   });
 }

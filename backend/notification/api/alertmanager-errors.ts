@@ -2,13 +2,13 @@
 // can read nothing but a string where a request is 400, 404 or 500; of other statuses it reads nothing. Grafana says no such thing, and
 // shows the `message` of our form (pkg/services/ngalert/api/util.go). Invariant: whoever does not ask so has our form, as everywhere.
 import type { FastifyReply, FastifyRequest } from "fastify";
-import type { ServiceRoute } from "../../alerting/route-parts.ts";
+import type { RouteDeclaration } from "../../http/route.ts";
 
 const STATUSES = [400, 404, 500];
 const TEXT = { type: "string", description: "the message alone, for who sends `Accept: application/json`, as amtool does" };
 
-export const ALERTMANAGER_ERRORS: ServiceRoute["otherErrors"] = {
-  described: Object.fromEntries(STATUSES.map((status) => [status, TEXT])),
+export const ALERTMANAGER_ERRORS: RouteDeclaration["otherErrors"] = {
+  schemas: Object.fromEntries(STATUSES.map((status) => [status, TEXT])),
   onSend: asAlertmanagerTells,
 };
 

@@ -1,14 +1,14 @@
 // Alertmanager's API v2 of one organisation, for Grafana's data source and `amtool`: alerts, groups, receivers, status. Silences are in
 // silence-routes.ts. Invariant: the organisation is that of the session or the read token; answers are made one at a time for each, and
 // are bounded; of channels only their names are told.
-import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Kysely } from "kysely";
 import { FairQueue, QueueFullError } from "../../admission/fair-queue.ts";
-import { addServiceRoute, type ServiceRoute } from "../../alerting/route-parts.ts";
-import { type Guards, readerOf } from "../../auth/request-identity.ts";
+import { readerOf } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
-import { ResponseBudget } from "../../http/response-budget.ts";
+import type { ResponseBudget } from "../../http/response-budget.ts";
 import { goneSignal } from "../../http/client.ts";
+import { bindHandlers, type Route, type RouteDeclaration } from "../../http/route.ts";
 import { objectSchema, TIME_SCHEMA } from "../../http/schemas.ts";
 import packageFile from "../../package.json" with { type: "json" };
 import { ALERTMANAGER_ERRORS } from "./alertmanager-errors.ts";
@@ -28,12 +28,11 @@ export interface AlertmanagerOptions {
   readonly routes: RouteTable;
   readonly silences: SilenceTable;
   readonly nowMs: () => number;
-  /** Holds the answers until clients take them. */
-  readonly answers?: ResponseBudget;
+  readonly responses: ResponseBudget;
 }
 
 const V2 = "/alertmanager/api/v2";
-const TURNS = { running: 2, perOrg: 1, waitingPerOrg: 64 };
+const QUEUE_LIMITS = { running: 2, perOrg: 1, waitingPerOrg: 64 };
 
 const text = { type: "string" };
 const texts = { type: "object", additionalProperties: text };
@@ -69,67 +68,75 @@ const STATUS_ANSWER = objectSchema({
   config: objectSchema({ original: { type: "string", description: "routes and receivers in Alertmanager's form, as JSON" } }),
   uptime: TIME_SCHEMA,
 });
-const read = (path: string, summary: string, answer: object): ServiceRoute => ({
-  method: "GET",
-  path: `${V2}/${path}`,
-  who: "reader",
-  summary: `Alertmanager API v2: ${summary}`,
-  response: { 200: answer },
-  otherErrors: ALERTMANAGER_ERRORS,
-});
-const STATUS = read("status", "status, with the routes as configuration", STATUS_ANSWER);
-const RECEIVERS = read("receivers", "channels, by name", { type: "array", items: RECEIVER });
-const ALERTS: ServiceRoute = {
-  ...read("alerts", "firing alerts, with or without a channel", { type: "array", items: ALERT }),
-  toldQuery: PARAMETERS,
-};
 const GROUP = objectSchema({ labels: texts, receiver: RECEIVER, alerts: { type: "array", items: ALERT } });
-const GROUPS: ServiceRoute = {
-  ...read("alerts/groups", "the same by their groups, as receivers are told of them", { type: "array", items: GROUP }),
-  toldQuery: PARAMETERS,
+
+function declare<Path extends string>(path: Path, summary: string, response: object, query?: object) {
+  return {
+    method: "GET",
+    path: `${V2}/${path}`,
+    access: "reader",
+    tag: "alerting",
+    summary: `Alertmanager API v2: ${summary}`,
+    documented: { response: { 200: response }, ...(query && { query }) },
+    otherErrors: ALERTMANAGER_ERRORS,
+  } as const satisfies RouteDeclaration;
+}
+
+export const ALERTMANAGER_ROUTES = {
+  status: declare("status", "status, with the routes as configuration", STATUS_ANSWER),
+  receivers: declare("receivers", "channels, by name", { type: "array", items: RECEIVER }),
+  alerts: declare("alerts", "firing alerts, with or without a channel", { type: "array", items: ALERT }, PARAMETERS),
+  groups: declare(
+    "alerts/groups",
+    "firing alerts in the groups in which receivers are notified",
+    { type: "array", items: GROUP },
+    PARAMETERS,
+  ),
 };
 
-export const ALERTMANAGER_REQUESTS = [STATUS, RECEIVERS, ALERTS, GROUPS];
-
-export function registerAlertmanagerRequests(app: FastifyInstance, guards: Guards, options: AlertmanagerOptions): void {
-  const { db, routes, nowMs, answers = new ResponseBudget() } = options;
+export function createAlertmanagerRoutes(options: AlertmanagerOptions): Route[] {
+  const { db, routes, nowMs, responses } = options;
   const startedAt = new Date(nowMs()).toISOString();
-  const turns = new FairQueue(TURNS);
-  const inTurn = async (request: FastifyRequest, reply: FastifyReply, ask: (orgId: string) => Promise<object>): Promise<FastifyReply> => {
+  const queue = new FairQueue(QUEUE_LIMITS);
+  const sendQueued = async (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    read: (orgId: string) => Promise<object>,
+  ): Promise<FastifyReply> => {
     const { orgId } = readerOf(request);
-    const found = await turns
+    const json = await queue
       .run(orgId, goneSignal(reply), async () => {
-        answers.admit(orgId);
-        return Buffer.from(JSON.stringify(await ask(orgId)));
+        responses.admit(orgId);
+        return Buffer.from(JSON.stringify(await read(orgId)));
       })
       .catch((error: unknown) => {
         if (!(error instanceof QueueFullError)) throw error;
-        throw new ApiError("unavailable", "too many questions for alerts at once: try again", { cause: error, retryAfterS: 1 });
+        throw new ApiError("unavailable", "too many concurrent requests for alerts: try again", { cause: error, retryAfterS: 1 });
       });
-    return answers.send(orgId, reply.type("application/json"), [found]);
+    return responses.send(orgId, reply.type("application/json"), [json]);
   };
 
-  addServiceRoute(app, guards, STATUS, async (request) => {
-    const { orgId } = readerOf(request);
-    const original = JSON.stringify(configurationOf(await routes.list(orgId), await channelsOf(db, orgId)), undefined, 2);
-    return { cluster: { status: "disabled", peers: [] }, versionInfo: VERSION, config: { original }, uptime: startedAt };
-  });
-  addServiceRoute(app, guards, RECEIVERS, async (request) =>
-    [...(await channelsOf(db, readerOf(request).orgId)).values()].map((name) => ({ name })),
-  );
-  addServiceRoute(app, guards, ALERTS, async (request, reply) => {
-    const wanted = readWanted(request);
-    return await inTurn(request, reply, async (orgId) => (await standing(options, reply, orgId, wanted)).map(({ alert }) => alert));
-  });
-  addServiceRoute(app, guards, GROUPS, async (request, reply) => {
-    const wanted = readWanted(request);
-    const receiver = readReceiver(request);
-    return await inTurn(request, reply, async (orgId) => {
-      const alerts = await standing(options, reply, orgId, wanted);
-      const { groups, isCut } = groupsOf(alerts, await channelsOf(db, orgId), receiver);
-      if (isCut) tellCut(reply);
-      return groups;
-    });
+  return bindHandlers(ALERTMANAGER_ROUTES, {
+    status: async (request: FastifyRequest) => {
+      const { orgId } = readerOf(request);
+      const original = JSON.stringify(configurationOf(await routes.list(orgId), await channelsOf(db, orgId)), undefined, 2);
+      return { cluster: { status: "disabled", peers: [] }, versionInfo: VERSION, config: { original }, uptime: startedAt };
+    },
+    receivers: async (request: FastifyRequest) => [...(await channelsOf(db, readerOf(request).orgId)).values()].map((name) => ({ name })),
+    alerts: async (request: FastifyRequest, reply: FastifyReply) => {
+      const filter = readWanted(request);
+      return await sendQueued(request, reply, async (orgId) => (await standing(options, reply, orgId, filter)).map(({ alert }) => alert));
+    },
+    groups: async (request: FastifyRequest, reply: FastifyReply) => {
+      const filter = readWanted(request);
+      const receiver = readReceiver(request);
+      return await sendQueued(request, reply, async (orgId) => {
+        const alerts = await standing(options, reply, orgId, filter);
+        const { groups, isCut } = groupsOf(alerts, await channelsOf(db, orgId), receiver);
+        if (isCut) tellCut(reply);
+        return groups;
+      });
+    },
   });
 }
 

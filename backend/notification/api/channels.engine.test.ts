@@ -14,6 +14,7 @@ import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
 import type { AccountTables } from "../../auth/sessions/table.ts";
 import { MasterKeys } from "../../tenants/enrolment/master-key.ts";
 import { createLog } from "../../operations/log.ts";
+import { addRoutes } from "../../http/route.ts";
 import { reencryptChannels } from "../channels/channel-store.ts";
 import { type Channels, startChannels } from "../start-channels.ts";
 import type { NotificationTables } from "../model/table.ts";
@@ -72,7 +73,7 @@ describeOnEachStore((store) => {
       routes: (app, guards) => {
         const log = createLog("silent");
         channels = startChannels({ db: db(), masterKeys: new MasterKeys(masterKey), settings, secrets, log, now: () => clock.ms });
-        channels.addRoutes(app, guards);
+        addRoutes(app, guards, channels.createRoutes());
       },
     };
     backend = await accountsApp(store.database, routes);

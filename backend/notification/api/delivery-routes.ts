@@ -1,9 +1,10 @@
-// GET /deliveries: what was sent to whom, and what became of it. Invariant: of the own organisation, in pages; nothing of the message itself.
-import type { FastifyInstance } from "fastify";
+// GET /deliveries: the messages that were sent, and whether each was delivered. Invariant: only those of the own organisation, in pages,
+// without the content of the message.
+import type { FastifyReply, FastifyRequest } from "fastify";
 import { type Kysely, sql } from "kysely";
-import { addServiceRoute, type ServiceRoute } from "../../alerting/route-parts.ts";
-import { callerOf, type Guards } from "../../auth/request-identity.ts";
+import { callerOf } from "../../auth/request-identity.ts";
 import { CURSOR_QUERY, cutPage, readCursorTime, PAGE_ROWS, readCursor } from "../../http/list-page.ts";
+import { bindHandlers, type Route, type RouteDeclaration } from "../../http/route.ts";
 import { listResponse, OPTIONAL_TIME_SCHEMA, TIME_SCHEMA, UUID_SCHEMA, parseUuid } from "../../http/schemas.ts";
 import type { NotificationTables } from "../model/table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
@@ -15,37 +16,34 @@ interface Query {
 }
 
 const STATUS = { type: "string", enum: ["pending", "delivered", "failed"] };
-const LIST: ServiceRoute = {
-  method: "GET",
-  path: "/deliveries",
-  who: "viewer",
-  summary: "Messages of the last 30 days, newest first, in pages of 500: the header Link names the next one",
-  querystring: {
-    type: "object",
-    properties: { ...CURSOR_QUERY.properties, status: STATUS, channel_id: { ...UUID_SCHEMA, description: "of this channel alone" } },
-  },
-  response: listResponse({
-    id: { ...UUID_SCHEMA, description: "the `webhook-id`, the same over all attempts" },
-    channel_id: UUID_SCHEMA,
-    rule_ids: { type: "array", items: UUID_SCHEMA },
-    status: STATUS,
-    attempts: { type: "integer", minimum: 0 },
-    http_status: { type: ["integer", "null"] },
-    error: { type: ["string", "null"], description: "why the last attempt failed" },
-    created_at: TIME_SCHEMA,
-    delivered_at: OPTIONAL_TIME_SCHEMA,
-  }),
+const DELIVERY_SCHEMA = {
+  id: { ...UUID_SCHEMA, description: "the `webhook-id`, the same over all attempts" },
+  channel_id: UUID_SCHEMA,
+  rule_ids: { type: "array", items: UUID_SCHEMA },
+  status: STATUS,
+  attempts: { type: "integer", minimum: 0 },
+  http_status: { type: ["integer", "null"] },
+  error: { type: ["string", "null"], description: "why the last attempt failed" },
+  created_at: TIME_SCHEMA,
+  delivered_at: OPTIONAL_TIME_SCHEMA,
 };
+export const DELIVERY_ROUTES = {
+  list: {
+    method: "GET",
+    path: "/deliveries",
+    access: "viewer",
+    tag: "alerting",
+    summary: "Messages of the last 30 days, newest first, in pages of 500; the header Link points to the next page",
+    query: {
+      type: "object",
+      properties: { ...CURSOR_QUERY.properties, status: STATUS, channel_id: { ...UUID_SCHEMA, description: "only of this channel" } },
+    },
+    documented: { response: listResponse(DELIVERY_SCHEMA) },
+  },
+} as const satisfies Record<string, RouteDeclaration>;
 
-export const DELIVERY_REQUESTS = [LIST];
-
-export function registerDeliveryRequests(
-  app: FastifyInstance,
-  guards: Guards,
-  db: Kysely<NotificationTables>,
-  pageRows: number = PAGE_ROWS,
-): void {
-  addServiceRoute<unknown, Query>(app, guards, LIST, async (request, reply) => {
+export function createDeliveryRoutes(db: Kysely<NotificationTables>, pageRows: number = PAGE_ROWS): Route[] {
+  const list = async (request: FastifyRequest<{ Querystring: Query }>, reply: FastifyReply) => {
     const { orgId } = callerOf(request);
     const { status } = request.query;
     const channelId = request.query.channel_id === undefined ? undefined : parseUuid(request.query.channel_id);
@@ -68,5 +66,6 @@ export function registerDeliveryRequests(
       channel_id: channelId,
     });
     return page.map((row) => ({ ...row, created_at: row.created_at.toISOString(), delivered_at: row.delivered_at?.toISOString() ?? null }));
-  });
+  };
+  return bindHandlers(DELIVERY_ROUTES, { list });
 }

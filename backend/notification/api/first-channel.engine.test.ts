@@ -10,7 +10,9 @@ import { eventually } from "../../../test/fixtures/processes.ts";
 import { MasterKeys } from "../../tenants/enrolment/master-key.ts";
 import { createLog } from "../../operations/log.ts";
 import type { Message } from "../model/message.ts";
-import { registerNotificationRequests } from "./routes.ts";
+import { addRoutes } from "../../http/route.ts";
+import { ResponseBudget } from "../../http/response-budget.ts";
+import { createNotificationRoutes } from "./routes.ts";
 import { startChannels } from "../start-channels.ts";
 import { type Notification, startNotification } from "../start.ts";
 
@@ -42,8 +44,13 @@ describeOnEachStore((store) => {
       clock,
       routes: (app, guards) => {
         const channels = startChannels({ db, masterKeys: new MasterKeys(Buffer.alloc(32, 7)), settings, secrets, log, now: nowMs });
-        channels.addRoutes(app, guards, () => notification?.wake());
-        registerNotificationRequests(app, { db: store.database.tables(), guards, nowMs });
+        const responses = new ResponseBudget();
+        addRoutes(
+          app,
+          guards,
+          channels.createRoutes(() => notification?.wake()),
+        );
+        addRoutes(app, guards, createNotificationRoutes({ db: store.database.tables(), responses, nowMs }));
       },
     });
     red = await makeOrg(backend);

@@ -4,7 +4,9 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { accountsApp, makeOrg, type AccountsApp, type Org } from "../../../test/fixtures/accounts-app.ts";
 import { relationalEngines, type OpenedEngine } from "../../../test/fixtures/postgres.ts";
-import { registerNotificationRequests } from "./routes.ts";
+import { addRoutes } from "../../http/route.ts";
+import { ResponseBudget } from "../../http/response-budget.ts";
+import { createNotificationRoutes } from "./routes.ts";
 import type { NotificationTables } from "../model/table.ts";
 
 const V2 = "/alertmanager/api/v2";
@@ -25,7 +27,10 @@ describe.each(relationalEngines.filter(({ available }) => available))("$name", (
     const clock = { ms: START };
     backend = await accountsApp(database, {
       clock,
-      routes: (app, guards) => registerNotificationRequests(app, { db: database.tables(), guards, nowMs: () => clock.ms, pageRows: 2 }),
+      routes: (app, guards) => {
+        const responses = new ResponseBudget();
+        addRoutes(app, guards, createNotificationRoutes({ db: database.tables(), responses, nowMs: () => clock.ms, pageRows: 2 }));
+      },
     });
     [red, blue] = [await makeOrg(backend, "red"), await makeOrg(backend, "blue")];
     await backend.call("POST", "/api/users", {

@@ -1,37 +1,39 @@
-// The HTTP requests about notification, put together: routes, silences, deliveries, and Alertmanager's API. Invariant: what is registered is
-// what is listed, so that the API's address forwards just that.
-import type { FastifyInstance } from "fastify";
+// The HTTP routes of notification, except those for channels: notification routes, silences, deliveries, and Alertmanager's API.
 import type { Kysely } from "kysely";
-import type { ServiceRoute } from "../../alerting/route-parts.ts";
-import type { Guards } from "../../auth/request-identity.ts";
-import { ALERTMANAGER_REQUESTS, registerAlertmanagerRequests } from "./alertmanager-routes.ts";
-import { DELIVERY_REQUESTS, registerDeliveryRequests } from "./delivery-routes.ts";
-import { registerRouteRequests, ROUTE_REQUESTS } from "./route-routes.ts";
+import type { ResponseBudget } from "../../http/response-budget.ts";
+import type { Route, RouteDeclaration } from "../../http/route.ts";
+import { ALERTMANAGER_ROUTES, createAlertmanagerRoutes } from "./alertmanager-routes.ts";
+import { CHANNEL_ROUTES } from "./channel-routes.ts";
+import { createDeliveryRoutes, DELIVERY_ROUTES } from "./delivery-routes.ts";
+import { createNotificationRouteRoutes, NOTIFICATION_ROUTE_ROUTES } from "./route-routes.ts";
 import { RouteTable } from "../routing/route-store.ts";
-import { registerSilenceRequests, SILENCE_REQUESTS } from "./silence-routes.ts";
+import { createSilenceRoutes, SILENCE_ROUTES } from "./silence-routes.ts";
 import { SilenceTable } from "../routing/silence-store.ts";
 import type { NotificationTables } from "../model/table.ts";
 
-export interface NotificationRequestsOptions {
+export interface NotificationRoutesOptions {
   readonly db: Kysely<NotificationTables>;
-  readonly guards: Guards;
+  readonly responses: ResponseBudget;
   readonly nowMs?: () => number;
   readonly pageRows?: number;
 }
 
-export const NOTIFICATION_REQUESTS: readonly ServiceRoute[] = [
-  ...ROUTE_REQUESTS,
-  ...SILENCE_REQUESTS,
-  ...DELIVERY_REQUESTS,
-  ...ALERTMANAGER_REQUESTS,
-];
+/** All routes of notification, for backend/alerting/remote.ts. */
+export const NOTIFICATION_DECLARATIONS: readonly RouteDeclaration[] = [
+  NOTIFICATION_ROUTE_ROUTES,
+  SILENCE_ROUTES,
+  DELIVERY_ROUTES,
+  ALERTMANAGER_ROUTES,
+  CHANNEL_ROUTES,
+].flatMap((routes) => Object.values<RouteDeclaration>(routes));
 
-export function registerNotificationRequests(app: FastifyInstance, options: NotificationRequestsOptions): void {
-  const { db, guards, nowMs = Date.now, pageRows } = options;
+export function createNotificationRoutes({ db, responses, nowMs = Date.now, pageRows }: NotificationRoutesOptions): Route[] {
   const routes = new RouteTable(db, nowMs);
   const silences = new SilenceTable(db, nowMs);
-  registerRouteRequests(app, guards, routes);
-  registerSilenceRequests(app, guards, silences, nowMs);
-  registerDeliveryRequests(app, guards, db, pageRows);
-  registerAlertmanagerRequests(app, guards, { db, routes, silences, nowMs });
+  return [
+    ...createNotificationRouteRoutes(routes),
+    ...createSilenceRoutes(silences, nowMs),
+    ...createDeliveryRoutes(db, pageRows),
+    ...createAlertmanagerRoutes({ db, routes, silences, nowMs, responses }),
+  ];
 }

@@ -1,21 +1,21 @@
 // Jaeger's HTTP API under /query/jaeger, as far as Grafana's Jaeger data source asks it (docs/contract.md, "Query"). Invariant: each answer
 // is of the caller's organisation; services and operations are answered without reading spans.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { addRoute } from "../../http/route.ts";
 import { ApiError } from "../../errors.ts";
-import { READERS } from "../../http/openapi.ts";
 import { answerJson } from "../page-route.ts";
 import { JAEGER_PARAMETERS, type JaegerParameters, readJaegerSearch } from "./jaeger-parameters.ts";
 import type { TraceRouteOptions } from "../trace-route-parts.ts";
 
 const BASE = "/query/jaeger/api";
 
-const schemaOf = (summary: string, items: object, rest: object = {}) => ({
-  tags: ["jaeger"],
-  security: READERS,
+const describe = (summary: string, items: object) => ({
+  method: "GET" as const,
+  access: "reader" as const,
+  tag: "jaeger" as const,
   summary: `Jaeger's HTTP API: ${summary}`,
   description: "Answers as Jaeger does, with integers for times in microseconds.",
-  described: { response: { 200: dataOf(items) } },
-  ...rest,
+  documented: { response: { 200: dataOf(items) } },
 });
 
 const TRACE = {
@@ -34,49 +34,50 @@ const TRACE_ID = { type: "string", pattern: "^[0-9a-fA-F]{1,32}$", description: 
 
 export function registerJaegerRoutes(app: FastifyInstance, options: TraceRouteOptions): void {
   const { store, answers, guards, now = () => new Date() } = options;
-  const onRequest = guards.reader();
   const answer = (request: FastifyRequest, reply: FastifyReply, ask: Parameters<typeof answerJson>[2]["ask"]) =>
     answerJson(request, reply, { answers, ask: async (...asked) => enveloped(await ask(...asked)) });
 
-  app.get(`${BASE}/services`, { onRequest, schema: schemaOf("services", NAME) }, (request, reply) =>
-    answer(request, reply, async (...asked) => [await store.serviceNames(...asked)]),
-  );
+  addRoute(app, guards, {
+    path: `${BASE}/services`,
+    ...describe("services", NAME),
+    handler: (request, reply) => answer(request, reply, async (...asked) => [await store.serviceNames(...asked)]),
+  });
 
   const operations = (request: FastifyRequest, reply: FastifyReply, service: string) =>
     answer(request, reply, async (orgId, asked) => [await store.operationNames(orgId, service, asked)]);
-  app.get<{ Params: { service: string } }>(
-    `${BASE}/services/:service/operations`,
-    { onRequest, schema: schemaOf("operations of a service", NAME) },
-    (request, reply) => operations(request, reply, request.params.service),
-  );
+  addRoute(app, guards, {
+    path: `${BASE}/services/:service/operations`,
+    ...describe("operations of a service", NAME),
+    handler: (request: FastifyRequest<{ Params: { service: string } }>, reply: FastifyReply) =>
+      operations(request, reply, request.params.service),
+  });
   // Grafana does not encode the name, so one with a slash has several segments.
-  app.get<{ Params: { "*": string } }>(`${BASE}/services/*`, { onRequest, schema: { hide: true } }, async (request, reply) => {
-    const [, service] = /^(.+)\/operations$/s.exec(request.params["*"]) ?? [];
-    if (service === undefined) throw new ApiError("not_found", "there is services, and services/{service}/operations");
-    return operations(request, reply, service);
+  addRoute(app, guards, {
+    method: "GET",
+    path: `${BASE}/services/*`,
+    access: "reader",
+    handler: async (request: FastifyRequest<{ Params: { "*": string } }>, reply: FastifyReply) => {
+      const [, service] = /^(.+)\/operations$/s.exec(request.params["*"]) ?? [];
+      if (service === undefined) throw new ApiError("not_found", "there is services, and services/{service}/operations");
+      return operations(request, reply, service);
+    },
   });
 
-  app.get<{ Querystring: JaegerParameters }>(
-    `${BASE}/traces`,
-    {
-      onRequest,
-      schema: schemaOf("traces, newest first, each with its first 100 spans", TRACE, {
-        described: { querystring: { type: "object", properties: JAEGER_PARAMETERS }, response: { 200: dataOf(TRACE) } },
-      }),
-    },
-    async (request, reply) => {
+  addRoute(app, guards, {
+    path: `${BASE}/traces`,
+    ...describe("traces, newest first, each with its first 100 spans", TRACE),
+    documented: { query: { type: "object", properties: JAEGER_PARAMETERS }, response: { 200: dataOf(TRACE) } },
+    handler: async (request: FastifyRequest<{ Querystring: JaegerParameters }>, reply: FastifyReply) => {
       const filter = readJaegerSearch(request.query, now());
       return answer(request, reply, (orgId, asked) => store.jaegerSearch(orgId, filter, asked));
     },
-  );
+  });
 
-  app.get<{ Params: { trace_id: string } }>(
-    `${BASE}/traces/:trace_id`,
-    {
-      onRequest,
-      schema: schemaOf("one trace", TRACE, { params: { type: "object", properties: { trace_id: TRACE_ID } } }),
-    },
-    async (request, reply) => {
+  addRoute(app, guards, {
+    path: `${BASE}/traces/:trace_id`,
+    ...describe("one trace", TRACE),
+    params: { type: "object", properties: { trace_id: TRACE_ID } },
+    handler: async (request: FastifyRequest<{ Params: { trace_id: string } }>, reply: FastifyReply) => {
       const traceId = request.params.trace_id.toLowerCase().padStart(32, "0");
       return answer(request, reply, async (orgId, asked) => {
         const trace = await store.jaegerTrace(orgId, traceId, asked);
@@ -84,11 +85,13 @@ export function registerJaegerRoutes(app: FastifyInstance, options: TraceRouteOp
         return trace;
       });
     },
-  );
+  });
 
-  app.get(`${BASE}/dependencies`, { onRequest, schema: schemaOf("dependencies, always empty", TRACE) }, (request, reply) =>
-    answer(request, reply, async () => [Buffer.from("[]")]),
-  );
+  addRoute(app, guards, {
+    path: `${BASE}/dependencies`,
+    ...describe("dependencies, always empty", TRACE),
+    handler: (request, reply) => answer(request, reply, async () => [Buffer.from("[]")]),
+  });
 }
 
 function dataOf(items: object): object {

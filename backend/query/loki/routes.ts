@@ -6,7 +6,7 @@ import type { WebSocket } from "ws";
 import { type Guards, readerOf } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { goneSignal } from "../../http/client.ts";
-import { READERS } from "../../http/openapi.ts";
+import { addRoute, type RouteDeclaration } from "../../http/route.ts";
 import type { ResponseBudget } from "../../http/response-budget.ts";
 import { acceptWebSocket, isUpgrade } from "../../http/websocket.ts";
 import type { LogStore, LogTail } from "../../storage/logs/store.ts";
@@ -20,7 +20,7 @@ import { type EndpointJob, readTailFilter, type TailFilterJob, type TailMessageJ
 import { checkRepeated, type RequestParameters } from "./parameters.ts";
 import type { Bounds } from "./regex.ts";
 
-export const BASE = "/query/loki/loki/api/v1";
+const BASE = "/query/loki/loki/api/v1";
 
 export interface LokiRouteOptions {
   /** Parses and evaluates LogQL, by runLokiJob. */
@@ -37,22 +37,28 @@ export interface LokiRouteOptions {
 
 const ANSWER = { description: "as Loki answers", type: "object", additionalProperties: true };
 
-export function lokiSchema(summary: string, parameters: Record<string, object>, described: object = { response: { 200: ANSWER } }) {
+/** Declares a route of Loki's API. The handler validates its parameters. */
+function declareRoute(
+  path: string,
+  summary: string,
+  parameters: Record<string, object>,
+  response: Record<number, object> = { 200: ANSWER },
+): RouteDeclaration {
   return {
-    tags: ["loki"],
-    security: READERS,
+    method: "GET",
+    path: `${BASE}/${path}`,
+    access: "reader",
+    tag: "loki",
     summary: `Loki's HTTP API: ${summary}`,
-    described: { querystring: { type: "object", properties: parameters }, ...described },
+    documented: { query: { type: "object", properties: parameters }, response },
   };
 }
 
 export function registerLokiRoutes(app: FastifyInstance, options: LokiRouteOptions): void {
   const { sandbox, answers, guards, bounds, now = () => new Date() } = options;
-  const onRequest = guards.reader();
   for (const [path, { summary, parameters }] of ENDPOINTS) {
-    const schema = lokiSchema(summary, parameters);
     const single = Object.keys(parameters).filter((name) => name !== "match[]");
-    app.get(`${BASE}/${path}`, { onRequest, schema }, async (request: FastifyRequest, reply: FastifyReply) => {
+    const handler = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
       const parameters = request.query as RequestParameters;
       checkRepeated(parameters, single);
       const job: EndpointJob = {
@@ -65,7 +71,8 @@ export function registerLokiRoutes(app: FastifyInstance, options: LokiRouteOptio
         bounds,
       };
       return answerJson(request, reply, { answers, ask: async (orgId, asked) => [await sandbox.run(orgId, job, asked)] });
-    });
+    };
+    addRoute(app, guards, { ...declareRoute(path, summary, parameters), handler });
   }
   registerTail(app, options);
 }
@@ -84,7 +91,6 @@ const MESSAGE = {
   type: "object",
   properties: { streams: { type: "array", items: { type: "object" } }, dropped_entries: { type: ["array", "null"] } },
 };
-const DESCRIBED = { response: { 200: MESSAGE } };
 /** Of RFC 6455. */
 const [GOING_AWAY, POLICY] = [1001, 1008];
 const RETRIED = new Set(["too_many_queries", "unavailable"]);
@@ -96,8 +102,7 @@ export function registerTail(app: FastifyInstance, options: LokiRouteOptions): v
   const stopping = new AbortController();
   app.addHook("preClose", async () => stopping.abort());
   const guard = guards.reader();
-  const schema = lokiSchema("records as they arrive, by WebSocket", PARAMETERS, DESCRIBED);
-  app.get(`${BASE}/tail`, { onRequest: guard, schema }, async (request: FastifyRequest, reply: FastifyReply) => {
+  const handler = async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
     checkRepeated(request.query as RequestParameters, Object.keys(PARAMETERS));
     const parameters = { ...(request.query as RequestParameters) };
     const { orgId } = readerOf(request);
@@ -123,7 +128,8 @@ export function registerTail(app: FastifyInstance, options: LokiRouteOptions): v
       signal,
       times: { ...TAIL_TIMES, ...tails },
     });
-  });
+  };
+  addRoute(app, guards, { ...declareRoute("tail", "records as they arrive, by WebSocket", PARAMETERS, { 200: MESSAGE }), handler });
 }
 
 /** Other queries of the organisation, or a process that has just ended, may hold up a tail for a while. */

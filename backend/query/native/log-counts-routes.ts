@@ -1,6 +1,6 @@
 // GET /query/logs/histogram and /query/logs/fields: counts of many records of the caller's organisation (docs/contract.md, "Query").
-import type { FastifyInstance, FastifyRequest } from "fastify";
-import { READERS } from "../../http/openapi.ts";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { addRoute } from "../../http/route.ts";
 import { answerJson } from "../page-route.ts";
 import { PAGE_PARAMETERS, type PageParameters, readPage } from "../../storage/page.ts";
 import { MOST_FIELDS, MOST_VALUES, type RangeFilter, SAMPLED_RECORDS } from "../../storage/logs/counts.ts";
@@ -48,19 +48,15 @@ export function registerCountRoutes(app: FastifyInstance, { store, answers, guar
     const page = readPage(request as FastifyRequest<{ Querystring: PageParameters }>, now());
     return { ...filter, range: page.range as RangeFilter["range"] };
   };
-  app.get<{ Querystring: { buckets: number } }>(
-    "/query/logs/histogram",
-    {
-      onRequest: guards.reader(),
-      schema: {
-        summary: "How many log records there are, by time and level",
-        description: "Over equal stretches of the range, oldest first. Filters as of GET /query/logs.",
-        security: READERS,
-        querystring: HISTOGRAM_SCHEMA,
-        response: { 200: { type: "array", items: STRETCH_SCHEMA } },
-      },
-    },
-    async (request, reply) => {
+  addRoute(app, guards, {
+    method: "GET",
+    path: "/query/logs/histogram",
+    access: "reader",
+    summary: "How many log records there are, by time and level",
+    description: "Over equal stretches of the range, oldest first. Filters as of GET /query/logs.",
+    query: HISTOGRAM_SCHEMA,
+    response: { 200: { type: "array", items: STRETCH_SCHEMA } },
+    handler: async (request: FastifyRequest<{ Querystring: { buckets: number } }>, reply: FastifyReply) => {
       const filter = read(request, HISTOGRAM_SCHEMA);
       const ask = {
         answers,
@@ -68,24 +64,20 @@ export function registerCountRoutes(app: FastifyInstance, { store, answers, guar
       };
       return answerJson(request, reply, ask);
     },
-  );
-  app.get(
-    "/query/logs/fields",
-    {
-      onRequest: guards.reader(),
-      schema: {
-        summary: "The fields of log records and their values",
-        description:
-          `Of the newest ${SAMPLED_RECORDS} records of the range that match: ${MOST_FIELDS} fields and ${MOST_VALUES} values of each at most, by ` +
-          "how often they are there. Filters as of GET /query/logs.",
-        security: READERS,
-        querystring: FIELDS_SCHEMA,
-        response: { 200: { type: "array", items: FIELD_SCHEMA } },
-      },
-    },
-    async (request, reply) => {
+  });
+  addRoute(app, guards, {
+    method: "GET",
+    path: "/query/logs/fields",
+    access: "reader",
+    summary: "The fields of log records and their values",
+    description:
+      `Of the newest ${SAMPLED_RECORDS} records of the range that match: ${MOST_FIELDS} fields and ${MOST_VALUES} values of each at most, by ` +
+      "how often they are there. Filters as of GET /query/logs.",
+    query: FIELDS_SCHEMA,
+    response: { 200: { type: "array", items: FIELD_SCHEMA } },
+    handler: async (request, reply) => {
       const filter = read(request, FIELDS_SCHEMA);
       return answerJson(request, reply, { answers, ask: async (orgId, options) => [await store.fields(orgId, filter, options)] });
     },
-  );
+  });
 }

@@ -1,8 +1,8 @@
 // GET /query/logs: the caller's organisation's log records, newest or oldest first (docs/contract.md, "Query"); and the other routes of logs.
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { addRoute } from "../../http/route.ts";
 import { answerPage } from "../page-route.ts";
 import { PAGE_PARAMETERS, type PageParameters, readPage } from "../../storage/page.ts";
-import { READERS } from "../../http/openapi.ts";
 import { registerCountRoutes } from "./log-counts-routes.ts";
 import { filterSchema, readFilter } from "./log-filter-parameters.ts";
 import { registerTailRoute } from "./log-tail-routes.ts";
@@ -19,25 +19,21 @@ export function registerLogRoutes(app: FastifyInstance, options: LogRouteOptions
   const { store, answers, guards, now = () => new Date() } = options;
   registerCountRoutes(app, options);
   registerTailRoute(app, options);
-  app.get<{ Querystring: Parameters }>(
-    "/query/logs",
-    {
-      onRequest: guards.reader(),
-      schema: {
-        summary: "Log records, newest first, or oldest with order=oldest",
-        description:
-          "Filter by label with label.<key>=<value> and not_label.<key>=<value> (repeatable). With trace_id and neither start nor end, the " +
-          'whole retention is searched. A Link header with rel="next" leads to the next page.',
-        security: READERS,
-        querystring: QUERY_SCHEMA,
-        response: { 200: { type: "array", items: LOG_SCHEMA } },
-      },
-    },
-    async (request, reply) => {
+  addRoute(app, guards, {
+    method: "GET",
+    path: "/query/logs",
+    access: "reader",
+    summary: "Log records, newest first, or oldest with order=oldest",
+    description:
+      "Filter by label with label.<key>=<value> and not_label.<key>=<value> (repeatable). With trace_id and neither start nor end, the " +
+      'whole retention is searched. A Link header with rel="next" leads to the next page.',
+    query: QUERY_SCHEMA,
+    response: { 200: { type: "array", items: LOG_SCHEMA } },
+    handler: async (request: FastifyRequest<{ Querystring: Parameters }>, reply: FastifyReply) => {
       const record = readFilter(request, QUERY_SCHEMA);
       const order = request.query.order === "oldest" ? { oldestFirst: true } : {};
       const filter = { ...readPage(request, now(), record.traceId !== undefined), ...record, ...order };
       return answerPage(request, reply, { answers, page: filter, ask: (orgId, options) => store.query(orgId, filter, options) });
     },
-  );
+  });
 }

@@ -2,10 +2,10 @@
 // bounds for each organisation and in all, and none outlives its client, its credential or the process.
 import { Readable } from "node:stream";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { addRoute } from "../../http/route.ts";
 import { readerOf } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { goneSignal } from "../../http/client.ts";
-import { READERS } from "../../http/openapi.ts";
 import { filterSchema, readFilter } from "./log-filter-parameters.ts";
 import type { LogRouteOptions } from "./log-route-parts.ts";
 import { TailCounts } from "../../storage/logs/tail-counts.ts";
@@ -28,25 +28,21 @@ export function registerTailRoute(
   const stopping = new AbortController();
   app.addHook("preClose", async () => stopping.abort());
   const guard = guards.reader();
-  app.get(
-    "/query/logs/tail",
-    {
-      onRequest: guard,
-      schema: {
-        summary: "Log records as they arrive",
-        description:
-          `Without an end, a comment every 15 s. Filters as of GET /query/logs; records whose own time is older than an hour are left out. ` +
-          `The header Last-Event-ID resumes after an event. At most ${counts.perOrg} of an organisation, and one while its credential is in force.`,
-        security: READERS,
-        querystring: SCHEMA,
-        headers: {
-          type: "object",
-          properties: { "last-event-id": { type: "string", description: "the id of the last event that was read" } },
-        },
-        described: { response: { 200: EVENTS } },
-      },
+  addRoute(app, guards, {
+    method: "GET",
+    path: "/query/logs/tail",
+    access: "reader",
+    summary: "Log records as they arrive",
+    description:
+      `Without an end, a comment every 15 s. Filters as of GET /query/logs; records whose own time is older than an hour are left out. ` +
+      `The header Last-Event-ID resumes after an event. At most ${counts.perOrg} of an organisation, and one while its credential is in force.`,
+    query: SCHEMA,
+    headers: {
+      type: "object",
+      properties: { "last-event-id": { type: "string", description: "the id of the last event that was read" } },
     },
-    async (request, reply) => {
+    documented: { response: { 200: EVENTS } },
+    handler: async (request, reply) => {
       const filter = readFilter(request, SCHEMA);
       const after = lastEventId(request);
       const { orgId } = readerOf(request);
@@ -76,7 +72,7 @@ export function registerTailRoute(
       });
       return sendEvents(reply, Readable.from(stream, { highWaterMark: 1 }));
     },
-  );
+  });
 }
 
 function sendEvents(reply: FastifyReply, stream: Readable): FastifyReply {

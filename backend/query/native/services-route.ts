@@ -1,7 +1,7 @@
 // GET /query/services and what is under it: rate, errors and latency of the services of the caller's organisation (docs/contract.md,
 // "Query").
-import type { FastifyInstance, FastifyRequest } from "fastify";
-import { READERS } from "../../http/openapi.ts";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { addRoute } from "../../http/route.ts";
 import { PAGE_PARAMETERS, readPage } from "../../storage/page.ts";
 import { KINDS, minutesOf, type RedFilter, type RedKind } from "../../storage/traces/red.ts";
 import { answerJson, refuseUnknown } from "../page-route.ts";
@@ -68,6 +68,11 @@ interface RedParameters {
   operation?: string;
 }
 
+interface RedRequest {
+  Querystring: RedParameters;
+  Params: { service?: string };
+}
+
 interface RedRoute {
   readonly path: string;
   readonly summary: string;
@@ -105,29 +110,25 @@ const DESCRIPTION =
 
 export function registerServicesRoute(app: FastifyInstance, { store, answers, guards, now = () => new Date() }: TraceRouteOptions): void {
   for (const { path, summary, parameters, items, ask } of ROUTES) {
-    app.get<{ Querystring: RedParameters; Params: { service?: string } }>(
+    addRoute(app, guards, {
+      method: "GET",
       path,
-      {
-        onRequest: guards.reader(),
-        schema: {
-          summary,
-          description: DESCRIPTION,
-          security: READERS,
-          ...(path.includes(":service") && { params: { type: "object", properties: { service: text } } }),
-          querystring: { type: "object", properties: parameters },
-          response: { 200: items },
-        },
-      },
-      async (request, reply) => {
+      access: "reader",
+      summary,
+      description: DESCRIPTION,
+      ...(path.includes(":service") && { params: { type: "object", properties: { service: text } } }),
+      query: { type: "object", properties: parameters },
+      response: { 200: items },
+      handler: async (request: FastifyRequest<RedRequest>, reply: FastifyReply) => {
         refuseUnknown(request, parameters, []);
         const filter = readRedFilter(request, now());
         return answerJson(request, reply, { answers, ask: async (orgId, options) => [await store.red(ask, orgId, filter, options)] });
       },
-    );
+    });
   }
 }
 
-function readRedFilter(request: FastifyRequest<{ Querystring: RedParameters; Params: { service?: string } }>, now: Date): RedFilter {
+function readRedFilter(request: FastifyRequest<RedRequest>, now: Date): RedFilter {
   const { range } = readPage(request, now);
   const { points: most = 30, kind: kinds = "entry", operation: name } = request.query;
   const { startS, endS } = minutesOf(range.start ?? 0n, range.end ?? 0n);

@@ -1,8 +1,8 @@
 // GET /query/traces: the caller's organisation's spans, newest first (docs/contract.md, "Query"); and the other routes of traces.
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { addRoute } from "../../http/route.ts";
 import { answerPage } from "../page-route.ts";
 import { PAGE_PARAMETERS, type PageParameters, readPage } from "../../storage/page.ts";
-import { READERS } from "../../http/openapi.ts";
 import { registerJaegerRoutes } from "../jaeger/jaeger-routes.ts";
 import { SPAN_SCHEMA, TRACE_ID, type TraceRouteOptions } from "../trace-route-parts.ts";
 import { registerSearchRoute } from "./trace-search-route.ts";
@@ -31,23 +31,19 @@ export function registerTraceRoutes(app: FastifyInstance, options: TraceRouteOpt
   registerWholeTraceRoute(app, options);
   registerServicesRoute(app, options);
   registerJaegerRoutes(app, options);
-  app.get<{ Querystring: TraceParameters }>(
-    "/query/traces",
-    {
-      onRequest: guards.reader(),
-      schema: {
-        summary: "Spans, newest first",
-        description: 'A Link header with rel="next" leads to the next page.',
-        security: READERS,
-        querystring: QUERY_SCHEMA,
-        response: { 200: { type: "array", items: SPAN_SCHEMA } },
-      },
-    },
-    async (request, reply) => {
+  addRoute(app, guards, {
+    method: "GET",
+    path: "/query/traces",
+    access: "reader",
+    summary: "Spans, newest first",
+    description: 'A Link header with rel="next" leads to the next page.',
+    query: QUERY_SCHEMA,
+    response: { 200: { type: "array", items: SPAN_SCHEMA } },
+    handler: async (request: FastifyRequest<{ Querystring: TraceParameters }>, reply: FastifyReply) => {
       const { service, error, trace_id: traceId } = request.query;
       const page = readPage(request, now(), traceId !== undefined);
       const filter = { ...page, service, error, traceId: traceId?.toLowerCase() };
       return answerPage(request, reply, { answers, page, ask: (orgId, options) => store.query(orgId, filter, options) });
     },
-  );
+  });
 }

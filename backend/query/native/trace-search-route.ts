@@ -1,7 +1,7 @@
 // GET /query/traces/search: the traces of the caller's organisation that have such a span, newest first (docs/contract.md, "Query").
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { addRoute } from "../../http/route.ts";
 import { ApiError } from "../../errors.ts";
-import { READERS } from "../../http/openapi.ts";
 import { answerPage, readPrefixed, refuseUnknown } from "../page-route.ts";
 import { PAGE_PARAMETERS, type PageParameters, readPage } from "../../storage/page.ts";
 import type { TraceRouteOptions } from "../trace-route-parts.ts";
@@ -52,20 +52,16 @@ const TRACE_SCHEMA = {
 };
 
 export function registerSearchRoute(app: FastifyInstance, { store, answers, guards, now = () => new Date() }: TraceRouteOptions): void {
-  app.get<{ Querystring: SearchParameters }>(
-    "/query/traces/search",
-    {
-      onRequest: guards.reader(),
-      schema: {
-        summary: "Traces, newest first",
-        description:
-          'Those with a span that has service, operation, error and each label.<key>=<value> (repeatable). A Link header with rel="next" leads to the next page.',
-        security: READERS,
-        querystring: QUERY_SCHEMA,
-        response: { 200: { type: "array", items: TRACE_SCHEMA } },
-      },
-    },
-    async (request, reply) => {
+  addRoute(app, guards, {
+    method: "GET",
+    path: "/query/traces/search",
+    access: "reader",
+    summary: "Traces, newest first",
+    description:
+      'Those with a span that has service, operation, error and each label.<key>=<value> (repeatable). A Link header with rel="next" leads to the next page.',
+    query: QUERY_SCHEMA,
+    response: { 200: { type: "array", items: TRACE_SCHEMA } },
+    handler: async (request: FastifyRequest<{ Querystring: SearchParameters }>, reply: FastifyReply) => {
       refuseUnknown(request, QUERY_SCHEMA.properties, [LABELS]);
       const { service, operation, error, min_duration_ms: min, max_duration_ms: max } = request.query;
       const page = readPage(request, now());
@@ -75,7 +71,7 @@ export function registerSearchRoute(app: FastifyInstance, { store, answers, guar
         throw new ApiError("invalid_parameter", "min_duration_ms: must not be above max_duration_ms");
       return answerPage(request, reply, { answers, page, ask: (orgId, options) => store.search(orgId, filter, options) });
     },
-  );
+  });
 }
 
 const MOST_NS = 10n ** 18n;

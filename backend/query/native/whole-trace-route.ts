@@ -1,8 +1,8 @@
 // GET /query/traces/{trace_id}: all spans of one trace of the caller's organisation, oldest first, each with all that is kept of it
 // (docs/contract.md, "Query"). Invariant: another organisation's trace is not there.
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { addRoute } from "../../http/route.ts";
 import { ApiError } from "../../errors.ts";
-import { READERS } from "../../http/openapi.ts";
 import { answerPage } from "../page-route.ts";
 import { readCursor } from "../../storage/page.ts";
 import { SPAN_SCHEMA, TRACE_ID, type TraceRouteOptions } from "../trace-route-parts.ts";
@@ -28,9 +28,8 @@ const WHOLE_SPAN_SCHEMA = {
 const SCHEMA = {
   summary: "All spans of a trace, oldest first",
   description: `In pages of ${TRACE_PAGE_SPANS} spans or 8 MiB. A Link header with rel="next" leads to the next page.`,
-  security: READERS,
   params: { type: "object", properties: { trace_id: TRACE_ID } },
-  querystring: {
+  query: {
     type: "object",
     properties: { cursor: { type: "string", description: 'opaque; from the Link header with rel="next"' } },
   },
@@ -38,10 +37,12 @@ const SCHEMA = {
 };
 
 export function registerWholeTraceRoute(app: FastifyInstance, { store, answers, guards }: TraceRouteOptions): void {
-  app.get<{ Params: { trace_id: string }; Querystring: { cursor?: string } }>(
-    "/query/traces/:trace_id",
-    { onRequest: guards.reader(), schema: SCHEMA },
-    async (request, reply) => {
+  addRoute(app, guards, {
+    method: "GET",
+    path: "/query/traces/:trace_id",
+    access: "reader",
+    ...SCHEMA,
+    handler: async (request: FastifyRequest<{ Params: { trace_id: string }; Querystring: { cursor?: string } }>, reply: FastifyReply) => {
       const traceId = request.params.trace_id.toLowerCase();
       const { cursor } = request.query;
       const after = cursor === undefined ? undefined : readCursor(cursor);
@@ -56,5 +57,5 @@ export function registerWholeTraceRoute(app: FastifyInstance, { store, answers, 
         },
       });
     },
-  );
+  });
 }

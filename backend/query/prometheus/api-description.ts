@@ -1,7 +1,6 @@
 // What /openapi.json says of the Prometheus HTTP API: parameters, form, and the two forms of its errors. Invariant: it only describes;
 // the engine validates the parameters, so that the caller gets the engine's messages.
-import type { FastifySchema } from "fastify";
-import { READERS } from "../../http/openapi.ts";
+import type { RouteDeclaration } from "../../http/route.ts";
 import type { QueryEndpoint } from "../../storage/metrics/store.ts";
 
 const text = (description: string) => ({ type: "string", description });
@@ -37,34 +36,36 @@ const ANSWER = {
   additionalProperties: true,
 };
 
-const FORM = ["application/x-www-form-urlencoded"];
+const BASE = "/query/prometheus/api/v1";
+const FORM = { consumes: ["application/x-www-form-urlencoded"], bodyIsOptional: true };
 
-/** The schema of an endpoint that always answers `data`, and takes any parameters. */
-export function constantSchema(summary: string, data: object, form: boolean): FastifySchema {
-  const answer = { ...ANSWER, properties: { ...ANSWER.properties, data: { const: data } } };
+/** Declares an endpoint that always returns `data`, and accepts any parameters. */
+export function declareConstant(method: "GET" | "POST", path: string, summary: string, data: object): RouteDeclaration {
+  const response = { ...ANSWER, properties: { ...ANSWER.properties, data: { const: data } } };
   return {
-    tags: ["metrics"],
-    security: READERS,
+    method,
+    path: `${BASE}/${path}`,
+    access: "reader",
+    tag: "metrics",
     summary: `Prometheus HTTP API: ${summary}`,
-    ...(form && { consumes: FORM }),
-    described: { ...(form && { body: { type: "object" }, bodyIsOptional: true }), response: { 200: answer } },
+    ...(method === "POST" && FORM),
+    documented: { ...(method === "POST" && { body: { type: "object" } }), response: { 200: response } },
   };
 }
 
-/** The schema of one endpoint; `form`: its parameters come in a body, in the query, or in both. */
-export function prometheusSchema(endpoint: QueryEndpoint, form = false): FastifySchema {
+/** Declares an endpoint. The parameters of a POST are in the body, in the query string, or in both. */
+export function declareEndpoint(method: "GET" | "POST", endpoint: QueryEndpoint): RouteDeclaration {
   const parameters = { type: "object", ...PARAMETERS[endpoint] };
+  const optional = { ...parameters, required: [] };
   return {
-    tags: ["metrics"],
-    security: READERS,
+    method,
+    path: `${BASE}/${endpoint === "label_values" ? "label/:name/values" : endpoint}`,
+    access: "reader",
+    tag: "metrics",
     summary: `Prometheus HTTP API: ${endpoint}, over the tenant's own metrics`,
     description: "Answers as Prometheus does; parameters other than those of this endpoint are ignored.",
-    ...(form && { consumes: FORM }),
-    described: {
-      querystring: form ? { ...parameters, required: [] } : parameters,
-      ...(form && { body: { ...parameters, required: [] }, bodyIsOptional: true }),
-      response: { 200: ANSWER },
-      otherErrors: { 400: ENGINE_ERROR, 422: ENGINE_ERROR },
-    },
+    ...(method === "POST" && FORM),
+    documented: { ...(method === "POST" ? { query: optional, body: optional } : { query: parameters }), response: { 200: ANSWER } },
+    otherErrors: { schemas: { 400: ENGINE_ERROR, 422: ENGINE_ERROR } },
   };
 }

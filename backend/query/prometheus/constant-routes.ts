@@ -1,7 +1,8 @@
 // What Grafana asks besides queries, answered without the engine. Invariant: the answers are constants: the engine's own metadata is that
 // of all tenants, whatever label it is asked with, and it keeps no exemplars.
-import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from "fastify";
-import { constantSchema } from "./api-description.ts";
+import type { FastifyReply, FastifyRequest } from "fastify";
+import type { Route } from "../../http/route.ts";
+import { declareConstant } from "./api-description.ts";
 
 /** Grafana chooses by the version how it asks for label values; from this one on, by `match[]`. The engine names it for the same reason. */
 const COMPATIBLE_VERSION = "2.24.0";
@@ -19,18 +20,14 @@ const ANSWERS = [
   { methods: ["GET", "POST"], path: "query_exemplars", data: [], summary: "query_exemplars, always empty" },
 ] as const;
 
-/** Adds the base address, and status/buildinfo and metadata (GET) and query_exemplars (GET and POST form) under `base`. */
-export function registerConstantRoutes(app: FastifyInstance, base: string, onRequest: onRequestAsyncHookHandler): void {
-  app.get(ROOT.path, { onRequest, schema: constantSchema(ROOT.summary, ROOT.data, false), handler: answer(ROOT.data) });
-  for (const { methods, path, data, summary } of ANSWERS)
-    for (const method of methods)
-      app.route({
-        method,
-        url: `${base}/${path}`,
-        onRequest,
-        schema: constantSchema(summary, data, method === "POST"),
-        handler: answer(data),
-      });
+/** The base address, status/buildinfo and metadata (GET), and query_exemplars (GET and POST). */
+export function createConstantRoutes(): Route[] {
+  return [
+    { ...declareConstant("GET", "", ROOT.summary, ROOT.data), path: ROOT.path, handler: answer(ROOT.data) },
+    ...ANSWERS.flatMap(({ methods, path, data, summary }) =>
+      methods.map((method) => ({ ...declareConstant(method, path, summary, data), handler: answer(data) })),
+    ),
+  ];
 }
 
 function answer(data: object): (request: FastifyRequest, reply: FastifyReply) => Promise<FastifyReply> {

@@ -4,11 +4,12 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { expressionDurationMs } from "../../../common/duration.ts";
 import { ApiError } from "../../errors.ts";
 import type { ResponseBudget } from "../../http/response-budget.ts";
+import { addRoutes } from "../../http/route.ts";
 import { goneSignal } from "../../http/client.ts";
 import { type Guards, readerOf } from "../../auth/request-identity.ts";
-import { prometheusSchema } from "./api-description.ts";
+import { declareEndpoint } from "./api-description.ts";
 import { answerPrometheusError, readEngineError } from "./prometheus-errors.ts";
-import { registerConstantRoutes } from "./constant-routes.ts";
+import { createConstantRoutes } from "./constant-routes.ts";
 import type { MetricsStore, QueryEndpoint } from "../../storage/metrics/store.ts";
 
 export interface MetricsRoutesOptions {
@@ -17,7 +18,6 @@ export interface MetricsRoutesOptions {
   readonly guards: Guards;
 }
 
-const BASE = "/query/prometheus/api/v1";
 const FORWARDED = new Set(["query", "start", "end", "step", "time", "match[]", "limit"]);
 const MAX_TIMEOUT_MS = 30_000;
 const MAX_FORM_BYTES = 256 * 1024;
@@ -31,22 +31,17 @@ export function registerMetricsRoutes(app: FastifyInstance, { store, answers, gu
       async (request: FastifyRequest) => new URLSearchParams((await app.smallBodies.read(request, MAX_FORM_BYTES)).toString("utf8")),
     );
     scope.setErrorHandler(answerPrometheusError);
-    const onRequest = guards.reader();
-    registerConstantRoutes(scope, BASE, onRequest);
+    const routes = createConstantRoutes();
     for (const endpoint of ["query", "query_range", "series", "labels"] as const) {
       const handler = (request: FastifyRequest, reply: FastifyReply) => answer({ store, answers }, endpoint, request, reply);
-      scope.get(`${BASE}/${endpoint}`, { onRequest, schema: prometheusSchema(endpoint), handler });
-      scope.post(`${BASE}/${endpoint}`, {
-        onRequest,
-        schema: prometheusSchema(endpoint, true),
-        handler,
-      });
+      routes.push({ ...declareEndpoint("GET", endpoint), handler }, { ...declareEndpoint("POST", endpoint), handler });
     }
-    scope.get<{ Params: { name: string } }>(`${BASE}/label/:name/values`, {
-      onRequest,
-      schema: prometheusSchema("label_values"),
-      handler: (request, reply) => answer({ store, answers }, "label_values", request, reply, labelOf(request.params.name)),
+    routes.push({
+      ...declareEndpoint("GET", "label_values"),
+      handler: (request: FastifyRequest<{ Params: { name: string } }>, reply: FastifyReply) =>
+        answer({ store, answers }, "label_values", request, reply, labelOf(request.params.name)),
     });
+    addRoutes(scope, guards, routes);
   });
 }
 

@@ -1,17 +1,18 @@
 // Administration across organisations, for operators: find and remove an account by its e-mail address, and add an administrator to an
 // organisation that has lost its passwords. Invariant: every change is audited with the organisation that was changed. The last administrator
 // of an organisation and the last operator cannot be removed.
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../../errors.ts";
 import { audit } from "../../auth/audit-log.ts";
 import { ID_PARAMS, NO_CONTENT, UUID_SCHEMA, parseUuid } from "../../http/schemas.ts";
+import { addRoute } from "../../http/route.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "../../auth/sessions/password.ts";
 import type { AccountDeps } from "../../auth/sessions/deps.ts";
 import { EMAIL_SCHEMA, findUserByEmail, insertUser, requireFreeEmail } from "../../auth/sessions/table.ts";
 import { requireOtherAdmins, lockOperators, describeUser, USER_SCHEMA } from "./users.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
-const common = { tags: ["accounts"], security: [{ session: [] }] };
+const common = { tag: "accounts" } as const;
 const account = {
   type: "object",
   required: [...USER_SCHEMA.required, "org_id"],
@@ -34,7 +35,7 @@ const schemas = {
   find: {
     ...common,
     summary: "Find the account with this e-mail address in any organisation",
-    querystring: { type: "object", required: ["email"], properties: { email: { type: "string", maxLength: 254 } } },
+    query: { type: "object", required: ["email"], properties: { email: { type: "string", maxLength: 254 } } },
     response: { 200: { type: "array", items: account } },
   },
   remove: {
@@ -46,13 +47,17 @@ const schemas = {
 };
 
 export function registerAccountAdministration(app: FastifyInstance, deps: AccountDeps): void {
-  const { db, sessions, hashQueue, now = Date.now } = deps;
-  const onRequest = deps.guards.user("operator");
+  const { db, guards, sessions, hashQueue, now = Date.now } = deps;
 
-  app.post<{ Params: { id: string }; Body: { email: string; password: string } }>(
-    "/api/orgs/:id/admins",
-    { schema: schemas.addAdmin, onRequest },
-    async (request, reply) => {
+  addRoute(app, guards, {
+    method: "POST",
+    path: "/api/orgs/:id/admins",
+    access: "operator",
+    ...schemas.addAdmin,
+    handler: async (
+      request: FastifyRequest<{ Params: { id: string }; Body: { email: string; password: string } }>,
+      reply: FastifyReply,
+    ) => {
       const { email, password } = request.body;
       const org = await db.selectFrom("orgs").selectAll().where("id", "=", parseId(request.params.id, "organisation")).executeTakeFirst();
       if (!org) throw resourceNotFound("organisation");
@@ -63,30 +68,42 @@ export function registerAccountAdministration(app: FastifyInstance, deps: Accoun
       audit(request, "org.add_admin", { to_org_id: org.id, user_id: created.id, email: created.email }, org.id);
       return await reply.code(201).send(describeUser(created));
     },
-  );
-
-  app.get<{ Querystring: { email: string } }>("/api/accounts", { schema: schemas.find, onRequest }, async (request) => {
-    const found = await findUserByEmail(db, request.query.email);
-    return found ? [{ ...describeUser(found), org_id: found.org_id }] : [];
   });
 
-  app.delete<{ Params: { id: string } }>("/api/accounts/:id", { schema: schemas.remove, onRequest }, async (request, reply) => {
-    const id = parseId(request.params.id, "account");
-    const removed = await db.transaction().execute(async (trx) => {
-      await lockOperators(trx);
-      const found = await trx.selectFrom("users").selectAll().where("id", "=", id).executeTakeFirst();
-      if (!found) throw resourceNotFound("account");
-      const tenantDb = tenantDatabase(trx, found.org_id);
-      await tenantDb.selectFrom("orgs").select("id").where("id", "=", found.org_id).forUpdate().execute();
-      const locked = await tenantDb.selectFrom("users").selectAll().where("id", "=", id).forUpdate().executeTakeFirst();
-      if (!locked) throw resourceNotFound("account");
-      await requireOtherAdmins(trx, locked);
-      await tenantDb.deleteFrom("users").where("id", "=", id).execute();
-      return locked;
-    });
-    sessions.forget(removed.id);
-    audit(request, "account.delete", { of_org_id: removed.org_id, user_id: removed.id, email: removed.email }, removed.org_id);
-    return await reply.code(204).send();
+  addRoute(app, guards, {
+    method: "GET",
+    path: "/api/accounts",
+    access: "operator",
+    ...schemas.find,
+    handler: async (request: FastifyRequest<{ Querystring: { email: string } }>) => {
+      const found = await findUserByEmail(db, request.query.email);
+      return found ? [{ ...describeUser(found), org_id: found.org_id }] : [];
+    },
+  });
+
+  addRoute(app, guards, {
+    method: "DELETE",
+    path: "/api/accounts/:id",
+    access: "operator",
+    ...schemas.remove,
+    handler: async (request: FastifyRequest<{ Params: { id: string } }>, reply: FastifyReply) => {
+      const id = parseId(request.params.id, "account");
+      const removed = await db.transaction().execute(async (trx) => {
+        await lockOperators(trx);
+        const found = await trx.selectFrom("users").selectAll().where("id", "=", id).executeTakeFirst();
+        if (!found) throw resourceNotFound("account");
+        const tenantDb = tenantDatabase(trx, found.org_id);
+        await tenantDb.selectFrom("orgs").select("id").where("id", "=", found.org_id).forUpdate().execute();
+        const locked = await tenantDb.selectFrom("users").selectAll().where("id", "=", id).forUpdate().executeTakeFirst();
+        if (!locked) throw resourceNotFound("account");
+        await requireOtherAdmins(trx, locked);
+        await tenantDb.deleteFrom("users").where("id", "=", id).execute();
+        return locked;
+      });
+      sessions.forget(removed.id);
+      audit(request, "account.delete", { of_org_id: removed.org_id, user_id: removed.id, email: removed.email }, removed.org_id);
+      return await reply.code(204).send();
+    },
   });
 }
 

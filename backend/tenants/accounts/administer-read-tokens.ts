@@ -1,7 +1,7 @@
 // Administration of read tokens: create, list, remove. Invariant: the token itself is shown once, in the response to its creation. It belongs
 // to the organisation and stays valid if its creator is removed.
 import { randomUUID } from "node:crypto";
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { sql, type Transaction } from "kysely";
 import { durationWanted, durationWithin } from "../../../common/duration.ts";
 import { audit } from "../../auth/audit-log.ts";
@@ -19,6 +19,7 @@ import {
   TIME_SCHEMA,
   UUID_SCHEMA,
 } from "../../http/schemas.ts";
+import { addRoute } from "../../http/route.ts";
 import type { AccountDeps } from "../../auth/sessions/deps.ts";
 import { requireCapacity } from "./row-limit.ts";
 import type { AccountTables, ReadTokenRow } from "../../auth/sessions/table.ts";
@@ -27,7 +28,7 @@ import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 const MAX_TTL_MS = 365 * 86_400_000;
 /** How long expired tokens stay in the list, so that users can see why a data source stopped. */
 const EXPIRED_LISTED_MS = 30 * 86_400_000;
-const common = { tags: ["accounts"], security: [{ session: [] }] };
+const common = { tag: "accounts" } as const;
 
 const schemas = {
   create: {
@@ -50,7 +51,7 @@ const schemas = {
     ...common,
     summary: "Read tokens of your organisation, by name; expired tokens are listed for 30 days",
     description: "Pages have 500 entries; the header Link points to the next page.",
-    querystring: CURSOR_QUERY,
+    query: CURSOR_QUERY,
     response: listResponse({
       id: UUID_SCHEMA,
       name: { type: "string" },
@@ -63,12 +64,14 @@ const schemas = {
 };
 
 export function registerReadTokenAdministration(app: FastifyInstance, deps: AccountDeps): void {
-  const { db, guards, readTokens, now = Date.now, pageRows = PAGE_ROWS } = deps;
+  const { db, guards, readTokens, now = Date.now } = deps;
 
-  app.post<{ Body: { name: string; ttl: string } }>(
-    "/api/read-tokens",
-    { schema: schemas.create, onRequest: guards.user("admin") },
-    async (request, reply) => {
+  addRoute(app, guards, {
+    method: "POST",
+    path: "/api/read-tokens",
+    access: "admin",
+    ...schemas.create,
+    handler: async (request: FastifyRequest<{ Body: { name: string; ttl: string } }>, reply: FastifyReply) => {
       const { orgId, email } = callerOf(request);
       const { name, ttl } = request.body;
       const at = now();
@@ -81,35 +84,50 @@ export function registerReadTokenAdministration(app: FastifyInstance, deps: Acco
       const token = await readTokens.issue(row);
       return await reply.code(201).send({ id: row.id, name, token, expires_at: expires.toISOString() });
     },
-  );
-
-  app.get<CursorQuery>("/api/read-tokens", { schema: schemas.list, onRequest: guards.user("viewer") }, async (request, reply) => {
-    const [name, id] = readCursor(request, 2) ?? [];
-    const { orgId } = callerOf(request);
-    let query = tenantDatabase(db, orgId).selectFrom("read_tokens").selectAll().where("org_id", "=", orgId);
-    query = query.where("expires_at", ">", new Date(now() - EXPIRED_LISTED_MS));
-    if (name !== undefined && id !== undefined) query = query.where(sql<boolean>`(name, id) > (${name}, ${id})`);
-    const rows = await query
-      .orderBy("name")
-      .orderBy("id")
-      .limit(pageRows + 1)
-      .execute();
-    return cutPage([request, reply], rows, pageRows, (row) => [row.name, row.id]).map(describeToken);
   });
 
-  app.delete("/api/read-tokens/:id", { schema: schemas.remove, onRequest: guards.user("admin") }, async (request, reply) => {
-    const id = readId(request, "read token");
-    const { orgId } = callerOf(request);
-    const removed = await tenantDatabase(db, orgId)
-      .deleteFrom("read_tokens")
-      .where("id", "=", id)
-      .where("org_id", "=", orgId)
-      .returning("name")
-      .executeTakeFirst();
-    if (!removed) throw notFound("read token");
-    readTokens.forget(id);
-    audit(request, "read_token.delete", { read_token_id: id, name: removed.name });
-    return await reply.code(204).send();
+  addRoute(app, guards, {
+    method: "DELETE",
+    path: "/api/read-tokens/:id",
+    access: "admin",
+    ...schemas.remove,
+    handler: async (request, reply) => {
+      const id = readId(request, "read token");
+      const { orgId } = callerOf(request);
+      const removed = await tenantDatabase(db, orgId)
+        .deleteFrom("read_tokens")
+        .where("id", "=", id)
+        .where("org_id", "=", orgId)
+        .returning("name")
+        .executeTakeFirst();
+      if (!removed) throw notFound("read token");
+      readTokens.forget(id);
+      audit(request, "read_token.delete", { read_token_id: id, name: removed.name });
+      return await reply.code(204).send();
+    },
+  });
+  registerReadTokenList(app, deps);
+}
+
+function registerReadTokenList(app: FastifyInstance, { db, guards, now = Date.now, pageRows = PAGE_ROWS }: AccountDeps): void {
+  addRoute(app, guards, {
+    method: "GET",
+    path: "/api/read-tokens",
+    access: "viewer",
+    ...schemas.list,
+    handler: async (request: FastifyRequest<CursorQuery>, reply: FastifyReply) => {
+      const [name, id] = readCursor(request, 2) ?? [];
+      const { orgId } = callerOf(request);
+      let query = tenantDatabase(db, orgId).selectFrom("read_tokens").selectAll().where("org_id", "=", orgId);
+      query = query.where("expires_at", ">", new Date(now() - EXPIRED_LISTED_MS));
+      if (name !== undefined && id !== undefined) query = query.where(sql<boolean>`(name, id) > (${name}, ${id})`);
+      const rows = await query
+        .orderBy("name")
+        .orderBy("id")
+        .limit(pageRows + 1)
+        .execute();
+      return cutPage([request, reply], rows, pageRows, (row) => [row.name, row.id]).map(describeToken);
+    },
   });
 }
 

@@ -1,9 +1,10 @@
 // GET and POST /api/orgs: operators list organisations, and create them with their first administrator.
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { sql } from "kysely";
 import { audit } from "../../auth/audit-log.ts";
 import { CURSOR_QUERY, type CursorQuery, cutPage, readCursorTime, readCursor } from "../../http/list-page.ts";
 import { nameSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
+import { addRoute } from "../../http/route.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "../../auth/sessions/password.ts";
 import type { AccountDeps } from "../../auth/sessions/deps.ts";
 import { MAX_ROWS_PER_ORG } from "./row-limit.ts";
@@ -17,8 +18,7 @@ const org = {
 
 const createSchema = {
   summary: "Create an organisation with its first administrator",
-  tags: ["accounts"],
-  security: [{ session: [] }],
+  tag: "accounts",
   body: {
     type: "object",
     additionalProperties: false,
@@ -39,9 +39,8 @@ const createSchema = {
 const listSchema = {
   summary: "All organisations, oldest first",
   description: `Pages have ${MAX_ROWS_PER_ORG} entries; the header Link points to the next page.`,
-  tags: ["accounts"],
-  security: [{ session: [] }],
-  querystring: CURSOR_QUERY,
+  tag: "accounts",
+  query: CURSOR_QUERY,
   response: { 200: { type: "array", items: org } },
 } as const;
 
@@ -54,32 +53,42 @@ export function registerOrgRoutes(
   app: FastifyInstance,
   { db, guards, hashQueue, now = Date.now, pageRows = MAX_ROWS_PER_ORG }: AccountDeps,
 ): void {
-  const onRequest = guards.user("operator");
-
-  app.get<CursorQuery>("/api/orgs", { schema: listSchema, onRequest }, async (request, reply) => {
-    const [at, id] = readCursor(request, 2) ?? [];
-    let query = db.selectFrom("orgs").selectAll();
-    if (at !== undefined && id !== undefined) query = query.where(sql<boolean>`(created_at, id) > (${readCursorTime(at)}, ${id})`);
-    const rows = await query
-      .orderBy("created_at")
-      .orderBy("id")
-      .limit(pageRows + 1)
-      .execute();
-    const page = cutPage([request, reply], rows, pageRows, (row) => [row.created_at.toISOString(), row.id]);
-    return page.map((row) => ({ org_id: row.id, name: row.name, created_at: row.created_at.toISOString() }));
+  addRoute(app, guards, {
+    method: "GET",
+    path: "/api/orgs",
+    access: "operator",
+    ...listSchema,
+    handler: async (request: FastifyRequest<CursorQuery>, reply: FastifyReply) => {
+      const [at, id] = readCursor(request, 2) ?? [];
+      let query = db.selectFrom("orgs").selectAll();
+      if (at !== undefined && id !== undefined) query = query.where(sql<boolean>`(created_at, id) > (${readCursorTime(at)}, ${id})`);
+      const rows = await query
+        .orderBy("created_at")
+        .orderBy("id")
+        .limit(pageRows + 1)
+        .execute();
+      const page = cutPage([request, reply], rows, pageRows, (row) => [row.created_at.toISOString(), row.id]);
+      return page.map((row) => ({ org_id: row.id, name: row.name, created_at: row.created_at.toISOString() }));
+    },
   });
 
-  app.post<{ Body: NewOrg }>("/api/orgs", { schema: createSchema, onRequest }, async (request, reply) => {
-    const { name, admin } = request.body;
-    await requireFreeName(db, name);
-    await requireFreeEmail(db, admin.email);
-    const passwordHash = await hashQueue.run(request, reply, () => hashPassword(admin.password));
-    const created = await db.transaction().execute(async (trx) => {
-      const row = await insertOrg(trx, name, new Date(now()));
-      const user = { org_id: row.id, email: admin.email, password_hash: passwordHash, role: "admin" as const };
-      return { row, user: await insertUser(trx, user, new Date(now())) };
-    });
-    audit(request, "org.create", { created_org_id: created.row.id, name, admin_user_id: created.user.id }, created.row.id);
-    return await reply.code(201).send({ org_id: created.row.id, name, created_at: created.row.created_at.toISOString() });
+  addRoute(app, guards, {
+    method: "POST",
+    path: "/api/orgs",
+    access: "operator",
+    ...createSchema,
+    handler: async (request: FastifyRequest<{ Body: NewOrg }>, reply: FastifyReply) => {
+      const { name, admin } = request.body;
+      await requireFreeName(db, name);
+      await requireFreeEmail(db, admin.email);
+      const passwordHash = await hashQueue.run(request, reply, () => hashPassword(admin.password));
+      const created = await db.transaction().execute(async (trx) => {
+        const row = await insertOrg(trx, name, new Date(now()));
+        const user = { org_id: row.id, email: admin.email, password_hash: passwordHash, role: "admin" as const };
+        return { row, user: await insertUser(trx, user, new Date(now())) };
+      });
+      audit(request, "org.create", { created_org_id: created.row.id, name, admin_user_id: created.user.id }, created.row.id);
+      return await reply.code(201).send({ org_id: created.row.id, name, created_at: created.row.created_at.toISOString() });
+    },
   });
 }

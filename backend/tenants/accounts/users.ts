@@ -1,11 +1,12 @@
 // The users of the caller's organisation: list, add, change password or role, remove. Invariant: only operators grant, change or remove the
 // role `operator`. The last operator and the last administrator of an organisation stay. A user of another organisation is 404.
-import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Transaction } from "kysely";
 import { ApiError } from "../../errors.ts";
 import { callerOf, type Role, type SessionUser } from "../../auth/request-identity.ts";
 import { audit } from "../../auth/audit-log.ts";
 import { readId, ID_PARAMS, notFound, NO_CONTENT, objectSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
+import { addRoute } from "../../http/route.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "../../auth/sessions/password.ts";
 import { type CountQuery, requireCapacity } from "./row-limit.ts";
 import type { AccountDeps } from "../../auth/sessions/deps.ts";
@@ -21,7 +22,7 @@ export const USER_SCHEMA = objectSchema({
   created_at: TIME_SCHEMA,
 });
 
-const common = { tags: ["accounts"], security: [{ session: [] }] };
+const common = { tag: "accounts" } as const;
 
 function bodySchema(required: Record<string, object>) {
   return { type: "object", additionalProperties: false, required: Object.keys(required), properties: required };
@@ -63,19 +64,26 @@ interface ById {
 
 export function registerUserRoutes(app: FastifyInstance, deps: AccountDeps): void {
   const { db, guards, hashQueue, now = Date.now } = deps;
-  const admin = guards.user("admin");
 
-  app.get("/api/users", { schema: schemas.list, onRequest: guards.user("viewer") }, async (request) => {
-    const { orgId } = callerOf(request);
-    const tenantDb = tenantDatabase(db, orgId);
-    const rows = await tenantDb.selectFrom("users").selectAll().where("org_id", "=", orgId).orderBy("email").execute();
-    return rows.map(describeUser);
+  addRoute(app, guards, {
+    method: "GET",
+    path: "/api/users",
+    access: "viewer",
+    ...schemas.list,
+    handler: async (request) => {
+      const { orgId } = callerOf(request);
+      const tenantDb = tenantDatabase(db, orgId);
+      const rows = await tenantDb.selectFrom("users").selectAll().where("org_id", "=", orgId).orderBy("email").execute();
+      return rows.map(describeUser);
+    },
   });
 
-  app.post<{ Body: { email: string; password: string; role: Role } }>(
-    "/api/users",
-    { schema: schemas.create, onRequest: admin },
-    async (request, reply) => {
+  addRoute(app, guards, {
+    method: "POST",
+    path: "/api/users",
+    access: "admin",
+    ...schemas.create,
+    handler: async (request: FastifyRequest<{ Body: { email: string; password: string; role: Role } }>, reply: FastifyReply) => {
       const { email, password, role } = request.body;
       if (role === "operator") requireOperator(callerOf(request));
       await requireFreeEmail(db, email);
@@ -85,12 +93,19 @@ export function registerUserRoutes(app: FastifyInstance, deps: AccountDeps): voi
       audit(request, "user.create", { user_id: created.id, email: created.email, role });
       return await reply.code(201).send(describeUser(created));
     },
-  );
+  });
+  registerUserChanges(app, deps);
+}
 
-  app.put<ById & { Body: { password: string } }>(
-    "/api/users/:id/password",
-    { schema: schemas.password, onRequest: admin },
-    async (request, reply) => {
+function registerUserChanges(app: FastifyInstance, deps: AccountDeps): void {
+  const { db, guards, hashQueue } = deps;
+
+  addRoute(app, guards, {
+    method: "PUT",
+    path: "/api/users/:id/password",
+    access: "admin",
+    ...schemas.password,
+    handler: async (request: FastifyRequest<ById & { Body: { password: string } }>, reply: FastifyReply) => {
       await requireChangeable(db, request);
       const passwordHash = await hashQueue.run(request, reply, () => hashPassword(request.body.password));
       const changed = await changeUser(deps, request, async ({ tenantTrx }, row) => {
@@ -101,26 +116,38 @@ export function registerUserRoutes(app: FastifyInstance, deps: AccountDeps): voi
       audit(request, "user.password", { user_id: changed.id });
       return await reply.code(204).send();
     },
-  );
-
-  app.put<ById & { Body: { role: Role } }>("/api/users/:id/role", { schema: schemas.role, onRequest: admin }, async (request) => {
-    const { role } = request.body;
-    if (role === "operator") requireOperator(callerOf(request));
-    const before = await changeUser(deps, request, async ({ trx, tenantTrx }, row) => {
-      if (role !== "operator") await requireOtherAdmins(trx, row, role);
-      await tenantTrx.updateTable("users").set({ role }).where("id", "=", row.id).execute();
-    });
-    audit(request, "user.role", { user_id: before.id, from: before.role, to: role });
-    return describeUser({ ...before, role });
   });
 
-  app.delete<ById>("/api/users/:id", { schema: schemas.remove, onRequest: admin }, async (request, reply) => {
-    const removed = await changeUser(deps, request, async ({ trx, tenantTrx }, row) => {
-      await requireOtherAdmins(trx, row);
-      await tenantTrx.deleteFrom("users").where("id", "=", row.id).execute();
-    });
-    audit(request, "user.delete", { user_id: removed.id, email: removed.email });
-    return await reply.code(204).send();
+  addRoute(app, guards, {
+    method: "PUT",
+    path: "/api/users/:id/role",
+    access: "admin",
+    ...schemas.role,
+    handler: async (request: FastifyRequest<ById & { Body: { role: Role } }>) => {
+      const { role } = request.body;
+      if (role === "operator") requireOperator(callerOf(request));
+      const before = await changeUser(deps, request, async ({ trx, tenantTrx }, row) => {
+        if (role !== "operator") await requireOtherAdmins(trx, row, role);
+        await tenantTrx.updateTable("users").set({ role }).where("id", "=", row.id).execute();
+      });
+      audit(request, "user.role", { user_id: before.id, from: before.role, to: role });
+      return describeUser({ ...before, role });
+    },
+  });
+
+  addRoute(app, guards, {
+    method: "DELETE",
+    path: "/api/users/:id",
+    access: "admin",
+    ...schemas.remove,
+    handler: async (request: FastifyRequest<ById>, reply: FastifyReply) => {
+      const removed = await changeUser(deps, request, async ({ trx, tenantTrx }, row) => {
+        await requireOtherAdmins(trx, row);
+        await tenantTrx.deleteFrom("users").where("id", "=", row.id).execute();
+      });
+      audit(request, "user.delete", { user_id: removed.id, email: removed.email });
+      return await reply.code(204).send();
+    },
   });
 }
 

@@ -1,6 +1,6 @@
 // Administration of clusters: list with nodes and online state, remove. Invariant: removing a cluster revokes its keys at once; pages of the
 // list are limited in clusters and in nodes.
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { audit } from "../../auth/audit-log.ts";
 import { callerOf } from "../../auth/request-identity.ts";
 import {
@@ -13,6 +13,7 @@ import {
   OPTIONAL_TIME_SCHEMA,
   UUID_SCHEMA,
 } from "../../http/schemas.ts";
+import { addRoute } from "../../http/route.ts";
 import { readClusterPage } from "./cluster-page.ts";
 import { COLLECTOR_SCHEMA, isOnline } from "./heartbeat.ts";
 import { revokeKeysOf } from "./key-table.ts";
@@ -22,14 +23,14 @@ import type { EnrolmentDeps } from "./deps.ts";
 import { removeTokensOf } from "./ingest-token-table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
-const common = { tags: ["enrolment"], security: [{ session: [] }] };
+const common = { tag: "enrolment" } as const;
 const text = { type: ["string", "null"] } as const;
 const schemas = {
   list: {
     ...common,
     summary: "Clusters of your organisation, by name, with their nodes, by name",
     description: "Pages have 500 nodes; the header Link points to the next page, which continues a cluster that was cut.",
-    querystring: CURSOR_QUERY,
+    query: CURSOR_QUERY,
     response: listResponse({
       cluster_id: UUID_SCHEMA,
       name: { type: "string" },
@@ -55,42 +56,54 @@ export function registerClusterAdministration(
   app: FastifyInstance,
   { db, guards, keys, ingestTokens, now, pageRows = PAGE_ROWS }: EnrolmentDeps,
 ): void {
-  app.get<CursorQuery>("/api/clusters", { schema: schemas.list, onRequest: guards.user("viewer") }, async (request, reply) => {
-    const { orgId } = callerOf(request);
-    const tenantDb = tenantDatabase(db, orgId);
-    const { clusters, next } = await readClusterPage(tenantDb, orgId, readCursor(request, 3), pageRows);
-    if (next) linkNext(request, reply, next);
-    const ids = clusters.map(({ row }) => row.id);
-    const keyTimes = await currentKeyTimes(tenantDb, orgId, "cluster", ids);
-    return clusters.map(({ row, nodes }) => ({
-      cluster_id: row.id,
-      name: row.name,
-      online: isOnline(row.last_heartbeat, row.heartbeat_interval_s, now()),
-      last_heartbeat: row.last_heartbeat?.toISOString() ?? null,
-      key_created_at: keyTimes.get(row.id)?.toISOString() ?? null,
-      nodes: nodes.map(({ name, agent_version, last_heartbeat, collector }) => ({
-        name,
-        online: isOnline(last_heartbeat, row.heartbeat_interval_s, now()),
-        agent_version,
-        last_heartbeat: last_heartbeat.toISOString(),
-        collector,
-      })),
-    }));
+  addRoute(app, guards, {
+    method: "GET",
+    path: "/api/clusters",
+    access: "viewer",
+    ...schemas.list,
+    handler: async (request: FastifyRequest<CursorQuery>, reply: FastifyReply) => {
+      const { orgId } = callerOf(request);
+      const tenantDb = tenantDatabase(db, orgId);
+      const { clusters, next } = await readClusterPage(tenantDb, orgId, readCursor(request, 3), pageRows);
+      if (next) linkNext(request, reply, next);
+      const ids = clusters.map(({ row }) => row.id);
+      const keyTimes = await currentKeyTimes(tenantDb, orgId, "cluster", ids);
+      return clusters.map(({ row, nodes }) => ({
+        cluster_id: row.id,
+        name: row.name,
+        online: isOnline(row.last_heartbeat, row.heartbeat_interval_s, now()),
+        last_heartbeat: row.last_heartbeat?.toISOString() ?? null,
+        key_created_at: keyTimes.get(row.id)?.toISOString() ?? null,
+        nodes: nodes.map(({ name, agent_version, last_heartbeat, collector }) => ({
+          name,
+          online: isOnline(last_heartbeat, row.heartbeat_interval_s, now()),
+          agent_version,
+          last_heartbeat: last_heartbeat.toISOString(),
+          collector,
+        })),
+      }));
+    },
   });
 
-  app.delete("/api/clusters/:id", { schema: schemas.remove, onRequest: guards.user("admin") }, async (request, reply) => {
-    const id = readId(request, "cluster");
-    const { orgId } = callerOf(request);
-    const { hashes, tokens } = await tenantDatabase(db, orgId)
-      .transaction()
-      .execute(async (trx) => {
-        const result = await trx.deleteFrom("clusters").where("id", "=", id).where("org_id", "=", orgId).executeTakeFirst();
-        if (result.numDeletedRows === 0n) throw notFound("cluster");
-        return { hashes: await revokeKeysOf(trx, orgId, id, new Date(now())), tokens: await removeTokensOf(trx, orgId, id) };
-      });
-    keys.forget(...hashes);
-    ingestTokens.forget(...tokens);
-    audit(request, "cluster.delete", { cluster_id: id, revoked_keys: hashes.length, removed_ingest_tokens: tokens.length });
-    return await reply.code(204).send();
+  addRoute(app, guards, {
+    method: "DELETE",
+    path: "/api/clusters/:id",
+    access: "admin",
+    ...schemas.remove,
+    handler: async (request, reply) => {
+      const id = readId(request, "cluster");
+      const { orgId } = callerOf(request);
+      const { hashes, tokens } = await tenantDatabase(db, orgId)
+        .transaction()
+        .execute(async (trx) => {
+          const result = await trx.deleteFrom("clusters").where("id", "=", id).where("org_id", "=", orgId).executeTakeFirst();
+          if (result.numDeletedRows === 0n) throw notFound("cluster");
+          return { hashes: await revokeKeysOf(trx, orgId, id, new Date(now())), tokens: await removeTokensOf(trx, orgId, id) };
+        });
+      keys.forget(...hashes);
+      ingestTokens.forget(...tokens);
+      audit(request, "cluster.delete", { cluster_id: id, revoked_keys: hashes.length, removed_ingest_tokens: tokens.length });
+      return await reply.code(204).send();
+    },
   });
 }

@@ -1,11 +1,12 @@
 // Administration of hosts: list with online state and configuration, write the remote configuration, remove. Invariant: a stored configuration
 // contains only intervals, log paths, signals and log level.
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { sql } from "kysely";
 import type { HostConfig } from "../../../common/protocol/enrolment.ts";
 import { audit } from "../../auth/audit-log.ts";
 import { callerOf } from "../../auth/request-identity.ts";
 import { readId, ID_PARAMS, listResponse, notFound, NO_CONTENT, OPTIONAL_TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
+import { addRoute } from "../../http/route.ts";
 import { COLLECTOR_SCHEMA, isOnline } from "./heartbeat.ts";
 import { HOST_CONFIG_RESPONSE_SCHEMA, HOST_CONFIG_SCHEMA } from "./host-config.ts";
 import { revokeKeysOf } from "./key-table.ts";
@@ -15,14 +16,14 @@ import type { EnrolmentDeps } from "./deps.ts";
 import { removeTokensOf } from "./ingest-token-table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
-const common = { tags: ["enrolment"], security: [{ session: [] }] };
+const common = { tag: "enrolment" } as const;
 const text = { type: ["string", "null"] } as const;
 const schemas = {
   list: {
     ...common,
     summary: "Hosts of your organisation, by name",
     description: "Pages have 500 entries; the header Link points to the next page.",
-    querystring: CURSOR_QUERY,
+    query: CURSOR_QUERY,
     response: listResponse({
       agent_id: UUID_SCHEMA,
       hostname: { type: "string" },
@@ -46,36 +47,44 @@ const schemas = {
 
 export function registerHostAdministration(app: FastifyInstance, deps: EnrolmentDeps): void {
   const { db, guards, now, pageRows = PAGE_ROWS } = deps;
-  app.get<CursorQuery>("/api/v1/agents", { schema: schemas.list, onRequest: guards.user("viewer") }, async (request, reply) => {
-    const { orgId } = callerOf(request);
-    const [hostname, id] = readCursor(request, 2) ?? [];
-    const tenantDb = tenantDatabase(db, orgId);
-    let query = tenantDb.selectFrom("hosts").selectAll().where("org_id", "=", orgId);
-    if (hostname !== undefined && id !== undefined) query = query.where(sql<boolean>`(hostname, id) > (${hostname}, ${id})`);
-    const rows = await query
-      .orderBy("hostname")
-      .orderBy("id")
-      .limit(pageRows + 1)
-      .execute();
-    const hosts = cutPage([request, reply], rows, pageRows, (row) => [row.hostname, row.id]);
-    const ids = hosts.map((host) => host.id);
-    const keyTimes = await currentKeyTimes(tenantDb, orgId, "host", ids);
-    return hosts.map((host) => ({
-      agent_id: host.id,
-      hostname: host.hostname,
-      online: isOnline(host.last_heartbeat, host.heartbeat_interval_s, now()),
-      last_heartbeat: host.last_heartbeat?.toISOString() ?? null,
-      key_created_at: keyTimes.get(host.id)?.toISOString() ?? null,
-      agent_version: host.agent_version,
-      collector: host.collector,
-      config: { version: String(host.config_version), in_force: host.config_in_force, error: host.config_error, config: host.config },
-    }));
+  addRoute(app, guards, {
+    method: "GET",
+    path: "/api/v1/agents",
+    access: "viewer",
+    ...schemas.list,
+    handler: async (request: FastifyRequest<CursorQuery>, reply: FastifyReply) => {
+      const { orgId } = callerOf(request);
+      const [hostname, id] = readCursor(request, 2) ?? [];
+      const tenantDb = tenantDatabase(db, orgId);
+      let query = tenantDb.selectFrom("hosts").selectAll().where("org_id", "=", orgId);
+      if (hostname !== undefined && id !== undefined) query = query.where(sql<boolean>`(hostname, id) > (${hostname}, ${id})`);
+      const rows = await query
+        .orderBy("hostname")
+        .orderBy("id")
+        .limit(pageRows + 1)
+        .execute();
+      const hosts = cutPage([request, reply], rows, pageRows, (row) => [row.hostname, row.id]);
+      const ids = hosts.map((host) => host.id);
+      const keyTimes = await currentKeyTimes(tenantDb, orgId, "host", ids);
+      return hosts.map((host) => ({
+        agent_id: host.id,
+        hostname: host.hostname,
+        online: isOnline(host.last_heartbeat, host.heartbeat_interval_s, now()),
+        last_heartbeat: host.last_heartbeat?.toISOString() ?? null,
+        key_created_at: keyTimes.get(host.id)?.toISOString() ?? null,
+        agent_version: host.agent_version,
+        collector: host.collector,
+        config: { version: String(host.config_version), in_force: host.config_in_force, error: host.config_error, config: host.config },
+      }));
+    },
   });
 
-  app.put<{ Body: HostConfig }>(
-    "/api/v1/agents/:id/config",
-    { schema: schemas.config, onRequest: guards.user("admin") },
-    async (request) => {
+  addRoute(app, guards, {
+    method: "PUT",
+    path: "/api/v1/agents/:id/config",
+    access: "admin",
+    ...schemas.config,
+    handler: async (request: FastifyRequest<{ Body: HostConfig }>) => {
       const id = readId(request, "host");
       const { orgId } = callerOf(request);
       const updated = await tenantDatabase(db, orgId)
@@ -89,25 +98,31 @@ export function registerHostAdministration(app: FastifyInstance, deps: Enrolment
       audit(request, "host.config", { agent_id: id, version: updated.config_version });
       return { version: String(updated.config_version), config: updated.config };
     },
-  );
+  });
 
   registerHostRemoval(app, deps);
 }
 
 function registerHostRemoval(app: FastifyInstance, { db, guards, keys, ingestTokens, now }: EnrolmentDeps): void {
-  app.delete("/api/v1/agents/:id", { schema: schemas.remove, onRequest: guards.user("admin") }, async (request, reply) => {
-    const id = readId(request, "host");
-    const { orgId } = callerOf(request);
-    const { hashes, tokens } = await tenantDatabase(db, orgId)
-      .transaction()
-      .execute(async (trx) => {
-        const result = await trx.deleteFrom("hosts").where("id", "=", id).where("org_id", "=", orgId).executeTakeFirst();
-        if (result.numDeletedRows === 0n) throw notFound("host");
-        return { hashes: await revokeKeysOf(trx, orgId, id, new Date(now())), tokens: await removeTokensOf(trx, orgId, id) };
-      });
-    keys.forget(...hashes);
-    ingestTokens.forget(...tokens);
-    audit(request, "host.delete", { agent_id: id, revoked_keys: hashes.length, removed_ingest_tokens: tokens.length });
-    return await reply.code(204).send();
+  addRoute(app, guards, {
+    method: "DELETE",
+    path: "/api/v1/agents/:id",
+    access: "admin",
+    ...schemas.remove,
+    handler: async (request, reply) => {
+      const id = readId(request, "host");
+      const { orgId } = callerOf(request);
+      const { hashes, tokens } = await tenantDatabase(db, orgId)
+        .transaction()
+        .execute(async (trx) => {
+          const result = await trx.deleteFrom("hosts").where("id", "=", id).where("org_id", "=", orgId).executeTakeFirst();
+          if (result.numDeletedRows === 0n) throw notFound("host");
+          return { hashes: await revokeKeysOf(trx, orgId, id, new Date(now())), tokens: await removeTokensOf(trx, orgId, id) };
+        });
+      keys.forget(...hashes);
+      ingestTokens.forget(...tokens);
+      audit(request, "host.delete", { agent_id: id, revoked_keys: hashes.length, removed_ingest_tokens: tokens.length });
+      return await reply.code(204).send();
+    },
   });
 }

@@ -1,7 +1,7 @@
 // Administration of ingest tokens: create, list, rotate, remove. Invariant: a token is shown once, in the response to its creation or
 // rotation, and stays valid if its creator is removed.
 import { randomUUID } from "node:crypto";
-import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { durationWanted, durationWithin } from "../../../common/duration.ts";
 import { isNetwork } from "../../../common/networks.ts";
 import { audit } from "../../auth/audit-log.ts";
@@ -11,7 +11,6 @@ import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { ApiError } from "../../errors.ts";
 import { CURSOR_QUERY, type CursorQuery, cutPage, PAGE_ROWS, readCursor } from "../../http/list-page.ts";
 import {
-  bodyIsOptional,
   ID_PARAMS,
   listResponse,
   nameSchema,
@@ -24,6 +23,7 @@ import {
   TIME_SCHEMA,
   UUID_SCHEMA,
 } from "../../http/schemas.ts";
+import { addRoute } from "../../http/route.ts";
 import type { EnrolmentDeps } from "./deps.ts";
 import {
   findIdentity,
@@ -39,7 +39,7 @@ const SIGNALS = ["metrics", "logs", "traces"] as const;
 const TTL = { minMs: 60_000, maxMs: 10 * 365 * 86_400_000 };
 const OVERLAP = { maxMs: 30 * 86_400_000 };
 const MAX_NETWORKS = 32;
-const common = { tags: ["ingest tokens"], security: [{ session: [] }] };
+const common = { tag: "ingest tokens" } as const;
 const duration = { type: "string", maxLength: 40 };
 const optionalId = { type: ["string", "null"], format: "uuid" } as const;
 const token = { id: UUID_SCHEMA, name: { type: "string" }, token: { type: "string" }, expires_at: OPTIONAL_TIME_SCHEMA };
@@ -72,7 +72,7 @@ const schemas = {
     ...common,
     summary: "Ingest tokens of your organisation, by name; expired tokens are listed for 30 days",
     description: "Pages have 500 entries; the header Link points to the next page.",
-    querystring: CURSOR_QUERY,
+    query: CURSOR_QUERY,
     response: listResponse({
       id: UUID_SCHEMA,
       name: { type: "string" },
@@ -92,7 +92,7 @@ const schemas = {
     ...common,
     summary: "Replace the secret of an ingest token; the previous one is accepted until the overlap ends",
     params: ID_PARAMS,
-    described: { bodyIsOptional: true },
+    bodyIsOptional: true,
     body: {
       type: "object",
       additionalProperties: false,
@@ -124,10 +124,12 @@ export function registerIngestTokenAdministration(app: FastifyInstance, deps: En
   const { guards, ingestTokens, now, pageRows = PAGE_ROWS } = deps;
   const tokenDb = (request: FastifyRequest) => tenantDatabase(deps.db, callerOf(request).orgId);
 
-  app.post<{ Body: NewToken }>(
-    "/api/ingest-tokens",
-    { schema: schemas.create, onRequest: guards.user("admin") },
-    async (request, reply) => {
+  addRoute(app, guards, {
+    method: "POST",
+    path: "/api/ingest-tokens",
+    access: "admin",
+    ...schemas.create,
+    handler: async (request: FastifyRequest<{ Body: NewToken }>, reply: FastifyReply) => {
       ingestTokens.requireEnabled();
       const { token: secret, hash } = newIngestToken();
       const row = await tokenDb(request)
@@ -141,35 +143,49 @@ export function registerIngestTokenAdministration(app: FastifyInstance, deps: En
       audit(request, "ingest_token.create", { ingest_token_id: id, name, signals, kind });
       return await reply.code(201).send({ id, name, token: secret, expires_at: row.expires_at?.toISOString() ?? null });
     },
-  );
-
-  app.get<CursorQuery>("/api/ingest-tokens", { schema: schemas.list, onRequest: guards.user("viewer") }, async (request, reply) => {
-    const { orgId } = callerOf(request);
-    const rows = await listTokens(tokenDb(request), orgId, { nowMs: now(), after: readCursor(request, 2), limit: pageRows + 1 });
-    const page = cutPage([request, reply], rows, pageRows, (row) => [row.name, row.id]);
-    const ids = page.map(({ id }) => id);
-    const retiring = await listRetiring(tokenDb(request), orgId, ids, now());
-    return page.map((row) => describeToken(row, retiring.get(row.id)));
   });
 
-  app.delete("/api/ingest-tokens/:id", { schema: schemas.remove, onRequest: guards.user("admin") }, async (request, reply) => {
-    const id = readId(request, "ingest token");
-    const removed = await removeToken(tokenDb(request), callerOf(request).orgId, id);
-    const [first] = removed;
-    if (!first) throw notFound("ingest token");
-    ingestTokens.forget(...removed.map((row) => row.token_hash));
-    audit(request, "ingest_token.delete", { ingest_token_id: id, name: first.name });
-    return await reply.code(204).send();
+  addRoute(app, guards, {
+    method: "GET",
+    path: "/api/ingest-tokens",
+    access: "viewer",
+    ...schemas.list,
+    handler: async (request: FastifyRequest<CursorQuery>, reply: FastifyReply) => {
+      const { orgId } = callerOf(request);
+      const rows = await listTokens(tokenDb(request), orgId, { nowMs: now(), after: readCursor(request, 2), limit: pageRows + 1 });
+      const page = cutPage([request, reply], rows, pageRows, (row) => [row.name, row.id]);
+      const ids = page.map(({ id }) => id);
+      const retiring = await listRetiring(tokenDb(request), orgId, ids, now());
+      return page.map((row) => describeToken(row, retiring.get(row.id)));
+    },
+  });
+
+  addRoute(app, guards, {
+    method: "DELETE",
+    path: "/api/ingest-tokens/:id",
+    access: "admin",
+    ...schemas.remove,
+    handler: async (request, reply) => {
+      const id = readId(request, "ingest token");
+      const removed = await removeToken(tokenDb(request), callerOf(request).orgId, id);
+      const [first] = removed;
+      if (!first) throw notFound("ingest token");
+      ingestTokens.forget(...removed.map((row) => row.token_hash));
+      audit(request, "ingest_token.delete", { ingest_token_id: id, name: first.name });
+      return await reply.code(204).send();
+    },
   });
 
   registerRotation(app, deps);
 }
 
 function registerRotation(app: FastifyInstance, { db, guards, ingestTokens, now }: EnrolmentDeps): void {
-  app.post<{ Body: { overlap: string; ttl?: string } }>(
-    "/api/ingest-tokens/:id/rotate",
-    { schema: schemas.rotate, onRequest: guards.user("admin"), preValidation: bodyIsOptional },
-    async (request) => {
+  addRoute(app, guards, {
+    method: "POST",
+    path: "/api/ingest-tokens/:id/rotate",
+    access: "admin",
+    ...schemas.rotate,
+    handler: async (request: FastifyRequest<{ Body: { overlap: string; ttl?: string } }>) => {
       ingestTokens.requireEnabled();
       const id = readId(request, "ingest token");
       const { orgId } = callerOf(request);
@@ -186,7 +202,7 @@ function registerRotation(app: FastifyInstance, { db, guards, ingestTokens, now 
       const previous = new Date(at.getTime() + overlapMs).toISOString();
       return { id, name: row.name, token: secret, expires_at: row.expires_at?.toISOString() ?? null, previous_valid_until: previous };
     },
-  );
+  });
 }
 
 /** Throws `invalid_field`. */

@@ -1,13 +1,12 @@
 // Administration of install tokens: create, list, revoke. Invariant: the token itself is shown once, in the response to its creation.
 import { randomUUID } from "node:crypto";
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { durationWithin } from "../../../common/duration.ts";
 import { audit } from "../../auth/audit-log.ts";
 import { requireCapacity } from "../accounts/row-limit.ts";
 import { ApiError } from "../../errors.ts";
 import { callerOf } from "../../auth/request-identity.ts";
 import {
-  bodyIsOptional,
   readId,
   ID_PARAMS,
   listResponse,
@@ -18,18 +17,19 @@ import {
   TIME_SCHEMA,
   UUID_SCHEMA,
 } from "../../http/schemas.ts";
+import { addRoute } from "../../http/route.ts";
 import { newInstallToken } from "./install-token.ts";
 import type { EnrolmentDeps } from "./deps.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 const MAX_TTL_MS = 365 * 86_400_000;
-const common = { tags: ["enrolment"], security: [{ session: [] }] };
+const common = { tag: "enrolment" } as const;
 
 const schemas = {
   create: {
     ...common,
     summary: "Create an install token, which registers one cluster or host; at most 5,000 unused ones",
-    described: { bodyIsOptional: true },
+    bodyIsOptional: true,
     body: {
       type: "object",
       additionalProperties: false,
@@ -47,11 +47,59 @@ const schemas = {
   remove: { ...common, summary: "Revoke an install token", params: ID_PARAMS, response: NO_CONTENT },
 };
 
-export function registerInstallTokenAdministration(app: FastifyInstance, { db, guards, now }: EnrolmentDeps): void {
-  app.post<{ Body: { ttl: string } }>(
-    "/api/install-tokens",
-    { schema: schemas.create, onRequest: guards.user("admin"), preValidation: bodyIsOptional },
-    async (request, reply) => {
+export function registerInstallTokenAdministration(app: FastifyInstance, deps: EnrolmentDeps): void {
+  const { db, guards } = deps;
+  addRoute(app, guards, {
+    method: "GET",
+    path: "/api/install-tokens",
+    access: "viewer",
+    ...schemas.list,
+    handler: async (request) => {
+      const { orgId } = callerOf(request);
+      const rows = await tenantDatabase(db, orgId)
+        .selectFrom("install_tokens")
+        .select(["id", "created_at", "expires_at", "used_at"])
+        .where("org_id", "=", orgId)
+        .orderBy("created_at", "desc")
+        .limit(1000)
+        .execute();
+      return rows.map((row) => ({
+        id: row.id,
+        created_at: row.created_at.toISOString(),
+        expires_at: row.expires_at.toISOString(),
+        used_at: row.used_at?.toISOString() ?? null,
+      }));
+    },
+  });
+
+  addRoute(app, guards, {
+    method: "DELETE",
+    path: "/api/install-tokens/:id",
+    access: "admin",
+    ...schemas.remove,
+    handler: async (request, reply) => {
+      const id = readId(request, "install token");
+      const { orgId } = callerOf(request);
+      const result = await tenantDatabase(db, orgId)
+        .deleteFrom("install_tokens")
+        .where("id", "=", id)
+        .where("org_id", "=", orgId)
+        .executeTakeFirst();
+      if (result.numDeletedRows === 0n) throw notFound("install token");
+      audit(request, "install_token.delete", { install_token_id: id });
+      return await reply.code(204).send();
+    },
+  });
+  registerCreation(app, deps);
+}
+
+function registerCreation(app: FastifyInstance, { db, guards, now }: EnrolmentDeps): void {
+  addRoute(app, guards, {
+    method: "POST",
+    path: "/api/install-tokens",
+    access: "admin",
+    ...schemas.create,
+    handler: async (request: FastifyRequest<{ Body: { ttl: string } }>, reply: FastifyReply) => {
       const at = now();
       const expires = new Date(at + ttlMs(request.body.ttl));
       const { token, hash } = newInstallToken();
@@ -73,36 +121,6 @@ export function registerInstallTokenAdministration(app: FastifyInstance, { db, g
       audit(request, "install_token.create", { install_token_id: row.id, expires_at: expires.toISOString() });
       return await reply.code(201).send({ id: row.id, token, expires_at: expires.toISOString() });
     },
-  );
-
-  app.get("/api/install-tokens", { schema: schemas.list, onRequest: guards.user("viewer") }, async (request) => {
-    const { orgId } = callerOf(request);
-    const rows = await tenantDatabase(db, orgId)
-      .selectFrom("install_tokens")
-      .select(["id", "created_at", "expires_at", "used_at"])
-      .where("org_id", "=", orgId)
-      .orderBy("created_at", "desc")
-      .limit(1000)
-      .execute();
-    return rows.map((row) => ({
-      id: row.id,
-      created_at: row.created_at.toISOString(),
-      expires_at: row.expires_at.toISOString(),
-      used_at: row.used_at?.toISOString() ?? null,
-    }));
-  });
-
-  app.delete("/api/install-tokens/:id", { schema: schemas.remove, onRequest: guards.user("admin") }, async (request, reply) => {
-    const id = readId(request, "install token");
-    const { orgId } = callerOf(request);
-    const result = await tenantDatabase(db, orgId)
-      .deleteFrom("install_tokens")
-      .where("id", "=", id)
-      .where("org_id", "=", orgId)
-      .executeTakeFirst();
-    if (result.numDeletedRows === 0n) throw notFound("install token");
-    audit(request, "install_token.delete", { install_token_id: id });
-    return await reply.code(204).send();
   });
 }
 

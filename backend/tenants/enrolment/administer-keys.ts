@@ -1,6 +1,6 @@
 // Administration of keys for direct ingest: create, list, revoke. Invariant: the key itself is shown once, in the response to its creation;
 // revoked keys are not listed.
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { audit } from "../../auth/audit-log.ts";
 import { requireCapacity } from "../accounts/row-limit.ts";
 import { callerOf } from "../../auth/request-identity.ts";
@@ -15,11 +15,12 @@ import {
   TIME_SCHEMA,
   UUID_SCHEMA,
 } from "../../http/schemas.ts";
+import { addRoute } from "../../http/route.ts";
 import { mintKey, revokeKeysOf } from "./key-table.ts";
 import type { EnrolmentDeps } from "./deps.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
-const common = { tags: ["enrolment"], security: [{ session: [] }] };
+const common = { tag: "enrolment" } as const;
 const key = { key_id: UUID_SCHEMA, name: { type: "string" }, created_at: TIME_SCHEMA } as const;
 const schemas = {
   create: {
@@ -38,59 +39,81 @@ const schemas = {
   remove: { ...common, summary: "Revoke a key; all replicas refuse it within 5 seconds", params: ID_PARAMS, response: NO_CONTENT },
 };
 
-export function registerKeyAdministration(app: FastifyInstance, { db, guards, keys, masterKeys, now }: EnrolmentDeps): void {
-  app.post<{ Body: { name: string } }>("/api/keys", { schema: schemas.create, onRequest: guards.user("admin") }, async (request, reply) => {
-    const { name } = request.body;
-    const { orgId } = callerOf(request);
-    const { row, rawKey } = await tenantDatabase(db, orgId)
-      .transaction()
-      .execute(async (trx) => {
-        const countQuery = trx
-          .selectFrom("api_keys")
-          .select((select) => select.fn.countAll().as("count"))
-          .where("org_id", "=", orgId)
-          .where("kind", "=", "direct")
-          .where("revoked_at", "is", null);
-        await requireCapacity(trx, orgId, "keys", countQuery);
-        return await mintKey(trx, masterKeys, { orgId, kind: "direct", node: name }, new Date(now()));
-      });
-    audit(request, "key.create", { key_id: row.id, name });
-    return await reply.code(201).send({ key_id: row.id, name, api_key: rawKey, created_at: row.created_at.toISOString() });
+export function registerKeyAdministration(app: FastifyInstance, deps: EnrolmentDeps): void {
+  const { db, guards, masterKeys, now } = deps;
+  addRoute(app, guards, {
+    method: "POST",
+    path: "/api/keys",
+    access: "admin",
+    ...schemas.create,
+    handler: async (request: FastifyRequest<{ Body: { name: string } }>, reply: FastifyReply) => {
+      const { name } = request.body;
+      const { orgId } = callerOf(request);
+      const { row, rawKey } = await tenantDatabase(db, orgId)
+        .transaction()
+        .execute(async (trx) => {
+          const countQuery = trx
+            .selectFrom("api_keys")
+            .select((select) => select.fn.countAll().as("count"))
+            .where("org_id", "=", orgId)
+            .where("kind", "=", "direct")
+            .where("revoked_at", "is", null);
+          await requireCapacity(trx, orgId, "keys", countQuery);
+          return await mintKey(trx, masterKeys, { orgId, kind: "direct", node: name }, new Date(now()));
+        });
+      audit(request, "key.create", { key_id: row.id, name });
+      return await reply.code(201).send({ key_id: row.id, name, api_key: rawKey, created_at: row.created_at.toISOString() });
+    },
   });
 
-  app.get("/api/keys", { schema: schemas.list, onRequest: guards.user("viewer") }, async (request) => {
-    const { orgId } = callerOf(request);
-    const rows = await tenantDatabase(db, orgId)
-      .selectFrom("api_keys")
-      .select(["id", "node", "created_at", "first_used_at"])
-      .where("org_id", "=", orgId)
-      .where("kind", "=", "direct")
-      .where("revoked_at", "is", null)
-      .orderBy("created_at", "desc")
-      .execute();
-    return rows.map((row) => ({
-      key_id: row.id,
-      name: row.node,
-      created_at: row.created_at.toISOString(),
-      first_used_at: row.first_used_at?.toISOString() ?? null,
-    }));
+  addRoute(app, guards, {
+    method: "GET",
+    path: "/api/keys",
+    access: "viewer",
+    ...schemas.list,
+    handler: async (request) => {
+      const { orgId } = callerOf(request);
+      const rows = await tenantDatabase(db, orgId)
+        .selectFrom("api_keys")
+        .select(["id", "node", "created_at", "first_used_at"])
+        .where("org_id", "=", orgId)
+        .where("kind", "=", "direct")
+        .where("revoked_at", "is", null)
+        .orderBy("created_at", "desc")
+        .execute();
+      return rows.map((row) => ({
+        key_id: row.id,
+        name: row.node,
+        created_at: row.created_at.toISOString(),
+        first_used_at: row.first_used_at?.toISOString() ?? null,
+      }));
+    },
   });
+  registerRevocation(app, deps);
+}
 
-  app.delete("/api/keys/:id", { schema: schemas.remove, onRequest: guards.user("admin") }, async (request, reply) => {
-    const id = readId(request, "key");
-    const { orgId } = callerOf(request);
-    const tenantDb = tenantDatabase(db, orgId);
-    const found = await tenantDb
-      .selectFrom("api_keys")
-      .select("node")
-      .where("id", "=", id)
-      .where("org_id", "=", orgId)
-      .where("kind", "=", "direct")
-      .executeTakeFirst();
-    const hashes = found ? await revokeKeysOf(tenantDb, orgId, id, new Date(now())) : [];
-    if (!found || hashes.length === 0) throw notFound("key");
-    keys.forget(...hashes);
-    audit(request, "key.revoke", { key_id: id, name: found.node });
-    return await reply.code(204).send();
+function registerRevocation(app: FastifyInstance, { db, guards, keys, now }: EnrolmentDeps): void {
+  addRoute(app, guards, {
+    method: "DELETE",
+    path: "/api/keys/:id",
+    access: "admin",
+    ...schemas.remove,
+    handler: async (request, reply) => {
+      const id = readId(request, "key");
+      const { orgId } = callerOf(request);
+      const tenantDb = tenantDatabase(db, orgId);
+      const found = await tenantDb
+        .selectFrom("api_keys")
+        .select("node")
+        .where("id", "=", id)
+        .where("org_id", "=", orgId)
+        .where("kind", "=", "direct")
+        .executeTakeFirst();
+      const hashes = found ? await revokeKeysOf(tenantDb, orgId, id, new Date(now())) : [];
+      if (!found || hashes.length === 0) throw notFound("key");
+      keys.forget(...hashes);
+      audit(request, "key.revoke", { key_id: id, name: found.node });
+      return await reply.code(204).send();
+    },
   });
 }

@@ -1,9 +1,10 @@
 // POST /heartbeat: marks a cluster and the sending node as online; cluster-beats.ts writes it. Invariant: the cluster is identified by the key
 // alone.
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { CLUSTER_HEARTBEAT_PATH, type Heartbeat, ORG_ID_HEADER } from "../../../common/protocol/enrolment.ts";
 import { signerOf } from "../../auth/request-identity.ts";
-import { bodyIsOptional, NO_CONTENT } from "../../http/schemas.ts";
+import { NO_CONTENT } from "../../http/schemas.ts";
+import { addRoute } from "../../http/route.ts";
 import { type ClusterBeat, MAX_NODES, writeClusterBeats } from "./cluster-beats.ts";
 import { HeartbeatBatcher } from "./heartbeat-batcher.ts";
 import { clipped, collectorOf, HEARTBEAT_BYTES, HEARTBEAT_SCHEMA, intervalOf, MAX_INSTALLATION } from "./heartbeat.ts";
@@ -12,25 +13,27 @@ import type { EnrolmentDeps } from "./deps.ts";
 const schema = {
   summary: "Heartbeat of a cluster's agent",
   description: "The body is optional and informational.",
-  described: { bodyIsOptional: true },
-  tags: ["enrolment"],
-  security: [{ signature: [] }],
+  bodyIsOptional: true,
+  tag: "enrolment",
   body: HEARTBEAT_SCHEMA,
   response: NO_CONTENT,
 } as const;
 
 export function registerClusterHeartbeat(app: FastifyInstance, { db, guards, now, maxNodes = MAX_NODES }: EnrolmentDeps): void {
   const beats = new HeartbeatBatcher<ClusterBeat>({ write: (some, orgId) => writeClusterBeats(db, orgId, some, maxNodes) });
-  app.post<{ Body: Heartbeat }>(
-    CLUSTER_HEARTBEAT_PATH,
-    { schema, bodyLimit: HEARTBEAT_BYTES, onRequest: guards.signed("cluster"), preValidation: bodyIsOptional },
-    async (request, reply) => {
+  addRoute(app, guards, {
+    method: "POST",
+    path: CLUSTER_HEARTBEAT_PATH,
+    access: { keys: ["cluster"] },
+    ...schema,
+    maxBodyBytes: HEARTBEAT_BYTES,
+    handler: async (request: FastifyRequest<{ Body: Heartbeat }>, reply: FastifyReply) => {
       const { hostId: clusterId, orgId } = signerOf(request);
       const beat = toBeat(clusterId, request.body, new Date(now()));
       await beats.add(orgId, `${clusterId}/${beat.node ?? ""}`, beat);
       return await reply.code(204).header(ORG_ID_HEADER, orgId).send();
     },
-  );
+  });
 }
 
 function toBeat(clusterId: string, heartbeat: Heartbeat, at: Date): ClusterBeat {

@@ -1,10 +1,11 @@
 // POST /ingest/agents/heartbeat: marks a host as online, and stores which remote configuration it uses. Invariant: the host is identified by
 // the key alone.
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Kysely } from "kysely";
 import { HOST_HEARTBEAT_PATH, type Heartbeat, ORG_ID_HEADER } from "../../../common/protocol/enrolment.ts";
 import { signerOf } from "../../auth/request-identity.ts";
-import { bodyIsOptional, NO_CONTENT } from "../../http/schemas.ts";
+import { NO_CONTENT } from "../../http/schemas.ts";
+import { addRoute } from "../../http/route.ts";
 import type { ApiError } from "../../errors.ts";
 import { HeartbeatBatcher } from "./heartbeat-batcher.ts";
 import { clipped, collectorOf, HEARTBEAT_BYTES, HEARTBEAT_SCHEMA, intervalOf } from "./heartbeat.ts";
@@ -15,9 +16,8 @@ import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 const schema = {
   summary: "Heartbeat of a host's agent",
   description: "The body is optional and informational.",
-  described: { bodyIsOptional: true },
-  tags: ["enrolment"],
-  security: [{ signature: [] }],
+  bodyIsOptional: true,
+  tag: "enrolment",
   body: HEARTBEAT_SCHEMA,
   response: NO_CONTENT,
 } as const;
@@ -32,15 +32,18 @@ export function registerHostHeartbeat(app: FastifyInstance, { db, guards, now }:
     maxRows: HOSTS_OF_A_WRITE,
     write: (some, orgId) => writeHosts(tenantDatabase(db, orgId), some),
   });
-  app.post<{ Body: Heartbeat }>(
-    HOST_HEARTBEAT_PATH,
-    { schema, bodyLimit: HEARTBEAT_BYTES, onRequest: guards.signed("host"), preValidation: bodyIsOptional },
-    async (request, reply) => {
+  addRoute(app, guards, {
+    method: "POST",
+    path: HOST_HEARTBEAT_PATH,
+    access: { keys: ["host"] },
+    ...schema,
+    maxBodyBytes: HEARTBEAT_BYTES,
+    handler: async (request: FastifyRequest<{ Body: Heartbeat }>, reply: FastifyReply) => {
       const { hostId, orgId } = signerOf(request);
       await beats.add(orgId, hostId, rowOf(request.body, new Date(now())));
       return await reply.code(204).header(ORG_ID_HEADER, orgId).send();
     },
-  );
+  });
 }
 
 function rowOf(heartbeat: Heartbeat, at: Date) {

@@ -5,6 +5,7 @@ import type { FastifyInstance } from "fastify";
 import type { HostConfigResponse } from "../../../common/protocol/enrolment.ts";
 import { signerOf } from "../../auth/request-identity.ts";
 import { FORBIDDEN_CHARACTERS, readId, ID_PARAMS, notFound } from "../../http/schemas.ts";
+import { addRoute } from "../../http/route.ts";
 import type { EnrolmentDeps } from "./deps.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
@@ -40,28 +41,33 @@ export const HOST_CONFIG_RESPONSE_SCHEMA = {
 const schema = {
   summary: "Remote configuration of the host that signs",
   description: "Answers 304 when If-None-Match names the version in force.",
-  tags: ["enrolment"],
-  security: [{ signature: [] }],
+  tag: "enrolment",
   params: ID_PARAMS,
   response: { 200: HOST_CONFIG_RESPONSE_SCHEMA, 304: { type: "null" } },
 } as const;
 
 export function registerHostConfig(app: FastifyInstance, { db, guards }: EnrolmentDeps): void {
-  app.get("/api/v1/agents/:id/config", { schema, onRequest: guards.signed("host") }, async (request, reply) => {
-    const id = readId(request, "host");
-    const { hostId, orgId } = signerOf(request);
-    if (id !== hostId) throw notFound("host");
-    const row = await tenantDatabase(db, orgId)
-      .selectFrom("hosts")
-      .select(["config", "config_version"])
-      .where("id", "=", id)
-      .executeTakeFirst();
-    if (!row) throw notFound("host");
-    const version = String(row.config_version);
-    void reply.header("etag", `"${version}"`).header("cache-control", "no-cache");
-    if (matches(request.headers["if-none-match"], version)) return await reply.code(304).send();
-    const answer: HostConfigResponse = { version, config: row.config };
-    return await reply.send(answer);
+  addRoute(app, guards, {
+    method: "GET",
+    path: "/api/v1/agents/:id/config",
+    access: { keys: ["host"] },
+    ...schema,
+    handler: async (request, reply) => {
+      const id = readId(request, "host");
+      const { hostId, orgId } = signerOf(request);
+      if (id !== hostId) throw notFound("host");
+      const row = await tenantDatabase(db, orgId)
+        .selectFrom("hosts")
+        .select(["config", "config_version"])
+        .where("id", "=", id)
+        .executeTakeFirst();
+      if (!row) throw notFound("host");
+      const version = String(row.config_version);
+      void reply.header("etag", `"${version}"`).header("cache-control", "no-cache");
+      if (matches(request.headers["if-none-match"], version)) return await reply.code(304).send();
+      const answer: HostConfigResponse = { version, config: row.config };
+      return await reply.send(answer);
+    },
   });
 }
 

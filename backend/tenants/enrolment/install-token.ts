@@ -1,10 +1,11 @@
 // One-time install tokens. Invariant: a token registers one agent. The same Idempotency-Key gets the same key again until that key has signed a
 // request, is revoked, or 24 hours have passed, so a crash of the agent loses nothing. Only hashes of tokens are stored.
 import { createHash, randomBytes } from "node:crypto";
-import type { FastifyRequest, onRequestAsyncHookHandler } from "fastify";
+import type { FastifyRequest } from "fastify";
 import type { Kysely, Transaction } from "kysely";
 import { IDEMPOTENCY_KEY_HEADER } from "../../../common/protocol/enrolment.ts";
 import { ApiError } from "../../errors.ts";
+import type { RouteGuard } from "../../http/route.ts";
 import { parseUuid } from "../../http/schemas.ts";
 import type { MasterKeys } from "./master-key.ts";
 import type { EnrolmentTables, InstallTokenRow, KeyRow } from "./table.ts";
@@ -30,14 +31,15 @@ export function idempotencyKey(request: FastifyRequest): string {
   throw new ApiError("missing_idempotency_key", "send `Idempotency-Key: <uuid>`, and the same one when you repeat the request");
 }
 
-/** Refuses invalid tokens before the body is read. */
-export function installTokenGuard(db: Kysely<EnrolmentTables>, now: () => number): onRequestAsyncHookHandler {
-  return async (request) => {
+/** Access for valid install tokens. */
+export function installTokenAccess(db: Kysely<EnrolmentTables>, now: () => number): RouteGuard {
+  const onRequest: RouteGuard["onRequest"] = async (request) => {
     const row = await db.selectFrom("install_tokens").selectAll().where("token_hash", "=", bearerHash(request)).executeTakeFirst();
     const idempotency = request.headers[IDEMPOTENCY_KEY_HEADER];
     checkUsable(row, typeof idempotency === "string" ? idempotency.toLowerCase() : undefined, new Date(now()));
     idempotencyKey(request);
   };
+  return { security: ["installToken"], onRequest };
 }
 
 function bearerHash(request: FastifyRequest): string {

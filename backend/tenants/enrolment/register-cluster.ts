@@ -1,7 +1,7 @@
 // POST /api/clusters/register: the agent of a cluster exchanges an install token for an API key. Invariant: a known cluster_uid of the
 // organisation keeps its cluster_id, and its older keys expire after the overlap. Another installation cannot replace one that is alive.
 import { randomUUID } from "node:crypto";
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import {
   ORG_ID_HEADER,
   REGISTER_CLUSTER_PATH,
@@ -12,7 +12,8 @@ import type { Selectable, Transaction } from "kysely";
 import { audit } from "../../auth/audit-log.ts";
 import { ApiError } from "../../errors.ts";
 import { nameSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
-import { installTokenGuard, spendInstallToken, type Enrol } from "./install-token.ts";
+import { addRoute } from "../../http/route.ts";
+import { installTokenAccess, spendInstallToken, type Enrol } from "./install-token.ts";
 import { MAX_INSTALLATION } from "./heartbeat.ts";
 import { findAliveHolder } from "./key-holder.ts";
 import { mintKey, retireOtherKeys } from "./key-table.ts";
@@ -23,8 +24,7 @@ const schema = {
   summary: "Register a cluster with an install token",
   description:
     "Needs the header Idempotency-Key. The same token with the same Idempotency-Key returns the same key until it has signed a request.",
-  tags: ["enrolment"],
-  security: [{ installToken: [] }],
+  tag: "enrolment",
   body: {
     type: "object",
     additionalProperties: false,
@@ -46,16 +46,21 @@ const schema = {
 } as const;
 
 export function registerRegisterCluster(app: FastifyInstance, deps: EnrolmentDeps): void {
-  const onRequest = installTokenGuard(deps.db, deps.now);
   const startedAt = deps.now();
-  app.post<{ Body: RegisterClusterRequest }>(REGISTER_CLUSTER_PATH, { schema, onRequest }, async (request, reply) => {
-    const { cluster_name, cluster_uid, agent_version, installation } = request.body;
-    const body = [REGISTER_CLUSTER_PATH, cluster_name, cluster_uid, agent_version, ...(installation === undefined ? [] : [installation])];
-    const { row, rawKey, repeated } = await spendInstallToken(deps, request, body, enrolCluster(deps, request.body, startedAt));
-    const subject = { org_id: row.org_id, cluster_id: row.owner_id, cluster_name, key_id: row.id, repeated };
-    audit(request, "cluster.register", subject);
-    void reply.header(ORG_ID_HEADER, row.org_id);
-    return await reply.code(201).send({ cluster_id: row.owner_id, api_key: rawKey, key_created_at: row.created_at.toISOString() });
+  addRoute(app, deps.guards, {
+    method: "POST",
+    path: REGISTER_CLUSTER_PATH,
+    access: installTokenAccess(deps.db, deps.now),
+    ...schema,
+    handler: async (request: FastifyRequest<{ Body: RegisterClusterRequest }>, reply: FastifyReply) => {
+      const { cluster_name, cluster_uid, agent_version, installation } = request.body;
+      const body = [REGISTER_CLUSTER_PATH, cluster_name, cluster_uid, agent_version, ...(installation === undefined ? [] : [installation])];
+      const { row, rawKey, repeated } = await spendInstallToken(deps, request, body, enrolCluster(deps, request.body, startedAt));
+      const subject = { org_id: row.org_id, cluster_id: row.owner_id, cluster_name, key_id: row.id, repeated };
+      audit(request, "cluster.register", subject);
+      void reply.header(ORG_ID_HEADER, row.org_id);
+      return await reply.code(201).send({ cluster_id: row.owner_id, api_key: rawKey, key_created_at: row.created_at.toISOString() });
+    },
   });
 }
 

@@ -1,13 +1,14 @@
 // POST /api/v1/agents/register: the agent of a host exchanges an install token for an API key. Invariant: a known machine_id of the organisation
 // keeps its agent_id and remote configuration. A clone of a host (same machine_id) gets no key while that host is alive.
 import { randomUUID } from "node:crypto";
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Selectable, Transaction } from "kysely";
 import { ORG_ID_HEADER, REGISTER_HOST_PATH, ROTATION_OVERLAP_MS, type RegisterHostRequest } from "../../../common/protocol/enrolment.ts";
 import { audit } from "../../auth/audit-log.ts";
 import { ApiError } from "../../errors.ts";
 import { nameSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
-import { installTokenGuard, spendInstallToken, type Enrol } from "./install-token.ts";
+import { addRoute } from "../../http/route.ts";
+import { installTokenAccess, spendInstallToken, type Enrol } from "./install-token.ts";
 import { findAliveHolder } from "./key-holder.ts";
 import { mintKey, retireOtherKeys } from "./key-table.ts";
 import type { EnrolmentDeps } from "./deps.ts";
@@ -17,8 +18,7 @@ const schema = {
   summary: "Register a host with an install token",
   description:
     "Needs the header Idempotency-Key. The same token with the same Idempotency-Key returns the same key until it has signed a request.",
-  tags: ["enrolment"],
-  security: [{ installToken: [] }],
+  tag: "enrolment",
   body: {
     type: "object",
     additionalProperties: false,
@@ -35,15 +35,20 @@ const schema = {
 } as const;
 
 export function registerRegisterHost(app: FastifyInstance, deps: EnrolmentDeps): void {
-  const onRequest = installTokenGuard(deps.db, deps.now);
   const startedAt = deps.now();
-  app.post<{ Body: RegisterHostRequest }>(REGISTER_HOST_PATH, { schema, onRequest }, async (request, reply) => {
-    const { hostname, machine_id, agent_version } = request.body;
-    const body = [REGISTER_HOST_PATH, hostname, machine_id, agent_version];
-    const { row, rawKey, repeated } = await spendInstallToken(deps, request, body, enrolHost(deps, request.body, startedAt));
-    audit(request, "host.register", { org_id: row.org_id, agent_id: row.owner_id, hostname, key_id: row.id, repeated });
-    void reply.header(ORG_ID_HEADER, row.org_id);
-    return await reply.code(201).send({ agent_id: row.owner_id, api_key: rawKey, key_created_at: row.created_at.toISOString() });
+  addRoute(app, deps.guards, {
+    method: "POST",
+    path: REGISTER_HOST_PATH,
+    access: installTokenAccess(deps.db, deps.now),
+    ...schema,
+    handler: async (request: FastifyRequest<{ Body: RegisterHostRequest }>, reply: FastifyReply) => {
+      const { hostname, machine_id, agent_version } = request.body;
+      const body = [REGISTER_HOST_PATH, hostname, machine_id, agent_version];
+      const { row, rawKey, repeated } = await spendInstallToken(deps, request, body, enrolHost(deps, request.body, startedAt));
+      audit(request, "host.register", { org_id: row.org_id, agent_id: row.owner_id, hostname, key_id: row.id, repeated });
+      void reply.header(ORG_ID_HEADER, row.org_id);
+      return await reply.code(201).send({ agent_id: row.owner_id, api_key: rawKey, key_created_at: row.created_at.toISOString() });
+    },
   });
 }
 

@@ -9,6 +9,7 @@ import { createRotationGuard, revoked } from "../../auth/signed-requests.ts";
 import { ApiError } from "../../errors.ts";
 import { signerOf } from "../../auth/request-identity.ts";
 import { TIME_SCHEMA } from "../../http/schemas.ts";
+import { addRoute } from "../../http/route.ts";
 import { idempotencyKey, REPLAY_MS } from "./install-token.ts";
 import { mintKey, retireOtherKeys } from "./key-table.ts";
 import type { EnrolmentDeps } from "./deps.ts";
@@ -18,8 +19,7 @@ import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 const schema = {
   summary: "Replace the cluster's key",
   description: "Needs the header Idempotency-Key. The old key is accepted for 5 more minutes.",
-  tags: ["enrolment"],
-  security: [{ signature: [] }],
+  tag: "enrolment",
   response: {
     200: {
       type: "object",
@@ -31,39 +31,45 @@ const schema = {
 
 export function registerRotateKey(app: FastifyInstance, deps: EnrolmentDeps): void {
   const { db, masterKeys, keys, now } = deps;
-  app.post(ROTATE_KEY_PATH, { schema, onRequest: createRotationGuard({ keys, now }) }, async (request): Promise<RotateKeyResponse> => {
-    const idempotency = idempotencyKey(request);
-    const signing = signerOf(request);
-    const at = new Date(now());
-    const { fresh, old, rawKey, repeated } = await tenantDatabase(db, signing.orgId)
-      .transaction()
-      .execute(async (trx) => {
-        const clusterKeys = await keysOfCluster(trx, signing.hostId);
-        const old = clusterKeys.find((key) => key.id === signing.keyId);
-        if (!old || old.revoked_at) throw revoked();
-        const earlier = clusterKeys.find(
-          (key) => key.rotation_idempotency_key === idempotency && [key.id, key.rotated_from].includes(old.id),
-        );
-        if (earlier)
-          return {
-            ...repeatResponse(earlier, old, clusterKeys, at),
-            rawKey: masterKeys.decrypt(earlier, earlier.org_id, earlier.id),
-            repeated: true,
-          };
-        checkMayRotate(old, clusterKeys, at);
-        const key = { orgId: old.org_id, kind: "cluster" as const, ownerId: old.owner_id, node: old.node };
-        const minted = await mintKey(trx, masterKeys, { ...key, rotatedFrom: old.id, rotationIdempotencyKey: idempotency }, at);
-        const expires = new Date(at.getTime() + ROTATION_OVERLAP_MS);
-        await retireOtherKeys(trx, minted.row, expires);
-        return { fresh: minted.row, old: { ...old, expires_at: expires }, rawKey: minted.rawKey, repeated: false };
-      });
-    keys.forget(old.key_hash);
-    audit(request, "key.rotate", { cluster_id: old.owner_id, old_key_id: old.id, new_key_id: fresh.id, repeated });
-    return {
-      api_key: rawKey,
-      key_created_at: fresh.created_at.toISOString(),
-      previous_key_expires_at: (old.expires_at ?? at).toISOString(),
-    };
+  addRoute(app, deps.guards, {
+    method: "POST",
+    path: ROTATE_KEY_PATH,
+    access: { security: ["signature"], onRequest: createRotationGuard({ keys, now }) },
+    ...schema,
+    handler: async (request): Promise<RotateKeyResponse> => {
+      const idempotency = idempotencyKey(request);
+      const signing = signerOf(request);
+      const at = new Date(now());
+      const { fresh, old, rawKey, repeated } = await tenantDatabase(db, signing.orgId)
+        .transaction()
+        .execute(async (trx) => {
+          const clusterKeys = await keysOfCluster(trx, signing.hostId);
+          const old = clusterKeys.find((key) => key.id === signing.keyId);
+          if (!old || old.revoked_at) throw revoked();
+          const earlier = clusterKeys.find(
+            (key) => key.rotation_idempotency_key === idempotency && [key.id, key.rotated_from].includes(old.id),
+          );
+          if (earlier)
+            return {
+              ...repeatResponse(earlier, old, clusterKeys, at),
+              rawKey: masterKeys.decrypt(earlier, earlier.org_id, earlier.id),
+              repeated: true,
+            };
+          checkMayRotate(old, clusterKeys, at);
+          const key = { orgId: old.org_id, kind: "cluster" as const, ownerId: old.owner_id, node: old.node };
+          const minted = await mintKey(trx, masterKeys, { ...key, rotatedFrom: old.id, rotationIdempotencyKey: idempotency }, at);
+          const expires = new Date(at.getTime() + ROTATION_OVERLAP_MS);
+          await retireOtherKeys(trx, minted.row, expires);
+          return { fresh: minted.row, old: { ...old, expires_at: expires }, rawKey: minted.rawKey, repeated: false };
+        });
+      keys.forget(old.key_hash);
+      audit(request, "key.rotate", { cluster_id: old.owner_id, old_key_id: old.id, new_key_id: fresh.id, repeated });
+      return {
+        api_key: rawKey,
+        key_created_at: fresh.created_at.toISOString(),
+        previous_key_expires_at: (old.expires_at ?? at).toISOString(),
+      };
+    },
   });
 }
 

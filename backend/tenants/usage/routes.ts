@@ -1,11 +1,12 @@
 // Limits and usage of organisations. Invariant: only operators set limits, for any organisation; every user sees the limits of the own
 // organisation.
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Kysely } from "kysely";
 import { audit } from "../../auth/audit-log.ts";
 import { callerOf, type Guards } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { ID_PARAMS, listResponse, objectSchema, parseUuid } from "../../http/schemas.ts";
+import { addRoute } from "../../http/route.ts";
 import type { AccountTables } from "../../auth/sessions/table.ts";
 import { dayOf, RETENTION_DAYS } from "./counter.ts";
 import type { Limits, OrgLimits } from "./limits.ts";
@@ -21,7 +22,7 @@ export interface UsageRoutesOptions {
 }
 
 const DAY_MS = 86_400_000;
-const common = { tags: ["accounts"], security: [{ session: [] }] };
+const common = { tag: "accounts" } as const;
 const LIMIT = { type: "integer", minimum: 0 } as const;
 const SETTABLE = { type: ["integer", "null"], minimum: 0, maximum: 1e15, default: null } as const;
 const limits = objectSchema({ bytes_per_second: LIMIT, records_per_second: LIMIT, active_series: LIMIT });
@@ -33,7 +34,7 @@ const schemas = {
     ...common,
     summary: "Stored data of your organisation by day and signal, newest first",
     description: "Bytes are counted as decompressed or as stored, whichever is more. Counts are up to 30 seconds old; days are in UTC.",
-    querystring: { type: "object", properties: { days: { type: "integer", minimum: 1, maximum: RETENTION_DAYS, default: 30 } } },
+    query: { type: "object", properties: { days: { type: "integer", minimum: 1, maximum: RETENTION_DAYS, default: 30 } } },
     response: listResponse({
       day: { type: "string", format: "date" },
       signal: { type: "string", enum: ["metrics", "logs", "traces"] },
@@ -63,29 +64,42 @@ interface ById {
 }
 
 export function registerUsageRoutes(app: FastifyInstance, { db, limits: orgLimits, guards, now = Date.now }: UsageRoutesOptions): void {
-  const viewer = guards.user("viewer");
-  const operator = guards.user("operator");
-
-  app.get<{ Querystring: { days: number } }>("/api/usage", { schema: schemas.usage, onRequest: viewer }, async (request) => {
-    const since = dayOf(now() - (request.query.days - 1) * DAY_MS);
-    const { orgId } = callerOf(request);
-    const query = tenantDatabase(db, orgId).selectFrom("usage_days").select(["day", "signal", "bytes", "records", "active_series"]);
-    const rows = query.where("org_id", "=", orgId).where("day", ">=", since);
-    return await rows.orderBy("day", "desc").orderBy("signal").execute();
+  addRoute(app, guards, {
+    method: "GET",
+    path: "/api/usage",
+    access: "viewer",
+    ...schemas.usage,
+    handler: async (request: FastifyRequest<{ Querystring: { days: number } }>) => {
+      const since = dayOf(now() - (request.query.days - 1) * DAY_MS);
+      const { orgId } = callerOf(request);
+      const query = tenantDatabase(db, orgId).selectFrom("usage_days").select(["day", "signal", "bytes", "records", "active_series"]);
+      const rows = query.where("org_id", "=", orgId).where("day", ">=", since);
+      return await rows.orderBy("day", "desc").orderBy("signal").execute();
+    },
   });
 
-  app.get("/api/limits", { schema: schemas.own, onRequest: viewer }, async (request) =>
-    describeLimits(await orgLimits.read(callerOf(request).orgId)),
-  );
+  addRoute(app, guards, {
+    method: "GET",
+    path: "/api/limits",
+    access: "viewer",
+    ...schemas.own,
+    handler: async (request) => describeLimits(await orgLimits.read(callerOf(request).orgId)),
+  });
 
-  app.get<ById>("/api/orgs/:id/limits", { schema: schemas.get, onRequest: operator }, async (request) =>
-    describeLimits(await orgLimits.read(await requireOrg(request.params.id))),
-  );
+  addRoute(app, guards, {
+    method: "GET",
+    path: "/api/orgs/:id/limits",
+    access: "operator",
+    ...schemas.get,
+    handler: async (request: FastifyRequest<ById>) => describeLimits(await orgLimits.read(await requireOrg(request.params.id))),
+  });
 
-  app.put<ById & { Body: Record<keyof ReturnType<typeof describeLimits>, number | null> }>(
-    "/api/orgs/:id/limits",
-    { schema: schemas.set, onRequest: operator },
-    async (request) => {
+  addRoute(app, guards, {
+    method: "PUT",
+    path: "/api/orgs/:id/limits",
+    access: "operator",
+    ...schemas.set,
+    handler: async (request: FastifyRequest<ById & { Body: Record<keyof ReturnType<typeof describeLimits>, number | null> }>) => {
       const id = await requireOrg(request.params.id);
       const { bytes_per_second, records_per_second, active_series } = request.body;
       const overrides = {
@@ -97,7 +111,7 @@ export function registerUsageRoutes(app: FastifyInstance, { db, limits: orgLimit
       audit(request, "org.limits", { of_org_id: id, bytes_per_second, records_per_second, active_series }, id);
       return describeLimits(merged);
     },
-  );
+  });
 
   async function requireOrg(text: string): Promise<string> {
     const id = parseUuid(text);

@@ -1,0 +1,43 @@
+// Adds the routes of the alerting service to its own address, and to the API's address under `/alerting`. Invariant: both have the same
+// routes and handlers, and the same statuses: a database that cannot be reached is 500 on these routes, as the contract says.
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { Guards } from "../auth/request-identity.ts";
+import { EvaluatorBusyError } from "../engines/vmalert/client.ts";
+import { ApiError } from "../errors.ts";
+import { ClientGoneError } from "../http/client.ts";
+import { addRoutes, type Route } from "../http/route.ts";
+
+/** Adds the routes at the service's own address. */
+export function addServiceRoutes(app: FastifyInstance, guards: Partial<Guards>, routes: readonly Route[]): void {
+  addRoutes(
+    app,
+    guards,
+    routes.map((route) => ({ ...route, errorHandler })),
+  );
+}
+
+/** Adds the routes at the API's address: all under `/alerting`, and those of Prometheus next to the other routes of Prometheus too. */
+export function addRoutesToApi(app: FastifyInstance, guards: Partial<Guards>, routes: readonly Route[]): void {
+  addServiceRoutes(
+    app,
+    guards,
+    routes.flatMap((route) => [
+      { ...route, path: `/alerting${route.path}` },
+      ...(route.path.startsWith("/prometheus/") ? [{ ...route, path: `/query${route.path}` }] : []),
+    ]),
+  );
+}
+
+function errorHandler(error: unknown, _request: FastifyRequest, reply: FastifyReply): void {
+  // The client has disconnected: there is no one to answer, and no failure to log.
+  if (error instanceof ClientGoneError) return void reply.code(499).send();
+  throw toContractError(error);
+}
+
+function toContractError(error: unknown): unknown {
+  if (error instanceof EvaluatorBusyError)
+    return new ApiError("unavailable", "the rule evaluator is overloaded: try again", { cause: error, retryAfterS: 2 });
+  return error instanceof ApiError && error.code === "storage_unavailable"
+    ? new ApiError("internal", "the database cannot be reached: try again", { cause: error, retryAfterS: error.retryAfterS })
+    : error;
+}

@@ -1,0 +1,157 @@
+// The declaration of a route: its method and path, who may call it, the schemas of its request and its responses, and its handler. Every
+// route of the backend is added by `addRoutes`, and /openapi.json is generated from the same declarations. Invariant: a route is
+// authorised before anything of its body is read.
+import type {
+  FastifyInstance,
+  FastifyReply,
+  FastifyRequest,
+  FastifySchema,
+  onRequestAsyncHookHandler,
+  onSendAsyncHookHandler,
+  RouteOptions,
+} from "fastify";
+import type { Guards, KeyKind, Role } from "../auth/request-identity.ts";
+import { ERROR_CODES, type ErrorCode } from "../errors.ts";
+
+/**
+ * Who may call a route: anyone, a session or a read token (`reader`), a session with at least this role, a key of one of these kinds, or
+ * what the guard of the route accepts.
+ */
+export type Access = "anyone" | "reader" | Role | { readonly keys: readonly KeyKind[] } | RouteGuard;
+
+export interface RouteGuard {
+  /** Names of security schemes of http/openapi.ts. */
+  readonly security: readonly ("browser" | "installToken" | "session" | "signature")[];
+  readonly onRequest: onRequestAsyncHookHandler;
+}
+
+export interface RouteDeclaration {
+  readonly method: Method | readonly Method[];
+  readonly path: string;
+  readonly access: Access;
+  /** The group in the API description. */
+  readonly tag?: "accounts" | "alerting" | "enrolment" | "ingest" | "ingest tokens" | "jaeger" | "loki" | "metrics";
+  /** Missing: the route is not part of the API description. */
+  readonly summary?: string;
+  readonly description?: string;
+  readonly params?: object;
+  readonly query?: object;
+  readonly headers?: object;
+  readonly body?: object;
+  /** A missing body is valid, and becomes `{}` if `body` is set. */
+  readonly bodyIsOptional?: boolean;
+  /** Content types of the body, for the API description. */
+  readonly consumes?: readonly string[];
+  /** Status → schema. Responses contain only the fields of their schema. */
+  readonly response?: Readonly<Record<number, object>>;
+  /** For the API description only: the handler or an engine validates these, and responses are sent as they are. */
+  readonly documented?: {
+    readonly query?: object;
+    readonly body?: object;
+    readonly response?: Readonly<Record<number, object>>;
+  };
+  /** Error codes beyond those of every route with this method and access. */
+  readonly errors?: readonly ErrorCode[];
+  /** Errors in the format of another API. */
+  readonly otherErrors?: {
+    /** Status → schema. */
+    readonly schemas: Readonly<Record<number, object>>;
+    /** Converts the payload; missing if an engine or the error handler does. */
+    readonly onSend?: onSendAsyncHookHandler;
+  };
+  readonly maxBodyBytes?: number;
+}
+
+export interface Route extends RouteDeclaration {
+  // A method, so that a handler may declare the types of its body and its query.
+  handler(request: FastifyRequest, reply: FastifyReply): unknown;
+  readonly errorHandler?: RouteOptions["errorHandler"];
+  readonly config?: RouteOptions["config"];
+}
+
+type Method = "GET" | "POST" | "PUT" | "DELETE";
+
+/** Security of routes that read telemetry and rules: one of these. */
+const READERS: Record<string, string[]>[] = [{ session: [] }, { readToken: [] }, { readTokenAsPassword: [] }];
+
+/** For routes that anyone may call, or that bring their own guard. */
+export const NO_GUARDS: Partial<Guards> = {};
+
+/** Adds the routes. `guards` may lack those that no route needs. */
+export function addRoutes(app: FastifyInstance, guards: Partial<Guards>, routes: readonly Route[]): void {
+  for (const route of routes) addRoute(app, guards, route);
+}
+
+/** Declarations and their handlers of the same names. */
+export function bindHandlers<Name extends string>(
+  declarations: Readonly<Record<Name, RouteDeclaration>>,
+  handlers: Readonly<Record<NoInfer<Name>, Route["handler"]>>,
+): Route[] {
+  return Object.entries<RouteDeclaration>(declarations).map(([name, declaration]) => ({
+    ...declaration,
+    handler: handlers[name as Name],
+  }));
+}
+
+export function addRoute(app: FastifyInstance, guards: Partial<Guards>, route: Route): void {
+  const { method, path: url, access, body, bodyIsOptional, otherErrors, maxBodyBytes, errorHandler, config } = route;
+  const onRequest = findGuard(access, guards);
+  app.route({
+    method: [method].flat(),
+    url,
+    schema: buildSchema(route),
+    handler: (request, reply) => route.handler(request, reply),
+    ...(onRequest && { onRequest }),
+    ...(body && bodyIsOptional && { preValidation: defaultBody }),
+    ...(otherErrors?.onSend && { onSend: otherErrors.onSend }),
+    ...(maxBodyBytes !== undefined && { bodyLimit: maxBodyBytes }),
+    ...(errorHandler && { errorHandler }),
+    ...(config && { config }),
+  });
+}
+
+function buildSchema(route: Route): FastifySchema {
+  const { access, tag, summary, description, params, query, headers, body, consumes, response, documented, errors, otherErrors } = route;
+  const security = listSecurity(access);
+  return {
+    ...(summary === undefined && { hide: true }),
+    ...(tag !== undefined && { tags: [tag] }),
+    ...(security && { security }),
+    ...(summary !== undefined && { summary }),
+    ...(description !== undefined && { description }),
+    ...(consumes && { consumes: [...consumes] }),
+    ...(params && { params }),
+    ...(query && { querystring: query }),
+    ...(headers && { headers }),
+    ...(body && { body }),
+    ...(response && { response }),
+    documented: {
+      ...(documented?.query && { querystring: documented.query }),
+      ...(documented?.body && { body: documented.body }),
+      ...(documented?.response && { response: documented.response }),
+      ...(route.bodyIsOptional && { bodyIsOptional: true }),
+      ...(errors && { errorStatuses: errors.map((code) => ERROR_CODES[code][0]) }),
+      ...(otherErrors && { otherErrors: otherErrors.schemas }),
+    },
+  };
+}
+
+function listSecurity(access: Access): Record<string, string[]>[] | undefined {
+  if (access === "anyone") return undefined;
+  if (access === "reader") return READERS;
+  if (typeof access === "string") return [{ session: [] }];
+  const schemes = "keys" in access ? ["signature"] : access.security;
+  return schemes.length === 0 ? undefined : schemes.map((name) => ({ [name]: [] }));
+}
+
+function findGuard(access: Access, { reader, user, signed }: Partial<Guards>): onRequestAsyncHookHandler | undefined {
+  if (access === "anyone") return undefined;
+  if (typeof access === "object" && "onRequest" in access) return access.onRequest;
+  const guard = access === "reader" ? reader?.() : typeof access === "string" ? user?.(access) : signed?.(...access.keys);
+  if (!guard) throw new Error("there is no guard for the access that the route declares");
+  return guard;
+}
+
+async function defaultBody(request: FastifyRequest): Promise<void> {
+  request.body ??= {};
+}
