@@ -1,6 +1,6 @@
-// A tenant condition that somebody forgot: the sources without the conditions that routes have by hand are started, and no organisation
-// gets another's data, because the layer below adds them again. Without that layer too, the same check finds a leak in nearly every route,
-// so the check would notice. MUTANTS=each prints for each condition which routes need it, without the layer below.
+// A tenant condition that somebody forgot: a backend runs without the conditions that routes have by hand, and no organisation gets
+// another's data, because the layer below adds them again. Without that layer too, the same check finds a leak in nearly every route,
+// so the check would notice. MUTANTS=each prints for each condition which routes need it, without the layer below (half an hour).
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { startBackend } from "../fixtures/backend-process.ts";
@@ -8,15 +8,16 @@ import { eventually, temporaryFolder } from "../fixtures/processes.ts";
 import { CHANGES, problemsOfChange } from "./isolation/changes.ts";
 import { leaksNow, leaksOf } from "./isolation/check.ts";
 import { setParties } from "./isolation/follow.ts";
-import { type Condition, copySources, findConditions, mutate } from "./isolation/mutants.ts";
+import { copySources, findConditions, LAYER_BELOW, makeSwitchable, remove } from "./isolation/mutants.ts";
 import { makeParties, type Party } from "./isolation/parties.ts";
 import { ISOLATED_ROUTES, type IsolatedRoute } from "./isolation/routes.ts";
 
 const backend = backendOfFile({ EVALUATION_INTERVAL: "1s", NOTIFY_ALLOWED_NETWORKS: "127.0.0.2", INGEST_TOKENS: "true" });
 const folder = temporaryFolder();
 const conditions = findConditions();
+const ALL = conditions.map(({ name }) => name);
 const AT_ONCE = 6;
-let program: string;
+let mutant: AsyncDisposable;
 let parties: [Party, Party];
 
 beforeAll(async () => {
@@ -25,21 +26,25 @@ beforeAll(async () => {
   // All of it is there before a mutant reads it.
   for (const route of ISOLATED_ROUTES) await leaksOf(backend, route, parties);
   await backend.end();
-  program = copySources(folder.path);
+  const program = copySources(folder.path);
+  makeSwitchable(folder.path, conditions);
+  mutant = await startBackend(backend.place, [], program);
 });
-afterAll(() => folder[Symbol.dispose]());
+afterAll(async () => {
+  await mutant[Symbol.asyncDispose]();
+  folder[Symbol.dispose]();
+});
 
 type Ask = (route: IsolatedRoute) => Promise<string[]>;
 
 /** Route → what leaked, of the data that the unchanged backend has stored, or what another organisation changed. */
-async function leaksOfMutant(removed: readonly Condition[], withoutLayerBelow: boolean, ask: Ask): Promise<Map<string, string>> {
-  mutate(folder.path, removed, { withoutLayerBelow });
+async function leaksWithout(removed: readonly string[], ask: Ask): Promise<Map<string, string>> {
+  remove(folder.path, removed);
   const leaks = new Map<string, string>();
   const waiting = ISOLATED_ROUTES.values();
   const askInTurn = async (): Promise<void> => {
     for (const route of waiting) for (const text of await ask(route)) leaks.set(route.path, text);
   };
-  await using _mutant = await startBackend(backend.place, [], program);
   await Promise.all(Array.from({ length: AT_ONCE }, askInTurn));
   for (const change of CHANGES) for (const text of await problemsOfChange(backend, change, ...parties)) leaks.set(change.route, text);
   return leaks;
@@ -69,22 +74,22 @@ const LEAKING = new Set(
 
 test("without the conditions by hand, the layer below keeps organisations apart", async () => {
   expect(conditions.length).toBeGreaterThan(60);
-  expect([...(await leaksOfMutant(conditions, false, askUntilOwn))]).toEqual([]);
+  expect([...(await leaksWithout(ALL, askUntilOwn))]).toEqual([]);
 });
 
 /** Those for operators are refused by the role; an e-mail address is one user's in the whole installation. */
 const CHANGING = CHANGES.filter(({ foreign }) => foreign !== 403 && foreign !== 409).map(({ route }) => route);
 
 test("without the layer below as well, the check finds a leak in each route that reads, and a change by each route that changes something", async () => {
-  const leaking = await leaksOfMutant(conditions, true, askUntilLeak);
+  const leaking = await leaksWithout([...ALL, LAYER_BELOW], askUntilLeak);
   expect(new Set(leaking.keys())).toEqual(new Set([...LEAKING, ...CHANGING]));
 });
 
 /** No statement of metrics has a condition by hand. */
 const BY_LAYER_ALONE = /^\/query\/prometheus\/api\/v1\/(?:label|query|series)/;
 const each = process.env["MUTANTS"] === "each" ? conditions : [];
-test.each(each.map((condition) => [`${condition.file}:${condition.line}`, condition] as const))("%s", async (name, condition) => {
-  const seen = [...(await leaksOfMutant([condition], true, askNow)).keys()].filter((route) => !BY_LAYER_ALONE.test(route));
-  console.log(`${name} without the layer below: ${seen.join(", ") || "no route"}`);
-  expect([...(await leaksOfMutant([condition], false, askNow))]).toEqual([]);
+test.each(each.map((condition) => [condition.name, condition.text] as const))("%s: %s", async (name) => {
+  const seen = [...(await leaksWithout([name, LAYER_BELOW], askNow))].filter(([route]) => !BY_LAYER_ALONE.test(route));
+  console.log(`${name} without the layer below: ${seen.map(([route, text]) => `${route} (${text})`).join(", ") || "no route"}`);
+  expect([...(await leaksWithout([name], askNow))]).toEqual([]);
 });

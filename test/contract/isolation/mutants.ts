@@ -1,5 +1,6 @@
-// The backend's sources without tenant conditions, in a folder of their own. `conditions`: those that the statements of routes have by
-// hand. The layer below: what the backend has the engines of metrics, logs and spans, and the relational store, add to every statement.
+// The backend's sources with tenant conditions that a test can switch off while the backend runs, in a folder of their own. `conditions`:
+// those that the statements of routes have by hand. The layer below: what the backend has the engines of metrics, logs and spans, and the
+// relational store, add to every statement.
 import { cpSync, existsSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { basename, join, relative } from "node:path";
 import { ROOT } from "../../fixtures/processes.ts";
@@ -32,19 +33,24 @@ const FILES = [
 /** Written from the ingest path, for which it reads what was written before. */
 const NOT_READ_BY_ROUTES = new Set(["backend/storage/traces/span-operations.ts"]);
 
-const FORMS: readonly (readonly [RegExp, string])[] = [
-  [/\.where\("(?:\w+\.)?org_id", "=", \w+(?:\.\w+)?\)/g, ""],
-  [/\borg_id = \$\{[^}]+\}/g, "1 = 1"],
+/** What a condition becomes. */
+const FORMS: readonly (readonly [RegExp, (condition: string, isRemoved: string) => string])[] = [
+  [/\.where\("(?:\w+\.)?org_id", "=", \w+(?:\.\w+)?\)/g, (where, isRemoved) => `.$if(!${isRemoved}, (query) => query${where})`],
+  [/\borg_id = \$\{[^}]+\}/g, (equal, isRemoved) => `\${${isRemoved} ? sql\`1 = 1\` : sql\`${equal}\`}`],
 ];
 
-interface Removal {
+/** The name by which a test switches the layer below off. */
+export const LAYER_BELOW = "the layer below";
+const IS_BELOW_REMOVED = `isRemoved(${JSON.stringify(LAYER_BELOW)})`;
+
+interface Change {
   readonly file: string;
   readonly from: string;
   readonly to: string;
 }
 
 /** Answers 500 for a LogQL statement without a condition by hand, so every mutant lacks it: only the layer below may hold. */
-const CHECKS_OF_CONDITIONS: readonly Removal[] = [
+const CHECKS_OF_CONDITIONS: readonly Change[] = [
   {
     file: "backend/query/sandbox/protocol.ts",
     from: 'if (!statement.includes(MARKED_CONDITION)) throw new Error("a sandbox process sent a statement without its organisation");',
@@ -52,18 +58,31 @@ const CHECKS_OF_CONDITIONS: readonly Removal[] = [
   },
 ];
 
-const LAYER_BELOW: readonly Removal[] = [
-  { file: "backend/engines/relational/tenant-database.ts", from: "return db.withPlugin(new TenantPlugin(orgId));", to: "return db;" },
-  { file: "backend/engines/clickhouse/statement-settings.ts", from: "${tenantFilter(orgId)}, ", to: "" },
-  { file: "backend/storage/metrics/store.ts", from: 'scoped.append("extra_label", `org_id=${orgId}`);', to: "" },
+const CHANGES_BELOW: readonly Change[] = [
+  {
+    file: "backend/engines/relational/tenant-database.ts",
+    from: "return db.withPlugin(new TenantPlugin(orgId));",
+    to: `return ${IS_BELOW_REMOVED} ? db : db.withPlugin(new TenantPlugin(orgId));`,
+  },
+  {
+    file: "backend/engines/clickhouse/statement-settings.ts",
+    from: "${tenantFilter(orgId)}, ",
+    to: `\${${IS_BELOW_REMOVED} ? sql\`\` : sql\`\${tenantFilter(orgId)}, \`}`,
+  },
+  {
+    file: "backend/storage/metrics/store.ts",
+    from: 'scoped.append("extra_label", `org_id=${orgId}`);',
+    to: `if (!${IS_BELOW_REMOVED}) scoped.append("extra_label", \`org_id=\${orgId}\`);`,
+  },
 ];
 
 export interface Condition {
   readonly file: string;
-  readonly line: number;
+  /** File and line. */
+  readonly name: string;
   readonly start: number;
   readonly text: string;
-  readonly without: string;
+  readonly switchable: string;
 }
 
 export function findConditions(): Condition[] {
@@ -85,14 +104,11 @@ function sourcesIn(folder: string): string[] {
 }
 
 function conditionsIn(file: string, source: string): Condition[] {
-  return FORMS.flatMap(([form, without]) =>
-    [...source.matchAll(form)].map((found) => ({
-      file,
-      line: source.slice(0, found.index).split("\n").length,
-      start: found.index,
-      text: found[0],
-      without,
-    })),
+  return FORMS.flatMap(([form, switchableOf]) =>
+    [...source.matchAll(form)].map(({ index, 0: text }) => {
+      const name = `${file}:${source.slice(0, index).split("\n").length}`;
+      return { file, name, start: index, text, switchable: switchableOf(text, `isRemoved(${JSON.stringify(name)})`) };
+    }),
   );
 }
 
@@ -108,19 +124,38 @@ export function copySources(folder: string): string {
   return join(folder, "backend", "main.ts");
 }
 
-/** Restores the sources of the repository, then removes these conditions. */
-export function mutate(folder: string, removed: readonly Condition[], options: { readonly withoutLayerBelow: boolean }): void {
-  const removals = options.withoutLayerBelow ? [...CHECKS_OF_CONDITIONS, ...LAYER_BELOW] : CHECKS_OF_CONDITIONS;
-  for (const { file } of [...findConditions(), ...CHECKS_OF_CONDITIONS, ...LAYER_BELOW]) cpSync(join(ROOT, file), join(folder, file));
-  for (const [file, conditions] of Map.groupBy(removed, (condition) => condition.file)) {
+/** Makes the conditions, and the layer below, ask each time whether they are removed. */
+export function makeSwitchable(folder: string, conditions: readonly Condition[]): void {
+  const asked = join(folder, "backend", "is-removed.ts");
+  writeFileSync(
+    asked,
+    `import { readFileSync } from "node:fs";
+export const isRemoved = (name) => readFileSync(${JSON.stringify(removedFile(folder))}, "utf8").split("\\n").includes(name);\n`,
+  );
+  remove(folder, []);
+  const changed = new Set([...conditions, ...CHANGES_BELOW].map(({ file }) => file));
+  for (const [file, own] of Map.groupBy(conditions, (condition) => condition.file)) {
     let source = readFileSync(join(folder, file), "utf8");
-    for (const { start, text, without } of conditions.toSorted((a, b) => b.start - a.start))
-      source = source.slice(0, start) + without + source.slice(start + text.length);
+    for (const { start, text, switchable } of own.toSorted((a, b) => b.start - a.start))
+      source = source.slice(0, start) + switchable + source.slice(start + text.length);
     writeFileSync(join(folder, file), source);
   }
-  for (const { file, from, to } of removals) {
+  for (const { file, from, to } of [...CHECKS_OF_CONDITIONS, ...CHANGES_BELOW]) {
     const parts = readFileSync(join(folder, file), "utf8").split(from);
     if (parts.length !== 2) throw new Error(`${file} contains ${parts.length - 1} times: ${from}`);
     writeFileSync(join(folder, file), parts.join(to));
   }
+  for (const file of changed) {
+    const source = readFileSync(join(folder, file), "utf8");
+    writeFileSync(join(folder, file), `import { isRemoved } from ${JSON.stringify(asked)};\n${source}`);
+  }
+}
+
+/** From now on these are removed, and no others. */
+export function remove(folder: string, names: readonly string[]): void {
+  writeFileSync(removedFile(folder), names.join("\n"));
+}
+
+function removedFile(folder: string): string {
+  return join(folder, "removed-conditions");
 }
