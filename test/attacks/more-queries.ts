@@ -122,3 +122,30 @@ export const longHistories: Attack = {
     await inTurn(attacker, calls, 50);
   },
 };
+
+/** Within the limits of the log query language (docs/log-query.md), and just beyond them. */
+const LOG_QUERIES = [
+  Array.from({ length: 100 }, (_, index) => `word${index}`).join(" OR "),
+  Array.from({ length: 15 }, (_, label) => `l${label}:${Array.from({ length: 100 }, (__, value) => value).join(",")}`).join(" OR "),
+  Array.from({ length: 100 }, (_, index) => `NOT d${index}>5`).join(" OR "),
+  `${"(a OR NOT b ".repeat(20)}${")".repeat(20)}`,
+  "(".repeat(4000),
+  "- ".repeat(2000),
+  `a:${"/a,".repeat(1300)}`,
+  "a*".repeat(2000),
+  `/${"(a?){10}".repeat(5)}/ OR message:*x*y*z*`,
+];
+
+export const largeLogQueries: Attack = {
+  group: "more",
+  what: "queries of the log query language with a hundred conditions, 1,500 values, 20 groups, and 4,000 brackets, eight at once",
+  everyMs: 1000,
+  async wave(attacker, turn) {
+    const { viewerToken: bearer } = attacker.target;
+    await attacker.many(8, 8, async (index) => {
+      const path = ["/query/logs", "/query/logs/histogram", "/query/logs/fields"][index % 3];
+      const query = encodeURIComponent(LOG_QUERIES[(turn * 8 + index) % LOG_QUERIES.length] ?? "");
+      await attacker.call({ method: "GET", path: `${path}?query=${query}`, bearer });
+    });
+  },
+};

@@ -11,7 +11,7 @@ import * as logql from "./logql.ts";
 import { heartbeatFlood, mintedCredentials, ruleChurn } from "./more-accounts.ts";
 import { bombs, deepAndWide, drippingBodies, largestBodies, logFlood, newSeries, wideDays } from "./more-bodies.ts";
 import { allConnections, loginFlood, pipelined, silentConnections } from "./more-connections.ts";
-import { costlyExpressions, costlyRules, longHistories, wideLabels } from "./more-queries.ts";
+import { costlyExpressions, costlyRules, largeLogQueries, longHistories, wideLabels } from "./more-queries.ts";
 import { costlyPromql, largeAnswers, slowLogQueries } from "./queries.ts";
 import { abandonedDrafts, hugeRules, longExpressions } from "./rules.ts";
 
@@ -96,6 +96,7 @@ export const TABLE: Readonly<Record<string, Row>> = {
   "heartbeat-flood": byAgent(heartbeatFlood, ["POST /heartbeat", "POST /api/clusters/rotate-key"]),
   "rule-churn": byAdministrator(ruleChurn, ["POST /alerting/rules"]),
   "whole-retention-regex": byReader(wholeRetentionRegex, ["GET /query/logs", "GET /query/logs/histogram", "GET /query/logs/fields"]),
+  "large-log-queries": byReader(largeLogQueries, ["GET /query/logs", "GET /query/logs/histogram", "GET /query/logs/fields"]),
   "million-values": byReader(millionValues, ["GET /query/logs", "GET /query/logs/histogram", "GET /query/logs/fields"]),
   "unread-tails": byReader(unreadTails, ["GET /query/logs/tail", "protocol: unread answers"]),
   "template-reader": byReader(logql.templateReader),
@@ -137,4 +138,11 @@ const namesIn = (group: Attack["group"]): readonly string[] =>
 /** One attack of each kind: they run together by default. */
 export const FIRST_ATTACKS = namesIn("first");
 /** Attacks by a program of the query language, by what rules and notifications evaluate, and on each route alike. */
-export const PROGRAM_ATTACKS = [...namesIn("logql"), "hostile-matchers", "hostile-templates", "every-read", "every-write"];
+export const PROGRAM_ATTACKS = [
+  ...namesIn("logql"),
+  "hostile-matchers",
+  "hostile-templates",
+  "large-log-queries",
+  "every-read",
+  "every-write",
+];

@@ -64,9 +64,10 @@ function templateProgram(texts: Texts): MainProgram {
 
 function filterProgram(texts: Texts): MainProgram {
   const parameters = {
-    regex: Array.from({ length: 1 + Math.floor(texts.next() ** 2 * 5) }, () => texts.expression(2)),
-    not_regex: texts.expression(1),
+    regex: texts.chance(0.5) ? [] : Array.from({ length: 1 + Math.floor(texts.next() ** 2 * 5) }, () => texts.expression(2)),
+    not_regex: texts.chance(0.5) ? [] : texts.expression(1),
     q: texts.mutated(texts.one(TEXTS).repeat(1000)),
+    query: texts.logQuery().slice(0, texts.one([1000, 4001])),
     [`label.${texts.one(TEXTS)}`]: texts.mutated("a=b"),
   };
   return { kind: "log filter", text: JSON.stringify(parameters), run: () => void recordConditions(filterOf(parameters)) };

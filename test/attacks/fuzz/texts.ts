@@ -77,6 +77,21 @@ export class Texts extends Choices {
     return depth === 8 ? this.#damaged(text) : text;
   }
 
+  /** Of the query language of docs/log-query.md. */
+  logQuery(depth = 4): string {
+    const parts = Array.from({ length: 1 + Math.floor(this.next() ** 2 * 8) }, () => {
+      if (depth > 0 && this.chance(0.2)) return `${this.one(["", "NOT ", "-", "a:"])}(${this.logQuery(depth - 1)})`;
+      if (this.chance(0.2)) return this.one(["level>=warn", "a:<5", "d<=-1.5e3", "b>", "label.c>1"]);
+      const value = (): string =>
+        this.one(["a", "2h", `"${this.one(TEXTS)}"`, this.chance(0.2) ? `/${this.expression(1)}/` : "é", "*a*b*", "*"]);
+      const values = Array.from({ length: 1 + Math.floor(this.next() ** 4 * 40) }, value).join(this.one([",", ",", ", ", " OR "]));
+      const name = this.one(["level", "a", "label.a", "message", "trace_id", this.chance(0.1) ? "x".repeat(290) : "b"]);
+      return `${this.one(["", "", "NOT ", "-"])}${this.chance(0.3) ? "" : name + this.one([":", ":", "!="])}${values}`;
+    });
+    const text = parts.join(this.one([" ", " OR ", " AND "]));
+    return depth === 4 ? this.#damaged(text) : text;
+  }
+
   #window(): string {
     if (this.chance(0.4)) return "";
     return `[${this.one(DURATIONS)}${this.chance(0.5) ? `:${this.one(DURATIONS)}` : ""}]`;

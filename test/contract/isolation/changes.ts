@@ -44,8 +44,12 @@ async function attempt(served: Served, change: Change, asker: Party, id: string)
   return await call(method, `${served.apiUrl}${path}`, { bearer: asker.token, body: change.body?.(id) });
 }
 
+/** An agent that sends no more heartbeats is offline after some time. */
+const BY_TIME = /"online":\w+,/g;
+
 async function listsOf({ apiUrl }: Served, { token }: Party): Promise<string[]> {
-  return await Promise.all(LISTS.map(async (list) => (await call("GET", `${apiUrl}${list}`, { bearer: token })).text));
+  const lists = LISTS.map(async (list) => (await call("GET", `${apiUrl}${list}`, { bearer: token })).text);
+  return (await Promise.all(lists)).map((text) => text.replaceAll(BY_TIME, ""));
 }
 
 async function made(served: Served, { token }: Party, path: string, body: object, field = "id"): Promise<string> {
