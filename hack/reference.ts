@@ -9,6 +9,7 @@ import { fileURLToPath } from "node:url";
 import { ERROR_CODES } from "../backend/errors.ts";
 import { LOG_EVENTS } from "../common/log-events.ts";
 import type { Table } from "../common/settings-table.ts";
+import { limitsPage } from "./limits-reference.ts";
 import { agentMetrics, backendMetrics, type OwnMetric } from "./metrics-reference.ts";
 import { openApiPages } from "./openapi.ts";
 import { AGENT_TABLE, BACKEND_TABLE, settingsSections } from "./settings-reference.ts";
@@ -34,6 +35,7 @@ export async function pages(): Promise<Record<string, string>> {
       BACKEND_TABLE,
     ),
     "docs/reference/errors.md": errorsPage(),
+    "docs/reference/limits.md": await limitsPage(),
     "docs/reference/log-events.md": logEventsPage(),
     "docs/reference/agent-metrics.md": metricsPage(
       "Own metrics of the agent",

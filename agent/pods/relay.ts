@@ -9,6 +9,7 @@ import { once } from "node:events";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createServer } from "../../common/http.ts";
+import { MAX_RELAY_CONNECTIONS, MAX_UNREAD_BYTES } from "./limits.ts";
 import type { NodePods } from "./node-pods.ts";
 
 export interface PodRelayOptions {
@@ -20,11 +21,8 @@ export interface PodRelayOptions {
 
 const PATH = "/api/v1/pods";
 const USER = "collector";
-/** Some ten of the collector's components, each with a connection or two. */
-const MOST_CONNECTIONS = 64;
 /** For a connection that says nothing: the collector asks at once. */
 const HEADERS_TIMEOUT_MS = 5000;
-const MOST_UNREAD_BYTES = 4 * 1024 * 1024;
 
 export class PodRelay implements AsyncDisposable {
   readonly #options: PodRelayOptions;
@@ -40,7 +38,7 @@ export class PodRelay implements AsyncDisposable {
         this.#answer(request, response).catch(() => response.destroy());
       },
     );
-    this.#server.maxConnections = MOST_CONNECTIONS;
+    this.#server.maxConnections = MAX_RELAY_CONNECTIONS;
   }
 
   /** Resolves once it listens, on a free port of loopback. */
@@ -104,7 +102,7 @@ export class PodRelay implements AsyncDisposable {
 
   /** Of the API's ways to begin (`sendInitialEvents`, no version, a version) the last goes on from the present state alone. */
   #watch(query: URLSearchParams, response: ServerResponse): void {
-    const { pods, mostUnreadBytes = MOST_UNREAD_BYTES } = this.#options;
+    const { pods, mostUnreadBytes = MAX_UNREAD_BYTES } = this.#options;
     const streamsList = query.get("sendInitialEvents") === "true";
     const from = query.get("resourceVersion") ?? "";
     const startsAnew = streamsList || from === "" || from === "0";

@@ -2,6 +2,7 @@
 // Invariants: no environment, argument or volume of a container is kept, for secrets stand there; of labels and annotations only those that
 // are named; one pod takes a bounded room, whatever its author wrote into it.
 import type { PodJson } from "../kubernetes/api.ts";
+import { MAX_POD_CHARACTERS } from "./limits.ts";
 
 export interface SlimOptions {
   /** Names. */
@@ -9,8 +10,6 @@ export interface SlimOptions {
   readonly annotations: readonly string[];
 }
 
-/** Far above a usual pod. One that is longer is known without its ports and long annotations, and if need be without its owners. */
-const MOST_CHARACTERS = 64 * 1024;
 const LONG_ANNOTATION = 1024;
 
 /** As JSON of the API. */
@@ -22,7 +21,7 @@ export function slimPod(pod: PodJson, options: SlimOptions): string {
   const less = { ...whole, metadata: { ...metadata, annotations: short }, spec };
   for (const shape of [whole, { ...less, metadata: { ...less.metadata, ownerReferences } }]) {
     const text = JSON.stringify(shape);
-    if (text.length <= MOST_CHARACTERS) return text;
+    if (text.length <= MAX_POD_CHARACTERS) return text;
   }
   return JSON.stringify(less);
 }

@@ -6,6 +6,7 @@ import { gunzip, gunzipSync, gzip, gzipSync, zstdCompress, zstdCompressSync, zst
 import { freeBuffer } from "../../common/http.ts";
 import { BodyError } from "../../common/otlp-metrics/json-body.ts";
 import type { Compression } from "../settings.ts";
+import { MAX_SMALL_PIECES_BYTES } from "./limits.ts";
 
 export class MemoryBudget {
   readonly maxBytes: number;
@@ -65,7 +66,6 @@ export class Reservation implements Disposable {
  * byte.
  */
 const SMALL_PIECE_BYTES = 4096;
-const MOST_SMALL_PIECES_BYTES = 16 * 1024;
 
 /**
  * The collector's body as it comes in: each reader gets all of it from the first byte, also while the rest is still on its way, so that
@@ -137,7 +137,7 @@ export class HeldBody implements AsyncIterable<Buffer> {
     if (chunk.length < SMALL_PIECE_BYTES) {
       this.#small.push(chunk);
       this.#smallBytes += chunk.length;
-      if (this.#smallBytes < MOST_SMALL_PIECES_BYTES) return;
+      if (this.#smallBytes < MAX_SMALL_PIECES_BYTES) return;
     }
     this.#joinSmall();
     if (chunk.length >= SMALL_PIECE_BYTES) this.#chunks.push(chunk);

@@ -4,12 +4,12 @@ import { spawn } from "node:child_process";
 import * as fc from "fast-check";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { checkExposition } from "../../backend/ingest/exposition/exposition.ts";
+import { MAX_LABELS } from "../../common/otlp-metrics/limits.ts";
 import { toolPath } from "../../hack/fetch-tools.ts";
 import { eventually, freePorts, temporaryFolder } from "../../test/fixtures/processes.ts";
 import { MetricsConverter } from "../../common/otlp-metrics/converter.ts";
 import { fastConverter } from "./fast-exposition.ts";
 import type { AnyValue, KeyValue, Metric, MetricsDocument } from "../../common/otlp-metrics/document.ts";
-import { MAX_LABELS } from "../../common/otlp-metrics/series-labels.ts";
 
 let url = "";
 const cleanUp = new AsyncDisposableStack();

@@ -12,6 +12,7 @@ import type { Double, KeyValue, Metric, ResourceMetrics } from "../../common/otl
 import { type NamedAs, sampleValue } from "../../common/otlp-metrics/prometheus-names.ts";
 import { pointLabelName, ResourceLabels } from "../../common/otlp-metrics/series-labels.ts";
 import { type DropReason, NO_ATTRIBUTES } from "../../common/otlp-metrics/series-writer.ts";
+import { MAX_HEAD_BYTES, MAX_KERNEL_BODY_BYTES, MAX_KERNEL_TEXT_BYTES, MAX_LEFT_METRICS } from "./limits.ts";
 
 interface Exports {
   inputAt(): number;
@@ -43,14 +44,8 @@ const EXPORTS = [
   "wasFull",
 ] as const satisfies readonly (keyof Exports)[];
 
-/** Larger bodies are not tried: the kernel's memory stays. */
-const MOST_BODY_BYTES = 4 * 1024 * 1024;
-/** More text than that is cut into posts, elsewhere. */
-const MOST_TEXT_BYTES = 16 * 1024 * 1024;
 /** Room for text, kept from one document to the next; more is given back. */
 const KEPT_TEXT_BYTES = 512 * 1024;
-/** Of a document; giving up on each costs more than the whole document does in TypeScript. */
-const MOST_LEFT_METRICS = 500;
 const FIRST_PAGES = 32;
 const MOST_PAGES = 96;
 /** Zeros behind the body. */
@@ -58,8 +53,6 @@ const GUARD_BYTES = 64;
 /** Of the kernel's tables: kernel/memory.ts. */
 const MOST_LABEL_IDS = 4096;
 const NUMBER_BYTES = 64;
-/** A resource's labels are repeated in each line. */
-const MOST_HEAD_BYTES = 16 * 1024;
 /** Behind a metric's name, before its unit. */
 const UNIT_MARK = 0xff;
 /** By the kernel's numbers: kernel/dictionary.ts. */
@@ -133,7 +126,7 @@ export class FastConverter {
 
   /** Undefined when the body is not what the kernel takes, or becomes more than `maxBytes`. */
   convert(body: Uint8Array, maxBytes: number): FastText | undefined {
-    if (body.byteLength > MOST_BODY_BYTES || !isUtf8(body)) return undefined;
+    if (body.byteLength > MAX_KERNEL_BODY_BYTES || !isUtf8(body)) return undefined;
     const knewOthers = this.#labelIds.size > 1;
     const converted = this.#try(body, maxBytes);
     // It may have to forget other documents for this one.
@@ -154,7 +147,7 @@ export class FastConverter {
   }
 
   #try(body: Uint8Array, maxBytes: number): FastText | undefined {
-    this.#mostTextBytes = Math.min(maxBytes, MOST_TEXT_BYTES);
+    this.#mostTextBytes = Math.min(maxBytes, MAX_KERNEL_TEXT_BYTES);
     this.#drops = [];
     this.#targets = new Set();
     this.#resource = undefined;
@@ -192,7 +185,7 @@ export class FastConverter {
   #readDocument(length: number): void {
     const exports = this.#exports;
     let step = () => exports.read(length);
-    for (let left = 0; left < MOST_LEFT_METRICS; left += 1) {
+    for (let left = 0; left < MAX_LEFT_METRICS; left += 1) {
       try {
         return step();
       } catch (error) {
@@ -244,7 +237,7 @@ export class FastConverter {
     const labels = labelsOf(message);
     const { names } = labels;
     const text = labels.text(names.length, new Set());
-    if (text.length > MOST_HEAD_BYTES) throw GaveUp.instance;
+    if (text.length > MAX_HEAD_BYTES) throw GaveUp.instance;
     const isTarget = labels.infoText() !== undefined;
     const written = this.#memory.writeNumbers([names.length, Number(isTarget), ...names.map((name) => this.#labelId(name))], to, room);
     return written + this.#memory.write(text, to + written, room - written);
@@ -281,7 +274,7 @@ export class FastConverter {
     const needed = before + lines.length;
     if (needed > this.#mostTextBytes) throw new RangeError("more text than fits into a post");
     if (needed > this.#text.length) {
-      const larger = Buffer.allocUnsafeSlow(Math.min(Math.max(2 * this.#text.length, needed), MOST_TEXT_BYTES));
+      const larger = Buffer.allocUnsafeSlow(Math.min(Math.max(2 * this.#text.length, needed), MAX_KERNEL_TEXT_BYTES));
       this.#text.copy(larger, 0, 0, before);
       this.#setText(larger);
     }

@@ -5,6 +5,7 @@ import { FINAL_REFUSALS } from "../../common/protocol/enrolment.ts";
 import { KEY_AGE_HEADER, sign } from "../../common/protocol/signature.ts";
 import { type Upstream, type UpstreamAnswer, UpstreamError } from "../upstream/pool.ts";
 import { isKeyRefusal, type RefusedKey } from "../upstream/refused-key.ts";
+import { MAX_RETRY_AFTER_S } from "./limits.ts";
 
 /** The time to sign with, and where answers tell of the backend's clock (agent/upstream/clock.ts). */
 export interface SigningClock {
@@ -36,8 +37,6 @@ export type Verdict =
   | { readonly kind: "retry"; readonly reason: string; readonly retryAfterS: number };
 
 const DEFAULT_RETRY_AFTER_S = 2;
-/** A longer wait asked for by the backend is cut to this, so that a wrong header cannot stop a node for a day. */
-const LONGEST_RETRY_AFTER_S = 300;
 /** While a key is refused: the collector asks the proxy again by then, so that a new key is used soon. */
 const LONGEST_LOCAL_WAIT_S = 10;
 
@@ -128,7 +127,7 @@ function retry(reason: string, retryAfterS?: number): Verdict {
 }
 
 function bounded(retryAfterS: number | undefined): number {
-  return Math.min(Math.max(retryAfterS ?? DEFAULT_RETRY_AFTER_S, 1), LONGEST_RETRY_AFTER_S);
+  return Math.min(Math.max(retryAfterS ?? DEFAULT_RETRY_AFTER_S, 1), MAX_RETRY_AFTER_S);
 }
 
 function wholeNumber(text: string | undefined): number | undefined {

@@ -4,6 +4,7 @@
 // holds up nothing.
 import { createHash } from "node:crypto";
 import type { Verdict } from "./forward.ts";
+import { MAX_PARTLY_SENT_BATCHES } from "./limits.ts";
 import { FIRST_LIMITS, type Part, type PartLimits, splitBatch } from "./split-batch.ts";
 
 type SplitSignal = "logs" | "traces";
@@ -12,8 +13,6 @@ type SplitSignal = "logs" | "traces";
 export type SendPart = (body: Buffer) => Promise<Verdict>;
 
 const FEWER = 8;
-/** Batches under way of which it is known how far they came. */
-const MOST_REMEMBERED = 64;
 
 export class PartSender {
   readonly #onDrop: (signal: SplitSignal, records: number, why: string) => void;
@@ -66,7 +65,7 @@ export class PartSender {
     this.#done.delete(batch);
     this.#done.set(batch, parts);
     const [oldest] = this.#done.keys();
-    if (this.#done.size > MOST_REMEMBERED && oldest !== undefined) this.#done.delete(oldest);
+    if (this.#done.size > MAX_PARTLY_SENT_BATCHES && oldest !== undefined) this.#done.delete(oldest);
   }
 }
 

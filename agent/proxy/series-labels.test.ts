@@ -1,8 +1,8 @@
 // Labels of a resource and its points as exposition text, from the OpenTelemetry specification,
 // compatibility/prometheus_and_openmetrics.md.
 import { describe, expect, it } from "vitest";
+import { MAX_LABELS } from "../../common/otlp-metrics/limits.ts";
 import { convert, gauge, labelled, many, series } from "./exposition.fixture.ts";
-import { MAX_LABELS } from "../../common/otlp-metrics/series-labels.ts";
 
 describe("labels", () => {
   it("keep two nodes, pods and processes apart without any service.name", () => {

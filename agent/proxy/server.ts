@@ -19,6 +19,7 @@ import { forward, NO_KEY_YET, pauseOf, type Post, type SigningClock, type Verdic
 import { MetricsConverter } from "../../common/otlp-metrics/converter.ts";
 import { fastConverter, fastConverterProblem } from "./fast-exposition.ts";
 import { FileLines } from "./file-lines.ts";
+import { MAX_BODY_BYTES, MAX_JSON_BODY_BYTES, MAX_PROXY_CONNECTIONS } from "./limits.ts";
 import { PartSender } from "./part-sender.ts";
 import { SignalRecord, type SignalStatus } from "./signal-status.ts";
 
@@ -56,18 +57,12 @@ const ROUTES: ReadonlyMap<string, Route> = new Map([
   ["/v1/metrics", { signal: "metrics", path: "/ingest" }],
 ]);
 
-/** The backend's limit (docs/contract.md, "Limits"). */
-const MAX_BODY_BYTES = 32 * 1024 * 1024;
-/** What the proxy reads itself: of a batch that the backend takes in parts, or of metrics, whose text is shorter. */
-const MAX_JSON_BYTES = 2 * MAX_BODY_BYTES;
 /** A document takes so much more once it is parsed, to be cut into parts. */
 const PARSED_FACTOR = 5;
 /** Below it, sending on while the rest comes in gains nothing. */
 const SMALL_BODY_BYTES = 64 * 1024;
 /** The collector gives up after 30 s and sends again: be faster, so that it does not send what is still on its way. */
 const ANSWER_WITHIN_MS = 27_000;
-/** The collector's exporters have some twenty; any other program of this machine may open more. */
-const MOST_CONNECTIONS = 512;
 /** Of a request whose sender is gone. */
 const OUTCOME_WITHIN_MS = 5000;
 const DRAIN_MS = 30_000;
@@ -111,7 +106,7 @@ class LoopbackProxy implements Proxy {
       const answered = this.#answer(request, response).finally(() => this.#underWay.delete(answered));
       this.#underWay.add(answered);
     });
-    this.#server.maxConnections = MOST_CONNECTIONS;
+    this.#server.maxConnections = MAX_PROXY_CONNECTIONS;
   }
 
   get port(): number {
@@ -178,7 +173,7 @@ class LoopbackProxy implements Proxy {
     }
     const encoding = contentEncoding(request);
     const isText = signal === "metrics" && encoding === "identity";
-    const body = new HeldBody(request, isText ? MAX_JSON_BYTES : MAX_BODY_BYTES, reservation);
+    const body = new HeldBody(request, isText ? MAX_JSON_BODY_BYTES : MAX_BODY_BYTES, reservation);
     if (signal === "metrics") {
       const json = await this.#inflate(await body.takeWhole(), encoding, reservation);
       return this.#sendMetrics(json, path, reservation, abort);
@@ -226,7 +221,7 @@ class LoopbackProxy implements Proxy {
   async #inflate(bytes: Buffer, encoding: Encoding, reservation: Reservation): Promise<Buffer> {
     if (encoding === "identity") return bytes;
     const inflated = this.#inflated.then(async () => {
-      const json = await decompress(bytes, encoding, MAX_JSON_BYTES);
+      const json = await decompress(bytes, encoding, MAX_JSON_BODY_BYTES);
       reservation.growTo(json.length);
       return json;
     });

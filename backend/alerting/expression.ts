@@ -3,6 +3,7 @@
 // never let through; each token is read once and each operator placed once, because anyone who may read may ask, on the thread that
 // serves everybody. Whether functions and arguments exist is for the engine to say.
 import { ExpressionError, tokenize, type Token } from "../engines/victoria-metrics/expression-tokens.ts";
+import { MAX_EXPRESSION_DEPTH, MAX_EXPRESSION_OPERATORS } from "./limits.ts";
 import { bindsTighter, COMPARISONS, isOperator, SET_OPERATORS } from "./operators.ts";
 
 /** Why a part of an expression is no alert, for the user; undefined when it is one. */
@@ -22,9 +23,6 @@ const AGGREGATIONS: ReadonlyMap<string, number> = new Map([
 ]);
 const CLOSING: Readonly<Record<string, string>> = { "(": ")", "{": "}", "[": "]" };
 const CLOSES = new Set(Object.values(CLOSING));
-const MAX_DEPTH = 100;
-/** In all of an expression, also where only the engine reads it; rules that people write have a few dozen. */
-const MAX_OPERATORS = 500;
 const VALUE = noAlert("a value");
 
 /** Undefined when the expression can be an alert; else why not, for the user. */
@@ -51,9 +49,9 @@ export function readAlert(expression: string): { readonly why: string | undefine
 function withinBounds(): (token: Token) => void {
   let [operators, depth] = [0, 0];
   return (token) => {
-    if (isOperator(token) && ++operators > MAX_OPERATORS)
-      throw new ExpressionError(`has more than ${MAX_OPERATORS} operators: split the rule`);
-    if (token.kind === "symbol" && token.text in CLOSING && ++depth > MAX_DEPTH) throw tooDeep();
+    if (isOperator(token) && ++operators > MAX_EXPRESSION_OPERATORS)
+      throw new ExpressionError(`has more than ${MAX_EXPRESSION_OPERATORS} operators: split the rule`);
+    if (token.kind === "symbol" && token.text in CLOSING && ++depth > MAX_EXPRESSION_DEPTH) throw tooDeep();
     if (token.kind === "symbol" && CLOSES.has(token.text)) depth -= 1;
   };
 }
@@ -109,7 +107,7 @@ class Parser {
   }
 
   #deeper(): void {
-    if (++this.#depth > MAX_DEPTH) throw tooDeep();
+    if (++this.#depth > MAX_EXPRESSION_DEPTH) throw tooDeep();
   }
 
   /** Takes the operator that stands here, if one does. */
@@ -240,7 +238,7 @@ class Parser {
       const token = this.#next();
       if (token.kind !== "symbol") continue;
       const closing = CLOSING[token.text];
-      if (closing !== undefined && expected.push(closing) + this.#depth > MAX_DEPTH) throw tooDeep();
+      if (closing !== undefined && expected.push(closing) + this.#depth > MAX_EXPRESSION_DEPTH) throw tooDeep();
       if (/^[)}\]]$/.test(token.text) && expected.pop() !== token.text) throw unexpected(token);
     } while (expected.length > 0);
   }
@@ -274,5 +272,5 @@ function unexpected(token: Token | undefined): ExpressionError {
 }
 
 function tooDeep(): ExpressionError {
-  return new ExpressionError(`is nested more than ${MAX_DEPTH} deep`);
+  return new ExpressionError(`is nested more than ${MAX_EXPRESSION_DEPTH} deep`);
 }

@@ -3,6 +3,7 @@
 import { ApiError } from "../errors.ts";
 import { TIME_SCHEMA } from "../http/schemas.ts";
 import type { MetricsStore } from "../storage/metrics/store.ts";
+import { MAX_HISTORY_POINTS, MAX_HISTORY_SAMPLES } from "./limits.ts";
 import { storeError } from "./rule-check.ts";
 
 /** One instance of a rule in one state, for a time. */
@@ -35,10 +36,6 @@ export interface HistoryQuestion {
   readonly intervalMs: number;
 }
 
-/** Up to so many samples are read as they are; more are thinned out by the engine to as many. */
-const MAX_SAMPLES = 100_000;
-/** Of one instance, when thinned out. */
-const MAX_POINTS = 1000;
 const MIN_POINTS = 20;
 /** Set by the server, not by the rule or the series. */
 const OWN_LABELS = new Set(["__name__", "alertgroup", "alertname", "alertstate", "org_id", "rule_id"]);
@@ -60,10 +57,15 @@ export async function alertHistory(metrics: Pick<MetricsStore, "query">, questio
   const ask = (endpoint: "query" | "query_range", params: Record<string, string>) => series(metrics, orgId, endpoint, params);
 
   const number = async (query: string): Promise<number> => Number((await ask("query", { query, ...at }))[0]?.value?.[1] ?? 0);
-  const exact = (await number(`sum(count_over_time(${alerts}${window}))`)) <= MAX_SAMPLES;
-  const points = exact ? 0 : Math.min(MAX_POINTS, Math.floor(MAX_SAMPLES / (await number(`count(last_over_time(${alerts}${window}))`))));
+  const exact = (await number(`sum(count_over_time(${alerts}${window}))`)) <= MAX_HISTORY_SAMPLES;
+  const points = exact
+    ? 0
+    : Math.min(MAX_HISTORY_POINTS, Math.floor(MAX_HISTORY_SAMPLES / (await number(`count(last_over_time(${alerts}${window}))`))));
   if (!exact && points < MIN_POINTS)
-    throw new ApiError("invalid_parameter", `start: the rule had more than ${MAX_SAMPLES / MIN_POINTS} instances: ask for less time`);
+    throw new ApiError(
+      "invalid_parameter",
+      `start: the rule had more than ${MAX_HISTORY_SAMPLES / MIN_POINTS} instances: ask for less time`,
+    );
   const stepS = Math.max(1, Math.ceil(intervalMs / 1000), exact ? 0 : Math.ceil((endMs - startMs) / 1000 / points));
   const range = { query: alerts, start: String(startMs / 1000), end: String(endMs / 1000), step: `${stepS}s` };
   const found = exact ? await ask("query", { query: `${alerts}${window}`, ...at }) : await ask("query_range", range);

@@ -1,6 +1,7 @@
 // An organisation's alert rules as Prometheus tells them: definition, state, alerts. Invariant: what is told of a rule is about its present
-// revision; labels and annotations that the server sets for itself are left out; of the alerts no more is read than MAX_ALERTS_BYTES.
+// revision; labels and annotations that the server sets for itself are left out; of the alerts no more is read than MAX_LIVE_ALERTS_BYTES.
 import { AnswerTooLargeError, type LoadedAlert, type LoadedGroup, type LoadedRule, type VmalertClient } from "../engines/vmalert/client.ts";
+import { MAX_LIVE_ALERTS_BYTES, MAX_NAMED_RULES, MAX_SINGLE_RULE_REQUESTS } from "./limits.ts";
 import { REVISION_ANNOTATION, type Rule } from "./rule.ts";
 import { FAILED, isOf, wasEvaluated } from "./status.ts";
 
@@ -44,12 +45,6 @@ export interface LiveRulesQuestion {
   readonly withAlerts: boolean;
 }
 
-/** What the evaluator tells of alerts for one answer; some thousand alerts. */
-export const MAX_ALERTS_BYTES = 4 * 1024 * 1024;
-/** Questions for single rules where all alerts are too much. */
-const MAX_SINGLE = 20;
-/** So many rules are asked for by name; its address stays below the 8 KiB that proxies allow. */
-const MAX_NAMED = 20;
 const NEVER = "0001-01-01T00:00:00Z";
 /** Set by the server: the evaluator's own group is the organisation. */
 const OWN_LABELS = new Set(["alertgroup", "org_id", "rule_id"]);
@@ -73,11 +68,11 @@ interface Loaded {
 
 async function loaded(question: LiveRulesQuestion, evaluator: Pick<VmalertClient, "groups">): Promise<Loaded> {
   const { orgId, rules, enabled, withAlerts } = question;
-  const isFew = rules.length < enabled && rules.length <= MAX_NAMED;
+  const isFew = rules.length < enabled && rules.length <= MAX_NAMED_RULES;
   const asked = { groups: [orgId], ...(isFew && { labels: rules.map(({ id }) => ({ rule_id: id, org_id: orgId })) }) };
   if (withAlerts) {
     try {
-      return { groups: await evaluator.groups(asked, { bytes: MAX_ALERTS_BYTES }), untold: [] };
+      return { groups: await evaluator.groups(asked, { bytes: MAX_LIVE_ALERTS_BYTES }), untold: [] };
     } catch (error) {
       if (!(error instanceof AnswerTooLargeError)) throw error;
     }
@@ -95,9 +90,9 @@ async function alertsOfEach(
   const wanted = new Map(rules.map((rule) => [rule.id, rule]));
   const active = groups.flatMap((group) => group.rules).filter((one) => one.state !== "inactive" && wanted.has(idOf(one)));
   active.sort((a, b) => a.lastSamples - b.lastSamples);
-  const budget = { bytes: MAX_ALERTS_BYTES };
+  const budget = { bytes: MAX_LIVE_ALERTS_BYTES };
   const withAlerts = new Map<string, LoadedRule>();
-  for (const one of active.slice(0, MAX_SINGLE)) {
+  for (const one of active.slice(0, MAX_SINGLE_RULE_REQUESTS)) {
     if (budget.bytes <= 0) break;
     const labels = [{ rule_id: idOf(one), org_id: orgId }];
     try {

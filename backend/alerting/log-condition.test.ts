@@ -1,8 +1,9 @@
 // What a condition on log records may be, how it is told in one line, and what the evaluator is told of it.
 import { describe, expect, test } from "vitest";
 import type { ApiError } from "../errors.ts";
+import { MAX_GROUPS_PER_RULE } from "./limits.ts";
 import { checkLogs, expressionOf, fingerprintOf, isOfLogs, type LogCondition } from "./log-condition.ts";
-import { countedExpression, countEveryMs, countHeldMs, countSamples, groupsNow, type LogGroup, MOST_GROUPS } from "./log-series.ts";
+import { countedExpression, countEveryMs, countHeldMs, countSamples, groupsNow, type LogGroup } from "./log-series.ts";
 import { checked, type SentRule } from "./rule.ts";
 
 const condition = (more: Partial<LogCondition> = {}): LogCondition => ({
@@ -123,13 +124,13 @@ describe("what the evaluator is told", () => {
     const first = told(some(0), [], 0);
     expect([first.isCut, first.groups]).toEqual([false, some(0)]);
     const second = told(some(1000), first.groups, 1000);
-    expect([second.isCut, second.groups.length]).toEqual([true, MOST_GROUPS]);
+    expect([second.isCut, second.groups.length]).toEqual([true, MAX_GROUPS_PER_RULE]);
     expect(second.groups.slice(0, 10)).toEqual(some(1000).slice(0, 10));
     // Those that were told keep their places, also where others have more records now.
     const third = told([...some(2000), ...some(1000).slice(0, 10)], second.groups, 2000);
     expect(third.groups.filter(({ count }) => count > 0)).toEqual(some(1000).slice(0, 10));
     const later = told(some(2000), third.groups, 1000 + countHeldMs(logs));
-    expect([later.isCut, later.groups.length]).toEqual([false, MOST_GROUPS]);
+    expect([later.isCut, later.groups.length]).toEqual([false, MAX_GROUPS_PER_RULE]);
     expect(later.groups.slice(0, 40)).toEqual(some(2000));
   });
 

@@ -9,6 +9,7 @@ import { FILTER_SCHEMA, type FilterParameters, filterOf } from "../query/native/
 import { patternsOfLogQuery } from "../query/native/log-query/conditions.ts";
 import { COMPARISONS, type Comparison, GROUP_FIELDS, isGroupField, labelIn } from "../storage/logs/group-counts.ts";
 import { checkText, EXCEPT_LINES, invalid } from "./field-checks.ts";
+import { MAX_FIELD_NAME_CHARACTERS, MAX_GROUP_FIELDS, MAX_LOG_RULE_FILTERS, MAX_LOG_RULE_VALUES } from "./limits.ts";
 
 export interface LogCondition {
   /** As in the query string of GET /query/logs. */
@@ -27,11 +28,6 @@ const DAY_MS = 86_400_000;
 /** Records are counted every 15 s at the most often, and come some seconds after their time. */
 const MIN_WINDOW_MS = 30_000;
 const WHY_NOT_SHORTER = "records are counted every 15s, and between shorter windows some would never be counted";
-const MOST_FIELDS = 2;
-const MOST_FILTERS = 50;
-/** Of all filters together: each is a condition of the statement, of which the engine reads 256 KiB. */
-const MOST_VALUES = 50;
-const MOST_NAME_CHARACTERS = 200;
 
 export const LOG_CONDITION_SCHEMA = {
   type: "object",
@@ -39,11 +35,16 @@ export const LOG_CONDITION_SCHEMA = {
   required: ["window", "operator", "threshold"],
   description: "instead of `expr`: how many log records there are. The rule fires where the comparison holds",
   properties: {
-    filter: { ...FILTER_SCHEMA, maxProperties: MOST_FILTERS, default: {}, description: "which records: filters as of GET /query/logs" },
+    filter: {
+      ...FILTER_SCHEMA,
+      maxProperties: MAX_LOG_RULE_FILTERS,
+      default: {},
+      description: "which records: filters as of GET /query/logs",
+    },
     window: { type: "string", maxLength: 50, description: "records of so long until now are counted, 30s to 1d, e.g. 5m" },
     by: {
       type: "array",
-      maxItems: MOST_FIELDS,
+      maxItems: MAX_GROUP_FIELDS,
       uniqueItems: true,
       items: { type: "string", minLength: 1, maxLength: 200 },
       default: [],
@@ -78,13 +79,13 @@ export function whyTooShort(logs: LogCondition, intervalMs: number): string | un
 }
 
 function checkFilter(filter: LogCondition["filter"]): void {
-  if (Object.values(filter).flat().length > MOST_VALUES)
-    throw invalid("logs.filter", `its filters have at most ${MOST_VALUES} values in all`);
+  if (Object.values(filter).flat().length > MAX_LOG_RULE_VALUES)
+    throw invalid("logs.filter", `its filters have at most ${MAX_LOG_RULE_VALUES} values in all`);
   for (const [name, value] of Object.entries(filter)) {
     const field = `logs.filter.${name.slice(0, 100)}`;
     checkText(field, name, EXCEPT_LINES);
-    if (name.replace(/^(?:not_)?label\./, "").length > MOST_NAME_CHARACTERS)
-      throw invalid(field, `the name of a label has at most ${MOST_NAME_CHARACTERS} characters`);
+    if (name.replace(/^(?:not_)?label\./, "").length > MAX_FIELD_NAME_CHARACTERS)
+      throw invalid(field, `the name of a label has at most ${MAX_FIELD_NAME_CHARACTERS} characters`);
     for (const text of [value].flat()) checkText(field, text, EXCEPT_LINES);
   }
   try {

@@ -1,11 +1,12 @@
 // Counts the records of one rule over logs. Invariant: it takes a turn of the organisation's own queries, waits for it no longer than
-// WAIT_MS, and has MOST_MS from then on.
+// WAIT_MS, and has MAX_COUNT_MS from then on.
 import type { ClickHouse } from "../engines/clickhouse/client.ts";
 import { ApiError } from "../errors.ts";
 import { filterOf } from "../query/native/log-filter-parameters.ts";
 import { groupCounts } from "../storage/logs/group-counts.ts";
+import { MAX_COUNT_MS, MAX_GROUPS_PER_RULE } from "./limits.ts";
 import { holds, type LogCondition, windowMs } from "./log-condition.ts";
-import { type LogGroup, MOST_GROUPS } from "./log-series.ts";
+import { type LogGroup } from "./log-series.ts";
 
 export interface CountedLogs {
   readonly clickhouse: Pick<ClickHouse, "read">;
@@ -13,8 +14,6 @@ export interface CountedLogs {
   readonly isUnused: () => boolean;
 }
 
-/** For one count. */
-const MOST_MS = 5000;
 /** For the organisation's other queries. */
 const WAIT_MS = 10_000;
 
@@ -37,7 +36,7 @@ export async function countLogs(
   { clickhouse, isUnused }: CountedLogs,
   orgId: string,
   logs: LogCondition,
-  { atMs, signal, known = [], most = MOST_GROUPS + 1, began }: CountOptions,
+  { atMs, signal, known = [], most = MAX_GROUPS_PER_RULE + 1, began }: CountOptions,
 ): Promise<LogGroup[]> {
   if (isUnused()) return logs.by.length === 0 ? [{ values: [], count: 0 }] : [];
   const end = BigInt(atMs) * 1_000_000n;
@@ -55,7 +54,7 @@ export async function countLogs(
   const admit = (): void => {
     began?.();
     clearTimeout(timer);
-    timer = setTimeout(overdue("query_too_expensive", TOO_LONG), MOST_MS);
+    timer = setTimeout(overdue("query_too_expensive", TOO_LONG), MAX_COUNT_MS);
   };
   try {
     return await groupCounts(clickhouse, orgId, question, { admit, signal: AbortSignal.any([signal, timely.signal]) });
@@ -64,7 +63,7 @@ export async function countLogs(
   }
 }
 
-const TOO_LONG = `counting its records takes more than ${MOST_MS / 1000} s: shorten the window, or add filters`;
+const TOO_LONG = `counting its records takes more than ${MAX_COUNT_MS / 1000} s: shorten the window, or add filters`;
 
 /** How many alerts the rule would have. */
 export function matchingGroups(logs: LogCondition, groups: readonly LogGroup[]): number {

@@ -10,6 +10,7 @@ import { ApiError } from "../errors.ts";
 import { ActiveSeries } from "../storage/metrics/active-series.ts";
 import type { MetricsStore } from "../storage/metrics/store.ts";
 import type { Log } from "../operations/log.ts";
+import { MAX_GROUPS_PER_RULE, MAX_LOG_RULE_SERIES, MAX_SLOW_COUNTS, MAX_WAITING_COUNTS } from "./limits.ts";
 import {
   claimDue,
   type CountResult,
@@ -22,7 +23,7 @@ import {
 } from "./log-count-rows.ts";
 import { type CountedLogs, countLogs } from "./log-count.ts";
 import { ofFilter, whyTooShort } from "./log-condition.ts";
-import { countEveryMs, COUNTED_BY, countSamples, groupsNow, type LogGroup, MOST_GROUPS } from "./log-series.ts";
+import { countEveryMs, COUNTED_BY, countSamples, groupsNow, type LogGroup } from "./log-series.ts";
 import type { Kysely } from "kysely";
 
 export interface LogCounterOptions {
@@ -48,21 +49,14 @@ const TIMING = { pollMs: 1000 };
 /** Counts under way at once; `cheap` are those that took less than CHEAP_MS the last time, everything included. */
 const LANES = ["any", "cheap"] as const;
 const CHEAP_MS = 250;
-/** Counts that have left their lane, which wait for a turn of the engine: more would only wait there instead of here. */
-const MOST_ASIDE = 16;
-/** Those with them whose organisation's own queries leave no turn. */
-const MOST_WAITING = 1000;
 /** Until one that has no turn leaves its lane. */
 const ASIDE_MS = 100;
 /** For what is under way when it ends. */
 const GRACE_MS = 5000;
 const REMIND_MS = 300_000;
 
-/** Of an organisation's rules, within the last hour: four times what fifty rules have at once. Beside its limit of active series. */
-const MOST_SERIES = 10_000;
-
-const NO_SERIES = `more than ${MOST_SERIES} values of \`by\` and conditions of all rules within an hour: not all of them fire`;
-const TOO_MANY = `more than ${MOST_GROUPS} values of \`by\` matched within some minutes: not all of them fire`;
+const NO_SERIES = `more than ${MAX_LOG_RULE_SERIES} values of \`by\` and conditions of all rules within an hour: not all of them fire`;
+const TOO_MANY = `more than ${MAX_GROUPS_PER_RULE} values of \`by\` matched within some minutes: not all of them fire`;
 
 type Lane = (typeof LANES)[number];
 
@@ -90,7 +84,7 @@ export class LogCounter implements AsyncDisposable {
     this.#options = options;
     this.#nowMs = options.nowMs ?? Date.now;
     this.#isFreed = !options.isAlone;
-    this.#series = options.series ?? new ActiveSeries({ limitOf: () => MOST_SERIES });
+    this.#series = options.series ?? new ActiveSeries({ limitOf: () => MAX_LOG_RULE_SERIES });
     this.#outage = new Outage({
       began: (err) => options.log.error({ err }, "log records cannot be counted for rules; retrying"),
       ended: ({ failures, seconds }) => options.log.info({ failures, seconds }, "recovered: log records are counted for rules"),
@@ -143,9 +137,9 @@ export class LogCounter implements AsyncDisposable {
   }
 
   #mayGoAside({ orgId, turnAtMs }: UnderWay): boolean {
-    if (turnAtMs !== undefined || this.#aside.size >= MOST_WAITING) return false;
+    if (turnAtMs !== undefined || this.#aside.size >= MAX_WAITING_COUNTS) return false;
     const { isFull } = this.#options;
-    return isFull(orgId) || [...this.#aside].filter((one) => !isFull(one.orgId)).length < MOST_ASIDE;
+    return isFull(orgId) || [...this.#aside].filter((one) => !isFull(one.orgId)).length < MAX_SLOW_COUNTS;
   }
 
   #begin(lane: Lane, due: DueCount): void {

@@ -1,6 +1,7 @@
 // How the evaluator sees what was counted of log records: series of the organisation, and an ordinary expression over them. Invariants: no
 // key of an organisation can write these series, because the server sets `host_id` and no key's is COUNTED_BY; a count of an earlier
 // condition of the same rule is never taken for one of the present.
+import { MAX_GROUPS_PER_RULE } from "./limits.ts";
 import { alertLabel, fingerprintOf, type LogCondition, windowMs } from "./log-condition.ts";
 
 export const COUNT_METRIC = "log_rule_records";
@@ -14,9 +15,6 @@ export interface LogGroup {
   /** Since when it is no longer there. */
   readonly goneAtMs?: number;
 }
-
-/** Of one rule, those that are gone and still known included: each is a series. */
-export const MOST_GROUPS = 50;
 
 const LEAST_EVERY_MS = 15_000;
 const MOST_EVERY_MS = 300_000;
@@ -63,7 +61,7 @@ export function groupsNow(
     .map(({ values, goneAtMs = atMs }) => ({ values, count: 0, goneAtMs }));
   const known = new Set(before.map(keyOf));
   const inOrder = [...found.filter((group) => known.has(keyOf(group))), ...found.filter((group) => !known.has(keyOf(group)))];
-  const places = Math.max(0, MOST_GROUPS - gone.length);
+  const places = Math.max(0, MAX_GROUPS_PER_RULE - gone.length);
   return { groups: [...inOrder.slice(0, places), ...gone], isCut: inOrder.length > places };
 }
 

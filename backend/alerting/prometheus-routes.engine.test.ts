@@ -4,8 +4,9 @@ import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { accountsApp, makeOrg, type AccountsApp, type Org } from "../../test/fixtures/accounts-app.ts";
 import { alertingApp, type AlertingApp } from "../../test/fixtures/alerting-app.ts";
 import { eventually } from "../../test/fixtures/processes.ts";
+import { MAX_LIVE_ALERTS_BYTES } from "./limits.ts";
 import { addRoutesToApi } from "./mount.ts";
-import { MAX_ALERTS_BYTES, type PrometheusAlert, type PrometheusRule } from "./live-rules.ts";
+import { type PrometheusAlert, type PrometheusRule } from "./live-rules.ts";
 
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 });
 
@@ -185,7 +186,7 @@ describe("a rule with more alerts than are told", () => {
     const yellow = await reader();
     const lines = Array.from({ length: HUGE }, (_, n) => `many{n="${n}"} 1`).join("\n");
     await service.push(yellow.orgId, `${lines}\nfew{n="1"} 1`);
-    const text = "x".repeat(MAX_ALERTS_BYTES / HUGE);
+    const text = "x".repeat(MAX_LIVE_ALERTS_BYTES / HUGE);
     await makeRule(yellow, { name: "huge", expr: "many > 0", annotations: { text } });
     await makeRule(yellow, { name: "small", expr: "few > 0" });
     await until(yellow, "small", ({ state }) => state === "firing");

@@ -5,6 +5,7 @@ import { Loop, pause } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
 import type { VmalertClient } from "../engines/vmalert/client.ts";
 import type { Log } from "../operations/log.ts";
+import { MAX_NAMED_GROUPS } from "./limits.ts";
 import type { Quarantine } from "./quarantine.ts";
 import { revisionOf } from "./rule-groups.ts";
 import type { RuleSet, RuleSets } from "./rule-set.ts";
@@ -37,8 +38,6 @@ const REMIND_MS = 300_000;
 const SUSPICIOUS_MS = 3000;
 /** A change that waits longer than is promised. */
 const LATE_MS = 5000;
-/** So many groups are read back in one question: its address stays below the 8 KiB that proxies allow. */
-const MAX_NAMED_GROUPS = 20;
 /** Between reloads, at most, however long the last one took to be loaded. */
 const MAX_RELOAD_PAUSE_MS = 1000;
 

@@ -8,6 +8,7 @@ import { ApiError } from "../errors.ts";
 import { FairQueue, QueueFullError } from "../admission/fair-queue.ts";
 import { whyNoAlert } from "./expression.ts";
 import { invalid } from "./field-checks.ts";
+import { MAX_REASON_LENGTH } from "./limits.ts";
 import { type LogCondition, ofFilter, whyTooShort } from "./log-condition.ts";
 import { draftGroup } from "./rule-groups.ts";
 import { checked, type CheckedRule, type SentRule } from "./rule.ts";
@@ -34,7 +35,6 @@ export interface TriedRule {
 
 /** As long as the evaluator would wait for it. */
 const QUERY_TIMEOUT = "10s";
-const MAX_REASON_LENGTH = 300;
 /** Those who have a turn at the same time share a dry run. */
 const QUEUE_LIMITS = { running: 16, perOrg: 4, waitingPerOrg: 64 };
 

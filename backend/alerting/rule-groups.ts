@@ -2,15 +2,12 @@
 // organisation by the engine, and `org_id` and `rule_id` of its alerts are the server's.
 import type { LoadedGroup } from "../engines/vmalert/client.ts";
 import type { GroupRule, RuleGroup } from "../engines/vmalert/rule-file.ts";
+import { MAX_ALERTS_BYTES_PER_ORG, MAX_ALERTS_BYTES_PER_RULE, MAX_INSTANCES_PER_RULE } from "./limits.ts";
 import { countedExpression } from "./log-series.ts";
 import { alertBytes, REVISION_ANNOTATION, type CheckedRule, type Rule } from "./rule.ts";
 
 /** Rules of one organisation evaluated at once: more would let one tenant take all of the engine. */
 const CONCURRENCY = 2;
-/** Instances of one rule above which it fails. */
-const MAX_INSTANCES = 5000;
-/** What all alerts of an organisation may take in the evaluator, which is everybody's; its rules share it. */
-const MAX_ALERTS_BYTES = 256 * 1024 * 1024;
 /** One expression may take so long; the engine stops it. */
 const QUERY_TIMEOUT = "10s";
 
@@ -35,15 +32,12 @@ export function groupOf(orgId: string, revision: number, rules: readonly Rule[])
   };
 }
 
-/** Of all alerts of one rule: its status reads them. */
-const MAX_RULE_ALERTS_BYTES = 16 * 1024 * 1024;
-
 /** So many instances may each rule have; an alert of each together takes no more than its share. */
 function instancesOfEach(rules: readonly CheckedRule[]): number {
   const bytes = rules.map(alertBytes);
   const sum = bytes.reduce((all, one) => all + one, 1);
-  const most = Math.min(MAX_ALERTS_BYTES / sum, MAX_RULE_ALERTS_BYTES / Math.max(1, ...bytes));
-  return Math.max(1, Math.min(MAX_INSTANCES, Math.floor(most)));
+  const most = Math.min(MAX_ALERTS_BYTES_PER_ORG / sum, MAX_ALERTS_BYTES_PER_RULE / Math.max(1, ...bytes));
+  return Math.max(1, Math.min(MAX_INSTANCES_PER_RULE, Math.floor(most)));
 }
 
 /** The group of a rule that is not stored yet, for the dry run. */

@@ -5,6 +5,7 @@ import { durationMs } from "../../common/duration.ts";
 import { TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
 import { printedBytes, whyUnsafeTemplate } from "./annotation-template.ts";
 import { checkText, EXCEPT_LINES, invalid } from "./field-checks.ts";
+import { MAX_ALERT_BYTES, MAX_FOR_MS, MAX_RULE_BYTES } from "./limits.ts";
 import { alertLabel, checkLogs, expressionOf, isOfLogs, LOG_CONDITION_SCHEMA, type LogCondition } from "./log-condition.ts";
 
 export const SEVERITIES = ["critical", "warning", "info"] as const;
@@ -61,12 +62,6 @@ const RESERVED_LABELS = new Set([
 /** The annotation by which the server knows which revision the evaluator has. */
 export const REVISION_ANNOTATION = "rule_revision";
 const LABEL_NAME = "^[a-zA-Z_][a-zA-Z0-9_]{0,127}$";
-/** Of `for`. */
-export const MAX_FOR_MS = 366 * 86_400_000;
-/** Of all text of a rule: the evaluator reads all rules of everybody whenever one changes. */
-const MAX_RULE_BYTES = 16 * 1024;
-/** Of one alert in the evaluator, which holds one for each series that matches. */
-const MAX_ALERT_BYTES = 64 * 1024;
 
 const textMap = (maxLength: number) => ({
   type: "object",

@@ -14,6 +14,7 @@ import { ruleFileParts } from "../engines/vmalert/rule-file.ts";
 import { keepNewestConnections } from "../admission/newest-connections.ts";
 import type { Log } from "../operations/log.ts";
 import { cannotListen } from "../startup-error.ts";
+import { MAX_RULES_CONNECTIONS } from "./limits.ts";
 import type { RuleSets } from "./rule-set.ts";
 
 export interface RulesListenerOptions {
@@ -34,8 +35,6 @@ export interface RulesListener extends AsyncDisposable {
 
 const PATH = "/rules";
 const ALERTS_PATH = "/api/v2/alerts";
-/** An evaluator has one or two for rules, and one for each group whose alerts it posts at the moment. */
-const MOST_CONNECTIONS = 512;
 
 /** Resolves once it listens. */
 export async function startRulesListener(options: RulesListenerOptions): Promise<RulesListener> {
@@ -49,7 +48,7 @@ export async function startRulesListener(options: RulesListenerOptions): Promise
   };
   const server = createServer((request, response) => void answer(request, response, serving));
   server.requestTimeout = 10_000;
-  keepNewestConnections(server, MOST_CONNECTIONS);
+  keepNewestConnections(server, MAX_RULES_CONNECTIONS);
   server.listen(options.listen.port, options.listen.host);
   await once(server, "listening").catch((cause: NodeJS.ErrnoException) => {
     throw cannotListen("RULES_LISTEN", options.listen, cause);

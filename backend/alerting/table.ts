@@ -4,10 +4,11 @@ import { randomUUID } from "node:crypto";
 import { sql, type ColumnType, type Generated, type Kysely, type Selectable, type Transaction } from "kysely";
 import { ApiError } from "../errors.ts";
 import { invalid } from "./field-checks.ts";
+import { MAX_FOR_MS, MAX_LOG_RULES_PER_ORG, MAX_RULES_BYTES_PER_ORG, MAX_RULES_PER_ORG } from "./limits.ts";
 import { forgetCount, type LogCountsTable, scheduleCount } from "./log-count-rows.ts";
 import { expressionOf, isSameCondition, type LogCondition } from "./log-condition.ts";
 import { countEveryMs } from "./log-series.ts";
-import { bytesOf, holdMs, MAX_FOR_MS, type CheckedRule, type Rule, type Severity } from "./rule.ts";
+import { bytesOf, holdMs, type CheckedRule, type Rule, type Severity } from "./rule.ts";
 import { tenantDatabase } from "../engines/relational/tenant-database.ts";
 
 type Json = ColumnType<Record<string, string>, string, string>;
@@ -41,11 +42,6 @@ export interface RuleSetRevision {
   readonly revision: number;
 }
 
-const MAX_RULES = 1000;
-/** Over log records: each is counted again and again. */
-const MAX_LOG_RULES = 50;
-/** Of the text of all rules of an organisation, as the database counts it. */
-const MAX_BYTES = 2 * 1024 * 1024;
 const UNIQUE_VIOLATION = "23505";
 
 export class RuleTable {
@@ -77,7 +73,7 @@ export class RuleTable {
   async create(orgId: string, rule: CheckedRule): Promise<Rule> {
     return await this.#change(orgId, rule.name, async (trx, revision) => {
       const { count, bytes } = await sizeOf(trx, orgId);
-      if (count >= MAX_RULES) throw invalid("rules", `an organisation has at most ${MAX_RULES}: delete one first`);
+      if (count >= MAX_RULES_PER_ORG) throw invalid("rules", `an organisation has at most ${MAX_RULES_PER_ORG}: delete one first`);
       checkBytes(bytes + bytesOf(rule));
       if (rule.logs) await checkLogRules(trx, orgId);
       const row = { id: randomUUID(), org_id: orgId, created_at: new Date(), revision, ...columnsOf(rule) };
@@ -192,8 +188,8 @@ async function checkLogRules(trx: Transaction<AlertingTables>, orgId: string): P
     .where("org_id", "=", orgId)
     .where("logs", "is not", null)
     .executeTakeFirstOrThrow();
-  if (Number(count) >= MAX_LOG_RULES)
-    throw invalid("logs", `an organisation has at most ${MAX_LOG_RULES} rules over log records: delete one first`);
+  if (Number(count) >= MAX_LOG_RULES_PER_ORG)
+    throw invalid("logs", `an organisation has at most ${MAX_LOG_RULES_PER_ORG} rules over log records: delete one first`);
 }
 
 /** `former`: what it counted before. */
@@ -204,8 +200,11 @@ async function schedule(trx: Transaction<AlertingTables>, { id, orgId, logs, ena
 }
 
 function checkBytes(bytes: number): void {
-  if (bytes <= MAX_BYTES) return;
-  throw invalid("rules", `the text of an organisation's rules is at most ${MAX_BYTES} bytes: shorten annotations or delete a rule first`);
+  if (bytes <= MAX_RULES_BYTES_PER_ORG) return;
+  throw invalid(
+    "rules",
+    `the text of an organisation's rules is at most ${MAX_RULES_BYTES_PER_ORG} bytes: shorten annotations or delete a rule first`,
+  );
 }
 
 function columnsOf(rule: CheckedRule) {

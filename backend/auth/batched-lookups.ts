@@ -1,5 +1,6 @@
 // Looks up single rows in batches. Invariant: a row that cannot be decoded fails only the calls that asked for it.
 import { Batcher } from "../engines/batcher.ts";
+import { MAX_IDS_PER_LOOKUP } from "./limits.ts";
 
 /** A row; `state` changes whenever something in the row changes that matters. */
 export interface LookupRow<T> {
@@ -17,7 +18,6 @@ export interface CachedValue<T> {
 
 /** Statements at the same time: one that hangs on a broken connection does not delay the others. */
 const STATEMENTS = 4;
-const MAX_IDS = 500;
 
 export class BatchedLookups<T> {
   readonly #batcher: Batcher<string, LookupRow<T> | undefined>;
@@ -27,7 +27,7 @@ export class BatchedLookups<T> {
       const found = new Map((await find(ids)).map((row) => [row.id, row]));
       return ids.map((id) => found.get(id));
     };
-    this.#batcher = new Batcher({ write, maxItems: MAX_IDS, concurrency: STATEMENTS });
+    this.#batcher = new Batcher({ write, maxItems: MAX_IDS_PER_LOOKUP, concurrency: STATEMENTS });
   }
 
   /** Undefined if there is no such row. The result is never older than the call. */

@@ -5,6 +5,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { DatabaseOutage, isDatabaseAway } from "./database-outage.ts";
 import { type LookupRow, BatchedLookups, type CachedValue } from "./batched-lookups.ts";
+import { MAX_CACHED_ROWS, MAX_CACHE_CHECKS, MAX_IDS_PER_CHECK, MAX_UNKNOWN_IDS } from "./limits.ts";
 
 /** Maximum age of a row. Including the time of a query, it stays below the guaranteed 5 s. */
 export const LOOKUP_CACHE_MS = 4_000;
@@ -14,15 +15,8 @@ const REFRESH_MS = 2_000;
 export const STALE_MS = 15 * 60_000;
 /** How long a request waits for an unresponsive database if the row is cached. */
 const PATIENCE_MS = 2_000;
-/** Concurrent checks: one that hangs on a broken connection does not hide that the database is back. */
-const MAX_CHECKS = 4;
 /** Rows that were not used for this time, several heartbeats of an agent, are removed. */
 const IDLE_MS = 5 * 60_000;
-const MAX_ROWS = 50_000;
-/** Ids per check statement, which takes the database about 10 ms. */
-const MAX_IDS_PER_CHECK = 10_000;
-/** Unknown ids are cached separately and shorter, so that guessed ids cannot evict real ones. */
-const MAX_UNKNOWN = 5_000;
 const UNKNOWN_MS = 1_000;
 
 /** Reads the rows. */
@@ -62,7 +56,7 @@ export class LookupCache<T> {
   #checks = 0;
 
   constructor(source: LookupSource<T>, options: LookupOptions = {}) {
-    const { maxRows = MAX_ROWS, now, outage = new DatabaseOutage(), patienceMs = PATIENCE_MS } = options;
+    const { maxRows = MAX_CACHED_ROWS, now, outage = new DatabaseOutage(), patienceMs = PATIENCE_MS } = options;
     this.#source = source;
     this.#outage = outage;
     this.#patienceMs = patienceMs;
@@ -75,7 +69,7 @@ export class LookupCache<T> {
   find(id: string): T | undefined | Promise<T | undefined> {
     const nowMs = this.#now();
     const found = this.#find(id, nowMs);
-    if (this.#checks < MAX_CHECKS && nowMs - this.#checkedMs >= REFRESH_MS) void this.#check(nowMs);
+    if (this.#checks < MAX_CACHE_CHECKS && nowMs - this.#checkedMs >= REFRESH_MS) void this.#check(nowMs);
     return found;
   }
 
@@ -145,7 +139,7 @@ export class LookupCache<T> {
     this.#rows.delete(id);
     this.#unknown.delete(id);
     if (found) evictOldest(this.#rows, this.#maxRows).set(id, { ...found, loadedMs: startedMs, usedMs: startedMs });
-    else evictOldest(this.#unknown, MAX_UNKNOWN).set(id, startedMs);
+    else evictOldest(this.#unknown, MAX_UNKNOWN_IDS).set(id, startedMs);
   }
 
   /** Checks all used rows for changes. Never throws. */

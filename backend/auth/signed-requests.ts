@@ -14,6 +14,7 @@ import {
   verify,
 } from "../../common/protocol/signature.ts";
 import { ApiError } from "../errors.ts";
+import { MAX_REMEMBERED_LENGTH } from "./limits.ts";
 import type { Guards, KeyKind, SigningKey } from "./request-identity.ts";
 
 /** A key with what its verification needs. */
@@ -139,8 +140,6 @@ function checkSignature(request: FastifyRequest, key: VerifyingKey | undefined, 
 
 /** The last valid signature of each key, because all requests of one second to one path have the same signature. */
 const lastValid = new WeakMap<VerifyingKey, { readonly message: string; readonly signature: Buffer }>();
-/** Longer messages are not remembered, because clients choose the length of the path. */
-const MAX_REMEMBERED_LENGTH = 256;
 
 function isRepeated(key: VerifyingKey, message: string, signature: string): boolean {
   const last = lastValid.get(key);

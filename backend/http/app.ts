@@ -10,6 +10,7 @@ import { orgOf } from "../auth/request-identity.ts";
 import { Connections, UNAUTHENTICATED_IDLE_S } from "./connections.ts";
 import { sendError } from "./error-response.ts";
 import { ApiError } from "../errors.ts";
+import { MAX_PARAMETER_LENGTH } from "./limits.ts";
 import { OutageLog } from "./outage-log.ts";
 import { drainBody } from "./drain-body.ts";
 import { RequestLog } from "./request-log.ts";
@@ -36,8 +37,6 @@ declare module "fastify" {
 const HEAD_MS = 10_000;
 /** Smaller responses fit into socket buffers and are not counted. */
 const LARGE_RESPONSE_BYTES = 16 * 1024;
-/** More than a request head can contain, so that a long id is answered like any other unknown id. */
-const MAX_PARAMETER_LENGTH = 16 * 1024;
 const DEFAULT_MAX_CONNECTIONS = 8192;
 
 export interface AppOptions {

@@ -7,13 +7,8 @@ import type { Server } from "node:http";
 import type { Socket } from "node:net";
 import { ApiError } from "../errors.ts";
 import type { Log } from "../operations/log.ts";
+import { MAX_CLOSING_CONNECTIONS, MAX_REFUSED_REQUESTS, MAX_REQUESTS_PER_CONNECTION } from "./limits.ts";
 
-/** Concurrent requests of one connection; clients that do not pipeline have one. */
-const MAX_REQUESTS = 16;
-/** A connection with more is closed: refusing an endless pipeline one request at a time would block the event loop for seconds. */
-const MAX_REFUSED_REQUESTS = 2 * MAX_REQUESTS;
-/** Connections that were evicted but whose sockets have not closed yet. */
-const MAX_CLOSING = 256;
 const RETRY_AFTER_S = 2;
 const WARN_EVERY_MS = 60_000;
 /** How long an unauthenticated connection stays open between two requests. */
@@ -52,7 +47,7 @@ export class Connections {
 
   /** Watches a server, plain or TLS. Call it before the server listens. */
   watch(server: Server): void {
-    server.maxConnections = this.#limit + MAX_CLOSING;
+    server.maxConnections = this.#limit + MAX_CLOSING_CONNECTIONS;
     const handshakes = new Map<string, Connection>();
     const isTls = "setSecureContext" in server;
     server.on("connection", (socket: Socket) => {
@@ -90,8 +85,10 @@ export class Connections {
       socket.destroy();
       stopParser(socket);
     }
-    if (connection.requests > MAX_REQUESTS)
-      throw new ApiError("unavailable", `more than ${MAX_REQUESTS} requests are running on this connection`, { retryAfterS: 1 });
+    if (connection.requests > MAX_REQUESTS_PER_CONNECTION)
+      throw new ApiError("unavailable", `more than ${MAX_REQUESTS_PER_CONNECTION} requests are running on this connection`, {
+        retryAfterS: 1,
+      });
   }
 
   /** A running request was authenticated. Throws `unavailable` if too many connections of its organisation are busy. */

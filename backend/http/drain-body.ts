@@ -3,14 +3,9 @@
 // unauthenticated clients get few of them; no organisation drains more than it leaves to others.
 import type { IncomingMessage } from "node:http";
 import { Socket } from "node:net";
+import { MAX_DRAINING_BODIES, MAX_DRAINING_UNAUTHENTICATED } from "./limits.ts";
 
 const DRAIN_MS = 5000;
-/**
- * Reading discarded bytes delays everybody: one iteration of the event loop accepts one connection, and reads 64 KiB of each client that
- * sends. With 200 of them, new connections waited 16 s, with 16 half a second. Further clients may see a connection reset.
- */
-const MAX_DRAINING = 64;
-const MAX_DRAINING_UNAUTHENTICATED = 16;
 const UNAUTHENTICATED = "";
 
 const drainingByOrg = new Map<string, number>();
@@ -36,7 +31,7 @@ export function drainBody(request: IncomingMessage, orgId = UNAUTHENTICATED, ms 
 
 function mayDrain(orgId: string): boolean {
   const wanted = (drainingByOrg.get(orgId) ?? 0) + 1;
-  return wanted <= MAX_DRAINING - draining - 1 && (orgId !== UNAUTHENTICATED || wanted <= MAX_DRAINING_UNAUTHENTICATED);
+  return wanted <= MAX_DRAINING_BODIES - draining - 1 && (orgId !== UNAUTHENTICATED || wanted <= MAX_DRAINING_UNAUTHENTICATED);
 }
 
 function count(orgId: string, change: 1 | -1): void {

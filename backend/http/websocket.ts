@@ -5,6 +5,7 @@ import type { Socket } from "node:net";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { WebSocket } from "ws";
 import { ServerResponse } from "../../common/http.ts";
+import { MAX_MESSAGE_BYTES } from "./limits.ts";
 
 interface Upgrade {
   readonly socket: Socket;
@@ -12,8 +13,6 @@ interface Upgrade {
 }
 
 const upgrades = new WeakMap<IncomingMessage, Upgrade>();
-/** Messages from clients are read and discarded. */
-const MAX_MESSAGE_BYTES = 1024;
 
 /** Only these requests are upgraded; requests that name another upgrade are answered as plain HTTP. */
 export function wantsWebSocket({ headers, method }: IncomingMessage): boolean {

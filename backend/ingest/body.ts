@@ -5,9 +5,7 @@ import { constants, createGunzip, createZstdDecompress, gunzipSync, zstdDecompre
 import { ApiError } from "../errors.ts";
 import { freeBuffer } from "../../common/http.ts";
 import type { Reservation } from "../admission/byte-budget.ts";
-
-/** The contract's limit, compressed and decompressed. */
-export const MAX_BODY_BYTES = 32 * 1024 * 1024;
+import { MAX_BODY_BYTES } from "./limits.ts";
 
 export interface BodyPace {
   /** A body may take this long whatever its speed. */

@@ -1,6 +1,7 @@
 // Bytes and records a second per organisation, by token buckets in this replica. Invariant: a body is refused only before it is read; what
 // it then turns out to cost is charged in full, so that an organisation over its quota waits until the debt is worked off.
 import { ApiError } from "../errors.ts";
+import { MAX_REMEMBERED_QUOTAS } from "./limits.ts";
 
 export interface QuotaLimits {
   /** 0: unlimited. */
@@ -11,8 +12,6 @@ export interface QuotaLimits {
 
 /** An organisation that was idle may send this many seconds' worth at once. */
 const BURST_S = 10;
-/** Organisations whose buckets are full again are forgotten when there are more than this. */
-const MAX_REMEMBERED = 10_000;
 
 interface Bucket {
   bytes: number;
@@ -60,7 +59,7 @@ export class Quota {
     const full: Bucket = { bytes: bytesPerSecond * BURST_S, records: recordsPerSecond * BURST_S, filledAtMs: nowMs };
     const bucket = this.#buckets.get(orgId);
     if (!bucket) {
-      if (this.#buckets.size >= MAX_REMEMBERED) this.#forgetFull(nowMs);
+      if (this.#buckets.size >= MAX_REMEMBERED_QUOTAS) this.#forgetFull(nowMs);
       this.#buckets.set(orgId, full);
       return full;
     }

@@ -6,8 +6,9 @@ import { freeBuffer } from "../../common/http.ts";
 import type { OwnMetrics, Signal } from "../operations/own-metrics.ts";
 import { addRoute } from "../http/route.ts";
 import { type Guards, signerOf, type SigningKey } from "../auth/request-identity.ts";
-import { MAX_BODY_BYTES, readBody, type BodyPace } from "./body.ts";
+import { readBody, type BodyPace } from "./body.ts";
 import { ByteBudget } from "../admission/byte-budget.ts";
+import { MAX_BODY_BYTES } from "./limits.ts";
 import { Quota, type QuotaLimits } from "./quota.ts";
 
 /** Records stored and, by reason, well-formed records that could not be kept. */

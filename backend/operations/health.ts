@@ -7,6 +7,7 @@ import type { Registry } from "prom-client";
 import { createServer } from "../../common/http.ts";
 import { Outage } from "../../common/outage.ts";
 import { keepNewestConnections } from "../admission/newest-connections.ts";
+import { MAX_HEALTH_CONNECTIONS } from "./limits.ts";
 import type { Log } from "./log.ts";
 import type { ListenAddress } from "../settings.ts";
 import { cannotListen } from "../startup-error.ts";
@@ -32,8 +33,6 @@ export interface HealthListener extends AsyncDisposable {
 
 const CHECK_TIMEOUT_MS = 3000;
 const REMIND_MS = 300_000;
-/** Probes and scrapers are a few. */
-const MOST_CONNECTIONS = 256;
 
 /** By engine. */
 type Outages = ReadonlyMap<string, Outage>;
@@ -47,7 +46,7 @@ export async function startHealth(options: HealthOptions): Promise<HealthListene
       response.destroy();
     });
   });
-  keepNewestConnections(server, MOST_CONNECTIONS);
+  keepNewestConnections(server, MAX_HEALTH_CONNECTIONS);
   await listen(server, options.listen);
   return {
     port: (server.address() as AddressInfo).port,

@@ -2,6 +2,7 @@
 // Invariant: secrets never reach a log. Of an error only the fields listed here are written, because drivers hang the values of a
 // statement on theirs; the redaction list is the second line of defence, not the first.
 import { pino, type DestinationStream, type Logger, type LoggerOptions } from "pino";
+import { MAX_CAUSES, MAX_ERRORS, MAX_LOG_TEXT_LENGTH } from "./limits.ts";
 
 export type Log = Logger;
 
@@ -11,9 +12,6 @@ const REDACTED_KEYS = ["authorization", "password", "api_key", "apiKey", "token"
 const ERROR_FIELDS = ["code", "status", "statusCode", "errno", "syscall", "address", "port", "path", "signal", "exitCode"];
 /** Of PostgreSQL: names of what is in the schema, never `detail`, `where` or `query`, which hold values. */
 const DATABASE_FIELDS = ["severity", "schema", "table", "column", "dataType", "constraint", "routine"];
-const MAX_CAUSES = 4;
-const MAX_ERRORS = 5;
-const MAX_TEXT = 10_000;
 
 /** Serialises an error by the list above, with its causes. */
 export function loggedError(error: unknown, depth = 0): unknown {
@@ -21,8 +19,8 @@ export function loggedError(error: unknown, depth = 0): unknown {
   const known = error as unknown as Record<string, unknown>;
   const written: Record<string, unknown> = {
     type: error.name === "Error" ? error.constructor.name : error.name,
-    message: error.message.slice(0, MAX_TEXT),
-    stack: error.stack?.slice(0, MAX_TEXT),
+    message: error.message.slice(0, MAX_LOG_TEXT_LENGTH),
+    stack: error.stack?.slice(0, MAX_LOG_TEXT_LENGTH),
   };
   for (const name of [...ERROR_FIELDS, ...DATABASE_FIELDS]) {
     const value = known[name];

@@ -4,10 +4,9 @@ import type { Ask, ClickHouse } from "../engines/clickhouse/client.ts";
 import { and, Sql, sql } from "../engines/clickhouse/sql.ts";
 import { TooLargeError } from "../engines/clickhouse/too-large-error.ts";
 import type { QueryOptions } from "../admission/query-queue.ts";
-import { type Cursor, type Found, MAX_LIMIT, type Page, pageConditions, nanoseconds } from "./page.ts";
+import { MAX_LIMIT, MAX_PAGE_BYTES } from "./limits.ts";
+import { type Cursor, type Found, type Page, pageConditions, nanoseconds } from "./page.ts";
 
-/** A page ends with the row that reaches this. */
-const MAX_PAGE_BYTES = 16 * 1024 * 1024;
 /** Rows are large where a page is cut by bytes: as many are looked for, and named in the statement that reads them. */
 const MAX_LARGE_ROWS = MAX_LIMIT;
 

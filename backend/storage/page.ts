@@ -3,9 +3,9 @@
 import type { FastifyRequest } from "fastify";
 import { and, type Sql, sql } from "../engines/clickhouse/sql.ts";
 import { ApiError } from "../errors.ts";
+import { MAX_LIMIT } from "./limits.ts";
 
 export const DEFAULT_LIMIT = 100;
-export const MAX_LIMIT = 500;
 const DEFAULT_WINDOW_NS = 3_600_000_000_000n;
 
 /** Both ends inclusive, nanoseconds since 1970; undefined: unbounded. */

@@ -3,6 +3,7 @@
 // specification, compatibility/prometheus_and_openmetrics.md, "OTLP Metric points to Prometheus". No HELP and TYPE lines: they would be
 // half of the bytes of a small scrape, and the query API offers no metadata. No scope labels.
 import { BodyError, parseDocument } from "./json-body.ts";
+import { MAX_REQUESTS_PER_BODY } from "./limits.ts";
 import { MetricLines, type Writing } from "./metric-lines.ts";
 import type { MetricsDocument, ResourceMetrics } from "./document.ts";
 import { ResourceLabels } from "./series-labels.ts";
@@ -34,7 +35,7 @@ export class MetricsConverter {
   /**
    * `json`: an ExportMetricsServiceRequest. Gives bodies of at most `maxPostBytes` one after the other, none when there is nothing to
    * send; the same document always gives the same bodies. Throws BodyError "malformed" when it is not such a document, "too_large" when
-   * it becomes more than MOST_POSTS full bodies or too many values (json-body.ts).
+   * it becomes more than MAX_REQUESTS_PER_BODY full bodies or too many values (json-body.ts).
    */
   *convert(json: Buffer, maxPostBytes: number): Generator<Buffer, void> {
     const fast = this.#fast?.convert(json, maxPostBytes);
@@ -80,8 +81,6 @@ const NOTHING: Writing = { points: [], write: () => {} };
 
 /** Strings grow cheaply while they are small and young: lines are joined up to this length, then written into the post. */
 const PIECE_LENGTH = 16 * 1024;
-/** A resource's labels are repeated with each of its points: a small document can become any amount of text. */
-const MOST_POSTS = 8;
 
 /** Text cut into bodies at the ends of lines. */
 export class Posts {
@@ -127,8 +126,8 @@ export class Posts {
     }
     this.#used += this.#post.write(this.text, this.#used);
     this.text = "";
-    if (this.#cutBytes + this.#used > MOST_POSTS * this.#maxPostBytes) {
-      throw new BodyError("too_large", `metrics that become more than ${MOST_POSTS * this.#maxPostBytes} bytes of text`);
+    if (this.#cutBytes + this.#used > MAX_REQUESTS_PER_BODY * this.#maxPostBytes) {
+      throw new BodyError("too_large", `metrics that become more than ${MAX_REQUESTS_PER_BODY * this.#maxPostBytes} bytes of text`);
     }
   }
 

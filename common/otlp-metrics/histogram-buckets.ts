@@ -9,6 +9,7 @@ import {
   toDigits,
   toDouble,
 } from "./document.ts";
+import { MAX_BUCKETS } from "./limits.ts";
 import { plainDecimal } from "./prometheus-names.ts";
 
 /** One bucket but the last: how many values are at or below its bound. `+Inf` is the point's count, added by the caller. */
@@ -85,8 +86,6 @@ function exactRunningSums(counts: readonly Int64[]): string[] | undefined {
  * histogram that rescales while it runs keeps writing series that it has written before.
  */
 const FINEST_SCALE = 2;
-/** Wider histograms are made coarser until they fit: each bucket is a series. */
-const MOST_BUCKETS = 160;
 
 /** As fixed buckets, because the text format has no exponential ones. Undefined when counts are not integers. */
 export function exponentialBuckets(point: ExponentialHistogramPoint): Bucket[] | undefined {
@@ -96,7 +95,7 @@ export function exponentialBuckets(point: ExponentialHistogramPoint): Bucket[] |
   const [used, usedBelow] = [withoutEmptyEnds(point.positive), withoutEmptyEnds(point.negative)];
   let positive = coarser(used, given - scale);
   let negative = coarser(usedBelow, given - scale);
-  while (positive && negative && positive.counts.length + negative.counts.length > MOST_BUCKETS) {
+  while (positive && negative && positive.counts.length + negative.counts.length > MAX_BUCKETS) {
     scale -= 1;
     positive = coarser(used, given - scale);
     negative = coarser(usedBelow, given - scale);

@@ -1,5 +1,6 @@
 // JSON of a telemetry body as values, and the error of a body that is not passed on. Invariant: the memory of the values has a limit: `{}` has
 // two bytes and becomes some sixty.
+import { MAX_JSON_OBJECTS } from "./limits.ts";
 
 /** The kind decides how the sender is answered. */
 export class BodyError extends Error {
@@ -11,13 +12,10 @@ export class BodyError extends Error {
   }
 }
 
-/** They take some 400 MB. The collector's largest batches, 4 MB before they are JSON, have less than a million. */
-const MOST_OBJECTS = 3_000_000;
-
 /** Throws BodyError "too_large", or SyntaxError. */
 export function parseDocument(json: Buffer): unknown {
-  if (json.length > MOST_OBJECTS && openings(json) > MOST_OBJECTS) {
-    throw new BodyError("too_large", `a body of more than ${MOST_OBJECTS} objects and lists`);
+  if (json.length > MAX_JSON_OBJECTS && openings(json) > MAX_JSON_OBJECTS) {
+    throw new BodyError("too_large", `a body of more than ${MAX_JSON_OBJECTS} objects and lists`);
   }
   return JSON.parse(json.toString("utf8"));
 }

@@ -2,13 +2,10 @@
 // reason.
 import { BoundsText } from "./histogram-buckets.ts";
 import { isCumulative, isDelta, type Metric, type Point, type KeyValue } from "./document.ts";
+import { MAX_CACHED_NAMES, MAX_METRIC_NAME_LENGTH } from "./limits.ts";
 import { metricName, type NamedAs } from "./prometheus-names.ts";
 import { type OnDrop, type Lines, SeriesWriter } from "./series-writer.ts";
 import { PointLabels, type ResourceLabels } from "./series-labels.ts";
-
-const LONGEST_METRIC_NAME = 240;
-/** A name is worked out once; forgotten all at once when applications make up names without end. */
-const MOST_KEPT_NAMES = 20_000;
 
 /** Points of a metric, and what writes some of them. */
 export interface Writing {
@@ -55,7 +52,7 @@ export class MetricLines {
     const names = this.#names[namedAs];
     const known = names.get(name);
     if (known?.unit === unit) return known.result;
-    if (names.size >= MOST_KEPT_NAMES) names.clear();
+    if (names.size >= MAX_CACHED_NAMES) names.clear();
     const result = metricName(name, unit, namedAs);
     names.set(name, { unit, result });
     return result;
@@ -69,7 +66,7 @@ export function usableName(name: string, unit: string, namedAs: NamedAs): string
 }
 
 function isUsable(name: string): boolean {
-  return name !== "" && name.length <= LONGEST_METRIC_NAME;
+  return name !== "" && name.length <= MAX_METRIC_NAME_LENGTH;
 }
 
 export class ResourceText {

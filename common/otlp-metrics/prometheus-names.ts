@@ -2,6 +2,7 @@
 // a valid classic Prometheus name, and the same input always gives the same output. Source: OpenTelemetry specification,
 // compatibility/prometheus_and_openmetrics.md; where it leaves a choice, the strategy UnderscoreEscapingWithSuffixes of
 // prometheus/otlptranslator, so that names equal those of Prometheus' own OTLP receiver.
+import { MAX_LABEL_NAME_LENGTH, MAX_LABEL_VALUE_BYTES } from "./limits.ts";
 
 export type NamedAs = "counter" | "gauge" | "other";
 
@@ -75,16 +76,9 @@ function cleanUnit(unit: string): string {
 
 /** `http.method` → `http_method`, `1st` → `key_1st`. A reserved name such as `__name__` loses its meaning: `_name_`. */
 export function labelName(key: string): string {
-  const clean = key.replace(/[^a-zA-Z0-9]+/g, "_").slice(0, MAX_LABEL_NAME);
+  const clean = key.replace(/[^a-zA-Z0-9]+/g, "_").slice(0, MAX_LABEL_NAME_LENGTH);
   return /^\d/.test(clean) ? `key_${clean}` : clean;
 }
-
-/**
- * VictoriaMetrics leaves out a sample with a label name over 256 or a value over 4096 bytes, and stores but never finds a series
- * whose labels together exceed 64 KiB: with these limits the most labels stay below all three.
- */
-const MAX_LABEL_NAME = 240;
-const MAX_LABEL_VALUE_BYTES = 1024;
 
 /** Escaped for the inside of the quotes, and cut to what the store takes. */
 export function labelValue(value: string): string {

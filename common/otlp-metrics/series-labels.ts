@@ -7,13 +7,11 @@
 // Clashes: a point's attribute wins over the resource's; names the server sets (FORCED), `le`, `quantile`, and a point's own `job` or
 // `instance` next to the resource's are renamed to `exported_<name>`; attribute keys that become the same name are joined with `;`.
 import { attributeText, type KeyValue } from "./document.ts";
+import { MAX_CACHED_KEYS, MAX_LABELS } from "./limits.ts";
 import { labelName, labelValue } from "./prometheus-names.ts";
 
 /** Set by the server from the key; a sender's own value is kept under another name (docs/decisions.md, "Mapping"). */
 const FORCED = ["org_id", "host_id", "node"];
-
-/** VictoriaMetrics drops a sample with more than 40 labels: the name, the three that the server forces, and `le` or `quantile` are five. */
-export const MAX_LABELS = 35;
 
 /** They describe a resource without telling it apart from others, and are long or change with every release. */
 const UNPROMOTED =
@@ -187,12 +185,11 @@ export function pointLabelName(key: string): string {
 
 /** What a key alone says, worked out once; forgotten all at once when applications make up keys without end. */
 const knownKeys = new Map<string, Label>();
-const MOST_KNOWN_KEYS = 10_000;
 
 function known(key: string): Label {
   let label = knownKeys.get(key);
   if (label === undefined) {
-    if (knownKeys.size >= MOST_KNOWN_KEYS) knownKeys.clear();
+    if (knownKeys.size >= MAX_CACHED_KEYS) knownKeys.clear();
     label = labelOf(labelName(key), key);
     knownKeys.set(key, label);
   }

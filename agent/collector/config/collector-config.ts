@@ -4,6 +4,7 @@
 // its data).
 import { FILES_HEADER } from "../files/file-batch.ts";
 import type { Compression, ListenAddress, LogLevel, Signal } from "../../settings.ts";
+import { MAX_BATCH_BYTES } from "../limits.ts";
 import { CHECKPOINT_STORAGE, type Component, type Fragment, type FragmentPipeline } from "./fragments/fragment.ts";
 import { cadvisor, type CadvisorInput, kubelet, type KubeletInput } from "./fragments/kubelet.ts";
 import { clusterState, kubernetesEvents } from "./fragments/cluster-objects.ts";
@@ -92,9 +93,6 @@ export const FILES_EXPORTER = "otlp_http/files";
 /** What sends telemetry; each of them to the proxy. */
 export const EXPORTERS: readonly string[] = [EXPORTER, METRICS_EXPORTER, FILES_EXPORTER];
 export const QUEUE_STORAGE = "file_storage/queue";
-
-/** Protobuf bytes; the same data as JSON stays far below the backend's 32 MiB. */
-const MAX_BATCH_BYTES = 4_000_000;
 
 export function collectorConfig(input: CollectorInput): CollectorConfig {
   const has = (signal: Signal): boolean => input.signals.includes(signal);

@@ -3,6 +3,7 @@
 // the one in force survives a restart while the backend is away. Host agent only.
 import { readFileSync } from "node:fs";
 import { type LogPathRules, whyRefused } from "../files/log-paths.ts";
+import { MAX_REMOTE_PATHS } from "../limits.ts";
 import { CollectorConfigError } from "./render.ts";
 import { writeDurably } from "../../../common/files.ts";
 import { Loop, spread } from "../../../common/loop.ts";
@@ -56,7 +57,6 @@ interface Remembered {
   readonly config: HostConfig;
 }
 
-const MAX_PATHS = 100;
 const INTERVAL = { minMs: 1000, maxMs: 86_400_000 };
 
 export class RemoteConfigLoop implements AsyncDisposable {
@@ -176,8 +176,8 @@ function intervalOf(value: unknown, name: string): number | undefined {
 }
 
 function pathsOf(value: unknown, rules: RemoteConfigRules): string[] {
-  if (!Array.isArray(value) || value.length > MAX_PATHS || value.some((path) => typeof path !== "string")) {
-    throw new RemoteConfigError(`log_paths must be a list of at most ${MAX_PATHS} paths`);
+  if (!Array.isArray(value) || value.length > MAX_REMOTE_PATHS || value.some((path) => typeof path !== "string")) {
+    throw new RemoteConfigError(`log_paths must be a list of at most ${MAX_REMOTE_PATHS} paths`);
   }
   for (const path of value as string[]) {
     const why = whyRefused(path, rules);

@@ -7,6 +7,7 @@ import { lstat, realpath, stat } from "node:fs/promises";
 import { Loop } from "../../../common/loop.ts";
 import type { LogEvent } from "../../../common/log-events.ts";
 import type { Log } from "../../log.ts";
+import { MAX_GONE_FILES, MAX_OPEN_FILES } from "../limits.ts";
 import { fileId } from "./link-name.ts";
 import { LogTree } from "./log-tree.ts";
 import { type OpenFile, OpenFiles, type LogFileRules, openLogFile, type Refusal, statOpenFile } from "./open-files.ts";
@@ -21,9 +22,6 @@ const RETRY_REFUSED_MS = 10_000;
 const GONE_FOR_MS = 10_000;
 /** Passes of the collector after the last change: one may have begun before it. */
 const GONE_PASSES = 3;
-/** Their space on the disk is free only once they are closed. */
-const MAX_GONE = 1000;
-const MAX_OPEN = 20_000;
 const WARN_AGAIN_MS = 600_000;
 
 type NotRead = Exclude<Refusal, "gone"> | "limit";
@@ -236,9 +234,9 @@ export class LogFiles implements AsyncDisposable {
   /** A backend that is away for long must not make this host run out of disk. */
   async #removeSomeGone(): Promise<void> {
     const gone = [...this.#files.all()].filter((file) => file.gone !== undefined);
-    if (gone.length <= MAX_GONE) return;
+    if (gone.length <= MAX_GONE_FILES) return;
     gone.sort((a, b) => (a.gone?.changedAtMs ?? 0) - (b.gone?.changedAtMs ?? 0));
-    const removed = gone.slice(0, gone.length - MAX_GONE);
+    const removed = gone.slice(0, gone.length - MAX_GONE_FILES);
     this.#warn("removed", { files: removed.length, file: removed[0]?.path }, "closing removed log files that may have unread lines");
     for (const file of removed) await this.#files.remove(file);
   }
@@ -295,8 +293,8 @@ const RESERVED = 2048;
 function descriptorLimit(): number {
   try {
     const soft = /^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8"))?.[1];
-    return soft === undefined ? MAX_OPEN : Math.min(MAX_OPEN, Math.max(Number(soft) - RESERVED, Math.floor(Number(soft) / 2)));
+    return soft === undefined ? MAX_OPEN_FILES : Math.min(MAX_OPEN_FILES, Math.max(Number(soft) - RESERVED, Math.floor(Number(soft) / 2)));
   } catch {
-    return MAX_OPEN;
+    return MAX_OPEN_FILES;
   }
 }

@@ -9,6 +9,7 @@ import { closeSync, openSync, readdirSync, readFileSync, statSync, writeSync } f
 import { join } from "node:path";
 import { writeDurably } from "../../../common/files.ts";
 import type { Log } from "../../log.ts";
+import { MAX_DOUBTFUL_BATCHES, MAX_RESENT_BATCHES, MAX_STORED_BATCHES } from "../limits.ts";
 import type { FileBatch } from "./file-batch.ts";
 import { UnansweredRequests } from "./unanswered-requests.ts";
 
@@ -28,11 +29,6 @@ interface Doubt {
 }
 
 const FILE = "stored-batches";
-/** One of 100 lines each, when a large file is read: 5 million lines. */
-const MOST_BATCHES = 50_000;
-/** A collector that is killed sends again what it had not yet taken off its queue: some 110 of the smallest in each of six requests. */
-const MOST_SENT_AGAIN = 800;
-const MOST_DOUBTS = 32;
 /** A commit of places writes some pages, and a killed one has written the time but not the places. */
 const COMMIT_MS = 1000;
 const FORGET_EVERY_MS = 5000;
@@ -110,7 +106,7 @@ export class StoredBatches implements Disposable {
       this.#stored.delete(key);
       this.#stored.set(key, lastReadMs);
       const [oldest] = this.#stored.keys();
-      if (this.#stored.size > (this.#options.mostBatches ?? MOST_BATCHES) && oldest !== undefined) this.#stored.delete(oldest);
+      if (this.#stored.size > (this.#options.mostBatches ?? MAX_STORED_BATCHES) && oldest !== undefined) this.#stored.delete(oldest);
       this.#note(`batch ${lastReadMs} ${key}`);
     }
     const last = this.#doubts.at(-1);
@@ -128,7 +124,7 @@ export class StoredBatches implements Disposable {
 
   #doubt(sinceMs: number): void {
     this.#doubts.push({ from: sinceMs - COMMIT_MS, to: Number.POSITIVE_INFINITY });
-    this.#doubts = this.#doubts.slice(-MOST_DOUBTS);
+    this.#doubts = this.#doubts.slice(-MAX_DOUBTFUL_BATCHES);
     this.#settlingMs = undefined;
     this.#note(`doubt ${sinceMs - COMMIT_MS}`);
   }
@@ -222,7 +218,7 @@ export class StoredBatches implements Disposable {
       this.#settlingMs = undefined;
     }
     const rememberedMs = this.#rememberedMs();
-    const old = [...this.#stored].slice(0, -MOST_SENT_AGAIN);
+    const old = [...this.#stored].slice(0, -MAX_RESENT_BATCHES);
     for (const [key, readAtMs] of old) if (!this.#mayBeReadAgain(readAtMs, rememberedMs)) this.#stored.delete(key);
     if (isSettled || this.#file === undefined || this.#lines > this.#stored.size + SPARE_LINES) this.#rewrite();
   }

@@ -5,6 +5,7 @@
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, statSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { MAX_UNANSWERED_REQUESTS } from "../limits.ts";
 import type { FileBatch } from "./file-batch.ts";
 
 /** Of those with a key. */
@@ -19,8 +20,6 @@ export interface Unanswered {
 const FOLDER = "unanswered";
 /** Older ones the backend no longer knows (docs/contract.md, "Ingest"). */
 const KNOWN_MS = 600_000;
-/** Far more than the collector has under way. */
-const MOST = 64;
 
 export class UnansweredRequests {
   readonly #folder: string;
@@ -109,7 +108,8 @@ export class UnansweredRequests {
   }
 
   #forgetOld(): void {
-    for (const { id, sinceMs } of this.#all.values()) if (this.#all.size > MOST || this.#nowMs() - sinceMs > KNOWN_MS) this.end(id);
+    for (const { id, sinceMs } of this.#all.values())
+      if (this.#all.size > MAX_UNANSWERED_REQUESTS || this.#nowMs() - sinceMs > KNOWN_MS) this.end(id);
   }
 }
 

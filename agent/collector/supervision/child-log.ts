@@ -4,11 +4,11 @@
 import { maskSecrets } from "../../../common/mask.ts";
 import type { Log } from "../../log.ts";
 import { EXPORTERS } from "../config/collector-config.ts";
+import { MAX_LINE_LENGTH, MAX_REASON_LENGTH, MAX_SECRET_LENGTH } from "../limits.ts";
 import type { Outages } from "./outages.ts";
 import type { Readable } from "node:stream";
 
 const KEPT_LINES = 6;
-const MAX_REASON_LENGTH = 2000;
 
 /** How Go begins to say that a program dies; the trace below it would push that out. */
 const HEADLINE = /^(panic|fatal error|unexpected fault address)\b/;
@@ -107,11 +107,6 @@ function parse(line: string): Record<string, unknown> | undefined {
     return undefined;
   }
 }
-
-/** Characters. */
-export const MAX_LINE_LENGTH = 64 * 1024;
-/** Longer than a secret; none of those that are masked has a space or a double quote in it. */
-const MAX_SECRET_LENGTH = 8 * 1024;
 
 export const CUT_MARK = "… [cut: the line is longer than 64 KiB]";
 

@@ -1,11 +1,9 @@
 // Lines that a receiver says again at each reading that fails: the first is passed on, then one more when it is over. Invariant: at most
 // MAX_OUTAGES are followed, and a line that is not followed is passed on.
 import type { Log } from "../../log.ts";
+import { MAX_OUTAGES, MAX_QUIET_MS } from "../limits.ts";
 
-const MAX_OUTAGES = 100;
 const MIN_QUIET_MS = 30_000;
-/** One that is not repeated within this time is over, or was no outage. */
-const MAX_QUIET_MS = 15 * 60_000;
 /** So many times the pause between two repetitions without another, and it is over. */
 const QUIET_PAUSES = 3;
 

@@ -2,12 +2,11 @@
 // directories that the configuration names; a verdict is only what it said of its own accord, not that it was killed or took too long.
 import { execa } from "execa";
 import { maskSecrets } from "../../../common/mask.ts";
+import { MAX_VALIDATION_OUTPUT } from "../limits.ts";
 import { collectorEnvironment, FEATURE_GATES } from "./process.ts";
 import { CollectorConfigError } from "../config/render.ts";
 
 const VALIDATE_WITHIN_MS = 60_000;
-/** Of what it says, characters. */
-const MAX_WORDS = 1_000_000;
 
 /** The collector gave no verdict: it was killed, took too long or could not be started. */
 export class NoVerdictError extends Error {
@@ -30,7 +29,7 @@ export async function validateCollectorConfig(
     timeout: withinMs,
     killSignal: "SIGKILL",
     cleanup: false,
-    maxBuffer: MAX_WORDS,
+    maxBuffer: MAX_VALIDATION_OUTPUT,
     reject: false,
   });
   if (!run.failed) return;

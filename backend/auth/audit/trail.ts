@@ -9,14 +9,11 @@ import type { AuditEntry } from "../audit-log.ts";
 import { writeRows } from "../../engines/relational/write-rows.ts";
 import { Batcher } from "../../engines/batcher.ts";
 import type { Log } from "../../operations/log.ts";
+import { MAX_AUDIT_ENTRIES_PER_ORG, MAX_SUBJECT_BYTES, MAX_WAITING_AUDIT_ENTRIES } from "../limits.ts";
 import type { AuditTable, AuditTables } from "./table.ts";
 
 export const RETENTION_MS = 90 * 86_400_000;
-/** Only the newest entries of an organisation are kept. */
-const MAX_PER_ORG = 200_000;
 const ROWS = 200;
-const WAITING = 5_000;
-const MAX_SUBJECT_BYTES = 4096;
 const RETRY_MS = 1000;
 const EXPIRE_EVERY_MS = 3_600_000;
 /** The entries of an organisation are counted again after this many writes. */
@@ -71,7 +68,7 @@ export class AuditTrail implements AsyncDisposable {
 
   /** Never throws, never waits. */
   add(entry: AuditEntry): void {
-    const { waiting = WAITING } = this.#options;
+    const { waiting = MAX_WAITING_AUDIT_ENTRIES } = this.#options;
     const isFailedLogin = entry.action === "login.failed" || entry.action === "login.refused";
     const omitted = isFailedLogin ? this.#admitFailedLogin(entry.orgId ?? "") : 0;
     if (omitted === undefined) return;
@@ -162,7 +159,7 @@ export class AuditTrail implements AsyncDisposable {
 
   /** Deletes entries that are too old, and those beyond the limit of an organisation. */
   async #expire(rows: readonly AuditRow[]): Promise<void> {
-    const { db, maxPerOrg = MAX_PER_ORG } = this.#options;
+    const { db, maxPerOrg = MAX_AUDIT_ENTRIES_PER_ORG } = this.#options;
     const nowMs = this.#now();
     if (nowMs - this.#expiredAtMs >= EXPIRE_EVERY_MS) {
       this.#expiredAtMs = nowMs;

@@ -5,6 +5,7 @@ import { randomUUID, type KeyObject } from "node:crypto";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type JWTPayload, SignJWT } from "jose";
 import type { DatabaseOutage } from "../database-outage.ts";
+import { MAX_SESSIONS_PER_USER, MAX_SESSION_AGE_S } from "../limits.ts";
 import { LookupCache, type LookupSource } from "../lookup-cache.ts";
 import { RANK, type Role, type SessionUser } from "../request-identity.ts";
 import { ApiError } from "../../errors.ts";
@@ -25,11 +26,8 @@ import type { Kysely } from "kysely";
 const AUDIENCE = "atherops-browser";
 const COOKIE = "atherops";
 const IDLE_S = 12 * 3600;
-const MAX_AGE_S = 7 * 86_400;
 /** Older cookies are renewed. */
 const RENEW_AFTER_S = 3600;
-/** Sessions per user; beyond it the oldest are removed. */
-const MAX_PER_USER = 100;
 /**
  * Rows that expire within this time are pending logins (sso/cli-code.ts, six minutes) or nearly expired sessions. They have their own
  * limit, so that they do not evict sessions.
@@ -73,9 +71,14 @@ export class BrowserSessions {
   /** Begins a session of this user in the browser that sent the request. */
   async open(request: FastifyRequest, reply: FastifyReply, user: UserRow): Promise<BrowserSession> {
     const nowS = Math.floor(this.#now() / 1000);
-    const row = { id: randomUUID(), user_id: user.id, created_at: new Date(nowS * 1000), expires_at: new Date((nowS + MAX_AGE_S) * 1000) };
+    const row = {
+      id: randomUUID(),
+      user_id: user.id,
+      created_at: new Date(nowS * 1000),
+      expires_at: new Date((nowS + MAX_SESSION_AGE_S) * 1000),
+    };
     await this.#db.transaction().execute(async (trx) => await insertBrowserSession(trx, row));
-    const claims = { org_id: user.org_id, role: user.role, epoch: user.session_epoch, until: nowS + MAX_AGE_S };
+    const claims = { org_id: user.org_id, role: user.role, epoch: user.session_epoch, until: nowS + MAX_SESSION_AGE_S };
     const expS = await this.#setCookie(request, reply, { ...claims, sub: user.id, jti: row.id });
     const { id: userId, org_id: orgId, email, role } = user;
     return { id: row.id, user: { userId, orgId, email, role }, expiresAt: new Date(expS * 1000) };
@@ -132,10 +135,10 @@ export async function insertBrowserSession(db: AccountDb, row: BrowserSessionRow
     .where("expires_at", comparison, pendingUntil)
     .orderBy("created_at", "desc")
     .orderBy("id")
-    .limit(MAX_PER_USER - 1);
+    .limit(MAX_SESSIONS_PER_USER - 1);
   const ids = (await newest.execute()).map(({ id }) => id);
   const others = db.deleteFrom("browser_sessions").where("user_id", "=", row.user_id).where("expires_at", comparison, pendingUntil);
-  if (ids.length === MAX_PER_USER - 1) await others.where("id", "not in", ids).execute();
+  if (ids.length === MAX_SESSIONS_PER_USER - 1) await others.where("id", "not in", ids).execute();
   await db.insertInto("browser_sessions").values(row).execute();
 }
 

@@ -2,16 +2,11 @@
 // Invariant: only failures of the same pair count, so attempts of others never delay a user. Memory is limited. Each replica counts
 // separately.
 import { networkOf } from "../../http/client.ts";
+import { MAX_LOGINS_IN_FLIGHT, MAX_LOGIN_PAIRS, MAX_LOGIN_WAIT_MS, MAX_SUCCEEDED_PAIRS } from "../limits.ts";
 
 const FREE_FAILURES = 5;
 const FIRST_WAIT_MS = 1_000;
-const MAX_WAIT_MS = 15 * 60_000;
 const FORGET_AFTER_MS = 60 * 60_000;
-const MAX_PAIRS = 50_000;
-/** Pairs whose last login succeeded. */
-const MAX_SUCCEEDED = 10_000;
-/** Concurrent attempts of one pair. */
-const MAX_IN_FLIGHT = 4;
 
 interface Pair {
   failures: number;
@@ -35,7 +30,7 @@ export class LoginBackoff {
     const pair = this.#fresh(this.#pairs.get(key));
     const waitMs = waitAfter(pair, this.#now());
     if (waitMs > 0) return waitMs;
-    if (pair.inFlight >= MAX_IN_FLIGHT) return FIRST_WAIT_MS;
+    if (pair.inFlight >= MAX_LOGINS_IN_FLIGHT) return FIRST_WAIT_MS;
     pair.inFlight++;
     this.#remember(key, pair);
     return 0;
@@ -74,19 +69,19 @@ export class LoginBackoff {
   #rememberSuccess(key: string): void {
     this.#succeeded.delete(key);
     this.#succeeded.add(key);
-    if (this.#succeeded.size > MAX_SUCCEEDED) this.#succeeded.delete(this.#succeeded.values().next().value ?? "");
+    if (this.#succeeded.size > MAX_SUCCEEDED_PAIRS) this.#succeeded.delete(this.#succeeded.values().next().value ?? "");
   }
 
   #remember(key: string, pair: Pair): void {
     this.#pairs.delete(key);
     this.#pairs.set(key, pair);
-    if (this.#pairs.size > MAX_PAIRS) this.#pairs.delete(this.#pairs.keys().next().value ?? "");
+    if (this.#pairs.size > MAX_LOGIN_PAIRS) this.#pairs.delete(this.#pairs.keys().next().value ?? "");
   }
 }
 
 function waitAfter(pair: Pair, nowMs: number): number {
   if (pair.failures < FREE_FAILURES) return 0;
-  const waitMs = Math.min(MAX_WAIT_MS, FIRST_WAIT_MS * 2 ** (pair.failures - FREE_FAILURES));
+  const waitMs = Math.min(MAX_LOGIN_WAIT_MS, FIRST_WAIT_MS * 2 ** (pair.failures - FREE_FAILURES));
   return Math.max(0, pair.lastFailureMs + waitMs - nowMs);
 }
 

@@ -7,6 +7,7 @@ import type { Log } from "../../operations/log.ts";
 import { audit } from "../audit-log.ts";
 import { NO_CONTENT, FORBIDDEN_CHARACTERS } from "../../http/schemas.ts";
 import { addRoute } from "../../http/route.ts";
+import { MAX_PROXIES } from "../limits.ts";
 import { LoginBackoff } from "./login-backoff.ts";
 import { decoyHash, passwordMatches } from "./password.ts";
 import type { AccountDeps } from "./deps.ts";
@@ -114,8 +115,6 @@ export function registerLogin(app: FastifyInstance, deps: AccountDeps & { isFirs
     return matches && user !== undefined && (!deps.isFirstOperatorOnly || (await isFirstOperator(deps.db, user)));
   }
 }
-
-const MAX_PROXIES = 5;
 
 type ProxiedRequest = Pick<FastifyRequest, "ip" | "headers"> & { raw: { socket: { remoteAddress?: string | undefined } } };
 

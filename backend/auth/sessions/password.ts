@@ -3,6 +3,7 @@
 // organisation or client network, and nothing is computed for a client that left. login-backoff.ts orders the logins of one network.
 import { hash, verify, type Options } from "@node-rs/argon2";
 import type { FastifyReply, FastifyRequest } from "fastify";
+import { MAX_RUNNING_HASHES, MAX_WAITING_HASHES, MAX_WAITING_HASHES_PER_CLIENT } from "../limits.ts";
 import { orgOf } from "../request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { FairQueue, QueueFullError } from "../../admission/fair-queue.ts";
@@ -33,16 +34,12 @@ export async function decoyHash(): Promise<string> {
   return await decoy;
 }
 
-const MAX_RUNNING = 2;
-const MAX_WAITING_PER_CLIENT = 256;
-const MAX_WAITING = 2048;
-
 export class HashQueue {
   readonly #queue = new FairQueue({
-    running: MAX_RUNNING,
-    perOrg: MAX_RUNNING,
-    waitingPerOrg: MAX_WAITING_PER_CLIENT,
-    waitingInAll: MAX_WAITING,
+    running: MAX_RUNNING_HASHES,
+    perOrg: MAX_RUNNING_HASHES,
+    waitingPerOrg: MAX_WAITING_HASHES_PER_CLIENT,
+    waitingInAll: MAX_WAITING_HASHES,
   });
 
   /**

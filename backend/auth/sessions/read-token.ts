@@ -4,6 +4,7 @@
 import type { KeyObject } from "node:crypto";
 import { SignJWT } from "jose";
 import type { DatabaseOutage } from "../database-outage.ts";
+import { MAX_AUTHORIZATION_LENGTH } from "../limits.ts";
 import { LookupCache, type LookupSource } from "../lookup-cache.ts";
 import type { ReadToken } from "../request-identity.ts";
 import { ApiError } from "../../errors.ts";
@@ -16,8 +17,6 @@ const HEADER = { alg: ALGORITHM, typ: "JWT" };
 /** All our tokens begin with this. */
 const ENCODED_HEADER = Buffer.from(JSON.stringify(HEADER)).toString("base64url");
 const TOKEN = new RegExp(`^${ENCODED_HEADER}\\.[\\w-]+\\.[\\w-]+$`);
-/** Our tokens have about 350 characters; the rest is for the user name of Basic auth. */
-const MAX_AUTHORIZATION_LENGTH = 2048;
 
 export interface ReadTokensOptions extends SigningSecrets {
   db: AccountDb;

@@ -4,6 +4,7 @@
 import type { KeyObject } from "node:crypto";
 import { type JWTPayload, SignJWT } from "jose";
 import type { DatabaseOutage } from "../database-outage.ts";
+import { MAX_CACHED_USERS } from "../limits.ts";
 import { LookupCache, type LookupSource } from "../lookup-cache.ts";
 import { ApiError } from "../../errors.ts";
 import { parseUuid } from "../../http/schemas.ts";
@@ -12,7 +13,6 @@ import { ALGORITHM, parseClaims, isCurrentlyValid, isSigned, ISSUER, type Signin
 import { type AccountDb, findChangedUsers, findUsers, type UserRow } from "./table.ts";
 
 const AUDIENCE = "atherops-api";
-const MAX_CACHED_USERS = 10_000;
 
 export interface SessionOptions extends SigningSecrets {
   db: AccountDb;

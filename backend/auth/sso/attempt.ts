@@ -4,6 +4,7 @@
 import { createHash, type KeyObject, randomBytes } from "node:crypto";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { SignJWT } from "jose";
+import { MAX_ENDED_ATTEMPTS } from "../limits.ts";
 import {
   ALGORITHM,
   parseClaims,
@@ -18,8 +19,6 @@ import { readCookie, setCookie } from "../../http/cookies.ts";
 const AUDIENCE = "atherops-oidc";
 const COOKIE = "atherops-oidc";
 const TTL_S = 600;
-/** Completed attempts are remembered until their cookie expires. */
-const MAX_ENDED = 10_000;
 
 /** The command line that waits for the login, on the loopback address of the browser's machine. */
 export interface CliReturn {
@@ -85,7 +84,7 @@ export class Attempts {
   #rememberEnd(state: string, expS: number): void {
     this.#ended.set(state, expS);
     for (const [oldest, untilS] of this.#ended) {
-      if (untilS * 1000 > this.#now() && this.#ended.size <= MAX_ENDED) break;
+      if (untilS * 1000 > this.#now() && this.#ended.size <= MAX_ENDED_ATTEMPTS) break;
       this.#ended.delete(oldest);
     }
   }

@@ -18,10 +18,10 @@ import {
 } from "openid-client";
 import { Agent, type Dispatcher, fetch, ProxyAgent, type RequestInit } from "undici";
 import { isLoopback, isExempt } from "../../../common/host-names.ts";
+import { MAX_PROVIDER_RESPONSE_BYTES } from "../limits.ts";
 import { type Attempt, challengeOf } from "./attempt.ts";
 
 const TIMEOUT_S = 10;
-const MAX_RESPONSE_BYTES = 1024 * 1024;
 const CACHE_MS = 3_600_000;
 /** Wait after a failure, so that unauthenticated clients cannot cause constant requests. */
 const RETRY_AFTER_MS = 2_000;
@@ -151,7 +151,7 @@ function boundedFetch(options: ProviderOptions): CustomFetch {
     let bytes = 0;
     for await (const chunk of response.body ?? []) {
       bytes += chunk.byteLength;
-      if (bytes > MAX_RESPONSE_BYTES) throw new ProviderUnavailable(`its response exceeds ${MAX_RESPONSE_BYTES} bytes`);
+      if (bytes > MAX_PROVIDER_RESPONSE_BYTES) throw new ProviderUnavailable(`its response exceeds ${MAX_PROVIDER_RESPONSE_BYTES} bytes`);
       chunks.push(chunk);
     }
     return new Response(Buffer.concat(chunks), { status: response.status, headers: [...response.headers] });

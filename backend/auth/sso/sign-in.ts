@@ -2,6 +2,7 @@
 // address. Organisation and role come from the current groups, and a user without a granted group gets no access. Users of single sign-on
 // have no password, so a password that was set earlier does not give access to what the provider grants.
 import type { Kysely, Transaction } from "kysely";
+import { MAX_GROUPS } from "../limits.ts";
 import { RANK, type Role } from "../request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import type { GroupGrant } from "../../settings.ts";
@@ -127,9 +128,6 @@ async function linkUser(
 async function requireUserCapacity(trx: Transaction<AccountTables>, orgId: string): Promise<void> {
   await requireCapacity(trx, orgId, "users", countUsers(tenantDatabase(trx, orgId), orgId));
 }
-
-/** Further groups are ignored; providers list only a limited number in a claim. */
-const MAX_GROUPS = 10_000;
 
 /** The matching grant with the highest role; of equal ones the first in the settings. A claim with a single group may be a text. */
 export function findGrant(claim: unknown, grants: readonly GroupGrant[]): GroupGrant | undefined {

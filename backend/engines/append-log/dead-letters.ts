@@ -1,14 +1,13 @@
 // Files next to a log for an operator to inspect: records that the engine permanently refused, and segments with damage. Invariant: they
-// take at most MAX_BYTES and MAX_FILES, damaged segments at most half of the bytes. Files that an operator deletes make space again.
+// take at most MAX_DEAD_LETTER_BYTES and MAX_DEAD_LETTER_FILES, damaged segments at most half of the bytes. Files that an operator deletes
+// make space again.
 import { randomUUID } from "node:crypto";
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { link, readdir, rm, stat, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { folderSynced, makeFolder } from "../../../common/files.ts";
+import { MAX_DEAD_LETTER_BYTES, MAX_DEAD_LETTER_FILES } from "../limits.ts";
 
-const MAX_BYTES = 128 * 1024 * 1024;
-/** Small files cost the file system more than their bytes. */
-const MAX_FILES = 10_000;
 /** While the folder is full, it is listed again at most this often. */
 const RECOUNT_MS = 60_000;
 
@@ -32,7 +31,7 @@ export class DeadLetters {
   async keep(pieces: readonly Uint8Array[]): Promise<string | undefined> {
     return await this.#oneAtATime(async () => {
       const content = Buffer.concat(pieces);
-      if (!(await this.#hasSpace(content.length, MAX_BYTES))) return undefined;
+      if (!(await this.#hasSpace(content.length, MAX_DEAD_LETTER_BYTES))) return undefined;
       const path = join(this.folder, `${Date.now()}-${randomUUID()}.record`);
       try {
         await writeFile(path, content, { mode: 0o600, flush: true });
@@ -52,7 +51,7 @@ export class DeadLetters {
       const { mtimeMs, size } = await stat(file);
       const path = join(this.folder, `${Math.floor(mtimeMs)}-${basename(file, ".journal")}.damaged`);
       if (existsSync(path)) return path;
-      if (!(await this.#hasSpace(size, MAX_BYTES / 2))) return undefined;
+      if (!(await this.#hasSpace(size, MAX_DEAD_LETTER_BYTES / 2))) return undefined;
       await link(file, path);
       this.#count(size);
       await folderSynced(this.folder);
@@ -68,7 +67,7 @@ export class DeadLetters {
   }
 
   async #hasSpace(bytes: number, maxBytes: number): Promise<boolean> {
-    const fits = (): boolean => this.#files < MAX_FILES && this.#bytes + bytes <= maxBytes;
+    const fits = (): boolean => this.#files < MAX_DEAD_LETTER_FILES && this.#bytes + bytes <= maxBytes;
     if (fits() || this.#nowMs() < this.#recountAtMs) return fits();
     this.#recountAtMs = this.#nowMs() + RECOUNT_MS;
     // A file that is deleted meanwhile takes no space.

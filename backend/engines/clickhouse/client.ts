@@ -7,6 +7,7 @@ import { ApiError } from "../../errors.ts";
 import { FairQueue } from "../../admission/fair-queue.ts";
 import { runQueued, type QueryOptions } from "../../admission/query-queue.ts";
 import type { Log } from "../../operations/log.ts";
+import { MAX_FAILING_S, MAX_READS_PER_ORG, MAX_READ_S, MAX_WAITING_READS_PER_ORG } from "../limits.ts";
 import { openEmbedded } from "./embedded.ts";
 import type { Engine, Insert } from "./engine.ts";
 import { reportLeftRows } from "./left-rows.ts";
@@ -68,20 +69,12 @@ export interface ClickHouseOptions {
   stopping?: AbortSignal;
 }
 
-/** Of all statements of one turn. */
-const MAX_READ_SECONDS = 15;
-/** For one organisation; the others wait, and more are refused. */
-const READS_PER_ORG = 2;
-const WAITING_READS_PER_ORG = 16;
-/** The engine counts as unavailable once acknowledged rows have waited this long for it. */
-const MAX_FAILING_S = 30;
-
 /** Opens the engine. A server that cannot be reached is not an error here: the first statement will say so. */
 export async function openClickHouse({ url, dataDir, cluster, threads, log, stopping }: ClickHouseOptions): Promise<ClickHouse> {
   const engine = url === undefined ? await openEmbedded(dataDir, threads) : openRemote(url);
   log.debug({ event: "clickhouse.opened", embedded: url === undefined, cluster }, "log and trace store opened");
-  const perOrg = Math.max(1, Math.min(READS_PER_ORG, engine.reads - 1));
-  const queue = new FairQueue({ running: engine.reads, perOrg, waitingPerOrg: WAITING_READS_PER_ORG });
+  const perOrg = Math.max(1, Math.min(MAX_READS_PER_ORG, engine.reads - 1));
+  const queue = new FairQueue({ running: engine.reads, perOrg, waitingPerOrg: MAX_WAITING_READS_PER_ORG });
   const closing = new AbortController();
   const journals = join(dataDir, "journal");
   const pending = url === undefined ? new PendingRows(journals, log) : undefined;
@@ -125,7 +118,7 @@ export async function openClickHouse({ url, dataDir, cluster, threads, log, stop
  * longer than the query may.
  */
 function afterCommit(ask: Ask, { orgId, pending, signal }: { orgId: string; pending: PendingRows; signal: AbortSignal }): Ask {
-  const end = performance.now() + MAX_READ_SECONDS * 1000;
+  const end = performance.now() + MAX_READ_S * 1000;
   return async (statement, ...limits) => {
     const over = Promise.withResolvers<never>();
     using _listening = addAbortListener(signal, () => over.reject(signal.reason));
@@ -146,7 +139,7 @@ function signalOf({ signal }: QueryOptions): AbortSignal[] {
 
 /** One turn's queries, which share its time. The engine adds the organisation's condition to each. */
 function asker(engine: Engine, orgId: string, signal: AbortSignal): Ask {
-  const end = performance.now() + MAX_READ_SECONDS * 1000;
+  const end = performance.now() + MAX_READ_S * 1000;
   return async (statement, maxResultBytes = 0, blockRows?, groupLimit?) => {
     requireFiltered(orgId, statement);
     const maxSeconds = Math.max(1, Math.ceil((end - performance.now()) / 1000));

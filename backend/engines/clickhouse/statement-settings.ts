@@ -1,5 +1,6 @@
 // The settings that every statement carries, embedded or remote, so that neither a server's profile nor a version's default changes what a
 // statement means.
+import { MAX_READ_MEMORY_BYTES } from "../limits.ts";
 import type { Insert, ReadLimits } from "./engine.ts";
 import { Sql, sql } from "./sql.ts";
 import { tenantFilter } from "./tenant-filter.ts";
@@ -7,9 +8,6 @@ import { tenantFilter } from "./tenant-filter.ts";
 /** A query of our own is bounded in time and memory; 64-bit integers arrive as strings, because a double would round them. */
 export const QUERY_SETTINGS =
   "\nSETTINGS max_execution_time = 30, max_memory_usage = 2000000000, output_format_json_quote_64bit_integers = 1";
-
-/** As much as a page of 16 MiB, or one row of 32 MiB, needs with room to spare; reads run side by side in one process. */
-const MAX_READ_MEMORY_BYTES = 400_000_000;
 
 /**
  * A tenant's query: limited to the organisation's rows, bounded in time, memory and the bytes of its result, and found by its comment when it is to be cancelled. Its rows

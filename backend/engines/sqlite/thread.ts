@@ -3,6 +3,7 @@
 import { DatabaseSync, type SQLInputValue, type SQLOutputValue, type StatementSync } from "node:sqlite";
 import { parentPort, workerData } from "node:worker_threads";
 import { freeHeapAfterStart } from "../free-heap.ts";
+import { MAX_PREPARED_STATEMENTS, MAX_RESULT_ROWS, MAX_WAL_BYTES } from "../limits.ts";
 
 export interface Statement {
   readonly id: number;
@@ -28,11 +29,6 @@ interface Prepared {
 
 /** Another process may hold the file for a moment: an operator's `sqlite3`, a backup. */
 const BUSY_TIMEOUT_MS = 5_000;
-/** Of the log, which a checkpoint empties and does not shorten by itself. */
-const MOST_LOG_BYTES = 16 * 1024 * 1024;
-const MOST_PREPARED = 200;
-/** Far above every list: an answer without end would take the process along, not the thread alone. */
-const MOST_ROWS = 100_000;
 /** After any other statement the tables may be others. */
 const KEEPS_TABLES = /^\s*(select|insert|update|delete|begin|commit|rollback)\b/i;
 
@@ -49,7 +45,7 @@ function open(file: string): DatabaseSync {
   const database = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS, enableForeignKeyConstraints: true });
   const mode = database.prepare("PRAGMA journal_mode = WAL").get()?.["journal_mode"];
   if (mode !== "wal") throw new Error(`its file system has no shared memory or no locks (journal_mode is ${String(mode)})`);
-  database.exec(`PRAGMA synchronous = FULL; PRAGMA journal_size_limit = ${MOST_LOG_BYTES}; PRAGMA temp_store = MEMORY`);
+  database.exec(`PRAGMA synchronous = FULL; PRAGMA journal_size_limit = ${MAX_WAL_BYTES}; PRAGMA temp_store = MEMORY`);
   // Reads the header: a file that is no database is told now.
   database.prepare("SELECT count(*) FROM sqlite_schema").get();
   return database;
@@ -63,7 +59,7 @@ function run(database: DatabaseSync, { id, sql, parameters }: Statement): Answer
   if (!readers) return { id, changes: BigInt(statement.run(...values).changes) };
   const rows: object[] = [];
   for (const row of statement.iterate(...values)) {
-    if (rows.length === MOST_ROWS) throw new Error(`a statement answers at most ${MOST_ROWS} rows`);
+    if (rows.length === MAX_RESULT_ROWS) throw new Error(`a statement answers at most ${MAX_RESULT_ROWS} rows`);
     for (const [column, read] of readers) if (row[column] !== null) row[column] = read(row[column] ?? null) as never;
     rows.push(row);
   }
@@ -88,7 +84,7 @@ function prepare(database: DatabaseSync, sql: string): Prepared {
   if (!KEEPS_TABLES.test(sql)) return fresh;
   prepared.set(sql, fresh);
   const [oldest] = prepared.keys();
-  if (prepared.size > MOST_PREPARED && oldest !== undefined) prepared.delete(oldest);
+  if (prepared.size > MAX_PREPARED_STATEMENTS && oldest !== undefined) prepared.delete(oldest);
   return fresh;
 }
 

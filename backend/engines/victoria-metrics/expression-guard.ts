@@ -4,6 +4,7 @@
 // braces. It panics as well where a moment overflows. Invariant: what passes prints as an expression and stays near our time, because all
 // of that is refused; there is another way to write each of it.
 import { expressionDurationMs } from "../../../common/duration.ts";
+import { MAX_DURATION_MS, MAX_SELECTOR_BYTES } from "../limits.ts";
 import { ExpressionError, tokenize, type Token } from "./expression-tokens.ts";
 
 /** Words of the language; each has its place, and is a name nowhere. */
@@ -41,10 +42,6 @@ const AGGREGATIONS = new Set(
 );
 const COMPARISONS = new Set(["==", "!=", "<", ">", "<=", ">="]);
 const LABEL_OPERATORS = new Set(["=", "!=", "=~", "!~"]);
-/** The engine's own limit for a query; selectors have none there. */
-const MAX_BYTES = 16 * 1024;
-/** Of a window and an offset: 100 years. */
-const MAX_DURATION_MS = 100 * 365 * 86_400_000;
 /** What a step is taken for. */
 const STEP_MS = 300_000;
 const COUNT = /^\d{1,9}$/;
@@ -58,7 +55,7 @@ type Open = "expression" | "arguments" | "matching" | "labels" | "window";
 
 /** Undefined when the engine can be asked; else why not, for the user. Each token is read once. */
 export function whyNotAsked(expression: string): string | undefined {
-  if (Buffer.byteLength(expression) > MAX_BYTES) return `is longer than ${MAX_BYTES} bytes`;
+  if (Buffer.byteLength(expression) > MAX_SELECTOR_BYTES) return `is longer than ${MAX_SELECTOR_BYTES} bytes`;
   try {
     new Guard(tokenize(expression, () => {})).read();
     return undefined;

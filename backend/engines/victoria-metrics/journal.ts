@@ -5,13 +5,12 @@
 // the engine removes duplicates.
 import { AppendLog, type AppendLogOptions, type Segment, type SegmentContent } from "../append-log/append-log.ts";
 import type { LogRecord } from "../append-log/record.ts";
+import { MAX_JOURNAL_BYTES } from "../limits.ts";
 
 /** Twice what the engine needs, and a margin. */
 const KEEP_MS = 15_000;
 const REMOVE_EVERY_MS = 1000;
 const SEGMENT_BYTES = 64 * 1024 * 1024;
-/** About half a minute of the most that one machine ingests. Only writes that an engine does not accept at replay take more. */
-const MAX_BYTES = 2 * 1024 * 1024 * 1024;
 /** Replayed one after the other, thousands of small writes would take as long as they took to arrive. */
 const REPLAYS_AT_ONCE = 16;
 
@@ -36,7 +35,7 @@ export class WriteJournal implements AsyncDisposable {
   #crashes = 0;
 
   /** What an earlier process left in the folder is pending replay. */
-  constructor(folder: string, { maxBytes = MAX_BYTES, onDamage, ...options }: WriteJournalOptions = {}) {
+  constructor(folder: string, { maxBytes = MAX_JOURNAL_BYTES, onDamage, ...options }: WriteJournalOptions = {}) {
     this.#log = new AppendLog(folder, { ...options, maxBytes, segmentBytes: SEGMENT_BYTES });
     this.#nowMs = options.calls?.nowMs ?? (() => performance.now());
     this.#onDamage = onDamage;

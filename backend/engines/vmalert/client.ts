@@ -1,6 +1,7 @@
 // Talks to a vmalert over HTTP, embedded or not: what it has loaded and how that stands, and "load again". Invariant: read-only but
 // for the reload; a vmalert that cannot be reached or answers nonsense is an EvaluatorError. Knows no domain.
 import { Pool } from "../http-pool.ts";
+import { MAX_VMALERT_ANSWER_BYTES } from "../limits.ts";
 import { statusOf } from "../status-of.ts";
 
 /** A rule as vmalert has it loaded (`/api/v1/rules`); only what is used here. */
@@ -67,8 +68,6 @@ export class AnswerTooLargeError extends EvaluatorError {
 const CONNECTIONS = 16;
 const TIMEOUT_MS = 5000;
 const BUSY_CODE = /^UND_ERR_(CONNECT|HEADERS|BODY)_TIMEOUT$/;
-/** Above what one rule's alerts may take, and what a few groups' rules are. */
-const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 
 export class VmalertClient implements AsyncDisposable {
   readonly #pool: Pool;
@@ -124,7 +123,7 @@ export class VmalertClient implements AsyncDisposable {
     await this.#pool.destroy();
   }
 
-  async #get(path: string, budget: AnswerBudget = { bytes: MAX_ANSWER_BYTES }): Promise<string> {
+  async #get(path: string, budget: AnswerBudget = { bytes: MAX_VMALERT_ANSWER_BYTES }): Promise<string> {
     try {
       const answer = await this.#pool.request({ method: "GET", path: this.#basePath + path, headers: this.#headers });
       const text = await textOf(answer.body, budget);

@@ -6,6 +6,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
+import { MAX_RULES_PER_DRY_RUN } from "../limits.ts";
 import { findProgram } from "../program.ts";
 import { renderGroup, renderRuleFile, type RuleGroup } from "./rule-file.ts";
 import { listItem, literal } from "./rule-folder.ts";
@@ -27,8 +28,6 @@ interface Waiting {
   readonly resolve: (verdict: Verdict) => void;
   readonly reject: (error: unknown) => void;
 }
-
-const MAX_BATCH = 64;
 
 export class DryRun {
   readonly #program: string;
@@ -55,7 +54,7 @@ export class DryRun {
   #startRun(): void {
     if (this.#running >= this.#concurrency || this.#waiting.length === 0) return;
     this.#running += 1;
-    void this.#judge(this.#waiting.splice(0, MAX_BATCH)).finally(() => {
+    void this.#judge(this.#waiting.splice(0, MAX_RULES_PER_DRY_RUN)).finally(() => {
       this.#running -= 1;
       this.#startRun();
     });

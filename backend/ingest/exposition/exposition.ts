@@ -9,6 +9,7 @@
 // because the reader of a line is one: its functions share the place in the body.
 import { isUtf8 } from "node:buffer";
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { MAX_LINE_BYTES } from "../limits.ts";
 import { type LineLimits, type PlainLines, plainLines } from "./plain-lines.ts";
 
 export type ExpositionLimits = LineLimits;
@@ -38,8 +39,6 @@ export class ExpositionError extends Error {
   }
 }
 
-/** The engine's own limit for a line. */
-const MAX_LINE_BYTES = 256 * 1024;
 /** After this many bytes other requests get their turn. */
 const SLICE_BYTES = 512 * 1024;
 

@@ -3,6 +3,7 @@
 // document are never parsed; a 64-bit integer never passes through a double.
 import { isUtf8 } from "node:buffer";
 import { ApiError } from "../../errors.ts";
+import { MAX_PARTS, MAX_TOKENS_AT_ONCE } from "../limits.ts";
 import { exactText } from "./exact-text.ts";
 import { JsonScanner, utf8 } from "./json-scanner.ts";
 import { asObject, FieldError, type Json } from "./json.ts";
@@ -46,10 +47,6 @@ export interface BatchPlan {
 /** Enough for parsing to cost what it costs for a whole document, and little to be held. */
 const CHUNK_BYTES = 64 * 1024;
 const CHUNK_TOKENS = 16 * 1024;
-/** A record of 4 MiB of ordinary attributes has fewer; at worst they take some 60 MiB while they are read. */
-const MOST_TOKENS_AT_ONCE = 256 * 1024;
-/** Resources and scopes of a body. */
-const MOST_PARTS = 100_000;
 
 /** Throws malformed_body for what is not JSON in UTF-8, invalid_payload for another shape, batch_too_large. */
 export function planBatch(body: Uint8Array, shape: BatchShape): BatchPlan {
@@ -140,7 +137,7 @@ class Planner {
     if (!this.#isList(path)) return this.#scanner.value();
     this.#scanner.array((index) => {
       this.#parts += 1;
-      if (this.#parts > MOST_PARTS) throw tooLarge(`more than ${MOST_PARTS} resources and scopes`);
+      if (this.#parts > MAX_PARTS) throw tooLarge(`more than ${MAX_PARTS} resources and scopes`);
       visit(`${path}[${index}]`);
     });
   }
@@ -166,7 +163,7 @@ class Planner {
       open ??= { start: scanner.at, tokens: scanner.tokens };
       const before = scanner.tokens;
       scanner.value();
-      if (scanner.tokens - before > MOST_TOKENS_AT_ONCE) throw tooLarge(`a record with more than ${MOST_TOKENS_AT_ONCE} values`);
+      if (scanner.tokens - before > MAX_TOKENS_AT_ONCE) throw tooLarge(`a record with more than ${MAX_TOKENS_AT_ONCE} values`);
       count += 1;
       end = scanner.at;
       if (end - open.start >= CHUNK_BYTES || scanner.tokens - open.tokens >= CHUNK_TOKENS) close();
@@ -187,7 +184,7 @@ class Planner {
     const { at: start, tokens } = scanner;
     scanner.mayRound = false;
     scanner.value();
-    if (scanner.tokens - tokens > MOST_TOKENS_AT_ONCE) throw tooLarge(`a resource or scope with more than ${MOST_TOKENS_AT_ONCE} values`);
+    if (scanner.tokens - tokens > MAX_TOKENS_AT_ONCE) throw tooLarge(`a resource or scope with more than ${MAX_TOKENS_AT_ONCE} values`);
     return isNull ? undefined : { start, end: scanner.at, mayRound: scanner.mayRound };
   }
 

@@ -1,10 +1,11 @@
 // Validates an OTLP/JSON body and decodes it into rows, on the calling thread. The kernel does it if it can; otherwise the slow path does, which
 // has a message for every error. Invariant: no row is made before the whole body is validated.
 import { hash } from "node:crypto";
+import { MAX_ROWS_BYTES } from "../limits.ts";
 import { decodeLogs, LOG_SHAPE } from "./decode-logs.ts";
 import { type BatchPlan, estimateRows, planBatch, tooLarge } from "./batch.ts";
 import { type KernelLimits, threadKernel } from "./fast-decode.ts";
-import { type DecodedBody, MOST_ROWS_BYTES, ROW_BYTES, type RowContext } from "./rows.ts";
+import { type DecodedBody, ROW_BYTES, type RowContext } from "./rows.ts";
 import { decodeTraces, SPAN_SHAPE } from "./decode-spans.ts";
 import { operationsOf } from "./operations-of.ts";
 
@@ -22,7 +23,7 @@ export const LARGE_BYTES = 5 * 1024 * 1024;
 /** Of a thread's kernel, whose memory stays: 40 MiB at most. */
 export const KERNEL_LIMITS: KernelLimits = { mostBodyBytes: LARGE_BYTES, mostRowsBytes: 24 * 1024 * 1024 };
 /** An estimate may be too large by so much. */
-const HOPELESS = 8 * MOST_ROWS_BYTES;
+const HOPELESS = 8 * MAX_ROWS_BYTES;
 
 const DECODERS = { logs: { shape: LOG_SHAPE, decode: decodeLogs }, traces: { shape: SPAN_SHAPE, decode: decodeTraces } };
 
@@ -32,7 +33,7 @@ function planNow({ signal, body, context }: DecodeTask): { plan: BatchPlan; need
   const rowBytes = ROW_BYTES + context.orgId.length + context.hostId.length + context.node.length;
   const estimate = estimateRows(plan, rowBytes);
   if (estimate > HOPELESS) throw tooLarge(`some ${Math.round(estimate / 1024 / 1024)} MiB, of which each record takes its resource's part`);
-  return { plan, neededBytes: Math.min(estimate, MOST_ROWS_BYTES) };
+  return { plan, neededBytes: Math.min(estimate, MAX_ROWS_BYTES) };
 }
 
 /** Decodes a validated body. Throws invalid_payload or batch_too_large. */

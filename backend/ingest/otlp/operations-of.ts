@@ -1,16 +1,12 @@
 // Which operations the decoded spans of a body name: read from the bytes of their columns, so that it does not matter who decoded them.
 // Invariant: pure, callable on any thread; bounded, however many names a body makes up.
 import type { NativeRows } from "../../engines/clickhouse/native-block.ts";
+import { MAX_OPERATIONS_PER_BODY, MAX_OPERATION_NAME_BYTES } from "../limits.ts";
 import type { DayOperations, DaySection, Operation } from "./rows.ts";
 import { SPAN_COLUMNS } from "./decode-spans.ts";
 
-/** Longer ones are not listed. */
-const MOST_NAME_BYTES = 512;
-/** Of one body; the rest is seen when it comes again. */
-const MOST_OPERATIONS = 2_000;
-
 export function operationsOf(sections: readonly DaySection[]): DayOperations[] {
-  let room = MOST_OPERATIONS;
+  let room = MAX_OPERATIONS_PER_BODY;
   return sections.map((section) => {
     const operations = distinct(section, room);
     room -= operations.length;
@@ -25,7 +21,7 @@ function distinct(rows: NativeRows, room: number): Operation[] {
   const seen = new Map<string, Operation>();
   for (let row = 0; row < rows.count && seen.size < room; row += 1) {
     const longest = Math.max(service.next(), operation.next(), kind.next());
-    if (longest > MOST_NAME_BYTES) continue;
+    if (longest > MAX_OPERATION_NAME_BYTES) continue;
     const key = `${service.key()}\0${kind.key()}\0${operation.key()}`;
     if (!seen.has(key)) seen.set(key, { service: service.text(), operation: operation.text(), kind: kind.text() });
   }

@@ -8,8 +8,9 @@ import { freeBuffer } from "../../../common/http.ts";
 import { ApiError, type ErrorCode } from "../../errors.ts";
 import { FairQueue, QueueFullError } from "../../admission/fair-queue.ts";
 import { ByteBudget, type Reservation } from "../../admission/byte-budget.ts";
+import { MAX_DECODER_THREADS, MAX_ROWS_BYTES, MAX_WAITING_BODIES_PER_ORG } from "../limits.ts";
 import type { KernelLimits } from "./fast-decode.ts";
-import { type DecodedBody, MOST_ROWS_BYTES } from "./rows.ts";
+import { type DecodedBody } from "./rows.ts";
 import { type DecodeTask, validateBody, validateFast, LARGE_BYTES, rowsBytes } from "./decode-body.ts";
 
 /** What a worker answers: first what it will need, and after `Go` the rows. */
@@ -49,15 +50,12 @@ const INLINE_ROWS_BYTES = 1024 * 1024;
 const KERNEL_BYTES_HERE = 384 * 1024;
 /** Of the kernel on this thread. */
 const INLINE_LIMITS: KernelLimits = { mostBodyBytes: KERNEL_BYTES_HERE, mostRowsBytes: INLINE_ROWS_BYTES };
-const MOST_THREADS = 2;
 /** A thread keeps up to 60 MiB, and is started within a twentieth of a second. */
 const IDLE_MS = 60_000;
-/** Bodies of one organisation that wait for a worker. */
-const MOST_WAITING = 256;
 /** Twice what the worst body needs at once, which is a record of 32 MiB: JSON.parse over the limit would end the process, not the thread. */
 const WORKER_HEAP_MIB = 512;
 
-export function openOtlpDecoder(threads = Math.min(MOST_THREADS, availableParallelism()), { idleMs = IDLE_MS } = {}): OtlpDecoder {
+export function openOtlpDecoder(threads = Math.min(MAX_DECODER_THREADS, availableParallelism()), { idleMs = IDLE_MS } = {}): OtlpDecoder {
   return new DecoderPool(threads, idleMs);
 }
 
@@ -73,10 +71,10 @@ interface Job {
 
 class DecoderPool implements OtlpDecoder {
   /** Two of the largest at once, each of another organisation. */
-  readonly #rows = new ByteBudget(2 * MOST_ROWS_BYTES, MOST_ROWS_BYTES / 2);
+  readonly #rows = new ByteBudget(2 * MAX_ROWS_BYTES, MAX_ROWS_BYTES / 2);
   readonly #queue: FairQueue;
-  readonly #mainThreadQueue = new FairQueue({ running: 1, perOrg: 1, waitingPerOrg: MOST_WAITING });
-  readonly #largeQueue = new FairQueue({ running: 1, perOrg: 1, waitingPerOrg: MOST_WAITING });
+  readonly #mainThreadQueue = new FairQueue({ running: 1, perOrg: 1, waitingPerOrg: MAX_WAITING_BODIES_PER_ORG });
+  readonly #largeQueue = new FairQueue({ running: 1, perOrg: 1, waitingPerOrg: MAX_WAITING_BODIES_PER_ORG });
   readonly #idleMs: number;
   /** Each with the timer that ends it. */
   readonly #idle = new Map<Worker, NodeJS.Timeout>();
@@ -85,7 +83,7 @@ class DecoderPool implements OtlpDecoder {
 
   constructor(threads: number, idleMs: number) {
     this.#idleMs = idleMs;
-    this.#queue = new FairQueue({ running: threads, perOrg: threads, waitingPerOrg: MOST_WAITING });
+    this.#queue = new FairQueue({ running: threads, perOrg: threads, waitingPerOrg: MAX_WAITING_BODIES_PER_ORG });
   }
 
   get queued(): number {
@@ -125,7 +123,7 @@ class DecoderPool implements OtlpDecoder {
 
   async #decodeQueued(task: DecodeTask, held: Reservation): Promise<DecodedBody> {
     const { orgId } = task.context;
-    await this.#rows.waitForSpace(orgId, MOST_WAITING);
+    await this.#rows.waitForSpace(orgId, MAX_WAITING_BODIES_PER_ORG);
     const run = () => this.#queue.run(orgId, undefined, () => this.#decodeOnWorker(task, held));
     try {
       const decoded = task.body.byteLength <= KERNEL_BYTES_HERE ? await this.#decodeHere(task, held) : undefined;

@@ -9,6 +9,7 @@ import {
   encodedUint64,
   Int64Column,
 } from "../../engines/clickhouse/native-columns.ts";
+import { MAX_ROWS_BYTES } from "../limits.ts";
 import { tooLarge } from "./batch.ts";
 
 /** What the rows of a body carry in addition to the records: from the key and the receipt, never from the payload. */
@@ -121,8 +122,6 @@ function bytesOf(columns: readonly Column[]): number {
   return columns.reduce((sum, column) => sum + column.byteLength, 0);
 }
 
-/** Of the rows of one body. */
-export const MOST_ROWS_BYTES = 128 * 1024 * 1024;
 /** Rows are measured each time that they may have grown by this. */
 const MEASURED_BYTES = 1024 * 1024;
 /** Approximate size of a row without its record, its resource and its scope. */
@@ -213,8 +212,8 @@ export class RowCollector<Cells extends NativeColumns> {
     this.#unmeasuredBytes = 0;
     let bytes = this.#discarded ? bytesOf(Object.values<Column>(this.#discarded)) : 0;
     for (const section of this.#days.values()) bytes += section.byteLength;
-    if (bytes > MOST_ROWS_BYTES)
-      throw tooLarge(`more than ${MOST_ROWS_BYTES / 1024 / 1024} MiB, of which each record takes its resource's part`);
+    if (bytes > MAX_ROWS_BYTES)
+      throw tooLarge(`more than ${MAX_ROWS_BYTES / 1024 / 1024} MiB, of which each record takes its resource's part`);
   }
 
   #section(day: number): Section<Cells> {

@@ -1,9 +1,7 @@
 // AnyValue and attributes of OTLP as text, as the mapping tables of the contract say: scalars as they read, lists and maps as plain JSON,
 // bytes as base64, the empty value as "". Invariant: every kind is accepted, no nesting overflows the stack.
+import { MAX_VALUE_DEPTH } from "../limits.ts";
 import { asObject, double, each, FieldError, int64, type Json, within } from "./json.ts";
-
-/** Deeper values are refused; no exporter nests so far. */
-const MAX_DEPTH = 64;
 
 const KINDS = ["stringValue", "boolValue", "intValue", "doubleValue", "arrayValue", "kvlistValue", "bytesValue"] as const;
 type Kind = (typeof KINDS)[number];
@@ -62,7 +60,7 @@ function base64(value: unknown, name: string): string {
 
 /** Plain JSON of an AnyValue. Integers stay exact, NaN and the infinities become strings, the empty value null. */
 function toJson(any: Json, depth: number): string {
-  if (depth > MAX_DEPTH) throw new FieldError("", `is nested deeper than ${MAX_DEPTH} levels`);
+  if (depth > MAX_VALUE_DEPTH) throw new FieldError("", `is nested deeper than ${MAX_VALUE_DEPTH} levels`);
   const kind = kindOf(any);
   if (kind === undefined) return "null";
   if (kind === "arrayValue") return within(any, kind, (list) => listJson(list, depth));

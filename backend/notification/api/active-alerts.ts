@@ -1,6 +1,7 @@
 // The alerts of an organisation that fire now, with who is told of them and what silences them, for who asks by Alertmanager's API.
 // Invariant: of one organisation; what is answered is bounded in bytes, and what is left out is told.
 import type { Selectable } from "kysely";
+import { MAX_ACTIVE_ALERTS_BYTES } from "../limits.ts";
 import { compileMatchers, type Labels } from "../model/matchers.ts";
 import type { StoredRoute } from "../routing/route-body.ts";
 import { routerOf } from "../routing/routing-tree.ts";
@@ -45,8 +46,6 @@ export interface StandingQuestion {
   readonly wanted: (alert: StandingAlert) => boolean;
 }
 
-/** Of what is answered. */
-export const MOST_BYTES = 4 * 1024 * 1024;
 /** Of an alert beside its labels and annotations, and of each silence that covers it. */
 const [REST_BYTES, SILENCE_BYTES] = [500, 40];
 const PAGE_ROWS = 200;
@@ -81,7 +80,7 @@ export async function standingAlerts(db: NotificationDb, question: StandingQuest
       if (!wanted(alert)) continue;
       let bytes = row.bytes + REST_BYTES + SILENCE_BYTES * silencedBy.length;
       for (const name of names) bytes += nameBytes.get(name) ?? 0;
-      if ((sum += bytes) > MOST_BYTES) return { alerts, isCut: true };
+      if ((sum += bytes) > MAX_ACTIVE_ALERTS_BYTES) return { alerts, isCut: true };
       alerts.push({ alert, routes, bytes });
     }
     if (rows.length < PAGE_ROWS) return { alerts, isCut: false };

@@ -11,6 +11,7 @@ import { goneSignal } from "../../http/client.ts";
 import { bindHandlers, type Route, type RouteDeclaration } from "../../http/route.ts";
 import { objectSchema, TIME_SCHEMA } from "../../http/schemas.ts";
 import packageFile from "../../package.json" with { type: "json" };
+import { MAX_ACTIVE_ALERTS_BYTES } from "../limits.ts";
 import { ALERTMANAGER_ERRORS } from "./alertmanager-errors.ts";
 import { configurationOf, NOBODY } from "./alertmanager-configuration.ts";
 import { readFilters, readFlag, readReceiver } from "./alertmanager-parameters.ts";
@@ -19,7 +20,7 @@ import type { RouteTable } from "../routing/route-store.ts";
 import { groupLabels } from "../routing/routing-tree.ts";
 import { stateOf } from "../routing/silence-body.ts";
 import type { SilenceTable } from "../routing/silence-store.ts";
-import { MOST_BYTES, type Standing, standingAlerts, type StandingAlert } from "./active-alerts.ts";
+import { type Standing, standingAlerts, type StandingAlert } from "./active-alerts.ts";
 import type { NotificationTables } from "../model/table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
@@ -200,7 +201,7 @@ function groupsOf(
         const key = JSON.stringify([route.id, name, labels]);
         const known = groups.get(key);
         sum += bytes + (known ? 0 : Buffer.byteLength(key));
-        if (sum > MOST_BYTES) return { groups: [...groups.values()], isCut: true };
+        if (sum > MAX_ACTIVE_ALERTS_BYTES) return { groups: [...groups.values()], isCut: true };
         const group = known ?? { labels, receiver: { name }, alerts: [] };
         group.alerts.push(alert);
         groups.set(key, group);

@@ -3,8 +3,9 @@
 import { durationWanted, durationWithin } from "../../../common/duration.ts";
 import { ApiError } from "../../errors.ts";
 import { nameSchema, OPTIONAL_TIME_SCHEMA, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
+import { MAX_CHANNEL_URL_LENGTH, MAX_RECIPIENTS, MAX_TEXT_TEMPLATE_LENGTH, MAX_TITLE_TEMPLATE_LENGTH } from "../limits.ts";
 import { EMAIL_ADDRESS, type Email } from "./email.ts";
-import { MOST_TEXT_TEMPLATE, MOST_TITLE_TEMPLATE, whyNoTemplate } from "./message-template.ts";
+import { whyNoTemplate } from "./message-template.ts";
 import type { ChannelKind } from "../model/message.ts";
 import type { Outgoing } from "./outgoing.ts";
 
@@ -34,13 +35,11 @@ export interface ChannelCheck {
 }
 
 const HEARTBEAT = { minMs: 60_000, maxMs: 31 * 86_400_000 };
-const MAX_URL = 2000;
-const MOST_RECIPIENTS = 20;
 const SETTINGS = {
   url: {
     type: "string",
     minLength: 1,
-    maxLength: MAX_URL,
+    maxLength: MAX_CHANNEL_URL_LENGTH,
     description: "of a webhook or Slack: https://…, not of an internal address; Slack's is a secret: written, never read back",
   },
   routing_key: { type: "string", pattern: "^[A-Za-z0-9]{20,64}$", description: "of PagerDuty; a secret: written, never read back" },
@@ -48,19 +47,19 @@ const SETTINGS = {
   title: {
     type: "string",
     minLength: 1,
-    maxLength: MOST_TITLE_TEMPLATE,
+    maxLength: MAX_TITLE_TEMPLATE_LENGTH,
     description: "own words instead of the title, such as {{ labels.team }}: {{ count }} {{ status }}; not of a webhook",
   },
   text: {
     type: "string",
     minLength: 1,
-    maxLength: MOST_TEXT_TEMPLATE,
+    maxLength: MAX_TEXT_TEMPLATE_LENGTH,
     description: "own words instead of the text, such as {{#alerts}}{{ annotations.summary }}{{/alerts}}; not of a webhook",
   },
   to: {
     type: "array",
     minItems: 1,
-    maxItems: MOST_RECIPIENTS,
+    maxItems: MAX_RECIPIENTS,
     items: { type: "string", minLength: 3, maxLength: 254 },
     description: "of e-mail: addresses of users of your organisation, and of domains that the operator lists",
   },

@@ -6,6 +6,7 @@ import type { MasterKeys } from "../../tenants/enrolment/master-key.ts";
 import { ApiError } from "../../errors.ts";
 import { StartError } from "../../startup-error.ts";
 import { notFound } from "../../http/schemas.ts";
+import { MAX_CHANNELS_PER_ORG } from "../limits.ts";
 import { type CheckedChannel, invalid } from "./channel-settings.ts";
 import type { Channel, OpenChannel } from "../model/message.ts";
 import { newSigningSecret } from "./webhook-signature.ts";
@@ -15,7 +16,6 @@ import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 export type ChannelRow = Selectable<ChannelsTable>;
 type Trx = Transaction<NotificationTables>;
 
-const MOST_CHANNELS = 100;
 const UNIQUE_VIOLATION = "23505";
 /** How long a receiver may take to learn of its new secret. */
 export const ROTATION_MS = 24 * 3_600_000;
@@ -229,6 +229,6 @@ async function requireRoom(trx: Trx, orgId: string): Promise<void> {
     .select((select) => select.fn.countAll<string>().as("count"))
     .where("org_id", "=", orgId)
     .executeTakeFirstOrThrow();
-  if (Number(count) >= MOST_CHANNELS)
-    throw new ApiError("limit_reached", `your organisation has ${MOST_CHANNELS} channels already: remove some first`);
+  if (Number(count) >= MAX_CHANNELS_PER_ORG)
+    throw new ApiError("limit_reached", `your organisation has ${MAX_CHANNELS_PER_ORG} channels already: remove some first`);
 }

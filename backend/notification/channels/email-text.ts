@@ -1,10 +1,9 @@
 // A message as an e-mail of plain text. Invariant: there is nothing in it that a mail program runs, fetches or shows as markup.
 import { createHash } from "node:crypto";
+import { MAX_EMAIL_SUBJECT_LENGTH } from "../limits.ts";
 import { leftOut, linesOf, linkTo, oneLine, ruleOf, SHOWN_ALERTS, SHOWN_LABELS, titleOf } from "./message-text.ts";
 import type { OwnWords } from "./message-template.ts";
 import type { Message } from "../model/message.ts";
-
-const MAX_SUBJECT = 200;
 
 export interface EmailText {
   readonly subject: string;
@@ -20,7 +19,7 @@ export function emailText(message: Message, domain: string, words: OwnWords = {}
   const parts = [...said, `Sent by the channel "${oneLine(message.receiver, 200)}" of ${oneLine(message.org.name, 200)}.`];
   const thread = createHash("sha256").update(`${message.org.id}|${message.groupKey}`).digest("hex").slice(0, 32);
   return {
-    subject: words.title === undefined ? titleOf(message) : oneLine(words.title, MAX_SUBJECT),
+    subject: words.title === undefined ? titleOf(message) : oneLine(words.title, MAX_EMAIL_SUBJECT_LENGTH),
     text: `${parts.join("\n\n")}\n`,
     messageId: `<${message.id}@${domain}>`,
     references: `<${thread}@${domain}>`,

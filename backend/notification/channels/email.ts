@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 import { getCACertificates } from "node:tls";
 import { bareHost, isLoopback } from "../../../common/host-names.ts";
 import type { Log } from "../../operations/log.ts";
+import { MAX_SMTP_RESPONSE_BYTES } from "../limits.ts";
 import { emailText } from "./email-text.ts";
 import type { OwnWords } from "./message-template.ts";
 import type { Message, Outcome } from "../model/message.ts";
@@ -29,7 +30,6 @@ export const EMAIL_ADDRESS =
   /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*$/;
 
 const TIMEOUT_MS = 10_000;
-const MAX_RESPONSE_BYTES = 64 * 1024;
 
 export class Email {
   readonly #options: EmailOptions;
@@ -72,7 +72,7 @@ export class Email {
       greetingTimeout: timeoutMs,
       socketTimeout: timeoutMs,
       dnsTimeout: timeoutMs,
-      maxResponseSize: MAX_RESPONSE_BYTES,
+      maxResponseSize: MAX_SMTP_RESPONSE_BYTES,
       disableFileAccess: true,
       disableUrlAccess: true,
     });

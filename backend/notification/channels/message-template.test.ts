@@ -1,8 +1,9 @@
 // Words of an organisation's own: what they may name, what becomes of values, and what they can cost.
 import { describe, expect, test } from "vitest";
+import { MAX_MESSAGE_TEXT_LENGTH, MAX_TEXT_TEMPLATE_LENGTH } from "../limits.ts";
 import { emailText } from "./email-text.ts";
 import { alertOf, HOSTILE, messageOf } from "../model/message.fixture.ts";
-import { MOST_TEXT, MOST_TEXT_TEMPLATE, ownWords, whyNoTemplate } from "./message-template.ts";
+import { ownWords, whyNoTemplate } from "./message-template.ts";
 import { pagerDutyEvent } from "./pagerduty.ts";
 import { slackBody } from "./slack.ts";
 
@@ -76,9 +77,9 @@ test("what is made has a bound, however many alerts and places there are", () =>
     alerts: Array.from({ length: 100 }, () => alertOf({ annotations: { summary: "😀".repeat(5000) } })),
     truncatedAlerts: 900,
   });
-  const template = `{{#alerts}}${"{{ annotations.summary }}".repeat(90)}{{/alerts}}${"y".repeat(MOST_TEXT_TEMPLATE - 2300)}`;
+  const template = `{{#alerts}}${"{{ annotations.summary }}".repeat(90)}{{/alerts}}${"y".repeat(MAX_TEXT_TEMPLATE_LENGTH - 2300)}`;
   const made = text(template, many) ?? "";
-  expect(made.length).toBeLessThanOrEqual(MOST_TEXT);
+  expect(made.length).toBeLessThanOrEqual(MAX_MESSAGE_TEXT_LENGTH);
   expect([made.isWellFormed(), made.endsWith("…")]).toEqual([true, true]);
   expect(text("{{ count }}", many)).toBe("1000");
   expect(text("{{#alerts}}{{ labels.instance }} {{/alerts}}", many)?.split(" ")).toHaveLength(10);
@@ -99,7 +100,9 @@ test("reads no value that the text has no space for", () => {
   };
   const annotations = Object.defineProperty({}, "summary", { get: summaryOf, enumerable: true }) as Record<string, string>;
   const alerts = Array.from({ length: 10 }, () => alertOf({ annotations }));
-  expect(text(`{{#alerts}}${"{{annotations.summary}}".repeat(95)}{{/alerts}}`, messageOf({ alerts }))).toHaveLength(MOST_TEXT);
+  expect(text(`{{#alerts}}${"{{annotations.summary}}".repeat(95)}{{/alerts}}`, messageOf({ alerts }))).toHaveLength(
+    MAX_MESSAGE_TEXT_LENGTH,
+  );
   expect(reads).toBeLessThan(30);
 });
 
@@ -115,7 +118,7 @@ describe("of hostile values nothing becomes more than text in", () => {
     expect(title).not.toContain("\n");
     expect(attachments[0]?.text).toMatch(/^\*a\*\n&lt;!channel&gt;/);
     expect(attachments[0]?.mrkdwn_in).toEqual([]);
-    const long = JSON.parse(slackBody(hostile, { text: "<".repeat(MOST_TEXT) })) as { attachments: { text: string }[] };
+    const long = JSON.parse(slackBody(hostile, { text: "<".repeat(MAX_MESSAGE_TEXT_LENGTH) })) as { attachments: { text: string }[] };
     expect(long.attachments[0]?.text).toMatch(/^(?:&lt;){699}…$/);
   });
 

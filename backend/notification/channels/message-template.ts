@@ -2,15 +2,10 @@
 // for each alert, `{{#alerts}} … {{/alerts}}`. Invariants: a template is data, never code: it names what there is, and nothing else; a
 // value is one line of bounded length, whatever is in it, and is never read as a template again; what is made has a bound.
 // No library of templates: those that there are find values by any path of an object, include others, call what they find, and have no bound.
+import { MAX_MESSAGE_TEXT_LENGTH, MAX_TEMPLATE_PLACEHOLDERS, MAX_TEMPLATE_VALUE_LENGTH } from "../limits.ts";
 import { linkTo, oneLine, ruleOf, SHOWN_ALERTS, titleOf } from "./message-text.ts";
 import type { Message, MessageAlert } from "../model/message.ts";
 
-export const MOST_TITLE_TEMPLATE = 500;
-export const MOST_TEXT_TEMPLATE = 4000;
-/** Characters of what is made; each kind of channel has less or as much. */
-export const MOST_TEXT = 8000;
-const MOST_PLACES = 100;
-const MAX_VALUE = 300;
 const CUT = "…";
 
 /** What a channel says instead of the words that all have. */
@@ -57,7 +52,7 @@ export function ownWords({ title, text }: Readonly<Record<string, unknown>>, mes
 function parts(template: string, place: "title" | "text"): readonly Part[] | string {
   if (UNFIT.test(template) || !template.isWellFormed()) return "holds a character that is no text";
   const pieces = template.split(/\{\{([^{}]*)\}\}/);
-  if (pieces.length > 2 * MOST_PLACES) return `has more than ${MOST_PLACES} places in {{ }}`;
+  if (pieces.length > 2 * MAX_TEMPLATE_PLACEHOLDERS) return `has more than ${MAX_TEMPLATE_PLACEHOLDERS} places in {{ }}`;
   const all: Part[] = [];
   let each: Part[] | undefined;
   for (const [index, piece] of pieces.entries()) {
@@ -96,14 +91,14 @@ function rendered(read: readonly Part[], message: Message): string {
   let text = "";
   const add = (part: string | { readonly name: string }, scope: Scope): void => {
     // Values are read only while there is space: a template names up to 100 of each alert.
-    if (text.length <= MOST_TEXT) text += typeof part === "string" ? part : valueOf(part.name, scope);
+    if (text.length <= MAX_MESSAGE_TEXT_LENGTH) text += typeof part === "string" ? part : valueOf(part.name, scope);
   };
   for (const part of read) {
     if (!isList(part)) add(part, whole);
     else for (const alert of shown) for (const inner of part.each) if (!isList(inner)) add(inner, alert);
   }
-  if (text.length <= MOST_TEXT) return text.trim();
-  const cut = text.slice(0, MOST_TEXT - CUT.length);
+  if (text.length <= MAX_MESSAGE_TEXT_LENGTH) return text.trim();
+  const cut = text.slice(0, MAX_MESSAGE_TEXT_LENGTH - CUT.length);
   return `${cut.isWellFormed() ? cut : cut.slice(0, -1)}${CUT}`;
 }
 
@@ -116,7 +111,7 @@ function valueOf(name: string, { values, labels, annotations }: Scope): string {
   const [first = "", ...rest] = name.split(".");
   const from = rest.length === 0 ? values : first === "labels" ? labels : annotations;
   const key = rest.length === 0 ? first : rest.join(".");
-  return Object.hasOwn(from, key) ? oneLine(from[key] ?? "", MAX_VALUE) : "";
+  return Object.hasOwn(from, key) ? oneLine(from[key] ?? "", MAX_TEMPLATE_VALUE_LENGTH) : "";
 }
 
 /** Labels and annotations are those that all its alerts have. */

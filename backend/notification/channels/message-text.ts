@@ -1,11 +1,11 @@
 // What people read of a message, in plain words that each kind of channel escapes in its own way. Invariants: a text is one line without
 // control characters and has a bound, so that no value of a label adds a header, a paragraph or a megabyte; a character is never halved.
+import { MAX_MESSAGE_VALUE_LENGTH } from "../limits.ts";
 import type { Message, MessageAlert } from "../model/message.ts";
 
 /** Of all that people are shown; who wants everything takes the webhook. */
 export const SHOWN_ALERTS = 10;
 export const SHOWN_LABELS = 40;
-const MAX_VALUE = 300;
 /** A receiver of these shows none, or other text than it holds: controls, and what turns the direction of writing round. */
 const UNFIT = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]+/g;
 
@@ -34,9 +34,9 @@ export function linesOf(alert: MessageAlert, { commonLabels }: Message): { summa
   const { labels, annotations } = alert;
   const own = Object.entries(labels).filter(([label, value]) => label !== "alertname" && commonLabels[label] !== value);
   return {
-    summary: oneLine(annotations["summary"] ?? labels["alertname"] ?? "alert", MAX_VALUE),
-    labels: oneLine(own.map(([label, value]) => `${label}=${value}`).join(", "), MAX_VALUE),
-    description: oneLine(annotations["description"] ?? "", MAX_VALUE),
+    summary: oneLine(annotations["summary"] ?? labels["alertname"] ?? "alert", MAX_MESSAGE_VALUE_LENGTH),
+    labels: oneLine(own.map(([label, value]) => `${label}=${value}`).join(", "), MAX_MESSAGE_VALUE_LENGTH),
+    description: oneLine(annotations["description"] ?? "", MAX_MESSAGE_VALUE_LENGTH),
   };
 }
 

@@ -9,6 +9,7 @@ import { callbackify } from "node:util";
 import { bareHost, isLoopback, isExempt } from "../../../common/host-names.ts";
 import { Pool } from "../../engines/http-pool.ts";
 import type { Log } from "../../operations/log.ts";
+import { MAX_RECEIVER_ANSWER_BYTES, MAX_RETRY_AFTER_MS } from "../limits.ts";
 import { PermittedAddresses } from "./permitted-addresses.ts";
 import { type HostAddress, HostRefused, type Lookup, permittedAddressesOf } from "./resolve-host.ts";
 
@@ -51,8 +52,6 @@ export class PostFailed extends Error {
 }
 
 const TIMEOUT_MS = 10_000;
-export const MAX_ANSWER_BYTES = 64 * 1024;
-const MAX_RETRY_AFTER_MS = 3_600_000;
 /** Nobody's but their owners' to point elsewhere: through a proxy they are asked for by name, as rules of proxies name them. */
 const WELL_KNOWN = new Set(["hooks.slack.com", "hooks.slack-gov.com", "events.pagerduty.com", "events.eu.pagerduty.com"]);
 
@@ -187,9 +186,9 @@ async function beginning(body: AsyncIterable<Buffer>): Promise<string> {
   for await (const part of body) {
     parts.push(part);
     bytes += part.length;
-    if (bytes >= MAX_ANSWER_BYTES) break;
+    if (bytes >= MAX_RECEIVER_ANSWER_BYTES) break;
   }
-  return Buffer.concat(parts).subarray(0, MAX_ANSWER_BYTES).toString("utf8");
+  return Buffer.concat(parts).subarray(0, MAX_RECEIVER_ANSWER_BYTES).toString("utf8");
 }
 
 /** Seconds, or a date (RFC 9110, 10.2.3). */

@@ -1,14 +1,12 @@
 // A message as an event of PagerDuty's Events API v2. Invariant: all events of a group carry one `dedup_key`, so that what resolved ends
 // the incident that it began; that alerting lives is told as a change, which wakes nobody.
 import { createHash } from "node:crypto";
+import { MAX_DEDUP_KEY_LENGTH, MAX_SUMMARY_LENGTH } from "../limits.ts";
 import { leftOut, linesOf, linkTo, oneLine, ruleOf, severityOf, SHOWN_ALERTS, SHOWN_LABELS, titleOf } from "./message-text.ts";
 import type { OwnWords } from "./message-template.ts";
 import type { Message } from "../model/message.ts";
 
 export type PagerDutyRegion = "us" | "eu";
-
-const MAX_DEDUP_KEY = 255;
-const MAX_SUMMARY = 1024;
 
 export interface PagerDutyEvent {
   readonly url: URL;
@@ -24,7 +22,7 @@ export interface PagerDutyChannel {
 
 export function pagerDutyEvent(message: Message, { routingKey, region, words = {} }: PagerDutyChannel): PagerDutyEvent {
   const origin = region === "eu" ? "https://events.eu.pagerduty.com" : "https://events.pagerduty.com";
-  const summary = words.title === undefined ? titleOf(message, MAX_SUMMARY) : oneLine(words.title, MAX_SUMMARY);
+  const summary = words.title === undefined ? titleOf(message, MAX_SUMMARY_LENGTH) : oneLine(words.title, MAX_SUMMARY_LENGTH);
   const source = oneLine(message.org.name, 200) || "atherops";
   const link = linkTo(message, ruleOf(message));
   const links = link === undefined ? {} : { links: [{ href: link, text: "Console" }] };
@@ -77,5 +75,5 @@ function shortened(labels: Readonly<Record<string, string>>): Record<string, str
 }
 
 function dedupKey(groupKey: string): string {
-  return groupKey.length <= MAX_DEDUP_KEY ? groupKey : createHash("sha256").update(groupKey).digest("hex");
+  return groupKey.length <= MAX_DEDUP_KEY_LENGTH ? groupKey : createHash("sha256").update(groupKey).digest("hex");
 }

@@ -3,6 +3,7 @@
 import { Resolver } from "node:dns/promises";
 import { isIP } from "node:net";
 import { bareHost } from "../../../common/host-names.ts";
+import { MAX_CHECKED_ADDRESSES, MAX_TRIED_ADDRESSES } from "../limits.ts";
 import type { PermittedAddresses } from "./permitted-addresses.ts";
 
 export interface HostAddress {
@@ -24,10 +25,6 @@ export class HostRefused extends Error {
   }
 }
 
-/** Of more a receiver has no use, and each may be tried in turn. */
-const MOST_ADDRESSES = 8;
-/** Judged, and told to the operator. A tenant's name server may answer thousands, and judging one asks for this machine's addresses. */
-const MOST_FOUND = 64;
 const NO_SUCH_NAME = new Set(["ENOTFOUND", "ENODATA"]);
 
 /** Throws HostRefused, and what a resolver throws when it cannot tell. */
@@ -36,10 +33,10 @@ export async function permittedAddressesOf(
   { permitted, lookup = lookUp, signal }: { permitted: PermittedAddresses; lookup?: Lookup | undefined; signal: AbortSignal },
 ): Promise<readonly [HostAddress, ...HostAddress[]]> {
   const host = bareHost(hostname);
-  const found = isIP(host) === 0 ? (await lookup(host, signal)).slice(0, MOST_FOUND) : [host];
+  const found = isIP(host) === 0 ? (await lookup(host, signal)).slice(0, MAX_CHECKED_ADDRESSES) : [host];
   const [first, ...rest] = found
     .filter((address) => permitted.permits(address))
-    .slice(0, MOST_ADDRESSES)
+    .slice(0, MAX_TRIED_ADDRESSES)
     .map((address): HostAddress => ({ address, family: isIP(address) === 6 ? 6 : 4 }));
   if (!first) throw new HostRefused(found);
   return [first, ...rest];

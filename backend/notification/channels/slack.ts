@@ -1,14 +1,12 @@
 // A message for a Slack incoming webhook, and for what takes the same form (Mattermost, Rocket.Chat). Invariant: nothing in a label or an
 // annotation becomes markup: no link, no mention of a person or a channel, no bold text; and Slack fetches no address that a value names.
+import { MAX_SLACK_TEXT_LENGTH, MAX_SLACK_TITLE_LENGTH } from "../limits.ts";
 import { leftOut, linesOf, linkTo, oneLine, ruleOf, severityOf, SHOWN_ALERTS, titleOf } from "./message-text.ts";
 import type { OwnWords } from "./message-template.ts";
 import type { Message } from "../model/message.ts";
 
 const COLOURS = { critical: "#d40e0d", warning: "#e8a317", info: "#3b82f6" } as const;
 const RESOLVED = "#2e9e44";
-/** Slack shows some 3,000 characters of a text. */
-const MAX_TEXT = 2800;
-const MAX_TITLE = 200;
 
 /** `words`: the channel's own. */
 export function slackBody(message: Message, words: OwnWords = {}): string {
@@ -18,9 +16,12 @@ export function slackBody(message: Message, words: OwnWords = {}): string {
     return [head, labels, description].filter(Boolean).join("\n");
   });
   const rest = leftOut(message);
-  const text = words.text === undefined ? joined([...shown, ...(rest ? [rest] : [])], MAX_TEXT) : fitting(words.text, MAX_TEXT);
+  const text =
+    words.text === undefined
+      ? joined([...shown, ...(rest ? [rest] : [])], MAX_SLACK_TEXT_LENGTH)
+      : fitting(words.text, MAX_SLACK_TEXT_LENGTH);
   const link = linkTo(message, ruleOf(message));
-  const title = words.title === undefined ? titleOf(message) : oneLine(words.title, MAX_TITLE);
+  const title = words.title === undefined ? titleOf(message) : oneLine(words.title, MAX_SLACK_TITLE_LENGTH);
   return JSON.stringify({
     text: escaped(title),
     attachments: [

@@ -1,6 +1,7 @@
 // Messages on their way, in the database: claimed by one replica, settled by the same. Invariant: a message is claimed by one replica at a
 // time, and by another only when the first has been silent for long; what became of an attempt is written by who holds the claim.
 import type { Selectable, Transaction } from "kysely";
+import { MAX_MESSAGES_PER_MINUTE } from "../limits.ts";
 import type { Message } from "../model/message.ts";
 import { markDue, type ChannelsTable, type NotificationDb, type NotificationTables } from "../model/table.ts";
 
@@ -17,8 +18,6 @@ export interface Claimed {
   readonly lockedUntil: Date;
 }
 
-/** Messages of an organisation in a minute, attempts counted. */
-export const MOST_A_MINUTE = 60;
 /** Longer than an attempt takes, clocks of replicas apart included; shorter than a person waits for what a killed replica had begun. */
 export const CLAIM_MS = 45_000;
 const MINUTE_MS = 60_000;
@@ -95,7 +94,7 @@ async function takeShare(trx: Transaction<NotificationTables>, orgId: string, no
   const beganMs = turn?.minute_at?.getTime() ?? 0;
   const isNew = Math.abs(now.getTime() - beganMs) >= MINUTE_MS;
   const count = isNew ? 0 : (turn?.minute_count ?? 0);
-  if (count >= MOST_A_MINUTE) return new Date(beganMs + MINUTE_MS);
+  if (count >= MAX_MESSAGES_PER_MINUTE) return new Date(beganMs + MINUTE_MS);
   const share = { minute_at: isNew ? now : (turn?.minute_at ?? now), minute_count: count + 1 };
   await trx
     .insertInto("notification_turns")

@@ -3,6 +3,7 @@
 import { backoffOf, Loop, pause, type Backoff } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";
 import type { Log } from "../../operations/log.ts";
+import { MAX_DELIVERY_CANDIDATES, MAX_ERROR_LENGTH, MAX_FAILING_CHANNELS } from "../limits.ts";
 import type { ChannelsInUse } from "../model/channels-in-use.ts";
 import {
   channelOf,
@@ -48,13 +49,8 @@ export interface OutboxTiming {
 const TIMING: OutboxTiming = { pollMs: 1000, attemptMs: 10_000, backoffMs: [5000, 300_000], giveUpMs: 3600_000, graceMs: 5000 };
 /** Under way at once. */
 const MOST = { inAll: 256, ofOrg: 4, ofChannel: 2 };
-const MOST_CANDIDATES = 1000;
 /** Between looks while nobody has a channel. */
 const IDLE_MS = 5000;
-/** Channels that fail; those that are gone, too. */
-const MOST_REMEMBERED = 10_000;
-/** An answer's words, for people. */
-const MOST_ERROR_CHARACTERS = 500;
 const REMIND_MS = 300_000;
 
 export class Outbox implements AsyncDisposable {
@@ -107,7 +103,8 @@ export class Outbox implements AsyncDisposable {
     const orgs = await inUse.orgs();
     const now = new Date(nowMs());
     // Of channels that are gone, too: their messages end.
-    const waiting = orgs.size > 0 || this.#underWay.size > 0 ? await waitingChannels(db, now, MOST_CANDIDATES, this.#busyOrgs()) : [];
+    const waiting =
+      orgs.size > 0 || this.#underWay.size > 0 ? await waitingChannels(db, now, MAX_DELIVERY_CANDIDATES, this.#busyOrgs()) : [];
     this.#workedAtMs = nowMs();
     this.#outage.recovered();
     let [began, isNextDue] = [false, Number.POSITIVE_INFINITY];
@@ -158,7 +155,7 @@ export class Outbox implements AsyncDisposable {
   }
 
   #failedOnce(channelId: string): void {
-    if (this.#failing.size >= MOST_REMEMBERED) this.#failing.clear();
+    if (this.#failing.size >= MAX_FAILING_CHANNELS) this.#failing.clear();
     this.#failing.set(channelId, (this.#failing.get(channelId) ?? 0) + 1);
   }
 
@@ -205,7 +202,7 @@ export class Outbox implements AsyncDisposable {
     const { db, nowMs } = this.#options;
     const now = new Date(nowMs());
     if (outcome.delivered) return await settleDelivered(db, claimed, outcome.httpStatus, now);
-    const failure = { httpStatus: outcome.httpStatus, error: outcome.error.slice(0, MOST_ERROR_CHARACTERS) };
+    const failure = { httpStatus: outcome.httpStatus, error: outcome.error.slice(0, MAX_ERROR_LENGTH) };
     // After an hour of trying, what still fires is told anew; where it was refused for good, it is told again when it is time to repeat it.
     if (result === "failed") return await settleFailed(db, claimed, failure, { now, isForgotten: outcome.retry });
     const { backoffMs } = this.#timing;

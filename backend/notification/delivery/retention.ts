@@ -1,12 +1,11 @@
 // Forgets what is old: messages after 30 days, or beyond what an organisation may keep; silences some days after their end.
 // Invariant: a message that waits to be sent is not forgotten, but ends as failed after a day.
 import { sql } from "kysely";
+import { MAX_DELIVERIES_PER_ORG } from "../limits.ts";
 import type { NotificationDb } from "../model/table.ts";
 
 const DAY_MS = 24 * 3600_000;
 export const DELIVERIES_KEPT_MS = 30 * DAY_MS;
-/** Of an organisation. */
-export const MOST_DELIVERIES = 10_000;
 /** As Alertmanager does. */
 const SILENCES_KEPT_MS = 5 * DAY_MS;
 /** Rows of one statement: others wait for it. */
@@ -39,10 +38,10 @@ async function deleteBeyondShare(db: NotificationDb): Promise<void> {
     .selectFrom("deliveries")
     .select(["org_id", sql<string>`count(*)`.as("count")])
     .groupBy("org_id")
-    .having(sql<boolean>`count(*) > ${MOST_DELIVERIES}`)
+    .having(sql<boolean>`count(*) > ${MAX_DELIVERIES_PER_ORG}`)
     .execute();
   for (const { org_id, count } of crowded) {
-    for (let left = Number(count) - MOST_DELIVERIES; left > 0; left -= AT_ONCE) {
+    for (let left = Number(count) - MAX_DELIVERIES_PER_ORG; left > 0; left -= AT_ONCE) {
       const oldest = Math.min(left, AT_ONCE);
       await db
         .deleteFrom("deliveries")

@@ -4,6 +4,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { FairQueue, QueueFullError } from "../../admission/fair-queue.ts";
 import { ApiError } from "../../errors.ts";
+import { MAX_POSTED_ALERTS_BYTES, MAX_WAITING_POSTS } from "../limits.ts";
 import type { Intake } from "./intake.ts";
 
 export type AlertsHandler = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
@@ -17,13 +18,10 @@ export interface AlertsEndpointOptions {
   readonly succeeded: () => void;
 }
 
-/** Above what all alerts of a rule may take in the evaluator, escaped as JSON. */
-export const MAX_BODY_BYTES = 32 * 1024 * 1024;
 const AT_ONCE = 2;
-const MOST_WAITING = 1000;
 
 export function alertsHandler({ intake, missed, failed, succeeded }: AlertsEndpointOptions): AlertsHandler {
-  const turns = new FairQueue({ running: AT_ONCE, perOrg: AT_ONCE, waitingPerOrg: MOST_WAITING });
+  const turns = new FairQueue({ running: AT_ONCE, perOrg: AT_ONCE, waitingPerOrg: MAX_WAITING_POSTS });
   return async (request, response) => {
     const gone = new AbortController();
     response.once("close", () => gone.abort());
@@ -48,7 +46,7 @@ async function bodyOf(request: IncomingMessage): Promise<Buffer> {
   let bytes = 0;
   for await (const chunk of request as AsyncIterable<Buffer>) {
     bytes += chunk.length;
-    if (bytes > MAX_BODY_BYTES) throw new ApiError("body_too_large", `at most ${MAX_BODY_BYTES} bytes of alerts at once`);
+    if (bytes > MAX_POSTED_ALERTS_BYTES) throw new ApiError("body_too_large", `at most ${MAX_POSTED_ALERTS_BYTES} bytes of alerts at once`);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);

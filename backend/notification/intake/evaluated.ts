@@ -1,6 +1,7 @@
 // Asks the evaluator whether it works: at all, and for one organisation. Invariant: an organisation whose rules were not evaluated lately
 // is not said to be watched, whatever the evaluator answers else.
 import type { LoadedRule, VmalertClient } from "../../engines/vmalert/client.ts";
+import { MAX_NAMED_GROUPS } from "../limits.ts";
 import type { EvaluationTimes } from "./heard-evaluations.ts";
 
 /** Who evaluates rules. */
@@ -14,8 +15,6 @@ export interface Evaluator extends EvaluationTimes {
 /** Evaluations may take long, and come late on a busy machine. */
 const INTERVALS = 4;
 const LEAST_MS = 60_000;
-/** In a request; of more all are asked for. */
-const MOST_NAMED = 50;
 
 export function evaluatorOf(client: Pick<VmalertClient, "ping" | "groups">, intervalMs: number, now: () => number = Date.now): Evaluator {
   return {
@@ -27,7 +26,7 @@ export function evaluatorOf(client: Pick<VmalertClient, "ping" | "groups">, inte
       return now() - Math.min(...evaluated) < Math.max(LEAST_MS, INTERVALS * intervalMs);
     },
     async evaluatedAt(orgId, ruleIds) {
-      const named = ruleIds.length <= MOST_NAMED && { labels: ruleIds.map((id) => ({ rule_id: id, org_id: orgId })) };
+      const named = ruleIds.length <= MAX_NAMED_GROUPS && { labels: ruleIds.map((id) => ({ rule_id: id, org_id: orgId })) };
       const groups = await client.groups({ groups: [orgId], withoutAlerts: true, ...named });
       return new Map(groups.flatMap(({ rules }) => rules.map((rule) => [rule.labels?.["rule_id"] ?? "", foundAt(rule)])));
     },

@@ -6,6 +6,7 @@ import type { AddressInfo } from "node:net";
 import { createServer } from "../../../common/http.ts";
 import { keepNewestConnections } from "../../admission/newest-connections.ts";
 import { cannotListen } from "../../startup-error.ts";
+import { MAX_INTAKE_CONNECTIONS } from "../limits.ts";
 import type { AlertsHandler } from "./alerts-endpoint.ts";
 
 export interface IntakeListener extends AsyncDisposable {
@@ -17,8 +18,6 @@ export interface IntakeListener extends AsyncDisposable {
 export const ALERTS_PATH = "/api/v2/alerts";
 const USER = "vmalert";
 const LOOPBACK = { host: "127.0.0.1", port: 0 };
-/** Rules of many organisations are evaluated at once. */
-const MOST_CONNECTIONS = 512;
 
 /** Resolves once it listens. */
 export async function startIntakeListener(): Promise<IntakeListener> {
@@ -36,7 +35,7 @@ export async function startIntakeListener(): Promise<IntakeListener> {
     void handler(request, response);
   });
   server.requestTimeout = 10_000;
-  keepNewestConnections(server, MOST_CONNECTIONS);
+  keepNewestConnections(server, MAX_INTAKE_CONNECTIONS);
   server.listen(LOOPBACK.port, LOOPBACK.host);
   await once(server, "listening").catch((cause: NodeJS.ErrnoException) => {
     throw cannotListen("a port for the evaluator's alerts", LOOPBACK, cause);

@@ -2,6 +2,7 @@
 // marked to be looked at, in one transaction; what is said again without change writes nothing; an organisation has its bound of alerts.
 import type { Transaction } from "kysely";
 import type { AlertingTables } from "../../alerting/table.ts";
+import { MAX_ALERTS_PER_ORG, MAX_ALERT_BYTES_PER_ORG, MAX_ALERT_LIFE_MS } from "../limits.ts";
 import { objectsOf, readAlert, type PostedAlert } from "./posted-alerts.ts";
 import { markDue, type NotificationDb, type NotificationTables } from "../model/table.ts";
 
@@ -18,12 +19,8 @@ export interface IntakeOptions {
 /** Why an alert was not kept. */
 export type DropReason = "unknown_rule" | "too_many" | "not_ours";
 
-/** Of an organisation. */
-export const MOST_ALERTS = 10_000;
-export const MOST_ALERT_BYTES = 16 * 1024 * 1024;
 /** Of an alert that says nothing of it, as Alertmanager does. */
 const DEFAULT_LIFE_MS = 5 * 60_000;
-const LONGEST_LIFE_MS = 24 * 3600_000;
 
 interface Known {
   readonly fingerprint: string;
@@ -94,7 +91,7 @@ function newsOf(
   const wasFiring = before?.ends_at === null;
   // What ended before anybody heard of it, and what is said again.
   if (isOver && (!wasFiring || !mayEnd)) return undefined;
-  const expiresMs = isOver ? nowMs : Math.min(endsMs, nowMs + LONGEST_LIFE_MS);
+  const expiresMs = isOver ? nowMs : Math.min(endsMs, nowMs + MAX_ALERT_LIFE_MS);
   const lifeMs = expiresMs - nowMs;
   if (!isOver && wasFiring && before.expires_at.getTime() - nowMs > lifeMs / 2) return undefined;
   const row: Row = {
@@ -145,7 +142,7 @@ async function roomOf(db: NotificationDb, orgId: string): Promise<{ alerts: numb
     .select(({ fn }) => [fn.countAll<string>().as("count"), fn.sum<string | null>("bytes").as("bytes")])
     .where("org_id", "=", orgId)
     .executeTakeFirstOrThrow();
-  return { alerts: MOST_ALERTS - Number(count), bytes: MOST_ALERT_BYTES - Number(bytes ?? 0) };
+  return { alerts: MAX_ALERTS_PER_ORG - Number(count), bytes: MAX_ALERT_BYTES_PER_ORG - Number(bytes ?? 0) };
 }
 
 async function write(trx: Transaction<NotificationTables>, rows: readonly Row[]): Promise<void> {

@@ -4,6 +4,13 @@ import { createHash } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { REVISION_ANNOTATION } from "../../alerting/rule.ts";
 import { ApiError } from "../../errors.ts";
+import {
+  MAX_ALERT_ANNOTATIONS,
+  MAX_ALERT_ANNOTATION_LENGTH,
+  MAX_ALERT_BYTES,
+  MAX_ALERT_LABELS,
+  MAX_ALERT_LABEL_LENGTH,
+} from "../limits.ts";
 
 export interface PostedAlert {
   readonly orgId: string;
@@ -20,11 +27,6 @@ export interface PostedAlert {
 
 /** Parsed at once: what other requests wait for. */
 const PIECE_BYTES = 64 * 1024;
-const MAX_ALERT_BYTES = 256 * 1024;
-const MOST_LABELS = 64;
-const MOST_LABEL_CHARACTERS = 1024;
-const MOST_ANNOTATIONS = 32;
-const MOST_ANNOTATION_CHARACTERS = 2048;
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 /** The server's own: nobody else's business. */
 const OWN_LABELS = new Set(["org_id", "rule_id", "alertgroup"]);
@@ -91,8 +93,8 @@ export function readAlert(value: unknown): PostedAlert | undefined {
     .slice(0, 16);
   const texts = Object.entries(textsOf(annotations)).filter(([name]) => name !== REVISION_ANNOTATION);
   const kept = {
-    labels: bounded(shown, MOST_LABELS, MOST_LABEL_CHARACTERS),
-    annotations: bounded(texts, MOST_ANNOTATIONS, MOST_ANNOTATION_CHARACTERS),
+    labels: bounded(shown, MAX_ALERT_LABELS, MAX_ALERT_LABEL_LENGTH),
+    annotations: bounded(texts, MAX_ALERT_ANNOTATIONS, MAX_ALERT_ANNOTATION_LENGTH),
   };
   return { orgId, ruleId, fingerprint, ...kept, bytes: Buffer.byteLength(JSON.stringify(kept)), startsAt: started, endsAt: dateOf(endsAt) };
 }

@@ -1,9 +1,7 @@
 // Makes the message about a group. Invariant: it is bounded in alerts and bytes, whatever fires; what does not fit is counted in it, and
 // those that fire come first.
+import { MAX_ALERTS_PER_MESSAGE, MAX_MESSAGE_BYTES } from "../limits.ts";
 import type { Alert, Channel, Message, MessageAlert } from "./message.ts";
-
-export const MOST_MESSAGE_ALERTS = 100;
-export const MOST_MESSAGE_BYTES = 64 * 1024;
 
 export interface MessageParts {
   readonly id: string;
@@ -25,7 +23,7 @@ export function composeMessage(parts: MessageParts): Message {
   for (const alert of [...firing, ...resolved]) {
     const one = messageAlert(alert);
     bytes += Buffer.byteLength(JSON.stringify(one));
-    if (alerts.length === MOST_MESSAGE_ALERTS || (bytes > MOST_MESSAGE_BYTES && alerts.length > 0)) break;
+    if (alerts.length === MAX_ALERTS_PER_MESSAGE || (bytes > MAX_MESSAGE_BYTES && alerts.length > 0)) break;
     alerts.push(one);
   }
   return {

@@ -5,6 +5,7 @@ import { RE2JS } from "re2js";
 import { ApiError } from "../../errors.ts";
 import { branchesOf, partsOf, stepsOf } from "../../storage/logs/pattern.ts";
 import { plainValues } from "../../query/loki/regex.ts";
+import { MAX_EXPRESSION_PARTS, MAX_EXPRESSION_STEPS, MAX_MATCHERS, MAX_MATCHER_LENGTH } from "../limits.ts";
 
 /** As silences and routes are stored, and as Alertmanager's API has it. */
 export interface Matcher {
@@ -25,13 +26,6 @@ export interface RouteMatcher {
 }
 
 export const OPERATORS = ["=", "!=", "=~", "!~"] as const;
-export const MOST_MATCHERS = 20;
-/** Of a value, and of what an expression looks at: a longer value matches none but lists of values and what begins or ends so. */
-export const MOST_CHARACTERS = 1000;
-/** Parts of an expression that stand for several characters, are alternatives or are repeated. With more, states of the engine double with each. */
-const MOST_STEPS = 12;
-/** Characters, classes and groups of all expressions together, each as often as it is repeated: RE2JS compiles so many in some 10 ms. */
-const MOST_PARTS = 2000;
 const NAME = /^[a-zA-Z_][a-zA-Z0-9_]{0,127}$/;
 const UNFIT = /[\u0000\ud800-\udfff]/u;
 
@@ -48,11 +42,14 @@ export function compileMatchers(matchers: readonly Matcher[]): (labels: Labels) 
  * of a route; else one of them has to ask for something, as Alertmanager wants it of a silence.
  */
 export function checkMatchers(matchers: readonly Matcher[], { anyAlert }: { readonly anyAlert: boolean }): void {
-  if (matchers.length > MOST_MATCHERS) throw invalid("matchers", `there are at most ${MOST_MATCHERS}`);
+  if (matchers.length > MAX_MATCHERS) throw invalid("matchers", `there are at most ${MAX_MATCHERS}`);
   for (const [index, matcher] of matchers.entries()) checkCharacters(`matchers[${index}]`, matcher);
   const parts = matchers.reduce((sum, matcher) => sum + (cost(matcher) > 1 ? partsOf(matcher.value) : 0), 0);
-  if (parts > MOST_PARTS)
-    throw invalid("matchers", `all expressions together have at most ${MOST_PARTS} characters, counted as often as they are repeated`);
+  if (parts > MAX_EXPRESSION_PARTS)
+    throw invalid(
+      "matchers",
+      `all expressions together have at most ${MAX_EXPRESSION_PARTS} characters, counted as often as they are repeated`,
+    );
   for (const [index, matcher] of matchers.entries()) checkExpression(`matchers[${index}]`, matcher);
   if (anyAlert || matchers.some(({ value, ...rest }) => testOf({ value, ...rest })?.("") !== rest.isEqual)) return;
   throw invalid("matchers", "one of them at least must not hold for a label that is missing, or every alert would be silenced");
@@ -77,7 +74,7 @@ const WITHOUT_QUOTES = /^(?:[^"\\]|\\[^])*\\?$/;
 
 /** One matcher as people and `amtool` write it, `name="value"` or `name=~value`; undefined: it is none. */
 export function readMatcher(text: string): Matcher | undefined {
-  if (text.length > 4 * MOST_CHARACTERS) return undefined;
+  if (text.length > 4 * MAX_MATCHER_LENGTH) return undefined;
   const trimmed = text.trim();
   const [begin, quoted, name = quoted, op] = BEGIN.exec(trimmed) ?? [];
   if (begin === undefined || name === undefined) return undefined;
@@ -94,15 +91,15 @@ function unescaped(_: string, escape: string): string {
 
 function checkCharacters(field: string, { name, value }: Matcher): void {
   if (!NAME.test(name)) throw invalid(`${field}.name`, "a label's name has letters, digits and underscores, at most 128, no digit first");
-  if (value.length > MOST_CHARACTERS) throw invalid(`${field}.value`, `has at most ${MOST_CHARACTERS} characters`);
+  if (value.length > MAX_MATCHER_LENGTH) throw invalid(`${field}.value`, `has at most ${MAX_MATCHER_LENGTH} characters`);
   if (UNFIT.test(value)) throw invalid(`${field}.value`, "must be well-formed text without a NUL");
 }
 
 function checkExpression(field: string, { value, isRegex }: Matcher): void {
   if (!isRegex || plainValues(value)) return;
-  if (stepsOf(value) + branchesOf(value) > MOST_STEPS) {
+  if (stepsOf(value) + branchesOf(value) > MAX_EXPRESSION_STEPS) {
     const such = "parts that stand for several characters, are alternatives or are repeated, as often as they are repeated (.{20} is 20)";
-    throw invalid(`${field}.value`, `an expression has at most ${MOST_STEPS} ${such}: list the values, or make two matchers`);
+    throw invalid(`${field}.value`, `an expression has at most ${MAX_EXPRESSION_STEPS} ${such}: list the values, or make two matchers`);
   }
   try {
     expressionOf(value);
@@ -120,10 +117,10 @@ function testOf({ value, isRegex }: Matcher): ((text: string) => boolean) | unde
     return (text) => values.has(text);
   }
   // Of earlier versions alternatives were not counted; a silence or route that was taken goes on as it was.
-  if (stepsOf(value) > MOST_STEPS || value.length > MOST_CHARACTERS) return undefined;
+  if (stepsOf(value) > MAX_EXPRESSION_STEPS || value.length > MAX_MATCHER_LENGTH) return undefined;
   try {
     const expression = expressionOf(value);
-    return (text) => text.length <= MOST_CHARACTERS && expression.test(text);
+    return (text) => text.length <= MAX_MATCHER_LENGTH && expression.test(text);
   } catch {
     return undefined;
   }

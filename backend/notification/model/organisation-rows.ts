@@ -3,12 +3,10 @@
 import type { Kysely, Transaction } from "kysely";
 import type { AccountTables } from "../../auth/sessions/table.ts";
 import { ApiError } from "../../errors.ts";
+import { MAX_EXPRESSIONS_PER_ORG } from "../limits.ts";
 import { expressionsIn, type Matcher, matcherOf } from "./matchers.ts";
 import { markDue, type NotificationTables } from "./table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
-
-/** Of its routes, and silences that have not ended: each is asked for each of its alerts. */
-const MOST_EXPRESSIONS = 100;
 
 export async function changeOf<T>(
   db: Kysely<NotificationTables>,
@@ -38,7 +36,7 @@ export async function checkExpressions(
   const routes = await trx.selectFrom("routes").select("matchers").where("org_id", "=", orgId).execute();
   const silences = await trx.selectFrom("silences").select("matchers").where("org_id", "=", orgId).where("ends_at", ">", now).execute();
   const all = [...routes.flatMap(({ matchers }) => matchers.map(matcherOf)), ...silences.flatMap(({ matchers }) => matchers)];
-  if (expressionsIn(all) <= MOST_EXPRESSIONS) return;
-  const such = `${MOST_EXPRESSIONS} regular expressions that are more than lists of values`;
+  if (expressionsIn(all) <= MAX_EXPRESSIONS_PER_ORG) return;
+  const such = `${MAX_EXPRESSIONS_PER_ORG} regular expressions that are more than lists of values`;
   throw new ApiError("limit_reached", `matchers: the routes and silences of an organisation have at most ${such}: remove some first`);
 }

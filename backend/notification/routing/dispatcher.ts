@@ -3,6 +3,7 @@
 import { Loop } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";
 import type { Log } from "../../operations/log.ts";
+import { MAX_PASS_CANDIDATES } from "../limits.ts";
 import type { ChannelsInUse } from "../model/channels-in-use.ts";
 import { organisationTurn, type TurnOptions } from "./organisation-pass.ts";
 
@@ -17,7 +18,6 @@ export interface DispatcherOptions extends TurnOptions {
 const POLL_MS = 1000;
 /** While nobody has a channel. */
 const IDLE_MS = 5000;
-const MOST_CANDIDATES = 1000;
 const REMIND_MS = 300_000;
 
 export class Dispatcher implements AsyncDisposable {
@@ -85,7 +85,7 @@ export class Dispatcher implements AsyncDisposable {
       .where("due_at", "<=", now)
       .where((eb) => eb.or([eb("locked_until", "is", null), eb("locked_until", "<=", now)]))
       .orderBy("due_at")
-      .limit(MOST_CANDIDATES)
+      .limit(MAX_PASS_CANDIDATES)
       .execute();
     return rows.map(({ org_id }) => org_id);
   }

@@ -3,8 +3,9 @@
 // lost; whatever happens, the organisation is due again.
 import { randomUUID } from "node:crypto";
 import { sql, type Transaction } from "kysely";
+import { MAX_ALERTS_PER_MESSAGE } from "../limits.ts";
 import { readAlerts, readAnnotations, rulesWithExpired, type KeptAlert } from "./alert-rows.ts";
-import { composeMessage, MOST_MESSAGE_ALERTS } from "../model/compose.ts";
+import { composeMessage } from "../model/compose.ts";
 import { deleteStates, keyOf, readPending, readRoutes, readStates, upsertStates } from "./group-rows.ts";
 import type { HeardUntil } from "../intake/heard-evaluations.ts";
 import { plan, stateKey, type Plan, type Told } from "./plan.ts";
@@ -214,7 +215,7 @@ interface MessageOf {
 
 async function messageRow(db: NotificationDb, { told, org, channels, now, externalUrl }: MessageOf): Promise<Delivery> {
   const { group } = told;
-  const first = [...told.firing, ...told.resolved].slice(0, MOST_MESSAGE_ALERTS);
+  const first = [...told.firing, ...told.resolved].slice(0, MAX_ALERTS_PER_MESSAGE);
   const annotations = await readAnnotations(
     db,
     org.id,

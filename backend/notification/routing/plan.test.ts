@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
+import { MAX_PENDING_PER_CHANNEL } from "../limits.ts";
 import type { Alert } from "../model/message.ts";
-import { MOST_PENDING_OF_CHANNEL, plan, type PlanInput } from "./plan.ts";
+import { plan, type PlanInput } from "./plan.ts";
 
 const NOW = new Date("2026-11-22T09:00:00Z");
 
@@ -71,7 +72,7 @@ test("while an organisation's expressions are compiled, others run, and the time
 
 test("a channel whose messages are not delivered gets no more of them, and the other channels get theirs", async () => {
   const given = input({ alerts: 1, routes: 3, channels: 2 });
-  const pendingOf = new Map([["channel 0", MOST_PENDING_OF_CHANNEL - 1]]);
+  const pendingOf = new Map([["channel 0", MAX_PENDING_PER_CHANNEL - 1]]);
   const { messages } = await plan({ ...given, pendingOf });
   const channels = messages.map(({ group }) => group.channelId);
   expect(channels.filter((id) => id === "channel 0")).toHaveLength(1);

@@ -1,6 +1,7 @@
 // What is to be told about an organisation's alerts now: alerts → routes → groups → channels. Invariant: pure but for turns that it gives
 // to others; a channel hears of a group in order, nothing new while a message about it is on its way; groups and messages have their
 // bounds, and what does not fit waits for the next look.
+import { MAX_GROUPS_PER_ORG, MAX_GROUP_MEMBERS_PER_ORG, MAX_MESSAGES_PER_PASS, MAX_PENDING_PER_CHANNEL } from "../limits.ts";
 import { groupTurn, type GroupState, type GroupTimes } from "./group-state.ts";
 import { compileMatchers, type Matcher } from "../model/matchers.ts";
 import type { Alert } from "../model/message.ts";
@@ -57,14 +58,6 @@ export interface Plan<A> {
   readonly busyMs: number;
 }
 
-/** Of an organisation. */
-export const MOST_GROUPS = 10_000;
-/** Alerts, each as often as it is in a group: all that there may be in twenty each. Of a hundred routes an alert may be in two thousand. */
-const MOST_MEMBERS = 200_000;
-export const MOST_PENDING_OF_CHANNEL = 200;
-/** At one look; more follow at the next. */
-const MOST_MESSAGES = 100;
-
 export function stateKey(routeId: string, channelId: string, key: string): string {
   return `${routeId} ${channelId} ${key}`;
 }
@@ -96,12 +89,12 @@ export async function plan<A extends Alert>(input: PlanInput<A>): Promise<Plan<A
     }
     const { state, tell } = groupTurn(before, alerts, times, now);
     const pending = pendingOf.get(group.channelId) ?? 0;
-    const hasRoom = messages.length < MOST_MESSAGES && pending < MOST_PENDING_OF_CHANNEL;
+    const hasRoom = messages.length < MAX_MESSAGES_PER_PASS && pending < MAX_PENDING_PER_CHANNEL;
     const next = tell && hasRoom ? tell.told : state;
     if (tell && hasRoom) {
       messages.push({ key, group, firing: tell.firing, resolved: tell.resolved });
       pendingOf.set(group.channelId, pending + 1);
-    } else if (tell && pending < MOST_PENDING_OF_CHANNEL) hasMore = true;
+    } else if (tell && pending < MAX_PENDING_PER_CHANNEL) hasMore = true;
     if (!next) {
       if (before) gone.push(key);
       continue;
@@ -132,8 +125,8 @@ async function gather<A extends Alert>(
   const route = await routerOf(routes, slices);
   const silencers = await slices.map(silences, compileMatchers);
   const members = new Map<string, Members<A>>();
-  let room = MOST_GROUPS - states.size;
-  let places = MOST_MEMBERS;
+  let room = MAX_GROUPS_PER_ORG - states.size;
+  let places = MAX_GROUP_MEMBERS_PER_ORG;
   let refused = 0;
   for (const alert of alerts) {
     if (slices.isOver) await slices.next();

@@ -3,7 +3,8 @@
 import { durationWanted, durationWithin, formatDuration } from "../../../common/duration.ts";
 import { ApiError } from "../../errors.ts";
 import { TIME_SCHEMA, UUID_SCHEMA, parseUuid } from "../../http/schemas.ts";
-import { checkMatchers, MOST_MATCHERS, matcherOf, OPERATORS, type RouteMatcher } from "../model/matchers.ts";
+import { MAX_CHANNELS_PER_ROUTE, MAX_GROUP_LABELS, MAX_MATCHERS, MAX_ROUTE_BYTES } from "../limits.ts";
+import { checkMatchers, matcherOf, OPERATORS, type RouteMatcher } from "../model/matchers.ts";
 
 export interface RouteBody {
   readonly matchers: readonly RouteMatcher[];
@@ -36,10 +37,6 @@ export interface StoredRoute extends Omit<CheckedRoute, "position"> {
   readonly createdAt: Date;
 }
 
-export const MOST_ROUTES = 100;
-const MOST_CHANNELS = 20;
-const MOST_LABELS = 20;
-const MOST_BYTES = 8 * 1024;
 const DAY_MS = 86_400_000;
 const WAIT = { minMs: 0, maxMs: 3_600_000 };
 const INTERVAL = { minMs: 5000, maxMs: DAY_MS };
@@ -55,14 +52,20 @@ const duration = (otherwise: string, description: string) => ({ type: "string", 
 const PROPERTIES = {
   matchers: {
     type: "array",
-    maxItems: MOST_MATCHERS,
+    maxItems: MAX_MATCHERS,
     items: MATCHER,
     description: "all of them have to hold for an alert's labels, as in Alertmanager; none: every alert",
   },
-  channel_ids: { type: "array", maxItems: MOST_CHANNELS, items: { type: "string" }, default: [], description: "who is told; none: nobody" },
+  channel_ids: {
+    type: "array",
+    maxItems: MAX_CHANNELS_PER_ROUTE,
+    items: { type: "string" },
+    default: [],
+    description: "who is told; none: nobody",
+  },
   group_by: {
     type: "array",
-    maxItems: MOST_LABELS,
+    maxItems: MAX_GROUP_LABELS,
     items: { type: "string", maxLength: 128, pattern: "^(?:[a-zA-Z_][a-zA-Z0-9_]*|\\.\\.\\.)$" },
     default: ["alertname"],
     description: "alerts with the same values of these labels are told together; `...`: of all labels, none: all alerts of the route",
@@ -100,7 +103,7 @@ export const ROUTE_SCHEMA = {
 export function checkedRoute(body: RouteBody): CheckedRoute {
   checkMatchers(body.matchers.map(matcherOf), { anyAlert: true });
   const bytes = Buffer.byteLength(JSON.stringify(body));
-  if (bytes > MOST_BYTES) throw invalid("route", `is ${bytes} bytes, more than ${MOST_BYTES}`);
+  if (bytes > MAX_ROUTE_BYTES) throw invalid("route", `is ${bytes} bytes, more than ${MAX_ROUTE_BYTES}`);
   return {
     matchers: body.matchers.map(({ label, op, value }) => ({ label, op, value })),
     channelIds: [...new Set(body.channel_ids.map(channelId))],

@@ -4,9 +4,10 @@ import { randomUUID } from "node:crypto";
 import type { Kysely, Selectable, Transaction } from "kysely";
 import { ApiError } from "../../errors.ts";
 import { notFound } from "../../http/schemas.ts";
+import { MAX_ROUTES } from "../limits.ts";
 import { matcherOf } from "../model/matchers.ts";
 import { changeOf, checkExpressions } from "../model/organisation-rows.ts";
-import { type CheckedRoute, invalid, MOST_ROUTES, type StoredRoute } from "./route-body.ts";
+import { type CheckedRoute, invalid, type StoredRoute } from "./route-body.ts";
 import type { NotificationDb, NotificationTables, RoutesTable } from "../model/table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
@@ -42,8 +43,8 @@ export class RouteTable {
   /** Throws ApiError `invalid_field` for a channel that is not the organisation's, `limit_reached`. */
   async create(orgId: string, route: CheckedRoute): Promise<StoredRoute> {
     return await this.#change(orgId, async (trx, rows, now) => {
-      if (rows.length > MOST_ROUTES)
-        throw new ApiError("limit_reached", `an organisation has at most ${MOST_ROUTES} routes: remove one first`);
+      if (rows.length > MAX_ROUTES)
+        throw new ApiError("limit_reached", `an organisation has at most ${MAX_ROUTES} routes: remove one first`);
       const row = { id: randomUUID(), org_id: orgId, position: rows.length, is_default: false, created_at: now, ...columnsOf(route) };
       await checkChannels(trx, orgId, route);
       await trx.insertInto("routes").values(row).execute();

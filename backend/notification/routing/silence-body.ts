@@ -2,7 +2,8 @@
 // why it is there; who made it is who asked for it, never what the body says.
 import { ApiError } from "../../errors.ts";
 import { objectSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
-import { checkMatchers, type Matcher, MOST_MATCHERS } from "../model/matchers.ts";
+import { MAX_MATCHERS, MAX_SILENCE_BYTES, MAX_SILENCE_MS } from "../limits.ts";
+import { checkMatchers, type Matcher } from "../model/matchers.ts";
 
 export interface SilenceBody {
   readonly id?: string;
@@ -27,8 +28,6 @@ export interface StoredSilence extends CheckedSilence {
 
 export type SilenceState = "active" | "pending" | "expired";
 
-const MOST_BYTES = 4096;
-const LONGEST_MS = 366 * 86_400_000;
 const UNFIT = /[\u0000\ud800-\udfff]/u;
 
 const MATCHER = {
@@ -41,7 +40,7 @@ const MATCHER = {
     isEqual: { type: "boolean", default: true, description: "false: the label must be another" },
   },
 };
-const MATCHERS = { type: "array", minItems: 1, maxItems: MOST_MATCHERS, items: MATCHER };
+const MATCHERS = { type: "array", minItems: 1, maxItems: MAX_MATCHERS, items: MATCHER };
 
 /** JSON schema of a body; like Alertmanager, it takes what else there is and leaves it alone. */
 export const SILENCE_BODY_SCHEMA = {
@@ -73,13 +72,14 @@ export function checkedSilence(body: SilenceBody, nowMs: number): CheckedSilence
   const matchers = body.matchers.map(({ name, value, isRegex, isEqual }) => ({ name, value, isRegex, isEqual }));
   checkMatchers(matchers, { anyAlert: false });
   const bytes = Buffer.byteLength(JSON.stringify(matchers)) + Buffer.byteLength(body.comment);
-  if (bytes > MOST_BYTES) throw invalid("silence", `its matchers and its comment are ${bytes} bytes, more than ${MOST_BYTES}`);
+  if (bytes > MAX_SILENCE_BYTES)
+    throw invalid("silence", `its matchers and its comment are ${bytes} bytes, more than ${MAX_SILENCE_BYTES}`);
   if (UNFIT.test(body.comment)) throw invalid("comment", "must be well-formed text without a NUL");
   const startsMs = Math.max(nowMs, body.startsAt === undefined ? nowMs : momentMs("startsAt", body.startsAt));
   const endsMs = momentMs("endsAt", body.endsAt);
   if (endsMs <= nowMs) throw invalid("endsAt", "must not be in the past");
   if (endsMs <= startsMs) throw invalid("endsAt", "must be after startsAt");
-  if (endsMs > nowMs + LONGEST_MS) throw invalid("endsAt", "must be within a year: disable the rule instead");
+  if (endsMs > nowMs + MAX_SILENCE_MS) throw invalid("endsAt", "must be within a year: disable the rule instead");
   return { matchers, startsAt: new Date(startsMs), endsAt: new Date(endsMs), comment: body.comment };
 }
 

@@ -5,13 +5,11 @@ import { isDeepStrictEqual } from "node:util";
 import type { Kysely, Selectable, Transaction } from "kysely";
 import { ApiError } from "../../errors.ts";
 import { notFound } from "../../http/schemas.ts";
+import { MAX_SILENCES_PER_ORG } from "../limits.ts";
 import { changeOf, checkExpressions } from "../model/organisation-rows.ts";
 import { type CheckedSilence, stateOf, type StoredSilence } from "./silence-body.ts";
 import type { NotificationDb, NotificationTables, SilencesTable } from "../model/table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
-
-/** That have not ended, and that have: older ones go. */
-const MOST_SILENCES = 500;
 
 export class SilenceTable {
   readonly #db: Kysely<NotificationTables>;
@@ -98,9 +96,12 @@ async function insert(
 ): Promise<StoredSilence> {
   const all = await silencesOf(trx, orgId);
   const ended = all.filter((one) => stateOf(one, now.getTime()) === "expired");
-  if (all.length - ended.length >= MOST_SILENCES)
-    throw new ApiError("limit_reached", `an organisation has at most ${MOST_SILENCES} silences: end one first, or silence more with it`);
-  const old = ended.slice(MOST_SILENCES - 1).map(({ id }) => id);
+  if (all.length - ended.length >= MAX_SILENCES_PER_ORG)
+    throw new ApiError(
+      "limit_reached",
+      `an organisation has at most ${MAX_SILENCES_PER_ORG} silences: end one first, or silence more with it`,
+    );
+  const old = ended.slice(MAX_SILENCES_PER_ORG - 1).map(({ id }) => id);
   if (old.length > 0) await trx.deleteFrom("silences").where("org_id", "=", orgId).where("id", "in", old).execute();
   const { matchers, startsAt, endsAt, comment, createdBy } = silence;
   const id = randomUUID();

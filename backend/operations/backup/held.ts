@@ -7,6 +7,7 @@ import type { Socket } from "node:net";
 import { join } from "node:path";
 import { removeFrozen } from "../../engines/clickhouse/freeze.ts";
 import { removeSnapshots } from "../../engines/victoria-metrics/snapshot.ts";
+import { MAX_LINE_BYTES } from "../limits.ts";
 
 /** In DATA_DIR; made before the first engine is asked, removed when nothing is left of the moment. */
 export const HOLD_FOLDER = "backup-hold";
@@ -15,8 +16,6 @@ export const HELD_JOURNAL = "journal";
 const MARK = /^held_/;
 const SOCKET = "backup.sock";
 export const QUESTION = "hold\n";
-/** Of a question, and of an answer. */
-const MOST_LINE_BYTES = 16 * 1024;
 
 /** What is held for as long as the connection is open. */
 export interface Held {
@@ -70,7 +69,7 @@ export async function firstLine(socket: Socket, timeoutMs: number): Promise<stri
     socket.on("data", (piece) => {
       text += piece.toString("utf8");
       if (text.includes("\n")) resolve(text.slice(0, text.indexOf("\n") + 1));
-      else if (text.length > MOST_LINE_BYTES) socket.destroy();
+      else if (text.length > MAX_LINE_BYTES) socket.destroy();
     });
   });
   clearTimeout(timer);

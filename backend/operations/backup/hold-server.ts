@@ -1,19 +1,17 @@
 // The backend's side of a backup while it runs: holds one moment of its embedded engines by hard links, for as long as the backup command
 // stays connected. Nothing is copied here. Invariants: only this user reaches the socket (0600, in DATA_DIR); one moment is held at a
-// time; it is let go whenever its connection ends, and after MOST_HOLD_MS. Order: see docs/backup.md, "While it runs".
+// time; it is let go whenever its connection ends, and after MAX_SNAPSHOT_MS. Order: see docs/backup.md, "While it runs".
 import { randomBytes } from "node:crypto";
 import { chmodSync } from "node:fs";
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
 import { folderSynced } from "../../../common/files.ts";
+import { MAX_BACKUP_CONNECTIONS, MAX_SNAPSHOT_MS } from "../limits.ts";
 import type { Log } from "../log.ts";
 import { type Answer, firstLine, type Held, HELD_JOURNAL, HOLD_FOLDER, type Outside, QUESTION, removeLeftovers, socketIn } from "./held.ts";
 
-/** A moment takes disk space: what was merged or is expired cannot be freed. */
-const MOST_HOLD_MS = 12 * 60 * 60_000;
 const QUESTION_TIMEOUT_MS = 10_000;
-const MOST_CONNECTIONS = 8;
 
 /** Each is absent where the engine is outside. */
 export interface Holdable {
@@ -36,7 +34,7 @@ export async function serveHolds(options: HoldServerOptions): Promise<AsyncDispo
   const holds = new Holds(options);
   // Half-open: the command learns by the end of the connection that nothing is left of the moment.
   const server = createServer({ allowHalfOpen: true }, (socket) => void holds.serve(socket));
-  server.maxConnections = MOST_CONNECTIONS;
+  server.maxConnections = MAX_BACKUP_CONNECTIONS;
   // Open for as long as the server is: closing removes the socket by the same path.
   const place = await socketIn(options.dataDir);
   try {
@@ -57,7 +55,7 @@ export async function serveHolds(options: HoldServerOptions): Promise<AsyncDispo
 async function listen(server: Server, path: string): Promise<void> {
   // One that a killed backend left: DATA_DIR is locked, so nobody listens there.
   await rm(path, { force: true });
-  await new Promise<void>((resolve, reject) => server.once("error", reject).listen({ path, backlog: MOST_CONNECTIONS }, resolve));
+  await new Promise<void>((resolve, reject) => server.once("error", reject).listen({ path, backlog: MAX_BACKUP_CONNECTIONS }, resolve));
   chmodSync(path, 0o600);
 }
 
@@ -98,7 +96,7 @@ class Holds implements AsyncDisposable {
   }
 
   async #hold(socket: Socket, ended: Promise<void>): Promise<void> {
-    const { dataDir, log, mostHoldMs = MOST_HOLD_MS } = this.#options;
+    const { dataDir, log, mostHoldMs = MAX_SNAPSHOT_MS } = this.#options;
     // Also of one that was killed while the engines were asked.
     await removeLeftovers(dataDir);
     try {

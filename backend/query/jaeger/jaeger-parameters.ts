@@ -2,6 +2,7 @@
 // filter that cannot be read is refused by its name, because the search without it would find too much.
 import { ApiError } from "../../errors.ts";
 import type { SpanColumn, SpanConditions, TraceFilter } from "../../storage/traces/search.ts";
+import { MAX_TRACES } from "../limits.ts";
 
 export interface JaegerParameters {
   service?: string;
@@ -19,7 +20,6 @@ export interface JaegerParameters {
 }
 
 const DEFAULT_LIMIT = 20;
-const MOST_TRACES = 500;
 const HOUR_NS = 3_600_000_000_000n;
 const text = (description: string) => ({ type: "string", description });
 
@@ -31,7 +31,7 @@ export const JAEGER_PARAMETERS = {
   tag: { type: "array", items: { type: "string" }, description: "one attribute, such as error:true; repeatable" },
   minDuration: text("of the span, such as 1.2s, 100ms or 500us"),
   maxDuration: text("of the span, such as 1.2s, 100ms or 500us"),
-  limit: text(`traces; ${DEFAULT_LIMIT} by default, above ${MOST_TRACES} counts as ${MOST_TRACES}`),
+  limit: text(`traces; ${DEFAULT_LIMIT} by default, above ${MAX_TRACES} counts as ${MAX_TRACES}`),
   start: text("microseconds since 1970; default one hour before the end"),
   end: text("microseconds since 1970; default now"),
   lookback: text("ignored: Jaeger's own page sends it together with start"),
@@ -57,7 +57,7 @@ export function readJaegerSearch(given: JaegerParameters, now: Date): TraceFilte
 function readLimit(given: string | undefined): number {
   if (!given) return DEFAULT_LIMIT;
   if (!/^0*[1-9]\d{0,8}$/.test(given)) throw wrong("limit", "must be a whole number of at least 1");
-  return Math.min(Number(given), MOST_TRACES);
+  return Math.min(Number(given), MAX_TRACES);
 }
 
 /** The engine's times end in 2262. */

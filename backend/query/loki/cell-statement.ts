@@ -3,14 +3,12 @@
 import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
 import type { Matching } from "../../storage/logs/matching.ts";
 import { areOfGroups, GROUP_NS, halves } from "../../storage/logs/minute-counts.ts";
+import { MAX_CELLS, MAX_QUERY_SERIES, MAX_WINDOWS_PER_RECORD } from "../limits.ts";
 import { EntryMaker, LabelSet, NO_LABELS, OWN_LABELS, STREAM_LABELS } from "./entry.ts";
 import { type KeysOf, keysOfLabel } from "./label-sql.ts";
 import type { LeafSql } from "./leaf.ts";
 import { spanOf, type Steps } from "./parameters.ts";
-import { MOST_SERIES } from "./points.ts";
 import type { RangeAggregation } from "./syntax.ts";
-
-export const MOST_CELLS = 200_000;
 
 const RECORD_NS = sql`toUnixTimestamp64Nano(time)`;
 
@@ -27,9 +25,6 @@ export interface Cell {
   readonly odd?: number;
   readonly k?: readonly string[];
 }
-
-/** A record may be part of so many cells of its own, where a cell has to be one window. */
-const MOST_WINDOWS = 16n;
 
 /** Operations whose value of a window cannot be made of its cells' values. */
 export function isOfWindows(operation: string): boolean {
@@ -65,7 +60,7 @@ export function aggregates(
       const isLevel = parameter !== undefined && parameter >= 0 && parameter <= 1;
       const windows = (rangeNs + steps.step - 1n) / steps.step;
       // A literal: the parameter of an aggregate function is no expression.
-      return isLevel && (windows <= MOST_WINDOWS || steps.count === 1)
+      return isLevel && (windows <= MAX_WINDOWS_PER_RECORD || steps.count === 1)
         ? sql`quantileExactInclusive(${new Sql(parameter.toFixed(20))})(${value}) AS value`
         : undefined;
     }
@@ -126,7 +121,7 @@ export function cellStatement({ range, steps, plan, keysOf, matching, where, at 
   const by = [group, keys.group].filter((part) => part.text !== "");
   const groups = by.length === 0 ? sql`` : sql`GROUP BY ${list(by)}`;
   // Of one moment, and by named labels, each cell is a series.
-  const mostCells = steps.count === 1 && plan.labels.kind === "by" ? MOST_SERIES : MOST_CELLS;
+  const mostCells = steps.count === 1 && plan.labels.kind === "by" ? MAX_QUERY_SERIES : MAX_CELLS;
   const condition = and([...where, ...plan.conditions, ...conditions]);
   const statement = sql`SELECT ${moments}${keys.select}toFloat64(count()) AS n, ${made}${odd}
     FROM ${matching.from} WHERE ${condition} ${groups} HAVING n > 0 LIMIT ${mostCells + 1}`;

@@ -1,6 +1,7 @@
 // The endpoints of Loki's API that return JSON, in the order of their description. The backend adds a route for each; a sandbox process
 // evaluates them, so nothing here imports the HTTP server.
 import type { QueryOptions } from "../../admission/query-queue.ts";
+import { MAX_VOLUMES } from "../limits.ts";
 import { jsonOf } from "./answers.ts";
 import { answerLogs, answerMetrics, type Reading } from "./evaluate.ts";
 import { wrongQuery } from "./grammar.ts";
@@ -85,7 +86,6 @@ export function addQueries(add: Add): void {
 }
 
 const LIMITS = { limit: text("how many; 1000 by default, at most 5000"), line_limit: text("records that are looked at; 1000 by default") };
-const MOST_VOLUMES = 5000;
 
 const selected = (parameters: RequestParameters, nowNs: bigint) => ({
   span: readSpan(parameters, nowNs),
@@ -134,7 +134,7 @@ export function addAmounts(add: Add): void {
     const labels = (textOf(parameters, "targetLabels") ?? "").split(",").filter(Boolean);
     if (!labels.every((label) => /^[a-zA-Z_]\w{0,255}$/.test(label)) || labels.length > 20)
       throw wrongParameter("targetLabels", "must be 20 names of labels at most");
-    const limit = readLimit(parameters, "limit", 100, MOST_VOLUMES);
+    const limit = readLimit(parameters, "limit", 100, MAX_VOLUMES);
     const asked = { span: readSpan(parameters, nowNs), selectors: optionalSelector(parameters), limit, labels };
     return (orgId, options) => volume(engine, orgId, asked, options);
   });

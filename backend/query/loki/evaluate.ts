@@ -1,8 +1,9 @@
 // Answers /query and /query_range. Invariant: one query is one slot of its organisation, however many statements it takes; an answer has at
-// most as many entries as were requested, and MOST_ANSWER_BYTES.
+// most as many entries as were requested, and MAX_LOKI_ANSWER_BYTES.
 import type { QueryOptions } from "../../admission/query-queue.ts";
 import type { ClickHouse } from "../../engines/clickhouse/client.ts";
 import { ApiError } from "../../errors.ts";
+import { MAX_ANSWERED_SERIES, MAX_LOKI_ANSWER_BYTES, MAX_REPLACED_LABEL_CHARACTERS } from "../limits.ts";
 import { collectStreams, matrixAnswer, scalarAnswer, streamsAnswer, vectorAnswer } from "./answers.ts";
 import { push } from "./conditions.ts";
 import { LabelSet, NO_LABELS, type Sample, type Series } from "./entry.ts";
@@ -21,8 +22,7 @@ export interface Reading extends Pick<ClickHouse, "read"> {
   readonly bounds: Bounds;
 }
 
-const MOST_ANSWER_BYTES = 16 * 1024 * 1024;
-const CUT = `the answer ends after ${MOST_ANSWER_BYTES / 1024 / 1024} MiB: ask for a shorter range, or for fewer entries`;
+const CUT = `the answer ends after ${MAX_LOKI_ANSWER_BYTES / 1024 / 1024} MiB: ask for a shorter range, or for fewer entries`;
 const CANNOT_COMPILE_REGEXP = "427";
 
 export interface LogsRequest extends EntryBounds {
@@ -55,7 +55,7 @@ export async function answerLogs(
       if (!passes(entry)) continue;
       streams.add(entry);
       count += 1;
-      if (streams.bytes > MOST_ANSWER_BYTES && count < limit) warnings = [CUT];
+      if (streams.bytes > MAX_LOKI_ANSWER_BYTES && count < limit) warnings = [CUT];
       if (count >= limit || warnings.length > 0) break;
     }
     return streamsAnswer(streams, categorize, warnings);
@@ -109,9 +109,6 @@ export async function runQueued<T>(
   });
 }
 
-/** As Loki bounds what one query answers. */
-const MOST_ANSWERED = 500;
-
 export async function evaluate(evaluation: Evaluation, query: MetricQuery): Promise<Series[]> {
   const root = await prepare(evaluation, query);
   const found = new Map<string, Series>();
@@ -119,7 +116,7 @@ export async function evaluate(evaluation: Evaluation, query: MetricQuery): Prom
     for (const { labels, value } of root.at(moment)) {
       let series = found.get(labels.key);
       if (!series) {
-        if (found.size >= MOST_ANSWERED) throw tooManySeries();
+        if (found.size >= MAX_ANSWERED_SERIES) throw tooManySeries();
         series = { labels, points: [] };
         found.set(labels.key, series);
       }
@@ -133,7 +130,7 @@ export async function evaluate(evaluation: Evaluation, query: MetricQuery): Prom
 function tooManySeries(): Error {
   const instead =
     "consider reducing query cardinality by adding more specific stream selectors, reducing the time range, or aggregating results with functions like sum, count or topk";
-  return wrongQuery(`maximum number of series (${MOST_ANSWERED}) reached for a single query; ${instead}`);
+  return wrongQuery(`maximum number of series (${MAX_ANSWERED_SERIES}) reached for a single query; ${instead}`);
 }
 
 async function prepare(evaluation: Evaluation, query: MetricQuery, outer?: SeriesLabels): Promise<Points> {
@@ -202,9 +199,6 @@ function namedLabels(selector: readonly Matcher[]): Map<string, string> {
   return named;
 }
 
-/** Of the labels that label_replace makes, which stay as long as the query. */
-const MOST_KEPT_CHARACTERS = 8 * 1024 * 1024;
-
 function labelReplacer({
   target,
   replacement,
@@ -227,8 +221,8 @@ function labelReplacer({
         : labels;
       checkSize(known.size + 1, 1);
       keptCharacters += replaced.get(target).length;
-      if (keptCharacters > MOST_KEPT_CHARACTERS)
-        throw tooExpensive(`makes labels of more than ${MOST_KEPT_CHARACTERS} characters by label_replace`);
+      if (keptCharacters > MAX_REPLACED_LABEL_CHARACTERS)
+        throw tooExpensive(`makes labels of more than ${MAX_REPLACED_LABEL_CHARACTERS} characters by label_replace`);
       known.set(labels.key, replaced);
     }
     return replaced;

@@ -3,6 +3,7 @@
 import { parser } from "@grafana/lezer-logql";
 import type { SyntaxNode } from "@lezer/common";
 import { ApiError } from "../../errors.ts";
+import { MAX_NUMBER_DIGITS, MAX_QUERY_CHARACTERS, MAX_QUERY_DEPTH } from "../limits.ts";
 import type { Conversion } from "./syntax.ts";
 
 export function wrongQuery(what: string, cause?: unknown): ApiError {
@@ -54,8 +55,6 @@ const LONG_UNITS_NS: Readonly<Record<string, number>> = { ...UNITS_NS, d: 86_400
 // Escaped: one character of another alphabet makes the bundle take two bytes for each (hack/bundle-backend.engine.test.ts).
 const PART = /(\d+(?:\.\d*)?|\.\d+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h|d|w|y)/gy;
 const MOST_NS = 9_223_372_036_854_775_807n;
-/** More are no duration of 64 bits, but for leading zeros; BigInt takes long for very many. */
-const MOST_DIGITS = 100;
 
 /** Nanoseconds; `long`: with days, weeks and years, as in ranges. Undefined: not a duration. */
 export function parseDuration(text: string, long: boolean): bigint | undefined {
@@ -68,7 +67,7 @@ export function parseDuration(text: string, long: boolean): bigint | undefined {
     const ns = (long ? LONG_UNITS_NS : UNITS_NS)[unit];
     if (ns === undefined) return undefined;
     const [whole = "0", fraction = ""] = digits.split(".");
-    if (whole.length > MOST_DIGITS) return undefined;
+    if (whole.length > MAX_NUMBER_DIGITS) return undefined;
     sum += BigInt(whole || 0) * BigInt(ns) + BigInt(Math.trunc(Number(`0.${fraction || 0}`) * ns));
     at = PART.lastIndex;
     if (sum > MOST_NS) return undefined;
@@ -104,16 +103,13 @@ export function convert(text: string, conversion: Conversion): number | undefine
   return ns === undefined ? undefined : Number(ns) / 1e9;
 }
 
-const MOST_CHARACTERS = 20_000;
-const MOST_DEPTH = 400;
-
 export class Tree {
   readonly text: string;
   readonly top: SyntaxNode;
 
   /** Throws ApiError invalid_parameter. */
   constructor(text: string) {
-    if (text.length > MOST_CHARACTERS) throw wrongQuery(`has at most ${MOST_CHARACTERS} characters`);
+    if (text.length > MAX_QUERY_CHARACTERS) throw wrongQuery(`has at most ${MAX_QUERY_CHARACTERS} characters`);
     this.text = withoutComments(text);
     const tree = parser.parse(this.text);
     let depth = 0;
@@ -122,7 +118,7 @@ export class Tree {
       (node) => {
         if (node.type.isError) throw this.misread(node.from);
         depth += 1;
-        if (depth > MOST_DEPTH) throw wrongQuery(`is nested or chained more than ${MOST_DEPTH} deep`);
+        if (depth > MAX_QUERY_DEPTH) throw wrongQuery(`is nested or chained more than ${MAX_QUERY_DEPTH} deep`);
       },
       () => void (depth -= 1),
     );

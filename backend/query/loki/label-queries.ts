@@ -5,6 +5,7 @@ import type { Ask } from "../../engines/clickhouse/client.ts";
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { NO_MATCHING } from "../../storage/logs/matching.ts";
 import { pageConditions } from "../../storage/page.ts";
+import { MAX_DETECTED_VALUE_LENGTH, MAX_LABEL_ANSWER_BYTES, MAX_LABEL_VALUES } from "../limits.ts";
 import { dataOf, jsonOf } from "./answers.ts";
 import { push, selectAny } from "./conditions.ts";
 import { type Entry, LabelSet, OWN_LABELS, STREAM_LABELS } from "./entry.ts";
@@ -16,16 +17,12 @@ import { records, type Selected, type Span } from "./range-points.ts";
 import { Budget } from "./regex.ts";
 import type { LogQuery } from "./syntax.ts";
 
-const MOST = 10_000;
-/** Of what is listed; labels may be long. */
-const MOST_BYTES = 16 * 1024 * 1024;
-
 export async function labelNames(engine: Reading, orgId: string, selected: Selected, options: QueryOptions): Promise<Buffer> {
   return await runQueued(engine, orgId, options, async (ask) => {
     const { from, where, blockRows } = rowsIn(orgId, selected);
     const keys = await rowsOf<{ key: string }>(
       ask,
-      sql`SELECT DISTINCT toString(arrayJoin(mapKeys(labels))) AS key FROM ${from} WHERE ${where} AND key IN ${[...STREAM_LABELS.values()]} LIMIT ${MOST}`,
+      sql`SELECT DISTINCT toString(arrayJoin(mapKeys(labels))) AS key FROM ${from} WHERE ${where} AND key IN ${[...STREAM_LABELS.values()]} LIMIT ${MAX_LABEL_VALUES}`,
       blockRows,
     );
     const found = new Set(keys.map(({ key }) => key));
@@ -46,7 +43,7 @@ export async function labelValues(
     const value = labelValue(name, await findKeys(ask, [name], { from, where: [where] }, blockRows));
     const rows = await rowsOf<{ value: string }>(
       ask,
-      sql`SELECT ${value} AS value FROM ${from} WHERE ${where} AND value != '' GROUP BY value ORDER BY value LIMIT ${MOST}`,
+      sql`SELECT ${value} AS value FROM ${from} WHERE ${where} AND value != '' GROUP BY value ORDER BY value LIMIT ${MAX_LABEL_VALUES}`,
       blockRows,
     );
     return dataOf(rows.map((row) => row.value));
@@ -72,7 +69,7 @@ export async function streamsOf(
     sql`SELECT [toString(source), toString(level), toString(host_id), toString(node)] AS own,
         mapFilter((key, value) -> key IN ${keys} AND value != '', labels) AS attributes, toFloat64(count()) AS entries,
         toFloat64(sum(length(message))) AS bytes
-      FROM ${from} WHERE ${where} GROUP BY own, attributes ORDER BY own LIMIT ${MOST}`,
+      FROM ${from} WHERE ${where} GROUP BY own, attributes ORDER BY own LIMIT ${MAX_LABEL_VALUES}`,
     blockRows,
   );
   const nameOf = new Map([...STREAM_LABELS].map(([name, key]) => [key, name]));
@@ -94,7 +91,7 @@ export function rowsIn(orgId: string, { span, selectors }: Selected): { from: Sq
 }
 
 export async function rowsOf<Row>(ask: Ask, statement: Sql, blockRows: number | undefined): Promise<Row[]> {
-  const lines = (await ask(statement, MOST_BYTES, blockRows)).toString("utf8").split("\n");
+  const lines = (await ask(statement, MAX_LABEL_ANSWER_BYTES, blockRows)).toString("utf8").split("\n");
   return lines.filter(Boolean).map((line) => JSON.parse(line) as Row);
 }
 
@@ -222,11 +219,8 @@ function readFields(entry: Entry, before: ReadonlySet<string>, fields: Map<strin
   }
 }
 
-/** Longer ones are nothing to choose from. */
-const MOST_CHARACTERS = 1024;
-
 function addValue({ values }: Field, value: string): void {
-  if (value.length <= MOST_CHARACTERS) values.add(value);
+  if (value.length <= MAX_DETECTED_VALUE_LENGTH) values.add(value);
 }
 
 function fieldOf(fields: Map<string, Field>, name: string): Field {

@@ -4,6 +4,7 @@ import type { Ask } from "../../engines/clickhouse/client.ts";
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { attributeOf } from "../../storage/logs/attributes.ts";
 import { KEYS, KEYS_OF_GROUP } from "../../storage/logs/minute-counts.ts";
+import { MAX_LABEL_CONDITION_BYTES, MAX_LABEL_KEYS, MAX_LABEL_NAMES } from "../limits.ts";
 import { labelName, SOFT_LABEL, STREAM_LABELS, withoutExtracted } from "./entry.ts";
 import type { Conversion } from "./syntax.ts";
 
@@ -102,11 +103,6 @@ function keyPattern(names: readonly string[]): string {
   return `^(?:${patterns.join("|")})$`;
 }
 
-/** More names or keys than these are tested record by record. */
-const MOST_NAMES = 50;
-const MOST_KEYS = 100;
-const MOST_BYTES = 1024 * 1024;
-
 /** The names whose keys have to be looked up; most queries have none, or one pass over the keys spares one over their values. */
 function lookedUp(names: Iterable<string>): string[] {
   const wanted = [...new Set([...names].flatMap((name) => [name, withoutExtracted(name) ?? name]))].filter((name) => !COLUMNS[name]);
@@ -125,14 +121,14 @@ export interface KeySource {
 /** Looks up the keys of the labels in the records that the conditions select. */
 export async function findKeys(ask: Ask, names: Iterable<string>, { from, where, groups }: KeySource, blockRows?: number): Promise<KeysOf> {
   const wanted = lookedUp(names);
-  if (wanted.length === 0 || wanted.length > MOST_NAMES) return ANY_KEYS;
+  if (wanted.length === 0 || wanted.length > MAX_LABEL_NAMES) return ANY_KEYS;
   const all = groups && (await keysOfGroups(ask, groups));
   if (all) return byName(wanted, all);
   // First out of the map, then tested: the other way around the engine tests each key of each record.
   const answer = await ask(
     sql`SELECT toString(key) AS key FROM (SELECT arrayJoin(mapKeys(labels)) AS key FROM ${from} WHERE ${and(where)})
-      WHERE match(key, ${keyPattern(wanted)}) GROUP BY key LIMIT ${MOST_KEYS + 1}`,
-    MOST_BYTES,
+      WHERE match(key, ${keyPattern(wanted)}) GROUP BY key LIMIT ${MAX_LABEL_KEYS + 1}`,
+    MAX_LABEL_CONDITION_BYTES,
     blockRows,
   );
   const keys = answer
@@ -140,12 +136,12 @@ export async function findKeys(ask: Ask, names: Iterable<string>, { from, where,
     .split("\n")
     .filter(Boolean)
     .map((line) => (JSON.parse(line) as { key: string }).key);
-  return keys.length > MOST_KEYS ? ANY_KEYS : byName(wanted, keys);
+  return keys.length > MAX_LABEL_KEYS ? ANY_KEYS : byName(wanted, keys);
 }
 
 /** Undefined: there may be more. */
 async function keysOfGroups(ask: Ask, groups: readonly Sql[]): Promise<readonly string[] | undefined> {
-  const answer = await ask(sql`SELECT ${KEYS_OF_GROUP} AS keys FROM logs WHERE ${and(groups)}`, MOST_BYTES);
+  const answer = await ask(sql`SELECT ${KEYS_OF_GROUP} AS keys FROM logs WHERE ${and(groups)}`, MAX_LABEL_CONDITION_BYTES);
   const { keys } = JSON.parse(answer.toString("utf8")) as { keys: string[] };
   return keys.length < KEYS ? keys : undefined;
 }

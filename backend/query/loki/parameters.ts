@@ -1,6 +1,7 @@
 // The parameters of Loki's HTTP API, read as Loki reads them: unknown ones are ignored, so that a newer client works. Invariant: a record
 // counts for the moments t with t - range < record <= t.
 import { ApiError } from "../../errors.ts";
+import { MAX_ENTRIES, MAX_RANGE_STEPS } from "../limits.ts";
 import { parseDuration, parseNumber } from "./grammar.ts";
 
 export type RequestParameters = Readonly<Record<string, string | string[] | undefined>>;
@@ -9,7 +10,6 @@ const HOUR_NS = 3_600_000_000_000n;
 const SECOND_NS = 1_000_000_000n;
 const MOST_NS = 9_223_372_036_000_000_000n;
 const DEFAULT_ENTRIES = 100;
-export const MOST_ENTRIES = 5000;
 
 export function wrongParameter(name: string, what: string): ApiError {
   return new ApiError("invalid_parameter", `${name}: ${what}`);
@@ -71,8 +71,8 @@ export function readSteps(parameters: RequestParameters, { start, end }: TimeSpa
   const step = textOf(parameters, "step");
   const byItself = BigInt(Math.max(1, Math.floor(Number(end - start) / 1e9 / 250))) * SECOND_NS;
   const stepNs = step === undefined ? byItself : readDuration("step", step);
-  if ((end - start) / stepNs > BigInt(MOST_STEPS)) {
-    const what = `exceeded maximum resolution of ${MOST_STEPS.toLocaleString("en")} points per time series. Try increasing the value of the step parameter`;
+  if ((end - start) / stepNs > BigInt(MAX_RANGE_STEPS)) {
+    const what = `exceeded maximum resolution of ${MAX_RANGE_STEPS.toLocaleString("en")} points per time series. Try increasing the value of the step parameter`;
     throw wrongParameter("step", what);
   }
   return stepsOf(start, end, stepNs);
@@ -86,7 +86,7 @@ export interface EntryBounds {
 export function readBounds(parameters: RequestParameters): EntryBounds {
   const direction = (textOf(parameters, "direction") ?? "backward").toLowerCase();
   if (direction !== "forward" && direction !== "backward") throw wrongParameter("direction", "must be forward or backward");
-  return { limit: readLimit(parameters, "limit", DEFAULT_ENTRIES, MOST_ENTRIES), oldestFirst: direction === "forward" };
+  return { limit: readLimit(parameters, "limit", DEFAULT_ENTRIES, MAX_ENTRIES), oldestFirst: direction === "forward" };
 }
 
 export function readLimit(parameters: RequestParameters, name: string, byDefault: number, most: number): number {
@@ -104,9 +104,6 @@ export interface Steps {
   readonly step: bigint;
   readonly count: number;
 }
-
-/** As Loki bounds them. */
-export const MOST_STEPS = 11_000;
 
 export function stepsOf(start: bigint, end: bigint, step: bigint): Steps {
   return { start, step, count: Number((end - start) / step) + 1 };

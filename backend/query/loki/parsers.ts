@@ -1,5 +1,6 @@
 // The stages that parse labels from a line: json, logfmt, regexp, pattern, unpack. Invariant: a line that cannot be parsed passes, with the
 // labels that could be read and an error, as in Loki.
+import { MAX_JSON_DEPTH } from "../limits.ts";
 import { type Entry, labelName } from "./entry.ts";
 import { wrongQuery } from "./grammar.ts";
 import { eachMember, type JsonValue, MalformedJson, parsePath, unescaped, valueOf } from "./json.ts";
@@ -9,8 +10,6 @@ import type { Stage } from "./syntax.ts";
 export type Step = (entry: Entry) => boolean;
 type StageOf<K extends Stage["kind"]> = Extract<Stage, { kind: K }>;
 
-/** Of JSON within JSON. */
-const MOST_DEPTH = 100;
 const JSON_ERROR = "JSONParserErr";
 
 type Settled = (entry: Entry) => boolean;
@@ -31,7 +30,7 @@ function orError(entry: Entry, work: () => void): true {
 
 /** Answers true once nothing more is asked for. */
 function addMembers(entry: Entry, { text, prefix, depth }: { text: string; prefix: string; depth: number }, isSettled: Settled): boolean {
-  if (depth > MOST_DEPTH) throw new MalformedJson("maximum depth of JSON reached");
+  if (depth > MAX_JSON_DEPTH) throw new MalformedJson("maximum depth of JSON reached");
   // Each level is walked again, to find its end.
   charge(text.length);
   let ends = false;

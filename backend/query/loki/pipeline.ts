@@ -1,5 +1,6 @@
 // The stages of a query, one after another, for one record at a time. Invariant: a record that a stage drops is not seen by the next; a value
 // that a filter cannot compare passes with an error, as in Loki.
+import { MAX_REMEMBERED_LABELS } from "../limits.ts";
 import type { Entry } from "./entry.ts";
 import { convert } from "./grammar.ts";
 import { isLike, linePattern, parserStep, type Step } from "./parsers.ts";
@@ -144,8 +145,6 @@ function keep(choices: readonly LabelChoice[]): Step {
 
 export type ValueTest = (value: string) => boolean;
 
-const MOST_REMEMBERED = 10_000;
-
 export function valueTest({ operator, value }: Matcher): ValueTest {
   if (operator === "=") return (given) => given === value;
   if (operator === "!=") return (given) => given !== value;
@@ -165,7 +164,7 @@ function expressionTest(text: string): ValueTest {
     let matches = known.get(given);
     if (matches === undefined) {
       matches = pattern.test(given);
-      if (known.size < MOST_REMEMBERED && given.length < 256) known.set(given, matches);
+      if (known.size < MAX_REMEMBERED_LABELS && given.length < 256) known.set(given, matches);
     }
     return matches;
   };

@@ -1,11 +1,8 @@
 // The series of a range aggregation, moment by moment, and the functions over a window. Invariant: computed in the order of time as Loki
 // does, so that the same values give the same digits; a moment without a record is no point.
 import { ApiError } from "../../errors.ts";
+import { MAX_QUERY_POINTS, MAX_QUERY_SERIES } from "../limits.ts";
 import type { LabelSet, Sample } from "./entry.ts";
-
-/** Of all range aggregations of a query together it is what memory allows. */
-export const MOST_SERIES = 20_000;
-const MOST_POINTS = 5_000_000;
 
 /** Called for one moment after the other. */
 export interface Points {
@@ -158,8 +155,8 @@ function isTwin(cell: PointCell, before: PointCell | undefined): boolean {
 }
 
 export function checkSize(series: number, moments: number): void {
-  if (series <= MOST_SERIES && series * moments <= MOST_POINTS) return;
-  const what = `more than ${MOST_SERIES} series, or ${MOST_POINTS} points`;
+  if (series <= MAX_QUERY_SERIES && series * moments <= MAX_QUERY_POINTS) return;
+  const what = `more than ${MAX_QUERY_SERIES} series, or ${MAX_QUERY_POINTS} points`;
   throw new ApiError("query_too_expensive", `this query has ${what}: write sum by (…) around it, or a more specific selector`);
 }
 

@@ -5,7 +5,8 @@ import { sql } from "../../engines/clickhouse/sql.ts";
 import { askPage } from "../../storage/found-page.ts";
 import { minutesAround } from "../../storage/logs/minute-counts.ts";
 import { type Cursor, pageConditions } from "../../storage/page.ts";
-import { aggregates, type Cell, cellStatement, labelReader, minuteSources, MOST_CELLS } from "./cell-statement.ts";
+import { MAX_CELLS, MAX_CELL_BYTES } from "../limits.ts";
+import { aggregates, type Cell, cellStatement, labelReader, minuteSources } from "./cell-statement.ts";
 import { push, type Pushed } from "./conditions.ts";
 import { type Entry, EntryMaker, LabelSet, NO_LABELS, type Row } from "./entry.ts";
 import { convert, wrongQuery } from "./grammar.ts";
@@ -23,8 +24,6 @@ export interface Evaluation {
   readonly budget: Budget;
   readonly steps: Steps;
 }
-
-const MOST_CELL_BYTES = 64 * 1024 * 1024;
 
 export async function rangePoints(evaluation: Evaluation, leaf: Leaf): Promise<Points> {
   const counted = neededStages(leaf, push(leaf.range.log).rest);
@@ -88,11 +87,10 @@ export async function countedByEngine({ ask, orgId, steps, budget }: Evaluation,
   for (const part of minuteSources(source, [org], conditions) ?? [source]) {
     const asked = cellStatement(part);
     if (!asked) return undefined;
-    const lines = await ask(asked.statement, MOST_CELL_BYTES, matching.blockRows, asked.mostCells);
+    const lines = await ask(asked.statement, MAX_CELL_BYTES, matching.blockRows, asked.mostCells);
     budget.begin();
     for (const line of linesOf(lines)) {
-      if ((cells += 1) > MOST_CELLS)
-        throw tooExpensive(`has more than ${MOST_CELLS} counts by series and time; write sum by (…) around it`);
+      if ((cells += 1) > MAX_CELLS) throw tooExpensive(`has more than ${MAX_CELLS} counts by series and time; write sum by (…) around it`);
       const cell = JSON.parse(line) as Cell;
       if (cell.odd || cell.value === null || cell.squares === null) return undefined;
       points.add(readLabels(cell), { ...cell, value: cell.value, squares: cell.squares ?? 0 });

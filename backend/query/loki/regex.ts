@@ -4,6 +4,15 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { type Matcher as Found, RE2JS } from "re2js";
 import { ApiError } from "../../errors.ts";
 import { alternativesOf, stepsOf } from "../../storage/logs/pattern.ts";
+import {
+  MAX_CACHED_EXPRESSIONS,
+  MAX_REGEX_CHARACTERS,
+  MAX_REGEX_MS_PER_RECORD,
+  MAX_REGEX_MS_PER_TEXT,
+  MAX_REGEX_STEPS,
+  MAX_STAGE_CHARACTERS,
+  MAX_STAGE_TEXT_CHARACTERS,
+} from "../limits.ts";
 import { wrongQuery } from "./grammar.ts";
 
 const SLICE_MS = 5;
@@ -61,10 +70,6 @@ export function tooExpensive(what: string): ApiError {
   return new ApiError("query_too_expensive", `this query ${what}: add line filters or labels to the selector, or ask for a shorter range`);
 }
 
-/** Some 0.3 s for the slowest functions, and as many characters kept at most. */
-const MOST_RECORD_CHARACTERS = 32 * 1024 * 1024;
-/** The longest line or attribute that stages read. Loki accepts no longer lines by default. */
-export const MOST_TEXT = 256 * 1024;
 /** V8 searches for a longer text in a time that grows with the product of both lengths. */
 const LONG_PART = 64;
 
@@ -78,8 +83,8 @@ export function beginRecordWork(): void {
 /** Counts characters before they are walked or made. Throws ApiError query_too_expensive. */
 export function charge(characters: number): void {
   spent += characters;
-  if (spent > MOST_RECORD_CHARACTERS)
-    throw tooExpensive(`walks or makes more than ${MOST_RECORD_CHARACTERS / 1024 / 1024} Mi characters for one record`);
+  if (spent > MAX_STAGE_CHARACTERS)
+    throw tooExpensive(`walks or makes more than ${MAX_STAGE_CHARACTERS / 1024 / 1024} Mi characters for one record`);
 }
 
 /** As `text.indexOf(part, from)`. Throws ApiError query_too_expensive. */
@@ -100,12 +105,9 @@ export function countText(text: string, part: string): number {
 
 /** Throws ApiError query_too_expensive. `what`: "a line", or "an attribute". */
 export function checkLength(text: string, what: string): void {
-  if (text.length > MOST_TEXT) throw tooExpensive(`has stages that read ${what} of more than ${MOST_TEXT / 1024} KiB`);
+  if (text.length > MAX_STAGE_TEXT_CHARACTERS)
+    throw tooExpensive(`has stages that read ${what} of more than ${MAX_STAGE_TEXT_CHARACTERS / 1024} KiB`);
 }
-
-/** Of all expressions of a query together, but for lists of plain values. */
-const MOST_CHARACTERS = 2000;
-const MOST_STEPS = 100;
 
 /** Counts what the expressions of one query may cost. */
 export class Patterns {
@@ -120,20 +122,16 @@ export class Patterns {
   compile(text: string): Pattern {
     this.#characters += text.length;
     this.#steps += stepsOf(text);
-    if (this.#characters > MOST_CHARACTERS)
-      throw wrongQuery(`the regular expressions of a query have at most ${MOST_CHARACTERS} characters`);
-    if (this.#steps > MOST_STEPS) {
+    if (this.#characters > MAX_REGEX_CHARACTERS)
+      throw wrongQuery(`the regular expressions of a query have at most ${MAX_REGEX_CHARACTERS} characters`);
+    if (this.#steps > MAX_REGEX_STEPS) {
       const such = "parts that stand for several characters or are repeated, as often as they are repeated (.{20} is 20)";
-      throw wrongQuery(`the regular expressions of a query have at most ${MOST_STEPS} ${such}`);
+      throw wrongQuery(`the regular expressions of a query have at most ${MAX_REGEX_STEPS} ${such}`);
     }
     return compiled(text);
   }
 }
 
-/** What all expressions of one record together take. */
-const MOST_RECORD_MS = 1000;
-/** What one may take of one text, by a measure of each character: texts of two letters, whose automaton does not fit into its memory. */
-const MOST_TEXT_MS = 500;
 const [NS, NS_A_PART] = [280, 70];
 let spentMs = 0;
 
@@ -150,7 +148,7 @@ export class Pattern {
 
   constructor(text: string) {
     this.#expression = RE2JS.compile(text);
-    this.#mostCharacters = Math.floor((MOST_TEXT_MS * 1e6) / (NS + NS_A_PART * (stepsOf(text) + alternativesOf(text))));
+    this.#mostCharacters = Math.floor((MAX_REGEX_MS_PER_TEXT * 1e6) / (NS + NS_A_PART * (stepsOf(text) + alternativesOf(text))));
   }
 
   get names(): Readonly<Record<string, number>> {
@@ -176,8 +174,8 @@ export class Pattern {
   #timed<T>(text: string, work: () => T): T {
     if (text.length > this.#mostCharacters)
       throw tooExpensive(`has a regular expression of many parts that reads more than ${this.#mostCharacters} characters of one record`);
-    if (spentMs > MOST_RECORD_MS)
-      throw tooExpensive(`has regular expressions that take more than ${MOST_RECORD_MS / 1000} s for one record`);
+    if (spentMs > MAX_REGEX_MS_PER_RECORD)
+      throw tooExpensive(`has regular expressions that take more than ${MAX_REGEX_MS_PER_RECORD / 1000} s for one record`);
     const startMs = performance.now();
     try {
       return work();
@@ -187,8 +185,6 @@ export class Pattern {
   }
 }
 
-/** Few: each remembers what it has met of texts. */
-const MOST_REMEMBERED = 8;
 const remembered = new Map<string, Pattern>();
 
 /** Throws ApiError invalid_parameter. */
@@ -197,7 +193,7 @@ export function compiled(text: string): Pattern {
     const pattern = remembered.get(text) ?? new Pattern(text);
     remembered.delete(text);
     remembered.set(text, pattern);
-    if (remembered.size > MOST_REMEMBERED) remembered.delete(remembered.keys().next().value as string);
+    if (remembered.size > MAX_CACHED_EXPRESSIONS) remembered.delete(remembered.keys().next().value as string);
     return pattern;
   } catch (cause) {
     throw wrongQuery((cause as Error).message.slice(0, 300), cause);

@@ -1,6 +1,7 @@
 // The functions of templates. Invariant: one that is listed answers as Go's does, or the line gets an error; what one makes is counted
 // before it is made (regex.ts).
 import { Buffer } from "node:buffer";
+import { MAX_TEMPLATE_CHARACTERS } from "../limits.ts";
 import { convert } from "./grammar.ts";
 import { charge, compiled, countText, findText } from "./regex.ts";
 import {
@@ -20,8 +21,6 @@ import {
 
 type Call = (...values: Value[]) => Value;
 
-export const MOST_TEXT_CHARACTERS = 1024 * 1024;
-
 const ofTexts =
   (name: string, work: (...texts: string[]) => Value): Call =>
   (...values) => {
@@ -32,7 +31,7 @@ const ofTexts =
 
 /** Asked before a text of so many characters is made. */
 function checkMade(characters: number): void {
-  if (characters > MOST_TEXT_CHARACTERS) throw new TemplateError(`more than ${MOST_TEXT_CHARACTERS} characters`);
+  if (characters > MAX_TEMPLATE_CHARACTERS) throw new TemplateError(`more than ${MAX_TEMPLATE_CHARACTERS} characters`);
   charge(characters);
 }
 
@@ -127,7 +126,7 @@ function expanded(regex: string, text: string, replacement: string): string {
   for (const matcher of pattern.all(text)) {
     const replaced = expandedGroups(replacement, (name) => groupOf(matcher, name));
     characters += replaced.length;
-    if (characters > MOST_TEXT_CHARACTERS) throw new TemplateError(`more than ${MOST_TEXT_CHARACTERS} characters`);
+    if (characters > MAX_TEMPLATE_CHARACTERS) throw new TemplateError(`more than ${MAX_TEMPLATE_CHARACTERS} characters`);
     parts.push(text.slice(at, matcher.start()), replaced);
     at = matcher.end();
   }

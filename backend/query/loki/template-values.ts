@@ -1,5 +1,6 @@
 // Values within a template, as Go tells them apart (an integer is a bigint here, a float a number), and how Go prints them and times.
 // Invariant: the printed text is what Go prints; times are in UTC.
+import { MAX_DECIMALS, MAX_INTEGER_DIGITS, MAX_VERB_WIDTH } from "../limits.ts";
 import { charge } from "./regex.ts";
 
 export type Value = string | bigint | number | boolean | GoTime;
@@ -41,15 +42,12 @@ export function wrapped(value: bigint): bigint {
   return BigInt.asIntN(64, value);
 }
 
-/** BigInt takes long for very many digits. */
-const MOST_INTEGER = 100;
-
 /** As sprig's int: what is no whole number is cut, or nothing. */
 export function toInteger(value: Value): bigint {
   if (typeof value === "bigint") return value;
   if (typeof value === "boolean") return value ? 1n : 0n;
   if (typeof value === "number") return Number.isFinite(value) ? wrapped(BigInt(Math.trunc(value))) : 0n;
-  if (typeof value === "string" && value.length <= MOST_INTEGER && /^[+-]?\d+$/.test(value.trim()))
+  if (typeof value === "string" && value.length <= MAX_INTEGER_DIGITS && /^[+-]?\d+$/.test(value.trim()))
     return wrapped(BigInt(value.trim().replace(/^\+/, "")));
   return 0n;
 }
@@ -74,14 +72,9 @@ export function integerOf(value: Value, name: string): number {
   throw new TemplateError(`wrong type for value of ${name}; expected int`);
 }
 
-/** Of a verb of printf, in characters. */
-export const MOST_VERB_WIDTH = 10_000;
-
 const VERB = /%([-+0# ]*)(\d*)(?:\.(\d*))?(.)/gsu;
 
 const MISSING = "(MISSING)";
-/** Number.toFixed writes no more. */
-const MOST_DECIMALS = 100;
 
 export function formatted(format: string, values: readonly Value[]): string {
   let at = 0;
@@ -91,7 +84,7 @@ export function formatted(format: string, values: readonly Value[]): string {
     charge(width === "" ? verb.length + MISSING.length : Number(width));
     if (value === undefined) return `%!${verb}${MISSING}`;
     const digits = precision === undefined ? undefined : Number(precision || 0);
-    if (Number(width) > MOST_VERB_WIDTH || (digits ?? 0) > MOST_VERB_WIDTH) throw new TemplateError("printf: too wide");
+    if (Number(width) > MAX_VERB_WIDTH || (digits ?? 0) > MAX_VERB_WIDTH) throw new TemplateError("printf: too wide");
     const text = verbText(verb, value, digits, flags);
     charge(text.length);
     return padded(text, Number(width), flags, value);
@@ -108,7 +101,7 @@ function verbText(verb: string, value: Value, digits: number | undefined, flags:
   if (verb === "x" && typeof value === "bigint") return value.toString(16);
   if (verb === "t" && typeof value === "boolean") return String(value);
   if (verb === "q" && typeof value === "string") return JSON.stringify(value);
-  if (verb === "f" && (digits ?? 0) > MOST_DECIMALS) throw new TemplateError("printf: too many decimals");
+  if (verb === "f" && (digits ?? 0) > MAX_DECIMALS) throw new TemplateError("printf: too many decimals");
   if (verb === "f" && typeof value === "number") return Number.isFinite(value) ? sign + value.toFixed(digits ?? 6) : printedFloat(value);
   return unknown(verb);
 }

@@ -1,8 +1,9 @@
 // The templates of line_format and label_format, which are those of Go's text/template: parsed, then run for one record. Invariant: an action
 // or function that is not supported is refused by its name when the query is read; a template that fails leaves the line and sets its error.
+import { MAX_TEMPLATE_CHARACTERS, MAX_TEMPLATE_DEPTH } from "../limits.ts";
 import { unquote, wrongQuery } from "./grammar.ts";
 import { charge, type Patterns } from "./regex.ts";
-import { FUNCTIONS, MOST_TEXT_CHARACTERS } from "./template-functions.ts";
+import { FUNCTIONS } from "./template-functions.ts";
 import { GoTime, isTrue, printed, TemplateError, type Value } from "./template-values.ts";
 
 export type Operand =
@@ -45,9 +46,6 @@ export function parseLineFormat(template: string, patterns?: Patterns): readonly
 const TOKEN =
   /\s*(?:("(?:[^"\\\n]|\\.)*"|`[^`]*`)|([+-]?(?:0x[\da-f]+|\d+(?:\.\d*)?(?:e[+-]?\d+)?|\.\d+)(?![\w.]))|(\$\w*|\.[a-zA-Z_]\w*(?:\.\w+)*|\.|[a-zA-Z_]\w*)|(:=|=|\||\(|\)))/giy;
 
-/** Of brackets and ifs, which are read and run by recursion. */
-const MOST_DEPTH = 100;
-
 class TemplateReader {
   readonly #pieces: Piece[];
   readonly #patterns: Patterns | undefined;
@@ -88,7 +86,7 @@ class TemplateReader {
   /** Throws ApiError invalid_parameter. */
   #nested<T>(read: () => T): T {
     this.#depth += 1;
-    if (this.#depth > MOST_DEPTH) throw wrongTemplate(`is nested more than ${MOST_DEPTH} deep`);
+    if (this.#depth > MAX_TEMPLATE_DEPTH) throw wrongTemplate(`is nested more than ${MAX_TEMPLATE_DEPTH} deep`);
     const value = read();
     this.#depth -= 1;
     return value;
@@ -299,7 +297,7 @@ class Run {
   #add(text: string): void {
     charge(text.length);
     this.text += text;
-    if (this.text.length > MOST_TEXT_CHARACTERS) throw new TemplateError(`more than ${MOST_TEXT_CHARACTERS} characters`);
+    if (this.text.length > MAX_TEMPLATE_CHARACTERS) throw new TemplateError(`more than ${MAX_TEMPLATE_CHARACTERS} characters`);
   }
 
   #pipeline({ assigns, commands }: Pipeline): Value {

@@ -1,19 +1,20 @@
 // GET /query/logs/histogram and /query/logs/fields: counts of many records of the caller's organisation (docs/contract.md, "Query").
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { addRoute } from "../../http/route.ts";
+import { MAX_COUNTED_FIELDS, MAX_COUNTED_VALUES } from "../../storage/limits.ts";
+import { MAX_BUCKETS } from "../limits.ts";
 import { answerJson } from "../page-route.ts";
 import { PAGE_PARAMETERS, type PageParameters, readPage } from "../../storage/page.ts";
-import { MOST_FIELDS, MOST_VALUES, type RangeFilter, SAMPLED_RECORDS } from "../../storage/logs/counts.ts";
+import { type RangeFilter, SAMPLED_RECORDS } from "../../storage/logs/counts.ts";
 import { filterSchema, readFilter } from "./log-filter-parameters.ts";
 import type { LogRouteOptions } from "./log-route-parts.ts";
 
 const { start, end } = PAGE_PARAMETERS;
-const MOST_BUCKETS = 500;
 const FIELDS_SCHEMA = filterSchema({ start, end });
 const HISTOGRAM_SCHEMA = filterSchema({
   start,
   end,
-  buckets: { type: "integer", minimum: 1, maximum: MOST_BUCKETS, default: 60, description: "stretches of the range, at most" },
+  buckets: { type: "integer", minimum: 1, maximum: MAX_BUCKETS, default: 60, description: "stretches of the range, at most" },
 });
 
 const STRETCH_SCHEMA = {
@@ -71,7 +72,7 @@ export function registerCountRoutes(app: FastifyInstance, { store, answers, guar
     access: "reader",
     summary: "The fields of log records and their values",
     description:
-      `Of the newest ${SAMPLED_RECORDS} records of the range that match: ${MOST_FIELDS} fields and ${MOST_VALUES} values of each at most, by ` +
+      `Of the newest ${SAMPLED_RECORDS} records of the range that match: ${MAX_COUNTED_FIELDS} fields and ${MAX_COUNTED_VALUES} values of each at most, by ` +
       "how often they are there. Filters as of GET /query/logs.",
     query: FIELDS_SCHEMA,
     response: { 200: { type: "array", items: FIELD_SCHEMA } },

@@ -2,17 +2,16 @@
 // refused by name, because a filter that is left out would answer everything.
 import type { FastifyRequest } from "fastify";
 import { ApiError } from "../../errors.ts";
+import { MAX_PATTERN_CHARACTERS, MAX_PATTERN_STEPS } from "../../storage/limits.ts";
+import { MAX_SEARCH_WORDS } from "../limits.ts";
 import { readPrefixed, refuseUnknown } from "../page-route.ts";
 import type { RecordFilter } from "../../storage/logs/filter.ts";
 import { wordsOf } from "../../storage/logs/words.ts";
 import { patternsOfLogQuery, withLogQuery } from "./log-query/conditions.ts";
 import { MOST_QUERY_CHARACTERS } from "./log-query/parse.ts";
-import { checkPatterns, MATCHED_BYTES, MOST_CHARACTERS, MOST_STEPS } from "../../storage/logs/pattern.ts";
+import { checkPatterns, MATCHED_BYTES } from "../../storage/logs/pattern.ts";
 
 type Repeatable = string | string[];
-
-/** Each is a search of its own in every message. */
-const MOST_WORDS = 50;
 
 export interface FilterParameters {
   query?: string;
@@ -45,7 +44,7 @@ const FILTER_PARAMETERS = {
   words: {
     ...REPEATABLE,
     description:
-      `whole words of the message, ASCII letters in any case; repeatable: all must be there, at most ${MOST_WORDS}. Words are separated ` +
+      `whole words of the message, ASCII letters in any case; repeatable: all must be there, at most ${MAX_SEARCH_WORDS}. Words are separated ` +
       "by ASCII characters that are neither letters nor digits. Faster than q, because words have an index",
   },
   q: { ...REPEATABLE, description: "substring of the message, any case; repeatable: all must be there" },
@@ -54,7 +53,7 @@ const FILTER_PARAMETERS = {
     ...REPEATABLE,
     description:
       `regular expression of RE2 that is found in the first ${MATCHED_BYTES / 1024} KiB of the message, (?i) for any case; repeatable: ` +
-      `all must be found. All together have ${MOST_CHARACTERS} characters at most, and ${MOST_STEPS} parts that stand for several ` +
+      `all must be found. All together have ${MAX_PATTERN_CHARACTERS} characters at most, and ${MAX_PATTERN_STEPS} parts that stand for several ` +
       "characters or are repeated, as often as they are repeated",
   },
   not_regex: { ...REPEATABLE, description: "as regex; repeatable: none may be found" },
@@ -100,7 +99,7 @@ export function filterOf(parameters: FilterParameters): RecordFilter {
 }
 
 function checkWords(texts: readonly string[]): void {
-  if (texts.flatMap(wordsOf).length > MOST_WORDS) throw new ApiError("invalid_parameter", `words: at most ${MOST_WORDS} words`);
+  if (texts.flatMap(wordsOf).length > MAX_SEARCH_WORDS) throw new ApiError("invalid_parameter", `words: at most ${MAX_SEARCH_WORDS} words`);
   const empty = texts.find((text) => text !== "" && wordsOf(text).length === 0);
   if (empty !== undefined) throw new ApiError("invalid_parameter", "words: a letter or a digit is needed; q finds other characters");
 }

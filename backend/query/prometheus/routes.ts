@@ -7,6 +7,7 @@ import type { ResponseBudget } from "../../http/response-budget.ts";
 import { addRoutes } from "../../http/route.ts";
 import { goneSignal } from "../../http/client.ts";
 import { type Guards, readerOf } from "../../auth/request-identity.ts";
+import { MAX_FORM_BYTES, MAX_LABEL_LENGTH, MAX_QUERY_TIMEOUT_MS } from "../limits.ts";
 import { declareEndpoint } from "./api-description.ts";
 import { answerPrometheusError, readEngineError } from "./prometheus-errors.ts";
 import { createConstantRoutes } from "./constant-routes.ts";
@@ -19,9 +20,6 @@ export interface MetricsRoutesOptions {
 }
 
 const FORWARDED = new Set(["query", "start", "end", "step", "time", "match[]", "limit"]);
-const MAX_TIMEOUT_MS = 30_000;
-const MAX_FORM_BYTES = 256 * 1024;
-const MAX_LABEL_LENGTH = 256;
 
 /** Adds GET and POST of query, query_range, series, labels, GET of label/<name>/values, and the constant answers; each needs a session or a read token. */
 export function registerMetricsRoutes(app: FastifyInstance, { store, answers, guards }: MetricsRoutesOptions): void {
@@ -74,7 +72,7 @@ function forwardedParams(request: FastifyRequest): URLSearchParams {
   const kept = new URLSearchParams();
   for (const [name, value] of [...form, ...given]) if (FORWARDED.has(name)) kept.append(name, value);
   const timeout = (request.body instanceof URLSearchParams ? request.body.get("timeout") : null) ?? given.get("timeout");
-  kept.set("timeout", `${timeout === null ? MAX_TIMEOUT_MS : timeoutMs(timeout)}ms`);
+  kept.set("timeout", `${timeout === null ? MAX_QUERY_TIMEOUT_MS : timeoutMs(timeout)}ms`);
   return kept;
 }
 
@@ -82,7 +80,7 @@ function forwardedParams(request: FastifyRequest): URLSearchParams {
 function timeoutMs(text: string): number {
   const ms = expressionDurationMs(text, Number.NaN) ?? Number.NaN;
   if (!(ms > 0)) throw new ApiError("invalid_parameter", "timeout: must be a duration such as 10s");
-  return Math.min(MAX_TIMEOUT_MS, Math.ceil(ms));
+  return Math.min(MAX_QUERY_TIMEOUT_MS, Math.ceil(ms));
 }
 
 function labelOf(name: string): string {

@@ -5,6 +5,7 @@ import { addAbortListener } from "node:events";
 import { fileURLToPath } from "node:url";
 import { TooLargeError } from "../../engines/clickhouse/too-large-error.ts";
 import { ApiError } from "../../errors.ts";
+import { MAX_STDERR_CHARACTERS } from "../limits.ts";
 import { ABORT_MS, LIFETIME_CPU_S, POLL_MS, type SandboxLimits, START_MS } from "./limits.ts";
 import { type ProcessUsage, readProcessUsage } from "./process-usage.ts";
 import type { FromSandbox, Question, SentError, ToSandbox } from "./protocol.ts";
@@ -28,7 +29,6 @@ interface Running {
 const BOUNDED = `ulimit -c 0; ulimit -t ${LIFETIME_CPU_S}; exec "$0" "$@"`;
 /** V8 and the kernel end a process that is out of memory by these. */
 const MEMORY_SIGNALS = new Set<string>(["SIGABRT", "SIGTRAP", "SIGILL", "SIGKILL"]);
-const MOST_STDERR = 4000;
 
 export class SandboxProcess {
   /** Resolves when the process has ended. */
@@ -60,7 +60,9 @@ export class SandboxProcess {
       this.#refusal ??= unavailable(cause);
       this.#ended(null, exited.resolve);
     });
-    this.#child.stderr?.setEncoding("utf8").on("data", (text: string) => (this.#stderr = (this.#stderr + text).slice(-MOST_STDERR)));
+    this.#child.stderr
+      ?.setEncoding("utf8")
+      .on("data", (text: string) => (this.#stderr = (this.#stderr + text).slice(-MAX_STDERR_CHARACTERS)));
     const late = setTimeout(() => this.kill(unavailable(new Error("a sandbox process did not start"))), START_MS);
     const inTime = (): void => clearTimeout(late);
     this.#ready.promise.then(inTime, inTime);

@@ -2,6 +2,7 @@
 // fields, values and their lengths are limited, and fields come from a sample.
 import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
 import type { Ask } from "../../engines/clickhouse/client.ts";
+import { MAX_COUNTED_FIELDS, MAX_COUNTED_NAME_CHARACTERS, MAX_COUNTED_VALUES, MAX_LEVELS } from "../limits.ts";
 import { formatTime, pageConditions } from "../page.ts";
 import { matchingIn, type RecordFilter, recordConditions } from "./filter.ts";
 import { GROUP_NS, halves, isOfGroups } from "./minute-counts.ts";
@@ -11,14 +12,9 @@ export interface RangeFilter extends RecordFilter {
   readonly range: { readonly start: bigint; readonly end: bigint };
 }
 
-/** Levels with a count of their own; rarer ones are counted together. */
-const MOST_LEVELS = 20;
 const REST = "other";
-const MOST_NAME_CHARACTERS = 256;
 /** Fields come from this many of the newest records. */
 export const SAMPLED_RECORDS = 20_000;
-export const MOST_FIELDS = 200;
-export const MOST_VALUES = 20;
 
 const FIELDS = sql`[('level', toString(level)), ('source', toString(source)), ('host_id', toString(host_id)), ('node', toString(node)),
   ('scope', toString(scope_name))]`;
@@ -46,7 +42,7 @@ export async function histogram(ask: Ask, orgId: string, filter: RangeFilter, bu
     : [rows(where(orgId, filter))];
   // The engine ranks levels over the whole range, so that one name means the same in each stretch.
   const text = await ask(
-    sql`SELECT cell.1 AS bucket, if(place > ${MOST_LEVELS}, ${REST}, ${cut(sql`level`)}) AS name, toFloat64(sum(cell.2)) AS n FROM (
+    sql`SELECT cell.1 AS bucket, if(place > ${MAX_LEVELS}, ${REST}, ${cut(sql`level`)}) AS name, toFloat64(sum(cell.2)) AS n FROM (
       SELECT level, groupArray((bucket, n)) AS cells, row_number() OVER (ORDER BY sum(n) DESC, level) AS place FROM (
         ${new Sql(counted.map(({ text: statement }) => statement).join(" UNION ALL "))}
       ) GROUP BY level
@@ -80,8 +76,8 @@ export async function fields(ask: Ask, orgId: string, filter: RangeFilter): Prom
           SELECT level, source, host_id, node, scope_name, labels FROM ${from} WHERE ${where(orgId, filter)}
           ORDER BY time DESC, id DESC LIMIT ${SAMPLED_RECORDS}
         )
-      ) WHERE lengthUTF8(name) <= ${MOST_NAME_CHARACTERS} GROUP BY name, value ORDER BY n DESC, value LIMIT ${MOST_VALUES} BY name
-    ) GROUP BY name ORDER BY startsWith(name, 'label.'), sum(n) DESC, name LIMIT ${MOST_FIELDS}`,
+      ) WHERE lengthUTF8(name) <= ${MAX_COUNTED_NAME_CHARACTERS} GROUP BY name, value ORDER BY n DESC, value LIMIT ${MAX_COUNTED_VALUES} BY name
+    ) GROUP BY name ORDER BY startsWith(name, 'label.'), sum(n) DESC, name LIMIT ${MAX_COUNTED_FIELDS}`,
     undefined,
     blockRows,
   );
@@ -93,5 +89,5 @@ function where(orgId: string, filter: RangeFilter): Sql {
 }
 
 function cut(text: Sql): Sql {
-  return sql`substringUTF8(${text}, 1, ${MOST_NAME_CHARACTERS})`;
+  return sql`substringUTF8(${text}, 1, ${MAX_COUNTED_NAME_CHARACTERS})`;
 }

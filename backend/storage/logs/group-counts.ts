@@ -2,6 +2,7 @@
 import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
 import type { ClickHouse } from "../../engines/clickhouse/client.ts";
 import type { QueryOptions } from "../../admission/query-queue.ts";
+import { MAX_GROUP_VALUE_CHARACTERS } from "../limits.ts";
 import { pageConditions } from "../page.ts";
 import type { RangeFilter } from "./counts.ts";
 import { attributeOf } from "./attributes.ts";
@@ -28,7 +29,6 @@ export interface GroupCount {
   readonly count: number;
 }
 
-const MOST_VALUE_CHARACTERS = 256;
 const COLUMNS: Readonly<Record<string, Sql>> = { source: sql`source`, level: sql`level`, host_id: sql`host_id`, node: sql`node` };
 const COLUMNS_OF_GROUPS: ReadonlySet<string> = new Set(["source", "level", "host_id"]);
 const LABEL = "label.";
@@ -86,5 +86,5 @@ function valueOf(field: string): Sql {
   const label = labelIn(field);
   const column = label === undefined ? COLUMNS[field] : attributeOf(label);
   if (!column) throw new Error(`no field of log records: ${field}`);
-  return sql`substringUTF8(toString(${column}), 1, ${MOST_VALUE_CHARACTERS})`;
+  return sql`substringUTF8(toString(${column}), 1, ${MAX_GROUP_VALUE_CHARACTERS})`;
 }

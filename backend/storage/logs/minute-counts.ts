@@ -2,13 +2,12 @@
 // in exactly these expressions, and reads the rows of parts that have none; so it is about time, never about what is counted. Invariant: a
 // minute that a border of a question cuts is counted from its rows.
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { MAX_CUT_MINUTES } from "../limits.ts";
 import { nanoseconds } from "../page.ts";
 import type { RecordFilter } from "./filter.ts";
 
 const MINUTE_NS = 60_000_000_000n;
 const MINUTE = sql`toStartOfInterval(time, toIntervalMillisecond(60000))`;
-/** More minutes than these are not worth a look at each. */
-const MOST_CUT = 600;
 
 /** A time that represents all records of a group: the first nanosecond of its minute, or the second one. */
 export const GROUP_NS = sql`(toUnixTimestamp64Nano(${MINUTE}) + if(${MINUTE} = time, 0, 1))`;
@@ -37,7 +36,7 @@ export interface Halves {
 export function halves(range: Range, borders: Iterable<bigint>): Halves | undefined {
   const [first, last] = [minuteOf(range.start), minuteOf(range.end)];
   const minutes = (last - first) / MINUTE_NS + 1n;
-  const most = Math.min(MOST_CUT, Number(minutes) / 2);
+  const most = Math.min(MAX_CUT_MINUTES, Number(minutes) / 2);
   const cut = new Set<bigint>();
   for (const border of [range.start, range.end + 1n, ...borders]) {
     if (border >= range.start && border <= range.end + 1n && border - minuteOf(border) > 1n) cut.add(minuteOf(border));

@@ -3,23 +3,16 @@
 // characters of alternatives in addition, 30 µs with three thousand repeated parts. Invariant: what is let through takes at most 2.5 µs, and
 // sees no more than MATCHED_BYTES of a message, of which one may have 32 MiB; matching.ts keeps the engine from matching for long at once.
 import { ApiError } from "../../errors.ts";
+import { MAX_PATTERN_CHARACTERS, MAX_PATTERN_PARTS, MAX_PATTERN_REPEATS, MAX_PATTERN_STEPS } from "../limits.ts";
 
 /** Of a message, what regular expressions see. */
 export const MATCHED_BYTES = 64 * 1024;
-/** Characters of all expressions of a query together. */
-export const MOST_CHARACTERS = 1000;
-/** Of all together: their parts that stand for several characters or are repeated, each as often as it is repeated. */
-export const MOST_STEPS = 50;
 /** Of all together, alternatives counted as well: with so many the automaton stays small, whatever they are. */
 const CHEAP_STEPS = 8;
 /** A class of Unicode is as many ranges of bytes. */
 const UNICODE_CLASS = 50;
-/** Instructions that an expression compiles to, about, groups without content included; RE2JS takes some 4 µs for each. */
-const MOST_PARTS = 2000;
 /** Characters of ranges that count as one step if case is ignored: RE2JS then visits each character of a range, for some 45 ns. */
 const FOLDED_CHARACTERS = 4096;
-/** As the engine repeats. */
-const MOST_REPEATS = 1000;
 
 /** `patterns` by the parameter they came in. Throws ApiError invalid_parameter naming the first that makes it too much. */
 export function checkPatterns(patterns: Readonly<Record<string, readonly string[]>>): void {
@@ -27,10 +20,10 @@ export function checkPatterns(patterns: Readonly<Record<string, readonly string[
   for (const [name, texts] of Object.entries(patterns)) {
     for (const text of texts) {
       characters += text.length;
-      if (characters > MOST_CHARACTERS) throw tooMuch(name, `${MOST_CHARACTERS} characters in all`);
+      if (characters > MAX_PATTERN_CHARACTERS) throw tooMuch(name, `${MAX_PATTERN_CHARACTERS} characters in all`);
       steps += stepsOf(text);
       const such = `parts that stand for several characters or are repeated, as often as they are repeated (.{20} is 20, a*\\d is 2)`;
-      if (steps > MOST_STEPS) throw tooMuch(name, `${MOST_STEPS} ${such}`);
+      if (steps > MAX_PATTERN_STEPS) throw tooMuch(name, `${MAX_PATTERN_STEPS} ${such}`);
     }
   }
 }
@@ -95,12 +88,12 @@ const NOTHING: Part = { length: 0, steps: 0, parts: 0 };
 const GROUP: Part = { length: 0, steps: 0, parts: 1 };
 
 /**
- * At least as many as it has. What is no regular expression is left to the engine. An expression of more than MOST_PARTS has a step more for
+ * At least as many as it has. What is no regular expression is left to the engine. An expression of more than MAX_PATTERN_PARTS has a step more for
  * each, because groups without content, such as (){1000}, take as long to compile as if they stood for characters.
  */
 export function stepsOf(pattern: string): number {
   const { steps, parts } = measure(pattern);
-  return steps + Math.max(0, parts - MOST_PARTS);
+  return steps + Math.max(0, parts - MAX_PATTERN_PARTS);
 }
 
 /** What it takes to compile it: at least its characters, classes and groups, each as often as it is repeated. */
@@ -156,7 +149,7 @@ function codeOf(character: string): number {
 function repeats(token: string): number | undefined {
   if (token === "*" || token === "+" || token === "?") return 1;
   const [counted, least = "", most = ""] = /^\{(\d+)(?:,(\d*))?\}$/.exec(token) ?? [];
-  return counted === undefined ? undefined : Math.min(MOST_REPEATS, Math.max(1, Number(least), Number(most)));
+  return counted === undefined ? undefined : Math.min(MAX_PATTERN_REPEATS, Math.max(1, Number(least), Number(most)));
 }
 
 function plus(one: Part, other: Part): Part {

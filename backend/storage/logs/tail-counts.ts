@@ -1,8 +1,7 @@
 // How many tails there are, of an organisation and in all. Invariant: neither is passed, and what has ended is not counted.
 import { ApiError } from "../../errors.ts";
+import { MAX_TAILS, MAX_TAILS_PER_ORG } from "../limits.ts";
 
-const TAILS_PER_ORG = 8;
-const TAILS = 128;
 const RETRY_AFTER_S = 5;
 
 export class TailCounts {
@@ -10,7 +9,7 @@ export class TailCounts {
   readonly #inAll: number;
   readonly #counts = new Map<string, number>();
 
-  constructor({ perOrg = TAILS_PER_ORG, inAll = TAILS }: { perOrg?: number; inAll?: number } = {}) {
+  constructor({ perOrg = MAX_TAILS_PER_ORG, inAll = MAX_TAILS }: { perOrg?: number; inAll?: number } = {}) {
     this.perOrg = perOrg;
     this.#inAll = inAll;
   }

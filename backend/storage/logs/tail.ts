@@ -4,19 +4,12 @@ import type { Ask } from "../../engines/clickhouse/client.ts";
 import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { TooLargeError } from "../../engines/clickhouse/too-large-error.ts";
 import { firstIdAt, idsWithin, receivedAtMsOf } from "../../ingest/otlp/ids.ts";
+import { MAX_TAIL_BYTES, MAX_TAIL_LAG_MS, MAX_TAIL_RECORD_AGE_MS, MAX_TAIL_REMEMBERED, MAX_TAIL_ROWS } from "../limits.ts";
 import { nanoseconds } from "../page.ts";
 import { matchingIn, type RecordFilter, recordConditions } from "./filter.ts";
 
 /** So much later than those after it may a record be committed: bodies wait for their turn, and clocks of replicas differ. */
 const OVERLAP_MS = 10_000;
-/** What is further behind is left out. */
-const MOST_BEHIND_MS = 5 * 60_000;
-/** A record's own time may be so old: an agent that was away for hours brings no flood. */
-const MOST_AGE_MS = 60 * 60_000;
-const MOST_ROWS = 500;
-const MOST_BYTES = 512 * 1024;
-/** Ids that are kept, so that no record is sent twice. */
-const MOST_SENT = 5000;
 /** Ids run ahead of the clock where many records come within a millisecond. */
 const AHEAD_MS = 60_000;
 
@@ -40,7 +33,7 @@ export class Tail {
   /** All records up to it were sent or skipped. */
   #horizon: bigint;
   #newest: bigint;
-  #limit = MOST_ROWS;
+  #limit = MAX_TAIL_ROWS;
   readonly #sent = new Set<string>();
 
   /** `after`: the id of an event; undefined: from now on. */
@@ -55,7 +48,7 @@ export class Tail {
   /** What has arrived. Throws as Ask does. */
   async next(ask: Ask, nowMs: number): Promise<Arrived> {
     const events: TailEvent[] = [];
-    if (this.#horizon < firstIdAt(nowMs - MOST_BEHIND_MS)) {
+    if (this.#horizon < firstIdAt(nowMs - MAX_TAIL_LAG_MS)) {
       this.#moveTo(firstIdAt(nowMs - OVERLAP_MS));
       events.push({ id: String(this.#newest), row: undefined });
     }
@@ -63,7 +56,7 @@ export class Tail {
     for (const line of lines ?? []) events.push(this.#send(line));
     if (!lines) events.push(await this.#leaveOut(ask, nowMs));
     const isFull = !lines || lines.length >= this.#limit;
-    this.#limit = Math.min(MOST_ROWS, this.#limit * 2);
+    this.#limit = Math.min(MAX_TAIL_ROWS, this.#limit * 2);
     this.#moveTo(isFull ? this.#newest - idsWithin(OVERLAP_MS) : firstIdAt(nowMs - OVERLAP_MS));
     return { events, isFull };
   }
@@ -73,7 +66,7 @@ export class Tail {
     for (;;) {
       try {
         const statement = this.#select(sql`id, ${this.#columns}`, nowMs, this.#limit);
-        return (await ask(statement, MOST_BYTES, matchingIn(this.#filter).blockRows)).toString("utf8").split("\n").filter(Boolean);
+        return (await ask(statement, MAX_TAIL_BYTES, matchingIn(this.#filter).blockRows)).toString("utf8").split("\n").filter(Boolean);
       } catch (error) {
         if (!(error instanceof TooLargeError)) throw error;
         if (this.#limit === 1) return undefined;
@@ -104,7 +97,7 @@ export class Tail {
     const conditions = [
       sql`org_id = ${this.#orgId}`,
       sql`received_at >= toDateTime(${receivedS})`,
-      sql`time >= ${nanoseconds(BigInt(nowMs - MOST_AGE_MS) * 1_000_000n)}`,
+      sql`time >= ${nanoseconds(BigInt(nowMs - MAX_TAIL_RECORD_AGE_MS) * 1_000_000n)}`,
       sql`id > ${this.#horizon}`,
     ];
     // Digits only.
@@ -123,7 +116,7 @@ export class Tail {
     if (horizon > this.#horizon) this.#horizon = horizon;
     if (this.#newest < this.#horizon) this.#newest = this.#horizon;
     const sent = [...this.#sent].map(BigInt).sort((one, other) => (one < other ? -1 : 1));
-    const tooMany = sent[sent.length - MOST_SENT - 1];
+    const tooMany = sent[sent.length - MAX_TAIL_REMEMBERED - 1];
     if (tooMany !== undefined && tooMany > this.#horizon) this.#horizon = tooMany;
     for (const id of sent) if (id <= this.#horizon) this.#sent.delete(String(id));
   }

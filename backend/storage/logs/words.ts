@@ -1,11 +1,10 @@
 // Words of messages as the index word_filter of the table logs has them: runs of ASCII letters, digits and other characters than ASCII.
 // Invariant: an index only skips granules; every condition is exact by itself.
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { MAX_INDEX_WORDS } from "../limits.ts";
 
 /** Everything of ASCII but letters and digits, as the engine separates tokens. */
 const SEPARATORS = /[\0-/:-@[-`{-\x7f]+/;
-/** The longest words of a text are the rarest. */
-const MOST_HINTS = 4;
 
 export function wordsOf(text: string): string[] {
   return text.split(SEPARATORS).filter(Boolean);
@@ -22,7 +21,7 @@ export function hasWords(words: readonly string[]): Sql {
  */
 export function withHints(text: string, condition: Sql): Sql {
   const inner = text.split(SEPARATORS).slice(1, -1).map(lowered);
-  const longest = [...new Set(inner)].sort((one, other) => other.length - one.length).slice(0, MOST_HINTS);
+  const longest = [...new Set(inner)].sort((one, other) => other.length - one.length).slice(0, MAX_INDEX_WORDS);
   return longest.length === 0 ? condition : and([sql`indexHint(${hasWords(longest)})`, condition]);
 }
 

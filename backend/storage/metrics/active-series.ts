@@ -4,6 +4,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { SigningKey } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
+import { MAX_REMEMBERED_ORGS } from "../limits.ts";
 import { eachSeries, type HashKey, keyOfHost, newHashKey } from "./series-hash.ts";
 import { Ranks, rankOf, registerOf, REGISTERS } from "./series-sketch.ts";
 
@@ -11,8 +12,6 @@ const PERIOD_MS = 30 * 60_000;
 const RETRY_AFTER_S = 60;
 /** After this many bytes other requests get their turn. */
 const SLICE_BYTES = 256 * 1024;
-/** Organisations that have sent nothing lately are forgotten when there are more than this. */
-const MOST_REMEMBERED = 10_000;
 
 export interface ActiveSeriesOptions {
   /** 0: unlimited, and not counted. */
@@ -58,7 +57,8 @@ export class ActiveSeries {
     const period = Math.floor(this.#now() / PERIOD_MS);
     let recent = this.#orgs.get(orgId);
     if (!recent) {
-      if (this.#orgs.size >= MOST_REMEMBERED) for (const [other, { isOver }] of this.#orgs) if (isOver(period)) this.#orgs.delete(other);
+      if (this.#orgs.size >= MAX_REMEMBERED_ORGS)
+        for (const [other, { isOver }] of this.#orgs) if (isOver(period)) this.#orgs.delete(other);
       recent = new Recent(period);
       this.#orgs.set(orgId, recent);
     }

@@ -3,21 +3,15 @@
 // templates before it looks at anything.
 import { expressionDurationMs } from "../../../common/duration.ts";
 import { ApiError } from "../../errors.ts";
+import { MAX_DOUBLING, MAX_METRIC_QUERY_BYTES, MAX_METRIC_QUERY_DEPTH, MAX_SUBQUERY_VALUES } from "../limits.ts";
 
-/** Values that the windows of subqueries hand to their functions, for one series, over all points and subqueries. */
-const MAX_VALUES = 50_000_000;
 /** Templates that write an argument twice: nested they double the expression with each level (14 levels: minutes, gigabytes). */
 const DOUBLING = /^(?:ru|ttf)$/i;
-const MAX_DOUBLING = 4;
 /** Makes a series of each value, so that memory grows with the square of the points: 29,000 points of rand() are 7 GB. */
 const SPREADING = /^count_values(?:_over_time)?$/i;
 const OVER_TIME = /_over_time$/i;
 /** Tells series apart that come from nothing, so that one window is computed for each. */
 const LABELLING = /^(?:alias|label_\w+)$/i;
-/** Windows over windows over windows: each is a call within a call here, and a loop within a loop in the engine. */
-const MAX_DEPTH = 100;
-/** The engine's own limit. */
-const MAX_BYTES = 16 * 1024;
 
 /** How often and how far apart an expression is evaluated. */
 export interface Evaluation {
@@ -35,11 +29,12 @@ interface Window {
 
 /** Throws ApiError query_too_expensive, or invalid_parameter for what cannot be judged. */
 export function refuseCostly(expression: string, evaluation: Evaluation): void {
-  if (Buffer.byteLength(expression) > MAX_BYTES) throw tooExpensive(`the expression is longer than ${MAX_BYTES} bytes`);
+  if (Buffer.byteLength(expression) > MAX_METRIC_QUERY_BYTES)
+    throw tooExpensive(`the expression is longer than ${MAX_METRIC_QUERY_BYTES} bytes`);
   const { windows, functions, spreading } = read(expression);
   if (spreading !== undefined && (evaluation.points > 1 || OVER_TIME.test(spreading) || hasSubquery(windows)))
     throw tooExpensive(`${spreading}() makes a series of each value: ask for one moment, without a subquery`);
-  if (valuesOf(windows, evaluation) * functions > MAX_VALUES) {
+  if (valuesOf(windows, evaluation) * functions > MAX_SUBQUERY_VALUES) {
     throw tooExpensive("its subqueries compute too many values; ask for a longer step, a shorter range or a shorter [window:step]");
   }
 }
@@ -83,7 +78,7 @@ function read(expression: string): { windows: Window[]; functions: number; sprea
       const isSubquery = from < windows.length || before === ")" || text.includes(":");
       const within = windows.splice(from);
       const depth = within.reduce((deepest, window) => Math.max(deepest, window.depth), 0) + 1;
-      if (depth > MAX_DEPTH) throw tooExpensive(`subqueries are nested more than ${MAX_DEPTH} deep`);
+      if (depth > MAX_METRIC_QUERY_DEPTH) throw tooExpensive(`subqueries are nested more than ${MAX_METRIC_QUERY_DEPTH} deep`);
       windows.push({ text, isSubquery, within, depth });
     } else if (token === "(") {
       if (before.includes("\\")) throw new ApiError("invalid_parameter", "query: names of functions are taken without escapes");

@@ -9,6 +9,13 @@ import { LogFullError } from "../../engines/append-log/append-log.ts";
 import { ApiError } from "../../errors.ts";
 import { FairQueue } from "../../admission/fair-queue.ts";
 import { runQueued, type QueryOptions } from "../../admission/query-queue.ts";
+import {
+  MAX_METRIC_ANSWER_BYTES,
+  MAX_METRIC_QUERIES,
+  MAX_METRIC_QUERIES_PER_ORG,
+  MAX_SELECTOR_BYTES,
+  MAX_WAITING_METRIC_QUERIES_PER_ORG,
+} from "../limits.ts";
 import { evaluationOf, refuseCostly } from "./query-cost.ts";
 
 export interface SampleIdentity {
@@ -58,11 +65,6 @@ export interface VictoriaMetricsStoreOptions {
   readonly answerMs?: number;
 }
 
-/** Below the least number that an engine runs at once by itself (4), so that the evaluator always has room. */
-const QUERIES = 3;
-const QUERIES_PER_ORG = 2;
-/** A dashboard asks for all its panels at once. */
-const WAITING_QUERIES_PER_ORG = 64;
 /** Above the engine's own limit of 30 s, which it forgets while it computes. */
 const ANSWER_MS = 40_000;
 /** As long as the engine may compute what nobody waits for any more. */
@@ -73,9 +75,6 @@ const DENY_PARTIAL = ["deny_partial_response", "1"] as const;
 /** Exists nowhere: each node of a cluster has to look, and none has anything to read. */
 const PROBED_SERIES = "atherops_readiness_probe";
 
-/** All match[] of one request. */
-const MAX_SELECTOR_BYTES = 64 * 1024;
-const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 const RETRY_AFTER_S = 2;
 const CONNECTIONS = 64;
 /** Above the engine's own queue of one minute for inserts. */
@@ -94,14 +93,14 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
     writeUrl,
     queryUrl,
     journal,
-    queriesPerOrg = QUERIES_PER_ORG,
+    queriesPerOrg = MAX_METRIC_QUERIES_PER_ORG,
     stopping,
     answerMs = ANSWER_MS,
   }: VictoriaMetricsStoreOptions) {
     this.#journal = journal;
     this.#write = new Upstream(writeUrl, WRITE_TIMEOUT_MS);
     this.#query = new Upstream(queryUrl, QUERY_TIMEOUT_MS);
-    this.#queue = new FairQueue({ running: QUERIES, perOrg: queriesPerOrg, waitingPerOrg: WAITING_QUERIES_PER_ORG });
+    this.#queue = new FairQueue({ running: MAX_METRIC_QUERIES, perOrg: queriesPerOrg, waitingPerOrg: MAX_WAITING_METRIC_QUERIES_PER_ORG });
     this.#stopping = stopping;
     this.#answerMs = answerMs;
   }
@@ -312,7 +311,8 @@ class Upstream {
     let bytes = 0;
     for await (const chunk of answer.body as AsyncIterable<Buffer>) {
       bytes += chunk.length;
-      if (bytes > MAX_ANSWER_BYTES) throw new ApiError("invalid_parameter", "the answer exceeds 64 MiB: ask for less time or fewer series");
+      if (bytes > MAX_METRIC_ANSWER_BYTES)
+        throw new ApiError("invalid_parameter", "the answer exceeds 64 MiB: ask for less time or fewer series");
       chunks.push(chunk);
     }
     return {

@@ -4,6 +4,7 @@ import type { Ask } from "../../engines/clickhouse/client.ts";
 import { sql, type Sql } from "../../engines/clickhouse/sql.ts";
 import { TooLargeError } from "../../engines/clickhouse/too-large-error.ts";
 import { askPage } from "../found-page.ts";
+import { MAX_JAEGER_PAGE_BYTES, MAX_SERVICES_PER_TRACE, MAX_SUMMARY_BYTES } from "../limits.ts";
 import { findTraces, type Place, spansOf, type TraceFilter } from "./search.ts";
 import { EVENTS, LINKS, wholeTrace } from "./span-fields.ts";
 
@@ -43,12 +44,8 @@ const JAEGER_FIELDS = sql`trace_id AS traceID, span_id AS spanID, toUInt8(1) AS 
   CAST(${LOGS}, ${`Array(Tuple(timestamp Float64, fields Array(${TEXT_TAG})))`}) AS logs,
   toString(service) AS processID, CAST(NULL, 'Nullable(String)') AS warnings`;
 
-/** Named in one trace. */
-const MOST_SERVICES = 1_000;
-const MOST_SUMMARY_BYTES = 4 * 1024 * 1024;
 /** Of one trace in a search, which is there to choose one. */
 const SPANS_OF_FOUND = 100;
-const MAX_PAGE_BYTES = 16 * 1024 * 1024;
 
 interface Summary {
   readonly trace_id: string;
@@ -82,9 +79,9 @@ export async function jaegerSearch(ask: Ask, orgId: string, filter: TraceFilter)
 
 async function summariesOf(ask: Ask, where: Sql): Promise<Summary[]> {
   const lines = await ask(
-    sql`SELECT trace_id, toUInt32(count()) AS spans, groupUniqArray(${MOST_SERVICES})(toString(service)) AS services FROM spans
+    sql`SELECT trace_id, toUInt32(count()) AS spans, groupUniqArray(${MAX_SERVICES_PER_TRACE})(toString(service)) AS services FROM spans
         WHERE ${where} GROUP BY trace_id`,
-    MOST_SUMMARY_BYTES,
+    MAX_SUMMARY_BYTES,
   );
   return lines
     .toString("utf8")
@@ -100,10 +97,10 @@ async function firstSpans(ask: Ask, orgId: string, places: readonly Place[]): Pr
     WHERE ${where} AND (time, id) IN (SELECT time, id FROM spans WHERE ${where} ORDER BY time, id LIMIT ${count} BY trace_id)
     ORDER BY indexOf(${places.map(({ trace_id }) => trace_id)}, trace_id), time, id`;
   try {
-    return await ask(select(SPANS_OF_FOUND), MAX_PAGE_BYTES);
+    return await ask(select(SPANS_OF_FOUND), MAX_JAEGER_PAGE_BYTES);
   } catch (error) {
     if (!(error instanceof TooLargeError)) throw error;
-    return ask(select(1), MAX_PAGE_BYTES);
+    return ask(select(1), MAX_JAEGER_PAGE_BYTES);
   }
 }
 

@@ -3,6 +3,7 @@
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { arrayOfLines } from "../found-page.ts";
+import { MAX_LISTED_SERVICES, MAX_SEARCH_PAGE_BYTES } from "../limits.ts";
 import { type Cursor, type Found, nanoseconds, type Page, pageConditions } from "../page.ts";
 
 /** Unset fields do not filter. */
@@ -47,10 +48,6 @@ export interface Place {
   readonly trace_id: string;
 }
 
-/** Of a page's answer. */
-const MAX_PAGE_BYTES = 16 * 1024 * 1024;
-/** Of one trace. */
-const MOST_SERVICES = 100;
 /** A trace is looked for as long before and after its page. */
 const DAY_NS = 86_400_000_000_000n;
 
@@ -58,7 +55,7 @@ const DAY_NS = 86_400_000_000_000n;
 export async function searchTraces(ask: Ask, orgId: string, filter: TraceFilter): Promise<Found> {
   const { places, next } = await findTraces(ask, orgId, filter);
   if (places.length === 0) return { json: Buffer.from("[]"), next: undefined, isEmpty: true };
-  return { json: arrayOfLines(await ask(summaries(orgId, places), MAX_PAGE_BYTES)), next };
+  return { json: arrayOfLines(await ask(summaries(orgId, places), MAX_SEARCH_PAGE_BYTES)), next };
 }
 
 /** The traces of a page, newest first. */
@@ -125,7 +122,7 @@ function summaries(orgId: string, places: readonly Place[]): Sql {
   return sql`SELECT trace_id, root.1 AS root_service, root.2 AS root_operation, start, duration_ms, spans, errors, services FROM
     (SELECT trace_id, argMin((toString(service), operation), (parent_span_id != '', spans.time, id)) AS root, min(spans.time) AS start,
       (${DURATION_NS}) / 1e6 AS duration_ms, toUInt32(count()) AS spans, toUInt32(countIf(status_code = 'ERROR')) AS errors,
-      arraySort(groupUniqArray(${MOST_SERVICES})(toString(service))) AS services
+      arraySort(groupUniqArray(${MAX_LISTED_SERVICES})(toString(service))) AS services
     FROM spans WHERE ${spansOf(orgId, places)} GROUP BY trace_id)
     ORDER BY indexOf(${places.map(({ trace_id }) => trace_id)}, trace_id)`;
 }

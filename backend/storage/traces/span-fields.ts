@@ -1,6 +1,7 @@
 // What is read of a span, as the engine writes it into an answer: the ten fields of GET /query/traces, and all of it for a whole trace.
 // Invariant: events and links, which are kept as JSON, are made rows of it by the engine alone, and never more of them than it has memory for.
 import { type Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { MAX_SPAN_JSON_BYTES } from "../limits.ts";
 import type { Cursor, Page } from "../page.ts";
 import type { Selection } from "../found-page.ts";
 
@@ -9,8 +10,6 @@ export const SPAN_FIELDS = sql`time AS Timestamp, trace_id AS TraceID, span_id A
   operation AS Operation, duration_ns / 1e6 AS DurationMs, status_code AS StatusCode, toBool(status_code = 'ERROR') AS Error,
   attributes AS Attributes`;
 
-/** Of one span. Read as JSON they take some twenty times their bytes, and a query may take 400 MB. */
-const MOST_JSON_BYTES = 4 * 1024 * 1024;
 /** The same bound for a page: a trace's rows are mostly events. */
 const TRACE_PAGE_BYTES = 8 * 1024 * 1024;
 /** Of a page of a whole trace. */
@@ -23,11 +22,11 @@ const LINKS_LEFT_OUT = sql`'[{"trace_id":"","span_id":"","trace_state":"","attri
 /** Array(Tuple(time DateTime64(9), name, attributes)); "" has none. Times that the engine cannot hold are its last. */
 export const EVENTS = sql`arrayMap(
   event -> (fromUnixTimestamp64Nano(toInt64(least(toUInt64OrZero(event.1), 9223372036000000000)), 'UTC'), event.2, event.3),
-  JSONExtract(if(length(events) > ${MOST_JSON_BYTES}, ${EVENTS_LEFT_OUT}, events),
+  JSONExtract(if(length(events) > ${MAX_SPAN_JSON_BYTES}, ${EVENTS_LEFT_OUT}, events),
     'Array(Tuple(time String, name String, attributes Map(String, String)))'))`;
 
 /** Array(Tuple(trace_id, span_id, trace_state, attributes)). */
-export const LINKS = sql`arrayMap(link -> (link.1, link.2, link.3, link.4), JSONExtract(if(length(links) > ${MOST_JSON_BYTES}, ${LINKS_LEFT_OUT}, links),
+export const LINKS = sql`arrayMap(link -> (link.1, link.2, link.3, link.4), JSONExtract(if(length(links) > ${MAX_SPAN_JSON_BYTES}, ${LINKS_LEFT_OUT}, links),
   'Array(Tuple(trace_id String, span_id String, trace_state String, attributes Map(String, String)))'))`;
 
 const WHOLE_SPAN_FIELDS = sql`${SPAN_FIELDS}, kind AS Kind, status_message AS StatusMessage,

@@ -3,6 +3,7 @@
 // organisation can have here is bounded, however many names its senders make up.
 import { createHash } from "node:crypto";
 import type { ClickHouse } from "../../engines/clickhouse/client.ts";
+import { MAX_OPERATIONS_PER_ORG, MAX_OPERATIONS_PER_SERVICE, MAX_REMEMBERED_OPERATIONS, MAX_SERVICES_PER_ORG } from "../limits.ts";
 import { GroupCommit } from "../write-path/group-commit.ts";
 import { type NativeColumns, nativeRows } from "../../engines/clickhouse/native-block.ts";
 import { ConstantColumn, encodedString, encodedUint32, StringColumn } from "../../engines/clickhouse/native-columns.ts";
@@ -17,12 +18,6 @@ const COLUMNS = [
   ["kind", "String"],
 ] as const satisfies NativeColumns;
 
-/** Of one organisation; the first operation of a service is kept all the same. */
-const MOST_OPERATIONS = 10_000;
-const MOST_OPERATIONS_OF_A_SERVICE = 1_000;
-const MOST_SERVICES = 1_000;
-/** Remembered of all organisations, in some 60 bytes each; those that sent longest ago are forgotten, and read back. */
-const MOST_REMEMBERED = 300_000;
 const DAY_S = 86_400;
 
 export class SpanOperations implements AsyncDisposable {
@@ -33,7 +28,7 @@ export class SpanOperations implements AsyncDisposable {
   readonly #orgs = new Map<string, OrgOperations>();
   #remembered = 0;
 
-  constructor(clickhouse: ClickHouse, mostRemembered = MOST_REMEMBERED) {
+  constructor(clickhouse: ClickHouse, mostRemembered = MAX_REMEMBERED_OPERATIONS) {
     this.#clickhouse = clickhouse;
     this.#mostRemembered = mostRemembered;
     this.#commit = new GroupCommit(clickhouse, "span_operations", COLUMNS);
@@ -71,7 +66,7 @@ export class SpanOperations implements AsyncDisposable {
     const read = async (): Promise<void> => {
       const rows = await this.#clickhouse.query<Operation & { day: number }>(
         sql`SELECT service, operation, kind, intDiv(toUnixTimestamp(max(time)), ${DAY_S}) - 1 AS day FROM span_operations
-            WHERE org_id = ${orgId} GROUP BY service, operation, kind LIMIT ${MOST_OPERATIONS + MOST_SERVICES}`,
+            WHERE org_id = ${orgId} GROUP BY service, operation, kind LIMIT ${MAX_OPERATIONS_PER_ORG + MAX_SERVICES_PER_ORG}`,
       );
       for (const row of rows) this.#remember(orgId, org, [row], row.day);
     };
@@ -113,13 +108,13 @@ class OrgOperations {
   /** Those that are not written for this day or a later one, as far as there is room. */
   unwritten({ day, operations }: DayOperations): Operation[] {
     const more = new Map<number, number>();
-    let room = MOST_OPERATIONS - this.#days.size;
+    let room = MAX_OPERATIONS_PER_ORG - this.#days.size;
     return operations.filter((one) => {
       const writtenDay = this.#days.get(hashOf(one));
       if (writtenDay !== undefined) return writtenDay < day;
       const service = hashOf({ service: one.service });
       const had = (this.#ofService.get(service) ?? 0) + (more.get(service) ?? 0);
-      const fits = had === 0 ? this.#ofService.size + more.size < MOST_SERVICES : room > 0 && had < MOST_OPERATIONS_OF_A_SERVICE;
+      const fits = had === 0 ? this.#ofService.size + more.size < MAX_SERVICES_PER_ORG : room > 0 && had < MAX_OPERATIONS_PER_SERVICE;
       if (!fits) return false;
       more.set(service, (more.get(service) ?? 0) + 1);
       room -= 1;

@@ -9,15 +9,9 @@ import { Outage } from "../../../common/outage.ts";
 import type { TablePending } from "../../engines/clickhouse/pending-rows.ts";
 import type { JournalEntry, Kept, RecoveredSegment, RowJournal } from "../../engines/clickhouse/row-journal.ts";
 import type { Log } from "../../operations/log.ts";
+import { MAX_JOURNALED_BYTES, MAX_PENDING_BYTES, MAX_SHARE_OF_FREE } from "../limits.ts";
 import type { GroupCommit } from "./group-commit.ts";
 
-const MIB = 1024 * 1024;
-/** Larger rows are worth an insert of their own, and the journal would write them twice. */
-const MAX_JOURNALED_BYTES = MIB;
-/** Three inserts: one that runs, one that is queued, and one that is being filled. */
-const MAX_PENDING_BYTES = 24 * MIB;
-/** Pending bytes of an organisation may be at most this many times the free bytes: three quarters of the limit if it is alone. */
-const MAX_SHARE_OF_FREE = 3;
 const BACKOFF_MS = [500, 5000] as const;
 const REMIND_MS = 300_000;
 

@@ -4,11 +4,10 @@ import type { ClickHouse } from "../../engines/clickhouse/client.ts";
 import { firstRow, type JournalEntry } from "../../engines/clickhouse/row-journal.ts";
 import type { NativeColumns } from "../../engines/clickhouse/native-block.ts";
 import { sql, Sql } from "../../engines/clickhouse/sql.ts";
+import { MAX_KEYS_PER_STATEMENT } from "../limits.ts";
 
 /** A body that arrives again after this time is stored again. */
 export const WINDOW_S = 600;
-/** Keys per statement: far below the limit of 256 KiB per statement. */
-const MAX_KEYS_PER_STATEMENT = 2000;
 
 export interface StoredDay {
   org_id: string;

@@ -21,11 +21,11 @@ import {
 } from "../../http/schemas.ts";
 import { addRoute } from "../../http/route.ts";
 import type { AccountDeps } from "../../auth/sessions/deps.ts";
+import { MAX_READ_TOKEN_TTL_MS } from "../limits.ts";
 import { requireCapacity } from "./row-limit.ts";
 import type { AccountTables, ReadTokenRow } from "../../auth/sessions/table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
-const MAX_TTL_MS = 365 * 86_400_000;
 /** How long expired tokens stay in the list, so that users can see why a data source stopped. */
 const EXPIRED_LISTED_MS = 30 * 86_400_000;
 const common = { tag: "accounts" } as const;
@@ -149,7 +149,7 @@ function describeToken({ id, name, created_by, created_at, expires_at }: ReadTok
 }
 
 function ttlMs(text: string): number {
-  const bounds = { minMs: 60_000, maxMs: MAX_TTL_MS };
+  const bounds = { minMs: 60_000, maxMs: MAX_READ_TOKEN_TTL_MS };
   const ms = durationWithin(text, bounds);
   if (ms === undefined) throw new ApiError("invalid_field", `ttl: must be ${durationWanted(bounds, "12h or 90d")}`);
   return ms;

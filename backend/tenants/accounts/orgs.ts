@@ -7,8 +7,8 @@ import { nameSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
 import { addRoute } from "../../http/route.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "../../auth/sessions/password.ts";
 import type { AccountDeps } from "../../auth/sessions/deps.ts";
-import { MAX_ROWS_PER_ORG } from "./row-limit.ts";
 import { EMAIL_SCHEMA, insertOrg, insertUser, requireFreeEmail, requireFreeName } from "../../auth/sessions/table.ts";
+import { MAX_ROWS_PER_ORG } from "../limits.ts";
 
 const org = {
   type: "object",

@@ -4,9 +4,7 @@ import type { Transaction } from "kysely";
 import { ApiError } from "../../errors.ts";
 import type { AccountTables } from "../../auth/sessions/table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
-
-/** Rows of each kind per organisation. A list of this length has a few megabytes. */
-export const MAX_ROWS_PER_ORG = 5000;
+import { MAX_ROWS_PER_ORG } from "../limits.ts";
 
 /** A counting statement; PostgreSQL returns counts as text. */
 export interface CountQuery {

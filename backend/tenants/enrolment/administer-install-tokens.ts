@@ -18,11 +18,11 @@ import {
   UUID_SCHEMA,
 } from "../../http/schemas.ts";
 import { addRoute } from "../../http/route.ts";
+import { MAX_INSTALL_TOKEN_TTL_MS } from "../limits.ts";
 import { newInstallToken } from "./install-token.ts";
 import type { EnrolmentDeps } from "./deps.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
-const MAX_TTL_MS = 365 * 86_400_000;
 const common = { tag: "enrolment" } as const;
 
 const schemas = {
@@ -125,7 +125,7 @@ function registerCreation(app: FastifyInstance, { db, guards, now }: EnrolmentDe
 }
 
 function ttlMs(text: string): number {
-  const ms = durationWithin(text, { maxMs: MAX_TTL_MS });
+  const ms = durationWithin(text, { maxMs: MAX_INSTALL_TOKEN_TTL_MS });
   // The schema has validated the format.
   if (ms === undefined) throw new ApiError("invalid_field", "ttl: at most 365d");
   return ms;

@@ -7,8 +7,6 @@ import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 /** Autoscalers replace nodes: nodes without a heartbeat for this time are deleted when a new one appears. */
 const FORGET_NODE_AFTER_MS = 24 * 60 * 60_000;
-/** The limit of Kubernetes itself. */
-export const MAX_NODES = 5000;
 
 /** A heartbeat after clipping. */
 export interface ClusterBeat {

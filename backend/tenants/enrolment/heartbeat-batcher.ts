@@ -4,6 +4,7 @@
 import { FairQueue } from "../../admission/fair-queue.ts";
 import { Batcher } from "../../engines/batcher.ts";
 import { ApiError } from "../../errors.ts";
+import { MAX_BATCHED_HEARTBEATS, MAX_WAITING_HEARTBEATS } from "../limits.ts";
 
 export interface HeartbeatBatcherOptions<Beat> {
   /** Writes the newest heartbeat of each node or host, and returns an error for each that it refuses. */
@@ -14,8 +15,6 @@ export interface HeartbeatBatcherOptions<Beat> {
   readonly maxWaiting?: number;
 }
 
-const MAX_ROWS = 200;
-const MAX_WAITING = 2000;
 /** Writes of different organisations at the same time. */
 const WRITES = 4;
 /** An organisation uses the database at most one fifth of the time. */
@@ -47,7 +46,7 @@ export class HeartbeatBatcher<Beat> {
   /** Resolves when the heartbeat of a node or host is written. Throws ApiError over_quota at the limit, and the errors of `write`. */
   async add(orgId: string, name: string, beat: Beat): Promise<void> {
     const org = this.#orgs.get(orgId) ?? this.#newOrg(orgId);
-    if (org.waiting >= (this.#options.maxWaiting ?? MAX_WAITING)) {
+    if (org.waiting >= (this.#options.maxWaiting ?? MAX_WAITING_HEARTBEATS)) {
       const message = "this organisation's heartbeats come faster than they are kept; send this one again after Retry-After";
       throw new ApiError("over_quota", message, { retryAfterS: RETRY_AFTER_S });
     }
@@ -61,7 +60,7 @@ export class HeartbeatBatcher<Beat> {
       waiting: 0,
       batcher: new Batcher({
         write: (entries) => this.#write(orgId, org, entries),
-        maxItems: this.#options.maxRows ?? MAX_ROWS,
+        maxItems: this.#options.maxRows ?? MAX_BATCHED_HEARTBEATS,
         merge: (waiting, added) => ({ ...added, heartbeats: waiting.heartbeats + added.heartbeats }),
         pauseMs: (tookMs) => Math.min(MAX_PAUSE_MS, PAUSE_PER_WRITE * tookMs),
         onIdle: () => void this.#orgs.delete(orgId),

@@ -5,9 +5,10 @@ import { CLUSTER_HEARTBEAT_PATH, type Heartbeat, ORG_ID_HEADER } from "../../../
 import { signerOf } from "../../auth/request-identity.ts";
 import { NO_CONTENT } from "../../http/schemas.ts";
 import { addRoute } from "../../http/route.ts";
-import { type ClusterBeat, MAX_NODES, writeClusterBeats } from "./cluster-beats.ts";
+import { MAX_HEARTBEAT_BYTES, MAX_INSTALLATION_LENGTH, MAX_NODES } from "../limits.ts";
+import { type ClusterBeat, writeClusterBeats } from "./cluster-beats.ts";
 import { HeartbeatBatcher } from "./heartbeat-batcher.ts";
-import { clipped, collectorOf, HEARTBEAT_BYTES, HEARTBEAT_SCHEMA, intervalOf, MAX_INSTALLATION } from "./heartbeat.ts";
+import { clipped, collectorOf, HEARTBEAT_SCHEMA, intervalOf } from "./heartbeat.ts";
 import type { EnrolmentDeps } from "./deps.ts";
 
 const schema = {
@@ -26,7 +27,7 @@ export function registerClusterHeartbeat(app: FastifyInstance, { db, guards, now
     path: CLUSTER_HEARTBEAT_PATH,
     access: { keys: ["cluster"] },
     ...schema,
-    maxBodyBytes: HEARTBEAT_BYTES,
+    maxBodyBytes: MAX_HEARTBEAT_BYTES,
     handler: async (request: FastifyRequest<{ Body: Heartbeat }>, reply: FastifyReply) => {
       const { hostId: clusterId, orgId } = signerOf(request);
       const beat = toBeat(clusterId, request.body, new Date(now()));
@@ -41,7 +42,7 @@ function toBeat(clusterId: string, heartbeat: Heartbeat, at: Date): ClusterBeat 
     clusterId,
     at,
     intervalS: intervalOf(heartbeat),
-    installation: clipped(heartbeat.installation, MAX_INSTALLATION) || undefined,
+    installation: clipped(heartbeat.installation, MAX_INSTALLATION_LENGTH) || undefined,
     node: clipped(heartbeat.node, 253) || undefined,
     agentVersion: clipped(heartbeat.agent_version, 100) ?? null,
     collector: JSON.stringify(collectorOf(heartbeat)),

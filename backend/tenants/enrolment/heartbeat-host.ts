@@ -7,8 +7,9 @@ import { signerOf } from "../../auth/request-identity.ts";
 import { NO_CONTENT } from "../../http/schemas.ts";
 import { addRoute } from "../../http/route.ts";
 import type { ApiError } from "../../errors.ts";
+import { MAX_HEARTBEAT_BYTES } from "../limits.ts";
 import { HeartbeatBatcher } from "./heartbeat-batcher.ts";
-import { clipped, collectorOf, HEARTBEAT_BYTES, HEARTBEAT_SCHEMA, intervalOf } from "./heartbeat.ts";
+import { clipped, collectorOf, HEARTBEAT_SCHEMA, intervalOf } from "./heartbeat.ts";
 import type { EnrolmentDeps } from "./deps.ts";
 import type { EnrolmentTables } from "./table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
@@ -37,7 +38,7 @@ export function registerHostHeartbeat(app: FastifyInstance, { db, guards, now }:
     path: HOST_HEARTBEAT_PATH,
     access: { keys: ["host"] },
     ...schema,
-    maxBodyBytes: HEARTBEAT_BYTES,
+    maxBodyBytes: MAX_HEARTBEAT_BYTES,
     handler: async (request: FastifyRequest<{ Body: Heartbeat }>, reply: FastifyReply) => {
       const { hostId, orgId } = signerOf(request);
       await beats.add(orgId, hostId, rowOf(request.body, new Date(now())));

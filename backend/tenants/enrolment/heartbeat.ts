@@ -1,19 +1,12 @@
 // The body of both heartbeats. It is informational, so its content cannot make an agent appear offline. Invariant: unknown fields are ignored,
 // long texts are truncated, and intervals are clamped; only wrong types are refused.
 import type { Heartbeat } from "../../../common/protocol/enrolment.ts";
+import { MAX_HEARTBEAT_INTERVAL_S, MAX_HEARTBEAT_TEXT_LENGTH } from "../limits.ts";
 import type { CollectorReport } from "./table.ts";
 
 const DEFAULT_INTERVAL_S = 30;
-const MAX_INTERVAL_S = 3600;
 /** An agent is online while its last heartbeat is younger than this many intervals. */
 const ONLINE_INTERVALS = 3;
-const MAX_TEXT = 1000;
-
-/** Maximum length of the name of an installation: `<namespace>/<Secret>`. */
-export const MAX_INSTALLATION = 400;
-
-/** Far more than an agent reports. */
-export const HEARTBEAT_BYTES = 64 * 1024;
 
 const text = { type: "string" } as const;
 export const HEARTBEAT_SCHEMA = {
@@ -35,13 +28,13 @@ export const COLLECTOR_SCHEMA = {
 } as const;
 
 export function intervalOf(heartbeat: Heartbeat): number {
-  return Math.round(Math.min(MAX_INTERVAL_S, Math.max(1, heartbeat.interval_s ?? DEFAULT_INTERVAL_S)));
+  return Math.round(Math.min(MAX_HEARTBEAT_INTERVAL_S, Math.max(1, heartbeat.interval_s ?? DEFAULT_INTERVAL_S)));
 }
 
 export function collectorOf({ collector }: Heartbeat): CollectorReport | null {
   if (!collector) return null;
   const { state, restarts, last_error } = collector;
-  return { state: clipped(state, 50), restarts, last_error: clipped(last_error, MAX_TEXT) };
+  return { state: clipped(state, 50), restarts, last_error: clipped(last_error, MAX_HEARTBEAT_TEXT_LENGTH) };
 }
 
 /** Truncates a text and removes NUL, which the database refuses. */

@@ -5,12 +5,11 @@ import type { DatabaseOutage } from "../../auth/database-outage.ts";
 import { LookupCache, type LookupSource } from "../../auth/lookup-cache.ts";
 import type { KeySource, VerifyingKey } from "../../auth/signed-requests.ts";
 import { Batcher } from "../../engines/batcher.ts";
+import { MAX_FIRST_USES } from "../limits.ts";
 import { changedKeys, findKeys, recordFirstUses } from "./key-table.ts";
 import type { MasterKeys } from "./master-key.ts";
 import type { EnrolmentTables, KeyRow } from "./table.ts";
 
-/** Keys of one statement, which takes about 10 ms. */
-const MAX_FIRST_USES = 1000;
 /** After each statement, so that the enrolment of a fleet costs at most four statements a second. */
 const FIRST_USES_PAUSE_MS = 250;
 

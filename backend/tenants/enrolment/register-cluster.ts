@@ -13,8 +13,8 @@ import { audit } from "../../auth/audit-log.ts";
 import { ApiError } from "../../errors.ts";
 import { nameSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
 import { addRoute } from "../../http/route.ts";
+import { MAX_INSTALLATION_LENGTH } from "../limits.ts";
 import { installTokenAccess, spendInstallToken, type Enrol } from "./install-token.ts";
-import { MAX_INSTALLATION } from "./heartbeat.ts";
 import { findAliveHolder } from "./key-holder.ts";
 import { mintKey, retireOtherKeys } from "./key-table.ts";
 import type { EnrolmentDeps } from "./deps.ts";
@@ -33,7 +33,7 @@ const schema = {
       cluster_name: nameSchema(200),
       cluster_uid: nameSchema(200),
       agent_version: nameSchema(100),
-      installation: nameSchema(MAX_INSTALLATION),
+      installation: nameSchema(MAX_INSTALLATION_LENGTH),
     },
   },
   response: {

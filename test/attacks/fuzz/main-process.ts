@@ -1,12 +1,8 @@
 // Programs that the backend reads in its main process, because they are bounded there: each is checked and, if accepted, used.
 import { ApiError } from "../../../backend/errors.ts";
+import { MAX_TEXT_TEMPLATE_LENGTH, MAX_TITLE_TEMPLATE_LENGTH } from "../../../backend/notification/limits.ts";
 import { checkMatchers, compileMatchers, type Labels, type Matcher, readMatcher } from "../../../backend/notification/model/matchers.ts";
-import {
-  MOST_TEXT_TEMPLATE,
-  MOST_TITLE_TEMPLATE,
-  ownWords,
-  whyNoTemplate,
-} from "../../../backend/notification/channels/message-template.ts";
+import { ownWords, whyNoTemplate } from "../../../backend/notification/channels/message-template.ts";
 import { alertOf, HOSTILE, messageOf } from "../../../backend/notification/model/message.fixture.ts";
 import { filterOf } from "../../../backend/query/native/log-filter-parameters.ts";
 import { recordConditions } from "../../../backend/storage/logs/filter.ts";
@@ -52,7 +48,7 @@ function matchersProgram(texts: Texts): MainProgram {
 
 function templateProgram(texts: Texts): MainProgram {
   const place = texts.one(["title", "text"] as const);
-  const text = texts.template().slice(0, place === "title" ? MOST_TITLE_TEMPLATE : MOST_TEXT_TEMPLATE);
+  const text = texts.template().slice(0, place === "title" ? MAX_TITLE_TEMPLATE_LENGTH : MAX_TEXT_TEMPLATE_LENGTH);
   const run = (): void => {
     const reason = whyNoTemplate(text, place);
     if (reason !== undefined) throw new ApiError("invalid_field", reason);

@@ -1,7 +1,8 @@
 // Level, time and trace of a log line, out of what it says: JSON, logfmt, klog, and lines that begin with a date or a level. Invariants: the
 // body stays as it was; no line is dropped, whatever is in it; what is not surely there is not guessed. Each line costs a few comparisons
-// of its beginning, one that says more is read once, and never more than MAX_JSON_BYTES of it. JSON is read by Go's own reader (fromJSON of
+// of its beginning, one that says more is read once, and never more than MAX_PARSED_LINE_BYTES of it. JSON is read by Go's own reader (fromJSON of
 // the expression language), because a line must not be able to end the collector.
+import { MAX_PARSED_LINE_BYTES } from "../../limits.ts";
 
 /** Words by severity, lower case; each is stored as its group's name. Numbers are pino's and bunyan's. */
 const LEVELS: Readonly<Record<string, readonly string[]>> = {
@@ -19,7 +20,6 @@ const WORDS = list(
     .filter((word) => !/\d/.test(word)),
 );
 
-const MAX_JSON_BYTES = 65_536;
 /** Of other lines, this much of the beginning is looked at. */
 const LOOKED_AT = 2048;
 
@@ -57,7 +57,7 @@ export function logFields(input: LogFieldsInput): object[] {
   return [
     { type: "copy", id: "fields-colours", from: "body", to: PLAIN, if: 'body contains "\\u001b[" and len(body) < 65536' },
     { type: "regex_replace", id: "fields-plain", regex_name: "ansi_control_sequences", field: PLAIN, if: `${PLAIN} != nil` },
-    find("fields-json", `${LINE} startsWith "{" and len(body) < ${MAX_JSON_BYTES}`, ofJson(input)),
+    find("fields-json", `${LINE} startsWith "{" and len(body) < ${MAX_PARSED_LINE_BYTES}`, ofJson(input)),
     find("fields-text", OTHER_FORMATS.map((format) => matches(LINE, format)).join(" or "), ofText(input)),
     {
       type: "severity_parser",

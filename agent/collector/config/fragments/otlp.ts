@@ -2,6 +2,7 @@
 // pod is found by its address, and `k8s.*` is what the agent knows of it, or nothing; no application can send one of the agent's own
 // series. Delta metrics become cumulative here, because the exposition format has no delta.
 import type { ListenAddress, Signal } from "../../../settings.ts";
+import { MAX_CLAIMED_ATTRIBUTES } from "../../limits.ts";
 import type { Component, Fragment } from "./fragment.ts";
 import { attributesOfSenders, DEPLOYMENT_NAMES, DEPLOYMENT_NAMES_ID, type KubernetesInput } from "./kubernetes-attributes.ts";
 
@@ -47,9 +48,6 @@ const MARK = "atherops.reported_by";
 const OWN_METRICS = "^((k8s|container|system|machine|cadvisor|kubelet|scrape)([^A-Za-z0-9]|$)|up$)";
 /** Of a scraped page, whose `up` and `scrape_*` are the scrape's own: a page cannot have any (scraped-pods.ts). */
 const OWN_METRICS_BUT_OF_SCRAPES = "^(k8s|container|system|machine|cadvisor|kubelet)([^A-Za-z0-9]|$)";
-
-/** A series has 35 labels at most, and those of the point come first: so many leave room for who sent it. */
-const MOST_ATTRIBUTES = 16;
 
 /** Which container of its pod a sender is, nobody but itself knows; it can name one of its own pod only. */
 const KEPT = "k8s.container.name";
@@ -104,7 +102,7 @@ function ofPoints(ownMetrics: string): string[] {
   return [
     exported("datapoint"),
     `set(datapoint.attributes["${MARK}"], "application") where IsMatch(metric.name, "${ownMetrics}")`,
-    `limit(datapoint.attributes, ${MOST_ATTRIBUTES}, ["${MARK}"]) where IsMatch(metric.name, "${ownMetrics}")`,
+    `limit(datapoint.attributes, ${MAX_CLAIMED_ATTRIBUTES}, ["${MARK}"]) where IsMatch(metric.name, "${ownMetrics}")`,
   ];
 }
 

@@ -1,0 +1,75 @@
+// What bounds backend/auth/. docs/reference/limits.md is made from this file: each limit has one sentence, and its unit is in its name.
+
+// audit/trail.ts
+/** Only the newest entries of an organisation are kept. */
+export const MAX_AUDIT_ENTRIES_PER_ORG = 200_000;
+/** Entries that wait to be written; further ones are dropped and counted. */
+export const MAX_WAITING_AUDIT_ENTRIES = 5_000;
+/** Text of an entry; longer text is cut. */
+export const MAX_SUBJECT_BYTES = 4096;
+
+// batched-lookups.ts
+/** Ids of one lookup statement. */
+export const MAX_IDS_PER_LOOKUP = 500;
+
+// lookup-cache.ts
+/** Concurrent checks: one that hangs on a broken connection does not hide that the database is back. */
+export const MAX_CACHE_CHECKS = 4;
+/** Rows of one cache of keys, tokens or users. */
+export const MAX_CACHED_ROWS = 50_000;
+/** Ids of one check statement, which takes the database about 10 ms. */
+export const MAX_IDS_PER_CHECK = 10_000;
+/** Unknown ids are cached separately and shorter, so that guessed ids cannot evict real ones. */
+export const MAX_UNKNOWN_IDS = 5_000;
+
+// sessions/browser-session.ts
+/** Age of a browser session. */
+export const MAX_SESSION_AGE_S = 7 * 86_400;
+/** Beyond it the oldest sessions are removed. */
+export const MAX_SESSIONS_PER_USER = 100;
+
+// sessions/login-backoff.ts
+/** Longest wait after failed logins. */
+export const MAX_LOGIN_WAIT_MS = 15 * 60_000;
+/** Pairs of client and user whose failures are remembered. */
+export const MAX_LOGIN_PAIRS = 50_000;
+/** Pairs whose last login succeeded. */
+export const MAX_SUCCEEDED_PAIRS = 10_000;
+/** Concurrent attempts of one pair. */
+export const MAX_LOGINS_IN_FLIGHT = 4;
+
+// sessions/login.ts
+/** Untrusted reverse proxies that are warned about, once each. */
+export const MAX_PROXIES = 5;
+
+// sessions/password.ts
+/** Password hashes at one time; each takes a core and much memory. */
+export const MAX_RUNNING_HASHES = 2;
+/** Logins of one client that wait for a hash. */
+export const MAX_WAITING_HASHES_PER_CLIENT = 256;
+/** Logins that wait for a hash. */
+export const MAX_WAITING_HASHES = 2048;
+
+// sessions/read-token.ts
+/** A token has about 350 characters; the rest is for the user name of Basic auth. */
+export const MAX_AUTHORIZATION_LENGTH = 2048;
+
+// sessions/session.ts
+/** Users whose last change is cached. */
+export const MAX_CACHED_USERS = 10_000;
+
+// signed-requests.ts
+/** Longer messages are not remembered, because clients choose the length of the path. */
+export const MAX_REMEMBERED_LENGTH = 256;
+
+// sso/attempt.ts
+/** Completed attempts are remembered until their cookie expires. */
+export const MAX_ENDED_ATTEMPTS = 10_000;
+
+// sso/provider.ts
+/** A response of the identity provider. */
+export const MAX_PROVIDER_RESPONSE_BYTES = 1024 * 1024;
+
+// sso/sign-in.ts
+/** Further groups of a user are ignored; providers list only a limited number in a claim. */
+export const MAX_GROUPS = 10_000;

@@ -1,0 +1,23 @@
+// What bounds backend/http/. docs/reference/limits.md is made from this file: each limit has one sentence, and its unit is in its name.
+
+// app.ts
+/** More than a request head can contain, so that a long id is answered like any other unknown id. */
+export const MAX_PARAMETER_LENGTH = 16 * 1024;
+
+// connections.ts
+/** Concurrent requests of one connection; clients that do not pipeline have one. */
+export const MAX_REQUESTS_PER_CONNECTION = 16;
+/** A connection with more is closed: refusing an endless pipeline request by request would block the event loop. */
+export const MAX_REFUSED_REQUESTS = 2 * MAX_REQUESTS_PER_CONNECTION;
+/** Evicted connections whose sockets have not closed yet. */
+export const MAX_CLOSING_CONNECTIONS = 256;
+
+// drain-body.ts
+/** Refused bodies that are read and discarded at one time: each delays new connections; with 200, by 16 s. Further clients may see a reset. */
+export const MAX_DRAINING_BODIES = 64;
+/** The same for clients without a credential. */
+export const MAX_DRAINING_UNAUTHENTICATED = 16;
+
+// websocket.ts
+/** Messages from clients are read and discarded. */
+export const MAX_MESSAGE_BYTES = 1024;

@@ -1,0 +1,39 @@
+// What bounds backend/ingest/. docs/reference/limits.md is made from this file: each limit has one sentence, and its unit is in its name.
+
+// body.ts
+/** A body, compressed and decompressed; the contract's limit. */
+export const MAX_BODY_BYTES = 32 * 1024 * 1024;
+
+// exposition/exposition.ts
+/** The engine's own limit for a line of exposition text. */
+export const MAX_LINE_BYTES = 256 * 1024;
+
+// otlp/batch.ts
+/** JSON tokens of one record; at worst they take 60 MiB while they are read. */
+export const MAX_TOKENS_AT_ONCE = 256 * 1024;
+/** Resources and scopes of a body. */
+export const MAX_PARTS = 100_000;
+
+// otlp/operations-of.ts
+/** Longer names of services and operations are not listed. */
+export const MAX_OPERATION_NAME_BYTES = 512;
+/** Operations that are listed from one body; the others are seen in later bodies. */
+export const MAX_OPERATIONS_PER_BODY = 2_000;
+
+// otlp/otlp-decoder.ts
+/** Worker threads that decode large bodies. */
+export const MAX_DECODER_THREADS = 2;
+/** Bodies of one organisation that wait for a worker. */
+export const MAX_WAITING_BODIES_PER_ORG = 256;
+
+// otlp/rows.ts
+/** Rows that one body becomes. */
+export const MAX_ROWS_BYTES = 128 * 1024 * 1024;
+
+// otlp/value.ts
+/** Nesting of an attribute; no exporter nests so far. */
+export const MAX_VALUE_DEPTH = 64;
+
+// quota.ts
+/** Organisations whose token buckets are remembered although they are full. */
+export const MAX_REMEMBERED_QUOTAS = 10_000;

@@ -1,0 +1,167 @@
+// What bounds backend/notification/. docs/reference/limits.md is made from this file: each limit has one sentence, and its unit is in its name.
+
+// api/active-alerts.ts
+/** The answer with active alerts. */
+export const MAX_ACTIVE_ALERTS_BYTES = 4 * 1024 * 1024;
+
+// channels/channel-settings.ts
+/** Characters of a channel's URL. */
+export const MAX_CHANNEL_URL_LENGTH = 2000;
+/** Recipients of an e-mail channel. */
+export const MAX_RECIPIENTS = 20;
+
+// channels/channel-store.ts
+/** Channels of an organisation. */
+export const MAX_CHANNELS_PER_ORG = 100;
+
+// channels/email-text.ts
+/** Characters of an e-mail's subject. */
+export const MAX_EMAIL_SUBJECT_LENGTH = 200;
+
+// channels/email.ts
+/** Response of the mail server. */
+export const MAX_SMTP_RESPONSE_BYTES = 64 * 1024;
+
+// channels/message-template.ts
+/** Characters of the template of a title. */
+export const MAX_TITLE_TEMPLATE_LENGTH = 500;
+/** Characters of the template of a text. */
+export const MAX_TEXT_TEMPLATE_LENGTH = 4000;
+/** Characters of a rendered text; no kind of channel accepts more. */
+export const MAX_MESSAGE_TEXT_LENGTH = 8000;
+/** Placeholders of a template. */
+export const MAX_TEMPLATE_PLACEHOLDERS = 100;
+/** Characters of a value in a rendered template. */
+export const MAX_TEMPLATE_VALUE_LENGTH = 300;
+
+// channels/message-text.ts
+/** Characters of a label or annotation in a message. */
+export const MAX_MESSAGE_VALUE_LENGTH = 300;
+
+// channels/outgoing.ts
+/** Response of a receiver. */
+export const MAX_RECEIVER_ANSWER_BYTES = 64 * 1024;
+/** A longer `Retry-After` of a receiver is cut. */
+export const MAX_RETRY_AFTER_MS = 3_600_000;
+
+// channels/pagerduty.ts
+/** PagerDuty's own limit. */
+export const MAX_DEDUP_KEY_LENGTH = 255;
+/** PagerDuty's own limit. */
+export const MAX_SUMMARY_LENGTH = 1024;
+
+// channels/resolve-host.ts
+/** Addresses of a receiver that are tried in turn. */
+export const MAX_TRIED_ADDRESSES = 8;
+/** Addresses of a receiver that are checked: a tenant's name server may return thousands. */
+export const MAX_CHECKED_ADDRESSES = 64;
+
+// channels/slack.ts
+/** Slack shows about 3,000 characters of a text. */
+export const MAX_SLACK_TEXT_LENGTH = 2800;
+/** Characters of a title in Slack. */
+export const MAX_SLACK_TITLE_LENGTH = 200;
+
+// delivery/delivery-store.ts
+/** Messages of an organisation in a minute, attempts included. */
+export const MAX_MESSAGES_PER_MINUTE = 60;
+
+// delivery/outbox.ts
+/** Deliveries that one pass reads. */
+export const MAX_DELIVERY_CANDIDATES = 1000;
+/** Failing channels that are remembered. */
+export const MAX_FAILING_CHANNELS = 10_000;
+/** Characters of a receiver's error that are kept for people. */
+export const MAX_ERROR_LENGTH = 500;
+
+// delivery/retention.ts
+/** Deliveries of an organisation that are kept. */
+export const MAX_DELIVERIES_PER_ORG = 10_000;
+
+// intake/alerts-endpoint.ts
+/** More than the alerts of one rule in vmalert, escaped as JSON. */
+export const MAX_POSTED_ALERTS_BYTES = 32 * 1024 * 1024;
+/** Requests with alerts that wait to be stored. */
+export const MAX_WAITING_POSTS = 1000;
+
+// intake/evaluated.ts
+/** Groups in one request by name; if there are more, all are requested. */
+export const MAX_NAMED_GROUPS = 50;
+
+// intake/intake-listener.ts
+/** The evaluator vmalert evaluates rules of many organisations concurrently. */
+export const MAX_INTAKE_CONNECTIONS = 512;
+
+// intake/intake.ts
+/** Alerts of an organisation that are stored. */
+export const MAX_ALERTS_PER_ORG = 10_000;
+/** Text of all stored alerts of an organisation. */
+export const MAX_ALERT_BYTES_PER_ORG = 16 * 1024 * 1024;
+/** An alert without a new evaluation ends at the latest after this time. */
+export const MAX_ALERT_LIFE_MS = 24 * 3600_000;
+
+// intake/posted-alerts.ts
+/** Text of one alert. */
+export const MAX_ALERT_BYTES = 256 * 1024;
+/** Labels of one alert. */
+export const MAX_ALERT_LABELS = 64;
+/** Characters of a label's value. */
+export const MAX_ALERT_LABEL_LENGTH = 1024;
+/** Annotations of one alert. */
+export const MAX_ALERT_ANNOTATIONS = 32;
+/** Characters of an annotation. */
+export const MAX_ALERT_ANNOTATION_LENGTH = 2048;
+
+// model/compose.ts
+/** Alerts that one message lists. */
+export const MAX_ALERTS_PER_MESSAGE = 100;
+/** Text of one message. */
+export const MAX_MESSAGE_BYTES = 64 * 1024;
+
+// model/matchers.ts
+/** Matchers of a route or a silence. */
+export const MAX_MATCHERS = 20;
+/** Characters of a matcher's value, and of a label that an expression reads. */
+export const MAX_MATCHER_LENGTH = 1000;
+/** Repetitions, alternatives and classes of an expression: with more, the states of RE2 double with each. */
+export const MAX_EXPRESSION_STEPS = 12;
+/** Characters, classes and groups of all expressions, each as often as it is repeated: RE2JS compiles so many in about 10 ms. */
+export const MAX_EXPRESSION_PARTS = 2000;
+
+// model/organisation-rows.ts
+/** Expressions in routes and active silences: each is evaluated for every alert. */
+export const MAX_EXPRESSIONS_PER_ORG = 100;
+
+// routing/dispatcher.ts
+/** Organisations that one pass reads. */
+export const MAX_PASS_CANDIDATES = 1000;
+
+// routing/plan.ts
+/** Alert groups of an organisation. */
+export const MAX_GROUPS_PER_ORG = 10_000;
+/** Alerts, each counted once per group: all alerts of an organisation in twenty groups each. */
+export const MAX_GROUP_MEMBERS_PER_ORG = 200_000;
+/** Messages of one channel that wait to be sent, so that a broken channel does not fill the table. */
+export const MAX_PENDING_PER_CHANNEL = 200;
+/** Messages that one pass composes; more follow in the next. */
+export const MAX_MESSAGES_PER_PASS = 100;
+
+// routing/route-body.ts
+/** Routes of an organisation. */
+export const MAX_ROUTES = 100;
+/** Channels of one route. */
+export const MAX_CHANNELS_PER_ROUTE = 20;
+/** Labels by which a route groups alerts. */
+export const MAX_GROUP_LABELS = 20;
+/** Text of one route. */
+export const MAX_ROUTE_BYTES = 8 * 1024;
+
+// routing/silence-body.ts
+/** Text of one silence. */
+export const MAX_SILENCE_BYTES = 4096;
+/** Duration of a silence. */
+export const MAX_SILENCE_MS = 366 * 86_400_000;
+
+// routing/silence-store.ts
+/** Silences of an organisation; the same number of ended ones is kept. */
+export const MAX_SILENCES_PER_ORG = 500;

@@ -1,0 +1,23 @@
+// What bounds backend/operations/. docs/reference/limits.md is made from this file: each limit has one sentence, and its unit is in its name.
+
+// backup/held.ts
+/** A line of the protocol between a backup and the running backend. */
+export const MAX_LINE_BYTES = 16 * 1024;
+
+// backup/hold-server.ts
+/** A snapshot takes disk space, because merged and expired parts cannot be freed. */
+export const MAX_SNAPSHOT_MS = 12 * 60 * 60_000;
+/** Backup processes that connect at one time. */
+export const MAX_BACKUP_CONNECTIONS = 8;
+
+// health.ts
+/** Probes and scrapers are a few. */
+export const MAX_HEALTH_CONNECTIONS = 256;
+
+// log.ts
+/** Causes of an error that are logged. */
+export const MAX_CAUSES = 4;
+/** Errors of an AggregateError that are logged. */
+export const MAX_ERRORS = 5;
+/** Characters of a text in a log message. */
+export const MAX_LOG_TEXT_LENGTH = 10_000;

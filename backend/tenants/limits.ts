@@ -1,0 +1,37 @@
+// What bounds backend/tenants/. docs/reference/limits.md is made from this file: each limit has one sentence, and its unit is in its name.
+
+// accounts/administer-read-tokens.ts
+/** Lifetime of a read token. */
+export const MAX_READ_TOKEN_TTL_MS = 365 * 86_400_000;
+
+// accounts/row-limit.ts
+/** Rows of each kind per organisation; a list of this length has a few megabytes. */
+export const MAX_ROWS_PER_ORG = 5000;
+
+// enrolment/administer-install-tokens.ts
+/** Lifetime of an install token. */
+export const MAX_INSTALL_TOKEN_TTL_MS = 365 * 86_400_000;
+
+// enrolment/cluster-beats.ts
+/** Nodes of a cluster; the limit of Kubernetes itself. */
+export const MAX_NODES = 5000;
+
+// enrolment/heartbeat-batcher.ts
+/** Heartbeats of one statement. */
+export const MAX_BATCHED_HEARTBEATS = 200;
+/** Heartbeats of one organisation that wait to be written; further ones are refused. */
+export const MAX_WAITING_HEARTBEATS = 2000;
+
+// enrolment/heartbeat.ts
+/** Longest interval that an agent may announce. */
+export const MAX_HEARTBEAT_INTERVAL_S = 3600;
+/** Characters of a text in a heartbeat. */
+export const MAX_HEARTBEAT_TEXT_LENGTH = 1000;
+/** Characters of the name of an installation, `<namespace>/<Secret>`. */
+export const MAX_INSTALLATION_LENGTH = 400;
+/** Body of a heartbeat. */
+export const MAX_HEARTBEAT_BYTES = 64 * 1024;
+
+// enrolment/key-cache.ts
+/** Keys of one statement that records first uses, which takes about 10 ms. */
+export const MAX_FIRST_USES = 1000;
