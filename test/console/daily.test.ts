@@ -1,12 +1,13 @@
 // Everyday tasks of an engineer in the console, in a real Chromium against a real backend: what a wrong query says, what fires without a
 // channel, which nodes are silent, and what a page does whose browser or whose files are unusual.
 import { randomUUID } from "node:crypto";
-import type { Browser } from "playwright-core";
+import { readFileSync } from "node:fs";
+import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { adminPassword } from "../fixtures/backend-process.ts";
 import { logInBy, openBrowser, openPage, violations } from "../fixtures/browser.ts";
-import { call, eventually } from "../fixtures/processes.ts";
+import { call, eventually, signedPost } from "../fixtures/processes.ts";
 
 const EMAIL = "admin@localhost";
 const REFUSED = /status of 401/;
@@ -17,8 +18,41 @@ let token: string;
 beforeAll(async () => {
   browser = await openBrowser();
   token = await backend.operator();
+  await sendRecords();
 });
 afterAll(async () => await browser?.close());
+
+const text = (stringValue: string) => ({ stringValue });
+const attributes = (pairs: Record<string, string>) => Object.entries(pairs).map(([key, value]) => ({ key, value: text(value) }));
+const NOW_MS = Date.now();
+const STACK = "Error: lock\n    at pay (pay.ts:12)";
+const TRACE = "0af7651916cd43dd8448eb211c80319c";
+
+/** A record of `service`, so many seconds ago. */
+const record = (secondsAgo: number, severityText: string, body: string, pairs: Record<string, string> = {}, more: object = {}) => ({
+  timeUnixNano: `${NOW_MS - secondsAgo * 1000}000000`,
+  severityText,
+  body: text(body),
+  attributes: attributes(pairs),
+  ...more,
+});
+
+/** A burst of 400 lines, and a few that matter. */
+async function sendRecords(): Promise<void> {
+  const made = await call("POST", `${backend.apiUrl}/api/keys`, { bearer: token, body: { name: "loader" } });
+  const send = async (service: string, logRecords: object[]): Promise<void> => {
+    const resource = { attributes: attributes({ "service.name": service }) };
+    const body = JSON.stringify({ resourceLogs: [{ resource, scopeLogs: [{ logRecords }] }] });
+    const headers = { "content-type": "application/json" };
+    expect((await signedPost(backend.apiUrl, "/ingest/logs/otlp", made.json.api_key, body, headers)).status).toBe(204);
+  };
+  await send("web", [
+    ...Array.from({ length: 400 }, (_, at) => record(1800, "INFO", `burst ${at}`, { "http.route": at % 4 ? "/cart" : "/pay" })),
+    record(120, "ERROR", '{"msg":"payment refused","card":{"brand":"visa"}}', { "exception.stacktrace": STACK, duration_ms: "812" }),
+    record(60, "WARN", "slow answer", { duration_ms: "95" }),
+  ]);
+  await send("stock", [record(90, "ERROR", "lock wait", { duration_ms: "30" }, { traceId: TRACE, spanId: "00f067aa0ba902b7" })]);
+}
 
 const openLoggedIn = async (options = {}, expected = REFUSED) => {
   const opened = await openPage(browser, backend.apiUrl, options, expected);
@@ -107,5 +141,107 @@ test("a screen that cannot be loaded says so, and the others stay usable", async
   await page.getByRole("link", { name: "Traces" }).click();
   await page.getByRole("heading", { name: "Traces" }).waitFor();
   expect(await page.title()).toBe("Traces · AtherOps");
+  expect(complaints).toEqual([]);
+});
+
+const rows = (page: Page) => page.getByRole("row");
+const search = async (page: Page, line: string): Promise<void> => {
+  await page.getByRole("combobox", { name: "Query" }).fill(line);
+  await page.keyboard.press("Enter");
+};
+
+test("the query language in the log explorer: alternatives, comparison, and a mistake that is named and leaves no old rows", async () => {
+  await using opened = await openLoggedIn({}, /status of 40[01]/);
+  const { page, complaints } = opened;
+  await page.goto("/#/logs");
+  await search(page, "level:error,warn AND duration_ms>50");
+  await eventually("two records match", async () => (await rows(page).count()) === 2);
+  await search(page, "level:(error warn");
+  await page.getByRole("alert").getByText("column 1: the ( after level: is not closed; for example level:(a OR b)").waitFor();
+  expect(await rows(page).count()).toBe(0);
+  expect(await page.getByRole("alert").count()).toBe(1);
+  await search(page, '"payment refused" OR "lock wait"');
+  await eventually("two records match", async () => (await rows(page).count()) === 2);
+  expect(await page.title()).toBe('"payment refused" OR "lock wait" · Logs · AtherOps');
+  expect(complaints).toEqual([]);
+});
+
+test("fields have their values with percentages, and a click filters, excludes, or makes a column", async () => {
+  await using opened = await openLoggedIn();
+  const { page, complaints } = opened;
+  await page.goto("/#/logs?q=burst");
+  const fields = page.getByRole("complementary", { name: "Fields" });
+  await fields.getByText("http.route").click();
+  expect(await fields.getByRole("listitem").filter({ hasText: "/cart" }).textContent()).toContain("75 %");
+  await fields.getByRole("button", { name: "column" }).first().click();
+  await eventually("the column is shown", async () => ((await rows(page).first().textContent()) ?? "").includes("/cart"));
+  await fields.getByRole("button", { name: "Without label.http.route /cart" }).click();
+  await eventually("the rest is left", async () => ((await rows(page).first().textContent()) ?? "").includes("/pay"));
+  expect(new URL(page.url()).hash).toContain("column=label.http.route");
+  await page.getByRole("group", { name: "Levels" }).getByRole("button", { name: /^info/ }).click();
+  await page.getByRole("button", { name: /^info/, pressed: true }).waitFor();
+  expect(await page.getByRole("combobox", { name: "Query" }).inputValue()).toBe('burst -http.route:"/cart" level:info');
+  expect(complaints).toEqual([]);
+});
+
+test("a record has an address that another tab opens, with its JSON indented and its stack trace in lines", async () => {
+  await using opened = await openLoggedIn();
+  const { page, complaints } = opened;
+  await page.goto("/#/logs?q=refused");
+  await rows(page).first().click();
+  const side = page.getByRole("complementary", { name: "Record" });
+  await side.getByText('"brand": "visa"').waitFor();
+  const address = page.url();
+  expect(address).toContain("record=");
+  await page.goto("/#/fleet");
+  await page.goto(address.replace("q=refused", "q=burst"));
+  await side.getByText("at pay (pay.ts:12)").waitFor();
+  expect(await side.locator("pre.lines").textContent()).toBe(STACK);
+  await page.keyboard.press("Escape");
+  await side.waitFor({ state: "detached" });
+  expect(page.url()).not.toContain("record=");
+  expect(complaints).toEqual([]);
+});
+
+test("times are typed, a wrong one is explained, and what is shown is downloaded", async () => {
+  await using opened = await openLoggedIn();
+  const { page, complaints } = opened;
+  await page.goto("/#/logs?q=lock");
+  const time = page.getByRole("combobox", { name: "Time range" });
+  await time.fill("90 min");
+  await time.press("Enter");
+  await eventually("the address has it", async () => page.url().includes("from=90m"));
+  await time.fill("whenever");
+  await time.press("Enter");
+  await page.getByRole("alert").getByText("whenever: write 30m, yesterday, 14:00 to 15:00").waitFor();
+  const contents = async (format: string): Promise<string> => {
+    const downloading = page.waitForEvent("download");
+    await page.getByLabel("Download").selectOption(format);
+    const download = await downloading;
+    expect(download.suggestedFilename()).toBe(`logs.${format}`);
+    return readFileSync((await download.path()) ?? "", "utf8");
+  };
+  expect((JSON.parse(await contents("json")) as { message: string }[]).map(({ message }) => message)).toEqual(["lock wait"]);
+  expect((await contents("csv")).split("\r\n")).toHaveLength(3);
+  expect((await contents("ndjson")).trim().split("\n")).toHaveLength(1);
+  expect(complaints).toEqual([]);
+});
+
+test("a log query becomes an alert rule that counts its records", async () => {
+  await using opened = await openLoggedIn();
+  const { page, complaints } = opened;
+  await page.goto(`/#/logs?q=${encodeURIComponent("level:error,warn")}`);
+  await page.getByRole("link", { name: "alert on this" }).click();
+  await page.getByLabel("Name", { exact: true }).fill("many errors");
+  await page.getByLabel("Count", { exact: true }).fill("2");
+  await page.getByRole("button", { name: "Add", exact: true }).click();
+  await page.getByRole("link", { name: "many errors" }).waitFor();
+  const rules = (await call("GET", `${backend.apiUrl}/alerting/rules`, { bearer: token })).json as { name: string; logs?: object }[];
+  expect(rules.find(({ name }) => name === "many errors")?.logs).toMatchObject({
+    filter: { query: "level:error,warn" },
+    window: "5m",
+    operator: ">",
+    threshold: 2,
+  });
   expect(complaints).toEqual([]);
 });

@@ -6,7 +6,7 @@ import { queryRange } from "../metrics/prometheus.ts";
 import { PromqlField } from "../metrics/promql-field.tsx";
 import { useLoaded } from "../state/loaded.ts";
 import { address, go } from "../state/route.ts";
-import { comparisonOf, linesRead, pairsRead, pairsWritten, RULES, type Rule } from "./rule.ts";
+import { comparisonOf, linesRead, type LogCondition, pairsRead, pairsWritten, RULES, type Rule } from "./rule.ts";
 import { Problem } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
 import { call, wordsOf } from "../state/api.ts";
@@ -24,7 +24,7 @@ export function RuleEditor({ rule, onSaved }: { rule: Rule; onSaved: () => void 
   const save = async (form: HTMLFormElement): Promise<void> => {
     try {
       const { expr: written, ...typed } = typedRule(form, expr.peek());
-      const body = { ...typed, ...(rule.logs ? { logs: { ...rule.logs, by: linesRead(typedIn(form)("by")) } } : { expr: written }) };
+      const body = { ...typed, ...(rule.logs ? { logs: typedCondition(form, rule.logs) } : { expr: written }) };
       const saved = await call<Rule>(rule.id ? `${RULES}/${rule.id}` : RULES, { method: rule.id ? "PUT" : "POST", body });
       error.value = undefined;
       isSaved.value = true;
@@ -48,7 +48,7 @@ export function RuleEditor({ rule, onSaved }: { rule: Rule; onSaved: () => void 
         <input name="name" required maxLength={200} defaultValue={rule.name} />
       </label>
       {rule.logs ? (
-        <Counted expr={rule.expr} by={rule.logs.by} />
+        <Counted logs={rule.logs} />
       ) : (
         <>
           <div class="label">
@@ -72,20 +72,60 @@ export function RuleEditor({ rule, onSaved }: { rule: Rule; onSaved: () => void 
   );
 }
 
-/** Of a rule over log records. */
-function Counted({ expr, by = [] }: { expr: string; by: readonly string[] | undefined }) {
+/** Which log records are counted, and how many of them fire the rule. Other filters than the query stay as they are. */
+function Counted({ logs: { filter = {}, window, operator, threshold, by = [] } }: { logs: LogCondition }) {
+  const others = Object.entries(filter).filter(([name]) => name !== "query");
   return (
     <>
-      <p>
-        <code>{visible(expr)}</code>{" "}
-        <span class="quiet">Which records, the window and the comparison are changed from a shell: atherops rules update.</span>
-      </p>
       <label>
-        Counted apart by, a field each line, at most two: source, level, host_id, node or label.key
+        Log query
+        <textarea name="query" rows={2} spellcheck={false} defaultValue={[filter["query"] ?? ""].flat().join(" ")} />
+      </label>
+      {others.length > 0 && (
+        <p class="quiet">
+          And <code>{visible(others.map(([name, value]) => `${name}=${[value].flat().join(",")}`).join(" "))}</code>
+        </p>
+      )}
+      <div class="row">
+        <label>
+          Records
+          <select name="operator">
+            {[">", ">=", "<", "<=", "==", "!="].map((sign) => (
+              <option key={sign} selected={sign === operator}>
+                {sign}
+              </option>
+            ))}
+          </select>
+        </label>
+        <label>
+          Count
+          <input name="threshold" type="number" min={0} required defaultValue={String(threshold ?? 10)} />
+        </label>
+        <label>
+          In
+          <input name="window" size={6} required defaultValue={window ?? "5m"} />
+        </label>
+      </div>
+      <label>
+        Counted apart by, one field per line, at most two: source, level, host_id, node or label.key
         <textarea name="by" rows={2} defaultValue={by.join("\n")} />
       </label>
     </>
   );
+}
+
+function typedCondition(form: HTMLFormElement, former: LogCondition): LogCondition {
+  const text = typedIn(form);
+  const { query: _query, ...others } = former.filter ?? {};
+  const query = text("query").trim();
+  return {
+    ...former,
+    filter: { ...others, ...(query && { query }) },
+    operator: text("operator"),
+    threshold: Number(text("threshold")),
+    window: text("window"),
+    by: linesRead(text("by")),
+  };
 }
 
 function Choices({ rule }: { rule: Rule }) {

@@ -1,13 +1,21 @@
 // A rule as the alerting service has it.
 export const RULES = "/alerting/rules";
 
+export interface LogCondition {
+  readonly filter?: Readonly<Record<string, string | readonly string[]>>;
+  readonly window?: string;
+  readonly operator?: string;
+  readonly threshold?: number;
+  readonly by?: readonly string[];
+}
+
 export interface Rule {
   readonly id?: string;
   readonly name: string;
   /** Of a rule over log records: its condition in words. */
   readonly expr: string;
-  /** What the editor changes of it; the rest stays. */
-  readonly logs?: { readonly by?: readonly string[] };
+  /** Of a rule over log records. */
+  readonly logs?: LogCondition;
   readonly for?: string;
   readonly severity: "critical" | "warning" | "info";
   readonly enabled?: boolean;
@@ -23,6 +31,13 @@ export interface RuleStatus {
 }
 
 export const NEW_RULE: Rule = { name: "", expr: "", for: "5m", severity: "warning", enabled: true, labels: {}, annotations: {} };
+
+/** A new rule, about the expression or the log query that the address names. */
+export function newRule(query: URLSearchParams): Rule {
+  const [expr, logs] = [query.get("expr"), query.get("logs")];
+  if (logs === null) return { ...NEW_RULE, expr: expr ?? "" };
+  return { ...NEW_RULE, for: "0s", logs: { filter: { query: logs }, window: "5m", operator: ">", threshold: 10, by: [] } };
+}
 
 /** `key=value` lines, as they are typed. */
 export function pairsWritten(pairs: Readonly<Record<string, string>> = {}): string {

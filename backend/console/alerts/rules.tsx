@@ -7,7 +7,7 @@ import { address, go, route } from "../state/route.ts";
 import { ago } from "../state/time.ts";
 import { RuleEditor } from "./editor.tsx";
 import { RuleHistory } from "./history.tsx";
-import { NEW_RULE, RULES, type Rule, type RuleStatus } from "./rule.ts";
+import { newRule, RULES, type Rule, type RuleStatus } from "./rule.ts";
 import { Problem, Status, Table } from "../parts/common.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
@@ -23,7 +23,7 @@ export function Rules() {
   const found = useLoaded("rules", async (signal) => await rulesWithStatus(signal), { everyMs: EVERY_MS });
   const rules = found.value.value ?? [];
   const id = route.value.query.get("rule");
-  const chosen = id === "new" ? NEW_RULE : rules.find((rule) => rule.id === id);
+  const chosen = id === "new" ? newRule(route.value.query) : rules.find((rule) => rule.id === id);
   const count = (state: string): number => rules.filter(({ status }) => status?.state === state).length;
   return (
     <>
@@ -57,7 +57,7 @@ function Nothing() {
       <p>{mayWrite.value ? "Add one: a condition on metrics, tried on the last day while you type." : "An administrator can add one."}</p>
       {mayWrite.value && (
         <p>
-          One that counts log records is made in a shell: <code>atherops rules create --help</code>
+          For a rule that counts log records, search for them in <a href={address("logs")}>Logs</a> and follow “alert on this”.
         </p>
       )}
     </>

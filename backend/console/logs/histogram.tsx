@@ -1,4 +1,5 @@
-// How many records came when, by level. Dragging over it shows that stretch alone.
+// How many records there are by time and level. Dragging over it selects that time; a level of the legend filters by it. On the logarithmic
+// scale a burst does not hide the rest: the height of a bar is the logarithm of its count, shared by its levels.
 import { useSignal } from "@preact/signals";
 import { moment, showRange } from "../state/time.ts";
 
@@ -8,15 +9,71 @@ export interface Bucket {
   readonly counts: Readonly<Record<string, number>>;
 }
 
-/** In the order in which they lie on each other, the gravest at the bottom. */
-const GRAVEST_FIRST = ["fatal", "critical", "error", "warn", "warning", "info", "debug", "trace"];
-const HEIGHT = 100;
+export interface HistogramProps {
+  readonly buckets: readonly Bucket[];
+  /** Undefined: logarithmic if one bar is far taller than the others. */
+  readonly scale: "log" | "linear" | undefined;
+  readonly onScale: (scale: "log" | "linear") => void;
+  readonly isChosen: (level: string) => boolean;
+  readonly onLevel: (level: string) => void;
+}
 
-export function Histogram({ buckets }: { buckets: readonly Bucket[] }) {
-  const drag = useSignal<{ from: number; to: number } | undefined>(undefined);
+/** From the bottom of a bar to its top. */
+const MOST_SEVERE_FIRST = ["fatal", "critical", "error", "warn", "warning", "info", "debug", "trace"];
+const HEIGHT = 100;
+/** A level that occurs is seen. */
+const LEAST_HEIGHT = 2;
+const BURST = 30;
+
+export function Histogram({ buckets, scale, onScale, isChosen, onLevel }: HistogramProps) {
   const levels = levelsOf(buckets);
   const totals = buckets.map(({ counts }) => sum(Object.values(counts)));
   const most = Math.max(1, ...totals);
+  const shown = scale ?? (most > BURST * median(totals.filter((total) => total > 0)) ? "log" : "linear");
+  const heightOf = (count: number): number => (shown === "log" ? Math.log1p(count) / Math.log1p(most) : count / most) * HEIGHT;
+  return (
+    <figure class="histogram">
+      <div class="plot">
+        <span class="most quiet" aria-hidden="true">
+          {most.toLocaleString("en")}
+        </span>
+        <Bars buckets={buckets} levels={levels} totals={totals} most={most} heightOf={heightOf} />
+      </div>
+      <figcaption>
+        <span>{buckets[0] && moment(buckets[0].start)}</span>
+        <span class="legend" role="group" aria-label="Levels">
+          {levels.map((level) => (
+            <button
+              type="button"
+              key={level}
+              class={`small level ${levelClass(level)}`}
+              aria-pressed={isChosen(level)}
+              title={`Only ${level || "records without a level"}`}
+              onClick={() => onLevel(level)}
+            >
+              {level || "none"} {sum(buckets.map(({ counts }) => counts[level] ?? 0)).toLocaleString("en")}
+            </button>
+          ))}
+          <button type="button" class="small" aria-pressed={shown === "log"} onClick={() => onScale(shown === "log" ? "linear" : "log")}>
+            log scale
+          </button>
+        </span>
+        <span>{buckets.length > 0 && moment(buckets[buckets.length - 1]?.end ?? 0)}</span>
+      </figcaption>
+    </figure>
+  );
+}
+
+interface BarsProps {
+  readonly buckets: readonly Bucket[];
+  readonly levels: readonly string[];
+  readonly totals: readonly number[];
+  readonly most: number;
+  readonly heightOf: (count: number) => number;
+}
+
+function Bars({ buckets, levels, totals, most, heightOf }: BarsProps) {
+  const drag = useSignal<{ from: number; to: number } | undefined>(undefined);
   const bucketAt = (event: PointerEvent & { currentTarget: SVGElement }): number => {
     const { left, width } = event.currentTarget.getBoundingClientRect();
     return Math.max(0, Math.min(buckets.length - 1, Math.floor(((event.clientX - left) / width) * buckets.length)));
@@ -29,49 +86,44 @@ export function Histogram({ buckets }: { buckets: readonly Bucket[] }) {
     if (chosen && start && end) showRange(Date.parse(start), Date.parse(end));
   };
   return (
-    <figure class="histogram">
-      <svg
-        viewBox={`0 0 ${buckets.length} ${HEIGHT}`}
-        preserveAspectRatio="none"
-        role="img"
-        aria-label={`${sum(totals)} records, ${most} in the fullest of ${buckets.length} stretches`}
-        onPointerDown={(event) => {
-          event.currentTarget.setPointerCapture(event.pointerId);
-          drag.value = { from: bucketAt(event), to: bucketAt(event) };
-        }}
-        onPointerMove={(event) => drag.value && (drag.value = { ...drag.value, to: bucketAt(event) })}
-        onPointerUp={show}
-        onPointerCancel={() => (drag.value = undefined)}
-      >
-        {buckets.map((bucket, at) => (
-          <Bar key={bucket.start} bucket={bucket} at={at} levels={levels} most={most} />
-        ))}
-        {drag.value && (
-          <rect
-            class="chosen"
-            x={Math.min(drag.value.from, drag.value.to)}
-            y={0}
-            width={Math.abs(drag.value.to - drag.value.from) + 1}
-            height={HEIGHT}
-          />
-        )}
-      </svg>
-      <figcaption>
-        <span>{buckets[0] && moment(buckets[0].start)}</span>
-        <span class="legend">
-          {levels.map((level) => (
-            <span key={level} class={`level ${levelClass(level)}`}>
-              {level || "none"} {sum(buckets.map(({ counts }) => counts[level] ?? 0)).toLocaleString("en")}
-            </span>
-          ))}
-        </span>
-        <span>{buckets.length > 0 && moment(buckets[buckets.length - 1]?.end ?? 0)}</span>
-      </figcaption>
-    </figure>
+    <svg
+      viewBox={`0 0 ${buckets.length} ${HEIGHT}`}
+      preserveAspectRatio="none"
+      role="img"
+      aria-label={`${sum(totals)} records, at most ${most} in one of ${buckets.length} intervals`}
+      onPointerDown={(event) => {
+        event.currentTarget.setPointerCapture(event.pointerId);
+        drag.value = { from: bucketAt(event), to: bucketAt(event) };
+      }}
+      onPointerMove={(event) => drag.value && (drag.value = { ...drag.value, to: bucketAt(event) })}
+      onPointerUp={show}
+      onPointerCancel={() => (drag.value = undefined)}
+    >
+      {buckets.map((bucket, at) => (
+        <Bar key={bucket.start} bucket={bucket} at={at} levels={levels} heightPx={heightOf(totals[at] ?? 0)} total={totals[at] ?? 0} />
+      ))}
+      {drag.value && (
+        <rect
+          class="chosen"
+          x={Math.min(drag.value.from, drag.value.to)}
+          y={0}
+          width={Math.abs(drag.value.to - drag.value.from) + 1}
+          height={HEIGHT}
+        />
+      )}
+    </svg>
   );
 }
 
-function Bar({ bucket, at, levels, most }: { bucket: Bucket; at: number; levels: readonly string[]; most: number }) {
+interface BarProps {
+  readonly bucket: Bucket;
+  readonly at: number;
+  readonly levels: readonly string[];
+  readonly heightPx: number;
+  readonly total: number;
+}
+
+function Bar({ bucket, at, levels, heightPx, total }: BarProps) {
   let y = HEIGHT;
   const title = `${moment(bucket.start)}\n${levels.flatMap((level) => (bucket.counts[level] ? [`${level || "none"} ${bucket.counts[level]}`] : [])).join("\n")}`;
   return (
@@ -79,11 +131,11 @@ function Bar({ bucket, at, levels, most }: { bucket: Bucket; at: number; levels:
       <title>{title}</title>
       <rect class="behind" x={at} y={0} width={1} height={HEIGHT} />
       {levels.map((level) => {
-        const height = ((bucket.counts[level] ?? 0) / most) * HEIGHT;
+        const count = bucket.counts[level] ?? 0;
+        if (count === 0) return null;
+        const height = Math.max(LEAST_HEIGHT, (count / total) * heightPx);
         y -= height;
-        return height > 0 ? (
-          <rect key={level} class={`fill ${levelClass(level)}`} x={at + 0.08} y={y} width={0.84} height={height} />
-        ) : null;
+        return <rect key={level} class={`fill ${levelClass(level)}`} x={at + 0.08} y={Math.max(0, y)} width={0.84} height={height} />;
       })}
     </g>
   );
@@ -93,12 +145,12 @@ function levelsOf(buckets: readonly Bucket[]): string[] {
   return [...new Set(buckets.flatMap(({ counts }) => Object.keys(counts)))].sort((a, b) => rank(a) - rank(b));
 }
 
-/** Unknown ones last. */
+/** Unknown levels last. */
 function rank(level: string): number {
-  return (GRAVEST_FIRST.indexOf(level.toLowerCase()) + 99) % 99;
+  return (MOST_SEVERE_FIRST.indexOf(level.toLowerCase()) + 99) % 99;
 }
 
-/** Its colour: of any spelling, e.g. `WARN` and `Warning`. */
+/** The colour of a level in any spelling, for example `WARN` and `Warning`. */
 export function levelClass(level: string): string {
   const small = level.toLowerCase();
   if (/^(fatal|crit|emerg|alert|panic)/.test(small)) return "is-fatal";
@@ -106,6 +158,10 @@ export function levelClass(level: string): string {
   if (small.startsWith("warn")) return "is-warn";
   if (/^(info|notice)/.test(small)) return "is-info";
   return /^(debug|trace)/.test(small) ? "is-debug" : "is-other";
+}
+
+function median(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 1;
 }
 
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);

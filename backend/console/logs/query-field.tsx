@@ -1,7 +1,7 @@
-// The query line with completion of fields and values, as a combobox of WAI-ARIA.
+// The query line with completion of fields, values and operators, as a combobox of WAI-ARIA.
 import { useSignal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { FIELDS, filtersOf, written } from "./query-line.ts";
+import { writtenName, written } from "./query-line.ts";
 import { call } from "../state/api.ts";
 
 export interface Field {
@@ -20,10 +20,13 @@ interface QueryFieldProps {
   readonly line: string;
   readonly range: () => [string, string][];
   readonly onLine: (line: string) => void;
+  /** Why the backend refused the line. */
+  readonly problem: string | undefined;
 }
 
 export function QueryField(props: QueryFieldProps) {
-  const { input, typed, error, found, chosen, isOpen, send, open, take, onKeyDown } = useQueryField(props);
+  const { problem } = props;
+  const { input, typed, found, chosen, isOpen, send, open, take, onKeyDown } = useQueryField(props);
   return (
     <div class="query">
       <input
@@ -35,10 +38,11 @@ export function QueryField(props: QueryFieldProps) {
         aria-controls="suggestions"
         aria-autocomplete="list"
         aria-activedescendant={found[chosen.value] ? `suggestion-${chosen.value}` : undefined}
-        aria-invalid={error.value !== undefined}
+        aria-invalid={problem !== undefined}
+        aria-describedby={problem === undefined ? undefined : "query-problem"}
         autoComplete="off"
         spellcheck={false}
-        placeholder={"timeout level:error app=cart -debug /user \\d+/"}
+        placeholder={"level:error,warn AND (timeout OR refused) AND NOT source:probe*"}
         value={typed.value}
         onInput={(event) => {
           typed.value = event.currentTarget.value;
@@ -51,9 +55,9 @@ export function QueryField(props: QueryFieldProps) {
       <button type="button" class="primary" onClick={send}>
         Search
       </button>
-      {error.value && (
-        <p class="problem" role="alert">
-          {error.value}
+      {problem && (
+        <p class="problem" role="alert" id="query-problem">
+          {problem}
         </p>
       )}
       <Completions found={found} chosen={chosen.value} onTake={take} />
@@ -64,7 +68,6 @@ export function QueryField(props: QueryFieldProps) {
 /** What is typed, what would complete it, and what keys do. */
 function useQueryField({ line, range, onLine }: QueryFieldProps) {
   const typed = useSignal(line);
-  const error = useSignal<string | undefined>(undefined);
   const fields = useSignal<readonly Field[]>([]);
   const chosen = useSignal(-1);
   const isOpen = useSignal(false);
@@ -78,14 +81,8 @@ function useQueryField({ line, range, onLine }: QueryFieldProps) {
     ? suggestions(wordAt(typed.value, input.current?.selectionStart ?? typed.value.length).word, fields.value)
     : [];
   const send = (): void => {
-    try {
-      filtersOf(typed.value);
-      error.value = undefined;
-      isOpen.value = false;
-      onLine(typed.value.trim());
-    } catch (failure) {
-      error.value = (failure as Error).message;
-    }
+    isOpen.value = false;
+    onLine(typed.value.trim());
   };
   const open = (): void => {
     if (isOpen.value) return;
@@ -98,7 +95,7 @@ function useQueryField({ line, range, onLine }: QueryFieldProps) {
   };
   const take = ({ text }: Suggestion): void => {
     const { start, end } = wordAt(typed.value, input.current?.selectionStart ?? typed.value.length);
-    const isWhole = !/[:=]$/.test(text);
+    const isWhole = !text.endsWith(":");
     typed.value = `${typed.value.slice(0, start)}${text}${isWhole ? " " : ""}${typed.value.slice(end).trimStart()}`;
     chosen.value = -1;
     input.current?.focus();
@@ -115,7 +112,7 @@ function useQueryField({ line, range, onLine }: QueryFieldProps) {
     else return;
     event.preventDefault();
   };
-  return { input, typed, error, found, chosen, isOpen, send, open, take, onKeyDown };
+  return { input, typed, found, chosen, isOpen, send, open, take, onKeyDown };
 }
 
 function Completions({
@@ -151,22 +148,26 @@ function wordAt(line: string, caret: number): { word: string; start: number; end
   return { word: line.slice(start, end), start, end };
 }
 
-/** Names as long as none is whole, then values of that name. */
+const OPERATORS: readonly Suggestion[] = [
+  { text: "AND", hint: "both" },
+  { text: "OR", hint: "either" },
+  { text: "NOT", hint: "not the next condition" },
+];
+
+/** Names until one is complete, then the values of that field; operators where a condition may begin. */
 function suggestions(word: string, fields: readonly Field[]): Suggestion[] {
-  const [, not = "", name = "", sign, begun = ""] = /^(-?)([\w.\-/]*?)(?:([:=])"?(.*?)"?)?$/.exec(word) ?? [];
+  const [, begin = "", name = "", sign, typed = ""] = /^([-(]*)("[^"]*"|[\w.@/-]*?)(?:(:|=|!=)(.*))?$/.exec(word) ?? [];
   if (sign) {
-    const field = fields.find((known) => known.name === (sign === "=" ? `label.${name}` : name));
+    const field = fields.find((known) => writtenName(known.name) === name);
+    const [, before = "", begun = ""] = /^(\(?(?:[^,]*,)*)"?([^",]*)"?$/.exec(typed) ?? [];
     const matching = field?.values.filter(({ value }) => value.toLowerCase().includes(begun.toLowerCase())) ?? [];
-    const kind = sign === "=" ? "label" : "field";
-    return matching
-      .slice(0, MOST_SHOWN)
-      .map(({ value, count }) => ({ text: written({ kind, not: not === "-", name, value }), hint: String(count) }));
+    return matching.slice(0, MOST_SHOWN).map(({ value, count }) => {
+      const text = written({ not: false, name: field?.name ?? "", value }).slice(name.length + 1);
+      return { text: `${begin}${name}${sign}${before}${text}`, hint: count.toLocaleString("en") };
+    });
   }
-  const names = fields.flatMap((field) => {
-    const label = field.name.startsWith("label.") ? `${field.name.slice("label.".length)}=` : undefined;
-    const own = (FIELDS as readonly string[]).includes(field.name) && !not ? `${field.name}:` : undefined;
-    const text = label ?? own;
-    return text ? [{ text: `${not}${text}`, hint: `${field.values.length} values` }] : [];
-  });
-  return names.filter(({ text }) => text.toLowerCase().includes(`${not}${name}`.toLowerCase())).slice(0, MOST_SHOWN);
+  const operators = OPERATORS.filter(({ text }) => begin === "" && name !== "" && text.startsWith(name));
+  const names = fields.map((field) => ({ text: `${begin}${writtenName(field.name)}:`, hint: `${field.values.length} values` }));
+  const matching = names.filter(({ text }) => text.toLowerCase().includes(`${begin}${name}`.toLowerCase()));
+  return [...operators, ...matching].slice(0, MOST_SHOWN);
 }

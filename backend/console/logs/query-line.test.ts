@@ -1,78 +1,49 @@
-import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { filtersOf, termsOf, withTerm, written, type Term } from "./query-line.ts";
+import { hasTerm, piecesOf, type Term, withoutTerm, withTerm, written } from "./query-line.ts";
 
-test.each<[string, [string, string][]]>([
-  ["", []],
-  ["timeout", [["q", "timeout"]]],
-  [
-    '"two words" -noise',
-    [
-      ["q", "two words"],
-      ["not_q", "noise"],
-    ],
-  ],
-  [
-    "level:error node:n1",
-    [
-      ["level", "error"],
-      ["node", "n1"],
-    ],
-  ],
-  [
-    "k8s.pod.name=web-1 -env=prod",
-    [
-      ["label.k8s.pod.name", "web-1"],
-      ["not_label.env", "prod"],
-    ],
-  ],
-  ['key="a \\"b\\" c"', [["label.key", 'a "b" c']]],
-  [
-    "/time(d )?out/ -/health\\/z/",
-    [
-      ["regex", "time(d )?out"],
-      ["not_regex", "health/z"],
-    ],
-  ],
-  ["/\\d+\\.\\d/", [["regex", "\\d+\\.\\d"]]],
-  [
-    "http://host/path error: -",
-    [
-      ["q", "http://host/path"],
-      ["q", "error:"],
-      ["q", "-"],
-    ],
-  ],
-])("%s", (line, filters) => {
-  expect(filtersOf(line)).toEqual(filters);
+const term = (name: string, value: string, not = false): Term => ({ not, name, value });
+
+test.each<[Term, string]>([
+  [term("level", "error"), "level:error"],
+  [term("level", "info", true), "-level:info"],
+  [term("label.http.route", "/cart"), 'http.route:"/cart"'],
+  [term("label.user", "Ada Lovelace"), 'user:"Ada Lovelace"'],
+  [term("label.level", "x"), "label.level:x"],
+  [term("label.label.x", "y"), "label.label.x:y"],
+  [term("label.<i>key</i>", 'a "b" \\'), '"<i>key</i>":"a \\"b\\" \\\\"'],
+  [term("label.path", "a*b,c"), 'path:"a*b,c"'],
+  [term("", "two words"), '"two words"'],
+  [term("", "a:b"), '"a:b"'],
+  [term("", "OR"), '"OR"'],
+  [term("", "-x", true), '-"-x"'],
+  [term("source", ""), 'source:""'],
+])("%j is written as %s", (of, text) => {
+  expect(written(of)).toBe(text);
 });
 
 test.each([
-  ["-level:debug", /cannot be asked/],
-  ['"open', /closing "/],
-  ["/open", /closing \//],
-])("%s is refused in words", (line, words) => {
-  expect(() => filtersOf(line)).toThrow(words);
+  ['a "b c" (d OR e) -/f g/ h:"i j"', ["a", '"b c"', "(d OR e)", "-/f g/", 'h:"i j"']],
+  ["a\\ b (c", ["a\\ b", "(c"]],
+  ['"open and on', ['"open and on']],
+])("%s has its pieces", (line, pieces) => {
+  expect(piecesOf(line)).toEqual(pieces);
 });
 
-test("what is written of a term reads as that term", () => {
-  const value = fc.string({ minLength: 1, maxLength: 12 });
-  const name = fc.stringMatching(/^[a-z][a-z0-9._]{0,8}$/);
-  const term: fc.Arbitrary<Term> = fc.oneof(
-    fc.record({ kind: fc.constant("text" as const), not: fc.boolean(), name: fc.constant(""), value }),
-    fc.record({ kind: fc.constant("label" as const), not: fc.boolean(), name, value: fc.string({ maxLength: 12 }) }),
-    fc.record({ kind: fc.constant("field" as const), not: fc.constant(false), name: fc.constantFrom("level", "source", "node"), value }),
-  );
-  fc.assert(
-    fc.property(fc.array(term, { maxLength: 5 }), (terms) => {
-      expect(termsOf(terms.map(written).join(" "))).toEqual(terms);
-    }),
-    { numRuns: 2000 },
-  );
+test.each([
+  ["", "level:error"],
+  ["timeout", "timeout level:error"],
+  ["timeout AND level:warn", "timeout level:error"],
+  ["-level:error timeout", "timeout level:error"],
+  ["a OR b", "(a OR b) level:error"],
+  ["NOT level:warn x", "x level:error"],
+])("%s with level:error", (line, expected) => {
+  expect(withTerm(line, term("level", "error"))).toBe(expected);
 });
 
-test("filtering for what was filtered out turns it round", () => {
-  const term: Term = { kind: "label", not: false, name: "app", value: "cart" };
-  expect(withTerm("timeout -app=cart", term)).toBe("timeout app=cart");
-  expect(withTerm("level:info", { kind: "field", not: false, name: "level", value: "error" })).toBe("level:error");
+test("a condition is found and taken away again", () => {
+  const line = withTerm("timeout", term("label.a b", "c", true));
+  expect(line).toBe('timeout -"a b":c');
+  expect(hasTerm(line, term("label.a b", "c", true))).toBe(true);
+  expect(withoutTerm(line, term("label.a b", "c", true))).toBe("timeout");
+  expect(withoutTerm("timeout AND level:error", term("level", "error"))).toBe("timeout");
 });

@@ -1,107 +1,110 @@
-// The query line of the logs screen, and the filters of GET /query/logs that it stands for. The grammar, words parted by spaces:
-//   text        the message has it             -text        has it not         "two words"
-//   /regex/     is found in the message        -/regex/     is not             (RE2)
-//   name:value  of that level, source, node, host_id or trace_id
-//   key=value   has this label                 -key=value   has not            key="two words"
-// Invariant: what is written back from filters reads as the same filters.
-export const FIELDS = ["level", "source", "node", "host_id", "trace_id"] as const;
+// Edits the query line of the log explorer as text: adds and removes single conditions. The backend parses the line (docs/log-query.md), so this
+// file only knows where one condition ends and the next begins. Invariant: what is written for a value means exactly this value.
 
+/** A condition that a click makes. */
 export interface Term {
-  readonly kind: "text" | "regex" | "field" | "label";
   readonly not: boolean;
-  /** Of a field or a label. */
+  /** A field as GET /query/logs/fields names it, such as `level` or `label.http.route`; empty: the message contains `value`. */
   readonly name: string;
   readonly value: string;
 }
 
-export type Filters = readonly (readonly [string, string])[];
+const LABEL = "label.";
+const OWN_FIELDS: ReadonlySet<string> = new Set([
+  "level",
+  "source",
+  "service",
+  "node",
+  "host_id",
+  "trace_id",
+  "span_id",
+  "scope",
+  "message",
+  "severity_number",
+]);
+const OPERATORS: ReadonlySet<string> = new Set(["AND", "OR", "NOT"]);
 
-/** Throws an Error with words for whoever types. */
-export function filtersOf(line: string): Filters {
-  return termsOf(line).map(filterOf);
-}
-
-function filterOf({ kind, not, name, value }: Term): readonly [string, string] {
-  if (kind === "text") return [not ? "not_q" : "q", value];
-  if (kind === "regex") return [not ? "not_regex" : "regex", value];
-  if (kind === "label") return [`${not ? "not_label" : "label"}.${name}`, value];
-  if (not) throw new Error(`-${name}:… cannot be asked: only text, /regex/ and labels can be left out`);
-  return [name, value];
-}
-
-export function termsOf(line: string): Term[] {
-  const terms: Term[] = [];
-  for (let at = 0; at < line.length;) {
-    if (/\s/.test(line[at] ?? "")) at++;
-    else {
-      const { term, end } = termAt(line, at);
-      terms.push(term);
-      at = end;
-    }
-  }
-  return terms;
-}
-
-function termAt(line: string, start: number): { term: Term; end: number } {
-  const not = line[start] === "-" && /\S/.test(line[start + 1] ?? " ");
-  const at = not ? start + 1 : start;
-  if (line[at] === "/") {
-    const [value, end] = until(line, at + 1, "/");
-    return { term: { kind: "regex", not, name: "", value }, end };
-  }
-  const named = /^([\w.\-/]+)([:=])(?=\S)/.exec(line.slice(at));
-  const [head = "", name = "", sign] = named ?? [];
-  const isField = sign === ":" && (FIELDS as readonly string[]).includes(name);
-  if (named && (isField || sign === "=")) {
-    const [value, end] = valueAt(line, at + head.length);
-    return { term: { kind: isField ? "field" : "label", not, name, value }, end };
-  }
-  const [value, end] = valueAt(line, at);
-  return { term: { kind: "text", not, name: "", value }, end };
-}
-
-/** A word, or what stands between quotes. */
-function valueAt(line: string, at: number): [string, number] {
-  if (line[at] === '"') return until(line, at + 1, '"');
-  const [word = ""] = /^\S+/.exec(line.slice(at)) ?? [];
-  return [word, at + word.length];
-}
-
-/** Up to the closing sign; a backslash keeps it, all others are the expression's own. */
-function until(line: string, start: number, sign: string): [string, number] {
-  let value = "";
-  for (let at = start; at < line.length; at++) {
-    const [char, next] = [line[at], line[at + 1]];
-    if (char === sign) return [value, at + 1];
-    if (char === "\\" && next !== undefined && (next === sign || (next === "\\" && sign === '"'))) {
-      value += next;
-      at++;
-    } else value += char;
-  }
-  throw new Error(sign === "/" ? "the regular expression has no closing /" : 'a closing " is missing');
-}
-
-/** One term as it is typed. */
-export function written({ kind, not, name, value }: Term): string {
+/** One condition as it is typed. */
+export function written({ not, name, value }: Term): string {
   const sign = not ? "-" : "";
-  if (kind === "regex") return `${sign}/${value.replaceAll("/", "\\/")}/`;
-  if (kind === "field") return `${sign}${name}:${quoted(value)}`;
-  if (kind === "label") return `${sign}${name}=${quoted(value)}`;
-  const looksLikeMore = /^[-/"]/.test(value) || /^[\w.\-/]+[:=]\S/.test(value);
-  return `${sign}${looksLikeMore ? inQuotes(value) : quoted(value)}`;
+  if (name !== "") return `${sign}${writtenName(name)}:${quoted(value)}`;
+  return `${sign}${/[:=]/.test(value) || OPERATORS.has(value) ? inQuotes(value) : quoted(value)}`;
 }
 
-/** The line with one more term, and without its opposite. */
+/** The name of a field as the query language has it. */
+export function writtenName(name: string): string {
+  const key = name.startsWith(LABEL) ? name.slice(LABEL.length) : name;
+  const isAmbiguous = name !== key && (OWN_FIELDS.has(key) || key.startsWith(LABEL));
+  const typed = isAmbiguous ? name : key;
+  return /^[A-Za-z_@][\w.@/-]*$/.test(typed) ? typed : inQuotes(typed);
+}
+
+/** The line with one more condition, without its opposite, and without another value of the same field. */
 export function withTerm(line: string, term: Term): string {
-  const others = termsOf(line).filter(
-    (other) =>
-      !(other.kind === term.kind && other.name === term.name && (other.value === term.value || (term.kind === "field" && !term.not))),
-  );
-  return [...others, term].map(written).join(" ");
+  const pieces = piecesOf(line);
+  if (pieces.includes("OR")) return `(${line.trim()}) ${written(term)}`;
+  const replaced = new Set([written(term), written({ ...term, not: !term.not })]);
+  const field = term.name !== "" && !term.not ? `${writtenName(term.name)}:` : undefined;
+  const kept = withoutPieces(pieces, (piece) => replaced.has(piece) || (field !== undefined && piece.startsWith(field)));
+  return [...kept, written(term)].join(" ");
+}
+
+export function hasTerm(line: string, term: Term): boolean {
+  return piecesOf(line).includes(written(term));
+}
+
+export function withoutTerm(line: string, term: Term): string {
+  const removed = written(term);
+  return withoutPieces(piecesOf(line), (piece) => piece === removed).join(" ");
+}
+
+/** An operator that would be left without a condition goes too. */
+function withoutPieces(pieces: readonly string[], isRemoved: (piece: string) => boolean): string[] {
+  const conditions = pieces.filter((piece, at) => {
+    const condition = piece === "NOT" ? (pieces.slice(at).find((other) => other !== "NOT") ?? piece) : piece;
+    return !isRemoved(condition);
+  });
+  return conditions.filter((piece, at) => {
+    const [before, next] = [conditions[at - 1], conditions[at + 1]];
+    return piece !== "AND" || (before !== undefined && next !== undefined && next !== "AND");
+  });
+}
+
+/** The conditions and operators of a line; a group is one piece. */
+export function piecesOf(line: string): string[] {
+  const pieces: string[] = [];
+  let [start, depth] = [-1, 0];
+  for (let at = 0; at <= line.length; at++) {
+    const char = line[at] ?? " ";
+    if (/\s/.test(char) && (depth === 0 || at === line.length)) {
+      if (start >= 0) pieces.push(line.slice(start, at));
+      start = -1;
+      continue;
+    }
+    if (start < 0) start = at;
+    if (char === "\\") at++;
+    else if (char === '"' || (char === "/" && isAtStart(line, start, at))) at = closingAt(line, at);
+    else if (char === "(") depth++;
+    else if (char === ")") depth = Math.max(0, depth - 1);
+  }
+  return pieces;
+}
+
+function isAtStart(line: string, start: number, at: number): boolean {
+  return at === start || (at === start + 1 && line[start] === "-");
+}
+
+/** A quote that is not closed goes on to the end; the backend refuses it. */
+function closingAt(line: string, start: number): number {
+  for (let at = start + 1; at < line.length; at++) {
+    if (line[at] === "\\") at++;
+    else if (line[at] === line[start]) return at;
+  }
+  return line.length - 1;
 }
 
 function quoted(value: string): string {
-  return value === "" || /[\s"\\]/.test(value) ? inQuotes(value) : value;
+  return /^[\w@.][\w@.+/:-]*$/.test(value) ? value : inQuotes(value);
 }
 
 function inQuotes(value: string): string {

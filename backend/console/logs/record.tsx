@@ -1,11 +1,13 @@
 // One record whole: its message, its fields with filters in and out, its neighbours, its trace.
 import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
 import { address } from "../state/route.ts";
 import { around, moment } from "../state/time.ts";
 import { Context } from "./context.tsx";
 import { levelClass } from "./histogram.tsx";
+import { filtersOf } from "./neighbours.ts";
+import { FieldText, Message } from "./message.tsx";
 import { written, type Term } from "./query-line.ts";
+import { recordAddress } from "./record-address.ts";
 import type { LogRow } from "./rows.ts";
 import { Copy, Foreign } from "../parts/common.tsx";
 
@@ -13,15 +15,13 @@ const AROUND_MS = 5 * 60_000;
 const TRACE_AROUND_MS = 30 * 60_000;
 /** Records that differ in so much of their messages are not the same. */
 const KEPT_APART = 200;
-/** More is shown on demand. */
-const SHOWN = 20_000;
 
 export function Record({ row, onFilter, onClose }: { row: LogRow; onFilter: (term: Term) => void; onClose: () => void }) {
   const isContextOpen = useSignal(false);
   const at = Date.parse(row.timestamp);
   const neighbours = [
-    row.source && written({ kind: "field", not: false, name: "source", value: row.source }),
-    row.node && written({ kind: "field", not: false, name: "node", value: row.node }),
+    row.source && written({ not: false, name: "source", value: row.source }),
+    row.node && written({ not: false, name: "node", value: row.node }),
   ];
   return (
     <aside class="side" aria-label="Record">
@@ -44,6 +44,8 @@ export function Record({ row, onFilter, onClose }: { row: LogRow; onFilter: (ter
         >
           Before and after
         </button>
+        <Copy text={linkTo(row)} label="Copy link" />
+        <a href={address("logs", { q: streamQuery(row), live: "1" })}>tail its stream</a>
         {row.trace_id && <a href={address("traces", { span: row.span_id, ...around(at, 0, TRACE_AROUND_MS) }, row.trace_id)}>its trace</a>}
       </p>
       {isContextOpen.value && <Context row={row} key={`${row.timestamp} ${row.span_id} ${row.message.slice(0, KEPT_APART)}`} />}
@@ -52,74 +54,62 @@ export function Record({ row, onFilter, onClose }: { row: LogRow; onFilter: (ter
   );
 }
 
-function Message({ text }: { text: string }) {
-  const isWhole = useSignal(false);
-  const box = useRef<HTMLPreElement>(null);
-  useEffect(() => void (isWhole.value = false), [text]);
-  const shown = isWhole.value ? text : text.slice(0, SHOWN);
-  return (
-    <div class="message-whole">
-      <pre ref={box} tabIndex={0}>
-        <Foreign text={shown} />
-      </pre>
-      <Copy text={text} label="Copy message" />
-      {shown.length < text.length && (
-        <button type="button" class="small" onClick={() => (isWhole.value = true)}>
-          Show all {text.length.toLocaleString("en")} characters
-        </button>
-      )}
-    </div>
-  );
-}
-
 function Fields({ row, onFilter }: { row: LogRow; onFilter: (term: Term) => void }) {
-  const own: [Term["kind"], string, string][] = [
-    ["field", "level", row.level],
-    ["field", "source", row.source],
-    ["field", "node", row.node],
-    ["field", "host_id", row.host_id],
-    ["field", "trace_id", row.trace_id],
-  ];
+  const own = (["level", "source", "node", "host_id", "trace_id", "span_id", "scope"] as const).map((name) => [name, row[name]] as const);
   const labels = Object.entries(row.labels)
     .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([name, value]) => ["label", name, value] as [Term["kind"], string, string]);
+    .map(([name, value]) => [`label.${name}`, value] as const);
   return (
     <table class="fields">
       <caption class="unseen">Fields</caption>
       <tbody>
-        {[...own.filter(([, , value]) => value !== ""), ...labels].map(([kind, name, value]) => (
-          <tr key={`${kind} ${name}`}>
+        {[...own.filter(([, value]) => value !== ""), ...labels].map(([name, value]) => (
+          <tr key={name}>
             <th scope="row">
-              <Foreign text={name} />
+              <Foreign text={name.replace(/^label\./, "")} />
             </th>
             <td>
-              <Foreign text={value.slice(0, 2000)} />
+              <FieldText text={value} most={10_000} />
             </td>
             <td class="actions">
               <button
                 type="button"
                 class="plain"
                 title="Only this"
-                aria-label={`Only ${name} ${value.slice(0, 40)}`}
-                onClick={() => onFilter({ kind, not: false, name, value })}
+                aria-label={`Only ${name.replace("label.", "")} ${value.slice(0, 40)}`}
+                onClick={() => onFilter({ not: false, name, value })}
               >
                 +
               </button>
-              {kind === "label" && (
-                <button
-                  type="button"
-                  class="plain"
-                  title="Without this"
-                  aria-label={`Without ${name} ${value.slice(0, 40)}`}
-                  onClick={() => onFilter({ kind, not: true, name, value })}
-                >
-                  −
-                </button>
-              )}
+              <button
+                type="button"
+                class="plain"
+                title="Without this"
+                aria-label={`Without ${name.replace("label.", "")} ${value.slice(0, 40)}`}
+                onClick={() => onFilter({ not: true, name, value })}
+              >
+                −
+              </button>
             </td>
           </tr>
         ))}
       </tbody>
     </table>
   );
+}
+
+const LINK_AROUND_MS = 60_000;
+
+/** The record with a minute on either side, in absolute times. */
+function linkTo(row: LogRow): string {
+  const target = address("logs", { record: recordAddress(row), ...around(Date.parse(row.timestamp), 0, LINK_AROUND_MS) });
+  return `${location.origin}${location.pathname}${target}`;
+}
+
+/** The records of the same file, pod or service. */
+function streamQuery(row: LogRow): string {
+  return filtersOf(row, "stream")
+    .filter(([, value]) => value !== "")
+    .map(([name, value]) => written({ not: false, name, value }))
+    .join(" ");
 }

@@ -2,7 +2,6 @@
 // are held, so an hour of tail takes no more memory than ten minutes.
 import { batch, signal } from "@preact/signals";
 import { loggedInAgain, loginsSoFar } from "../state/ended.ts";
-import type { Filters } from "./query-line.ts";
 import { answerOf, failureOf, page, wait, wordsOf } from "../state/api.ts";
 
 export interface LogRow {
@@ -17,6 +16,19 @@ export interface LogRow {
   readonly span_id: string;
   readonly severity_number: number;
   readonly scope: string;
+}
+
+/** Parameters of a request for log records. */
+export type Question = readonly (readonly [string, string])[];
+
+/** The parameters of a query line. */
+export function questionOf(line: string): Question {
+  return line === "" ? [] : [["query", line]];
+}
+
+/** Why the backend refused the query line. It is shown once, at the line, though three requests carry the query. */
+export function queryProblem(message: string | undefined): string | undefined {
+  return message?.startsWith("query: ") ? message.slice("query: ".length) : undefined;
 }
 
 const PAGE = "500";
@@ -40,12 +52,12 @@ export class LogRows {
   #arrived: LogRow[] = [];
 
   /** Begins anew with the first page. */
-  async show(filters: Filters, range: readonly [string, string][]): Promise<void> {
+  async show(query: Question, range: readonly [string, string][]): Promise<void> {
     this.stop();
     const { signal: abort } = (this.#abort = new AbortController());
     await this.#load(
       abort,
-      async () => await page<LogRow[]>("/query/logs", { query: [...filters, ...range, ["limit", PAGE]], signal: abort }),
+      async () => await page<LogRow[]>("/query/logs", { query: [...query, ...range, ["limit", PAGE]], signal: abort }),
       [],
     );
   }
@@ -59,7 +71,7 @@ export class LogRows {
   }
 
   /** Records as they come, until `stop`; after a broken connection where it was. */
-  async tail(filters: Filters): Promise<void> {
+  async tail(query: Question): Promise<void> {
     this.stop();
     const { signal: abort } = (this.#abort = new AbortController());
     batch(() => {
@@ -73,7 +85,7 @@ export class LogRows {
     let last: string | undefined;
     while (!abort.aborted) {
       try {
-        last = await this.#follow(filters, abort, last);
+        last = await this.#follow(query, abort, last);
       } catch (failure) {
         if (abort.aborted) return;
         this.error.value = wordsOf(failure);
@@ -95,10 +107,10 @@ export class LogRows {
     this.busy.value = false;
   }
 
-  async #follow(filters: Filters, abort: AbortSignal, after: string | undefined): Promise<string | undefined> {
+  async #follow(query: Question, abort: AbortSignal, after: string | undefined): Promise<string | undefined> {
     const headers: Record<string, string> = after === undefined ? {} : { "last-event-id": after };
     const logins = loginsSoFar();
-    const answer = await answerOf("/query/logs/tail", { query: filters, headers, signal: abort });
+    const answer = await answerOf("/query/logs/tail", { query, headers, signal: abort });
     if (answer.status === 401) {
       await loggedInAgain(logins, abort);
       return after;
@@ -146,6 +158,7 @@ export class LogRows {
       });
     } catch (failure) {
       if (abort.aborted) return;
+      this.#next = undefined;
       // The rows of an earlier query would be taken for the answer.
       this.rows.value = before;
       this.error.value = wordsOf(failure);

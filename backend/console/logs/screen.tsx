@@ -1,85 +1,134 @@
-// Logs: a question, when its answers came, the lines themselves, and one line whole.
+// The log explorer: a query, counts over time, fields with their values, the records, and one record whole. Everything that is chosen is in the
+// address: query, range, columns, scale, refresh and the record.
 import { useSignal } from "@preact/signals";
-import { useEffect, useMemo, useRef } from "preact/hooks";
-import { TimePicker } from "../parts/time-picker.tsx";
+import { useEffect, useRef } from "preact/hooks";
+import { Problem } from "../parts/common.tsx";
+import { Download } from "../parts/download.tsx";
+import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
+import { call, page } from "../state/api.ts";
 import { stepKeys, useKeys } from "../state/keys.ts";
 import { useLoaded } from "../state/loaded.ts";
-import { choose, route } from "../state/route.ts";
+import { address, choose, route } from "../state/route.ts";
 import { currentRange, rangeQuery } from "../state/time.ts";
+import { Fields } from "./fields.tsx";
 import { Histogram, type Bucket } from "./histogram.tsx";
-import { filtersOf, withTerm, type Filters, type Term } from "./query-line.ts";
+import { hasTerm, type Term, withoutTerm, withTerm } from "./query-line.ts";
 import { QueryField } from "./query-field.tsx";
-import { type LogRow, LogRows } from "./rows.ts";
-import { LogTable } from "./table.tsx";
 import { Record } from "./record.tsx";
-import { Problem } from "../parts/common.tsx";
-import { call } from "../state/api.ts";
+import { findRecord, recordAddress } from "./record-address.ts";
+import { type LogRow, LogRows, type Question, questionOf, queryProblem } from "./rows.ts";
+import { LogTable } from "./table.tsx";
 
 const BUCKETS = "80";
+const MOST_DOWNLOADED = 10_000;
+const MOST_COLUMNS = 6;
 
 export function Logs() {
   const { query } = route.value;
   const line = query.get("q") ?? "";
   const isLive = query.get("live") === "1";
-  const [filters, wrong] = useMemo(() => read(line), [line]);
   const again = useSignal(0);
   const rows = useRef<LogRows>();
   rows.current ??= new LogRows();
   const store = rows.current;
-  const chosen = useSignal<LogRow | undefined>(undefined);
-  const question = wrong ? undefined : JSON.stringify([line, query.get("from"), query.get("to"), isLive, again.value]);
+  const question = questionOf(line);
+  const asked = JSON.stringify([line, query.get("from"), query.get("to"), isLive, again.value]);
   useEffect(() => {
-    if (question === undefined) return undefined;
-    chosen.value = undefined;
-    void (isLive ? store.tail(filters) : store.show(filters, rangeQuery(currentRange())));
+    void (isLive ? store.tail(question) : store.show(question, rangeQuery(currentRange())));
     return () => store.stop();
-  }, [question]);
-  useKeys(() => {
-    const steps = stepKeys({
-      count: () => store.rows.peek().length,
-      at: () => store.rows.peek().indexOf(chosen.peek() as LogRow),
-      choose: (at) => (chosen.value = store.rows.peek()[at]),
-    });
-    return { ...steps, Escape: () => (chosen.value = undefined) };
-  }, []);
-  const filter = (term: Term): void => choose({ q: withTerm(line, term) });
-  const row = chosen.value;
+  }, [asked]);
+  useRefresh(() => void (isLive || store.busy.peek() || again.value++));
+  const [chosen, setChosen] = useChosen(store);
+  const filter = (term: Term): void => choose({ q: withTerm(line, term), record: undefined });
+  const columns = query.getAll("column").slice(0, MOST_COLUMNS);
+  const toggleColumn = (name: string): void =>
+    choose({ column: columns.includes(name) ? columns.filter((other) => other !== name) : [...columns, name].slice(0, MOST_COLUMNS) });
+  const hasFields = (query.get("fields") ?? (matchMedia("(min-width: 1000px)").matches ? "1" : "0")) === "1";
   return (
     <section class="screen logs" aria-labelledby="title">
       <div class="bar">
         <h1 id="title">Logs</h1>
         <QueryField
           line={line}
+          problem={queryProblem(store.error.value)}
           range={() => rangeQuery(currentRange())}
-          onLine={(q) => (q === line ? again.value++ : choose({ q: q || undefined }))}
+          onLine={(q) => (q === line ? again.value++ : choose({ q: q || undefined, record: undefined }))}
         />
         <TimePicker onNow={() => again.value++} />
-        <button type="button" aria-pressed={isLive} onClick={() => choose({ live: isLive ? undefined : "1" })}>
+        <button type="button" aria-pressed={isLive} onClick={() => choose({ live: isLive ? undefined : "1", record: undefined })}>
           Live tail
         </button>
+        <button type="button" aria-pressed={hasFields} onClick={() => choose({ fields: hasFields ? "0" : "1" })}>
+          Fields
+        </button>
+        <Download name="logs" read={async () => await downloaded(question)} />
+        {line !== "" && <a href={address("alerts", { rule: "new", logs: line })}>alert on this</a>}
       </div>
-      <Problem words={wrong ?? store.error.value} />
-      {isLive ? <Tail store={store} /> : question !== undefined && <Counts question={question} filters={filters} />}
-      <div class={`split ${row ? "with-side" : ""}`}>
-        <LogTable store={store} chosen={chosen} />
-        {row && <Record row={row} onFilter={filter} onClose={() => (chosen.value = undefined)} />}
+      {queryProblem(store.error.value) === undefined && <Problem words={store.error.value} retry={() => again.value++} />}
+      {isLive ? <Tail store={store} /> : !store.error.value && <Counts asked={asked} question={question} line={line} />}
+      <div class={`split ${chosen ? "with-side" : ""} ${hasFields && !isLive ? "with-fields" : ""}`}>
+        {hasFields && !isLive && !store.error.value && (
+          <Fields asked={asked} question={question} columns={columns} onTerm={filter} onColumn={toggleColumn} />
+        )}
+        <LogTable store={store} chosen={chosen} columns={columns} onChoose={setChosen} onColumn={toggleColumn} />
+        {chosen && <Record row={chosen} onFilter={filter} onClose={() => setChosen(undefined)} />}
       </div>
     </section>
   );
 }
 
-function Counts({ question, filters }: { question: string; filters: Filters }) {
-  const found = useLoaded(question, async (signal) => {
-    const asked = [...filters, ...rangeQuery(currentRange()), ["buckets", BUCKETS] as const];
-    return await call<Bucket[]>("/query/logs/histogram", { query: asked, signal });
+/** The record that the address names: one of the rows, or read by its time. */
+function useChosen(store: LogRows): [LogRow | undefined, (row: LogRow | undefined) => void] {
+  const wanted = route.value.query.get("record") ?? undefined;
+  const last = useSignal<LogRow | undefined>(undefined);
+  const isKnown = wanted !== undefined && last.value !== undefined && recordAddress(last.value) === wanted;
+  const found = useLoaded(wanted === undefined || isKnown ? undefined : wanted, async (signal) => {
+    const row = store.rows.peek().find((other) => recordAddress(other) === wanted) ?? (await findRecord(wanted ?? "", signal));
+    last.value = row;
+    return { row };
+  });
+  void found.value.value;
+  const setChosen = (row: LogRow | undefined): void => {
+    last.value = row;
+    choose({ record: row && recordAddress(row) }, { replace: true });
+  };
+  const chosen = wanted === undefined ? undefined : last.value;
+  useKeys(() => {
+    const steps = stepKeys({
+      count: () => store.rows.peek().length,
+      at: () => store.rows.peek().indexOf(last.peek() as LogRow),
+      choose: (at) => setChosen(store.rows.peek()[at]),
+    });
+    return { ...steps, Escape: () => setChosen(undefined) };
+  }, []);
+  return [chosen, setChosen];
+}
+
+function Counts({ asked, question, line }: { asked: string; question: Question; line: string }) {
+  const scale = route.value.query.get("scale");
+  const found = useLoaded(asked, async (signal) => {
+    const query = [...question, ...rangeQuery(currentRange()), ["buckets", BUCKETS] as const];
+    return await call<Bucket[]>("/query/logs/histogram", { query, signal });
   });
   return (
     <>
-      <Problem words={found.error.value} retry={found.reload} />
-      <div class="histogram-place">{found.value.value && <Histogram buckets={found.value.value} />}</div>
+      {queryProblem(found.error.value) === undefined && <Problem words={found.error.value} retry={found.reload} />}
+      <div class="histogram-place">
+        {found.value.value && (
+          <Histogram
+            buckets={found.value.value}
+            scale={scale === "log" || scale === "linear" ? scale : undefined}
+            onScale={(chosen) => choose({ scale: chosen })}
+            isChosen={(name) => hasTerm(line, level(name))}
+            onLevel={(name) => choose({ q: hasTerm(line, level(name)) ? withoutTerm(line, level(name)) : withTerm(line, level(name)) })}
+          />
+        )}
+      </div>
     </>
   );
 }
+
+const level = (value: string): Term => ({ not: false, name: "level", value });
 
 function Tail({ store }: { store: LogRows }) {
   const isPaused = store.paused.value;
@@ -97,10 +146,14 @@ function Tail({ store }: { store: LogRows }) {
   );
 }
 
-function read(line: string): [Filters, string | undefined] {
-  try {
-    return [filtersOf(line), undefined];
-  } catch (error) {
-    return [[], (error as Error).message];
+/** The newest records of the query and range, whether they are on the screen or not. */
+async function downloaded(question: Question): Promise<Readonly<globalThis.Record<string, unknown>>[]> {
+  const query = [...question, ...rangeQuery(currentRange()), ["limit", "500"] as const];
+  let answer = await page<LogRow[]>("/query/logs", { query });
+  const rows = [...answer.body];
+  while (answer.next && rows.length < MOST_DOWNLOADED) {
+    answer = await page<LogRow[]>(answer.next);
+    rows.push(...answer.body);
   }
+  return rows.map((row) => ({ ...row }));
 }

@@ -1,67 +1,113 @@
-// The lines of the logs screen.
-import type { Signal } from "@preact/signals";
+// The lines of the log explorer: time, level, service, chosen fields, message.
 import { useMemo } from "preact/hooks";
 import { List } from "../parts/list.tsx";
+import { visible } from "../parts/text.ts";
 import { address, route } from "../state/route.ts";
 import { clock, day } from "../state/time.ts";
 import { levelClass } from "./histogram.tsx";
+import { writtenName } from "./query-line.ts";
 import type { LogRow, LogRows } from "./rows.ts";
-import { visible } from "../parts/text.ts";
 
 const ROW_PX = 24;
-/** Of a line only what could be seen is drawn: one of a megabyte would take a second. */
+/** Of a line only what can be seen is drawn: a message of a megabyte would take a second. */
 const DRAWN = 600;
 
-export function LogTable({ store, chosen }: { store: LogRows; chosen: Signal<LogRow | undefined> }) {
+export interface LogTableProps {
+  readonly store: LogRows;
+  readonly chosen: LogRow | undefined;
+  readonly columns: readonly string[];
+  readonly onChoose: (row: LogRow) => void;
+  readonly onColumn: (name: string) => void;
+}
+
+export function LogTable({ store, chosen, columns, onChoose, onColumn }: LogTableProps) {
   const rows = store.rows.value;
-  const row = chosen.value;
   // It moves when others come before it.
-  const chosenAt = useMemo(() => (row ? rows.indexOf(row) : -1), [rows, row]);
+  const chosenAt = useMemo(() => (chosen ? rows.indexOf(chosen) : -1), [rows, chosen]);
   if (rows.length === 0)
-    return <div class="empty">{store.busy.value ? "Loading …" : <Nothing isFiltered={Boolean(route.value.query.get("q"))} />}</div>;
+    return (
+      <div class="empty">
+        {store.busy.value ? "Loading …" : store.error.value ? null : <Nothing isFiltered={Boolean(route.value.query.get("q"))} />}
+      </div>
+    );
   return (
-    <List
-      label="Log records"
-      class="log-table"
-      count={rows.length}
-      rowPx={ROW_PX}
-      at={chosenAt}
-      chosen={row}
-      onEnd={() => void store.more()}
-      row={(at) => {
-        const shown = rows[at];
-        return shown && <Line row={shown} isChosen={at === chosenAt} onChoose={() => (chosen.value = shown)} />;
-      }}
-    />
+    <div class="log-columns">
+      <div class="line heads">
+        <span class="time">time</span>
+        <span class="severity">level</span>
+        <span class="from">service</span>
+        {columns.map((name) => (
+          <span class="cell" key={name}>
+            <bdi>{visible(writtenName(name))}</bdi>
+            <button
+              type="button"
+              class="plain"
+              aria-label={`Remove the column ${visible(writtenName(name))}`}
+              onClick={() => onColumn(name)}
+            >
+              ✕
+            </button>
+          </span>
+        ))}
+        <span>message</span>
+      </div>
+      <List
+        label="Log records"
+        class="log-table"
+        count={rows.length}
+        rowPx={ROW_PX}
+        at={chosenAt}
+        chosen={chosen}
+        onEnd={() => void store.more()}
+        row={(at) => {
+          const shown = rows[at];
+          return shown && <Line row={shown} columns={columns} isChosen={at === chosenAt} onChoose={() => onChoose(shown)} />;
+        }}
+      />
+    </div>
   );
 }
 
-/** Where nothing was asked for, the query is not the reason. */
+/** Without a query, the query is not the reason. */
 function Nothing({ isFiltered }: { isFiltered: boolean }) {
-  if (isFiltered) return <>No records. A longer time range or fewer words in the query may find some.</>;
+  if (isFiltered) return <>No records match. Check the conditions of the query one by one, or choose a longer time range.</>;
   return (
     <>
-      No records. A longer time range may have some, and the <a href={address("fleet")}>fleet</a> tells who reports.
+      No records. Choose a longer time range, or look at the <a href={address("fleet")}>fleet</a> for agents that report.
     </>
   );
 }
 
-function Line({ row, isChosen, onChoose }: { row: LogRow; isChosen: boolean; onChoose: () => void }) {
+function Line({ row, columns, isChosen, onChoose }: { row: LogRow; columns: readonly string[]; isChosen: boolean; onChoose: () => void }) {
   const at = new Date(row.timestamp);
   return (
-    <div class={`line ${isChosen ? "is-chosen" : ""}`} role="row" aria-selected={isChosen} onClick={onChoose}>
+    <div class={`line ${isChosen ? "is-chosen" : ""} mark ${levelClass(row.level)}`} role="row" aria-selected={isChosen} onClick={onChoose}>
       <time role="gridcell" dateTime={row.timestamp} title={`${day(at)} ${clock(at)}`}>
         {clock(at)}
       </time>
       <span role="gridcell" class={`level ${levelClass(row.level)}`}>
         {visible(row.level.slice(0, 8)) || "–"}
       </span>
-      <bdi role="gridcell" class="quiet from" title={row.source}>
-        {visible((row.labels["k8s.pod.name"] ?? row.labels["service.name"] ?? row.source).slice(0, 80))}
+      <bdi role="gridcell" class="quiet from" title={row.labels["k8s.pod.name"] ?? row.source}>
+        {visible(row.source.slice(0, 80))}
       </bdi>
+      {columns.map((name) => (
+        <bdi role="gridcell" class="cell" key={name}>
+          {visible(fieldOf(row, name).slice(0, 200).replace(/\s+/g, " "))}
+        </bdi>
+      ))}
       <bdi role="gridcell" class="message" dir="ltr">
         {visible(row.message.slice(0, DRAWN).replace(/\s+/g, " "))}
       </bdi>
     </div>
   );
+}
+
+const OWN = ["level", "source", "node", "host_id", "trace_id", "span_id", "scope"] as const;
+
+/** By the name that GET /query/logs/fields uses. */
+export function fieldOf(row: LogRow, name: string): string {
+  if (name.startsWith("label.")) return row.labels[name.slice("label.".length)] ?? "";
+  const own = OWN.find((known) => known === name);
+  return own ? row[own] : "";
 }

@@ -1,6 +1,7 @@
 // Metrics: a question in PromQL, as a chart or a table; and which metrics take the most series.
 import { useSignal } from "@preact/signals";
-import { TimePicker } from "../parts/time-picker.tsx";
+import { Download } from "../parts/download.tsx";
+import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
 import { useLoaded, type Loaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
 import { currentRange } from "../state/time.ts";
@@ -25,6 +26,7 @@ export function Metrics() {
   const asked = query.get("q") ?? "";
   const view = query.get("view") ?? "chart";
   const again = useSignal(0);
+  useRefresh(() => again.value++);
   const question = asked && `${asked}\n${query}\n${again.value}`;
   return (
     <section class="screen metrics" aria-labelledby="title">
@@ -44,9 +46,23 @@ export function Metrics() {
             </button>
           ))}
         </div>
+        {asked && (
+          <>
+            <Download name="metrics" read={async () => await downloaded(asked)} />
+            <a href={address("alerts", { rule: "new", expr: asked })}>alert on this</a>
+          </>
+        )}
       </div>
       {view === "cardinality" ? <Cardinality /> : <Asked query={asked} question={question} view={view} />}
     </section>
+  );
+}
+
+/** One row for each point of each series. */
+async function downloaded(query: string): Promise<Readonly<Record<string, unknown>>[]> {
+  const series = await queryRange(query, currentRange(), new AbortController().signal);
+  return series.flatMap(({ name, points }) =>
+    points.map(([at, value]) => ({ series: name, time: new Date(at * 1000).toISOString(), value })),
   );
 }
 

@@ -1,65 +1,126 @@
-// The stretch of time of a screen: one of the usual durations, or from and to.
+// The time range of a screen: typed (`30m`, `yesterday`, `14:00 to 15:00`) or chosen, one range back or forward, wider, refreshed by hand or
+// by itself, and a link with absolute times.
 import { useSignal } from "@preact/signals";
-import { choose, route } from "../state/route.ts";
-import { currentRange, fieldMs, forField, LASTS, moment, showRange, zoom } from "../state/time.ts";
+import { useEffect, useRef } from "preact/hooks";
+import { address, choose, route } from "../state/route.ts";
+import { currentRange, LASTS, moment, showRange, utc, zoom } from "../state/time.ts";
+import { durationMs, typedRange } from "../state/typed-range.ts";
+import { Copy } from "./common.tsx";
+
+const REFRESHES = ["5s", "10s", "30s", "1m", "5m"] as const;
 
 export function TimePicker({ standard = "1h", onNow }: { standard?: string; onNow?: () => void }) {
-  const isOwn = useSignal(false);
   // Read for its own sake: another address is another range.
-  void route.value;
+  const { query } = route.value;
   const range = currentRange(standard);
+  const spanMs = range.toMs - range.fromMs;
   return (
     <div class="time" role="group" aria-label="Time range">
-      <select
-        aria-label="Time range"
-        value={range.last ?? "own"}
-        onChange={(event) => {
-          const { value } = event.currentTarget;
-          isOwn.value = value === "own";
-          if (value !== "own") choose({ from: value, to: undefined });
-        }}
+      <button type="button" title="Earlier" aria-label="Earlier" onClick={() => showRange(range.fromMs - spanMs, range.fromMs)}>
+        ‹
+      </button>
+      <TypedRange shown={range.last ? `last ${range.last}` : `${moment(range.fromMs)} to ${moment(range.toMs)}`} />
+      <button
+        type="button"
+        title="Later"
+        aria-label="Later"
+        disabled={range.last !== undefined}
+        onClick={() =>
+          range.toMs + spanMs < Date.now() ? showRange(range.toMs, range.toMs + spanMs) : choose({ from: lastOf(spanMs), to: undefined })
+        }
       >
-        {LASTS.map((last) => (
-          <option value={last} key={last}>
-            last {last}
-          </option>
-        ))}
-        {range.last && !(LASTS as readonly string[]).includes(range.last) ? <option value={range.last}>last {range.last}</option> : null}
-        <option value="own">{range.last ? "from … to …" : `${moment(range.fromMs)} – ${moment(range.toMs)}`}</option>
-      </select>
-      {(isOwn.value || !range.last) && <OwnRange fromMs={range.fromMs} toMs={range.toMs} />}
+        ›
+      </button>
       <button type="button" title="Zoom out" aria-label="Zoom out" onClick={() => zoom(range, 2)}>
         −
       </button>
+      <CopyLink fromMs={range.fromMs} toMs={range.toMs} />
       {onNow && (
-        <button type="button" title="Ask again" aria-label="Refresh" onClick={onNow}>
-          ⟳
-        </button>
+        <>
+          <button type="button" title="Refresh" aria-label="Refresh" onClick={onNow}>
+            ⟳
+          </button>
+          <select
+            aria-label="Refresh every"
+            value={query.get("refresh") ?? ""}
+            onChange={(event) => choose({ refresh: event.currentTarget.value || undefined }, { replace: true })}
+          >
+            <option value="">off</option>
+            {REFRESHES.map((every) => (
+              <option value={every} key={every}>
+                {every}
+              </option>
+            ))}
+          </select>
+        </>
       )}
     </div>
   );
 }
 
-function OwnRange({ fromMs, toMs }: { fromMs: number; toMs: number }) {
+/** A duration that the address takes, in whole seconds. */
+function lastOf(spanMs: number): string {
+  return `${Math.max(1, Math.min(999_999, Math.round(spanMs / 1000)))}s`;
+}
+
+function TypedRange({ shown }: { shown: string }) {
+  const problem = useSignal<string | undefined>(undefined);
+  const take = (field: HTMLInputElement): void => {
+    const text = field.value.trim();
+    if (text === shown || text === "") return void (field.value = shown);
+    const typed = typedRange(text, Date.now(), utc.peek());
+    problem.value = typed ? undefined : `${text}: write 30m, yesterday, 14:00 to 15:00, or 2026-11-25 14:00`;
+    if (typed) choose(typed);
+  };
   return (
     <>
-      <Moment label="From" ms={fromMs} onMs={(ms) => showRange(ms, Math.max(toMs, ms + 1000))} />
-      <Moment label="To" ms={toMs} onMs={(ms) => showRange(Math.min(fromMs, ms - 1000), ms)} />
+      <input
+        // Another range is another field: what was typed is done.
+        key={shown}
+        class="typed-time"
+        list="time-ranges"
+        aria-label="Time range"
+        aria-invalid={problem.value !== undefined}
+        defaultValue={shown}
+        spellcheck={false}
+        autoComplete="off"
+        onFocus={(event) => event.currentTarget.select()}
+        onChange={(event) => take(event.currentTarget)}
+        onKeyDown={(event) => event.key === "Enter" && take(event.currentTarget)}
+      />
+      <datalist id="time-ranges">
+        {LASTS.map((last) => (
+          <option value={`last ${last}`} key={last} />
+        ))}
+        <option value="today" />
+        <option value="yesterday" />
+      </datalist>
+      {problem.value && (
+        <p class="problem" role="alert">
+          {problem.value}
+        </p>
+      )}
     </>
   );
 }
 
-function Moment({ label, ms, onMs }: { label: string; ms: number; onMs: (ms: number) => void }) {
-  return (
-    <input
-      type="datetime-local"
-      step="1"
-      aria-label={label}
-      value={forField(ms)}
-      onChange={(event) => {
-        const chosen = fieldMs(event.currentTarget.value);
-        if (chosen !== undefined) onMs(chosen);
-      }}
-    />
-  );
+/** The address of this screen with absolute times, so that it shows the same tomorrow. */
+function CopyLink({ fromMs, toMs }: { fromMs: number; toMs: number }) {
+  const { screen, id, query } = route.value;
+  const absolute = { from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString(), refresh: undefined, live: undefined };
+  const lists = { column: query.getAll("column") };
+  const target = address(screen, { ...Object.fromEntries(query), ...lists, ...absolute }, id);
+  return <Copy text={`${location.origin}${location.pathname}${target}`} label="Copy link" />;
+}
+
+/** Calls back as often as the address says, while the page is visible. */
+export function useRefresh(onRefresh: () => void): void {
+  const every = durationMs(route.value.query.get("refresh") ?? "");
+  const latest = useRef(onRefresh);
+  latest.current = onRefresh;
+  useEffect(() => {
+    if (every === undefined || every < 1000) return undefined;
+    const timer = setInterval(() => void (document.hidden || latest.current()), every);
+    return () => clearInterval(timer);
+  }, [every]);
 }

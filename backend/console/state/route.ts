@@ -21,9 +21,14 @@ export function routeOf(hash: string): Route {
   return { screen: screen || "fleet", id: id || undefined, query: new URLSearchParams(query) };
 }
 
+/** Values of parameters; of one that occurs several times, all. */
+export type Query = Readonly<Record<string, string | readonly string[] | undefined>>;
+
 /** An address within the console, for `href`. Empty and absent values are left out. */
-export function address(screen: string, query: Record<string, string | undefined> = {}, id?: string): string {
-  const kept = Object.entries(query).filter((entry): entry is [string, string] => !!entry[1]);
+export function address(screen: string, query: Query = {}, id?: string): string {
+  const kept = Object.entries(query).flatMap(([name, values]) =>
+    [values ?? []].flat().flatMap((value): [string, string][] => (value ? [[name, value]] : [])),
+  );
   const asked = kept.length > 0 ? `?${new URLSearchParams(kept)}` : "";
   return `#/${encodeURIComponent(screen)}${id ? `/${encodeURIComponent(id)}` : ""}${asked}`;
 }
@@ -37,9 +42,10 @@ export function go(to: string, { replace = false } = {}): void {
 }
 
 /** Changes some choices of this screen and keeps the others. */
-export function choose(changed: Record<string, string | undefined>, options?: { replace?: boolean }): void {
+export function choose(changed: Query, options?: { replace?: boolean }): void {
   const { screen, id, query } = route.peek();
-  go(address(screen, { ...Object.fromEntries(query), ...changed }, id), options);
+  const before = Object.fromEntries([...new Set(query.keys())].map((name) => [name, query.getAll(name)]));
+  go(address(screen, { ...before, ...changed }, id), options);
 }
 
 function decoded(part: string): string {

@@ -2,6 +2,7 @@
 // now (`1h`) or an instant (RFC 3339); no `to` is now. Times are shown in the reader's zone, or in UTC where that was chosen.
 import { signal } from "@preact/signals";
 import { choose, route } from "./route.ts";
+import { durationMs } from "./typed-range.ts";
 
 export interface Range {
   readonly fromMs: number;
@@ -13,14 +14,6 @@ export interface Range {
 export const LASTS = ["5m", "15m", "1h", "6h", "24h", "7d", "30d"] as const;
 export const utc = signal(localStorage.getItem("atherops.utc") === "1");
 utc.subscribe((chosen) => localStorage.setItem("atherops.utc", chosen ? "1" : "0"));
-
-const UNIT_MS: Record<string, number> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
-
-/** undefined where it is no duration such as `90m`. */
-export function durationMs(text: string): number | undefined {
-  const [, count, unit = ""] = /^(\d{1,6})([smhdw])$/.exec(text) ?? [];
-  return count === undefined ? undefined : Number(count) * (UNIT_MS[unit] ?? 0);
-}
 
 /** What the address says; what it says wrongly is the default. */
 export function rangeOf(query: URLSearchParams, nowMs: number, standard = "1h"): Range {

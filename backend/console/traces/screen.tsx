@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { List } from "../parts/list.tsx";
-import { TimePicker } from "../parts/time-picker.tsx";
+import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
 import { stepKeys, useKeys } from "../state/keys.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, go, route } from "../state/route.ts";
@@ -35,6 +35,7 @@ const SORTED_ROWS = 500;
 export function Traces() {
   const { query } = route.value;
   const again = useSignal(0);
+  useRefresh(() => again.value++);
   const isSlowestFirst = query.get("sort") === "slowest";
   const pages = useFoundTraces(`${query}#${again.value}`, query, isSlowestFirst);
   return (

@@ -62,6 +62,8 @@ test.each([
   ["literal\\*star", "<literal*star>"],
   ["and or not", "(<and> & <or> & <not>)"],
   ["*", "glob<*>"],
+  ['"a b":c "a b"', "(a b=[c] & <a b>)"],
+  ['-"<i>key</i>":"x y"', "NOT <i>key</i>=[x y]"],
 ])("%s", (text, tree) => {
   expect(shown(parseLogQuery(text))).toBe(tree);
 });

@@ -8,6 +8,7 @@ export const MOST_QUERY_CHARACTERS = 4000;
 const MOST_TERMS = 100;
 const MOST_DEPTH = 20;
 const MOST_VALUES = 100;
+const MOST_NAME_CHARACTERS = 300;
 
 export type Comparison = "=" | ">" | ">=" | "<" | "<=";
 
@@ -24,7 +25,8 @@ export type LogQuery =
   /** One of the values; a comparison has exactly one. */
   | { readonly kind: "field"; readonly name: string; readonly comparison: Comparison; readonly values: readonly FieldValue[] };
 
-const NAME = /^([A-Za-z_@][\w.@/-]*)(!=|>=|<=|:>=|:<=|:>|:<|[:=<>])/;
+const NAME = /^[A-Za-z_@][\w.@/-]*/;
+const SIGN = /^(?:!=|>=|<=|:>=|:<=|:>|:<|[:=<>])/;
 const FIELDS_WITH_EXAMPLE: Readonly<Record<string, string>> = {
   level: "level:error",
   source: "source:checkout",
@@ -118,17 +120,20 @@ class Parser {
 
   /** Undefined if this is no field, for example `http://…` or `error:` before a space. */
   #field(start: number): LogQuery | undefined {
-    const rest = this.#text.slice(start, start + 300);
-    const [head = "", name = "", sign = ""] = NAME.exec(rest) ?? [];
-    if (!head) return undefined;
-    const next = this.#text[start + head.length] ?? "";
+    const quotedName = this.#text[start] === '"' ? quotedAt(this.#text, start) : undefined;
+    const name = quotedName ? quotedName.text : (NAME.exec(this.#text.slice(start, start + MOST_NAME_CHARACTERS))?.[0] ?? "");
+    const signAt = quotedName?.end ?? start + name.length;
+    const [sign = ""] = SIGN.exec(this.#text.slice(signAt, signAt + 3)) ?? [];
+    if (name === "" || sign === "") return undefined;
+    const valueAt = signAt + sign.length;
+    const next = this.#text[valueAt] ?? "";
     const example = FIELDS_WITH_EXAMPLE[name];
     if (next === "" || /[\s)]/.test(next)) {
       if (example && sign === ":") throw this.#refusal(start, `${name}: needs a value`, example);
       return undefined;
     }
-    if (sign === ":" && rest.startsWith("//", head.length)) return undefined;
-    this.#at = start + head.length;
+    if (sign === ":" && this.#text.startsWith("//", valueAt)) return undefined;
+    this.#at = valueAt;
     const comparison = sign.replace(/^:(?=.)/, "");
     if (/^[<>]/.test(comparison)) return this.#comparison(start, name, comparison as Comparison);
     const values = this.#values(start, name);

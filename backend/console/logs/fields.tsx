@@ -1,0 +1,104 @@
+// The fields of the records that match now, each with its most frequent values and their share. A click filters by a value or excludes it, or
+// shows the field as a column.
+import { Problem } from "../parts/common.tsx";
+import { visible } from "../parts/text.ts";
+import { call } from "../state/api.ts";
+import { useLoaded } from "../state/loaded.ts";
+import { rangeQuery, currentRange } from "../state/time.ts";
+import type { Field } from "./query-field.tsx";
+import { type Term, writtenName } from "./query-line.ts";
+import { type Question, queryProblem } from "./rows.ts";
+
+const SHOWN_VALUES = 10;
+
+export interface FieldsProps {
+  /** What tells one request from another. */
+  readonly asked: string;
+  readonly question: Question;
+  readonly columns: readonly string[];
+  readonly onTerm: (term: Term) => void;
+  readonly onColumn: (name: string) => void;
+}
+
+export function Fields({ asked, question, columns, onTerm, onColumn }: FieldsProps) {
+  const found = useLoaded(asked, async (signal) => {
+    const query = [...question, ...rangeQuery(currentRange())];
+    return await call<Field[]>("/query/logs/fields", { query, signal });
+  });
+  const fields = ordered(found.value.value ?? []);
+  // Every record has a level, so their sum is the number of records that were counted.
+  const total = sumOf(found.value.value?.find(({ name }) => name === "level"));
+  return (
+    <aside class="field-list" aria-label="Fields">
+      {queryProblem(found.error.value) === undefined && <Problem words={found.error.value} retry={found.reload} />}
+      {found.value.value?.length === 0 && <p class="quiet">No fields.</p>}
+      {fields.length > 0 && <p class="quiet">Of the newest {total.toLocaleString("en")} records that match</p>}
+      {fields.map((field) => (
+        <details key={field.name} open={ALWAYS_SHOWN.has(field.name)}>
+          <summary>
+            <bdi>{visible(writtenName(field.name))}</bdi> <span class="quiet">{percent(sumOf(field), total)}</span>
+          </summary>
+          {!ALWAYS_SHOWN.has(field.name) && (
+            <button type="button" class="small" aria-pressed={columns.includes(field.name)} onClick={() => onColumn(field.name)}>
+              column
+            </button>
+          )}
+          <Values field={field} total={total} onTerm={onTerm} />
+        </details>
+      ))}
+    </aside>
+  );
+}
+
+function Values({ field: { name, values }, total, onTerm }: { field: Field; total: number; onTerm: (term: Term) => void }) {
+  return (
+    <ul>
+      {values.slice(0, SHOWN_VALUES).map(({ value, count }) => (
+        <li key={value}>
+          <button
+            type="button"
+            class="plain value"
+            aria-label={`Only ${name} ${visible(value.slice(0, 40))}`}
+            onClick={() => onTerm({ not: false, name, value })}
+          >
+            <bdi>{visible(value) || "(empty)"}</bdi>
+          </button>
+          <span class="quiet number" title={count.toLocaleString("en")}>
+            {percent(count, total)}
+          </span>
+          <button
+            type="button"
+            class="plain"
+            aria-label={`Without ${name} ${visible(value.slice(0, 40))}`}
+            onClick={() => onTerm({ not: true, name, value })}
+          >
+            −
+          </button>
+          <span class="share" style={{ width: `${total > 0 ? (count / total) * 100 : 0}%` }} />
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** What the fields of senders are is asked more often than from which host they came. */
+const LAST: ReadonlySet<string> = new Set(["node", "host_id", "scope"]);
+const ALWAYS_SHOWN: ReadonlySet<string> = new Set(["level", "source"]);
+
+function rank({ name }: Field): number {
+  return ALWAYS_SHOWN.has(name) ? 0 : LAST.has(name) ? 2 : 1;
+}
+
+function ordered(fields: readonly Field[]): Field[] {
+  return fields.filter(({ values }) => values.some(({ value }) => value !== "")).toSorted((a, b) => rank(a) - rank(b));
+}
+
+function sumOf(field: Field | undefined): number {
+  return field?.values.reduce((sum, { count }) => sum + count, 0) ?? 0;
+}
+
+function percent(count: number, total: number): string {
+  if (total === 0) return "";
+  const share = (count / total) * 100;
+  return share >= 10 || share === 0 ? `${Math.round(share)} %` : share < 0.1 ? "< 0.1 %" : `${share.toFixed(1)} %`;
+}

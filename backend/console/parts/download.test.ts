@@ -1,0 +1,10 @@
+import { expect, test } from "vitest";
+import { csvOf } from "./download.tsx";
+
+test("rows of different fields are one table, and no cell is a formula", () => {
+  const rows = [
+    { message: 'say "a", b\nc', labels: { "http.route": "/cart" }, count: -3 },
+    { message: "=HYPERLINK(1)", extra: null, labels: {} },
+  ];
+  expect(csvOf(rows)).toBe('message,labels.http.route,count,extra\r\n"say ""a"", b\nc",/cart,-3,\r\n\'=HYPERLINK(1),,,\r\n');
+});

@@ -1,0 +1,77 @@
+// Downloads of what a screen shows, as JSON, CSV or NDJSON. The file is made in the browser. Invariant: a cell of a CSV file that a spreadsheet
+// would run as a formula is written as text.
+import { useSending } from "../state/sending.ts";
+import { Problem } from "./common.tsx";
+
+export type Rows = readonly Readonly<Record<string, unknown>>[];
+
+const FORMATS = {
+  json: { type: "application/json", write: (rows: Rows) => `${JSON.stringify(rows, undefined, 1)}\n` },
+  csv: { type: "text/csv", write: csvOf },
+  ndjson: { type: "application/x-ndjson", write: (rows: Rows) => rows.map((row) => `${JSON.stringify(row)}\n`).join("") },
+} as const;
+type Format = keyof typeof FORMATS;
+
+/** `read`: the rows, which may take requests. `name`: of the file, without its extension. */
+export function Download({ name, read }: { name: string; read: () => Promise<Rows> | Rows }) {
+  const { send, isBusy, error } = useSending(async (format: Format) => {
+    const { type, write } = FORMATS[format];
+    save(`${name}.${format}`, new Blob([write(await read())], { type }));
+  });
+  return (
+    <>
+      <select
+        aria-label="Download"
+        disabled={isBusy}
+        value=""
+        onChange={(event) => {
+          const { value } = event.currentTarget;
+          event.currentTarget.value = "";
+          void send(value as Format);
+        }}
+      >
+        <option value="">{isBusy ? "Reading …" : "Download"}</option>
+        {Object.keys(FORMATS).map((format) => (
+          <option value={format} key={format}>
+            {format.toUpperCase()}
+          </option>
+        ))}
+      </select>
+      <Problem words={error} />
+    </>
+  );
+}
+
+function save(name: string, contents: Blob): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(contents);
+  link.download = name;
+  link.click();
+  // The browser reads it after the click.
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}
+
+/** Columns are all names that occur, objects one level deep: `labels.http.route`. */
+export function csvOf(rows: Rows): string {
+  const flat = rows.map(flattened);
+  const names = [...new Set(flat.flatMap((row) => Object.keys(row)))];
+  const lines = flat.map((row) => names.map((name) => cellOf(row[name])).join(","));
+  return `${[names.map(cellOf).join(","), ...lines].join("\r\n")}\r\n`;
+}
+
+function flattened(row: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const pairs = Object.entries(row).flatMap(([name, value]): [string, unknown][] =>
+    typeof value === "object" && value !== null && !Array.isArray(value)
+      ? Object.entries(value).map(([key, inner]) => [`${name}.${key}`, inner])
+      : [[name, value]],
+  );
+  return Object.fromEntries(pairs);
+}
+
+function cellOf(value: unknown): string {
+  if (value === null || value === undefined) return "";
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  // Spreadsheets run a cell that begins with one of these: https://owasp.org/www-community/attacks/CSV_Injection
+  const harmless = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return /[",\r\n]/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;
+}
