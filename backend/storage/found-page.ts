@@ -20,6 +20,8 @@ export interface Selection {
   readonly from?: Sql;
   /** Set there, as of Ask. */
   readonly blockRows?: number | undefined;
+  /** The conditions select a good part of all rows: the first minute of the page's range is likely to have enough of them. */
+  readonly isDense?: boolean;
 }
 
 interface Wanted extends Selection {
@@ -36,8 +38,31 @@ export function foundPage(
   return clickhouse.read(orgId, options, (ask) => askPage(ask, orgId, wanted));
 }
 
-/** The same within a turn. */
-export async function askPage(ask: Ask, orgId: string, { page, maxPageBytes = MAX_PAGE_BYTES, ...selection }: Wanted): Promise<Found> {
+/**
+ * The same within a turn. A minute is asked for first where it is likely to be enough: of a longer range the engine reads the ends of many
+ * parts, which takes half as long again for 2 million rows in 8 parts.
+ */
+export async function askPage(ask: Ask, orgId: string, wanted: Wanted): Promise<Found> {
+  const firstMinute = wanted.isDense ? firstMinuteOf(wanted.page) : undefined;
+  const found = firstMinute && (await askRange(ask, orgId, { ...wanted, page: { ...wanted.page, range: firstMinute } }));
+  return found?.next ? found : await askRange(ask, orgId, wanted);
+}
+
+const MINUTE_NS = 60_000_000_000n;
+const MINUTES_WORTH_IT = 10n;
+
+/** Undefined: the range is unbounded or short. */
+function firstMinuteOf({ range: { start, end }, after, oldestFirst }: Page, nowMs = Date.now()): Page["range"] | undefined {
+  if (start === undefined || end === undefined || end - start < MINUTES_WORTH_IT * MINUTE_NS) return undefined;
+  if (oldestFirst) return { start, end: least(end, (after?.time ?? start) + MINUTE_NS) };
+  return { start: least(end, after?.time ?? end, BigInt(nowMs) * 1_000_000n) - MINUTE_NS, end };
+}
+
+function least(...times: bigint[]): bigint {
+  return times.reduce((one, other) => (one < other ? one : other));
+}
+
+async function askRange(ask: Ask, orgId: string, { page, maxPageBytes = MAX_PAGE_BYTES, ...selection }: Wanted): Promise<Found> {
   const where = and([sql`org_id = ${orgId}`, ...pageConditions(page), ...selection.conditions]);
   const ordered = { ...selection, order: page.oldestFirst ? sql`ASC` : sql`DESC` };
   try {

@@ -70,6 +70,8 @@ export function valueMatches(given: Sql, { operator, value }: Matcher, found: Ma
   const isNot = operator.startsWith("!");
   if (operator === "=" || operator === "!=") return isNot ? sql`${given} != ${value}` : sql`${given} = ${value}`;
   if (value === ".*") return isNot ? sql`0` : sql`1`;
+  // Every record has a service name.
+  if (value === ".+" && given.text === "source") return isNot ? sql`0` : sql`1`;
   if (value === ".+") return isNot ? sql`${given} = ''` : sql`${given} != ''`;
   const values = plainValues(value);
   if (values) return isNot ? sql`${given} NOT IN ${values}` : sql`${given} IN ${values}`;

@@ -30,13 +30,13 @@ const ABOVE_ATTRIBUTE: Readonly<Record<string, Sql>> = {
 /** The value of a label; empty where there is none. */
 export function labelValue(name: string, keysOf: KeysOf = ANY_KEYS): Sql {
   const column = COLUMNS[name];
-  if (column) return sql`toString(${column})`;
+  if (column) return column;
   const base = withoutExtracted(name);
   if (base !== undefined) return extractedValue(name, base, keysOf);
   const attribute = attributeValue([name], keysOf);
   const above = ABOVE_ATTRIBUTE[name];
-  if (above) return orElse(sql`toString(${above})`, attribute);
-  if (BELOW_ATTRIBUTE.has(name)) return orElse(attribute, sql`toString(level)`);
+  if (above) return orElse(above, attribute);
+  if (BELOW_ATTRIBUTE.has(name)) return orElse(attribute, sql`level`);
   const key = STREAM_LABELS.get(name);
   if (key === undefined || hasOnly(keysOf(name), key)) return attribute;
   return orElse(attributeOf(key), attribute);

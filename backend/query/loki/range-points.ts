@@ -3,7 +3,7 @@
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";
 import { askPage } from "../../storage/found-page.ts";
-import { minutesAround } from "../../storage/logs/minute-counts.ts";
+import { areOfGroups, minutesAround } from "../../storage/logs/minute-counts.ts";
 import { type Cursor, pageConditions } from "../../storage/page.ts";
 import { MAX_CELLS, MAX_CELL_BYTES } from "../limits.ts";
 import { aggregates, type Cell, cellStatement, labelReader, minuteSources } from "./cell-statement.ts";
@@ -128,6 +128,8 @@ function* linesOf(lines: Buffer): Generator<string> {
 }
 
 const PAGE_RECORDS = 5000;
+/** More rows than these are not likely to be of one minute. */
+const DENSE_ROWS = 1000;
 const PAGE_BYTES = 2 * 1024 * 1024;
 
 export interface Span {
@@ -175,6 +177,7 @@ export async function* records(ask: Ask, orgId: string, wanted: Wanted, budget: 
       blockRows: matching.blockRows,
       page,
       maxPageBytes: PAGE_BYTES,
+      isDense: rows <= DENSE_ROWS && areOfGroups(conditions),
     });
     budget.begin();
     bytes += found.json.length;

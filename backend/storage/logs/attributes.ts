@@ -11,9 +11,9 @@ const WITH_COLUMN: ReadonlySet<string> = new Set([
   "k8s.container.name",
 ]);
 
-/** The value of an attribute; empty where the record has none. */
+/** The value of an attribute, a String or a LowCardinality(String); empty if the record has none. */
 export function attributeOf(key: string): Sql {
-  return WITH_COLUMN.has(key) ? sql`toString(${new Sql(columnOf(key))})` : sql`labels[${key}]`;
+  return WITH_COLUMN.has(key) ? new Sql(columnOf(key)) : sql`labels[${key}]`;
 }
 
 /** The record has the attribute, with this value. */

@@ -14,9 +14,9 @@ beforeAll(async () => {
 afterAll(() => logs?.[Symbol.asyncDispose]());
 
 /** Messages of all pages, a page as long as `limit` says. */
-async function read(orgId: string, query: string): Promise<string[]> {
+async function read(orgId: string, query: string, range = `${RANGE}&`): Promise<string[]> {
   const found: string[] = [];
-  for (let path: string | undefined = `/query/logs?${RANGE}&${query}`; path;) {
+  for (let path: string | undefined = `/query/logs?${range}${query}`; path;) {
     const answer = await logs.get(orgId, path);
     expect([answer.statusCode, answer.statusCode === 200 ? "" : answer.body]).toEqual([200, ""]);
     found.push(...answer.json<{ message: string }[]>().map(({ message }) => message));
@@ -35,6 +35,22 @@ test("the oldest come first where it is asked for, page by page, in exactly the 
   for (const query of ["order=oldest&limit=2", "order=oldest&limit=3", "order=oldest&limit=500"])
     expect([query, await read("red", query)]).toEqual([query, newest.toReversed()]);
   expect(await read("red", `order=oldest&limit=1&q=same`)).toEqual(newest.slice(1, -1).toReversed());
+});
+
+test("pages of a long range have the records of every minute, of the future too, whether a page is within a minute or not", async () => {
+  const MINUTE_NS = 60_000_000_000n;
+  const now = nanosecondsOf(new Date());
+  const ages = [-2n * MINUTE_NS, 0n, 1n, 2n, MINUTE_NS, 3n * MINUTE_NS, 3n * MINUTE_NS + 1n, 40n * MINUTE_NS, 119n * MINUTE_NS];
+  await logs.send(
+    "green",
+    ages.map((age) => logRecord(now - age, `age ${age}`)),
+  );
+  const range = `start=${new Date(Date.now() - 7_200_000).toISOString()}&end=${new Date(Date.now() + 3_600_000).toISOString()}`;
+  const newest = ages.map((age) => `age ${age}`);
+  for (const limit of [1, 2, 3, 500]) {
+    expect([limit, await read("green", `${range}&limit=${limit}`, "")]).toEqual([limit, newest]);
+    expect([limit, await read("green", `${range}&limit=${limit}&order=oldest`, "")]).toEqual([limit, newest.toReversed()]);
+  }
 });
 
 test.each(["up", "", "oldest&order=newest"])("an order that is none (%s) is refused by name", async (order) => {

@@ -11,6 +11,7 @@ import { Arrivals } from "./arrivals.ts";
 import { fields, histogram, type RangeFilter } from "./counts.ts";
 import { LOG_COLUMNS } from "../../ingest/otlp/decode-logs.ts";
 import { matchingIn, type RecordFilter, recordConditions, refusePattern } from "./filter.ts";
+import { isOfGroups } from "./minute-counts.ts";
 import { type Arrived, Tail } from "./tail.ts";
 
 export interface LogFilter extends Page, RecordFilter {}
@@ -80,6 +81,7 @@ export class ClickHouseLogStore implements LogStore, AsyncDisposable {
 
   async query(orgId: string, filter: LogFilter, options: QueryOptions = {}): Promise<Found> {
     const { from, blockRows } = matchingIn(filter);
+    const { range: _range, limit: _limit, after: _after, oldestFirst: _oldestFirst, ...records } = filter;
     const selection = {
       table: "logs" as const,
       columns: LOG_FIELDS,
@@ -87,6 +89,7 @@ export class ClickHouseLogStore implements LogStore, AsyncDisposable {
       conditions: recordConditions(filter),
       from,
       blockRows,
+      isDense: isOfGroups(records),
     };
     return await this.#read(orgId, filter, options, (ask) => askPage(ask, orgId, { ...selection, page: filter }));
   }

@@ -1,6 +1,7 @@
 // Log records as services write them, in several shapes, for the bench of questions. Invariant: both sides get the same records; the same
 // number makes the same record.
 import { logRecord, logsBody, stringAttribute } from "../../../backend/ingest/otlp/otlp-body.fixture.ts";
+import { logsInProtobuf } from "./otlp-protobuf.ts";
 
 export const SHAPES = ["short", "json", "stack", "cardinality"] as const;
 export type Shape = (typeof SHAPES)[number];
@@ -64,10 +65,10 @@ const MESSAGES: Readonly<Record<Shape, (n: number) => string>> = {
   cardinality: (n) => `${hex(n, 9)} ${hex(n, 10)} ${short(n)} ${hex(n, 11)}`,
 };
 
-/** The records of one service. */
+/** The records of one service, in either encoding. */
 export interface Batch {
-  readonly otlp: Buffer;
-  readonly lines: Buffer;
+  readonly json: () => Buffer;
+  readonly protobuf: () => Buffer;
 }
 
 /** `numbers`: of the records; `timeOf`: nanoseconds. */
@@ -89,13 +90,13 @@ export function batch(shape: Shape, numbers: readonly number[], timeOf: (n: numb
     };
     return { n, level, message: n === rare ? `${MESSAGES[shape](n)} ${RARE_WORD}` : MESSAGES[shape](n), attributes };
   });
-  const records = made.map(({ n, level, message, attributes }) =>
-    logRecord(timeOf(n), message, { severityNumber: SEVERITIES[level], severityText: level, attributes: pairs(attributes) }),
-  );
-  const lines = made.map(({ n, level, message, attributes }) =>
-    JSON.stringify({ _time: String(timeOf(n)), _msg: message, level, ...resource, ...attributes }),
-  );
-  return { otlp: logsBody(records, pairs(resource)), lines: Buffer.from(`${lines.join("\n")}\n`) };
+  const json = () =>
+    made.map(({ n, level, message, attributes }) =>
+      logRecord(timeOf(n), message, { severityNumber: SEVERITIES[level], severityText: level, attributes: pairs(attributes) }),
+    );
+  const plain = () =>
+    made.map(({ n, level, ...record }) => ({ ...record, timeNs: timeOf(n), severityNumber: SEVERITIES[level], severityText: level }));
+  return { json: () => logsBody(json(), pairs(resource)), protobuf: () => logsInProtobuf(resource, plain()) };
 }
 
 function pairs(attributes: Readonly<Record<string, string>>) {

@@ -1,5 +1,5 @@
 // VictoriaLogs as a process of its own on a fresh folder: the log store that is compared. Built from its Go module and kept
-// (hack/fetch-tools.ts). It takes the records as lines of JSON, and answers before they are on the disk.
+// (hack/fetch-tools.ts). It takes the records as OTLP in protobuf, and answers before they are on the disk.
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { openSync } from "node:fs";
@@ -7,12 +7,12 @@ import { join } from "node:path";
 import { toolPath } from "../../../hack/fetch-tools.ts";
 import { eventually, freePorts } from "../../fixtures/processes.ts";
 
-const INSERT = "/insert/jsonline?_stream_fields=service.name,k8s.pod.name,k8s.namespace.name&_time_field=_time&_msg_field=_msg";
+const INSERT = "/insert/opentelemetry/v1/logs";
 
 export interface VictoriaLogs extends AsyncDisposable {
   readonly pid: number;
   readonly url: string;
-  insert(lines: Buffer): Promise<void>;
+  insert(protobuf: Buffer): Promise<void>;
   /** What was inserted is found from then on. */
   flush(): Promise<void>;
   count(): Promise<number>;
@@ -35,8 +35,9 @@ export async function startVictoriaLogs(folder: string): Promise<VictoriaLogs> {
   const peer: VictoriaLogs = {
     pid: child.pid ?? 0,
     url,
-    async insert(lines) {
-      const answer = await fetch(`${url}${INSERT}`, { method: "POST", body: lines as Uint8Array<ArrayBuffer> });
+    async insert(protobuf) {
+      const headers = { "content-type": "application/x-protobuf" };
+      const answer = await fetch(`${url}${INSERT}`, { method: "POST", headers, body: protobuf as Uint8Array<ArrayBuffer> });
       if (!answer.ok) throw new Error(`VictoriaLogs: ${answer.status} ${await answer.text()}`);
       await answer.arrayBuffer();
     },
