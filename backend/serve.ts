@@ -67,6 +67,7 @@ import { UsageCounter } from "./tenants/usage/counter.ts";
 import { OrgLimits } from "./tenants/usage/limits.ts";
 import { registerUsageRoutes } from "./tenants/usage/routes.ts";
 import type { Telemetry } from "./telemetry.ts";
+import { SpanSummaries } from "./storage/traces/summaries.ts";
 import { registerTraceRoutes } from "./query/native/trace-routes.ts";
 
 /** What every part of one running backend shares. */
@@ -96,6 +97,7 @@ export async function serve({ settings, secrets, roles }: Pick<Opening, "setting
   const alerting = roles.includes("alerting") ? await openAlerting(running) : undefined;
   if (running.telemetry) await openApi(running, running.telemetry, alerting?.routes ?? []);
   if (running.telemetry) openLogCounter(running, running.telemetry);
+  if (running.telemetry) openSpanSummaries(running, running.telemetry);
   await openBackups(running);
   await using _health = await startHealth({
     listen: settings.health,
@@ -298,6 +300,13 @@ function openLogCounter({ settings, log, stack, database, metrics, ownMetrics }:
       log,
     }),
   );
+}
+
+/** What is derived from spans in the background, by every replica with a trace store. */
+function openSpanSummaries({ settings, log, stack, metrics }: Running, telemetry: Telemetry): void {
+  const { clickhouse } = telemetry;
+  const isUnused = () => telemetry.isUnused ?? false;
+  stack.use(new SpanSummaries({ clickhouse, isUnused, metrics, retentionDays: settings.tracesRetentionDays, log }));
 }
 
 function countNow(telemetry: Telemetry): CountNow {

@@ -174,7 +174,8 @@ async function openTelemetryNow({ settings, secrets, log, stack, stopping }: Ope
   await migrateClickHouse(clickhouse, log);
   await applyMergeSync(clickhouse, ["logs", "spans"], log);
   const { logsRetentionDays: logs, tracesRetentionDays: spans } = settings;
-  await applyRetention(clickhouse, { logs, spans, span_operations: spans, span_minutes: Math.max(spans, MINUTES_DAYS) }, log);
+  const summaries = Math.max(spans, MINUTES_DAYS);
+  await applyRetention(clickhouse, { logs, spans, span_operations: spans, span_minutes: summaries, service_edges: summaries }, log);
   const logStore = stack.use(await ClickHouseLogStore.open(clickhouse));
   const spanStore = stack.use(await ClickHouseSpanStore.open(clickhouse, spans));
   return { clickhouse, logStore, spanStore };

@@ -13,6 +13,7 @@ const NOTHING_ASKED = {
   trace: notAsked,
   search: notAsked,
   red: notAsked,
+  graph: notAsked,
   serviceNames: notAsked,
   operationNames: notAsked,
   jaegerTrace: notAsked,

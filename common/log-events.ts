@@ -218,6 +218,11 @@ export const LOG_EVENTS = {
     "A query exceeded the time or memory of its sandbox process, which was killed.",
     "If it is a query of a dashboard, shorten its time range.",
   ],
+  "span_summaries.failed": [
+    "Edges between services, series of spans and copies of old minutes cannot be updated. The backend retries; spans themselves are not affected.",
+    "Check ClickHouse and VictoriaMetrics.",
+  ],
+  "span_summaries.recovered": ["Span summaries are updated again.", ""],
   "tls.certificate_expired": [
     "The TLS certificate has expired.",
     "Replace the certificate and its key; they are reloaded without a restart.",

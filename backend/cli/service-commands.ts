@@ -40,6 +40,15 @@ export function addServiceCommands(program: Command, console: Console): void {
       const rows = await rowsOf(console, `/query/services/${encodeURIComponent(service)}/operations`, range(command.optsWithGlobals()));
       print(console, rows.map(rounded), ["operation", "kind", ...FIGURES], rows);
     });
+  withTimes(services.command("map"))
+    .description("which services call which services, databases, queues and hosts")
+    .addHelpText("after", "\nExample:\n  atherops services map --since 24h")
+    .action(async (_options: RangeOptions, command: Command) => {
+      const { edges } = await console
+        .client()
+        .call<{ edges: readonly Row[] }>("GET", "/query/services/graph", { query: range(command.optsWithGlobals()) });
+      print(console, edges.map(rounded), ["client", "server", "connection", "rate", "failed", "error_percent", "p95_ms"], edges);
+    });
 }
 
 function range({ since, start, end }: RangeOptions): Record<string, string | undefined> {

@@ -21,6 +21,7 @@ const OTHER_QUESTIONS = {
   trace: neverAsked,
   search: neverAsked,
   red: neverAsked,
+  graph: neverAsked,
   serviceNames: neverAsked,
   operationNames: neverAsked,
   jaegerTrace: neverAsked,

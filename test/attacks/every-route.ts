@@ -49,6 +49,7 @@ export const READS = [
   "/query/prometheus/api/v1/series",
   "/query/prometheus/api/v1/status/buildinfo",
   "/query/services",
+  "/query/services/graph",
   "/query/services/{service}/operations",
   "/query/services/{service}/timeseries",
   "/query/traces/search",

@@ -3,6 +3,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { addRoute } from "../../http/route.ts";
 import { ApiError } from "../../errors.ts";
+import { minutesOf } from "../../storage/traces/red.ts";
 import { answerJson } from "../page-route.ts";
 import { JAEGER_PARAMETERS, type JaegerParameters, readJaegerSearch } from "./jaeger-parameters.ts";
 import type { TraceRouteOptions } from "../trace-route-parts.ts";
@@ -29,6 +30,18 @@ const TRACE = {
   additionalProperties: true,
 };
 const NAME = { type: "string" };
+const DEPENDENCY = {
+  type: "object",
+  required: ["parent", "child", "callCount"],
+  properties: { parent: NAME, child: NAME, callCount: { type: "number" } },
+};
+const DAY_MS = 86_400_000;
+const DEPENDENCY_PARAMETERS = {
+  endTs: { type: "string", description: "milliseconds since 1970; default now" },
+  lookback: { type: "string", description: "milliseconds before endTs; default one day" },
+};
+/** The engine's times end in 2262. */
+const MAX_MS = 9_223_372_036_000;
 /** Older clients leave zeros at the front out. */
 const TRACE_ID = { type: "string", pattern: "^[0-9a-fA-F]{1,32}$", description: "up to 32 hex digits of any case" };
 
@@ -86,11 +99,23 @@ export function registerJaegerRoutes(app: FastifyInstance, options: TraceRouteOp
       });
     },
   });
+  registerDependencies(app, options);
+}
 
+function registerDependencies(app: FastifyInstance, { store, answers, guards, now = () => new Date() }: TraceRouteOptions): void {
   addRoute(app, guards, {
     path: `${BASE}/dependencies`,
-    ...describe("dependencies, always empty", TRACE),
-    handler: (request, reply) => answer(request, reply, async () => [Buffer.from("[]")]),
+    ...describe("which services call which", DEPENDENCY),
+    documented: { query: { type: "object", properties: DEPENDENCY_PARAMETERS }, response: { 200: dataOf(DEPENDENCY) } },
+    handler: (request: FastifyRequest<{ Querystring: { endTs?: string; lookback?: string } }>, reply: FastifyReply) => {
+      const { endTs, lookback } = request.query;
+      const endMs = milliseconds("endTs", endTs) ?? now().getTime();
+      const startMs = Math.max(0, endMs - (milliseconds("lookback", lookback) ?? DAY_MS));
+      const range = minutesOf(BigInt(startMs) * 1_000_000n, BigInt(endMs) * 1_000_000n);
+      const ask: Parameters<typeof answerJson>[2]["ask"] = async (orgId, asked) =>
+        enveloped([await store.graph("jaegerDependencies", orgId, range, asked)]);
+      return answerJson(request, reply, { answers, ask });
+    },
   });
 }
 
@@ -101,4 +126,11 @@ function dataOf(items: object): object {
 /** Jaeger counts nothing here either. */
 function enveloped(data: readonly Buffer[]): Buffer[] {
   return [Buffer.from('{"data":'), ...data, Buffer.from(',"total":0,"limit":0,"offset":0,"errors":null}')];
+}
+
+/** Throws ApiError invalid_parameter naming the parameter. */
+function milliseconds(name: string, text: string | undefined): number | undefined {
+  if (!text) return undefined;
+  if (!/^\d{1,15}$/.test(text)) throw new ApiError("invalid_parameter", `${name}: must be milliseconds in digits`);
+  return Math.min(Number(text), MAX_MS);
 }

@@ -3,6 +3,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { addRoute } from "../../http/route.ts";
 import { PAGE_PARAMETERS, readPage } from "../../storage/page.ts";
+import { CONNECTIONS, type EdgeRow } from "../../storage/traces/graph.ts";
 import { KINDS, minutesOf, type RedFilter, type RedKind } from "../../storage/traces/red.ts";
 import { answerJson, refuseUnknown } from "../page-route.ts";
 import type { TraceRouteOptions } from "../trace-route-parts.ts";
@@ -108,7 +109,24 @@ const ROUTES: readonly RedRoute[] = [
 const DESCRIPTION =
   "Of the whole minutes that the range touches. Calls and errors are exact; a quantile is within 19 %. Minutes are kept for 395 days, longer than spans.";
 
-export function registerServicesRoute(app: FastifyInstance, { store, answers, guards, now = () => new Date() }: TraceRouteOptions): void {
+const EDGE = {
+  client: text,
+  server: text,
+  connection: { type: "string", enum: CONNECTIONS, description: "empty or messaging: both send spans; else only the client does" },
+  calls: { ...number, description: "spans of the server, or of the client where the server sends none" },
+  failed: { ...number, description: "calls of which the span of the server or of the client has the status ERROR" },
+  rate: FIGURES.rate,
+  error_ratio: { ...number, description: "failed / calls" },
+  p50_ms: number,
+  p95_ms: number,
+  p99_ms: number,
+};
+const NODE = { name: text, kind: { type: "string", enum: ["service", "database", "queue", "external"] } };
+const GRAPH = { type: "object", required: ["nodes", "edges"], properties: { nodes: described(NODE), edges: described(EDGE) } };
+
+export function registerServicesRoute(app: FastifyInstance, options: TraceRouteOptions): void {
+  const { store, answers, guards, now = () => new Date() } = options;
+  registerGraphRoute(app, options);
   for (const { path, summary, parameters, items, ask } of ROUTES) {
     addRoute(app, guards, {
       method: "GET",
@@ -133,4 +151,34 @@ function readRedFilter(request: FastifyRequest<RedRequest>, now: Date): RedFilte
   const { points: most = 30, kind: kinds = "entry", operation: name } = request.query;
   const { startS, endS } = minutesOf(range.start ?? 0n, range.end ?? 0n);
   return { startS, endS, points: most, kind: kinds, service: request.params.service, operation: name };
+}
+
+function registerGraphRoute(app: FastifyInstance, { store, answers, guards, now = () => new Date() }: TraceRouteOptions): void {
+  addRoute(app, guards, {
+    method: "GET",
+    path: "/query/services/graph",
+    access: "reader",
+    summary: "Which services call which services, databases, queues and hosts",
+    description: "Of the whole minutes that the range touches, most calls first, at most 2,000 edges. Updated every minute.",
+    query: { type: "object", properties: { start, end } },
+    response: { 200: GRAPH },
+    handler: async (request: FastifyRequest<{ Querystring: { start?: string; end?: string } }>, reply: FastifyReply) => {
+      refuseUnknown(request, { start, end }, []);
+      const { range } = readPage(request, now());
+      const minutes = minutesOf(range.start ?? 0n, range.end ?? 0n);
+      const ask: Parameters<typeof answerJson>[2]["ask"] = async (orgId, asked) => {
+        const edges = await store.graph("listEdges", orgId, minutes, asked);
+        const nodes = nodesOf(JSON.parse(edges.toString("utf8")) as EdgeRow[]);
+        return [Buffer.from(`{"nodes":${JSON.stringify(nodes)},"edges":`), edges, Buffer.from("}")];
+      };
+      return answerJson(request, reply, { answers, ask });
+    },
+  });
+}
+
+function nodesOf(edges: readonly EdgeRow[]): { name: string; kind: string }[] {
+  const kinds = new Map<string, string>();
+  for (const { server, connection } of edges) kinds.set(server, connection === "" || connection === "messaging" ? "service" : connection);
+  for (const { client } of edges) kinds.set(client, "service");
+  return [...kinds].map(([name, kind]) => ({ name, kind })).toSorted((one, other) => (one.name < other.name ? -1 : 1));
 }

@@ -11,7 +11,8 @@ import { SPAN_COLUMNS } from "../../ingest/otlp/decode-spans.ts";
 import { jaegerSearch, jaegerTrace } from "./jaeger-spans.ts";
 import { operationsOf } from "../../ingest/otlp/operations-of.ts";
 import { keptUntilS } from "./keep-minutes.ts";
-import type { RedFilter } from "./red.ts";
+import { jaegerDependencies, listEdges } from "./graph.ts";
+import type { MinuteRange, RedFilter } from "./red.ts";
 import { searchTraces, type TraceFilter } from "./search.ts";
 import { listOperations, listServices, readSeries } from "./services.ts";
 import { SPAN_FIELDS, wholeTrace } from "./span-fields.ts";
@@ -39,6 +40,10 @@ export interface SpanRow {
   readonly Attributes: Record<string, string>;
 }
 
+const GRAPH_QUESTIONS = { listEdges, jaegerDependencies };
+
+export type GraphQuestion = keyof typeof GRAPH_QUESTIONS;
+
 const RED_QUESTIONS = { listServices, listOperations, readSeries };
 
 export type RedQuestion = keyof typeof RED_QUESTIONS;
@@ -54,6 +59,8 @@ export interface SpanStore {
   search(orgId: string, filter: TraceFilter, options?: QueryOptions): Promise<Found>;
   /** Rate, errors and latency of services as JSON (services.ts). Throws as `query` does. */
   red(question: RedQuestion, orgId: string, filter: RedFilter, options?: QueryOptions): Promise<Buffer>;
+  /** Who calls whom, as JSON (graph.ts). Throws as `query` does. */
+  graph(question: GraphQuestion, orgId: string, range: MinuteRange, options?: QueryOptions): Promise<Buffer>;
   /** An array of names as JSON. */
   serviceNames(orgId: string, options?: QueryOptions): Promise<Buffer>;
   operationNames(orgId: string, service: string, options?: QueryOptions): Promise<Buffer>;
@@ -107,6 +114,10 @@ export class ClickHouseSpanStore implements SpanStore, AsyncDisposable {
 
   red(question: RedQuestion, orgId: string, filter: RedFilter, options: QueryOptions = {}): Promise<Buffer> {
     return this.#clickhouse.read(orgId, options, (ask) => RED_QUESTIONS[question](ask, orgId, filter, this.#keptUntilS()));
+  }
+
+  graph(question: GraphQuestion, orgId: string, range: MinuteRange, options: QueryOptions = {}): Promise<Buffer> {
+    return this.#clickhouse.read(orgId, options, (ask) => GRAPH_QUESTIONS[question](ask, orgId, range));
   }
 
   serviceNames(orgId: string, options: QueryOptions = {}): Promise<Buffer> {

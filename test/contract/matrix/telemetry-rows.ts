@@ -219,6 +219,16 @@ export const TELEMETRY_ROWS: Row[] = [
       ),
     ],
   },
+  {
+    method: "GET",
+    path: "/query/services/graph",
+    auth: "reader",
+    cases: () => [
+      asUser("answered", "GET", () => red.token, 200),
+      asUser("end not a time", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/services/graph?end=1"),
+      asUser("an unknown parameter", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/services/graph?org_id=x"),
+    ],
+  },
   ...["/query/services", "/query/services/{service}/operations", "/query/services/{service}/timeseries"].map((path): Row => ({
     method: "GET",
     path,

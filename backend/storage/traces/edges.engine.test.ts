@@ -1,0 +1,144 @@
+// The map of services on the real engine: calls between services, messages, databases and hosts, whatever arrives late or twice; and the
+// same figures as series.
+import { randomUUID } from "node:crypto";
+import { pino } from "pino";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { openTracesApp, type TracesApp, type TracesOrg } from "../../../test/fixtures/traces-app.ts";
+import { nanosecondsOf, span, stringAttribute } from "../../ingest/otlp/otlp-body.fixture.ts";
+import type { EdgeRow } from "./graph.ts";
+import { SpanSummaries } from "./summaries.ts";
+
+const [SERVER, CLIENT, PRODUCER, CONSUMER] = [2, 3, 4, 5];
+const now = new Date();
+const nowNs = nanosecondsOf(now);
+const MINUTE_NS = 60_000_000_000n;
+const id = (): string => randomUUID().replaceAll("-", "");
+
+let app: TracesApp;
+beforeAll(async () => void (app = await openTracesApp()));
+afterAll(() => app?.[Symbol.asyncDispose]());
+
+interface Written {
+  readonly orgId: string;
+  readonly text: string;
+  readonly atMs: number;
+}
+
+/** Runs passes by hand: the loop never comes to its first one. */
+function summaries(at: Date = now): { pass: () => Promise<void>; written: Written[] } & AsyncDisposable {
+  const written: Written[] = [];
+  const made = new SpanSummaries({
+    clickhouse: app.clickhouse,
+    isUnused: () => false,
+    metrics: { write: async ({ orgId }, body, atMs) => void written.push({ orgId, text: body.toString(), atMs }) },
+    retentionDays: 30,
+    log: pino({ level: "silent" }),
+    nowMs: () => at.getTime(),
+    everyMs: 3_600_000,
+  });
+  return { written, pass: () => made.pass(new AbortController().signal), [Symbol.asyncDispose]: () => made[Symbol.asyncDispose]() };
+}
+
+async function graph(org: TracesOrg): Promise<Record<string, Pick<EdgeRow, "calls" | "failed">>> {
+  const answer = await org.get("/query/services/graph");
+  expect([answer.statusCode, answer.statusCode === 200 ? "" : answer.body]).toEqual([200, ""]);
+  const { edges } = answer.json<{ edges: EdgeRow[] }>();
+  return Object.fromEntries(
+    edges.map(({ client, server, connection, calls, failed }) => [`${client} -${connection}-> ${server}`, { calls, failed }]),
+  );
+}
+
+interface Call {
+  readonly traceId: string;
+  readonly spanId: string;
+}
+
+async function call(org: TracesOrg, from: string, kind: number, rest: object = {}, agoNs = 5n * MINUTE_NS): Promise<Call> {
+  const [traceId, spanId] = [id(), id().slice(0, 16)];
+  await org.send([span(nowNs - agoNs, traceId, spanId, { kind, ...rest })], from);
+  return { traceId, spanId };
+}
+const answer = (org: TracesOrg, { traceId, spanId }: Call, service: string, kind: number, rest: object = {}, agoNs = 5n * MINUTE_NS) =>
+  org.send([span(nowNs - agoNs, traceId, id().slice(0, 16), { kind, parentSpanId: spanId, ...rest })], service);
+const attributes = (pairs: Record<string, string>) => ({
+  attributes: Object.entries(pairs).map(([key, value]) => stringAttribute(key, value)),
+});
+const FAILED = { status: { code: 2 } };
+
+it("has calls, messages, databases and hosts, counted once, for their own organisation alone", async () => {
+  const [org, other] = [await app.org(), await app.org()];
+  for (const isFailed of [false, false, true]) {
+    await answer(org, await call(org, "web", CLIENT), "shop", SERVER, isFailed ? FAILED : {});
+  }
+  await answer(org, await call(org, "shop", PRODUCER), "mailer", CONSUMER);
+  const { traceId, spanId } = await call(org, "shop", PRODUCER);
+  await org.send([span(nowNs - 5n * MINUTE_NS, id(), id().slice(0, 16), { kind: CONSUMER, links: [{ traceId, spanId }] })], "audit");
+  await call(org, "shop", CLIENT, { ...attributes({ "db.system": "postgresql", "db.namespace": "orders" }), ...FAILED });
+  await call(org, "shop", CLIENT, attributes({ "db.system.name": "redis" }));
+  await call(org, "shop", CLIENT, attributes({ "server.address": "api.example.com" }));
+  await call(org, "shop", CLIENT, attributes({ "url.full": "https://pay.example.com/x?y" }));
+  await call(org, "shop", PRODUCER, attributes({ "messaging.system": "kafka", "messaging.destination.name": "mails" }));
+  await call(org, "shop", CLIENT);
+  await answer(other, await call(other, "secret-client", CLIENT), "secret-server", SERVER);
+
+  await using first = summaries();
+  await using second = summaries();
+  await first.pass();
+  await second.pass();
+  const expected = {
+    "web --> shop": { calls: 3, failed: 1 },
+    "shop -messaging-> mailer": { calls: 1, failed: 0 },
+    "shop -messaging-> audit": { calls: 1, failed: 0 },
+    "shop -database-> postgresql:orders": { calls: 1, failed: 1 },
+    "shop -database-> redis": { calls: 1, failed: 0 },
+    "shop -external-> api.example.com": { calls: 1, failed: 0 },
+    "shop -external-> pay.example.com": { calls: 1, failed: 0 },
+    "shop -queue-> kafka:mails": { calls: 1, failed: 0 },
+  };
+  expect(await graph(org)).toEqual(expected);
+  expect(await graph(other)).toEqual({ "secret-client --> secret-server": { calls: 1, failed: 0 } });
+  const { nodes } = (await org.get("/query/services/graph")).json();
+  expect(nodes).toContainEqual({ name: "postgresql:orders", kind: "database" });
+  expect(nodes).toContainEqual({ name: "mailer", kind: "service" });
+  const dependencies = (await org.get(`/query/jaeger/api/dependencies?endTs=${now.getTime()}&lookback=3600000`)).json();
+  expect(dependencies.data).toHaveLength(8);
+  expect(dependencies.data[0]).toEqual({ parent: "web", child: "shop", callCount: 3 });
+  expect((await org.get("/query/jaeger/api/dependencies?lookback=x")).statusCode).toBe(400);
+});
+
+it("follows spans that arrive late: a host becomes the service that it is", async () => {
+  const org = await app.org();
+  const late = await call(org, "web", CLIENT, attributes({ "server.address": "shop.example.com" }));
+  await using made = summaries();
+  await made.pass();
+  expect(await graph(org)).toEqual({ "web -external-> shop.example.com": { calls: 1, failed: 0 } });
+  await answer(org, late, "shop", SERVER);
+  await using later = summaries(new Date(now.getTime() + 1000));
+  await later.pass();
+  expect(await graph(org)).toEqual({ "web --> shop": { calls: 1, failed: 0 } });
+});
+
+it("and figures of services are written as counters with the names that Grafana asks for", async () => {
+  const noon = new Date(Math.floor(now.getTime() / 86_400_000) * 86_400_000 + 43_200_000);
+  const agoNs = nowNs - nanosecondsOf(noon) + 5n * MINUTE_NS;
+  const org = await app.org();
+  for (const name of ["GET /", 'it\'s "odd"\\\n\0'])
+    await answer(org, await call(org, "web", CLIENT, {}, agoNs), "shop", SERVER, { name, ...FAILED }, agoNs);
+  // The time of the pass is noon of today, so received_at may be later than it.
+  await using made = summaries(noon);
+  await made.pass();
+  const own = made.written.filter(({ orgId }) => orgId === org.orgId);
+  expect(own.map(({ atMs }) => atMs)).toEqual([noon.getTime()]);
+  const text = own[0]?.text ?? "";
+  const labels = 'service="shop",span_name="GET /",span_kind="SPAN_KIND_SERVER",status_code="STATUS_CODE_ERROR"';
+  const lines = text.split("\n");
+  expect(lines).toContain(`traces_spanmetrics_calls_total{${labels}} 1`);
+  expect(lines).toContain(`traces_spanmetrics_latency_bucket{${labels},le="0.002"} 1`);
+  expect(lines).toContain(`traces_spanmetrics_latency_sum{${labels}} 0.0015`);
+  expect(lines.filter((line) => line.startsWith("traces_spanmetrics_latency_bucket"))).toHaveLength(3 * 15);
+  expect(text).toContain(String.raw`span_name="it's \"odd\"\\\n "`);
+  expect(lines).toContain('traces_service_graph_request_total{client="web",server="shop"} 2');
+  expect(lines).toContain('traces_service_graph_request_failed_total{client="web",server="shop"} 2');
+  expect(lines).toContain('traces_service_graph_request_server_seconds_bucket{client="web",server="shop",le="0.002"} 2');
+  expect(lines).toContain('traces_service_graph_request_server_seconds_sum{client="web",server="shop"} 0.003');
+});

@@ -1,0 +1,145 @@
+// Computes who calls whom in some minutes, from parents and links of spans, and stores it in `service_edges`. Invariant: a minute is always
+// computed as a whole under a version of its own, so computing it again, after a crash or on another replica, counts nothing twice; the
+// queries take a turn of the organisation's own and see its rows alone.
+import type { Ask, ClickHouse } from "../../engines/clickhouse/client.ts";
+import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { DURATION_BUCKETS, DURATION_SUM } from "./histogram.ts";
+import { MINUTE_S, type MinuteRange, timeOf } from "./red.ts";
+
+/** A caller is found if it began so long before the span that it called. */
+const CALLER_BEFORE_S = 600;
+/** A client span has no callee if none began until so long after its minute. */
+const CALLEE_AFTER_S = 60;
+/** Of a minute; those with most calls. */
+const MOST_EDGES = 2000;
+const MAX_NAME_CHARACTERS = 256;
+const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
+/** Links of one span are read up to this size. */
+const MAX_LINKS_BYTES = 64 * 1024;
+/** Below the engine's limit of a statement. */
+const MAX_STATEMENT_CHARACTERS = 200_000;
+
+interface Edge {
+  readonly minute_s: number;
+  readonly client: string;
+  readonly server: string;
+  readonly connection: string;
+  readonly calls: number;
+  readonly failed: number;
+  readonly total_ns: number;
+  readonly histogram: Readonly<Record<string, string>>;
+}
+
+/** Minutes with spans that were received since, in seconds since 1970, oldest first; at most `limit`, the newest. */
+export async function changedMinutes(ask: Ask, orgId: string, sinceS: number, limit: number): Promise<number[]> {
+  const lines = await ask(
+    sql`SELECT toUInt32(intDiv(toUnixTimestamp(time), ${MINUTE_S}) * ${MINUTE_S}) AS minute_s FROM spans
+      WHERE org_id = ${orgId} AND received_at >= toDateTime(${sinceS}) GROUP BY minute_s ORDER BY minute_s DESC LIMIT ${limit}`,
+  );
+  return linesOf<{ minute_s: number }>(lines)
+    .map(({ minute_s }) => minute_s)
+    .toReversed();
+}
+
+/** Computes and stores all minutes of a range. Throws as `ask`. */
+export async function storeEdges(ask: Ask, clickhouse: ClickHouse, orgId: string, range: MinuteRange, version: number): Promise<void> {
+  const edges = linesOf<Edge>(await ask(edgesOf(orgId, range), MAX_ANSWER_BYTES));
+  const rowOf = ({ minute_s, client, server, connection, calls, failed, total_ns, histogram }: Edge): string => {
+    const buckets = Object.entries(histogram).flatMap(([bucket, count]) => [BigInt(bucket), BigInt(count)]);
+    return sql`(${orgId}, ${minute_s}, ${client}, ${server}, ${connection}, ${calls}, ${failed}, ${new Sql(String(total_ns))},
+      map(${new Sql(buckets.join(", "))}), ${version})`.text;
+  };
+  await insert(clickhouse, edges.map(rowOf));
+  const minutes = Array.from({ length: (range.endS - range.startS) / MINUTE_S }, (_, index) => range.startS + index * MINUTE_S);
+  const mark = { client: "", server: "", connection: "", calls: 0, failed: 0, total_ns: 0, histogram: {} };
+  await insert(
+    clickhouse,
+    minutes.map((minute_s) => rowOf({ ...mark, minute_s })),
+  );
+}
+
+async function insert(clickhouse: ClickHouse, rows: readonly string[]): Promise<void> {
+  for (let from = 0; from < rows.length;) {
+    let to = from;
+    for (let size = 0; to < rows.length && (to === from || size + (rows[to]?.length ?? 0) < MAX_STATEMENT_CHARACTERS); to += 1)
+      size += rows[to]?.length ?? 0;
+    await clickhouse.command(
+      sql`INSERT INTO service_edges (org_id, time, client, server, connection, calls, failed, duration_ns, buckets, version)
+        SETTINGS async_insert = 0 VALUES ${new Sql(rows.slice(from, to).join(", "))}`,
+    );
+    from = to;
+  }
+}
+
+function linesOf<Row>(lines: Buffer): Row[] {
+  return lines
+    .toString("utf8")
+    .split("\n")
+    .filter(Boolean)
+    .map((line) => JSON.parse(line) as Row);
+}
+
+const MINUTE_OF_SPAN = sql`toUInt32(intDiv(toUnixTimestamp(time), ${MINUTE_S}) * ${MINUTE_S})`;
+const FAILED = sql`status_code = 'ERROR'`;
+const attribute = (key: string): Sql => sql`attributes[${key}]`;
+/** The first that is not empty, or "". */
+const firstOf = (...texts: readonly Sql[]): Sql =>
+  sql`arrayFirst(text -> text != '', [${new Sql(texts.map(({ text }) => text).join(", "))}])`;
+
+const DATABASE = firstOf(attribute("db.system.name"), attribute("db.system"));
+const QUEUE = attribute("messaging.system");
+const HOST = firstOf(
+  attribute("server.address"),
+  attribute("net.peer.name"),
+  attribute("http.host"),
+  sql`domain(${attribute("url.full")})`,
+  sql`domain(${attribute("http.url")})`,
+);
+/** `postgresql:orders`; the system alone where nothing names more. */
+const named = (system: Sql, name: Sql): Sql => sql`if(${name} = '', ${system}, concat(${system}, ':', ${name}))`;
+/** What a client span calls that sends no spans itself. */
+const PEER = sql`substringUTF8(multiIf(${attribute("peer.service")} != '', ${attribute("peer.service")},
+  ${DATABASE} != '', ${named(DATABASE, firstOf(attribute("db.namespace"), attribute("db.name"), HOST))},
+  ${QUEUE} != '', ${named(QUEUE, firstOf(attribute("messaging.destination.name"), attribute("messaging.destination")))},
+  ${HOST}), 1, ${MAX_NAME_CHARACTERS})`;
+const PEER_CONNECTION = sql`multiIf(${DATABASE} != '', 'database', ${QUEUE} != '', 'queue', 'external')`;
+
+function within(orgId: string, { startS, endS }: MinuteRange): Sql[] {
+  return [sql`org_id = ${orgId}`, sql`time >= ${timeOf(startS)}`, sql`time < ${timeOf(endS)}`];
+}
+
+/** Server and consumer spans with the hash of the span that called them; a consumer span counts for each message that it links to. */
+function callees(orgId: string, range: MinuteRange): Sql {
+  const own = within(orgId, range);
+  const columns = sql`${MINUTE_OF_SPAN} AS minute_s, service AS server, kind AS callee_kind, ${FAILED} AS callee_failed, duration_ns`;
+  const links = sql`JSONExtract(links, 'Array(Tuple(trace_id String, span_id String))')`;
+  return sql`SELECT ${columns}, cityHash64(trace_id, parent_span_id) AS caller FROM spans
+      WHERE ${and([...own, sql`kind IN ('SERVER', 'CONSUMER')`, sql`parent_span_id != ''`])}
+    UNION ALL SELECT minute_s, server, callee_kind, callee_failed, duration_ns, cityHash64(link.1, link.2) AS caller FROM
+      (SELECT ${columns}, arrayJoin(arrayFilter(link -> link.2 != parent_span_id, ${links})) AS link FROM spans
+      WHERE ${and([...own, sql`kind = 'CONSUMER'`, sql`length(links) BETWEEN 3 AND ${MAX_LINKS_BYTES}`])})`;
+}
+
+function edgesOf(orgId: string, range: MinuteRange): Sql {
+  const { startS, endS } = range;
+  const before = within(orgId, { startS: startS - CALLER_BEFORE_S, endS });
+  const hash = sql`cityHash64(trace_id, span_id)`;
+  const callers = sql`SELECT ${hash} AS caller, any(service) AS client, any(kind) AS caller_kind, max(${FAILED}) AS caller_failed FROM spans
+    WHERE ${and([...before, sql`${hash} IN (SELECT caller FROM (${callees(orgId, range)}))`])} GROUP BY caller`;
+  const calls = sql`SELECT minute_s, client, server, if(callee_kind = 'CONSUMER', 'messaging', '') AS connection,
+      callee_failed OR caller_failed AS is_failed, duration_ns
+    FROM (${callees(orgId, range)}) AS callees INNER JOIN (${callers}) AS callers USING (caller)
+    WHERE client != server OR caller_kind IN ('CLIENT', 'PRODUCER')`;
+  const peers = sql`SELECT ${MINUTE_OF_SPAN} AS minute_s, service AS client, ${PEER} AS server, ${PEER_CONNECTION} AS connection,
+      ${FAILED} AS is_failed, duration_ns
+    FROM spans WHERE ${and([
+      ...within(orgId, range),
+      sql`kind IN ('CLIENT', 'PRODUCER')`,
+      sql`${hash} NOT IN (SELECT caller FROM (${callees(orgId, { startS, endS: endS + CALLEE_AFTER_S })}))`,
+    ])} AND server != ''`;
+  return sql`SELECT minute_s, client, server, connection, toFloat64(count()) AS calls, toFloat64(countIf(is_failed)) AS failed,
+      ${DURATION_SUM} AS total_ns, ${DURATION_BUCKETS} AS histogram
+    FROM (SELECT minute_s, toString(client) AS client, toString(server) AS server, connection, is_failed, duration_ns FROM (${calls})
+      UNION ALL SELECT minute_s, toString(client) AS client, server, connection, is_failed, duration_ns FROM (${peers}))
+    GROUP BY minute_s, client, server, connection ORDER BY calls DESC LIMIT ${MOST_EDGES} BY minute_s`;
+}

@@ -1,0 +1,175 @@
+// Keeps what is derived from spans up to date, in the background: edges between services, series for Prometheus' API, and copies of minutes
+// that outlive their spans. Invariants: an organisation's work takes at most a tenth of the time, in turns of its own queries, so that one
+// with many spans delays no other's queries; each piece may be done twice or by another replica, and still counts once.
+import { Loop } from "../../../common/loop.ts";
+import { Outage } from "../../../common/outage.ts";
+import type { Ask, ClickHouse } from "../../engines/clickhouse/client.ts";
+import { sql } from "../../engines/clickhouse/sql.ts";
+import { ApiError } from "../../errors.ts";
+import type { Log } from "../../operations/log.ts";
+import { ActiveSeries } from "../metrics/active-series.ts";
+import type { MetricsStore } from "../metrics/store.ts";
+import { changedMinutes, storeEdges } from "./edges.ts";
+import { keepMinutes } from "./keep-minutes.ts";
+import { MINUTE_S, type MinuteRange } from "./red.ts";
+import { edgeSeries, spanSeries } from "./span-series.ts";
+
+export interface SummariesOptions {
+  readonly clickhouse: ClickHouse;
+  /** True while no log record or span was ever stored: then the engine is not opened. */
+  readonly isUnused: () => boolean;
+  readonly metrics: Pick<MetricsStore, "write">;
+  /** Of spans. */
+  readonly retentionDays: number;
+  readonly log: Log;
+  readonly nowMs?: () => number;
+  /** For tests. */
+  readonly everyMs?: number;
+}
+
+const EVERY_MS = 60_000;
+/** An organisation whose last span was received longer ago needs nothing. */
+const ACTIVE_S = 600;
+/** After a pass an organisation rests so many times as long as the pass took. */
+const REST_TIMES = 9;
+/** Rows that were received shortly before a pass may have been committed after it. */
+const OVERLAP_S = 15;
+/** Of one pass; older minutes with new spans keep their edges as they were. */
+const MOST_MINUTES = 180;
+/** Computed by one query. */
+const MINUTES_AT_ONCE = 10;
+const KEEP_EVERY_MS = 3_600_000;
+const DAY_S = 86_400;
+/** Edges of the newest minutes may still lose a caller without callee, and counters must not fall. */
+const SETTLED_S = 120;
+const REMIND_MS = 300_000;
+/** Series of one organisation within half an hour, next to its own limit. */
+const MOST_SERIES = 20_000;
+/** In the place of a host: no key has this id, so no sender can write these series. */
+export const SPAN_METRICS = "span-metrics";
+
+export class SpanSummaries implements AsyncDisposable {
+  readonly #options: SummariesOptions;
+  readonly #nowMs: () => number;
+  readonly #loop: Loop;
+  readonly #series = new ActiveSeries({ limitOf: () => MOST_SERIES });
+  /** By organisation: since when received spans are new, in seconds. */
+  readonly #since = new Map<string, number>();
+  readonly #restsUntilMs = new Map<string, number>();
+  /** The day whose last counters are written, by organisation. */
+  readonly #closedDays = new Map<string, number>();
+  #keptAtMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: SummariesOptions) {
+    this.#options = options;
+    this.#nowMs = options.nowMs ?? Date.now;
+    const outage = new Outage({
+      began: (err) => options.log.error({ event: "span_summaries.failed", err }, "span summaries cannot be updated, retrying"),
+      ended: ({ failures, seconds }) =>
+        options.log.info({ event: "span_summaries.recovered", failures, seconds }, "recovered: span summaries are updated"),
+      remindEveryMs: REMIND_MS,
+    });
+    const everyMs = options.everyMs ?? EVERY_MS;
+    this.#loop = new Loop({
+      step: async (signal) => {
+        await this.pass(signal);
+        outage.recovered();
+        return everyMs;
+      },
+      failed: (error) => outage.failed(error),
+      firstAfterMs: everyMs,
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#loop[Symbol.asyncDispose]();
+  }
+
+  /** Updates every organisation that has new spans. One that fails delays no other; throws the first failure after the last. */
+  async pass(signal: AbortSignal): Promise<void> {
+    const { clickhouse, retentionDays, isUnused } = this.#options;
+    if (isUnused()) return;
+    const nowMs = this.#nowMs();
+    const active = await clickhouse.query<{ org_id: string }>(
+      sql`SELECT DISTINCT org_id FROM spans WHERE received_at >= toDateTime(${Math.floor(nowMs / 1000) - ACTIVE_S})`,
+    );
+    this.#forget(new Set(active.map(({ org_id }) => org_id)));
+    const failures: unknown[] = [];
+    for (const { org_id: orgId } of active) {
+      signal.throwIfAborted();
+      if ((this.#restsUntilMs.get(orgId) ?? 0) > nowMs) continue;
+      const began = performance.now();
+      await this.#update(orgId, signal).catch((error: unknown) => failures.push(error));
+      this.#restsUntilMs.set(orgId, this.#nowMs() + REST_TIMES * (performance.now() - began));
+    }
+    if (nowMs - this.#keptAtMs >= KEEP_EVERY_MS) {
+      await keepMinutes(clickhouse, retentionDays, signal, nowMs);
+      this.#keptAtMs = nowMs;
+    }
+    if (failures.length > 0) throw failures[0];
+  }
+
+  #forget(active: ReadonlySet<string>): void {
+    for (const map of [this.#since, this.#restsUntilMs, this.#closedDays])
+      for (const orgId of map.keys()) if (!active.has(orgId)) map.delete(orgId);
+  }
+
+  async #update(orgId: string, signal: AbortSignal): Promise<void> {
+    const { clickhouse } = this.#options;
+    await this.#updateEdges(orgId, signal);
+    const nowMs = this.#nowMs();
+    const today = Math.floor(nowMs / 1000 / DAY_S);
+    const dayBegan = (today - 1) * DAY_S;
+    const read = (range: MinuteRange) =>
+      clickhouse.read(orgId, { signal }, async (ask) => [
+        ...(await spanSeries(ask, orgId, range)),
+        ...(await edgeSeries(ask, orgId, { ...range, endS: Math.min(range.endS, Math.floor(nowMs / 1000) - SETTLED_S) })),
+      ]);
+    // Spans of the last moments of a day are counted by a last sample of that day.
+    if (this.#closedDays.get(orgId) === undefined && nowMs / 1000 - today * DAY_S > ACTIVE_S) this.#closedDays.set(orgId, today - 1);
+    if (this.#closedDays.get(orgId) !== today - 1) {
+      await this.#write(orgId, await read({ startS: dayBegan, endS: today * DAY_S }), today * DAY_S * 1000 - 1);
+      this.#closedDays.set(orgId, today - 1);
+    }
+    await this.#write(orgId, await read({ startS: today * DAY_S, endS: (today + 1) * DAY_S }), nowMs);
+  }
+
+  async #updateEdges(orgId: string, signal: AbortSignal): Promise<void> {
+    const { clickhouse } = this.#options;
+    const version = this.#nowMs();
+    const sinceS = this.#since.get(orgId) ?? Math.floor(version / 1000) - ACTIVE_S;
+    const minutes = await clickhouse.read(orgId, { signal }, (ask) => changedMinutes(ask, orgId, sinceS - OVERLAP_S, MOST_MINUTES));
+    for (const range of rangesOf(minutes)) {
+      await clickhouse.read(orgId, { signal }, (ask: Ask) => storeEdges(ask, clickhouse, orgId, range, version));
+    }
+    this.#since.set(orgId, Math.floor(version / 1000));
+  }
+
+  async #write(orgId: string, groups: readonly string[], timestampMs: number): Promise<void> {
+    const identity = { orgId, hostId: SPAN_METRICS, node: SPAN_METRICS };
+    const admitted: string[] = [];
+    for (const group of groups) {
+      const isAdmitted = this.#series.admit(identity, Buffer.from(group)).then(() => true, isOverLimit);
+      if (await isAdmitted) admitted.push(group);
+    }
+    if (admitted.length > 0) await this.#options.metrics.write(identity, Buffer.from(admitted.join("")), timestampMs);
+  }
+}
+
+/** Neighbouring minutes together, each with the minute before: its callers may have got their callee. */
+function rangesOf(minutes: readonly number[]): MinuteRange[] {
+  const ranges: { startS: number; endS: number }[] = [];
+  for (const minuteS of minutes) {
+    const last = ranges.at(-1);
+    const isNext = last && minuteS - MINUTE_S <= last.endS && minuteS + MINUTE_S - last.startS <= MINUTES_AT_ONCE * MINUTE_S;
+    if (isNext) last.endS = minuteS + MINUTE_S;
+    else ranges.push({ startS: last && minuteS - MINUTE_S < last.endS ? last.endS : minuteS - MINUTE_S, endS: minuteS + MINUTE_S });
+  }
+  return ranges;
+}
+
+/** Safe: series above the limit are left out; the native API has their figures. Throws any other failure. */
+function isOverLimit(error: unknown): false {
+  if (error instanceof ApiError && error.code === "over_quota") return false;
+  throw error;
+}
