@@ -153,3 +153,14 @@ it("a document of millions of empty objects is too large: each takes thirty time
   expect(() => convert(document(3_100_000))).toThrow(expect.objectContaining({ name: "BodyError", kind: "too_large" }));
   expect(convert(document(1_500_000))).toEqual([]);
 });
+
+it("bytes that are not UTF-8 become U+FFFD in their label, and the rest of the batch is kept", () => {
+  const metrics = [
+    { name: "m", gauge: { dataPoints: [{ attributes: attributes({ a: "#" }), asInt: "1" }] } },
+    { name: "n", gauge: { dataPoints: [{ asInt: "2" }] } },
+  ];
+  const json = Buffer.from(JSON.stringify({ resourceMetrics: [{ scopeMetrics: [{ metrics }] }] }));
+  json[json.indexOf("#")] = 0xff;
+  const lines = Buffer.concat([...new MetricsConverter(() => {}, fastConverter()).convert(json, LARGE)]).toString();
+  expect(lines).toBe('m{a="\ufffd"} 1\nn 2\n');
+});

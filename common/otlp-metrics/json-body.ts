@@ -12,7 +12,10 @@ export class BodyError extends Error {
   }
 }
 
-/** Throws BodyError "too_large", or SyntaxError. */
+/**
+ * Bytes that are not UTF-8 become U+FFFD: an application can put them into one label, and a refused body would lose its whole batch.
+ * Throws BodyError "too_large", or SyntaxError.
+ */
 export function parseDocument(json: Buffer): unknown {
   if (json.length > MAX_JSON_OBJECTS && openings(json) > MAX_JSON_OBJECTS) {
     throw new BodyError("too_large", `a body of more than ${MAX_JSON_OBJECTS} objects and lists`);
