@@ -18,8 +18,6 @@ export type Settings = ReturnType<typeof readPlain> & {
 export type HostSettings = ReturnType<typeof readHost>;
 export type ClusterSettings = ReturnType<typeof readCluster>;
 export type Compression = Settings["compression"];
-export type HostAccess = ClusterSettings["hostAccess"];
-export type JournalSettings = NonNullable<HostSettings["journal"]>;
 /** Configuration that must never be logged; the outgoing proxy's URLs are here because they may contain passwords. */
 export type Secrets = SecretsOf<typeof BOTH>;
 

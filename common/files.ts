@@ -91,16 +91,8 @@ function isFolder(path: string): boolean {
 
 /** Of a folder, too: to pass through it. */
 export function isExecutable(path: string): boolean {
-  return allows(path, constants.X_OK);
-}
-
-export function isReadable(path: string): boolean {
-  return allows(path, constants.R_OK);
-}
-
-function allows(path: string, mode: number): boolean {
   try {
-    accessSync(path, mode);
+    accessSync(path, constants.X_OK);
     return true;
   } catch {
     return false;

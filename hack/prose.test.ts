@@ -20,7 +20,6 @@ const PENDING = new Set([
   "docs/measurements/2026-11-21.md",
   "docs/measurements/2026-11-22.md",
   "docs/sizing.md",
-  "test/bench/README.md",
 ]);
 
 /** The page without code, links' addresses and quoted messages. */

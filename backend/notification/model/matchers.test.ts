@@ -1,15 +1,6 @@
 // Matchers mean what Alertmanager's do, and what an attacker writes as one is refused or cheap.
 import { describe, expect, it } from "vitest";
-import {
-  checkMatchers,
-  compileMatchers,
-  expressionsIn,
-  matcherOf,
-  type Matcher,
-  type MatchOperator,
-  readMatcher,
-  routeMatcherOf,
-} from "./matchers.ts";
+import { checkMatchers, compileMatchers, expressionsIn, matcherOf, type Matcher, type MatchOperator, readMatcher } from "./matchers.ts";
 
 function one(op: MatchOperator, value: string, label = "instance"): Matcher {
   return matcherOf({ label, op, value });
@@ -134,10 +125,6 @@ it("keeps its engine from what would take it long: a long value is no match of a
 
 it("counts expressions that are more than lists of values", () => {
   expect(expressionsIn([one("=", "a.*"), one("=~", "a|b"), one("=~", "a.*"), one("!~", "(a|b)c")])).toBe(2);
-});
-
-it("says a matcher in the form of routes and back", () => {
-  for (const op of ["=", "!=", "=~", "!~"] as const) expect(routeMatcherOf(one(op, "v"))).toEqual({ label: "instance", op, value: "v" });
 });
 
 describe("a matcher as text", () => {

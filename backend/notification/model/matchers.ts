@@ -64,10 +64,6 @@ export function matcherOf({ label, op, value }: RouteMatcher): Matcher {
   return { name: label, value, isRegex: op.endsWith("~"), isEqual: op.startsWith("=") };
 }
 
-export function routeMatcherOf({ name, value, isRegex, isEqual }: Matcher): RouteMatcher {
-  return { label: name, op: OPERATORS[(isRegex ? 2 : 0) + (isEqual ? 0 : 1)] as MatchOperator, value };
-}
-
 const BEGIN = /^(?:"([a-zA-Z_]\w*)"|([a-zA-Z_]\w*))\s*(=~|!=|!~|=)/;
 /** Whose quotes are all escaped. Each character can be read in one way only, so that no text takes long. */
 const WITHOUT_QUOTES = /^(?:[^"\\]|\\[^])*\\?$/;

@@ -29,18 +29,6 @@ export interface SpanConditions {
 
 export type SpanColumn = "kind" | "status_code" | "status_message" | "scope_name" | "scope_version" | "trace_state";
 
-/** An element of GET /query/traces/search. */
-export interface TraceRow {
-  readonly trace_id: string;
-  readonly root_service: string;
-  readonly root_operation: string;
-  readonly start: string;
-  readonly duration_ms: number;
-  readonly spans: number;
-  readonly errors: number;
-  readonly services: readonly string[];
-}
-
 /** A trace's place in the order, and what it is called. */
 export interface Place {
   readonly start_ns: string;
@@ -51,7 +39,7 @@ export interface Place {
 /** A trace is looked for as long before and after its page. */
 const DAY_NS = 86_400_000_000_000n;
 
-/** A page of TraceRows, newest first. Throws as `ask` does. */
+/** A page of traces as JSON, newest first. Throws as `ask` does. */
 export async function searchTraces(ask: Ask, orgId: string, filter: TraceFilter): Promise<Found> {
   const { places, next } = await findTraces(ask, orgId, filter);
   if (places.length === 0) return { json: Buffer.from("[]"), next: undefined, isEmpty: true };

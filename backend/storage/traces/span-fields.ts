@@ -34,15 +34,6 @@ const WHOLE_SPAN_FIELDS = sql`${SPAN_FIELDS}, kind AS Kind, status_message AS St
   CAST(${LINKS}, 'Array(Tuple(TraceID String, SpanID String, TraceState String, Attributes Map(String, String)))') AS Links,
   CAST((scope_name, scope_version), 'Tuple(Name String, Version String)') AS Scope`;
 
-/** An element of GET /query/traces/{trace_id}: a SpanRow, and the rest of the span. */
-export interface WholeSpanFields {
-  readonly Kind: string;
-  readonly StatusMessage: string;
-  readonly Events: readonly { Timestamp: string; Name: string; Attributes: Record<string, string> }[];
-  readonly Links: readonly { TraceID: string; SpanID: string; TraceState: string; Attributes: Record<string, string> }[];
-  readonly Scope: { Name: string; Version: string };
-}
-
 /** A page of a trace's spans, oldest first, each with `columns`. */
 export function wholeTrace(
   traceId: string,
