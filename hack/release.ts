@@ -11,7 +11,7 @@
 //   atherops-otel-agent-<version>-linux-<arch>.tar.gz     the same without a package manager
 //   atherops-otel-agent-<version>.tgz                     the host agent for npm: needs Node 24, and a collector on PATH
 //   atherops-<version>.tgz                                the admin client for npm: needs Node 24
-//   atherops-backend-<version>.tgz, atherops-cluster-agent-<version>.tgz   the charts
+//   backend-<chart version>.tgz, cluster-agent-<chart version>.tgz         the charts
 //   build-images.sh                                       builds the images for linux/amd64 and linux/arm64
 //   sbom-agent.cdx.json, sbom-backend.cdx.json            what is inside (CycloneDX)
 //   RELEASE_NOTES.md, SHA256SUMS
@@ -36,6 +36,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { execa } from "execa";
 import { bundle, ROOT } from "./bundle.ts";
+import { currentValues } from "./chart-values.ts";
 import { CATALOGUE, toolPath } from "./fetch-tools.ts";
 import { setVersion, taggedRelease, untaggedRelease, type Release, VersionError } from "./version.ts";
 
@@ -174,11 +175,23 @@ async function archive({ version, epoch }: Release, tree: string): Promise<void>
 }
 
 /** Helm writes the time of packing into the archive, so it is packed once more with the commit's. */
+/** A chart has a version of its own, which rises with its values (hack/chart-values.ts); an untagged one gets the commit's name as its build. */
 async function charts({ version, epoch }: Release): Promise<void> {
+  const build = version.includes("+") ? version.slice(version.indexOf("+")) : "";
   const helm = await toolPath("helm");
   const folder = join(WORK, "charts");
   for (const chart of ["backend", "cluster-agent"]) {
-    await execa(helm, ["package", join(ROOT, "charts", chart), "--version", version, "--app-version", version, "--destination", folder]);
+    const chartVersion = `${currentValues(chart).version}${build}`;
+    await execa(helm, [
+      "package",
+      join(ROOT, "charts", chart),
+      "--version",
+      chartVersion,
+      "--app-version",
+      version,
+      "--destination",
+      folder,
+    ]);
   }
   for (const file of readdirSync(folder).filter((name) => name.endsWith(".tgz"))) {
     const unpacked = join(folder, `${file}.d`);

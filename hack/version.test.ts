@@ -99,7 +99,7 @@ test("a commit is released with the tag of its version alone, clean, and of one 
   await git("tag", `v${version}`);
   expect(await taggedRelease(root)).toEqual({ version, epoch: expect.stringMatching(/^\d{10}$/) as string });
   const chart = join(root, "charts/backend/Chart.yaml");
-  writeFileSync(chart, readFileSync(chart, "utf8").replace(/^version: .*/m, "version: 99.0.0"));
+  writeFileSync(chart, readFileSync(chart, "utf8").replace(/^appVersion: .*/m, "appVersion: 99.0.0"));
   await expect(taggedRelease(root)).rejects.toThrow("charts/backend/Chart.yaml");
   await git("commit", "-qam", "two");
   await git("tag", "-f", `v${version}`);

@@ -3,6 +3,7 @@
 import { globSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { execa } from "execa";
+import { raiseVersion } from "./chart-values.ts";
 
 export class VersionError extends Error {
   override readonly name = "VersionError";
@@ -14,9 +15,9 @@ const VERSION = String.raw`(\d+\.\d+\.\d+(?:-(?:alpha|beta|rc)\.\d+)?)`;
 const COPIES: readonly (readonly [glob: string, before: string, after: string])[] = [
   ["{agent,backend,backend/*}/package.json", String.raw`"name": "@atherops/[a-z-]+",\n\s+"version": "`, '"'],
   ["package-lock.json", String.raw`"name": "@atherops/[a-z-]+",\n\s+"version": "`, '"'],
-  ["charts/*/Chart.yaml", "^(?:version|appVersion): ", "$"],
+  ["charts/*/Chart.yaml", "^appVersion: ", "$"],
   ["charts/*/README.md", "atherops-(?:agent|backend):", ""],
-  ["charts/*/ci/golden/*.yaml", String.raw`(?:atherops-(?:agent|backend):|app\.kubernetes\.io/version: "|helm\.sh/chart: [a-z-]+-)`, ""],
+  ["charts/*/ci/golden/*.yaml", String.raw`(?:atherops-(?:agent|backend):|app\.kubernetes\.io/version: ")`, ""],
   ["docs/openapi*.json", String.raw`^ {4}"version": "`, '"'],
   ["docs/install-host.md", "atherops-otel-agent[-_]", ""],
   // The newest that is released.
@@ -61,6 +62,7 @@ export function setVersion(root: string, version: string, date: string): string[
   for (const [glob, before, after] of COPIES.filter(([file]) => file !== "CHANGELOG.md")) {
     for (const file of globSync(glob, { cwd: root }).sort()) write(file, (text) => text.replaceAll(pattern(before, after), version));
   }
+  for (const file of globSync("charts/*/Chart.yaml", { cwd: root }).sort()) write(file, raiseVersion);
   write("CHANGELOG.md", (text) => text.replace("## [Unreleased]\n", `## [Unreleased]\n\n## [${version}] - ${date}\n`));
   return written;
 }

@@ -34,7 +34,7 @@ export function identityPermissions(where: { podNamespace: string; secretName: s
 export function telemetryPermissions(signals: readonly Signal[]): Permission[] {
   const everywhere = { apiGroup: "", name: undefined, namespace: undefined };
   const usage = signals.includes("metrics") ? ["nodes/stats", "nodes/metrics"] : [];
-  const attributes = ["pods", "namespaces"].flatMap((resource) => ["get", "list", "watch"].map((verb) => ({ resource, verb })));
+  const attributes = ["list", "watch"].map((verb) => ({ resource: "pods", verb }));
   return [...usage.map((resource) => ({ resource, verb: "get" })), ...attributes].map((rule) => ({ ...everywhere, ...rule }));
 }
 

@@ -76,6 +76,21 @@ test.each([
   ["cluster-agent", "--set metricsInterval=banana", "/metricsInterval", ""],
   ["cluster-agent", "--set metricsInterval=100ms", "metricsInterval: must be a duration of at least 1s", ""],
   ["cluster-agent", "--set logs.multilineStart=[", "logs.multilineStart must be a regular expression", "missing closing ]"],
+  ["cluster-agent", "--set redact={([}", "redact must hold regular expressions", "missing closing ]"],
+  ["cluster-agent", "--set collector.memoryMib=2000", "is less than the 2110 MiB that a pod may use", "raise the limit or lower these"],
+  ["cluster-agent", "--set resources.limits.memory=64Mi", "resources.limits.memory: 64Mi is less than", "collector.memoryMib (400)"],
+  ["cluster-agent", "--set resources.limits.memory=0.1Gi", "resources.limits.memory: 0.1Gi is less than", ""],
+  ["cluster-agent", `--set clusterName=${"n".repeat(201)}`, "/clusterName", "200"],
+  ["cluster-agent", "--set identity.secretName=Bad_Name", "/identity/secretName", ""],
+  ["cluster-agent", "--set identity.leaseName=-x", "/identity/leaseName", ""],
+  [
+    "cluster-agent",
+    "--set stateHostPath=/var/lib/kubelet",
+    "stateHostPath: /var/lib/kubelet belongs to the node",
+    "/var/lib/atherops-agent",
+  ],
+  ["cluster-agent", "--set stateHostPath=/var/lib/x/../kubelet/pods", "belongs to the node", ""],
+  ["cluster-agent", "--set stateHostPath=/x/..", "belongs to the node", ""],
   ["cluster-agent", "--set collector.queueMib=1", "/collector/queueMib", "16"],
   ["cluster-agent", "--set installToken.value=it_x", "installToken: existingSecret and value are both set", ""],
   ["cluster-agent", "--set backendCa.secret=ca", "backendCa: configMap and secret are both set", ""],
@@ -413,3 +428,28 @@ test("the backend's pods meet the pod security standard restricted; the agent's 
     capabilities: { drop: ["ALL"], add: ["DAC_READ_SEARCH"] },
   });
 });
+
+test("the default memory limit has room for the agent, its collectors and bodies on their way", async () => {
+  const [daemonset] = (await manifests("cluster-agent", "default-values.yaml")).filter(({ kind }) => kind === "DaemonSet");
+  const limit = Number.parseInt(
+    (daemonset?.spec as { template: { spec: { containers: { resources: { limits: { memory: string } } }[] } } }).template.spec.containers[0]
+      ?.resources.limits.memory ?? "",
+    10,
+  );
+  expect(limit).toBeGreaterThan(400 + 200 + 110 + 64);
+});
+
+test.each([
+  ["default-values.yaml", ["list", "watch"]],
+  ["traces-only-values.yaml", undefined],
+])(
+  "with %s namespaces may be listed only where the state of the cluster needs it, and pods never fetched by name",
+  async (values, verbs) => {
+    const [role] = (await manifests("cluster-agent", values)).filter(({ kind }) => kind === "ClusterRole") as unknown as {
+      rules: { resources: string[]; resourceNames?: string[]; verbs: string[] }[];
+    }[];
+    const everywhere = role?.rules.filter(({ resourceNames }) => resourceNames === undefined) ?? [];
+    expect(everywhere.find(({ resources }) => resources.includes("namespaces"))?.verbs).toEqual(verbs);
+    expect(everywhere.filter(({ resources }) => resources.includes("pods")).map((rule) => rule.verbs)).toEqual([["list", "watch"]]);
+  },
+);

@@ -18,6 +18,14 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- .Values.serviceAccount.name | default (include "agent.name" .) -}}
 {{- end }}
 
+{{- define "agent.secretName" -}}
+{{- (.Values.identity).secretName | default "cluster-agent-credentials" -}}
+{{- end }}
+
+{{- define "agent.leaseName" -}}
+{{- (.Values.identity).leaseName | default "cluster-agent" -}}
+{{- end }}
+
 {{- define "agent.signals" -}}
 {{- $signals := list -}}
 {{- range $name := list "metrics" "logs" "traces" }}{{ if index $.Values.signals $name }}{{ $signals = append $signals $name }}{{ end }}{{ end -}}
@@ -104,6 +112,9 @@ WORKLOAD_NAMES: workloadNames.enabled
 {{- if and .Values.proxy.existingSecret .Values.proxy.httpsProxy }}{{ fail "proxy: existingSecret and httpsProxy are both set: set one" }}{{ end -}}
 {{- with .Values.proxy.httpsProxy }}{{ if not (regexMatch "^https?://[^/]" .) }}{{ fail "proxy.httpsProxy: must be a URL that begins with http:// or https://" }}{{ end }}{{ end -}}
 {{- with .Values.logs.multilineStart }}{{ include "logs.multilineStart must be a regular expression (RE2)" . }}{{ end -}}
+{{- range .Values.redact }}{{ include "redact must hold regular expressions (RE2)" . }}{{ end -}}
+{{- include "agent.checkMemory" . -}}
+{{- if regexMatch "^/(|etc|usr|boot|run|home|root|var|var/lib|var/log|(proc|sys|dev|var/log/(pods|containers)|var/lib/(kubelet|containerd|containers|docker|etcd|rancher|cni))(/.*)?)$" (clean .Values.stateHostPath) }}{{ fail (printf "stateHostPath: %s belongs to the node: name a folder of the agents' own, such as /var/lib/atherops-agent" .Values.stateHostPath) }}{{ end -}}
 {{- if not .Values.collector.allowOtherExporters -}}
 {{- range $id, $_ := .Values.collector.extraConfig.exporters }}{{ if not (or (regexMatch "^debug(/.*)?$" $id) (regexMatch "^otlp_http/(atherops|atherops-metrics|files)$" $id)) -}}
 {{- fail (printf "collector.extraConfig adds the exporter %s: telemetry leaves the node through the signing proxy only; set collector.allowOtherExporters=true if it shall also go elsewhere" $id) -}}
@@ -140,6 +151,30 @@ WORKLOAD_NAMES: workloadNames.enabled
 {{- /* Its name is what the refusal of a bad expression begins with. */ -}}
 {{- define "logs.multilineStart must be a regular expression (RE2)" -}}
 {{- $_ := mustRegexMatch . "" -}}
+{{- end }}
+
+{{- define "redact must hold regular expressions (RE2)" -}}
+{{- $_ := mustRegexMatch . "" -}}
+{{- end }}
+
+{{- /*
+The collectors of a node end at their limits, so what they may use and what the agent itself needs must fit. The default limit also has
+room for 64 MiB of bodies on their way.
+*/ -}}
+{{- define "agent.checkMemory" -}}
+{{- $text := dig "limits" "memory" "" .Values.resources | toString -}}
+{{- $units := dict "" 1.0 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024.0 "Mi" 1048576.0 "Gi" 1073741824.0 "Ti" 1099511627776.0 -}}
+{{- $parts := regexFindAll "^[0-9.]+|(k|Ki|[MGT]i?)$" $text -1 -}}
+{{- if and $parts (regexMatch "^[0-9.]+(k|Ki|[MGT]i?)?$" $text) -}}
+{{- $limit := divf (mulf (float64 (first $parts)) (get $units (ternary (last $parts) "" (gt (len $parts) 1)))) 1048576.0 -}}
+{{- $collects := or (include "agent.clusterState" .) (include "agent.events" .) -}}
+{{- $own := 110 -}}
+{{- $cluster := ternary ((.Values.clusterCollector).memoryMib | default 200) 0 (ne $collects "") -}}
+{{- $needed := addf $own .Values.collector.memoryMib $cluster -}}
+{{- if gt $needed $limit -}}
+{{- fail (printf "resources.limits.memory: %s is less than the %.0f MiB that a pod may use: collector.memoryMib (%v)%s and %d for the agent; raise the limit or lower these" $text $needed .Values.collector.memoryMib (ternary (printf ", clusterCollector.memoryMib (%v)" $cluster) "" (ne $collects "")) $own) -}}
+{{- end -}}
+{{- end -}}
 {{- end }}
 
 {{- /* The ports that the agent connects to, as a JSON list. */ -}}
