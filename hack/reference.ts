@@ -11,6 +11,7 @@ import { LOG_EVENTS } from "../common/log-events.ts";
 import type { Table } from "../common/settings-table.ts";
 import { limitsPage } from "./limits-reference.ts";
 import { agentMetrics, backendMetrics, type OwnMetric } from "./metrics-reference.ts";
+import { type Document, printApiTypes } from "./api-types.ts";
 import { openApiPages } from "./openapi.ts";
 import { AGENT_TABLE, BACKEND_TABLE, settingsSections } from "./settings-reference.ts";
 import { withReckoned } from "./sizing.ts";
@@ -21,6 +22,7 @@ const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 
 /** Every page: path → text. */
 export async function pages(): Promise<Record<string, string>> {
+  const openApi = await openApiPages();
   return {
     "docs/reference/agent-settings.md": settingsPage(
       "Settings of the agent",
@@ -50,7 +52,8 @@ export async function pages(): Promise<Record<string, string>> {
       backendMetrics(),
     ),
     "docs/sizing.md": withReckoned(readFileSync(join(ROOT, "docs/sizing.md"), "utf8")),
-    ...(await openApiPages()),
+    ...openApi,
+    "backend/client/api.ts": printApiTypes(JSON.parse(openApi["docs/openapi.json"] ?? "") as Document),
   };
 }
 

@@ -110,7 +110,7 @@ export const RULE_BODY_SCHEMA = {
 export const RULE_SCHEMA = {
   type: "object",
   additionalProperties: false,
-  required: ["name", "severity", "expr"],
+  required: ["id", "name", "severity", "expr", "for", "enabled", "labels", "annotations", "created_at"],
   properties: { id: UUID_SCHEMA, ...BODY_PROPERTIES, created_at: TIME_SCHEMA },
 };
 

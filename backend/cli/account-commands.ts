@@ -1,4 +1,5 @@
 // `atherops orgs`, `atherops users`, and `atherops accounts` for operators.
+import type { ApiResponses } from "../client/api.ts";
 import { Argument, Option, type Command } from "commander";
 import { readPassword } from "./password-input.ts";
 import { Problem } from "./cli-error.ts";
@@ -8,10 +9,7 @@ import type { Console } from "./output.ts";
 const ROLES = ["viewer", "admin", "operator"];
 const USER_COLUMNS = ["email", "role", "user_id", "created_at"];
 
-interface User extends Record<string, unknown> {
-  user_id: string;
-  email: string;
-}
+type User = ApiResponses["GET /api/users"][number];
 
 export function addAccountCommands(program: Command, console: Console): void {
   addOrgs(program, console);

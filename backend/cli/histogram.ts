@@ -1,15 +1,10 @@
 // How many log records there are by time, as lines of text with a bar each. Invariant: no line is wider than the terminal, the longest bar
 // is that of the most records, and what is there at all has a bar.
+import type { ApiResponses } from "../client/api.ts";
 import { formatDuration } from "../../common/duration.ts";
 import { visible } from "./table.ts";
 
-export interface Stretch {
-  /** RFC 3339. */
-  readonly start: string;
-  readonly end: string;
-  /** Records by level. */
-  readonly counts: Readonly<Record<string, number>>;
-}
+export type Stretch = ApiResponses["GET /query/logs/histogram"][number];
 
 const LEAST_COLUMNS = 32;
 const LEAST_BAR = 5;

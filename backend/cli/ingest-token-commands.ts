@@ -1,4 +1,5 @@
 // `atherops ingest-tokens`: tokens with which programs send telemetry. Invariant: a token goes to stdout alone and is never an argument.
+import type { ApiResponses } from "../client/api.ts";
 import type { Command } from "commander";
 import { addRemoval, type Console } from "./output.ts";
 
@@ -20,13 +21,7 @@ interface CreateOptions {
   readonly ttl?: string;
 }
 
-interface Created {
-  readonly id: string;
-  readonly name: string;
-  readonly token: string;
-  readonly expires_at: string | null;
-  readonly previous_valid_until?: string;
-}
+type Created = ApiResponses["POST /api/ingest-tokens"];
 
 export function addIngestTokenCommands(program: Command, console: Console): void {
   const tokens = program.command("ingest-tokens").description("ingest tokens: for programs that send telemetry without an agent");
@@ -69,7 +64,7 @@ export function addIngestTokenCommands(program: Command, console: Console): void
     .option("--ttl <duration>", "lifetime of the new secret; default as long as the current one had")
     .action(async (id: string, body: { overlap: string; ttl?: string }) => {
       const path = `/api/ingest-tokens/${encodeURIComponent(id)}/rotate`;
-      const rotated = await console.client().call<Created>("POST", path, { body });
+      const rotated = await console.client().call<ApiResponses["POST /api/ingest-tokens/{id}/rotate"]>("POST", path, { body });
       const note = `ingest token ${rotated.name} rotated, ${validity(rotated)}; the previous secret is accepted until ${rotated.previous_valid_until}`;
       console.result(rotated.token, note, { ...rotated });
     });

@@ -1,5 +1,6 @@
 // `atherops logs`: the newest records that match, how many there are by time, and what their fields hold; `atherops tail`: records as they
 // arrive. Invariant: both take the same filters, those of the API.
+import type { ApiResponses } from "../client/api.ts";
 import { InvalidArgumentError, Option, type Command } from "commander";
 import { histogram, type Stretch } from "./histogram.ts";
 import { columnsOf, type Console } from "./output.ts";
@@ -29,10 +30,7 @@ interface LogOptions extends FilterOptions, RangeOptions {
   field?: string | true;
 }
 
-interface Field {
-  name: string;
-  values: { value: string; count: number }[];
-}
+type Field = ApiResponses["GET /query/logs/fields"][number];
 
 const DEFAULT_BUCKETS = "30";
 

@@ -1,12 +1,9 @@
 // Matchers of labels as people write them, such as severity="critical". Invariant: what is read is printed in one way, so that two spellings
 // of the same matcher are the same text.
+import type { ApiResponses } from "../client/api.ts";
 import { Problem, WrongUsage } from "./cli-error.ts";
 
-export interface RouteMatcher {
-  label: string;
-  op: string;
-  value: string;
-}
+export type RouteMatcher = ApiResponses["GET /alerting/routes"][number]["matchers"][number];
 
 const MATCHER = /^\s*([a-zA-Z_]\w*)\s*(=~|!=|!~|=)/;
 
@@ -16,7 +13,7 @@ export function readMatcher(text: string, where: string): RouteMatcher {
   if (begin === undefined || label === undefined || op === undefined)
     throw new Problem(`${where}: ${text} is no matcher: write severity=critical, team!=shop or instance=~"db-.*"`);
   const given = text.slice(begin.length).trim();
-  return { label, op, value: given.startsWith('"') ? unquoted(given, where) : given };
+  return { label, op: op as RouteMatcher["op"], value: given.startsWith('"') ? unquoted(given, where) : given };
 }
 
 /** Of an argument or option, printed. Throws WrongUsage. */

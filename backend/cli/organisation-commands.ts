@@ -1,4 +1,5 @@
 // `atherops usage`, `atherops limits` and `atherops audit`: what an organisation sends, may send, and who changed what in it.
+import type { ApiResponses } from "../client/api.ts";
 import type { Command } from "commander";
 import { Problem, WrongUsage } from "./cli-error.ts";
 import type { Console } from "./output.ts";
@@ -7,10 +8,7 @@ import { rowLimit } from "./query-range.ts";
 const LIMITS = ["bytes_per_second", "records_per_second", "active_series"];
 const LIMIT = "a number; 0 is unlimited; `default` is that of the backend's settings; left out stays as it is";
 
-interface Org {
-  org_id: string;
-  name: string;
-}
+type Org = ApiResponses["GET /api/orgs"][number];
 
 export function addOrganisationCommands(program: Command, console: Console): void {
   program

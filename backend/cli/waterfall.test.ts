@@ -43,7 +43,7 @@ describe("a waterfall", () => {
     ];
     const lines = waterfall(spans, 80).slice(1);
     const names = lines.map((line) => line.replace(/ *[█▒].*/, ""));
-    expect(names).toEqual(["shop: orphan", "└ shop: twice", "└ shop: twice", "shop: one", "└ shop: other", "shop: self"]);
+    expect(names).toEqual(["shop: other", "└ shop: one", "shop: self", "shop: orphan", "└ shop: twice", "└ shop: twice"]);
   });
 
   it("is no wider than the terminal, bounded in depth, and steers no terminal", () => {

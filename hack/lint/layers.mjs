@@ -7,11 +7,16 @@ const LAYERS = [
   { folder: "common/", imports: ["common/"], packages: [], why: "common/ is part of both programs: node: imports and its own files only" },
   {
     folder: "backend/cli/",
-    imports: ["backend/cli/", "common/"],
+    imports: ["backend/cli/", "backend/client/", "common/"],
     packages: ["commander", "yaml"],
-    why: "the program atherops uses the HTTP API: its own files, common/, commander and yaml only",
+    why: "the program atherops uses the HTTP API: its own files, backend/client/, common/, commander and yaml only",
   },
-  { folder: "backend/console/", imports: ["backend/console/"], why: "the console uses the HTTP API: its own files and packages only" },
+  { folder: "backend/client/", imports: ["backend/client/"], packages: [], why: "backend/client/ is bundled into the CLI and the console" },
+  {
+    folder: "backend/console/",
+    imports: ["backend/console/", "backend/client/"],
+    why: "the console uses the HTTP API: its own files, backend/client/ and packages only",
+  },
   {
     folder: "backend/engines/",
     imports: [

@@ -1,14 +1,10 @@
 // Users of the organisation; and organisations, for an operator.
+import type { ApiResponses } from "../../client/api.ts";
 import { moment } from "../state/time.ts";
 import { Things } from "./things.tsx";
 import { user } from "../state/session.ts";
 
-interface User {
-  readonly user_id: string;
-  readonly email: string;
-  readonly role: string;
-  readonly created_at: string;
-}
+type User = ApiResponses["GET /api/users"][number];
 
 export function Users() {
   return (
@@ -34,10 +30,7 @@ export function Users() {
   );
 }
 
-interface Org {
-  readonly org_id: string;
-  readonly name: string;
-}
+type Org = ApiResponses["GET /api/orgs"][number];
 
 export function Organisations() {
   return (

@@ -1,27 +1,13 @@
 // What may send and read for the organisation: keys for direct ingest, install tokens, read tokens. A secret is shown once, when it is made.
+import type { ApiResponses } from "../../client/api.ts";
 import { moment } from "../state/time.ts";
 import { Things } from "./things.tsx";
 
-interface Key {
-  readonly key_id: string;
-  readonly name: string;
-  readonly created_at: string;
-  readonly first_used_at: string | null;
-}
+type Key = ApiResponses["GET /api/keys"][number];
 
-interface InstallToken {
-  readonly id: string;
-  readonly created_at: string;
-  readonly expires_at: string;
-  readonly used_at: string | null;
-}
+type InstallToken = ApiResponses["GET /api/install-tokens"][number];
 
-interface ReadToken {
-  readonly id: string;
-  readonly name: string;
-  readonly created_by: string;
-  readonly expires_at: string;
-}
+type ReadToken = ApiResponses["GET /api/read-tokens"][number];
 
 const NAME = { name: "name", label: "Name" };
 const momentOr = (at: string | null): string => (at ? moment(at) : "not yet");

@@ -1,34 +1,16 @@
 // What the organisation sent, what it may send, and who changed what.
+import type { ApiResponses } from "../../client/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { moment } from "../state/time.ts";
 import { Foreign, Status, Table } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
 import { call, page } from "../state/api.ts";
 
-interface Used {
-  readonly day: string;
-  readonly signal: string;
-  readonly bytes: number;
-  readonly records: number;
-  /** Of metrics, the most of the day; null where no limit of them is set. */
-  readonly active_series: number | null;
-}
+type Used = ApiResponses["GET /api/usage"][number];
 
-interface Limits {
-  readonly bytes_per_second: number;
-  readonly records_per_second: number;
-  /** 0: any number. */
-  readonly active_series: number;
-}
+type Limits = ApiResponses["GET /api/limits"];
 
-interface Change {
-  readonly id: string;
-  readonly at: string;
-  readonly action: string;
-  readonly actor: string | null;
-  readonly address: string | null;
-  readonly subject: Readonly<Record<string, unknown>>;
-}
+type Change = ApiResponses["GET /api/audit"][number];
 
 export function Usage() {
   const found = useLoaded("usage", async (signal) => {

@@ -1,4 +1,5 @@
 // The editor of a rule: judged by the backend while one types, with what it would have seen in the last day.
+import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { Chart } from "../metrics/chart.tsx";
@@ -175,11 +176,7 @@ function typedRule(form: HTMLFormElement, expr: string): Rule {
   };
 }
 
-interface Verdict {
-  readonly valid: boolean;
-  readonly matching_series?: number;
-  readonly message?: string;
-}
+type Verdict = ApiResponses["POST /alerting/rules/validate"];
 
 /** What the backend says of the expression half a second after the last key. */
 function Judgement({ expr }: { expr: string }) {

@@ -1,4 +1,5 @@
 // When a rule was pending or firing, in the last day.
+import type { ApiResponses } from "../../client/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { moment, span } from "../state/time.ts";
 import { RULES } from "./rule.ts";
@@ -6,12 +7,7 @@ import { Status } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
 
-interface Period {
-  readonly state: "pending" | "firing";
-  readonly start: string;
-  readonly end: string;
-  readonly labels: Readonly<Record<string, string>>;
-}
+type Period = ApiResponses["GET /alerting/rules/{id}/history"][number];
 
 const DAY_MS = 86_400_000;
 

@@ -1,4 +1,5 @@
 // A rule as the alerting service has it.
+import type { ApiResponses } from "../../client/api.ts";
 export const RULES = "/alerting/rules";
 
 export interface LogCondition {
@@ -23,12 +24,7 @@ export interface Rule {
   readonly annotations?: Readonly<Record<string, string>>;
 }
 
-export interface RuleStatus {
-  readonly state: "firing" | "pending" | "inactive";
-  readonly active_alerts: number;
-  readonly last_eval?: string;
-  readonly error?: string;
-}
+export type RuleStatus = ApiResponses["GET /alerting/rules/{id}/status"];
 
 export const NEW_RULE: Rule = { name: "", expr: "", for: "5m", severity: "warning", enabled: true, labels: {}, annotations: {} };
 

@@ -1,4 +1,5 @@
 // Adding a cluster or a host: a name, a token, the commands with everything filled in, and then the first heartbeat and the first record.
+import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
@@ -14,10 +15,7 @@ const KINDS = [
   ["host", "Linux host"],
 ] as const;
 
-interface Minted {
-  readonly token: string;
-  readonly expires_at: string;
-}
+type Minted = ApiResponses["POST /api/install-tokens"];
 
 interface Target {
   readonly kind: string;

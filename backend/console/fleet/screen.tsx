@@ -1,4 +1,5 @@
 // Fleet: clusters with their nodes, and hosts; silent ones first.
+import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
 import { useLoaded } from "../state/loaded.ts";
 import { address } from "../state/route.ts";
@@ -12,11 +13,7 @@ import { mayWrite } from "../state/session.ts";
 const EVERY_MS = 10_000;
 const SHOWN_NODES = 200;
 
-interface Collector {
-  readonly state: string;
-  readonly restarts: number;
-  readonly last_error?: string;
-}
+type Collector = NonNullable<ApiResponses["GET /api/v1/agents"][number]["collector"]>;
 
 /** Agents renew their key after 30 days by default (KEY_ROTATION_DAYS): a key of twice that age was not renewed. */
 const OLD_KEY_MS = 60 * 86_400_000;
@@ -29,31 +26,9 @@ interface Member {
   readonly collector: Collector | null;
 }
 
-interface Cluster {
-  readonly cluster_id: string;
-  readonly name: string;
-  readonly online: boolean;
-  readonly last_heartbeat: string | null;
-  readonly key_created_at: string | null;
-  readonly nodes: readonly {
-    readonly name: string;
-    readonly online: boolean;
-    readonly agent_version: string | null;
-    readonly last_heartbeat: string | null;
-    readonly collector: Collector | null;
-  }[];
-}
+type Cluster = ApiResponses["GET /api/clusters"][number];
 
-interface Host {
-  readonly agent_id: string;
-  readonly hostname: string;
-  readonly online: boolean;
-  readonly last_heartbeat: string | null;
-  readonly key_created_at: string | null;
-  readonly agent_version: string | null;
-  readonly collector: Collector | null;
-  readonly config: { readonly error?: string | null };
-}
+type Host = ApiResponses["GET /api/v1/agents"][number];
 
 export function Fleet() {
   const found = useLoaded(
@@ -229,8 +204,8 @@ function CollectorState({ of }: { of: Collector | null }) {
   if (!of) return <span class="quiet">not reported</span>;
   return (
     <>
-      <span class={of.state === "running" ? "" : "level is-error"}>{visible(of.state)}</span>
-      {of.restarts > 0 && <span class="quiet"> {of.restarts} restarts</span>}
+      <span class={of.state === "running" ? "" : "level is-error"}>{visible(of.state ?? "unknown")}</span>
+      {(of.restarts ?? 0) > 0 && <span class="quiet"> {of.restarts} restarts</span>}
       {of.last_error && <span class="quiet last-error"> {visible(of.last_error.slice(0, 300))}</span>}
     </>
   );

@@ -1,13 +1,10 @@
 // How many records there are by time and level. Dragging over it selects that time; a level of the legend filters by it. On the logarithmic
 // scale a burst does not hide the rest: the height of a bar is the logarithm of its count, shared by its levels.
+import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
 import { moment, showRange } from "../state/time.ts";
 
-export interface Bucket {
-  readonly start: string;
-  readonly end: string;
-  readonly counts: Readonly<Record<string, number>>;
-}
+export type Bucket = ApiResponses["GET /query/logs/histogram"][number];
 
 export interface HistogramProps {
   readonly buckets: readonly Bucket[];

@@ -1,13 +1,11 @@
 // The query line with completion of fields, values and operators, as a combobox of WAI-ARIA.
+import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { writtenName, written } from "./query-line.ts";
 import { call } from "../state/api.ts";
 
-export interface Field {
-  readonly name: string;
-  readonly values: readonly { readonly value: string; readonly count: number }[];
-}
+export type Field = ApiResponses["GET /query/logs/fields"][number];
 
 interface Suggestion {
   readonly text: string;

@@ -1,22 +1,11 @@
 // The rows of the logs screen: pages of a range, newest first, loaded as the end comes near; or a live tail. Invariant: at most MOST_ROWS
 // are held, so an hour of tail takes no more memory than ten minutes.
+import type { ApiResponses } from "../../client/api.ts";
 import { batch, signal } from "@preact/signals";
 import { loggedInAgain, loginsSoFar } from "../state/ended.ts";
 import { answerOf, failureOf, page, wait, wordsOf } from "../state/api.ts";
 
-export interface LogRow {
-  readonly timestamp: string;
-  readonly level: string;
-  readonly source: string;
-  readonly message: string;
-  readonly labels: Readonly<Record<string, string>>;
-  readonly host_id: string;
-  readonly node: string;
-  readonly trace_id: string;
-  readonly span_id: string;
-  readonly severity_number: number;
-  readonly scope: string;
-}
+export type LogRow = ApiResponses["GET /query/logs"][number];
 
 /** Parameters of a request for log records. */
 export type Question = readonly (readonly [string, string])[];

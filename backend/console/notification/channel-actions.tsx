@@ -1,4 +1,5 @@
 // What can be done with a channel beside changing it: a test, a new signing secret, its end.
+import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
 import { Removal } from "../parts/removal.tsx";
 import { moment } from "../state/time.ts";
@@ -42,11 +43,7 @@ export function ChannelActions({ channel, onSecret, onRemoved }: ChannelActionsP
   );
 }
 
-interface Verdict {
-  readonly delivered: boolean;
-  readonly status: number | null;
-  readonly error: string | null;
-}
+type Verdict = ApiResponses["POST /alerting/channels/{id}/test"];
 
 /** The way that alerts go, and what the receiver said. */
 function Test({ id }: { id: string }) {

@@ -1,4 +1,5 @@
 // A channel as the alerting service has it: somewhere a message about alerts goes to.
+import type { ApiBodies, ApiResponses } from "../../client/api.ts";
 import { call } from "../state/api.ts";
 
 export const CHANNELS = "/alerting/channels";
@@ -11,19 +12,10 @@ export interface OwnWords {
   readonly text?: string;
 }
 
-export interface Channel {
-  readonly id: string;
-  readonly name: string;
-  readonly kind: ChannelKind;
-  /** Without what is secret. */
-  readonly settings: OwnWords & { readonly url?: string; readonly region?: string; readonly to?: readonly string[] };
-  readonly enabled: boolean;
-  readonly heartbeat: string | null;
-  readonly last_heartbeat_at: string | null;
-  readonly secret_rotated_at: string | null;
-  /** Of a webhook, when it is made. */
-  readonly signing_secret?: string;
-}
+/** With the settings of all kinds; secrets are never returned. */
+export type Channel = Omit<ApiResponses["POST /alerting/channels"], "settings"> & {
+  readonly settings: Omit<ApiBodies["POST /alerting/channels"]["settings"], "routing_key">;
+};
 
 export const KINDS: readonly (readonly [ChannelKind, string])[] = [
   ["webhook", "Webhook"],

@@ -1,19 +1,10 @@
 // A message to a channel, and what became of it.
+import type { ApiResponses } from "../../client/api.ts";
 import { visible } from "../parts/text.ts";
 
 export const DELIVERIES = "/alerting/deliveries";
 
-export interface Delivery {
-  readonly id: string;
-  readonly channel_id: string;
-  readonly rule_ids: readonly string[];
-  readonly status: "pending" | "delivered" | "failed";
-  readonly attempts: number;
-  readonly http_status: number | null;
-  readonly error: string | null;
-  readonly created_at: string;
-  readonly delivered_at: string | null;
-}
+export type Delivery = ApiResponses["GET /alerting/deliveries"][number];
 
 export const STATES = ["delivered", "pending", "failed"] as const;
 

@@ -1,10 +1,11 @@
 // Firing and pending alerts: since when, which channels are notified, and which silence mutes them. Invariant: firing alerts are listed with or
 // without a channel.
+import type { ApiResponses } from "../../client/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address } from "../state/route.ts";
 import { ago } from "../state/time.ts";
 import { type Channel, channelsNow } from "./channel.ts";
-import { type Labels, labelsKey, matchersOf, matchersWritten } from "./matcher.ts";
+import { labelsKey, matchersOf, matchersWritten } from "./matcher.ts";
 import { STANDING_ALERTS, type StandingAlert } from "./matchers.tsx";
 import { Foreign, Problem, Status, Table } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
@@ -14,12 +15,7 @@ import { mayWrite } from "../state/session.ts";
 const EVERY_MS = 10_000;
 const MOST_SHOWN = 500;
 
-interface Alert {
-  readonly labels: Labels;
-  readonly annotations: Labels;
-  readonly state: "firing" | "pending";
-  readonly activeAt: string;
-}
+type Alert = ApiResponses["GET /alerting/prometheus/api/v1/alerts"]["data"]["alerts"][number];
 
 interface Shown {
   readonly alerts: readonly Alert[];

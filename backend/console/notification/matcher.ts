@@ -1,21 +1,13 @@
 // Matchers of labels as they are typed, one each line: `severity="critical"`, `team!=shop`, `instance=~"db-.*"`. Invariants: what is read of
 // what was written is the same, and all of it is seen; what they mean is the backend's business.
+import type { ApiResponses } from "../../client/api.ts";
 import { UNSEEN } from "../parts/text.ts";
 
 /** As routes have them. */
-export interface Matcher {
-  readonly label: string;
-  readonly op: string;
-  readonly value: string;
-}
+export type Matcher = ApiResponses["GET /alerting/routes"][number]["matchers"][number];
 
 /** As silences have them. */
-export interface SilenceMatcher {
-  readonly name: string;
-  readonly value: string;
-  readonly isRegex: boolean;
-  readonly isEqual: boolean;
-}
+export type SilenceMatcher = ApiResponses["GET /alerting/silences"][number]["matchers"][number];
 
 export type Labels = Readonly<Record<string, string>>;
 
@@ -49,8 +41,9 @@ export function matcherAsked({ label, op, value }: Matcher): string {
 
 /** The matchers that hold for this alert, and for none with other labels. */
 export function matchersOf({ alertname = "", ...labels }: Labels): Matcher[] {
-  const own = Object.entries(labels).map(([label, value]): Matcher => ({ label, op: "=", value }));
-  return [{ label: "alertname", op: "=", value: alertname }, ...own].slice(0, MOST_MATCHERS);
+  return Object.entries({ alertname, ...labels })
+    .map(([label, value]): Matcher => ({ label, op: "=", value }))
+    .slice(0, MOST_MATCHERS);
 }
 
 export function toSilence({ label, op, value }: Matcher): SilenceMatcher {
@@ -67,10 +60,11 @@ export function labelsKey(labels: Labels): string {
 }
 
 function matcherRead(line: string): Matcher {
-  const [begin, label, op] = BEGIN.exec(line) ?? [];
+  const [begin, label, operator] = BEGIN.exec(line) ?? [];
   const shown = line.trim().slice(0, 60);
-  if (begin === undefined || label === undefined || op === undefined)
+  if (begin === undefined || label === undefined || operator === undefined)
     throw new Error(`${shown} is no matcher: write severity="critical", team!="shop" or instance=~"db-.*"`);
+  const op = operator as Matcher["op"];
   const given = line.slice(begin.length).trim();
   if (!given.startsWith('"')) return { label, op, value: given };
   const [, inner] = QUOTED.exec(given) ?? [];

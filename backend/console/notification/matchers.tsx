@@ -1,20 +1,16 @@
 // Matchers as they are shown, as they are typed, and which of the alerts that fire now they hold for.
+import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { useLoaded } from "../state/loaded.ts";
-import { type Labels, type Matcher, matcherAsked, matchersRead, matcherWritten } from "./matcher.ts";
+import { type Matcher, matcherAsked, matchersRead, matcherWritten } from "./matcher.ts";
 import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
 
 export const STANDING_ALERTS = "/alerting/alertmanager/api/v2/alerts";
 
 /** A firing alert, with the channels that are notified and the silences that mute it. */
-export interface StandingAlert {
-  readonly labels: Labels;
-  readonly startsAt: string;
-  readonly receivers: readonly { readonly name: string }[];
-  readonly status: { readonly state: "active" | "suppressed"; readonly silencedBy: readonly string[] };
-}
+export type StandingAlert = ApiResponses["GET /alerting/alertmanager/api/v2/alerts"][number];
 
 const PAUSE_MS = 500;
 const MOST_NAMED = 5;

@@ -3,14 +3,14 @@ import { SavingForm } from "../parts/saving-form.tsx";
 import type { Channel } from "./channel.ts";
 import { matchersRead, matchersWritten, matcherWritten } from "./matcher.ts";
 import { MatchersField } from "./matchers.tsx";
-import { ROUTES, type Route } from "./route.ts";
+import { type NewRoute, ROUTES, type Route } from "./route.ts";
 import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
 import { typedIn } from "../state/sending.ts";
 
 export interface RouteFormProps {
   /** Without an id: a new one. */
-  readonly route: Omit<Route, "id" | "position"> & Partial<Route>;
+  readonly route: NewRoute & Partial<Route>;
   /** In their order, without the default one. */
   readonly others: readonly Route[];
   readonly channels: readonly Channel[];

@@ -8,7 +8,7 @@ import { address, go, route as place } from "../state/route.ts";
 import { type Channel, channelsNow } from "./channel.ts";
 import { Matchers } from "./matchers.tsx";
 import { RouteForm } from "./route-form.tsx";
-import { NEW_ROUTE, ROUTES, type Route } from "./route.ts";
+import { NEW_ROUTE, type NewRoute, ROUTES, type Route } from "./route.ts";
 import { Status, Table } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
@@ -108,7 +108,7 @@ function togetherBy(labels: readonly string[]): string {
 }
 
 interface RouteSideProps extends Shown {
-  readonly route: Omit<Route, "id" | "position"> & Partial<Route>;
+  readonly route: NewRoute & Partial<Route>;
   readonly onSaved: (route: Route) => void;
   readonly onChanged: () => void;
 }

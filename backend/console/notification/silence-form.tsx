@@ -1,23 +1,16 @@
 // What is typed of a silence. Invariant: it has an end, and says why it is there; times are those of the zone that is shown.
+import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
 import { SavingForm } from "../parts/saving-form.tsx";
 import { fieldMs, forField } from "../state/time.ts";
-import { fromSilence, matchersRead, matchersWritten, type SilenceMatcher, toSilence } from "./matcher.ts";
+import { fromSilence, matchersRead, matchersWritten, toSilence } from "./matcher.ts";
 import { MatchersField } from "./matchers.tsx";
 import { call } from "../state/api.ts";
 import { typedIn } from "../state/sending.ts";
 
 export const SILENCES = "/alerting/silences";
 
-export interface Silence {
-  readonly id: string;
-  readonly status: { readonly state: "active" | "pending" | "expired" };
-  readonly matchers: readonly SilenceMatcher[];
-  readonly startsAt: string;
-  readonly endsAt: string;
-  readonly createdBy: string;
-  readonly comment: string;
-}
+export type Silence = ApiResponses["GET /alerting/silences"][number];
 
 const HOUR_MS = 3_600_000;
 const LENGTHS = [

@@ -1,17 +1,13 @@
 // Who is logged in. Invariant: when a session ends in the middle of work, the screen stays as it is, a dialog asks for the password, and
 // the calls that were refused go on after it.
+import type { ApiResponses } from "../../client/api.ts";
 import { computed, signal } from "@preact/signals";
 import { continueAll } from "./ended.ts";
 import { type Loaded, useLoaded } from "./loaded.ts";
 import { address, go } from "./route.ts";
 import { ApiFailure, call, wordsOf } from "./api.ts";
 
-export interface SessionUser {
-  readonly email: string;
-  readonly role: "viewer" | "admin" | "operator";
-  readonly org: { readonly id: string; readonly name: string };
-  readonly expires_at: string;
-}
+export type SessionUser = ApiResponses["GET /api/auth/session"];
 
 /** undefined: not known yet; null: nobody. */
 export const user = signal<SessionUser | null | undefined>(undefined);

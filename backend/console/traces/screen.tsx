@@ -1,4 +1,5 @@
 // Search of traces: by service, operation, duration, errors and attributes.
+import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { List } from "../parts/list.tsx";
@@ -11,21 +12,9 @@ import { Problem } from "../parts/common.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { call, type Page, page, wordsOf } from "../state/api.ts";
 
-interface Service {
-  readonly service: string;
-  readonly operations: readonly { readonly operation: string; readonly kinds: readonly string[] }[];
-}
+type Service = ApiResponses["GET /query/services"][number];
 
-interface Found {
-  readonly trace_id: string;
-  readonly root_service: string;
-  readonly root_operation: string;
-  readonly start: string;
-  readonly duration_ms: number;
-  readonly spans: number;
-  readonly errors: number;
-  readonly services: readonly string[];
-}
+type Found = ApiResponses["GET /query/traces/search"][number];
 
 const ROW_PX = 44;
 const PAGE_ROWS = 100;

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { address } from "../state/route.ts";
 import { around, moment, span as duration } from "../state/time.ts";
-import type { Node, Tree } from "./tree.ts";
+import type { Node, Tree } from "../../client/trace-tree.ts";
 import { Foreign } from "../parts/common.tsx";
 
 const MOST_EVENTS = 200;

@@ -6,7 +6,7 @@ import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
 import { around, moment, span as duration } from "../state/time.ts";
 import { SpanDetails } from "./span-details.tsx";
-import { treeOf, type Node, type Span, type Tree } from "./tree.ts";
+import { buildTree, type Node, type Span, type Tree } from "../../client/trace-tree.ts";
 import { Waterfall } from "./waterfall.tsx";
 import { Copy, Status } from "../parts/common.tsx";
 import { counted, visible } from "../parts/text.ts";
@@ -17,7 +17,7 @@ const MOST_PAGES = 10;
 export function Trace({ id }: { id: string }) {
   const found = useLoaded(id, async (signal) => await wholeList<Span>(`/query/traces/${encodeURIComponent(id)}`, signal, MOST_PAGES));
   const whole = found.value.value;
-  const tree = useMemo(() => (whole && whole.rows.length > 0 ? treeOf(whole.rows) : undefined), [whole]);
+  const tree = useMemo(() => (whole && whole.rows.length > 0 ? buildTree(whole.rows) : undefined), [whole]);
   return (
     <section class="screen trace" aria-labelledby="title">
       <Status of={found}>{tree && <Shown id={id} tree={tree} isCut={whole?.isCut ?? false} />}</Status>

@@ -2,7 +2,7 @@
 import { useMemo } from "preact/hooks";
 import { List } from "../parts/list.tsx";
 import { span as duration } from "../state/time.ts";
-import type { Node, Tree } from "./tree.ts";
+import type { Node, Tree } from "../../client/trace-tree.ts";
 import { counted, visible } from "../parts/text.ts";
 
 const ROW_PX = 26;

@@ -1,6 +1,7 @@
 // GET /query/traces/{trace_id}: all spans of one trace of the caller's organisation, oldest first, each with all that is kept of it
 // (docs/contract.md, "Query"). Invariant: another organisation's trace is not there.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { objectSchema } from "../../http/schemas.ts";
 import { addRoute } from "../../http/route.ts";
 import { ApiError } from "../../errors.ts";
 import { answerPage } from "../page-route.ts";
@@ -10,7 +11,7 @@ import { TRACE_PAGE_SPANS } from "../../storage/traces/span-fields.ts";
 
 const text = { type: "string" } as const;
 const attributes = { type: "object", additionalProperties: text } as const;
-const arrayOf = (properties: Record<string, object>) => ({ type: "array", items: { type: "object", properties } });
+const arrayOf = (properties: Record<string, object>) => ({ type: "array", items: objectSchema(properties) });
 
 const WHOLE_SPAN_SCHEMA = {
   type: "object",

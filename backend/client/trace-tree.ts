@@ -1,49 +1,37 @@
-// A trace as a tree of spans: who called whom, in the order of their starts; and the critical path, what the trace's end had to wait for.
-// Invariants: every span is in it once, also one whose parent is missing, that is its own parent, or whose parents go in a circle; it takes
-// time in proportion to the number of spans, and no stack in proportion to their depth.
-export interface Span {
-  readonly Timestamp: string;
-  readonly TraceID: string;
-  readonly SpanID: string;
-  readonly ParentSpanID: string;
-  readonly Service: string;
-  readonly Operation: string;
-  readonly DurationMs: number;
-  readonly StatusCode: string;
-  readonly Error: boolean;
-  readonly Kind: string;
-  readonly StatusMessage: string;
-  readonly Attributes: Readonly<Record<string, string>>;
-  readonly Events: readonly { readonly Timestamp: string; readonly Name: string; readonly Attributes: Readonly<Record<string, string>> }[];
-  readonly Links: readonly { readonly TraceID: string; readonly SpanID: string; readonly Attributes: Readonly<Record<string, string>> }[];
-  readonly Scope: { readonly Name: string; readonly Version: string };
-}
+// A trace as a tree of spans, for the CLI and the console: each span below the span that called it, in the order of their starts, and the
+// critical path. Invariants: every span is in the tree once, even if its parent is missing, is the span itself, or is part of a circle. The
+// work is proportional to the number of spans, and needs no stack.
+import type { ApiResponses } from "./api.ts";
 
-export interface Node {
-  readonly span: Span;
+export type Span = ApiResponses["GET /query/traces/{trace_id}"][number];
+/** What the tree reads of a span. */
+export type TimedSpan = Pick<Span, "Timestamp" | "SpanID" | "ParentSpanID" | "DurationMs" | "Error">;
+
+export interface Node<S extends TimedSpan = Span> {
+  readonly span: S;
   /** Milliseconds since the trace's first start, with fractions. */
   readonly startMs: number;
   readonly endMs: number;
   depth: number;
-  readonly children: Node[];
+  readonly children: Node<S>[];
   /** In its subtree, itself not counted. */
   below: number;
   hasErrorBelow: boolean;
   isCritical: boolean;
 }
 
-export interface Tree {
-  readonly roots: readonly Node[];
+export interface Tree<S extends TimedSpan = Span> {
+  readonly roots: readonly Node<S>[];
   /** Each parent before its children. */
-  readonly all: readonly Node[];
+  readonly all: readonly Node<S>[];
   readonly startMs: number;
   readonly durationMs: number;
 }
 
-export function treeOf(spans: readonly Span[]): Tree {
+export function buildTree<S extends TimedSpan>(spans: readonly S[]): Tree<S> {
   const starts = spans.map((span) => preciseMs(span.Timestamp));
   const first = Math.min(...starts.map(({ whole }) => whole));
-  const nodes = spans.map((span, at): Node => {
+  const nodes = spans.map((span, at): Node<S> => {
     const { whole = 0, part = 0 } = starts[at] ?? {};
     const startMs = whole - first + part;
     return { span, startMs, endMs: startMs + span.DurationMs, depth: 0, children: [], below: 0, hasErrorBelow: false, isCritical: false };
@@ -62,25 +50,25 @@ export function treeOf(spans: readonly Span[]): Tree {
 }
 
 /** Puts each under its parent; answers those that have none. */
-function hang(nodes: readonly Node[]): Node[] {
+function hang<S extends TimedSpan>(nodes: readonly Node<S>[]): Node<S>[] {
   const byId = new Map(nodes.toReversed().map((node) => [node.span.SpanID, node]));
-  const above = (node: Node): Node | undefined => {
+  const above = (node: Node<S>): Node<S> | undefined => {
     const parent = byId.get(node.span.ParentSpanID);
     return parent === node ? undefined : parent;
   };
   const cut = closingCircles(nodes, above);
-  const roots: Node[] = [];
+  const roots: Node<S>[] = [];
   for (const node of nodes) (cut.has(node) ? roots : (above(node)?.children ?? roots)).push(node);
   return roots;
 }
 
 /** Of each circle of parents, the one whose parent is left out. Each way up is walked once. */
-function closingCircles(nodes: readonly Node[], above: (node: Node) => Node | undefined): Set<Node> {
-  const walkOf = new Map<Node, number>();
-  const cut = new Set<Node>();
+function closingCircles<S extends TimedSpan>(nodes: readonly Node<S>[], above: (node: Node<S>) => Node<S> | undefined): Set<Node<S>> {
+  const walkOf = new Map<Node<S>, number>();
+  const cut = new Set<Node<S>>();
   for (const [walk, node] of nodes.entries()) {
     let last = node;
-    let up: Node | undefined = node;
+    let up: Node<S> | undefined = node;
     for (; up && !walkOf.has(up); up = above(up)) {
       walkOf.set(up, walk);
       last = up;
@@ -91,8 +79,8 @@ function closingCircles(nodes: readonly Node[], above: (node: Node) => Node | un
 }
 
 /** Depth first, with a stack of our own. */
-function ordered(roots: readonly Node[]): Node[] {
-  const all: Node[] = [];
+function ordered<S extends TimedSpan>(roots: readonly Node<S>[]): Node<S>[] {
+  const all: Node<S>[] = [];
   const stack = roots.toReversed();
   for (let node = stack.pop(); node; node = stack.pop()) {
     all.push(node);
@@ -105,7 +93,7 @@ function ordered(roots: readonly Node[]): Node[] {
 }
 
 /** From each root's end backwards: the child that ended last before, then what ended last before that child began. */
-function markCritical(roots: readonly Node[]): void {
+function markCritical<S extends TimedSpan>(roots: readonly Node<S>[]): void {
   const stack = roots.map((node) => ({ node, untilMs: node.endMs }));
   for (let next = stack.pop(); next; next = stack.pop()) {
     const { node } = next;

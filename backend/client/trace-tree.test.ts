@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { treeOf, type Span } from "./tree.ts";
+import { buildTree, type Span } from "./trace-tree.ts";
 
 function span(id: string, parent: string, startMs: number, endMs: number, extra: Partial<Span> = {}): Span {
   return {
@@ -22,7 +22,7 @@ function span(id: string, parent: string, startMs: number, endMs: number, extra:
   };
 }
 
-const shape = (spans: Span[]): string[] => treeOf(spans).all.map(({ span: { SpanID }, depth }) => `${" ".repeat(depth)}${SpanID}`);
+const shape = (spans: Span[]): string[] => buildTree(spans).all.map(({ span: { SpanID }, depth }) => `${" ".repeat(depth)}${SpanID}`);
 
 test("children stand under their parent in the order of their starts", () => {
   const spans = [span("c", "a", 6, 9), span("b", "a", 1, 5), span("a", "", 0, 10), span("d", "b", 2, 3)];
@@ -40,7 +40,7 @@ test("every span is there once: without its parent, its own parent, in a circle,
     span("a", "a", 6, 7),
   ];
   expect(
-    treeOf(spans)
+    buildTree(spans)
       .all.map(({ span: { SpanID } }) => SpanID)
       .sort(),
   ).toEqual(["a", "a", "b", "c", "d", "e", "f"]);
@@ -55,15 +55,15 @@ test("the critical path goes back from the end through what was waited for", () 
     span("within", "last", 70, 90),
     span("unwaited", "a", 90, 300),
   ];
-  const critical = treeOf(spans).all.filter(({ isCritical }) => isCritical);
+  const critical = buildTree(spans).all.filter(({ isCritical }) => isCritical);
   expect(critical.map(({ span: { SpanID } }) => SpanID)).toEqual(["a", "long", "last", "within"]);
 });
 
 test("a chain of 20,000 spans and 20,000 children of one are laid out", () => {
   const chain = Array.from({ length: 20_000 }, (_, at) => span(`${at}`, at === 0 ? "" : `${at - 1}`, at, 20_000));
-  expect(treeOf(chain).all.at(-1)?.depth).toBe(19_999);
+  expect(buildTree(chain).all.at(-1)?.depth).toBe(19_999);
   const star = Array.from({ length: 20_000 }, (_, at) => span(`${at}`, at === 0 ? "" : "0", at, 20_000));
-  expect(treeOf(star).roots[0]?.below).toBe(19_999);
+  expect(buildTree(star).roots[0]?.below).toBe(19_999);
 });
 
 test("errors below are known where they are hidden, and microseconds are kept", () => {
@@ -72,7 +72,7 @@ test("errors below are known where they are hidden, and microseconds are kept", 
     span("b", "a", 1, 5),
     span("c", "b", 2, 3, { Error: true, Timestamp: "2023-11-14T22:13:20.002345678Z" }),
   ];
-  const [a, b, c] = treeOf(spans).all;
+  const [a, b, c] = buildTree(spans).all;
   expect([a?.hasErrorBelow, b?.hasErrorBelow, c?.hasErrorBelow]).toEqual([true, true, false]);
   expect(c?.startMs).toBeCloseTo(2.345678, 6);
 });
