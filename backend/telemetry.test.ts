@@ -14,6 +14,7 @@ const NOTHING_ASKED = {
   search: notAsked,
   red: notAsked,
   graph: notAsked,
+  statistics: notAsked,
   serviceNames: notAsked,
   operationNames: notAsked,
   jaegerTrace: notAsked,

@@ -51,6 +51,7 @@ export class TelemetryAtFirstUse implements Telemetry, AsyncDisposable {
     trace: async (...asked) => (await this.#get()).spanStore.trace(...asked),
     search: async (...asked) => (await this.#get()).spanStore.search(...asked),
     red: async (...asked) => (await this.#get()).spanStore.red(...asked),
+    statistics: async (...asked) => (await this.#get()).spanStore.statistics(...asked),
     graph: async (...asked) => (await this.#get()).spanStore.graph(...asked),
     serviceNames: async (...asked) => (await this.#get()).spanStore.serviceNames(...asked),
     operationNames: async (...asked) => (await this.#get()).spanStore.operationNames(...asked),

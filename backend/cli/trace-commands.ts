@@ -39,11 +39,18 @@ function addSearch(traces: Command, console: Console): void {
   traces
     .helpCommand(true)
     .command("search")
-    .description("the newest traces of your organisation with a matching span")
+    .description("traces of your organisation with a matching span, newest first unless --order is given")
     .option("--service <name>", "service.name of the sender")
     .option("--operation <name>", "name of the span")
     .option("--error", "only with an error")
     .option("--label <key=value>", "an attribute's exact value; repeatable", (value: string, all: string[]) => [...all, value], [])
+    .option(
+      "--where <comparison>",
+      "key=value, key!=value, key>=500, key (is there), !key; repeatable",
+      (value: string, all: string[]) => [...all, value],
+      [],
+    )
+    .addOption(new Option("--order <order>", "what is first").choices(["time", "duration", "errors", "spans"]))
     .option("--min-ms <milliseconds>", "minimum duration of the trace")
     .option("--max-ms <milliseconds>", "maximum duration of the trace")
     .addOption(new Option("--since <duration>", "how far back, such as 15m, 24h, 7d (default 1h)").conflicts(["start"]))
@@ -52,7 +59,7 @@ function addSearch(traces: Command, console: Console): void {
     .addOption(new Option("--limit <traces>", "how many of the newest").default("100", "100"))
     .addHelpText(
       "after",
-      "\nExamples:\n  atherops traces search --service checkout --min-ms 500 --since 24h\n  atherops traces search --error --label http.route=/pay",
+      "\nExamples:\n  atherops traces search --service checkout --min-ms 500 --since 24h\n  atherops traces search --error --label http.route=/pay\n  atherops traces search --order duration --where 'http.response.status_code>=500'",
     )
     // commander gives an option that both have to the command above.
     .action(async (_options: object, command: Command) => search(console, command.optsWithGlobals<SearchOptions>()));
@@ -63,6 +70,8 @@ interface SearchOptions {
   operation?: string;
   error?: boolean;
   label: string[];
+  where: string[];
+  order?: string;
   minMs?: string;
   maxMs?: string;
   since?: string;
@@ -84,6 +93,8 @@ async function search(console: Console, options: SearchOptions): Promise<void> {
     error: error ? "true" : undefined,
     min_duration_ms: minMs,
     max_duration_ms: maxMs,
+    where: options.where,
+    order: options.order,
     start: options.start ?? sinceStart(options.since),
     end,
     ...labels(options.label),

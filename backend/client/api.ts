@@ -875,6 +875,32 @@ export interface ApiResponses {
     readonly Error: boolean;
     readonly Attributes: Readonly<Record<string, string>>;
   }[];
+  readonly "GET /query/traces/differences": readonly {
+    readonly name: string;
+    readonly value: string;
+    readonly compared: number;
+    readonly compared_share: number;
+    readonly others: number;
+    readonly others_share: number;
+    readonly difference: number;
+  }[];
+  readonly "GET /query/traces/facets": readonly {
+    readonly name: string;
+    readonly values: readonly {
+      readonly value: string;
+      readonly count: number;
+    }[];
+  }[];
+  readonly "GET /query/traces/heatmap": readonly {
+    readonly start: string;
+    readonly end: string;
+    readonly spans: number;
+    readonly errors: number;
+    readonly buckets: readonly {
+      readonly max_ms: number;
+      readonly count: number;
+    }[];
+  }[];
   readonly "GET /query/traces/search": readonly {
     readonly trace_id: string;
     readonly root_service: string;

@@ -52,6 +52,9 @@ export const READS = [
   "/query/services/graph",
   "/query/services/{service}/operations",
   "/query/services/{service}/timeseries",
+  "/query/traces/differences",
+  "/query/traces/facets",
+  "/query/traces/heatmap",
   "/query/traces/search",
   "/query/traces/{trace_id}",
 ] as const;

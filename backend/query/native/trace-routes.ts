@@ -7,6 +7,7 @@ import { registerJaegerRoutes } from "../jaeger/jaeger-routes.ts";
 import { SPAN_SCHEMA, TRACE_ID, type TraceRouteOptions } from "../trace-route-parts.ts";
 import { registerSearchRoute } from "./trace-search-route.ts";
 import { registerServicesRoute } from "./services-route.ts";
+import { registerTraceStatistics } from "./trace-statistics-routes.ts";
 import { registerWholeTraceRoute } from "./whole-trace-route.ts";
 
 interface TraceParameters extends PageParameters {
@@ -30,6 +31,7 @@ export function registerTraceRoutes(app: FastifyInstance, options: TraceRouteOpt
   registerSearchRoute(app, options);
   registerWholeTraceRoute(app, options);
   registerServicesRoute(app, options);
+  registerTraceStatistics(app, options);
   registerJaegerRoutes(app, options);
   addRoute(app, guards, {
     method: "GET",

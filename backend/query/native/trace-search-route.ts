@@ -4,32 +4,50 @@ import { addRoute } from "../../http/route.ts";
 import { ApiError } from "../../errors.ts";
 import { answerPage, readPrefixed, refuseUnknown } from "../page-route.ts";
 import { PAGE_PARAMETERS, type PageParameters, readPage } from "../../storage/page.ts";
+import { readComparisons } from "../../storage/traces/comparisons.ts";
+import { type SpanConditions, TRACE_ORDERS, type TraceOrder } from "../../storage/traces/search.ts";
 import type { TraceRouteOptions } from "../trace-route-parts.ts";
 
 const text = { type: "string" } as const;
 const number = { type: "number" } as const;
 const LABELS = "label.";
 
-interface SearchParameters extends PageParameters {
+/** Which spans are asked for. */
+export interface SpanParameters {
   service?: string;
   operation?: string;
   min_duration_ms?: string;
   max_duration_ms?: string;
   error?: boolean;
+  where?: string | string[];
   [label: `label.${string}`]: string | string[];
 }
 
+interface SearchParameters extends PageParameters, SpanParameters {
+  order?: TraceOrder;
+}
+
 /** Not more than what the engine counts in 64 bits of nanoseconds. */
-const MILLISECONDS = "^\\d{1,12}(\\.\\d{1,6})?$";
+export const MILLISECONDS = "^\\d{1,12}(\\.\\d{1,6})?$";
+
+export const SPAN_PARAMETERS = {
+  service: { ...text, description: "service.name of the sender" },
+  operation: { ...text, description: "name of the span" },
+  min_duration_ms: { ...text, pattern: MILLISECONDS, description: "milliseconds such as 250 or 0.5; of the whole trace" },
+  max_duration_ms: { ...text, pattern: MILLISECONDS, description: "milliseconds such as 250 or 0.5; of the whole trace" },
+  error: { type: "boolean", default: false, description: "true: only where the status is ERROR" },
+  where: {
+    anyOf: [text, { type: "array", items: text }],
+    description: "a comparison with an attribute, repeatable: key=value, key!=value, key>=500, key<0.5, key (is there), !key",
+    examples: ["http.response.status_code>=500"],
+  },
+} as const;
 
 const QUERY_SCHEMA = {
   type: "object",
   properties: {
-    service: { ...text, description: "service.name of the sender" },
-    operation: { ...text, description: "name of the span" },
-    min_duration_ms: { ...text, pattern: MILLISECONDS, description: "milliseconds such as 250 or 0.5; of the whole trace" },
-    max_duration_ms: { ...text, pattern: MILLISECONDS, description: "milliseconds such as 250 or 0.5; of the whole trace" },
-    error: { type: "boolean", default: false, description: "true: only where the status is ERROR" },
+    ...SPAN_PARAMETERS,
+    order: { type: "string", enum: TRACE_ORDERS, default: "time", description: "over all traces of the range, largest or newest first" },
     ...PAGE_PARAMETERS,
   },
   // Others are refused by name (page-route.ts).
@@ -56,17 +74,16 @@ export function registerSearchRoute(app: FastifyInstance, { store, answers, guar
     method: "GET",
     path: "/query/traces/search",
     access: "reader",
-    summary: "Traces, newest first",
+    summary: "Traces, newest, slowest, or with most errors or spans first",
     description:
-      'Those with a span that has service, operation, error and each label.<key>=<value> (repeatable). A Link header with rel="next" leads to the next page.',
+      'Those with a span that has service, operation, error, each comparison of where and each label.<key>=<value> (repeatable). A Link header with rel="next" leads to the next page.',
     query: QUERY_SCHEMA,
     response: { 200: { type: "array", items: TRACE_SCHEMA } },
     handler: async (request: FastifyRequest<{ Querystring: SearchParameters }>, reply: FastifyReply) => {
       refuseUnknown(request, QUERY_SCHEMA.properties, [LABELS]);
-      const { service, operation, error, min_duration_ms: min, max_duration_ms: max } = request.query;
+      const { min_duration_ms: min, max_duration_ms: max, order } = request.query;
       const page = readPage(request, now());
-      const span = { service, operation, error: error || undefined, attributes: readPrefixed(request.query, LABELS) };
-      const filter = { ...page, span, minDurationNs: nanosecondsOf(min), maxDurationNs: nanosecondsOf(max) };
+      const filter = { ...page, order, span: spanOf(request.query), minDurationNs: nanosecondsOf(min), maxDurationNs: nanosecondsOf(max) };
       if ((filter.minDurationNs ?? 0n) > (filter.maxDurationNs ?? MOST_NS))
         throw new ApiError("invalid_parameter", "min_duration_ms: must not be above max_duration_ms");
       return answerPage(request, reply, { answers, page, ask: (orgId, options) => store.search(orgId, filter, options) });
@@ -76,8 +93,15 @@ export function registerSearchRoute(app: FastifyInstance, { store, answers, guar
 
 const MOST_NS = 10n ** 18n;
 
+/** Throws ApiError invalid_parameter naming where. */
+export function spanOf(parameters: SpanParameters): SpanConditions {
+  const { service, operation, error, where = [] } = parameters;
+  const comparisons = readComparisons("where", [where].flat());
+  return { service, operation, error: error || undefined, comparisons, attributes: readPrefixed(parameters, LABELS) };
+}
+
 /** Exact: a double has no nanoseconds of long durations. */
-function nanosecondsOf(milliseconds: string | undefined): bigint | undefined {
+export function nanosecondsOf(milliseconds: string | undefined): bigint | undefined {
   if (milliseconds === undefined) return undefined;
   const [whole = "", fraction = ""] = milliseconds.split(".");
   return BigInt(whole) * 1_000_000n + BigInt(fraction.padEnd(6, "0"));

@@ -2,6 +2,7 @@
 // their starts, by which pages are cut, so that none comes twice and none is left out; only spans within the range are read.
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { type Comparison, comparisonCondition } from "./comparisons.ts";
 import { arrayOfLines } from "../found-page.ts";
 import { MAX_LISTED_SERVICES, MAX_SEARCH_PAGE_BYTES } from "../limits.ts";
 import { type Cursor, type Found, nanoseconds, type Page, pageConditions } from "../page.ts";
@@ -13,7 +14,12 @@ export interface TraceFilter extends Page {
   /** Of the part of the trace within the range. */
   readonly minDurationNs?: bigint;
   readonly maxDurationNs?: bigint;
+  /** Unset: time. Cursors are of one order. */
+  readonly order?: TraceOrder | undefined;
 }
+
+export const TRACE_ORDERS = ["time", "duration", "errors", "spans"] as const;
+export type TraceOrder = (typeof TRACE_ORDERS)[number];
 
 export interface SpanConditions {
   readonly service?: string;
@@ -25,12 +31,15 @@ export interface SpanConditions {
   readonly maxDurationNs?: bigint;
   /** Each key has this value. */
   readonly attributes: readonly (readonly [key: string, value: string])[];
+  readonly comparisons?: readonly Comparison[];
 }
 
 export type SpanColumn = "kind" | "status_code" | "status_message" | "scope_name" | "scope_version" | "trace_state";
 
 /** A trace's place in the order, and what it is called. */
 export interface Place {
+  /** What the order is by. */
+  readonly rank: string;
   readonly start_ns: string;
   readonly tie: string;
   readonly trace_id: string;
@@ -57,7 +66,7 @@ export async function findTraces(
   const places = found.slice(0, filter.limit).map((line) => JSON.parse(line) as Place);
   const last = places.at(-1);
   if (found.length <= filter.limit || !last) return { places, next: undefined };
-  return { places, next: { time: BigInt(last.start_ns), id: BigInt(last.tie) } };
+  return { places, next: { time: BigInt(last.rank), id: BigInt(last.tie) } };
 }
 
 /** Where a trace is, from its place: conditions on the columns `org_id`, `time` and `trace_id`. */
@@ -72,7 +81,7 @@ export function spansOf(orgId: string, places: readonly Place[]): Sql {
   ]);
 }
 
-function tracePlaces(orgId: string, { span, minDurationNs, maxDurationNs, range, after, limit }: TraceFilter): Sql {
+function tracePlaces(orgId: string, { span, minDurationNs, maxDurationNs, range, after, limit, order = "time" }: TraceFilter): Sql {
   const own = [sql`org_id = ${orgId}`, ...pageConditions({ range, after: undefined })];
   const where = [...own];
   const matching = spanConditions(span);
@@ -81,19 +90,35 @@ function tracePlaces(orgId: string, { span, minDurationNs, maxDurationNs, range,
   if (minDurationNs !== undefined) having.push(sql`${DURATION_NS} >= ${minDurationNs}`);
   if (maxDurationNs !== undefined) having.push(sql`${DURATION_NS} <= ${maxDurationNs}`);
   if (after) {
-    having.push(sql`start_ns < ${after.time} OR (start_ns = ${after.time} AND tie < ${after.id})`);
+    having.push(sql`rank < ${after.time} OR (rank = ${after.time} AND tie < ${after.id})`);
     // What starts later was on a page before; the end of a trace is needed for its duration alone.
-    if (having.length === 2) where.push(sql`time <= ${nanoseconds(after.time)}`);
+    if (order === "time" && having.length === 2) where.push(sql`time <= ${nanoseconds(after.time)}`);
   }
-  return sql`SELECT min(toUnixTimestamp64Nano(time)) AS start_ns, cityHash64(trace_id) AS tie, trace_id FROM spans
-    WHERE ${and(where)} GROUP BY trace_id HAVING ${and(having)} ORDER BY start_ns DESC, tie DESC LIMIT ${limit + 1}`;
+  return sql`SELECT toInt64(${RANKS[order]}) AS rank, min(toUnixTimestamp64Nano(time)) AS start_ns, cityHash64(trace_id) AS tie, trace_id FROM spans
+    WHERE ${and(where)} GROUP BY trace_id HAVING ${and(having)} ORDER BY rank DESC, tie DESC LIMIT ${limit + 1}`;
 }
 
 /** An impossible duration is cut, so that no sum exceeds 64 bits. */
 const END_NS = sql`max(toUnixTimestamp64Nano(time) + toInt64(least(duration_ns, 4000000000000000000)))`;
 const DURATION_NS = sql`${END_NS} - min(toUnixTimestamp64Nano(time))`;
 
-function spanConditions({ service, operation, error, columns = [], minDurationNs, maxDurationNs, attributes }: SpanConditions): Sql[] {
+const RANKS: Readonly<Record<TraceOrder, Sql>> = {
+  time: sql`min(toUnixTimestamp64Nano(time))`,
+  duration: DURATION_NS,
+  errors: sql`countIf(status_code = 'ERROR')`,
+  spans: sql`count()`,
+};
+
+export function spanConditions({
+  service,
+  operation,
+  error,
+  columns = [],
+  minDurationNs,
+  maxDurationNs,
+  attributes,
+  comparisons = [],
+}: SpanConditions): Sql[] {
   const conditions: Sql[] = [];
   if (service !== undefined) conditions.push(sql`service = ${service}`);
   if (operation !== undefined) conditions.push(sql`operation = ${operation}`);
@@ -102,6 +127,7 @@ function spanConditions({ service, operation, error, columns = [], minDurationNs
   if (minDurationNs !== undefined) conditions.push(sql`duration_ns >= ${minDurationNs}`);
   if (maxDurationNs !== undefined) conditions.push(sql`duration_ns <= ${maxDurationNs}`);
   for (const [key, value] of attributes) conditions.push(sql`mapContains(attributes, ${key}) AND attributes[${key}] = ${value}`);
+  conditions.push(...comparisons.map(comparisonCondition));
   return conditions;
 }
 

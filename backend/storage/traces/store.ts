@@ -15,6 +15,7 @@ import { jaegerDependencies, listEdges } from "./graph.ts";
 import type { MinuteRange, RedFilter } from "./red.ts";
 import { searchTraces, type TraceFilter } from "./search.ts";
 import { listOperations, listServices, readSeries } from "./services.ts";
+import { durationHeatmap, spanDifferences, spanFacets, type StatisticsFilter } from "./span-statistics.ts";
 import { SPAN_FIELDS, wholeTrace } from "./span-fields.ts";
 import { SpanOperations } from "./span-operations.ts";
 
@@ -40,6 +41,10 @@ export interface SpanRow {
   readonly Attributes: Record<string, string>;
 }
 
+const STATISTICS = { spanFacets, durationHeatmap, spanDifferences };
+
+export type StatisticsQuestion = keyof typeof STATISTICS;
+
 const GRAPH_QUESTIONS = { listEdges, jaegerDependencies };
 
 export type GraphQuestion = keyof typeof GRAPH_QUESTIONS;
@@ -59,6 +64,8 @@ export interface SpanStore {
   search(orgId: string, filter: TraceFilter, options?: QueryOptions): Promise<Found>;
   /** Rate, errors and latency of services as JSON (services.ts). Throws as `query` does. */
   red(question: RedQuestion, orgId: string, filter: RedFilter, options?: QueryOptions): Promise<Buffer>;
+  /** What matching spans have in common, as JSON (span-statistics.ts). Throws as `query` does. */
+  statistics(question: StatisticsQuestion, orgId: string, filter: StatisticsFilter, options?: QueryOptions): Promise<Buffer>;
   /** Who calls whom, as JSON (graph.ts). Throws as `query` does. */
   graph(question: GraphQuestion, orgId: string, range: MinuteRange, options?: QueryOptions): Promise<Buffer>;
   /** An array of names as JSON. */
@@ -114,6 +121,10 @@ export class ClickHouseSpanStore implements SpanStore, AsyncDisposable {
 
   red(question: RedQuestion, orgId: string, filter: RedFilter, options: QueryOptions = {}): Promise<Buffer> {
     return this.#clickhouse.read(orgId, options, (ask) => RED_QUESTIONS[question](ask, orgId, filter, this.#keptUntilS()));
+  }
+
+  statistics(question: StatisticsQuestion, orgId: string, filter: StatisticsFilter, options: QueryOptions = {}): Promise<Buffer> {
+    return this.#clickhouse.read(orgId, options, (ask) => STATISTICS[question](ask, orgId, filter));
   }
 
   graph(question: GraphQuestion, orgId: string, range: MinuteRange, options: QueryOptions = {}): Promise<Buffer> {

@@ -146,6 +146,13 @@ const TRACES: readonly IsolatedRoute[] = [
     shows: { number: (json) => (json as { calls: number }[])[0]?.calls, is: ({ records }) => records },
   },
   shown("/query/traces"),
+  shown("/query/traces/differences"),
+  shown("/query/traces/facets"),
+  {
+    path: "/query/traces/heatmap",
+    of: () => query("/query/traces/heatmap", { points: "1", service: SHARED_SERVICE }),
+    shows: { number: (json) => (json as { spans: number }[])[0]?.spans, is: ({ records }) => records },
+  },
   shown("/query/traces/search"),
   shown("/query/traces/{trace_id}", { of: () => `/query/traces/${SHARED_TRACE}` }),
 ];

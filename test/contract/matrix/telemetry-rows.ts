@@ -219,6 +219,24 @@ export const TELEMETRY_ROWS: Row[] = [
       ),
     ],
   },
+  ...["/query/traces/facets", "/query/traces/heatmap", "/query/traces/differences"].map((path): Row => ({
+    method: "GET",
+    path,
+    auth: "reader",
+    cases: () => [
+      asUser(
+        "every filter",
+        "GET",
+        () => red.token,
+        200,
+        undefined,
+        undefined,
+        `${path}?service=s&operation=o&error=true&where=a%3E%3D1&label.b=c`,
+      ),
+      asUser("no comparison", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?where=%3E1`),
+      asUser("an unknown parameter", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?org_id=x`),
+    ],
+  })),
   {
     method: "GET",
     path: "/query/services/graph",

@@ -1,0 +1,109 @@
+// GET /query/traces/facets, /query/traces/heatmap and /query/traces/differences: what many spans of the caller's organisation have in common
+// (docs/contract.md, "Query").
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { ApiError } from "../../errors.ts";
+import { addRoute } from "../../http/route.ts";
+import { PAGE_PARAMETERS, readPage } from "../../storage/page.ts";
+import type { StatisticsFilter } from "../../storage/traces/span-statistics.ts";
+import type { StatisticsQuestion } from "../../storage/traces/store.ts";
+import { answerJson, refuseUnknown } from "../page-route.ts";
+import { MILLISECONDS, nanosecondsOf, SPAN_PARAMETERS, type SpanParameters, spanOf } from "./trace-search-route.ts";
+import type { TraceRouteOptions } from "../trace-route-parts.ts";
+
+const text = { type: "string" } as const;
+const number = { type: "number" } as const;
+const { start, end } = PAGE_PARAMETERS;
+const rows = (properties: Record<string, object>) => ({
+  type: "array",
+  items: { type: "object", required: Object.keys(properties), properties },
+});
+const dateTime = { type: "string", format: "date-time" } as const;
+
+interface StatisticsParameters extends SpanParameters {
+  start?: string;
+  end?: string;
+  points?: number;
+  slower_than_ms?: string;
+}
+
+interface StatisticsRoute {
+  readonly path: string;
+  readonly summary: string;
+  readonly description: string;
+  readonly parameters: Readonly<Record<string, object>>;
+  readonly response: object;
+  readonly question: StatisticsQuestion;
+}
+
+const ROUTES: readonly StatisticsRoute[] = [
+  {
+    path: "/query/traces/facets",
+    summary: "Fields of matching spans with their most frequent values",
+    description: "Of the newest 20,000 spans that match: at most 100 fields, and 20 values of each.",
+    parameters: {},
+    response: rows({ name: text, values: rows({ value: text, count: { type: "integer" } }) }),
+    question: "spanFacets",
+  },
+  {
+    path: "/query/traces/heatmap",
+    summary: "How many spans match and how long they took, over time",
+    description: "Each point is a whole number of minutes; buckets end at 2^(n/4) ms.",
+    parameters: { points: { type: "integer", minimum: 1, maximum: 500, default: 60 } },
+    response: rows({ start: dateTime, end: dateTime, spans: number, errors: number, buckets: rows({ max_ms: number, count: number }) }),
+    question: "durationHeatmap",
+  },
+  {
+    path: "/query/traces/differences",
+    summary: "Which attributes differ between slow or failed spans and the others",
+    description: "Compares spans that took at least slower_than_ms, or without it those with an error, with the others that match.",
+    parameters: {
+      slower_than_ms: { ...text, pattern: MILLISECONDS, description: "of the span; default: spans with an error are compared" },
+    },
+    response: rows({
+      name: text,
+      value: text,
+      compared: number,
+      compared_share: number,
+      others: number,
+      others_share: number,
+      difference: { ...number, description: "compared_share - others_share" },
+    }),
+    question: "spanDifferences",
+  },
+];
+
+export function registerTraceStatistics(app: FastifyInstance, { store, answers, guards, now = () => new Date() }: TraceRouteOptions): void {
+  for (const { path, summary, description, parameters, response, question } of ROUTES) {
+    const known = { ...SPAN_PARAMETERS, start, end, ...parameters };
+    addRoute(app, guards, {
+      method: "GET",
+      path,
+      access: "reader",
+      summary,
+      description,
+      query: { type: "object", properties: known, patternProperties: { "^label\\.": { anyOf: [text, { type: "array", items: text }] } } },
+      response: { 200: response },
+      handler: async (request: FastifyRequest<{ Querystring: StatisticsParameters }>, reply: FastifyReply) => {
+        refuseUnknown(request, known, ["label."]);
+        const filter = readStatisticsFilter(request, now());
+        return answerJson(request, reply, {
+          answers,
+          ask: async (orgId, options) => [await store.statistics(question, orgId, filter, options)],
+        });
+      },
+    });
+  }
+}
+
+function readStatisticsFilter(request: FastifyRequest<{ Querystring: StatisticsParameters }>, now: Date): StatisticsFilter {
+  const { range } = readPage(request, now);
+  const { min_duration_ms: min, max_duration_ms: max, slower_than_ms: slower, points = 60 } = request.query;
+  const [startNs = 0n, endNs = 0n] = [range.start, range.end];
+  if (endNs < startNs) throw new ApiError("invalid_parameter", "end: must not be before start");
+  return {
+    span: { ...spanOf(request.query), minDurationNs: nanosecondsOf(min), maxDurationNs: nanosecondsOf(max) },
+    range: { start: startNs, end: endNs },
+    points,
+    compared: slower === undefined ? "errors" : { leastNs: nanosecondsOf(slower) ?? 0n },
+  };
+}
